@@ -1,0 +1,16 @@
+# ds_flags: what every target of ours is compiled and linked with (hardening, sanitizers, threads).
+add_library(ds_flags INTERFACE)
+find_package(Threads REQUIRED)
+target_link_libraries(ds_flags INTERFACE Threads::Threads)
+if(DS_SANITIZE)
+  target_compile_options(ds_flags INTERFACE -fsanitize=${DS_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(ds_flags INTERFACE -fsanitize=${DS_SANITIZE})
+  if(DS_SANITIZE MATCHES "undefined")
+    target_compile_options(ds_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+else()
+  target_compile_options(ds_flags INTERFACE -fstack-protector-strong)
+  target_compile_definitions(ds_flags INTERFACE
+    $<$<NOT:$<CONFIG:Debug>>:_FORTIFY_SOURCE=2>)
+  target_link_options(ds_flags INTERFACE -Wl,-z,relro,-z,now)
+endif()
