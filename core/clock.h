@@ -1,0 +1,33 @@
+// Time as an argument: decisions take a Clock, so that tests and the simulator own time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace ds {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t now_ns() const = 0;  // monotonic
+};
+
+class MonotonicClock final : public Clock {
+ public:
+  int64_t now_ns() const override {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+};
+
+class ManualClock final : public Clock {
+ public:
+  int64_t now_ns() const override { return now_ns_; }
+  void advance(std::chrono::nanoseconds by) { now_ns_ += by.count(); }
+
+ private:
+  int64_t now_ns_ = 0;
+};
+
+}  // namespace ds

@@ -1,0 +1,57 @@
+#include "core/memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+std::string_view name_of(MemoryTag tag) {
+  switch (tag) {
+    case MemoryTag::kParameters: return "parameters";
+    case MemoryTag::kGradients: return "gradients";
+    case MemoryTag::kOptimizer: return "optimizer";
+    case MemoryTag::kActivations: return "activations";
+    case MemoryTag::kBuckets: return "buckets";
+    case MemoryTag::kScratch: return "scratch";
+  }
+  throw InternalError("name_of: unknown memory tag");
+}
+
+void* HostMemory::allocate(size_t bytes, MemoryTag tag) {
+  const size_t alignment = bytes >= kHugePage ? kHugePage : kMemoryAlignment;
+  const size_t rounded = round_up(bytes == 0 ? 1 : bytes, kMemoryAlignment);
+  void* pointer = std::aligned_alloc(alignment, round_up(rounded, alignment));
+  if (pointer == nullptr) {
+    throw OutOfMemory(fmt::format("host memory: {} bytes for {} refused by the system", bytes,
+                                  name_of(tag)));
+  }
+  if (bytes >= kHugePage) {
+    // Advice only: without huge pages the memory works the same, with more page faults.
+    (void)madvise(pointer, bytes, MADV_HUGEPAGE);
+  }
+  return pointer;
+}
+
+void HostMemory::deallocate(void* pointer, size_t /*bytes*/, MemoryTag /*tag*/) noexcept {
+  std::free(pointer);
+}
+
+void* MetaMemory::allocate(size_t bytes, MemoryTag /*tag*/) {
+  void* pointer = reinterpret_cast<void*>(next_);  // NOLINT(performance-no-int-to-ptr)
+  next_ += round_up(bytes == 0 ? 1 : bytes, kMemoryAlignment);
+  return pointer;
+}
+
+void MetaMemory::deallocate(void*, size_t, MemoryTag) noexcept {}
+
+}  // namespace ds

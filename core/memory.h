@@ -1,0 +1,47 @@
+// Memory resources: where bytes come from. A resource is handed to a Stream at construction; nothing
+// looks one up globally. Features (peak tracking, limits, replay) are adaptors in memory_adaptors.h
+// and replay_arena.h. Resources are confined to the thread of their stream unless they say otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace ds {
+
+// What the bytes are for; the memory plan and the measured report are broken down by it.
+enum class MemoryTag : uint8_t {
+  kParameters, kGradients, kOptimizer, kActivations, kBuckets, kScratch
+};
+inline constexpr int kMemoryTags = 6;
+std::string_view name_of(MemoryTag tag);  // "parameters", "gradients", ...
+
+inline constexpr size_t kMemoryAlignment = 64;  // bytes: a cache line and an AVX-512 register
+
+class MemoryResource {
+ public:
+  virtual ~MemoryResource() = default;
+  // At least `bytes` bytes, aligned to kMemoryAlignment; contents undefined. Throws OutOfMemory.
+  virtual void* allocate(size_t bytes, MemoryTag tag) = 0;
+  // `bytes` and `tag` as given to allocate.
+  virtual void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept = 0;
+};
+
+// The heap; large blocks are page-aligned and offered to transparent huge pages. Thread-safe.
+class HostMemory final : public MemoryResource {
+ public:
+  void* allocate(size_t bytes, MemoryTag tag) override;
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+};
+
+// Hands out distinct addresses without bytes behind them, for tensors on the meta device.
+class MetaMemory final : public MemoryResource {
+ public:
+  void* allocate(size_t bytes, MemoryTag tag) override;
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+
+ private:
+  uintptr_t next_ = 1ULL << 40;
+};
+
+}  // namespace ds

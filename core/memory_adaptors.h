@@ -1,0 +1,46 @@
+// Decorators over a MemoryResource: peak tracking per tag, and a hard limit. Stack them where the
+// stream is made. Both are thread-safe, so that several streams of a rank may share one.
+#pragma once
+
+#include <array>
+#include <mutex>
+
+#include "core/memory.h"
+
+namespace ds {
+
+struct MemoryUsage {
+  size_t bytes_now = 0;
+  size_t bytes_peak = 0;                             // highest total ever
+  std::array<size_t, kMemoryTags> tag_bytes_now{};
+  std::array<size_t, kMemoryTags> tag_bytes_at_peak{};  // breakdown at the moment of bytes_peak
+};
+
+class TrackingMemory final : public MemoryResource {
+ public:
+  explicit TrackingMemory(MemoryResource& upstream) : upstream_(upstream) {}
+  void* allocate(size_t bytes, MemoryTag tag) override;
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+  MemoryUsage usage() const;
+
+ private:
+  MemoryResource& upstream_;
+  mutable std::mutex usage_mutex_;
+  MemoryUsage usage_;
+};
+
+// Throws OutOfMemory, naming size, tag and what is left, once more than `limit` bytes would be out.
+class LimitingMemory final : public MemoryResource {
+ public:
+  LimitingMemory(MemoryResource& upstream, size_t limit) : upstream_(upstream), limit_(limit) {}
+  void* allocate(size_t bytes, MemoryTag tag) override;
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+
+ private:
+  MemoryResource& upstream_;
+  const size_t limit_;
+  std::mutex used_mutex_;
+  size_t used_ = 0;
+};
+
+}  // namespace ds

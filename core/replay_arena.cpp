@@ -1,0 +1,122 @@
+#include "core/replay_arena.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+size_t aligned(size_t bytes) {
+  return (std::max<size_t>(bytes, 1) + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+}
+
+bool overlap(const AllocationSpan& a, const AllocationSpan& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
+
+size_t peak_of(const std::vector<AllocationSpan>& spans) {
+  std::vector<std::pair<int64_t, int64_t>> events;  // (time, +bytes or -bytes); frees sort first
+  for (const AllocationSpan& span : spans) {
+    events.emplace_back(span.begin, static_cast<int64_t>(aligned(span.bytes)));
+    events.emplace_back(span.end, -static_cast<int64_t>(aligned(span.bytes)));
+  }
+  std::ranges::sort(events);
+  int64_t now = 0;
+  int64_t peak = 0;
+  for (const auto& [time, change] : events) {
+    now += change;
+    peak = std::max(peak, now);
+  }
+  return static_cast<size_t>(peak);
+}
+
+}  // namespace
+
+ArenaPlan plan_arena(std::vector<AllocationSpan> allocations) {
+  ArenaPlan plan;
+  plan.bytes_peak = peak_of(allocations);
+  plan.offsets.assign(allocations.size(), 0);
+  std::vector<size_t> order(allocations.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+    return allocations[a].bytes > allocations[b].bytes;
+  });
+
+  std::vector<size_t> placed;  // indices, ascending by offset
+  for (const size_t index : order) {
+    const AllocationSpan& span = allocations[index];
+    const size_t bytes = aligned(span.bytes);
+    size_t cursor = 0;
+    size_t best = SIZE_MAX;
+    size_t best_gap = SIZE_MAX;
+    for (const size_t other : placed) {
+      if (!overlap(span, allocations[other])) continue;
+      if (plan.offsets[other] >= cursor + bytes && plan.offsets[other] - cursor < best_gap) {
+        best = cursor;
+        best_gap = plan.offsets[other] - cursor;
+      }
+      cursor = std::max(cursor, plan.offsets[other] + aligned(allocations[other].bytes));
+    }
+    plan.offsets[index] = best == SIZE_MAX ? cursor : best;
+    plan.bytes_total = std::max(plan.bytes_total, plan.offsets[index] + bytes);
+    placed.insert(std::ranges::upper_bound(placed, plan.offsets[index], {},
+                                           [&](size_t p) { return plan.offsets[p]; }),
+                  index);
+  }
+  plan.allocations = std::move(allocations);
+  return plan;
+}
+
+void* RecordingMemory::allocate(size_t bytes, MemoryTag tag) {
+  void* pointer = upstream_.allocate(bytes, tag);
+  live_[pointer] = spans_.size();
+  spans_.push_back({.bytes = bytes, .tag = tag, .begin = events_++, .end = INT64_MAX});
+  return pointer;
+}
+
+void RecordingMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept {
+  if (const auto found = live_.find(pointer); found != live_.end()) {
+    spans_[found->second].end = events_++;
+    live_.erase(found);
+  }
+  upstream_.deallocate(pointer, bytes, tag);
+}
+
+std::vector<AllocationSpan> RecordingMemory::spans() const {
+  std::vector<AllocationSpan> result = spans_;
+  for (AllocationSpan& span : result) span.end = std::min(span.end, events_);
+  return result;
+}
+
+ReplayArena::ReplayArena(ArenaPlan plan, MemoryResource& upstream)
+    : plan_(std::move(plan)), upstream_(upstream) {
+  block_ = static_cast<std::byte*>(
+      upstream_.allocate(plan_.bytes_total, MemoryTag::kActivations));
+}
+
+ReplayArena::~ReplayArena() {
+  upstream_.deallocate(block_, plan_.bytes_total, MemoryTag::kActivations);
+}
+
+void* ReplayArena::allocate(size_t bytes, MemoryTag tag) {
+  if (next_ >= plan_.allocations.size() || plan_.allocations[next_].bytes != bytes) {
+    throw InternalError(fmt::format(
+        "replay arena: allocation {} asks {} bytes for {}, the dry run had {}", next_, bytes,
+        name_of(tag), next_ < plan_.allocations.size() ? plan_.allocations[next_].bytes : 0));
+  }
+  ++live_;
+  return block_ + plan_.offsets[next_++];
+}
+
+void ReplayArena::deallocate(void* /*pointer*/, size_t /*bytes*/, MemoryTag /*tag*/) noexcept {
+  --live_;
+}
+
+void ReplayArena::rewind() {
+  DS_CHECK(live_ == 0, "replay arena: rewound with {} live allocations", live_);
+  next_ = 0;
+}
+
+}  // namespace ds

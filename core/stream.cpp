@@ -1,0 +1,28 @@
+#include "core/stream.h"
+
+#include "core/error.h"
+
+namespace ds {
+
+std::string Device::to_string() const {
+  switch (kind) {
+    case Kind::kCpu: return "cpu";
+    case Kind::kCuda: return fmt::format("cuda:{}", index);
+    case Kind::kMeta: return "meta";
+  }
+  return "unknown";
+}
+
+Stream::Stream(const StreamOptions& options)
+    : device_(options.device),
+      memory_(options.memory),
+      pool_(options.pool),
+      trace_(options.trace) {
+  if (device_.kind == Device::Kind::kCuda) {
+    throw Unsupported("stream: this build has no CUDA kernels (build option DS_WITH_CUDA)");
+  }
+  DS_CHECK(memory_ != nullptr, "stream: no memory resource given");
+  DS_CHECK(device_.is_meta() || pool_ != nullptr, "stream: a CPU stream needs a thread pool");
+}
+
+}  // namespace ds

@@ -1,0 +1,74 @@
+// A stream is an ordered queue of work on one device, with what that work needs: memory, threads, and
+// an optional trace. CPU streams run inline, in order; meta streams run nothing. There is no default
+// stream: every kernel, collective and allocation names its own.
+#pragma once
+
+#include <memory>
+#include <typeindex>
+#include <unordered_map>
+#include <utility>
+
+#include "core/device.h"
+#include "core/memory.h"
+#include "core/thread_pool.h"
+#include "core/trace.h"
+
+namespace ds {
+
+struct StreamOptions {
+  Device device = Device::cpu();
+  MemoryResource* memory = nullptr;  // not owned; must outlive every tensor allocated through it
+  ThreadPool* pool = nullptr;        // not owned; required for CPU streams
+  Trace* trace = nullptr;            // not owned; may be null
+};
+
+class Stream {
+ public:
+  explicit Stream(const StreamOptions& options);
+  Stream(const Stream&) = delete;  // identity matters: work is ordered per stream
+  Stream& operator=(const Stream&) = delete;
+
+  Device device() const { return device_; }
+  ThreadPool& pool() const { return *pool_; }
+  MemoryResource& memory() const { return *memory_; }
+  Trace* trace() const { return trace_; }
+  void synchronize() {}  // CPU work is done when the call returns
+
+  // Reports an operation to the trace, if there is one.
+  void record(std::string_view op, const OpCost& cost) const {
+    if (trace_ != nullptr) trace_->on_op(op, cost);
+  }
+
+  // One lazily made T that lives as long as the stream: where backends keep library handles and
+  // primitive caches.
+  template <class T>
+  T& state() {
+    std::shared_ptr<void>& slot = state_[std::type_index(typeid(T))];
+    if (!slot) slot = std::make_shared<T>();
+    return *static_cast<T*>(slot.get());
+  }
+
+ private:
+  friend class MemoryScope;
+  Device device_;
+  MemoryResource* memory_;
+  ThreadPool* pool_;
+  Trace* trace_;
+  std::unordered_map<std::type_index, std::shared_ptr<void>> state_;
+};
+
+// For its lifetime the stream allocates from another resource (an arena, a shared segment).
+class MemoryScope {
+ public:
+  MemoryScope(Stream& stream, MemoryResource& memory)
+      : stream_(stream), previous_(std::exchange(stream.memory_, &memory)) {}
+  ~MemoryScope() { stream_.memory_ = previous_; }
+  MemoryScope(const MemoryScope&) = delete;  // restores on exit, exactly once
+  MemoryScope& operator=(const MemoryScope&) = delete;
+
+ private:
+  Stream& stream_;
+  MemoryResource* previous_;
+};
+
+}  // namespace ds

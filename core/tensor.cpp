@@ -1,0 +1,73 @@
+#include "core/tensor.h"
+
+#include <cstring>
+
+namespace ds {
+namespace {
+
+struct Buffer {
+  Buffer(size_t size, MemoryResource& from, MemoryTag as)
+      : bytes(size), memory(from), tag(as), data(from.allocate(size, as)) {}
+  ~Buffer() { memory.deallocate(data, bytes, tag); }
+  Buffer(const Buffer&) = delete;  // owns bytes of a resource
+  Buffer& operator=(const Buffer&) = delete;
+
+  const size_t bytes;
+  MemoryResource& memory;
+  const MemoryTag tag;
+  void* const data;
+};
+
+}  // namespace
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Stream& stream, MemoryTag tag) {
+  const auto numel = static_cast<size_t>(shape.numel());
+  size_t bytes = 0;
+  DS_CHECK(!__builtin_mul_overflow(numel, size_of(dtype), &bytes), "tensor: {} overflows",
+           shape.to_string());
+  auto buffer = std::make_shared<Buffer>(bytes, stream.memory(), tag);
+  void* data = buffer->data;
+  return borrow(data, shape, dtype, stream.device(), std::move(buffer));
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Stream& stream, MemoryTag tag) {
+  Tensor tensor = empty(shape, dtype, stream, tag);
+  if (!tensor.is_meta()) std::memset(tensor.raw(), 0, tensor.bytes());
+  return tensor;
+}
+
+Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, Device device,
+                      std::shared_ptr<void> owner) {
+  Tensor tensor;
+  tensor.shape_ = shape;
+  tensor.numel_ = shape.numel();
+  tensor.dtype_ = dtype;
+  tensor.device_ = device;
+  tensor.data_ = static_cast<std::byte*>(data);
+  tensor.owner_ = std::move(owner);
+  return tensor;
+}
+
+void* Tensor::raw() const {
+  DS_CHECK(!device_.is_meta(), "tensor: a meta tensor has no bytes");
+  return data_;
+}
+
+Tensor Tensor::narrow(int64_t offset, int64_t numel) const {
+  DS_CHECK(offset >= 0 && numel >= 0 && offset + numel <= numel_,
+           "narrow: [{}, {}) of a tensor of {} elements", offset, offset + numel, numel_);
+  Tensor view = *this;
+  view.shape_ = Shape{numel};
+  view.numel_ = numel;
+  view.data_ = data_ + static_cast<size_t>(offset) * size_of(dtype_);
+  return view;
+}
+
+Tensor Tensor::reshape(const Shape& shape) const {
+  DS_CHECK(shape.numel() == numel_, "reshape: {} to {}", shape_.to_string(), shape.to_string());
+  Tensor view = *this;
+  view.shape_ = shape;
+  return view;
+}
+
+}  // namespace ds

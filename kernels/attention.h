@@ -1,0 +1,32 @@
+// Causal multi-head attention with memory O(T) (Dao et al., arXiv 2205.14135), grouped-query heads
+// (Ainslie et al., arXiv 2305.13245), over a packed projection.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace ds::kernels {
+
+struct AttentionShape {
+  int64_t batch = 0;
+  int64_t length = 0;    // T
+  int64_t heads = 0;     // query heads
+  int64_t kv_heads = 0;  // heads % kv_heads == 0
+  int64_t head_dim = 0;  // D
+  // Row of the packed projection: heads*D queries, kv_heads*D keys, kv_heads*D values.
+  int64_t packed() const { return (heads + 2 * kv_heads) * head_dim; }
+};
+
+// qkv [batch*T, packed()], y [batch*T, heads*D], log_sum_exp fp32 [batch, heads, T].
+// Scores are scaled by 1/sqrt(D); position t sees positions <= t.
+void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor& qkv, Tensor& y,
+                       Tensor& log_sum_exp);
+// Scores are recomputed. dqkv has qkv's shape; overwritten.
+void attention_backward(Stream& stream, const AttentionShape& shape, const Tensor& qkv,
+                        const Tensor& y, const Tensor& log_sum_exp, const Tensor& dy, Tensor& dqkv);
+
+// One new position per sequence against a cache, for generation: q [batch, heads*D], cache_k/cache_v
+// [batch, capacity, kv_heads*D] with `length` filled positions; y [batch, heads*D].
+void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor& q,
+                      const Tensor& cache_k, const Tensor& cache_v, int64_t capacity, Tensor& y);
+
+}  // namespace ds::kernels

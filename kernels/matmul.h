@@ -1,0 +1,39 @@
+// Matrix products through oneDNN: fp32 and bf16 (fp16 through fp32) operands, fp32 accumulation, with
+// bias and activation fused into the store.
+#pragma once
+
+#include "core/tensor.h"
+#include "kernels/activation.h"
+
+namespace ds::kernels {
+
+enum class Write : uint8_t { kOverwrite, kAccumulate };  // y = result, or y += result
+
+// A row-major matrix inside a tensor: element (i, j) is at offset + i * row_stride + j.
+struct MatrixView {
+  Tensor tensor;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t row_stride = 0;  // elements
+  int64_t offset = 0;      // elements
+};
+MatrixView matrix(const Tensor& tensor, int64_t rows, int64_t columns);  // the whole tensor
+MatrixView columns_of(const MatrixView& view, int64_t first, int64_t count);
+
+enum class Transpose : uint8_t { kNo, kYes };
+
+struct MatmulArgs {
+  MatrixView a;                            // [M, K], or [K, M] when transposed
+  MatrixView b;                            // [K, N], or [N, K] when transposed
+  MatrixView c;                            // [M, N]; dtype fp32 or that of a
+  Transpose transpose_a = Transpose::kNo;
+  Transpose transpose_b = Transpose::kNo;
+  Write write = Write::kOverwrite;
+  Tensor bias;                             // [N] or undefined; added to every row
+  Activation activation = Activation::kNone;  // applied after the bias
+  Tensor pre_activation;                   // [M, N] or undefined: receives a*b + bias before activation
+};
+// c = activation(op(a) * op(b) + bias), or c += op(a) * op(b) (then no bias, no activation).
+void matmul(Stream& stream, const MatmulArgs& args);
+
+}  // namespace ds::kernels

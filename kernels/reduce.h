@@ -1,0 +1,17 @@
+// Reductions. Sums run in a fixed order that does not depend on the number of threads.
+#pragma once
+
+#include "core/tensor.h"
+#include "kernels/matmul.h"
+
+namespace ds::kernels {
+
+// Sum of squares in fp64, over blocks of kSumBlock elements whose sums are added in order.
+inline constexpr int64_t kSumBlock = 4096;
+double sum_of_squares(Stream& stream, const Tensor& x);
+double sum(Stream& stream, const Tensor& x);
+bool all_finite(Stream& stream, const Tensor& x);
+// y [C] = (or +=) column sums of x [N, C], accumulated in fp32; for bias gradients.
+void column_sum(Stream& stream, const Tensor& x, Write write, Tensor& y);
+
+}  // namespace ds::kernels

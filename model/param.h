@@ -1,0 +1,77 @@
+// Parameters as a model sees them: named specs handed to a ParameterStore, whole weights seen through
+// leases, gradients written into slots. Which rank holds which bytes is the store's business: PlainStore
+// (model/plain_store.h) keeps everything here, ShardedStore (zero/) implements ZeRO stages 0-3.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "core/rng.h"
+#include "core/tensor.h"
+#include "kernels/matmul.h"
+
+namespace ds {
+
+using ParamId = int;  // 0, 1, 2, ... in order of add()
+
+// How a parameter starts; a pure function of the seed and the element's index in the whole tensor, so
+// that every sharding starts from the same bits.
+struct Initializer {
+  enum class Kind : uint8_t { kZeros, kOnes, kNormal } kind = Kind::kZeros;
+  float standard_deviation = 0.0F;
+};
+
+struct ParamSpec {
+  std::string name;   // Hugging Face name: "transformer.h.0.attn.c_attn.weight"
+  Shape shape;
+  DType dtype = DType::kF32;  // of the weight the model computes with, and of its gradient
+  Initializer init;
+  int unit = 0;       // number of the model block it belongs to: buckets do not span units
+};
+
+// The right to see a whole weight. Dropping the last lease of a bucket releases what was gathered.
+class Lease {
+ public:
+  Lease(Tensor weight, std::function<void()> release)
+      : weight_(std::move(weight)), release_(std::move(release)) {}
+  ~Lease() { if (release_) release_(); }
+  Lease(Lease&& other) noexcept
+      : weight_(std::move(other.weight_)), release_(std::exchange(other.release_, nullptr)) {}
+  Lease& operator=(Lease&&) = delete;
+  Lease(const Lease&) = delete;  // counted by the store
+  Lease& operator=(const Lease&) = delete;
+  const Tensor& weight() const { return weight_; }
+
+ private:
+  Tensor weight_;
+  std::function<void()> release_;
+};
+
+// Where the gradient of one parameter goes. The first writer of a backward pass overwrites, later ones
+// (a tied weight, a further micro-step into the same memory) accumulate; the store says which.
+struct GradSlot {
+  Tensor grad;  // the parameter's shape and dtype (or fp32, if the store accumulates so)
+  kernels::Write write = kernels::Write::kOverwrite;
+};
+
+class ParameterStore {
+ public:
+  virtual ~ParameterStore() = default;
+  virtual ParamId add(ParamSpec spec) = 0;
+  virtual void seal() = 0;  // lays out and allocates; no add() afterwards
+  virtual int count() const = 0;
+  virtual const ParamSpec& spec(ParamId id) const = 0;
+
+  // Whole weight while the lease lives; gathers if it must. All ranks acquire in the same order.
+  virtual Lease acquire(ParamId id) = 0;
+  // Memory for the gradient; call once per contribution, write it before the next call for this id.
+  virtual GradSlot grad_slot(ParamId id) = 0;
+  // This contribution is complete. A parameter expects `uses` contributions per backward (see
+  // expect_uses); with the last one its bucket may be reduced.
+  virtual void grad_ready(ParamId id) = 0;
+  // A tied weight gets several contributions per backward; default 1. Called before seal().
+  virtual void expect_uses(ParamId id, int uses) = 0;
+};
+
+}  // namespace ds
