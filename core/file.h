@@ -1,0 +1,153 @@
+// Files behind an interface, so that every failure of a disk can be produced in a test: the real file
+// system here, one in memory with a crash model (core/memory_file_system.h), and a decorator that makes
+// the k-th call fail (core/fault_file_system.h). Nothing here retries, and nothing falls back silently:
+// reads and writes are complete or an exception names the path, the offset and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+
+namespace ds {
+
+// The storage has no room left (ENOSPC, EDQUOT). A save that meets it is dropped and training goes on.
+class DiskFull : public IoError {
+ public:
+  explicit DiskFull(const std::string& m) : IoError(m) {}
+};
+
+// Throws what the error number stands for: InputMissing for ENOENT and ENOTDIR, DiskFull for ENOSPC and
+// EDQUOT, else IoError. The message is "<operation> <path>: <reason>".
+[[noreturn]] void throw_io_error(std::string_view operation, std::string_view path, int error_number);
+
+// An open file. Not thread-safe, except that several threads may read(), or write() disjoint ranges.
+class File {
+ public:
+  explicit File(std::string path) : path_(std::move(path)) {}
+  File(const File&) = delete;  // owns a descriptor
+  File& operator=(const File&) = delete;
+  virtual ~File() = default;
+
+  virtual int64_t size() const = 0;
+  // Fills `into` from `offset`; IoError naming the missing range if the file ends before.
+  virtual void read(int64_t offset, std::span<std::byte> into) const = 0;
+  // Writes all of `from` at `offset`, growing the file as needed.
+  virtual void write(int64_t offset, std::span<const std::byte> from) = 0;
+  // Reserves storage for bytes [0, bytes), so that a full disk is met before the first write.
+  virtual void allocate(int64_t bytes) = 0;
+  // Makes the content durable. After a failure the content is lost: never retry, write a new file.
+  virtual void sync() = 0;
+
+  void append(std::span<const std::byte> from) { write(size(), from); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct DirectoryEntry {
+  std::string name;
+  enum class Kind { kFile, kDirectory, kOther } kind;
+};
+
+enum class Caching {
+  kCached,        // through the page cache
+  kUncached,      // past it (O_DIRECT) where the file system can; aligned offsets, lengths, addresses
+};
+inline constexpr int64_t kUncachedAlignment = 4096;
+
+// All paths are used as given; symbolic links in the last component are refused when creating.
+// Thread-safe.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  // A regular file for reading. InputMissing if there is none; IoError for a directory, FIFO or device
+  // (never blocks on one).
+  virtual std::unique_ptr<File> open(const std::string& path, Caching caching) = 0;
+  // A new file for writing; IoError if the path exists.
+  virtual std::unique_ptr<File> create(const std::string& path, Caching caching) = 0;
+  std::unique_ptr<File> open(const std::string& path) { return open(path, Caching::kCached); }
+  std::unique_ptr<File> create(const std::string& path) { return create(path, Caching::kCached); }
+
+  // Atomically replaces `to`, as rename(2) does. Durable only after sync_directory of both parents.
+  virtual void rename(const std::string& from, const std::string& to) = 0;
+  virtual void make_directory(const std::string& path) = 0;  // IoError if it exists
+  virtual void sync_directory(const std::string& path) = 0;
+  virtual void remove(const std::string& path) = 0;          // a file or an empty directory
+  virtual std::vector<DirectoryEntry> list(const std::string& path) const = 0;  // sorted by name
+  virtual bool exists(const std::string& path) const = 0;
+  virtual int64_t free_bytes(const std::string& path) const = 0;
+
+  // Creates what is missing of the path and makes each new entry durable.
+  void make_directories(const std::string& path);
+  // Removes a directory and everything below it; symbolic links are removed, not followed.
+  void remove_tree(const std::string& path);
+  // The whole file as text; IoError if it is larger than max_bytes.
+  std::string read_text(const std::string& path, int64_t max_bytes);
+  // Replaces the file so that a crash leaves the old or the new text, never a part: temporary file in
+  // the same directory, sync, rename, sync of the directory.
+  void write_text_atomically(const std::string& path, std::string_view text);
+};
+
+class RealFileSystem : public FileSystem {
+ public:
+  using FileSystem::create;
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Caching caching) override;
+  std::unique_ptr<File> create(const std::string& path, Caching caching) override;
+  void rename(const std::string& from, const std::string& to) override;
+  void make_directory(const std::string& path) override;
+  void sync_directory(const std::string& path) override;
+  void remove(const std::string& path) override;
+  std::vector<DirectoryEntry> list(const std::string& path) const override;
+  bool exists(const std::string& path) const override;
+  int64_t free_bytes(const std::string& path) const override;
+};
+
+// Owns a file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd();
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release();
+
+ private:
+  int fd_ = -1;
+};
+
+// A whole file mapped for reading. If the file is truncated afterwards, touching the lost pages raises
+// SIGBUS: use File::read for inputs that others may change, and check_unchanged() before long scans.
+class Mmap {
+ public:
+  static Mmap read_only(const std::string& path);
+  Mmap(Mmap&& other) noexcept;
+  Mmap& operator=(Mmap&& other) noexcept;
+  ~Mmap();
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  void check_unchanged() const;  // DataError if the file is shorter now
+
+ private:
+  Mmap() = default;
+  void unmap() noexcept;
+  Fd fd_;
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+std::string parent_directory(const std::string& path);  // "." where there is no slash
+std::string join_path(const std::string& directory, std::string_view name);
+
+}  // namespace ds
