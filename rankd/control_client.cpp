@@ -1,0 +1,387 @@
+// The control connection over gRPC: one thread writes (reports, heartbeats), one reads (commands).
+#include "rankd/control_client.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "proto/build_info.h"
+#include "proto/control.grpc.pb.h"
+#include "rankd/session.h"
+
+namespace ds {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr seconds kHeartbeatPeriod{1};
+constexpr seconds kJoinDeadline{120};  // longer than the launcher waits for the slowest rank
+constexpr seconds kFinishDeadline{5};
+constexpr size_t kMaxQueued = 65536;  // reports kept while the launcher does not read
+
+std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
+  constexpr std::string_view kInherited = "fd:";
+  if (!address.starts_with(kInherited)) {
+    return grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  }
+  int fd = -1;
+  const char* const end = address.data() + address.size();
+  const auto parsed = std::from_chars(address.data() + kInherited.size(), end, fd);
+  if (parsed.ec != std::errc() || parsed.ptr != end || fd < 0) {
+    throw UsageError(fmt::format("control connection: bad address '{}'", address));
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomInsecureChannelFromFd("dslaunch", fd, arguments);
+}
+
+Resume to_resume(control::JobPlan::Resume resume) {
+  switch (resume) {
+    case control::JobPlan::REQUIRED:
+      return Resume::kRequired;
+    case control::JobPlan::NEVER:
+      return Resume::kNever;
+    default:
+      return Resume::kAuto;
+  }
+}
+
+JobPlan to_job_plan(const control::JobPlan& in) {
+  JobPlan plan;
+  plan.rank = in.rank();
+  plan.world_size = in.world_size();
+  plan.local_rank = in.local_rank();
+  plan.local_size = in.local_size();
+  plan.epoch = in.epoch();
+  plan.threads = in.threads();
+  plan.config_text = in.config_text();
+  plan.config_dir = in.config_dir();
+  plan.run_dir = in.run_dir();
+  plan.resume = to_resume(in.resume());
+  plan.rendezvous = in.rendezvous();
+  plan.rehearsal = in.dry_run() ? Rehearsal::kDryRun : Rehearsal::kNo;
+  return plan;
+}
+
+control::FinalReport::Origin to_origin(ErrorOrigin origin) {
+  switch (origin) {
+    case ErrorOrigin::kOwn:
+      return control::FinalReport::OWN;
+    case ErrorOrigin::kPeer:
+      return control::FinalReport::PEER;
+    case ErrorOrigin::kNone:
+      break;
+  }
+  return control::FinalReport::NONE;
+}
+
+std::optional<Command> to_command(control::CommandMessage::Kind kind) {
+  switch (kind) {
+    case control::CommandMessage::STOP_AND_SAVE:
+      return Command::kStopAndSave;
+    case control::CommandMessage::SAVE_NOW:
+      return Command::kSaveNow;
+    case control::CommandMessage::DUMP:
+      return Command::kDump;
+    default:
+      return std::nullopt;  // a newer launcher's command: not ours to act on
+  }
+}
+
+class GrpcControlClient final : public ControlClient {
+ public:
+  explicit GrpcControlClient(const Bootstrap& bootstrap)
+      : bootstrap_(bootstrap),
+        stub_(control::Control::NewStub(open_channel(bootstrap.coordinator_address))) {}
+  GrpcControlClient(const GrpcControlClient&) = delete;  // two threads hold `this`
+  GrpcControlClient& operator=(const GrpcControlClient&) = delete;
+
+  ~GrpcControlClient() override {
+    if (stream_ == nullptr) {
+      return;
+    }
+    stream_context_.TryCancel();
+    end_writing(nullptr);
+    join_threads();
+  }
+
+  JobPlan join() override {
+    control::JoinRequest request;
+    *request.mutable_identity() = identity(bootstrap_.token);
+    request.set_build_id(build_id());
+    request.set_protocol_version(kProtocolVersion);
+    request.set_config_digest(bootstrap_.config_digest);
+    request.set_pid(getpid());
+    request.set_host(host_name());
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kJoinDeadline);
+    control::JoinReply reply;
+    const grpc::Status status = stub_->Join(&context, request, &reply);
+    if (!status.ok()) {
+      throw CommError(fmt::format("join: rank {} was not admitted by the launcher: {}",
+                                  bootstrap_.rank, status.error_message()));
+    }
+    open_stream(reply.session());
+    return to_job_plan(reply.plan());
+  }
+
+  void report_progress(const Progress& progress) override {
+    const std::scoped_lock lock(mutex_);
+    progress_.set_step(progress.step);
+    progress_.set_micro_step(progress.micro_step);
+    progress_.set_phase(progress.phase);
+  }
+
+  void report_step(const StepMetrics& metrics) override {
+    control::RankMessage message;
+    control::StepMetrics& step = *message.mutable_step();
+    step.set_step(metrics.step);
+    step.set_total_steps(metrics.total_steps);
+    step.set_loss(metrics.loss);
+    if (metrics.grad_norm) {
+      step.set_grad_norm(*metrics.grad_norm);
+    }
+    step.set_lr(metrics.lr);
+    step.set_loss_scale(metrics.loss_scale);
+    step.set_tokens_per_s(metrics.tokens_per_s);
+    step.set_samples(metrics.samples);
+    step.set_bytes_peak(metrics.bytes_peak);
+    if (metrics.validation_loss) {
+      step.set_validation_loss(*metrics.validation_loss);
+    }
+    enqueue(std::move(message));
+  }
+
+  void report_commit(const CommittedTag& tag) override {
+    control::RankMessage message;
+    message.mutable_commit()->set_tag(tag.tag);
+    message.mutable_commit()->set_step(tag.step);
+    enqueue(std::move(message));
+  }
+
+  void report_text(std::string_view line) override {
+    control::RankMessage message;
+    message.set_text(std::string(line));
+    enqueue(std::move(message));
+  }
+
+  void report_plan(std::string_view plan_json) override {
+    control::RankMessage message;
+    message.set_plan_json(std::string(plan_json));
+    enqueue(std::move(message));
+  }
+
+  void report_measured(const Measured& measured) override {
+    control::RankMessage message;
+    control::Measured& out = *message.mutable_measured();
+    out.set_steps(measured.steps);
+    out.set_device_bytes_peak(measured.device_bytes_peak);
+    out.set_host_bytes_peak(measured.host_bytes_peak);
+    out.set_nvme_bytes(measured.nvme_bytes);
+    out.set_rss_bytes_peak(measured.rss_bytes_peak);
+    out.mutable_categories()->insert(measured.categories.begin(), measured.categories.end());
+    enqueue(std::move(message));
+  }
+
+  std::optional<Command> poll() override {
+    const std::scoped_lock lock(mutex_);
+    if (commands_.empty()) {
+      return std::nullopt;
+    }
+    const Command command = commands_.front();
+    commands_.pop_front();
+    return command;
+  }
+
+  bool finish(ExitCode code, ErrorOrigin origin, std::string_view error) override {
+    if (stream_ == nullptr) {
+      return false;
+    }
+    control::RankMessage message;
+    control::FinalReport& report = *message.mutable_final();
+    report.set_exit_code(static_cast<int>(code));
+    report.set_origin(to_origin(origin));
+    report.set_error(std::string(error));
+    end_writing(&message);
+    {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait_for(lock, kFinishDeadline, [&] { return stream_ended_; })) {
+        stream_context_.TryCancel();
+      }
+    }
+    join_threads();
+    const bool told = stream_->Finish().ok();
+    stream_.reset();
+    return told;
+  }
+
+ private:
+  static std::string host_name() {
+    std::array<char, 256> name{};
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+  }
+
+  control::Identity identity(const std::string& token) const {
+    control::Identity out;
+    out.set_rank(bootstrap_.rank);
+    out.set_epoch(bootstrap_.epoch);
+    out.set_token(token);
+    return out;
+  }
+
+  void open_stream(const std::string& session) {
+    stream_ = stub_->Attend(&stream_context_);
+    control::RankMessage hello;
+    *hello.mutable_hello() = identity(session);
+    queue_.push_back(std::move(hello));
+    writer_ = std::thread([this] { write_until_end(); });
+    reader_ = std::thread([this] { read_until_end(); });
+  }
+
+  void join_threads() {
+    writer_.join();
+    reader_.join();
+  }
+
+  void enqueue(control::RankMessage message) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (ending_ || stream_ended_ || queue_.size() >= kMaxQueued) {
+        return;
+      }
+      queue_.push_back(std::move(message));
+    }
+    changed_.notify_all();
+  }
+
+  void end_writing(control::RankMessage* last) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (last != nullptr) {
+        queue_.push_back(std::move(*last));
+      }
+      ending_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  void write_until_end() {
+    steady_clock::time_point next_heartbeat = steady_clock::now();
+    bool writable = true;
+    while (writable) {
+      control::RankMessage message;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait_until(lock, next_heartbeat,
+                            [&] { return !queue_.empty() || ending_ || stream_ended_; });
+        if (stream_ended_) {
+          return;
+        }
+        if (!queue_.empty()) {
+          message = std::move(queue_.front());
+          queue_.pop_front();
+        } else if (ending_) {
+          break;
+        } else {
+          *message.mutable_heartbeat() = progress_;
+          next_heartbeat = steady_clock::now() + kHeartbeatPeriod;
+        }
+      }
+      writable = stream_->Write(message);
+    }
+    if (writable) {
+      stream_->WritesDone();
+    }
+  }
+
+  void read_until_end() {
+    control::CommandMessage message;
+    while (stream_->Read(&message)) {
+      if (const std::optional<Command> command = to_command(message.kind())) {
+        const std::scoped_lock lock(mutex_);
+        commands_.push_back(*command);
+      }
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      stream_ended_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  const Bootstrap bootstrap_;
+  const std::unique_ptr<control::Control::Stub> stub_;
+  grpc::ClientContext stream_context_;
+  std::unique_ptr<grpc::ClientReaderWriter<control::RankMessage, control::CommandMessage>> stream_;
+  std::thread writer_;
+  std::thread reader_;
+  std::condition_variable changed_;
+  std::mutex mutex_;  // guards everything below
+  std::deque<control::RankMessage> queue_;
+  std::deque<Command> commands_;
+  control::Progress progress_;
+  bool ending_ = false;        // nothing more will be queued
+  bool stream_ended_ = false;  // the launcher closed its side
+};
+
+// Fills `bytes` from `fd`; false at end of file.
+bool read_fully(int fd, char* bytes, size_t count, steady_clock::time_point deadline) {
+  for (size_t done = 0; done < count;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+    pollfd ready{fd, POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0) {
+      throw CommError("bootstrap: nothing more came on standard input for 30 s");
+    }
+    const ssize_t got = read(fd, bytes + done, count - done);
+    if (got == 0) {
+      return false;
+    }
+    if (got < 0 && errno != EINTR) {
+      throw CommError(fmt::format("bootstrap: reading standard input: {}", std::strerror(errno)));
+    }
+    done += got > 0 ? static_cast<size_t>(got) : 0;
+  }
+  return true;
+}
+
+}  // namespace
+
+Bootstrap read_bootstrap(int fd) {
+  constexpr uint32_t kMaxBytes = 1 << 20;
+  const auto deadline = steady_clock::now() + seconds(30);
+  std::array<unsigned char, 4> prefix{};
+  control::Bootstrap in;
+  std::string bytes;
+  bool complete = read_fully(fd, reinterpret_cast<char*>(prefix.data()), prefix.size(), deadline);
+  const uint32_t size = static_cast<uint32_t>(prefix[0]) | static_cast<uint32_t>(prefix[1]) << 8 |
+                        static_cast<uint32_t>(prefix[2]) << 16 |
+                        static_cast<uint32_t>(prefix[3]) << 24;
+  if (complete && size <= kMaxBytes) {
+    bytes.resize(size);
+    complete = read_fully(fd, bytes.data(), size, deadline);
+  }
+  if (!complete || size > kMaxBytes || !in.ParseFromString(bytes)) {
+    throw UsageError("rankd: standard input is not a bootstrap message; dslaunch starts rankd, "
+                     "use `dslaunch train.json`");
+  }
+  return {in.coordinator_address(), in.token(), in.rank(), in.world_size(), in.epoch(),
+          in.run_dir(), in.launcher_pid(), in.config_digest()};
+}
+
+std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap) {
+  return std::make_unique<GrpcControlClient>(bootstrap);
+}
+
+}  // namespace ds

@@ -1,0 +1,43 @@
+// A rank's end of the control connection: join, progress, reports up; commands down.
+// Thread-safe. Nothing but join() and finish() waits; reports are queued and sent by a thread of the
+// connection, so that a slow launcher never slows training.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "rankd/job.h"
+
+namespace ds {
+
+class ControlClient {
+ public:
+  virtual ~ControlClient() = default;
+
+  // Says hello and waits until the launcher has a plan for the whole world.
+  // Throws CommError when refused (the message says why) or when the launcher does not answer.
+  virtual JobPlan join() = 0;
+
+  // Call at every micro-step and phase change: a rank that does not progress counts as hung.
+  virtual void report_progress(const Progress& progress) = 0;
+
+  virtual void report_step(const StepMetrics& metrics) = 0;       // rank 0
+  virtual void report_commit(const CommittedTag& tag) = 0;        // rank 0, after the manifest is durable
+  virtual void report_text(std::string_view line) = 0;            // rank 0: a line for the user
+  virtual void report_plan(std::string_view plan_json) = 0;       // rank 0: becomes plan.json
+  virtual void report_measured(const Measured& measured) = 0;     // every rank, before it returns
+
+  // The next command not yet handed out; each is handed out once. Ranks may see a command at
+  // different step edges, so the training loop must agree on the step (a maximum over the ranks)
+  // before it acts.
+  virtual std::optional<Command> poll() = 0;
+
+  // Sends everything queued, then how this rank ends, and waits (at most 5 s) until the launcher has
+  // read it. Returns false if the launcher could not be told. `error` is empty on success.
+  virtual bool finish(ExitCode code, ErrorOrigin origin, std::string_view error) = 0;
+};
+
+}  // namespace ds

@@ -1,0 +1,120 @@
+#include "rankd/session.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <mutex>
+#include <new>
+#include <thread>
+
+namespace ds {
+namespace {
+
+// Standard output is the rank's log file; what is written on standard error the launcher also shows
+// to the user. So warnings go there and everything else does not.
+class SplitSink final : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t text;
+    formatter_->format(message, text);
+    const int fd = message.level >= spdlog::level::warn ? STDERR_FILENO : STDOUT_FILENO;
+    // A log that cannot be written must not stop training.
+    [[maybe_unused]] const ssize_t written = write(fd, text.data(), text.size());
+  }
+  void flush_() override {}
+};
+
+void log_to_launcher() {
+  auto logger = std::make_shared<spdlog::logger>("rankd", std::make_shared<SplitSink>());
+  logger->set_pattern("%H:%M:%S.%e %l: %v");
+  spdlog::set_default_logger(std::move(logger));
+}
+
+// Standard input stays open as long as the launcher lives, however it ends.
+class LauncherWatch {
+ public:
+  LauncherWatch() : stop_(eventfd(0, EFD_CLOEXEC)), thread_([this] { wait_for_end(); }) {}
+  LauncherWatch(const LauncherWatch&) = delete;  // the thread holds `this`
+  LauncherWatch& operator=(const LauncherWatch&) = delete;
+  ~LauncherWatch() {
+    eventfd_write(stop_, 1);
+    thread_.join();
+    close(stop_);
+  }
+
+ private:
+  void wait_for_end() const {
+    std::array<pollfd, 2> watched{{{STDIN_FILENO, POLLIN, 0}, {stop_, POLLIN, 0}}};
+    while (watched[1].revents == 0) {
+      if (poll(watched.data(), watched.size(), -1) > 0 && watched[0].revents != 0) {
+        char byte = 0;
+        if (read(STDIN_FILENO, &byte, 1) == 0) {
+          kill(getpid(), SIGKILL);  // the launcher is gone, and with it everyone who could be told
+        }
+      }
+    }
+  }
+
+  const int stop_;
+  std::thread thread_;
+};
+
+void die_with_launcher(int64_t launcher_pid) {
+  if (launcher_pid == 0) {
+    return;
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher_pid) {  // it died before the line above
+    throw CommError(fmt::format("rankd: the launcher (pid {}) is gone", launcher_pid));
+  }
+}
+
+struct Ending {
+  ExitCode code = ExitCode::kDone;
+  ErrorOrigin origin = ErrorOrigin::kNone;
+  std::string error;
+};
+
+Ending run_joined(const Training& training, ControlClient& control) {
+  try {
+    const JobPlan plan = control.join();
+    spdlog::info("joined as rank {} of {}, epoch {}, {} threads, pid {}", plan.rank,
+                 plan.world_size, plan.epoch, plan.threads, getpid());
+    return {static_cast<ExitCode>(training(plan, control)), ErrorOrigin::kNone, ""};
+  } catch (const CommError& error) {
+    return {error.exit_code(), ErrorOrigin::kPeer, error.what()};
+  } catch (const Error& error) {
+    return {error.exit_code(), ErrorOrigin::kOwn, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::kTrainingFailed, ErrorOrigin::kOwn, "out of host memory"};
+  } catch (const std::exception& error) {
+    return {ExitCode::kInternal, ErrorOrigin::kOwn, error.what()};
+  }
+}
+
+}  // namespace
+
+int run_session(const Training& training) {
+  signal(SIGPIPE, SIG_IGN);
+  log_to_launcher();
+  const Bootstrap bootstrap = read_bootstrap(STDIN_FILENO);
+  die_with_launcher(bootstrap.launcher_pid);
+  const LauncherWatch watch;
+  const std::unique_ptr<ControlClient> control = connect_control(bootstrap);
+  const Ending ending = run_joined(training, *control);
+  if (!ending.error.empty()) {
+    spdlog::info("ends with code {}: {}", static_cast<int>(ending.code), ending.error);
+  }
+  if (!control->finish(ending.code, ending.origin, ending.error) && !ending.error.empty()) {
+    spdlog::error("{}", ending.error);  // the launcher could not be told, so say it here
+  }
+  return static_cast<int>(ending.code);
+}
+
+}  // namespace ds

@@ -1,0 +1,38 @@
+// The frame around training as one rank: take the bootstrap from standard input, die with the
+// launcher, join, run, and report how it ended. Refuses to know what training is.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rankd/control_client.h"
+#include "rankd/job.h"
+
+namespace ds {
+
+// What the launcher writes on a rank's standard input (proto/control.proto).
+struct Bootstrap {
+  std::string coordinator_address;  // "fd:<n>" (an inherited connected socket) or a gRPC target
+  std::string token;
+  int rank = 0;
+  int world_size = 1;
+  int64_t epoch = 1;
+  std::string run_dir;
+  int64_t launcher_pid = 0;  // 0 where the parent is not the launcher
+  std::string config_digest;
+};
+
+// Reads one length-prefixed Bootstrap from `fd`. Throws UsageError if it is not one (someone typed the
+// command by hand), CommError if it is not complete after 30 s.
+Bootstrap read_bootstrap(int fd);
+
+// Opens the control connection; nothing is sent before join().
+std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap);
+
+using Training = std::function<int(const JobPlan&, ControlClient&)>;
+
+// The whole life of a rank started by dslaunch. Returns the exit code of the process.
+int run_session(const Training& training);
+
+}  // namespace ds
