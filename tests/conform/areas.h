@@ -25,4 +25,6 @@ std::string error_text(std::string_view message);
 
 // --- one declaration per area, in the order of the table in main.cpp -------------------------------------
 
+std::string indexed_dataset(const rapidjson::Value& input);
+
 }  // namespace ds::conform

@@ -36,6 +36,7 @@ namespace {
 
 // One line per area; see areas.h.
 const std::vector<AreaEntry> kAreas = {
+    {"indexed_dataset", indexed_dataset},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |
