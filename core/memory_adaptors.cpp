@@ -4,8 +4,7 @@
 
 namespace ds {
 
-void* TrackingMemory::allocate(size_t bytes, MemoryTag tag) {
-  void* pointer = upstream_.allocate(bytes, tag);
+void MemoryAccount::add(size_t bytes, MemoryTag tag) {
   const std::lock_guard lock(usage_mutex_);
   usage_.bytes_now += bytes;
   usage_.tag_bytes_now[static_cast<size_t>(tag)] += bytes;
@@ -13,19 +12,28 @@ void* TrackingMemory::allocate(size_t bytes, MemoryTag tag) {
     usage_.bytes_peak = usage_.bytes_now;
     usage_.tag_bytes_at_peak = usage_.tag_bytes_now;
   }
-  return pointer;
 }
 
-void TrackingMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept {
-  upstream_.deallocate(pointer, bytes, tag);
+void MemoryAccount::remove(size_t bytes, MemoryTag tag) noexcept {
   const std::lock_guard lock(usage_mutex_);
   usage_.bytes_now -= bytes;
   usage_.tag_bytes_now[static_cast<size_t>(tag)] -= bytes;
 }
 
-MemoryUsage TrackingMemory::usage() const {
+MemoryUsage MemoryAccount::usage() const {
   const std::lock_guard lock(usage_mutex_);
   return usage_;
+}
+
+void* TrackingMemory::allocate(size_t bytes, MemoryTag tag) {
+  void* pointer = upstream_.allocate(bytes, tag);
+  account_.add(bytes, tag);
+  return pointer;
+}
+
+void TrackingMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept {
+  upstream_.deallocate(pointer, bytes, tag);
+  account_.remove(bytes, tag);
 }
 
 void* LimitingMemory::allocate(size_t bytes, MemoryTag tag) {

@@ -16,17 +16,29 @@ struct MemoryUsage {
   std::array<size_t, kMemoryTags> tag_bytes_at_peak{};  // breakdown at the moment of bytes_peak
 };
 
-class TrackingMemory final : public MemoryResource {
+// The books of one rank: several TrackingMemory adaptors may write into one account, so that the peak
+// is that of their sum.
+class MemoryAccount {
  public:
-  explicit TrackingMemory(MemoryResource& upstream) : upstream_(upstream) {}
-  void* allocate(size_t bytes, MemoryTag tag) override;
-  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+  void add(size_t bytes, MemoryTag tag);
+  void remove(size_t bytes, MemoryTag tag) noexcept;
   MemoryUsage usage() const;
 
  private:
-  MemoryResource& upstream_;
   mutable std::mutex usage_mutex_;
   MemoryUsage usage_;
+};
+
+class TrackingMemory final : public MemoryResource {
+ public:
+  TrackingMemory(MemoryResource& upstream, MemoryAccount& account)
+      : upstream_(upstream), account_(account) {}
+  void* allocate(size_t bytes, MemoryTag tag) override;
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+
+ private:
+  MemoryResource& upstream_;
+  MemoryAccount& account_;
 };
 
 // Throws OutOfMemory, naming size, tag and what is left, once more than `limit` bytes would be out.

@@ -90,15 +90,8 @@ std::vector<AllocationSpan> RecordingMemory::spans() const {
   return result;
 }
 
-ReplayArena::ReplayArena(ArenaPlan plan, MemoryResource& upstream)
-    : plan_(std::move(plan)), upstream_(upstream) {
-  block_ = static_cast<std::byte*>(
-      upstream_.allocate(plan_.bytes_total, MemoryTag::kActivations));
-}
-
-ReplayArena::~ReplayArena() {
-  upstream_.deallocate(block_, plan_.bytes_total, MemoryTag::kActivations);
-}
+ReplayArena::ReplayArena(ArenaPlan plan, void* block)
+    : plan_(std::move(plan)), block_(static_cast<std::byte*>(block)) {}
 
 void* ReplayArena::allocate(size_t bytes, MemoryTag tag) {
   if (next_ >= plan_.allocations.size() || plan_.allocations[next_].bytes != bytes) {

@@ -44,15 +44,13 @@ class RecordingMemory final : public MemoryResource {
   int64_t events_ = 0;
 };
 
-// Replays a plan from a block taken upstream at construction under kActivations. The n-th allocate()
-// after rewind() must ask for what the n-th recorded allocation asked; a difference throws
-// InternalError. rewind() requires that nothing is live.
+// Replays a plan inside a block that the caller owns (several arenas that are never used at the same
+// time may share one). The n-th allocate() after rewind() must ask for what the n-th recorded
+// allocation asked; a difference throws InternalError. rewind() requires that nothing is live.
 class ReplayArena final : public MemoryResource {
  public:
-  ReplayArena(ArenaPlan plan, MemoryResource& upstream);
-  ~ReplayArena() override;
-  ReplayArena(const ReplayArena&) = delete;  // owns its block
-  ReplayArena& operator=(const ReplayArena&) = delete;
+  // block: at least plan.bytes_total bytes, aligned to kMemoryAlignment.
+  ReplayArena(ArenaPlan plan, void* block);
 
   void* allocate(size_t bytes, MemoryTag tag) override;
   void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
@@ -61,8 +59,7 @@ class ReplayArena final : public MemoryResource {
 
  private:
   const ArenaPlan plan_;
-  MemoryResource& upstream_;
-  std::byte* block_ = nullptr;
+  std::byte* const block_;
   size_t next_ = 0;
   int64_t live_ = 0;
 };
