@@ -1,0 +1,70 @@
+"""Checks the layer table of docs/architecture.md and the fences around third-party headers.
+
+usage: layering.py SOURCE_DIR
+
+A folder may include only the folders on lower lines of the table; folders on one line do not include
+each other. Exit status 1 with one line per violation.
+"""
+import pathlib
+import re
+import sys
+
+ALLOWED = {
+    "core": [],
+    "kernels": ["core"],
+    "config": ["core"],
+    "proto": ["core"],
+    "comm": ["core", "kernels"],
+    "offload": ["core", "kernels"],
+    "model": ["core", "kernels", "comm", "offload"],
+    "optim": ["core", "kernels", "comm", "offload", "config"],
+    "data": ["core", "kernels", "comm", "offload", "config"],
+    "zero": ["core", "kernels", "comm", "offload", "config", "model", "optim", "data"],
+    "checkpoint": ["core", "kernels", "comm", "offload", "config", "model", "optim", "data", "zero"],
+    "rankd": ["core", "kernels", "config", "proto", "comm", "offload", "model", "optim", "data", "zero",
+              "checkpoint"],
+    "launcher": ["core", "config", "proto"],
+}
+
+# header prefix -> paths that may include it
+FENCES = {
+    r"cuda": [r".*\.cu$", r"core/cuda_runtime\.cpp$"],
+    r"nccl": [r"comm/nccl_comm\.cpp$"],
+    r"mpi\.h": [r"comm/mpi_[a-z_]+\.cpp$"],
+    r"grpc": [r"launcher/", r"rankd/"],
+    r"proto/.*\.pb\.h": [r"launcher/", r"rankd/"],
+    r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
+    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf_[a-z_]+\.cpp$", r"data/tokenizer[a-z_]*\.cpp$",
+                   r"rankd/", r"launcher/"],
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+
+
+def violations(root):
+    for layer, allowed in ALLOWED.items():
+        for path in sorted((root / layer).rglob("*")):
+            if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
+                continue
+            name = path.relative_to(root).as_posix()
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                found = INCLUDE.match(line)
+                if not found:
+                    continue
+                header = found.group(1)
+                top = header.split("/")[0]
+                if top in ALLOWED and top != layer and top not in allowed:
+                    yield f"{name}:{number}: {layer} may not include {header}"
+                for prefix, places in FENCES.items():
+                    if re.match(prefix, header) and not any(re.match(p, name) for p in places):
+                        yield f"{name}:{number}: {header} is fenced off from {layer}"
+
+
+def main():
+    found = list(violations(pathlib.Path(sys.argv[1])))
+    print("\n".join(found) or "layering: no violation")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
