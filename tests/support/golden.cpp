@@ -1,5 +1,7 @@
 #include "tests/support/golden.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -29,18 +31,18 @@ std::vector<Block> parse(const std::string& path) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (part == Part::kBetween && (line.empty() || line.starts_with('#'))) {
-      block.comment += line + "\n";
+      block.comment.append(line).push_back('\n');
     } else if (part == Part::kExpected && line.empty()) {
       blocks.push_back(std::exchange(block, {}));
-      block.comment = "\n";
+      block.comment.assign(1, '\n');
       part = Part::kBetween;
     } else if (part == Part::kExpected) {
-      block.expected += line + "\n";
+      block.expected.append(line).push_back('\n');
     } else if (line == "----") {
       part = Part::kExpected;
     } else {
       block.line = part == Part::kBetween ? number : block.line;
-      block.command += line + "\n";
+      block.command.append(line).push_back('\n');
       part = Part::kCommand;
     }
   }
@@ -57,7 +59,7 @@ std::string in_golden_form(const std::string& answer) {
   std::istringstream in(answer);
   std::string out;
   for (std::string line; std::getline(in, line);) {
-    out += (line.empty() ? "." : line) + "\n";
+    out.append(line.empty() ? "." : line).push_back('\n');
   }
   return out;
 }
@@ -66,7 +68,7 @@ std::string in_golden_form(const std::string& answer) {
 
 void run_golden(const std::string& name,
                 const std::function<std::string(const std::string& command)>& answer) {
-  const std::string path = std::string(DS_SOURCE_DIR) + "/tests/golden/" + name;
+  const std::string path = fmt::format("{}/tests/golden/{}", DS_SOURCE_DIR, name);
   const char* const rewrite = std::getenv("DS_REWRITE_GOLDEN");
   std::string rewritten;
   for (const Block& block : parse(path)) {
