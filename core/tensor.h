@@ -46,6 +46,9 @@ class Tensor {
   Tensor narrow(int64_t offset, int64_t numel) const;
   Tensor reshape(const Shape& shape) const;  // same numel; shares the bytes
   bool aliases(const Tensor& other) const { return data_ != nullptr && data_ == other.data_; }
+  // No other handle shares these bytes, so they may be overwritten in place. Exact because a tensor is
+  // confined to one thread; false for borrowed bytes without an owner.
+  bool is_sole_owner() const { return owner_.use_count() == 1; }
 
  private:
   Shape shape_;

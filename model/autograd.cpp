@@ -1,0 +1,108 @@
+#include "model/autograd.h"
+
+#include <utility>
+
+#include "kernels/elementwise.h"
+
+namespace ds {
+
+Tensor take(Saved& saved) {
+  DS_CHECK(saved != nullptr, "take: this saved tensor was taken before");
+  Tensor tensor = saved();
+  saved = nullptr;
+  return tensor;
+}
+
+Tensor GradientFlow::take(int index) {
+  const auto slot = static_cast<size_t>(outputs_[static_cast<size_t>(index)]);
+  return std::exchange(tape_.gradients_[slot], Tensor());
+}
+
+bool GradientFlow::wanted(int input) const {
+  return inputs_[static_cast<size_t>(input)] != Var::kConstant;
+}
+
+void GradientFlow::give(int index, Tensor gradient) {
+  if (!wanted(index)) return;
+  tape_.add_gradient(stream_, inputs_[static_cast<size_t>(index)], std::move(gradient));
+}
+
+Var Tape::watch(Tensor value) {
+  const int slot = new_slot(value);
+  return {std::move(value), slot};
+}
+
+Saved Tape::save(const Tensor& tensor) {
+  return [tensor] { return tensor; };
+}
+
+std::vector<Var> Tape::record(std::string_view name, std::span<const Var> inputs,
+                              std::vector<Tensor> outputs, Backward backward) {
+  Node node{std::string(name), {}, {}, std::move(backward)};
+  for (const Var& input : inputs) node.inputs.push_back(input.slot);
+  std::vector<Var> vars;
+  for (Tensor& output : outputs) {
+    node.outputs.push_back(new_slot(output));
+    vars.push_back({std::move(output), node.outputs.back()});
+  }
+  nodes_.push_back(std::move(node));
+  return vars;
+}
+
+void Tape::seed(Stream& stream, const Var& from, Tensor gradient) {
+  DS_CHECK(from.slot != Var::kConstant, "seed: a constant has no gradient");
+  add_gradient(stream, from.slot, std::move(gradient));
+}
+
+void Tape::backward(Stream& stream) {
+  while (!nodes_.empty()) {
+    // Moved out first: the closure and what it holds are gone before the next one allocates.
+    Node node = std::move(nodes_.back());
+    nodes_.pop_back();
+    if (!reached(node)) continue;
+    GradientFlow flow(*this, stream, node.inputs, node.outputs);
+    node.backward(flow);
+  }
+}
+
+Tensor Tape::take_gradient(const Var& var) {
+  DS_CHECK(var.slot != Var::kConstant, "take_gradient: a constant has no gradient");
+  return std::exchange(gradients_[static_cast<size_t>(var.slot)], Tensor());
+}
+
+int Tape::new_slot(const Tensor& value) {
+  gradients_.emplace_back();
+  shapes_.push_back(value.shape());
+  return static_cast<int>(gradients_.size()) - 1;
+}
+
+// The sum may overwrite either operand if nobody else sees it; which of them is decided by the graph
+// alone, so that a dry run on meta allocates the same.
+void Tape::add_gradient(Stream& stream, int slot, Tensor gradient) {
+  const auto index = static_cast<size_t>(slot);
+  DS_CHECK(gradient.shape() == shapes_[index], "gradient: shape {} for a value of shape {}",
+           gradient.shape().to_string(), shapes_[index].to_string());
+  Tensor& sum = gradients_[index];
+  if (!sum.defined()) {
+    sum = std::move(gradient);
+  } else if (sum.is_sole_owner()) {
+    kernels::add(stream, sum, gradient, sum);
+  } else if (gradient.is_sole_owner()) {
+    kernels::add(stream, sum, gradient, gradient);
+    sum = std::move(gradient);
+  } else {
+    Tensor both = Tensor::empty(gradient.shape(), gradient.dtype(), stream);
+    kernels::add(stream, sum, gradient, both);
+    sum = std::move(both);
+  }
+}
+
+bool Tape::reached(const Node& node) const {
+  if (node.outputs.empty()) return true;
+  for (const int slot : node.outputs) {
+    if (gradients_[static_cast<size_t>(slot)].defined()) return true;
+  }
+  return false;
+}
+
+}  // namespace ds

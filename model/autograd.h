@@ -1,0 +1,98 @@
+// Reverse-mode differentiation on a tape. A differentiable function computes its outputs, declares what
+// it keeps (Saved), and records one closure that turns gradients of outputs into gradients of inputs.
+// backward() runs the closures in reverse and destroys each as soon as it has run, so that activations
+// and gradients live no longer than they must. Gradients of parameters never pass through here: they
+// are written straight into the store's GradSlots.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace ds {
+
+// A value and the place of its gradient on a tape. Copies share the value's bytes.
+struct Var {
+  static constexpr int kConstant = -1;
+
+  Tensor value;
+  int slot = kConstant;  // kConstant: no gradient flows into it
+
+  bool defined() const { return value.defined(); }
+};
+
+// A tensor a closure needs again: kept, offloaded or recomputed, the closure cannot tell. Empty after
+// take().
+using Saved = std::function<Tensor()>;
+Tensor take(Saved& saved);  // fetches it and drops the hold, so that its bytes go after the last use
+
+class Tape;
+
+// What a backward closure sees: gradients of its outputs to take, gradients of its inputs to give.
+class GradientFlow {
+ public:
+  // Gradient of output `index`; undefined when nothing flowed into it. Moved out: a closure that finds
+  // itself the sole owner may overwrite it.
+  Tensor take(int index);
+  bool wanted(int input) const;  // false for constants: computing that gradient would be wasted
+  // Adds to the gradient of input `index`; ignored for constants.
+  void give(int index, Tensor gradient);
+
+ private:
+  friend class Tape;
+  GradientFlow(Tape& tape, Stream& stream, std::span<const int> inputs, std::span<const int> outputs)
+      : tape_(tape), stream_(stream), inputs_(inputs), outputs_(outputs) {}
+
+  Tape& tape_;
+  Stream& stream_;
+  std::span<const int> inputs_;
+  std::span<const int> outputs_;
+};
+
+using Backward = std::function<void(GradientFlow&)>;
+
+// One forward pass, consumed by one backward pass. Confined to one thread.
+class Tape {
+ public:
+  Tape() = default;
+  Tape(const Tape&) = delete;  // closures hold activations: a copy would double their life
+  Tape& operator=(const Tape&) = delete;
+
+  // A leaf whose gradient is wanted: read it with take_gradient() after backward().
+  Var watch(Tensor value);
+  Saved save(const Tensor& tensor);
+  // The closure runs when a gradient has reached any of `outputs`, or always when there are none (a
+  // loss, which starts the flow). Returns one Var per output. `name` appears in error messages.
+  std::vector<Var> record(std::string_view name, std::span<const Var> inputs,
+                          std::vector<Tensor> outputs, Backward backward);
+
+  // Lets `gradient` (the value's shape) flow into `from` before backward(): a later pipeline stage's.
+  void seed(Stream& stream, const Var& from, Tensor gradient);
+  // Runs and drops every closure, newest first.
+  void backward(Stream& stream);
+  Tensor take_gradient(const Var& var);  // undefined when nothing flowed into it
+  size_t size() const { return nodes_.size(); }
+
+ private:
+  friend class GradientFlow;
+  struct Node {
+    std::string name;
+    std::vector<int> inputs;
+    std::vector<int> outputs;
+    Backward backward;
+  };
+
+  int new_slot(const Tensor& value);
+  void add_gradient(Stream& stream, int slot, Tensor gradient);
+  bool reached(const Node& node) const;
+
+  std::vector<Node> nodes_;
+  std::vector<Tensor> gradients_;  // by slot
+  std::vector<Shape> shapes_;      // by slot: of the value, to check what flows
+};
+
+}  // namespace ds

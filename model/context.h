@@ -1,0 +1,36 @@
+// What one forward pass runs with: where it computes, who owns the weights, whether it trains. Passed
+// by reference through every layer; nothing of it is global.
+#pragma once
+
+#include "core/rng.h"
+#include "core/stream.h"
+#include "model/autograd.h"
+#include "model/param.h"
+
+namespace ds {
+
+class KvCache;
+
+enum class RunMode : uint8_t { kTrain, kEval };  // dropout is active in kTrain only
+
+struct Context {
+  Stream& stream;
+  ParameterStore& store;
+  RunMode mode = RunMode::kEval;
+  Tape* tape = nullptr;  // records the backward pass; null: none is wanted
+  // Dropout masks depend on the seed, the step and the sample's index in the global batch, never on
+  // how the batch is spread over ranks and micro-steps.
+  Rng dropout{0, "dropout"};  // derived per step by the caller
+  int64_t first_sample = 0;   // index of row 0 of the tokens within the global batch
+  KvCache* cache = nullptr;   // generation only: keys and values of the positions before
+
+  // Records on the tape, or, without one, returns the outputs as constants.
+  std::vector<Var> record(std::string_view name, std::span<const Var> inputs,
+                          std::vector<Tensor> outputs, Backward backward);
+  // Keeps a tensor for the closure; an empty Saved without a tape, where no closure will run.
+  Saved save(const Tensor& tensor);
+  // True when someone will differentiate: only then is there anything to save.
+  bool differentiates() const { return tape != nullptr; }
+};
+
+}  // namespace ds

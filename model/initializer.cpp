@@ -1,0 +1,51 @@
+#include "model/initializer.h"
+
+#include <algorithm>
+
+#include "core/dispatch.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kGrain = 4096;
+
+template <class T>
+void fill_normal(const Rng& rng, float standard_deviation, int64_t first, int64_t count, T* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = static_cast<T>(rng.normal(static_cast<uint64_t>(first + i)) * standard_deviation);
+  }
+}
+
+template <class T>
+void fill_range(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& range,
+                ThreadPool* pool) {
+  T* out = range.data<T>();
+  if (spec.init.kind != Initializer::Kind::kNormal) {
+    const float value = spec.init.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F;
+    std::fill_n(out, range.numel(), static_cast<T>(value));
+    return;
+  }
+  const Rng rng(seed, spec.name);
+  const float deviation = spec.init.standard_deviation;
+  const auto body = [&](int64_t first, int64_t last) {
+    fill_normal(rng, deviation, begin + first, last - first, out + first);
+  };
+  if (pool == nullptr) {
+    body(0, range.numel());
+  } else {
+    pool->parallel_for(range.numel(), kGrain, body);
+  }
+}
+
+}  // namespace
+
+void initialize(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& range,
+                ThreadPool* pool) {
+  DS_CHECK(begin >= 0 && begin + range.numel() <= spec.shape.numel(),
+           "initialize: elements [{}, {}) of {} {}", begin, begin + range.numel(), spec.name,
+           spec.shape.to_string());
+  if (range.is_meta()) return;
+  on_float(range.dtype(), [&]<class T>() { fill_range<T>(spec, seed, begin, range, pool); });
+}
+
+}  // namespace ds

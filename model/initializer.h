@@ -1,0 +1,15 @@
+// The first value of every weight: a pure function of seed, name and index, so that any rank can make
+// any range of any parameter and gets the same bits.
+#pragma once
+
+#include "core/thread_pool.h"
+#include "model/param.h"
+
+namespace ds {
+
+// Writes elements [begin, begin + range.numel()) of the parameter into `range` (flat; fp32, bf16 or
+// fp16, rounded once from fp32). Nothing on meta. `pool` may be null: the bits do not depend on it.
+void initialize(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& range,
+                ThreadPool* pool = nullptr);
+
+}  // namespace ds

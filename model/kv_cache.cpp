@@ -1,0 +1,24 @@
+#include "model/kv_cache.h"
+
+namespace ds {
+
+KvCache::KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, int64_t batch,
+                 int64_t capacity)
+    : batch_(batch), capacity_(capacity) {
+  DS_CHECK(batch > 0 && capacity > 0 && capacity <= dims.positions,
+           "kv cache: {} sequences of {} positions; the model has {} positions", batch, capacity,
+           dims.positions);
+  const Shape shape{batch, capacity, dims.kv_heads * dims.head_dim};
+  for (int64_t layer = 0; layer < dims.layers; ++layer) {
+    keys_.push_back(Tensor::empty(shape, dtype, stream));
+    values_.push_back(Tensor::empty(shape, dtype, stream));
+  }
+}
+
+void KvCache::advance(int64_t positions) {
+  DS_CHECK(length_ + positions <= capacity_, "kv cache: {} positions more than its {}",
+           length_ + positions - capacity_, capacity_);
+  length_ += positions;
+}
+
+}  // namespace ds
