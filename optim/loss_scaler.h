@@ -1,0 +1,78 @@
+// Loss scaling for fp16 (pure): which factor the loss is multiplied with, as a state machine that
+// is told after every update whether the gradients overflowed. Dynamic scales halve on overflow,
+// after as many overflows as the hysteresis allows, and double after a window of clean updates. It
+// sees no tensor and skips no update itself.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ds {
+
+// What an overflow at the smallest scale means: training cannot go on, or the scale simply stays.
+enum class AtMinimumScale { kThrow, kStay };
+
+struct DynamicScaleOptions {
+  double init_scale = 65536;
+  int64_t window = 1000;  // clean updates between two doublings
+  double min_scale = 1;
+  int64_t hysteresis = 2;               // overflows until the scale halves; 1 halves at once
+  bool consecutive_hysteresis = false;  // every clean update restores the hysteresis
+  AtMinimumScale at_minimum = AtMinimumScale::kThrow;
+};
+
+// The fp16 section's numbers. loss_scale 0 means dynamic, starting at 2^initial_scale_power.
+struct Fp16ScaleOptions {
+  double loss_scale = 0;
+  double initial_scale_power = 16;
+  int64_t loss_scale_window = 1000;
+  int64_t hysteresis = 2;
+  bool consecutive_hysteresis = false;
+  double min_loss_scale = 1;
+};
+
+// All that a checkpoint has to keep.
+struct LossScaleState {
+  double scale = 1;
+  int64_t iteration = 0;
+  int64_t last_overflow = -1;  // iteration of the last overflow
+  int64_t hysteresis = 1;      // overflows left until the scale halves
+  friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
+};
+
+enum class GradientHealth { kFinite, kOverflowed };
+
+class LossScaler {
+ public:
+  static LossScaler fixed(double scale);
+  // Throws ConfigError for a window or hysteresis below 1 and for scales that are not positive.
+  static LossScaler dynamic(const DynamicScaleOptions& options);
+  static LossScaler from_fp16(const Fp16ScaleOptions& options);
+
+  double scale() const { return state_.scale; }
+  bool is_dynamic() const { return dynamic_; }
+
+  // Takes note of one update. With kThrow, an overflow at the smallest scale throws ValidationError
+  // that names `first_bad_tensor` where the caller knows it; the state is then unchanged.
+  void update(GradientHealth health, std::string_view first_bad_tensor = {});
+
+  const LossScaleState& state() const { return state_; }
+  void restore(const LossScaleState& state) { state_ = state; }
+
+ private:
+  LossScaler() = default;
+  void overflowed(std::string_view first_bad_tensor);
+  void clean();
+
+  bool dynamic_ = false;
+  DynamicScaleOptions options_;
+  LossScaleState state_;
+};
+
+// The non-ZeRO wrappers of fp16 optimizers: no hysteresis, and the scale stays at its minimum.
+// Without options they start at 2^32 with minimum 1 (fused) or 2^16 with minimum 0.25 (unfused),
+// window 1000.
+enum class PlainScaleProfile { kFused, kUnfused };
+DynamicScaleOptions plain_scale_defaults(PlainScaleProfile profile);
+
+}  // namespace ds
