@@ -26,5 +26,7 @@ std::string error_text(std::string_view message);
 // --- one declaration per area, in the order of the table in main.cpp -------------------------------------
 
 std::string indexed_dataset(const rapidjson::Value& input);
+std::string lr_schedules(const rapidjson::Value& input);
+std::string loss_scale(const rapidjson::Value& input);
 
 }  // namespace ds::conform

@@ -37,6 +37,8 @@ namespace {
 // One line per area; see areas.h.
 const std::vector<AreaEntry> kAreas = {
     {"indexed_dataset", indexed_dataset},
+    {"lr_schedules", lr_schedules},
+    {"loss_scale", loss_scale},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |
