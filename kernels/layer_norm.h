@@ -8,7 +8,7 @@
 namespace ds::kernels {
 
 struct LayerNormGrads {   // where the weight gradients go, and how
-  Tensor dgamma, dbeta;   // [C], float dtype; dbeta undefined for rms_norm
+  Tensor dgamma = {}, dbeta = {};  // [C], float dtype; dbeta undefined for rms_norm
   Write write_gamma = Write::kOverwrite;
   Write write_beta = Write::kOverwrite;
 };

@@ -29,9 +29,9 @@ struct MatmulArgs {
   Transpose transpose_a = Transpose::kNo;
   Transpose transpose_b = Transpose::kNo;
   Write write = Write::kOverwrite;
-  Tensor bias;                             // [N] or undefined; added to every row
+  Tensor bias = {};                           // [N] or undefined; added to every row
   Activation activation = Activation::kNone;  // applied after the bias
-  Tensor pre_activation;                   // [M, N] or undefined: receives a*b + bias before activation
+  Tensor pre_activation = {};                 // [M, N] or undefined: receives a*b + bias before activation
 };
 // c = activation(op(a) * op(b) + bias), or c += op(a) * op(b) (then no bias, no activation).
 void matmul(Stream& stream, const MatmulArgs& args);

@@ -14,8 +14,8 @@ struct LinearCrossEntropyArgs {
   Tensor losses;    // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
   // Backward in the same pass; all undefined for evaluation.
   float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
-  Tensor dx;                // [N, C]
-  Tensor dweight;           // [V, C]
+  Tensor dx = {};            // [N, C]
+  Tensor dweight = {};       // [V, C]
   Write write_dweight = Write::kOverwrite;
 };
 // Rows a block holds (its fp32 or bf16 logits are the scratch); the scratch is allocated here from the
