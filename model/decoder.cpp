@@ -1,0 +1,91 @@
+#include "model/decoder.h"
+
+#include "kernels/elementwise.h"
+#include "kernels/matmul.h"
+
+namespace ds {
+namespace {
+
+constexpr uint64_t kEmbeddingSite = 0;  // dropout sites of blocks start at 1
+
+// Row `length - 1` of each sequence, as constants.
+Var last_rows(Stream& stream, const Var& x, const SequenceRows& rows) {
+  if (!x.defined() || rows.length == 1) return x;
+  const int64_t width = x.value.shape()[1];
+  Tensor last = Tensor::empty({rows.batch, width}, x.value.dtype(), stream);
+  for (int64_t b = 0; b < rows.batch; ++b) {
+    Tensor row = last.narrow(b * width, width);
+    kernels::cast(stream, x.value.narrow(((b + 1) * rows.length - 1) * width, width), row);
+  }
+  return {std::move(last), Var::kConstant};
+}
+
+}  // namespace
+
+Decoder::Decoder(Parts parts) : parts_(std::move(parts)), dims_(dimensions(parts_.config)) {}
+
+void Decoder::check_tokens(const Tensor& tokens) const {
+  DS_CHECK(tokens.dtype() == DType::kI32 && tokens.shape().rank() == 2,
+           "model: tokens are {} {}, expected int32 [B, T]", name_of(tokens.dtype()),
+           tokens.shape().to_string());
+  DS_CHECK(tokens.shape()[1] <= dims_.positions, "model: sequences of {} tokens, it has {} positions",
+           tokens.shape()[1], dims_.positions);
+}
+
+Residual Decoder::run_blocks(Context& context, const Tensor& tokens,
+                             const SequenceRows& rows) const {
+  Residual stream;
+  stream.sum = dropout(context,
+                       embed(context, tokens.reshape({tokens.numel()}), rows.length,
+                             rows.first_position, parts_.dtype, parts_.embedding),
+                       parts_.embedding_dropout, kEmbeddingSite, rows.length);
+  for (const auto& block : parts_.blocks) {
+    stream = block->forward(context, rows, std::move(stream));
+  }
+  return stream;
+}
+
+Tensor Decoder::loss(Context& context, const Tensor& tokens, const Tensor& targets,
+                     float grad_scale) {
+  check_tokens(tokens);
+  DS_CHECK(targets.dtype() == DType::kI32 && targets.shape() == tokens.shape(),
+           "loss: targets are {} {}, expected int32 {}", name_of(targets.dtype()),
+           targets.shape().to_string(), tokens.shape().to_string());
+  DS_CHECK(context.cache == nullptr, "loss: a cache is for generation");
+  if (context.mode == RunMode::kTrain && parts_.attention_dropout > 0) {
+    throw Unsupported(fmt::format(
+        "model.attn_pdrop = {}: training with dropout inside attention is not built; set it to 0",
+        parts_.attention_dropout));
+  }
+  const SequenceRows rows{.batch = tokens.shape()[0], .length = tokens.shape()[1]};
+  Residual stream = run_blocks(context, tokens, rows);
+  Var y = norm(context, stream.sum, stream.branch, parts_.final_norm).y;
+  stream = {};
+  return linear_cross_entropy(context, std::move(y), parts_.head,
+                              targets.reshape({targets.numel()}), grad_scale);
+}
+
+Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
+  check_tokens(tokens);
+  DS_CHECK(!context.differentiates(), "next_logits: not differentiable, give a context without tape");
+  const SequenceRows rows{.batch = tokens.shape()[0],
+                          .length = tokens.shape()[1],
+                          .first_position = context.cache != nullptr ? context.cache->length() : 0};
+  DS_CHECK(rows.first_position + rows.length <= dims_.positions,
+           "next_logits: position {} of a model with {}", rows.first_position + rows.length - 1,
+           dims_.positions);
+  Stream& stream = context.stream;
+  Residual residual = run_blocks(context, tokens, rows);
+  if (context.cache != nullptr) context.cache->advance(rows.length);
+  residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
+  const Var y = norm(context, residual.sum, residual.branch, parts_.final_norm).y;
+  Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
+  const Lease head = context.store.acquire(parts_.head);
+  kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
+                           .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
+                           .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),
+                           .transpose_b = kernels::Transpose::kYes});
+  return logits;
+}
+
+}  // namespace ds

@@ -1,0 +1,62 @@
+// Decoder: the frame all decoder-only language models share. Embedding, a stack of blocks that add to
+// a residual stream, a final norm, and the loss head fused with the output projection. A family brings
+// its blocks; the frame brings loss, backward and generation.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "model/functions.h"
+#include "model/language_model.h"
+
+namespace ds {
+
+// Where the rows of [N, C] values come from: `batch` sequences of `length` positions, row b * length +
+// t holding position first_position + t.
+struct SequenceRows {
+  int64_t batch = 0;
+  int64_t length = 0;
+  int64_t first_position = 0;
+};
+
+// The residual stream between blocks is sum + branch; the next norm adds them in passing.
+struct Residual {
+  Var sum;
+  Var branch;  // undefined at the start
+};
+
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual Residual forward(Context& context, const SequenceRows& rows, Residual in) const = 0;
+};
+
+class Decoder final : public LanguageModel {
+ public:
+  struct Parts {
+    ModelConfig config;
+    DType dtype = DType::kF32;
+    EmbeddingSpec embedding;
+    float embedding_dropout = 0;
+    std::vector<std::unique_ptr<Block>> blocks;
+    NormSpec final_norm;
+    ParamId head = kNoParam;  // [V, C]; the embedding's table when tied
+    float attention_dropout = 0;  // what the config asks for; training refuses other than 0
+  };
+  explicit Decoder(Parts parts);
+
+  const ModelConfig& config() const override { return parts_.config; }
+  DType dtype() const override { return parts_.dtype; }
+  Tensor loss(Context& context, const Tensor& tokens, const Tensor& targets,
+              float grad_scale) override;
+  Tensor next_logits(Context& context, const Tensor& tokens) override;
+
+ private:
+  void check_tokens(const Tensor& tokens) const;
+  Residual run_blocks(Context& context, const Tensor& tokens, const SequenceRows& rows) const;
+
+  Parts parts_;
+  ModelDimensions dims_;
+};
+
+}  // namespace ds

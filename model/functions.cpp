@@ -1,0 +1,157 @@
+#include "model/functions.h"
+
+#include <array>
+#include <optional>
+
+#include "kernels/embedding.h"
+#include "kernels/layer_norm.h"
+
+namespace ds {
+namespace {
+
+struct NormValues {
+  Tensor sum, y, mean, inv_std;  // mean undefined for RMS norm
+};
+
+NormValues normalize(Context& context, const Tensor& residual, const Tensor& branch,
+                     const NormSpec& spec) {
+  Stream& stream = context.stream;
+  const Lease gamma = context.store.acquire(spec.gamma);
+  const Shape& shape = residual.shape();
+  NormValues out;
+  out.sum = branch.defined() ? Tensor::empty(shape, residual.dtype(), stream) : residual;
+  out.y = Tensor::empty(shape, residual.dtype(), stream);
+  out.inv_std = Tensor::empty({shape[0]}, DType::kF32, stream);
+  if (spec.beta == kNoParam) {
+    if (branch.defined()) {
+      kernels::add_rms_norm(stream, branch, residual, gamma.weight(), spec.eps, out.sum, out.y,
+                            out.inv_std);
+    } else {
+      kernels::rms_norm(stream, residual, gamma.weight(), spec.eps, out.y, out.inv_std);
+    }
+    return out;
+  }
+  const Lease beta = context.store.acquire(spec.beta);
+  out.mean = Tensor::empty({shape[0]}, DType::kF32, stream);
+  if (branch.defined()) {
+    kernels::add_layer_norm(stream, branch, residual, gamma.weight(), beta.weight(), spec.eps,
+                            out.sum, out.y, out.mean, out.inv_std);
+  } else {
+    kernels::layer_norm(stream, residual, gamma.weight(), beta.weight(), spec.eps, out.y, out.mean,
+                        out.inv_std);
+  }
+  return out;
+}
+
+Tensor norm_gradient(Stream& stream, ParameterStore& store, const NormSpec& spec, const Tensor& sum,
+                     const Tensor& mean, const Tensor& inv_std, Tensor dy, Tensor dsum) {
+  Tensor dx;
+  if (dy.is_sole_owner()) {
+    dx = dy;
+  } else if (dsum.defined() && dsum.is_sole_owner()) {
+    dx = dsum;
+  } else {
+    dx = Tensor::empty(dy.shape(), dy.dtype(), stream);
+  }
+  const Lease gamma = store.acquire(spec.gamma);
+  const GradSlot gamma_slot = store.grad_slot(spec.gamma);
+  kernels::LayerNormGrads grads{.dgamma = gamma_slot.grad,
+                                .dbeta = Tensor(),
+                                .write_gamma = gamma_slot.write,
+                                .write_beta = kernels::Write::kOverwrite};
+  if (spec.beta == kNoParam) {
+    kernels::rms_norm_backward(stream, sum, gamma.weight(), inv_std, dy, dsum, dx, grads);
+  } else {
+    const GradSlot beta_slot = store.grad_slot(spec.beta);
+    grads.dbeta = beta_slot.grad;
+    grads.write_beta = beta_slot.write;
+    kernels::layer_norm_backward(stream, sum, gamma.weight(), mean, inv_std, dy, dsum, dx, grads);
+    store.grad_ready(spec.beta);
+  }
+  store.grad_ready(spec.gamma);
+  return dx;
+}
+
+}  // namespace
+
+NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec) {
+  Stream& stream = context.stream;
+  ParameterStore& store = context.store;
+  NormValues values = normalize(context, residual.value, branch.value, spec);
+  auto backward = [&stream, &store, spec, sum_saved = context.save(values.sum),
+                   mean_saved = context.save(values.mean),
+                   inv_saved = context.save(values.inv_std)](GradientFlow& flow) mutable {
+    Tensor dsum = flow.take(0);
+    Tensor dy = flow.take(1);
+    DS_CHECK(dy.defined(), "norm: its output was not used, so it has no gradient");
+    Tensor dx = norm_gradient(stream, store, spec, take(sum_saved), take(mean_saved),
+                              take(inv_saved), std::move(dy), std::move(dsum));
+    flow.give(1, dx);
+    flow.give(0, std::move(dx));
+  };
+  const std::array<Var, 2> inputs{residual, branch};
+  std::vector<Var> out = context.record("norm", inputs, {std::move(values.sum), std::move(values.y)},
+                                        std::move(backward));
+  return {std::move(out[0]), std::move(out[1])};
+}
+
+Var swiglu(Context& context, const Var& gate_up) {
+  Stream& stream = context.stream;
+  const Shape& shape = gate_up.value.shape();
+  Tensor y = Tensor::empty({shape[0], shape[1] / 2}, gate_up.value.dtype(), stream);
+  kernels::swiglu_forward(stream, gate_up.value, y);
+  auto backward = [&stream, saved = context.save(gate_up.value)](GradientFlow& flow) mutable {
+    const Tensor dy = flow.take(0);
+    const Tensor input = take(saved);
+    Tensor dinput = Tensor::empty(input.shape(), input.dtype(), stream);
+    kernels::swiglu_backward(stream, input, dy, dinput);
+    flow.give(0, std::move(dinput));
+  };
+  return context.record("swiglu", {&gate_up, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+Var dropout(Context& context, Var x, float p, uint64_t site, int64_t length) {
+  if (context.mode != RunMode::kTrain || p == 0) return x;
+  Stream& stream = context.stream;
+  const Rng rng = context.dropout.derive(site);
+  const auto first =
+      static_cast<uint64_t>(context.first_sample * length * x.value.shape()[1]);
+  const auto apply = [&stream, rng, first, p](Tensor from) {
+    Tensor to = from.is_sole_owner() ? from : Tensor::empty(from.shape(), from.dtype(), stream);
+    kernels::dropout(stream, from, p, rng, first, to);
+    return to;
+  };
+  Tensor y = apply(std::move(x.value));
+  auto backward = [apply](GradientFlow& flow) { flow.give(0, apply(flow.take(0))); };
+  return context.record("dropout", {&x, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+Var embed(Context& context, const Tensor& tokens, int64_t length, int64_t first_position,
+          DType dtype, const EmbeddingSpec& spec) {
+  Stream& stream = context.stream;
+  ParameterStore& store = context.store;
+  Tensor y = Tensor::empty({tokens.numel(), spec.width}, dtype, stream);
+  {
+    const Lease table = store.acquire(spec.table);
+    std::optional<Lease> positions;
+    if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));
+    kernels::embedding_forward(stream, tokens, table.weight(),
+                               positions ? positions->weight() : Tensor(), length, first_position,
+                               y);
+  }
+  auto backward = [&stream, &store, spec, length,
+                   tokens_saved = context.save(tokens)](GradientFlow& flow) mutable {
+    const Tensor dy = flow.take(0);
+    if (spec.positions != kNoParam) {
+      GradSlot slot = store.grad_slot(spec.positions);
+      kernels::position_backward(stream, dy, length, slot.write, slot.grad);
+      store.grad_ready(spec.positions);
+    }
+    GradSlot slot = store.grad_slot(spec.table);
+    kernels::embedding_backward(stream, take(tokens_saved), dy, slot.write, slot.grad);
+    store.grad_ready(spec.table);
+  };
+  return context.record("embedding", {}, {std::move(y)}, std::move(backward)).front();
+}
+
+}  // namespace ds

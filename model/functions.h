@@ -1,0 +1,85 @@
+// Differentiable functions: a kernel, what it keeps, and the closure that undoes it. They lease weights
+// from the context's store around each use and write parameter gradients straight into the store's
+// slots. Values are [N, C] with N = batch * length rows. Without a tape they only compute.
+#pragma once
+
+#include "kernels/attention.h"
+#include "kernels/activation.h"
+#include "model/context.h"
+
+namespace ds {
+
+inline constexpr ParamId kNoParam = -1;
+
+// ---- linear (functions_linear.cpp)
+
+enum class WeightLayout : uint8_t {
+  kOutIn,  // nn.Linear: y = x * W^T
+  kInOut,  // GPT-2's Conv1D: y = x * W
+};
+struct LinearPart {
+  ParamId weight = kNoParam;
+  ParamId bias = kNoParam;  // or none
+  int64_t out = 0;
+};
+// Several weights of one input (q, k and v; gate and up) fill neighbouring columns of one output.
+struct LinearSpec {
+  std::vector<LinearPart> parts;
+  int64_t in = 0;
+  WeightLayout layout = WeightLayout::kOutIn;
+  kernels::Activation activation = kernels::Activation::kNone;  // only with a single part
+  int64_t out() const;
+};
+// x [N, in] -> activation(x * W + b) [N, out()].
+Var linear(Context& context, const Var& x, const LinearSpec& spec);
+
+// ---- attention (functions_attention.cpp)
+
+// Causal attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache the
+// keys and values are also put into the cache as those of `layer`; a single new position attends to
+// all cached ones.
+Var attention(Context& context, const kernels::AttentionShape& shape, const Var& qkv, int64_t layer);
+// Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it.
+Var rope(Context& context, const kernels::AttentionShape& shape, float theta, int64_t first_position,
+         Var qkv);
+
+// ---- norm, MLP, embedding, dropout (functions.cpp)
+
+struct NormSpec {
+  ParamId gamma = kNoParam;
+  ParamId beta = kNoParam;  // none: RMS norm
+  float eps = 0;
+};
+struct NormOutput {
+  Var sum;  // residual + branch, the new residual stream
+  Var y;    // norm(sum)
+};
+// `branch` may be undefined: then sum is the residual itself. Both gradients that meet at the residual
+// stream are added by the norm's backward kernel.
+NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec);
+
+// gate_up [N, 2F] -> silu(gate) * up [N, F].
+Var swiglu(Context& context, const Var& gate_up);
+
+// Identity unless the context trains and p > 0. `site` numbers the places of a model where values are
+// dropped; the mask depends on site, step and the element's index in the global batch.
+Var dropout(Context& context, Var x, float p, uint64_t site, int64_t length);
+
+struct EmbeddingSpec {
+  ParamId table = kNoParam;
+  ParamId positions = kNoParam;  // or none
+  int64_t width = 0;
+};
+// tokens int32 [N], rows of sequences of `length` -> [N, width].
+Var embed(Context& context, const Tensor& tokens, int64_t length, int64_t first_position,
+          DType dtype, const EmbeddingSpec& spec);
+
+// ---- loss head (functions_loss.cpp)
+
+// -log softmax(x * W^T)[target], fp32 [N], W [V, C]; see LanguageModel::loss for grad_scale. With a
+// tape the head's weight gradient is complete on return and a node that starts the backward flow is
+// recorded.
+Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tensor& targets,
+                            float grad_scale);
+
+}  // namespace ds

@@ -1,0 +1,104 @@
+#include "kernels/elementwise.h"
+#include "kernels/rope.h"
+#include "model/functions.h"
+#include "model/kv_cache.h"
+
+namespace ds {
+namespace {
+
+using kernels::AttentionShape;
+
+void copy_elements(Stream& stream, const Tensor& from, int64_t from_first, Tensor& to,
+                   int64_t to_first, int64_t count) {
+  Tensor target = to.narrow(to_first, count);
+  kernels::cast(stream, from.narrow(from_first, count), target);
+}
+
+void fill_cache(Stream& stream, const AttentionShape& shape, const Tensor& qkv, KvCache& cache,
+                int64_t layer) {
+  const int64_t width = shape.kv_heads * shape.head_dim;
+  const int64_t queries = shape.heads * shape.head_dim;
+  for (int64_t row = 0; row < shape.batch * shape.length; ++row) {
+    const int64_t position = cache.length() + row % shape.length;
+    const int64_t from = row * shape.packed() + queries;
+    const int64_t to = (row / shape.length * cache.capacity() + position) * width;
+    copy_elements(stream, qkv, from, cache.keys(layer), to, width);
+    copy_elements(stream, qkv, from + width, cache.values(layer), to, width);
+  }
+}
+
+Tensor decode(Stream& stream, const AttentionShape& shape, const Tensor& qkv, KvCache& cache,
+              int64_t layer) {
+  const int64_t queries = shape.heads * shape.head_dim;
+  Tensor q = Tensor::empty({shape.batch, queries}, qkv.dtype(), stream);
+  for (int64_t row = 0; row < shape.batch; ++row) {
+    copy_elements(stream, qkv, row * shape.packed(), q, row * queries, queries);
+  }
+  AttentionShape seen = shape;
+  seen.length = cache.length() + 1;
+  Tensor y = Tensor::empty({shape.batch, queries}, qkv.dtype(), stream);
+  kernels::attention_decode(stream, seen, q, cache.keys(layer), cache.values(layer),
+                            cache.capacity(), y);
+  return y;
+}
+
+void check_cache(const Context& context, const AttentionShape& shape) {
+  const KvCache& cache = *context.cache;
+  DS_CHECK(!context.differentiates(), "attention: a cache is for generation, not for training");
+  DS_CHECK(cache.batch() == shape.batch, "attention: {} sequences with a cache of {}", shape.batch,
+           cache.batch());
+  DS_CHECK(shape.length == 1 || cache.length() == 0,
+           "attention: {} new positions after {} cached ones; give them one by one", shape.length,
+           cache.length());
+  DS_CHECK(cache.length() + shape.length <= cache.capacity(), "attention: the cache of {} is full",
+           cache.capacity());
+}
+
+}  // namespace
+
+Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer) {
+  Stream& stream = context.stream;
+  if (context.cache != nullptr) {
+    check_cache(context, shape);
+    fill_cache(stream, shape, qkv.value, *context.cache, layer);
+    if (shape.length == 1) {
+      return {decode(stream, shape, qkv.value, *context.cache, layer), Var::kConstant};
+    }
+  }
+  const int64_t rows = shape.batch * shape.length;
+  Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, qkv.value.dtype(), stream);
+  Tensor log_sum_exp =
+      Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream);
+  kernels::attention_forward(stream, shape, qkv.value, y, log_sum_exp);
+
+  auto backward = [&stream, shape, qkv_saved = context.save(qkv.value), y_saved = context.save(y),
+                   sums_saved = context.save(log_sum_exp)](GradientFlow& flow) mutable {
+    const Tensor dy = flow.take(0);
+    const Tensor packed = take(qkv_saved);
+    Tensor dqkv = Tensor::empty(packed.shape(), packed.dtype(), stream);
+    kernels::attention_backward(stream, shape, packed, take(y_saved), take(sums_saved), dy, dqkv);
+    flow.give(0, std::move(dqkv));
+  };
+  return context.record("attention", {&qkv, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+Var rope(Context& context, const AttentionShape& shape, float theta, int64_t first_position,
+         Var qkv) {
+  DS_CHECK(qkv.value.is_sole_owner(), "rope: rotates in place, but somebody else holds qkv");
+  Stream& stream = context.stream;
+  kernels::rope(stream, shape, theta, first_position, kernels::Rotation::kForward, qkv.value);
+  auto backward = [&stream, shape, theta, first_position](GradientFlow& flow) {
+    Tensor dqkv = flow.take(0);
+    if (!dqkv.is_sole_owner()) {
+      Tensor own = Tensor::empty(dqkv.shape(), dqkv.dtype(), stream);
+      kernels::cast(stream, dqkv, own);
+      dqkv = std::move(own);
+    }
+    kernels::rope(stream, shape, theta, first_position, kernels::Rotation::kInverse, dqkv);
+    flow.give(0, std::move(dqkv));
+  };
+  Tensor rotated = std::move(qkv.value);
+  return context.record("rope", {&qkv, 1}, {std::move(rotated)}, std::move(backward)).front();
+}
+
+}  // namespace ds

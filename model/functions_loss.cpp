@@ -1,0 +1,31 @@
+#include "kernels/softmax.h"
+#include "model/functions.h"
+
+namespace ds {
+
+Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tensor& targets,
+                            float grad_scale) {
+  Stream& stream = context.stream;
+  Tensor losses = Tensor::empty({x.value.shape()[0]}, DType::kF32, stream);
+  const Lease lease = context.store.acquire(weight);
+  kernels::LinearCrossEntropyArgs args{
+      .x = x.value, .weight = lease.weight(), .targets = targets, .losses = losses};
+  if (!context.differentiates()) {
+    kernels::linear_cross_entropy(stream, args);
+    return losses;
+  }
+  GradSlot slot = context.store.grad_slot(weight);
+  args.grad_scale = grad_scale;
+  args.dx = Tensor::empty(x.value.shape(), x.value.dtype(), stream);
+  args.dweight = slot.grad;
+  args.write_dweight = slot.write;
+  kernels::linear_cross_entropy(stream, args);
+  context.store.grad_ready(weight);
+  auto backward = [dx = context.save(args.dx)](GradientFlow& flow) mutable {
+    flow.give(0, take(dx));
+  };
+  context.record("linear_cross_entropy", {&x, 1}, {}, std::move(backward));
+  return losses;
+}
+
+}  // namespace ds

@@ -1,0 +1,99 @@
+#include "model/gpt.h"
+
+#include <cmath>
+
+#include "model/activation_name.h"
+#include "model/decoder.h"
+
+namespace ds {
+namespace {
+
+class Gpt2Block final : public Block {
+ public:
+  Gpt2Block(const Gpt2Config& config, const BuildContext& build, int64_t layer);
+  Residual forward(Context& context, const SequenceRows& rows, Residual in) const override;
+
+ private:
+  ModelDimensions dims_;
+  int64_t layer_;
+  float dropout_;
+  NormSpec ln_1_, ln_2_;
+  LinearSpec c_attn_, attn_c_proj_, c_fc_, mlp_c_proj_;
+};
+
+LinearSpec conv1d(const BuildContext& build, int64_t in, int64_t out, double deviation) {
+  return {.parts = {linear_part(build, in, out, WeightLayout::kInOut, Bias::kZeros, deviation)},
+          .in = in,
+          .layout = WeightLayout::kInOut};
+}
+
+Gpt2Block::Gpt2Block(const Gpt2Config& config, const BuildContext& build, int64_t layer)
+    : dims_(dimensions(config)), layer_(layer), dropout_(static_cast<float>(config.resid_pdrop)) {
+  const double deviation = config.initializer_range;
+  // Each block adds two branches to the residual stream; scaled so that its variance does not grow
+  // with depth (GPT-2 paper, section 2.3).
+  const double into_residual = deviation / std::sqrt(2.0 * static_cast<double>(dims_.layers));
+  const int64_t width = dims_.width;
+  const BuildContext attn = build.child("attn");
+  const BuildContext mlp = build.child("mlp");
+  ln_1_ = layer_norm_params(build.child("ln_1"), width, config.layer_norm_epsilon);
+  c_attn_ = conv1d(attn.child("c_attn"), width, 3 * width, deviation);
+  attn_c_proj_ = conv1d(attn.child("c_proj"), width, width, into_residual);
+  ln_2_ = layer_norm_params(build.child("ln_2"), width, config.layer_norm_epsilon);
+  c_fc_ = conv1d(mlp.child("c_fc"), width, dims_.inner, deviation);
+  c_fc_.activation = parse_activation(config.activation_function);
+  mlp_c_proj_ = conv1d(mlp.child("c_proj"), dims_.inner, width, into_residual);
+}
+
+Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual in) const {
+  const kernels::AttentionShape shape{.batch = rows.batch,
+                                      .length = rows.length,
+                                      .heads = dims_.heads,
+                                      .kv_heads = dims_.kv_heads,
+                                      .head_dim = dims_.head_dim};
+  const auto site = static_cast<uint64_t>(2 * layer_ + 1);
+  NormOutput normed = norm(context, in.sum, in.branch, ln_1_);
+  in = {};
+  Var heads = attention(context, shape, linear(context, normed.y, c_attn_), layer_);
+  Var branch = dropout(context, linear(context, heads, attn_c_proj_), dropout_, site, rows.length);
+  heads = {};
+  normed = norm(context, normed.sum, branch, ln_2_);
+  branch = linear(context, linear(context, normed.y, c_fc_), mlp_c_proj_);
+  branch = dropout(context, std::move(branch), dropout_, site + 1, rows.length);
+  return {std::move(normed.sum), std::move(branch)};
+}
+
+}  // namespace
+
+std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config, const BuildContext& root) {
+  const ModelDimensions dims = dimensions(config);
+  const double deviation = config.initializer_range;
+  const BuildContext body = root.child("transformer");
+  Decoder::Parts parts;
+  parts.config = config;
+  parts.dtype = root.dtype;
+  parts.embedding.width = dims.width;
+  parts.embedding.table =
+      body.child("wte").param("weight", {dims.vocabulary, dims.width}, normal(deviation));
+  parts.embedding.positions =
+      body.child("wpe").param("weight", {dims.positions, dims.width}, normal(deviation));
+  parts.embedding_dropout = static_cast<float>(config.embd_pdrop);
+  parts.attention_dropout = static_cast<float>(config.attn_pdrop);
+  for (int64_t layer = 0; layer < dims.layers; ++layer) {
+    const BuildContext block = body.child("h", layer).in_unit(static_cast<int>(layer) + 1);
+    parts.blocks.push_back(std::make_unique<Gpt2Block>(config, block, layer));
+  }
+  const int last_unit = static_cast<int>(dims.layers) + 1;
+  parts.final_norm = layer_norm_params(body.child("ln_f").in_unit(last_unit), dims.width,
+                                       config.layer_norm_epsilon);
+  if (config.tie_word_embeddings) {
+    parts.head = parts.embedding.table;
+    root.store.expect_uses(parts.head, 2);
+  } else {
+    parts.head = root.child("lm_head").in_unit(last_unit).param(
+        "weight", {dims.vocabulary, dims.width}, normal(deviation));
+  }
+  return std::make_unique<Decoder>(std::move(parts));
+}
+
+}  // namespace ds

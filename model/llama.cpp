@@ -1,0 +1,94 @@
+#include "model/llama.h"
+
+#include "model/decoder.h"
+
+namespace ds {
+namespace {
+
+class LlamaBlock final : public Block {
+ public:
+  LlamaBlock(const LlamaConfig& config, const BuildContext& build, int64_t layer);
+  Residual forward(Context& context, const SequenceRows& rows, Residual in) const override;
+
+ private:
+  ModelDimensions dims_;
+  int64_t layer_;
+  float theta_;
+  NormSpec input_norm_, post_attention_norm_;
+  LinearSpec qkv_, o_, gate_up_, down_;
+};
+
+LlamaBlock::LlamaBlock(const LlamaConfig& config, const BuildContext& build, int64_t layer)
+    : dims_(dimensions(config)), layer_(layer), theta_(static_cast<float>(config.rope_theta)) {
+  const auto part = [&](const BuildContext& parent, const char* name, int64_t in, int64_t out,
+                        bool biased) {
+    return linear_part(parent.child(name), in, out, WeightLayout::kOutIn,
+                       biased ? Bias::kZeros : Bias::kNone, config.initializer_range);
+  };
+  const int64_t width = dims_.width;
+  const int64_t queries = dims_.heads * dims_.head_dim;
+  const int64_t keys = dims_.kv_heads * dims_.head_dim;
+  const BuildContext attn = build.child("self_attn");
+  const BuildContext mlp = build.child("mlp");
+  input_norm_ = rms_norm_params(build.child("input_layernorm"), width, config.rms_norm_eps);
+  qkv_.in = width;
+  qkv_.parts = {part(attn, "q_proj", width, queries, config.attention_bias),
+                part(attn, "k_proj", width, keys, config.attention_bias),
+                part(attn, "v_proj", width, keys, config.attention_bias)};
+  o_.in = queries;
+  o_.parts = {part(attn, "o_proj", queries, width, config.attention_bias)};
+  post_attention_norm_ =
+      rms_norm_params(build.child("post_attention_layernorm"), width, config.rms_norm_eps);
+  gate_up_.in = width;
+  gate_up_.parts = {part(mlp, "gate_proj", width, dims_.inner, config.mlp_bias),
+                    part(mlp, "up_proj", width, dims_.inner, config.mlp_bias)};
+  down_.in = dims_.inner;
+  down_.parts = {part(mlp, "down_proj", dims_.inner, width, config.mlp_bias)};
+}
+
+Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residual in) const {
+  const kernels::AttentionShape shape{.batch = rows.batch,
+                                      .length = rows.length,
+                                      .heads = dims_.heads,
+                                      .kv_heads = dims_.kv_heads,
+                                      .head_dim = dims_.head_dim};
+  NormOutput normed = norm(context, in.sum, in.branch, input_norm_);
+  in = {};
+  Var qkv =
+      rope(context, shape, theta_, rows.first_position, linear(context, normed.y, qkv_));
+  Var branch = linear(context, attention(context, shape, qkv, layer_), o_);
+  qkv = {};
+  normed = norm(context, normed.sum, branch, post_attention_norm_);
+  branch = linear(context, swiglu(context, linear(context, normed.y, gate_up_)), down_);
+  return {std::move(normed.sum), std::move(branch)};
+}
+
+}  // namespace
+
+std::unique_ptr<LanguageModel> make_llama(const LlamaConfig& config, const BuildContext& root) {
+  const ModelDimensions dims = dimensions(config);
+  const Initializer init = normal(config.initializer_range);
+  const Shape table{dims.vocabulary, dims.width};
+  const BuildContext body = root.child("model");
+  Decoder::Parts parts;
+  parts.config = config;
+  parts.dtype = root.dtype;
+  parts.embedding.width = dims.width;
+  parts.embedding.table = body.child("embed_tokens").param("weight", table, init);
+  for (int64_t layer = 0; layer < dims.layers; ++layer) {
+    const BuildContext block = body.child("layers", layer).in_unit(static_cast<int>(layer) + 1);
+    parts.blocks.push_back(std::make_unique<LlamaBlock>(config, block, layer));
+  }
+  const int last_unit = static_cast<int>(dims.layers) + 1;
+  parts.final_norm =
+      rms_norm_params(body.child("norm").in_unit(last_unit), dims.width, config.rms_norm_eps);
+  if (config.tie_word_embeddings) {
+    parts.head = parts.embedding.table;
+    root.store.expect_uses(parts.head, 2);
+  } else {
+    parts.head = root.child("lm_head").in_unit(last_unit).param("weight", table, init);
+  }
+  return std::make_unique<Decoder>(std::move(parts));
+}
+
+}  // namespace ds
