@@ -28,5 +28,7 @@ std::string error_text(std::string_view message);
 std::string indexed_dataset(const rapidjson::Value& input);
 std::string lr_schedules(const rapidjson::Value& input);
 std::string loss_scale(const rapidjson::Value& input);
+std::string elasticity(const rapidjson::Value& input);
+std::string batch_config(const rapidjson::Value& input);
 
 }  // namespace ds::conform

@@ -39,6 +39,8 @@ const std::vector<AreaEntry> kAreas = {
     {"indexed_dataset", indexed_dataset},
     {"lr_schedules", lr_schedules},
     {"loss_scale", loss_scale},
+    {"elasticity", elasticity},
+    {"batch_config", batch_config},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |
