@@ -1,0 +1,143 @@
+// Waiting for peers, and what to say when they do not come.
+#include <algorithm>
+#include <cstring>
+
+#include "comm/shm_group.h"
+
+namespace ds::detail {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// How often a waiter looks whether its peers still live.
+constexpr std::chrono::milliseconds kLookRound{50};
+
+std::string describe(const Call& call) {
+  std::string text = fmt::format("{} #{}", name_of(call.op), call.sequence);
+  if (call.op == CommOp::kBarrier || call.op == CommOp::kSplit) return text;
+  text += fmt::format(" of {} x {}", name_of(call.in), call.numel);
+  if (call.op == CommOp::kAllReduce) text += fmt::format(", {}", name_of(call.reduce));
+  if (call.op == CommOp::kReduceScatter) {
+    text += fmt::format(" into {}, {}", name_of(call.out), name_of(call.reduce));
+  }
+  if (call.op == CommOp::kBroadcast) text += fmt::format(" from root {}", call.root);
+  return text;
+}
+
+bool same_call(const Call& a, const Call& b) {
+  return a.sequence == b.sequence && a.op == b.op && a.numel == b.numel && a.in == b.in &&
+         a.out == b.out && a.reduce == b.reduce && a.root == b.root;
+}
+
+}  // namespace
+
+void ShmComm::check_agreement(int peer) {
+  const Call& mine = slot(rank_).calls[sequence_ & 1];
+  const Call& theirs = calls_[static_cast<size_t>(peer)];
+  if (same_call(mine, theirs)) return;
+  fail(fmt::format("the ranks disagree: rank {} calls {}, rank {} calls {}", rank_, describe(mine),
+                   peer, describe(theirs)));
+}
+
+void ShmComm::await(Flag& flag, uint32_t target, int peer, Lagging who) {
+  if (!spin_until(flag, target, spins_)) await_slowly(flag, target, peer, who);
+}
+
+void ShmComm::await_slowly(Flag& flag, uint32_t target, int peer, Lagging who) {
+  const auto start = SteadyClock::now();
+  auto next_look = start + kLookRound;
+  while (!reached(flag, target)) {
+    check_failure();
+    const auto now = SteadyClock::now();
+    const bool look = now >= next_look;
+    if (look) next_look = now + kLookRound;
+    const std::vector<int> late = laggards(flag, target, peer, who);
+    check_gone(late, flag, target, look ? Look::kAskSystem : Look::kFlagsOnly);
+    const auto left = options_.timeout - (now - start);
+    if (left <= std::chrono::nanoseconds::zero()) {
+      if (late.empty()) continue;
+      std::string names;
+      for (const int r : late) names += fmt::format("{}{}", names.empty() ? "" : "; ", whereabouts(r));
+      fail(fmt::format("no answer within {:.1f} s from: {}",
+                       static_cast<double>(options_.timeout.count()) / 1e3, names));
+    }
+    sleep_on(flag, target, std::min<std::chrono::nanoseconds>(left, kLookRound));
+  }
+}
+
+// The ranks whose fault the wait may be. In a collective that is anyone who is behind: the peer whose
+// flag we sleep on may itself be waiting for a dead one.
+std::vector<int> ShmComm::laggards(const Flag& flag, uint32_t target, int peer, Lagging who) const {
+  std::vector<int> late;
+  if (who == Lagging::kOnePeer) {
+    if (!reached(flag, target)) late.push_back(peer);
+    return late;
+  }
+  for (int r = 0; r < size_; ++r) {
+    if (r != rank_ && !reached(slot(r).phase, target)) late.push_back(r);
+  }
+  return late;
+}
+
+void ShmComm::check_gone(const std::vector<int>& late, const Flag& flag, uint32_t target, Look look) {
+  for (const int r : late) {
+    const bool closed = slot(r).left.load(std::memory_order_acquire) != 0;
+    const bool dead =
+        !closed && look == Look::kAskSystem && world_->is_dead(members_[static_cast<size_t>(r)]);
+    if (!closed && !dead) continue;
+    // It may have come just before it went.
+    if (reached(flag, target) || reached(slot(r).phase, target)) continue;
+    fail(fmt::format("{} {}; it was last {}", world_->describe(members_[static_cast<size_t>(r)]),
+                     dead ? "died" : "left the group", whereabouts(r)));
+  }
+}
+
+std::string ShmComm::whereabouts(int rank) const {
+  const uint64_t doing = slot(rank).doing.load(std::memory_order_relaxed);
+  const std::string who = world_->describe(members_[static_cast<size_t>(rank)]);
+  if (doing == 0) return fmt::format("{} (before its first call)", who);
+  const auto op = static_cast<CommOp>((doing >> 1) & 0x7fU);
+  return fmt::format("{} ({} {} #{})", who, (doing & 1U) != 0 ? "in" : "after", name_of(op),
+                     doing >> 8);
+}
+
+std::string ShmComm::current_call() const {
+  return fmt::format("{} #{} on {}", name_of(op_), sequence_,
+                     world_->describe(members_[static_cast<size_t>(rank_)]));
+}
+
+void ShmComm::check_failure() const {
+  const uint32_t state = header().failure.load(std::memory_order_acquire);
+  if (state == 0 && !token_->is_aborted()) return;
+  std::string cause = "aborted";
+  if (state == 2) {
+    const char* text = header().failure_text;
+    cause = std::string(text, strnlen(text, sizeof(Header::failure_text)));
+  }
+  throw CommError(fmt::format("{}: the group has failed: {}", current_call(), cause));
+}
+
+void ShmComm::publish_failure(const std::string& text) noexcept {
+  uint32_t expected = 0;
+  if (header().failure.compare_exchange_strong(expected, 1, std::memory_order_acq_rel)) {
+    const size_t length = std::min(text.size(), sizeof(Header::failure_text) - 1);
+    std::memcpy(header().failure_text, text.data(), length);
+    header().failure_text[length] = '\0';
+    header().failure.store(2, std::memory_order_release);
+  }
+  for (int r = 0; r < size_; ++r) {
+    wake_all(slot(r).phase);
+    for (int peer = 0; peer < size_; ++peer) {
+      wake_all(layout_.mailbox(base_, r, peer).sent);
+      wake_all(layout_.mailbox(base_, r, peer).received);
+    }
+  }
+}
+
+void ShmComm::fail(const std::string& text) {
+  const std::string message = fmt::format("{}: {}", current_call(), text);
+  publish_failure(message);
+  throw CommError(message);
+}
+
+}  // namespace ds::detail

@@ -1,0 +1,54 @@
+// Ranks as threads: run_ranks(4, [](Communicator& comm) { ... }) runs the body on every rank and
+// rethrows the first failure, after the other ranks were released from their collectives. Catch's
+// assertions are not thread-safe: inside a body, use require().
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comm/shm_comm.h"
+
+namespace ds::test {
+
+// What a rank needs beside its communicator: a stream on the communicator's memory.
+struct RankStream {
+  explicit RankStream(Communicator& comm, int threads = 1)
+      : pool(threads), stream({Device::cpu(), &comm.memory(), &pool, nullptr}) {}
+  ThreadPool pool;
+  Stream stream;
+};
+
+// Throws InternalError with the formatted message when the condition does not hold. Thread-safe.
+template <class... Args>
+void require(bool condition, fmt::format_string<Args...> format, Args&&... args) {
+  if (!condition) throw InternalError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+inline void run_ranks(int size, const std::function<void(Communicator&)>& body,
+                      const ShmOptions& options = {}) {
+  auto group = make_thread_group(size, options);
+  std::mutex first_mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (auto& comm : group) {
+    threads.emplace_back([&first_mutex, &first, &body, &comm] {
+      try {
+        body(*comm);
+      } catch (...) {
+        {
+          const std::lock_guard lock(first_mutex);
+          if (!first) first = std::current_exception();
+        }
+        comm->abort();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace ds::test
