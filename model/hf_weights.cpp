@@ -1,0 +1,133 @@
+#include "model/hf_weights.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/dispatch.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kChunkNumel = 1 << 18;  // converted at a time: bounded memory, large enough reads
+
+std::string without_body_prefix(const std::string& name) {
+  for (const std::string_view prefix : {"transformer.", "model."}) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
+}
+
+// Buffers of old transformers versions that are functions of the config.
+bool is_known_buffer(const std::string& name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with("rotary_emb.inv_freq");
+}
+
+std::string join_some(const std::vector<std::string>& items) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(items.size(), kShown); ++i) {
+    text += (i == 0 ? "" : ", ") + items[i];
+  }
+  if (items.size() > kShown) text += fmt::format(" and {} more", items.size() - kShown);
+  return text;
+}
+
+void check_stored(const std::string& folder, const ParamSpec& spec, const SafetensorsInfo& info) {
+  if (!(info.shape == spec.shape)) {
+    throw DataError(fmt::format("{}: {} has shape {}, config.json says {}", folder, spec.name,
+                                info.shape.to_string(), spec.shape.to_string()));
+  }
+  const DType dtype = info.dtype();
+  if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) {
+    throw Unsupported(fmt::format("{}: {} is stored as {}; F32, BF16 and F16 can be read", folder,
+                                  spec.name, info.dtype_name));
+  }
+}
+
+template <class From, class To>
+void convert(const std::vector<std::byte>& bytes, int64_t count, To* to) {
+  const auto* from = reinterpret_cast<const From*>(bytes.data());
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
+}
+
+}  // namespace
+
+HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
+                     std::span<const ParamSpec> specs)
+    : folder_(SafetensorsFolder::open(file_system, folder)) {
+  std::vector<std::string> missing;
+  std::set<std::string> used;
+  bool has_head = false;
+  for (const ParamSpec& spec : specs) {
+    has_head = has_head || spec.name == "lm_head.weight";
+    std::string stored = spec.name;
+    if (!folder_.contains(stored)) stored = without_body_prefix(stored);
+    if (!folder_.contains(stored)) {
+      missing.push_back(spec.name);
+      continue;
+    }
+    check_stored(folder, spec, folder_.info(stored));
+    used.insert(stored);
+    stored_names_.push_back(std::move(stored));
+  }
+  if (!missing.empty()) {
+    throw DataError(fmt::format("{}: weights without {}", folder, join_some(missing)));
+  }
+  std::vector<std::string> unknown;
+  for (const std::string& name : folder_.names()) {
+    const bool tied_head = name == "lm_head.weight" && !has_head;
+    if (!used.contains(name) && !is_known_buffer(name) && !tied_head) unknown.push_back(name);
+  }
+  if (!unknown.empty()) {
+    throw DataError(fmt::format("{}: weights that its config.json has no place for: {}", folder,
+                                join_some(unknown)));
+  }
+}
+
+void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
+  DS_CHECK(index < stored_names_.size(), "read: parameter {} of {}", index, stored_names_.size());
+  const std::string& name = stored_names_[index];
+  const SafetensorsInfo& info = folder_.info(name);
+  DS_CHECK(begin >= 0 && begin + range.numel() <= info.shape.numel(),
+           "read: elements [{}, {}) of {} {}", begin, begin + range.numel(), name,
+           info.shape.to_string());
+  const SafetensorsFile& file = folder_.file(name);
+  const auto item = static_cast<int64_t>(size_of(info.dtype()));
+  if (info.dtype() == range.dtype()) {
+    file.read_part(name, begin * item, {static_cast<std::byte*>(range.raw()), range.bytes()});
+    return;
+  }
+  std::vector<std::byte> chunk;
+  for (int64_t done = 0; done < range.numel(); done += kChunkNumel) {
+    const int64_t count = std::min(kChunkNumel, range.numel() - done);
+    chunk.resize(static_cast<size_t>(count * item));
+    file.read_part(name, (begin + done) * item, chunk);
+    on_float(info.dtype(), [&]<class From>() {
+      on_float(range.dtype(),
+               [&]<class To>() { convert<From>(chunk, count, range.data<To>() + done); });
+    });
+  }
+}
+
+int64_t HfWeights::bytes() const {
+  int64_t sum = 0;
+  for (const std::string& name : stored_names_) sum += folder_.info(name).bytes;
+  return sum;
+}
+
+std::vector<ParamSpec> specs_of(const ParameterStore& store) {
+  std::vector<ParamSpec> specs;
+  for (ParamId id = 0; id < store.count(); ++id) specs.push_back(store.spec(id));
+  return specs;
+}
+
+std::vector<SafetensorsTensor> export_list(std::span<const ParamSpec> specs, DType dtype) {
+  std::vector<SafetensorsTensor> list;
+  for (const ParamSpec& spec : specs) {
+    list.push_back({.name = spec.name, .dtype = dtype, .shape = spec.shape});
+  }
+  return list;
+}
+
+}  // namespace ds
