@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/collective_checks.h"
+
 namespace ds::detail {
 namespace {
 
@@ -170,16 +172,13 @@ void ShmComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {
 }
 
 void ShmComm::reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Stream& stream) {
-  DS_CHECK(full.numel() == shard.numel() * size_,
-           "reduce_scatter: full has {} elements, expected {} (shard of {} times {} ranks)",
-           full.numel(), shard.numel() * size_, shard.numel(), size_);
+  check_reduce_scatter(full, shard, size_);
   const Scope scope(*this, CommOp::kReduceScatter);
   check_on_host(CommOp::kReduceScatter, shard);
   Call call = describe_call(CommOp::kReduceScatter, full, full.numel());
   call.reduce = op;
   call.out = shard.dtype();
   const ReduceTypes types{full.dtype(), shard.dtype(), op};
-  check_reduce_types(types);
   const size_t slice_bytes = static_cast<size_t>(shard.numel()) * size_of(full.dtype());
   const bool small = full.bytes() <= kInlineBytes;
   if (small) {
@@ -205,10 +204,7 @@ void ShmComm::reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Str
 }
 
 void ShmComm::all_gather(const Tensor& shard, Tensor& full, Stream& /*stream*/) {
-  DS_CHECK(full.numel() == shard.numel() * size_ && full.dtype() == shard.dtype(),
-           "all_gather: full has {} elements of {}, expected {} of {} (shard of {} times {} ranks)",
-           full.numel(), name_of(full.dtype()), shard.numel() * size_, name_of(shard.dtype()),
-           shard.numel(), size_);
+  check_all_gather(shard, full, size_);
   const Scope scope(*this, CommOp::kAllGather);
   check_on_host(CommOp::kAllGather, full);
   Call call = describe_call(CommOp::kAllGather, shard, full.numel());
@@ -238,10 +234,7 @@ void ShmComm::all_gather(const Tensor& shard, Tensor& full, Stream& /*stream*/) 
 }
 
 void ShmComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
-  DS_CHECK(in.numel() == out.numel() && in.dtype() == out.dtype() && in.numel() % size_ == 0,
-           "all_to_all: in has {} elements of {}, out {} of {}; expected equal, and a multiple of {}",
-           in.numel(), name_of(in.dtype()), out.numel(), name_of(out.dtype()), size_);
-  DS_CHECK(!in.aliases(out) || size_ == 1 || in.numel() == 0, "all_to_all: in and out are the same");
+  check_all_to_all(in, out, size_);
   const Scope scope(*this, CommOp::kAllToAll);
   check_on_host(CommOp::kAllToAll, out);
   Call call = describe_call(CommOp::kAllToAll, in, in.numel());
@@ -269,7 +262,7 @@ void ShmComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
 }
 
 void ShmComm::broadcast(Tensor& inout, int root, Stream& /*stream*/) {
-  DS_CHECK(root >= 0 && root < size_, "broadcast: root {} of a group of {} ranks", root, size_);
+  check_root(root, size_);
   const Scope scope(*this, CommOp::kBroadcast);
   Call call = describe_call(CommOp::kBroadcast, inout, inout.numel());
   call.root = root;

@@ -2,16 +2,15 @@
 // a payload of its own, so that a send returns without its receiver.
 #include <cstring>
 
+#include "comm/collective_checks.h"
 #include "comm/shm_group.h"
 
 namespace ds::detail {
 
-void ShmComm::send(const Tensor& tensor, int to, Stream& stream) {
-  DS_CHECK(to >= 0 && to < size_ && to != rank_, "send: rank {} sends to {} in a group of {}", rank_,
-           to, size_);
+void ShmComm::send(const Tensor& tensor, int to, Stream& /*stream*/) {
+  check_peer("send", rank_, to, size_);
   check_failure();
   op_ = CommOp::kSend;
-  stream.record(name_of(op_), {0, static_cast<double>(tensor.bytes())});
   const auto peer = static_cast<size_t>(to);
   Mailbox& box = layout_.mailbox(base_, rank_, to);
   const uint32_t number = sent_[peer] + 1;
@@ -27,8 +26,7 @@ void ShmComm::send(const Tensor& tensor, int to, Stream& stream) {
 }
 
 void ShmComm::recv(Tensor& tensor, int from, Stream& /*stream*/) {
-  DS_CHECK(from >= 0 && from < size_ && from != rank_, "recv: rank {} receives from {} in a group of {}",
-           rank_, from, size_);
+  check_peer("recv", rank_, from, size_);
   check_failure();
   op_ = CommOp::kRecv;
   const auto peer = static_cast<size_t>(from);
