@@ -1,0 +1,41 @@
+#include "data/data_loader.h"
+
+#include <algorithm>
+
+namespace ds {
+
+DataLoader::DataLoader(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
+                       int64_t rank)
+    : samples_(samples), sampler_(sampler), shape_(shape), rank_(rank) {
+  DS_CHECK(rank >= 0 && rank < shape.ranks && shape.micro_batch > 0 && shape.accumulation > 0,
+           "data loader: rank {} of {}, micro batch {}, accumulation {}", rank, shape.ranks,
+           shape.micro_batch, shape.accumulation);
+}
+
+Batch DataLoader::next(int64_t step, int64_t micro_step) const {
+  DS_CHECK(step >= 0 && micro_step >= 0 && micro_step < shape_.accumulation,
+           "data loader: step {}, micro-step {} of {}", step, micro_step, shape_.accumulation);
+  const int64_t length = samples_.sequence_length();
+  const auto width = static_cast<size_t>(length);
+  const auto rows = static_cast<size_t>(shape_.micro_batch);
+  // Inputs and targets in one block that both tensors own.
+  auto block = std::make_shared<std::vector<int32_t>>(2 * rows * width);
+  int32_t* tokens = block->data();
+  int32_t* targets = tokens + rows * width;
+  std::vector<int32_t> sample(width + 1);
+  Batch batch;
+  const int64_t position =
+      step * shape_.global_batch() + shape_.first_index(micro_step, rank_);
+  for (size_t row = 0; row < rows; ++row) {
+    batch.samples.push_back(sampler_.sample_at(position + static_cast<int64_t>(row)));
+    samples_.read(batch.samples.back(), sample);
+    std::copy_n(sample.begin(), width, tokens + row * width);
+    std::copy_n(sample.begin() + 1, width, targets + row * width);
+  }
+  const Shape shape{shape_.micro_batch, length};
+  batch.tokens = Tensor::borrow(tokens, shape, DType::kI32, Device::cpu(), block);
+  batch.targets = Tensor::borrow(targets, shape, DType::kI32, Device::cpu(), block);
+  return batch;
+}
+
+}  // namespace ds

@@ -1,0 +1,269 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "data/dataset.h"
+#include "data/indexed_dataset.h"
+
+namespace ds {
+namespace {
+
+class RawTokens final : public TokenSource {
+ public:
+  RawTokens(std::unique_ptr<File> file, int64_t header_bytes, int token_bytes)
+      : file_(std::move(file)), header_bytes_(header_bytes), token_bytes_(token_bytes) {
+    size_ = (file_->size() - header_bytes) / token_bytes;
+  }
+
+  int64_t size() const override { return size_; }
+
+  void read(int64_t offset, std::span<int32_t> out) const override {
+    DS_CHECK(offset >= 0 && offset + static_cast<int64_t>(out.size()) <= size_,
+             "read tokens [{}, {}) of {}, which has {}", offset,
+             offset + static_cast<int64_t>(out.size()), file_->path(), size_);
+    // The narrow tokens arrive at the end of the wide buffer and are widened from the front: a token
+    // is never overwritten before it is read.
+    const auto bytes = std::as_writable_bytes(out).last(out.size() * static_cast<size_t>(token_bytes_));
+    read_bytes(header_bytes_ + offset * token_bytes_, bytes);
+    switch (token_bytes_) {
+      case 1: widen<uint8_t>(bytes, out); break;
+      case 2: widen<uint16_t>(bytes, out); break;
+      default: widen<uint32_t>(bytes, out); break;
+    }
+  }
+
+  std::string locate(int64_t token) const override {
+    return fmt::format("{} at byte {}", file_->path(), header_bytes_ + token * token_bytes_);
+  }
+
+ private:
+  void read_bytes(int64_t offset, std::span<std::byte> into) const {
+    try {
+      file_->read(offset, into);
+    } catch (const IoError&) {
+      const int64_t expected = header_bytes_ + size_ * token_bytes_;
+      if (file_->size() >= expected) throw;
+      throw DataError(fmt::format("{}: the file shrank from {} to {} bytes while in use",
+                                  file_->path(), expected, file_->size()));
+    }
+  }
+
+  template <class T>
+  static void widen(std::span<const std::byte> from, std::span<int32_t> to) {
+    for (size_t i = 0; i < to.size(); ++i) {
+      T token;
+      std::memcpy(&token, from.data() + i * sizeof(T), sizeof(T));
+      to[i] = static_cast<int32_t>(token);
+    }
+  }
+
+  std::unique_ptr<File> file_;
+  int64_t header_bytes_;
+  int token_bytes_;
+  int64_t size_ = 0;
+};
+
+class TokenList final : public TokenSource {
+ public:
+  TokenList(std::string path, std::vector<int32_t> tokens)
+      : path_(std::move(path)), tokens_(std::move(tokens)) {}
+  int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
+  void read(int64_t offset, std::span<int32_t> out) const override {
+    DS_CHECK(offset >= 0 && offset + static_cast<int64_t>(out.size()) <= size(),
+             "read tokens [{}, {}) of {}, which has {}", offset,
+             offset + static_cast<int64_t>(out.size()), path_, size());
+    std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
+  }
+  std::string locate(int64_t token) const override {
+    return fmt::format("{} at token {}", path_, token);
+  }
+
+ private:
+  std::string path_;
+  std::vector<int32_t> tokens_;
+};
+
+// Splits an index space over consecutive parts.
+class Offsets {
+ public:
+  void add(int64_t size) { begin_.push_back(begin_.back() + size); }
+  int64_t total() const { return begin_.back(); }
+  // The part that holds the index, and the index inside it; empty parts hold none.
+  std::pair<size_t, int64_t> find(int64_t index) const {
+    const auto after = std::upper_bound(begin_.begin(), begin_.end(), index);
+    const auto part = static_cast<size_t>(after - begin_.begin()) - 1;
+    return {part, index - begin_[part]};
+  }
+  int64_t size(size_t part) const { return begin_[part + 1] - begin_[part]; }
+
+ private:
+  std::vector<int64_t> begin_{0};
+};
+
+class Concatenation final : public TokenSource {
+ public:
+  explicit Concatenation(std::vector<std::shared_ptr<const TokenSource>> parts)
+      : parts_(std::move(parts)) {
+    for (const auto& part : parts_) offsets_.add(part->size());
+  }
+  int64_t size() const override { return offsets_.total(); }
+  void read(int64_t offset, std::span<int32_t> out) const override {
+    while (!out.empty()) {
+      const auto [part, inside] = offsets_.find(offset);
+      const auto count = std::min(static_cast<int64_t>(out.size()), offsets_.size(part) - inside);
+      parts_[part]->read(inside, out.first(static_cast<size_t>(count)));
+      out = out.subspan(static_cast<size_t>(count));
+      offset += count;
+    }
+  }
+  std::string locate(int64_t token) const override {
+    const auto [part, inside] = offsets_.find(token);
+    return parts_[part]->locate(inside);
+  }
+
+ private:
+  std::vector<std::shared_ptr<const TokenSource>> parts_;
+  Offsets offsets_;
+};
+
+class IndexedTokens final : public TokenSource {
+ public:
+  explicit IndexedTokens(const std::string& prefix)
+      : prefix_(prefix), dataset_(IndexedDataset::open(prefix)) {
+    for (int64_t item = 0; item < dataset_.size(); ++item) offsets_.add(dataset_.numel(item));
+  }
+  int64_t size() const override { return offsets_.total(); }
+  void read(int64_t offset, std::span<int32_t> out) const override {
+    while (!out.empty()) {
+      const auto [item, inside] = offsets_.find(offset);
+      const auto count = std::min(static_cast<int64_t>(out.size()), offsets_.size(item) - inside);
+      dataset_.read<int32_t>(static_cast<int64_t>(item), inside,
+                             out.first(static_cast<size_t>(count)));
+      out = out.subspan(static_cast<size_t>(count));
+      offset += count;
+    }
+  }
+  std::string locate(int64_t token) const override {
+    const auto [item, inside] = offsets_.find(token);
+    return fmt::format("{}.bin at item {}, token {}", prefix_, item, inside);
+  }
+
+ private:
+  std::string prefix_;
+  IndexedDataset dataset_;
+  Offsets offsets_;
+};
+
+constexpr int64_t kLlmcHeaderInts = 256;
+constexpr int32_t kLlmcMagic16 = 20240520;
+constexpr int32_t kLlmcMagic32 = 20240801;
+
+std::optional<int32_t> first_word(FileSystem& file_system, const std::string& path) {
+  const auto file = file_system.open(path);
+  if (file->size() < 4) return std::nullopt;
+  int32_t word = 0;
+  file->read(0, std::as_writable_bytes(std::span(&word, 1)));
+  return word;
+}
+
+bool is_llmc_shard(FileSystem& file_system, const std::string& path) {
+  const auto word = first_word(file_system, path);
+  return word == kLlmcMagic16 || word == kLlmcMagic32;
+}
+
+// The prefix of an indexed data set, if the path names one.
+std::optional<std::string> indexed_prefix(FileSystem& file_system, const std::string& path) {
+  std::string prefix = path;
+  if (path.ends_with(".bin") || path.ends_with(".idx")) prefix.resize(prefix.size() - 4);
+  const bool both = file_system.exists(prefix + ".bin") && file_system.exists(prefix + ".idx");
+  if (!both) return std::nullopt;
+  return prefix;
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenSource> open_raw_tokens(std::unique_ptr<File> file, int64_t header_bytes,
+                                                   int token_bytes) {
+  DS_CHECK(token_bytes == 1 || token_bytes == 2 || token_bytes == 4,
+           "open_raw_tokens: tokens of {} bytes, expected 1, 2 or 4", token_bytes);
+  return std::make_shared<RawTokens>(std::move(file), header_bytes, token_bytes);
+}
+
+std::shared_ptr<const TokenSource> open_llmc_shard(FileSystem& file_system,
+                                                   const std::string& path) {
+  auto file = file_system.open(path);
+  std::array<int32_t, kLlmcHeaderInts> header{};
+  if (file->size() < static_cast<int64_t>(sizeof(header))) {
+    throw DataError(fmt::format("{}: {} bytes are too few for the {}-byte header of a token shard",
+                                path, file->size(), sizeof(header)));
+  }
+  file->read(0, std::as_writable_bytes(std::span(header)));
+  const bool narrow = header[0] == kLlmcMagic16 && header[1] == 1;
+  const bool wide = header[0] == kLlmcMagic32 && header[1] == 7;
+  if (!narrow && !wide) {
+    throw DataError(fmt::format("{}: magic {} version {} is no token shard, expected {} version 1 or "
+                                "{} version 7", path, header[0], header[1], kLlmcMagic16,
+                                kLlmcMagic32));
+  }
+  const int token_bytes = narrow ? 2 : 4;
+  const int64_t expected = static_cast<int64_t>(sizeof(header)) + int64_t{header[2]} * token_bytes;
+  if (header[2] < 0 || file->size() != expected) {
+    throw DataError(fmt::format("{}: the header announces {} tokens, {} bytes in all, but the file has "
+                                "{} bytes", path, header[2], expected, file->size()));
+  }
+  return open_raw_tokens(std::move(file), sizeof(header), token_bytes);
+}
+
+std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
+                                             std::span<const std::string> paths,
+                                             const Tokenizer& tokenizer) {
+  std::vector<std::shared_ptr<const TokenSource>> parts;
+  const bool as_bytes = dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr;
+  for (const std::string& path : paths) {
+    auto file = file_system.open(path);
+    if (as_bytes) {
+      parts.push_back(open_raw_tokens(std::move(file), 0, 1));
+      continue;
+    }
+    const std::string text = file_system.read_text(path, file->size());
+    try {
+      parts.push_back(std::make_shared<TokenList>(path, tokenizer.encode(text)));
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("{}: {}", path, error.what()));
+    }
+  }
+  if (parts.size() == 1) return parts[0];
+  return std::make_shared<Concatenation>(std::move(parts));
+}
+
+std::shared_ptr<const TokenSource> open_indexed(const std::string& prefix) {
+  return std::make_shared<IndexedTokens>(prefix);
+}
+
+std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
+    FileSystem& file_system, std::span<const std::string> paths, const Tokenizer& tokenizer) {
+  std::vector<std::shared_ptr<const TokenSource>> sources;
+  std::vector<std::string> texts;
+  const auto finish_texts = [&] {
+    if (!texts.empty()) sources.push_back(open_text(file_system, texts, tokenizer));
+    texts.clear();
+  };
+  for (const std::string& path : paths) {
+    if (const auto prefix = indexed_prefix(file_system, path)) {
+      finish_texts();
+      sources.push_back(open_indexed(*prefix));
+    } else if (is_llmc_shard(file_system, path)) {
+      finish_texts();
+      sources.push_back(open_llmc_shard(file_system, path));
+    } else if (path.ends_with(".bin") || path.ends_with(".idx")) {
+      throw DataError(fmt::format("{}: neither a token shard (it lacks the header) nor an indexed data "
+                                  "set (which needs a .bin and an .idx file)", path));
+    } else {
+      texts.push_back(path);
+    }
+  }
+  finish_texts();
+  return sources;
+}
+
+}  // namespace ds

@@ -1,0 +1,439 @@
+#include "data/tokenizer.h"
+
+#include <rapidjson/document.h>
+#include <rapidjson/error/en.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "data/byte_pair.h"
+#include "data/pre_tokenizer.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kLargestFile = int64_t{1} << 28;
+constexpr int64_t kLargestId = 1 << 24;
+constexpr size_t kCachedPieces = 1 << 16;
+// The pattern of ByteLevel where a tokenizer.json does not bring its own (GPT-2).
+constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+// GPT-2 writes each byte as a printable character: itself where it is one, else U+0100 and up.
+std::array<char32_t, 256> byte_characters() {
+  std::array<char32_t, 256> out{};
+  char32_t next = 256;
+  for (char32_t byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) ||
+                           (byte >= 0xae && byte <= 0xff);
+    out[byte] = printable ? byte : next++;
+  }
+  return out;
+}
+
+class ByteAlphabet {
+ public:
+  ByteAlphabet() {
+    const auto characters = byte_characters();
+    for (size_t byte = 0; byte < 256; ++byte) byte_of_[characters[byte]] = static_cast<int>(byte);
+  }
+
+  // The bytes that a written token stands for; nothing if it has characters that are no bytes.
+  std::optional<std::string> bytes_of(std::string_view token) const {
+    std::string out;
+    for (size_t at = 0; at < token.size();) {
+      const auto first = static_cast<unsigned char>(token[at]);
+      char32_t character = first;
+      size_t length = 1;
+      if (first >= 0xc0 && first < 0xe0 && at + 1 < token.size()) {
+        character = (first & 0x1fU) << 6 | (static_cast<unsigned char>(token[at + 1]) & 0x3fU);
+        length = 2;
+      } else if (first >= 0x80) {
+        return std::nullopt;  // beyond U+07FF: not in the alphabet
+      }
+      const auto found = byte_of_.find(character);
+      if (found == byte_of_.end()) return std::nullopt;
+      out.push_back(static_cast<char>(found->second));
+      at += length;
+    }
+    return out;
+  }
+
+ private:
+  std::unordered_map<char32_t, int> byte_of_;
+};
+
+struct AddedToken {
+  enum class Strip { kKeep, kStrip };  // white space beside the token
+  std::string content;
+  int32_t id;
+  Strip left, right;
+};
+
+// Tokens that are found in the text before anything else: leftmost first, then longest.
+class AddedTokens {
+ public:
+  void add(AddedToken token) {
+    auto& list = by_first_byte_[static_cast<unsigned char>(token.content[0])];
+    list.push_back(std::move(token));
+    std::stable_sort(list.begin(), list.end(), [](const AddedToken& a, const AddedToken& b) {
+      return a.content.size() > b.content.size();
+    });
+  }
+
+  // Calls `on_text` and `on_token` for the sections of the text in order.
+  template <class OnText, class OnToken>
+  void split(std::string_view text, const OnText& on_text, const OnToken& on_token) const {
+    size_t rest = 0;
+    for (size_t at = 0; at < text.size();) {
+      const AddedToken* token = match(text.substr(at));
+      if (token == nullptr) {
+        ++at;
+        continue;
+      }
+      size_t begin = at;
+      at += token->content.size();
+      if (token->left == AddedToken::Strip::kStrip) {
+        while (begin > rest && is_space(text[begin - 1])) --begin;
+      }
+      if (token->right == AddedToken::Strip::kStrip) {
+        while (at < text.size() && is_space(text[at])) ++at;
+      }
+      if (begin > rest) on_text(text.substr(rest, begin - rest));
+      on_token(token->id);
+      rest = at;
+    }
+    if (rest < text.size()) on_text(text.substr(rest));
+  }
+
+ private:
+  static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+  const AddedToken* match(std::string_view text) const {
+    for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(text[0])]) {
+      if (text.starts_with(token.content)) return &token;
+    }
+    return nullptr;
+  }
+
+  std::array<std::vector<AddedToken>, 256> by_first_byte_;
+};
+
+class BytePairTokenizer final : public Tokenizer {
+ public:
+  BytePairTokenizer(PreTokenizer pre_tokenizer, BytePairEncoder encoder, AddedTokens added,
+                    std::vector<std::optional<std::string>> bytes_of_id)
+      : pre_tokenizer_(std::move(pre_tokenizer)),
+        encoder_(std::move(encoder)),
+        added_(std::move(added)),
+        bytes_of_id_(std::move(bytes_of_id)) {}
+
+  int64_t vocab_size() const override { return static_cast<int64_t>(bytes_of_id_.size()); }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    // Text repeats its words, so most pieces are looked up; local, to stay thread-safe.
+    std::unordered_map<std::string, std::vector<int32_t>, StringHash, std::equal_to<>> cache;
+    std::vector<int32_t> out;
+    const auto on_text = [&](std::string_view section) {
+      const Pieces pieces = pre_tokenizer_.split(section);
+      for (const std::string_view piece : pieces.views) {
+        const auto known = cache.find(piece);
+        if (known != cache.end()) {
+          out.insert(out.end(), known->second.begin(), known->second.end());
+          continue;
+        }
+        const auto begin = static_cast<ptrdiff_t>(out.size());
+        encoder_.encode(piece, out);
+        if (cache.size() < kCachedPieces) {
+          cache.emplace(piece, std::vector<int32_t>(out.begin() + begin, out.end()));
+        }
+      }
+    };
+    added_.split(text, on_text, [&](int32_t id) { out.push_back(id); });
+    return out;
+  }
+
+  std::string decode(std::span<const int32_t> ids) const override {
+    std::string out;
+    for (const int32_t id : ids) {
+      const bool known = id >= 0 && id < vocab_size() && bytes_of_id_[static_cast<size_t>(id)];
+      if (!known) throw DataError(fmt::format("tokenizer: id {} is not in the vocabulary", id));
+      out += *bytes_of_id_[static_cast<size_t>(id)];
+    }
+    return out;
+  }
+
+ private:
+  PreTokenizer pre_tokenizer_;
+  BytePairEncoder encoder_;
+  AddedTokens added_;
+  std::vector<std::optional<std::string>> bytes_of_id_;
+};
+
+// Reads one tokenizer.json; every method throws with the file's name in front.
+class JsonReader {
+ public:
+  using Value = rapidjson::Value;
+
+  explicit JsonReader(std::string path) : path_(std::move(path)) {}
+
+  std::unique_ptr<Tokenizer> read(const std::string& text) {
+    rapidjson::Document document;
+    document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(
+        text.data(), text.size());
+    if (document.HasParseError()) {
+      refuse(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset(),
+                         rapidjson::GetParseError_En(document.GetParseError())));
+    }
+    if (!document.IsObject()) refuse("not a JSON object");
+    const Value* model = member(document, "model");
+    if (model == nullptr || !model->IsObject()) refuse("there is no model");
+    check_model(*model);
+    if (present(member(document, "normalizer"))) {
+      unsupported(fmt::format("normalizer {}", type_of(*member(document, "normalizer"))));
+    }
+    if (const Value* step = member(document, "pre_tokenizer"); present(step)) add_step(*step);
+    const Value* decoder = member(document, "decoder");
+    const bool byte_decoder = present(decoder) && type_of(*decoder) == "ByteLevel";
+    if (!byte_level_ && !byte_decoder) unsupported("BPE that is not byte-level");
+
+    const Value* ignore = member(*model, "ignore_merges");
+    const bool whole = present(ignore) && ignore->IsTrue();
+    BytePairEncoder encoder(whole ? BytePairEncoder::WholePieces::kLookUpFirst
+                                  : BytePairEncoder::WholePieces::kMerge);
+    read_vocabulary(*model, encoder);
+    read_merges(*model, encoder);
+    AddedTokens added = read_added(document);
+    return std::make_unique<BytePairTokenizer>(PreTokenizer(std::move(steps_)), std::move(encoder),
+                                               std::move(added), std::move(bytes_of_id_));
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& defect) const {
+    throw DataError(fmt::format("{}: {}", path_, defect));
+  }
+  [[noreturn]] void unsupported(const std::string& what) const {
+    throw Unsupported(fmt::format("{}: {} is not supported; supported is byte-level BPE with "
+                                  "pre-tokenizers ByteLevel, Split and Digits", path_, what));
+  }
+
+  static const Value* member(const Value& object, const char* key) {
+    const auto found = object.FindMember(key);
+    return found == object.MemberEnd() ? nullptr : &found->value;
+  }
+  static bool present(const Value* value) { return value != nullptr && !value->IsNull(); }
+  static std::string string_of(const Value& value) {
+    return {value.GetString(), value.GetStringLength()};
+  }
+  std::string type_of(const Value& value) const {
+    const Value* type = value.IsObject() ? member(value, "type") : nullptr;
+    return present(type) && type->IsString() ? string_of(*type) : "without a type";
+  }
+  bool flag(const Value& object, const char* key, bool fallback) const {
+    const Value* value = member(object, key);
+    if (!present(value)) return fallback;
+    if (!value->IsBool()) refuse(fmt::format("{} is not true or false", key));
+    return value->GetBool();
+  }
+
+  void check_model(const Value& model) const {
+    if (const Value* type = member(model, "type"); present(type) && type_of(model) != "BPE") {
+      unsupported(fmt::format("model type {}", type_of(model)));
+    }
+    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+      const Value* value = member(model, key);
+      if (present(value) && !(value->IsString() && value->GetStringLength() == 0)) {
+        unsupported(fmt::format("model.{}", key));
+      }
+    }
+    if (const Value* dropout = member(model, "dropout");
+        present(dropout) && !(dropout->IsNumber() && dropout->GetDouble() == 0.0)) {
+      unsupported("model.dropout");
+    }
+    if (flag(model, "byte_fallback", false)) unsupported("model.byte_fallback");
+  }
+
+  void add_step(const Value& step) {
+    const std::string type = type_of(step);
+    if (type == "Sequence") {
+      const Value* list = member(step, "pretokenizers");
+      if (!present(list) || !list->IsArray()) refuse("a Sequence has no pretokenizers");
+      if (++depth_ > 8) refuse("pre-tokenizer sequences are nested too deep");
+      for (const Value& inner : list->GetArray()) add_step(inner);
+      --depth_;
+    } else if (type == "ByteLevel") {
+      byte_level_ = true;
+      const auto prefix = flag(step, "add_prefix_space", true) ? PreTokenizerStep::PrefixSpace::kAdd
+                                                               : PreTokenizerStep::PrefixSpace::kNo;
+      std::shared_ptr<const Regex> regex;
+      if (flag(step, "use_regex", true)) regex = std::make_shared<Regex>(kGpt2Pattern);
+      steps_.push_back({std::move(regex), PreTokenizerStep::Behavior::kIsolated, prefix});
+    } else if (type == "Split") {
+      add_split(step);
+    } else if (type == "Digits") {
+      const char* pattern = flag(step, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)";
+      steps_.push_back({std::make_shared<Regex>(pattern)});
+    } else {
+      unsupported(fmt::format("pre-tokenizer {}", type));
+    }
+  }
+
+  void add_split(const Value& step) {
+    using Behavior = PreTokenizerStep::Behavior;
+    const Value* pattern = member(step, "pattern");
+    if (!present(pattern) || !pattern->IsObject()) refuse("a Split has no pattern");
+    const Value* regex = member(*pattern, "Regex");
+    const Value* literal = member(*pattern, "String");
+    const Value* chosen = present(regex) ? regex : literal;
+    if (!present(chosen) || !chosen->IsString()) refuse("a Split has neither Regex nor String");
+    std::string text = string_of(*chosen);
+    if (chosen == literal) text = quoted(text);
+    const Value* behavior = member(step, "behavior");
+    const std::string name =
+        present(behavior) && behavior->IsString() ? string_of(*behavior) : "missing";
+    const bool invert = flag(step, "invert", false);
+    if (name == "Isolated") {
+      steps_.push_back({std::make_shared<Regex>(text), Behavior::kIsolated});
+    } else if (name == "Removed") {
+      steps_.push_back({std::make_shared<Regex>(text), invert ? Behavior::kOnly : Behavior::kRemoved});
+    } else {
+      unsupported(fmt::format("Split behavior {}", name));
+    }
+  }
+
+  static std::string quoted(const std::string& literal) {
+    std::string out;
+    for (const char c : literal) {
+      const bool ascii_sign = static_cast<unsigned char>(c) < 0x80 &&
+                              std::isalnum(static_cast<unsigned char>(c)) == 0;
+      if (ascii_sign) out.push_back('\\');
+      out.push_back(c);
+    }
+    return out;
+  }
+
+  // Remembers what an id decodes to. Two different texts under one id cannot both be right.
+  void set_bytes(int64_t id, const std::string& bytes) {
+    if (id < 0 || id >= kLargestId) {
+      refuse(fmt::format("token id {} is out of range, expected 0 to {}", id, kLargestId - 1));
+    }
+    const auto at = static_cast<size_t>(id);
+    if (at >= bytes_of_id_.size()) bytes_of_id_.resize(at + 1);
+    if (bytes_of_id_[at] && *bytes_of_id_[at] != bytes) {
+      refuse(fmt::format("token id {} is given to two tokens", id));
+    }
+    bytes_of_id_[at] = bytes;
+  }
+
+  void read_vocabulary(const Value& model, BytePairEncoder& encoder) {
+    const Value* vocabulary = member(model, "vocab");
+    if (!present(vocabulary) || !vocabulary->IsObject()) refuse("there is no model.vocab");
+    for (const auto& item : vocabulary->GetObject()) {
+      const std::string token = string_of(item.name);
+      if (!item.value.IsInt64()) refuse(fmt::format("the id of token '{}' is no integer", token));
+      const auto bytes = alphabet_.bytes_of(token);
+      set_bytes(item.value.GetInt64(), bytes.value_or(token));
+      if (bytes) encoder.add_token(*bytes, static_cast<int32_t>(item.value.GetInt64()));
+    }
+  }
+
+  void read_merges(const Value& model, BytePairEncoder& encoder) const {
+    const Value* merges = member(model, "merges");
+    if (!present(merges) || !merges->IsArray()) refuse("there is no model.merges");
+    size_t number = 0;
+    for (const Value& merge : merges->GetArray()) {
+      std::string left, right;
+      if (merge.IsString()) {
+        const std::string both = string_of(merge);
+        const size_t space = both.find(' ');
+        if (space != std::string::npos) {
+          left = both.substr(0, space);
+          right = both.substr(space + 1);
+        }
+      } else if (merge.IsArray() && merge.Size() == 2 && merge[0].IsString() && merge[1].IsString()) {
+        left = string_of(merge[0]);
+        right = string_of(merge[1]);
+      }
+      const auto left_bytes = alphabet_.bytes_of(left);
+      const auto right_bytes = alphabet_.bytes_of(right);
+      if (left.empty() || right.empty() || !left_bytes || !right_bytes) {
+        refuse(fmt::format("merge {} is not a pair of byte-level tokens", number));
+      }
+      encoder.add_merge(*left_bytes, *right_bytes);
+      ++number;
+    }
+  }
+
+  AddedTokens read_added(const Value& document) {
+    AddedTokens out;
+    const Value* list = member(document, "added_tokens");
+    if (!present(list)) return out;
+    if (!list->IsArray()) refuse("added_tokens is not a list");
+    for (const Value& item : list->GetArray()) {
+      const Value* id = item.IsObject() ? member(item, "id") : nullptr;
+      const Value* content = item.IsObject() ? member(item, "content") : nullptr;
+      if (!present(id) || !id->IsInt64() || !present(content) || !content->IsString() ||
+          content->GetStringLength() == 0) {
+        refuse("an added token lacks its id or content");
+      }
+      if (flag(item, "single_word", false)) unsupported("an added token with single_word");
+      const auto strip = [&](const char* key) {
+        return flag(item, key, false) ? AddedToken::Strip::kStrip : AddedToken::Strip::kKeep;
+      };
+      const std::string text = string_of(*content);
+      const auto same = alphabet_.bytes_of(text);
+      const int64_t number = id->GetInt64();
+      const bool in_vocabulary = number >= 0 && number < static_cast<int64_t>(bytes_of_id_.size()) &&
+                                 bytes_of_id_[static_cast<size_t>(number)] == same;
+      if (in_vocabulary) bytes_of_id_[static_cast<size_t>(number)].reset();  // decodes verbatim
+      set_bytes(number, text);
+      out.add({text, static_cast<int32_t>(number), strip("lstrip"), strip("rstrip")});
+    }
+    return out;
+  }
+
+  std::string path_;
+  ByteAlphabet alphabet_;
+  std::vector<PreTokenizerStep> steps_;
+  std::vector<std::optional<std::string>> bytes_of_id_;
+  bool byte_level_ = false;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
+  std::vector<int32_t> out;
+  out.reserve(text.size());
+  for (const char c : text) out.push_back(static_cast<unsigned char>(c));
+  return out;
+}
+
+std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
+  std::string out;
+  for (const int32_t id : ids) {
+    if (id < 0 || id > 255) throw DataError(fmt::format("byte tokenizer: id {} is no byte", id));
+    out.push_back(static_cast<char>(id));
+  }
+  return out;
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::string& path) {
+  const std::string text = file_system.read_text(path, kLargestFile);
+  try {
+    return JsonReader(path).read(text);
+  } catch (const DataError& error) {
+    const std::string message = error.what();
+    throw DataError(message.starts_with(path) ? message : fmt::format("{}: {}", path, message));
+  }
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system,
+                                          const std::string& name_or_path) {
+  if (name_or_path == "byte") return std::make_unique<ByteTokenizer>();
+  const std::string inside = join_path(name_or_path, "tokenizer.json");
+  return load_tokenizer(file_system, file_system.exists(inside) ? inside : name_or_path);
+}
+
+}  // namespace ds

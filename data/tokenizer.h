@@ -1,0 +1,44 @@
+// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and byte-level BPE as
+// described by a Hugging Face tokenizer.json (GPT-2, Llama 3, Qwen and the like). Anything in the file
+// that would change the ids and is not implemented is refused by name, never skipped.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/file.h"
+
+namespace ds {
+
+// Thread-safe: nothing changes after construction.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  virtual int64_t vocab_size() const = 0;  // largest id + 1
+  // DataError with the byte offset if the text cannot be encoded (invalid UTF-8, for BPE). Special
+  // tokens that a post-processor would add (<|begin_of_text|>) are not added; those in the text are
+  // recognised.
+  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // The bytes of the tokens; may end inside a UTF-8 character. DataError for an unknown id.
+  virtual std::string decode(std::span<const int32_t> ids) const = 0;
+};
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  int64_t vocab_size() const override { return 256; }
+  std::vector<int32_t> encode(std::string_view text) const override;
+  std::string decode(std::span<const int32_t> ids) const override;
+};
+
+// A tokenizer.json. InputMissing without the file, DataError for a malformed one, Unsupported for a
+// model or pre-tokenizer that is not implemented.
+std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::string& path);
+
+// "byte", a tokenizer.json, or a folder with one.
+std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system, const std::string& name_or_path);
+
+}  // namespace ds
