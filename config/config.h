@@ -1,0 +1,99 @@
+// The whole configuration: train.json as typed structs, one member per key, defaults in the
+// initialisers. How it is read is config/load.h. The engine's constructors each get their own
+// section.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "config/attention_config.h"
+#include "config/autotuning_config.h"
+#include "config/checkpoint_config.h"
+#include "config/compression_config.h"
+#include "config/data_efficiency_config.h"
+#include "config/elasticity_config.h"
+#include "config/fields.h"
+#include "config/monitor_config.h"
+#include "config/optimizer_config.h"
+#include "config/parallel_config.h"
+#include "config/precision_config.h"
+#include "config/scheduler_config.h"
+#include "config/training_config.h"
+#include "config/zero_config.h"
+
+namespace ds {
+
+enum class GradientReduction : int { kMean, kSum };
+std::span<const EnumName> names_of(GradientReduction);
+
+struct Config {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  // Any consistent one, two or three of them; config/batch.h infers the rest.
+  std::optional<int64_t> train_batch_size;
+  std::optional<int64_t> train_micro_batch_size_per_gpu;
+  std::optional<int64_t> gradient_accumulation_steps;
+  bool managed_gradient_accumulation = true;
+  std::optional<int64_t> sequence_parallel_size;
+  std::optional<int64_t> data_parallel_size;
+  double gradient_clipping = 1.0;
+  std::optional<int64_t> steps_per_print = 10;
+  bool wall_clock_breakdown = false;
+  bool memory_breakdown = false;
+  bool dump_state = false;
+  std::optional<std::string> log_level;
+  std::optional<int64_t> vocabulary_size;
+  bool dataloader_drop_last = false;
+  bool graph_harvesting = false;
+  bool use_data_before_expert_parallelism = false;
+  std::optional<FloatType> communication_data_type;
+  std::optional<FloatType> seq_parallel_communication_data_type = FloatType::kFp32;
+  bool prescale_gradients = false;
+  double gradient_predivide_factor = 1.0;
+  GradientReduction gradient_allreduce_op = GradientReduction::kMean;
+  bool sparse_gradients = false;
+  bool disable_allgather = false;
+  bool zero_allow_untested_optimizer = false;
+  bool zero_force_ds_cpu_optimizer = true;
+  OptimizerConfig optimizer;
+  SchedulerConfig scheduler;
+  Fp16Config fp16;
+  Bf16Config bf16;
+  AmpConfig amp;
+  TorchAutocastConfig torch_autocast;
+  DataTypesConfig data_types;
+  ZeroConfig zero_optimization;
+  AioConfig aio;
+  ActivationCheckpointingConfig activation_checkpointing;
+  std::optional<SparseAttentionConfig> sparse_attention;
+  PipelineConfig pipeline;
+  TensorParallelConfig tensor_parallel;
+  ExpertParallelConfig expert_parallel;
+  CheckpointConfig checkpoint;
+  ElasticityConfig elasticity;
+  DataEfficiencyConfig data_efficiency;
+  CurriculumLearningConfig curriculum_learning;
+  ProgressiveLayerDropConfig progressive_layer_drop;
+  CompressionConfig compression_training;
+  TensorboardConfig tensorboard;
+  WandbConfig wandb;
+  CometConfig comet;
+  CsvMonitorConfig csv_monitor;
+  FlopsProfilerConfig flops_profiler;
+  CommsLoggerConfig comms_logger;
+  TimersConfig timers;
+  AutotuningConfig autotuning;
+  CompileConfig compile;
+  HybridEngineConfig hybrid_engine;
+  EigenvalueConfig eigenvalue;
+  NebulaConfig nebula;
+  Value datastates_ckpt;
+  Value quantize_training;
+  Value weight_quantization;
+};
+void fields(Visitor& v, Config& c);
+
+}  // namespace ds

@@ -1,0 +1,189 @@
+#include "config/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace ds {
+
+namespace {
+
+constexpr double kTwoTo63 = 9223372036854775808.0;
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+bool read(const Value& value, const Spec& spec, bool& out) {
+  static constexpr std::array kTrue = {"true", "1", "on", "yes", "y", "t"};
+  static constexpr std::array kFalse = {"false", "0", "off", "no", "n", "f"};
+  static_cast<void>(spec);
+  switch (value.kind()) {
+    case Value::Kind::kBoolean: out = value.as_boolean(); return true;
+    case Value::Kind::kInteger:
+    case Value::Kind::kNumber:
+      out = value.as_number() == 1.0;
+      return out || value.as_number() == 0.0;
+    case Value::Kind::kString: {
+      const std::string text = lower(value.as_string());
+      out = std::find(kTrue.begin(), kTrue.end(), text) != kTrue.end();
+      return out || std::find(kFalse.begin(), kFalse.end(), text) != kFalse.end();
+    }
+    default: return false;
+  }
+}
+
+bool read_digits(std::string_view text, int64_t& out) {
+  text = trimmed(text);
+  if (const size_t point = text.find('.'); point != std::string_view::npos) {
+    const std::string_view zeros = text.substr(point + 1);
+    if (zeros.empty() || zeros.find_first_not_of('0') != std::string_view::npos) return false;
+    text = text.substr(0, point);
+  }
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size() && !text.empty();
+}
+
+bool read(const Value& value, const Spec& spec, int64_t& out) {
+  switch (value.kind()) {
+    case Value::Kind::kBoolean:
+      if (spec.refuse_boolean) return false;
+      out = value.as_boolean() ? 1 : 0;
+      return true;
+    case Value::Kind::kInteger: out = value.as_integer(); return true;
+    case Value::Kind::kNumber: {
+      const double number = value.as_number();
+      if (std::trunc(number) != number || number < -kTwoTo63 || number >= kTwoTo63) return false;
+      out = static_cast<int64_t>(number);
+      return true;
+    }
+    case Value::Kind::kString: return read_digits(value.as_string(), out);
+    default: return false;
+  }
+}
+
+bool read(const Value& value, const Spec& spec, double& out) {
+  switch (value.kind()) {
+    case Value::Kind::kBoolean:
+      if (spec.refuse_boolean) return false;
+      out = value.as_boolean() ? 1.0 : 0.0;
+      return true;
+    case Value::Kind::kInteger:
+    case Value::Kind::kNumber: out = value.as_number(); return true;
+    case Value::Kind::kString: {
+      const std::string_view text = trimmed(value.as_string());
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+      return error == std::errc{} && end == text.data() + text.size() && std::isfinite(out);
+    }
+    default: return false;
+  }
+}
+
+bool read(const Value& value, const Spec&, std::string& out) {
+  if (!value.is_string()) return false;
+  out = value.as_string();
+  return true;
+}
+
+bool read(const Value& value, const Spec& spec, Pair& out) {
+  return value.is_list() && value.items().size() == 2 && read(value.items()[0], spec, out[0]) &&
+         read(value.items()[1], spec, out[1]);
+}
+
+template <class T>
+bool read(const Value& value, const Spec& spec, std::vector<T>& out) {
+  if (!value.is_list()) {
+    return spec.one_or_list && read(value, spec, out.emplace_back());
+  }
+  for (const Value& item : value.items()) {
+    if (!read(item, spec, out.emplace_back())) return false;
+  }
+  return true;
+}
+
+bool in_range(double number, const Spec& spec) {
+  return !(spec.min && number < *spec.min) && !(spec.above && number <= *spec.above) &&
+         !(spec.max && number > *spec.max) && !(spec.below && number >= *spec.below);
+}
+
+bool in_range(bool, const Spec&) { return true; }
+bool in_range(int64_t number, const Spec& spec) {
+  return in_range(static_cast<double>(number), spec);
+}
+bool in_range(const std::string&, const Spec&) { return true; }
+bool in_range(const Pair& pair, const Spec& spec) {
+  return in_range(pair[0], spec) && in_range(pair[1], spec);
+}
+template <class T>
+bool in_range(const std::vector<T>& items, const Spec& spec) {
+  return std::all_of(items.begin(), items.end(), [&](const T& x) { return in_range(x, spec); });
+}
+
+struct Store {
+  const Value& value;
+  const Spec& spec;
+
+  template <class T>
+  bool operator()(T* target) const {
+    T read_value{};
+    if (!read(value, spec, read_value) || !in_range(read_value, spec)) return false;
+    *target = std::move(read_value);
+    return true;
+  }
+  template <class T>
+  bool operator()(std::optional<T>* target) const {
+    if (value.is_null()) {
+      if (spec.refuse_null || spec.required) return false;
+      target->reset();
+      return true;
+    }
+    T read_value{};
+    if (!(*this)(&read_value)) return false;
+    *target = std::move(read_value);
+    return true;
+  }
+  bool operator()(Value* target) const {
+    *target = value;
+    return true;
+  }
+  bool operator()(const EnumRef& target) const {
+    if (value.is_null()) {
+      if (target.nullable()) target.set(std::nullopt);
+      return target.nullable();
+    }
+    if (!value.is_string()) return false;
+    const bool exact = spec.letter_case == LetterCase::kExact;
+    for (const EnumName& name : target.names()) {
+      if (exact ? name.name == value.as_string() : lower(name.name) == lower(value.as_string())) {
+        target.set(name.value);
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+std::string store(const Value& value, const Field& field) {
+  if (std::visit(Store{value, field.spec}, field.slot)) return "";
+  const std::string range = range_text(field.spec);
+  return fmt::format("got {}, expected {}{}{}", value.excerpt(), type_text(field),
+                     range.empty() ? "" : " ", range);
+}
+
+}  // namespace ds

@@ -1,0 +1,281 @@
+#include "config/field_reader.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "config/convert.h"
+#include "core/error.h"
+
+namespace ds {
+
+namespace {
+
+// Every key of one object, under every condition: to say why a key that exists has no place here.
+class ConditionFinder : public Visitor {
+ public:
+  explicit ConditionFinder(std::string_view key) : key_(key) {}
+  bool describes() const override { return true; }
+  void on_field(const Field& field) override { see(field.key); }
+  void on_section(const Section& section) override { see(section.key); }
+  void on_collection(const Collection& collection) override { see(collection.key); }
+  void enter_condition(std::string_view condition) override { condition_ = condition; }
+  void leave_condition() override { condition_ = {}; }
+  const std::string& conditions() const { return conditions_; }
+
+ private:
+  void see(std::string_view key) {
+    if (key != key_ || condition_.empty()) return;
+    conditions_ += conditions_.empty() ? "" : " or ";
+    conditions_ += condition_;
+  }
+  std::string_view key_;
+  std::string_view condition_;
+  std::string conditions_;
+};
+
+class FieldReader : public Visitor {
+ public:
+  FieldReader(Origins& origins, Problems& problems) : origins_(origins), problems_(problems) {}
+
+  void read_object(const Value& object, const std::string& path, DeepSpeedChecks checks,
+                   const std::function<void(Visitor&)>& walk);
+
+  void on_field(const Field& field) override;
+  void on_section(const Section& section) override;
+  void on_collection(const Collection& collection) override;
+  void on_retired(const Retired& retired) override { offer(retired.key); }
+  void on_rest(const Rest& rest) override;
+
+ private:
+  // What is being read; saved and restored around each nested object.
+  struct Level {
+    const Value* object = nullptr;
+    std::string path;
+    DeepSpeedChecks checks = DeepSpeedChecks::kValues;
+    std::set<std::string, std::less<>> offered;
+    bool takes_rest = false;
+    bool failed = false;  // a value of this object was refused
+  };
+
+  std::string path_of(std::string_view key) const {
+    return level_.path.empty() ? std::string(key) : fmt::format("{}.{}", level_.path, key);
+  }
+  Basis value_basis() const {
+    return level_.checks == DeepSpeedChecks::kNothing ? Basis::kOwn : Basis::kDeepSpeed;
+  }
+  void offer(std::string_view key) { level_.offered.emplace(key); }
+  const Member* given(const Field& field);
+  void refuse(Basis basis, const std::string& path, const Origin& origin, std::string message);
+  void report_unknown_keys(const std::function<void(Visitor&)>& walk);
+  void read_collection_list(const Collection& collection, const Value& value);
+
+  Origins& origins_;
+  Problems& problems_;
+  Level level_;
+};
+
+void FieldReader::read_object(const Value& object, const std::string& path, DeepSpeedChecks checks,
+                              const std::function<void(Visitor&)>& walk) {
+  Level outer = std::exchange(level_, Level{&object, path, checks, {}, false, false});
+  walk(*this);
+  report_unknown_keys(walk);
+  level_ = std::move(outer);
+}
+
+void FieldReader::refuse(Basis basis, const std::string& path, const Origin& origin,
+                         std::string message) {
+  level_.failed = true;
+  problems_.error(basis, path, origin, std::move(message));
+}
+
+// The member that holds the field's value under its name or a synonym; both at once is an error.
+const Member* FieldReader::given(const Field& field) {
+  offer(field.key);
+  const Member* found = level_.object->find_member(field.key);
+  for (const std::string_view synonym : field.spec.synonyms) {
+    offer(synonym);
+    const Member* other = level_.object->find_member(synonym);
+    if (!other) continue;
+    if (found) {
+      refuse(Basis::kDeepSpeed, path_of(synonym), other->origin,
+             fmt::format("is another name of \"{}\", which is also given at {}; remove one",
+                         field.key, found->origin.text()));
+      continue;
+    }
+    problems_.note(path_of(synonym), other->origin,
+                   fmt::format("is an older name of \"{}\"", field.key));
+    found = other;
+  }
+  return found;
+}
+
+void FieldReader::on_field(const Field& field) {
+  const Member* member = given(field);
+  if (!member) {
+    if (field.spec.required) {
+      refuse(value_basis(), path_of(field.key), level_.object->origin(),
+             "is required in this section");
+    }
+    return;
+  }
+  const Value& value = member->value;
+  origins_[path_of(field.key)] = value.origin();
+  const auto* names = std::get_if<EnumRef>(&field.slot);
+  const bool auto_is_a_value =
+      names && std::any_of(names->names().begin(), names->names().end(),
+                           [](const EnumName& name) { return name.name == "auto"; });
+  if (value.is_string() && value.as_string() == "auto" && !auto_is_a_value) {
+    if (field.spec.required) {
+      refuse(value_basis(), path_of(field.key), value.origin(),
+             "\"auto\" has nothing to be derived from here; give a value");
+    }
+    return;  // as if not given: the default, or the value that is derived when it is absent
+  }
+  if (std::string wrong = store(value, field); !wrong.empty()) {
+    const bool lenient_null =
+        value.is_null() && level_.checks != DeepSpeedChecks::kKeysAndValues;
+    refuse(lenient_null ? Basis::kOwn : value_basis(), path_of(field.key), value.origin(),
+           std::move(wrong));
+  }
+}
+
+void FieldReader::on_section(const Section& section) {
+  offer(section.key);
+  const Member* member = level_.object->find_member(section.key);
+  if (!member || member->value.is_null()) return;
+  const std::string path = path_of(section.key);
+  if (!member->value.is_object()) {
+    refuse(value_basis(), path, member->value.origin(),
+           fmt::format("got {}, expected an object", member->value.excerpt()));
+    return;
+  }
+  origins_[path] = member->value.origin();
+  section.make_present();
+  read_object(member->value, path, section.spec.deepspeed_checks, section.walk);
+}
+
+void FieldReader::on_collection(const Collection& collection) {
+  offer(collection.key);
+  const Member* member = level_.object->find_member(collection.key);
+  if (!member || member->value.is_null()) return;
+  const std::string path = path_of(collection.key);
+  origins_[path] = member->value.origin();
+  if (collection.is_list()) return read_collection_list(collection, member->value);
+  if (!member->value.is_object()) {
+    refuse(value_basis(), path, member->value.origin(),
+           fmt::format("got {}, expected an object of {}", member->value.excerpt(),
+                       collection.placeholder));
+    return;
+  }
+  for (const Member& element : member->value.members()) {
+    const std::string element_path = fmt::format("{}.{}", path, element.key);
+    if (!element.value.is_object()) {
+      refuse(value_basis(), element_path, element.value.origin(),
+             fmt::format("got {}, expected an object", element.value.excerpt()));
+      continue;
+    }
+    collection.add(element.key);
+    read_object(element.value, element_path, collection.spec.deepspeed_checks,
+                [&](Visitor& v) { collection.walk(element.key, v); });
+  }
+}
+
+void FieldReader::read_collection_list(const Collection& collection, const Value& value) {
+  const std::string path = path_of(collection.key);
+  if (!value.is_list()) {
+    return refuse(value_basis(), path, value.origin(),
+                  fmt::format("got {}, expected a list of objects", value.excerpt()));
+  }
+  for (size_t i = 0; i < value.items().size(); ++i) {
+    const Value& element = value.items()[i];
+    const std::string element_path = fmt::format("{}[{}]", path, i);
+    const std::string name = std::to_string(i);
+    collection.add(name);
+    if (!element.is_object()) {
+      refuse(value_basis(), element_path, element.origin(),
+             fmt::format("got {}, expected an object", element.excerpt()));
+      continue;
+    }
+    read_object(element, element_path, collection.spec.deepspeed_checks,
+                [&](Visitor& v) { collection.walk(name, v); });
+  }
+}
+
+void FieldReader::on_rest(const Rest& rest) {
+  level_.takes_rest = true;
+  rest.target = Value::object();
+  for (const Member& member : level_.object->members()) {
+    if (level_.offered.contains(member.key)) continue;
+    rest.target.members().push_back(member);
+    origins_[path_of(member.key)] = member.value.origin();
+  }
+}
+
+void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk) {
+  if (level_.takes_rest) return;
+  const Basis basis =
+      level_.checks == DeepSpeedChecks::kKeysAndValues ? Basis::kDeepSpeed : Basis::kOwn;
+  std::vector<std::string> known(level_.offered.begin(), level_.offered.end());
+  for (const Member& member : level_.object->members()) {
+    if (level_.offered.contains(member.key)) continue;
+    if (problems_.all().size() >= Problems::kMostReported) {
+      problems_.add({});
+      continue;
+    }
+    ConditionFinder finder(member.key);
+    walk(finder);
+    if (!finder.conditions().empty()) {
+      // A refused discriminator ("type": "Adamm") already explains why its parameters have no place.
+      if (level_.failed) continue;
+      problems_.error(basis, path_of(member.key), member.origin,
+                      fmt::format("has a meaning only where {}", finder.conditions()));
+      continue;
+    }
+    const std::string nearest = nearest_name(member.key, known);
+    problems_.error(basis, path_of(member.key), member.origin,
+                    nearest.empty() ? std::string("unknown key")
+                                    : fmt::format("unknown key, did you mean \"{}\"?", nearest));
+  }
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  constexpr size_t kLongest = 100;  // no key is near to longer names; keeps hostile input cheap
+  if (name.size() > kLongest) return "";
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : known) {
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+void read_fields(const Value& document, Config& config, Origins& origins, Problems& problems) {
+  DS_CHECK(document.is_object(), "read_fields: the document is {}, expected an object",
+           document.kind_name());
+  FieldReader reader(origins, problems);
+  reader.read_object(document, "", DeepSpeedChecks::kValues,
+                     [&](Visitor& v) { fields(v, config); });
+}
+
+}  // namespace ds

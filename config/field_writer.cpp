@@ -1,0 +1,93 @@
+#include "config/field_writer.h"
+
+#include <utility>
+
+namespace ds {
+
+namespace {
+
+struct ToValue {
+  Value operator()(const bool* x) const { return Value::boolean(*x); }
+  Value operator()(const int64_t* x) const { return Value::integer(*x); }
+  Value operator()(const double* x) const { return Value::number(*x); }
+  Value operator()(const std::string* x) const { return Value::string(*x); }
+  Value operator()(const Pair* x) const {
+    return Value::list({Value::number((*x)[0]), Value::number((*x)[1])});
+  }
+  Value operator()(const Value* x) const { return *x; }
+  Value operator()(const EnumRef& x) const {
+    return x.get() ? Value::string(std::string(x.name())) : Value::null();
+  }
+  template <class T>
+  Value operator()(const std::vector<T>* x) const {
+    Value list = Value::list();
+    for (const T& item : *x) list.items().push_back((*this)(&item));
+    return list;
+  }
+  template <class T>
+  Value operator()(const std::optional<T>* x) const {
+    return *x ? (*this)(&**x) : Value::null();
+  }
+};
+
+class FieldWriter : public Visitor {
+ public:
+  explicit FieldWriter(Value& object) : object_(&object) {}
+
+  void on_field(const Field& field) override {
+    Value value = std::visit(ToValue{}, field.slot);
+    if (value.is_null()) {
+      if (field.spec.omit_unset || field.spec.refuse_null || field.spec.required) return;
+      if (!field.spec.unset_text.empty()) value = Value::string(std::string(field.spec.unset_text));
+    }
+    object_->set(field.key, std::move(value));
+  }
+
+  void on_section(const Section& section) override {
+    if (!section.present()) {
+      object_->set(section.key, Value::null());
+      return;
+    }
+    into(object_->set(section.key, Value::object()), section.walk);
+  }
+
+  void on_collection(const Collection& collection) override {
+    const bool is_list = collection.is_list();
+    const std::vector<std::string> names = collection.names();
+    if (!is_list && names.empty()) return;
+    Value& target = object_->set(collection.key, is_list ? Value::list() : Value::object());
+    for (const std::string& name : names) {
+      Value element = Value::object();
+      into(element, [&](Visitor& v) { collection.walk(name, v); });
+      if (is_list) {
+        target.items().push_back(std::move(element));
+      } else {
+        target.set(name, std::move(element));
+      }
+    }
+  }
+
+  void on_rest(const Rest& rest) override {
+    for (const Member& member : rest.target.members()) object_->set(member.key, member.value);
+  }
+
+ private:
+  void into(Value& object, const std::function<void(Visitor&)>& walk) {
+    Value* outer = std::exchange(object_, &object);
+    walk(*this);
+    object_ = outer;
+  }
+
+  Value* object_;
+};
+
+}  // namespace
+
+Value write_fields(Config config) {
+  Value document = Value::object();
+  FieldWriter writer(document);
+  fields(writer, config);
+  return document;
+}
+
+}  // namespace ds

@@ -1,0 +1,13 @@
+// The configuration structs as a document: every field with its present value, in the order of fields().
+#pragma once
+
+#include "config/config.h"
+#include "config/value.h"
+
+namespace ds {
+
+// Reading the result gives an equal Config. Fields that have no value are written as null (or left out where
+// their Spec says so), fields of other conditions (another optimizer type) are left out.
+Value write_fields(Config config);
+
+}  // namespace ds

@@ -1,0 +1,32 @@
+// Reads a configuration text as DeepSpeed reads it: JSON, and Hjson's leniencies (comments with #,
+// // and
+// /* */, optional and trailing commas, unquoted keys, quoteless strings up to the end of the line,
+// single quotes, ''' blocks, an object without its outer braces). Refused with a position:
+// duplicate keys, invalid UTF-8, control characters in strings, numbers beyond double, nesting
+// deeper than kMaxDepth, texts larger than kMaxTextBytes. Linear in the size of the text; recursion
+// is bounded by kMaxDepth.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "config/value.h"
+
+namespace ds {
+
+inline constexpr int kMaxDepth = 64;
+inline constexpr size_t kMaxTextBytes = size_t{4} << 20;
+
+// The root object. Throws ConfigError "source:line:column: what, what was expected".
+Value read_config_document(std::string_view text, const std::string& source);
+
+// Any single value: what stands right of `=` in an override. Quoteless text that is no number,
+// true, false or null is a string, commas and braces included.
+Value read_config_value(std::string_view text, const Origin& origin);
+
+// URL-safe (or plain) base64, with or without padding, to bytes. Throws ConfigError naming the
+// first bad character.
+std::string decode_base64(std::string_view text);
+
+}  // namespace ds

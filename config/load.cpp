@@ -1,0 +1,113 @@
+#include "config/load.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "config/field_writer.h"
+#include "config/json_reader.h"
+#include "config/overrides.h"
+#include "config/rewrite.h"
+#include "config/rules.h"
+#include "core/error.h"
+
+namespace ds {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::error_code error;
+  if (!in || fs::is_directory(path, error)) {
+    throw InputMissing(fmt::format("config: cannot open {}", path));
+  }
+  // One byte beyond the limit is enough for the reader to refuse the text.
+  std::string text(kMaxTextBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+IncludedFile read_include(const std::string& path, const std::string& directory) {
+  const fs::path full = fs::path(directory) / path;
+  std::error_code error;
+  const std::string identity = fs::weakly_canonical(full, error).string();
+  return {read_config_document(read_file(full.string()), path), identity,
+          full.parent_path().string()};
+}
+
+std::string absolute(const std::string& path, const std::string& directory) {
+  return fs::absolute(fs::path(directory) / path).lexically_normal().string();
+}
+
+void make_paths_absolute(Config& config, const std::string& directory) {
+  if (config.model.folder) config.model.folder = absolute(*config.model.folder, directory);
+  for (std::string& path : config.data.train) path = absolute(path, directory);
+  for (std::string& path : config.data.validation) path = absolute(path, directory);
+  if (config.data.tokenizer != "byte") {
+    config.data.tokenizer = absolute(config.data.tokenizer, directory);
+  }
+}
+
+}  // namespace
+
+ReadConfig read_config_tree(Value document) {
+  ReadConfig result;
+  result.document = std::move(document);
+  rewrite_old_spellings(result.document, result.problems);
+  read_fields(result.document, result.config, result.origins, result.problems);
+  check_rules(result.config, result.origins, result.problems);
+  note_inert_keys(result.config, result.origins, result.problems);
+  return result;
+}
+
+ReadConfig read_config_text(std::string_view text, const std::string& source,
+                            std::span<const std::string> overrides, const std::string& directory) {
+  Value document = read_config_document(text, source);
+  const std::string where = directory.empty() ? "." : directory;
+  std::error_code error;
+  const std::string identity = fs::weakly_canonical(fs::path(where) / source, error).string();
+  merge_includes(document, identity, where, read_include);
+  for (const std::string& override_text : overrides) apply_override(document, override_text);
+  ReadConfig result = read_config_tree(std::move(document));
+  if (!directory.empty()) make_paths_absolute(result.config, directory);
+  return result;
+}
+
+ReadConfig read_config(const std::string& place, std::span<const std::string> overrides) {
+  std::error_code error;
+  if (fs::exists(place, error)) {
+    const fs::path parent = fs::path(place).parent_path();
+    return read_config_text(read_file(place), place, overrides,
+                            parent.empty() ? "." : parent.string());
+  }
+  // A name with a dot or a short word is a misspelt file, not base64: say so rather than "bad base64".
+  constexpr size_t kShortestBase64 = 8;
+  std::string text;
+  try {
+    if (place.size() < kShortestBase64) throw ConfigError("too short");
+    text = decode_base64(place);
+  } catch (const ConfigError&) {
+    throw InputMissing(
+        fmt::format("config: {} is neither a file nor base64 of a configuration", place));
+  }
+  return read_config_text(text, "base64", overrides);
+}
+
+Config load_config(const std::string& place, std::span<const std::string> overrides) {
+  ReadConfig result = read_config(place, overrides);
+  result.problems.throw_if_any();
+  return std::move(result.config);
+}
+
+Config parse_config(std::string_view text, std::span<const std::string> overrides) {
+  ReadConfig result = read_config_text(text, "config", overrides);
+  result.problems.throw_if_any();
+  return std::move(result.config);
+}
+
+std::string to_config_text(const Config& config) { return to_json(write_fields(config)); }
+
+}  // namespace ds

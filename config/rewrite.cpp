@@ -1,0 +1,205 @@
+#include "config/rewrite.h"
+
+#include <fmt/format.h>
+
+namespace ds {
+
+namespace {
+
+class Rewriter {
+ public:
+  Rewriter(Value& document, Problems& problems) : document_(document), problems_(problems) {}
+
+  void run() {
+    model_folder();
+    old_bf16();
+    old_batch_key();
+    zero_as_boolean();
+    old_bucket_size();
+    old_offload("cpu_offload", "offload_optimizer");
+    old_offload("cpu_offload_param", "offload_param");
+    old_pin_memory();
+    fp32_allreduce();
+    misprinted_scale_power();
+    clipping_in_optimizer();
+  }
+
+ private:
+  void note(std::string path, const Origin& origin, std::string_view replacement) {
+    problems_.note(std::move(path), origin, fmt::format("is an older spelling of {}", replacement));
+  }
+  void both(std::string path, const Origin& origin, std::string_view other) {
+    problems_.error(Basis::kDeepSpeed, std::move(path), origin,
+                    fmt::format("is an older spelling of {}, which is given too; remove one", other));
+  }
+  Value* object_at(std::string_view key) {
+    Value* value = document_.find(key);
+    return value && value->is_object() ? value : nullptr;
+  }
+  // The object under `key`, made where it is missing or null.
+  Value& need_object(std::string_view key, const Origin& origin) {
+    Value* value = document_.find(key);
+    return value && !value->is_null() ? *value : document_.set(key, Value::object(origin));
+  }
+  static bool is_true(const Value& value) {
+    return (value.kind() == Value::Kind::kBoolean || value.kind() == Value::Kind::kInteger)
+               ? value.as_integer() == 1
+               : value.is_string() && (value.as_string() == "true" || value.as_string() == "True");
+  }
+
+  void model_folder();
+  void old_bf16();
+  void old_batch_key();
+  void zero_as_boolean();
+  void old_bucket_size();
+  void old_offload(std::string_view old_key, std::string_view section);
+  void old_pin_memory();
+  void fp32_allreduce();
+  void misprinted_scale_power();
+  void clipping_in_optimizer();
+
+  Value& document_;
+  Problems& problems_;
+};
+
+void Rewriter::model_folder() {
+  Value* model = document_.find("model");
+  if (!model || !model->is_string()) return;
+  Value section = Value::object(model->origin());
+  section.set("folder", *model);
+  *model = std::move(section);
+}
+
+void Rewriter::old_bf16() {
+  const Member* old = document_.find_member("bfloat16");
+  if (!old) return;
+  const Value* present = document_.find("bf16");
+  if (present && !present->is_null()) return both("bfloat16", old->origin, "bf16");
+  note("bfloat16", old->origin, "bf16");
+  Value moved = old->value;
+  document_.erase("bfloat16");
+  document_.set("bf16", std::move(moved));
+}
+
+void Rewriter::old_batch_key() {
+  constexpr std::string_view kNew = "train_micro_batch_size_per_gpu";
+  const Member* old = document_.find_member("train_step_batch_size");
+  if (!old) return;
+  if (document_.find(kNew)) return both("train_step_batch_size", old->origin, kNew);
+  note("train_step_batch_size", old->origin, kNew);
+  Value moved = old->value;
+  document_.erase("train_step_batch_size");
+  document_.set(kNew, std::move(moved));
+}
+
+void Rewriter::zero_as_boolean() {
+  Value* zero = document_.find("zero_optimization");
+  if (!zero || zero->kind() != Value::Kind::kBoolean) return;
+  const Origin origin = zero->origin();
+  const int64_t stage = zero->as_boolean() ? 1 : 0;
+  note("zero_optimization", origin, fmt::format("{{\"stage\": {}}}", stage));
+  *zero = Value::object(origin);
+  zero->set("stage", Value::integer(stage, origin));
+}
+
+void Rewriter::old_bucket_size() {
+  constexpr std::string_view kNew = "zero_optimization.allgather_bucket_size";
+  const Member* old = document_.find_member("allgather_size");
+  if (!old) return;
+  Value moved = old->value;
+  const Origin origin = old->origin;
+  document_.erase("allgather_size");
+  Value& zero = need_object("zero_optimization", origin);
+  if (!zero.is_object()) return;
+  if (zero.find("allgather_bucket_size")) {
+    return problems_.error(Basis::kOwn, "allgather_size", origin,
+                           fmt::format("is an older spelling of {}, which is given too", kNew));
+  }
+  note("allgather_size", origin, kNew);
+  zero.set("allgather_bucket_size", std::move(moved));
+}
+
+void Rewriter::old_offload(std::string_view old_key, std::string_view section) {
+  Value* zero = object_at("zero_optimization");
+  const Member* old = zero ? zero->find_member(old_key) : nullptr;
+  if (!old) return;
+  const std::string path = fmt::format("zero_optimization.{}", old_key);
+  const Origin origin = old->origin;
+  const Value* present = zero->find(section);
+  if (present && !present->is_null()) return both(path, origin, section);
+  note(path, origin, fmt::format("{} {{\"device\": \"cpu\"}}", section));
+  const bool on = is_true(old->value);
+  zero->erase(old_key);
+  if (!on) return;
+  Value offload = Value::object(origin);
+  offload.set("device", Value::string("cpu", origin));
+  zero->set(section, std::move(offload));
+}
+
+void Rewriter::old_pin_memory() {
+  Value* zero = object_at("zero_optimization");
+  const Member* old = zero ? zero->find_member("cpu_offload_use_pin_memory") : nullptr;
+  if (!old) return;
+  const Value pin = old->value;
+  note("zero_optimization.cpu_offload_use_pin_memory", old->origin, "offload_*.pin_memory");
+  zero->erase("cpu_offload_use_pin_memory");
+  for (const std::string_view section : {"offload_optimizer", "offload_param"}) {
+    Value* offload = zero->find(section);
+    if (offload && offload->is_object() && !offload->find("pin_memory")) {
+      offload->set("pin_memory", pin);
+    }
+  }
+}
+
+void Rewriter::fp32_allreduce() {
+  const Member* old = document_.find_member("fp32_allreduce");
+  if (!old) return;
+  const Origin origin = old->origin;
+  const bool on = is_true(old->value);
+  if (!on && old->value.kind() != Value::Kind::kBoolean) {
+    return problems_.error(Basis::kOwn, "fp32_allreduce", origin,
+                           fmt::format("got {}, expected boolean", old->value.excerpt()));
+  }
+  document_.erase("fp32_allreduce");
+  note("fp32_allreduce", origin, "communication_data_type: \"fp32\"");
+  if (!on) return;
+  const Value* type = document_.find("communication_data_type");
+  if (type && type->is_string() && type->as_string() != "fp32") {
+    return problems_.error(
+        Basis::kOwn, "fp32_allreduce", origin,
+        fmt::format("contradicts communication_data_type {}", type->excerpt()));
+  }
+  document_.set("communication_data_type", Value::string("fp32", origin));
+}
+
+void Rewriter::misprinted_scale_power() {
+  Value* fp16 = object_at("fp16");
+  const Member* old = fp16 ? fp16->find_member("initial_loss_scale_power") : nullptr;
+  if (!old) return;
+  problems_.error(Basis::kDeepSpeed, "fp16.initial_loss_scale_power", old->origin,
+                  "no such key (a slip in old documents); did you mean \"initial_scale_power\"?");
+}
+
+// DeepSpeed takes optimizer.params.max_grad_norm into its fp16 wrapper and sets it to zero elsewhere.
+void Rewriter::clipping_in_optimizer() {
+  Value* optimizer = object_at("optimizer");
+  Value* params = optimizer ? optimizer->find("params") : nullptr;
+  const Member* old = params ? params->find_member("max_grad_norm") : nullptr;
+  if (!old) return;
+  problems_.error(Basis::kOwn, "optimizer.params.max_grad_norm", old->origin,
+                  "is not a parameter of the optimizer; use the top-level \"gradient_clipping\"");
+  const Value* fp16 = object_at("fp16");
+  const Value* enabled = fp16 ? fp16->find("enabled") : nullptr;
+  if (!enabled || !is_true(*enabled)) {
+    const Origin origin = old->value.origin();
+    params->set("max_grad_norm", Value::number(0.0, origin));
+  }
+}
+
+}  // namespace
+
+void rewrite_old_spellings(Value& document, Problems& problems) {
+  Rewriter(document, problems).run();
+}
+
+}  // namespace ds

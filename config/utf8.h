@@ -1,0 +1,17 @@
+// UTF-8 validation and encoding for configuration texts (RFC 3629: no overlong forms, no
+// surrogates, at most U+10FFFF). Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ds {
+
+// Offset of the first byte that is not part of valid UTF-8, or npos.
+size_t first_invalid_utf8(std::string_view text);
+
+// Appends the encoding of one code point (no surrogate, at most 0x10FFFF).
+void append_utf8(unsigned code, std::string& out);
+
+}  // namespace ds

@@ -1,0 +1,85 @@
+#include "config/load.h"
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_config(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("an engine's keys arrive as typed fields", "[config]") {
+  const Config config = parse_config(R"({
+    "model": {"family": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256, "vocab_size": 256},
+    "data": {"train": "corpus.txt", "tokenizer": "byte", "sequence_length": 256, "order": "sequential"},
+    "train": {"steps": 2000, "seed": 7, "eval_every": 200, "save_every": 500, "resume": "never"},
+    "train_batch_size": 32, "train_micro_batch_size_per_gpu": 4,
+    "optimizer": {"type": "adamw", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}},
+    "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 2000, "warmup_num_steps": 100}},
+    "bf16": {"enabled": true}, "gradient_clipping": 0.5,
+    "zero_optimization": {"stage": 3, "reduce_bucket_size": 5e7, "stage3_prefetch_bucket_size": "1000"}
+  })");
+  CHECK(config.model.family == ModelFamily::kGpt2);
+  CHECK(config.model.gpt2.n_embd == 384);
+  CHECK(config.data.train == std::vector<std::string>{"corpus.txt"});
+  CHECK(config.data.order == DataOrder::kSequential);
+  CHECK(config.train.steps == 2000);
+  CHECK(config.train.resume == Resume::kNever);
+  CHECK(config.train_batch_size == 32);
+  CHECK(config.optimizer.type == OptimizerType::kAdamW);
+  CHECK(config.optimizer.adam.lr == 3e-4);
+  CHECK(config.optimizer.adam.betas == Pair{0.9, 0.95});
+  CHECK(config.optimizer.adam.eps == 1e-8);
+  CHECK(config.scheduler.type == SchedulerType::kWarmupDecayLR);
+  CHECK(config.scheduler.warmup_decay.total_num_steps == 2000);
+  CHECK(config.bf16.enabled);
+  CHECK(config.gradient_clipping == 0.5);
+  CHECK(config.zero_optimization.stage == 3);
+  CHECK(config.zero_optimization.reduce_bucket_size == 50'000'000);
+  CHECK(config.zero_optimization.stage3_prefetch_bucket_size == 1000);
+}
+
+TEST_CASE("unknown keys and bad values are errors with their position", "[config]") {
+  CHECK(error_of("{\"gradient_clipp1ng\": 1}") ==
+        "config:1:2: gradient_clipp1ng: unknown key, did you mean \"gradient_clipping\"?");
+  CHECK(error_of("{\n  \"zero_optimization\": {\"stage\": 7}\n}") ==
+        "config:2:34: zero_optimization.stage: got 7, expected integer >= 0, <= 3");
+  CHECK(error_of("{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"freeze_step\": 3}}}") ==
+        "config:1:43: optimizer.params.freeze_step: unknown key");
+}
+
+TEST_CASE("the canonical text reads back to the same configuration", "[config]") {
+  const Config config = parse_config(
+      R"({"model": "gpt2/", "train_batch_size": 8, "zero_optimization": {"stage": 2},
+          "optimizer": {"type": "Lamb", "params": {"lr": 0.1}}, "sparse_attention": {"mode": "bigbird"},
+          "compression_training": {"weight_quantization": {"different_groups": {"a": {"modules": "x"}}}}})");
+  const std::string text = to_config_text(config);
+  CHECK(to_config_text(parse_config(text)) == text);
+}
+
+TEST_CASE("overrides replace, add and remove", "[config]") {
+  const std::vector<std::string> overrides = {"zero_optimization.stage=3", "~scheduler",
+                                              "+data.train=b.txt", "train.steps=5"};
+  const Config config = parse_config(
+      R"({"data": {"train": ["a.txt"]}, "scheduler": {"type": "WarmupLR"}})", overrides);
+  CHECK(config.zero_optimization.stage == 3);
+  CHECK(!config.scheduler.type);
+  CHECK(config.data.train == std::vector<std::string>{"a.txt", "b.txt"});
+  CHECK(config.train.steps == 5);
+  CHECK_THROWS_WITH(parse_config("{}", std::vector<std::string>{"~scheduler"}),
+                    Catch::Contains("nothing to remove"));
+  CHECK_THROWS_WITH(parse_config("{}", std::vector<std::string>{"scheduler"}),
+                    Catch::Contains("expected key=value"));
+}
+
+}  // namespace ds
