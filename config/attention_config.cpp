@@ -8,14 +8,16 @@ std::span<const EnumName> names_of(SparsityMode) {
       {"fixed", static_cast<int>(SparsityMode::kFixed)},
       {"variable", static_cast<int>(SparsityMode::kVariable)},
       {"bigbird", static_cast<int>(SparsityMode::kBigBird)},
-      {"bslongformer", static_cast<int>(SparsityMode::kBsLongformer)}};
+      {"bslongformer", static_cast<int>(SparsityMode::kBsLongformer)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(AttentionDirection) {
   static constexpr EnumName kNames[] = {
       {"unidirectional", static_cast<int>(AttentionDirection::kUnidirectional)},
-      {"bidirectional", static_cast<int>(AttentionDirection::kBidirectional)}};
+      {"bidirectional", static_cast<int>(AttentionDirection::kBidirectional)},
+  };
   return kNames;
 }
 

@@ -3,16 +3,20 @@
 namespace ds {
 
 std::span<const EnumName> names_of(TuningMetric) {
-  static constexpr EnumName kNames[] = {{"latency", static_cast<int>(TuningMetric::kLatency)},
-                                        {"throughput", static_cast<int>(TuningMetric::kThroughput)},
-                                        {"FLOPS", static_cast<int>(TuningMetric::kFLOPS)}};
+  static constexpr EnumName kNames[] = {
+      {"latency", static_cast<int>(TuningMetric::kLatency)},
+      {"throughput", static_cast<int>(TuningMetric::kThroughput)},
+      {"FLOPS", static_cast<int>(TuningMetric::kFLOPS)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(TunerType) {
-  static constexpr EnumName kNames[] = {{"gridsearch", static_cast<int>(TunerType::kGridsearch)},
-                                        {"random", static_cast<int>(TunerType::kRandom)},
-                                        {"model_based", static_cast<int>(TunerType::kModelBased)}};
+  static constexpr EnumName kNames[] = {
+      {"gridsearch", static_cast<int>(TunerType::kGridsearch)},
+      {"random", static_cast<int>(TunerType::kRandom)},
+      {"model_based", static_cast<int>(TunerType::kModelBased)},
+  };
   return kNames;
 }
 

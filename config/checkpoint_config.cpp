@@ -3,16 +3,20 @@
 namespace ds {
 
 std::span<const EnumName> names_of(TagValidation) {
-  static constexpr EnumName kNames[] = {{"Ignore", static_cast<int>(TagValidation::kIgnore)},
-                                        {"Warn", static_cast<int>(TagValidation::kWarn)},
-                                        {"Fail", static_cast<int>(TagValidation::kFail)}};
+  static constexpr EnumName kNames[] = {
+      {"Ignore", static_cast<int>(TagValidation::kIgnore)},
+      {"Warn", static_cast<int>(TagValidation::kWarn)},
+      {"Fail", static_cast<int>(TagValidation::kFail)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(WriterType) {
-  static constexpr EnumName kNames[] = {{"MOCK", static_cast<int>(WriterType::kMOCK)},
-                                        {"PYTHON", static_cast<int>(WriterType::kPYTHON)},
-                                        {"FAST", static_cast<int>(WriterType::kFAST)}};
+  static constexpr EnumName kNames[] = {
+      {"MOCK", static_cast<int>(WriterType::kMOCK)},
+      {"PYTHON", static_cast<int>(WriterType::kPYTHON)},
+      {"FAST", static_cast<int>(WriterType::kFAST)},
+  };
   return kNames;
 }
 
@@ -20,7 +24,8 @@ std::span<const EnumName> names_of(WriterDataParallel) {
   static constexpr EnumName kNames[] = {
       {"REPLICA", static_cast<int>(WriterDataParallel::kREPLICA)},
       {"SOCKET", static_cast<int>(WriterDataParallel::kSOCKET)},
-      {"MACHINE", static_cast<int>(WriterDataParallel::kMACHINE)}};
+      {"MACHINE", static_cast<int>(WriterDataParallel::kMACHINE)},
+  };
   return kNames;
 }
 

@@ -5,20 +5,24 @@ namespace ds {
 std::span<const EnumName> names_of(QuantizationType) {
   static constexpr EnumName kNames[] = {
       {"symmetric", static_cast<int>(QuantizationType::kSymmetric)},
-      {"asymmetric", static_cast<int>(QuantizationType::kAsymmetric)}};
+      {"asymmetric", static_cast<int>(QuantizationType::kAsymmetric)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(QuantizeRounding) {
   static constexpr EnumName kNames[] = {
       {"nearest", static_cast<int>(QuantizeRounding::kNearest)},
-      {"stochastic", static_cast<int>(QuantizeRounding::kStochastic)}};
+      {"stochastic", static_cast<int>(QuantizeRounding::kStochastic)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(RangeCalibration) {
-  static constexpr EnumName kNames[] = {{"dynamic", static_cast<int>(RangeCalibration::kDynamic)},
-                                        {"static", static_cast<int>(RangeCalibration::kStatic)}};
+  static constexpr EnumName kNames[] = {
+      {"dynamic", static_cast<int>(RangeCalibration::kDynamic)},
+      {"static", static_cast<int>(RangeCalibration::kStatic)},
+  };
   return kNames;
 }
 
@@ -26,18 +30,23 @@ std::span<const EnumName> names_of(PruningMethod) {
   static constexpr EnumName kNames[] = {
       {"l1", static_cast<int>(PruningMethod::kL1)},
       {"topk", static_cast<int>(PruningMethod::kTopk)},
-      {"snip_momentum", static_cast<int>(PruningMethod::kSnipMomentum)}};
+      {"snip_momentum", static_cast<int>(PruningMethod::kSnipMomentum)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(MagnitudeMethod) {
-  static constexpr EnumName kNames[] = {{"l1", static_cast<int>(MagnitudeMethod::kL1)},
-                                        {"topk", static_cast<int>(MagnitudeMethod::kTopk)}};
+  static constexpr EnumName kNames[] = {
+      {"l1", static_cast<int>(MagnitudeMethod::kL1)},
+      {"topk", static_cast<int>(MagnitudeMethod::kTopk)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(HeadPruningMethod) {
-  static constexpr EnumName kNames[] = {{"topk", static_cast<int>(HeadPruningMethod::kTopk)}};
+  static constexpr EnumName kNames[] = {
+      {"topk", static_cast<int>(HeadPruningMethod::kTopk)},
+  };
   return kNames;
 }
 

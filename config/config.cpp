@@ -3,8 +3,10 @@
 namespace ds {
 
 std::span<const EnumName> names_of(GradientReduction) {
-  static constexpr EnumName kNames[] = {{"mean", static_cast<int>(GradientReduction::kMean)},
-                                        {"sum", static_cast<int>(GradientReduction::kSum)}};
+  static constexpr EnumName kNames[] = {
+      {"mean", static_cast<int>(GradientReduction::kMean)},
+      {"sum", static_cast<int>(GradientReduction::kSum)},
+  };
   return kNames;
 }
 

@@ -32,7 +32,9 @@ bool read(const Value& value, const Spec& spec, bool& out) {
   static constexpr std::array kFalse = {"false", "0", "off", "no", "n", "f"};
   static_cast<void>(spec);
   switch (value.kind()) {
-    case Value::Kind::kBoolean: out = value.as_boolean(); return true;
+    case Value::Kind::kBoolean:
+      out = value.as_boolean();
+      return true;
     case Value::Kind::kInteger:
     case Value::Kind::kNumber:
       out = value.as_number() == 1.0;
@@ -42,7 +44,8 @@ bool read(const Value& value, const Spec& spec, bool& out) {
       out = std::find(kTrue.begin(), kTrue.end(), text) != kTrue.end();
       return out || std::find(kFalse.begin(), kFalse.end(), text) != kFalse.end();
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -64,15 +67,19 @@ bool read(const Value& value, const Spec& spec, int64_t& out) {
       if (spec.refuse_boolean) return false;
       out = value.as_boolean() ? 1 : 0;
       return true;
-    case Value::Kind::kInteger: out = value.as_integer(); return true;
+    case Value::Kind::kInteger:
+      out = value.as_integer();
+      return true;
     case Value::Kind::kNumber: {
       const double number = value.as_number();
       if (std::trunc(number) != number || number < -kTwoTo63 || number >= kTwoTo63) return false;
       out = static_cast<int64_t>(number);
       return true;
     }
-    case Value::Kind::kString: return read_digits(value.as_string(), out);
-    default: return false;
+    case Value::Kind::kString:
+      return read_digits(value.as_string(), out);
+    default:
+      return false;
   }
 }
 
@@ -83,13 +90,16 @@ bool read(const Value& value, const Spec& spec, double& out) {
       out = value.as_boolean() ? 1.0 : 0.0;
       return true;
     case Value::Kind::kInteger:
-    case Value::Kind::kNumber: out = value.as_number(); return true;
+    case Value::Kind::kNumber:
+      out = value.as_number();
+      return true;
     case Value::Kind::kString: {
       const std::string_view text = trimmed(value.as_string());
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
       return error == std::errc{} && end == text.data() + text.size() && std::isfinite(out);
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 

@@ -5,14 +5,16 @@ namespace ds {
 std::span<const EnumName> names_of(DifficultyType) {
   static constexpr EnumName kNames[] = {
       {"value", static_cast<int>(DifficultyType::kValue)},
-      {"percentile", static_cast<int>(DifficultyType::kPercentile)}};
+      {"percentile", static_cast<int>(DifficultyType::kPercentile)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(ClusteringType) {
   static constexpr EnumName kNames[] = {
       {"schedule_based", static_cast<int>(ClusteringType::kScheduleBased)},
-      {"single_cluster", static_cast<int>(ClusteringType::kSingleCluster)}};
+      {"single_cluster", static_cast<int>(ClusteringType::kSingleCluster)},
+  };
   return kNames;
 }
 
@@ -21,14 +23,17 @@ std::span<const EnumName> names_of(CurriculumScheduleType) {
       {"fixed_linear", static_cast<int>(CurriculumScheduleType::kFixedLinear)},
       {"fixed_root", static_cast<int>(CurriculumScheduleType::kFixedRoot)},
       {"fixed_discrete", static_cast<int>(CurriculumScheduleType::kFixedDiscrete)},
-      {"custom", static_cast<int>(CurriculumScheduleType::kCustom)}};
+      {"custom", static_cast<int>(CurriculumScheduleType::kCustom)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(LrScaling) {
-  static constexpr EnumName kNames[] = {{"linear", static_cast<int>(LrScaling::kLinear)},
-                                        {"sqrt", static_cast<int>(LrScaling::kSqrt)},
-                                        {"none", static_cast<int>(LrScaling::kNone)}};
+  static constexpr EnumName kNames[] = {
+      {"linear", static_cast<int>(LrScaling::kLinear)},
+      {"sqrt", static_cast<int>(LrScaling::kSqrt)},
+      {"none", static_cast<int>(LrScaling::kNone)},
+  };
   return kNames;
 }
 
@@ -36,31 +41,38 @@ std::span<const EnumName> names_of(SequenceOrder) {
   static constexpr EnumName kNames[] = {
       {"random", static_cast<int>(SequenceOrder::kRandom)},
       {"seqlen", static_cast<int>(SequenceOrder::kSeqlen)},
-      {"dataloader", static_cast<int>(SequenceOrder::kDataloader)}};
+      {"dataloader", static_cast<int>(SequenceOrder::kDataloader)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(TokenDropScheduleType) {
   static constexpr EnumName kNames[] = {
-      {"fixed_linear", static_cast<int>(TokenDropScheduleType::kFixedLinear)}};
+      {"fixed_linear", static_cast<int>(TokenDropScheduleType::kFixedLinear)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(LtdModelType) {
-  static constexpr EnumName kNames[] = {{"decoder", static_cast<int>(LtdModelType::kDecoder)},
-                                        {"encoder", static_cast<int>(LtdModelType::kEncoder)}};
+  static constexpr EnumName kNames[] = {
+      {"decoder", static_cast<int>(LtdModelType::kDecoder)},
+      {"encoder", static_cast<int>(LtdModelType::kEncoder)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(HiddenStateOrder) {
   static constexpr EnumName kNames[] = {
       {"batch_seq_dim", static_cast<int>(HiddenStateOrder::kBatchSeqDim)},
-      {"seq_batch_dim", static_cast<int>(HiddenStateOrder::kSeqBatchDim)}};
+      {"seq_batch_dim", static_cast<int>(HiddenStateOrder::kSeqBatchDim)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(CurriculumType) {
-  static constexpr EnumName kNames[] = {{"seqlen", static_cast<int>(CurriculumType::kSeqlen)}};
+  static constexpr EnumName kNames[] = {
+      {"seqlen", static_cast<int>(CurriculumType::kSeqlen)},
+  };
   return kNames;
 }
 

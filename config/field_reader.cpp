@@ -133,8 +133,7 @@ void FieldReader::on_field(const Field& field) {
     return;  // as if not given: the default, or the value that is derived when it is absent
   }
   if (std::string wrong = store(value, field); !wrong.empty()) {
-    const bool lenient_null =
-        value.is_null() && level_.checks != DeepSpeedChecks::kKeysAndValues;
+    const bool lenient_null = value.is_null() && level_.checks != DeepSpeedChecks::kKeysAndValues;
     refuse(lenient_null ? Basis::kOwn : value_basis(), path_of(field.key), value.origin(),
            std::move(wrong));
   }
@@ -226,7 +225,8 @@ void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk)
     ConditionFinder finder(member.key);
     walk(finder);
     if (!finder.conditions().empty()) {
-      // A refused discriminator ("type": "Adamm") already explains why its parameters have no place.
+      // A refused discriminator ("type": "Adamm") already explains why its parameters have no
+      // place.
       if (level_.failed) continue;
       problems_.error(basis, path_of(member.key), member.origin,
                       fmt::format("has a meaning only where {}", finder.conditions()));

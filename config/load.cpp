@@ -83,7 +83,8 @@ ReadConfig read_config(const std::string& place, std::span<const std::string> ov
     return read_config_text(read_file(place), place, overrides,
                             parent.empty() ? "." : parent.string());
   }
-  // A name with a dot or a short word is a misspelt file, not base64: say so rather than "bad base64".
+  // A name with a dot or a short word is a misspelt file, not base64: say so rather than "bad
+  // base64".
   constexpr size_t kShortestBase64 = 8;
   std::string text;
   try {

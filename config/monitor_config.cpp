@@ -6,7 +6,8 @@ std::span<const EnumName> names_of(CometMode) {
   static constexpr EnumName kNames[] = {
       {"get", static_cast<int>(CometMode::kGet)},
       {"create", static_cast<int>(CometMode::kCreate)},
-      {"get_or_create", static_cast<int>(CometMode::kGetOrCreate)}};
+      {"get_or_create", static_cast<int>(CometMode::kGetOrCreate)},
+  };
   return kNames;
 }
 

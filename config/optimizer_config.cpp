@@ -16,21 +16,26 @@ std::span<const EnumName> names_of(OptimizerType) {
       {"Muon", static_cast<int>(OptimizerType::kMuon)},
       {"MuAdam", static_cast<int>(OptimizerType::kMuAdam)},
       {"MuAdamW", static_cast<int>(OptimizerType::kMuAdamW)},
-      {"MuSGD", static_cast<int>(OptimizerType::kMuSgd)}};
+      {"MuSGD", static_cast<int>(OptimizerType::kMuSgd)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(CommBackend) {
-  static constexpr EnumName kNames[] = {{"nccl", static_cast<int>(CommBackend::kNccl)},
-                                        {"mpi", static_cast<int>(CommBackend::kMpi)},
-                                        {"hccl", static_cast<int>(CommBackend::kHccl)},
-                                        {"compressed", static_cast<int>(CommBackend::kCompressed)}};
+  static constexpr EnumName kNames[] = {
+      {"nccl", static_cast<int>(CommBackend::kNccl)},
+      {"mpi", static_cast<int>(CommBackend::kMpi)},
+      {"hccl", static_cast<int>(CommBackend::kHccl)},
+      {"compressed", static_cast<int>(CommBackend::kCompressed)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(NewtonSchulz) {
-  static constexpr EnumName kNames[] = {{"standard", static_cast<int>(NewtonSchulz::kStandard)},
-                                        {"gram", static_cast<int>(NewtonSchulz::kGram)}};
+  static constexpr EnumName kNames[] = {
+      {"standard", static_cast<int>(NewtonSchulz::kStandard)},
+      {"gram", static_cast<int>(NewtonSchulz::kGram)},
+  };
   return kNames;
 }
 

@@ -23,13 +23,14 @@ std::vector<std::string> split_path(const std::string& path, const std::string& 
   }
   if (keys.size() > static_cast<size_t>(kMaxDepth) ||
       std::any_of(keys.begin(), keys.end(), [](const std::string& key) { return key.empty(); })) {
-    throw ConfigError(fmt::format("override \"{}\": \"{}\" is no key path, expected a.b.c",
-                                  override_text, path));
+    throw ConfigError(
+        fmt::format("override \"{}\": \"{}\" is no key path, expected a.b.c", override_text, path));
   }
   return keys;
 }
 
-// The object that holds the last key; made on the way where `origin` is given, else null when missing.
+// The object that holds the last key; made on the way where `origin` is given, else null when
+// missing.
 Value* holder(Value& document, const std::vector<std::string>& keys, const Origin* origin,
               const std::string& override_text) {
   Value* object = &document;
@@ -59,9 +60,9 @@ void add(Value& target, const std::string& key, Value value, const std::string& 
       present->items().push_back(std::move(value));
     }
   } else {
-    throw ConfigError(fmt::format(
-        "override \"{}\": {} is already given at {}; leave out the + to replace it", override_text,
-        key, present->origin().text()));
+    throw ConfigError(
+        fmt::format("override \"{}\": {} is already given at {}; leave out the + to replace it",
+                    override_text, key, present->origin().text()));
   }
 }
 
@@ -93,7 +94,8 @@ class Includer {
     Value merged = Value::object(document.origin());
     for (const std::string& path : paths) {
       if (++count_ > kMostIncludes) {
-        throw ConfigError(fmt::format("{}: include: more than {} files", origin.text(), kMostIncludes));
+        throw ConfigError(
+            fmt::format("{}: include: more than {} files", origin.text(), kMostIncludes));
       }
       IncludedFile file = read_(path, directory);
       if (std::find(open_.begin(), open_.end(), file.identity) != open_.end()) {
@@ -147,8 +149,8 @@ void apply_override(Value& document, const std::string& override_text) {
   const bool adds = override_text.starts_with('+');
   const size_t equals = override_text.find('=');
   if (equals == std::string::npos) {
-    throw ConfigError(fmt::format(
-        "override \"{}\": expected key=value, +key=value or ~key", override_text));
+    throw ConfigError(
+        fmt::format("override \"{}\": expected key=value, +key=value or ~key", override_text));
   }
   const size_t start = adds ? 1 : 0;
   const auto keys = split_path(override_text.substr(start, equals - start), override_text);

@@ -3,23 +3,29 @@
 namespace ds {
 
 std::span<const EnumName> names_of(PartitionType) {
-  static constexpr EnumName kNames[] = {{"row", static_cast<int>(PartitionType::kRow)},
-                                        {"column", static_cast<int>(PartitionType::kColumn)},
-                                        {"skip", static_cast<int>(PartitionType::kSkip)}};
+  static constexpr EnumName kNames[] = {
+      {"row", static_cast<int>(PartitionType::kRow)},
+      {"column", static_cast<int>(PartitionType::kColumn)},
+      {"skip", static_cast<int>(PartitionType::kSkip)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(ScoreFunction) {
-  static constexpr EnumName kNames[] = {{"auto", static_cast<int>(ScoreFunction::kAuto)},
-                                        {"softmax", static_cast<int>(ScoreFunction::kSoftmax)},
-                                        {"sigmoid", static_cast<int>(ScoreFunction::kSigmoid)}};
+  static constexpr EnumName kNames[] = {
+      {"auto", static_cast<int>(ScoreFunction::kAuto)},
+      {"softmax", static_cast<int>(ScoreFunction::kSoftmax)},
+      {"sigmoid", static_cast<int>(ScoreFunction::kSigmoid)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(ScoreApply) {
-  static constexpr EnumName kNames[] = {{"auto", static_cast<int>(ScoreApply::kAuto)},
-                                        {"pre", static_cast<int>(ScoreApply::kPre)},
-                                        {"post", static_cast<int>(ScoreApply::kPost)}};
+  static constexpr EnumName kNames[] = {
+      {"auto", static_cast<int>(ScoreApply::kAuto)},
+      {"pre", static_cast<int>(ScoreApply::kPre)},
+      {"post", static_cast<int>(ScoreApply::kPost)},
+  };
   return kNames;
 }
 

@@ -3,29 +3,35 @@
 namespace ds {
 
 std::span<const EnumName> names_of(FloatType) {
-  static constexpr EnumName kNames[] = {{"fp32", static_cast<int>(FloatType::kFp32)},
-                                        {"fp16", static_cast<int>(FloatType::kFp16)},
-                                        {"bf16", static_cast<int>(FloatType::kBf16)}};
+  static constexpr EnumName kNames[] = {
+      {"fp32", static_cast<int>(FloatType::kFp32)},
+      {"fp16", static_cast<int>(FloatType::kFp16)},
+      {"bf16", static_cast<int>(FloatType::kBf16)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(AmpLevel) {
-  static constexpr EnumName kNames[] = {{"O0", static_cast<int>(AmpLevel::kO0)},
-                                        {"O1", static_cast<int>(AmpLevel::kO1)},
-                                        {"O2", static_cast<int>(AmpLevel::kO2)},
-                                        {"O3", static_cast<int>(AmpLevel::kO3)}};
+  static constexpr EnumName kNames[] = {
+      {"O0", static_cast<int>(AmpLevel::kO0)},
+      {"O1", static_cast<int>(AmpLevel::kO1)},
+      {"O2", static_cast<int>(AmpLevel::kO2)},
+      {"O3", static_cast<int>(AmpLevel::kO3)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(AutocastType) {
-  static constexpr EnumName kNames[] = {{"bfloat16", static_cast<int>(AutocastType::kBf16)},
-                                        {"bf16", static_cast<int>(AutocastType::kBf16)},
-                                        {"float16", static_cast<int>(AutocastType::kFp16)},
-                                        {"fp16", static_cast<int>(AutocastType::kFp16)},
-                                        {"half", static_cast<int>(AutocastType::kFp16)},
-                                        {"float32", static_cast<int>(AutocastType::kFp32)},
-                                        {"fp32", static_cast<int>(AutocastType::kFp32)},
-                                        {"float", static_cast<int>(AutocastType::kFp32)}};
+  static constexpr EnumName kNames[] = {
+      {"bfloat16", static_cast<int>(AutocastType::kBf16)},
+      {"bf16", static_cast<int>(AutocastType::kBf16)},
+      {"float16", static_cast<int>(AutocastType::kFp16)},
+      {"fp16", static_cast<int>(AutocastType::kFp16)},
+      {"half", static_cast<int>(AutocastType::kFp16)},
+      {"float32", static_cast<int>(AutocastType::kFp32)},
+      {"fp32", static_cast<int>(AutocastType::kFp32)},
+      {"float", static_cast<int>(AutocastType::kFp32)},
+  };
   return kNames;
 }
 

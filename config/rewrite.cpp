@@ -29,8 +29,9 @@ class Rewriter {
     problems_.note(std::move(path), origin, fmt::format("is an older spelling of {}", replacement));
   }
   void both(std::string path, const Origin& origin, std::string_view other) {
-    problems_.error(Basis::kDeepSpeed, std::move(path), origin,
-                    fmt::format("is an older spelling of {}, which is given too; remove one", other));
+    problems_.error(
+        Basis::kDeepSpeed, std::move(path), origin,
+        fmt::format("is an older spelling of {}, which is given too; remove one", other));
   }
   Value* object_at(std::string_view key) {
     Value* value = document_.find(key);
@@ -165,9 +166,8 @@ void Rewriter::fp32_allreduce() {
   if (!on) return;
   const Value* type = document_.find("communication_data_type");
   if (type && type->is_string() && type->as_string() != "fp32") {
-    return problems_.error(
-        Basis::kOwn, "fp32_allreduce", origin,
-        fmt::format("contradicts communication_data_type {}", type->excerpt()));
+    return problems_.error(Basis::kOwn, "fp32_allreduce", origin,
+                           fmt::format("contradicts communication_data_type {}", type->excerpt()));
   }
   document_.set("communication_data_type", Value::string("fp32", origin));
 }
@@ -180,7 +180,8 @@ void Rewriter::misprinted_scale_power() {
                   "no such key (a slip in old documents); did you mean \"initial_scale_power\"?");
 }
 
-// DeepSpeed takes optimizer.params.max_grad_norm into its fp16 wrapper and sets it to zero elsewhere.
+// DeepSpeed takes optimizer.params.max_grad_norm into its fp16 wrapper and sets it to zero
+// elsewhere.
 void Rewriter::clipping_in_optimizer() {
   Value* optimizer = object_at("optimizer");
   Value* params = optimizer ? optimizer->find("params") : nullptr;

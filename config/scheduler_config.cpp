@@ -8,13 +8,16 @@ std::span<const EnumName> names_of(SchedulerType) {
       {"OneCycle", static_cast<int>(SchedulerType::kOneCycle)},
       {"WarmupLR", static_cast<int>(SchedulerType::kWarmupLR)},
       {"WarmupDecayLR", static_cast<int>(SchedulerType::kWarmupDecayLR)},
-      {"WarmupCosineLR", static_cast<int>(SchedulerType::kWarmupCosineLR)}};
+      {"WarmupCosineLR", static_cast<int>(SchedulerType::kWarmupCosineLR)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(WarmupType) {
-  static constexpr EnumName kNames[] = {{"log", static_cast<int>(WarmupType::kLog)},
-                                        {"linear", static_cast<int>(WarmupType::kLinear)}};
+  static constexpr EnumName kNames[] = {
+      {"log", static_cast<int>(WarmupType::kLog)},
+      {"linear", static_cast<int>(WarmupType::kLinear)},
+  };
   return kNames;
 }
 

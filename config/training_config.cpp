@@ -3,30 +3,38 @@
 namespace ds {
 
 std::span<const EnumName> names_of(ModelFamily) {
-  static constexpr EnumName kNames[] = {{"gpt2", static_cast<int>(ModelFamily::kGpt2)},
-                                        {"llama", static_cast<int>(ModelFamily::kLlama)},
-                                        {"bert", static_cast<int>(ModelFamily::kBert)},
-                                        {"moe_gpt", static_cast<int>(ModelFamily::kMoeGpt)},
-                                        {"resnet", static_cast<int>(ModelFamily::kResNet)}};
+  static constexpr EnumName kNames[] = {
+      {"gpt2", static_cast<int>(ModelFamily::kGpt2)},
+      {"llama", static_cast<int>(ModelFamily::kLlama)},
+      {"bert", static_cast<int>(ModelFamily::kBert)},
+      {"moe_gpt", static_cast<int>(ModelFamily::kMoeGpt)},
+      {"resnet", static_cast<int>(ModelFamily::kResNet)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(MoeMlpType) {
-  static constexpr EnumName kNames[] = {{"standard", static_cast<int>(MoeMlpType::kStandard)},
-                                        {"residual", static_cast<int>(MoeMlpType::kResidual)}};
+  static constexpr EnumName kNames[] = {
+      {"standard", static_cast<int>(MoeMlpType::kStandard)},
+      {"residual", static_cast<int>(MoeMlpType::kResidual)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(DataOrder) {
-  static constexpr EnumName kNames[] = {{"shuffled", static_cast<int>(DataOrder::kShuffled)},
-                                        {"sequential", static_cast<int>(DataOrder::kSequential)}};
+  static constexpr EnumName kNames[] = {
+      {"shuffled", static_cast<int>(DataOrder::kShuffled)},
+      {"sequential", static_cast<int>(DataOrder::kSequential)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(Resume) {
-  static constexpr EnumName kNames[] = {{"auto", static_cast<int>(Resume::kAuto)},
-                                        {"required", static_cast<int>(Resume::kRequired)},
-                                        {"never", static_cast<int>(Resume::kNever)}};
+  static constexpr EnumName kNames[] = {
+      {"auto", static_cast<int>(Resume::kAuto)},
+      {"required", static_cast<int>(Resume::kRequired)},
+      {"never", static_cast<int>(Resume::kNever)},
+  };
   return kNames;
 }
 

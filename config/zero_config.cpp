@@ -3,16 +3,20 @@
 namespace ds {
 
 std::span<const EnumName> names_of(OffloadDevice) {
-  static constexpr EnumName kNames[] = {{"none", static_cast<int>(OffloadDevice::kNone)},
-                                        {"cpu", static_cast<int>(OffloadDevice::kCpu)},
-                                        {"nvme", static_cast<int>(OffloadDevice::kNvme)}};
+  static constexpr EnumName kNames[] = {
+      {"none", static_cast<int>(OffloadDevice::kNone)},
+      {"cpu", static_cast<int>(OffloadDevice::kCpu)},
+      {"nvme", static_cast<int>(OffloadDevice::kNvme)},
+  };
   return kNames;
 }
 
 std::span<const EnumName> names_of(ZenflowStrategy) {
-  static constexpr EnumName kNames[] = {{"auto", static_cast<int>(ZenflowStrategy::kAuto)},
-                                        {"step", static_cast<int>(ZenflowStrategy::kStep)},
-                                        {"epoch", static_cast<int>(ZenflowStrategy::kEpoch)}};
+  static constexpr EnumName kNames[] = {
+      {"auto", static_cast<int>(ZenflowStrategy::kAuto)},
+      {"step", static_cast<int>(ZenflowStrategy::kStep)},
+      {"epoch", static_cast<int>(ZenflowStrategy::kEpoch)},
+  };
   return kNames;
 }
 
