@@ -30,5 +30,6 @@ std::string lr_schedules(const rapidjson::Value& input);
 std::string loss_scale(const rapidjson::Value& input);
 std::string elasticity(const rapidjson::Value& input);
 std::string batch_config(const rapidjson::Value& input);
+std::string topology(const rapidjson::Value& input);
 
 }  // namespace ds::conform

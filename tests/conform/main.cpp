@@ -41,6 +41,7 @@ const std::vector<AreaEntry> kAreas = {
     {"loss_scale", loss_scale},
     {"elasticity", elasticity},
     {"batch_config", batch_config},
+    {"topology", topology},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |

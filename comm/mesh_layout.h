@@ -1,0 +1,61 @@
+// The mesh as arithmetic (pure): which axis a rank has which coordinate on, and with whom it shares
+// a group. Ranks are numbered with pipe slowest, then data, then sequence, tensor fastest, so that
+// the axes that talk most are neighbours. Expert and expert-data split the data axis. comm/mesh.h
+// makes communicators out of it.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace ds {
+
+enum class Axis { kPipe, kData, kSequence, kTensor, kExpert, kExpertData };
+std::string_view to_string(Axis axis);
+
+// How the data axis splits: neighbours in data are different experts (E + D), or copies of one
+// expert (D + E).
+enum class ExpertOrder { kExpertFirst, kDataFirst };
+
+struct MeshSizes {
+  int pipe = 1;
+  int data = 1;  // all ranks that see different samples, expert ones included
+  int sequence = 1;
+  int tensor = 1;
+  int expert = 1;  // divides data
+  ExpertOrder order = ExpertOrder::kExpertFirst;
+};
+
+// Sizes for a world: what pipe, sequence and tensor leave over is data. Throws ConfigError when
+// they do not divide the world, or when `expert` does not divide what is left.
+MeshSizes mesh_sizes(int world_size, MeshSizes wanted);
+
+class MeshLayout {
+ public:
+  // Throws ConfigError for sizes below 1, or an expert size that does not divide the data size.
+  explicit MeshLayout(const MeshSizes& sizes);
+
+  int world_size() const;
+  int size(Axis axis) const;  // kExpertData: data / expert
+  int coordinate(int rank, Axis axis) const;
+
+  // The ranks of this rank's group along `axis`, by ascending coordinate (the rank itself
+  // included).
+  std::vector<int> peers(int rank, Axis axis) const;
+  // Every group along `axis`, once: by pipe, sequence, tensor, then what is left of the data axis.
+  std::vector<std::vector<int>> groups(Axis axis) const;
+  // The rank with the same coordinates but this one.
+  int neighbour(int rank, Axis axis, int coordinate) const;
+
+  const MeshSizes& sizes() const { return sizes_; }
+
+ private:
+  int rank_at(int pipe, int data, int sequence, int tensor) const;
+  int expert_of(int data) const;
+  int expert_data_of(int data) const;
+  int data_at(int expert_data, int expert) const;
+
+  MeshSizes sizes_;
+};
+
+}  // namespace ds

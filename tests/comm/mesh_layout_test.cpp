@@ -1,0 +1,75 @@
+// The mesh's groups, by golden file and by properties.
+#include "comm/mesh_layout.h"
+
+#include <set>
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace ds {
+namespace {
+
+constexpr Axis kAxes[] = {Axis::kPipe,   Axis::kData,   Axis::kSequence,
+                          Axis::kTensor, Axis::kExpert, Axis::kExpertData};
+
+// Commands: world pipe sequence tensor expert (EF|DF)
+std::string describe(const std::string& command) {
+  int world = 0;
+  MeshSizes sizes;
+  char order[8] = {};
+  if (std::sscanf(command.c_str(), "%d %d %d %d %d %7s", &world, &sizes.pipe, &sizes.sequence,
+                  &sizes.tensor, &sizes.expert, order) != 6) {
+    return "bad command";
+  }
+  sizes.order = std::string(order) == "DF" ? ExpertOrder::kDataFirst : ExpertOrder::kExpertFirst;
+  try {
+    const MeshLayout mesh(mesh_sizes(world, sizes));
+    std::string text;
+    for (const Axis axis : kAxes) {
+      text += fmt::format("{}:", to_string(axis));
+      for (const auto& group : mesh.groups(axis))
+        text += fmt::format(" [{}]", fmt::join(group, " "));
+      text += "\n";
+    }
+    return text;
+  } catch (const Error& error) {
+    return std::string("error: ") + error.what();
+  }
+}
+
+TEST_CASE("groups of small meshes", "[comm]") { testing::run_golden("mesh_layout.txt", describe); }
+
+TEST_CASE("along every axis the groups cover each rank once", "[comm]") {
+  for (const ExpertOrder order : {ExpertOrder::kExpertFirst, ExpertOrder::kDataFirst}) {
+    const MeshLayout mesh(
+        {.pipe = 2, .data = 6, .sequence = 2, .tensor = 3, .expert = 3, .order = order});
+    for (const Axis axis : kAxes) {
+      std::multiset<int> seen;
+      for (const auto& group : mesh.groups(axis)) {
+        CHECK(group.size() == static_cast<size_t>(mesh.size(axis)));
+        for (size_t at = 0; at < group.size(); ++at) {
+          seen.insert(group[at]);
+          CHECK(mesh.coordinate(group[at], axis) == static_cast<int>(at));
+          CHECK(mesh.peers(group[at], axis) == group);
+        }
+      }
+      CHECK(seen.size() == 72);
+      CHECK(std::set<int>(seen.begin(), seen.end()).size() == 72);
+    }
+  }
+}
+
+TEST_CASE("a neighbour differs in its own axis only", "[comm]") {
+  const MeshLayout mesh({.pipe = 2, .data = 4, .sequence = 2, .tensor = 2, .expert = 2});
+  const int there = mesh.neighbour(5, Axis::kData, 3);
+  CHECK(mesh.coordinate(there, Axis::kData) == 3);
+  for (const Axis axis : {Axis::kPipe, Axis::kSequence, Axis::kTensor}) {
+    CHECK(mesh.coordinate(there, axis) == mesh.coordinate(5, axis));
+  }
+  CHECK_THROWS_AS(mesh.neighbour(5, Axis::kData, 4), InternalError);
+  CHECK_THROWS_AS(mesh.coordinate(32, Axis::kData), InternalError);
+}
+
+}  // namespace
+}  // namespace ds
