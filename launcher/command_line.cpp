@@ -1,0 +1,166 @@
+#include "launcher/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include "core/error.h"
+#include "proto/build_info.h"
+
+namespace ds {
+namespace {
+
+constexpr std::array kEngineVerbs{"generate", "plan"};
+
+constexpr const char* kRunFooter =
+    "Examples:\n"
+    "  dslaunch train.json\n"
+    "  dslaunch train.json --num-ranks 2 zero_optimization.stage=3 train.steps=100\n"
+    "  dslaunch train.json --run-dir runs/mine --resume auto\n"
+    "  dslaunch train.json --dry-run\n"
+    "\n"
+    "Ctrl-C stops at the end of the step, saves and exits with 75; a second Ctrl-C kills everything.\n"
+    "Exit codes: 0 done, 1 training failed, 2 usage, 65 bad data, 66 input missing, 69 cluster\n"
+    "unusable, 70 internal error, 74 storage, 75 saved and wants to run again, 77 validation failed,\n"
+    "78 configuration, 124 --timeout, 128+n signal n.";
+
+constexpr const char* kTopHelp =
+    "dslaunch trains neural networks from one DeepSpeed JSON file.\n"
+    "\n"
+    "Usage: dslaunch [run] train.json [key.path=value ...] [options]\n"
+    "       dslaunch VERB ...\n"
+    "\n"
+    "Verbs (each has --help with examples):\n"
+    "  run        train; the verb may be left out\n"
+    "  plan       memory, communication and FLOPs of a job, without running it\n"
+    "  generate   text from a trained model\n"
+    "\n"
+    "Options:\n"
+    "  --help, --version\n"
+    "\n"
+    "First steps:\n"
+    "  dslaunch examples/kjv/train.json\n"
+    "  dslaunch generate runs/latest --prompt \"In the beginning\"\n"
+    "  dslaunch run --help\n";
+
+// What CLI11 fills in before it becomes RunOptions.
+struct RawRun {
+  RunOptions options;
+  std::string resume;
+  std::string timeout;
+  std::string run_dir;
+  int num_ranks = 0;
+  int num_threads = 0;
+};
+
+void describe_run(CLI::App& app, RawRun& raw) {
+  app.add_option("config", raw.options.config, "train.json: the DeepSpeed keys, model, data, train")
+      ->required();
+  app.add_option("overrides", raw.options.overrides,
+                 "key.path=value changes the config for this run");
+  app.add_option("--num-ranks", raw.num_ranks,
+                 "Ranks (default: the GPUs, else one per 2 cores)")
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--num-threads", raw.num_threads, "CPU threads per rank (default: cores / ranks)")
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--resume", raw.resume,
+                 "auto: from the newest checkpoint, if any; required; never (default: the config's)")
+      ->check(CLI::IsMember({"auto", "required", "never"}));
+  app.add_option("--run-dir", raw.run_dir, "Where everything goes (default: runs/<config>-<time>)");
+  app.add_option("--timeout", raw.timeout, "Save and exit with 124 after this time: 90, 10m, 2h");
+  app.add_option("--launcher", raw.options.launcher, "How ranks are started")
+      ->check(CLI::IsMember({"local", "ssh", "mpi", "slurm"}))
+      ->capture_default_str();
+  app.add_flag("--dry-run", raw.options.dry_run, "Check, print what would be started, start nothing");
+  app.add_flag("--json", raw.options.json, "Print report.json on standard output at the end");
+  app.footer(kRunFooter);
+}
+
+RunOptions finish_run(const CLI::App& app, RawRun raw) {
+  RunOptions options = std::move(raw.options);
+  if (app.count("--num-ranks") > 0) {
+    options.num_ranks = raw.num_ranks;
+  }
+  if (app.count("--num-threads") > 0) {
+    options.num_threads = raw.num_threads;
+  }
+  if (!raw.resume.empty()) {
+    const std::map<std::string, ResumeMode> modes{{"auto", ResumeMode::kAuto},
+                                                  {"required", ResumeMode::kRequired},
+                                                  {"never", ResumeMode::kNever}};
+    options.resume = modes.at(raw.resume);
+  }
+  if (app.count("--run-dir") > 0) {
+    if (raw.run_dir.empty()) {
+      throw UsageError("--run-dir: the path is empty");
+    }
+    options.run_dir = raw.run_dir;
+  }
+  if (app.count("--timeout") > 0) {
+    options.timeout = parse_duration(raw.timeout);
+  }
+  return options;
+}
+
+CommandLine parse_run(std::vector<std::string> arguments) {
+  CLI::App app("Train a model as train.json says", "dslaunch run");
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  RawRun raw;
+  describe_run(app, raw);
+  std::ranges::reverse(arguments);  // CLI11 takes them from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    return InfoText{app.help()};
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{} (see `dslaunch run --help`)", error.what()));
+  }
+  return finish_run(app, std::move(raw));
+}
+
+std::string version_text() {
+  const BuildInfo build = build_info();
+  return fmt::format("dslaunch {} (commit {}; CUDA {}, MPI {})\n", build.version, build.git_id,
+                     build.has_cuda ? "yes" : "no", build.has_mpi ? "yes" : "no");
+}
+
+}  // namespace
+
+Time parse_duration(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  const std::string_view unit(parsed.ptr, static_cast<size_t>(end - parsed.ptr));
+  const std::map<std::string_view, double> units{{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
+  const auto scale = units.find(unit);
+  constexpr double kLongest = 3600.0 * 24 * 3650;  // ten years: far below the overflow of Time
+  if (parsed.ec != std::errc() || scale == units.end() || !(value > 0) ||
+      value * scale->second > kLongest) {
+    throw UsageError(fmt::format("duration '{}': expected a positive number and s, m or h", text));
+  }
+  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(value * scale->second));
+}
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    throw UsageError(fmt::format("no config given\n\n{}", kTopHelp));
+  }
+  const std::string& first = arguments.front();
+  if (first == "--version") {
+    return InfoText{version_text()};
+  }
+  if (first == "--help" || first == "-h" || first == "help") {
+    return InfoText{kTopHelp};
+  }
+  if (std::ranges::find(kEngineVerbs, first) != kEngineVerbs.end()) {
+    return EngineVerb{arguments};
+  }
+  if (first == "run") {
+    return parse_run({arguments.begin() + 1, arguments.end()});
+  }
+  return parse_run(arguments);
+}
+
+}  // namespace ds

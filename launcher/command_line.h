@@ -1,0 +1,49 @@
+// The command line of dslaunch, parsed into values. Options may stand before and after the config.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "launcher/membership.h"
+
+namespace ds {
+
+enum class ResumeMode { kAuto, kRequired, kNever };
+
+struct RunOptions {
+  std::string config;
+  std::vector<std::string> overrides;  // key.path=value
+  std::optional<int> num_ranks;
+  std::optional<int> num_threads;
+  std::optional<ResumeMode> resume;  // none: what the config says
+  std::optional<std::filesystem::path> run_dir;
+  std::optional<Time> timeout;
+  std::string launcher = "local";
+  bool dry_run = false;
+  bool json = false;
+};
+
+// A verb that rankd carries out: its arguments are passed on as they are.
+struct EngineVerb {
+  std::vector<std::string> arguments;  // the verb first
+};
+
+// Text to print, then exit 0: help or version.
+struct InfoText {
+  std::string text;
+};
+
+using CommandLine = std::variant<RunOptions, EngineVerb, InfoText>;
+
+// `arguments` without argv[0]. Throws UsageError.
+CommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+// "90", "90s", "10m", "2h". Throws UsageError.
+Time parse_duration(std::string_view text);
+
+}  // namespace ds

@@ -1,0 +1,310 @@
+#include "launcher/coordinator.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+#include <sys/eventfd.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "core/error.h"
+#include "launcher/credentials.h"
+#include "proto/build_info.h"
+#include "proto/control.grpc.pb.h"
+
+namespace ds {
+namespace {
+
+constexpr int kMaxMessageBytes = 4 << 20;
+constexpr int kMaxMetadataBytes = 16 << 10;
+constexpr int kMaxStreams = 8;  // per connection; a rank needs two
+constexpr size_t kSecretBytes = 32;
+
+Time steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+// Events on their way to the launcher's loop. Thread-safe.
+class EventQueue {
+ public:
+  EventQueue() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  void push(RankEvent event) {
+    const std::scoped_lock lock(mutex_);
+    events_.push_back(std::move(event));
+    eventfd_write(wake_.get(), 1);
+  }
+  std::vector<RankEvent> take() {
+    const std::scoped_lock lock(mutex_);
+    eventfd_t count = 0;
+    eventfd_read(wake_.get(), &count);
+    return std::exchange(events_, {});
+  }
+  int fd() const { return wake_.get(); }
+
+ private:
+  const Fd wake_;
+  std::mutex mutex_;  // guards events_
+  std::vector<RankEvent> events_;
+};
+
+}  // namespace
+
+class Coordinator::Service final : public control::Control::CallbackService {
+ public:
+  explicit Service(const Options& options) : options_(options) {
+    grpc::ServerBuilder builder;
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    DS_CHECK(server_ != nullptr, "coordinator: gRPC did not start");
+  }
+
+  ~Service() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      for (auto& [ticket, join] : pending_joins_) {
+        join.reactor->Finish({grpc::StatusCode::UNAVAILABLE, "the launcher is ending"});
+      }
+      pending_joins_.clear();
+    }
+    server_->Shutdown(std::chrono::system_clock::now());  // cancels the streams
+    server_->Wait();
+  }
+
+  void adopt(Fd connection) {
+    fcntl(connection.get(), F_SETFL, fcntl(connection.get(), F_GETFL) | O_NONBLOCK);
+    grpc::AddInsecureChannelFromFd(server_.get(), connection.release());
+  }
+
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
+                                 const control::JoinRequest* request,
+                                 control::JoinReply* reply) override;
+  grpc::ServerBidiReactor<control::RankMessage, control::CommandMessage>* Attend(
+      grpc::CallbackServerContext* context) override;
+
+  void answer(uint64_t ticket, const grpc::Status& status, const control::JobPlan* plan);
+  void send_to_all(control::CommandMessage::Kind command);
+  EventQueue& events() { return events_; }
+
+ private:
+  class Attendance;
+  struct PendingJoin {
+    grpc::ServerUnaryReactor* reactor = nullptr;
+    control::JoinReply* reply = nullptr;
+    int rank = 0;
+  };
+
+  grpc::Status check_join(const control::JoinRequest& request);
+  bool enter(const control::Identity& identity, Attendance& attendance);
+  void leave(Attendance& attendance);
+
+  const Options options_;
+  EventQueue events_;
+  std::unique_ptr<grpc::Server> server_;
+  std::mutex mutex_;  // guards everything below; taken before an Attendance's own
+  std::set<int> used_tokens_;
+  std::map<int, std::string> sessions_;
+  std::map<uint64_t, PendingJoin> pending_joins_;
+  uint64_t next_ticket_ = 1;
+  std::map<int, Attendance*> attendances_;
+  std::vector<control::CommandMessage::Kind> commands_;  // all so far, for those who come later
+};
+
+// One rank's stream. gRPC calls the On... functions, one at a time for reads and one for writes.
+class Coordinator::Service::Attendance final
+    : public grpc::ServerBidiReactor<control::RankMessage, control::CommandMessage> {
+ public:
+  explicit Attendance(Service& service) : service_(service) { StartRead(&message_); }
+
+  int rank() const { return rank_; }
+
+  void send(control::CommandMessage::Kind command) {
+    const std::scoped_lock lock(mutex_);
+    commands_.push_back(command);
+    write_next();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      end(grpc::Status::OK);
+      return;
+    }
+    if (rank_ >= 0) {
+      service_.events_.push({rank_, epoch_, steady_now(), std::move(message_)});
+    } else if (message_.body_case() != control::RankMessage::kHello ||
+               !service_.enter(message_.hello(), *this)) {
+      end({grpc::StatusCode::PERMISSION_DENIED, "not a joined rank"});
+      return;
+    } else {
+      rank_ = message_.hello().rank();
+      epoch_ = message_.hello().epoch();
+    }
+    message_.Clear();
+    StartRead(&message_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::scoped_lock lock(mutex_);
+    writing_ = false;
+    if (ok) {
+      write_next();
+    }
+  }
+
+  void OnCancel() override { end(grpc::Status::CANCELLED); }
+
+  void OnDone() override {
+    if (rank_ >= 0) {
+      service_.leave(*this);
+      service_.events_.push({rank_, epoch_, steady_now(), AttendanceEnded{}});
+    }
+    delete this;  // gRPC's contract: the reactor owns itself until here
+  }
+
+ private:
+  void write_next() {
+    if (!writing_ && !ended_ && !commands_.empty()) {
+      outgoing_.set_kind(commands_.front());
+      commands_.pop_front();
+      writing_ = true;
+      StartWrite(&outgoing_);
+    }
+  }
+
+  void end(const grpc::Status& status) {
+    const std::scoped_lock lock(mutex_);
+    if (!std::exchange(ended_, true)) {
+      Finish(status);
+    }
+  }
+
+  Service& service_;
+  int rank_ = -1;
+  int64_t epoch_ = 0;
+  control::RankMessage message_;
+  std::mutex mutex_;  // guards everything below
+  std::deque<control::CommandMessage::Kind> commands_;
+  control::CommandMessage outgoing_;
+  bool writing_ = false;
+  bool ended_ = false;
+};
+
+grpc::Status Coordinator::Service::check_join(const control::JoinRequest& request) {
+  const control::Identity& who = request.identity();
+  const bool in_range = who.rank() >= 0 && who.rank() < static_cast<int>(options_.tokens.size());
+  if (!in_range || who.epoch() != options_.epoch ||
+      !equal_secrets(who.token(), options_.tokens[static_cast<size_t>(who.rank())]) ||
+      used_tokens_.contains(who.rank())) {
+    return {grpc::StatusCode::PERMISSION_DENIED, "no such rank, epoch and token"};
+  }
+  used_tokens_.insert(who.rank());
+  const auto differs = [&](const char* what, const auto& theirs, const auto& ours) {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                        fmt::format("{} differs: rank {} has {}, the launcher has {}", what,
+                                    who.rank(), theirs, ours));
+  };
+  if (request.protocol_version() != kProtocolVersion) {
+    return differs("control protocol", request.protocol_version(), kProtocolVersion);
+  }
+  if (request.build_id() != options_.build_id) {
+    return differs("build", request.build_id(), options_.build_id);
+  }
+  if (request.config_digest() != options_.config_digest) {
+    return differs("configuration", request.config_digest(), options_.config_digest);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::ServerUnaryReactor* Coordinator::Service::Join(grpc::CallbackServerContext* context,
+                                                     const control::JoinRequest* request,
+                                                     control::JoinReply* reply) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const std::scoped_lock lock(mutex_);
+  const grpc::Status status = check_join(*request);
+  if (!status.ok()) {
+    reactor->Finish(status);
+    return reactor;
+  }
+  const uint64_t ticket = next_ticket_++;
+  const control::Identity& who = request->identity();
+  pending_joins_[ticket] = {reactor, reply, who.rank()};
+  events_.push({who.rank(), who.epoch(), steady_now(), JoinEvent{ticket, *request}});
+  return reactor;
+}
+
+grpc::ServerBidiReactor<control::RankMessage, control::CommandMessage>*
+Coordinator::Service::Attend(grpc::CallbackServerContext* context) {
+  static_cast<void>(context);
+  return new Attendance(*this);  // deletes itself in OnDone
+}
+
+void Coordinator::Service::answer(uint64_t ticket, const grpc::Status& status,
+                                  const control::JobPlan* plan) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = pending_joins_.find(ticket);
+  if (found == pending_joins_.end()) {
+    return;
+  }
+  const PendingJoin join = found->second;
+  pending_joins_.erase(found);
+  if (plan != nullptr) {
+    std::string session = random_bytes(kSecretBytes);
+    *join.reply->mutable_plan() = *plan;
+    join.reply->set_session(session);
+    sessions_[join.rank] = std::move(session);
+  }
+  join.reactor->Finish(status);
+}
+
+bool Coordinator::Service::enter(const control::Identity& identity, Attendance& attendance) {
+  const std::scoped_lock lock(mutex_);
+  const auto session = sessions_.find(identity.rank());
+  if (identity.epoch() != options_.epoch || session == sessions_.end() ||
+      !equal_secrets(identity.token(), session->second)) {
+    return false;
+  }
+  sessions_.erase(session);  // one stream per join
+  attendances_[identity.rank()] = &attendance;
+  for (const control::CommandMessage::Kind command : commands_) {
+    attendance.send(command);
+  }
+  return true;
+}
+
+void Coordinator::Service::leave(Attendance& attendance) {
+  const std::scoped_lock lock(mutex_);
+  attendances_.erase(attendance.rank());
+}
+
+void Coordinator::Service::send_to_all(control::CommandMessage::Kind command) {
+  const std::scoped_lock lock(mutex_);
+  commands_.push_back(command);
+  for (const auto& [rank, attendance] : attendances_) {
+    attendance->send(command);
+  }
+}
+
+Coordinator::Coordinator(const Options& options) : service_(std::make_unique<Service>(options)) {}
+Coordinator::~Coordinator() = default;
+
+void Coordinator::adopt(Fd connection) { service_->adopt(std::move(connection)); }
+int Coordinator::event_fd() const { return service_->events().fd(); }
+std::vector<RankEvent> Coordinator::take_events() { return service_->events().take(); }
+
+void Coordinator::admit(uint64_t ticket, const control::JobPlan& plan) {
+  service_->answer(ticket, grpc::Status::OK, &plan);
+}
+
+void Coordinator::refuse(uint64_t ticket, const std::string& reason) {
+  service_->answer(ticket, {grpc::StatusCode::FAILED_PRECONDITION, reason}, nullptr);
+}
+
+void Coordinator::send_to_all(control::CommandMessage::Kind command) {
+  service_->send_to_all(command);
+}
+
+}  // namespace ds

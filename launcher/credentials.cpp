@@ -1,0 +1,43 @@
+#include "launcher/credentials.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <sys/random.h>
+
+#include <array>
+
+#include "core/error.h"
+
+namespace ds {
+
+std::string random_bytes(size_t count) {
+  std::string bytes(count, '\0');
+  // Up to 256 bytes come whole and cannot be interrupted (getrandom(2)).
+  DS_CHECK(count <= 256, "random_bytes: {} asked for, at most 256 come at once", count);
+  const ssize_t got = getrandom(bytes.data(), count, 0);
+  DS_CHECK(got == static_cast<ssize_t>(count), "random_bytes: got {} of {} bytes", got, count);
+  return bytes;
+}
+
+std::string to_hex(std::string_view bytes) {
+  std::string out;
+  for (const char byte : bytes) {
+    out += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  }
+  return out;
+}
+
+std::string sha256_hex(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  const int done =
+      EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  DS_CHECK(done == 1, "sha256: libcrypto refused to digest {} bytes", text.size());
+  return to_hex({reinterpret_cast<const char*>(digest.data()), size});
+}
+
+bool equal_secrets(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace ds

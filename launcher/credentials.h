@@ -1,0 +1,18 @@
+// Secrets of one job: random tokens, digests, comparison in constant time.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ds {
+
+// From the kernel's generator. Throws InternalError if it fails.
+std::string random_bytes(size_t count);
+std::string to_hex(std::string_view bytes);
+std::string sha256_hex(std::string_view text);
+
+// Takes the same time wherever the first difference is.
+bool equal_secrets(std::string_view a, std::string_view b);
+
+}  // namespace ds

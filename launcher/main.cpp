@@ -1,0 +1,62 @@
+// dslaunch: starts and watches training jobs. Environment variables are read here and nowhere else.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <variant>
+
+#include "core/error.h"
+#include "launcher/command_line.h"
+#include "launcher/process.h"
+#include "launcher/verbs/engine_verb.h"
+#include "launcher/verbs/run.h"
+
+namespace ds {
+namespace {
+
+Surroundings read_surroundings() {
+  Surroundings out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    out.environment.emplace_back(*entry);
+  }
+  // Tests put their own rank program here.
+  const char* const program = std::getenv("DSLAUNCH_RANKD");
+  out.rank_program =
+      program != nullptr
+          ? program
+          : (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rankd").string();
+  out.visible_gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+  const char* const no_colour = std::getenv("NO_COLOR");
+  out.no_colour = no_colour != nullptr && *no_colour != '\0';
+  return out;
+}
+
+int run(int argc, char** argv) {
+  const CommandLine command = parse_command_line({argv + 1, argv + argc});
+  const Surroundings surroundings = read_surroundings();
+  if (const auto* info = std::get_if<InfoText>(&command)) {
+    fmt::print("{}", info->text);
+    return 0;
+  }
+  if (const auto* verb = std::get_if<EngineVerb>(&command)) {
+    become_engine(*verb, surroundings);
+  }
+  return run_training_job(std::get<RunOptions>(command), surroundings);
+}
+
+}  // namespace
+}  // namespace ds
+
+int main(int argc, char** argv) {
+  ds::ensure_standard_descriptors();
+  try {
+    return ds::run(argc, argv);
+  } catch (const ds::Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return static_cast<int>(error.exit_code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {} (this is a bug in dslaunch)\n", error.what());
+    return static_cast<int>(ds::ExitCode::kInternal);
+  }
+}

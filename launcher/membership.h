@@ -1,0 +1,155 @@
+// Who is in the world, and what happens next (pure): the life of one epoch as a state machine without
+// clock, thread or process. The launcher feeds in what it sees, with the time it saw it, and does what
+// tick() decides.
+//
+//   gathering --all joined--> running --all ended--> over
+//       |                        |
+//       +---- a rank failed -----+--> settling --the cause is known--> stopping --all ended--> over
+//
+// An epoch is the incarnation of the world: messages of another epoch are refused. Today the only
+// world is the first one; planning a next epoch on what is left belongs where `stopping` goes `over`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace ds {
+
+using Time = std::chrono::nanoseconds;  // monotonic; the origin does not matter
+
+struct Member {
+  int rank = 0;
+  int64_t epoch = 0;
+  std::string host;
+  int64_t pid = 0;
+};
+
+struct RankProgress {
+  int64_t step = 0;
+  int64_t micro_step = 0;
+  std::string phase;
+};
+
+enum class Blame {
+  kOwn,   // this rank failed by itself
+  kPeer,  // it stopped because another one had failed
+};
+
+struct Failure {
+  enum class Kind {
+    kSignal,       // value: the signal
+    kExit,         // value: the exit code
+    kLease,        // no heartbeat
+    kNeverJoined,  //
+  };
+  int rank = 0;
+  Kind kind = Kind::kExit;
+  int value = 0;
+  Blame blame = Blame::kOwn;
+  std::string detail;  // the rank's own words, may be empty
+  Time at{};
+  int64_t step = 0;  // where the rank was
+};
+
+std::string describe(const Failure& failure);
+
+// Someone asked for the end: a signal to the launcher, or --timeout.
+struct StopRequest {
+  std::string why;
+  ExitCode code_when_saved = ExitCode::kRequeue;
+  int code_when_killed = 143;
+  std::optional<Time> grace;  // from the request on; none: as long as saving takes
+};
+
+struct Decision {
+  enum class Kind {
+    kStart,    // admit every member of `world`
+    kStopAll,  // end every process of the epoch
+    kFinish,   // nothing of the epoch is left; exit with `exit_code`
+  };
+  Kind kind = Kind::kStart;
+  int64_t epoch = 1;
+  std::string reason;
+  std::vector<Member> world;
+  std::optional<Failure> root_cause;
+  int exit_code = 0;
+};
+
+class Membership {
+ public:
+  struct Options {
+    int world_size = 1;
+    int64_t epoch = 1;
+    Time lease = std::chrono::seconds(5);
+    Time join_deadline = std::chrono::seconds(60);
+    // From the first failure until the root cause is chosen: long enough for the process that really
+    // failed to be seen beside those that only noticed.
+    Time settle = std::chrono::milliseconds(100);
+    Time exit_grace = std::chrono::seconds(10);  // from a rank's final report to its end
+  };
+
+  Membership(const Options& options, Time now);
+
+  // Why the member is refused; nothing if it is welcome.
+  std::optional<std::string> joined(Time now, const Member& member);
+  // False if the sender is not a member of this epoch.
+  bool heartbeat(Time now, int64_t epoch, int rank, const RankProgress& progress);
+  // The rank says how it ends; its process is still there.
+  void reported_end(Time now, int rank, int exit_code, Blame blame, const std::string& error);
+  // The process is gone: by a signal, or with a code if signal == 0.
+  void ended(Time now, int rank, int exit_code, int signal);
+  void stop_requested(Time now, const StopRequest& request);
+  // End everything now; `exit_code` is what the launcher then returns.
+  void kill_requested(Time now, int exit_code, const std::string& why);
+
+  // The next thing to do, if there is one; call until there is none.
+  std::optional<Decision> tick(Time now);
+  // When tick() may decide something although nothing happens.
+  Time next_deadline() const;
+
+  bool running() const { return phase_ == Phase::kRunning; }
+  // One line: the phase, who is missing, where everybody is.
+  std::string explain() const;
+
+ private:
+  enum class Phase { kGathering, kRunning, kSettling, kStopping, kOver };
+  struct RankState {
+    std::optional<Member> member;
+    Time heard{};
+    RankProgress progress;
+    std::optional<Failure> final_report;  // kind kExit, also for code 0
+    Time final_at{};
+    bool gone = false;
+    int exit_code = 0;
+  };
+
+  void forgive_own_stall(Time now);
+  void check_leases(Time now);
+  void fail(Failure failure);
+  bool all_joined() const;
+  bool all_gone() const;
+  const Failure* root_cause() const;
+  Decision decide_stop(const std::string& reason);
+  Decision decide_finish();
+  int verdict() const;
+  int failure_code(const Failure& cause) const;
+
+  const Options options_;
+  Phase phase_ = Phase::kGathering;
+  std::vector<RankState> ranks_;
+  std::vector<Failure> failures_;  // in order of arrival
+  std::optional<StopRequest> stop_;
+  std::optional<int> kill_code_;
+  std::string kill_reason_;
+  Time started_{};
+  Time stop_at_{};
+  Time settled_at_{};
+  Time last_tick_{};
+};
+
+}  // namespace ds

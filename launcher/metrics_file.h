@@ -1,0 +1,44 @@
+// metrics.jsonl and metrics.csv: one line per step, on the disk when the step is reported. A run that
+// resumes at step k continues the files behind step k-1.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/run_directory.h"
+#include "proto/control.pb.h"
+
+namespace ds {
+
+class MetricsFile {
+ public:
+  explicit MetricsFile(const RunDirectory& directory) : directory_(directory) {}
+
+  // Steps must grow. Throws IoError.
+  void append(const control::StepMetrics& metrics);
+
+  struct Point {
+    int64_t step = 0;
+    double loss = 0;
+  };
+  const std::vector<Point>& points() const { return points_; }
+
+ private:
+  void open_at(int64_t first_step);
+
+  const RunDirectory directory_;
+  std::optional<AppendFile> jsonl_;
+  std::optional<AppendFile> csv_;
+  std::vector<Point> points_;
+};
+
+std::string metrics_json(const control::StepMetrics& metrics);
+std::string metrics_csv_header();
+std::string metrics_csv(const control::StepMetrics& metrics);
+
+// The step of one of our own lines; nothing if it is not one (a line torn by a crash).
+std::optional<int64_t> step_of_json_line(std::string_view line);
+
+}  // namespace ds

@@ -1,0 +1,91 @@
+#include "launcher/progress.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace ds {
+
+std::string format_bytes(int64_t bytes) {
+  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 || value >= 99.95 ? fmt::format("{:.0f} {}", value, kUnits[unit])
+                                     : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string format_duration(Time duration) {
+  const auto seconds = std::chrono::round<std::chrono::seconds>(duration).count();
+  if (seconds < 60) {
+    return fmt::format("{}s", seconds);
+  }
+  if (seconds < 3600) {
+    return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
+  }
+  return fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
+}
+
+std::string format_rate(double per_second) {
+  if (per_second < 1000) {
+    return fmt::format("{:.0f}", per_second);
+  }
+  return per_second < 1e6 ? fmt::format("{:.1f}k", per_second / 1e3)
+                          : fmt::format("{:.1f}M", per_second / 1e6);
+}
+
+std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left) {
+  std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}", metrics.step(),
+                                 metrics.total_steps(), metrics.loss(), metrics.lr());
+  if (metrics.has_grad_norm()) {
+    line += fmt::format("  norm {:.3g}", metrics.grad_norm());
+  }
+  if (metrics.loss_scale() != 1) {
+    line += fmt::format("  scale {:g}", metrics.loss_scale());
+  }
+  line += fmt::format("  {} tok/s", format_rate(metrics.tokens_per_s()));
+  if (metrics.bytes_peak() > 0) {
+    line += fmt::format("  mem {}", format_bytes(metrics.bytes_peak()));
+  }
+  if (metrics.has_validation_loss()) {
+    line += fmt::format("  validation loss {:.4f}", metrics.validation_loss());
+  }
+  if (left) {
+    line += fmt::format("  ETA {}", format_duration(*left));
+  }
+  return line;
+}
+
+std::optional<Time> PaceEstimate::update(Time now, int64_t step, int64_t total_steps) {
+  constexpr double kWeight = 0.1;  // of the newest step
+  if (last_at_ && step > last_step_) {
+    const double pace = std::chrono::duration<double>(now - *last_at_).count() /
+                        static_cast<double>(step - last_step_);
+    seconds_per_step_ = seconds_per_step_
+                            ? *seconds_per_step_ + kWeight * (pace - *seconds_per_step_)
+                            : pace;
+  }
+  last_at_ = now;
+  last_step_ = step;
+  if (!seconds_per_step_ || step >= total_steps) {
+    return std::nullopt;
+  }
+  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(
+      *seconds_per_step_ * static_cast<double>(total_steps - step)));
+}
+
+bool PrintPolicy::wants(Time now, int64_t step, int64_t total_steps) {
+  constexpr Time kLongest = std::chrono::seconds(10);
+  const bool due = !last_ || step == total_steps ||
+                   (steps_per_print_ > 0 && step % steps_per_print_ == 0) ||
+                   now - *last_ >= kLongest;
+  if (due) {
+    last_ = now;
+  }
+  return due;
+}
+
+}  // namespace ds

@@ -1,0 +1,43 @@
+// The progress of a run in words (pure): one line per step, when to print it, how long it still takes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/membership.h"
+#include "proto/control.pb.h"
+
+namespace ds {
+
+std::string format_bytes(int64_t bytes);    // "412 MiB"
+std::string format_duration(Time duration); // "3m12s"
+std::string format_rate(double per_second); // "12.3k"
+
+// "step 120/2000  loss 3.412  lr 3.00e-04  norm 1.23  12.3k tok/s  mem 412 MiB  ETA 3m12s"
+std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left);
+
+// Time to the end from the recent pace, which follows a change within some 20 steps.
+class PaceEstimate {
+ public:
+  // The time left after this step; nothing while there is no pace yet.
+  std::optional<Time> update(Time now, int64_t step, int64_t total_steps);
+
+ private:
+  std::optional<Time> last_at_;
+  int64_t last_step_ = 0;
+  std::optional<double> seconds_per_step_;
+};
+
+// Which steps a batch log shows: the first, the last, every n-th, and one at least every 10 s.
+class PrintPolicy {
+ public:
+  explicit PrintPolicy(int64_t steps_per_print) : steps_per_print_(steps_per_print) {}
+  bool wants(Time now, int64_t step, int64_t total_steps);
+
+ private:
+  const int64_t steps_per_print_;
+  std::optional<Time> last_;
+};
+
+}  // namespace ds

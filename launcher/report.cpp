@@ -1,0 +1,156 @@
+#include "launcher/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/json_text.h"
+#include "launcher/progress.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string kind_name(Failure::Kind kind) {
+  switch (kind) {
+    case Failure::Kind::kSignal:
+      return "signal";
+    case Failure::Kind::kExit:
+      return "exit";
+    case Failure::Kind::kLease:
+      return "no heartbeat";
+    case Failure::Kind::kNeverJoined:
+      return "never joined";
+  }
+  return "unknown";
+}
+
+std::string cause_json(const Failure& cause) {
+  return JsonObject()
+      .integer("rank", cause.rank)
+      .text("kind", kind_name(cause.kind))
+      .integer("value", cause.value)
+      .integer("step", cause.step)
+      .text("message", describe(cause))
+      .str();
+}
+
+std::string rank_json(size_t number, const RankRecord& rank) {
+  JsonObject out;
+  out.integer("rank", static_cast<int64_t>(number));
+  out.raw("exit_code", rank.exit_code ? std::to_string(*rank.exit_code) : "null");
+  out.raw("signal", rank.signal != 0 ? std::to_string(rank.signal) : "null");
+  const control::Measured& m = rank.measured;
+  out.integer("steps", m.steps())
+      .integer("device_bytes_peak", m.device_bytes_peak())
+      .integer("host_bytes_peak", m.host_bytes_peak())
+      .integer("nvme_bytes", m.nvme_bytes())
+      .integer("rss_bytes_peak", m.rss_bytes_peak());
+  JsonObject categories;
+  const std::map<std::string, int64_t> sorted(m.categories().begin(), m.categories().end());
+  for (const auto& [name, bytes] : sorted) {
+    categories.integer(name, bytes);
+  }
+  return out.raw("categories", categories.str()).str();
+}
+
+std::string commit_json(const std::optional<control::CommittedTag>& commit) {
+  return commit ? JsonObject().text("tag", commit->tag()).integer("step", commit->step()).str()
+                : "null";
+}
+
+int64_t steps_of(const RunRecord& record) {
+  return record.last_step ? record.last_step->step() : 0;
+}
+
+std::string headline(const RunRecord& record) {
+  const std::string when = fmt::format("after {}", format_duration(record.elapsed));
+  switch (record.exit_code) {
+    case 0:
+      return fmt::format("done: {} steps {}", steps_of(record), when);
+    case 75:
+      return fmt::format("stopped and saved at step {} {} ({}); continue with the same command and "
+                         "--run-dir",
+                         steps_of(record), when, record.reason);
+    default:
+      return fmt::format("ended at step {} {}: {}", steps_of(record), when, record.reason);
+  }
+}
+
+}  // namespace
+
+std::string failure_line(const RunRecord& record) {
+  JsonObject line;
+  line.text("event", "fault").integer("code", record.exit_code);
+  line.raw("rank", record.root_cause ? std::to_string(record.root_cause->rank) : "null");
+  line.text("host", record.host);
+  line.integer("step", record.root_cause ? record.root_cause->step : steps_of(record));
+  line.raw("last_committed",
+           record.last_commit ? json_string(record.last_commit->tag()) : "null");
+  line.text("action", "stop");
+  line.text("cause", record.root_cause ? describe(*record.root_cause) : record.reason);
+  return line.str();
+}
+
+std::string report_json(const RunRecord& record) {
+  JsonObject report;
+  report.integer("exit_code", record.exit_code)
+      .text("reason", record.reason)
+      .integer("steps", steps_of(record))
+      .number("seconds", std::chrono::duration<double>(record.elapsed).count())
+      .text("host", record.host)
+      .integer("epoch", record.epoch)
+      .integer("world_size", static_cast<int64_t>(record.ranks.size()));
+  report.number("loss", record.last_step ? std::optional(record.last_step->loss()) : std::nullopt);
+  report.raw("last_committed", commit_json(record.last_commit));
+  report.raw("root_cause", record.root_cause ? cause_json(*record.root_cause) : "null");
+  std::string ranks;
+  for (size_t rank = 0; rank < record.ranks.size(); ++rank) {
+    ranks += fmt::format("{}\n  {}", rank == 0 ? "" : ",", rank_json(rank, record.ranks[rank]));
+  }
+  report.raw("ranks", fmt::format("[{}\n]", ranks));
+  return report.str() + "\n";
+}
+
+std::string failure_text(const RunRecord& record, const RunDirectory& directory) {
+  if (!record.root_cause) {
+    return "";
+  }
+  const Failure& cause = *record.root_cause;
+  // A rank's own words say it best; the rest is for failures that have none.
+  std::string text = cause.kind == Failure::Kind::kExit && !cause.detail.empty()
+                         ? fmt::format("rank {}: {}", cause.rank, cause.detail)
+                         : describe(cause);
+  if (cause.kind == Failure::Kind::kSignal && cause.value == SIGKILL) {
+    text += "; if you did not kill it, the kernel may have run out of memory (dmesg tells)";
+  }
+  if (record.ranks.size() > 1) {
+    text += fmt::format("\n  at step {}; all {} ranks were stopped", cause.step,
+                        record.ranks.size());
+  }
+  return text + fmt::format("\n  log: {}", directory.rank_log(cause.rank).string());
+}
+
+std::string closing_text(const RunRecord& record, const RunDirectory& directory) {
+  std::string text = headline(record);
+  const auto row = [&](std::string_view what, const fs::path& path) {
+    std::error_code error;
+    if (fs::exists(path, error)) {
+      text += fmt::format("\n  {:<11} {}", what, path.string());
+    }
+  };
+  row("run", directory.path());
+  row("metrics", directory.file("metrics.jsonl"));
+  row("plot", directory.file("loss.svg"));
+  row("report", directory.file("report.json"));
+  if (record.last_commit) {
+    row("checkpoint", directory.file("checkpoints") / record.last_commit->tag());
+  }
+  row("model", directory.file("final"));
+  row("logs", directory.file("logs"));
+  return text;
+}
+
+}  // namespace ds

@@ -1,0 +1,132 @@
+#include "launcher/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void throw_errno(const char* operation, const fs::path& path, int error) {
+  throw IoError(fmt::format("{} {}: {}", operation, path.string(), std::strerror(error)));
+}
+
+void write_fully(int fd, std::string_view text, const fs::path& path) {
+  while (!text.empty()) {
+    const ssize_t wrote = write(fd, text.data(), text.size());
+    if (wrote < 0 && errno != EINTR) {
+      throw_errno("writing", path, errno);
+    }
+    text.remove_prefix(wrote > 0 ? static_cast<size_t>(wrote) : 0);
+  }
+}
+
+void make_directories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    throw IoError(fmt::format("making the run directory {}: {}; choose another with --run-dir",
+                              path.string(), error.message()));
+  }
+}
+
+fs::path make_new(const fs::path& runs, const std::string& name) {
+  make_directories(runs);
+  for (int attempt = 1;; ++attempt) {
+    const fs::path path = runs / (attempt == 1 ? name : fmt::format("{}-{}", name, attempt));
+    if (mkdir(path.c_str(), 0777) == 0) {
+      return path;
+    }
+    if (errno != EEXIST) {
+      throw_errno("making the run directory", path, errno);
+    }
+  }
+}
+
+void point_latest_at(const fs::path& run) {
+  const fs::path latest = run.parent_path() / "latest";
+  const fs::path fresh = run.parent_path() / fmt::format(".latest.{}", getpid());
+  std::error_code error;
+  fs::remove(fresh, error);
+  fs::create_symlink(run.filename(), fresh, error);
+  if (!error) {
+    fs::rename(fresh, latest, error);
+  }
+  if (error) {
+    fs::remove(fresh, error);  // a convenience: where links do not work, runs still do
+  }
+}
+
+// A full or read-only disk should be found before any rank starts. Small files may fit where the
+// metrics of a run do not, so ask for some room.
+void prove_writable(const fs::path& directory) {
+  constexpr off_t kRoom = 1 << 20;
+  const fs::path path = directory / fmt::format(".probe.{}", getpid());
+  const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) {
+    throw_errno("writing into the run directory", directory, errno);
+  }
+  const int error = posix_fallocate(fd.get(), 0, kRoom);
+  unlink(path.c_str());
+  if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
+    throw_errno("writing into the run directory", directory, error);
+  }
+}
+
+}  // namespace
+
+AppendFile::AppendFile(const fs::path& path)
+    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (!fd_) {
+    throw_errno("opening", path, errno);
+  }
+}
+
+void AppendFile::append(std::string_view text) { write_fully(fd_.get(), text, path_); }
+
+void write_whole_file(const fs::path& path, std::string_view text) {
+  const fs::path fresh = fmt::format("{}.tmp.{}", path.string(), getpid());
+  Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!fd) {
+    throw_errno("opening", fresh, errno);
+  }
+  try {
+    write_fully(fd.get(), text, path);
+    if (fsync(fd.get()) != 0) {
+      throw_errno("fsync of", path, errno);
+    }
+    if (rename(fresh.c_str(), path.c_str()) != 0) {
+      throw_errno("renaming to", path, errno);
+    }
+  } catch (...) {
+    unlink(fresh.c_str());
+    throw;
+  }
+}
+
+RunDirectory RunDirectory::open(const std::optional<fs::path>& wanted, const fs::path& here,
+                                std::string_view stem, std::string_view local_time) {
+  fs::path path;
+  if (wanted) {
+    path = fs::absolute(*wanted).lexically_normal();
+    make_directories(path);
+  } else {
+    path = make_new(here / "runs", fmt::format("{}-{}", stem, local_time));
+    point_latest_at(path);
+  }
+  make_directories(path / "logs");
+  prove_writable(path);
+  return RunDirectory(std::move(path));
+}
+
+fs::path RunDirectory::rank_log(int rank) const {
+  return path_ / "logs" / fmt::format("rank-{}.log", rank);
+}
+
+}  // namespace ds

@@ -1,0 +1,47 @@
+// The directory of one run: where it lies and how its files are written. docs/architecture.md lists
+// what is in it; that list is a stable interface.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "launcher/fd.h"
+
+namespace ds {
+
+// Appends to a file, every write checked. Throws IoError naming the file.
+class AppendFile {
+ public:
+  explicit AppendFile(const std::filesystem::path& path);
+  void append(std::string_view text);
+  int fd() const { return fd_.get(); }
+
+ private:
+  std::filesystem::path path_;
+  Fd fd_;
+};
+
+// Temp file, fsync, rename: readers see the old file or the new one. Throws IoError.
+void write_whole_file(const std::filesystem::path& path, std::string_view text);
+
+class RunDirectory {
+ public:
+  // With `wanted`: that directory, made where it is missing. Else runs/<stem>-<local_time> below
+  // `here` (a number appended until it is new), with runs/latest pointing at it. Makes logs/ in it and
+  // proves that it can be written. Throws IoError.
+  static RunDirectory open(const std::optional<std::filesystem::path>& wanted,
+                           const std::filesystem::path& here, std::string_view stem,
+                           std::string_view local_time);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path file(std::string_view name) const { return path_ / name; }
+  std::filesystem::path rank_log(int rank) const;
+
+ private:
+  explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+}  // namespace ds

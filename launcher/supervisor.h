@@ -1,0 +1,89 @@
+// One run on this machine from the first process to the last: a single-threaded loop that hears the
+// ranks (control events, output, ends of processes), the user (signals) and the clock, lets Membership
+// decide, and carries it out. It keeps the run directory's records on the way.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/console.h"
+#include "launcher/coordinator.h"
+#include "launcher/job_config.h"
+#include "launcher/local_world.h"
+#include "launcher/machine.h"
+#include "launcher/membership.h"
+#include "launcher/metrics_file.h"
+#include "launcher/progress.h"
+#include "launcher/report.h"
+#include "launcher/run_directory.h"
+#include "launcher/signals.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace ds {
+
+struct TrainingJob {
+  JobConfig config;
+  WorldShape shape;
+  ResumeMode resume = ResumeMode::kAuto;
+  std::optional<Time> timeout;
+  std::string rank_program;
+  std::vector<std::string> environment;  // of the ranks
+};
+
+class Supervisor {
+ public:
+  Supervisor(const TrainingJob& job, const RunDirectory& directory, SignalWatch& signals,
+             Console& console);
+  Supervisor(const Supervisor&) = delete;  // owns processes and a server
+  Supervisor& operator=(const Supervisor&) = delete;
+  ~Supervisor();
+
+  // Runs to the end; report.json and loss.svg are written. Throws IoError if the run directory can no
+  // longer be written; no rank survives that.
+  RunRecord run();
+
+ private:
+  static Time now();
+  void start_world();
+  void wait_for_something();
+  void take_rank_events();
+  void take_join(const RankEvent& event, const JoinEvent& join);
+  void take_message(const RankEvent& event, const control::RankMessage& message);
+  void take_step(const control::StepMetrics& metrics);
+  void take_commit(const control::CommittedTag& tag);
+  void take_ends();
+  void take_signals();
+  void check_timeout();
+  bool decide();  // false once everything is over
+  void admit_all();
+  void request_stop(const StopRequest& request, const std::string& notice);
+  void finish_records(const Decision& decision);
+
+  const TrainingJob job_;
+  const RunDirectory directory_;
+  SignalWatch& signals_;
+  Console& console_;
+  std::shared_ptr<spdlog::logger> log_;
+  const Time started_;
+  Membership membership_;
+  const std::vector<std::string> tokens_;
+  const std::string rendezvous_;
+  std::optional<LocalWorld> world_;
+  std::optional<Coordinator> coordinator_;
+  std::map<int, uint64_t> tickets_;  // of ranks that joined and wait to be admitted
+  MetricsFile metrics_;
+  PaceEstimate pace_;
+  PrintPolicy print_policy_;
+  RunRecord record_;
+  int interrupts_ = 0;
+  bool timed_out_ = false;
+};
+
+}  // namespace ds

@@ -1,0 +1,39 @@
+#include "launcher/verbs/engine_verb.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "launcher/machine.h"
+
+namespace ds {
+
+std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
+                                             const char* visible_gpus) {
+  constexpr std::string_view kRanks = "--num-ranks";
+  const bool given = std::ranges::any_of(
+      arguments, [&](const std::string& argument) { return argument.starts_with(kRanks); });
+  if (arguments.front() == "plan" && !given) {
+    const WorldShape shape = choose_shape(this_machine(visible_gpus), std::nullopt, std::nullopt);
+    arguments.push_back(fmt::format("{}={}", kRanks, shape.ranks));
+  }
+  return arguments;
+}
+
+void become_engine(const EngineVerb& verb, const Surroundings& surroundings) {
+  std::vector<std::string> strings = completed_arguments(verb.arguments, surroundings.visible_gpus);
+  strings.insert(strings.begin(), surroundings.rank_program);
+  std::vector<char*> arguments;
+  for (std::string& s : strings) {
+    arguments.push_back(s.data());
+  }
+  arguments.push_back(nullptr);
+  execv(surroundings.rank_program.c_str(), arguments.data());
+  throw InputMissing(fmt::format("starting {}: {}; it belongs beside dslaunch",
+                                 surroundings.rank_program, std::strerror(errno)));
+}
+
+}  // namespace ds

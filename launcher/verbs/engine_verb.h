@@ -1,0 +1,18 @@
+// Verbs that need the engine: dslaunch becomes rankd, so that output, signals and exit code are rankd's
+// own and nothing stands between.
+#pragma once
+
+#include "launcher/command_line.h"
+#include "launcher/verbs/run.h"
+
+namespace ds {
+
+// Does not return unless it fails. Throws InputMissing if rankd cannot be started.
+[[noreturn]] void become_engine(const EngineVerb& verb, const Surroundings& surroundings);
+
+// `arguments` with what only the launcher knows: `plan` gets the number of ranks that `run` would use
+// where the user gave none.
+std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
+                                             const char* visible_gpus);
+
+}  // namespace ds

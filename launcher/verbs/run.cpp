@@ -1,0 +1,103 @@
+#include "launcher/verbs/run.h"
+
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+#include "core/error.h"
+#include "launcher/supervisor.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Libraries that bring their own threads must not take more than the rank's share.
+std::vector<std::string> rank_environment(const std::vector<std::string>& ours, int threads) {
+  constexpr std::string_view kOpenMp = "OMP_NUM_THREADS=";
+  std::vector<std::string> out;
+  std::ranges::copy_if(ours, std::back_inserter(out),
+                       [&](const std::string& entry) { return !entry.starts_with(kOpenMp); });
+  out.push_back(fmt::format("{}{}", kOpenMp, threads));
+  return out;
+}
+
+// A missing program should be said before a run directory is made for it.
+void require_program(const std::string& path) {
+  if (access(path.c_str(), X_OK) != 0) {
+    throw InputMissing(fmt::format("{} is missing; it belongs beside dslaunch", path));
+  }
+}
+
+TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings) {
+  if (options.launcher != "local") {
+    throw Unsupported(fmt::format("--launcher {}: this build starts ranks on this machine only; "
+                                  "use --launcher local",
+                                  options.launcher));
+  }
+  TrainingJob job;
+  job.config = load_job_config(options.config, options.overrides);
+  const Machine machine = this_machine(surroundings.visible_gpus);
+  job.shape = choose_shape(machine, options.num_ranks, options.num_threads);
+  job.resume = options.resume.value_or(job.config.resume);
+  job.timeout = options.timeout;
+  job.rank_program = surroundings.rank_program;
+  job.environment = rank_environment(surroundings.environment, job.shape.threads);
+  require_program(job.rank_program);
+  return job;
+}
+
+std::string local_time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  return fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(now));
+}
+
+void print_dry_run(const TrainingJob& job, const RunOptions& options) {
+  const std::string run_dir = options.run_dir
+                                  ? options.run_dir->string()
+                                  : fmt::format("runs/{}-<time>", job.config.stem);
+  fmt::print("config   {} (sha256 {:.12})\n", options.config, job.config.digest);
+  fmt::print("run dir  {}\n", run_dir);
+  fmt::print("command  {} --from-stdin\n", job.rank_program);
+  fmt::print("added to the environment  OMP_NUM_THREADS={}\n", job.shape.threads);
+  for (int rank = 0; rank < job.shape.ranks; ++rank) {
+    fmt::print("rank {}   this machine, {} threads\n", rank, job.shape.threads);
+  }
+}
+
+int run_here(const TrainingJob& job, const RunOptions& options, bool no_colour) {
+  SignalWatch signals;
+  Console::Options console_options = Console::detect(no_colour);
+  console_options.line_fd = options.json ? STDERR_FILENO : STDOUT_FILENO;
+  Console console(console_options);
+  const RunDirectory directory = RunDirectory::open(options.run_dir, fs::current_path(),
+                                                    job.config.stem, local_time_stamp());
+  console.line(fmt::format("run {}: {} ranks, {} threads each", directory.path().string(),
+                           job.shape.ranks, job.shape.threads));
+  Supervisor supervisor(job, directory, signals, console);
+  const RunRecord record = supervisor.run();
+  if (const std::string text = failure_text(record, directory); !text.empty()) {
+    console.error(text);
+  }
+  console.line(closing_text(record, directory));
+  if (options.json) {
+    fmt::print("{}", report_json(record));
+  }
+  return record.exit_code;
+}
+
+}  // namespace
+
+int run_training_job(const RunOptions& options, const Surroundings& surroundings) {
+  const TrainingJob job = make_job(options, surroundings);
+  if (options.dry_run) {
+    print_dry_run(job, options);
+    return static_cast<int>(ExitCode::kDone);
+  }
+  return run_here(job, options, surroundings.no_colour);
+}
+
+}  // namespace ds

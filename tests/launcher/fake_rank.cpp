@@ -1,0 +1,105 @@
+// A rank without an engine, for tests of the launcher: it joins, steps and reports like a real one, and
+// misbehaves where FAKE_RANK in the environment says so, e.g. "steps=50 step_ms=20 rank=1 at=3 do=crash".
+//   do=crash      killed by SIGSEGV         do=kill   SIGKILL        do=hang   answers no more
+//   do=data       throws DataError          do=peer   throws CommError
+//   do=exit7      exits with code 7 at once do=vanish exits with code 0 at once, no report
+//   do=noise      writes a line on standard error and goes on
+// ignore_stop=1 makes every rank deaf to commands; late=1 makes rank `rank` never join.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "core/error.h"
+#include "rankd/session.h"
+
+namespace {
+
+using Script = std::map<std::string, std::string>;
+
+Script read_script() {
+  Script script{{"steps", "5"}, {"step_ms", "10"}, {"rank", "-1"}, {"at", "1"}};
+  const char* const text = std::getenv("FAKE_RANK");
+  std::istringstream in(text != nullptr ? text : "");
+  for (std::string item; in >> item;) {
+    const size_t equals = item.find('=');
+    script[item.substr(0, equals)] = item.substr(equals + 1);
+  }
+  return script;
+}
+
+[[noreturn]] void hang() {
+  raise(SIGSTOP);
+  std::abort();
+}
+
+void misbehave(const std::string& how) {
+  if (how == "crash") {
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+  } else if (how == "kill") {
+    raise(SIGKILL);
+  } else if (how == "hang") {
+    hang();
+  } else if (how == "data") {
+    throw ds::DataError("corpus.bin: token 50000 at position 12, the vocabulary has 256");
+  } else if (how == "peer") {
+    throw ds::CommError("all_reduce: rank 0 is gone");
+  } else if (how == "exit7") {
+    _exit(7);
+  } else if (how == "vanish") {
+    _exit(0);
+  } else if (how == "noise") {
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, "a warning\n", 10);
+  }
+}
+
+int train(const Script& script, const ds::JobPlan& plan, ds::ControlClient& control) {
+  const int64_t steps = std::stoll(script.at("steps"));
+  const int64_t at = std::stoll(script.at("at"));
+  const bool mine = std::stoi(script.at("rank")) == plan.rank;
+  const std::chrono::milliseconds pause(std::stoi(script.at("step_ms")));
+  ds::StepMetrics metrics;
+  metrics.total_steps = steps;
+  for (metrics.step = 1; metrics.step <= steps; ++metrics.step) {
+    control.report_progress({metrics.step - 1, 0, "train"});
+    if (mine && metrics.step == at && script.contains("do")) {
+      misbehave(script.at("do"));
+    }
+    std::this_thread::sleep_for(pause);
+    metrics.loss = 5.0 * std::exp(-0.05 * static_cast<double>(metrics.step));
+    metrics.grad_norm = 1.0 / static_cast<double>(metrics.step);
+    metrics.lr = 1e-3;
+    metrics.tokens_per_s = 12345;
+    metrics.samples = 8 * metrics.step;
+    if (plan.rank == 0) {
+      control.report_step(metrics);
+    }
+    const std::optional<ds::Command> command = control.poll();
+    if (command == ds::Command::kStopAndSave && !script.contains("ignore_stop")) {
+      if (plan.rank == 0) {
+        control.report_commit({fmt::format("global_step{}", metrics.step), metrics.step});
+      }
+      return static_cast<int>(ds::ExitCode::kRequeue);
+    }
+  }
+  control.report_measured({steps, 0, 1 << 20, 0, 2 << 20, {{"parameters", 1 << 19}}});
+  return 0;
+}
+
+}  // namespace
+
+int main() {
+  const Script script = read_script();
+  if (script.contains("late")) {
+    hang();
+  }
+  return ds::run_session([&](const ds::JobPlan& plan, ds::ControlClient& control) {
+    return train(script, plan, control);
+  });
+}
