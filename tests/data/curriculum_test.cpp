@@ -1,0 +1,111 @@
+// Curriculum and random-LTD schedules, mostly by tests/golden/curriculum.txt.
+#include "data/curriculum.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "data/token_drop.h"
+#include "tests/support/arguments.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+using namespace ds;
+using ds::testing::Arguments;
+
+namespace {
+
+CurriculumOptions curriculum_options(const Arguments& args) {
+  CurriculumOptions options{.min_difficulty = args.integer("min"),
+                            .max_difficulty = args.integer("max"),
+                            .schedule_type = args.verb,
+                            .difficulty = args.list<int64_t>("difficulty"),
+                            .max_step = args.list<int64_t>("max_step")};
+  if (args.has("steps")) options.total_curriculum_step = args.integer("steps");
+  if (args.has("by")) options.difficulty_step = args.integer("by");
+  if (args.has("root")) options.root_degree = args.number("root");
+  return options;
+}
+
+std::string answer(const std::string& command) {
+  const Arguments args(command);
+  try {
+    if (args.verb == "random_ltd") {
+      TokenDropSchedule schedule({.total_layers = args.integer("layers"),
+                                  .dropping_layers = args.integer("dropping"),
+                                  .global_batch_size = args.integer("batch"),
+                                  .min_value = args.integer("min"),
+                                  .max_value = args.integer("max"),
+                                  .require_steps = args.integer("steps"),
+                                  .seq_per_step = args.integer("by")});
+      std::string out;
+      for (const int64_t t : args.list<int64_t>("t")) {
+        schedule.update(t);
+        out += fmt::format("step {}: keep {}, consumed {}\n", t, schedule.state().kept_length,
+                           schedule.state().consumed_layer_tokens);
+      }
+      return out;
+    }
+    Curriculum curriculum(curriculum_options(args));
+    std::vector<int64_t> difficulty;
+    for (const int64_t t : args.list<int64_t>("t")) difficulty.push_back(curriculum.update(t));
+    return fmt::format("{}\n", fmt::join(difficulty, " "));
+  } catch (const ConfigError& error) {
+    return fmt::format("error: {}\n", error.what());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("schedules of curriculum and random-LTD follow the golden file", "[data]") {
+  ds::testing::run_golden("curriculum.txt", answer);
+}
+
+TEST_CASE("a curriculum resumes from its difficulty and does not look back", "[data]") {
+  Curriculum curriculum({.min_difficulty = 8,
+                         .max_difficulty = 32,
+                         .schedule_type = "fixed_discrete",
+                         .difficulty = {8, 16, 32},
+                         .max_step = {5, 10}});
+  CHECK(curriculum.update(7) == 16);
+  CHECK(curriculum.update(2) == 8);
+  CHECK(curriculum.update(11) == 32);
+  CHECK(curriculum.update(2) == 32);
+  CHECK(curriculum.at(2) == 8);
+  curriculum.restore(16);
+  CHECK(curriculum.update(6) == 16);
+}
+
+TEST_CASE("a step of random-LTD given twice is counted once", "[data]") {
+  const TokenDropOptions options{.total_layers = 4,
+                                 .dropping_layers = 2,
+                                 .global_batch_size = 3,
+                                 .min_value = 16,
+                                 .max_value = 64,
+                                 .require_steps = 4,
+                                 .seq_per_step = 16};
+  TokenDropSchedule schedule(options);
+  schedule.update(0);
+  schedule.update(0);
+  CHECK(schedule.state().consumed_layer_tokens == 3 * (16 * 2 + 64 * 2));
+  CHECK(total_layer_tokens(options, 1) == schedule.state().consumed_layer_tokens);
+  CHECK_THROWS_AS(TokenDropSchedule({.total_layers = 2, .dropping_layers = 3}), ConfigError);
+  CHECK_THROWS_AS(TokenDropSchedule({.total_layers = 2, .schedule_type = "fixed_root"}),
+                  ConfigError);
+}
+
+TEST_CASE("kept positions are ascending, of the asked number, and equally likely", "[data]") {
+  const Rng rng(7, "token_drop");
+  std::vector<int> taken(10, 0);
+  for (uint64_t step = 0; step < 4000; ++step) {
+    const std::vector<int32_t> kept = kept_positions(rng.derive(step), 10, 4);
+    REQUIRE(kept.size() == 4);
+    CHECK(std::is_sorted(kept.begin(), kept.end()));
+    CHECK(std::adjacent_find(kept.begin(), kept.end()) == kept.end());
+    for (const int32_t position : kept) ++taken[static_cast<size_t>(position)];
+  }
+  for (const int count : taken) CHECK(std::abs(count - 1600) < 160);  // 5 standard deviations
+  CHECK(kept_positions(rng, 5, 5) == std::vector<int32_t>{0, 1, 2, 3, 4});
+  CHECK(kept_positions(rng, 5, 0).empty());
+  CHECK_THROWS_AS(kept_positions(rng, 5, 6), InternalError);
+}
