@@ -31,5 +31,11 @@ std::string loss_scale(const rapidjson::Value& input);
 std::string elasticity(const rapidjson::Value& input);
 std::string batch_config(const rapidjson::Value& input);
 std::string topology(const rapidjson::Value& input);
+std::string curriculum(const rapidjson::Value& input);
+std::string random_ltd(const rapidjson::Value& input);
+std::string progressive_layer_drop(const rapidjson::Value& input);
+std::string sparse_tensor(const rapidjson::Value& input);
+std::string quantizer(const rapidjson::Value& input);
+std::string onebit(const rapidjson::Value& input);
 
 }  // namespace ds::conform

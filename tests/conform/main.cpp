@@ -36,11 +36,17 @@ namespace {
 
 // One line per area; see areas.h.
 const std::vector<AreaEntry> kAreas = {
-    {"indexed_dataset", indexed_dataset},
-    {"lr_schedules", lr_schedules},
-    {"loss_scale", loss_scale},
-    {"elasticity", elasticity},
     {"batch_config", batch_config},
+    {"curriculum", curriculum},
+    {"elasticity", elasticity},
+    {"indexed_dataset", indexed_dataset},
+    {"loss_scale", loss_scale},
+    {"lr_schedules", lr_schedules},
+    {"onebit", onebit},
+    {"progressive_layer_drop", progressive_layer_drop},
+    {"quantizer", quantizer},
+    {"random_ltd", random_ltd},
+    {"sparse_tensor", sparse_tensor},
     {"topology", topology},
 };
 
