@@ -1,0 +1,50 @@
+// Ledger: the last collectives of one rank, in a ring: which group, which call, how many bytes, for
+// whom, when it was entered and left. When a rank hangs, the ledgers say who did not enter what, and
+// where it is instead. Thread-safe: the watchdog reads it while the rank is stuck in a call.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/operation.h"
+#include "core/clock.h"
+
+namespace ds {
+
+struct LedgerEntry {
+  uint64_t number = 0;    // over all groups of this rank, from 1
+  std::string group;      // the axis, or "world"
+  uint64_t sequence = 0;  // within the group, from 1: equal on all ranks of a call
+  CommOp op = CommOp::kBarrier;
+  int64_t bytes = 0;      // of the whole tensor
+  std::string label;      // what the caller was doing: a layer's name
+  int64_t enter_ns = 0;
+  int64_t exit_ns = -1;   // -1: still inside, or left by an error
+};
+
+class Ledger {
+ public:
+  // `clock` must outlive the ledger.
+  Ledger(size_t capacity, const Clock& clock);
+
+  // What the next collectives are for; stays until it is set again.
+  void set_label(std::string_view label);
+  // Returns the entry's number, for exit().
+  uint64_t enter(std::string_view group, uint64_t sequence, CommOp op, int64_t bytes);
+  void exit(uint64_t number);
+
+  std::vector<LedgerEntry> entries() const;  // oldest first, at most `capacity`
+  std::string to_text() const;               // one line per entry, oldest first
+
+ private:
+  const Clock& clock_;
+  mutable std::mutex ring_mutex_;  // guards everything below
+  std::vector<LedgerEntry> ring_;
+  uint64_t entered_ = 0;
+  std::string label_;
+};
+
+}  // namespace ds

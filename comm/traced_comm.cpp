@@ -1,0 +1,92 @@
+#include "comm/traced_comm.h"
+
+namespace ds {
+
+void CommVolume::add(std::string_view axis, CommOp op, int64_t tensor_bytes, int64_t wire_bytes) {
+  const std::lock_guard lock(counts_mutex_);
+  Count& count = counts_[std::string(axis)][std::string(name_of(op))];
+  ++count.calls;
+  count.tensor_bytes += tensor_bytes;
+  count.wire_bytes += wire_bytes;
+}
+
+CommVolume::ByAxis CommVolume::totals() const {
+  const std::lock_guard lock(counts_mutex_);
+  return counts_;
+}
+
+void CommVolume::reset() {
+  const std::lock_guard lock(counts_mutex_);
+  counts_.clear();
+}
+
+int64_t CommVolume::wire_bytes() const {
+  const std::lock_guard lock(counts_mutex_);
+  int64_t sum = 0;
+  for (const auto& [axis, by_op] : counts_) {
+    for (const auto& [op, count] : by_op) sum += count.wire_bytes;
+  }
+  return sum;
+}
+
+TracedComm::TracedComm(std::unique_ptr<Communicator> inner, std::string axis, const Sinks& sinks)
+    : inner_(std::move(inner)), axis_(std::move(axis)), sinks_(sinks) {
+  DS_CHECK(inner_ != nullptr, "traced communicator: nothing to trace");
+}
+
+// Counts after the call: one that fails was no traffic, and stays "inside" in the ledger.
+template <class Call>
+void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Call& call) {
+  const auto tensor_bytes = static_cast<int64_t>(bytes);
+  const int64_t wire = wire_bytes(op, size(), tensor_bytes);
+  ++sequence_;
+  const uint64_t entry =
+      sinks_.ledger != nullptr ? sinks_.ledger->enter(axis_, sequence_, op, tensor_bytes) : 0;
+  call();
+  if (sinks_.ledger != nullptr) sinks_.ledger->exit(entry);
+  if (sinks_.volume != nullptr) sinks_.volume->add(axis_, op, tensor_bytes, wire);
+  if (stream != nullptr) stream->record(name_of(op), {0, static_cast<double>(wire)});
+}
+
+void TracedComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {
+  traced(CommOp::kAllReduce, inout.bytes(), &stream, [&] { inner_->all_reduce(inout, op, stream); });
+}
+
+void TracedComm::all_gather(const Tensor& shard, Tensor& full, Stream& stream) {
+  traced(CommOp::kAllGather, full.bytes(), &stream,
+         [&] { inner_->all_gather(shard, full, stream); });
+}
+
+void TracedComm::reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Stream& stream) {
+  traced(CommOp::kReduceScatter, full.bytes(), &stream,
+         [&] { inner_->reduce_scatter(full, shard, op, stream); });
+}
+
+void TracedComm::all_to_all(const Tensor& in, Tensor& out, Stream& stream) {
+  traced(CommOp::kAllToAll, in.bytes(), &stream, [&] { inner_->all_to_all(in, out, stream); });
+}
+
+void TracedComm::broadcast(Tensor& inout, int root, Stream& stream) {
+  traced(CommOp::kBroadcast, inout.bytes(), &stream,
+         [&] { inner_->broadcast(inout, root, stream); });
+}
+
+void TracedComm::send(const Tensor& tensor, int to, Stream& stream) {
+  traced(CommOp::kSend, tensor.bytes(), &stream, [&] { inner_->send(tensor, to, stream); });
+}
+
+void TracedComm::recv(Tensor& tensor, int from, Stream& stream) {
+  traced(CommOp::kRecv, tensor.bytes(), &stream, [&] { inner_->recv(tensor, from, stream); });
+}
+
+void TracedComm::barrier() {
+  traced(CommOp::kBarrier, 0, nullptr, [&] { inner_->barrier(); });
+}
+
+std::unique_ptr<Communicator> TracedComm::split(int color, int key) {
+  std::unique_ptr<Communicator> group;
+  traced(CommOp::kSplit, 0, nullptr, [&] { group = inner_->split(color, key); });
+  return std::make_unique<TracedComm>(std::move(group), axis_, sinks_);
+}
+
+}  // namespace ds

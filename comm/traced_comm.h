@@ -1,0 +1,70 @@
+// TracedComm: a communicator that counts what passes through it: per axis and operation in a CommVolume,
+// call by call in a Ledger, and on the stream's trace. The count of bytes on the wire is by formula
+// (comm/operation.h), whatever the transport really moves, so that plan and run are comparable.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "comm/communicator.h"
+#include "comm/ledger.h"
+#include "comm/operation.h"
+
+namespace ds {
+
+// Totals of one rank, by axis and operation. Thread-safe.
+class CommVolume {
+ public:
+  struct Count {
+    int64_t calls = 0;
+    int64_t tensor_bytes = 0;  // sum of whole-tensor sizes
+    int64_t wire_bytes = 0;    // sum of wire_bytes(op, group size, tensor bytes)
+    bool operator==(const Count&) const = default;
+  };
+  using ByOp = std::map<std::string, Count>;    // "all_reduce" -> count
+  using ByAxis = std::map<std::string, ByOp>;   // "data" -> ...
+
+  void add(std::string_view axis, CommOp op, int64_t tensor_bytes, int64_t wire_bytes);
+  ByAxis totals() const;  // since construction or the last reset
+  void reset();
+  int64_t wire_bytes() const;
+
+ private:
+  mutable std::mutex counts_mutex_;
+  ByAxis counts_;
+};
+
+class TracedComm final : public Communicator {
+ public:
+  struct Sinks {
+    CommVolume* volume = nullptr;  // not owned, may be null
+    Ledger* ledger = nullptr;      // not owned, may be null
+  };
+  TracedComm(std::unique_ptr<Communicator> inner, std::string axis, const Sinks& sinks);
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  void all_reduce(Tensor& inout, ReduceOp op, Stream& stream) override;
+  void all_gather(const Tensor& shard, Tensor& full, Stream& stream) override;
+  void reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Stream& stream) override;
+  void all_to_all(const Tensor& in, Tensor& out, Stream& stream) override;
+  void broadcast(Tensor& inout, int root, Stream& stream) override;
+  void send(const Tensor& tensor, int to, Stream& stream) override;
+  void recv(Tensor& tensor, int from, Stream& stream) override;
+  void barrier() override;
+  std::unique_ptr<Communicator> split(int color, int key) override;  // counted on the same axis
+  void abort() noexcept override { inner_->abort(); }
+  MemoryResource& memory() override { return inner_->memory(); }
+
+ private:
+  template <class Call>
+  void traced(CommOp op, size_t bytes, const Stream* stream, const Call& call);
+
+  const std::unique_ptr<Communicator> inner_;
+  const std::string axis_;
+  const Sinks sinks_;
+  uint64_t sequence_ = 0;
+};
+
+}  // namespace ds
