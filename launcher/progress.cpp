@@ -19,6 +19,9 @@ std::string format_bytes(int64_t bytes) {
 }
 
 std::string format_duration(Time duration) {
+  if (duration < std::chrono::seconds(10)) {
+    return fmt::format("{:.1f}s", std::chrono::duration<double>(duration).count());
+  }
   const auto seconds = std::chrono::round<std::chrono::seconds>(duration).count();
   if (seconds < 60) {
     return fmt::format("{}s", seconds);

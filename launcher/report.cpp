@@ -65,15 +65,19 @@ int64_t steps_of(const RunRecord& record) {
   return record.last_step ? record.last_step->step() : 0;
 }
 
+// Ranks step together, so rank 0's last report says more than the last heartbeat of the one that failed.
+int64_t failure_step(const RunRecord& record) {
+  return std::max(steps_of(record), record.root_cause ? record.root_cause->step : 0);
+}
+
 std::string headline(const RunRecord& record) {
   const std::string when = fmt::format("after {}", format_duration(record.elapsed));
   switch (record.exit_code) {
     case 0:
       return fmt::format("done: {} steps {}", steps_of(record), when);
     case 75:
-      return fmt::format("stopped and saved at step {} {} ({}); continue with the same command and "
-                         "--run-dir",
-                         steps_of(record), when, record.reason);
+      return fmt::format("stopped at step {} {} and saved ({})", steps_of(record), when,
+                         record.reason);
     default:
       return fmt::format("ended at step {} {}: {}", steps_of(record), when, record.reason);
   }
@@ -86,7 +90,7 @@ std::string failure_line(const RunRecord& record) {
   line.text("event", "fault").integer("code", record.exit_code);
   line.raw("rank", record.root_cause ? std::to_string(record.root_cause->rank) : "null");
   line.text("host", record.host);
-  line.integer("step", record.root_cause ? record.root_cause->step : steps_of(record));
+  line.integer("step", failure_step(record));
   line.raw("last_committed",
            record.last_commit ? json_string(record.last_commit->tag()) : "null");
   line.text("action", "stop");
@@ -127,10 +131,10 @@ std::string failure_text(const RunRecord& record, const RunDirectory& directory)
     text += "; if you did not kill it, the kernel may have run out of memory (dmesg tells)";
   }
   if (record.ranks.size() > 1) {
-    text += fmt::format("\n  at step {}; all {} ranks were stopped", cause.step,
+    text += fmt::format("\n  at step {}; all {} ranks were stopped", failure_step(record),
                         record.ranks.size());
   }
-  return text + fmt::format("\n  log: {}", directory.rank_log(cause.rank).string());
+  return text + fmt::format("\n  log: {}", directory.shown(directory.rank_log(cause.rank)));
 }
 
 std::string closing_text(const RunRecord& record, const RunDirectory& directory) {
@@ -138,7 +142,7 @@ std::string closing_text(const RunRecord& record, const RunDirectory& directory)
   const auto row = [&](std::string_view what, const fs::path& path) {
     std::error_code error;
     if (fs::exists(path, error)) {
-      text += fmt::format("\n  {:<11} {}", what, path.string());
+      text += fmt::format("\n  {:<11} {}", what, directory.shown(path));
     }
   };
   row("run", directory.path());
@@ -150,6 +154,10 @@ std::string closing_text(const RunRecord& record, const RunDirectory& directory)
   }
   row("model", directory.file("final"));
   row("logs", directory.file("logs"));
+  if (record.exit_code == static_cast<int>(ExitCode::kRequeue)) {
+    text += fmt::format("\n  {:<11} the same command with --run-dir {}", "continue",
+                        directory.shown(directory.path()));
+  }
   return text;
 }
 

@@ -114,7 +114,7 @@ RunDirectory RunDirectory::open(const std::optional<fs::path>& wanted, const fs:
                                 std::string_view stem, std::string_view local_time) {
   fs::path path;
   if (wanted) {
-    path = fs::absolute(*wanted).lexically_normal();
+    path = (here / *wanted).lexically_normal();
     make_directories(path);
   } else {
     path = make_new(here / "runs", fmt::format("{}-{}", stem, local_time));
@@ -122,7 +122,12 @@ RunDirectory RunDirectory::open(const std::optional<fs::path>& wanted, const fs:
   }
   make_directories(path / "logs");
   prove_writable(path);
-  return RunDirectory(std::move(path));
+  return {std::move(path), here};
+}
+
+std::string RunDirectory::shown(const fs::path& path) const {
+  const std::string relative = path.lexically_relative(here_).string();
+  return relative.empty() || relative.starts_with("..") ? path.string() : relative;
 }
 
 fs::path RunDirectory::rank_log(int rank) const {

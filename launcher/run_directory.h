@@ -28,7 +28,7 @@ void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
 class RunDirectory {
  public:
-  // With `wanted`: that directory, made where it is missing. Else runs/<stem>-<local_time> below
+  // With `wanted`: that directory (below `here` if relative), made where it is missing. Else runs/<stem>-<local_time> below
   // `here` (a number appended until it is new), with runs/latest pointing at it. Makes logs/ in it and
   // proves that it can be written. Throws IoError.
   static RunDirectory open(const std::optional<std::filesystem::path>& wanted,
@@ -38,10 +38,14 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
   std::filesystem::path rank_log(int rank) const;
+  // For people: relative to where they stand, where that is shorter.
+  std::string shown(const std::filesystem::path& path) const;
 
  private:
-  explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  RunDirectory(std::filesystem::path path, std::filesystem::path here)
+      : path_(std::move(path)), here_(std::move(here)) {}
   std::filesystem::path path_;
+  std::filesystem::path here_;
 };
 
 }  // namespace ds

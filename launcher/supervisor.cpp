@@ -60,6 +60,8 @@ control::JobPlan::Resume to_proto(ResumeMode mode) {
   return control::JobPlan::AUTO;
 }
 
+std::string signal_name(int signal) { return fmt::format("SIG{}", sigabbrev_np(signal)); }
+
 // Shared memory that a killed rank could not remove. Ours alone: the name is random.
 void remove_shared_memory(const std::string& rendezvous) {
   std::error_code error;
@@ -245,9 +247,9 @@ void Supervisor::request_stop(const StopRequest& request, const std::string& not
 
 void Supervisor::take_signals() {
   while (const std::optional<int> signal = signals_.take()) {
-    log_->info("signal {} ({})", *signal, strsignal(*signal));
-    const StopRequest graceful{fmt::format("signal {}", strsignal(*signal)), ExitCode::kRequeue,
-                               128 + *signal, kGrace};
+    log_->info("signal {}", signal_name(*signal));
+    const StopRequest graceful{*signal == SIGINT ? "Ctrl-C" : signal_name(*signal),
+                               ExitCode::kRequeue, 128 + *signal, kGrace};
     if (*signal == SIGUSR2) {
       coordinator_->send_to_all(control::CommandMessage::DUMP);
       console_.line(membership_.explain());

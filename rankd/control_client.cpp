@@ -270,6 +270,7 @@ class GrpcControlClient final : public ControlClient {
     {
       const std::scoped_lock lock(mutex_);
       if (last != nullptr) {
+        *queue_.emplace_back().mutable_heartbeat() = progress_;
         queue_.push_back(std::move(*last));
       }
       ending_ = true;

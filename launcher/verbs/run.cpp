@@ -75,8 +75,9 @@ int run_here(const TrainingJob& job, const RunOptions& options, bool no_colour) 
   Console console(console_options);
   const RunDirectory directory = RunDirectory::open(options.run_dir, fs::current_path(),
                                                     job.config.stem, local_time_stamp());
-  console.line(fmt::format("run {}: {} ranks, {} threads each", directory.path().string(),
-                           job.shape.ranks, job.shape.threads));
+  console.line(fmt::format("run {}: {} {}, {} {} each", directory.shown(directory.path()),
+                           job.shape.ranks, job.shape.ranks == 1 ? "rank" : "ranks",
+                           job.shape.threads, job.shape.threads == 1 ? "thread" : "threads"));
   Supervisor supervisor(job, directory, signals, console);
   const RunRecord record = supervisor.run();
   if (const std::string text = failure_text(record, directory); !text.empty()) {
