@@ -56,17 +56,20 @@ struct RawRun {
 };
 
 void describe_run(CLI::App& app, RawRun& raw) {
+  const CLI::Validator count = CLI::Range(1, 1 << 16).description("");
   app.add_option("config", raw.options.config, "train.json: the DeepSpeed keys, model, data, train")
       ->required();
   app.add_option("overrides", raw.options.overrides,
                  "key.path=value changes the config for this run");
   app.add_option("--num-ranks", raw.num_ranks,
                  "Ranks (default: the GPUs, else one per 2 cores)")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(count)
+      ->type_name("N");
   app.add_option("--num-threads", raw.num_threads, "CPU threads per rank (default: cores / ranks)")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(count)
+      ->type_name("N");
   app.add_option("--resume", raw.resume,
-                 "auto: from the newest checkpoint, if any; required; never (default: the config's)")
+                 "From the newest checkpoint: if there is one, necessarily, or not (default: the config's)")
       ->check(CLI::IsMember({"auto", "required", "never"}));
   app.add_option("--run-dir", raw.run_dir, "Where everything goes (default: runs/<config>-<time>)");
   app.add_option("--timeout", raw.timeout, "Save and exit with 124 after this time: 90, 10m, 2h");
@@ -78,8 +81,18 @@ void describe_run(CLI::App& app, RawRun& raw) {
   app.footer(kRunFooter);
 }
 
+// Whether the key exists is the config's business; that it is no stray word is ours.
+void check_overrides(const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    if (!text.starts_with('~') && text.find('=') == std::string::npos) {
+      throw UsageError(fmt::format("'{}': expected key.path=value or ~key.path", text));
+    }
+  }
+}
+
 RunOptions finish_run(const CLI::App& app, RawRun raw) {
   RunOptions options = std::move(raw.options);
+  check_overrides(options.overrides);
   if (app.count("--num-ranks") > 0) {
     options.num_ranks = raw.num_ranks;
   }
@@ -87,9 +100,9 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
     options.num_threads = raw.num_threads;
   }
   if (!raw.resume.empty()) {
-    const std::map<std::string, ResumeMode> modes{{"auto", ResumeMode::kAuto},
-                                                  {"required", ResumeMode::kRequired},
-                                                  {"never", ResumeMode::kNever}};
+    const std::map<std::string, Resume> modes{{"auto", Resume::kAuto},
+                                                  {"required", Resume::kRequired},
+                                                  {"never", Resume::kNever}};
     options.resume = modes.at(raw.resume);
   }
   if (app.count("--run-dir") > 0) {

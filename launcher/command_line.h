@@ -9,18 +9,17 @@
 #include <variant>
 #include <vector>
 
+#include "config/training_config.h"
 #include "launcher/membership.h"
 
 namespace ds {
-
-enum class ResumeMode { kAuto, kRequired, kNever };
 
 struct RunOptions {
   std::string config;
   std::vector<std::string> overrides;  // key.path=value
   std::optional<int> num_ranks;
   std::optional<int> num_threads;
-  std::optional<ResumeMode> resume;  // none: what the config says
+  std::optional<Resume> resume;  // none: what the config says
   std::optional<std::filesystem::path> run_dir;
   std::optional<Time> timeout;
   std::string launcher = "local";

@@ -224,13 +224,16 @@ grpc::ServerUnaryReactor* Coordinator::Service::Join(grpc::CallbackServerContext
                                                      control::JoinReply* reply) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const std::scoped_lock lock(mutex_);
+  const control::Identity& who = request->identity();
   const grpc::Status status = check_join(*request);
+  if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
+    events_.push({who.rank(), who.epoch(), steady_now(), JoinRefused{status.error_message()}});
+  }
   if (!status.ok()) {
     reactor->Finish(status);
     return reactor;
   }
   const uint64_t ticket = next_ticket_++;
-  const control::Identity& who = request->identity();
   pending_joins_[ticket] = {reactor, reply, who.rank()};
   events_.push({who.rank(), who.epoch(), steady_now(), JoinEvent{ticket, *request}});
   return reactor;

@@ -20,13 +20,16 @@ struct JoinEvent {
   uint64_t ticket = 0;  // answer with admit() or refuse()
   control::JoinRequest request;
 };
+struct JoinRefused {  // one of ours, but of another build or job
+  std::string reason;
+};
 struct AttendanceEnded {};  // the rank closed its stream, or its connection broke
 
 struct RankEvent {
   int rank = 0;
   int64_t epoch = 0;
   Time at{};  // steady clock
-  std::variant<JoinEvent, control::RankMessage, AttendanceEnded> body;
+  std::variant<JoinEvent, JoinRefused, control::RankMessage, AttendanceEnded> body;
 };
 
 class Coordinator {

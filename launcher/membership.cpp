@@ -49,7 +49,7 @@ Membership::Membership(const Options& options, Time now)
   ranks_.resize(static_cast<size_t>(options.world_size));
 }
 
-std::optional<std::string> Membership::joined(Time now, const Member& member) {
+std::optional<std::string> Membership::joined(Time now, const WorldMember& member) {
   if (member.epoch != options_.epoch) {
     return fmt::format("epoch {} is over; this is epoch {}", member.epoch, options_.epoch);
   }

@@ -22,7 +22,7 @@ namespace ds {
 
 using Time = std::chrono::nanoseconds;  // monotonic; the origin does not matter
 
-struct Member {
+struct WorldMember {
   int rank = 0;
   int64_t epoch = 0;
   std::string host;
@@ -75,7 +75,7 @@ struct Decision {
   Kind kind = Kind::kStart;
   int64_t epoch = 1;
   std::string reason;
-  std::vector<Member> world;
+  std::vector<WorldMember> world;
   std::optional<Failure> root_cause;
   int exit_code = 0;
 };
@@ -96,7 +96,7 @@ class Membership {
   Membership(const Options& options, Time now);
 
   // Why the member is refused; nothing if it is welcome.
-  std::optional<std::string> joined(Time now, const Member& member);
+  std::optional<std::string> joined(Time now, const WorldMember& member);
   // False if the sender is not a member of this epoch.
   bool heartbeat(Time now, int64_t epoch, int rank, const RankProgress& progress);
   // The rank says how it ends; its process is still there.
@@ -119,7 +119,7 @@ class Membership {
  private:
   enum class Phase { kGathering, kRunning, kSettling, kStopping, kOver };
   struct RankState {
-    std::optional<Member> member;
+    std::optional<WorldMember> member;
     Time heard{};
     RankProgress progress;
     std::optional<Failure> final_report;  // kind kExit, also for code 0

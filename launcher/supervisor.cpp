@@ -48,13 +48,13 @@ std::string this_host() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-control::JobPlan::Resume to_proto(ResumeMode mode) {
+control::JobPlan::Resume to_proto(Resume mode) {
   switch (mode) {
-    case ResumeMode::kRequired:
+    case Resume::kRequired:
       return control::JobPlan::REQUIRED;
-    case ResumeMode::kNever:
+    case Resume::kNever:
       return control::JobPlan::NEVER;
-    case ResumeMode::kAuto:
+    case Resume::kAuto:
       break;
   }
   return control::JobPlan::AUTO;
@@ -142,6 +142,9 @@ void Supervisor::take_rank_events() {
   for (const RankEvent& event : coordinator_->take_events()) {
     if (const auto* join = std::get_if<JoinEvent>(&event.body)) {
       take_join(event, *join);
+    } else if (const auto* refused = std::get_if<JoinRefused>(&event.body)) {
+      membership_.reported_end(event.at, event.rank, static_cast<int>(ExitCode::kClusterUnusable),
+                               Blame::kOwn, refused->reason);
     } else if (const auto* message = std::get_if<control::RankMessage>(&event.body)) {
       take_message(event, *message);
     }
@@ -149,7 +152,7 @@ void Supervisor::take_rank_events() {
 }
 
 void Supervisor::take_join(const RankEvent& event, const JoinEvent& join) {
-  const Member member{event.rank, event.epoch, join.request.host(), join.request.pid()};
+  const WorldMember member{event.rank, event.epoch, join.request.host(), join.request.pid()};
   if (const auto refusal = membership_.joined(now(), member)) {
     coordinator_->refuse(join.ticket, *refusal);
     log_->warn("rank {} refused: {}", event.rank, *refusal);

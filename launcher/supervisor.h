@@ -31,7 +31,7 @@ namespace ds {
 struct TrainingJob {
   JobConfig config;
   WorldShape shape;
-  ResumeMode resume = ResumeMode::kAuto;
+  Resume resume = Resume::kAuto;
   std::optional<Time> timeout;
   std::string rank_program;
   std::vector<std::string> environment;  // of the ranks

@@ -130,8 +130,9 @@ class GrpcControlClient final : public ControlClient {
     control::JoinReply reply;
     const grpc::Status status = stub_->Join(&context, request, &reply);
     if (!status.ok()) {
-      throw CommError(fmt::format("join: rank {} was not admitted by the launcher: {}",
-                                  bootstrap_.rank, status.error_message()));
+      throw Error(ExitCode::kClusterUnusable,
+                  fmt::format("join: rank {} was not admitted by the launcher: {}",
+                              bootstrap_.rank, status.error_message()));
     }
     open_stream(reply.session());
     return to_job_plan(reply.plan());

@@ -18,7 +18,7 @@ class ControlClient {
   virtual ~ControlClient() = default;
 
   // Says hello and waits until the launcher has a plan for the whole world.
-  // Throws CommError when refused (the message says why) or when the launcher does not answer.
+  // Throws Error(kClusterUnusable) when refused (the message says why) or when nobody answers.
   virtual JobPlan join() = 0;
 
   // Call at every micro-step and phase change: a rank that does not progress counts as hung.

@@ -7,13 +7,9 @@
 #include <optional>
 #include <string>
 
-namespace ds {
+#include "config/training_config.h"
 
-enum class Resume {
-  kAuto,      // continue from the newest committed tag where there is one
-  kRequired,  // as kAuto, but no tag is an error
-  kNever,     // start at step 0 whatever lies in the run directory
-};
+namespace ds {
 
 enum class Rehearsal { kNo, kDryRun };  // kDryRun: run the engine on meta tensors, write nothing
 
@@ -28,7 +24,7 @@ struct JobPlan {
   std::string config_text;  // canonical JSON of the resolved train.json
   std::string config_dir;   // absolute; relative paths inside the config start here
   std::string run_dir;      // absolute
-  Resume resume = Resume::kAuto;
+  Resume resume = Resume::kAuto;  // of config/training_config.h
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string rendezvous;

@@ -32,6 +32,16 @@ void require_program(const std::string& path) {
   }
 }
 
+// Batch sizes that fit one world only choose it, as long as this machine has room for it.
+WorldShape shape_of(const RunOptions& options, const JobConfig& config, const Machine& machine) {
+  std::optional<int> ranks = options.num_ranks;
+  const int room = machine.gpus > 0 ? machine.gpus : machine.cores;
+  if (!ranks && config.implied_ranks && *config.implied_ranks <= room) {
+    ranks = static_cast<int>(*config.implied_ranks);
+  }
+  return choose_shape(machine, ranks, options.num_threads);
+}
+
 TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings) {
   if (options.launcher != "local") {
     throw Unsupported(fmt::format("--launcher {}: this build starts ranks on this machine only; "
@@ -40,8 +50,8 @@ TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings
   }
   TrainingJob job;
   job.config = load_job_config(options.config, options.overrides);
-  const Machine machine = this_machine(surroundings.visible_gpus);
-  job.shape = choose_shape(machine, options.num_ranks, options.num_threads);
+  job.shape = shape_of(options, job.config, this_machine(surroundings.visible_gpus));
+  check_batch_sizes(job.config, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
   job.rank_program = surroundings.rank_program;
@@ -78,6 +88,9 @@ int run_here(const TrainingJob& job, const RunOptions& options, bool no_colour) 
   console.line(fmt::format("run {}: {} {}, {} {} each", directory.shown(directory.path()),
                            job.shape.ranks, job.shape.ranks == 1 ? "rank" : "ranks",
                            job.shape.threads, job.shape.threads == 1 ? "thread" : "threads"));
+  for (const std::string& note : job.config.notes) {
+    console.line("note: " + note);
+  }
   Supervisor supervisor(job, directory, signals, console);
   const RunRecord record = supervisor.run();
   if (const std::string text = failure_text(record, directory); !text.empty()) {
