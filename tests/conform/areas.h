@@ -37,5 +37,6 @@ std::string progressive_layer_drop(const rapidjson::Value& input);
 std::string sparse_tensor(const rapidjson::Value& input);
 std::string quantizer(const rapidjson::Value& input);
 std::string onebit(const rapidjson::Value& input);
+std::string pipe_schedule(const rapidjson::Value& input);
 
 }  // namespace ds::conform

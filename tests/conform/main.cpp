@@ -48,6 +48,7 @@ const std::vector<AreaEntry> kAreas = {
     {"random_ltd", random_ltd},
     {"sparse_tensor", sparse_tensor},
     {"topology", topology},
+    {"pipe_schedule", pipe_schedule},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |
