@@ -70,4 +70,13 @@ Tensor Tensor::reshape(const Shape& shape) const {
   return view;
 }
 
+Tensor Tensor::reinterpret(DType dtype) const {
+  DS_CHECK(bytes() % size_of(dtype) == 0, "reinterpret: {} bytes as {}", bytes(), name_of(dtype));
+  Tensor view = *this;
+  view.numel_ = static_cast<int64_t>(bytes() / size_of(dtype));
+  view.shape_ = Shape{view.numel_};
+  view.dtype_ = dtype;
+  return view;
+}
+
 }  // namespace ds

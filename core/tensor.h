@@ -45,6 +45,7 @@ class Tensor {
   // A flat view of `numel` elements from element `offset`; shares the bytes.
   Tensor narrow(int64_t offset, int64_t numel) const;
   Tensor reshape(const Shape& shape) const;  // same numel; shares the bytes
+  Tensor reinterpret(DType dtype) const;     // the same bytes as a flat tensor of another dtype
   bool aliases(const Tensor& other) const { return data_ != nullptr && data_ == other.data_; }
   // No other handle shares these bytes, so they may be overwritten in place. Exact because a tensor is
   // confined to one thread; false for borrowed bytes without an owner.

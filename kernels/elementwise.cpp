@@ -1,0 +1,201 @@
+// Streaming operations over whole tensors; see elementwise.h. One vectorised loop per operation, over
+// chunks that the stream's threads share.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/elementwise.cpp"
+#include "kernels/elementwise.h"
+
+#include "kernels/simd_targets.h"
+
+#include "core/dispatch.h"
+#include "kernels/argument.h"
+#include "kernels/simd.inl"
+#include "kernels/spans.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ds::kernels::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+void fill_typed(T* y, float value, int64_t n) {
+  const Lanes d;
+  const int64_t step = lane_count();
+  const auto v = hn::Set(d, value);
+  int64_t i = 0;
+  for (; i + step <= n; i += step) store(v, d, y + i);
+  if (i < n) store_n(v, d, y + i, n - i);
+}
+
+template <class T>
+void add_typed(const T* a, const T* b, T* y, int64_t n) {
+  const Lanes d;
+  const int64_t step = lane_count();
+  int64_t i = 0;
+  for (; i + step <= n; i += step) {
+    store(hn::Add(load(d, a + i), load(d, b + i)), d, y + i);
+  }
+  if (i < n) store_n(hn::Add(load_n(d, a + i, n - i), load_n(d, b + i, n - i)), d, y + i, n - i);
+}
+
+template <class TX, class TY>
+void accumulate_typed(const TX* x, TY* y, int64_t n) {
+  const Lanes d;
+  const int64_t step = lane_count();
+  int64_t i = 0;
+  for (; i + step <= n; i += step) {
+    store(hn::Add(load(d, y + i), load(d, x + i)), d, y + i);
+  }
+  if (i < n) store_n(hn::Add(load_n(d, y + i, n - i), load_n(d, x + i, n - i)), d, y + i, n - i);
+}
+
+template <class TX, class TY>
+void cast_typed(const TX* x, TY* y, int64_t n) {
+  const Lanes d;
+  const int64_t step = lane_count();
+  int64_t i = 0;
+  for (; i + step <= n; i += step) store(load(d, x + i), d, y + i);
+  if (i < n) store_n(load_n(d, x + i, n - i), d, y + i, n - i);
+}
+
+template <class T>
+void scale_typed(T* y, float factor, int64_t n) {
+  const Lanes d;
+  const int64_t step = lane_count();
+  const auto f = hn::Set(d, factor);
+  int64_t i = 0;
+  for (; i + step <= n; i += step) store(hn::Mul(load(d, y + i), f), d, y + i);
+  if (i < n) store_n(hn::Mul(load_n(d, y + i, n - i), f), d, y + i, n - i);
+}
+
+}  // namespace
+
+void fill_range(Tensor& y, float value, int64_t begin, int64_t end) {
+  on_float(y.dtype(), [&]<class T>() { fill_typed(y.data<T>() + begin, value, end - begin); });
+}
+
+void add_range(const Tensor& a, const Tensor& b, Tensor& y, int64_t begin, int64_t end) {
+  on_float(y.dtype(), [&]<class T>() {
+    add_typed(a.data<T>() + begin, b.data<T>() + begin, y.data<T>() + begin, end - begin);
+  });
+}
+
+void accumulate_loop(const void* x, DType x_dtype, void* y, DType y_dtype, int64_t numel) {
+  on_float(x_dtype, [&]<class TX>() {
+    on_float(y_dtype, [&]<class TY>() {
+      accumulate_typed(static_cast<const TX*>(x), static_cast<TY*>(y), numel);
+    });
+  });
+}
+
+void cast_loop(const void* x, DType x_dtype, void* y, DType y_dtype, int64_t numel) {
+  on_float(x_dtype, [&]<class TX>() {
+    on_float(y_dtype, [&]<class TY>() {
+      cast_typed(static_cast<const TX*>(x), static_cast<TY*>(y), numel);
+    });
+  });
+}
+
+void scale_range(Tensor& y, float factor, int64_t begin, int64_t end) {
+  on_float(y.dtype(), [&]<class T>() { scale_typed(y.data<T>() + begin, factor, end - begin); });
+}
+
+}  // namespace ds::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ds::kernels {
+namespace {
+
+HWY_EXPORT(fill_range);
+HWY_EXPORT(add_range);
+HWY_EXPORT(accumulate_loop);
+HWY_EXPORT(cast_loop);
+HWY_EXPORT(scale_range);
+
+constexpr int64_t kGrain = 4096;  // elements: a thread's share is never smaller than a few pages
+
+void require(std::string_view op, std::string_view operand, const Stream& stream,
+             const Tensor& tensor, int64_t numel) {
+  detail::require_numel(op, operand, stream, tensor, numel);
+  detail::require_float(op, operand, tensor);
+}
+
+double bytes_of(const Tensor& tensor) { return static_cast<double>(tensor.bytes()); }
+
+std::byte* element(const Tensor& tensor, int64_t index) {
+  return static_cast<std::byte*>(tensor.raw()) +
+         index * static_cast<int64_t>(size_of(tensor.dtype()));
+}
+
+}  // namespace
+
+namespace detail {
+
+void cast_span(const void* x, DType x_dtype, void* y, DType y_dtype, int64_t numel) {
+  HWY_DYNAMIC_DISPATCH(cast_loop)(x, x_dtype, y, y_dtype, numel);
+}
+
+void accumulate_span(const void* x, DType x_dtype, void* y, DType y_dtype, int64_t numel) {
+  HWY_DYNAMIC_DISPATCH(accumulate_loop)(x, x_dtype, y, y_dtype, numel);
+}
+
+}  // namespace detail
+
+void fill(Stream& stream, Tensor& y, float value) {
+  require("fill", "y", stream, y, y.numel());
+  stream.record("fill", {.flops = 0, .bytes = bytes_of(y)});
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(fill_range)(y, value, begin, end);
+    });
+  });
+}
+
+void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
+  require("add", "y", stream, y, y.numel());
+  require("add", "a", stream, a, y.numel());
+  require("add", "b", stream, b, y.numel());
+  detail::require_dtype("add", "a", a, y.dtype());
+  detail::require_dtype("add", "b", b, y.dtype());
+  stream.record("add", {.flops = static_cast<double>(y.numel()), .bytes = 3 * bytes_of(y)});
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(add_range)(a, b, y, begin, end);
+    });
+  });
+}
+
+void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
+  require("accumulate", "y", stream, y, y.numel());
+  require("accumulate", "x", stream, x, y.numel());
+  stream.record("accumulate", {.flops = static_cast<double>(y.numel()),
+                               .bytes = bytes_of(x) + 2 * bytes_of(y)});
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      detail::accumulate_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);
+    });
+  });
+}
+
+void scale(Stream& stream, float factor, Tensor& y) {
+  require("scale", "y", stream, y, y.numel());
+  stream.record("scale", {.flops = static_cast<double>(y.numel()), .bytes = 2 * bytes_of(y)});
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(scale_range)(y, factor, begin, end);
+    });
+  });
+}
+
+void cast(Stream& stream, const Tensor& x, Tensor& y) {
+  require("cast", "y", stream, y, y.numel());
+  require("cast", "x", stream, x, y.numel());
+  stream.record("cast", {.flops = 0, .bytes = bytes_of(x) + bytes_of(y)});
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      detail::cast_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);
+    });
+  });
+}
+
+}  // namespace ds::kernels
+#endif  // HWY_ONCE

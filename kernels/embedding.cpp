@@ -1,0 +1,201 @@
+// Token and position embedding; see embedding.h. Gradients of equal tokens are added up in fp32, in row
+// order, whatever the number of threads: each thread owns a range of columns.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/embedding.cpp"
+#include "kernels/embedding.h"
+
+#include "kernels/simd_targets.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/dispatch.h"
+#include "kernels/argument.h"
+#include "kernels/elementwise.h"
+#include "kernels/simd.inl"
+
+HWY_BEFORE_NAMESPACE();
+namespace ds::kernels::HWY_NAMESPACE {
+namespace {
+
+// y[c] = (or +=) the sum of dy's rows order[0..count), for columns [begin, end).
+template <class TX, class TY>
+void add_rows(const TX* dy, const int32_t* order, int64_t count, int64_t columns, Write write, TY* y,
+              int64_t begin, int64_t end) {
+  const Lanes d;
+  for (int64_t c = begin; c < end; c += lane_count()) {
+    const int64_t lanes = at_most_lanes(end - c);
+    auto total = write == Write::kAccumulate ? get(d, y + c, lanes) : hn::Zero(d);
+    for (int64_t i = 0; i < count; ++i) {
+      total = hn::Add(total, get(d, dy + order[i] * columns + c, lanes));
+    }
+    put(total, d, y + c, lanes);
+  }
+}
+
+}  // namespace
+
+void embed_rows(const int32_t* tokens, const Tensor& table, const Tensor& positions, int64_t length,
+                int64_t first_position, Tensor& y, int64_t begin, int64_t end) {
+  on_float(y.dtype(), [&]<class T>() {
+    const Lanes d;
+    const int64_t columns = table.shape()[-1];
+    for (int64_t row = begin; row < end; ++row) {
+      const T* from = table.data<T>() + tokens[row] * columns;
+      T* to = y.data<T>() + row * columns;
+      if (!positions.defined()) {
+        std::copy(from, from + columns, to);
+        continue;
+      }
+      const T* position = positions.data<T>() + (first_position + row % length) * columns;
+      for (int64_t c = 0; c < columns; c += lane_count()) {
+        const int64_t lanes = at_most_lanes(columns - c);
+        put(hn::Add(get(d, from + c, lanes), get(d, position + c, lanes)), d, to + c, lanes);
+      }
+    }
+  });
+}
+
+// order: row numbers, those of one target consecutive; targets[i] is the target of order[i].
+void scatter_columns(const Tensor& dy, const int32_t* order, const int32_t* targets, int64_t rows,
+                     Write write, Tensor& y, int64_t begin, int64_t end) {
+  on_float(dy.dtype(), [&]<class TX>() {
+    on_float(y.dtype(), [&]<class TY>() {
+      const int64_t columns = y.shape()[-1];
+      for (int64_t i = 0; i < rows;) {
+        int64_t next = i + 1;
+        while (next < rows && targets[next] == targets[i]) ++next;
+        add_rows(dy.data<TX>(), order + i, next - i, columns, write,
+                 y.data<TY>() + targets[i] * columns, begin, end);
+        i = next;
+      }
+    });
+  });
+}
+
+}  // namespace ds::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ds::kernels {
+namespace {
+
+HWY_EXPORT(embed_rows);
+HWY_EXPORT(scatter_columns);
+
+constexpr int64_t kColumnGrain = 64;
+
+// Rows sorted by what they are added to; kept between steps.
+struct ScatterOrder {
+  std::vector<int32_t> order, targets;
+};
+
+struct Extents {
+  int64_t rows, columns;
+};
+
+Extents check(std::string_view op, const Stream& stream, const Tensor& table, const Tensor& y) {
+  DS_CHECK(table.defined() && table.shape().rank() == 2, "{}: the table is not a matrix", op);
+  const int64_t columns = table.shape()[1];
+  const int64_t rows = detail::rows_of(op, "y", y, columns);
+  detail::require_numel(op, "table", stream, table, table.numel());
+  detail::require_float(op, "table", table);
+  detail::require_numel(op, "y", stream, y, rows * columns);
+  detail::require_float(op, "y", y);
+  return {rows, columns};
+}
+
+void check_tokens(std::string_view op, const int32_t* tokens, int64_t rows, int64_t vocabulary) {
+  for (int64_t row = 0; row < rows; ++row) {
+    if (tokens[row] < 0 || tokens[row] >= vocabulary) {
+      throw DataError(fmt::format("{}: row {} has token {}, expected 0 <= token < {} (the vocabulary)",
+                                  op, row, tokens[row], vocabulary));
+    }
+  }
+}
+
+void scatter(Stream& stream, const Tensor& dy, const ScatterOrder& order, Write write,
+             Tensor& table) {
+  if (write == Write::kOverwrite) fill(stream, table, 0.0F);
+  const auto rows = static_cast<int64_t>(order.order.size());
+  stream.pool().parallel_for(table.shape()[1], kColumnGrain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(scatter_columns)
+    (dy, order.order.data(), order.targets.data(), rows, write, table, begin, end);
+  });
+}
+
+}  // namespace
+
+void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table,
+                       const Tensor& positions, int64_t length, int64_t first_position, Tensor& y) {
+  constexpr std::string_view kOp = "embedding_forward";
+  const auto [rows, columns] = check(kOp, stream, table, y);
+  detail::require_numel(kOp, "tokens", stream, tokens, rows);
+  detail::require_dtype(kOp, "tokens", tokens, DType::kI32);
+  detail::require_dtype(kOp, "table", table, y.dtype());
+  if (positions.defined()) {
+    const int64_t known = detail::rows_of(kOp, "positions", positions, columns);
+    detail::require_dtype(kOp, "positions", positions, y.dtype());
+    DS_CHECK(length > 0 && first_position >= 0 && first_position + std::min(length, rows) <= known,
+             "{}: positions [{}, {}) of {}", kOp, first_position,
+             first_position + std::min(length, rows), known);
+  }
+  stream.record(kOp, {.flops = positions.defined() ? static_cast<double>(y.numel()) : 0.0,
+                      .bytes = (positions.defined() ? 3.0 : 2.0) * static_cast<double>(y.bytes())});
+  on_device(stream.device(), [&](Cpu) {
+    const auto* ids = tokens.data<int32_t>();
+    check_tokens(kOp, ids, rows, table.shape()[0]);
+    stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(embed_rows)(ids, table, positions, length, first_position, y, begin, end);
+    });
+  });
+}
+
+void embedding_backward(Stream& stream, const Tensor& tokens, const Tensor& dy, Write write,
+                        Tensor& dtable) {
+  constexpr std::string_view kOp = "embedding_backward";
+  const int64_t rows = check(kOp, stream, dtable, dy).rows;
+  detail::require_numel(kOp, "tokens", stream, tokens, rows);
+  detail::require_dtype(kOp, "tokens", tokens, DType::kI32);
+  stream.record(kOp, {.flops = static_cast<double>(dy.numel()),
+                      .bytes = static_cast<double>(dy.bytes()) +
+                               (write == Write::kOverwrite ? static_cast<double>(dtable.bytes())
+                                                           : 2 * static_cast<double>(dy.bytes()))});
+  on_device(stream.device(), [&](Cpu) {
+    const auto* ids = tokens.data<int32_t>();
+    check_tokens(kOp, ids, rows, dtable.shape()[0]);
+    auto& order = stream.state<ScatterOrder>();
+    order.order.resize(static_cast<size_t>(rows));
+    for (size_t i = 0; i < order.order.size(); ++i) order.order[i] = static_cast<int32_t>(i);
+    std::stable_sort(order.order.begin(), order.order.end(),
+                     [&](int32_t a, int32_t b) { return ids[a] < ids[b]; });
+    order.targets.assign(order.order.begin(), order.order.end());
+    for (int32_t& target : order.targets) target = ids[target];
+    scatter(stream, dy, order, write, dtable);
+  });
+}
+
+void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write write,
+                       Tensor& dpositions) {
+  constexpr std::string_view kOp = "position_backward";
+  const int64_t rows = check(kOp, stream, dpositions, dy).rows;
+  DS_CHECK(length > 0 && length <= dpositions.shape()[0], "{}: length {} of {} positions", kOp,
+           length, dpositions.shape()[0]);
+  stream.record(kOp, {.flops = static_cast<double>(dy.numel()),
+                      .bytes = static_cast<double>(dy.bytes() + dpositions.bytes())});
+  on_device(stream.device(), [&](Cpu) {
+    auto& order = stream.state<ScatterOrder>();
+    order.order.clear();
+    order.targets.clear();
+    for (int64_t t = 0; t < std::min(length, rows); ++t) {
+      for (int64_t row = t; row < rows; row += length) {
+        order.order.push_back(static_cast<int32_t>(row));
+        order.targets.push_back(static_cast<int32_t>(t));
+      }
+    }
+    scatter(stream, dy, order, write, dpositions);
+  });
+}
+
+}  // namespace ds::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,186 @@
+// See gemm.h. oneDNN is called single-threaded from each thread of the pool: our split does not depend
+// on an OpenMP runtime, and one pool serves the whole rank.
+#include <dnnl.hpp>
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "core/error.h"
+#include "core/thread_pool.h"
+#include "kernels/gemm.h"
+
+// Of libgomp, which Debian's oneDNN is built on; the header would need -fopenmp for the whole layer.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace ds::kernels::detail {
+namespace {
+
+using dnnl::memory;
+
+memory::data_type onednn_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return memory::data_type::f32;
+    case DType::kBF16: return memory::data_type::bf16;
+    default: throw Unsupported(fmt::format("gemm: no {} product in oneDNN", name_of(dtype)));
+  }
+}
+
+using Key = std::array<int64_t, 12>;
+
+struct Primitive {
+  memory::desc a, b, c, bias;
+  dnnl::matmul run;
+  size_t scratch_bytes = 0;
+};
+
+struct Worker {  // one per thread of the pool
+  dnnl::stream queue;
+  memory scratch;
+  size_t scratch_bytes = 0;
+};
+
+struct Library {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  std::map<Key, Primitive> primitives;
+  std::vector<Worker> workers;
+  int bf16 = -1;  // unknown, 0 or 1
+};
+
+memory::desc operand_desc(const GemmOperand& x, int64_t rows, int64_t columns) {
+  const memory::dims strides = x.transpose == Transpose::kNo ? memory::dims{x.row_stride, 1}
+                                                             : memory::dims{1, x.row_stride};
+  return {{rows, columns}, onednn_type(x.dtype), strides};
+}
+
+Primitive make_primitive(Library& library, const Gemm& g, int64_t m, int64_t n) {
+  Primitive p;
+  p.a = operand_desc(g.a, m, g.k);
+  p.b = operand_desc(g.b, g.k, n);
+  p.c = {{m, n}, onednn_type(g.c_dtype), memory::dims{g.c_row_stride, 1}};
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (g.write == Write::kAccumulate) {
+    dnnl::post_ops post;
+    post.append_sum(1.0F);
+    attr.set_post_ops(post);
+  }
+  if (g.bias != nullptr) {
+    p.bias = {{1, n}, onednn_type(g.bias_dtype), memory::dims{n, 1}};
+  }
+  const auto desc = g.bias == nullptr ? dnnl::matmul::desc(p.a, p.b, p.c)
+                                      : dnnl::matmul::desc(p.a, p.b, p.bias, p.c);
+  const dnnl::matmul::primitive_desc made(desc, attr, library.engine, true);
+  if (made.get(true) == nullptr) {
+    throw Unsupported(fmt::format("gemm: oneDNN has no {} x {} -> {} product on this machine",
+                                  name_of(g.a.dtype), name_of(g.b.dtype), name_of(g.c_dtype)));
+  }
+  p.scratch_bytes = made.scratchpad_desc().get_size();
+  p.run = dnnl::matmul(made);
+  return p;
+}
+
+const Primitive& primitive_for(Library& library, const Gemm& g, int64_t m, int64_t n) {
+  const int64_t bias = g.bias == nullptr ? -1 : static_cast<int64_t>(g.bias_dtype);
+  const Key key{m, n, g.k, g.a.row_stride, g.b.row_stride, g.c_row_stride,
+                static_cast<int64_t>(g.a.transpose), static_cast<int64_t>(g.b.transpose),
+                static_cast<int64_t>(g.a.dtype), static_cast<int64_t>(g.c_dtype), bias,
+                static_cast<int64_t>(g.write)};
+  const auto found = library.primitives.find(key);
+  if (found != library.primitives.end()) return found->second;
+  return library.primitives.emplace(key, make_primitive(library, g, m, n)).first->second;
+}
+
+const std::byte* at(const void* data, int64_t elements, DType dtype) {
+  return static_cast<const std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));
+}
+
+void run_block(Library& library, const Primitive& p, Worker& worker, const Gemm& g,
+               const GemmBlock& block) {
+  const auto bind = [&](const memory::desc& desc, const std::byte* data) {
+    return memory(desc, library.engine, const_cast<std::byte*>(data));
+  };
+  const bool a_columns = g.a.transpose == Transpose::kYes;
+  const bool b_columns = g.b.transpose == Transpose::kYes;
+  const auto* a = at(g.a.data, block.row * (a_columns ? 1 : g.a.row_stride), g.a.dtype);
+  const auto* b = at(g.b.data, block.column * (b_columns ? g.b.row_stride : 1), g.b.dtype);
+  const auto* c = at(g.c, block.row * g.c_row_stride + block.column, g.c_dtype);
+  if (worker.scratch_bytes < p.scratch_bytes) {
+    worker.scratch = memory({{static_cast<int64_t>(p.scratch_bytes)}, memory::data_type::u8,
+                             memory::format_tag::a}, library.engine);
+    worker.scratch_bytes = p.scratch_bytes;
+  }
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, bind(p.a, a)},
+                                            {DNNL_ARG_WEIGHTS, bind(p.b, b)},
+                                            {DNNL_ARG_DST, bind(p.c, c)}};
+  if (g.bias != nullptr) {
+    arguments.emplace(DNNL_ARG_BIAS, bind(p.bias, at(g.bias, block.column, g.bias_dtype)));
+  }
+  if (p.scratch_bytes > 0) arguments.emplace(DNNL_ARG_SCRATCHPAD, worker.scratch);
+  p.run.execute(worker.queue, arguments);
+}
+
+// Blocks of c, one per thread: along the longer side, so that the operand that all threads read is the
+// smaller one. A multiple of kUnit columns or rows keeps every block on the fast paths.
+std::vector<GemmBlock> split(const Gemm& g, int threads) {
+  constexpr int64_t kUnit = 64;
+  const bool by_rows = g.m > g.n;
+  const int64_t extent = by_rows ? g.m : g.n;
+  const int64_t units = (extent + kUnit - 1) / kUnit;
+  const int64_t parts = std::min<int64_t>(threads, units);
+  std::vector<GemmBlock> blocks;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t begin = units * part / parts * kUnit;
+    const int64_t end = std::min(extent, units * (part + 1) / parts * kUnit);
+    blocks.push_back(by_rows ? GemmBlock{begin, end - begin, 0, g.n}
+                             : GemmBlock{0, g.m, begin, end - begin});
+  }
+  return blocks;
+}
+
+Library& library_of(Stream& stream) {
+  auto& library = stream.state<Library>();
+  omp_set_num_threads(1);  // of this thread: primitives are planned for as many as OpenMP would give
+  while (static_cast<int>(library.workers.size()) < stream.pool().threads()) {
+    library.workers.push_back({dnnl::stream(library.engine), {}, 0});
+  }
+  return library;
+}
+
+}  // namespace
+
+bool gemm_supports(Stream& stream, DType dtype) {
+  if (dtype == DType::kF32) return true;
+  if (dtype != DType::kBF16) return false;
+  auto& library = stream.state<Library>();
+  if (library.bf16 < 0) {
+    const auto desc = [&](memory::data_type type) {
+      return memory::desc({16, 16}, type, memory::format_tag::ab);
+    };
+    const auto bf16 = memory::data_type::bf16;
+    const dnnl::matmul::primitive_desc made(
+        dnnl::matmul::desc(desc(bf16), desc(bf16), desc(memory::data_type::f32)), library.engine,
+        true);
+    library.bf16 = made.get(true) != nullptr ? 1 : 0;
+  }
+  return library.bf16 == 1;
+}
+
+void gemm(Stream& stream, const Gemm& g, const std::function<void(const GemmBlock&)>& finish) {
+  if (g.m == 0 || g.n == 0) return;
+  Library& library = library_of(stream);
+  const std::vector<GemmBlock> blocks = split(g, stream.pool().threads());
+  std::vector<const Primitive*> primitives;
+  for (const GemmBlock& block : blocks) {
+    primitives.push_back(&primitive_for(library, g, block.rows, block.columns));
+  }
+  stream.pool().for_each_thread([&](int index) {
+    const auto part = static_cast<size_t>(index);
+    if (part >= blocks.size()) return;
+    omp_set_num_threads(1);
+    run_block(library, *primitives[part], library.workers[part], g, blocks[part]);
+    if (finish) finish(blocks[part]);
+  });
+}
+
+}  // namespace ds::kernels::detail

@@ -1,0 +1,359 @@
+// Layer norm and RMS norm, forward and backward; see layer_norm.h. One row loop serves both, the kind
+// being a template parameter; weight gradients run over column ranges, rows in order, so that their bits
+// do not depend on the number of threads.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/layer_norm.cpp"
+#include "kernels/layer_norm.h"
+
+#include "kernels/simd_targets.h"
+
+#include <cmath>
+
+#include "core/dispatch.h"
+#include "kernels/argument.h"
+#include "kernels/simd.inl"
+
+#ifndef DS_KERNELS_LAYER_NORM_ARGS
+#define DS_KERNELS_LAYER_NORM_ARGS
+namespace ds::kernels::detail {
+
+enum class Norm : uint8_t { kLayer, kRms };
+
+struct NormForward {
+  Norm kind;
+  const Tensor& x;
+  const Tensor& residual;  // undefined: none
+  const Tensor& gamma;
+  const Tensor& beta;      // undefined for kRms
+  float eps;
+  const Tensor& sum;       // x + residual, when there is one
+  const Tensor& y;
+  const Tensor& mean;      // undefined for kRms
+  const Tensor& inv;       // 1 / standard deviation, or 1 / root mean square
+};
+
+struct NormBackward {
+  Norm kind;
+  const Tensor& x;
+  const Tensor& gamma;
+  const Tensor& mean;
+  const Tensor& inv;
+  const Tensor& dy;
+  const Tensor& residual_grad;
+  const Tensor& dx;
+};
+
+}  // namespace ds::kernels::detail
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace ds::kernels::HWY_NAMESPACE {
+namespace {
+
+using detail::Norm;
+
+template <class T>
+T* row_of(const Tensor& tensor, int64_t row, int64_t columns) {
+  return tensor.defined() ? tensor.data<T>() + row * columns : nullptr;
+}
+
+template <class T>
+void add_row(const T* x, const T* residual, T* sum, int64_t n) {
+  const Lanes d;
+  for (int64_t i = 0; i < n; i += lane_count()) {
+    const int64_t count = at_most_lanes(n - i);
+    put(hn::Add(get(d, x + i, count), get(d, residual + i, count)), d, sum + i, count);
+  }
+}
+
+// Mean of (x - shift)^power over a row; lanes beyond the end add nothing.
+template <int kPower, class T>
+float row_mean(const T* x, float shift, int64_t n) {
+  const Lanes d;
+  const auto offset = hn::Set(d, shift);
+  auto total = hn::Zero(d);
+  for (int64_t i = 0; i < n; i += lane_count()) {
+    const int64_t count = at_most_lanes(n - i);
+    auto v = hn::Sub(get(d, x + i, count), offset);
+    if (count < lane_count()) v = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), v);
+    total = kPower == 2 ? hn::MulAdd(v, v, total) : hn::Add(total, v);
+  }
+  return sum_lanes(d, total) / static_cast<float>(n);
+}
+
+template <Norm kKind, class T>
+void forward_row(const T* x, const T* gamma, const T* beta, float mean, float inv, T* y, int64_t n) {
+  const Lanes d;
+  const auto shift = hn::Set(d, mean);
+  const auto factor = hn::Set(d, inv);
+  for (int64_t i = 0; i < n; i += lane_count()) {
+    const int64_t count = at_most_lanes(n - i);
+    const auto g = get(d, gamma + i, count);
+    const auto v = get(d, x + i, count);
+    if constexpr (kKind == Norm::kLayer) {
+      const auto normal = hn::Mul(hn::Sub(v, shift), factor);
+      put(hn::MulAdd(normal, g, get(d, beta + i, count)), d, y + i, count);
+    } else {
+      put(hn::Mul(hn::Mul(v, factor), g), d, y + i, count);
+    }
+  }
+}
+
+template <Norm kKind, class T>
+void forward_typed(const detail::NormForward& a, int64_t begin, int64_t end) {
+  const int64_t n = a.gamma.numel();
+  for (int64_t row = begin; row < end; ++row) {
+    const T* x = row_of<T>(a.x, row, n);
+    if (a.residual.defined()) {
+      T* sum = row_of<T>(a.sum, row, n);
+      add_row(x, row_of<T>(a.residual, row, n), sum, n);
+      x = sum;
+    }
+    const float mean = kKind == Norm::kLayer ? row_mean<1>(x, 0.0F, n) : 0.0F;
+    const float inv = 1.0F / std::sqrt(row_mean<2>(x, mean, n) + a.eps);
+    const T* beta = kKind == Norm::kLayer ? row_of<T>(a.beta, 0, n) : nullptr;
+    forward_row<kKind>(x, row_of<T>(a.gamma, 0, n), beta, mean, inv, row_of<T>(a.y, row, n), n);
+    if (kKind == Norm::kLayer) a.mean.data<float>()[row] = mean;
+    a.inv.data<float>()[row] = inv;
+  }
+}
+
+// With h = (x - mean) inv and g = dy gamma: dx = inv (g - mean(g) - h mean(g h)); RMS norm has neither
+// the mean of x nor that of g.
+template <Norm kKind, class T>
+void backward_row(const T* x, const T* gamma, const T* dy, const T* residual, float mean, float inv,
+                  T* dx, int64_t n) {
+  const Lanes d;
+  const auto shift = hn::Set(d, mean);
+  const auto factor = hn::Set(d, inv);
+  auto sum_g = hn::Zero(d);
+  auto sum_gh = hn::Zero(d);
+  for (int64_t i = 0; i < n; i += lane_count()) {
+    const int64_t count = at_most_lanes(n - i);
+    const auto g = hn::Mul(get(d, dy + i, count), get(d, gamma + i, count));
+    const auto h = hn::Mul(hn::Sub(get(d, x + i, count), shift), factor);
+    sum_g = hn::Add(sum_g, g);
+    sum_gh = hn::MulAdd(g, h, sum_gh);
+  }
+  const float scale = 1.0F / static_cast<float>(n);
+  const auto mean_g = hn::Set(d, kKind == Norm::kLayer ? sum_lanes(d, sum_g) * scale : 0.0F);
+  const auto mean_gh = hn::Set(d, sum_lanes(d, sum_gh) * scale);
+  for (int64_t i = 0; i < n; i += lane_count()) {
+    const int64_t count = at_most_lanes(n - i);
+    const auto g = hn::Mul(get(d, dy + i, count), get(d, gamma + i, count));
+    const auto h = hn::Mul(hn::Sub(get(d, x + i, count), shift), factor);
+    auto v = hn::Mul(hn::NegMulAdd(h, mean_gh, hn::Sub(g, mean_g)), factor);
+    if (residual != nullptr) v = hn::Add(v, get(d, residual + i, count));
+    put(v, d, dx + i, count);
+  }
+}
+
+template <Norm kKind, class T>
+void backward_typed(const detail::NormBackward& a, int64_t begin, int64_t end) {
+  const int64_t n = a.gamma.numel();
+  for (int64_t row = begin; row < end; ++row) {
+    const float mean = kKind == Norm::kLayer ? a.mean.data<float>()[row] : 0.0F;
+    backward_row<kKind>(row_of<T>(a.x, row, n), row_of<T>(a.gamma, 0, n), row_of<T>(a.dy, row, n),
+                        row_of<T>(a.residual_grad, row, n), mean, a.inv.data<float>()[row],
+                        row_of<T>(a.dx, row, n), n);
+  }
+}
+
+// dgamma[c] = sum of dy h, dbeta[c] = sum of dy, for columns [begin, end), in groups of 64 rows.
+template <Norm kKind, class T, class G>
+void weight_grads(const detail::NormBackward& a, int64_t rows, LayerNormGrads& grads, int64_t begin,
+                  int64_t end) {
+  constexpr int64_t kGroup = 64;
+  const Lanes d;
+  const int64_t n = a.gamma.numel();
+  G* dgamma = grads.dgamma.data<G>();
+  G* dbeta = kKind == Norm::kLayer ? grads.dbeta.data<G>() : nullptr;
+  for (int64_t c = begin; c < end; c += lane_count()) {
+    const int64_t count = at_most_lanes(end - c);
+    auto gamma_total = hn::Zero(d);
+    auto beta_total = hn::Zero(d);
+    if (grads.write_gamma == Write::kAccumulate) gamma_total = get(d, dgamma + c, count);
+    if (kKind == Norm::kLayer && grads.write_beta == Write::kAccumulate) {
+      beta_total = get(d, dbeta + c, count);
+    }
+    for (int64_t first = 0; first < rows; first += kGroup) {
+      const int64_t last = first + kGroup < rows ? first + kGroup : rows;
+      auto gamma_part = hn::Zero(d);
+      auto beta_part = hn::Zero(d);
+      for (int64_t row = first; row < last; ++row) {
+        const float mean = kKind == Norm::kLayer ? a.mean.data<float>()[row] : 0.0F;
+        const auto dy = get(d, row_of<T>(a.dy, row, n) + c, count);
+        const auto centred = hn::Sub(get(d, row_of<T>(a.x, row, n) + c, count), hn::Set(d, mean));
+        const auto h = hn::Mul(centred, hn::Set(d, a.inv.data<float>()[row]));
+        gamma_part = hn::MulAdd(dy, h, gamma_part);
+        beta_part = hn::Add(beta_part, dy);
+      }
+      gamma_total = hn::Add(gamma_total, gamma_part);
+      beta_total = hn::Add(beta_total, beta_part);
+    }
+    put(gamma_total, d, dgamma + c, count);
+    if (kKind == Norm::kLayer) put(beta_total, d, dbeta + c, count);
+  }
+}
+
+}  // namespace
+
+void norm_rows(const detail::NormForward& a, int64_t begin, int64_t end) {
+  on_float(a.x.dtype(), [&]<class T>() {
+    if (a.kind == Norm::kLayer) {
+      forward_typed<Norm::kLayer, T>(a, begin, end);
+    } else {
+      forward_typed<Norm::kRms, T>(a, begin, end);
+    }
+  });
+}
+
+void norm_backward_rows(const detail::NormBackward& a, int64_t begin, int64_t end) {
+  on_float(a.x.dtype(), [&]<class T>() {
+    if (a.kind == Norm::kLayer) {
+      backward_typed<Norm::kLayer, T>(a, begin, end);
+    } else {
+      backward_typed<Norm::kRms, T>(a, begin, end);
+    }
+  });
+}
+
+void norm_weight_columns(const detail::NormBackward& a, int64_t rows, LayerNormGrads& grads,
+                         int64_t begin, int64_t end) {
+  on_float(a.x.dtype(), [&]<class T>() {
+    on_float(grads.dgamma.dtype(), [&]<class G>() {
+      if (a.kind == Norm::kLayer) {
+        weight_grads<Norm::kLayer, T, G>(a, rows, grads, begin, end);
+      } else {
+        weight_grads<Norm::kRms, T, G>(a, rows, grads, begin, end);
+      }
+    });
+  });
+}
+
+}  // namespace ds::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ds::kernels {
+namespace {
+
+HWY_EXPORT(norm_rows);
+HWY_EXPORT(norm_backward_rows);
+HWY_EXPORT(norm_weight_columns);
+
+constexpr int64_t kColumnGrain = 64;
+constexpr double kForwardFlops = 8;  // per element
+constexpr double kBackwardFlops = 16;
+
+int64_t grain_of_rows(int64_t columns) { return std::max<int64_t>(1, 2048 / columns); }
+
+void require_like(std::string_view op, std::string_view operand, const Stream& stream,
+                  const Tensor& tensor, int64_t numel, DType dtype) {
+  detail::require_numel(op, operand, stream, tensor, numel);
+  detail::require_dtype(op, operand, tensor, dtype);
+}
+
+void run_forward(Stream& stream, std::string_view op, const detail::NormForward& a) {
+  DS_CHECK(a.gamma.defined(), "{}: gamma is undefined", op);
+  const int64_t columns = a.gamma.numel();
+  const int64_t rows = detail::rows_of(op, "x", a.x, columns);
+  const DType dtype = a.x.dtype();
+  detail::require_float(op, "x", a.x);
+  require_like(op, "x", stream, a.x, rows * columns, dtype);
+  require_like(op, "gamma", stream, a.gamma, columns, dtype);
+  require_like(op, "y", stream, a.y, rows * columns, dtype);
+  require_like(op, "inverse", stream, a.inv, rows, DType::kF32);
+  if (a.kind == detail::Norm::kLayer) {
+    require_like(op, "beta", stream, a.beta, columns, dtype);
+    require_like(op, "mean", stream, a.mean, rows, DType::kF32);
+  }
+  if (a.residual.defined()) {
+    require_like(op, "residual", stream, a.residual, rows * columns, dtype);
+    require_like(op, "sum", stream, a.sum, rows * columns, dtype);
+  }
+  const double passes = a.residual.defined() ? 4 : 2;
+  stream.record(op, {.flops = kForwardFlops * static_cast<double>(a.x.numel()),
+                     .bytes = passes * static_cast<double>(a.x.bytes())});
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(norm_rows)(a, begin, end);
+    });
+  });
+}
+
+void run_backward(Stream& stream, std::string_view op, const detail::NormBackward& a,
+                  LayerNormGrads& grads) {
+  DS_CHECK(a.gamma.defined(), "{}: gamma is undefined", op);
+  const int64_t columns = a.gamma.numel();
+  const int64_t rows = detail::rows_of(op, "x", a.x, columns);
+  const DType dtype = a.x.dtype();
+  detail::require_float(op, "x", a.x);
+  require_like(op, "x", stream, a.x, rows * columns, dtype);
+  require_like(op, "gamma", stream, a.gamma, columns, dtype);
+  require_like(op, "dy", stream, a.dy, rows * columns, dtype);
+  require_like(op, "dx", stream, a.dx, rows * columns, dtype);
+  require_like(op, "inverse", stream, a.inv, rows, DType::kF32);
+  detail::require_numel(op, "dgamma", stream, grads.dgamma, columns);
+  detail::require_float(op, "dgamma", grads.dgamma);
+  if (a.kind == detail::Norm::kLayer) {
+    require_like(op, "mean", stream, a.mean, rows, DType::kF32);
+    require_like(op, "dbeta", stream, grads.dbeta, columns, grads.dgamma.dtype());
+  }
+  if (a.residual_grad.defined()) {
+    require_like(op, "residual_grad", stream, a.residual_grad, rows * columns, dtype);
+  }
+  stream.record(op, {.flops = kBackwardFlops * static_cast<double>(a.x.numel()),
+                     .bytes = 5 * static_cast<double>(a.x.bytes())});
+  on_device(stream.device(), [&](Cpu) {
+    // Weight gradients first: dx may overwrite dy.
+    stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(norm_weight_columns)(a, rows, grads, begin, end);
+    });
+    stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(norm_backward_rows)(a, begin, end);
+    });
+  });
+}
+
+}  // namespace
+
+void layer_norm(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
+                Tensor& y, Tensor& mean, Tensor& inv_std) {
+  run_forward(stream, "layer_norm", {detail::Norm::kLayer, x, {}, gamma, beta, eps, {}, y, mean, inv_std});
+}
+
+void add_layer_norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& gamma,
+                    const Tensor& beta, float eps, Tensor& sum, Tensor& y, Tensor& mean,
+                    Tensor& inv_std) {
+  run_forward(stream, "add_layer_norm",
+              {detail::Norm::kLayer, x, residual, gamma, beta, eps, sum, y, mean, inv_std});
+}
+
+void layer_norm_backward(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                         const Tensor& inv_std, const Tensor& dy, const Tensor& residual_grad,
+                         Tensor& dx, LayerNormGrads& grads) {
+  run_backward(stream, "layer_norm_backward",
+               {detail::Norm::kLayer, x, gamma, mean, inv_std, dy, residual_grad, dx}, grads);
+}
+
+void rms_norm(Stream& stream, const Tensor& x, const Tensor& gamma, float eps, Tensor& y,
+              Tensor& inv_rms) {
+  run_forward(stream, "rms_norm", {detail::Norm::kRms, x, {}, gamma, {}, eps, {}, y, {}, inv_rms});
+}
+
+void add_rms_norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& gamma,
+                  float eps, Tensor& sum, Tensor& y, Tensor& inv_rms) {
+  run_forward(stream, "add_rms_norm",
+              {detail::Norm::kRms, x, residual, gamma, {}, eps, sum, y, {}, inv_rms});
+}
+
+void rms_norm_backward(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& inv_rms,
+                       const Tensor& dy, const Tensor& residual_grad, Tensor& dx,
+                       LayerNormGrads& grads) {
+  run_backward(stream, "rms_norm_backward",
+               {detail::Norm::kRms, x, gamma, {}, inv_rms, dy, residual_grad, dx}, grads);
+}
+
+}  // namespace ds::kernels
+#endif  // HWY_ONCE

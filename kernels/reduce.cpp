@@ -1,0 +1,182 @@
+// Reductions in a fixed order; see reduce.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/reduce.cpp"
+#include "kernels/reduce.h"
+
+#include "kernels/simd_targets.h"
+
+#include <atomic>
+#include <vector>
+
+#include "core/dispatch.h"
+#include "kernels/argument.h"
+#include "kernels/simd.inl"
+
+HWY_BEFORE_NAMESPACE();
+namespace ds::kernels::HWY_NAMESPACE {
+namespace {
+
+// Sum, or sum of squares, in fp64.
+template <bool kSquare, class T>
+double block_sum(const T* x, int64_t n) {
+  const Lanes d;
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, hn::ScalableTag<double>> dh;
+  HWY_ALIGN float lanes[hn::MaxLanes(Lanes())];
+  auto total = hn::Zero(dd);
+  for (int64_t i = 0; i < n; i += lane_count()) {
+    hn::Store(get(d, x + i, at_most_lanes(n - i)), d, lanes);
+    for (size_t k = 0; k < hn::Lanes(d); k += hn::Lanes(dd)) {
+      const auto v = hn::PromoteTo(dd, hn::Load(dh, lanes + k));
+      total = kSquare ? hn::MulAdd(v, v, total) : hn::Add(total, v);
+    }
+  }
+  return hn::GetLane(hn::SumOfLanes(dd, total));
+}
+
+template <class T>
+bool finite_typed(const T* x, int64_t n) {
+  const Lanes d;
+  auto poison = hn::Zero(d);  // becomes NaN with the first infinity or NaN
+  for (int64_t i = 0; i < n; i += lane_count()) {
+    poison = hn::MulAdd(get(d, x + i, at_most_lanes(n - i)), hn::Zero(d), poison);
+  }
+  return sum_lanes(d, poison) == 0.0F;
+}
+
+// Rows are added up in groups of kGroup, and the groups in order: the error grows with the group and
+// the number of groups, not with the number of rows.
+template <class TX, class TY>
+void column_sum_typed(const TX* x, int64_t rows, int64_t columns, Write write, TY* y, int64_t begin,
+                      int64_t end) {
+  constexpr int64_t kGroup = 64;
+  const Lanes d;
+  for (int64_t c = begin; c < end; c += lane_count()) {
+    const int64_t count = at_most_lanes(end - c);
+    auto total = write == Write::kAccumulate ? get(d, y + c, count) : hn::Zero(d);
+    for (int64_t first = 0; first < rows; first += kGroup) {
+      const int64_t last = first + kGroup < rows ? first + kGroup : rows;
+      auto part = hn::Zero(d);
+      for (int64_t row = first; row < last; ++row) {
+        part = hn::Add(part, get(d, x + row * columns + c, count));
+      }
+      total = hn::Add(total, part);
+    }
+    put(total, d, y + c, count);
+  }
+}
+
+}  // namespace
+
+double sum_block(const Tensor& x, int64_t begin, int64_t end) {
+  return on_float(x.dtype(), [&]<class T>() {
+    return block_sum<false>(x.data<T>() + begin, end - begin);
+  });
+}
+
+double square_block(const Tensor& x, int64_t begin, int64_t end) {
+  return on_float(x.dtype(), [&]<class T>() {
+    return block_sum<true>(x.data<T>() + begin, end - begin);
+  });
+}
+
+bool finite_range(const Tensor& x, int64_t begin, int64_t end) {
+  return on_float(x.dtype(),
+                  [&]<class T>() { return finite_typed(x.data<T>() + begin, end - begin); });
+}
+
+void column_sum_range(const Tensor& x, int64_t rows, Write write, Tensor& y, int64_t begin,
+                      int64_t end) {
+  on_float(x.dtype(), [&]<class TX>() {
+    on_float(y.dtype(), [&]<class TY>() {
+      column_sum_typed(x.data<TX>(), rows, y.numel(), write, y.data<TY>(), begin, end);
+    });
+  });
+}
+
+}  // namespace ds::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ds::kernels {
+namespace {
+
+HWY_EXPORT(sum_block);
+HWY_EXPORT(square_block);
+HWY_EXPORT(finite_range);
+HWY_EXPORT(column_sum_range);
+
+struct BlockSums {  // reused by every reduction of a stream
+  std::vector<double> values;
+};
+
+template <class Block>
+double sum_blocks(Stream& stream, const Tensor& x, const Block& block) {
+  auto& sums = stream.state<BlockSums>().values;
+  const int64_t blocks = (x.numel() + kSumBlock - 1) / kSumBlock;
+  sums.assign(static_cast<size_t>(blocks), 0.0);
+  stream.pool().parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      sums[static_cast<size_t>(i)] =
+          block(x, i * kSumBlock, std::min((i + 1) * kSumBlock, x.numel()));
+    }
+  });
+  double total = 0;
+  for (const double value : sums) total += value;
+  return total;
+}
+
+void check(std::string_view op, const Stream& stream, const Tensor& x) {
+  detail::require_numel(op, "x", stream, x, x.numel());
+  detail::require_float(op, "x", x);
+  stream.record(op, {.flops = 2 * static_cast<double>(x.numel()),
+                     .bytes = static_cast<double>(x.bytes())});
+}
+
+}  // namespace
+
+double sum_of_squares(Stream& stream, const Tensor& x) {
+  check("sum_of_squares", stream, x);
+  double total = 0;
+  on_device(stream.device(), [&](Cpu) {
+    total = sum_blocks(stream, x, HWY_DYNAMIC_DISPATCH(square_block));
+  });
+  return total;
+}
+
+double sum(Stream& stream, const Tensor& x) {
+  check("sum", stream, x);
+  double total = 0;
+  on_device(stream.device(),
+            [&](Cpu) { total = sum_blocks(stream, x, HWY_DYNAMIC_DISPATCH(sum_block)); });
+  return total;
+}
+
+bool all_finite(Stream& stream, const Tensor& x) {
+  check("all_finite", stream, x);
+  std::atomic<bool> finite{true};
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(x.numel(), kSumBlock, [&](int64_t begin, int64_t end) {
+      if (!HWY_DYNAMIC_DISPATCH(finite_range)(x, begin, end)) finite = false;
+    });
+  });
+  return finite;
+}
+
+void column_sum(Stream& stream, const Tensor& x, Write write, Tensor& y) {
+  detail::require_numel("column_sum", "y", stream, y, y.numel());
+  const int64_t rows = detail::rows_of("column_sum", "x", x, y.numel());
+  detail::require_numel("column_sum", "x", stream, x, x.numel());
+  detail::require_float("column_sum", "x", x);
+  detail::require_float("column_sum", "y", y);
+  stream.record("column_sum", {.flops = static_cast<double>(x.numel()),
+                               .bytes = static_cast<double>(x.bytes() + y.bytes())});
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(y.numel(), 64, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(column_sum_range)(x, rows, write, y, begin, end);
+    });
+  });
+}
+
+}  // namespace ds::kernels
+#endif  // HWY_ONCE

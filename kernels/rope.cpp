@@ -1,0 +1,89 @@
+// Rotary position embedding; see rope.h. Angles as Hugging Face computes them: frequency and angle in
+// fp32, sine and cosine of that fp32 angle.
+#include "kernels/rope.h"
+
+#include <cmath>
+#include <vector>
+
+#include "core/dispatch.h"
+#include "kernels/argument.h"
+
+namespace ds::kernels {
+namespace {
+
+struct RopeTable {  // of the last (theta, D, first position, T): layers of one model share it
+  float theta = 0;
+  int64_t head_dim = 0, first_position = -1, length = 0;
+  std::vector<float> cosine, sine;  // [T, D/2]
+};
+
+const RopeTable& table_for(Stream& stream, float theta, int64_t head_dim, int64_t first_position,
+                           int64_t length) {
+  auto& table = stream.state<RopeTable>();
+  if (table.theta == theta && table.head_dim == head_dim &&
+      table.first_position == first_position && table.length == length) {
+    return table;
+  }
+  const int64_t half = head_dim / 2;
+  table = {theta, head_dim, first_position, length, {}, {}};
+  table.cosine.resize(static_cast<size_t>(length * half));
+  table.sine.resize(static_cast<size_t>(length * half));
+  for (int64_t j = 0; j < half; ++j) {
+    const float exponent = static_cast<float>(2 * j) / static_cast<float>(head_dim);
+    const float frequency = 1.0F / std::pow(theta, exponent);
+    for (int64_t t = 0; t < length; ++t) {
+      const double angle = static_cast<float>(first_position + t) * frequency;
+      table.cosine[static_cast<size_t>(t * half + j)] = static_cast<float>(std::cos(angle));
+      table.sine[static_cast<size_t>(t * half + j)] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return table;
+}
+
+template <class T>
+void rotate_heads(T* heads, int64_t count, int64_t half, const float* cosine, const float* sine,
+                  float sign) {
+  for (int64_t head = 0; head < count; ++head) {
+    T* a = heads + head * 2 * half;
+    T* b = a + half;
+    for (int64_t j = 0; j < half; ++j) {
+      const auto x = static_cast<float>(a[j]);
+      const auto y = static_cast<float>(b[j]);
+      a[j] = static_cast<T>(x * cosine[j] - y * sign * sine[j]);
+      b[j] = static_cast<T>(y * cosine[j] + x * sign * sine[j]);
+    }
+  }
+}
+
+}  // namespace
+
+void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t first_position,
+          Rotation rotation, Tensor& qkv) {
+  DS_CHECK(shape.head_dim > 0 && shape.head_dim % 2 == 0, "rope: head_dim {} is not even",
+           shape.head_dim);
+  DS_CHECK(theta > 0, "rope: theta is {}, expected > 0", theta);
+  const int64_t rows = shape.batch * shape.length;
+  detail::require_numel("rope", "qkv", stream, qkv, rows * shape.packed());
+  detail::require_float("rope", "qkv", qkv);
+  const int64_t heads = shape.heads + shape.kv_heads;
+  stream.record("rope", {.flops = 3.0 * static_cast<double>(rows * heads * shape.head_dim),
+                         .bytes = 2.0 * static_cast<double>(rows * heads * shape.head_dim) *
+                                  static_cast<double>(size_of(qkv.dtype()))});
+  on_device(stream.device(), [&](Cpu) {
+    const RopeTable& table =
+        table_for(stream, theta, shape.head_dim, first_position, shape.length);
+    const int64_t half = shape.head_dim / 2;
+    const float sign = rotation == Rotation::kForward ? 1.0F : -1.0F;
+    stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
+      on_float(qkv.dtype(), [&]<class T>() {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t at = row % shape.length * half;
+          rotate_heads(qkv.data<T>() + row * shape.packed(), heads, half, &table.cosine[static_cast<size_t>(at)],
+                       &table.sine[static_cast<size_t>(at)], sign);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace ds::kernels

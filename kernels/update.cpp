@@ -1,0 +1,127 @@
+// Optimizer updates; see update.h. One pass: five streams of memory in, four out, nothing twice.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/update.cpp"
+#include "kernels/update.h"
+
+#include "kernels/simd_targets.h"
+
+#include <cmath>
+
+#include "core/dispatch.h"
+#include "kernels/argument.h"
+#include "kernels/simd.inl"
+
+HWY_BEFORE_NAMESPACE();
+namespace ds::kernels::HWY_NAMESPACE {
+namespace {
+
+struct AdamVectors {  // the hyper-parameters, one copy per lane
+  F32Vector scale, keep, l2, beta2, one_minus_beta1, one_minus_beta2, root2, eps, step;
+};
+
+AdamVectors adam_vectors(const AdamArgs& a) {
+  const Lanes d;
+  const bool decoupled = a.decay == WeightDecay::kDecoupled;
+  const double step = static_cast<double>(a.lr) / a.bias_correction1;
+  return {hn::Set(d, a.grad_scale),
+          hn::Set(d, static_cast<float>(
+                         decoupled ? 1.0 - static_cast<double>(a.lr) * a.weight_decay : 1.0)),
+          hn::Set(d, decoupled ? 0.0F : a.weight_decay),
+          hn::Set(d, a.beta2),
+          hn::Set(d, static_cast<float>(1.0 - static_cast<double>(a.beta1))),
+          hn::Set(d, static_cast<float>(1.0 - static_cast<double>(a.beta2))),
+          hn::Set(d, static_cast<float>(std::sqrt(a.bias_correction2))),
+          hn::Set(d, a.eps),
+          hn::Set(d, static_cast<float>(step))};
+}
+
+// One vector of weights: m += (g - m)(1 - beta1); v = v beta2 + (1 - beta2) g g;
+// w -= step m / (sqrt(v) / sqrt(bias_correction2) + eps).
+HWY_INLINE F32Vector adam_step(const AdamVectors& k, F32Vector w, F32Vector g, F32Vector& m,
+                               F32Vector& v) {
+  g = hn::MulAdd(w, k.l2, hn::Mul(g, k.scale));
+  w = hn::Mul(w, k.keep);
+  m = hn::MulAdd(hn::Sub(g, m), k.one_minus_beta1, m);
+  v = hn::MulAdd(v, k.beta2, hn::Mul(hn::Mul(g, g), k.one_minus_beta2));
+  const auto denominator = hn::Add(hn::Div(hn::Sqrt(v), k.root2), k.eps);
+  return hn::NegMulAdd(k.step, hn::Div(m, denominator), w);
+}
+
+template <class TG, class TC>
+void adam_typed(const AdamArgs& a, TC* copy, int64_t begin, int64_t end) {
+  const Lanes d;
+  const AdamVectors k = adam_vectors(a);
+  float* master = a.master.data<float>();
+  float* exp_avg = a.exp_avg.data<float>();
+  float* exp_avg_sq = a.exp_avg_sq.data<float>();
+  const TG* grad = a.grad.data<TG>();
+  for (int64_t i = begin; i < end; i += lane_count()) {
+    const int64_t count = at_most_lanes(end - i);
+    auto m = get(d, exp_avg + i, count);
+    auto v = get(d, exp_avg_sq + i, count);
+    const auto w = adam_step(k, get(d, master + i, count), get(d, grad + i, count), m, v);
+    put(m, d, exp_avg + i, count);
+    put(v, d, exp_avg_sq + i, count);
+    put(w, d, master + i, count);
+    if (copy != nullptr) put(w, d, copy + i, count);
+  }
+}
+
+}  // namespace
+
+void adam_range(const AdamArgs& a, int64_t begin, int64_t end) {
+  on_float(a.grad.dtype(), [&]<class TG>() {
+    if (!a.copy.defined()) {
+      adam_typed<TG, BF16>(a, nullptr, begin, end);
+    } else if (a.copy.dtype() == DType::kBF16) {
+      adam_typed<TG>(a, a.copy.data<BF16>(), begin, end);
+    } else {
+      adam_typed<TG>(a, a.copy.data<F16>(), begin, end);
+    }
+  });
+}
+
+}  // namespace ds::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ds::kernels {
+namespace {
+
+HWY_EXPORT(adam_range);
+
+}  // namespace
+
+void adam_update(Stream& stream, const AdamArgs& args) {
+  constexpr std::string_view kOp = "adam_update";
+  const int64_t n = args.master.numel();
+  const auto require_f32 = [&](std::string_view operand, const Tensor& tensor) {
+    detail::require_numel(kOp, operand, stream, tensor, n);
+    detail::require_dtype(kOp, operand, tensor, DType::kF32);
+  };
+  require_f32("master", args.master);
+  require_f32("exp_avg", args.exp_avg);
+  require_f32("exp_avg_sq", args.exp_avg_sq);
+  detail::require_numel(kOp, "grad", stream, args.grad, n);
+  detail::require_float(kOp, "grad", args.grad);
+  if (args.copy.defined()) {
+    detail::require_numel(kOp, "copy", stream, args.copy, n);
+    DS_CHECK(args.copy.dtype() == DType::kBF16 || args.copy.dtype() == DType::kF16,
+             "{}: copy is {}, expected bf16 or fp16", kOp, name_of(args.copy.dtype()));
+  }
+  DS_CHECK(args.bias_correction1 > 0 && args.bias_correction2 > 0,
+           "{}: bias corrections are {} and {}, expected > 0", kOp, args.bias_correction1,
+           args.bias_correction2);
+  const double copy_bytes = args.copy.defined() ? static_cast<double>(args.copy.bytes()) : 0;
+  stream.record(kOp, {.flops = 15 * static_cast<double>(n),
+                      .bytes = 24 * static_cast<double>(n) +
+                               static_cast<double>(args.grad.bytes()) + copy_bytes});
+  on_device(stream.device(), [&](Cpu) {
+    stream.pool().parallel_for(n, 4096, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(adam_range)(args, begin, end);
+    });
+  });
+}
+
+}  // namespace ds::kernels
+#endif  // HWY_ONCE
