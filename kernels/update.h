@@ -10,10 +10,10 @@ enum class WeightDecay : uint8_t { kDecoupled, kL2 };  // AdamW (arXiv 1711.0510
 
 struct AdamArgs {
   Tensor master;       // fp32 [n], updated
-  Tensor grad;         // [n], fp32, bf16 or fp16
+  Tensor grad = {};    // [n], fp32, bf16 or fp16
   Tensor exp_avg;      // fp32 [n], updated
   Tensor exp_avg_sq;   // fp32 [n], updated
-  Tensor copy = {};       // [n] bf16 or fp16: receives the rounded weight; or undefined
+  Tensor copy = {};    // [n] bf16 or fp16: receives the rounded weight; or undefined
   float grad_scale = 1.0F;  // multiplies the gradient: unscale and clip in one factor
   float lr = 0, beta1 = 0.9F, beta2 = 0.999F, eps = 1e-8F, weight_decay = 0;
   WeightDecay decay = WeightDecay::kDecoupled;

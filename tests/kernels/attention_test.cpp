@@ -1,0 +1,170 @@
+// Attention forward, backward and decode, and rotary embedding, against the fp64 reference and its
+// numeric gradient.
+#include "kernels/attention.h"
+
+#include <cmath>
+
+#include "kernels/rope.h"
+#include "tests/support/catch.h"
+#include "tests/support/gradcheck.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+struct Run {
+  Tensor qkv, y, lse, dy, dqkv;
+};
+
+Run run(const AttentionShape& shape, DType dtype, Stream& stream) {
+  const int64_t rows = shape.batch * shape.length;
+  Run r{.qkv = random_tensor({rows, shape.packed()}, dtype, 1, stream),
+        .y = Tensor::empty({rows, shape.heads * shape.head_dim}, dtype, stream),
+        .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
+        .dy = random_tensor({rows, shape.heads * shape.head_dim}, dtype, 2, stream),
+        .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
+  attention_forward(stream, shape, r.qkv, r.y, r.lse);
+  attention_backward(stream, shape, r.qkv, r.y, r.lse, r.dy, r.dqkv);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("attention matches the reference over lengths, heads, groups and dtypes", "[kernels]") {
+  TestStream s;
+  const std::vector<AttentionShape> shapes{
+      {1, 1, 1, 1, 4}, {2, 5, 3, 3, 8}, {1, 70, 2, 1, 64}, {2, 130, 4, 2, 20}, {1, 200, 1, 1, 7},
+      {1, 64, 2, 2, 128}, {1, 129, 6, 2, 33}};
+  for (const DType dtype : float_dtypes()) {
+    for (const AttentionShape& shape : shapes) {
+      INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " D " << shape.head_dim);
+      const Run r = run(shape, dtype, s.stream);
+      Values lse;
+      const Values y = reference::attention(shape, values_of(r.qkv), &lse);
+      REQUIRE(error_of(r.y, y) < tolerance_of(dtype));
+      REQUIRE(error_of(r.lse, lse) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("attention gradients match numeric ones", "[kernels]") {
+  TestStream s;
+  const std::vector<AttentionShape> shapes{{1, 6, 2, 1, 8}, {2, 5, 1, 1, 3}, {1, 9, 4, 2, 5}};
+  for (const DType dtype : float_dtypes()) {
+    for (const AttentionShape& shape : shapes) {
+      INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads);
+      const Run r = run(shape, dtype, s.stream);
+      const Values dy = values_of(r.dy);
+      const Values expected = numeric_gradient(
+          [&](const Values& v) { return dot(dy, reference::attention(shape, v)); },
+          values_of(r.qkv));
+      REQUIRE(error_of(r.dqkv, expected) < 3 * tolerance_of(dtype));
+    }
+  }
+}
+
+// Long sequences cross tile edges; directional derivatives check them at the price of two evaluations.
+TEST_CASE("attention gradients of long sequences match directional derivatives", "[kernels]") {
+  TestStream s;
+  for (const AttentionShape& shape :
+       {AttentionShape{1, 131, 2, 1, 16}, AttentionShape{1, 257, 1, 1, 64}}) {
+    const Run r = run(shape, DType::kF32, s.stream);
+    const Values x = values_of(r.qkv), dy = values_of(r.dy), gradient = values_of(r.dqkv);
+    for (const uint64_t seed : {11, 12, 13}) {
+      const Values direction = values_of(random_tensor(r.qkv.shape(), DType::kF32, seed, s.stream));
+      const auto along = [&](double step) {
+        Values moved = x;
+        for (size_t i = 0; i < moved.size(); ++i) moved[i] += step * direction[i];
+        return dot(dy, reference::attention(shape, moved));
+      };
+      const double expected = (along(1e-5) - along(-1e-5)) / 2e-5;
+      REQUIRE(dot(gradient, direction) == Approx(expected).epsilon(1e-4).margin(1e-4));
+    }
+  }
+}
+
+TEST_CASE("attention gives equal bits for any number of threads", "[kernels]") {
+  const AttentionShape shape{2, 100, 3, 1, 32};
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    TestStream one(1);
+    const Run a = run(shape, dtype, one.stream);
+    TestStream many(4);
+    const Run b = run(shape, dtype, many.stream);
+    REQUIRE(same_bits(a.y, b.y));
+    REQUIRE(same_bits(a.lse, b.lse));
+    REQUIRE(same_bits(a.dqkv, b.dqkv));
+  }
+}
+
+TEST_CASE("decoding one position against a cache equals the last row of the whole", "[kernels]") {
+  TestStream s;
+  const AttentionShape shape{2, 37, 4, 2, 24};
+  const int64_t capacity = 50;
+  for (const DType dtype : float_dtypes()) {
+    const Run r = run(shape, dtype, s.stream);
+    const Values qkv = values_of(r.qkv), y = values_of(r.y);
+    const int64_t width = shape.kv_heads * shape.head_dim;
+    Values q, k(static_cast<size_t>(2 * capacity * width)), v(k.size()), expected;
+    for (int64_t b = 0; b < 2; ++b) {
+      for (int64_t t = 0; t < shape.length; ++t) {
+        for (int64_t i = 0; i < width; ++i) {
+          const int64_t at = (b * shape.length + t) * shape.packed() + shape.heads * shape.head_dim + i;
+          k[static_cast<size_t>((b * capacity + t) * width + i)] = qkv[static_cast<size_t>(at)];
+          v[static_cast<size_t>((b * capacity + t) * width + i)] = qkv[static_cast<size_t>(at + width)];
+        }
+      }
+      const int64_t last = (b + 1) * shape.length - 1;
+      for (int64_t i = 0; i < shape.heads * shape.head_dim; ++i) {
+        q.push_back(qkv[static_cast<size_t>(last * shape.packed() + i)]);
+        expected.push_back(y[static_cast<size_t>(last * shape.heads * shape.head_dim + i)]);
+      }
+    }
+    Tensor out = Tensor::empty({2, shape.heads * shape.head_dim}, dtype, s.stream);
+    attention_decode(s.stream, shape, tensor_of(q, out.shape(), dtype, s.stream),
+                     tensor_of(k, {2, capacity, width}, dtype, s.stream),
+                     tensor_of(v, {2, capacity, width}, dtype, s.stream), capacity, out);
+    REQUIRE(error_of(out, expected) < 2 * tolerance_of(dtype));
+  }
+}
+
+TEST_CASE("attention refuses shapes that do not fit", "[kernels]") {
+  TestStream s;
+  Run r = run({1, 4, 2, 1, 8}, DType::kF32, s.stream);
+  REQUIRE_THROWS_WITH(attention_forward(s.stream, {1, 4, 3, 2, 8}, r.qkv, r.y, r.lse),
+                      Catch::Contains("3 query heads do not divide into 2 key heads"));
+  REQUIRE_THROWS_WITH(attention_forward(s.stream, {1, 5, 2, 1, 8}, r.qkv, r.y, r.lse),
+                      Catch::Contains("attention_forward: qkv has shape [4, 32]"));
+  REQUIRE_THROWS_WITH(attention_decode(s.stream, {1, 4, 2, 1, 8}, r.qkv, r.qkv, r.qkv, 3, r.y),
+                      Catch::Contains("4 positions filled of a cache of 3"));
+}
+
+TEST_CASE("rope rotates queries and keys by their position and back, values untouched", "[kernels]") {
+  TestStream s;
+  const AttentionShape shape{2, 11, 3, 1, 10};
+  for (const DType dtype : float_dtypes()) {
+    const Tensor original = random_tensor({22, shape.packed()}, dtype, 1, s.stream);
+    Values expected = values_of(original);
+    for (size_t row = 0; row < 22; ++row) {
+      for (size_t head = 0; head < 4; ++head) {
+        for (size_t j = 0; j < 5; ++j) {
+          const double angle = static_cast<double>(100 + row % 11) *
+                               std::pow(10000.0, -2.0 * static_cast<double>(j) / 10.0);
+          double& a = expected[row * 50 + head * 10 + j];
+          double& b = expected[row * 50 + head * 10 + j + 5];
+          const double x = a;
+          a = x * std::cos(angle) - b * std::sin(angle);
+          b = b * std::cos(angle) + x * std::sin(angle);
+        }
+      }
+    }
+    Tensor qkv = tensor_of(values_of(original), original.shape(), dtype, s.stream);
+    rope(s.stream, shape, 10000.0F, 100, Rotation::kForward, qkv);
+    REQUIRE(error_of(qkv, expected) < 3 * tolerance_of(dtype));
+    rope(s.stream, shape, 10000.0F, 100, Rotation::kInverse, qkv);
+    REQUIRE(error_of(qkv, values_of(original)) < 3 * tolerance_of(dtype));
+  }
+}
+
+}  // namespace ds::kernels

@@ -1,0 +1,143 @@
+// Layer norm and RMS norm, forward and backward, against the fp64 reference and its numeric gradient.
+#include "kernels/layer_norm.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/gradcheck.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+struct Setting {
+  Tensor x, gamma, beta, dy, residual, y, dx, mean, inv;
+};
+
+Setting setting(int64_t rows, int64_t n, DType dtype, Stream& stream) {
+  return {.x = random_tensor({rows, n}, dtype, 1, stream, 2.0),
+          .gamma = random_tensor({n}, dtype, 2, stream),
+          .beta = random_tensor({n}, dtype, 3, stream),
+          .dy = random_tensor({rows, n}, dtype, 4, stream),
+          .residual = random_tensor({rows, n}, dtype, 5, stream),
+          .y = Tensor::empty({rows, n}, dtype, stream),
+          .dx = Tensor::empty({rows, n}, dtype, stream),
+          .mean = Tensor::empty({rows}, DType::kF32, stream),
+          .inv = Tensor::empty({rows}, DType::kF32, stream)};
+}
+
+constexpr float kEps = 1e-5F;
+
+Values plus(Values a, const Values& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("norms match the reference for every dtype and odd width", "[kernels]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : {1, 7, 16, 100, 769}) {
+      Setting t = setting(5, n, dtype, s.stream);
+      INFO(name_of(dtype) << " width " << n);
+      if (n > 1) {  // of one element the result is beta: nothing to scale an error by
+        layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
+        REQUIRE(error_of(t.y, reference::layer_norm(values_of(t.x), values_of(t.gamma),
+                                                    values_of(t.beta), kEps)) < tolerance_of(dtype));
+      }
+      rms_norm(s.stream, t.x, t.gamma, kEps, t.y, t.inv);
+      REQUIRE(error_of(t.y, reference::rms_norm(values_of(t.x), values_of(t.gamma), kEps)) <
+              tolerance_of(dtype));
+    }
+  }
+}
+
+TEST_CASE("a norm of a sum stores the sum and normalises what it stored", "[kernels]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    Setting t = setting(6, 50, dtype, s.stream);
+    Tensor sum = Tensor::empty({6, 50}, dtype, s.stream);
+    add_layer_norm(s.stream, t.x, t.residual, t.gamma, t.beta, kEps, sum, t.y, t.mean, t.inv);
+    REQUIRE(error_of(sum, plus(values_of(t.x), values_of(t.residual))) < tolerance_of(dtype));
+    REQUIRE(error_of(t.y, reference::layer_norm(values_of(sum), values_of(t.gamma),
+                                                values_of(t.beta), kEps)) < tolerance_of(dtype));
+    add_rms_norm(s.stream, t.x, t.residual, t.gamma, kEps, sum, t.y, t.inv);
+    REQUIRE(error_of(t.y, reference::rms_norm(values_of(sum), values_of(t.gamma), kEps)) <
+            tolerance_of(dtype));
+  }
+}
+
+TEST_CASE("norm gradients match numeric ones", "[kernels]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : {3, 16, 45}) {
+      Setting t = setting(4, n, dtype, s.stream);
+      const Values x = values_of(t.x), gamma = values_of(t.gamma), beta = values_of(t.beta);
+      const Values dy = values_of(t.dy);
+      LayerNormGrads grads{.dgamma = Tensor::empty({n}, DType::kF32, s.stream),
+                           .dbeta = Tensor::empty({n}, DType::kF32, s.stream)};
+      INFO(name_of(dtype) << " width " << n);
+      layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
+      layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, {}, t.dx, grads);
+      const auto layer_x = numeric_gradient(
+          [&](const Values& v) { return dot(dy, reference::layer_norm(v, gamma, beta, kEps)); }, x);
+      const auto layer_gamma = numeric_gradient(
+          [&](const Values& v) { return dot(dy, reference::layer_norm(x, v, beta, kEps)); }, gamma);
+      const auto layer_beta = numeric_gradient(
+          [&](const Values& v) { return dot(dy, reference::layer_norm(x, gamma, v, kEps)); }, beta);
+      REQUIRE(error_of(t.dx, layer_x) < 3 * tolerance_of(dtype));
+      REQUIRE(error_of(grads.dgamma, layer_gamma) < 1e-5);
+      REQUIRE(error_of(grads.dbeta, layer_beta) < 1e-5);
+      rms_norm(s.stream, t.x, t.gamma, kEps, t.y, t.inv);
+      grads.write_gamma = Write::kAccumulate;
+      const Values before = values_of(grads.dgamma);
+      rms_norm_backward(s.stream, t.x, t.gamma, t.inv, t.dy, t.residual, t.dx, grads);
+      const auto rms_x = numeric_gradient(
+          [&](const Values& v) { return dot(dy, reference::rms_norm(v, gamma, kEps)); }, x);
+      const auto rms_gamma = numeric_gradient(
+          [&](const Values& v) { return dot(dy, reference::rms_norm(x, v, kEps)); }, gamma);
+      REQUIRE(error_of(t.dx, plus(rms_x, values_of(t.residual))) < 3 * tolerance_of(dtype));
+      REQUIRE(error_of(grads.dgamma, plus(rms_gamma, before)) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("the gradient through a norm may overwrite the gradient it came from", "[kernels]") {
+  TestStream s;
+  Setting t = setting(70, 33, DType::kF32, s.stream);
+  LayerNormGrads grads{.dgamma = Tensor::empty({33}, DType::kF32, s.stream),
+                       .dbeta = Tensor::empty({33}, DType::kF32, s.stream)};
+  layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
+  layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dx, grads);
+  LayerNormGrads again{.dgamma = Tensor::empty({33}, DType::kF32, s.stream),
+                       .dbeta = Tensor::empty({33}, DType::kF32, s.stream)};
+  layer_norm_backward(s.stream, t.x, t.gamma, t.mean, t.inv, t.dy, t.residual, t.dy, again);
+  REQUIRE(same_bits(t.dx, t.dy));
+  REQUIRE(same_bits(grads.dgamma, again.dgamma));
+  REQUIRE(same_bits(grads.dbeta, again.dbeta));
+}
+
+TEST_CASE("norms give equal bits for any number of threads, and refuse wrong shapes", "[kernels]") {
+  TestStream one(1);
+  Setting a = setting(300, 200, DType::kF32, one.stream);
+  LayerNormGrads ga{.dgamma = Tensor::empty({200}, DType::kF32, one.stream),
+                    .dbeta = Tensor::empty({200}, DType::kF32, one.stream)};
+  layer_norm(one.stream, a.x, a.gamma, a.beta, kEps, a.y, a.mean, a.inv);
+  layer_norm_backward(one.stream, a.x, a.gamma, a.mean, a.inv, a.dy, {}, a.dx, ga);
+  TestStream many(3);
+  Setting b = setting(300, 200, DType::kF32, many.stream);
+  LayerNormGrads gb{.dgamma = Tensor::empty({200}, DType::kF32, many.stream),
+                    .dbeta = Tensor::empty({200}, DType::kF32, many.stream)};
+  layer_norm(many.stream, b.x, b.gamma, b.beta, kEps, b.y, b.mean, b.inv);
+  layer_norm_backward(many.stream, b.x, b.gamma, b.mean, b.inv, b.dy, {}, b.dx, gb);
+  REQUIRE(same_bits(a.y, b.y));
+  REQUIRE(same_bits(a.dx, b.dx));
+  REQUIRE(same_bits(ga.dgamma, gb.dgamma));
+  REQUIRE(same_bits(ga.dbeta, gb.dbeta));
+  Tensor small = Tensor::empty({299, 200}, DType::kF32, many.stream);
+  REQUIRE_THROWS_WITH(layer_norm(many.stream, b.x, b.gamma, b.beta, kEps, small, b.mean, b.inv),
+                      Catch::Contains("layer_norm: y has shape [299, 200]"));
+}
+
+}  // namespace ds::kernels

@@ -1,0 +1,164 @@
+// Softmax, the fused projection and cross entropy, and embeddings, against the fp64 reference.
+#include <cmath>
+
+#include "kernels/embedding.h"
+#include "kernels/softmax.h"
+#include "tests/support/catch.h"
+#include "tests/support/gradcheck.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+struct LossRun {
+  std::vector<int32_t> targets;
+  LinearCrossEntropyArgs args;
+};
+
+LossRun loss_run(int64_t rows, int64_t width, int64_t vocabulary, DType dtype, Stream& stream) {
+  LossRun r;
+  for (int64_t i = 0; i < rows; ++i) r.targets.push_back(static_cast<int32_t>(i * 7 % vocabulary));
+  if (rows > 2) r.targets[2] = -100;
+  r.args = {.x = random_tensor({rows, width}, dtype, 1, stream),
+            .weight = random_tensor({vocabulary, width}, dtype, 2, stream, 0.3),
+            .targets = tokens_of(r.targets, stream),
+            .losses = Tensor::empty({rows}, DType::kF32, stream),
+            .grad_scale = 0.25F,
+            .dx = Tensor::empty({rows, width}, dtype, stream),
+            .dweight = Tensor::empty({vocabulary, width}, DType::kF32, stream)};
+  return r;
+}
+
+double total(const Values& v) { return dot(v, Values(v.size(), 1.0)); }
+
+}  // namespace
+
+TEST_CASE("softmax matches the reference and sums to one", "[kernels]") {
+  TestStream s;
+  for (const int64_t n : {1, 3, 16, 257}) {
+    const Tensor x = random_tensor({4, n}, DType::kF32, 1, s.stream, 5.0);
+    Tensor y = Tensor::empty({4, n}, DType::kF32, s.stream);
+    softmax(s.stream, x, 0.5F, y);
+    Values scaled = values_of(x);
+    for (double& v : scaled) v *= 0.5;
+    REQUIRE(error_of(y, reference::softmax(scaled, n)) < 1e-6);
+  }
+}
+
+TEST_CASE("losses and gradients of the fused projection match the reference", "[kernels]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t vocabulary : {2, 17, 50}) {
+      LossRun r = loss_run(5, 9, vocabulary, dtype, s.stream);
+      linear_cross_entropy(s.stream, r.args);
+      const Values x = values_of(r.args.x), weight = values_of(r.args.weight);
+      INFO(name_of(dtype) << " V " << vocabulary);
+      REQUIRE(error_of(r.args.losses, reference::cross_entropy(x, weight, r.targets, 9)) < 3e-6);
+      REQUIRE(values_of(r.args.losses)[2] == 0);
+      const auto dx = numeric_gradient([&](const Values& v) {
+        return 0.25 * total(reference::cross_entropy(v, weight, r.targets, 9)); }, x);
+      const auto dw = numeric_gradient([&](const Values& v) {
+        return 0.25 * total(reference::cross_entropy(x, v, r.targets, 9)); }, weight);
+      REQUIRE(error_of(r.args.dx, dx) < 2 * tolerance_of(dtype));
+      REQUIRE(error_of(r.args.dweight, dw) < 2 * tolerance_of(dtype));
+      r.args.write_dweight = Write::kAccumulate;
+      linear_cross_entropy(s.stream, r.args);
+      Values twice = dw;
+      for (double& v : twice) v *= 2;
+      REQUIRE(error_of(r.args.dweight, twice) < 2 * tolerance_of(dtype));
+    }
+  }
+}
+
+TEST_CASE("evaluation needs no gradients and gives the same losses", "[kernels]") {
+  TestStream s;
+  LossRun r = loss_run(40, 12, 333, DType::kF32, s.stream);
+  linear_cross_entropy(s.stream, r.args);
+  const Values losses = values_of(r.args.losses);
+  r.args.dx = {};
+  r.args.dweight = {};
+  linear_cross_entropy(s.stream, r.args);
+  REQUIRE(values_of(r.args.losses) == losses);
+}
+
+TEST_CASE("more rows than a block holds give the same losses and gradients", "[kernels]") {
+  TestStream s;
+  const int64_t vocabulary = 600;
+  const int64_t rows = linear_cross_entropy_rows(vocabulary) + 37;
+  LossRun r = loss_run(rows, 8, vocabulary, DType::kF32, s.stream);
+  linear_cross_entropy(s.stream, r.args);
+  const Values x = values_of(r.args.x), weight = values_of(r.args.weight);
+  REQUIRE(error_of(r.args.losses, reference::cross_entropy(x, weight, r.targets, 8)) < 3e-6);
+  Values p = reference::softmax(reference::matmul(x, weight, rows, vocabulary, 8, false, true), vocabulary);
+  for (size_t row = 0; row < r.targets.size(); ++row) {
+    double* values = &p[row * static_cast<size_t>(vocabulary)];
+    if (r.targets[row] >= 0) values[r.targets[row]] -= 1.0;
+    for (int64_t v = 0; v < vocabulary; ++v) values[v] *= r.targets[row] >= 0 ? 0.25 : 0.0;
+  }
+  REQUIRE(error_of(r.args.dx, reference::matmul(p, weight, rows, 8, vocabulary, false, false)) < 1e-5);
+  REQUIRE(error_of(r.args.dweight, reference::matmul(p, x, vocabulary, 8, rows, true, false)) < 1e-5);
+}
+
+TEST_CASE("a target beyond the vocabulary is a data error that names its row", "[kernels]") {
+  TestStream s;
+  LossRun r = loss_run(4, 6, 10, DType::kF32, s.stream);
+  r.args.targets.data<int32_t>()[3] = 10;
+  REQUIRE_THROWS_AS(linear_cross_entropy(s.stream, r.args), DataError);
+  REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args), Catch::Contains("row 3 has target 10"));
+  r.args.dweight = {};
+  REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args), Catch::Contains("both be given"));
+}
+
+TEST_CASE("embeddings look up and scatter back, equal tokens summed", "[kernels]") {
+  TestStream s(3);
+  const std::vector<int32_t> tokens{3, 0, 3, 3, 6, 0};
+  const Tensor ids = tokens_of(tokens, s.stream);
+  for (const DType dtype : float_dtypes()) {
+    const Tensor table = random_tensor({7, 33}, dtype, 1, s.stream);
+    const Tensor positions = random_tensor({9, 33}, dtype, 2, s.stream);
+    const Tensor dy = random_tensor({6, 33}, dtype, 3, s.stream);
+    Tensor y = Tensor::empty({6, 33}, dtype, s.stream);
+    const Values vt = values_of(table), vp = values_of(positions), vd = values_of(dy);
+    Values plain(6 * 33), placed(6 * 33), dtable(7 * 33), dpositions(9 * 33);
+    for (size_t i = 0; i < plain.size(); ++i) {
+      const size_t row = i / 33, column = i % 33, token = static_cast<size_t>(tokens[row]);
+      plain[i] = vt[token * 33 + column];
+      placed[i] = plain[i] + vp[(4 + row % 3) * 33 + column];
+      dtable[token * 33 + column] += vd[i];
+      dpositions[row % 3 * 33 + column] += vd[i];
+    }
+    embedding_forward(s.stream, ids, table, {}, 3, 0, y);
+    REQUIRE(error_of(y, plain) == 0);
+    embedding_forward(s.stream, ids, table, positions, 3, 4, y);
+    REQUIRE(error_of(y, placed) < tolerance_of(dtype));
+    for (const DType grad : {dtype, DType::kF32}) {
+      Tensor dt = random_tensor({7, 33}, grad, 4, s.stream);
+      Tensor dp = random_tensor({9, 33}, grad, 4, s.stream);
+      embedding_backward(s.stream, ids, dy, Write::kOverwrite, dt);
+      position_backward(s.stream, dy, 3, Write::kOverwrite, dp);
+      REQUIRE(error_of(dt, dtable) < tolerance_of(grad));
+      REQUIRE(error_of(dp, dpositions) < tolerance_of(grad));
+      embedding_backward(s.stream, ids, dy, Write::kAccumulate, dt);
+      Values twice = dtable;
+      for (double& v : twice) v *= 2;
+      REQUIRE(error_of(dt, twice) < tolerance_of(grad));
+    }
+  }
+}
+
+TEST_CASE("a token beyond the vocabulary is a data error that names its row", "[kernels]") {
+  TestStream s;
+  const Tensor table = random_tensor({7, 4}, DType::kF32, 1, s.stream);
+  Tensor y = Tensor::empty({2, 4}, DType::kF32, s.stream);
+  const Tensor ids = tokens_of({1, 7}, s.stream);
+  REQUIRE_THROWS_AS(embedding_forward(s.stream, ids, table, {}, 2, 0, y), DataError);
+  REQUIRE_THROWS_WITH(embedding_forward(s.stream, ids, table, {}, 2, 0, y),
+                      Catch::Contains("row 1 has token 7, expected 0 <= token < 7"));
+  const Tensor positions = random_tensor({1, 4}, DType::kF32, 1, s.stream);
+  REQUIRE_THROWS_WITH(embedding_forward(s.stream, ids, table, positions, 2, 0, y),
+                      Catch::Contains("positions [0, 2) of 1"));
+}
+
+}  // namespace ds::kernels

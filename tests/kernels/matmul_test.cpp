@@ -1,0 +1,161 @@
+// Matrix products against the fp64 reference: dtypes, transposes, strides, odd shapes, epilogues.
+#include "kernels/matmul.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+struct Case {
+  int64_t m, n, k;
+  Transpose ta = Transpose::kNo, tb = Transpose::kNo;
+};
+
+struct Operands {
+  Tensor a, b;
+  MatmulArgs args;
+  Values expected;
+};
+
+Operands operands(const Case& c, DType dtype, DType c_dtype, Stream& stream) {
+  const bool ta = c.ta == Transpose::kYes;
+  const bool tb = c.tb == Transpose::kYes;
+  Operands o;
+  o.a = reference::random_tensor(ta ? Shape{c.k, c.m} : Shape{c.m, c.k}, dtype, 1, stream);
+  o.b = reference::random_tensor(tb ? Shape{c.n, c.k} : Shape{c.k, c.n}, dtype, 2, stream);
+  o.args.a = matrix(o.a, o.a.shape()[0], o.a.shape()[1]);
+  o.args.b = matrix(o.b, o.b.shape()[0], o.b.shape()[1]);
+  o.args.c = matrix(reference::random_tensor({c.m, c.n}, c_dtype, 3, stream), c.m, c.n);
+  o.args.transpose_a = c.ta;
+  o.args.transpose_b = c.tb;
+  o.expected = reference::matmul(values_of(o.a), values_of(o.b), c.m, c.n, c.k, ta, tb);
+  return o;
+}
+
+const std::vector<Case> kCases{
+    {1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {1, 130, 64}, {130, 1, 9}, {64, 192, 128}, {129, 257, 70}};
+
+}  // namespace
+
+TEST_CASE("products match the reference for every dtype, transpose and odd shape", "[kernels]") {
+  TestStream s;
+  for (const DType dtype : reference::float_dtypes()) {
+    for (Case c : kCases) {
+      for (const int flags : {0, 1, 2, 3}) {
+        c.ta = (flags & 1) != 0 ? Transpose::kYes : Transpose::kNo;
+        c.tb = (flags & 2) != 0 ? Transpose::kYes : Transpose::kNo;
+        for (const DType c_dtype : {dtype, DType::kF32}) {
+          Operands o = operands(c, dtype, c_dtype, s.stream);
+          INFO(name_of(dtype) << " -> " << name_of(c_dtype) << " m " << c.m << " n " << c.n
+                              << " k " << c.k << " transposes " << flags);
+          const Values before = values_of(o.args.c.tensor);
+          matmul(s.stream, o.args);
+          REQUIRE(error_of(o.args.c.tensor, o.expected) < reference::tolerance_of(c_dtype));
+          o.args.write = Write::kAccumulate;
+          Tensor c_tensor = tensor_of(before, {c.m, c.n}, c_dtype, s.stream);
+          o.args.c = matrix(c_tensor, c.m, c.n);
+          matmul(s.stream, o.args);
+          Values sum = o.expected;
+          for (size_t i = 0; i < sum.size(); ++i) sum[i] += before[i];
+          REQUIRE(error_of(c_tensor, sum) < 2 * reference::tolerance_of(c_dtype));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a product works on column ranges inside larger tensors", "[kernels]") {
+  TestStream s;
+  for (const DType dtype : reference::float_dtypes()) {
+    const Tensor a = reference::random_tensor({9, 40}, dtype, 1, s.stream);
+    const Tensor b = reference::random_tensor({30, 50}, dtype, 2, s.stream);
+    Tensor c = tensor_of(Values(9 * 60, 7.0), {9, 60}, dtype, s.stream);
+    matmul(s.stream, {.a = columns_of(matrix(a, 9, 40), 6, 30),
+                      .b = columns_of(matrix(b, 30, 50), 3, 21),
+                      .c = columns_of(matrix(c, 9, 60), 20, 21)});
+    const Values va = values_of(a);
+    const Values vb = values_of(b);
+    const Values vc = values_of(c);
+    for (size_t i = 0; i < 9; ++i) {
+      for (size_t j = 0; j < 60; ++j) {
+        double expected = 7;
+        if (j >= 20 && j < 41) {
+          expected = 0;
+          for (size_t l = 0; l < 30; ++l) expected += va[i * 40 + 6 + l] * vb[l * 50 + 3 + j - 20];
+        }
+        REQUIRE(vc[i * 60 + j] == Approx(expected).margin(30 * reference::tolerance_of(dtype)));
+      }
+    }
+  }
+}
+
+TEST_CASE("bias and activation are applied in the store, and the value before it is kept",
+          "[kernels]") {
+  TestStream s;
+  const Case c{37, 70, 48, Transpose::kNo, Transpose::kYes};
+  for (const DType dtype : reference::float_dtypes()) {
+    for (const Activation kind : {Activation::kNone, Activation::kGeluTanh, Activation::kGeluExact,
+                                  Activation::kSilu, Activation::kRelu}) {
+      Operands o = operands(c, dtype, dtype, s.stream);
+      o.args.bias = reference::random_tensor({c.n}, dtype, 5, s.stream);
+      o.args.activation = kind;
+      const Values bias = values_of(o.args.bias);
+      Values before = o.expected;
+      for (size_t i = 0; i < before.size(); ++i) before[i] += bias[i % bias.size()];
+      Values after = before;
+      for (double& v : after) v = reference::activation(kind, v);
+      INFO(name_of(dtype) << " activation " << static_cast<int>(kind));
+      matmul(s.stream, o.args);
+      REQUIRE(error_of(o.args.c.tensor, after) < 2 * reference::tolerance_of(dtype));
+      o.args.pre_activation = Tensor::empty({c.m, c.n}, dtype, s.stream);
+      matmul(s.stream, o.args);
+      REQUIRE(error_of(o.args.pre_activation, before) < reference::tolerance_of(dtype));
+      REQUIRE(error_of(o.args.c.tensor, after) < 2 * reference::tolerance_of(dtype));
+    }
+  }
+}
+
+TEST_CASE("equal products give equal bits for any number of threads", "[kernels]") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int flags : {0, 1, 2, 3}) {
+      const Case c{96, 320, 256, (flags & 1) != 0 ? Transpose::kYes : Transpose::kNo,
+                   (flags & 2) != 0 ? Transpose::kYes : Transpose::kNo};
+      TestStream one(1);
+      const Operands first = operands(c, dtype, dtype, one.stream);
+      matmul(one.stream, first.args);
+      for (const int threads : {2, 3, 5}) {
+        TestStream many(threads);
+        const Operands other = operands(c, dtype, dtype, many.stream);
+        matmul(many.stream, other.args);
+        INFO(name_of(dtype) << " transposes " << flags << " threads " << threads);
+        CHECK(same_bits(first.args.c.tensor, other.args.c.tensor));
+      }
+    }
+  }
+}
+
+TEST_CASE("a product refuses operands that do not fit, naming them", "[kernels]") {
+  TestStream s;
+  Operands o = operands({4, 5, 6}, DType::kF32, DType::kF32, s.stream);
+  MatmulArgs wrong = o.args;
+  wrong.b = matrix(reference::random_tensor({7, 5}, DType::kF32, 1, s.stream), 7, 5);
+  REQUIRE_THROWS_WITH(matmul(s.stream, wrong), Catch::Contains("op(a) is 4 x 6, op(b) is 7 x 5"));
+  wrong = o.args;
+  wrong.bias = reference::random_tensor({4}, DType::kF32, 1, s.stream);
+  REQUIRE_THROWS_WITH(matmul(s.stream, wrong), Catch::Contains("bias"));
+  wrong = o.args;
+  wrong.write = Write::kAccumulate;
+  wrong.activation = Activation::kRelu;
+  REQUIRE_THROWS_WITH(matmul(s.stream, wrong), Catch::Contains("accumulating"));
+  wrong = o.args;
+  wrong.c = matrix(reference::random_tensor({4, 5}, DType::kBF16, 1, s.stream), 4, 5);
+  REQUIRE_THROWS_WITH(matmul(s.stream, wrong), Catch::Contains("expected fp32"));
+  wrong = o.args;
+  wrong.a.offset = 1;
+  REQUIRE_THROWS_WITH(matmul(s.stream, wrong), Catch::Contains("ends at element 25 of a tensor of 24"));
+}
+
+}  // namespace ds::kernels

@@ -1,0 +1,143 @@
+// Elementwise operations and reductions against the fp64 reference, over dtypes and odd lengths.
+#include <cmath>
+
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+constexpr int64_t kLengths[] = {1, 15, 16, 17, 4096, 9999};
+
+}  // namespace
+
+TEST_CASE("elementwise operations match the reference in every dtype", "[kernels]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : kLengths) {
+      INFO(name_of(dtype) << " n " << n);
+      const Tensor a = random_tensor({n}, dtype, 1, s.stream);
+      const Tensor b = random_tensor({n}, dtype, 2, s.stream);
+      Tensor y = Tensor::empty({n}, dtype, s.stream);
+      add(s.stream, a, b, y);
+      Values expected = values_of(a);
+      const Values vb = values_of(b);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += vb[i];
+      REQUIRE(error_of(y, expected) < tolerance_of(dtype));
+      scale(s.stream, -0.5F, y);
+      expected = values_of(y);
+      fill(s.stream, y, 3.0F);
+      REQUIRE(error_of(y, Values(expected.size(), 3.0)) == 0);
+    }
+  }
+}
+
+TEST_CASE("casts round to nearest even and keep infinities and NaN, as the scalar types do",
+          "[kernels]") {
+  TestStream s;
+  Values special{0.0, -0.0, 1.0, 65504, 65519.9, 65520, 1e30, -1e30, 1e-30, INFINITY, -INFINITY,
+                 1.00390625, 1.01171875, 5.9604645e-8, 2.9e-8, 6.1e-5};
+  for (int i = 0; i < 500; ++i) special.push_back(std::ldexp(1.0 + i / 500.0, i % 60 - 30));
+  const auto n = static_cast<int64_t>(special.size());
+  const Tensor x = tensor_of(special, {n}, DType::kF32, s.stream);
+  Tensor bf16 = Tensor::empty({n}, DType::kBF16, s.stream);
+  Tensor fp16 = Tensor::empty({n}, DType::kF16, s.stream);
+  Tensor back = Tensor::empty({n}, DType::kF32, s.stream);
+  cast(s.stream, x, bf16);
+  REQUIRE(same_bits(bf16, tensor_of(special, {n}, DType::kBF16, s.stream)));
+  cast(s.stream, x, fp16);
+  REQUIRE(same_bits(fp16, tensor_of(special, {n}, DType::kF16, s.stream)));
+  cast(s.stream, fp16, back);
+  REQUIRE(error_of(back.narrow(0, 4), {0.0, 0.0, 1.0, 65504}) == 0);
+  REQUIRE(std::isinf(values_of(back)[5]));
+  const Tensor nan = tensor_of(Values(20, std::nan("")), {20}, DType::kF32, s.stream);
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    Tensor y = Tensor::empty({20}, dtype, s.stream);
+    cast(s.stream, nan, y);
+    for (const double v : values_of(y)) REQUIRE(std::isnan(v));
+  }
+}
+
+TEST_CASE("accumulate adds across dtypes", "[kernels]") {
+  TestStream s;
+  for (const DType from : float_dtypes()) {
+    for (const DType to : float_dtypes()) {
+      const Tensor x = random_tensor({1003}, from, 1, s.stream);
+      Tensor y = random_tensor({1003}, to, 2, s.stream);
+      Values expected = values_of(y);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += values_of(x)[i];
+      accumulate(s.stream, x, y);
+      REQUIRE(error_of(y, expected) < tolerance_of(to));
+    }
+  }
+}
+
+TEST_CASE("sums are exact to fp64 and independent of the number of threads", "[kernels]") {
+  TestStream one(1);
+  TestStream many(3);
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : {1, 100, 4097, 50001}) {
+      const Tensor x = random_tensor({n}, dtype, 1, one.stream);
+      double expected = 0;
+      double squares = 0;
+      for (const double v : values_of(x)) {
+        expected += v;
+        squares += v * v;
+      }
+      INFO(name_of(dtype) << " n " << n);
+      REQUIRE(sum(one.stream, x) == Approx(expected).epsilon(1e-11).margin(1e-9));
+      REQUIRE(sum_of_squares(one.stream, x) == Approx(squares).epsilon(1e-12));
+      REQUIRE(sum(one.stream, x) == sum(many.stream, x));
+      REQUIRE(sum_of_squares(one.stream, x) == sum_of_squares(many.stream, x));
+    }
+  }
+}
+
+TEST_CASE("all_finite finds one infinity or NaN anywhere", "[kernels]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t at : {-1, 0, 500, 9998}) {
+      for (const double poison : {static_cast<double>(INFINITY), std::nan("")}) {
+        Values values(9999, 1.0);
+        if (at >= 0) values[static_cast<size_t>(at)] = poison;
+        const Tensor x = tensor_of(values, {9999}, dtype, s.stream);
+        REQUIRE(all_finite(s.stream, x) == (at < 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("column sums match the reference, overwrite or accumulate", "[kernels]") {
+  TestStream s(3);
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t columns : {1, 5, 64, 200}) {
+      const Tensor x = random_tensor({131, columns}, dtype, 1, s.stream);
+      const Values values = values_of(x);
+      Values expected(static_cast<size_t>(columns));
+      for (size_t i = 0; i < values.size(); ++i) expected[i % expected.size()] += values[i];
+      Tensor y = Tensor::empty({columns}, DType::kF32, s.stream);
+      column_sum(s.stream, x, Write::kOverwrite, y);
+      REQUIRE(error_of(y, expected) < 1e-5);
+      column_sum(s.stream, x, Write::kAccumulate, y);
+      for (double& v : expected) v *= 2;
+      REQUIRE(error_of(y, expected) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("streaming operations refuse operands of other sizes or dtypes", "[kernels]") {
+  TestStream s;
+  const Tensor a = random_tensor({8}, DType::kF32, 1, s.stream);
+  Tensor y = Tensor::empty({9}, DType::kF32, s.stream);
+  REQUIRE_THROWS_WITH(add(s.stream, a, a, y), Catch::Contains("add: a has shape [8]"));
+  Tensor tokens = tokens_of({1, 2}, s.stream);
+  REQUIRE_THROWS_WITH(fill(s.stream, tokens, 1.0F), Catch::Contains("fill: y is int32"));
+  Tensor undefined;
+  REQUIRE_THROWS_WITH(cast(s.stream, a, undefined), Catch::Contains("undefined"));
+}
+
+}  // namespace ds::kernels
