@@ -1,0 +1,56 @@
+// Optimizers: update rules over shards. An optimizer holds hyper-parameters only, never tensors; state
+// tensors (slots) live in the Shard, wherever that lives.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace ds {
+
+// Elements [param_begin, param_begin + numel) of parameter `param` lie at `offset` in the shard.
+struct Field {
+  int param = 0;
+  int64_t param_begin = 0;
+  int64_t numel = 0;
+  int64_t offset = 0;
+  bool operator==(const Field&) const = default;
+};
+
+// What one rank updates of one bucket: contiguous, element i of every tensor belongs together.
+struct Shard {
+  Tensor master;              // fp32 weights
+  Tensor grad;                // fp32, bf16 or fp16: the reduced gradient
+  Tensor copy;                // low-precision weights written after the update, or undefined
+  std::vector<Tensor> slots;  // fp32, one per slot_names()
+  std::vector<Field> fields;  // ascending by offset
+};
+
+// What changes from step to step.
+struct Hyper {
+  double lr = 0;
+  float grad_scale = 1.0F;  // multiplies every gradient: unscale and clip in one factor
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  virtual std::vector<std::string> slot_names() const = 0;
+  // step counts from 1.
+  virtual void step(Shard& shard, const Hyper& hyper, int64_t step, Stream& stream) const = 0;
+};
+
+struct AdamOptions {
+  std::array<double, 2> betas{0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled_decay = true;  // AdamW; false adds L2 to the gradient
+  bool bias_correction = true;
+};
+std::unique_ptr<Optimizer> make_adam(const AdamOptions& options);
+
+}  // namespace ds

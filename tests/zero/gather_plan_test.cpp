@@ -1,0 +1,34 @@
+#include "zero/gather_plan.h"
+
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace ds {
+namespace {
+
+// "numel 10 10 10 prefetch 0 live 100 reuse 0 : +0 -0 +1 -1": + acquire, - idle.
+std::string answer(const std::string& command) {
+  std::istringstream in(command);
+  std::string word;
+  GatherLimits limits;
+  std::vector<int64_t> numel;
+  in >> word;
+  while (in >> word && word != "prefetch") numel.push_back(std::stoll(word));
+  in >> limits.prefetch_numel >> word >> limits.live_numel >> word >> limits.reuse_numel >> word;
+  std::vector<GatherEvent> events;
+  while (in >> word) {
+    events.push_back({.kind = word[0] == '+' ? GatherEvent::Kind::kAcquire
+                                             : GatherEvent::Kind::kIdle,
+                      .bucket = std::stoi(word.substr(1))});
+  }
+  return plan_gathers(events, numel, limits).to_string();
+}
+
+TEST_CASE("gathers and releases follow the limits as the golden file says", "[zero]") {
+  testing::run_golden("zero/gather_plan.txt", answer);
+}
+
+}  // namespace
+}  // namespace ds

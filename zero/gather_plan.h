@@ -1,0 +1,44 @@
+// (pure) When stage 3 gathers and releases which bucket. The dry run records the order in which the
+// model acquires buckets; from it and the limits of the configuration follows, for every event, what to
+// gather (the bucket itself, and prefetches) and what to release. Without a plan (evaluation,
+// generation, the dry run itself) buckets are gathered when acquired and released when idle.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ds {
+
+struct GatherEvent {
+  enum class Kind : uint8_t { kAcquire, kIdle } kind = Kind::kAcquire;  // first lease, last lease gone
+  int bucket = 0;
+  bool operator==(const GatherEvent&) const = default;
+};
+
+struct GatherLimits {
+  int64_t prefetch_numel = 0;  // stage3_prefetch_bucket_size: elements gathered ahead
+  int64_t live_numel = 0;      // stage3_max_live_parameters: elements whole at a time
+  int64_t reuse_numel = 0;     // stage3_max_reuse_distance: keep what is needed again within this
+};
+
+struct GatherAction {
+  std::vector<int> release;  // before gathering
+  std::vector<int> gather;   // in order; issued at the event
+};
+
+struct GatherPlan {
+  std::vector<GatherEvent> events;    // one micro-step
+  std::vector<GatherAction> actions;  // same index
+  int64_t numel_gathered = 0;         // per micro-step
+  int64_t live_numel_peak = 0;
+  std::string to_string() const;
+};
+
+// bucket_numel[b]: elements of bucket b. Every bucket that is live after the last event is released by
+// that event's action, so that a micro-step starts and ends with nothing gathered.
+GatherPlan plan_gathers(std::span<const GatherEvent> events, std::span<const int64_t> bucket_numel,
+                        const GatherLimits& limits);
+
+}  // namespace ds

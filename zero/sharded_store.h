@@ -1,0 +1,104 @@
+// ShardedStore: the one ParameterStore behind ZeRO stages 0 to 3. It lays parameters out in buckets,
+// keeps what the policy says this rank keeps, gathers the rest while it is leased, reduces gradients,
+// and shows the optimizer this rank's shards. Confined to the thread that runs the step.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/param.h"
+#include "zero/bucket_layout.h"
+#include "zero/gather_plan.h"
+#include "zero/grad_reducer.h"
+#include "zero/policy.h"
+
+namespace ds {
+
+struct ZeroOptions {
+  ZeroPolicy policy;
+  int64_t bucket_numel = 500'000'000;
+  int64_t persistence_numel = 100'000;
+  GatherLimits gather;
+  DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
+  int micro_steps = 1;
+  std::vector<std::string> slot_names;   // of the optimizer
+};
+
+// What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
+struct OwnedSlice {
+  Tensor master;              // fp32 [slice]
+  std::vector<Tensor> slots;  // fp32 [slice] each
+  std::vector<Field> fields;
+};
+
+class ShardedStore final : public ParameterStore {
+ public:
+  // comm is the data group. memory: for what peers read (comm.memory(), perhaps tracked); everything
+  // else comes from stream.memory() at seal(). All references must outlive the store.
+  ShardedStore(ZeroOptions options, Communicator& comm, Stream& stream, MemoryResource& memory);
+
+  ParamId add(ParamSpec spec) override;
+  void expect_uses(ParamId id, int uses) override;
+  void seal() override;
+  int count() const override { return static_cast<int>(specs_.size()); }
+  const ParamSpec& spec(ParamId id) const override { return specs_[static_cast<size_t>(id)]; }
+  Lease acquire(ParamId id) override;
+  GradSlot grad_slot(ParamId id) override;
+  void grad_ready(ParamId id) override;
+
+  // A step is begin_step(), then per micro-step begin_micro_step(), forward, backward,
+  // end_micro_step(); then the optimizer over shards(), then publish().
+  void begin_step() { grads_->begin_step(); }
+  void begin_micro_step();
+  void end_micro_step();
+  double local_sum_of_squares();       // of this rank's reduced slices, fp64
+  std::span<Shard> shards() { return shards_; }
+  void publish();                      // every rank sees the updated weights
+
+  // Weights as their initialisers say, equal at every rank count; then publish().
+  void initialize(uint64_t seed);
+  std::vector<OwnedSlice> owned() const;
+  // After owned() tensors were written: low-precision copies and whole weights follow. With whole state
+  // (stage 0) the slices of master and slots travel to every rank.
+  void restore_from_owned();
+
+  // The dry run records; its events make the plan that the real store follows.
+  const std::vector<GatherEvent>& recorded_events() const { return recorded_; }
+  void follow(GatherPlan plan) { plan_ = std::move(plan); }
+  const BucketLayout& layout() const { return layout_; }
+  const ZeroOptions& options() const { return options_; }
+
+ private:
+  struct Weights {
+    Tensor kept;      // whole bucket, or this rank's slice of it
+    Tensor gathered;  // whole bucket while live, where only a slice is kept
+    bool sharded = false;
+    int leases = 0;
+  };
+  void make_weights(int bucket);
+  void make_shard(int bucket);
+  void on_event(GatherEvent event);
+  void gather(int bucket);
+  void release_lease(int bucket);
+  void refresh_copies();
+
+  const ZeroOptions options_;
+  Communicator& comm_;
+  Stream& stream_;
+  MemoryResource& memory_;
+  std::vector<ParamSpec> specs_;
+  std::vector<int> uses_;
+  BucketLayout layout_;
+  std::vector<Weights> weights_;
+  std::unique_ptr<GradReducer> grads_;
+  std::vector<Shard> shards_;
+  GatherPlan plan_;          // empty: on demand
+  bool in_micro_step_ = false;
+  size_t next_event_ = 0;
+  std::vector<GatherEvent> recorded_;
+};
+
+}  // namespace ds
