@@ -41,6 +41,7 @@ class Tensor {
     return static_cast<T*>(raw());
   }
   void* raw() const;  // throws on meta
+  void* address() const { return data_; }  // also on meta, where nothing may be read or written there
 
   // A flat view of `numel` elements from element `offset`; shares the bytes.
   Tensor narrow(int64_t offset, int64_t numel) const;

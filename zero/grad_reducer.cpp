@@ -94,6 +94,7 @@ void GradReducer::reduce(int bucket) {
   } else if (first) {
     comm_.reduce_scatter(state.whole, state.slice, ReduceOp::kSum, stream_);
   } else {
+    const MemoryScope scope(stream_, memory_);
     Tensor sum = Tensor::empty({numel}, options_.slice_dtype, stream_, MemoryTag::kBuckets);
     comm_.reduce_scatter(state.whole, sum, ReduceOp::kSum, stream_);
     kernels::accumulate(stream_, sum, state.slice);

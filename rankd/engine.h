@@ -1,0 +1,118 @@
+// Engine: one rank's training loop body. It wires model, store, optimizer and schedule together and has
+// four verbs: train a global batch, evaluate, and (through checkpointing.h) save and load. Policy lives
+// elsewhere: sharding in zero/, update rules in optim/, order of samples in data/. The same engine runs
+// on meta tensors for the dry run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "comm/communicator.h"
+#include "core/clock.h"
+#include "core/replay_arena.h"
+#include "model/zoo.h"
+#include "optim/lr_schedule.h"
+#include "optim/optimizer.h"
+#include "zero/sharded_store.h"
+
+namespace ds {
+
+// Where tokens come from. Not called on meta.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Fills [micro_batch * length] inputs and the targets one position later for this rank's part of a
+  // micro-step. step counts from 0. Returns the index, within the global batch, of the first sample.
+  virtual int64_t fill(int64_t step, int micro_step, std::span<int32_t> tokens,
+                       std::span<int32_t> targets) = 0;
+};
+
+struct EngineOptions {
+  ModelConfig model;
+  DType dtype = DType::kF32;
+  ZeroOptions zero;  // slot_names are filled in from the optimizer
+  AdamOptions adam;
+  double base_lr = 1e-3;
+  std::optional<LrScheduleOptions> schedule;
+  double gradient_clipping = 0;  // 0: off
+  int64_t micro_batch = 1;       // samples per rank and micro-step
+  int64_t length = 0;            // tokens per sample
+  uint64_t seed = 1234;
+
+  int micro_steps() const { return zero.micro_steps; }
+};
+
+// What the dry run found out and the real run follows.
+struct StepPlan {
+  ArenaPlan train;  // allocations of one micro-step
+  ArenaPlan evaluate;
+  GatherPlan gathers;
+};
+
+// Where one rank computes. comm_memory: what peers can read, accounted like everything else.
+struct EngineSeat {
+  Stream& stream;
+  Communicator& comm;  // the data group
+  MemoryResource& comm_memory;
+};
+
+struct StepResult {
+  double loss = 0;       // mean over the global batch, before the update
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+  int64_t flags = 0;     // the largest `flags` of any rank
+};
+
+class Engine {
+ public:
+  // With a plan, micro-steps allocate from an arena and stage 3 follows the gather plan; without, both
+  // happen on demand (as the dry run does it).
+  Engine(const EngineOptions& options, const EngineSeat& seat, std::optional<StepPlan> plan);
+  ~Engine();
+
+  // One optimizer step over the global batch. `flags` travels to every rank with the step's one small
+  // collective: ranks agree on stopping or saving at no extra cost. Throws ValidationError when loss or
+  // gradient norm is not finite; weights are then those of before.
+  StepResult train_batch(BatchSource& source, int64_t flags);
+  // Mean loss over `batches` micro-batches per rank of the validation source.
+  double evaluate(BatchSource& source, int64_t batches);
+
+  void initialize() { store_.initialize(options_.seed); }
+  ShardedStore& store() { return store_; }
+  LanguageModel& model() { return *model_; }
+  const EngineOptions& options() const { return options_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
+  Stream& stream() { return seat_.stream; }
+  Communicator& comm() { return seat_.comm; }
+  int64_t step() const { return step_; }  // optimizer steps done
+  void restore_step(int64_t step) { step_ = step; }
+  double lr_of_next_step() const;
+
+  // Called at the start of every micro-step with its number; for progress reports.
+  std::function<void(int micro_step)> on_micro_step;
+
+ private:
+  struct Sums {
+    double loss = 0;
+    double squares = 0;
+    int64_t flags = 0;
+  };
+  double run_micro_step(BatchSource& source, int micro_step);
+  double forward_only(BatchSource& source, int64_t batch);
+  Sums reduce_sums(const Sums& mine);
+  double sum_losses(const Tensor& losses) const;
+
+  const EngineOptions options_;
+  const EngineSeat seat_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<LrSchedule> schedule_;
+  ShardedStore store_;
+  std::unique_ptr<LanguageModel> model_;
+  Tensor arena_block_;
+  std::unique_ptr<ReplayArena> train_arena_;
+  std::unique_ptr<ReplayArena> evaluate_arena_;
+  int64_t step_ = 0;
+};
+
+}  // namespace ds
