@@ -1,0 +1,234 @@
+#include "rankd/assemble.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/batch.h"
+#include "model/hf_config.h"
+
+namespace ds {
+namespace {
+
+ModelConfig from(const Gpt2Section& c) {
+  return Gpt2Config{.vocab_size = c.vocab_size,
+                    .n_positions = c.n_positions,
+                    .n_embd = c.n_embd,
+                    .n_layer = c.n_layer,
+                    .n_head = c.n_head,
+                    .n_inner = c.n_inner.value_or(0),
+                    .activation_function = c.activation_function,
+                    .resid_pdrop = c.resid_pdrop,
+                    .embd_pdrop = c.embd_pdrop,
+                    .attn_pdrop = c.attn_pdrop,
+                    .layer_norm_epsilon = c.layer_norm_epsilon,
+                    .initializer_range = c.initializer_range,
+                    .tie_word_embeddings = c.tie_word_embeddings};
+}
+
+ModelConfig from(const LlamaSection& c) {
+  if (c.hidden_act != "silu") {
+    throw Unsupported(fmt::format("model.hidden_act: \"{}\", this build has \"silu\"", c.hidden_act));
+  }
+  if (c.attention_dropout != 0) {
+    throw Unsupported("model.attention_dropout: not available in this build; set it to 0");
+  }
+  return LlamaConfig{.vocab_size = c.vocab_size,
+                     .max_position_embeddings = c.max_position_embeddings,
+                     .hidden_size = c.hidden_size,
+                     .intermediate_size = c.intermediate_size,
+                     .num_hidden_layers = c.num_hidden_layers,
+                     .num_attention_heads = c.num_attention_heads,
+                     .num_key_value_heads = c.num_key_value_heads.value_or(0),
+                     .head_dim = c.head_dim.value_or(0),
+                     .rms_norm_eps = c.rms_norm_eps,
+                     .rope_theta = c.rope_theta,
+                     .initializer_range = c.initializer_range,
+                     .tie_word_embeddings = c.tie_word_embeddings,
+                     .attention_bias = c.attention_bias,
+                     .mlp_bias = c.mlp_bias};
+}
+
+DType dtype_of_config(FloatType type) {
+  switch (type) {
+    case FloatType::kFp32: return DType::kF32;
+    case FloatType::kFp16: return DType::kF16;
+    case FloatType::kBf16: return DType::kBF16;
+  }
+  throw InternalError("unknown float type");
+}
+
+AdamOptions adam_options(const OptimizerConfig& optimizer) {
+  const OptimizerType type = optimizer.type.value_or(OptimizerType::kAdamW);
+  if (type != OptimizerType::kAdam && type != OptimizerType::kAdamW) {
+    throw Unsupported("optimizer.type: this build has Adam and AdamW");
+  }
+  const AdamParams& params = optimizer.adam;
+  return {.betas = {params.betas[0], params.betas[1]},
+          .eps = params.eps,
+          .weight_decay = params.weight_decay,
+          .decoupled_decay = type == OptimizerType::kAdamW || params.adam_w_mode,
+          .bias_correction = params.bias_correction};
+}
+
+WarmupShape shape_of(WarmupType type) {
+  return type == WarmupType::kLog ? WarmupShape::kLog : WarmupShape::kLinear;
+}
+
+std::optional<PerGroup> per_group(const std::optional<std::vector<double>>& values) {
+  if (!values) return std::nullopt;
+  return values->size() == 1 ? PerGroup(values->front()) : PerGroup(*values);
+}
+
+PerGroup per_group(const std::vector<double>& values) {
+  return values.size() == 1 ? PerGroup(values.front()) : PerGroup(values);
+}
+
+int64_t needed_steps(std::optional<int64_t> given, const Config& config) {
+  if (given) return *given;
+  if (config.train.steps) return *config.train.steps;
+  throw ConfigError(
+      "scheduler.params.total_num_steps: needed where train.steps does not give the run's length");
+}
+
+LrScheduleOptions one_cycle(const OneCycleParams& p) {
+  const auto second = p.cycle_second_step_size;
+  return OneCycleOptions{
+      .min_lr = per_group(p.cycle_min_lr.value_or(std::vector<double>{0.0})),
+      .max_lr = per_group(p.cycle_max_lr.value_or(std::vector<double>{0.0})),
+      .first_step_size = static_cast<double>(p.cycle_first_step_size),
+      .second_step_size = second ? std::optional(static_cast<double>(*second)) : std::nullopt,
+      .first_stair_count = p.cycle_first_stair_count,
+      .second_stair_count = p.cycle_second_stair_count,
+      .decay_step_size = static_cast<double>(p.decay_step_size),
+      .decay_lr_rate = p.decay_lr_rate,
+      .decay_mom_rate = p.decay_mom_rate,
+      .cycle_momentum = p.cycle_momentum,
+      .min_mom = per_group(p.cycle_min_mom),
+      .max_mom = per_group(p.cycle_max_mom)};
+}
+
+LrScheduleOptions schedule_options(const Config& config) {
+  const SchedulerConfig& s = config.scheduler;
+  switch (*s.type) {
+    case SchedulerType::kLRRangeTest:
+      return LrRangeTestOptions{
+          .min_lr = per_group(s.lr_range_test.lr_range_test_min_lr),
+          .step_size = s.lr_range_test.lr_range_test_step_size,
+          .step_rate = s.lr_range_test.lr_range_test_step_rate,
+          .staircase = s.lr_range_test.lr_range_test_staircase};
+    case SchedulerType::kOneCycle:
+      return one_cycle(s.one_cycle);
+    case SchedulerType::kWarmupLR:
+      return WarmupOptions{.min_lr = per_group(s.warmup.warmup_min_lr),
+                           .max_lr = per_group(s.warmup.warmup_max_lr),
+                           .num_steps = s.warmup.warmup_num_steps,
+                           .shape = shape_of(s.warmup.warmup_type)};
+    case SchedulerType::kWarmupDecayLR:
+      return WarmupDecayOptions{
+          .total_num_steps = needed_steps(s.warmup_decay.total_num_steps, config),
+          .min_lr = per_group(s.warmup_decay.warmup_min_lr),
+          .max_lr = per_group(s.warmup_decay.warmup_max_lr),
+          .num_steps = s.warmup_decay.warmup_num_steps,
+          .shape = shape_of(s.warmup_decay.warmup_type)};
+    case SchedulerType::kWarmupCosineLR:
+      return WarmupCosineOptions{
+          .total_num_steps = needed_steps(s.warmup_cosine.total_num_steps, config),
+          .min_ratio = s.warmup_cosine.warmup_min_ratio,
+          .num_steps = s.warmup_cosine.warmup_num_steps,
+          .cos_min_ratio = s.warmup_cosine.cos_min_ratio,
+          .shape = shape_of(s.warmup_cosine.warmup_type)};
+  }
+  throw InternalError("unknown scheduler type");
+}
+
+ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
+  const ZeroConfig& z = config.zero_optimization;
+  // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as the
+  // ZeRO memory formula counts it. Sums over micro-steps are kept in fp32 unless the file says otherwise.
+  DType slice = micro_steps > 1 ? DType::kF32 : dtype;
+  if (config.data_types.grad_accum_dtype) {
+    slice = dtype_of_config(*config.data_types.grad_accum_dtype);
+  }
+  return {.policy = zero_policy(static_cast<int>(z.stage)),
+          .bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
+          .persistence_numel = z.stage3_param_persistence_threshold,
+          .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
+                     .live_numel = z.stage3_max_live_parameters,
+                     .reuse_numel = z.stage3_max_reuse_distance},
+          .grad_slice_dtype = slice,
+          .micro_steps = static_cast<int>(micro_steps),
+          .slot_names = {}};
+}
+
+}  // namespace
+
+ModelConfig model_config(const ModelSection& model, FileSystem& files) {
+  if (model.folder) return read_hf_config(files, *model.folder);
+  switch (model.family.value_or(ModelFamily::kGpt2)) {
+    case ModelFamily::kGpt2: return from(model.gpt2);
+    case ModelFamily::kLlama: return from(model.llama);
+    default: throw Unsupported("model.family: this build has gpt2 and llama");
+  }
+}
+
+BatchShape batch_shape(const Config& config, int world_size) {
+  const BatchSizes sizes =
+      resolve_batch(config.train_batch_size, config.train_micro_batch_size_per_gpu,
+                    config.gradient_accumulation_steps, world_size);
+  return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = world_size};
+}
+
+EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
+  const BatchShape batch = batch_shape(config, world_size);
+  const DType dtype = config.bf16.enabled ? DType::kBF16 : DType::kF32;
+  const int64_t positions = dimensions(model).positions;
+  const int64_t length = config.data.sequence_length.value_or(positions);
+  if (length > positions) {
+    throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {} positions", length,
+                                  positions));
+  }
+  EngineOptions options{.model = model,
+                        .dtype = dtype,
+                        .zero = zero_options(config, dtype, batch.accumulation),
+                        .adam = adam_options(config.optimizer),
+                        .base_lr = config.optimizer.adam.lr,
+                        .schedule = std::nullopt,
+                        .gradient_clipping = config.gradient_clipping,
+                        .micro_batch = batch.micro_batch,
+                        .length = length,
+                        .seed = static_cast<uint64_t>(config.train.seed)};
+  if (config.scheduler.type) options.schedule = schedule_options(config);
+  return options;
+}
+
+TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files) {
+  std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, data.tokenizer);
+  const ModelDimensions sizes = dimensions(model);
+  const int64_t length = data.sequence_length.value_or(sizes.positions);
+  const auto open = [&](const std::vector<std::string>& paths) {
+    return SampleSet(open_token_sources(files, paths, *tokenizer), length, sizes.vocabulary);
+  };
+  SampleSet train = open(data.train);
+  std::optional<SampleSet> validation;
+  if (!data.validation.empty()) {
+    validation = open(data.validation);
+  } else if (data.validation_fraction > 0) {
+    auto [rest, held] = train.split(data.validation_fraction);
+    train = std::move(rest);
+    validation = std::move(held);
+  }
+  const double bytes_per_token = data.tokenizer == "byte" ? 1.0 : 0.0;
+  return {.tokenizer = std::move(tokenizer),
+          .train = std::move(train),
+          .validation = std::move(validation),
+          .validation_bytes_per_token = bytes_per_token};
+}
+
+int64_t total_steps(const TrainSection& train, const BatchShape& batch, const SampleSet& samples) {
+  if (train.steps) return *train.steps;
+  if (!train.epochs) throw ConfigError("train: give \"steps\" or \"epochs\"");
+  const double needed = *train.epochs * static_cast<double>(samples.size());
+  return static_cast<int64_t>(std::ceil(needed / static_cast<double>(batch.global_batch())));
+}
+
+}  // namespace ds
