@@ -29,9 +29,9 @@ enum class GradientReduction : int { kMean, kSum };
 std::span<const EnumName> names_of(GradientReduction);
 
 struct Config {
-  ModelConfig model;
-  DataConfig data;
-  TrainConfig train;
+  ModelSection model;
+  DataSection data;
+  TrainSection train;
   // Any consistent one, two or three of them; config/batch.h infers the rest.
   std::optional<int64_t> train_batch_size;
   std::optional<int64_t> train_micro_batch_size_per_gpu;

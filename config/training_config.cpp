@@ -29,16 +29,16 @@ std::span<const EnumName> names_of(DataOrder) {
   return kNames;
 }
 
-std::span<const EnumName> names_of(Resume) {
+std::span<const EnumName> names_of(ResumeMode) {
   static constexpr EnumName kNames[] = {
-      {"auto", static_cast<int>(Resume::kAuto)},
-      {"required", static_cast<int>(Resume::kRequired)},
-      {"never", static_cast<int>(Resume::kNever)},
+      {"auto", static_cast<int>(ResumeMode::kAuto)},
+      {"required", static_cast<int>(ResumeMode::kRequired)},
+      {"never", static_cast<int>(ResumeMode::kNever)},
   };
   return kNames;
 }
 
-void fields(Visitor& v, Gpt2Config& c) {
+void fields(Visitor& v, Gpt2Section& c) {
   v.field("n_layer", c.n_layer, {.meaning = "Transformer layers.", .min = 1});
   v.field("n_head", c.n_head, {.meaning = "Attention heads; divides n_embd.", .min = 1});
   v.field("n_embd", c.n_embd, {.meaning = "Width of the hidden state.", .min = 1});
@@ -62,7 +62,7 @@ void fields(Visitor& v, Gpt2Config& c) {
           {.meaning = "The output projection shares the token embedding."});
 }
 
-void fields(Visitor& v, LlamaConfig& c) {
+void fields(Visitor& v, LlamaSection& c) {
   v.field("num_hidden_layers", c.num_hidden_layers, {.meaning = "Transformer layers.", .min = 1});
   v.field("num_attention_heads", c.num_attention_heads, {.meaning = "Query heads.", .min = 1});
   v.field("num_key_value_heads", c.num_key_value_heads,
@@ -92,7 +92,7 @@ void fields(Visitor& v, LlamaConfig& c) {
           {.meaning = "The output projection shares the token embedding."});
 }
 
-void fields(Visitor& v, BertConfig& c) {
+void fields(Visitor& v, BertSection& c) {
   v.field("num_hidden_layers", c.num_hidden_layers, {.meaning = "Transformer layers.", .min = 1});
   v.field("num_attention_heads", c.num_attention_heads,
           {.meaning = "Attention heads; divides hidden_size.", .min = 1});
@@ -113,7 +113,7 @@ void fields(Visitor& v, BertConfig& c) {
           {.meaning = "Standard deviation of initial weights.", .min = 0});
 }
 
-void fields(Visitor& v, MoeGptConfig& c) {
+void fields(Visitor& v, MoeGptSection& c) {
   fields(v, c.gpt2);
   v.field("num_experts", c.num_experts,
           {.meaning = "Experts of each MoE layer, or one number for all of them.",
@@ -135,7 +135,7 @@ void fields(Visitor& v, MoeGptConfig& c) {
           {.meaning = "residual adds a dense MLP beside the experts (PR-MoE)."});
 }
 
-void fields(Visitor& v, ResNetConfig& c) {
+void fields(Visitor& v, ResNetSection& c) {
   v.field("num_channels", c.num_channels, {.meaning = "Channels of the image.", .min = 1});
   v.field("embedding_size", c.embedding_size, {.meaning = "Channels of the stem.", .min = 1});
   v.field("hidden_sizes", c.hidden_sizes, {.meaning = "Channels of each stage.", .min = 1});
@@ -145,7 +145,7 @@ void fields(Visitor& v, ResNetConfig& c) {
   v.field("num_labels", c.num_labels, {.meaning = "Classes.", .min = 1});
 }
 
-void fields(Visitor& v, ModelConfig& c) {
+void fields(Visitor& v, ModelSection& c) {
   v.field("folder", c.folder,
           {.meaning = "Hugging Face folder with config.json and safetensors weights; short form: "
                       "\"model\": \"path\".",
@@ -160,7 +160,7 @@ void fields(Visitor& v, ModelConfig& c) {
   v.when(is(ModelFamily::kResNet), "family is resnet", [&] { fields(v, c.resnet); });
 }
 
-void fields(Visitor& v, DataConfig& c) {
+void fields(Visitor& v, DataSection& c) {
   v.field("train", c.train,
           {.meaning = "Training files: text, JSON lines, or an indexed dataset prefix.",
            .one_or_list = true});
@@ -180,7 +180,7 @@ void fields(Visitor& v, DataConfig& c) {
                       "same samples, permuted anew in every epoch."});
 }
 
-void fields(Visitor& v, TrainConfig& c) {
+void fields(Visitor& v, TrainSection& c) {
   v.field("steps", c.steps, {.meaning = "Optimizer steps to train.", .min = 0});
   v.field("epochs", c.epochs,
           {.meaning = "Passes over the training data, instead of steps.", .above = 0});

@@ -17,7 +17,7 @@ std::span<const EnumName> names_of(ModelFamily);
 enum class MoeMlpType : int { kStandard, kResidual };
 std::span<const EnumName> names_of(MoeMlpType);
 
-struct Gpt2Config {
+struct Gpt2Section {
   int64_t n_layer = 12;
   int64_t n_head = 12;
   int64_t n_embd = 768;
@@ -32,9 +32,9 @@ struct Gpt2Config {
   double initializer_range = 0.02;
   bool tie_word_embeddings = true;
 };
-void fields(Visitor& v, Gpt2Config& c);
+void fields(Visitor& v, Gpt2Section& c);
 
-struct LlamaConfig {
+struct LlamaSection {
   int64_t num_hidden_layers = 32;
   int64_t num_attention_heads = 32;
   std::optional<int64_t> num_key_value_heads;  // num_attention_heads
@@ -52,9 +52,9 @@ struct LlamaConfig {
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
 };
-void fields(Visitor& v, LlamaConfig& c);
+void fields(Visitor& v, LlamaSection& c);
 
-struct BertConfig {
+struct BertSection {
   int64_t num_hidden_layers = 12;
   int64_t num_attention_heads = 12;
   int64_t hidden_size = 768;
@@ -68,12 +68,12 @@ struct BertConfig {
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;
 };
-void fields(Visitor& v, BertConfig& c);
+void fields(Visitor& v, BertSection& c);
 
 // GPT-2 with mixture-of-experts layers; the names of the expert flags are those of DeepSpeed's MoE
 // layer.
-struct MoeGptConfig {
-  Gpt2Config gpt2;
+struct MoeGptSection {
+  Gpt2Section gpt2;
   std::vector<int64_t> num_experts = {1};  // per MoE layer, or one number for all
   int64_t expert_interval = 2;             // every how many layers is a MoE layer
   int64_t k = 1;                           // experts per token
@@ -84,9 +84,9 @@ struct MoeGptConfig {
   bool drop_tokens = true;
   MoeMlpType mlp_type = MoeMlpType::kStandard;
 };
-void fields(Visitor& v, MoeGptConfig& c);
+void fields(Visitor& v, MoeGptSection& c);
 
-struct ResNetConfig {
+struct ResNetSection {
   int64_t num_channels = 3;
   int64_t embedding_size = 64;
   std::vector<int64_t> hidden_sizes = {256, 512, 1024, 2048};
@@ -95,27 +95,27 @@ struct ResNetConfig {
   int64_t image_size = 224;
   int64_t num_labels = 1000;
 };
-void fields(Visitor& v, ResNetConfig& c);
+void fields(Visitor& v, ResNetSection& c);
 
 // Exactly one of `folder` and `family`. "model": "path" in the file is short for {"folder":
 // "path"}.
-struct ModelConfig {
+struct ModelSection {
   std::optional<std::string>
       folder;  // Hugging Face folder: config.json, *.safetensors, tokenizer.json
   std::optional<ModelFamily> family;
-  Gpt2Config gpt2;
-  LlamaConfig llama;
-  BertConfig bert;
-  MoeGptConfig moe_gpt;
-  ResNetConfig resnet;
+  Gpt2Section gpt2;
+  LlamaSection llama;
+  BertSection bert;
+  MoeGptSection moe_gpt;
+  ResNetSection resnet;
 };
-void fields(Visitor& v, ModelConfig& c);
+void fields(Visitor& v, ModelSection& c);
 
 enum class DataOrder : int { kShuffled, kSequential };
 std::span<const EnumName> names_of(DataOrder);
 
 // Paths are relative to the configuration file; the resolved configuration holds absolute ones.
-struct DataConfig {
+struct DataSection {
   std::vector<std::string> train;
   std::vector<std::string> validation;
   double validation_fraction =
@@ -124,13 +124,13 @@ struct DataConfig {
   std::optional<int64_t> sequence_length;  // tokens per sample; the model's longest by default
   DataOrder order = DataOrder::kShuffled;
 };
-void fields(Visitor& v, DataConfig& c);
+void fields(Visitor& v, DataSection& c);
 
-enum class Resume : int { kAuto, kRequired, kNever };
-std::span<const EnumName> names_of(Resume);
+enum class ResumeMode : int { kAuto, kRequired, kNever };
+std::span<const EnumName> names_of(ResumeMode);
 
 // 0 turns a periodic action off.
-struct TrainConfig {
+struct TrainSection {
   std::optional<int64_t> steps;  // optimizer steps
   std::optional<double> epochs;  // passes over the training data; one of steps and epochs
   int64_t seed = 1234;
@@ -139,8 +139,8 @@ struct TrainConfig {
   int64_t save_every = 0;        // steps
   int64_t keep_checkpoints = 2;  // the newest; 0 keeps all
   int64_t log_every = 1;         // steps between lines of metrics
-  Resume resume = Resume::kAuto;
+  ResumeMode resume = ResumeMode::kAuto;
 };
-void fields(Visitor& v, TrainConfig& c);
+void fields(Visitor& v, TrainSection& c);
 
 }  // namespace ds

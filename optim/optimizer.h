@@ -13,12 +13,12 @@
 namespace ds {
 
 // Elements [param_begin, param_begin + numel) of parameter `param` lie at `offset` in the shard.
-struct Field {
+struct ShardField {
   int param = 0;
   int64_t param_begin = 0;
   int64_t numel = 0;
   int64_t offset = 0;
-  bool operator==(const Field&) const = default;
+  bool operator==(const ShardField&) const = default;
 };
 
 // What one rank updates of one bucket: contiguous, element i of every tensor belongs together.
@@ -27,7 +27,7 @@ struct Shard {
   Tensor grad;                // fp32, bf16 or fp16: the reduced gradient
   Tensor copy;                // low-precision weights written after the update, or undefined
   std::vector<Tensor> slots;  // fp32, one per slot_names()
-  std::vector<Field> fields;  // ascending by offset
+  std::vector<ShardField> fields;  // ascending by offset
 };
 
 // What changes from step to step.

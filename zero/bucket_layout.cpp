@@ -52,11 +52,11 @@ int64_t BucketLayout::slice_numel(int bucket) const {
   return buckets_[static_cast<size_t>(bucket)].numel / group_size_;
 }
 
-std::vector<Field> BucketLayout::fields(int bucket, int rank) const {
+std::vector<ShardField> BucketLayout::fields(int bucket, int rank) const {
   const Bucket& whole = buckets_[static_cast<size_t>(bucket)];
   const int64_t begin = rank < 0 ? 0 : rank * slice_numel(bucket);
   const int64_t end = rank < 0 ? whole.numel : begin + slice_numel(bucket);
-  std::vector<Field> fields;
+  std::vector<ShardField> fields;
   for (const BucketParam& at : whole.params) {
     const int64_t first = std::max(begin, at.offset);
     const int64_t last = std::min(end, at.offset + at.numel);

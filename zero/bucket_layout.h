@@ -49,7 +49,7 @@ class BucketLayout {
   int64_t offset_of(int param) const { return places_[static_cast<size_t>(param)].offset; }
   int64_t slice_numel(int bucket) const;
   // What slice `rank` of a bucket holds, without padding; with rank < 0, what the whole bucket holds.
-  std::vector<Field> fields(int bucket, int rank) const;
+  std::vector<ShardField> fields(int bucket, int rank) const;
   int64_t numel() const;  // sum over buckets, padding included
   std::string to_string() const;
 

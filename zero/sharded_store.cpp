@@ -164,7 +164,7 @@ void ShardedStore::publish() {
 
 void ShardedStore::initialize(uint64_t seed) {
   for (Shard& shard : shards_) {
-    for (const Field& field : shard.fields) {
+    for (const ShardField& field : shard.fields) {
       Tensor range = shard.master.narrow(field.offset, field.numel);
       ds::initialize(spec(field.param), seed, field.param_begin, range);
     }

@@ -31,7 +31,7 @@ struct ZeroOptions {
 struct OwnedSlice {
   Tensor master;              // fp32 [slice]
   std::vector<Tensor> slots;  // fp32 [slice] each
-  std::vector<Field> fields;
+  std::vector<ShardField> fields;
 };
 
 class ShardedStore final : public ParameterStore {

@@ -25,7 +25,7 @@ std::string answer(const std::string& command) {
   for (int b = 0; b < static_cast<int>(layout.buckets().size()); ++b) {
     for (int rank = 0; rank < options.group_size; ++rank) {
       text += fmt::format("rank {} of bucket {}:", rank, b);
-      for (const Field& f : layout.fields(b, rank)) {
+      for (const ShardField& f : layout.fields(b, rank)) {
         text += fmt::format(" {}[{},{})@{}", f.param, f.param_begin, f.param_begin + f.numel,
                             f.offset);
       }
@@ -56,7 +56,7 @@ TEST_CASE("every element of every parameter is in exactly one rank's slice", "[z
     for (const LayoutParam& p : params) seen.emplace_back(static_cast<size_t>(p.numel), 0);
     for (int b = 0; b < static_cast<int>(layout.buckets().size()); ++b) {
       for (int rank = 0; rank < group; ++rank) {
-        for (const Field& f : layout.fields(b, rank)) {
+        for (const ShardField& f : layout.fields(b, rank)) {
           REQUIRE(f.offset + f.numel <= layout.slice_numel(b));
           for (int64_t i = 0; i < f.numel; ++i) {
             ++seen[static_cast<size_t>(f.param)][static_cast<size_t>(f.param_begin + i)];
