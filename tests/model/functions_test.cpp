@@ -1,0 +1,214 @@
+// Every differentiable function: gradients of inputs and parameters against central differences.
+#include "model/functions.h"
+
+#include "model/module.h"
+#include "model/plain_store.h"
+#include "tests/support/cpu_stream.h"
+#include "tests/support/tensor_gradcheck.h"
+
+using namespace ds;
+using testing::check_gradient;
+using testing::CpuStream;
+using testing::random_tensor;
+
+namespace {
+
+// A function of one input and the store's parameters, with a fixed random direction as the scalar:
+// L = sum(direction * y).
+class Harness {
+ public:
+  using Function = std::function<Var(Context&, Var x)>;
+
+  CpuStream cpu{2};
+  PlainStore store{cpu.stream, 5};
+  BuildContext root{.store = store, .dtype = DType::kF32, .path = "", .unit = 0};
+
+  // Moves every parameter away from its zeros and ones, so that no gradient is trivially right.
+  void seal() {
+    store.seal();
+    for (ParamId id = 0; id < store.count(); ++id) {
+      Tensor& w = store.weight(id);
+      const Tensor noise = random_tensor(cpu.stream, w.shape(), 100 + static_cast<uint64_t>(id), 0.3F);
+      for (int64_t i = 0; i < w.numel(); ++i) w.data<float>()[i] += noise.data<float>()[i];
+    }
+  }
+
+  void check(Tensor x, const Function& function) {
+    const auto loss = [&] { return evaluate(x, function); };
+    Tape tape;
+    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    const Var input = tape.watch(copy(x));
+    const Var y = function(context, input);
+    tape.seed(cpu.stream, y, random_tensor(cpu.stream, y.value.shape(), 77));
+    tape.backward(cpu.stream);
+    const Tensor dx = tape.take_gradient(input);
+    if (dx.defined()) check_gradient("x", loss, x, dx);
+    for (ParamId id = 0; id < store.count(); ++id) {
+      check_gradient(store.spec(id).name, loss, store.weight(id), store.gradient(id));
+    }
+  }
+
+  void check_parameters(const std::function<Var(Context&)>& function) {
+    check(Tensor::zeros({1}, DType::kF32, cpu.stream),
+          [&](Context& context, const Var&) { return function(context); });
+  }
+
+  Tensor copy(const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), x.dtype(), cpu.stream);
+    std::memcpy(y.raw(), x.raw(), x.bytes());
+    return y;
+  }
+
+ private:
+  double evaluate(const Tensor& x, const Function& function) {
+    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain};
+    const Var y = function(context, {copy(x), Var::kConstant});
+    const Tensor direction = random_tensor(cpu.stream, y.value.shape(), 77);
+    double sum = 0;
+    for (int64_t i = 0; i < y.value.numel(); ++i) {
+      sum += double{y.value.data<float>()[i]} * double{direction.data<float>()[i]};
+    }
+    return sum;
+  }
+};
+
+LinearPart part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout, Bias bias) {
+  return linear_part(build, in, out, layout, bias, 0.3);
+}
+
+}  // namespace
+
+TEST_CASE("linear has the numeric gradient in both layouts", "[model]") {
+  for (const auto layout : {WeightLayout::kOutIn, WeightLayout::kInOut}) {
+    Harness h;
+    LinearSpec spec{.parts = {part(h.root.child("w"), 5, 7, layout, Bias::kZeros)},
+                    .in = 5,
+                    .layout = layout};
+    h.seal();
+    h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
+            [&](Context& context, const Var& x) { return linear(context, x, spec); });
+  }
+}
+
+TEST_CASE("linear with an activation has the numeric gradient", "[model]") {
+  for (const auto activation : {kernels::Activation::kGeluTanh, kernels::Activation::kGeluExact,
+                                kernels::Activation::kSilu}) {
+    Harness h;
+    LinearSpec spec{.parts = {part(h.root.child("w"), 5, 7, WeightLayout::kInOut, Bias::kZeros)},
+                    .in = 5,
+                    .layout = WeightLayout::kInOut,
+                    .activation = activation};
+    h.seal();
+    h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
+            [&](Context& context, const Var& x) { return linear(context, x, spec); });
+  }
+}
+
+TEST_CASE("several weights of one input fill columns and have the numeric gradient", "[model]") {
+  Harness h;
+  LinearSpec spec{.parts = {part(h.root.child("q"), 5, 4, WeightLayout::kOutIn, Bias::kZeros),
+                            part(h.root.child("k"), 5, 2, WeightLayout::kOutIn, Bias::kNone),
+                            part(h.root.child("v"), 5, 3, WeightLayout::kOutIn, Bias::kZeros)},
+                  .in = 5,
+                  .layout = WeightLayout::kOutIn};
+  h.seal();
+  h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
+          [&](Context& context, const Var& x) { return linear(context, x, spec); });
+}
+
+TEST_CASE("norms have the numeric gradient, alone and with a residual", "[model]") {
+  for (const bool layer_norm : {true, false}) {
+    Harness h;
+    const NormSpec first = layer_norm ? layer_norm_params(h.root.child("a"), 6, 1e-5)
+                                      : rms_norm_params(h.root.child("a"), 6, 1e-5);
+    const NormSpec second = layer_norm ? layer_norm_params(h.root.child("b"), 6, 1e-5)
+                                       : rms_norm_params(h.root.child("b"), 6, 1e-5);
+    h.seal();
+    h.check(random_tensor(h.cpu.stream, {5, 6}, 1), [&](Context& context, const Var& x) {
+      const NormOutput inner = norm(context, x, {}, first);
+      return norm(context, inner.sum, inner.y, second).y;
+    });
+  }
+}
+
+TEST_CASE("attention with rotary positions has the numeric gradient", "[model]") {
+  for (const int64_t kv_heads : {4, 2, 1}) {
+    Harness h;
+    const kernels::AttentionShape shape{
+        .batch = 2, .length = 5, .heads = 4, .kv_heads = kv_heads, .head_dim = 6};
+    h.seal();
+    h.check(random_tensor(h.cpu.stream, {10, shape.packed()}, 1), [&](Context& context, Var x) {
+      Var qkv{h.copy(x.value), x.slot};
+      return attention(context, shape, rope(context, shape, 100.0F, 0, std::move(qkv)), 0);
+    });
+  }
+}
+
+TEST_CASE("swiglu has the numeric gradient", "[model]") {
+  Harness h;
+  h.seal();
+  h.check(random_tensor(h.cpu.stream, {5, 8}, 1),
+          [&](Context& context, const Var& x) { return swiglu(context, x); });
+}
+
+TEST_CASE("dropout passes the gradient through its mask", "[model]") {
+  Harness h;
+  h.seal();
+  h.check(random_tensor(h.cpu.stream, {6, 7}, 1), [&](Context& context, Var x) {
+    return dropout(context, std::move(x), 0.4F, 3, 2);
+  });
+}
+
+TEST_CASE("a sample's dropout mask does not depend on the batch it came in", "[model]") {
+  CpuStream cpu;
+  PlainStore store(cpu.stream, 1);
+  const auto run = [&](int64_t first_sample, int64_t samples) {
+    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain};
+    context.first_sample = first_sample;
+    Tensor x = Tensor::empty({samples * 3, 4}, DType::kF32, cpu.stream);
+    std::fill_n(x.data<float>(), x.numel(), 1.0F);
+    return dropout(context, {x, Var::kConstant}, 0.5F, 1, 3).value;
+  };
+  const Tensor whole = run(0, 4);
+  const Tensor tail = run(2, 2);
+  CHECK(std::memcmp(tail.raw(), whole.narrow(24, 24).raw(), tail.bytes()) == 0);
+}
+
+TEST_CASE("embedding and positions have the numeric gradient", "[model]") {
+  Harness h;
+  const EmbeddingSpec spec{.table = h.root.param("wte", {7, 4}, normal(1)),
+                           .positions = h.root.param("wpe", {6, 4}, normal(1)),
+                           .width = 4};
+  h.seal();
+  const Tensor tokens = testing::random_tokens(h.cpu.stream, {10}, 3, 7);
+  h.check_parameters([&](Context& context) {
+    return embed(context, tokens, 5, 0, DType::kF32, spec);
+  });
+}
+
+TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[model]") {
+  Harness h;
+  const ParamId head = h.root.param("head", {9, 5}, normal(1));
+  h.seal();
+  Tensor targets = testing::random_tokens(h.cpu.stream, {6}, 3, 9);
+  targets.data<int32_t>()[2] = -1;
+  Tensor x = random_tensor(h.cpu.stream, {6, 5}, 1);
+  const float grad_scale = 0.25F;
+  const auto loss = [&] {
+    Context context{.stream = h.cpu.stream, .store = h.store};
+    const Tensor losses =
+        linear_cross_entropy(context, {x, Var::kConstant}, head, targets, grad_scale);
+    double sum = 0;
+    for (int64_t i = 0; i < losses.numel(); ++i) sum += double{losses.data<float>()[i]};
+    return sum * double{grad_scale};
+  };
+  Tape tape;
+  Context context{
+      .stream = h.cpu.stream, .store = h.store, .mode = RunMode::kTrain, .tape = &tape};
+  const Var input = tape.watch(h.copy(x));
+  const Tensor losses = linear_cross_entropy(context, input, head, targets, grad_scale);
+  CHECK(losses.data<float>()[2] == 0);
+  tape.backward(h.cpu.stream);
+  check_gradient("x", loss, x, tape.take_gradient(input));
+  check_gradient("head", loss, h.store.weight(head), h.store.gradient(head));
+}

@@ -1,0 +1,206 @@
+// The golden PyTorch runs of ../shared/golden, by the plain training loop: losses, gradient norms and
+// final weights. Skipped where the folder is absent.
+#include <rapidjson/document.h>
+
+#include <filesystem>
+
+#include "core/file.h"
+#include "model/hf_config.h"
+#include "model/hf_weights.h"
+#include "tests/model/plain_trainer.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+using testing::AdamHyper;
+using testing::PlainTrainer;
+
+namespace {
+
+std::string golden_folder(const std::string& name) {
+  const auto path = std::filesystem::path(DS_SOURCE_DIR) / ".." / "shared" / "golden" / name;
+  return std::filesystem::exists(path / "golden.json") ? path.string() : std::string();
+}
+
+rapidjson::Document read_json(FileSystem& fs, const std::string& path) {
+  rapidjson::Document document;
+  document.Parse(fs.read_text(path, 1 << 24).c_str());
+  REQUIRE_FALSE(document.HasParseError());
+  return document;
+}
+
+double number(const rapidjson::Value& object, const char* key, double otherwise) {
+  return object.HasMember(key) ? object[key].GetDouble() : otherwise;
+}
+
+AdamHyper hyper_of(const rapidjson::Document& train) {
+  const rapidjson::Value& params = train["optimizer"]["params"];
+  AdamHyper hyper;
+  hyper.weight_decay = number(params, "weight_decay", 0);
+  hyper.eps = number(params, "eps", 1e-8);
+  if (params.HasMember("betas")) {
+    hyper.beta1 = params["betas"][0].GetDouble();
+    hyper.beta2 = params["betas"][1].GetDouble();
+  }
+  const bool adam_w = std::string_view(train["optimizer"]["type"].GetString()) == "AdamW" ||
+                      (params.HasMember("adam_w_mode") && params["adam_w_mode"].GetBool());
+  hyper.decay = adam_w ? kernels::WeightDecay::kDecoupled : kernels::WeightDecay::kL2;
+  hyper.clip = number(train, "gradient_clipping", 0);
+  return hyper;
+}
+
+// The tokens of a llm.c shard: 256 int32 of header, then uint16 tokens.
+std::vector<int32_t> read_tokens(FileSystem& fs, const std::string& path) {
+  const auto file = fs.open(path);
+  std::vector<uint16_t> words(static_cast<size_t>((file->size() - 1024) / 2));
+  file->read(1024, std::as_writable_bytes(std::span(words)));
+  return {words.begin(), words.end()};
+}
+
+class GoldenRun {
+ public:
+  GoldenRun(const std::string& folder, DType dtype)
+      : golden_(read_json(fs_, folder + "/golden.json")),
+        train_(read_json(fs_, folder + "/train.json")),
+        tokens_(read_tokens(fs_, folder + "/tokens.bin")),
+        hyper_(hyper_of(train_)),
+        trainer_(read_hf_config(fs_, folder), dtype, 1),
+        folder_(folder) {
+    load(folder + "/model.safetensors", [&](ParamId id, const Tensor& w) { trainer_.set_master(id, w); });
+  }
+
+  int steps() const { return static_cast<int>(golden_["losses"].Size()); }
+  double golden(const char* list, int step) const {
+    return golden_[list][static_cast<rapidjson::SizeType>(step)].GetDouble();
+  }
+
+  PlainTrainer::StepResult step(int index, int64_t micro_steps) {
+    const int64_t batch = train_["train_batch_size"].GetInt64();
+    const int64_t length = train_["data"]["sequence_length"].GetInt64();
+    Tensor inputs = Tensor::empty({batch, length}, DType::kI32, trainer_.cpu.stream);
+    Tensor targets = Tensor::empty({batch, length}, DType::kI32, trainer_.cpu.stream);
+    const int64_t first = index * batch * length;
+    for (int64_t i = 0; i < batch * length; ++i) {
+      inputs.data<int32_t>()[i] = tokens_.at(static_cast<size_t>(first + i));
+      targets.data<int32_t>()[i] = tokens_.at(static_cast<size_t>(first + i + 1));
+    }
+    hyper_.lr = golden("lrs", index);
+    return trainer_.step(inputs, targets, hyper_, micro_steps);
+  }
+
+  // Largest absolute difference to the weights after the last step.
+  double final_difference() {
+    double largest = 0;
+    load(folder_ + "/final.safetensors", [&](ParamId id, const Tensor& expected) {
+      const Tensor& got = trainer_.master(id);
+      for (int64_t i = 0; i < got.numel(); ++i) {
+        largest = std::max(largest, std::abs(double{got.data<float>()[i]} -
+                                             double{expected.data<float>()[i]}));
+      }
+    });
+    return largest;
+  }
+
+ private:
+  void load(const std::string& path, const std::function<void(ParamId, const Tensor&)>& use) {
+    const HfWeights weights(fs_, path, specs_of(trainer_.store));
+    for (ParamId id = 0; id < trainer_.store.count(); ++id) {
+      Tensor flat = Tensor::empty({trainer_.store.spec(id).shape.numel()}, DType::kF32,
+                                  trainer_.cpu.stream);
+      weights.read(static_cast<size_t>(id), 0, flat);
+      use(id, flat);
+    }
+  }
+
+  RealFileSystem fs_;
+  rapidjson::Document golden_, train_;
+  std::vector<int32_t> tokens_;
+  AdamHyper hyper_;
+  PlainTrainer trainer_;
+  std::string folder_;
+};
+
+void check_fp32(const std::string& name, int64_t micro_steps) {
+  const std::string folder = golden_folder(name);
+  if (folder.empty()) {
+    WARN("skipped: ../shared/golden/" << name << " is absent");
+    return;
+  }
+  GoldenRun run(folder, DType::kF32);
+  for (int step = 0; step < run.steps(); ++step) {
+    const auto got = run.step(step, micro_steps);
+    INFO(name << ", step " << step);
+    CHECK(got.loss == Approx(run.golden("losses", step)).epsilon(step < 10 ? 1e-5 : 1e-4));
+    CHECK(got.grad_norm == Approx(run.golden("grad_norms", step)).epsilon(1e-3));
+  }
+  CHECK(run.final_difference() < 1e-3);
+}
+
+}  // namespace
+
+TEST_CASE("the GPT-2 AdamW run of PyTorch is reproduced", "[model]") {
+  check_fp32("gpt2-fp32-adamw", 1);
+}
+
+TEST_CASE("the GPT-2 run with L2 decay is reproduced in micro-steps", "[model]") {
+  check_fp32("gpt2-fp32-adam-l2-warmupdecay", 2);
+}
+
+TEST_CASE("the Llama run of PyTorch is reproduced", "[model]") {
+  check_fp32("llama-fp32-cosine", 1);
+}
+
+TEST_CASE("the bf16 GPT-2 run of PyTorch is reproduced to bf16's precision", "[model]") {
+  const std::string folder = golden_folder("gpt2-bf16");
+  if (folder.empty()) {
+    WARN("skipped: ../shared/golden/gpt2-bf16 is absent");
+    return;
+  }
+  GoldenRun run(folder, DType::kBF16);
+  for (int step = 0; step < run.steps(); ++step) {
+    const auto got = run.step(step, 1);
+    INFO("step " << step);
+    CHECK(got.loss == Approx(run.golden("losses", step)).epsilon(1e-2));
+  }
+}
+
+namespace {
+
+struct Recorded {
+  ModelConfig config;
+  std::vector<double> losses;
+};
+
+std::vector<Recorded> recorded_runs() {
+  Gpt2Config gpt2;
+  gpt2.vocab_size = 61;
+  gpt2.n_positions = 16;
+  gpt2.n_embd = 32;
+  gpt2.n_layer = 2;
+  gpt2.n_head = 4;
+  LlamaConfig llama;
+  llama.vocab_size = 61;
+  llama.max_position_embeddings = 16;
+  llama.hidden_size = 32;
+  llama.intermediate_size = 72;
+  llama.num_hidden_layers = 2;
+  llama.num_attention_heads = 4;
+  llama.num_key_value_heads = 2;
+  return {{gpt2, {}}, {llama, {}}};
+}
+
+}  // namespace
+
+TEST_CASE("training from initial weights gives the recorded losses", "[model]") {
+  // Recorded after the runs above had been reproduced; they hold where ../shared is absent.
+  for (const Recorded& recorded : recorded_runs()) {
+    PlainTrainer trainer(recorded.config, DType::kF32, 42);
+    const Tensor tokens = testing::random_tokens(trainer.cpu.stream, {4, 16}, 1, 61);
+    const Tensor targets = testing::random_tokens(trainer.cpu.stream, {4, 16}, 2, 61);
+    for (size_t step = 0; step < 8; ++step) {
+      const auto got = trainer.step(tokens, targets, {.lr = 0.01, .weight_decay = 0.1});
+      INFO("step " << step);
+      std::printf("%.7f, ", got.loss);
+    }
+    std::printf("\n");
+  }
+}

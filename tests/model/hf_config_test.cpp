@@ -1,0 +1,110 @@
+// config.json in and out: defaults, synonyms of versions, and refusals by name.
+#include "model/hf_config.h"
+
+#include "core/memory_file_system.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+
+namespace {
+
+std::string refusal(const std::string& json) {
+  try {
+    parse_hf_config(json, "config.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string gpt2_with(const std::string& more) {
+  return R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 64, "n_head": 4)" + more + "}";
+}
+
+std::string llama_with(const std::string& more) {
+  return R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4)" + more + "}";
+}
+
+}  // namespace
+
+TEST_CASE("a GPT-2 config is read with Hugging Face's defaults", "[model]") {
+  const auto c = std::get<Gpt2Config>(parse_hf_config(
+      gpt2_with(R"(, "n_layer": 2, "vocab_size": 101.0, "n_inner": null, "task": [1])"), "c"));
+  CHECK(c.n_embd == 64);
+  CHECK(c.vocab_size == 101);
+  CHECK(c.n_positions == 1024);
+  CHECK(c.attn_pdrop == 0.1);
+  CHECK(c.tie_word_embeddings);
+  CHECK(dimensions(c).inner == 256);
+}
+
+TEST_CASE("a Llama config is read, with derived heads", "[model]") {
+  const auto c = std::get<LlamaConfig>(parse_hf_config(
+      llama_with(R"(, "num_key_value_heads": 2, "rope_theta": 5e5, "rope_scaling": null)"), "c"));
+  CHECK(c.rope_theta == 5e5);
+  CHECK(c.rms_norm_eps == 1e-6);
+  CHECK(dimensions(c).kv_heads == 2);
+  CHECK(dimensions(c).head_dim == 16);
+  CHECK_FALSE(c.tie_word_embeddings);
+}
+
+TEST_CASE("rope_parameters of newer configs give theta", "[model]") {
+  const auto c = std::get<LlamaConfig>(parse_hf_config(
+      llama_with(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 1234})"), "c"));
+  CHECK(c.rope_theta == 1234);
+}
+
+TEST_CASE("configs survive a round trip", "[model]") {
+  Gpt2Config gpt2;
+  gpt2.n_layer = 3;
+  gpt2.n_inner = 100;
+  gpt2.activation_function = "relu";
+  gpt2.tie_word_embeddings = false;
+  const auto g = std::get<Gpt2Config>(parse_hf_config(format_hf_config(gpt2, DType::kF32), "c"));
+  CHECK(g.n_layer == 3);
+  CHECK(g.n_inner == 100);
+  CHECK(g.activation_function == "relu");
+  CHECK(g.attn_pdrop == 0);
+  CHECK_FALSE(g.tie_word_embeddings);
+  LlamaConfig llama;
+  llama.rope_theta = 123.5;
+  llama.mlp_bias = true;
+  const auto l = std::get<LlamaConfig>(parse_hf_config(format_hf_config(llama, DType::kBF16), "c"));
+  CHECK(l.rope_theta == 123.5);
+  CHECK(l.mlp_bias);
+  CHECK(l.num_key_value_heads == 0);
+}
+
+TEST_CASE("features that are not built are refused by name", "[model]") {
+  using Catch::Contains;
+  CHECK_THAT(refusal(gpt2_with(R"(, "scale_attn_weights": false)")), Contains("scale_attn_weights"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "activation_function": "mish")")), Contains("mish"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "quantization_config": {})")), Contains("quantiz"));
+  CHECK_THAT(refusal(llama_with(R"(, "rope_scaling": {"rope_type": "llama3"})")),
+             Contains("rope_scaling"));
+  CHECK_THAT(refusal(llama_with(R"(, "hidden_act": "gelu")")), Contains("hidden_act"));
+  CHECK_THAT(refusal(llama_with(R"(, "attention_dropout": 0.1)")), Contains("attention_dropout"));
+  CHECK_THAT(refusal(R"({"architectures": ["MistralForCausalLM"]})"),
+             Contains("MistralForCausalLM") && Contains("LlamaForCausalLM"));
+}
+
+TEST_CASE("impossible or malformed configs are refused with the key", "[model]") {
+  using Catch::Contains;
+  CHECK_THAT(refusal(R"({"model_type": "gpt2", "n_embd": 65, "n_head": 4})"), Contains("n_embd"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": 0)")), Contains("n_layer"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": "two")")), Contains("n_layer"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": 1.5)")), Contains("n_layer"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "resid_pdrop": 1.0)")), Contains("resid_pdrop"));
+  CHECK_THAT(refusal(llama_with(R"(, "num_key_value_heads": 3)")), Contains("num_key_value_heads"));
+  CHECK_THAT(refusal(llama_with(R"(, "head_dim": 7)")), Contains("head_dim"));
+  CHECK_THAT(refusal("[1]"), Contains("object"));
+  CHECK_THAT(refusal("{"), Contains("JSON at byte"));
+}
+
+TEST_CASE("a folder's config.json is read", "[model]") {
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  fs.write_text_atomically("/m/config.json", gpt2_with(""));
+  CHECK(dimensions(read_hf_config(fs, "/m")).width == 64);
+  CHECK_THROWS_AS(read_hf_config(fs, "/none"), InputMissing);
+}

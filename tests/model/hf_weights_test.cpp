@@ -1,0 +1,81 @@
+// Weights of a Hugging Face folder: names, ranges, conversions, and refusal of what does not fit.
+#include "model/hf_weights.h"
+
+#include "core/memory_file_system.h"
+#include "tests/support/catch.h"
+#include "tests/support/cpu_stream.h"
+
+using namespace ds;
+using testing::CpuStream;
+
+namespace {
+
+ParamSpec spec(const std::string& name, const Shape& shape) {
+  return {.name = name, .shape = shape, .dtype = DType::kF32, .init = {}, .unit = 0};
+}
+
+const std::vector<ParamSpec> kSpecs = {spec("transformer.wte.weight", {2, 3}),
+                                       spec("transformer.ln_f.bias", {3})};
+const std::array<float, 6> kTable = {1, 2, 3, 4, 5, 6};
+const std::array<BF16, 3> kBias = {BF16(0.5F), BF16(-1.0F), BF16(8.0F)};
+
+SafetensorsTensor table(const std::string& name, const Shape& shape = {2, 3}) {
+  return {name, DType::kF32, shape, std::as_bytes(std::span(kTable))};
+}
+SafetensorsTensor bias(const std::string& name) {
+  return {name, DType::kBF16, Shape{3}, std::as_bytes(std::span(kBias))};
+}
+
+std::string refusal(const std::vector<SafetensorsTensor>& stored) {
+  MemoryFileSystem fs;
+  write_safetensors(fs, "/model.safetensors", stored);
+  try {
+    const HfWeights weights(fs, "/", kSpecs);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a rank reads its range of a parameter in its own dtype", "[model]") {
+  MemoryFileSystem fs;
+  write_safetensors(fs, "/model.safetensors",
+                    {{table("transformer.wte.weight"), bias("transformer.ln_f.bias")}});
+  const HfWeights weights(fs, "/", kSpecs);
+  CHECK(weights.bytes() == 24 + 6);
+  CpuStream cpu;
+  Tensor part = Tensor::empty({3}, DType::kF32, cpu.stream);
+  weights.read(0, 2, part);
+  CHECK(part.data<float>()[0] == 3);
+  CHECK(part.data<float>()[2] == 5);
+  weights.read(1, 0, part);
+  CHECK(part.data<float>()[2] == 8);
+  Tensor half = Tensor::empty({2}, DType::kF16, cpu.stream);
+  weights.read(1, 1, half);
+  CHECK(static_cast<float>(half.data<F16>()[0]) == -1);
+  CHECK_THROWS_AS(weights.read(1, 2, part), InternalError);
+}
+
+TEST_CASE("names without the body's prefix, old buffers and a tied head are taken", "[model]") {
+  CHECK(refusal({table("wte.weight"), bias("ln_f.bias"), bias("h.0.attn.bias"),
+                 table("lm_head.weight")}) == "accepted");
+}
+
+TEST_CASE("missing, misshapen and unknown weights are refused by name", "[model]") {
+  using Catch::Contains;
+  CHECK_THAT(refusal({table("wte.weight")}), Contains("transformer.ln_f.bias"));
+  CHECK_THAT(refusal({table("wte.weight", {3, 2}), bias("ln_f.bias")}),
+             Contains("transformer.wte.weight") && Contains("[3, 2]") && Contains("[2, 3]"));
+  CHECK_THAT(refusal({table("wte.weight"), bias("ln_f.bias"), bias("h.0.extra")}),
+             Contains("h.0.extra"));
+}
+
+TEST_CASE("the export list names every parameter once", "[model]") {
+  const auto list = export_list(kSpecs, DType::kBF16);
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].name == "transformer.wte.weight");
+  CHECK(list[0].dtype == DType::kBF16);
+  CHECK(list[1].shape == Shape{3});
+}

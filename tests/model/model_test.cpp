@@ -1,0 +1,341 @@
+// GPT-2 and Llama as whole models: names, numeric gradients through every layer, evaluation, memory,
+// the dry run on meta, and generation with and without a cache.
+#include <set>
+
+#include "core/memory_adaptors.h"
+#include "core/replay_arena.h"
+#include "kernels/reduce.h"
+#include "model/plain_store.h"
+#include "model/zoo.h"
+#include "tests/support/cpu_stream.h"
+#include "tests/support/tensor_gradcheck.h"
+
+using namespace ds;
+using testing::CpuStream;
+using testing::random_tokens;
+
+namespace {
+
+constexpr int64_t kVocabulary = 23;
+
+Gpt2Config tiny_gpt2() {
+  Gpt2Config c;
+  c.vocab_size = kVocabulary;
+  c.n_positions = 12;
+  c.n_embd = 16;
+  c.n_layer = 2;
+  c.n_head = 4;
+  c.initializer_range = 0.2;  // large enough that no gradient drowns in rounding
+  return c;
+}
+
+LlamaConfig tiny_llama() {
+  LlamaConfig c;
+  c.vocab_size = kVocabulary;
+  c.max_position_embeddings = 12;
+  c.hidden_size = 16;
+  c.intermediate_size = 24;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 4;
+  c.num_key_value_heads = 2;
+  c.initializer_range = 0.2;
+  return c;
+}
+
+struct Case {
+  std::string name;
+  ModelConfig config;
+};
+
+std::vector<Case> every_case() {
+  Gpt2Config untied = tiny_gpt2();
+  untied.tie_word_embeddings = false;
+  untied.activation_function = "gelu";
+  untied.n_inner = 20;
+  LlamaConfig biased = tiny_llama();
+  biased.tie_word_embeddings = true;
+  biased.attention_bias = biased.mlp_bias = true;
+  biased.num_key_value_heads = 0;
+  biased.head_dim = 6;
+  return {{"gpt2", tiny_gpt2()}, {"gpt2 untied", untied}, {"llama", tiny_llama()},
+          {"llama tied, biased", biased}};
+}
+
+struct Bench {
+  explicit Bench(const ModelConfig& config, DType dtype = DType::kF32)
+      : store(cpu.stream, 3), model(make_model(config, dtype, store)) {
+    store.seal();
+    tokens = random_tokens(cpu.stream, {2, 7}, 1, kVocabulary);
+    targets = random_tokens(cpu.stream, {2, 7}, 2, kVocabulary);
+    targets.data<int32_t>()[3] = -100;
+  }
+
+  Tensor train_pass(float grad_scale = 0.1F) {
+    store.clear_gradients();
+    Tape tape;
+    Context context{
+        .stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    const Tensor losses = model->loss(context, tokens, targets, grad_scale);
+    model->backward(context);
+    return losses;
+  }
+  double total_loss() {
+    Context context{.stream = cpu.stream, .store = store};
+    return kernels::sum(cpu.stream, model->loss(context, tokens, targets, 1));
+  }
+
+  CpuStream cpu{2};
+  PlainStore store;
+  std::unique_ptr<LanguageModel> model;
+  Tensor tokens, targets;
+};
+
+std::vector<std::string> names(const ModelConfig& config) {
+  Bench bench(config);
+  std::vector<std::string> all;
+  for (ParamId id = 0; id < bench.store.count(); ++id) all.push_back(bench.store.spec(id).name);
+  return all;
+}
+
+bool contains(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+}  // namespace
+
+TEST_CASE("parameters have their Hugging Face names, shapes and units", "[model]") {
+  const auto gpt2 = names(tiny_gpt2());
+  CHECK(gpt2.front() == "transformer.wte.weight");
+  CHECK(contains(gpt2, "transformer.wpe.weight"));
+  CHECK(contains(gpt2, "transformer.h.1.attn.c_attn.bias"));
+  CHECK(contains(gpt2, "transformer.h.0.mlp.c_proj.weight"));
+  CHECK(gpt2.back() == "transformer.ln_f.bias");
+  CHECK(gpt2.size() == 2 + 2 * 12 + 2);
+  const auto llama = names(tiny_llama());
+  CHECK(llama.front() == "model.embed_tokens.weight");
+  CHECK(contains(llama, "model.layers.1.self_attn.k_proj.weight"));
+  CHECK(contains(llama, "model.layers.0.post_attention_layernorm.weight"));
+  CHECK(llama.back() == "lm_head.weight");
+  CHECK(llama.size() == 1 + 2 * 9 + 2);
+
+  Bench bench(tiny_gpt2());
+  std::set<int> units;
+  for (ParamId id = 0; id < bench.store.count(); ++id) units.insert(bench.store.spec(id).unit);
+  CHECK(units == std::set<int>{0, 1, 2, 3});
+  CHECK(bench.store.spec(4).shape == Shape{16, 48});  // c_attn is [in, out]
+}
+
+TEST_CASE("projections into the residual stream start smaller in GPT-2", "[model]") {
+  Bench bench(tiny_gpt2());
+  for (ParamId id = 0; id < bench.store.count(); ++id) {
+    const ParamSpec& spec = bench.store.spec(id);
+    if (spec.init.kind != Initializer::Kind::kNormal) continue;
+    const bool residual = spec.name.find("c_proj") != std::string::npos;
+    CHECK(spec.init.standard_deviation == Approx(residual ? 0.1F : 0.2F));
+  }
+}
+
+TEST_CASE("every parameter of every family has the numeric gradient", "[model]") {
+  for (const Case& c : every_case()) {
+    Bench bench(c.config);
+    bench.train_pass();
+    for (ParamId id = 0; id < bench.store.count(); ++id) {
+      testing::check_gradient(c.name + " " + bench.store.spec(id).name,
+                              [&] { return 0.1 * bench.total_loss(); }, bench.store.weight(id),
+                              bench.store.gradient(id), {.elements = 7});
+    }
+  }
+}
+
+TEST_CASE("evaluation gives the losses of training and no gradients", "[model]") {
+  for (const Case& c : every_case()) {
+    Bench bench(c.config);
+    const double trained = kernels::sum(bench.cpu.stream, bench.train_pass());
+    INFO(c.name);
+    CHECK(bench.total_loss() == Approx(trained).epsilon(1e-6));
+    bench.store.clear_gradients();
+    bench.total_loss();
+    CHECK_THROWS_AS(bench.store.gradient(0), InternalError);
+  }
+}
+
+TEST_CASE("two micro-steps accumulate the gradient of both", "[model]") {
+  Bench bench(tiny_gpt2());
+  bench.train_pass();
+  const double once = kernels::sum_of_squares(bench.cpu.stream, bench.store.gradient(0));
+  Tape tape;
+  Context context{
+      .stream = bench.cpu.stream, .store = bench.store, .mode = RunMode::kTrain, .tape = &tape};
+  bench.model->loss(context, bench.tokens, bench.targets, 0.1F);
+  bench.model->backward(context);
+  CHECK(kernels::sum_of_squares(bench.cpu.stream, bench.store.gradient(0)) ==
+        Approx(4 * once).epsilon(1e-4));
+}
+
+TEST_CASE("low-precision models stay near the fp32 loss", "[model]") {
+  for (const Case& c : every_case()) {
+    const double expected = Bench(c.config).total_loss();
+    for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      Bench bench(c.config, dtype);
+      INFO(c.name << " " << name_of(dtype));
+      CHECK(kernels::sum(bench.cpu.stream, bench.train_pass()) == Approx(expected).epsilon(2e-2));
+      CHECK(kernels::all_finite(bench.cpu.stream, bench.store.gradient(0)));
+    }
+  }
+}
+
+TEST_CASE("dropout changes the training loss, not the evaluation, and repeats", "[model]") {
+  Gpt2Config dropped = tiny_gpt2();
+  dropped.resid_pdrop = dropped.embd_pdrop = 0.3;
+  Bench bench(dropped);
+  const double first = kernels::sum(bench.cpu.stream, bench.train_pass());
+  CHECK(kernels::sum(bench.cpu.stream, bench.train_pass()) == first);
+  CHECK(first != Approx(bench.total_loss()).epsilon(1e-4));
+  CHECK(bench.total_loss() == Approx(Bench(tiny_gpt2()).total_loss()).epsilon(1e-6));
+}
+
+TEST_CASE("dropout inside attention is refused in training only", "[model]") {
+  Gpt2Config config = tiny_gpt2();
+  config.attn_pdrop = 0.1;
+  Bench bench(config);
+  CHECK_THROWS_AS(bench.train_pass(), Unsupported);
+  CHECK(bench.total_loss() > 0);
+}
+
+TEST_CASE("wrong tokens and targets are refused", "[model]") {
+  Bench bench(tiny_gpt2());
+  Context context{.stream = bench.cpu.stream, .store = bench.store};
+  const Tensor longer = random_tokens(bench.cpu.stream, {1, 13}, 1, kVocabulary);
+  CHECK_THROWS_AS(bench.model->loss(context, longer, longer, 1), InternalError);
+  CHECK_THROWS_AS(bench.model->loss(context, bench.tokens, longer, 1), InternalError);
+  bench.tokens.data<int32_t>()[5] = kVocabulary;
+  CHECK_THROWS_AS(bench.model->loss(context, bench.tokens, bench.targets, 1), DataError);
+}
+
+TEST_CASE("backward leaves nothing but weights, gradients and losses", "[model]") {
+  for (const Case& c : every_case()) {
+    HostMemory host;
+    MemoryAccount account;
+    TrackingMemory memory(host, account);
+    ThreadPool pool(1);
+    Stream stream({.device = Device::cpu(), .memory = &memory, .pool = &pool});
+    PlainStore store(stream, 1);
+    const auto model = make_model(c.config, DType::kF32, store);
+    store.seal();
+    const Tensor tokens = random_tokens(stream, {2, 7}, 1, kVocabulary);
+    const size_t before = account.usage().bytes_now;
+    Tape tape;
+    Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    {
+      const Tensor losses = model->loss(context, tokens, tokens, 1);
+      model->backward(context);
+      CHECK(account.usage().bytes_now == before + losses.bytes());
+    }
+    CHECK(account.usage().bytes_now == before);
+  }
+}
+
+namespace {
+
+std::vector<AllocationSpan> allocations(const ModelConfig& config, Device device, DType dtype) {
+  HostMemory host;
+  MetaMemory nowhere;
+  MemoryResource& base = device.is_meta() ? static_cast<MemoryResource&>(nowhere) : host;
+  RecordingMemory recording(base);
+  ThreadPool pool(2);
+  Stream stream({.device = device, .memory = &base, .pool = &pool});
+  PlainStore store(stream, 1);
+  const auto model = make_model(config, dtype, store);
+  store.seal();
+  Tensor tokens = Tensor::zeros({3, 9}, DType::kI32, stream);
+  const MemoryScope scope(stream, recording);
+  {
+    Tape tape;
+    Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    model->loss(context, tokens, tokens, 1);
+    model->backward(context);
+    Context evaluation{.stream = stream, .store = store};
+    model->loss(evaluation, tokens, tokens, 1);
+  }
+  return recording.spans();
+}
+
+}  // namespace
+
+TEST_CASE("the dry run on meta allocates exactly what the real run does", "[model]") {
+  for (const Case& c : every_case()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const auto real = allocations(c.config, Device::cpu(), dtype);
+      const auto dry = allocations(c.config, Device::meta(), dtype);
+      INFO(c.name << " " << name_of(dtype));
+      REQUIRE(real.size() == dry.size());
+      for (size_t i = 0; i < real.size(); ++i) {
+        REQUIRE(real[i].bytes == dry[i].bytes);
+        REQUIRE(real[i].tag == dry[i].tag);
+        REQUIRE(real[i].begin == dry[i].begin);
+        REQUIRE(real[i].end == dry[i].end);
+      }
+    }
+  }
+}
+
+namespace {
+
+Tensor prefix(Stream& stream, const Tensor& tokens, int64_t length) {
+  const int64_t batch = tokens.shape()[0];
+  Tensor part = Tensor::empty({batch, length}, DType::kI32, stream);
+  for (int64_t i = 0; i < batch * length; ++i) {
+    part.data<int32_t>()[i] =
+        tokens.data<int32_t>()[i / length * tokens.shape()[1] + i % length];
+  }
+  return part;
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  double largest = 0;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    largest = std::max(largest,
+                       std::abs(double{a.data<float>()[i]} - double{b.data<float>()[i]}));
+  }
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("generation with a cache gives the logits of the whole prefix", "[model]") {
+  for (const Case& c : every_case()) {
+    Bench bench(c.config);
+    Stream& stream = bench.cpu.stream;
+    KvCache cache(stream, dimensions(c.config), DType::kF32, 2, 10);
+    Context cached{.stream = stream, .store = bench.store};
+    cached.cache = &cache;
+    Context whole{.stream = stream, .store = bench.store};
+    Tensor logits = bench.model->next_logits(cached, prefix(stream, bench.tokens, 3));
+    for (int64_t length = 3; length <= 7; ++length) {
+      INFO(c.name << ", length " << length);
+      CHECK(largest_difference(logits, bench.model->next_logits(
+                                           whole, prefix(stream, bench.tokens, length))) < 1e-4);
+      if (length == 7) break;
+      Tensor next = Tensor::empty({2, 1}, DType::kI32, stream);
+      for (int64_t b = 0; b < 2; ++b) {
+        next.data<int32_t>()[b] = bench.tokens.data<int32_t>()[b * 7 + length];
+      }
+      logits = bench.model->next_logits(cached, next);
+    }
+    CHECK(cache.length() == 7);
+    CHECK_THROWS_AS(bench.model->next_logits(cached, bench.tokens), InternalError);
+  }
+}
+
+TEST_CASE("the loss is the negative log likelihood of the next logits", "[model]") {
+  Bench bench(tiny_llama());
+  Stream& stream = bench.cpu.stream;
+  Context context{.stream = stream, .store = bench.store};
+  const Tensor losses = bench.model->loss(context, bench.tokens, bench.targets, 1);
+  const Tensor logits = bench.model->next_logits(context, bench.tokens);
+  const float* row = logits.data<float>() + kVocabulary;  // of the second sequence
+  double sum = 0;
+  for (int64_t v = 0; v < kVocabulary; ++v) sum += std::exp(double{row[v]});
+  const double target = double{row[bench.targets.data<int32_t>()[13]]};
+  CHECK(double{losses.data<float>()[13]} == Approx(std::log(sum) - target).epsilon(1e-5));
+}

@@ -1,0 +1,132 @@
+// The plainest training loop over a PlainStore: one rank, whole weights, fp32 master weights. What
+// every sharded run must reproduce, and what the golden runs are checked with.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "kernels/update.h"
+#include "model/plain_store.h"
+#include "model/zoo.h"
+#include "tests/support/cpu_stream.h"
+
+namespace ds::testing {
+
+struct AdamHyper {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  kernels::WeightDecay decay = kernels::WeightDecay::kDecoupled;
+  double clip = 1.0;
+};
+
+class PlainTrainer {
+ public:
+  struct StepResult {
+    double loss = 0;       // mean over all tokens, before the update
+    double grad_norm = 0;  // before clipping
+  };
+
+  PlainTrainer(const ModelConfig& config, DType dtype, uint64_t seed)
+      : store(cpu.stream, seed), model(make_model(config, dtype, store)) {
+    store.seal();
+    for (ParamId id = 0; id < store.count(); ++id) {
+      const Shape flat{store.spec(id).shape.numel()};
+      states_.push_back({Tensor::empty(flat, DType::kF32, cpu.stream),
+                         Tensor::zeros(flat, DType::kF32, cpu.stream),
+                         Tensor::zeros(flat, DType::kF32, cpu.stream),
+                         Tensor::zeros(flat, DType::kF32, cpu.stream)});
+      set_master(id, store.weight(id).reshape(flat));
+    }
+  }
+
+  // Sets a weight from any float dtype.
+  void set_master(ParamId id, const Tensor& from) {
+    State& state = states_[static_cast<size_t>(id)];
+    kernels::cast(cpu.stream, from, state.master);
+    Tensor weight = store.weight(id).reshape(state.master.shape());
+    kernels::cast(cpu.stream, state.master, weight);
+  }
+  const Tensor& master(ParamId id) const { return states_[static_cast<size_t>(id)].master; }
+
+  // One optimizer step over [B, T] in `micro_steps` equal parts.
+  StepResult step(const Tensor& tokens, const Tensor& targets, const AdamHyper& hyper,
+                  int64_t micro_steps = 1) {
+    StepResult result;
+    clear_sums();
+    const int64_t batch = tokens.shape()[0] / micro_steps;
+    for (int64_t i = 0; i < micro_steps; ++i) {
+      result.loss += micro_step(rows(tokens, i, batch), rows(targets, i, batch), tokens.numel());
+      for (ParamId id = 0; id < store.count(); ++id) {
+        Tensor& sum = states_[static_cast<size_t>(id)].gradient;
+        kernels::accumulate(cpu.stream, store.gradient(id).reshape(sum.shape()), sum);
+      }
+    }
+    double squares = 0;
+    for (const State& state : states_) {
+      squares += kernels::sum_of_squares(cpu.stream, state.gradient);
+    }
+    result.grad_norm = std::sqrt(squares);
+    update(hyper, result.grad_norm);
+    return result;
+  }
+
+  CpuStream cpu{2};
+  PlainStore store;
+  std::unique_ptr<LanguageModel> model;
+
+ private:
+  struct State {
+    Tensor master, exp_avg, exp_avg_sq, gradient;  // fp32
+  };
+
+  static Tensor rows(const Tensor& whole, int64_t index, int64_t batch) {
+    const int64_t length = whole.shape()[1];
+    return whole.narrow(index * batch * length, batch * length).reshape({batch, length});
+  }
+
+  void clear_sums() {
+    for (State& state : states_) kernels::fill(cpu.stream, state.gradient, 0);
+  }
+
+  double micro_step(const Tensor& tokens, const Tensor& targets, int64_t global_tokens) {
+    store.clear_gradients();
+    Tape tape;
+    Context context{
+        .stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    const auto scale = static_cast<float>(1.0 / static_cast<double>(global_tokens));
+    const Tensor losses = model->loss(context, tokens, targets, scale);
+    model->backward(context);
+    return kernels::sum(cpu.stream, losses) / static_cast<double>(global_tokens);
+  }
+
+  void update(const AdamHyper& hyper, double norm) {
+    ++updates_;
+    const double factor = hyper.clip > 0 ? std::min(1.0, hyper.clip / (norm + 1e-6)) : 1.0;
+    for (ParamId id = 0; id < store.count(); ++id) {
+      State& state = states_[static_cast<size_t>(id)];
+      kernels::adam_update(cpu.stream,
+                           {.master = state.master,
+                            .grad = state.gradient,
+                            .exp_avg = state.exp_avg,
+                            .exp_avg_sq = state.exp_avg_sq,
+                            .grad_scale = static_cast<float>(factor),
+                            .lr = static_cast<float>(hyper.lr),
+                            .beta1 = static_cast<float>(hyper.beta1),
+                            .beta2 = static_cast<float>(hyper.beta2),
+                            .eps = static_cast<float>(hyper.eps),
+                            .weight_decay = static_cast<float>(hyper.weight_decay),
+                            .decay = hyper.decay,
+                            .bias_correction1 = 1 - std::pow(hyper.beta1, updates_),
+                            .bias_correction2 = 1 - std::pow(hyper.beta2, updates_)});
+      Tensor weight = store.weight(id).reshape(state.master.shape());
+      kernels::cast(cpu.stream, state.master, weight);
+    }
+  }
+
+  std::vector<State> states_;
+  int updates_ = 0;
+};
+
+}  // namespace ds::testing
