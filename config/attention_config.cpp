@@ -38,7 +38,7 @@ void fields(Visitor& v, ActivationCheckpointingConfig& c) {
 }
 
 void fields(Visitor& v, SparseAttentionConfig& c) {
-  v.field("mode", c.mode, {.meaning = "Layout family."});
+  v.field("mode", c.mode, {.meaning = "Layout family.", .deepspeed_refuses = true});
   v.field("block", c.block, {.meaning = "Side length of a block.", .above = 0});
   v.when(c.mode == SparsityMode::kFixed || c.mode == SparsityMode::kVariable ||
              c.mode == SparsityMode::kBigBird || c.mode == SparsityMode::kBsLongformer,

@@ -31,7 +31,8 @@ std::span<const EnumName> names_of(WriterDataParallel) {
 
 void fields(Visitor& v, ParallelWriteConfig& c) {
   v.field("pipeline_stage", c.pipeline_stage,
-          {.meaning = "Spread the writing of pipeline stages over data-parallel ranks."});
+          {.meaning = "Spread the writing of pipeline stages over data-parallel ranks.",
+           .deepspeed_refuses = true});
 }
 
 void fields(Visitor& v, CheckpointWriterConfig& c) {
@@ -47,7 +48,8 @@ void fields(Visitor& v, CheckpointWriterConfig& c) {
 void fields(Visitor& v, CheckpointConfig& c) {
   v.field("tag_validation", c.tag_validation,
           {.meaning = "What to do when ranks pass different checkpoint tags.",
-           .letter_case = LetterCase::kIgnored});
+           .letter_case = LetterCase::kIgnored,
+           .deepspeed_refuses = true});
   v.field("load_universal", c.load_universal,
           {.meaning = "Load from the universal checkpoint format."});
   v.field(

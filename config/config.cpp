@@ -64,12 +64,14 @@ void communication_fields(Visitor& v, Config& c) {
   v.field("communication_data_type", c.communication_data_type,
           {.meaning = "Data type in which gradients are averaged across ranks; null follows the "
                       "training precision.",
-           .letter_case = LetterCase::kIgnored});
+           .letter_case = LetterCase::kIgnored,
+           .deepspeed_refuses = true});
   v.retired("fp32_allreduce", "communication_data_type", "Average gradients in 32-bit floats.");
   v.field("seq_parallel_communication_data_type", c.seq_parallel_communication_data_type,
           {.meaning = "Gradient communication data type used instead of communication_data_type "
                       "when sequence parallelism is active.",
-           .letter_case = LetterCase::kIgnored});
+           .letter_case = LetterCase::kIgnored,
+           .deepspeed_refuses = true});
   v.field(
       "prescale_gradients", c.prescale_gradients,
       {.meaning = "Divide gradients by the group size before the reduction instead of after it."});
@@ -78,7 +80,9 @@ void communication_fields(Visitor& v, Config& c) {
                       "factor/world size after it, to keep fp16 sums in range.",
            .above = 0});
   v.field("gradient_allreduce_op", c.gradient_allreduce_op,
-          {.meaning = "Whether gradients are averaged or only summed over data-parallel ranks."});
+          {.meaning = "Whether gradients are averaged or only summed over data-parallel ranks.",
+           .letter_case = LetterCase::kIgnored,
+           .deepspeed_refuses = true});
   v.field("sparse_gradients", c.sparse_gradients,
           {.meaning = "Exchange embedding gradients in compressed sparse-row form."});
   v.field("disable_allgather", c.disable_allgather,
@@ -94,13 +98,11 @@ void communication_fields(Visitor& v, Config& c) {
 
 void engine_sections(Visitor& v, Config& c) {
   v.section("optimizer", c.optimizer,
-            {.meaning = "Selects and parameterises the optimizer that the engine builds.",
-             .deepspeed_checks = DeepSpeedChecks::kNothing});
+            {.meaning = "Selects and parameterises the optimizer that the engine builds."});
   v.section(
       "scheduler", c.scheduler,
       {.meaning =
-           "Learning-rate schedule that the engine steps once per successful optimizer update.",
-       .deepspeed_checks = DeepSpeedChecks::kNothing});
+           "Learning-rate schedule that the engine steps once per successful optimizer update."});
   v.section("fp16", c.fp16,
             {.meaning = "Half-precision training with fp32 master weights and loss scaling.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});

@@ -148,49 +148,53 @@ struct Store {
   const Spec& spec;
 
   template <class T>
-  bool operator()(T* target) const {
+  Stored operator()(T* target) const {
     T read_value{};
-    if (!read(value, spec, read_value) || !in_range(read_value, spec)) return false;
+    if (!read(value, spec, read_value)) return Stored::kWrongKind;
+    const bool fits = in_range(read_value, spec);
     *target = std::move(read_value);
-    return true;
+    return fits ? Stored::kDone : Stored::kOutOfRange;
   }
   template <class T>
-  bool operator()(std::optional<T>* target) const {
+  Stored operator()(std::optional<T>* target) const {
     if (value.is_null()) {
-      if (spec.refuse_null || spec.required) return false;
+      if (spec.refuse_null || spec.required) return Stored::kWrongKind;
       target->reset();
-      return true;
+      return Stored::kDone;
     }
     T read_value{};
-    if (!(*this)(&read_value)) return false;
-    *target = std::move(read_value);
-    return true;
+    const Stored stored = (*this)(&read_value);
+    if (stored != Stored::kWrongKind) *target = std::move(read_value);
+    return stored;
   }
-  bool operator()(Value* target) const {
+  Stored operator()(Value* target) const {
     *target = value;
-    return true;
+    return Stored::kDone;
   }
-  bool operator()(const EnumRef& target) const {
+  Stored operator()(const EnumRef& target) const {
     if (value.is_null()) {
       if (target.nullable()) target.set(std::nullopt);
-      return target.nullable();
+      return target.nullable() ? Stored::kDone : Stored::kWrongKind;
     }
-    if (!value.is_string()) return false;
+    if (!value.is_string()) return Stored::kWrongKind;
     const bool exact = spec.letter_case == LetterCase::kExact;
     for (const EnumName& name : target.names()) {
       if (exact ? name.name == value.as_string() : lower(name.name) == lower(value.as_string())) {
         target.set(name.value);
-        return true;
+        return Stored::kDone;
       }
     }
-    return false;
+    return Stored::kWrongKind;
   }
 };
 
 }  // namespace
 
-std::string store(const Value& value, const Field& field) {
-  if (std::visit(Store{value, field.spec}, field.slot)) return "";
+Stored store(const Value& value, const Field& field) {
+  return std::visit(Store{value, field.spec}, field.slot);
+}
+
+std::string refusal(const Value& value, const Field& field) {
   const std::string range = range_text(field.spec);
   return fmt::format("got {}, expected {}{}{}", value.excerpt(), type_text(field),
                      range.empty() ? "" : " ", range);

@@ -1,5 +1,6 @@
-// Conversion of one document value to one field, with the coercions that DeepSpeed's configuration models
-// perform: integral floats and digits in quotes for integers, 0/1 and yes/no words for booleans.
+// Conversion of one document value to one field, with the coercions that DeepSpeed's configuration
+// models perform: integral floats and digits in quotes for integers, 0/1 and yes/no words for
+// booleans.
 #pragma once
 
 #include <string>
@@ -9,8 +10,13 @@
 
 namespace ds {
 
-// Stores the value in the field. Returns "" or what is wrong with it ("got -1, expected an integer >= 0");
-// the field is then unchanged. "auto" must have been handled before.
-std::string store(const Value& value, const Field& field);
+enum class Stored { kDone, kOutOfRange, kWrongKind };
+
+// Stores the value in the field, also when it is out of range; a value of the wrong kind leaves the
+// field as it is. "auto" must have been handled before.
+Stored store(const Value& value, const Field& field);
+
+// "got -1, expected integer >= 0".
+std::string refusal(const Value& value, const Field& field);
 
 }  // namespace ds

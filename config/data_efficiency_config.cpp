@@ -115,11 +115,13 @@ void fields(Visitor& v, CurriculumMetricConfig& c) {
 
 void fields(Visitor& v, CurriculumSamplingConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch of the curriculum."});
-  v.field("data_cluster_path", c.data_cluster_path,
-          {.meaning = "Directory for the index files of samples of equal difficulty.",
-           .omit_unset = true});
-  v.map("curriculum_metrics", "<metric>", c.curriculum_metrics,
-        {.meaning = "One sub-dictionary per metric; the key is the metric name."});
+  v.while_enabled(c.enabled, [&] {
+    v.field("data_cluster_path", c.data_cluster_path,
+            {.meaning = "Directory for the index files of samples of equal difficulty.",
+             .omit_unset = true});
+    v.map("curriculum_metrics", "<metric>", c.curriculum_metrics,
+          {.meaning = "One sub-dictionary per metric; the key is the metric name."});
+  });
 }
 
 void fields(Visitor& v, DynamicBatchingConfig& c) {
@@ -173,20 +175,22 @@ void fields(Visitor& v, LayerTokenLrConfig& c) {
 
 void fields(Visitor& v, RandomLtdConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch of random-LTD."});
-  v.field("total_layer_num", c.total_layer_num,
-          {.meaning = "Layers of the model.", .omit_unset = true});
-  v.field("random_ltd_layer_num", c.random_ltd_layer_num,
-          {.meaning = "Layers to which dropping applies.", .omit_unset = true});
-  v.field("random_ltd_layer_id", c.random_ltd_layer_id,
-          {.meaning = "Indices of those layers.", .omit_unset = true});
-  v.field("model_mask_name", c.model_mask_name,
-          {.meaning = "Name of the keyword argument that carries the attention mask.",
-           .omit_unset = true});
-  v.field("model_type", c.model_type, {.meaning = "Model family.", .omit_unset = true});
-  v.field("hidden_state_order", c.hidden_state_order,
-          {.meaning = "Axis order of the hidden state.", .omit_unset = true});
-  v.section("random_ltd_schedule", c.random_ltd_schedule,
-            {.meaning = "Schedule of the kept sequence length."});
+  v.while_enabled(c.enabled, [&] {
+    v.field("total_layer_num", c.total_layer_num,
+            {.meaning = "Layers of the model.", .omit_unset = true});
+    v.field("random_ltd_layer_num", c.random_ltd_layer_num,
+            {.meaning = "Layers to which dropping applies.", .omit_unset = true});
+    v.field("random_ltd_layer_id", c.random_ltd_layer_id,
+            {.meaning = "Indices of those layers.", .omit_unset = true});
+    v.field("model_mask_name", c.model_mask_name,
+            {.meaning = "Name of the keyword argument that carries the attention mask.",
+             .omit_unset = true});
+    v.field("model_type", c.model_type, {.meaning = "Model family.", .omit_unset = true});
+    v.field("hidden_state_order", c.hidden_state_order,
+            {.meaning = "Axis order of the hidden state.", .omit_unset = true});
+    v.section("random_ltd_schedule", c.random_ltd_schedule,
+              {.meaning = "Schedule of the kept sequence length."});
+  });
   v.section("layer_token_lr_schedule", c.layer_token_lr_schedule,
             {.meaning = "Learning-rate schedule over consumed layer tokens."});
 }
@@ -204,7 +208,8 @@ void fields(Visitor& v, DataEfficiencyConfig& c) {
 }
 
 void fields(Visitor& v, CurriculumLearningConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Switch.", .required = true});
+  v.field("enabled", c.enabled,
+          {.meaning = "Switch.", .required = true, .deepspeed_refuses = true});
   v.field("curriculum_type", c.curriculum_type,
           {.meaning = "Difficulty metric.", .omit_unset = true});
   v.field("min_difficulty", c.min_difficulty,
@@ -216,7 +221,8 @@ void fields(Visitor& v, CurriculumLearningConfig& c) {
 }
 
 void fields(Visitor& v, ProgressiveLayerDropConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Switch.", .required = true});
+  v.field("enabled", c.enabled,
+          {.meaning = "Switch.", .required = true, .deepspeed_refuses = true});
   v.field("theta", c.theta, {.meaning = "Final keep probability.", .min = 0, .max = 1});
   v.field("gamma", c.gamma, {.meaning = "Speed of the decay.", .min = 0});
 }

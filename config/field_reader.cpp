@@ -52,7 +52,7 @@ class FieldReader : public Visitor {
   struct Level {
     const Value* object = nullptr;
     std::string path;
-    DeepSpeedChecks checks = DeepSpeedChecks::kValues;
+    DeepSpeedChecks checks = DeepSpeedChecks::kLittle;
     std::set<std::string, std::less<>> offered;
     bool takes_rest = false;
     bool failed = false;  // a value of this object was refused
@@ -61,8 +61,10 @@ class FieldReader : public Visitor {
   std::string path_of(std::string_view key) const {
     return level_.path.empty() ? std::string(key) : fmt::format("{}.{}", level_.path, key);
   }
-  Basis value_basis() const {
-    return level_.checks == DeepSpeedChecks::kNothing ? Basis::kOwn : Basis::kDeepSpeed;
+  Basis value_basis(const Spec& spec) const {
+    return level_.checks == DeepSpeedChecks::kKeysAndValues || spec.deepspeed_refuses
+               ? Basis::kDeepSpeed
+               : Basis::kOwn;
   }
   void offer(std::string_view key) { level_.offered.emplace(key); }
   const Member* given(const Field& field);
@@ -114,7 +116,7 @@ void FieldReader::on_field(const Field& field) {
   const Member* member = given(field);
   if (!member) {
     if (field.spec.required) {
-      refuse(value_basis(), path_of(field.key), level_.object->origin(),
+      refuse(value_basis(field.spec), path_of(field.key), level_.object->origin(),
              "is required in this section");
     }
     return;
@@ -127,16 +129,16 @@ void FieldReader::on_field(const Field& field) {
                            [](const EnumName& name) { return name.name == "auto"; });
   if (value.is_string() && value.as_string() == "auto" && !auto_is_a_value) {
     if (field.spec.required) {
-      refuse(value_basis(), path_of(field.key), value.origin(),
+      refuse(value_basis(field.spec), path_of(field.key), value.origin(),
              "\"auto\" has nothing to be derived from here; give a value");
     }
     return;  // as if not given: the default, or the value that is derived when it is absent
   }
-  if (std::string wrong = store(value, field); !wrong.empty()) {
-    const bool lenient_null = value.is_null() && level_.checks != DeepSpeedChecks::kKeysAndValues;
-    refuse(lenient_null ? Basis::kOwn : value_basis(), path_of(field.key), value.origin(),
-           std::move(wrong));
-  }
+  const Stored stored = store(value, field);
+  if (stored == Stored::kDone) return;
+  const bool own = stored == Stored::kOutOfRange && field.spec.own_range;
+  refuse(own ? Basis::kOwn : value_basis(field.spec), path_of(field.key), value.origin(),
+         refusal(value, field));
 }
 
 void FieldReader::on_section(const Section& section) {
@@ -145,7 +147,7 @@ void FieldReader::on_section(const Section& section) {
   if (!member || member->value.is_null()) return;
   const std::string path = path_of(section.key);
   if (!member->value.is_object()) {
-    refuse(value_basis(), path, member->value.origin(),
+    refuse(Basis::kDeepSpeed, path, member->value.origin(),
            fmt::format("got {}, expected an object", member->value.excerpt()));
     return;
   }
@@ -162,7 +164,7 @@ void FieldReader::on_collection(const Collection& collection) {
   origins_[path] = member->value.origin();
   if (collection.is_list()) return read_collection_list(collection, member->value);
   if (!member->value.is_object()) {
-    refuse(value_basis(), path, member->value.origin(),
+    refuse(Basis::kDeepSpeed, path, member->value.origin(),
            fmt::format("got {}, expected an object of {}", member->value.excerpt(),
                        collection.placeholder));
     return;
@@ -170,7 +172,7 @@ void FieldReader::on_collection(const Collection& collection) {
   for (const Member& element : member->value.members()) {
     const std::string element_path = fmt::format("{}.{}", path, element.key);
     if (!element.value.is_object()) {
-      refuse(value_basis(), element_path, element.value.origin(),
+      refuse(Basis::kDeepSpeed, element_path, element.value.origin(),
              fmt::format("got {}, expected an object", element.value.excerpt()));
       continue;
     }
@@ -183,7 +185,7 @@ void FieldReader::on_collection(const Collection& collection) {
 void FieldReader::read_collection_list(const Collection& collection, const Value& value) {
   const std::string path = path_of(collection.key);
   if (!value.is_list()) {
-    return refuse(value_basis(), path, value.origin(),
+    return refuse(Basis::kDeepSpeed, path, value.origin(),
                   fmt::format("got {}, expected a list of objects", value.excerpt()));
   }
   for (size_t i = 0; i < value.items().size(); ++i) {
@@ -192,7 +194,7 @@ void FieldReader::read_collection_list(const Collection& collection, const Value
     const std::string name = std::to_string(i);
     collection.add(name);
     if (!element.is_object()) {
-      refuse(value_basis(), element_path, element.origin(),
+      refuse(Basis::kDeepSpeed, element_path, element.origin(),
              fmt::format("got {}, expected an object", element.excerpt()));
       continue;
     }
@@ -274,7 +276,7 @@ void read_fields(const Value& document, Config& config, Origins& origins, Proble
   DS_CHECK(document.is_object(), "read_fields: the document is {}, expected an object",
            document.kind_name());
   FieldReader reader(origins, problems);
-  reader.read_object(document, "", DeepSpeedChecks::kValues,
+  reader.read_object(document, "", DeepSpeedChecks::kLittle,
                      [&](Visitor& v) { fields(v, config); });
 }
 

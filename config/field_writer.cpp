@@ -32,10 +32,13 @@ struct ToValue {
 
 class FieldWriter : public Visitor {
  public:
-  explicit FieldWriter(Value& object) : object_(&object) {}
+  enum class Detail { kEverything, kEffective };
+
+  FieldWriter(Value& object, Detail detail) : object_(&object), detail_(detail) {}
+  bool only_effective() const override { return detail_ == Detail::kEffective; }
 
   void on_field(const Field& field) override {
-    Value value = std::visit(ToValue{}, field.slot);
+    Value value = field_value(field);
     if (value.is_null()) {
       if (field.spec.omit_unset || field.spec.refuse_null || field.spec.required) return;
       if (!field.spec.unset_text.empty()) value = Value::string(std::string(field.spec.unset_text));
@@ -45,7 +48,7 @@ class FieldWriter : public Visitor {
 
   void on_section(const Section& section) override {
     if (!section.present()) {
-      object_->set(section.key, Value::null());
+      if (!only_effective()) object_->set(section.key, Value::null());
       return;
     }
     into(object_->set(section.key, Value::object()), section.walk);
@@ -79,13 +82,23 @@ class FieldWriter : public Visitor {
   }
 
   Value* object_;
+  Detail detail_;
 };
 
 }  // namespace
 
+Value field_value(const Field& field) { return std::visit(ToValue{}, field.slot); }
+
 Value write_fields(Config config) {
   Value document = Value::object();
-  FieldWriter writer(document);
+  FieldWriter writer(document, FieldWriter::Detail::kEverything);
+  fields(writer, config);
+  return document;
+}
+
+Value write_effective_fields(Config config) {
+  Value document = Value::object();
+  FieldWriter writer(document, FieldWriter::Detail::kEffective);
   fields(writer, config);
   return document;
 }

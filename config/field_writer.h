@@ -1,4 +1,5 @@
-// The configuration structs as a document: every field with its present value, in the order of fields().
+// The configuration structs as a document: every field with its present value, in the order of
+// fields().
 #pragma once
 
 #include "config/config.h"
@@ -6,8 +7,15 @@
 
 namespace ds {
 
-// Reading the result gives an equal Config. Fields that have no value are written as null (or left out where
-// their Spec says so), fields of other conditions (another optimizer type) are left out.
+// Reading the result gives an equal Config. Fields that have no value are written as null (or left
+// out where their Spec says so), fields of other conditions (another optimizer type) are left out.
 Value write_fields(Config config);
+
+// What the configuration comes to: without parameters of features that are off and without absent
+// sections.
+Value write_effective_fields(Config config);
+
+// The present value of one field, null when it has none.
+Value field_value(const Field& field);
 
 }  // namespace ds

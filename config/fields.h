@@ -83,12 +83,14 @@ struct Spec {
   std::optional<double> below = {};  // <
   std::vector<std::string_view> synonyms = {};  // accepted with a note; both given is an error
   LetterCase letter_case = LetterCase::kExact;  // of enum spellings
-  bool one_or_list = false;             // lists: a single element may stand without brackets
-  bool required = false;                // must be given when its section is
-  bool omit_unset = false;              // the written form leaves the key out while it has no value
-  bool refuse_null = false;             // an explicit null is an error although "no value" exists
-  bool refuse_boolean = false;          // true is not taken as 1
-  std::string_view unset_text = {};     // written instead of null, e.g. "auto"
+  bool one_or_list = false;          // lists: a single element may stand without brackets
+  bool required = false;             // must be given when its section is
+  bool omit_unset = false;           // the written form leaves the key out while it has no value
+  bool refuse_null = false;          // an explicit null is an error although "no value" exists
+  bool refuse_boolean = false;       // true is not taken as 1
+  bool own_range = false;            // DeepSpeed does not check the bounds
+  bool deepspeed_refuses = false;    // DeepSpeed checks the value though it checks little else here
+  std::string_view unset_text = {};  // written instead of null, e.g. "auto"
   std::string_view unset_meaning = {};  // what absence means, for the documentation
 };
 
@@ -98,13 +100,13 @@ struct Field {
   const Spec& spec;
 };
 
-// How much of a section DeepSpeed itself checks: values only, unknown keys too, or nothing at this
-// stage. We always check all of it; the difference only decides whose error it is (Basis).
-enum class DeepSpeedChecks { kValues, kKeysAndValues, kNothing };
+// How much of a section DeepSpeed itself checks when it reads a file. We always check all of it;
+// the difference only decides whose error it is (Basis).
+enum class DeepSpeedChecks { kLittle, kKeysAndValues };
 
 struct SectionSpec {
   std::string_view meaning;
-  DeepSpeedChecks deepspeed_checks = DeepSpeedChecks::kValues;
+  DeepSpeedChecks deepspeed_checks = DeepSpeedChecks::kLittle;
 };
 
 class Visitor;
@@ -157,6 +159,8 @@ class Visitor {
   virtual void on_rest(const Rest&) {}
   // Visitors that describe rather than read see the fields of every condition.
   virtual bool describes() const { return false; }
+  // Visitors that show what a configuration comes to skip the parameters of features that are off.
+  virtual bool only_effective() const { return false; }
   virtual void enter_condition(std::string_view) {}
   virtual void leave_condition() {}
 
@@ -206,6 +210,13 @@ class Visitor {
     enter_condition(condition);
     body();
     leave_condition();
+  }
+
+  // Parameters of a feature that may be switched off: read in any case, without effect while it is
+  // off.
+  template <class Body>
+  void while_enabled(bool enabled, const Body& body) {
+    if (enabled || !only_effective()) body();
   }
 };
 

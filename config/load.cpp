@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "config/field_writer.h"
+#include "config/inert.h"
 #include "config/json_reader.h"
 #include "config/overrides.h"
 #include "config/rewrite.h"
@@ -53,6 +54,19 @@ void make_paths_absolute(Config& config, const std::string& directory) {
 
 }  // namespace
 
+namespace {
+
+// Values that follow from other sections.
+void derive(ReadConfig& result) {
+  Config& config = result.config;
+  if (config.flops_profiler.enabled && !config.wall_clock_breakdown) {
+    config.wall_clock_breakdown = true;
+    result.problems.note("wall_clock_breakdown", {}, "is turned on by flops_profiler.enabled");
+  }
+}
+
+}  // namespace
+
 ReadConfig read_config_tree(Value document) {
   ReadConfig result;
   result.document = std::move(document);
@@ -60,6 +74,7 @@ ReadConfig read_config_tree(Value document) {
   read_fields(result.document, result.config, result.origins, result.problems);
   check_rules(result.config, result.origins, result.problems);
   note_inert_keys(result.config, result.origins, result.problems);
+  derive(result);
   return result;
 }
 

@@ -242,57 +242,48 @@ void fields(Visitor& v, OptimizerConfig& c) {
          "type is Adam or AdamW or MuAdam or MuAdamW", [&] {
            v.section("params", c.adam,
                      {.meaning = "Keyword arguments handed to the optimizer constructor; names "
-                                 "must match its signature.",
-                      .deepspeed_checks = DeepSpeedChecks::kNothing});
+                                 "must match its signature."});
          });
   v.when(c.type == OptimizerType::kOneBitAdam, "type is OneBitAdam", [&] {
     v.section("params", c.onebit_adam,
               {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+                          "its signature."});
   });
   v.when(c.type == OptimizerType::kZeroOneAdam, "type is ZeroOneAdam", [&] {
     v.section("params", c.zero_one_adam,
               {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+                          "its signature."});
   });
   v.when(c.type == OptimizerType::kLamb, "type is Lamb", [&] {
     v.section("params", c.lamb,
               {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+                          "its signature."});
   });
   v.when(c.type == OptimizerType::kOneBitLamb, "type is OneBitLamb", [&] {
     v.section("params", c.onebit_lamb,
               {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+                          "its signature."});
   });
   v.when(c.type == OptimizerType::kLion, "type is Lion", [&] {
     v.section("params", c.lion,
               {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+                          "its signature."});
   });
   v.when(c.type == OptimizerType::kAdagrad, "type is Adagrad", [&] {
     v.section("params", c.adagrad,
               {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+                          "its signature."});
   });
   v.when(c.type == OptimizerType::kSgd || c.type == OptimizerType::kMuSgd, "type is SGD or MuSGD",
          [&] {
            v.section("params", c.sgd,
                      {.meaning = "Keyword arguments handed to the optimizer constructor; names "
-                                 "must match its signature.",
-                      .deepspeed_checks = DeepSpeedChecks::kNothing});
+                                 "must match its signature."});
          });
   v.when(c.type == OptimizerType::kMuon, "type is Muon", [&] {
     v.section("params", c.muon,
               {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+                          "its signature."});
   });
   v.field("legacy_fusion", c.legacy_fusion,
           {.meaning = "Selects the legacy fused-step path of the fp16 optimizer."});

@@ -10,16 +10,17 @@
 
 namespace ds {
 
-// "a.b=v" replaces or adds a.b (objects on the way are made); that a.b is a known key is checked when the
-// fields are read. "+a.b=v" appends to a list that is already there, else adds, and refuses to replace.
+// "a.b=v" replaces or adds a.b (objects on the way are made); that a.b is a known key is checked
+// when the fields are read. "+a.b=v" appends to a list that is already there, else adds, and
+// refuses to replace.
 // "~a.b" removes; it is an error when a.b is not there. The value is JSON or a bare word.
 // Throws ConfigError naming the override.
 void apply_override(Value& document, const std::string& override_text);
 
-// Replaces the root's "include": ["base.json", ...] by those files' contents: later files win over earlier,
-// the document wins over all (objects are merged, anything else replaced; null removes, RFC 7396). Included
-// files may include further ones. `read` takes the path as written and the including file's folder.
-// Throws ConfigError for a cycle or more than 32 files.
+// Replaces the root's "include": ["base.json", ...] by those files' contents: later files win over
+// earlier, the document wins over all (objects are merged, anything else replaced; null removes,
+// RFC 7396). Included files may include further ones. `read` takes the path as written and the
+// including file's folder. Throws ConfigError for a cycle or more than 32 files.
 struct IncludedFile {
   Value document;
   std::string identity;   // equal for equal files: detects cycles

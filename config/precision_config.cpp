@@ -44,19 +44,22 @@ void fields(Visitor& v, Fp16Config& c) {
            .min = 0,
            .refuse_boolean = true});
   v.field("initial_scale_power", c.initial_scale_power,
-          {.meaning = "The dynamic scale starts at 2 to this power.", .min = 0, .max = 126});
+          {.meaning = "The dynamic scale starts at 2 to this power.",
+           .min = 0,
+           .max = 126,
+           .own_range = true});
   v.field("loss_scale_window", c.loss_scale_window,
           {.meaning = "Overflow-free steps after which the dynamic scale doubles.",
-           .min = 0,
            .refuse_boolean = true});
-  v.field(
-      "hysteresis", c.hysteresis,
-      {.meaning = "Number of overflows tolerated before the dynamic scale is halved.", .min = 0});
+  v.field("hysteresis", c.hysteresis,
+          {.meaning = "Number of overflows tolerated before the dynamic scale is halved.",
+           .min = 1,
+           .own_range = true});
   v.field("consecutive_hysteresis", c.consecutive_hysteresis,
           {.meaning = "Refill the hysteresis counter at every overflow-free step rather than only "
                       "when the scale grows."});
   v.field("min_loss_scale", c.min_loss_scale,
-          {.meaning = "Floor of the dynamic scale.", .min = 0, .refuse_boolean = true});
+          {.meaning = "Floor of the dynamic scale.", .refuse_boolean = true});
   v.field("fp16_master_weights_and_grads", c.fp16_master_weights_and_grads,
           {.meaning = "Keep master weights and gradients in fp16."});
 }
@@ -74,7 +77,8 @@ void fields(Visitor& v, Bf16Config& c) {
 }
 
 void fields(Visitor& v, AmpConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Turns amp on.", .required = true});
+  v.field("enabled", c.enabled,
+          {.meaning = "Turns amp on.", .required = true, .deepspeed_refuses = true});
   v.field("opt_level", c.opt_level,
           {.meaning = "Apex optimisation level, one of the pass-through parameters."});
   v.rest("<param>", c.others,
@@ -83,7 +87,8 @@ void fields(Visitor& v, AmpConfig& c) {
 
 void fields(Visitor& v, TorchAutocastConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Turns autocast on."});
-  v.field("dtype", c.dtype, {.meaning = "Lower precision used inside autocast."});
+  v.field("dtype", c.dtype,
+          {.meaning = "Lower precision used inside autocast.", .deepspeed_refuses = true});
   v.field("lower_precision_safe_modules", c.lower_precision_safe_modules,
           {.meaning = "Module types whose parameters and gradients may be communicated in the "
                       "lower precision."});

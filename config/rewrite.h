@@ -1,5 +1,5 @@
-// Old spellings that are not a simple second name: each is rewritten to what it stands for before the typed
-// structs are read, with a note. Both spellings at once is an error.
+// Old spellings that are not a simple second name: each is rewritten to what it stands for before
+// the typed structs are read, with a note. Both spellings at once is an error.
 #pragma once
 
 #include "config/problem.h"

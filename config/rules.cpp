@@ -1,44 +1,256 @@
 #include "config/rules.h"
 
+#include <fmt/format.h>
+
 namespace ds {
+
+namespace detail {
+
+Origin RuleContext::at(std::string_view path) const {
+  // The nearest given ancestor: a rule may complain about a key that is missing.
+  while (true) {
+    const auto found = origins_.find(path);
+    if (found != origins_.end()) return found->second;
+    const size_t dot = path.rfind('.');
+    if (dot == std::string_view::npos) return {};
+    path = path.substr(0, dot);
+  }
+}
 
 namespace {
 
-class Rules {
- public:
-  Rules(const Config& config, const Origins& origins, Problems& problems)
-      : c_(config), origins_(origins), problems_(problems) {}
+bool has_adam(const OptimizerConfig& optimizer) {
+  return optimizer.type == OptimizerType::kAdam || optimizer.type == OptimizerType::kAdamW;
+}
 
-  void precision();
+bool is_one_bit(const OptimizerConfig& optimizer) {
+  return optimizer.type == OptimizerType::kOneBitAdam ||
+         optimizer.type == OptimizerType::kZeroOneAdam ||
+         optimizer.type == OptimizerType::kOneBitLamb;
+}
 
- private:
-  Origin at(std::string_view path) const {
-    const auto found = origins_.find(path);
-    return found == origins_.end() ? Origin{} : found->second;
+bool on_cpu(const std::optional<OffloadOptimizerConfig>& offload) {
+  return offload && offload->device == OffloadDevice::kCpu;
+}
+
+void loss_scale_rules(const RuleContext& r) {
+  const Fp16Config& fp16 = r.config.fp16;
+  const bool dynamic = fp16.enabled && fp16.loss_scale == 0.0;
+  const auto positive = [&](const char* path, int64_t value) {
+    if (dynamic && value <= 0) {
+      r.refuse(path, fmt::format("got {}, dynamic loss scaling needs a value > 0", value));
+    } else if (value < 0) {
+      r.refuse_early(path, fmt::format("got {}, expected integer >= 0", value));
+    }
+  };
+  positive("fp16.loss_scale_window", fp16.loss_scale_window);
+  positive("fp16.min_loss_scale", fp16.min_loss_scale);
+  if (!(fp16.loss_scale >= 0)) r.refuse("fp16.loss_scale", "expected a number >= 0");
+}
+
+void precision_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  if (c.fp16.enabled && c.bf16.enabled) {
+    r.refuse("bf16.enabled", "fp16 and bf16 cannot be simultaneously enabled; turn one off");
   }
-  void error(Basis basis, const std::string& path, std::string message) {
-    problems_.error(basis, path, at(path), std::move(message));
+  if (c.amp.enabled) {
+    if (c.zero_optimization.stage > 0) {
+      r.refuse_early("amp.enabled", "amp does not work with ZeRO; use fp16 or bf16 instead");
+    }
+    if (c.fp16.enabled || c.bf16.enabled) {
+      r.refuse_early("amp.enabled", "amp excludes fp16 and bf16; turn one off");
+    }
   }
+  const FloatType mode = c.fp16.enabled   ? FloatType::kFp16
+                         : c.bf16.enabled ? FloatType::kBf16
+                                          : FloatType::kFp32;
+  if (c.data_types.param_dtype && *c.data_types.param_dtype != mode) {
+    r.refuse_early("data_types.param_dtype", "differs from the mode that fp16 and bf16 select");
+  }
+  if (c.zero_optimization.stage == 0 && c.data_types.grad_accum_dtype &&
+      *c.data_types.grad_accum_dtype != mode) {
+    r.refuse_early("data_types.grad_accum_dtype",
+                   "must equal the model's type without ZeRO; use zero_optimization.stage >= 1");
+  }
+  loss_scale_rules(r);
+}
 
-  const Config& c_;
-  const Origins& origins_;
-  Problems& problems_;
-};
+void master_weight_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  const bool sharded = c.zero_optimization.stage >= 1;
+  const auto need_zero = [&](bool on, const char* path) {
+    if (on && !sharded) r.refuse(path, "is only supported with ZeRO stage 1, 2 or 3");
+  };
+  need_zero(c.fp16.fp16_master_weights_and_grads, "fp16.fp16_master_weights_and_grads");
+  need_zero(c.bf16.bf16_master_weights_and_grads, "bf16.bf16_master_weights_and_grads");
+  need_zero(c.bf16.bf16_optimizer_states, "bf16.bf16_optimizer_states");
+  if (c.bf16.bf16_optimizer_states && !c.bf16.bf16_master_weights_and_grads) {
+    r.refuse("bf16.bf16_optimizer_states", "requires bf16_master_weights_and_grads");
+  }
+  if (c.fp16.fp16_master_weights_and_grads && c.bf16.bf16_master_weights_and_grads) {
+    r.refuse_early("bf16.bf16_master_weights_and_grads",
+                   "excludes fp16.fp16_master_weights_and_grads");
+  }
+  const bool cpu_adam = on_cpu(c.zero_optimization.offload_optimizer) && has_adam(c.optimizer);
+  if (c.fp16.fp16_master_weights_and_grads && sharded && !cpu_adam) {
+    r.refuse_early("fp16.fp16_master_weights_and_grads",
+                   "needs offload_optimizer on cpu with Adam or AdamW");
+  }
+  const bool all_bf16 =
+      c.bf16.bf16_optimizer_states && !c.zero_optimization.offload_optimizer.has_value();
+  if (c.bf16.bf16_master_weights_and_grads && sharded && !cpu_adam && !all_bf16) {
+    r.refuse_early("bf16.bf16_master_weights_and_grads",
+                   "needs offload_optimizer on cpu with Adam or AdamW, or bf16_optimizer_states "
+                   "without offload");
+  }
+}
 
-void Rules::precision() {
-  if (c_.fp16.enabled && c_.bf16.enabled) {
-    error(Basis::kDeepSpeed, "bf16.enabled",
-          "fp16 and bf16 cannot be simultaneously enabled; turn one off");
+void reduction_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  const ZeroConfig& zero = c.zero_optimization;
+  if (c.gradient_allreduce_op == GradientReduction::kSum) {
+    const auto exclude = [&](bool on, const char* what) {
+      if (on) r.refuse("gradient_allreduce_op", fmt::format("\"sum\" does not work with {}", what));
+    };
+    exclude(zero.stage == 3, "ZeRO stage 3");
+    exclude(zero.zenflow.has_value(), "zenflow");
+    exclude(c.compile.deepcompile, "compile.deepcompile");
+  }
+  if (zero.stage >= 2 && zero.reduce_scatter) {
+    if (c.prescale_gradients) {
+      r.refuse_early("prescale_gradients",
+                     "must be false with ZeRO stage 2 or 3 and reduce_scatter");
+    }
+    if (c.gradient_predivide_factor != 1.0) {
+      r.refuse_early("gradient_predivide_factor",
+                     "must be 1.0 with ZeRO stage 2 or 3 and reduce_scatter");
+    }
+  }
+  if (!c.managed_gradient_accumulation) {
+    const auto exclude = [&](bool on, const char* what) {
+      if (on) {
+        r.refuse_early("managed_gradient_accumulation", fmt::format("false excludes {}", what));
+      }
+    };
+    exclude(c.compile.deepcompile, "compile.deepcompile");
+    exclude(c.amp.enabled, "amp");
+    exclude(zero.overlap_comm && zero.stage < 2, "overlap_comm below ZeRO stage 2");
+  }
+}
+
+void offload_rules(const RuleContext& r) {
+  const ZeroConfig& zero = r.config.zero_optimization;
+  if (zero.offload_param && zero.offload_param->device != OffloadDevice::kNone && zero.stage != 3) {
+    r.refuse_early("zero_optimization.offload_param",
+                   fmt::format("works with stage 3 only, the stage is {}", zero.stage));
+  }
+  if (zero.offload_optimizer && zero.offload_optimizer->device != OffloadDevice::kNone) {
+    if (zero.stage == 0) {
+      r.refuse_early("zero_optimization.offload_optimizer",
+                     "works with stage 1, 2 or 3, the stage is 0");
+    } else if (zero.offload_optimizer->device == OffloadDevice::kNvme && zero.stage != 3) {
+      r.refuse_early("zero_optimization.offload_optimizer.device",
+                     fmt::format("nvme works with stage 3 only, the stage is {}", zero.stage));
+    }
+  }
+  if (zero.offload_optimizer && zero.offload_optimizer->ratio < 1.0) {
+    if (zero.stage != 3) {
+      r.refuse("zero_optimization.offload_optimizer.ratio",
+               "partial offload (ratio < 1) works with stage 3 only");
+    } else if (r.config.optimizer.type && !has_adam(r.config.optimizer)) {
+      r.refuse_early("zero_optimization.offload_optimizer.ratio",
+                     "partial offload (ratio < 1) works with Adam and AdamW only");
+    }
+  }
+  if (zero.mics_shard_size > 0 && zero.offload_optimizer) {
+    r.refuse_early("zero_optimization.mics_shard_size", "excludes offload_optimizer");
+  }
+}
+
+void zero_rules(const RuleContext& r) {
+  const ZeroConfig& zero = r.config.zero_optimization;
+  offload_rules(r);
+  if (zero.legacy_stage1) {
+    r.refuse_early("zero_optimization.legacy_stage1",
+                   "the old stage 1 is gone; remove the key, stage 1 has the same result");
+  }
+  if (zero.elastic_checkpoint && zero.stage == 3) {
+    r.note("zero_optimization.elastic_checkpoint",
+           "is not needed at stage 3: every checkpoint loads into any number of ranks");
+  }
+  if (zero.zenflow) {
+    const ZenflowConfig& zenflow = *zero.zenflow;
+    if (!zero.offload_optimizer) {
+      r.refuse_early("zero_optimization.zenflow", "needs offload_optimizer");
+    }
+    if (zenflow.select_strategy != ZenflowStrategy::kAuto && !zenflow.select_interval) {
+      r.refuse("zero_optimization.zenflow.select_interval",
+               "must be a number unless select_strategy is auto");
+    }
+    if (zenflow.select_interval && zenflow.update_interval &&
+        *zenflow.select_interval < *zenflow.update_interval) {
+      r.refuse("zero_optimization.zenflow.select_interval", "must be >= update_interval");
+    }
+  }
+}
+
+void optimizer_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  if (r.given("optimizer") && !c.optimizer.type && !r.given("optimizer.type")) {
+    r.refuse_early("optimizer.type", "is required in this section");
+  }
+  if (is_one_bit(c.optimizer) && c.zero_optimization.stage > 0) {
+    r.refuse_early("optimizer.type",
+                   "1-bit optimizers do not work with ZeRO; set zero_optimization.stage to 0");
+  }
+  const bool lamb =
+      c.optimizer.type == OptimizerType::kLamb || c.optimizer.type == OptimizerType::kOneBitLamb;
+  if (lamb && c.fp16.enabled && c.fp16.loss_scale != 0.0) {
+    r.refuse_early("fp16.loss_scale", "Lamb and OneBitLamb need dynamic loss scaling: set 0");
+  }
+}
+
+void scheduler_rules(const RuleContext& r) {
+  const SchedulerConfig& s = r.config.scheduler;
+  if (r.given("scheduler") && !s.type && !r.given("scheduler.type")) {
+    r.refuse_early("scheduler.type", "is required in this section");
+  }
+  const auto total = [&](const std::optional<int64_t>& steps, int64_t warmup) {
+    if (!steps && !r.config.train.steps) {
+      r.refuse_early("scheduler.params.total_num_steps",
+                     "is required (or train.steps, which it defaults to)");
+    }
+    if (steps && *steps < warmup) {
+      r.note("scheduler.params.total_num_steps",
+             fmt::format("{} is smaller than warmup_num_steps {}: the warm-up never ends", *steps,
+                         warmup));
+    }
+  };
+  if (s.type == SchedulerType::kWarmupDecayLR) {
+    total(s.warmup_decay.total_num_steps, s.warmup_decay.warmup_num_steps);
+  }
+  if (s.type == SchedulerType::kWarmupCosineLR) {
+    total(s.warmup_cosine.total_num_steps, s.warmup_cosine.warmup_num_steps);
   }
 }
 
 }  // namespace
 
-void check_rules(const Config& config, const Origins& origins, Problems& problems) {
-  Rules rules(config, origins, problems);
-  rules.precision();
+void check_engine_rules(const RuleContext& context) {
+  precision_rules(context);
+  master_weight_rules(context);
+  reduction_rules(context);
+  zero_rules(context);
+  optimizer_rules(context);
+  scheduler_rules(context);
 }
 
-void note_inert_keys(const Config&, const Origins&, Problems&) {}
+}  // namespace detail
+
+void check_rules(const Config& config, const Origins& origins, Problems& problems) {
+  const detail::RuleContext context(config, origins, problems);
+  detail::check_engine_rules(context);
+  detail::check_feature_rules(context);
+}
 
 }  // namespace ds

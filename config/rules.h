@@ -1,6 +1,9 @@
-// Rules that join several keys (config-notes sections 4 to 8): what contradicts, what needs what, and which
-// keys that were given have no effect in this combination. Pure.
+// Rules that join several keys (config-notes sections 4 to 8): what contradicts, what needs what.
+// Each rule reports at the key that is easiest to change. Keys without effect are config/inert.h.
 #pragma once
+
+#include <string>
+#include <string_view>
 
 #include "config/config.h"
 #include "config/field_reader.h"
@@ -8,10 +11,41 @@
 
 namespace ds {
 
-// Errors of combination, each at the position of the key that is easiest to change.
 void check_rules(const Config& config, const Origins& origins, Problems& problems);
 
-// Notes for keys that are given and valid but inert here ("has no effect in stage 3").
-void note_inert_keys(const Config& config, const Origins& origins, Problems& problems);
+namespace detail {
+
+// What every rule needs: the values, what was given, where to complain.
+class RuleContext {
+ public:
+  RuleContext(const Config& read, const Origins& origins, Problems& problems)
+      : config(read), origins_(origins), problems_(problems) {}
+
+  bool given(std::string_view path) const { return origins_.contains(path); }
+  // Kept by DeepSpeed when it reads the file.
+  void refuse(const std::string& path, std::string message) const {
+    problems_.error(Basis::kDeepSpeed, path, at(path), std::move(message));
+  }
+  // DeepSpeed notices later or not at all.
+  void refuse_early(const std::string& path, std::string message) const {
+    problems_.error(Basis::kOwn, path, at(path), std::move(message));
+  }
+  void note(const std::string& path, std::string message) const {
+    problems_.note(path, at(path), std::move(message));
+  }
+
+  const Config& config;
+
+ private:
+  Origin at(std::string_view path) const;
+
+  const Origins& origins_;
+  Problems& problems_;
+};
+
+void check_engine_rules(const RuleContext& context);   // precision, ZeRO, optimizer, scheduler
+void check_feature_rules(const RuleContext& context);  // model, data and everything optional
+
+}  // namespace detail
 
 }  // namespace ds

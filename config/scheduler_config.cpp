@@ -127,29 +127,18 @@ void fields(Visitor& v, WarmupCosineLrParams& c) {
 void fields(Visitor& v, SchedulerConfig& c) {
   v.field("type", c.type, {.meaning = "Schedule name."});
   v.when(c.type == SchedulerType::kLRRangeTest, "type is LRRangeTest", [&] {
-    v.section("params", c.lr_range_test,
-              {.meaning = "Keyword arguments of the schedule.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+    v.section("params", c.lr_range_test, {.meaning = "Keyword arguments of the schedule."});
   });
   v.when(c.type == SchedulerType::kOneCycle, "type is OneCycle", [&] {
-    v.section("params", c.one_cycle,
-              {.meaning = "Keyword arguments of the schedule.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+    v.section("params", c.one_cycle, {.meaning = "Keyword arguments of the schedule."});
   });
-  v.when(c.type == SchedulerType::kWarmupLR, "type is WarmupLR", [&] {
-    v.section("params", c.warmup,
-              {.meaning = "Keyword arguments of the schedule.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
-  });
+  v.when(c.type == SchedulerType::kWarmupLR, "type is WarmupLR",
+         [&] { v.section("params", c.warmup, {.meaning = "Keyword arguments of the schedule."}); });
   v.when(c.type == SchedulerType::kWarmupDecayLR, "type is WarmupDecayLR", [&] {
-    v.section("params", c.warmup_decay,
-              {.meaning = "Keyword arguments of the schedule.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+    v.section("params", c.warmup_decay, {.meaning = "Keyword arguments of the schedule."});
   });
   v.when(c.type == SchedulerType::kWarmupCosineLR, "type is WarmupCosineLR", [&] {
-    v.section("params", c.warmup_cosine,
-              {.meaning = "Keyword arguments of the schedule.",
-               .deepspeed_checks = DeepSpeedChecks::kNothing});
+    v.section("params", c.warmup_cosine, {.meaning = "Keyword arguments of the schedule."});
   });
 }
 

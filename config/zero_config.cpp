@@ -207,8 +207,7 @@ void extension_fields(Visitor& v, ZeroConfig& c) {
   v.field("zero_quantized_nontrainable_weights", c.zero_quantized_nontrainable_weights,
           {.meaning = "Store frozen weights in quantised form (for LoRA)."});
   v.section("zeropp_loco_param", c.zeropp_loco_param,
-            {.meaning = "Error-feedback (LoCo) parameters for quantised gradients.",
-             .deepspeed_checks = DeepSpeedChecks::kValues});
+            {.meaning = "Error-feedback (LoCo) parameters for quantised gradients."});
   v.field("mics_shard_size", c.mics_shard_size,
           {.meaning = "Ranks per MiCS shard; -1 off.", .min = -1});
   v.field("mics_hierarchical_params_gather", c.mics_hierarchical_params_gather,

@@ -1,0 +1,325 @@
+// Rules of the model, the data and the optional features.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/elastic_batch.h"
+#include "config/elastic_options.h"
+#include "config/rules.h"
+
+namespace ds::detail {
+
+namespace {
+
+void model_rules(const RuleContext& r) {
+  const ModelConfig& model = r.config.model;
+  if (model.folder && model.family) {
+    r.refuse_early("model.family", "excludes model.folder, whose config.json names the family");
+  }
+  if (r.given("model") && !model.folder && !model.family && !r.given("model.family")) {
+    r.refuse_early("model.family", "give a family, or a folder with a Hugging Face model");
+  }
+  const auto divides = [&](const char* path, int64_t part, int64_t whole, const char* of) {
+    if (part > 0 && whole % part != 0) {
+      r.refuse_early(path, fmt::format("{} does not divide {} = {}", part, of, whole));
+    }
+  };
+  if (model.family == ModelFamily::kGpt2) {
+    divides("model.n_head", model.gpt2.n_head, model.gpt2.n_embd, "n_embd");
+  }
+  if (model.family == ModelFamily::kMoeGpt) {
+    divides("model.n_head", model.moe_gpt.gpt2.n_head, model.moe_gpt.gpt2.n_embd, "n_embd");
+  }
+  if (model.family == ModelFamily::kBert) {
+    divides("model.num_attention_heads", model.bert.num_attention_heads, model.bert.hidden_size,
+            "hidden_size");
+  }
+  if (model.family == ModelFamily::kLlama) {
+    const LlamaConfig& llama = model.llama;
+    if (!llama.head_dim) {
+      divides("model.num_attention_heads", llama.num_attention_heads, llama.hidden_size,
+              "hidden_size");
+    }
+    if (llama.num_key_value_heads) {
+      divides("model.num_key_value_heads", *llama.num_key_value_heads, llama.num_attention_heads,
+              "num_attention_heads");
+    }
+  }
+  if (model.family == ModelFamily::kResNet &&
+      model.resnet.depths.size() != model.resnet.hidden_sizes.size()) {
+    r.refuse_early("model.depths", "needs one entry per entry of hidden_sizes");
+  }
+}
+
+void training_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  if (c.train.steps && c.train.epochs) {
+    r.refuse_early("train.epochs", "excludes train.steps; give one of them");
+  }
+  if (c.data.validation_fraction > 0 && !c.data.validation.empty()) {
+    r.refuse_early("data.validation_fraction", "excludes data.validation; give one of them");
+  }
+  if (c.vocabulary_size && *c.vocabulary_size % 8 != 0) {
+    r.note("vocabulary_size", "is no multiple of 8: matrix units work at less than full speed");
+  }
+}
+
+void checkpointing_rules(const RuleContext& r) {
+  const ActivationCheckpointingConfig& a = r.config.activation_checkpointing;
+  if (a.contiguous_memory_optimization) {
+    if (!a.partition_activations) {
+      r.refuse_early("activation_checkpointing.contiguous_memory_optimization",
+                     "needs partition_activations");
+    }
+    if (!a.number_checkpoints) {
+      r.refuse_early("activation_checkpointing.number_checkpoints",
+                     "is required with contiguous_memory_optimization");
+    }
+  }
+}
+
+void fixed_sparsity_rules(const RuleContext& r, const SparseAttentionConfig& s) {
+  if (s.num_global_blocks <= 0 || s.num_local_blocks % s.num_global_blocks != 0) {
+    r.refuse_early("sparse_attention.num_local_blocks",
+                   fmt::format("{} is no multiple of num_global_blocks {}", s.num_local_blocks,
+                               s.num_global_blocks));
+    return;
+  }
+  if (s.num_different_global_patterns > s.num_local_blocks / s.num_global_blocks) {
+    r.refuse_early("sparse_attention.num_different_global_patterns",
+                   fmt::format("is at most num_local_blocks / num_global_blocks = {}",
+                               s.num_local_blocks / s.num_global_blocks));
+  }
+  if (s.num_different_global_patterns > 1 && !s.different_layout_per_head) {
+    r.refuse_early("sparse_attention.num_different_global_patterns",
+                   "more than 1 needs different_layout_per_head");
+  }
+}
+
+void sparse_attention_rules(const RuleContext& r) {
+  if (!r.config.sparse_attention) return;
+  const SparseAttentionConfig& s = *r.config.sparse_attention;
+  const bool directed = s.mode == SparsityMode::kFixed || s.mode == SparsityMode::kVariable;
+  if (s.mode == SparsityMode::kFixed) fixed_sparsity_rules(r, s);
+  if (directed && s.horizontal_global_attention &&
+      s.attention == AttentionDirection::kUnidirectional) {
+    r.refuse_early("sparse_attention.horizontal_global_attention",
+                   "needs attention \"bidirectional\"");
+  }
+  const bool indexed = s.mode == SparsityMode::kVariable || s.mode == SparsityMode::kBsLongformer;
+  if (!indexed || !s.global_block_end_indices) return;
+  const std::vector<int64_t>& ends = *s.global_block_end_indices;
+  if (ends.size() != s.global_block_indices.size()) {
+    r.refuse_early("sparse_attention.global_block_end_indices",
+                   fmt::format("has {} entries, global_block_indices has {}", ends.size(),
+                               s.global_block_indices.size()));
+    return;
+  }
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i] <= s.global_block_indices[i]) {
+      r.refuse_early("sparse_attention.global_block_end_indices",
+                     fmt::format("entry {}: the end {} is not after the start {}", i, ends[i],
+                                 s.global_block_indices[i]));
+    }
+  }
+}
+
+void elastic_rules(const RuleContext& r) {
+  const ElasticityConfig& e = r.config.elasticity;
+  if (!e.enabled) return;
+  for (const char* key : {"elasticity.max_train_batch_size", "elasticity.micro_batch_sizes"}) {
+    if (!r.given(key)) r.refuse(key, "is required when elasticity is enabled");
+  }
+  for (const char* key :
+       {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"}) {
+    if (r.given(key) && !e.ignore_non_elastic_batch_info) {
+      r.refuse(key,
+               "elasticity decides the batch; remove the key, or set "
+               "elasticity.ignore_non_elastic_batch_info to have it ignored");
+    }
+  }
+  try {
+    validate(elastic_options(e));
+  } catch (const Error& error) {
+    r.refuse("elasticity", error.what());
+  }
+}
+
+// Whether all of the paths below `section` were given; names the ones that are missing.
+void require_all(const RuleContext& r, const std::string& section,
+                 std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    const std::string path = fmt::format("{}.{}", section, key);
+    if (!r.given(path))
+      r.refuse_early(path, fmt::format("is required when {} is enabled", section));
+  }
+}
+
+void schedule_rules(const RuleContext& r, const std::string& section,
+                    const std::optional<CurriculumScheduleType>& type,
+                    const std::optional<CurriculumScheduleConfig>& schedule) {
+  if (!type || type == CurriculumScheduleType::kCustom) return;
+  const std::string config = section + ".schedule_config";
+  const CurriculumScheduleConfig s = schedule.value_or(CurriculumScheduleConfig{});
+  const auto need = [&](bool present, const char* key) {
+    if (!present) r.refuse_early(fmt::format("{}.{}", config, key), "is required by schedule_type");
+  };
+  if (type == CurriculumScheduleType::kFixedDiscrete) {
+    need(s.difficulty.has_value(), "difficulty");
+    need(s.max_step.has_value(), "max_step");
+    if (s.difficulty && s.max_step && s.difficulty->size() != s.max_step->size() + 1) {
+      r.refuse_early(config + ".difficulty", "needs one entry more than max_step");
+    }
+    return;
+  }
+  need(s.total_curriculum_step.has_value(), "total_curriculum_step");
+  need(s.difficulty_step.has_value(), "difficulty_step");
+  if (type == CurriculumScheduleType::kFixedRoot) need(s.root_degree.has_value(), "root_degree");
+  if (s.difficulty_step && *s.difficulty_step % 8 != 0) {
+    r.note(config + ".difficulty_step", "is no multiple of 8: slower on matrix units");
+  }
+}
+
+void curriculum_rules(const RuleContext& r) {
+  const CurriculumLearningConfig& old = r.config.curriculum_learning;
+  if (old.enabled) {
+    require_all(r, "curriculum_learning",
+                {"curriculum_type", "min_difficulty", "max_difficulty", "schedule_type"});
+    schedule_rules(r, "curriculum_learning", old.schedule_type, old.schedule_config);
+  }
+  const std::string section = "data_efficiency.data_sampling.curriculum_learning";
+  const CurriculumSamplingConfig& sampling =
+      r.config.data_efficiency.data_sampling.curriculum_learning;
+  if (!sampling.enabled) return;
+  if (!r.given(section + ".curriculum_metrics")) {
+    r.refuse(section + ".curriculum_metrics", "must be specified when curriculum learning is on");
+  }
+  require_all(r, section, {"data_cluster_path"});
+  for (const auto& [name, metric] : sampling.curriculum_metrics) {
+    const std::string path = fmt::format("{}.curriculum_metrics.{}", section, name);
+    require_all(r, path,
+                {"difficulty_type", "clustering_type", "min_difficulty", "max_difficulty",
+                 "schedule_type"});
+    schedule_rules(r, path, metric.schedule_type, metric.schedule_config);
+    if (metric.min_difficulty && metric.max_difficulty &&
+        *metric.max_difficulty < *metric.min_difficulty) {
+      r.refuse_early(path + ".max_difficulty", "is smaller than min_difficulty");
+    }
+  }
+}
+
+void data_efficiency_rules(const RuleContext& r) {
+  const DynamicBatchingConfig& dynamic = r.config.data_efficiency.data_sampling.dynamic_batching;
+  if (dynamic.enabled && !dynamic.max_tokens) {
+    r.refuse("data_efficiency.data_sampling.dynamic_batching.max_tokens",
+             "must be specified when dynamic batching is enabled");
+  }
+  const std::string section = "data_efficiency.data_routing.random_ltd";
+  const RandomLtdConfig& ltd = r.config.data_efficiency.data_routing.random_ltd;
+  if (!ltd.enabled) return;
+  require_all(r, section,
+              {"total_layer_num", "random_ltd_layer_num", "random_ltd_layer_id", "model_mask_name",
+               "model_type", "hidden_state_order", "random_ltd_schedule"});
+  if (ltd.random_ltd_layer_num && ltd.random_ltd_layer_id &&
+      *ltd.random_ltd_layer_num != static_cast<int64_t>(ltd.random_ltd_layer_id->size())) {
+    r.refuse_early(section + ".random_ltd_layer_num",
+                   fmt::format("is {}, random_ltd_layer_id has {} entries",
+                               *ltd.random_ltd_layer_num, ltd.random_ltd_layer_id->size()));
+  }
+  if (!ltd.random_ltd_schedule) return;
+  const std::string schedule = section + ".random_ltd_schedule";
+  require_all(r, schedule, {"min_value", "max_value", "schedule_type", "schedule_config"});
+  if (r.given(schedule + ".schedule_config")) {
+    require_all(r, schedule + ".schedule_config", {"require_steps", "seq_per_step"});
+  }
+}
+
+template <class Technique>
+void technique_rules(const RuleContext& r, const std::string& name,
+                     const std::optional<Technique>& technique) {
+  if (!technique || !technique->shared_parameters.enabled) return;
+  if (technique->different_groups.empty()) {
+    const std::string path = fmt::format("compression_training.{}.different_groups", name);
+    r.refuse(path, "is required when the technique is enabled");
+  }
+}
+
+void compression_rules(const RuleContext& r) {
+  const CompressionConfig& c = r.config.compression_training;
+  technique_rules(r, "weight_quantization", c.weight_quantization);
+  technique_rules(r, "activation_quantization", c.activation_quantization);
+  technique_rules(r, "row_pruning", c.row_pruning);
+  technique_rules(r, "head_pruning", c.head_pruning);
+  technique_rules(r, "channel_pruning", c.channel_pruning);
+  if (c.sparse_pruning &&
+      c.sparse_pruning->shared_parameters.method != PruningMethod::kSnipMomentum) {
+    technique_rules(r, "sparse_pruning", c.sparse_pruning);
+  }
+  if (c.head_pruning && c.head_pruning->shared_parameters.enabled &&
+      !c.head_pruning->shared_parameters.num_heads) {
+    r.refuse_early("compression_training.head_pruning.shared_parameters.num_heads",
+                   "is required when head pruning is enabled");
+  }
+  if (c.weight_quantization) {
+    for (const auto& [name, group] : c.weight_quantization->different_groups) {
+      if (group.params.target_bits > group.params.start_bits) {
+        r.refuse_early(fmt::format("compression_training.weight_quantization.different_groups.{}."
+                                   "params.target_bits",
+                                   name),
+                       fmt::format("{} is more than start_bits {}", group.params.target_bits,
+                                   group.params.start_bits));
+      }
+    }
+  }
+  if (c.layer_reduction && c.layer_reduction->keep_number_layer &&
+      c.layer_reduction->teacher_layer &&
+      *c.layer_reduction->keep_number_layer !=
+          static_cast<int64_t>(c.layer_reduction->teacher_layer->size())) {
+    r.refuse_early("compression_training.layer_reduction.teacher_layer",
+                   "needs keep_number_layer entries");
+  }
+}
+
+bool is_experiment_key(const std::string& key) {
+  return key.size() >= 32 && key.size() <= 50 && std::all_of(key.begin(), key.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+         });
+}
+
+void other_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  if (c.comet.experiment_key && !is_experiment_key(*c.comet.experiment_key)) {
+    r.refuse_early("comet.experiment_key", "expected 32 to 50 letters and digits");
+  }
+  if (c.autotuning.end_profile_step < c.autotuning.start_profile_step) {
+    r.refuse_early("autotuning.end_profile_step", "is before start_profile_step");
+  }
+  const TensorParallelConfig& tp = c.tensor_parallel;
+  if (tp.tp.tp_size != 1 && tp.autotp_size != 0 && tp.tp.tp_size != tp.autotp_size) {
+    r.refuse("tensor_parallel.tp.tp_size", "must be 1 or equal to autotp_size");
+  }
+  if (c.compile.offload_activation &&
+      (c.compile.offload_parameters || c.compile.offload_opt_states)) {
+    r.refuse_early("compile.offload_activation",
+                   "excludes offload_parameters and offload_opt_states");
+  }
+  if (c.compile.offload_opt_states && c.compile.offload_parameters) {
+    r.refuse_early("compile.offload_opt_states", "excludes offload_parameters");
+  }
+}
+
+}  // namespace
+
+void check_feature_rules(const RuleContext& context) {
+  model_rules(context);
+  training_rules(context);
+  checkpointing_rules(context);
+  sparse_attention_rules(context);
+  elastic_rules(context);
+  curriculum_rules(context);
+  data_efficiency_rules(context);
+  compression_rules(context);
+  other_rules(context);
+}
+
+}  // namespace ds::detail
