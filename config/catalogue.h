@@ -1,5 +1,5 @@
-// Every key that the configuration knows, in order, as one flat list: what the documentation, the schema,
-// `explain` and the tests go through. Built by a visitor, so nothing is written down twice.
+// Every key that the configuration knows, in order, as one flat list: what the documentation, the
+// schema, `explain` and the tests go through. Built by a visitor, so nothing is written down twice.
 #pragma once
 
 #include <string>
@@ -30,8 +30,8 @@ struct CatalogueEntry {
 
 std::vector<CatalogueEntry> catalogue();
 
-// The entry of a concrete path ("compression_training.row_pruning.different_groups.g1.modules", also with an
-// older name as last component), or null. Of several conditions the first is taken.
+// The entry of a concrete path ("compression_training.row_pruning.different_groups.g1.modules",
+// also with an older name as last component), or null. Of several conditions the first is taken.
 const CatalogueEntry* find_entry(const std::vector<CatalogueEntry>& entries, std::string_view path);
 
 // The concrete path with the current name as last component; the path itself when it is unknown.

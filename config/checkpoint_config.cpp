@@ -32,6 +32,7 @@ std::span<const EnumName> names_of(WriterDataParallel) {
 void fields(Visitor& v, ParallelWriteConfig& c) {
   v.field("pipeline_stage", c.pipeline_stage,
           {.meaning = "Spread the writing of pipeline stages over data-parallel ranks.",
+           .refuse_text = true,
            .deepspeed_refuses = true});
 }
 

@@ -30,7 +30,7 @@ std::string lower(std::string_view text) {
 bool read(const Value& value, const Spec& spec, bool& out) {
   static constexpr std::array kTrue = {"true", "1", "on", "yes", "y", "t"};
   static constexpr std::array kFalse = {"false", "0", "off", "no", "n", "f"};
-  static_cast<void>(spec);
+  if (spec.refuse_text && value.is_string()) return false;
   switch (value.kind()) {
     case Value::Kind::kBoolean:
       out = value.as_boolean();
@@ -62,6 +62,7 @@ bool read_digits(std::string_view text, int64_t& out) {
 }
 
 bool read(const Value& value, const Spec& spec, int64_t& out) {
+  if (spec.refuse_text && value.is_string()) return false;
   switch (value.kind()) {
     case Value::Kind::kBoolean:
       if (spec.refuse_boolean) return false;
@@ -84,6 +85,7 @@ bool read(const Value& value, const Spec& spec, int64_t& out) {
 }
 
 bool read(const Value& value, const Spec& spec, double& out) {
+  if (spec.refuse_text && value.is_string()) return false;
   switch (value.kind()) {
     case Value::Kind::kBoolean:
       if (spec.refuse_boolean) return false;

@@ -88,6 +88,7 @@ struct Spec {
   bool omit_unset = false;           // the written form leaves the key out while it has no value
   bool refuse_null = false;          // an explicit null is an error although "no value" exists
   bool refuse_boolean = false;       // true is not taken as 1
+  bool refuse_text = false;          // "yes" is not taken as true, "5" not as 5
   bool own_range = false;            // DeepSpeed does not check the bounds
   bool deepspeed_refuses = false;    // DeepSpeed checks the value though it checks little else here
   std::string_view unset_text = {};  // written instead of null, e.g. "auto"

@@ -36,9 +36,10 @@ void fields(Visitor& v, PipelineConfig& c) {
   v.field("activation_checkpoint_interval", c.activation_checkpoint_interval,
           {.meaning = "Layers per activation checkpoint; 0 off.", .min = 0});
   v.field("pipe_partitioned", c.pipe_partitioned,
-          {.meaning = "Partition activations sent between stages over the model-parallel ranks."});
+          {.meaning = "Partition activations sent between stages over the model-parallel ranks.",
+           .refuse_text = true});
   v.field("grad_partitioned", c.grad_partitioned,
-          {.meaning = "Partition activation gradients likewise."});
+          {.meaning = "Partition activation gradients likewise.", .refuse_text = true});
   v.field("use_reentrant", c.use_reentrant, {.meaning = "Kind of activation checkpointing."});
 }
 

@@ -29,6 +29,7 @@ std::string indexed_dataset(const rapidjson::Value& input);
 std::string lr_schedules(const rapidjson::Value& input);
 std::string loss_scale(const rapidjson::Value& input);
 std::string elasticity(const rapidjson::Value& input);
+std::string config(const rapidjson::Value& input);
 std::string batch_config(const rapidjson::Value& input);
 std::string topology(const rapidjson::Value& input);
 std::string curriculum(const rapidjson::Value& input);

@@ -1,5 +1,6 @@
-// Area config: how a DeepSpeed JSON file resolves. Answers by the product's reader; errors that only we
-// raise (unknown keys that DeepSpeed ignores) are left out, since the cases ask what DeepSpeed says.
+// Area config: how a DeepSpeed JSON file resolves. Answers by the product's reader; errors that
+// only we raise (unknown keys that DeepSpeed ignores) are left out, since the cases ask what
+// DeepSpeed says.
 #include <fmt/format.h>
 
 #include "config/batch.h"
@@ -84,7 +85,8 @@ void keep_as_written(const Config& config, const Value& document, Value& resolve
 
 Value dynamic_args(const Fp16Config& fp16) {
   Value args = Value::object();
-  args.set("init_scale", Value::integer(int64_t{1} << std::min<int64_t>(fp16.initial_scale_power, 62)));
+  args.set("init_scale",
+           Value::integer(int64_t{1} << std::min<int64_t>(fp16.initial_scale_power, 62)));
   args.set("scale_window", Value::integer(fp16.loss_scale_window));
   args.set("delayed_shift", Value::integer(fp16.hysteresis));
   args.set("consecutive_hysteresis", Value::boolean(fp16.consecutive_hysteresis));

@@ -37,6 +37,7 @@ namespace {
 // One line per area; see areas.h.
 const std::vector<AreaEntry> kAreas = {
     {"batch_config", batch_config},
+    {"config", config},
     {"curriculum", curriculum},
     {"elasticity", elasticity},
     {"indexed_dataset", indexed_dataset},
