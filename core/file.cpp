@@ -107,6 +107,8 @@ std::unique_ptr<File> RealFileSystem::open(const std::string& path, Caching cach
   if (!S_ISREG(info.st_mode)) {
     throw IoError(fmt::format("open {}: not a regular file", path));
   }
+  // Advice may be refused (some network file systems) without harm.
+  if (caching == Caching::kReadAhead) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return std::make_unique<RealFile>(path, std::move(fd));
 }
 

@@ -57,8 +57,9 @@ struct DirectoryEntry {
 };
 
 enum class Caching {
-  kCached,        // through the page cache
-  kUncached,      // past it (O_DIRECT) where the file system can; aligned offsets, lengths, addresses
+  kCached,     // through the page cache
+  kReadAhead,  // the same, with the kernel reading far ahead: for files read from front to back
+  kUncached,   // past it (O_DIRECT) where the file system can; aligned offsets, lengths, addresses
 };
 inline constexpr int64_t kUncachedAlignment = 4096;
 

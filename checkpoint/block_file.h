@@ -1,0 +1,119 @@
+// The bytes of a pieces file (checkpoint/format.h): written front to back past the page cache by a thread
+// of its own while the next megabytes are copied and hashed; read in any order, every block checked
+// against its digest before a byte of it is handed out.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "checkpoint/format.h"
+#include "core/file.h"
+
+namespace ds {
+
+// Memory that uncached files accept.
+class AlignedBuffer {
+ public:
+  explicit AlignedBuffer(size_t bytes);  // a multiple of kUncachedAlignment
+  std::span<std::byte> bytes() { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t size_;
+};
+
+// Confined to one thread. The first failure of the disk is thrown by the next call, then by every later
+// one; nothing is retried.
+class BlockFileWriter {
+ public:
+  // Reserves `reserve_bytes` of storage at once; no more than will be written.
+  BlockFileWriter(FileSystem& file_system, const std::string& path, int64_t reserve_bytes);
+  ~BlockFileWriter();
+  BlockFileWriter(const BlockFileWriter&) = delete;  // owns a thread
+  BlockFileWriter& operator=(const BlockFileWriter&) = delete;
+
+  int64_t offset() const { return offset_; }
+  void append(std::span<const std::byte> bytes);
+  void append_zeros(int64_t count);
+  // No more data follows; the digest of each block of it.
+  std::vector<std::string> end_data();
+  // Waits until everything is written, makes it durable, and closes the file. The length must be a
+  // multiple of kUncachedAlignment.
+  void finish();
+
+ private:
+  struct Chunk {
+    AlignedBuffer buffer;
+    size_t used = 0;
+    int64_t file_offset = 0;
+  };
+  void hand_over();
+  void hash_chunk();
+  void write_chunks() noexcept;  // the thread
+  void stop_thread() noexcept;
+  void rethrow_failure();
+
+  std::unique_ptr<File> file_;
+  int64_t reserved_, offset_ = 0;
+  enum class Phase { kData, kIndex } phase_ = Phase::kData;
+  std::vector<std::string> digests_;
+  std::unique_ptr<Chunk> filling_;
+  std::mutex queue_mutex_;  // guards the four below
+  std::list<std::unique_ptr<Chunk>> idle_, ready_;
+  std::exception_ptr failure_;
+  enum class Request { kRun, kStop } request_ = Request::kRun;
+  std::condition_variable queue_changed_;
+  std::thread thread_;
+};
+
+// Blocks that were read and verified, shared by the files of a checkpoint, oldest dropped first.
+class BlockCache {
+ public:
+  using Key = std::pair<int, int64_t>;  // file, block
+  const std::vector<std::byte>* find(const Key& key);
+  const std::vector<std::byte>& insert(const Key& key, std::vector<std::byte> block);
+
+ private:
+  struct Entry {
+    Key key;
+    std::vector<std::byte> bytes;
+  };
+  std::list<Entry> entries_;  // most recently used first
+  std::map<Key, std::list<Entry>::iterator> where_;
+};
+
+// Confined to one thread.
+class BlockFileReader {
+ public:
+  // Opens a file and checks its length, trailer and index against what the manifest says. ValidationError
+  // naming the file for any difference.
+  BlockFileReader(FileSystem& file_system, const std::string& directory, const FileVote& expected);
+
+  const FileIndex& index() const { return index_; }
+  // Fills `into` from a byte of the data. ValidationError naming file, offset and block if the bytes do
+  // not match their digest; then `into` is not to be used.
+  void read(int64_t offset, std::span<std::byte> into, BlockCache& cache);
+  void verify();  // all data
+
+ private:
+  void read_block(int64_t block, std::span<std::byte> into) const;  // the whole block, verified
+  int64_t block_bytes(int64_t block) const;
+
+  std::unique_ptr<File> file_;
+  FileIndex index_;
+  int key_;
+};
+
+}  // namespace ds

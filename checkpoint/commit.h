@@ -1,0 +1,74 @@
+// Which tags exist: committing, finding, replacing and deleting them, so that at every instant, whatever
+// call fails and whenever the power goes, a committed tag is whole and loadable and an uncommitted one is
+// not seen. One rank (or the coordinator) calls these; the files themselves are checkpoint/writer.h.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/format.h"
+#include "core/file.h"
+
+namespace ds {
+
+// UsageError unless the tag is [A-Za-z0-9][A-Za-z0-9._-]{0,127} and cannot be mistaken for a temporary
+// name of ours.
+void check_tag(std::string_view tag);
+std::string temporary_directory(const std::string& root, std::string_view tag, int64_t epoch);
+
+// What an epoch does first in a root, before any of its ranks saves: records itself, so that writers of
+// older epochs can no longer commit; removes what they left unfinished; puts back a tag whose replacement
+// was interrupted. Creates the root. ValidationError if a newer epoch was here. Returns what it removed
+// or put back, in words.
+std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root, int64_t epoch);
+
+struct CommitRequest {
+  std::string root;
+  std::string tag;
+  int64_t epoch = 0;
+  int64_t step = 0;
+  std::vector<FileVote> votes;  // one per rank, all ranks of the epoch
+};
+// Makes the tag loadable; when it returns, it is committed and durable. A tag of the same name is
+// replaced. ValidationError if votes are missing, doubled or of another epoch, if a file is not as voted,
+// or if a newer epoch has opened the root.
+void commit_tag(FileSystem& file_system, const CommitRequest& request);
+// After the commit was announced; only a hint.
+void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag);
+// Removes what this epoch wrote of a tag that will not be committed, and puts back what it was about to
+// replace. Harmless if there is nothing.
+void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
+                 int64_t epoch);
+
+struct CommittedTag {
+  std::string tag;
+  int64_t step = 0;
+  int64_t epoch = 0;
+};
+struct TagList {
+  std::vector<CommittedTag> tags;      // newest (step, then epoch) first
+  std::vector<std::string> rejected;   // why a directory with a manifest is not among them
+};
+// By manifests alone; directories without one (of other programs) are passed over.
+TagList list_tags(FileSystem& file_system, const std::string& root);
+
+enum class Depth {
+  kIndexes,   // manifest, lengths, trailers, indexes: a few KB per rank
+  kAllBytes,  // also the digest of every block
+};
+struct FoundTag {
+  std::optional<CommittedTag> tag;
+  std::vector<std::string> rejected;  // newer tags and why they were passed over
+};
+// `latest` plays no part: manifests are the truth. No tag if there is none that holds.
+FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);
+
+// Deletes all but the newest `keep` (>= 1) tags, after reading the newest through; deletes nothing if that
+// fails. Returns the tags deleted.
+std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
+                                     int64_t epoch);
+
+}  // namespace ds

@@ -1,0 +1,151 @@
+#include "checkpoint/reader.h"
+
+#include <algorithm>
+
+#include "checkpoint/commit.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kLargestManifest = int64_t{1} << 28;
+
+}  // namespace
+
+CheckpointReader CheckpointReader::open(FileSystem& file_system, const std::string& root,
+                                        const std::string& tag) {
+  check_tag(tag);
+  CheckpointReader out = open_directory(file_system, join_path(root, tag));
+  if (out.manifest_.tag != tag) {
+    throw ValidationError(fmt::format("{}: the manifest is of tag {}", out.directory_,
+                                      out.manifest_.tag));
+  }
+  return out;
+}
+
+CheckpointReader CheckpointReader::open_directory(FileSystem& file_system,
+                                                  const std::string& directory) {
+  CheckpointReader out;
+  out.directory_ = directory;
+  const std::string path = join_path(directory, "manifest.json");
+  out.manifest_ = parse_manifest(path, file_system.read_text(path, kLargestManifest));
+  for (const FileVote& vote : out.manifest_.files) {
+    out.add_file(BlockFileReader(file_system, directory, vote));
+  }
+  return out;
+}
+
+void CheckpointReader::add_file(BlockFileReader file) {
+  const FileIndex& index = file.index();
+  if (index.tag != manifest_.tag) {
+    throw ValidationError(fmt::format("{}: the file of rank {} is of tag {}", directory_, index.rank,
+                                      index.tag));
+  }
+  for (size_t piece = 0; piece < index.pieces.size(); ++piece) {
+    const PieceInfo& info = index.pieces[piece];
+    auto& sources = tensors_[info.name];
+    if (!sources.empty()) {
+      const PieceInfo& first = files_.size() == sources[0].file
+                                   ? index.pieces[sources[0].piece]
+                                   : files_[sources[0].file].index().pieces[sources[0].piece];
+      if (first.dtype != info.dtype || !(first.shape == info.shape)) {
+        throw ValidationError(fmt::format("{}: pieces of '{}' disagree: {} {} and {} {}", directory_,
+                                          info.name, name_of(first.dtype), first.shape.to_string(),
+                                          name_of(info.dtype), info.shape.to_string()));
+      }
+    }
+    sources.push_back({files_.size(), piece});
+  }
+  states_.insert(index.states.begin(), index.states.end());
+  files_.push_back(std::move(file));
+}
+
+std::vector<std::string> CheckpointReader::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, sources] : tensors_) out.push_back(name);
+  return out;
+}
+
+CheckpointReader::TensorInfo CheckpointReader::info(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    throw ValidationError(fmt::format("{}: there is no tensor '{}'", directory_, name));
+  }
+  const Source& source = found->second[0];
+  const PieceInfo& piece = files_[source.file].index().pieces[source.piece];
+  return {piece.dtype, piece.shape};
+}
+
+// All runs of a tensor's pieces, in order and without overlap (replicated pieces count once).
+std::vector<CheckpointReader::SourceRun> CheckpointReader::source_runs(
+    const std::string& name) const {
+  std::vector<SourceRun> runs;
+  for (const Source& source : tensors_.at(name)) {
+    const PieceInfo& piece = files_[source.file].index().pieces[source.piece];
+    const auto item = static_cast<int64_t>(size_of(piece.dtype));
+    for (const Run& run : runs_of(piece.region, piece.shape)) {
+      runs.push_back({run.first, run.numel, source.file, piece.offset + run.inside * item});
+    }
+  }
+  std::stable_sort(runs.begin(), runs.end(),
+                   [](const SourceRun& a, const SourceRun& b) { return a.first < b.first; });
+  const auto item = static_cast<int64_t>(size_of(info(name).dtype));
+  std::vector<SourceRun> disjoint;
+  int64_t covered = 0;
+  for (SourceRun run : runs) {
+    const int64_t skip = std::max<int64_t>(0, covered - run.first);
+    if (skip >= run.numel) continue;
+    run = {run.first + skip, run.numel - skip, run.file, run.offset + skip * item};
+    covered = run.first + run.numel;
+    disjoint.push_back(run);
+  }
+  return disjoint;
+}
+
+void CheckpointReader::get(const std::string& name, const Region& region, Tensor& into) {
+  const TensorInfo tensor = info(name);
+  if (into.dtype() != tensor.dtype) {
+    throw ValidationError(fmt::format("{}: '{}' is {}, the destination is {}", directory_, name,
+                                      name_of(tensor.dtype), name_of(into.dtype())));
+  }
+  const std::vector<Run> wanted = runs_of(region, tensor.shape);
+  DS_CHECK(into.numel() == region.numel() && into.device() == Device::cpu(),
+           "checkpoint: '{}' into {} elements on {}, expected {} on the CPU", name, into.numel(),
+           into.device().to_string(), region.numel());
+  if (wanted.empty()) return;
+  const std::vector<SourceRun> sources = source_runs(name);
+  const auto item = static_cast<int64_t>(size_of(tensor.dtype));
+  auto* bytes = static_cast<std::byte*>(into.raw());
+  for (const Run& run : wanted) {
+    int64_t at = run.first;
+    const int64_t end = run.first + run.numel;
+    auto source = std::upper_bound(sources.begin(), sources.end(), at,
+                                   [](int64_t value, const SourceRun& s) { return value < s.first; });
+    if (source != sources.begin()) --source;
+    while (at < end) {
+      if (source == sources.end() || at < source->first || at >= source->first + source->numel) {
+        throw ValidationError(fmt::format("{}: no piece covers element {} of '{}'", directory_, at,
+                                          name));
+      }
+      const int64_t count = std::min(end, source->first + source->numel) - at;
+      const int64_t target = (run.inside + at - run.first) * item;
+      files_[source->file].read(source->offset + (at - source->first) * item,
+                                {bytes + target, static_cast<size_t>(count * item)}, cache_);
+      at += count;
+      ++source;
+    }
+  }
+}
+
+const std::string& CheckpointReader::state(const std::string& name) const {
+  const auto found = states_.find(name);
+  if (found == states_.end()) {
+    throw ValidationError(fmt::format("{}: there is no state '{}'", directory_, name));
+  }
+  return found->second;
+}
+
+void CheckpointReader::verify() {
+  for (BlockFileReader& file : files_) file.verify();
+}
+
+}  // namespace ds

@@ -1,0 +1,298 @@
+// Saving and loading through the public interface: any layout to any layout, tags, corruption, full disks.
+#include <stdlib.h>
+
+#include "core/fault_file_system.h"
+#include "core/memory_file_system.h"
+#include "tests/checkpoint/fixture.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+using namespace ds::testing;
+
+TEST_CASE("what n ranks saved m ranks load, each reading its own range", "[checkpoint]") {
+  for (int writers = 1; writers <= 4; ++writers) {
+    MemoryFileSystem fs;
+    save_and_commit(fs, "/c", writers, {"t", 1, 5, 100});
+    CheckpointReader reader = CheckpointReader::open(fs, "/c", "t");
+    CHECK(reader.manifest().step == 5);
+    CHECK(reader.names() == std::vector<std::string>{"w/weight"});
+    CHECK(reader.info("w/weight").shape == kShape);
+    CHECK(reader.state("train") == R"({"value":100})");
+    CHECK_FALSE(reader.has_state("other"));
+    for (int readers = 1; readers <= 5; ++readers) {
+      for (int rank = 0; rank < readers; ++rank) {
+        const int64_t begin = 77 * rank / readers;
+        const int64_t end = 77 * (rank + 1) / readers;
+        Tensor into = zeros(end - begin);
+        reader.get("w/weight", Region::flat(begin, end), into);
+        const auto expected = counting(end - begin, static_cast<float>(100 + begin));
+        CHECK(values_of(into) == values_of(expected));
+      }
+    }
+  }
+}
+
+TEST_CASE("boxes are cut from flat pieces and flat ranges from boxes", "[checkpoint]") {
+  MemoryFileSystem fs;
+  CommitRequest request{"/c", "t", 1, 1, {}};
+  for (int rank = 0; rank < 2; ++rank) {  // split by columns: [0, 4) and [4, 11)
+    const Region box{{0, rank == 0 ? 0 : 4}, {7, rank == 0 ? 4 : 11}};
+    Tensor data = zeros(box.numel());
+    for (const Run& run : runs_of(box, kShape)) {
+      for (int64_t i = 0; i < run.numel; ++i) {
+        data.data<float>()[run.inside + i] = static_cast<float>(run.first + i);
+      }
+    }
+    CheckpointWriter writer(fs, {"/c", "t", 1, rank}, 0);
+    writer.put({"w/weight", kShape, box, data});
+    request.votes.push_back(writer.finish());
+  }
+  commit_tag(fs, request);
+  CHECK(load(fs, "/c", "t") == values_of(counting(77, 0)));
+  CheckpointReader reader = CheckpointReader::open(fs, "/c", "t");
+  Tensor into = zeros(2 * 3);
+  reader.get("w/weight", {{2, 3}, {4, 6}}, into);
+  CHECK(values_of(into) == std::vector<float>{25, 26, 27, 36, 37, 38});
+}
+
+TEST_CASE("pieces larger than a block and a chunk arrive whole, in part and replicated",
+          "[checkpoint]") {
+  MemoryFileSystem fs;
+  const int64_t numel = 11 * (kBlockBytes / 4) + 1237;
+  const Shape shape{numel};
+  CommitRequest request{"/c", "t", 1, 1, {}};
+  for (int rank = 0; rank < 2; ++rank) {
+    CheckpointWriter writer(fs, {"/c", "t", 1, rank}, numel * 4);
+    writer.put({"odd/weight", Shape{3}, Region::whole(Shape{3}), counting(3, 7)});
+    writer.put({"big/weight", shape, Region::whole(shape), counting(numel, 0)});
+    writer.put({"empty/weight", Shape{0}, Region::flat(0, 0), zeros(0)});
+    request.votes.push_back(writer.finish());
+  }
+  commit_tag(fs, request);
+  CheckpointReader reader = CheckpointReader::open(fs, "/c", "t");
+  const int64_t block = kBlockBytes / 4;
+  for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{
+           {0, numel}, {5, 6}, {block - 20, block + 20}, {2 * block + 3, 9 * block}, {numel - 1, numel}}) {
+    Tensor into = zeros(end - begin);
+    reader.get("big/weight", Region::flat(begin, end), into);
+    CHECK(into.data<float>()[0] == static_cast<float>(begin));
+    CHECK(into.data<float>()[end - begin - 1] == static_cast<float>(end - 1));
+    CHECK(values_of(into) == values_of(counting(end - begin, static_cast<float>(begin))));
+  }
+  Tensor none = zeros(0);
+  reader.get("empty/weight", Region::flat(0, 0), none);
+  reader.verify();
+}
+
+TEST_CASE("asking for what is not there, or as another type, is refused", "[checkpoint]") {
+  MemoryFileSystem fs;
+  CHECK_THROWS_AS(CheckpointReader::open(fs, "/c", "t"), InputMissing);
+  CommitRequest request{"/c", "t", 1, 1, {}};
+  CheckpointWriter writer(fs, {"/c", "t", 1, 0}, 0);
+  writer.put({"w/weight", kShape, Region::flat(10, 20), zeros(10)});
+  CHECK_THROWS_AS(writer.put({"w/x", kShape, Region::flat(10, 20), zeros(9)}), InternalError);
+  CHECK_THROWS_AS(writer.put({"w/x", kShape, Region::flat(70, 80), zeros(10)}), InternalError);
+  writer.put_state("s", "{}");
+  CHECK_THROWS_AS(writer.put_state("s", "{}"), InternalError);
+  request.votes.push_back(writer.finish());
+  CHECK_THROWS_AS(writer.finish(), InternalError);
+  commit_tag(fs, request);
+  CheckpointReader reader = CheckpointReader::open(fs, "/c", "t");
+  Tensor into = zeros(10);
+  CHECK_THROWS_WITH(reader.get("w/weight", Region::flat(15, 25), into),
+                    Catch::Contains("no piece covers element 20 of 'w/weight'"));
+  CHECK_THROWS_WITH(reader.get("w/weight", Region::flat(5, 15), into),
+                    Catch::Contains("no piece covers element 5"));
+  CHECK_THROWS_WITH(reader.get("w/other", Region::flat(5, 15), into), Catch::Contains("no tensor"));
+  CHECK_THROWS_WITH(reader.state("other"), Catch::Contains("no state 'other'"));
+  std::vector<BF16> narrow(10);
+  Tensor other = Tensor::borrow(narrow.data(), Shape{10}, DType::kBF16);
+  CHECK_THROWS_WITH(reader.get("w/weight", Region::flat(10, 20), other), Catch::Contains("bf16"));
+}
+
+TEST_CASE("tags are plain names", "[checkpoint]") {
+  for (const char* good : {"global_step12", "a", "0", "best-model.v2"}) CHECK_NOTHROW(check_tag(good));
+  for (const std::string& bad :
+       {std::string("../x"), std::string("/x"), std::string("a/b"), std::string("."), std::string(".."),
+        std::string(), std::string("-rf"), std::string(300, 'a'), std::string("a\0b", 3),
+        std::string("a\n"), std::string("a "), std::string("x.tmp.3"), std::string("x.old.0"),
+        std::string("latest"), std::string("epoch")}) {
+    CHECK_THROWS_AS(check_tag(bad), UsageError);
+  }
+  MemoryFileSystem fs;
+  CHECK_THROWS_AS(CheckpointWriter(fs, {"/c", "../x", 1, 0}, 0), UsageError);
+  CHECK_THROWS_AS(CheckpointReader::open(fs, "/c", "../x"), UsageError);
+}
+
+TEST_CASE("a commit needs one good vote of every rank", "[checkpoint]") {
+  MemoryFileSystem fs;
+  const CommitRequest good = save_parts(fs, "/c", 2, {"t", 1, 1, 0});
+  const auto refused = [&](auto change, const std::string& reason) {
+    CommitRequest request = good;
+    change(request);
+    CHECK_THROWS_WITH(commit_tag(fs, request), Catch::Contains(reason));
+    CHECK(list_tags(fs, "/c").tags.empty());
+  };
+  refused([](auto& r) { r.votes.clear(); }, "no votes");
+  refused([](auto& r) { r.votes[1] = r.votes[0]; }, "expected one vote of each of 2 ranks");
+  refused([](auto& r) { r.votes[1].epoch = 2; }, "in epoch 2");
+  refused([](auto& r) { r.votes.erase(r.votes.begin()); }, "expected one vote of each of 1 ranks");
+  refused([](auto& r) { r.votes[1].bytes += 1; }, "expected 4097");
+  refused([](auto& r) { r.votes[1].digest[0] ^= 1; }, "the manifest says");
+  refused([](auto& r) { r.votes[1].name = "other"; }, "vote of rank 1 for 'other'");
+  commit_tag(fs, good);
+  CHECK(list_tags(fs, "/c").tags.size() == 1);
+}
+
+TEST_CASE("a writer of an older epoch cannot commit", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  const CommitRequest late = save_parts(fs, "/c", 2, {"t", 1, 1, 0});
+  const auto removed = open_epoch(fs, "/c", 2);
+  CHECK(removed == std::vector<std::string>{"removed t.tmp.1"});
+  CHECK_THROWS_WITH(commit_tag(fs, late), Catch::Contains("epoch 1 is over, epoch 2"));
+  CHECK_THROWS_AS(open_epoch(fs, "/c", 1), ValidationError);
+  save_and_commit(fs, "/c", 2, {"t", 2, 1, 50});
+  CHECK(load(fs, "/c", "t")[0] == 50);
+  fs.write_text_atomically("/c/epoch", "junk");
+  CHECK_THROWS_WITH(open_epoch(fs, "/c", 3), Catch::Contains("no epoch number"));
+}
+
+TEST_CASE("a tag can be replaced, and older tags are retired only behind a good one",
+          "[checkpoint]") {
+  MemoryFileSystem fs;
+  for (int64_t step = 1; step <= 4; ++step) {
+    const float value = static_cast<float>(step);
+    save_and_commit(fs, "/c", 2, {fmt::format("global_step{}", step), 1, step, value});
+  }
+  save_and_commit(fs, "/c", 3, {"global_step3", 1, 3, 33});
+  CHECK(load(fs, "/c", "global_step3")[0] == 33);
+  CHECK(retain_tags(fs, "/c", 2, 1) == std::vector<std::string>{"global_step2", "global_step1"});
+  CHECK(retain_tags(fs, "/c", 2, 1).empty());
+  CHECK(fs.list("/c").size() == 2);
+  fs.flip_bit("/c/global_step4/rank-00001.pieces", 5);
+  CHECK_THROWS_AS(retain_tags(fs, "/c", 1, 1), ValidationError);
+  CHECK(list_tags(fs, "/c").tags.size() == 2);
+  CHECK_THROWS_AS(retain_tags(fs, "/c", 0, 1), InternalError);
+}
+
+TEST_CASE("latest is only a hint: whatever it says, the newest whole tag is found", "[checkpoint]") {
+  MemoryFileSystem fs;
+  CHECK_FALSE(find_newest_valid(fs, "/c", Depth::kAllBytes).tag.has_value());
+  save_and_commit(fs, "/c", 1, {"a", 1, 1, 1});
+  save_and_commit(fs, "/c", 1, {"b", 1, 2, 2});
+  write_latest(fs, "/c", "b");
+  CHECK(fs.read_text("/c/latest", 100) == "b\n");
+  for (const std::string& text : {std::string(), std::string("a\n"), std::string("gone\n"),
+                                  std::string(1 << 20, 'x')}) {
+    fs.write_text_atomically("/c/latest", text);
+    CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag->tag == "b");
+  }
+  fs.remove("/c/latest");
+  fs.make_directory("/c/global_step9");  // of another program: not ours to judge or delete
+  open_epoch(fs, "/c", 2);
+  CHECK(fs.exists("/c/global_step9"));
+  fs.truncate("/c/b/rank-00000.pieces", 100);
+  const FoundTag found = find_newest_valid(fs, "/c", Depth::kIndexes);
+  CHECK(found.tag->tag == "a");
+  REQUIRE(found.rejected.size() == 1);
+  CHECK_THAT(found.rejected[0], Catch::Contains("/c/b/rank-00000.pieces: truncated"));
+}
+
+TEST_CASE("corrupt data is refused with file, block and offset, and never used", "[checkpoint]") {
+  MemoryFileSystem fs;
+  const int64_t numel = kBlockBytes;  // four blocks
+  CheckpointWriter writer(fs, {"/c", "t", 1, 0}, 0);
+  writer.put({"w/weight", Shape{numel}, Region::flat(0, numel), counting(numel, 0)});
+  commit_tag(fs, {"/c", "t", 1, 1, {writer.finish()}});
+  fs.flip_bit("/c/t/rank-00000.pieces", 8 * (2 * kBlockBytes + 77));
+  CheckpointReader reader = CheckpointReader::open(fs, "/c", "t");
+  Tensor into = zeros(1);
+  CHECK_THROWS_WITH(
+      reader.get("w/weight", Region::flat(kBlockBytes / 2, kBlockBytes / 2 + 1), into),
+      Catch::Contains("/c/t/rank-00000.pieces: corrupt: block 2 (bytes [2097152, 3145728))"));
+  CHECK(into.data<float>()[0] == 0);
+  CHECK_NOTHROW(reader.get("w/weight", Region::flat(0, 1), into));
+  CHECK_THROWS_AS(reader.verify(), ValidationError);
+}
+
+TEST_CASE("every single-bit flip of a small checkpoint is detected", "[checkpoint]") {
+  MemoryFileSystem fs;
+  save_and_commit(fs, "/c", 1, {"t", 1, 1, 1});
+  REQUIRE(find_newest_valid(fs, "/c", Depth::kAllBytes).tag.has_value());
+  for (const std::string path : {"/c/t/manifest.json", "/c/t/rank-00000.pieces"}) {
+    const int64_t bits = 8 * fs.open(path)->size();
+    int64_t missed = 0;
+    for (int64_t bit = 0; bit < bits; ++bit) {
+      fs.flip_bit(path, bit);
+      missed += find_newest_valid(fs, "/c", Depth::kAllBytes).tag.has_value() ? 1 : 0;
+      fs.flip_bit(path, bit);
+    }
+    CHECK(missed == 0);
+  }
+  CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag.has_value());
+}
+
+TEST_CASE("truncation at every length and swapped shards are detected", "[checkpoint]") {
+  for (const std::string path : {"/c/t/manifest.json", "/c/t/rank-00001.pieces"}) {
+    MemoryFileSystem fs;
+    save_and_commit(fs, "/c", 2, {"t", 1, 1, 1});
+    for (int64_t size = fs.open(path)->size() - 1; size >= 0; --size) {
+      fs.truncate(path, size);
+      REQUIRE_FALSE(find_newest_valid(fs, "/c", Depth::kIndexes).tag.has_value());
+    }
+    fs.remove(path);
+    CHECK_FALSE(find_newest_valid(fs, "/c", Depth::kIndexes).tag.has_value());
+  }
+  MemoryFileSystem fs;
+  save_and_commit(fs, "/c", 2, {"t", 1, 1, 1});
+  fs.rename("/c/t/rank-00000.pieces", "/c/t/x");
+  fs.rename("/c/t/rank-00001.pieces", "/c/t/rank-00000.pieces");
+  fs.rename("/c/t/x", "/c/t/rank-00001.pieces");
+  CHECK_FALSE(find_newest_valid(fs, "/c", Depth::kIndexes).tag.has_value());
+}
+
+TEST_CASE("too little free space is refused before anything is written", "[checkpoint]") {
+  MemoryFileSystem fs(100'000);
+  CHECK_THROWS_WITH(CheckpointWriter(fs, {"/c", "t", 1, 0}, 1 << 20),
+                    Catch::Contains("need=2097152 free=100000"));
+  CHECK(fs.used_bytes() == 0);
+}
+
+TEST_CASE("a disk that fills up during a save keeps the previous tag and loses no space",
+          "[checkpoint]") {
+  for (int64_t spare = 0; spare < 14'000; spare += 512) {
+    MemoryFileSystem fs;
+    save_and_commit(fs, "/c", 2, {"a", 1, 1, 1});
+    const int64_t used = fs.used_bytes();
+    // Free space is checked with the capacity as it is now; then it shrinks under the writer.
+    try {
+      std::vector<FileVote> votes;
+      for (int rank = 0; rank < 2; ++rank) {
+        CheckpointWriter writer(fs, {"/c", "b", 1, rank}, 0);
+        fs.set_capacity(used + spare);
+        writer.put({"w/weight", kShape, Region::whole(kShape), counting(77, 2)});
+        votes.push_back(writer.finish());
+        fs.set_capacity(int64_t{1} << 40);
+      }
+      fs.set_capacity(used + spare);
+      commit_tag(fs, {"/c", "b", 1, 2, votes});
+      CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag->tag == "b");
+    } catch (const DiskFull&) {
+      discard_tag(fs, "/c", "b", 1);
+      CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag->tag == "a");
+      CHECK(fs.used_bytes() == used);
+    }
+  }
+}
+
+TEST_CASE("a checkpoint on a real disk loads", "[checkpoint]") {
+  std::string root = "/tmp/ds_checkpoint_test.XXXXXX";
+  REQUIRE(::mkdtemp(root.data()) != nullptr);
+  RealFileSystem fs;
+  save_and_commit(fs, root, 2, {"t", 1, 1, 3});
+  write_latest(fs, root, "t");
+  CHECK(load(fs, root, "t") == values_of(counting(77, 3)));
+  CHECK(find_newest_valid(fs, root, Depth::kAllBytes).tag->tag == "t");
+  fs.remove_tree(root);
+}

@@ -1,0 +1,181 @@
+// Regions as runs, and the texts of index, manifest and trailer.
+#include "checkpoint/format.h"
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+
+namespace {
+
+// The flattened elements of a box, one by one.
+std::vector<int64_t> elements_of_box(const Region& box, const Shape& shape) {
+  std::vector<int64_t> out;
+  for (int64_t element = 0; element < shape.numel(); ++element) {
+    int64_t rest = element;
+    std::vector<int64_t> at(box.begin.size());
+    for (size_t axis = at.size(); axis-- > 0;) {
+      at[axis] = rest % shape.extents()[axis];
+      rest /= shape.extents()[axis];
+    }
+    const auto inside = [&](size_t axis) {
+      return at[axis] >= box.begin[axis] && at[axis] < box.end[axis];
+    };
+    if (inside(0) && inside(1) && inside(2)) out.push_back(element);
+  }
+  return out;
+}
+
+FileIndex sample_index() {
+  FileIndex index;
+  index.tag = "t1";
+  index.epoch = 3;
+  index.rank = 2;
+  index.data_bytes = kBlockBytes + 100;
+  index.pieces = {{"a/weight", DType::kBF16, Shape{10, 5}, Region::flat(10, 40), 64},
+                  {"b/weight", DType::kF32, Shape{4, 4}, {{0, 2}, {4, 4}}, 128}};
+  index.states = {{"rng", R"({"seed":1})"}};
+  index.blocks = {std::string(32, 'a'), std::string(32, '0')};
+  return index;
+}
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("every box of a small tensor equals its runs, and runs are as long as can be",
+          "[checkpoint]") {
+  const Shape shape{3, 4, 5};
+  for (int64_t a = 0; a < 3; ++a) {
+    for (int64_t b = 0; b < 4; ++b) {
+      for (int64_t c = 0; c < 5; ++c) {
+        for (const int64_t extent : {0, 1, 2, 5}) {
+          const Region box{{a, b, c},
+                           {std::min(a + extent, int64_t{3}), std::min(b + extent, int64_t{4}),
+                            std::min(c + extent, int64_t{5})}};
+          std::vector<int64_t> elements;
+          for (const Run& run : runs_of(box, shape)) {
+            CHECK(run.inside == static_cast<int64_t>(elements.size()));
+            for (int64_t i = 0; i < run.numel; ++i) elements.push_back(run.first + i);
+          }
+          CHECK(elements == elements_of_box(box, shape));
+          CHECK(static_cast<int64_t>(elements.size()) == box.numel());
+        }
+      }
+    }
+  }
+  CHECK(runs_of({{0, 0, 0}, {3, 4, 5}}, shape).size() == 1);
+  CHECK(runs_of({{1, 0, 0}, {3, 4, 5}}, shape).size() == 1);
+  CHECK(runs_of({{0, 1, 0}, {3, 3, 5}}, shape).size() == 3);
+  CHECK(runs_of(Region::flat(7, 31), shape).size() == 1);
+  CHECK(runs_of(Region::whole(Shape{}), Shape{}).size() == 1);
+}
+
+TEST_CASE("regions outside their tensor are refused", "[checkpoint]") {
+  const Shape shape{3, 4, 5};
+  CHECK_THROWS_AS(runs_of(Region::flat(0, 61), shape), InternalError);
+  CHECK_THROWS_AS(runs_of(Region::flat(5, 4), shape), InternalError);
+  CHECK_THROWS_AS(runs_of(Region::flat(-1, 4), shape), InternalError);
+  CHECK_THROWS_AS(runs_of({{0, 0}, {1, 1}}, shape), InternalError);
+  CHECK_THROWS_AS(runs_of({{0, 0, 0}, {1, 1, 6}}, shape), InternalError);
+  CHECK_THROWS_AS(runs_of({{0, 0, 0}, {1, 1}}, shape), InternalError);
+}
+
+TEST_CASE("an index survives being written down", "[checkpoint]") {
+  const FileIndex index = sample_index();
+  const FileIndex parsed = parse_index("/f", to_text(index) + "   ");
+  CHECK(parsed.tag == "t1");
+  CHECK(parsed.epoch == 3);
+  CHECK(parsed.rank == 2);
+  CHECK(parsed.data_bytes == index.data_bytes);
+  REQUIRE(parsed.pieces.size() == 2);
+  CHECK(parsed.pieces[0].name == "a/weight");
+  CHECK(parsed.pieces[0].dtype == DType::kBF16);
+  CHECK(parsed.pieces[0].shape == Shape{10, 5});
+  CHECK(parsed.pieces[0].region == Region::flat(10, 40));
+  CHECK(parsed.pieces[0].bytes() == 60);
+  CHECK(parsed.pieces[1].region == Region{{0, 2}, {4, 4}});
+  CHECK(parsed.states == index.states);
+  CHECK(parsed.blocks == index.blocks);
+}
+
+TEST_CASE("an index whose numbers do not fit together is refused", "[checkpoint]") {
+  const auto defect = [](const std::string& from, const std::string& to) -> std::string {
+    std::string text = to_text(sample_index());
+    replace(text, from, to);
+    try {
+      parse_index("/f", text);
+    } catch (const ValidationError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  using Catch::Contains;
+  CHECK_THAT(defect(R"("version":1)", R"("version":2)"), Contains("format version 2"));
+  CHECK_THAT(defect(R"("offset":64)", R"("offset":-1)"), Contains("'offset' is not an integer"));
+  CHECK_THAT(defect(R"("offset":64)", R"("offset":1048650)"), Contains("leave the 1048676 data bytes"));
+  CHECK_THAT(defect(R"("offset":64)", R"("offset":99999999999999999999)"), Contains("not an integer"));
+  CHECK_THAT(defect(R"("end":[40])", R"("end":[51])"), Contains("leaves its shape [10, 5]"));
+  CHECK_THAT(defect(R"("end":[40])", R"("end":[9])"), Contains("leaves its shape"));
+  CHECK_THAT(defect(R"("end":[40])", R"("end":[])"), Contains("leaves its shape"));
+  CHECK_THAT(defect(R"("begin":[10],"end":[40])", R"("begin":[],"end":[])"), Contains("empty"));
+  CHECK_THAT(defect(R"("end":[4,4])", R"("end":[4,5])"), Contains("leaves its shape"));
+  CHECK_THAT(defect(R"("begin":[0,2],"end":[4,4])", R"("begin":[0,0,0],"end":[1,1,1])"),
+             Contains("leaves its shape"));
+  CHECK_THAT(defect(R"([10,5])", R"([4294967296,4294967296])"), Contains("overflow"));
+  CHECK_THAT(defect(R"([10,5])", R"([1,1,1,1,1,1,50])"), Contains("rank 7"));
+  CHECK_THAT(defect("bf16", "bf17"), Contains("unknown dtype 'bf17'"));
+  CHECK_THAT(defect(R"("data_bytes":1048676)", R"("data_bytes":1048576)"), Contains("2 block digests"));
+  CHECK_THAT(defect(R"("states":{)", R"("states":{"x":1,)"), Contains("a state is not a string"));
+  CHECK_THAT(defect(R"("tag":"t1",)", ""), Contains("'tag' is missing"));
+  CHECK_THROWS_WITH(parse_index("/f", "{"), Contains("/f: not valid JSON"));
+  CHECK_THROWS_WITH(parse_index("/f", "[]"), Contains("expected a JSON object"));
+}
+
+TEST_CASE("a manifest carries its own digest", "[checkpoint]") {
+  const Manifest manifest{"t1", 12, 3, {{"rank-00000.pieces", 0, 3, 4096, std::string(32, 'b')}}};
+  const std::string text = to_text(manifest);
+  const Manifest parsed = parse_manifest("/m", text);
+  CHECK(parsed.tag == "t1");
+  CHECK(parsed.step == 12);
+  CHECK(parsed.epoch == 3);
+  REQUIRE(parsed.files.size() == 1);
+  CHECK(parsed.files[0].bytes == 4096);
+  CHECK(parsed.files[0].epoch == 3);
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (const char flip : {char{1}, char{0x20}}) {
+      std::string damaged = text;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      CHECK_THROWS_AS(parse_manifest("/m", damaged), ValidationError);
+    }
+    CHECK_THROWS_AS(parse_manifest("/m", text.substr(0, i)), ValidationError);
+  }
+  Manifest escaping = manifest;
+  escaping.files[0].name = "../rank-00000.pieces";
+  CHECK_THROWS_WITH(parse_manifest("/m", to_text(escaping)), Catch::Contains("expected rank-00000"));
+}
+
+TEST_CASE("a trailer is checked against its own digest and the file's length", "[checkpoint]") {
+  const Trailer trailer{100, 3932, std::string(16, 'a') + std::string(16, '1')};
+  const auto bytes = to_bytes(trailer);
+  const Trailer parsed = parse_trailer("/f", bytes, 4096);
+  CHECK(parsed.index_offset == 100);
+  CHECK(parsed.index_bytes == 3932);
+  CHECK(parsed.index_digest == trailer.index_digest);
+  CHECK_THROWS_WITH(parse_trailer("/f", bytes, 4095), Catch::Contains("index of 3932 bytes"));
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    auto damaged = bytes;
+    damaged[bit / 8] ^= std::byte{1} << (bit % 8);
+    CHECK_THROWS_AS(parse_trailer("/f", damaged, 4096), ValidationError);
+  }
+  const auto hostile = to_bytes({-1, -1, std::string(32, '0')});
+  CHECK_THROWS_AS(parse_trailer("/f", hostile, 4096), ValidationError);
+}
+
+TEST_CASE("digests are those of XXH3-128", "[checkpoint]") {
+  CHECK(digest_of({}) == "99aa06d3014798d86001c324468d497f");  // the reference value of no input
+}
