@@ -193,8 +193,9 @@ std::optional<Decision> Membership::tick(Time now) {
   }
   if (stop_ && stop_->grace && now - stop_at_ > *stop_->grace) {
     kill_code_ = stop_->code_when_killed;
-    return decide_stop(fmt::format("{}: not saved within {:.0f} s", stop_->why,
-                                   seconds_of(*stop_->grace)));
+    kill_reason_ =
+        fmt::format("{}: not saved within {:.0f} s", stop_->why, seconds_of(*stop_->grace));
+    return decide_stop(kill_reason_);
   }
   if (all_gone()) {
     return decide_finish();
@@ -265,7 +266,7 @@ Decision Membership::decide_finish() {
     finish.root_cause = *cause;
     finish.reason = describe(*cause);
   } else if (kill_code_) {
-    finish.reason = kill_reason_.empty() && stop_ ? stop_->why : kill_reason_;
+    finish.reason = kill_reason_;
   } else {
     finish.reason = stop_ && finish.exit_code != 0 ? stop_->why : "every rank is done";
   }

@@ -21,7 +21,8 @@ struct ExitStatus {
 // "exited with code 1", "was killed by signal 9 (Killed)"
 std::string describe(const ExitStatus& status);
 
-// What a child gets. Descriptors are duplicated to their numbers; every other one is closed.
+// What a child gets. Descriptors are duplicated to their numbers, which should leave no
+// gap from 0 on; everything above the highest is closed.
 struct SpawnOptions {
   std::string program;  // path; no shell and no PATH search
   std::vector<std::string> arguments;  // without argv[0]

@@ -1,0 +1,91 @@
+#include "launcher/command_line.h"
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+RunOptions run_options(const std::vector<std::string>& arguments) {
+  return std::get<RunOptions>(parse_command_line(arguments));
+}
+
+}  // namespace
+
+TEST_CASE("a config alone is a run with defaults", "[launcher]") {
+  const RunOptions options = run_options({"train.json"});
+  CHECK(options.config == "train.json");
+  CHECK(options.overrides.empty());
+  CHECK_FALSE(options.num_ranks);
+  CHECK_FALSE(options.num_threads);
+  CHECK_FALSE(options.resume);
+  CHECK_FALSE(options.run_dir);
+  CHECK_FALSE(options.timeout);
+  CHECK_FALSE(options.dry_run);
+}
+
+TEST_CASE("options are taken before, between and after the config and its overrides",
+          "[launcher]") {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--num-ranks", "3", "train.json", "a.b=1", "c=-2", "--resume", "required"},
+           {"train.json", "--num-ranks", "3", "a.b=1", "--resume=required", "c=-2"},
+           {"run", "train.json", "a.b=1", "c=-2", "--num-ranks=3", "--resume", "required"}}) {
+    const RunOptions options = run_options(arguments);
+    CHECK(options.config == "train.json");
+    CHECK(options.overrides == std::vector<std::string>{"a.b=1", "c=-2"});
+    CHECK(options.num_ranks == 3);
+    CHECK(options.resume == Resume::kRequired);
+  }
+}
+
+TEST_CASE("overrides may add and remove keys", "[launcher]") {
+  const RunOptions options = run_options({"t.json", "+a.b=1", "++c=2", "~d.e", R"(f={"g": [1]})"});
+  CHECK(options.overrides.size() == 4);
+}
+
+TEST_CASE("wrong command lines are usage errors", "[launcher]") {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{},
+                                             {"run"},
+                                             {"train.json", "--nonsense"},
+                                             {"train.json", "stray"},
+                                             {"train.json", "--num-ranks", "0"},
+                                             {"train.json", "--num-ranks", "-1"},
+                                             {"train.json", "--num-ranks", "two"},
+                                             {"train.json", "--num-ranks", "99999999999999999999"},
+                                             {"train.json", "--num-threads=0"},
+                                             {"train.json", "--resume", "maybe"},
+                                             {"train.json", "--resume", "auto", "--resume", "never"},
+                                             {"train.json", "--timeout", "soon"},
+                                             {"train.json", "--run-dir="},
+                                             {"train.json", "--launcher", "pdsh"}}) {
+    CHECK_THROWS_AS(parse_command_line(arguments), UsageError);
+  }
+}
+
+TEST_CASE("help and version are text", "[launcher]") {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--help"}, {"-h"}, {"help"}, {"--version"}, {"run", "--help"}, {"t.json", "--help"}}) {
+    CHECK_FALSE(std::get<InfoText>(parse_command_line(arguments)).text.empty());
+  }
+}
+
+TEST_CASE("engine verbs are passed on as they are", "[launcher]") {
+  const std::vector<std::string> arguments{"generate", "runs/latest", "--prompt", "--odd"};
+  CHECK(std::get<EngineVerb>(parse_command_line(arguments)).arguments == arguments);
+}
+
+TEST_CASE("durations have units", "[launcher]") {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  CHECK(parse_duration("90") == seconds(90));
+  CHECK(parse_duration("90s") == seconds(90));
+  CHECK(parse_duration("0.25") == milliseconds(250));
+  CHECK(parse_duration("10m") == seconds(600));
+  CHECK(parse_duration("2h") == seconds(7200));
+  for (const char* text : {"", "s", "-1", "0", "10d", "1 0", "nan", "inf", "1e300h", "5mm"}) {
+    CHECK_THROWS_AS(parse_duration(text), UsageError);
+  }
+}
+
+}  // namespace ds

@@ -1,0 +1,62 @@
+#include "launcher/job_config.h"
+
+#include <fstream>
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ds {
+namespace {
+
+JobConfig load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const testing::TemporaryDirectory here;
+  const std::filesystem::path path = here.path() / "train.json";
+  std::ofstream(path) << text;
+  JobConfig config = load_job_config(path.string(), overrides);
+  CHECK(config.directory == here.path());
+  CHECK(config.stem == "train");
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("equal configurations have one digest, whatever their spelling", "[launcher]") {
+  const JobConfig a = load(R"({"train_batch_size": 8, "bf16": {"enabled": true}})");
+  const JobConfig b = load("{bf16: {enabled: true}  # comment\n train_batch_size: 8}");
+  CHECK(a.digest.size() == 64);
+  CHECK(a.digest == b.digest);
+  CHECK(load(R"({"train_batch_size": 8})").digest != a.digest);
+  CHECK(load(R"({"train_batch_size": 8})", {"bf16.enabled=true"}).digest == a.digest);
+}
+
+TEST_CASE("the launcher takes its own settings from the config", "[launcher]") {
+  const JobConfig config =
+      load(R"({"train_batch_size": 8, "steps_per_print": 3, "train": {"resume": "never"}})");
+  CHECK(config.steps_per_print == 3);
+  CHECK(config.resume == Resume::kNever);
+  CHECK_FALSE(config.implied_ranks);
+}
+
+TEST_CASE("three batch sizes leave one number of ranks", "[launcher]") {
+  const JobConfig config = load(
+      R"({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 2,
+          "gradient_accumulation_steps": 3})");
+  CHECK(config.implied_ranks == 4);
+  check_batch_sizes(config, 4);
+  CHECK_THROWS_WITH(check_batch_sizes(config, 2), Catch::Contains("--num-ranks 4"));
+  const JobConfig odd = load(
+      R"({"train_batch_size": 25, "train_micro_batch_size_per_gpu": 2,
+          "gradient_accumulation_steps": 3})");
+  CHECK_FALSE(odd.implied_ranks);
+  CHECK_THROWS_AS(check_batch_sizes(odd, 4), ConfigError);
+}
+
+TEST_CASE("what is wrong is found before anything starts", "[launcher]") {
+  CHECK_THROWS_AS(load(R"({"train_batch_sise": 8})"), ConfigError);
+  CHECK_THROWS_AS(load(R"({"train_batch_size": )"), ConfigError);
+  CHECK_THROWS_AS(load(R"({"train_batch_size": 8})", {"no.such.key=1"}), ConfigError);
+  CHECK_THROWS_AS(load_job_config("/nowhere/train.json", {}), InputMissing);
+}
+
+}  // namespace ds
