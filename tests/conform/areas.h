@@ -39,5 +39,7 @@ std::string sparse_tensor(const rapidjson::Value& input);
 std::string quantizer(const rapidjson::Value& input);
 std::string onebit(const rapidjson::Value& input);
 std::string pipe_schedule(const rapidjson::Value& input);
+std::string partition(const rapidjson::Value& input);
+std::string zero_partition(const rapidjson::Value& input);
 
 }  // namespace ds::conform

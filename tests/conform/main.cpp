@@ -50,6 +50,8 @@ const std::vector<AreaEntry> kAreas = {
     {"sparse_tensor", sparse_tensor},
     {"topology", topology},
     {"pipe_schedule", pipe_schedule},
+    {"partition", partition},
+    {"zero_partition", zero_partition},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |

@@ -1,0 +1,25 @@
+// Where a model is cut into pipeline stages (pure): evenly by layers, by trainable parameters, or
+// by the layers whose class name matches a pattern. Works on names and counts; knows no module.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ds {
+
+struct CutLayer {
+  std::string type;        // class name
+  int64_t parameters = 0;  // trainable
+};
+
+// `method` (case does not matter): "uniform" | "parameters" | "type:PATTERN", a regular expression
+// that is searched in the class name without regard to case. Returns stages + 1 boundaries
+// (core/partition.h). Throws ConfigError for other methods and for patterns that are no regular
+// expression.
+std::vector<int64_t> cut_layers(std::string_view method, std::span<const CutLayer> layers,
+                                int stages);
+
+}  // namespace ds
