@@ -1,0 +1,80 @@
+# Sourced by the launcher's system tests: real processes, a scratch directory, no leftovers.
+# Usage of a test: bash tests/system/<name>.sh <folder of dslaunch, rankd and fake_rank>
+set -u
+bin=$(realpath "$1")
+export PATH="$bin:$PATH" DSLAUNCH_RANKD="$bin/fake_rank"
+scratch=$(mktemp -d)
+cd "$scratch" || exit 1
+echo '{"train_batch_size": 8, "steps_per_print": 10}' > train.json
+failures=0
+
+# Ends only what this test started, and removes only what it made.
+clean_up() {
+  local job
+  for job in $(jobs -p); do kill -KILL "$job" 2>/dev/null; done
+  cd / && rm -rf "$scratch"
+}
+trap clean_up EXIT
+
+fail() {
+  echo "FAILED: $*"
+  for file in out err; do
+    [ -e "$scratch/$file" ] && sed "s/^/  $file: /" "$scratch/$file" | tail -20
+  done
+  failures=$((failures + 1))
+}
+
+# expect <code> <words...>: runs dslaunch in the foreground into the files out and err.
+expect() {
+  local want=$1
+  shift
+  timeout 60 dslaunch "$@" > out 2> err
+  local got=$?
+  [ "$got" -eq "$want" ] || fail "dslaunch $*: exit code $got, expected $want"
+}
+
+expect_text() {  # expect_text <file> <fixed text>
+  grep -qF -- "$2" "$1" || fail "$1 does not contain: $2"
+}
+
+# start <words...>: dslaunch in the background as $launcher, once its ranks have made a step.
+start() {
+  rm -rf run
+  dslaunch train.json --run-dir run "$@" > out 2> err &
+  launcher=$!
+  wait_until "the first step" test -s run/metrics.jsonl
+  mapfile -t ranks < <(pgrep -P "$launcher")
+}
+
+expect_end() {  # expect_end <code>: of $launcher
+  local got
+  wait "$launcher"
+  got=$?
+  [ "$got" -eq "$1" ] || fail "the launcher ended with $got, expected $1"
+}
+
+# wait_until <what> <command...>: polls for at most 10 s.
+wait_until() {
+  local what=$1 i
+  shift
+  for ((i = 0; i < 1000; i++)); do
+    "$@" && return 0
+    sleep 0.01
+  done
+  fail "waited 10 s for $what"
+}
+
+gone() {  # no such process, or only its zombie
+  local pid state
+  for pid in "$@"; do
+    state=$(sed 's/.*) //; s/ .*//' "/proc/$pid/stat" 2>/dev/null) || continue
+    [ -z "$state" ] || [ "$state" = Z ] || return 1
+  done
+  return 0
+}
+
+finish() {
+  [ "$failures" -eq 0 ] && echo "ok" && exit 0
+  echo "$failures failures"
+  exit 1
+}

@@ -1,0 +1,52 @@
+# Nothing secret in argv or environ, nothing that listens, and a full disk said clearly.
+. "$(dirname "$0")/launcher.sh"
+
+FAKE_RANK="steps=5000" start
+for rank in "${ranks[@]}"; do
+  arguments=$(tr '\0' ' ' < "/proc/$rank/cmdline")
+  [ "$arguments" = "$DSLAUNCH_RANKD --from-stdin " ] || fail "arguments: $arguments"
+  new=$(comm -13 <(tr '\0' '\n' < "/proc/$launcher/environ" | sort) \
+                 <(tr '\0' '\n' < "/proc/$rank/environ" | sort) | grep -v '^OMP_NUM_THREADS=')
+  [ -z "$new" ] || fail "environment of a rank has more than ours: $new"
+  group=$(ps -o pgid= -p "$rank" | tr -d ' ')
+  [ "$group" = "$rank" ] || fail "rank $rank is in process group $group"
+done
+for process in "$launcher" "${ranks[@]}"; do
+  inodes=$(ls -l "/proc/$process/fd" | sed -n 's/.*socket:\[\([0-9]*\)\].*/\1/p')
+  for inode in $inodes; do
+    # Field 6 of /proc/net/unix is 01 for unconnected (listening) sockets; TCP state 0A is LISTEN.
+    awk -v i="$inode" '$7 == i && $6 == "01" { exit 1 }' /proc/net/unix ||
+      fail "process $process listens on a unix socket"
+    awk -v i="$inode" '$10 == i && $4 == "0A" { exit 1 }' /proc/net/tcp /proc/net/tcp6 2>/dev/null ||
+      fail "process $process listens on a TCP port"
+  done
+done
+kill -INT "$launcher"
+expect_end 75
+
+expect 74 train.json --run-dir /proc/self/run
+if unshare -rm true 2>/dev/null; then
+  mkdir small
+  cat > full.sh <<'SCRIPT'
+mount -t tmpfs -o size=64k none small && dslaunch train.json --run-dir small/run
+SCRIPT
+  unshare -rm bash full.sh > out 2> err
+  [ $? -eq 74 ] || fail "a disk that is full from the start: no exit code 74"
+  expect_text err "No space left on device"
+  [ "$(grep -c '^error' err)" -eq 1 ] || fail "more than one error"
+  cat > filling.sh <<'SCRIPT'
+mount -t tmpfs -o size=2m none small || exit 1
+dslaunch train.json --run-dir small/run &
+until [ -s small/run/metrics.jsonl ]; do sleep 0.01; done
+cat /dev/zero > small/filler 2>/dev/null
+wait %1
+SCRIPT
+  FAKE_RANK="steps=50000 step_ms=1" timeout 60 unshare -rm bash filling.sh > out 2> err
+  [ $? -eq 74 ] || fail "a disk that fills up: no exit code 74"
+  expect_text err "No space left on device"
+  expect_text err "metrics"
+else
+  echo "skipped: no user namespaces, so no small disk to fill"
+fi
+
+finish
