@@ -12,7 +12,7 @@ namespace ds::detail {
 namespace {
 
 void model_rules(const RuleContext& r) {
-  const ModelConfig& model = r.config.model;
+  const ModelSection& model = r.config.model;
   if (model.folder && model.family) {
     r.refuse_early("model.family", "excludes model.folder, whose config.json names the family");
   }
@@ -35,7 +35,7 @@ void model_rules(const RuleContext& r) {
             "hidden_size");
   }
   if (model.family == ModelFamily::kLlama) {
-    const LlamaConfig& llama = model.llama;
+    const LlamaSection& llama = model.llama;
     if (!llama.head_dim) {
       divides("model.num_attention_heads", llama.num_attention_heads, llama.hidden_size,
               "hidden_size");
@@ -130,14 +130,16 @@ void elastic_rules(const RuleContext& r) {
   for (const char* key : {"elasticity.max_train_batch_size", "elasticity.micro_batch_sizes"}) {
     if (!r.given(key)) r.refuse(key, "is required when elasticity is enabled");
   }
-  for (const char* key :
-       {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"}) {
-    if (r.given(key) && !e.ignore_non_elastic_batch_info) {
+  const auto exclude = [&](const char* key, const std::optional<int64_t>& value) {
+    if (value && !e.ignore_non_elastic_batch_info) {
       r.refuse(key,
                "elasticity decides the batch; remove the key, or set "
                "elasticity.ignore_non_elastic_batch_info to have it ignored");
     }
-  }
+  };
+  exclude("train_batch_size", r.config.train_batch_size);
+  exclude("train_micro_batch_size_per_gpu", r.config.train_micro_batch_size_per_gpu);
+  exclude("gradient_accumulation_steps", r.config.gradient_accumulation_steps);
   try {
     validate(elastic_options(e));
   } catch (const Error& error) {
