@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace ds {
@@ -22,6 +23,8 @@ class Rng {
   uint32_t bits(uint64_t index) const;                 // uniform 32-bit word
   float uniform(uint64_t index) const;                 // in [0, 1), 24 bits
   float normal(uint64_t index) const;                  // mean 0, variance 1 (Box-Muller)
+  // out[i] = normal(first + i), several times faster than one by one: four share a block.
+  void normals(uint64_t first, std::span<float> out) const;
   std::array<uint32_t, 4> block(uint64_t index) const; // words 4*index .. 4*index+3
   uint64_t key() const { return key_; }
 

@@ -1,6 +1,7 @@
 #include "model/initializer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/dispatch.h"
 
@@ -8,11 +9,17 @@ namespace ds {
 namespace {
 
 constexpr int64_t kGrain = 4096;
+constexpr int64_t kChunk = 256;  // normals at a time, on the stack
 
 template <class T>
 void fill_normal(const Rng& rng, float standard_deviation, int64_t first, int64_t count, T* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = static_cast<T>(rng.normal(static_cast<uint64_t>(first + i)) * standard_deviation);
+  std::array<float, kChunk> chunk;
+  for (int64_t done = 0; done < count; done += kChunk) {
+    const int64_t n = std::min(kChunk, count - done);
+    rng.normals(static_cast<uint64_t>(first + done), std::span(chunk).first(static_cast<size_t>(n)));
+    for (int64_t i = 0; i < n; ++i) {
+      out[done + i] = static_cast<T>(chunk[static_cast<size_t>(i)] * standard_deviation);
+    }
   }
 }
 

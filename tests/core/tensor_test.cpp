@@ -89,5 +89,24 @@ TEST_CASE("streams of random numbers differ by name and repeat by index", "[core
   CHECK(std::abs(squares / 20000 - 1.0) < 0.03);
 }
 
+TEST_CASE("normals of a range are those of its indices", "[core]") {
+  const Rng rng(7, "range");
+  std::vector<float> all(37);
+  rng.normals(0, all);
+  for (size_t first = 0; first < 6; ++first) {
+    std::vector<float> part(all.size() - first);
+    rng.normals(first, part);
+    CHECK(std::equal(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(first)));
+    CHECK(rng.normal(first) == all[first]);
+  }
+}
+
+TEST_CASE("the two normals of a pair are independent", "[core]") {
+  const Rng rng(7, "pair");
+  double product = 0;
+  for (uint64_t i = 0; i < 20000; i += 2) product += double{rng.normal(i)} * double{rng.normal(i + 1)};
+  CHECK(std::abs(product / 10000) < 0.04);
+}
+
 }  // namespace
 }  // namespace ds
