@@ -62,6 +62,12 @@ void ShmArena::deallocate(void* pointer, size_t bytes, MemoryTag /*tag*/) noexce
   const std::lock_guard lock(free_mutex_);
   const auto offset = static_cast<size_t>(static_cast<std::byte*>(pointer) - base());
   add_free(offset, block_bytes(bytes));
+  // What borders on the untouched end joins it, so that it can become part of a larger block.
+  const auto last = std::prev(free_.end());
+  if (last->first + last->second == top_) {
+    top_ = last->first;
+    free_.erase(last);
+  }
 }
 
 void ShmArena::add_free(size_t offset, size_t bytes) {

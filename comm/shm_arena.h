@@ -32,7 +32,7 @@ class ShmArena final : public MemoryResource {
   const ShmMapping mapping_;
   std::mutex free_mutex_;          // guards everything below
   std::map<size_t, size_t> free_;  // offset -> bytes, below top_; neighbours merged
-  size_t top_ = 0;                 // nothing beyond was ever handed out
+  size_t top_ = 0;                 // nothing beyond is handed out
   size_t committed_ = 0;           // pages taken so far
 };
 

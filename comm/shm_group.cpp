@@ -115,11 +115,12 @@ void ShmComm::locate_input(Call& call, const Tensor& in) const {
 }
 
 void ShmComm::exchange(const Call& call) {
-  slot(rank_).calls[sequence_ & 1] = call;
+  ++exchanges_;
+  slot(rank_).calls[exchanges_ & 1] = call;
   signal();
   await_peers();
   for (int r = 0; r < size_; ++r) {
-    calls_[static_cast<size_t>(r)] = slot(r).calls[sequence_ & 1];
+    calls_[static_cast<size_t>(r)] = slot(r).calls[exchanges_ & 1];
     check_agreement(r);
   }
 }
@@ -155,7 +156,7 @@ void ShmComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {
   call.reduce = op;
   const ReduceTypes types{inout.dtype(), inout.dtype(), op};
   if (inout.bytes() <= kInlineBytes) {
-    copy_bytes(inline_data(rank_), bytes_of(inout), inout.bytes());
+    copy_bytes(next_inline_data(), bytes_of(inout), inout.bytes());
     exchange(call);
     for (int r = 0; r < size_; ++r) sources_[static_cast<size_t>(r)] = inline_data(r);
     std::byte* const target = bytes_of(inout);
@@ -182,7 +183,7 @@ void ShmComm::reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Str
   const size_t slice_bytes = static_cast<size_t>(shard.numel()) * size_of(full.dtype());
   const bool small = full.bytes() <= kInlineBytes;
   if (small) {
-    copy_bytes(inline_data(rank_), bytes_of(full), full.bytes());
+    copy_bytes(next_inline_data(), bytes_of(full), full.bytes());
   } else {
     locate_input(call, full);
   }
@@ -211,7 +212,7 @@ void ShmComm::all_gather(const Tensor& shard, Tensor& full, Stream& /*stream*/) 
   const size_t bytes = shard.bytes();
   const auto slice_of = [&](int r) { return bytes_of(full) + bytes * static_cast<size_t>(r); };
   if (bytes <= kInlineBytes) {
-    copy_bytes(inline_data(rank_), bytes_of(shard), bytes);
+    copy_bytes(next_inline_data(), bytes_of(shard), bytes);
     exchange(call);
     for (int r = 0; r < size_; ++r) copy_bytes(slice_of(r), inline_data(r), bytes);
     return;
@@ -241,7 +242,7 @@ void ShmComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
   const size_t slice = in.bytes() / static_cast<size_t>(size_);
   const bool small = in.bytes() <= kInlineBytes;
   if (small) {
-    copy_bytes(inline_data(rank_), bytes_of(in), in.bytes());
+    copy_bytes(next_inline_data(), bytes_of(in), in.bytes());
   } else {
     locate_input(call, in);
   }
@@ -268,7 +269,7 @@ void ShmComm::broadcast(Tensor& inout, int root, Stream& /*stream*/) {
   call.root = root;
   const size_t bytes = inout.bytes();
   const bool small = bytes <= kInlineBytes;
-  if (small && rank_ == root) copy_bytes(inline_data(rank_), bytes_of(inout), bytes);
+  if (small && rank_ == root) copy_bytes(next_inline_data(), bytes_of(inout), bytes);
   if (!small && rank_ == root) locate_input(call, inout);
   exchange(call);
   if (small) {
@@ -292,7 +293,7 @@ std::unique_ptr<Communicator> ShmComm::split(int color, int key) {
   call.sequence = sequence_;
   call.op = CommOp::kSplit;
   const Wish mine{color, key, rank_};
-  std::memcpy(inline_data(rank_), &mine, sizeof(mine));
+  std::memcpy(next_inline_data(), &mine, sizeof(mine));
   exchange(call);
   std::vector<Wish> group;
   for (int r = 0; r < size_; ++r) {
@@ -316,7 +317,7 @@ std::unique_ptr<Communicator> ShmComm::split(int color, int key) {
   if (leader == rank_) {
     Offer offer{};
     next.region = world_->create_region(layout.bytes, offer.ticket);
-    std::memcpy(inline_data(rank_), &offer, sizeof(offer));
+    std::memcpy(next_inline_data(), &offer, sizeof(offer));
   }
   exchange(call);
   if (leader != rank_) {

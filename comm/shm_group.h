@@ -61,7 +61,9 @@ class ShmComm final : public Communicator {
   Header& header() const { return layout_.header(base_); }
   Slot& slot(int rank) const { return layout_.slot(base_, rank); }
   std::byte* stage(int rank, int64_t chunk) const { return layout_.stage(base_, rank, chunk); }
-  std::byte* inline_data(int rank) const { return slot(rank).data[sequence_ & 1]; }
+  // What a rank sent along with the last exchange; what we send along with the next one.
+  std::byte* inline_data(int rank) const { return slot(rank).data[exchanges_ & 1]; }
+  std::byte* next_inline_data() const { return slot(rank_).data[(exchanges_ + 1) & 1]; }
 
   // Meeting the peers (shm_group.cpp).
   Call describe_call(CommOp op, const Tensor& in, int64_t numel) const;
@@ -78,7 +80,8 @@ class ShmComm final : public Communicator {
   void await_slowly(Flag& flag, uint32_t target, int peer, Lagging who);
   std::vector<int> laggards(const Flag& flag, uint32_t target, int peer, Lagging who) const;
   enum class Look { kFlagsOnly, kAskSystem };  // whether to spend a system call on the question
-  void check_gone(const std::vector<int>& late, const Flag& flag, uint32_t target, Look look);
+  void check_gone(const std::vector<int>& late, const Flag& flag, uint32_t target, Lagging who,
+                  Look look);
   std::string whereabouts(int rank) const;
   std::string current_call() const;
   void check_failure() const;
@@ -112,6 +115,7 @@ class ShmComm final : public Communicator {
   const int spins_;
   const std::shared_ptr<AbortToken> token_;
   uint32_t phase_ = 0;       // signals given so far
+  uint32_t exchanges_ = 0;   // made so far; unlike the sequence it skips calls that were refused
   uint64_t sequence_ = 0;    // of the call in progress or last made
   CommOp op_ = CommOp::kBarrier;
   std::vector<Call> calls_;  // every rank's side of the call in progress

@@ -49,7 +49,7 @@ struct alignas(4096) Slot {
   std::atomic<uint64_t> started;  // its start time in clock ticks: tells a reused pid apart
   std::atomic<uint64_t> arena_bytes;
   std::atomic<int32_t> arena_fd;
-  std::array<Call, 2> calls;     // by parity of the sequence: a fast rank may be one call ahead
+  std::array<Call, 2> calls;     // by parity of the exchange: a fast rank may be one ahead
   alignas(kCacheLine) std::byte data[2][kInlineBytes];
 };
 

@@ -32,7 +32,7 @@ bool same_call(const Call& a, const Call& b) {
 }  // namespace
 
 void ShmComm::check_agreement(int peer) {
-  const Call& mine = slot(rank_).calls[sequence_ & 1];
+  const Call& mine = slot(rank_).calls[exchanges_ & 1];
   const Call& theirs = calls_[static_cast<size_t>(peer)];
   if (same_call(mine, theirs)) return;
   fail(fmt::format("the ranks disagree: rank {} calls {}, rank {} calls {}", rank_, describe(mine),
@@ -52,12 +52,15 @@ void ShmComm::await_slowly(Flag& flag, uint32_t target, int peer, Lagging who) {
     const bool look = now >= next_look;
     if (look) next_look = now + kLookRound;
     const std::vector<int> late = laggards(flag, target, peer, who);
-    check_gone(late, flag, target, look ? Look::kAskSystem : Look::kFlagsOnly);
+    check_gone(late, flag, target, who, look ? Look::kAskSystem : Look::kFlagsOnly);
     const auto left = options_.timeout - (now - start);
     if (left <= std::chrono::nanoseconds::zero()) {
       if (late.empty()) continue;
       std::string names;
-      for (const int r : late) names += fmt::format("{}{}", names.empty() ? "" : "; ", whereabouts(r));
+      for (const int r : late) {
+        names += fmt::format("{}{} ({})", names.empty() ? "" : "; ",
+                             world_->describe(members_[static_cast<size_t>(r)]), whereabouts(r));
+      }
       fail(fmt::format("no answer within {:.1f} s from: {}",
                        static_cast<double>(options_.timeout.count()) / 1e3, names));
     }
@@ -79,26 +82,35 @@ std::vector<int> ShmComm::laggards(const Flag& flag, uint32_t target, int peer, 
   return late;
 }
 
-void ShmComm::check_gone(const std::vector<int>& late, const Flag& flag, uint32_t target, Look look) {
+// A death is the better explanation than the leaving of those who noticed it before us.
+void ShmComm::check_gone(const std::vector<int>& late, const Flag& flag, uint32_t target,
+                         Lagging who, Look look) {
+  const auto world_rank = [&](int r) { return members_[static_cast<size_t>(r)]; };
+  std::vector<int> left, died;
+  for (const int r : late) {
+    if (slot(r).left.load(std::memory_order_acquire) != 0) left.push_back(r);
+  }
+  if (left.empty() && look == Look::kFlagsOnly) return;
   for (const int r : late) {
     const bool closed = slot(r).left.load(std::memory_order_acquire) != 0;
-    const bool dead =
-        !closed && look == Look::kAskSystem && world_->is_dead(members_[static_cast<size_t>(r)]);
-    if (!closed && !dead) continue;
-    // It may have come just before it went.
-    if (reached(flag, target) || reached(slot(r).phase, target)) continue;
-    fail(fmt::format("{} {}; it was last {}", world_->describe(members_[static_cast<size_t>(r)]),
-                     dead ? "died" : "left the group", whereabouts(r)));
+    if (!closed && world_->is_dead(world_rank(r))) died.push_back(r);
+  }
+  for (const std::vector<int>* gone : {&died, &left}) {
+    for (const int r : *gone) {
+      // It may have come just before it went.
+      if (reached(who == Lagging::kOnePeer ? flag : slot(r).phase, target)) continue;
+      const bool closed = slot(r).left.load(std::memory_order_acquire) != 0;
+      fail(fmt::format("{} {}; it was last seen {}", world_->describe(world_rank(r)),
+                       closed ? "left the group" : "died", whereabouts(r)));
+    }
   }
 }
 
 std::string ShmComm::whereabouts(int rank) const {
   const uint64_t doing = slot(rank).doing.load(std::memory_order_relaxed);
-  const std::string who = world_->describe(members_[static_cast<size_t>(rank)]);
-  if (doing == 0) return fmt::format("{} (before its first call)", who);
+  if (doing == 0) return "before its first call";
   const auto op = static_cast<CommOp>((doing >> 1) & 0x7fU);
-  return fmt::format("{} ({} {} #{})", who, (doing & 1U) != 0 ? "in" : "after", name_of(op),
-                     doing >> 8);
+  return fmt::format("{} {} #{}", (doing & 1U) != 0 ? "in" : "after", name_of(op), doing >> 8);
 }
 
 std::string ShmComm::current_call() const {

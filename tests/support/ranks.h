@@ -28,9 +28,9 @@ void require(bool condition, fmt::format_string<Args...> format, Args&&... args)
   if (!condition) throw InternalError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-inline void run_ranks(int size, const std::function<void(Communicator&)>& body,
-                      const ShmOptions& options = {}) {
-  auto group = make_thread_group(size, options);
+// One thread per communicator.
+inline void run_group(std::vector<std::unique_ptr<Communicator>> group,
+                      const std::function<void(Communicator&)>& body) {
   std::mutex first_mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
@@ -49,6 +49,11 @@ inline void run_ranks(int size, const std::function<void(Communicator&)>& body,
   }
   for (auto& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
+}
+
+inline void run_ranks(int size, const std::function<void(Communicator&)>& body,
+                      const ShmOptions& options = {}) {
+  run_group(make_thread_group(size, options), body);
 }
 
 }  // namespace ds::test
