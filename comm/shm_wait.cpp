@@ -92,18 +92,18 @@ void ShmComm::check_gone(const std::vector<int>& late, const Flag& flag, uint32_
   }
   if (left.empty() && look == Look::kFlagsOnly) return;
   for (const int r : late) {
-    const bool closed = slot(r).left.load(std::memory_order_acquire) != 0;
-    if (!closed && world_->is_dead(world_rank(r))) died.push_back(r);
+    // In this order: a rank that closed its end did so before its process ended.
+    const bool dead = world_->is_dead(world_rank(r));
+    if (dead && slot(r).left.load(std::memory_order_acquire) == 0) died.push_back(r);
   }
-  for (const std::vector<int>* gone : {&died, &left}) {
-    for (const int r : *gone) {
-      // It may have come just before it went.
-      if (reached(who == Lagging::kOnePeer ? flag : slot(r).phase, target)) continue;
-      const bool closed = slot(r).left.load(std::memory_order_acquire) != 0;
-      fail(fmt::format("{} {}; it was last seen {}", world_->describe(world_rank(r)),
-                       closed ? "left the group" : "died", whereabouts(r)));
-    }
-  }
+  const auto blame = [&](int r, const char* what) {
+    // It may have come just before it went.
+    if (reached(who == Lagging::kOnePeer ? flag : slot(r).phase, target)) return;
+    fail(fmt::format("{} {}; it was last seen {}", world_->describe(world_rank(r)), what,
+                     whereabouts(r)));
+  };
+  for (const int r : died) blame(r, "died");
+  for (const int r : left) blame(r, "left the group");
 }
 
 std::string ShmComm::whereabouts(int rank) const {
