@@ -1,4 +1,4 @@
-// Random-LTD schedule and token choice.
+// Random-LTD schedule.
 #include "data/token_drop.h"
 
 #include "core/error.h"
@@ -43,23 +43,6 @@ int64_t total_layer_tokens(const TokenDropOptions& options, int64_t steps) {
   TokenDropSchedule schedule(options);
   for (int64_t step = 0; step < steps; ++step) schedule.update(step);
   return schedule.state().consumed_layer_tokens;
-}
-
-// Selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S): position i is taken with probability
-// still_needed / still_left, which gives ascending order without sorting.
-std::vector<int32_t> kept_positions(const Rng& rng, int64_t length, int64_t kept) {
-  DS_CHECK(kept >= 0 && kept <= length, "kept_positions: {} of {} positions asked for", kept,
-           length);
-  std::vector<int32_t> positions;
-  positions.reserve(static_cast<size_t>(kept));
-  for (int64_t i = 0, needed = kept; needed > 0; ++i) {
-    const uint64_t left = static_cast<uint64_t>(length - i);
-    const uint64_t draw = (static_cast<uint64_t>(rng.bits(static_cast<uint64_t>(i))) * left) >> 32;
-    if (draw >= static_cast<uint64_t>(needed)) continue;
-    positions.push_back(static_cast<int32_t>(i));
-    --needed;
-  }
-  return positions;
 }
 
 }  // namespace ds

@@ -1,13 +1,12 @@
 // Random layer-wise token dropping (pure): how many tokens a random-LTD layer keeps at each step,
-// how many layer tokens training has consumed, and which tokens are kept.
+// and how many layer tokens training has consumed. Which tokens are kept: random_subset of
+// core/sample.h, with a generator derived per step, layer and sample.
 // Source: Yao et al., "Random-LTD" (arXiv 2211.11586), DeepSpeed's schedule.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "core/rng.h"
 #include "data/curriculum.h"
 
 namespace ds {
@@ -48,9 +47,5 @@ class TokenDropSchedule {
 
 // Layer tokens that a whole run of `steps` steps consumes from the start.
 int64_t total_layer_tokens(const TokenDropOptions& options, int64_t steps);
-
-// `kept` of the positions 0 .. length-1, ascending, every subset equally likely; a function of the
-// generator alone. Derive the generator per step, layer and sample.
-std::vector<int32_t> kept_positions(const Rng& rng, int64_t length, int64_t kept);
 
 }  // namespace ds

@@ -93,19 +93,3 @@ TEST_CASE("a step of random-LTD given twice is counted once", "[data]") {
   CHECK_THROWS_AS(TokenDropSchedule({.total_layers = 2, .schedule_type = "fixed_root"}),
                   ConfigError);
 }
-
-TEST_CASE("kept positions are ascending, of the asked number, and equally likely", "[data]") {
-  const Rng rng(7, "token_drop");
-  std::vector<int> taken(10, 0);
-  for (uint64_t step = 0; step < 4000; ++step) {
-    const std::vector<int32_t> kept = kept_positions(rng.derive(step), 10, 4);
-    REQUIRE(kept.size() == 4);
-    CHECK(std::is_sorted(kept.begin(), kept.end()));
-    CHECK(std::adjacent_find(kept.begin(), kept.end()) == kept.end());
-    for (const int32_t position : kept) ++taken[static_cast<size_t>(position)];
-  }
-  for (const int count : taken) CHECK(std::abs(count - 1600) < 160);  // 5 standard deviations
-  CHECK(kept_positions(rng, 5, 5) == std::vector<int32_t>{0, 1, 2, 3, 4});
-  CHECK(kept_positions(rng, 5, 0).empty());
-  CHECK_THROWS_AS(kept_positions(rng, 5, 6), InternalError);
-}

@@ -1,0 +1,65 @@
+// Numbers as texts for people.
+#include "core/number_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+struct Unit {
+  std::string_view letter;
+  double magnitude;
+};
+constexpr std::array<Unit, 7> kUnits = {Unit{"T", 1e12}, Unit{"G", 1e9}, Unit{"M", 1e6},
+                                        Unit{"K", 1e3},  Unit{"", 1},    Unit{"m", 1e-3},
+                                        Unit{"u", 1e-6}};
+
+Unit unit_for(double value) {
+  if (value == 0) return {"", 1};
+  for (const Unit& unit : kUnits) {
+    if (value >= unit.magnitude) return unit;
+  }
+  return kUnits.back();
+}
+
+Unit unit_named(std::string_view letter) {
+  for (const Unit& unit : kUnits) {
+    if (unit.letter == letter) return unit;
+  }
+  return {letter, 1};
+}
+
+// To `precision` decimals, exact halves to even: what printing in full and reading back does.
+double rounded(double value, int precision) {
+  if (!std::isfinite(value)) return value;
+  return std::strtod(fmt::format("{:.{}f}", value, precision).c_str(), nullptr);
+}
+
+}  // namespace
+
+std::string number_text(double value, std::optional<std::string_view> unit, int precision) {
+  DS_CHECK(precision >= 0 && precision <= 300, "number_text: {} decimals", precision);
+  const Unit chosen = unit ? unit_named(*unit) : unit_for(value);
+  return fmt::format("{:g} {}", rounded(value / chosen.magnitude, precision), chosen.letter);
+}
+
+std::string quantity_text(double value, std::string_view name, std::optional<std::string_view> unit,
+                          int precision) {
+  return number_text(value, unit, precision) + std::string(name);
+}
+
+std::string parameter_count_text(double value, std::optional<std::string_view> unit,
+                                 int precision) {
+  std::string text = number_text(value, unit == "B" ? "G" : unit, precision);
+  if (text.ends_with('G')) text.back() = 'B';
+  if (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+}  // namespace ds

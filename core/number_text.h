@@ -1,0 +1,26 @@
+// Numbers as texts for people (pure): scaled by a power of 1000 with its letter, as the flops
+// profiler prints them. Not for files that programs read.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ds {
+
+// "866.077 M": value over the unit's magnitude, rounded half to even to `precision` decimals, six
+// significant digits, a blank and the unit. Units T G M K, "" and below 1 m u; nullopt picks the
+// largest that fits (u for everything below 0.001, negative numbers included). A unit that is none
+// of these is printed with magnitude 1.
+std::string number_text(double value, std::optional<std::string_view> unit = std::nullopt,
+                        int precision = 2);
+
+// number_text with a name appended: "1.5 uB", "0.5 MACs".
+std::string quantity_text(double value, std::string_view name,
+                          std::optional<std::string_view> unit = std::nullopt, int precision = 2);
+
+// Parameter counts say B for 10^9 and have no trailing blank: "0.4265 B".
+std::string parameter_count_text(double value, std::optional<std::string_view> unit = std::nullopt,
+                                 int precision = 2);
+
+}  // namespace ds
