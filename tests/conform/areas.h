@@ -41,5 +41,8 @@ std::string onebit(const rapidjson::Value& input);
 std::string pipe_schedule(const rapidjson::Value& input);
 std::string partition(const rapidjson::Value& input);
 std::string zero_partition(const rapidjson::Value& input);
+std::string sparse_attention(const rapidjson::Value& input);
+std::string moe_gating(const rapidjson::Value& input);
+std::string flops(const rapidjson::Value& input);
 
 }  // namespace ds::conform
