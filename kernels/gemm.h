@@ -1,8 +1,6 @@
-// The oneDNN half of matmul: one row-major product on raw memory, split over the threads of the stream.
-// Primitives are made once per shape and kept in the stream's state. Internal to kernels/.
+// Matrix products on raw memory, split over the threads of the stream: our own, and oneDNN's. Internal to
+// kernels/; callers use matmul.h.
 #pragma once
-
-#include <functional>
 
 #include "core/stream.h"
 #include "core/tensor.h"
@@ -12,20 +10,21 @@ namespace ds::kernels::detail {
 
 struct GemmOperand {
   const void* data = nullptr;
-  DType dtype = DType::kF32;   // fp32, or bf16 where gemm_supports(bf16)
-  int64_t row_stride = 0;      // elements between rows as stored
+  DType dtype = DType::kF32;
+  int64_t row_stride = 0;  // elements between rows as stored
   Transpose transpose = Transpose::kNo;
 };
 
+// c = activation(op(a) op(b) + bias), or c += op(a) op(b).
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
-  GemmOperand a, b;            // op(a) [m, k], op(b) [k, n]; equal dtypes
-  void* c = nullptr;           // [m, n], fp32 or the dtype of a
-  DType c_dtype = DType::kF32;
-  int64_t c_row_stride = 0;
+  GemmOperand a, b;               // op(a) [m, k], op(b) [k, n]; equal dtypes
+  GemmOperand c;                  // [m, n], written; never transposed
   Write write = Write::kOverwrite;
-  const void* bias = nullptr;  // [n] or null
+  const void* bias = nullptr;     // [n] or null
   DType bias_dtype = DType::kF32;
+  Activation activation = Activation::kNone;
+  void* pre_activation = nullptr;  // [m, n] contiguous, dtype of c; or null
 };
 
 // A block of c: rows [row, row + rows), columns [column, column + columns).
@@ -33,11 +32,15 @@ struct GemmBlock {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
-// False where oneDNN has no product for the dtype on this machine: then convert to fp32 first.
-bool gemm_supports(Stream& stream, DType dtype);
+// Ours: every float dtype, every machine; computes in fp32, with one rounding at the end.
+void gemm_packed(Stream& stream, const Gemm& gemm);
 
-// Computes c. Each thread calls finish (if given) on its block as soon as that is stored, while it is
-// still in the cache.
-void gemm(Stream& stream, const Gemm& args, const std::function<void(const GemmBlock&)>& finish = {});
+// oneDNN's: fp32, and bf16 where it has instructions for it; single-threaded calls from our threads.
+bool onednn_supports(Stream& stream, DType dtype);
+void gemm_onednn(Stream& stream, const Gemm& gemm);
+
+// True where oneDNN's bf16 product outruns ours: machines whose bf16 dot products are faster than fp32
+// (AMX, AMD from Zen 4). Intel's AVX-512 without AMX runs them at half the rate of fp32.
+bool machine_prefers_onednn(Stream& stream, DType dtype);
 
 }  // namespace ds::kernels::detail

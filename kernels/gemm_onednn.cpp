@@ -1,5 +1,5 @@
-// See gemm.h. oneDNN is called single-threaded from each thread of the pool: our split does not depend
-// on an OpenMP runtime, and one pool serves the whole rank.
+// oneDNN's matrix product; see gemm.h. It is called single-threaded from each thread of the pool: our
+// split does not depend on an OpenMP runtime, and one pool serves the whole rank.
 #include <dnnl.hpp>
 
 #include <array>
@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/thread_pool.h"
 #include "kernels/gemm.h"
+#include "kernels/spans.h"
 
 // Of libgomp, which Debian's oneDNN is built on; the header would need -fopenmp for the whole layer.
 extern "C" void omp_set_num_threads(int threads);
@@ -57,7 +58,7 @@ Primitive make_primitive(Library& library, const Gemm& g, int64_t m, int64_t n) 
   Primitive p;
   p.a = operand_desc(g.a, m, g.k);
   p.b = operand_desc(g.b, g.k, n);
-  p.c = {{m, n}, onednn_type(g.c_dtype), memory::dims{g.c_row_stride, 1}};
+  p.c = operand_desc(g.c, m, n);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (g.write == Write::kAccumulate) {
@@ -73,7 +74,7 @@ Primitive make_primitive(Library& library, const Gemm& g, int64_t m, int64_t n) 
   const dnnl::matmul::primitive_desc made(desc, attr, library.engine, true);
   if (made.get(true) == nullptr) {
     throw Unsupported(fmt::format("gemm: oneDNN has no {} x {} -> {} product on this machine",
-                                  name_of(g.a.dtype), name_of(g.b.dtype), name_of(g.c_dtype)));
+                                  name_of(g.a.dtype), name_of(g.b.dtype), name_of(g.c.dtype)));
   }
   p.scratch_bytes = made.scratchpad_desc().get_size();
   p.run = dnnl::matmul(made);
@@ -82,9 +83,9 @@ Primitive make_primitive(Library& library, const Gemm& g, int64_t m, int64_t n) 
 
 const Primitive& primitive_for(Library& library, const Gemm& g, int64_t m, int64_t n) {
   const int64_t bias = g.bias == nullptr ? -1 : static_cast<int64_t>(g.bias_dtype);
-  const Key key{m, n, g.k, g.a.row_stride, g.b.row_stride, g.c_row_stride,
+  const Key key{m, n, g.k, g.a.row_stride, g.b.row_stride, g.c.row_stride,
                 static_cast<int64_t>(g.a.transpose), static_cast<int64_t>(g.b.transpose),
-                static_cast<int64_t>(g.a.dtype), static_cast<int64_t>(g.c_dtype), bias,
+                static_cast<int64_t>(g.a.dtype), static_cast<int64_t>(g.c.dtype), bias,
                 static_cast<int64_t>(g.write)};
   const auto found = library.primitives.find(key);
   if (found != library.primitives.end()) return found->second;
@@ -104,7 +105,7 @@ void run_block(Library& library, const Primitive& p, Worker& worker, const Gemm&
   const bool b_columns = g.b.transpose == Transpose::kYes;
   const auto* a = at(g.a.data, block.row * (a_columns ? 1 : g.a.row_stride), g.a.dtype);
   const auto* b = at(g.b.data, block.column * (b_columns ? g.b.row_stride : 1), g.b.dtype);
-  const auto* c = at(g.c, block.row * g.c_row_stride + block.column, g.c_dtype);
+  const auto* c = at(g.c.data, block.row * g.c.row_stride + block.column, g.c.dtype);
   if (worker.scratch_bytes < p.scratch_bytes) {
     worker.scratch = memory({{static_cast<int64_t>(p.scratch_bytes)}, memory::data_type::u8,
                              memory::format_tag::a}, library.engine);
@@ -149,7 +150,7 @@ Library& library_of(Stream& stream) {
 
 }  // namespace
 
-bool gemm_supports(Stream& stream, DType dtype) {
+bool onednn_supports(Stream& stream, DType dtype) {
   if (dtype == DType::kF32) return true;
   if (dtype != DType::kBF16) return false;
   auto& library = stream.state<Library>();
@@ -166,8 +167,24 @@ bool gemm_supports(Stream& stream, DType dtype) {
   return library.bf16 == 1;
 }
 
-void gemm(Stream& stream, const Gemm& g, const std::function<void(const GemmBlock&)>& finish) {
-  if (g.m == 0 || g.n == 0) return;
+bool machine_prefers_onednn(Stream& stream, DType dtype) {
+  if (dtype != DType::kBF16 || !onednn_supports(stream, dtype)) return false;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool amx = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  return amx || (__builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512bf16") != 0);
+#else
+  return false;
+#endif
+}
+
+void gemm_onednn(Stream& stream, const Gemm& args) {
+  if (args.m == 0 || args.n == 0) return;
+  Gemm g = args;  // the product alone, where it is kept
+  if (g.pre_activation != nullptr) {
+    g.c.data = g.pre_activation;
+    g.c.row_stride = g.n;
+  }
   Library& library = library_of(stream);
   const std::vector<GemmBlock> blocks = split(g, stream.pool().threads());
   std::vector<const Primitive*> primitives;
@@ -179,7 +196,13 @@ void gemm(Stream& stream, const Gemm& g, const std::function<void(const GemmBloc
     if (part >= blocks.size()) return;
     omp_set_num_threads(1);
     run_block(library, *primitives[part], library.workers[part], g, blocks[part]);
-    if (finish) finish(blocks[part]);
+    if (g.activation == Activation::kNone && g.pre_activation == nullptr) return;
+    const GemmBlock& block = blocks[part];
+    for (int64_t row = block.row; row < block.row + block.rows; ++row) {
+      const auto* from = at(g.c.data, row * g.c.row_stride + block.column, g.c.dtype);
+      const auto* to = at(args.c.data, row * args.c.row_stride + block.column, g.c.dtype);
+      activation_span(g.activation, from, const_cast<std::byte*>(to), g.c.dtype, block.columns);
+    }
   });
 }
 

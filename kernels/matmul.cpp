@@ -1,20 +1,13 @@
-// Front of the matrix products; see matmul.h. Chooses the fp32 detour for dtypes that the machine has no
-// product for, and runs the epilogue on each thread's block right after its product.
+// Front of the matrix products; see matmul.h. Checks, reports, and chooses between our product and
+// oneDNN's.
 #include "kernels/matmul.h"
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
 #include "kernels/gemm.h"
-#include "kernels/spans.h"
 
 namespace ds::kernels {
 namespace {
-
-std::byte* address(const MatrixView& view, int64_t row, int64_t column) {
-  const int64_t element = view.offset + row * view.row_stride + column;
-  return static_cast<std::byte*>(view.tensor.raw()) +
-         element * static_cast<int64_t>(size_of(view.tensor.dtype()));
-}
 
 void require_view(const Stream& stream, std::string_view operand, const MatrixView& view) {
   DS_CHECK(view.tensor.defined(), "matmul: {} is undefined", operand);
@@ -75,80 +68,32 @@ double bytes_of(const MatrixView& view) {
          static_cast<double>(size_of(view.tensor.dtype()));
 }
 
-// Scratch of the fp32 detour, allocated on every device alike so that the dry run sees it.
-MatrixView scratch_like(Stream& stream, const MatrixView& view) {
-  return matrix(Tensor::empty({view.rows, view.columns}, DType::kF32, stream, MemoryTag::kScratch),
-                view.rows, view.columns);
-}
-
-void copy_rows(Stream& stream, const MatrixView& from, const MatrixView& to, Write write) {
-  const auto copy = write == Write::kOverwrite ? detail::cast_span : detail::accumulate_span;
-  stream.pool().parallel_for(from.rows, 8, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      copy(address(from, row, 0), from.tensor.dtype(), address(to, row, 0), to.tensor.dtype(),
-           from.columns);
-    }
-  });
+detail::GemmOperand operand(const MatrixView& view, Transpose transpose) {
+  const int64_t start = view.offset * static_cast<int64_t>(size_of(view.tensor.dtype()));
+  return {static_cast<std::byte*>(view.tensor.raw()) + start, view.tensor.dtype(), view.row_stride,
+          transpose};
 }
 
 void run(Stream& stream, const MatmulArgs& args) {
   const auto [m, n, k] = extents_of(args);
-  const bool keep = args.pre_activation.defined();
-  const MatrixView product = keep ? matrix(args.pre_activation, m, n) : args.c;
-  const detail::Gemm g{
-      .m = m, .n = n, .k = k,
-      .a = {address(args.a, 0, 0), args.a.tensor.dtype(), args.a.row_stride, args.transpose_a},
-      .b = {address(args.b, 0, 0), args.b.tensor.dtype(), args.b.row_stride, args.transpose_b},
-      .c = address(product, 0, 0),
-      .c_dtype = product.tensor.dtype(),
-      .c_row_stride = product.row_stride,
+  const detail::Gemm gemm{
+      .m = m,
+      .n = n,
+      .k = k,
+      .a = operand(args.a, args.transpose_a),
+      .b = operand(args.b, args.transpose_b),
+      .c = operand(args.c, Transpose::kNo),
       .write = args.write,
       .bias = args.bias.defined() ? args.bias.raw() : nullptr,
-      .bias_dtype = args.bias.defined() ? args.bias.dtype() : DType::kF32};
-  if (!keep && args.activation == Activation::kNone) {
-    detail::gemm(stream, g);
-    return;
+      .bias_dtype = args.bias.defined() ? args.bias.dtype() : DType::kF32,
+      .activation = args.activation,
+      .pre_activation = args.pre_activation.defined() ? args.pre_activation.raw() : nullptr};
+  const bool bias_fits = gemm.bias == nullptr || gemm.bias_dtype != DType::kF16;
+  if (bias_fits && detail::machine_prefers_onednn(stream, gemm.a.dtype)) {
+    detail::gemm_onednn(stream, gemm);
+  } else {
+    detail::gemm_packed(stream, gemm);
   }
-  detail::gemm(stream, g, [&](const detail::GemmBlock& block) {
-    for (int64_t row = block.row; row < block.row + block.rows; ++row) {
-      detail::activation_span(args.activation, address(product, row, block.column),
-                              address(args.c, row, block.column), g.c_dtype, block.columns);
-    }
-  });
-}
-
-// The same product with every operand in fp32 scratch.
-void run_through_fp32(Stream& stream, const MatmulArgs& args) {
-  MatmulArgs wide = args;
-  wide.a = scratch_like(stream, args.a);
-  wide.b = scratch_like(stream, args.b);
-  const bool own_c = args.c.tensor.dtype() != DType::kF32;
-  if (own_c) {
-    wide.c = scratch_like(stream, args.c);
-    wide.write = Write::kOverwrite;
-  }
-  if (args.bias.defined()) {
-    wide.bias = Tensor::empty(args.bias.shape(), DType::kF32, stream, MemoryTag::kScratch);
-  }
-  if (own_c && args.pre_activation.defined()) {
-    wide.pre_activation =
-        Tensor::empty({args.c.rows, args.c.columns}, DType::kF32, stream, MemoryTag::kScratch);
-  }
-  on_device(stream.device(), [&](Cpu) {
-    copy_rows(stream, args.a, wide.a, Write::kOverwrite);
-    copy_rows(stream, args.b, wide.b, Write::kOverwrite);
-    if (args.bias.defined()) {
-      detail::cast_span(args.bias.raw(), args.bias.dtype(), wide.bias.raw(), DType::kF32,
-                        args.bias.numel());
-    }
-    run(stream, wide);
-    if (!own_c) return;
-    copy_rows(stream, wide.c, args.c, args.write);
-    if (args.pre_activation.defined()) {
-      const auto view = [&](const Tensor& t) { return matrix(t, args.c.rows, args.c.columns); };
-      copy_rows(stream, view(wide.pre_activation), view(args.pre_activation), Write::kOverwrite);
-    }
-  });
 }
 
 }  // namespace
@@ -172,13 +117,7 @@ void matmul(Stream& stream, const MatmulArgs& args) {
   stream.record("matmul", {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) *
                                     static_cast<double>(k),
                            .bytes = bytes_of(args.a) + bytes_of(args.b) + writes * bytes_of(args.c)});
-  const DType dtype = args.a.tensor.dtype();
-  const bool bias_fits = !args.bias.defined() || args.bias.dtype() != DType::kF16;
-  if (detail::gemm_supports(stream, dtype) && bias_fits) {
-    on_device(stream.device(), [&](Cpu) { run(stream, args); });
-  } else {
-    run_through_fp32(stream, args);
-  }
+  on_device(stream.device(), [&](Cpu) { run(stream, args); });
 }
 
 }  // namespace ds::kernels

@@ -1,5 +1,5 @@
-// Matrix products through oneDNN: fp32 and bf16 (fp16 through fp32) operands, fp32 accumulation, with
-// bias and activation fused into the store.
+// Matrix products of fp32, bf16 or fp16 operands, accumulated in fp32, with bias and activation fused into
+// the store. The bits of a result depend on the machine's instruction set, never on the number of threads.
 #pragma once
 
 #include "core/tensor.h"

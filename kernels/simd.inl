@@ -32,12 +32,17 @@ HWY_INLINE int64_t lane_count() { return static_cast<int64_t>(hn::Lanes(Lanes())
 #define DS_SIMD_HAS_F16 0
 #endif
 
-HWY_INLINE F32Vector load(Lanes d, const float* p) { return hn::LoadU(d, p); }
+// D: Lanes, or a shorter vector of floats.
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const float* p) {
+  return hn::LoadU(d, p);
+}
 HWY_INLINE void store(F32Vector v, Lanes d, float* p) { hn::StoreU(v, d, p); }
 
-HWY_INLINE F32Vector load(Lanes d, const BF16* p) {
-  const hn::Rebind<uint16_t, Lanes> d16;
-  const hn::RebindToUnsigned<Lanes> d32;
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const BF16* p) {
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, &p->bits))));
 }
 
@@ -55,13 +60,14 @@ HWY_INLINE void store(F32Vector v, Lanes d, BF16* p) {
   (void)d;
 }
 
-HWY_INLINE F32Vector load(Lanes d, const F16* p) {
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const F16* p) {
 #if DS_SIMD_HAS_F16
-  const hn::Rebind<uint16_t, Lanes> d16;
-  const hn::Rebind<hwy::float16_t, Lanes> half;
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::Rebind<hwy::float16_t, D> half;
   return hn::PromoteTo(d, hn::BitCast(half, hn::LoadU(d16, &p->bits)));
 #else
-  HWY_ALIGN float lanes[hn::MaxLanes(Lanes())];
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
   for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = static_cast<float>(p[i]);
   return hn::Load(d, lanes);
 #endif
