@@ -59,6 +59,16 @@ class Reader {
   [[noreturn]] void fail(size_t offset, const std::string& message) const {
     throw ConfigError(fmt::format("{}: {}", at(offset).text(), message));
   }
+  [[noreturn]] void fail_unclosed(const char* what, size_t start, char closing) const {
+    const std::string hint = swallowed_.source
+                                 ? fmt::format(
+                                       "; the string at {} is not in quotes and so runs to the end "
+                                       "of its line, brackets included",
+                                       swallowed_.text())
+                                 : std::string();
+    fail(pos_, fmt::format("the {} opened at {} has no closing {}{}", what, at(start).text(),
+                           closing, hint));
+  }
   Origin at(size_t offset) const;
   Origin here() { return advance_to(pos_); }
   Origin advance_to(size_t offset);
@@ -88,6 +98,8 @@ class Reader {
   size_t line_start_ = 0;
   size_t counted_to_ = 0;
   int line_ = 1;
+  Origin swallowed_;  // the first quoteless string with a bracket in it: the likely cause of a
+                      // missing one
 };
 
 Origin Reader::advance_to(size_t offset) {
@@ -197,8 +209,7 @@ Value Reader::object(int depth, bool braced) {
   skip_blanks();
   while (true) {
     if (done()) {
-      if (braced)
-        fail(pos_, fmt::format("the object opened at {} has no closing }}", at(start).text()));
+      if (braced) fail_unclosed("object", start, '}');
       return result;
     }
     if (braced && peek() == '}') break;
@@ -227,7 +238,7 @@ Value Reader::list(int depth) {
   ++pos_;
   skip_blanks();
   while (true) {
-    if (done()) fail(pos_, fmt::format("the list opened at {} has no closing ]", at(start).text()));
+    if (done()) fail_unclosed("list", start, ']');
     if (peek() == ']') break;
     result.items().push_back(value(depth + 1));
     separator();
@@ -380,7 +391,12 @@ Value Reader::quoteless() {
       Value result;
       if (!tried) result = scalar(token, start, &known);
       tried = true;
-      if (!known && eol) result = Value::string(std::string(token));
+      if (!known && eol) {
+        if (token.find_first_of("}]") != std::string_view::npos && swallowed_.source == nullptr) {
+          swallowed_ = origin;
+        }
+        result = Value::string(std::string(token));
+      }
       if (known || eol) {
         result.set_origin(origin);
         return result;

@@ -45,7 +45,6 @@ void loss_scale_rules(const RuleContext& r) {
   };
   positive("fp16.loss_scale_window", fp16.loss_scale_window);
   positive("fp16.min_loss_scale", fp16.min_loss_scale);
-  if (!(fp16.loss_scale >= 0)) r.refuse("fp16.loss_scale", "expected a number >= 0");
 }
 
 void precision_rules(const RuleContext& r) {

@@ -148,10 +148,8 @@ void fields(Visitor& v, ResNetSection& c) {
 void fields(Visitor& v, ModelSection& c) {
   v.field("folder", c.folder,
           {.meaning = "Hugging Face folder with config.json and safetensors weights; short form: "
-                      "\"model\": \"path\".",
-           .omit_unset = true});
-  v.field("family", c.family,
-          {.meaning = "Kind of model to build from the fields below.", .omit_unset = true});
+                      "\"model\": \"path\"."});
+  v.field("family", c.family, {.meaning = "Kind of model to build from the fields below."});
   const auto is = [&](ModelFamily family) { return c.family == family; };
   v.when(is(ModelFamily::kGpt2), "family is gpt2", [&] { fields(v, c.gpt2); });
   v.when(is(ModelFamily::kLlama), "family is llama", [&] { fields(v, c.llama); });

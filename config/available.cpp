@@ -1,0 +1,173 @@
+#include "config/available.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace ds {
+
+namespace {
+
+struct Feature {
+  const char* path;
+  bool enabled;
+};
+
+// When the engine gains a feature, its line goes.
+std::vector<Feature> zero_features(const Config& c) {
+  const ZeroConfig& zero = c.zero_optimization;
+  return {
+      {"zero_optimization.offload_param",
+       zero.offload_param && zero.offload_param->device != OffloadDevice::kNone},
+      {"zero_optimization.offload_optimizer",
+       zero.offload_optimizer && zero.offload_optimizer->device != OffloadDevice::kNone},
+      {"zero_optimization.zero_hpz_partition_size", zero.zero_hpz_partition_size > 1},
+      {"zero_optimization.zero_quantized_weights", zero.zero_quantized_weights},
+      {"zero_optimization.zero_quantized_nontrainable_weights",
+       zero.zero_quantized_nontrainable_weights},
+      {"zero_optimization.zero_quantized_gradients", zero.zero_quantized_gradients},
+      {"zero_optimization.zeropp_loco_param", zero.zeropp_loco_param.has_value()},
+      {"zero_optimization.mics_shard_size", zero.mics_shard_size > 0},
+      {"zero_optimization.zenflow", zero.zenflow.has_value()},
+      {"zero_optimization.stage3_gather_16bit_weights_on_model_save",
+       zero.stage3_gather_16bit_weights_on_model_save},
+  };
+}
+
+std::vector<Feature> number_features(const Config& c) {
+  return {
+      {"fp16", c.fp16.enabled},
+      {"amp", c.amp.enabled},
+      {"torch_autocast", c.torch_autocast.enabled},
+      {"bf16.bf16_master_weights_and_grads", c.bf16.bf16_master_weights_and_grads},
+      {"bf16.bf16_optimizer_states", c.bf16.bf16_optimizer_states},
+      {"data_types.grad_accum_dtype",
+       c.data_types.grad_accum_dtype && *c.data_types.grad_accum_dtype != FloatType::kFp32},
+      {"data_types.buffer_dtype", c.data_types.buffer_dtype.has_value()},
+      {"communication_data_type",
+       c.communication_data_type && *c.communication_data_type != FloatType::kFp32},
+      {"prescale_gradients", c.prescale_gradients},
+      {"gradient_predivide_factor", c.gradient_predivide_factor != 1.0},
+      {"gradient_allreduce_op", c.gradient_allreduce_op == GradientReduction::kSum},
+      {"sparse_gradients", c.sparse_gradients},
+      {"managed_gradient_accumulation", !c.managed_gradient_accumulation},
+  };
+}
+
+std::vector<Feature> parallel_features(const Config& c) {
+  const ActivationCheckpointingConfig& a = c.activation_checkpointing;
+  return {
+      {"activation_checkpointing", a.partition_activations || a.cpu_checkpointing ||
+                                       a.contiguous_memory_optimization || a.number_checkpoints ||
+                                       a.synchronize_checkpoint_boundary || a.profile},
+      {"sparse_attention", c.sparse_attention && c.sparse_attention->mode != SparsityMode::kDense},
+      {"pipeline.stages", c.pipeline.stages.value_or(1) > 1},
+      {"tensor_parallel", c.tensor_parallel.autotp_size > 1 || c.tensor_parallel.tp.tp_size > 1 ||
+                              c.tensor_parallel.partition_config.has_value()},
+      {"expert_parallel", c.expert_parallel.enabled},
+      {"sequence_parallel_size", c.sequence_parallel_size.value_or(1) > 1},
+      {"elasticity", c.elasticity.enabled},
+      {"compile.deepcompile", c.compile.deepcompile},
+      {"hybrid_engine", c.hybrid_engine.enabled},
+      {"eigenvalue", c.eigenvalue.enabled},
+      {"quantize_training", !c.quantize_training.is_null()},
+      {"weight_quantization", !c.weight_quantization.is_null()},
+  };
+}
+
+template <class Technique>
+bool is_on(const std::optional<Technique>& technique) {
+  return technique && technique->shared_parameters.enabled;
+}
+
+std::vector<Feature> training_features(const Config& c) {
+  const CompressionConfig& compression = c.compression_training;
+  const DataEfficiencyConfig& data = c.data_efficiency;
+  return {
+      {"data_efficiency.data_routing.random_ltd", data.data_routing.random_ltd.enabled},
+      {"data_efficiency.data_sampling.curriculum_learning",
+       data.data_sampling.curriculum_learning.enabled},
+      {"data_efficiency.data_sampling.dynamic_batching",
+       data.data_sampling.dynamic_batching.enabled},
+      {"curriculum_learning", c.curriculum_learning.enabled},
+      {"progressive_layer_drop", c.progressive_layer_drop.enabled},
+      {"compression_training.layer_reduction",
+       compression.layer_reduction && compression.layer_reduction->enabled},
+      {"compression_training.weight_quantization", is_on(compression.weight_quantization)},
+      {"compression_training.activation_quantization", is_on(compression.activation_quantization)},
+      {"compression_training.sparse_pruning", is_on(compression.sparse_pruning)},
+      {"compression_training.row_pruning", is_on(compression.row_pruning)},
+      {"compression_training.head_pruning", is_on(compression.head_pruning)},
+      {"compression_training.channel_pruning", is_on(compression.channel_pruning)},
+      {"tensorboard", c.tensorboard.enabled},
+      {"wandb", c.wandb.enabled},
+      {"comet", c.comet.enabled},
+      {"csv_monitor", c.csv_monitor.enabled},
+      {"flops_profiler", c.flops_profiler.enabled},
+      {"comms_logger", c.comms_logger.enabled},
+      {"autotuning", c.autotuning.enabled},
+      {"nebula", c.nebula.enabled},
+      {"datastates_ckpt", !c.datastates_ckpt.is_null()},
+      {"checkpoint.use_node_local_storage", c.checkpoint.use_node_local_storage},
+      {"checkpoint.writer", c.checkpoint.writer.has_value()},
+  };
+}
+
+std::vector<Feature> model_features(const Config& c) {
+  const auto family = [&](ModelFamily f) { return c.model.family == f; };
+  const bool has_amsgrad = c.optimizer.adam.amsgrad;
+  const bool adam =
+      c.optimizer.type == OptimizerType::kAdam || c.optimizer.type == OptimizerType::kAdamW;
+  return {
+      {"model.family",
+       family(ModelFamily::kBert) || family(ModelFamily::kMoeGpt) || family(ModelFamily::kResNet)},
+      {"optimizer.type", c.optimizer.type && !adam},
+      {"optimizer.params.amsgrad", has_amsgrad},
+  };
+}
+
+}  // namespace
+
+void check_available(const Config& config, const Origins& origins, Problems& problems) {
+  for (const auto& features :
+       {model_features(config), number_features(config), zero_features(config),
+        parallel_features(config), training_features(config)}) {
+    for (const Feature& feature : features) {
+      if (!feature.enabled) continue;
+      const auto given = origins.find(std::string_view(feature.path));
+      problems.error(Basis::kOwn, "", given == origins.end() ? Origin{} : given->second,
+                     fmt::format("\"{}\": not available in this build", feature.path));
+    }
+  }
+}
+
+void check_complete(const Config& config, Problems& problems) {
+  const auto need = [&](bool present, const char* path, const char* what) {
+    if (!present) problems.error(Basis::kOwn, path, {}, what);
+  };
+  need(config.model.folder || config.model.family, "model", "is needed to train");
+  need(!config.data.train.empty(), "data.train", "is needed to train");
+  need(config.train.steps || config.train.epochs, "train.steps",
+       "is needed to train (or train.epochs)");
+  need(config.optimizer.type.has_value(), "optimizer", "is needed to train");
+  need(
+      config.train_batch_size || config.train_micro_batch_size_per_gpu || config.elasticity.enabled,
+      "train_batch_size", "is needed to train (or train_micro_batch_size_per_gpu)");
+}
+
+void require_runnable(const Config& config) {
+  Problems missing;
+  check_available(config, {}, missing);
+  if (missing.has_errors()) {
+    std::string text;
+    for (const Problem& problem : missing.all()) {
+      text += (text.empty() ? "" : "\n") + problem.text();
+    }
+    throw Unsupported(text);
+  }
+  Problems incomplete;
+  check_complete(config, incomplete);
+  incomplete.throw_if_any();
+}
+
+}  // namespace ds

@@ -1,0 +1,16 @@
+#include "launcher/verbs/schema.h"
+
+#include <fmt/format.h>
+
+#include "config/documentation.h"
+#include "config/schema.h"
+#include "config/value.h"
+
+namespace ds {
+
+int run_schema(SchemaForm form) {
+  fmt::print("{}", form == SchemaForm::kMarkdown ? config_documentation() : to_json(json_schema()));
+  return 0;
+}
+
+}  // namespace ds
