@@ -107,6 +107,35 @@ void forward_typed(const detail::AttentionOperands& a, int64_t begin, int64_t en
   }
 }
 
+// p[j] = exp(p[j] - log_sum_exp); p has room for one vector past its end.
+void softmax_from_scores(float* p, int64_t count, float log_sum_exp) {
+  const Lanes d;
+  const auto most = hn::Set(d, log_sum_exp);
+  for (int64_t j = 0; j < count; j += lane_count()) {
+    store(exp(d, hn::Sub(load(d, p + j), most)), d, p + j);
+  }
+}
+
+// ds = p * (dp - delta), in place of dp, with delta = sum(p * dp) / sum(p). Taken from the same numbers
+// rather than from dy * y (as arXiv 2205.14135 does), so that each row of ds sums to zero to the last
+// bit: gradients that vanish in exact arithmetic (of a bias on the keys) stay so small that an
+// optimizer which divides by their size does not turn them into steps.
+void score_gradient(const float* p, float* dp, int64_t count, float scale) {
+  double weighted = 0;
+  double total = 0;
+  for (int64_t j = 0; j < count; ++j) {
+    weighted += double{p[j]} * double{dp[j]};
+    total += double{p[j]};
+  }
+  const Lanes d;
+  const auto delta = hn::Set(d, static_cast<float>(weighted / total));
+  const auto factor = hn::Set(d, scale);
+  for (int64_t j = 0; j < count; j += lane_count()) {
+    const auto centred = hn::Sub(load(d, dp + j), delta);
+    store(hn::Mul(hn::Mul(load(d, p + j), centred), factor), d, dp + j);
+  }
+}
+
 // Gradients of one key-value head: all its query heads in turn.
 template <class T>
 void backward_typed(const detail::AttentionOperands& a, int64_t begin, int64_t end) {
@@ -115,6 +144,8 @@ void backward_typed(const detail::AttentionOperands& a, int64_t begin, int64_t e
   const int64_t stride = s.packed();
   const int64_t group = s.heads / s.kv_heads;
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
+  std::vector<float> p(static_cast<size_t>(s.length + lane_count()), 0.0F);
+  std::vector<float> ds(p);
   for (int64_t item = begin; item < end; ++item) {
     const int64_t b = item / s.kv_heads;
     const int64_t kv = item % s.kv_heads;
@@ -126,19 +157,21 @@ void backward_typed(const detail::AttentionOperands& a, int64_t begin, int64_t e
     std::vector<float> dv(dk), dq(static_cast<size_t>(dim));
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
       for (int64_t t = 0; t < s.length; ++t) {
-        const int64_t out = ((b * s.length + t) * s.heads + h) * dim;
         const T* q = rows + t * stride + h * dim;
-        const T* dy = a.dy.data<T>() + out;
-        const float delta = dot(dy, a.y.data<T>() + out, dim);
-        const float lse = a.log_sum_exp.data<float>()[(b * s.heads + h) * s.length + t];
+        const T* dy = a.dy.data<T>() + ((b * s.length + t) * s.heads + h) * dim;
+        for (int64_t j = 0; j <= t; ++j) {
+          p[static_cast<size_t>(j)] = dot(q, rows + j * stride + key_at, dim) * scale;
+          ds[static_cast<size_t>(j)] = dot(dy, rows + j * stride + value_at, dim);
+        }
+        softmax_from_scores(p.data(), t + 1,
+                            a.log_sum_exp.data<float>()[(b * s.heads + h) * s.length + t]);
+        score_gradient(p.data(), ds.data(), t + 1, scale);
         std::fill(dq.begin(), dq.end(), 0.0F);
         for (int64_t j = 0; j <= t; ++j) {
-          const T* key = rows + j * stride + key_at;
-          const float p = std::exp(dot(q, key, dim) * scale - lse);
-          const float ds = p * (dot(dy, rows + j * stride + value_at, dim) - delta) * scale;
-          axpy(p, dy, dv.data() + j * dim, dim);
-          axpy(ds, q, dk.data() + j * dim, dim);
-          axpy(ds, key, dq.data(), dim);
+          const auto at = static_cast<size_t>(j);
+          axpy(p[at], dy, dv.data() + j * dim, dim);
+          axpy(ds[at], q, dk.data() + j * dim, dim);
+          axpy(ds[at], rows + j * stride + key_at, dq.data(), dim);
         }
         write_row(dq.data(), 1.0F, drows + t * stride + h * dim, dim);
       }
