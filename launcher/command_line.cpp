@@ -100,9 +100,9 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
     options.num_threads = raw.num_threads;
   }
   if (!raw.resume.empty()) {
-    const std::map<std::string, Resume> modes{{"auto", Resume::kAuto},
-                                                  {"required", Resume::kRequired},
-                                                  {"never", Resume::kNever}};
+    const std::map<std::string, ResumeMode> modes{{"auto", ResumeMode::kAuto},
+                                                  {"required", ResumeMode::kRequired},
+                                                  {"never", ResumeMode::kNever}};
     options.resume = modes.at(raw.resume);
   }
   if (app.count("--run-dir") > 0) {

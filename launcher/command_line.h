@@ -19,7 +19,7 @@ struct RunOptions {
   std::vector<std::string> overrides;  // key.path=value
   std::optional<int> num_ranks;
   std::optional<int> num_threads;
-  std::optional<Resume> resume;  // none: what the config says
+  std::optional<ResumeMode> resume;  // none: what the config says
   std::optional<std::filesystem::path> run_dir;
   std::optional<Time> timeout;
   std::string launcher = "local";

@@ -12,21 +12,33 @@
 
 namespace ds {
 
+// The corners of the batch triangle as given, and what else a world must satisfy.
+struct BatchRequest {
+  std::optional<int64_t> train;
+  std::optional<int64_t> micro;
+  std::optional<int64_t> accumulation;
+  int64_t model_ranks = 1;  // ranks that work on one sample together
+  bool elastic = false;     // the elastic rules choose the sizes
+};
+
 struct JobConfig {
   std::filesystem::path directory;  // absolute; relative paths in the config start here
   std::string stem;                 // of the file name
   std::string canonical_text;
   std::string digest;  // SHA-256 of the canonical text
   int64_t steps_per_print = 10;
-  Resume resume = Resume::kAuto;
-  std::optional<int64_t> implied_ranks;  // where the batch sizes leave one choice
-  std::vector<std::string> notes;        // worth knowing, not wrong
+  ResumeMode resume = ResumeMode::kAuto;
+  BatchRequest batch;
+  std::vector<std::string> notes;  // worth knowing, not wrong
 };
 
 // Throws InputMissing, or ConfigError with file:line:column for everything that is wrong.
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides);
 
+// The number of ranks where all three batch sizes are given and leave one choice.
+std::optional<int64_t> implied_ranks(const BatchRequest& batch);
+
 // Throws ConfigError if the batch sizes do not fit a world of this many ranks.
-void check_batch_sizes(const JobConfig& config, int ranks);
+void check_batch_sizes(const BatchRequest& batch, int ranks);
 
 }  // namespace ds

@@ -79,6 +79,38 @@ void prove_writable(const fs::path& directory) {
   }
 }
 
+// A file without a name leaves nothing behind if we are killed. Where the file system has none of these
+// (NFS), it gets `named` at once.
+Fd open_unnamed(const fs::path& directory, const fs::path& named) {
+  Fd fd(open(directory.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
+  if (!fd && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
+    fd = Fd(open(named.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+  }
+  if (!fd) {
+    throw_errno("opening", named, errno);
+  }
+  return fd;
+}
+
+void give_name(int fd, const fs::path& path, const fs::path& named) {
+  const std::string self = fmt::format("/proc/self/fd/{}", fd);
+  const auto link_to = [&](const fs::path& name) {
+    return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
+  };
+  std::error_code error;
+  if (!fs::exists(named, error)) {
+    if (link_to(path) == 0) {
+      return;
+    }
+    if (errno != EEXIST || link_to(named) != 0) {
+      throw_errno("naming", path, errno);
+    }
+  }
+  if (rename(named.c_str(), path.c_str()) != 0) {
+    throw_errno("renaming to", path, errno);
+  }
+}
+
 }  // namespace
 
 AppendFile::AppendFile(const fs::path& path)
@@ -91,21 +123,16 @@ AppendFile::AppendFile(const fs::path& path)
 void AppendFile::append(std::string_view text) { write_fully(fd_.get(), text, path_); }
 
 void write_whole_file(const fs::path& path, std::string_view text) {
-  const fs::path fresh = fmt::format("{}.tmp.{}", path.string(), getpid());
-  Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!fd) {
-    throw_errno("opening", fresh, errno);
-  }
+  const fs::path named = fmt::format("{}.tmp.{}", path.string(), getpid());
+  const Fd fd = open_unnamed(path.parent_path(), named);
   try {
     write_fully(fd.get(), text, path);
     if (fsync(fd.get()) != 0) {
       throw_errno("fsync of", path, errno);
     }
-    if (rename(fresh.c_str(), path.c_str()) != 0) {
-      throw_errno("renaming to", path, errno);
-    }
+    give_name(fd.get(), path, named);
   } catch (...) {
-    unlink(fresh.c_str());
+    unlink(named.c_str());
     throw;
   }
 }

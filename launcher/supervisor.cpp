@@ -48,13 +48,13 @@ std::string this_host() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-control::JobPlan::Resume to_proto(Resume mode) {
+control::JobPlan::Resume to_proto(ResumeMode mode) {
   switch (mode) {
-    case Resume::kRequired:
+    case ResumeMode::kRequired:
       return control::JobPlan::REQUIRED;
-    case Resume::kNever:
+    case ResumeMode::kNever:
       return control::JobPlan::NEVER;
-    case Resume::kAuto:
+    case ResumeMode::kAuto:
       break;
   }
   return control::JobPlan::AUTO;

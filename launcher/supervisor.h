@@ -31,7 +31,7 @@ namespace ds {
 struct TrainingJob {
   JobConfig config;
   WorldShape shape;
-  Resume resume = Resume::kAuto;
+  ResumeMode resume = ResumeMode::kAuto;
   std::optional<Time> timeout;
   std::string rank_program;
   std::vector<std::string> environment;  // of the ranks

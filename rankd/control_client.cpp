@@ -47,14 +47,14 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
   return grpc::CreateCustomInsecureChannelFromFd("dslaunch", fd, arguments);
 }
 
-Resume to_resume(control::JobPlan::Resume resume) {
+ResumeMode to_resume(control::JobPlan::Resume resume) {
   switch (resume) {
     case control::JobPlan::REQUIRED:
-      return Resume::kRequired;
+      return ResumeMode::kRequired;
     case control::JobPlan::NEVER:
-      return Resume::kNever;
+      return ResumeMode::kNever;
     default:
-      return Resume::kAuto;
+      return ResumeMode::kAuto;
   }
 }
 

@@ -24,7 +24,7 @@ struct JobPlan {
   std::string config_text;  // canonical JSON of the resolved train.json
   std::string config_dir;   // absolute; relative paths inside the config start here
   std::string run_dir;      // absolute
-  Resume resume = Resume::kAuto;  // of config/training_config.h
+  ResumeMode resume = ResumeMode::kAuto;  // of config/training_config.h
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string rendezvous;

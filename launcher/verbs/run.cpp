@@ -36,8 +36,9 @@ void require_program(const std::string& path) {
 WorldShape shape_of(const RunOptions& options, const JobConfig& config, const Machine& machine) {
   std::optional<int> ranks = options.num_ranks;
   const int room = machine.gpus > 0 ? machine.gpus : machine.cores;
-  if (!ranks && config.implied_ranks && *config.implied_ranks <= room) {
-    ranks = static_cast<int>(*config.implied_ranks);
+  const std::optional<int64_t> implied = implied_ranks(config.batch);
+  if (!ranks && implied && *implied <= room) {
+    ranks = static_cast<int>(*implied);
   }
   return choose_shape(machine, ranks, options.num_threads);
 }
@@ -51,7 +52,7 @@ TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings
   TrainingJob job;
   job.config = load_job_config(options.config, options.overrides);
   job.shape = shape_of(options, job.config, this_machine(surroundings.visible_gpus));
-  check_batch_sizes(job.config, job.shape.ranks);
+  check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
   job.rank_program = surroundings.rank_program;

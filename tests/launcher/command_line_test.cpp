@@ -34,7 +34,7 @@ TEST_CASE("options are taken before, between and after the config and its overri
     CHECK(options.config == "train.json");
     CHECK(options.overrides == std::vector<std::string>{"a.b=1", "c=-2"});
     CHECK(options.num_ranks == 3);
-    CHECK(options.resume == Resume::kRequired);
+    CHECK(options.resume == ResumeMode::kRequired);
   }
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   CHECK(plan.threads == 3);
   CHECK(plan.config_text == "{}");
   CHECK(plan.rendezvous == "dslaunch-abc");
-  CHECK(plan.resume == Resume::kRequired);
+  CHECK(plan.resume == ResumeMode::kRequired);
 
   client->report_progress({4, 2, "train"});
   StepMetrics metrics;
@@ -212,6 +212,7 @@ TEST_CASE("a rank that goes without a word is seen to go", "[launcher]") {
   ControlPlane plane(1);
   std::unique_ptr<ControlClient> client = plane.connect(0);
   join(plane, *client, 0);
+  plane.expect_message(control::RankMessage::kHeartbeat);  // it attends
   client.reset();
   CHECK(plane.expect<AttendanceEnded>().first.rank == 0);
 }

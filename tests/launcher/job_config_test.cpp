@@ -34,22 +34,22 @@ TEST_CASE("the launcher takes its own settings from the config", "[launcher]") {
   const JobConfig config =
       load(R"({"train_batch_size": 8, "steps_per_print": 3, "train": {"resume": "never"}})");
   CHECK(config.steps_per_print == 3);
-  CHECK(config.resume == Resume::kNever);
-  CHECK_FALSE(config.implied_ranks);
+  CHECK(config.resume == ResumeMode::kNever);
+  CHECK_FALSE(implied_ranks(config.batch));
 }
 
 TEST_CASE("three batch sizes leave one number of ranks", "[launcher]") {
   const JobConfig config = load(
       R"({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 2,
           "gradient_accumulation_steps": 3})");
-  CHECK(config.implied_ranks == 4);
-  check_batch_sizes(config, 4);
-  CHECK_THROWS_WITH(check_batch_sizes(config, 2), Catch::Contains("--num-ranks 4"));
+  CHECK(implied_ranks(config.batch) == 4);
+  check_batch_sizes(config.batch, 4);
+  CHECK_THROWS_WITH(check_batch_sizes(config.batch, 2), Catch::Contains("--num-ranks 4"));
   const JobConfig odd = load(
       R"({"train_batch_size": 25, "train_micro_batch_size_per_gpu": 2,
           "gradient_accumulation_steps": 3})");
-  CHECK_FALSE(odd.implied_ranks);
-  CHECK_THROWS_AS(check_batch_sizes(odd, 4), ConfigError);
+  CHECK_FALSE(implied_ranks(odd.batch));
+  CHECK_THROWS_AS(check_batch_sizes(odd.batch, 4), ConfigError);
 }
 
 TEST_CASE("what is wrong is found before anything starts", "[launcher]") {

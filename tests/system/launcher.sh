@@ -42,7 +42,7 @@ start() {
   rm -rf run
   dslaunch train.json --run-dir run "$@" > out 2> err &
   launcher=$!
-  wait_until "the first step" test -s run/metrics.jsonl
+  wait_until "the first step" test -s run/metrics.jsonl || finish
   mapfile -t ranks < <(pgrep -P "$launcher")
 }
 
@@ -62,6 +62,7 @@ wait_until() {
     sleep 0.01
   done
   fail "waited 10 s for $what"
+  return 1
 }
 
 gone() {  # no such process, or only its zombie
