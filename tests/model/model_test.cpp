@@ -339,3 +339,58 @@ TEST_CASE("the loss is the negative log likelihood of the next logits", "[model]
   const double target = double{row[bench.targets.data<int32_t>()[13]]};
   CHECK(double{losses.data<float>()[13]} == Approx(std::log(sum) - target).epsilon(1e-5));
 }
+
+namespace {
+
+// Hands out fp32 memory for the gradients of low-precision weights, as a store does that sums
+// micro-steps in fp32.
+class WideGradients final : public ParameterStore {
+ public:
+  WideGradients(PlainStore& inner, Stream& stream) : inner_(inner), stream_(stream) {}
+  ParamId add(ParamSpec spec) override { return inner_.add(std::move(spec)); }
+  void seal() override {
+    inner_.seal();
+    for (ParamId id = 0; id < count(); ++id) {
+      gradients_.push_back(Tensor::zeros(spec(id).shape, DType::kF32, stream_));
+    }
+  }
+  int count() const override { return inner_.count(); }
+  const ParamSpec& spec(ParamId id) const override { return inner_.spec(id); }
+  Lease acquire(ParamId id) override { return inner_.acquire(id); }
+  GradSlot grad_slot(ParamId id) override {
+    return {gradients_[static_cast<size_t>(id)], inner_.grad_slot(id).write};
+  }
+  void grad_ready(ParamId id) override { inner_.grad_ready(id); }
+  void expect_uses(ParamId id, int uses) override { inner_.expect_uses(id, uses); }
+  const Tensor& gradient(ParamId id) const { return gradients_[static_cast<size_t>(id)]; }
+
+ private:
+  PlainStore& inner_;
+  Stream& stream_;
+  std::vector<Tensor> gradients_;
+};
+
+}  // namespace
+
+TEST_CASE("gradients of bf16 weights may be summed in fp32", "[model]") {
+  for (const Case& c : every_case()) {
+    Bench reference(c.config);
+    reference.train_pass();
+    CpuStream cpu;
+    PlainStore inner(cpu.stream, 3, PlainStore::Gradients::kAllocate);
+    WideGradients store(inner, cpu.stream);
+    const auto model = make_model(c.config, DType::kBF16, store);
+    store.seal();
+    Tape tape;
+    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    model->loss(context, reference.tokens, reference.targets, 0.1F);
+    model->backward(context);
+    for (ParamId id = 0; id < store.count(); ++id) {
+      const Tensor& expected = reference.store.gradient(id);
+      const double size = std::sqrt(kernels::sum_of_squares(cpu.stream, expected));
+      INFO(c.name << " " << store.spec(id).name);
+      CHECK(std::sqrt(kernels::sum_of_squares(cpu.stream, store.gradient(id))) ==
+            Approx(size).epsilon(0.05).margin(0.01));
+    }
+  }
+}
