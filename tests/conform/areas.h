@@ -44,5 +44,6 @@ std::string zero_partition(const rapidjson::Value& input);
 std::string sparse_attention(const rapidjson::Value& input);
 std::string moe_gating(const rapidjson::Value& input);
 std::string flops(const rapidjson::Value& input);
+std::string checkpoint(const rapidjson::Value& input);
 
 }  // namespace ds::conform

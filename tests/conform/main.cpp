@@ -55,6 +55,7 @@ const std::vector<AreaEntry> kAreas = {
     {"sparse_tensor", sparse_tensor},
     {"topology", topology},
     {"zero_partition", zero_partition},
+    {"checkpoint", checkpoint},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |

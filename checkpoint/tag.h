@@ -1,0 +1,48 @@
+// Which tag a save or a load means (pure): the default name, the hint file `latest`, and whether
+// all ranks name the same tag. What a tag may look like is check_tag of checkpoint/commit.h; what
+// is committed, its manifests say.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ds {
+
+// "global_step<N>"
+std::string default_tag(int64_t global_steps);
+
+enum class CheckpointKind { kRegular, kUniversal };
+
+// The hint file of a kind: "latest" or "latest_universal".
+std::string_view latest_file_name(CheckpointKind kind);
+
+// The tag to load: the given one, else what the hint file says without white space at both ends.
+// `read_file` returns a file's content, or nothing when it does not exist. Without a hint there is
+// nothing to load, which is no error for a regular checkpoint; a universal one must exist:
+// InputMissing. The result is not checked: a hint may hold anything (check_tag).
+std::optional<std::string> tag_to_load(
+    const std::optional<std::string>& given, CheckpointKind kind,
+    const std::function<std::optional<std::string>(std::string_view name)>& read_file);
+
+// What to do when ranks save under different tags (checkpoint.tag_validation).
+enum class TagValidation { kFail, kWarn, kIgnore };
+// Fail, Warn or Ignore, in any case of letters; throws ConfigError otherwise.
+TagValidation tag_validation_named(std::string_view name);
+
+// One tag per rank: which ranks have to fail and which to warn. A difference is everybody's,
+// because no rank can tell which one is right.
+struct TagVerdict {
+  std::vector<int> failed;
+  std::vector<int> warned;
+};
+TagVerdict judge_tags(std::span<const std::string> tags, TagValidation mode);
+
+// Throws UsageError for a missing or empty folder name.
+void require_save_dir(const std::optional<std::string>& save_dir);
+
+}  // namespace ds
