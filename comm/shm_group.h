@@ -14,6 +14,7 @@
 #include "comm/shm_futex.h"
 #include "comm/shm_layout.h"
 #include "comm/shm_world.h"
+#include "comm/slice_bounds.h"
 
 namespace ds::detail {
 
@@ -128,10 +129,5 @@ class ShmComm final : public Communicator {
 // reduce_in_rank_order, by all threads of the stream's pool where the work is worth it.
 void reduce_on_pool(const ReduceTypes& types, std::span<const std::byte* const> sources,
                     std::span<std::byte* const> targets, int64_t numel, Stream& stream);
-
-// Both ends of the same slicing: rank r owns [bounds[r], bounds[r+1]).
-std::vector<int64_t> equal_bounds(int size, int64_t slice);
-// For any numel; starts are multiples of a cache line, so that no two ranks write the same one.
-std::vector<int64_t> aligned_bounds(int size, int64_t numel);
 
 }  // namespace ds::detail

@@ -11,8 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "comm/operation.h"
-#include "core/dtype.h"
+#include "comm/collective_call.h"
 
 namespace ds::detail {
 
@@ -28,16 +27,9 @@ struct alignas(kCacheLine) Flag {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// One rank's side of one collective. Peers compare it with their own before they touch any data.
-struct alignas(kCacheLine) Call {
-  uint64_t sequence = 0;
-  int64_t numel = 0;        // of the whole (not per-rank) tensor
-  uint64_t location = 0;    // where peers read the input; meaning is the ShmWorld's
-  int32_t root = 0;
-  CommOp op = CommOp::kBarrier;
-  ReduceOp reduce = ReduceOp::kSum;
-  DType in = DType::kU8;
-  DType out = DType::kU8;
+// What a rank calls, and where its peers find the data.
+struct alignas(kCacheLine) Call : CollectiveCall {
+  uint64_t location = 0;    // of the input; the meaning is the ShmWorld's
   bool visible = false;     // `location` is valid; otherwise the data is staged
 };
 

@@ -12,31 +12,13 @@ using SteadyClock = std::chrono::steady_clock;
 // How often a waiter looks whether its peers still live.
 constexpr std::chrono::milliseconds kLookRound{50};
 
-std::string describe(const Call& call) {
-  std::string text = fmt::format("{} #{}", name_of(call.op), call.sequence);
-  if (call.op == CommOp::kBarrier || call.op == CommOp::kSplit) return text;
-  text += fmt::format(" of {} x {}", name_of(call.in), call.numel);
-  if (call.op == CommOp::kAllReduce) text += fmt::format(", {}", name_of(call.reduce));
-  if (call.op == CommOp::kReduceScatter) {
-    text += fmt::format(" into {}, {}", name_of(call.out), name_of(call.reduce));
-  }
-  if (call.op == CommOp::kBroadcast) text += fmt::format(" from root {}", call.root);
-  return text;
-}
-
-bool same_call(const Call& a, const Call& b) {
-  return a.sequence == b.sequence && a.op == b.op && a.numel == b.numel && a.in == b.in &&
-         a.out == b.out && a.reduce == b.reduce && a.root == b.root;
-}
-
 }  // namespace
 
 void ShmComm::check_agreement(int peer) {
   const Call& mine = slot(rank_).calls[exchanges_ & 1];
   const Call& theirs = calls_[static_cast<size_t>(peer)];
-  if (same_call(mine, theirs)) return;
-  fail(fmt::format("the ranks disagree: rank {} calls {}, rank {} calls {}", rank_, describe(mine),
-                   peer, describe(theirs)));
+  if (static_cast<const CollectiveCall&>(mine) == theirs) return;
+  fail(disagreement(rank_, mine, peer, theirs));
 }
 
 void ShmComm::await(Flag& flag, uint32_t target, int peer, Lagging who) {

@@ -1,0 +1,25 @@
+// MpiComm: collectives over MPI, for CPU ranks on many hosts and inside any MPI batch job. Data moves by
+// nonblocking point-to-point messages that are polled with a deadline; sums are made by our own
+// reduction in rank order, so the bits equal those of shared memory. Where this build has no MPI, both
+// functions exist all the same: one says so, the other throws.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "comm/communicator.h"
+
+namespace ds {
+
+struct MpiOptions {
+  std::chrono::milliseconds timeout{30'000};  // longest time without any message coming through
+};
+
+bool built_with_mpi();
+
+// All ranks of MPI_COMM_WORLD. Initialises MPI (THREAD_MULTIPLE) unless somebody has, and then also
+// finalises it with the last communicator. Collective. Throws Unsupported without MPI.
+// After a failure MPI is left as it is: end the process, which makes mpirun end the others.
+std::unique_ptr<Communicator> open_mpi_world(const MpiOptions& options = {});
+
+}  // namespace ds

@@ -1,0 +1,13 @@
+// The MPI communicator of a build without MPI.
+#include "comm/mpi_comm.h"
+
+namespace ds {
+
+bool built_with_mpi() { return false; }
+
+std::unique_ptr<Communicator> open_mpi_world(const MpiOptions& /*options*/) {
+  throw Unsupported(
+      "mpi: this build has no MPI communicator; install libopenmpi-dev and build with DS_WITH_MPI=ON");
+}
+
+}  // namespace ds
