@@ -69,16 +69,6 @@ bool is_whole(FileSystem& file_system, const std::string& directory) {
   }
 }
 
-// Deletes a directory so that a crash in between leaves nothing that looks like a tag.
-void remove_tag_directory(FileSystem& file_system, const std::string& directory) {
-  const std::string manifest = join_path(directory, kManifestName);
-  if (file_system.exists(manifest)) {
-    file_system.remove(manifest);
-    file_system.sync_directory(directory);
-  }
-  file_system.remove_tree(directory);
-}
-
 // A replacement that was interrupted: the old tag returns, unless the new one took its place.
 std::string settle_replaced(FileSystem& file_system, const std::string& root,
                             const std::string& name, const std::string& tag) {
@@ -89,7 +79,7 @@ std::string settle_replaced(FileSystem& file_system, const std::string& root,
     file_system.sync_directory(root);
     return fmt::format("put back {}", tag);
   }
-  remove_tag_directory(file_system, aside);
+  file_system.remove_tree(aside);
   return fmt::format("removed {}", name);
 }
 
@@ -145,7 +135,7 @@ std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& 
     const auto temporary = parse_marked(entry.name, kTemporary);
     const auto replaced = parse_marked(entry.name, kReplaced);
     if (temporary && temporary->epoch <= epoch) {
-      remove_tag_directory(file_system, join_path(root, entry.name));
+      file_system.remove_tree(join_path(root, entry.name));
       done.push_back(fmt::format("removed {}", entry.name));
     } else if (replaced && replaced->epoch <= epoch) {
       done.push_back(settle_replaced(file_system, root, entry.name, replaced->tag));
@@ -172,7 +162,6 @@ void commit_tag(FileSystem& file_system, const CommitRequest& request) {
     }
   }
   file_system.write_text_atomically(join_path(temporary, kManifestName), to_text(manifest));
-  file_system.sync_directory(request.root);  // the name of the temporary directory itself
 
   const std::string place = join_path(request.root, request.tag);
   const std::string aside = replaced_directory(request.root, request.tag, request.epoch);
@@ -181,7 +170,7 @@ void commit_tag(FileSystem& file_system, const CommitRequest& request) {
   if (replaces) file_system.rename(place, aside);
   file_system.rename(temporary, place);
   file_system.sync_directory(request.root);
-  if (replaces) remove_tag_directory(file_system, aside);
+  if (replaces) file_system.remove_tree(aside);
 }
 
 void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag) {
@@ -192,7 +181,7 @@ void write_latest(FileSystem& file_system, const std::string& root, const std::s
 void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
                  int64_t epoch) {
   const std::string temporary = temporary_directory(root, tag, epoch);
-  if (file_system.exists(temporary)) remove_tag_directory(file_system, temporary);
+  if (file_system.exists(temporary)) file_system.remove_tree(temporary);
   const std::string aside = replaced_directory(root, tag, epoch);
   if (file_system.exists(aside)) {
     settle_replaced(file_system, root, fmt::format("{}{}{}", tag, kReplaced, epoch), tag);
@@ -253,7 +242,7 @@ std::vector<std::string> retain_tags(FileSystem& file_system, const std::string&
     const std::string aside = replaced_directory(root, list.tags[i].tag, epoch);
     file_system.rename(join_path(root, list.tags[i].tag), aside);
     file_system.sync_directory(root);
-    remove_tag_directory(file_system, aside);
+    file_system.remove_tree(aside);
     removed.push_back(list.tags[i].tag);
   }
   return removed;
