@@ -1,6 +1,7 @@
 #include "checkpoint/block_file.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -9,9 +10,11 @@ namespace ds {
 namespace {
 
 // Large enough that the disk sees few requests, small enough that two chunks are nothing beside a model.
-constexpr int64_t kChunkBytes = 8 * kBlockBytes;
+constexpr size_t kChunkBytes = size_t{8 * kBlockBytes};
 constexpr size_t kChunks = 3;
-constexpr size_t kCachedBlocks = 32;
+constexpr size_t kCachedBlocks = 16;
+// Enough that the disk has the next request while blocks are being hashed and copied.
+constexpr size_t kReadThreads = 3;
 
 }  // namespace
 
@@ -80,16 +83,15 @@ void BlockFileWriter::rethrow_failure() {
   if (failure_ != nullptr) std::rethrow_exception(failure_);
 }
 
-void BlockFileWriter::hash_chunk() {
-  const auto bytes = filling_->buffer.bytes().first(filling_->used);
-  for (size_t begin = 0; begin < bytes.size(); begin += kBlockBytes) {
-    const size_t size = std::min(size_t{kBlockBytes}, bytes.size() - begin);
-    digests_.push_back(digest_of(bytes.subspan(begin, size)));
-  }
+// Called as soon as a block is complete, while it is still in the cache of the core.
+void BlockFileWriter::hash_block() {
+  if (hashed_ == filling_->used) return;
+  digests_.push_back(
+      digest_of(filling_->buffer.bytes().subspan(hashed_, filling_->used - hashed_)));
+  hashed_ = filling_->used;
 }
 
 void BlockFileWriter::hand_over() {
-  if (phase_ == Phase::kData) hash_chunk();
   filling_->file_offset = offset_ - static_cast<int64_t>(filling_->used);
   std::unique_lock lock(queue_mutex_);
   if (failure_ == nullptr) {
@@ -100,17 +102,19 @@ void BlockFileWriter::hand_over() {
   if (failure_ != nullptr) std::rethrow_exception(failure_);
   filling_ = std::move(idle_.front());
   idle_.pop_front();
+  hashed_ = 0;
 }
 
 void BlockFileWriter::append(std::span<const std::byte> bytes) {
   rethrow_failure();
   while (!bytes.empty()) {
     const auto room = filling_->buffer.bytes().subspan(filling_->used);
-    const size_t count = std::min(room.size(), bytes.size());
+    const size_t count = std::min(kBlockBytes - filling_->used % kBlockBytes, bytes.size());
     std::memcpy(room.data(), bytes.data(), count);
     filling_->used += count;
     offset_ += static_cast<int64_t>(count);
     bytes = bytes.subspan(count);
+    if (phase_ == Phase::kData && filling_->used % kBlockBytes == 0) hash_block();
     if (filling_->used == kChunkBytes) hand_over();
   }
 }
@@ -122,7 +126,7 @@ void BlockFileWriter::append_zeros(int64_t count) {
 
 std::vector<std::string> BlockFileWriter::end_data() {
   DS_CHECK(phase_ == Phase::kData, "block file: end_data() twice");
-  hash_chunk();
+  hash_block();
   phase_ = Phase::kIndex;
   return digests_;
 }
@@ -144,11 +148,18 @@ const std::vector<std::byte>* BlockCache::find(const Key& key) {
   return &found->second->bytes;
 }
 
-const std::vector<std::byte>& BlockCache::insert(const Key& key, std::vector<std::byte> block) {
+std::vector<std::byte> BlockCache::take_room(int64_t bytes) {
+  std::vector<std::byte> room;
   if (entries_.size() == kCachedBlocks) {
+    room = std::move(entries_.back().bytes);
     where_.erase(entries_.back().key);
     entries_.pop_back();
   }
+  room.resize(static_cast<size_t>(bytes));
+  return room;
+}
+
+const std::vector<std::byte>& BlockCache::insert(const Key& key, std::vector<std::byte> block) {
   entries_.push_front({key, std::move(block)});
   where_[key] = entries_.begin();
   return entries_.front().bytes;
@@ -157,22 +168,36 @@ const std::vector<std::byte>& BlockCache::insert(const Key& key, std::vector<std
 BlockFileReader::BlockFileReader(FileSystem& file_system, const std::string& directory,
                                  const FileVote& expected)
     : key_(expected.rank) {
-  const std::string path = join_path(directory, expected.name);
+  open_file(file_system, join_path(directory, expected.name), expected);
+  read_index(expected);
+  const auto wanted = std::clamp<size_t>(index_.blocks.size(), 1, kReadThreads);
+  for (size_t i = 0; i < wanted; ++i) scratch_.emplace_back(kBlockBytes);
+}
+
+void BlockFileReader::open_file(FileSystem& file_system, const std::string& path,
+                                const FileVote& expected) {
   try {
-    file_ = file_system.open(path, Caching::kReadAhead);
+    file_ = file_system.open(path, Caching::kCached);
+    if (!file_->is_cached()) {
+      caching_ = Caching::kUncached;
+      file_ = file_system.open(path, caching_);
+    }
   } catch (const InputMissing& error) {
     throw ValidationError(error.what());
   }
   const int64_t size = file_->size();
-  if (size != expected.bytes || size < kTrailerBytes) {
+  if (size != expected.bytes || size < kTrailerBytes || size % kUncachedAlignment != 0) {
     throw ValidationError(fmt::format("{}: truncated or not of this tag: {} bytes, expected {}", path,
                                       size, expected.bytes));
   }
-  std::vector<std::byte> raw(kTrailerBytes);
-  file_->read(size - kTrailerBytes, raw);
-  const Trailer trailer = parse_trailer(path, raw, size);
-  std::string text(static_cast<size_t>(trailer.index_bytes), '\0');
-  file_->read(trailer.index_offset, std::as_writable_bytes(std::span(text)));
+}
+
+void BlockFileReader::read_index(const FileVote& expected) {
+  const std::string& path = file_->path();
+  const int64_t size = expected.bytes;
+  const std::string raw = read_text(size - kTrailerBytes, kTrailerBytes);
+  const Trailer trailer = parse_trailer(path, std::as_bytes(std::span(raw)), size);
+  const std::string text = read_text(trailer.index_offset, trailer.index_bytes);
   const std::string found = digest_of(std::as_bytes(std::span(text)));
   if (found != trailer.index_digest) {
     throw ValidationError(fmt::format("{}: corrupt: the index at byte {} has digest {}, expected {}",
@@ -191,19 +216,79 @@ BlockFileReader::BlockFileReader(FileSystem& file_system, const std::string& dir
   }
 }
 
+// Reads the aligned window around the bytes; the file's length is aligned, so it has one.
+std::string BlockFileReader::read_text(int64_t offset, int64_t bytes) const {
+  const int64_t begin = offset / kUncachedAlignment * kUncachedAlignment;
+  const int64_t end =
+      (offset + bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
+  if (begin == end) return {};
+  AlignedBuffer window(static_cast<size_t>(end - begin));
+  file_->read(begin, window.bytes());
+  const auto text = window.bytes().subspan(static_cast<size_t>(offset - begin));
+  return {reinterpret_cast<const char*>(text.data()), static_cast<size_t>(bytes)};
+}
+
 int64_t BlockFileReader::block_bytes(int64_t block) const {
   return std::min(kBlockBytes, index_.data_bytes - block * kBlockBytes);
 }
 
-void BlockFileReader::read_block(int64_t block, std::span<std::byte> into) const {
-  file_->read(block * kBlockBytes, into);
-  const std::string found = digest_of(into);
+void BlockFileReader::read_block(int64_t block, std::span<std::byte> into,
+                                 AlignedBuffer& scratch) const {
+  const auto size = static_cast<size_t>(block_bytes(block));
+  std::span<std::byte> bytes = into;
+  if (caching_ == Caching::kCached && !into.empty()) {
+    file_->read(block * kBlockBytes, into);
+  } else {
+    const size_t aligned = (size + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
+    file_->read(block * kBlockBytes, scratch.bytes().first(aligned));
+    bytes = scratch.bytes().first(size);
+  }
+  const std::string found = digest_of(bytes);
   const std::string& expected = index_.blocks[static_cast<size_t>(block)];
   if (found != expected) {
     throw ValidationError(fmt::format("{}: corrupt: block {} (bytes [{}, {})) has digest {}, expected {}",
                                       file_->path(), block, block * kBlockBytes,
                                       block * kBlockBytes + block_bytes(block), found, expected));
   }
+  if (!into.empty() && into.data() != bytes.data()) std::memcpy(into.data(), bytes.data(), size);
+}
+
+void BlockFileReader::read_blocks(int64_t first, int64_t count, std::span<std::byte> into) {
+  const auto workers = std::min(scratch_.size(), static_cast<size_t>(count));
+  std::atomic<int64_t> next = 0;
+  std::vector<std::exception_ptr> failures(workers);
+  const auto work = [&](size_t worker) {
+    try {
+      for (int64_t i = next++; i < count; i = next++) {
+        const auto target = into.empty() ? into
+                                         : into.subspan(static_cast<size_t>(i * kBlockBytes),
+                                                        static_cast<size_t>(block_bytes(first + i)));
+        read_block(first + i, target, scratch_[worker]);
+      }
+    } catch (...) {  // carried to the calling thread
+      failures[worker] = std::current_exception();
+      next = count;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (size_t worker = 1; worker < workers; ++worker) threads.emplace_back(work, worker);
+    work(0);
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure != nullptr) std::rethrow_exception(failure);
+  }
+}
+
+void BlockFileReader::read_part(int64_t offset, std::span<std::byte> into, BlockCache& cache) {
+  const int64_t block = offset / kBlockBytes;
+  const std::vector<std::byte>* bytes = cache.find({key_, block});
+  if (bytes == nullptr) {
+    std::vector<std::byte> fresh = cache.take_room(block_bytes(block));
+    read_block(block, fresh, scratch_[0]);
+    bytes = &cache.insert({key_, block}, std::move(fresh));
+  }
+  std::memcpy(into.data(), bytes->data() + offset % kBlockBytes, into.size());
 }
 
 void BlockFileReader::read(int64_t offset, std::span<std::byte> into, BlockCache& cache) {
@@ -213,18 +298,17 @@ void BlockFileReader::read(int64_t offset, std::span<std::byte> into, BlockCache
   while (!into.empty()) {
     const int64_t block = offset / kBlockBytes;
     const int64_t inside = offset % kBlockBytes;
-    const auto count = static_cast<size_t>(
+    auto count = static_cast<size_t>(
         std::min(block_bytes(block) - inside, static_cast<int64_t>(into.size())));
-    if (inside == 0 && static_cast<int64_t>(count) == block_bytes(block)) {
-      read_block(block, into.first(count));  // straight into the destination
+    if (static_cast<int64_t>(count) < block_bytes(block)) {
+      read_part(offset, into.first(count), cache);
     } else {
-      const std::vector<std::byte>* bytes = cache.find({key_, block});
-      if (bytes == nullptr) {
-        std::vector<std::byte> fresh(static_cast<size_t>(block_bytes(block)));
-        read_block(block, fresh);
-        bytes = &cache.insert({key_, block}, std::move(fresh));
-      }
-      std::memcpy(into.data(), bytes->data() + inside, count);
+      const int64_t end = offset + static_cast<int64_t>(into.size());
+      // The last block of the data may be short and whole at once.
+      const int64_t last = end == index_.data_bytes ? static_cast<int64_t>(index_.blocks.size())
+                                                    : end / kBlockBytes;
+      count = std::min(static_cast<size_t>((last - block) * kBlockBytes), into.size());
+      read_blocks(block, last - block, into.first(count));
     }
     into = into.subspan(count);
     offset += static_cast<int64_t>(count);
@@ -232,10 +316,7 @@ void BlockFileReader::read(int64_t offset, std::span<std::byte> into, BlockCache
 }
 
 void BlockFileReader::verify() {
-  std::vector<std::byte> buffer(kBlockBytes);
-  for (int64_t block = 0; block < static_cast<int64_t>(index_.blocks.size()); ++block) {
-    read_block(block, std::span(buffer).first(static_cast<size_t>(block_bytes(block))));
-  }
+  read_blocks(0, static_cast<int64_t>(index_.blocks.size()), {});
 }
 
 }  // namespace ds

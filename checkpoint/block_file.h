@@ -60,13 +60,14 @@ class BlockFileWriter {
     int64_t file_offset = 0;
   };
   void hand_over();
-  void hash_chunk();
+  void hash_block();
   void write_chunks() noexcept;  // the thread
   void stop_thread() noexcept;
   void rethrow_failure();
 
   std::unique_ptr<File> file_;
   int64_t reserved_, offset_ = 0;
+  size_t hashed_ = 0;  // bytes of the chunk being filled whose digest is taken
   enum class Phase { kData, kIndex } phase_ = Phase::kData;
   std::vector<std::string> digests_;
   std::unique_ptr<Chunk> filling_;
@@ -83,6 +84,8 @@ class BlockCache {
  public:
   using Key = std::pair<int, int64_t>;  // file, block
   const std::vector<std::byte>* find(const Key& key);
+  // Room for a block, taken from the least recently used where the cache is full.
+  std::vector<std::byte> take_room(int64_t bytes);
   const std::vector<std::byte>& insert(const Key& key, std::vector<std::byte> block);
 
  private:
@@ -94,7 +97,7 @@ class BlockCache {
   std::map<Key, std::list<Entry>::iterator> where_;
 };
 
-// Confined to one thread.
+// Confined to one thread; large reads are spread over a few of its own.
 class BlockFileReader {
  public:
   // Opens a file and checks its length, trailer and index against what the manifest says. ValidationError
@@ -108,12 +111,21 @@ class BlockFileReader {
   void verify();  // all data
 
  private:
-  void read_block(int64_t block, std::span<std::byte> into) const;  // the whole block, verified
+  void open_file(FileSystem& file_system, const std::string& path, const FileVote& expected);
+  void read_index(const FileVote& expected);
+  std::string read_text(int64_t offset, int64_t bytes) const;
   int64_t block_bytes(int64_t block) const;
+  // The whole block, verified; `into` is empty to verify only. `scratch` holds a block.
+  void read_block(int64_t block, std::span<std::byte> into, AlignedBuffer& scratch) const;
+  // Blocks first .. first + into.size() / kBlockBytes - 1, all whole, by several threads.
+  void read_blocks(int64_t first, int64_t count, std::span<std::byte> into);
+  void read_part(int64_t offset, std::span<std::byte> into, BlockCache& cache);
 
   std::unique_ptr<File> file_;
+  Caching caching_ = Caching::kCached;
   FileIndex index_;
   int key_;
+  std::vector<AlignedBuffer> scratch_;  // one per thread
 };
 
 }  // namespace ds

@@ -3,11 +3,11 @@
 #include <rapidjson/document.h>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
-#include <xxhash.h>
 
 #include <cstring>
 #include <limits>
 
+#include "checkpoint/digest.h"
 #include "core/error.h"
 
 namespace ds {
@@ -162,14 +162,6 @@ uint64_t get_little_endian(std::span<const std::byte> bytes) {
   return value;
 }
 
-std::array<std::byte, 16> raw_digest(std::span<const std::byte> bytes) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
-  std::array<std::byte, 16> out{};
-  std::memcpy(out.data(), canonical.digest, out.size());
-  return out;
-}
-
 std::string hex_of(std::span<const std::byte> bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
@@ -182,7 +174,7 @@ std::string hex_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::string digest_of(std::span<const std::byte> bytes) { return hex_of(raw_digest(bytes)); }
+std::string digest_of(std::span<const std::byte> bytes) { return hex_of(xxh3_128(bytes)); }
 
 std::string pieces_file_name(int rank) { return fmt::format("rank-{:05}.pieces", rank); }
 
@@ -330,7 +322,7 @@ std::vector<std::byte> to_bytes(const Trailer& trailer) {
     out[24 + i] = static_cast<std::byte>(
         std::stoul(trailer.index_digest.substr(2 * i, 2), nullptr, 16));
   }
-  const auto own = raw_digest(bytes.first(56));
+  const auto own = xxh3_128(bytes.first(56));
   std::memcpy(out.data() + 56, own.data(), 8);
   return out;
 }
@@ -338,7 +330,7 @@ std::vector<std::byte> to_bytes(const Trailer& trailer) {
 Trailer parse_trailer(const std::string& path, std::span<const std::byte> bytes,
                       int64_t file_bytes) {
   DS_CHECK(bytes.size() == kTrailerBytes, "trailer of {} bytes", bytes.size());
-  const auto own = raw_digest(bytes.first(56));
+  const auto own = xxh3_128(bytes.first(56));
   if (std::memcmp(bytes.data(), kTrailerMagic.data(), kTrailerMagic.size()) != 0 ||
       std::memcmp(bytes.data() + 56, own.data(), 8) != 0) {
     refuse(path, fmt::format("corrupt or truncated: bytes [{}, {}) are no trailer",

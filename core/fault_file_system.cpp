@@ -18,6 +18,7 @@ class FaultFile final : public File {
     faults_.check_alive();
     inner_->read(offset, into);
   }
+  bool is_cached() const override { return inner_->is_cached(); }
   void write(int64_t offset, std::span<const std::byte> from) override {
     const Fault fault = faults_.enter("write", path());
     if (fault == Fault::kNone) {

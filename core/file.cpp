@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +54,12 @@ class RealFile final : public File {
       into = into.subspan(static_cast<size_t>(got));
       offset += got;
     }
+  }
+
+  bool is_cached() const override {
+    std::byte first{};
+    iovec part{&first, 1};
+    return ::preadv2(fd_.get(), &part, 1, 0, RWF_NOWAIT) == 1;
   }
 
   void write(int64_t offset, std::span<const std::byte> from) override {
@@ -107,8 +114,6 @@ std::unique_ptr<File> RealFileSystem::open(const std::string& path, Caching cach
   if (!S_ISREG(info.st_mode)) {
     throw IoError(fmt::format("open {}: not a regular file", path));
   }
-  // Advice may be refused (some network file systems) without harm.
-  if (caching == Caching::kReadAhead) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return std::make_unique<RealFile>(path, std::move(fd));
 }
 

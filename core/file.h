@@ -37,6 +37,8 @@ class File {
   virtual int64_t size() const = 0;
   // Fills `into` from `offset`; IoError naming the missing range if the file ends before.
   virtual void read(int64_t offset, std::span<std::byte> into) const = 0;
+  // Whether the first page is in memory, so that going past the cache would be a waste.
+  virtual bool is_cached() const = 0;
   // Writes all of `from` at `offset`, growing the file as needed.
   virtual void write(int64_t offset, std::span<const std::byte> from) = 0;
   // Reserves storage for bytes [0, bytes), so that a full disk is met before the first write.
@@ -57,9 +59,8 @@ struct DirectoryEntry {
 };
 
 enum class Caching {
-  kCached,     // through the page cache
-  kReadAhead,  // the same, with the kernel reading far ahead: for files read from front to back
-  kUncached,   // past it (O_DIRECT) where the file system can; aligned offsets, lengths, addresses
+  kCached,    // through the page cache
+  kUncached,  // past it (O_DIRECT) where the file system can; aligned offsets, lengths, addresses
 };
 inline constexpr int64_t kUncachedAlignment = 4096;
 

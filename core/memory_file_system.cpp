@@ -103,15 +103,19 @@ namespace {
 
 class MemoryFile final : public File {
  public:
-  MemoryFile(std::string path, std::shared_ptr<MemoryFileSystem::Store> store, NodePtr node)
-      : File(std::move(path)), store_(std::move(store)), node_(std::move(node)) {}
+  MemoryFile(std::string path, std::shared_ptr<MemoryFileSystem::Store> store, NodePtr node,
+             Caching caching)
+      : File(std::move(path)), store_(std::move(store)), node_(std::move(node)), caching_(caching) {}
 
   int64_t size() const override {
     const std::scoped_lock lock(store_->mutex);
     return static_cast<int64_t>(node_->live.size());
   }
 
+  bool is_cached() const override { return false; }
+
   void read(int64_t offset, std::span<std::byte> into) const override {
+    check_alignment(offset, into);
     const std::scoped_lock lock(store_->mutex);
     const auto size = static_cast<int64_t>(node_->live.size());
     if (offset < 0 || offset + static_cast<int64_t>(into.size()) > size) {
@@ -122,6 +126,7 @@ class MemoryFile final : public File {
   }
 
   void write(int64_t offset, std::span<const std::byte> from) override {
+    check_alignment(offset, from);
     const std::scoped_lock lock(store_->mutex);
     const int64_t wanted_end = offset + static_cast<int64_t>(from.size());
     const int64_t end = offset + grow(wanted_end, offset);
@@ -144,6 +149,16 @@ class MemoryFile final : public File {
   }
 
  private:
+  // What O_DIRECT would refuse on a real disk.
+  void check_alignment(int64_t offset, std::span<const std::byte> bytes) const {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    const bool aligned = offset % kSectorBytes == 0 && bytes.size() % kSectorBytes == 0 &&
+                         address % kSectorBytes == 0;
+    DS_CHECK(caching_ == Caching::kCached || aligned,
+             "uncached access to {}: {} bytes at {} for offset {}, expected multiples of {}", path(),
+             bytes.size(), address, offset, kSectorBytes);
+  }
+
   // Grows the file to `end` or as far as the capacity allows; bytes available from `offset` on.
   int64_t grow(int64_t end, int64_t offset) {
     const auto size = static_cast<int64_t>(node_->live.size());
@@ -157,6 +172,7 @@ class MemoryFile final : public File {
 
   std::shared_ptr<MemoryFileSystem::Store> store_;
   NodePtr node_;
+  Caching caching_;
 };
 
 // Draws what each unsynced sector, size and name keeps.
@@ -268,23 +284,23 @@ int64_t MemoryFileSystem::used_bytes() const {
   return Store::bytes_below(store_->root);
 }
 
-std::unique_ptr<File> MemoryFileSystem::open(const std::string& path, Caching /*caching*/) {
+std::unique_ptr<File> MemoryFileSystem::open(const std::string& path, Caching caching) {
   const std::scoped_lock lock(store_->mutex);
   NodePtr node = store_->find(path);
   if (node == nullptr) throw_io_error("open", path, ENOENT);
   if (node->kind != Node::Kind::kFile) {
     throw IoError(fmt::format("open {}: not a regular file", path));
   }
-  return std::make_unique<MemoryFile>(path, store_, std::move(node));
+  return std::make_unique<MemoryFile>(path, store_, std::move(node), caching);
 }
 
-std::unique_ptr<File> MemoryFileSystem::create(const std::string& path, Caching /*caching*/) {
+std::unique_ptr<File> MemoryFileSystem::create(const std::string& path, Caching caching) {
   const std::scoped_lock lock(store_->mutex);
   const NodePtr directory = store_->parent("create", path);
   if (store_->find(path) != nullptr) throw_io_error("create", path, EEXIST);
   NodePtr node = make_node(Node::Kind::kFile);
   store_->change({{{directory, components(path).back(), node}}});
-  return std::make_unique<MemoryFile>(path, store_, std::move(node));
+  return std::make_unique<MemoryFile>(path, store_, std::move(node), caching);
 }
 
 void MemoryFileSystem::rename(const std::string& from, const std::string& to) {
