@@ -105,8 +105,8 @@ Supervisor::~Supervisor() {
 Time Supervisor::now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 RunRecord Supervisor::run() {
+  start_world();  // first: the ranks load while we write
   write_whole_file(directory_.file("config.json"), job_.config.canonical_text + "\n");
-  start_world();
   while (decide()) {
     wait_for_something();
     take_rank_events();
