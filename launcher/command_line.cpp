@@ -36,6 +36,10 @@ constexpr const char* kTopHelp =
     "  run        train; the verb may be left out\n"
     "  plan       memory, communication and FLOPs of a job, without running it\n"
     "  generate   text from a trained model\n"
+    "  check      everything that is wrong with a configuration\n"
+    "  explain    values of a configuration and where they come from\n"
+    "  elastic    batch size and worlds of an elastic job\n"
+    "  schema     the JSON Schema of train.json\n"
     "\n"
     "Options:\n"
     "  --help, --version\n"
@@ -55,18 +59,19 @@ struct RawRun {
   int num_threads = 0;
 };
 
+CLI::Validator count_check() { return CLI::Range(1, 1 << 16).description(""); }
+
 void describe_run(CLI::App& app, RawRun& raw) {
-  const CLI::Validator count = CLI::Range(1, 1 << 16).description("");
   app.add_option("config", raw.options.config, "train.json: the DeepSpeed keys, model, data, train")
       ->required();
   app.add_option("overrides", raw.options.overrides,
                  "key.path=value changes the config for this run");
   app.add_option("--num-ranks", raw.num_ranks,
                  "Ranks (default: the GPUs, else one per 2 cores)")
-      ->check(count)
+      ->check(count_check())
       ->type_name("N");
   app.add_option("--num-threads", raw.num_threads, "CPU threads per rank (default: cores / ranks)")
-      ->check(count)
+      ->check(count_check())
       ->type_name("N");
   app.add_option("--resume", raw.resume,
                  "From the newest checkpoint: if there is one, necessarily, or not (default: the config's)")
@@ -117,20 +122,120 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
   return options;
 }
 
-CommandLine parse_run(std::vector<std::string> arguments) {
-  CLI::App app("Train a model as train.json says", "dslaunch run");
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
-  RawRun raw;
-  describe_run(app, raw);
+// Parses `arguments` into what `app` was told to fill; the help text where that was asked for.
+std::optional<InfoText> parse_into(CLI::App& app, std::vector<std::string> arguments) {
   std::ranges::reverse(arguments);  // CLI11 takes them from the back
   try {
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     return InfoText{app.help()};
   } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("{} (see `dslaunch run --help`)", error.what()));
+    throw UsageError(fmt::format("{} (see `{} --help`)", error.what(), app.get_name()));
+  }
+  return std::nullopt;
+}
+
+CommandLine parse_run(const std::vector<std::string>& arguments) {
+  CLI::App app("Train a model as train.json says", "dslaunch run");
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  RawRun raw;
+  describe_run(app, raw);
+  if (auto info = parse_into(app, arguments)) {
+    return *info;
   }
   return finish_run(app, std::move(raw));
+}
+
+CommandLine parse_check(const std::vector<std::string>& arguments) {
+  CLI::App app("Everything that is wrong with a configuration, at once", "dslaunch check");
+  CheckOptions options;
+  int64_t ranks = 0;
+  app.add_option("config", options.config, "train.json")->required();
+  app.add_option("overrides", options.overrides, "key.path=value ...");
+  app.add_option("--num-ranks", ranks, "Also check the batch sizes for so many ranks")
+      ->check(count_check())
+      ->type_name("N");
+  app.footer("Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8");
+  if (auto info = parse_into(app, arguments)) {
+    return *info;
+  }
+  check_overrides(options.overrides);
+  options.num_ranks = ranks > 0 ? std::optional(ranks) : std::nullopt;
+  return options;
+}
+
+CommandLine parse_explain(const std::vector<std::string>& arguments) {
+  CLI::App app("Values of a configuration and where they come from", "dslaunch explain");
+  ExplainOptions options;
+  std::vector<std::string> words;
+  app.add_option("config", options.config, "train.json")->required();
+  app.add_option("words", words, "One key to explain, and key.path=value overrides")
+      ->type_name("[KEY] [KEY=VALUE ...]");
+  app.add_option("--num-ranks", options.num_ranks, "Ranks that complete the batch sizes")
+      ->check(count_check())
+      ->type_name("N")
+      ->capture_default_str();
+  app.footer(
+      "Examples:\n"
+      "  dslaunch explain train.json\n"
+      "  dslaunch explain train.json zero_optimization.stage\n"
+      "  dslaunch explain train.json train_batch_size --num-ranks 4 gradient_accumulation_steps=2");
+  if (auto info = parse_into(app, arguments)) {
+    return *info;
+  }
+  for (const std::string& word : words) {
+    if (word.starts_with('~') || word.find('=') != std::string::npos) {
+      options.overrides.push_back(word);
+    } else if (options.key) {
+      throw UsageError(fmt::format("'{}': one key at a time, '{}' is already asked for", word,
+                                   *options.key));
+    } else {
+      options.key = word;
+    }
+  }
+  return options;
+}
+
+CommandLine parse_elastic(const std::vector<std::string>& arguments) {
+  CLI::App app("Batch size and worlds of an elastic job, and what losing nodes does",
+               "dslaunch elastic");
+  ElasticVerbOptions options;
+  bool json = false;
+  app.add_option("config", options.config, "train.json with an elasticity section")->required();
+  app.add_option("overrides", options.overrides, "key.path=value ...");
+  app.add_option("-w,--world-size", options.world_size, "Also the micro batch for so many ranks")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("N");
+  app.add_option("--nodes", options.nodes, "Nodes of the job, for the table of losses")
+      ->check(count_check())
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--devices-per-node", options.devices_per_node, "Ranks on each node")
+      ->check(count_check())
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_flag("--json", json, "Print final_batch_size, valid_gpus and micro_batch_size as JSON");
+  app.footer(
+      "Examples:\n"
+      "  dslaunch elastic train.json --nodes 4 --devices-per-node 8\n"
+      "  dslaunch elastic train.json --world-size 16 --json");
+  if (auto info = parse_into(app, arguments)) {
+    return *info;
+  }
+  check_overrides(options.overrides);
+  options.output = json ? ElasticOutput::kJson : ElasticOutput::kText;
+  return options;
+}
+
+CommandLine parse_schema(const std::vector<std::string>& arguments) {
+  CLI::App app("The JSON Schema of train.json, for editors", "dslaunch schema");
+  bool markdown = false;
+  app.add_flag("--markdown", markdown, "The same as a page to read");
+  app.footer("Examples:\n  dslaunch schema > train.schema.json\n  dslaunch schema --markdown");
+  if (auto info = parse_into(app, arguments)) {
+    return *info;
+  }
+  return markdown ? SchemaForm::kMarkdown : SchemaForm::kJsonSchema;
 }
 
 std::string version_text() {
@@ -170,10 +275,12 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (std::ranges::find(kEngineVerbs, first) != kEngineVerbs.end()) {
     return EngineVerb{arguments};
   }
-  if (first == "run") {
-    return parse_run({arguments.begin() + 1, arguments.end()});
-  }
-  return parse_run(arguments);
+  const std::map<std::string, CommandLine (*)(const std::vector<std::string>&)> verbs{
+      {"run", parse_run},         {"check", parse_check},   {"explain", parse_explain},
+      {"elastic", parse_elastic}, {"schema", parse_schema}};
+  const auto verb = verbs.find(first);
+  return verb == verbs.end() ? parse_run(arguments)
+                             : verb->second({arguments.begin() + 1, arguments.end()});
 }
 
 }  // namespace ds

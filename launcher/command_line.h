@@ -11,6 +11,10 @@
 
 #include "config/training_config.h"
 #include "launcher/membership.h"
+#include "launcher/verbs/check.h"
+#include "launcher/verbs/elastic.h"
+#include "launcher/verbs/explain.h"
+#include "launcher/verbs/schema.h"
 
 namespace ds {
 
@@ -37,7 +41,8 @@ struct InfoText {
   std::string text;
 };
 
-using CommandLine = std::variant<RunOptions, EngineVerb, InfoText>;
+using CommandLine = std::variant<RunOptions, CheckOptions, ExplainOptions, ElasticVerbOptions,
+                                 SchemaForm, EngineVerb, InfoText>;
 
 // `arguments` without argv[0]. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& arguments);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/available.h"
 #include "config/batch.h"
 #include "config/load.h"
 #include "core/error.h"
@@ -21,7 +22,9 @@ BatchRequest batch_request(const Config& config) {
 }  // namespace
 
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides) {
-  const ReadConfig read = read_config(path, overrides);
+  ReadConfig read = read_config(path, overrides);
+  check_available(read.config, read.origins, read.problems);
+  check_complete(read.config, read.problems);
   read.problems.throw_if_any();
   JobConfig out;
   std::error_code error;

@@ -32,17 +32,25 @@ Surroundings read_surroundings() {
   return out;
 }
 
-int run(int argc, char** argv) {
-  const CommandLine command = parse_command_line({argv + 1, argv + argc});
-  const Surroundings surroundings = read_surroundings();
-  if (const auto* info = std::get_if<InfoText>(&command)) {
-    fmt::print("{}", info->text);
+// One function per kind of command line.
+struct Dispatch {
+  const Surroundings& surroundings;
+
+  int operator()(const RunOptions& options) const { return run_training_job(options, surroundings); }
+  int operator()(const EngineVerb& verb) const { become_engine(verb, surroundings); }
+  int operator()(const CheckOptions& options) const { return run_check(options); }
+  int operator()(const ExplainOptions& options) const { return run_explain(options); }
+  int operator()(const ElasticVerbOptions& options) const { return run_elastic(options); }
+  int operator()(SchemaForm form) const { return run_schema(form); }
+  int operator()(const InfoText& info) const {
+    fmt::print("{}", info.text);
     return 0;
   }
-  if (const auto* verb = std::get_if<EngineVerb>(&command)) {
-    become_engine(*verb, surroundings);
-  }
-  return run_training_job(std::get<RunOptions>(command), surroundings);
+};
+
+int run(int argc, char** argv) {
+  const CommandLine command = parse_command_line({argv + 1, argv + argc});
+  return std::visit(Dispatch{read_surroundings()}, command);
 }
 
 }  // namespace

@@ -75,6 +75,36 @@ TEST_CASE("engine verbs are passed on as they are", "[launcher]") {
   CHECK(std::get<EngineVerb>(parse_command_line(arguments)).arguments == arguments);
 }
 
+TEST_CASE("verbs about the configuration have their own options", "[launcher]") {
+  const auto check = std::get<CheckOptions>(
+      parse_command_line({"check", "t.json", "--num-ranks", "4", "a.b=1"}));
+  CHECK(check.config == "t.json");
+  CHECK(check.num_ranks == 4);
+  CHECK(check.overrides == std::vector<std::string>{"a.b=1"});
+  CHECK_FALSE(std::get<CheckOptions>(parse_command_line({"check", "t.json"})).num_ranks);
+
+  const auto explain = std::get<ExplainOptions>(
+      parse_command_line({"explain", "t.json", "a=1", "zero_optimization.stage", "~b"}));
+  CHECK(explain.key == "zero_optimization.stage");
+  CHECK(explain.overrides == std::vector<std::string>{"a=1", "~b"});
+
+  const auto elastic = std::get<ElasticVerbOptions>(
+      parse_command_line({"elastic", "t.json", "-w", "16", "--json"}));
+  CHECK(elastic.world_size == 16);
+  CHECK(elastic.output == ElasticOutput::kJson);
+
+  CHECK(std::get<SchemaForm>(parse_command_line({"schema"})) == SchemaForm::kJsonSchema);
+  CHECK(std::get<SchemaForm>(parse_command_line({"schema", "--markdown"})) ==
+        SchemaForm::kMarkdown);
+  for (const char* verb : {"check", "explain", "elastic", "schema"}) {
+    CHECK_THAT(std::get<InfoText>(parse_command_line({verb, "--help"})).text,
+               Catch::Contains("Examples:"));
+    CHECK_THROWS_AS(parse_command_line({verb, "t.json", "--nonsense"}), UsageError);
+  }
+  CHECK_THROWS_AS(parse_command_line({"explain", "t.json", "one", "two"}), UsageError);
+  CHECK_THROWS_AS(parse_command_line({"check", "t.json", "stray"}), UsageError);
+}
+
 TEST_CASE("durations have units", "[launcher]") {
   using std::chrono::milliseconds;
   using std::chrono::seconds;

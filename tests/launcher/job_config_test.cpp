@@ -12,7 +12,11 @@ namespace {
 JobConfig load(const std::string& text, const std::vector<std::string>& overrides = {}) {
   const testing::TemporaryDirectory here;
   const std::filesystem::path path = here.path() / "train.json";
-  std::ofstream(path) << text;
+  // What a run needs besides the keys under test.
+  std::ofstream(here.path() / "rest.json")
+      << R"({"model": {"family": "gpt2"}, "data": {"train": ["/a.txt"]},
+             "optimizer": {"type": "AdamW"}, "train": {"steps": 1}})";
+  std::ofstream(path) << R"({"include": ["rest.json"], )" << text.substr(1);
   JobConfig config = load_job_config(path.string(), overrides);
   CHECK(config.directory == here.path());
   CHECK(config.stem == "train");
@@ -57,6 +61,8 @@ TEST_CASE("what is wrong is found before anything starts", "[launcher]") {
   CHECK_THROWS_AS(load(R"({"train_batch_size": )"), ConfigError);
   CHECK_THROWS_AS(load(R"({"train_batch_size": 8})", {"no.such.key=1"}), ConfigError);
   CHECK_THROWS_AS(load_job_config("/nowhere/train.json", {}), InputMissing);
+  CHECK_THROWS_WITH(load(R"({"train_batch_size": 8})", {"~model"}),
+                    Catch::Contains("model: is needed to train"));
 }
 
 }  // namespace ds

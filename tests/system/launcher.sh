@@ -5,7 +5,11 @@ bin=$(realpath "$1")
 export PATH="$bin:$PATH" DSLAUNCH_RANKD="$bin/fake_rank"
 scratch=$(mktemp -d)
 cd "$scratch" || exit 1
-echo '{"train_batch_size": 8, "steps_per_print": 10}' > train.json
+cat > train.json <<'JSON'
+{"model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "n_positions": 8, "vocab_size": 256},
+ "data": {"train": ["corpus.txt"], "sequence_length": 8}, "train": {"steps": 5},
+ "train_batch_size": 8, "steps_per_print": 10, "optimizer": {"type": "AdamW"}}
+JSON
 failures=0
 
 # Ends only what this test started, and removes only what it made.

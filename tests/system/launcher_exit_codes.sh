@@ -16,12 +16,28 @@ expect_text err "missing.json"
 expect 78 train.json train_batch_size=7 --num-ranks 2
 expect 78 train.json zero_optimization.stagee=1
 expect_text err "did you mean"
+echo '{"train_batch_size": 8}' > incomplete.json
+expect 78 incomplete.json
+expect_text err "model: is needed to train"
 echo '{"train_batch_size": 8,' > broken.json
 expect 78 broken.json
 expect_text err "broken.json:"
 expect 78 train.json --launcher slurm
 DSLAUNCH_RANKD=/nowhere/rankd expect 66 train.json
 [ -e runs ] && fail "an error before the start left a run directory"
+
+expect 0 check train.json --num-ranks 2
+expect 78 check broken.json
+expect 66 check missing.json
+expect 2 check
+expect 0 explain train.json
+expect 0 explain train.json train_batch_size gradient_accumulation_steps=2 --num-ranks 2
+expect 2 explain train.json one two
+expect 0 schema
+expect_text out '"zero_optimization"'
+expect 2 schema extra
+expect 78 elastic train.json
+expect 2 elastic
 
 expect 0 train.json --dry-run --num-ranks 4
 expect_text out "rank 3"
