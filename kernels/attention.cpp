@@ -24,7 +24,23 @@ struct AttentionOperands {
   const Tensor& log_sum_exp;
   const Tensor& dy;    // backward
   const Tensor& dqkv;  // backward
+  const AttentionDropout& dropout;
 };
+
+// What multiplies the `count` probabilities of one query: 0 or 1/(1-p). `row` numbers queries over all
+// samples and heads; rows start at a whole random block.
+inline void dropout_row(const AttentionDropout& dropout, int64_t row, int64_t length, int64_t count,
+                        float* mask) {
+  const auto first_block = static_cast<uint64_t>(row * ((length + 3) / 4));
+  const float kept = 1.0F / (1.0F - dropout.p);
+  for (int64_t j = 0; j < count; j += 4) {
+    const auto words = dropout.rng.block(first_block + static_cast<uint64_t>(j / 4));
+    for (int64_t k = 0; k < std::min<int64_t>(4, count - j); ++k) {
+      const float uniform = static_cast<float>(words[static_cast<size_t>(k)] >> 8) * 0x1p-24F;
+      mask[j + k] = uniform >= dropout.p ? kept : 0.0F;
+    }
+  }
+}
 
 }  // namespace ds::kernels::detail
 #endif
@@ -65,9 +81,10 @@ void write_row(const float* x, float factor, T* y, int64_t n) {
 }
 
 // One query against `count` keys whose rows are `stride` apart; returns log sum exp of the scores.
+// `mask`, if any, multiplies the probabilities.
 template <class T>
 float attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t count, int64_t dim,
-             T* y, std::vector<float>& scratch) {
+             const float* mask, T* y, std::vector<float>& scratch) {
   scratch.assign(static_cast<size_t>(count + dim), 0.0F);
   float* scores = scratch.data();
   float* out = scores + count;
@@ -81,7 +98,7 @@ float attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t
   for (int64_t s = 0; s < count; ++s) {
     const float weight = std::exp(scores[s] - most);
     total += weight;
-    axpy(weight, values + s * stride, out, dim);
+    axpy(mask == nullptr ? weight : weight * mask[s], values + s * stride, out, dim);
   }
   write_row(out, 1.0F / total, y, dim);
   return most + std::log(total);
@@ -91,6 +108,7 @@ template <class T>
 void forward_typed(const detail::AttentionOperands& a, int64_t begin, int64_t end) {
   const AttentionShape& s = a.shape;
   std::vector<float> scratch;
+  std::vector<float> mask(a.dropout.p > 0 ? static_cast<size_t>(s.length) : 0);
   for (int64_t item = begin; item < end; ++item) {
     const int64_t b = item / s.heads;
     const int64_t h = item % s.heads;
@@ -100,9 +118,11 @@ void forward_typed(const detail::AttentionOperands& a, int64_t begin, int64_t en
     const T* values = keys + s.kv_heads * s.head_dim;
     for (int64_t t = 0; t < s.length; ++t) {
       T* y = a.y.data<T>() + ((b * s.length + t) * s.heads + h) * s.head_dim;
+      const int64_t row = (a.dropout.first_sample * s.heads + item) * s.length + t;
+      if (!mask.empty()) detail::dropout_row(a.dropout, row, s.length, t + 1, mask.data());
       a.log_sum_exp.data<float>()[item * s.length + t] =
           attend(rows + t * s.packed() + h * s.head_dim, keys, values, s.packed(), t + 1,
-                 s.head_dim, y, scratch);
+                 s.head_dim, mask.empty() ? nullptr : mask.data(), y, scratch);
     }
   }
 }
@@ -114,6 +134,10 @@ void softmax_from_scores(float* p, int64_t count, float log_sum_exp) {
   for (int64_t j = 0; j < count; j += lane_count()) {
     store(exp(d, hn::Sub(load(d, p + j), most)), d, p + j);
   }
+}
+
+void multiply_by(const float* factors, int64_t count, float* values) {
+  for (int64_t j = 0; j < count; ++j) values[j] *= factors[j];
 }
 
 // ds = p * (dp - delta), in place of dp, with delta = sum(p * dp) / sum(p). Taken from the same numbers
@@ -145,7 +169,7 @@ void backward_typed(const detail::AttentionOperands& a, int64_t begin, int64_t e
   const int64_t group = s.heads / s.kv_heads;
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
   std::vector<float> p(static_cast<size_t>(s.length + lane_count()), 0.0F);
-  std::vector<float> ds(p);
+  std::vector<float> ds(p), mask(a.dropout.p > 0 ? static_cast<size_t>(s.length) : 0);
   for (int64_t item = begin; item < end; ++item) {
     const int64_t b = item / s.kv_heads;
     const int64_t kv = item % s.kv_heads;
@@ -163,9 +187,15 @@ void backward_typed(const detail::AttentionOperands& a, int64_t begin, int64_t e
           p[static_cast<size_t>(j)] = dot(q, rows + j * stride + key_at, dim) * scale;
           ds[static_cast<size_t>(j)] = dot(dy, rows + j * stride + value_at, dim);
         }
-        softmax_from_scores(p.data(), t + 1,
-                            a.log_sum_exp.data<float>()[(b * s.heads + h) * s.length + t]);
+        const int64_t query = (b * s.heads + h) * s.length + t;
+        softmax_from_scores(p.data(), t + 1, a.log_sum_exp.data<float>()[query]);
+        if (!mask.empty()) {
+          const int64_t first = a.dropout.first_sample * s.heads * s.length;
+          detail::dropout_row(a.dropout, first + query, s.length, t + 1, mask.data());
+          multiply_by(mask.data(), t + 1, ds.data());
+        }
         score_gradient(p.data(), ds.data(), t + 1, scale);
+        if (!mask.empty()) multiply_by(mask.data(), t + 1, p.data());
         std::fill(dq.begin(), dq.end(), 0.0F);
         for (int64_t j = 0; j <= t; ++j) {
           const auto at = static_cast<size_t>(j);
@@ -203,7 +233,7 @@ void attention_decode_items(const AttentionShape& s, const Tensor& q, const Tens
       const int64_t kv = item % s.heads / (s.heads / s.kv_heads);
       const int64_t at = (b * capacity * s.kv_heads + kv) * s.head_dim;
       attend(q.data<T>() + item * s.head_dim, cache_k.data<T>() + at, cache_v.data<T>() + at,
-             s.kv_heads * s.head_dim, s.length, s.head_dim, y.data<T>() + item * s.head_dim,
+             s.kv_heads * s.head_dim, s.length, s.head_dim, nullptr, y.data<T>() + item * s.head_dim,
              scratch);
     }
   });
@@ -243,7 +273,7 @@ double causal_flops(const AttentionShape& s) {
 }  // namespace
 
 void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor& qkv, Tensor& y,
-                       Tensor& log_sum_exp) {
+                       Tensor& log_sum_exp, const AttentionDropout& dropout) {
   constexpr std::string_view kOp = "attention_forward";
   check_shape(kOp, shape);
   const int64_t rows = shape.batch * shape.length;
@@ -254,7 +284,7 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
   stream.record(kOp, {.flops = 2 * causal_flops(shape),
                       .bytes = static_cast<double>(qkv.bytes() + y.bytes() + log_sum_exp.bytes())});
   on_device(stream.device(), [&](Cpu) {
-    const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}};
+    const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
     stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(attention_items)(operands, begin, end);
     });
@@ -263,7 +293,7 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
 
 void attention_backward(Stream& stream, const AttentionShape& shape, const Tensor& qkv,
                         const Tensor& y, const Tensor& log_sum_exp, const Tensor& dy,
-                        Tensor& dqkv) {
+                        Tensor& dqkv, const AttentionDropout& dropout) {
   constexpr std::string_view kOp = "attention_backward";
   check_shape(kOp, shape);
   const int64_t rows = shape.batch * shape.length;
@@ -276,7 +306,7 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
   stream.record(kOp, {.flops = 5 * causal_flops(shape),
                       .bytes = static_cast<double>(2 * qkv.bytes() + 2 * y.bytes())});
   on_device(stream.device(), [&](Cpu) {
-    const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv};
+    const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
     stream.pool().parallel_for(shape.batch * shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(attention_backward_items)(operands, begin, end);
     });

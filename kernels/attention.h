@@ -2,6 +2,7 @@
 // (Ainslie et al., arXiv 2305.13245), over a packed projection.
 #pragma once
 
+#include "core/rng.h"
 #include "core/tensor.h"
 
 namespace ds::kernels {
@@ -16,13 +17,23 @@ struct AttentionShape {
   int64_t packed() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
+// Inverted dropout of the attention probabilities: each is kept and divided by 1 - p where a uniform
+// number of `rng` is at least p. The number depends on the sample's index first_sample + b, head, query
+// and key alone, so backward repeats the mask and nothing is kept.
+struct AttentionDropout {
+  float p = 0;  // 0: none
+  Rng rng{0, "attention"};
+  int64_t first_sample = 0;
+};
+
 // qkv [batch*T, packed()], y [batch*T, heads*D], log_sum_exp fp32 [batch, heads, T].
 // Scores are scaled by 1/sqrt(D); position t sees positions <= t.
 void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor& qkv, Tensor& y,
-                       Tensor& log_sum_exp);
+                       Tensor& log_sum_exp, const AttentionDropout& dropout = {});
 // Scores are recomputed. dqkv has qkv's shape; overwritten.
 void attention_backward(Stream& stream, const AttentionShape& shape, const Tensor& qkv,
-                        const Tensor& y, const Tensor& log_sum_exp, const Tensor& dy, Tensor& dqkv);
+                        const Tensor& y, const Tensor& log_sum_exp, const Tensor& dy, Tensor& dqkv,
+                        const AttentionDropout& dropout = {});
 
 // One new position per sequence against a cache, for generation: q [batch, heads*D], cache_k/cache_v
 // [batch, capacity, kv_heads*D] with `length` filled positions; y [batch, heads*D].

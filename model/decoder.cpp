@@ -6,8 +6,6 @@
 namespace ds {
 namespace {
 
-constexpr uint64_t kEmbeddingSite = 0;  // dropout sites of blocks start at 1
-
 // Row `length - 1` of each sequence, as constants.
 Var last_rows(Stream& stream, const Var& x, const SequenceRows& rows) {
   if (!x.defined() || rows.length == 1) return x;
@@ -38,7 +36,7 @@ Residual Decoder::run_blocks(Context& context, const Tensor& tokens,
   stream.sum = dropout(context,
                        embed(context, tokens.reshape({tokens.numel()}), rows.length,
                              rows.first_position, parts_.dtype, parts_.embedding),
-                       parts_.embedding_dropout, kEmbeddingSite, rows.length);
+                       parts_.embedding_dropout, rows.length);
   for (const auto& block : parts_.blocks) {
     stream = block->forward(context, rows, std::move(stream));
   }
@@ -52,11 +50,6 @@ Tensor Decoder::loss(Context& context, const Tensor& tokens, const Tensor& targe
            "loss: targets are {} {}, expected int32 {}", name_of(targets.dtype()),
            targets.shape().to_string(), tokens.shape().to_string());
   DS_CHECK(context.cache == nullptr, "loss: a cache is for generation");
-  if (context.mode == RunMode::kTrain && parts_.attention_dropout > 0) {
-    throw Unsupported(fmt::format(
-        "model.attn_pdrop = {}: training with dropout inside attention is not built; set it to 0",
-        parts_.attention_dropout));
-  }
   const SequenceRows rows{.batch = tokens.shape()[0], .length = tokens.shape()[1]};
   Residual stream = run_blocks(context, tokens, rows);
   Var y = norm(context, stream.sum, stream.branch, parts_.final_norm).y;

@@ -37,11 +37,10 @@ class Decoder final : public LanguageModel {
     ModelConfig config;
     DType dtype = DType::kF32;
     EmbeddingSpec embedding;
-    float embedding_dropout = 0;
+    DropoutSpec embedding_dropout;
     std::vector<std::unique_ptr<Block>> blocks;
     NormSpec final_norm;
     ParamId head = kNoParam;  // [V, C]; the embedding's table when tied
-    float attention_dropout = 0;  // what the config asks for; training refuses other than 0
   };
   explicit Decoder(Parts parts);
 

@@ -110,13 +110,13 @@ Var swiglu(Context& context, const Var& gate_up) {
   return context.record("swiglu", {&gate_up, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
-Var dropout(Context& context, Var x, float p, uint64_t site, int64_t length) {
-  if (context.mode != RunMode::kTrain || p == 0) return x;
+Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
+  if (context.mode != RunMode::kTrain || spec.p == 0) return x;
   Stream& stream = context.stream;
-  const Rng rng = context.dropout.derive(site);
+  const Rng rng = context.dropout.derive(spec.site);
   const auto first =
       static_cast<uint64_t>(context.first_sample * length * x.value.shape()[1]);
-  const auto apply = [&stream, rng, first, p](Tensor from) {
+  const auto apply = [&stream, rng, first, p = spec.p](Tensor from) {
     Tensor to = from.is_sole_owner() ? from : Tensor::empty(from.shape(), from.dtype(), stream);
     kernels::dropout(stream, from, p, rng, first, to);
     return to;

@@ -11,6 +11,13 @@ namespace ds {
 
 inline constexpr ParamId kNoParam = -1;
 
+// A place where values are dropped in training. The mask depends on site, step and the element's index
+// in the global batch.
+struct DropoutSpec {
+  float p = 0;
+  uint64_t site = 0;  // number of the place within the model
+};
+
 // ---- linear (functions_linear.cpp)
 
 enum class WeightLayout : uint8_t {
@@ -37,8 +44,9 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec);
 
 // Causal attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache the
 // keys and values are also put into the cache as those of `layer`; a single new position attends to
-// all cached ones.
-Var attention(Context& context, const kernels::AttentionShape& shape, const Var& qkv, int64_t layer);
+// all cached ones. In training `dropout` applies to the attention probabilities.
+Var attention(Context& context, const kernels::AttentionShape& shape, const Var& qkv, int64_t layer,
+              const DropoutSpec& dropout = {});
 // Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it.
 Var rope(Context& context, const kernels::AttentionShape& shape, float theta, int64_t first_position,
          Var qkv);
@@ -61,9 +69,8 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
 // gate_up [N, 2F] -> silu(gate) * up [N, F].
 Var swiglu(Context& context, const Var& gate_up);
 
-// Identity unless the context trains and p > 0. `site` numbers the places of a model where values are
-// dropped; the mask depends on site, step and the element's index in the global batch.
-Var dropout(Context& context, Var x, float p, uint64_t site, int64_t length);
+// Identity unless the context trains and p > 0. Rows of x are those of sequences of `length`.
+Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length);
 
 struct EmbeddingSpec {
   ParamId table = kNoParam;

@@ -56,7 +56,8 @@ void check_cache(const Context& context, const AttentionShape& shape) {
 
 }  // namespace
 
-Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer) {
+Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
+              const DropoutSpec& dropout) {
   Stream& stream = context.stream;
   if (context.cache != nullptr) {
     check_cache(context, shape);
@@ -69,14 +70,19 @@ Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int
   Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, qkv.value.dtype(), stream);
   Tensor log_sum_exp =
       Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream);
-  kernels::attention_forward(stream, shape, qkv.value, y, log_sum_exp);
+  const kernels::AttentionDropout drop{
+      .p = context.mode == RunMode::kTrain ? dropout.p : 0,
+      .rng = context.dropout.derive(dropout.site),
+      .first_sample = context.first_sample};
+  kernels::attention_forward(stream, shape, qkv.value, y, log_sum_exp, drop);
 
-  auto backward = [&stream, shape, qkv_saved = context.save(qkv.value), y_saved = context.save(y),
+  auto backward = [&stream, shape, drop, qkv_saved = context.save(qkv.value), y_saved = context.save(y),
                    sums_saved = context.save(log_sum_exp)](GradientFlow& flow) mutable {
     const Tensor dy = flow.take(0);
     const Tensor packed = take(qkv_saved);
     Tensor dqkv = Tensor::empty(packed.shape(), packed.dtype(), stream);
-    kernels::attention_backward(stream, shape, packed, take(y_saved), take(sums_saved), dy, dqkv);
+    kernels::attention_backward(stream, shape, packed, take(y_saved), take(sums_saved), dy, dqkv,
+                                drop);
     flow.give(0, std::move(dqkv));
   };
   return context.record("attention", {&qkv, 1}, {std::move(y)}, std::move(backward)).front();

@@ -16,7 +16,7 @@ class Gpt2Block final : public Block {
  private:
   ModelDimensions dims_;
   int64_t layer_;
-  float dropout_;
+  DropoutSpec attention_dropout_, attention_out_dropout_, mlp_dropout_;
   NormSpec ln_1_, ln_2_;
   LinearSpec c_attn_, attn_c_proj_, c_fc_, mlp_c_proj_;
 };
@@ -28,7 +28,7 @@ LinearSpec conv1d(const BuildContext& build, int64_t in, int64_t out, double dev
 }
 
 Gpt2Block::Gpt2Block(const Gpt2Config& config, const BuildContext& build, int64_t layer)
-    : dims_(dimensions(config)), layer_(layer), dropout_(static_cast<float>(config.resid_pdrop)) {
+    : dims_(dimensions(config)), layer_(layer) {
   const double deviation = config.initializer_range;
   // Each block adds two branches to the residual stream; scaled so that its variance does not grow
   // with depth (GPT-2 paper, section 2.3).
@@ -37,6 +37,11 @@ Gpt2Block::Gpt2Block(const Gpt2Config& config, const BuildContext& build, int64_
   const BuildContext attn = build.child("attn");
   const BuildContext mlp = build.child("mlp");
   ln_1_ = layer_norm_params(build.child("ln_1"), width, config.layer_norm_epsilon);
+  const auto residual_p = static_cast<float>(config.resid_pdrop);
+  const auto site = static_cast<uint64_t>(3 * layer + 1);  // 0 is the embedding's
+  attention_dropout_ = {static_cast<float>(config.attn_pdrop), site};
+  attention_out_dropout_ = {residual_p, site + 1};
+  mlp_dropout_ = {residual_p, site + 2};
   c_attn_ = conv1d(attn.child("c_attn"), width, 3 * width, deviation);
   attn_c_proj_ = conv1d(attn.child("c_proj"), width, width, into_residual);
   ln_2_ = layer_norm_params(build.child("ln_2"), width, config.layer_norm_epsilon);
@@ -51,15 +56,16 @@ Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual
                                       .heads = dims_.heads,
                                       .kv_heads = dims_.kv_heads,
                                       .head_dim = dims_.head_dim};
-  const auto site = static_cast<uint64_t>(2 * layer_ + 1);
   NormOutput normed = norm(context, in.sum, in.branch, ln_1_);
   in = {};
-  Var heads = attention(context, shape, linear(context, normed.y, c_attn_), layer_);
-  Var branch = dropout(context, linear(context, heads, attn_c_proj_), dropout_, site, rows.length);
+  Var heads = attention(context, shape, linear(context, normed.y, c_attn_), layer_,
+                        attention_dropout_);
+  Var branch =
+      dropout(context, linear(context, heads, attn_c_proj_), attention_out_dropout_, rows.length);
   heads = {};
   normed = norm(context, normed.sum, branch, ln_2_);
   branch = linear(context, linear(context, normed.y, c_fc_), mlp_c_proj_);
-  branch = dropout(context, std::move(branch), dropout_, site + 1, rows.length);
+  branch = dropout(context, std::move(branch), mlp_dropout_, rows.length);
   return {std::move(normed.sum), std::move(branch)};
 }
 
@@ -77,8 +83,7 @@ std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config, const BuildCo
       body.child("wte").param("weight", {dims.vocabulary, dims.width}, normal(deviation));
   parts.embedding.positions =
       body.child("wpe").param("weight", {dims.positions, dims.width}, normal(deviation));
-  parts.embedding_dropout = static_cast<float>(config.embd_pdrop);
-  parts.attention_dropout = static_cast<float>(config.attn_pdrop);
+  parts.embedding_dropout = {static_cast<float>(config.embd_pdrop), 0};
   for (int64_t layer = 0; layer < dims.layers; ++layer) {
     const BuildContext block = body.child("h", layer).in_unit(static_cast<int>(layer) + 1);
     parts.blocks.push_back(std::make_unique<Gpt2Block>(config, block, layer));

@@ -52,6 +52,7 @@ void visit_fields(Visitor&& visit, Config& c)
   visit("initializer_range", c.initializer_range);
   visit("tie_word_embeddings", c.tie_word_embeddings);
   visit("attention_bias", c.attention_bias);
+  visit("attention_dropout", c.attention_dropout);
   visit("mlp_bias", c.mlp_bias);
 }
 
@@ -166,13 +167,10 @@ void refuse_features(const rapidjson::Value& object, const std::string& path, co
   refuse_rope_variants(object, path);
   const Reader read(object, path);
   std::string activation{"silu"};
-  double dropout = 0;
   double rotary_factor = 1;
   read("hidden_act", activation);
-  read("attention_dropout", dropout);
   read("partial_rotary_factor", rotary_factor);
   if (activation != "silu") refuse_feature(path, fmt::format("\"hidden_act\" = \"{}\"", activation));
-  if (dropout != 0) refuse_feature(path, fmt::format("\"attention_dropout\" = {}", dropout));
   if (rotary_factor != 1) {
     refuse_feature(path, fmt::format("\"partial_rotary_factor\" = {}", rotary_factor));
   }

@@ -14,12 +14,15 @@ class LlamaBlock final : public Block {
   ModelDimensions dims_;
   int64_t layer_;
   float theta_;
+  DropoutSpec attention_dropout_;
   NormSpec input_norm_, post_attention_norm_;
   LinearSpec qkv_, o_, gate_up_, down_;
 };
 
 LlamaBlock::LlamaBlock(const LlamaConfig& config, const BuildContext& build, int64_t layer)
     : dims_(dimensions(config)), layer_(layer), theta_(static_cast<float>(config.rope_theta)) {
+  attention_dropout_ = {static_cast<float>(config.attention_dropout),
+                        static_cast<uint64_t>(layer + 1)};
   const auto part = [&](const BuildContext& parent, const char* name, int64_t in, int64_t out,
                         bool biased) {
     return linear_part(parent.child(name), in, out, WeightLayout::kOutIn,
@@ -56,7 +59,7 @@ Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residua
   in = {};
   Var qkv =
       rope(context, shape, theta_, rows.first_position, linear(context, normed.y, qkv_));
-  Var branch = linear(context, attention(context, shape, qkv, layer_), o_);
+  Var branch = linear(context, attention(context, shape, qkv, layer_, attention_dropout_), o_);
   qkv = {};
   normed = norm(context, normed.sum, branch, post_attention_norm_);
   branch = linear(context, swiglu(context, linear(context, normed.y, gate_up_)), down_);

@@ -62,6 +62,7 @@ void check_family(const LlamaConfig& c) {
     throw ConfigError(fmt::format(
         "model.head_dim = {}: rotary positions pair its halves, expected an even number", head_dim));
   }
+  check_probability("attention_dropout", c.attention_dropout);
   check_above_zero("rms_norm_eps", c.rms_norm_eps);
   check_above_zero("rope_theta", c.rope_theta);
   check_above_zero("initializer_range", c.initializer_range);

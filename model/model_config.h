@@ -19,7 +19,7 @@ struct Gpt2Config {
   std::string activation_function = "gelu_new";
   double resid_pdrop = 0;
   double embd_pdrop = 0;
-  double attn_pdrop = 0;  // training refuses other values
+  double attn_pdrop = 0;
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;
   bool tie_word_embeddings = true;
@@ -40,6 +40,7 @@ struct LlamaConfig {
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   bool attention_bias = false;
+  double attention_dropout = 0;
   bool mlp_bias = false;
 };
 

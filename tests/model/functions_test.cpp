@@ -144,6 +144,41 @@ TEST_CASE("attention with rotary positions has the numeric gradient", "[model]")
   }
 }
 
+TEST_CASE("attention with dropout has the numeric gradient of its mask", "[model]") {
+  Harness h;
+  const kernels::AttentionShape shape{
+      .batch = 2, .length = 6, .heads = 4, .kv_heads = 2, .head_dim = 5};
+  h.seal();
+  h.check(random_tensor(h.cpu.stream, {12, shape.packed()}, 1), [&](Context& context, Var x) {
+    return attention(context, shape, x, 0, {.p = 0.4F, .site = 2});
+  });
+}
+
+TEST_CASE("a sample's attention dropout does not depend on the batch it came in", "[model]") {
+  CpuStream cpu;
+  PlainStore store(cpu.stream, 1);
+  const kernels::AttentionShape one{
+      .batch = 1, .length = 7, .heads = 2, .kv_heads = 2, .head_dim = 4};
+  kernels::AttentionShape three = one;
+  three.batch = 3;
+  const Tensor qkv = random_tensor(cpu.stream, {21, one.packed()}, 4);
+  const auto run = [&](RunMode mode, const kernels::AttentionShape& shape, Tensor rows,
+                       int64_t first_sample) {
+    Context context{.stream = cpu.stream, .store = store, .mode = mode};
+    context.first_sample = first_sample;
+    return attention(context, shape, {std::move(rows), Var::kConstant}, 0, {.p = 0.5F, .site = 1})
+        .value;
+  };
+  const Tensor whole = run(RunMode::kTrain, three, qkv, 0);
+  const int64_t numel = 7 * one.packed();
+  const Tensor last = qkv.narrow(2 * numel, numel).reshape({7, one.packed()});
+  const Tensor alone = run(RunMode::kTrain, one, last, 2);
+  CHECK(std::memcmp(alone.raw(), whole.narrow(2 * alone.numel(), alone.numel()).raw(),
+                    alone.bytes()) == 0);
+  const Tensor kept = run(RunMode::kEval, one, last, 2);
+  CHECK(std::memcmp(alone.raw(), kept.raw(), alone.bytes()) != 0);
+}
+
 TEST_CASE("swiglu has the numeric gradient", "[model]") {
   Harness h;
   h.seal();
@@ -155,7 +190,7 @@ TEST_CASE("dropout passes the gradient through its mask", "[model]") {
   Harness h;
   h.seal();
   h.check(random_tensor(h.cpu.stream, {6, 7}, 1), [&](Context& context, Var x) {
-    return dropout(context, std::move(x), 0.4F, 3, 2);
+    return dropout(context, std::move(x), {.p = 0.4F, .site = 3}, 2);
   });
 }
 
@@ -167,7 +202,7 @@ TEST_CASE("a sample's dropout mask does not depend on the batch it came in", "[m
     context.first_sample = first_sample;
     Tensor x = Tensor::empty({samples * 3, 4}, DType::kF32, cpu.stream);
     std::fill_n(x.data<float>(), x.numel(), 1.0F);
-    return dropout(context, {x, Var::kConstant}, 0.5F, 1, 3).value;
+    return dropout(context, {x, Var::kConstant}, {.p = 0.5F, .site = 1}, 3).value;
   };
   const Tensor whole = run(0, 4);
   const Tensor tail = run(2, 2);
