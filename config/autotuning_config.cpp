@@ -51,7 +51,8 @@ void fields(Visitor& v, AutotuningConfig& c) {
   v.field("tuner_num_trials", c.tuner_num_trials,
           {.meaning = "Most experiments per ZeRO stage.", .min = 0});
   v.field("arg_mappings", c.arg_mappings,
-          {.meaning = "Maps config keys to command-line arguments of the client script."});
+          {.meaning = "Maps config keys to command-line arguments of the client script.",
+           .object_only = true});
   v.field("metric_path", c.metric_path,
           {.meaning = "File for the measured metrics; null means autotuning_metric.json in the "
                       "working directory."});

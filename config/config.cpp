@@ -24,7 +24,7 @@ void run_fields(Visitor& v, Config& c) {
                       "one optimizer update.",
            .above = 0});
   v.retired("train_step_batch_size", "train_micro_batch_size_per_gpu",
-            "Older name of the per-GPU batch that 001's prose mentions as a configuration key.");
+            "Older name of the batch per rank.");
   v.field("managed_gradient_accumulation", c.managed_gradient_accumulation,
           {.meaning = "When false the caller owns the accumulation boundary: every step() call "
                       "applies an update."});
@@ -179,10 +179,11 @@ void other_sections(Visitor& v, Config& c) {
   v.field("datastates_ckpt", c.datastates_ckpt,
           {.meaning = "Asynchronous checkpoint engine of a third party."});
   v.field("quantize_training", c.quantize_training,
-          {.meaning = "Older container of the eigenvalue section."});
+          {.meaning = "Older container of the eigenvalue section.", .object_only = true});
   v.field("weight_quantization", c.weight_quantization,
           {.meaning = "Weight quantisation at load time for ZeRO inference (top-level section, "
-                      "unrelated to compression_training)."});
+                      "unrelated to compression_training).",
+           .object_only = true});
 }
 
 }  // namespace

@@ -170,6 +170,7 @@ struct Store {
     return stored;
   }
   Stored operator()(Value* target) const {
+    if (spec.object_only && !value.is_object() && !value.is_null()) return Stored::kWrongKind;
     *target = value;
     return Stored::kDone;
   }

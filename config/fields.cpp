@@ -35,7 +35,7 @@ struct TypeText {
   std::string operator()(const std::vector<std::vector<std::string>>*) const {
     return "list of lists of strings";
   }
-  std::string operator()(const Value*) const { return "any"; }
+  std::string operator()(const Value*) const { return spec.object_only ? "object or null" : "any"; }
   std::string operator()(const EnumRef& e) const {
     std::string out = "one of ";
     for (const EnumName& name : e.names()) {

@@ -84,6 +84,7 @@ struct Spec {
   std::vector<std::string_view> synonyms = {};  // accepted with a note; both given is an error
   LetterCase letter_case = LetterCase::kExact;  // of enum spellings
   bool one_or_list = false;          // lists: a single element may stand without brackets
+  bool object_only = false;          // of free-form values: nothing but an object (or null)
   bool required = false;             // must be given when its section is
   bool omit_unset = false;           // the written form leaves the key out while it has no value
   bool refuse_null = false;          // an explicit null is an error although "no value" exists

@@ -66,7 +66,9 @@ struct SlotSchema {
   Value operator()(const int64_t*) const { return bounded(typed("integer")); }
   Value operator()(const double*) const { return bounded(typed("number")); }
   Value operator()(const std::string*) const { return typed("string"); }
-  Value operator()(const Value*) const { return Value::object(); }
+  Value operator()(const Value*) const {
+    return spec.object_only ? any_of({typed("object"), typed("null")}) : Value::object();
+  }
   Value operator()(const Pair*) const {
     Value schema = list_of(bounded(typed("number")));
     schema.set("minItems", Value::integer(2));

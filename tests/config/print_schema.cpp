@@ -1,0 +1,9 @@
+// Prints the JSON Schema of train.json, for schema_test.py, which checks it with a real validator.
+#include <cstdio>
+
+#include "config/schema.h"
+
+int main() {
+  std::fputs(ds::to_json(ds::json_schema()).c_str(), stdout);
+  return 0;
+}
