@@ -53,7 +53,14 @@ std::string rank_json(size_t number, const RankRecord& rank) {
   for (const auto& [name, bytes] : sorted) {
     categories.integer(name, bytes);
   }
-  return out.raw("categories", categories.str()).str();
+  out.raw("categories", categories.str());
+  JsonObject results;
+  for (const auto& [name, value] : std::map<std::string, double>(m.results().begin(),
+                                                                 m.results().end())) {
+    results.number(name, value);
+  }
+  if (m.results().empty()) return out.str();
+  return out.raw("results", results.str()).str();
 }
 
 std::string commit_json(const std::optional<control::CommittedTag>& commit) {

@@ -26,7 +26,7 @@ struct ParamSpec {
   std::string name;   // Hugging Face name: "transformer.h.0.attn.c_attn.weight"
   Shape shape;
   DType dtype = DType::kF32;  // of the weight the model computes with, and of its gradient
-  Initializer init;
+  Initializer init{};
   int unit = 0;       // number of the model block it belongs to: buckets do not span units
 };
 

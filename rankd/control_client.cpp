@@ -165,7 +165,7 @@ class GrpcControlClient final : public ControlClient {
     enqueue(std::move(message));
   }
 
-  void report_commit(const CommittedTag& tag) override {
+  void report_commit(const SavedTag& tag) override {
     control::RankMessage message;
     message.mutable_commit()->set_tag(tag.tag);
     message.mutable_commit()->set_step(tag.step);
@@ -193,6 +193,7 @@ class GrpcControlClient final : public ControlClient {
     out.set_nvme_bytes(measured.nvme_bytes);
     out.set_rss_bytes_peak(measured.rss_bytes_peak);
     out.mutable_categories()->insert(measured.categories.begin(), measured.categories.end());
+    out.mutable_results()->insert(measured.results.begin(), measured.results.end());
     enqueue(std::move(message));
   }
 

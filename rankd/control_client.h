@@ -25,7 +25,7 @@ class ControlClient {
   virtual void report_progress(const Progress& progress) = 0;
 
   virtual void report_step(const StepMetrics& metrics) = 0;       // rank 0
-  virtual void report_commit(const CommittedTag& tag) = 0;        // rank 0, after the manifest is durable
+  virtual void report_commit(const SavedTag& tag) = 0;        // rank 0, after the manifest is durable
   virtual void report_text(std::string_view line) = 0;            // rank 0: a line for the user
   virtual void report_plan(std::string_view plan_json) = 0;       // rank 0: becomes plan.json
   virtual void report_measured(const Measured& measured) = 0;     // every rank, before it returns

@@ -15,22 +15,9 @@ ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
   return zero;
 }
 
-// Uses the arena for the life of one micro-step, where there is one.
-class ArenaScope {
- public:
-  ArenaScope(Stream& stream, ReplayArena* arena) : arena_(arena) {
-    if (arena != nullptr) scope_.emplace(stream, *arena);
-  }
-  ~ArenaScope() = default;
-  void done() {
-    scope_.reset();
-    if (arena_ != nullptr) arena_->rewind();
-  }
-
- private:
-  ReplayArena* arena_;
-  std::optional<MemoryScope> scope_;
-};
+MemoryResource& arena_or_own(Stream& stream, ReplayArena* arena) {
+  return arena != nullptr ? static_cast<MemoryResource&>(*arena) : stream.memory();
+}
 
 struct MicroBatch {
   Tensor tokens, targets;  // int32 [m, T]
@@ -84,9 +71,9 @@ double Engine::sum_losses(const Tensor& losses) const {
 }
 
 double Engine::run_micro_step(BatchSource& source, int micro_step) {
-  ArenaScope arena(seat_.stream, train_arena_.get());
   double loss = 0;
   {
+    const MemoryScope scope(seat_.stream, arena_or_own(seat_.stream, train_arena_.get()));
     const MicroBatch batch = load(options_, seat_.stream, source, step_, micro_step);
     store_.begin_micro_step();
     Tape tape;
@@ -105,7 +92,7 @@ double Engine::run_micro_step(BatchSource& source, int micro_step) {
     model_->backward(context);
     store_.end_micro_step();
   }
-  arena.done();
+  if (train_arena_) train_arena_->rewind();
   return loss;
 }
 
@@ -125,6 +112,11 @@ Engine::Sums Engine::reduce_sums(const Sums& mine) {
     sums.flags = std::max(sums.flags, static_cast<int64_t>(all[rank * kValues + 2]));
   }
   return sums;
+}
+
+double Engine::first_micro_step(BatchSource& source) {
+  store_.begin_step();
+  return run_micro_step(source, 0);
 }
 
 StepResult Engine::train_batch(BatchSource& source, int64_t flags) {
@@ -157,14 +149,14 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags) {
 }
 
 double Engine::forward_only(BatchSource& source, int64_t batch) {
-  ArenaScope arena(seat_.stream, evaluate_arena_.get());
   double loss = 0;
   {
+    const MemoryScope scope(seat_.stream, arena_or_own(seat_.stream, evaluate_arena_.get()));
     const MicroBatch micro = load(options_, seat_.stream, source, batch, 0);
     Context context{.stream = seat_.stream, .store = store_, .mode = RunMode::kEval};
     loss = sum_losses(model_->loss(context, micro.tokens, micro.targets, 1.0F));
   }
-  arena.done();
+  if (evaluate_arena_) evaluate_arena_->rewind();
   return loss;
 }
 

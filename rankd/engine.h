@@ -75,6 +75,9 @@ class Engine {
   // collective: ranks agree on stopping or saving at no extra cost. Throws ValidationError when loss or
   // gradient norm is not finite; weights are then those of before.
   StepResult train_batch(BatchSource& source, int64_t flags);
+  // Forward, backward and reduction of the first micro-step, without an update: what the dry run
+  // records. Returns this rank's share of the mean loss.
+  double first_micro_step(BatchSource& source);
   // Mean loss over `batches` micro-batches per rank of the validation source.
   double evaluate(BatchSource& source, int64_t batches);
 

@@ -53,7 +53,7 @@ struct StepMetrics {
 };
 
 // A checkpoint tag whose manifest is on the disk.
-struct CommittedTag {
+struct SavedTag {
   std::string tag;
   int64_t step = 0;
 };
@@ -66,6 +66,9 @@ struct Measured {
   int64_t nvme_bytes = 0;
   int64_t rss_bytes_peak = 0;
   std::map<std::string, int64_t> categories;  // parameters, gradients, optimizer, activations, ...
+  // What the run came to: "validation_loss", "validation_bits_per_byte", "seconds_per_step",
+  // "wire_bytes.<axis>.<collective>" per step.
+  std::map<std::string, double> results{};
 };
 
 // Whose fault an error is, so that the launcher can tell the root cause from its echoes.

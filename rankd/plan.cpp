@@ -1,11 +1,24 @@
 #include "rankd/plan.h"
 
-#include "core/error.h"
+#include <cstdio>
+
+#include "config/load.h"
+#include "rankd/assemble.h"
+#include "rankd/dry_run.h"
 
 namespace ds {
 
 int run_plan(const PlanArgs& args) {
-  throw Unsupported(fmt::format("plan {}: this build of rankd has no engine", args.config_path));
+  const Config config = load_config(args.config_path, args.overrides);
+  RealFileSystem files;
+  const ModelConfig model = model_config(config.model, files);
+  const EngineOptions options = engine_options(config, model, args.num_ranks);
+  const RunPlan plan =
+      dry_run(options, args.num_ranks, cpu_ceilings(args.threads, options.dtype));
+  const std::string text =
+      args.output == PlanOutput::kJson ? plan_json(plan) : plan_text(plan, options);
+  std::fputs(text.c_str(), stdout);
+  return static_cast<int>(ExitCode::kDone);
 }
 
 }  // namespace ds

@@ -1,13 +1,240 @@
 #include "rankd/training.h"
 
-#include "core/error.h"
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <numbers>
+
+#include "comm/shm_comm.h"
+#include "comm/traced_comm.h"
+#include "config/load.h"
+#include "data/data_loader.h"
+#include "rankd/assemble.h"
+#include "rankd/checkpointing.h"
+#include "rankd/dry_run.h"
+#include "rankd/resident_memory.h"
+#include "rankd/workspace.h"
 
 namespace ds {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+// What travels with a step's sums: the highest of all ranks is what all of them do.
+enum Request : int64_t { kNothing = 0, kSave = 1, kStopAndSave = 2 };
+
+class LoaderSource final : public BatchSource {
+ public:
+  LoaderSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape, int rank)
+      : loader_(samples, sampler, shape, rank), rank_(rank) {}
+
+  int64_t fill(int64_t step, int micro_step, std::span<int32_t> tokens,
+               std::span<int32_t> targets) override {
+    const Batch batch = loader_.next(step, micro_step);
+    std::copy_n(batch.tokens.data<int32_t>(), tokens.size(), tokens.begin());
+    std::copy_n(batch.targets.data<int32_t>(), targets.size(), targets.begin());
+    return loader_.shape().first_index(micro_step, rank_);
+  }
+
+ private:
+  DataLoader loader_;
+  const int rank_;
+};
+
+std::unique_ptr<Communicator> open_comm(const JobPlan& plan) {
+  if (plan.world_size == 1) return std::move(make_thread_group(1).front());
+  return open_shm_group(plan.rendezvous, plan.rank, plan.world_size);
+}
+
+// The run of one rank, from an engine that is ready to the exported model.
+class TrainingRun {
+ public:
+  TrainingRun(const JobPlan& plan, ControlClient& control, const Config& config, Engine& engine,
+      TrainingData& data, FileSystem& files)
+      : plan_(plan),
+        control_(control),
+        config_(config),
+        engine_(engine),
+        data_(data),
+        batch_(batch_shape(config, plan.world_size)),
+        steps_(total_steps(config.train, batch_, data.train)),
+        checkpoints_(engine, files, plan, config.train.keep_checkpoints),
+        train_(data.train, sampler(), batch_, plan.rank) {
+    if (data.validation) {
+      const BatchShape shape{.micro_batch = batch_.micro_batch, .ranks = batch_.ranks};
+      const Sampler in_order(data.validation->size(), SampleOrder::kSequential, 0);
+      validation_.emplace(*data.validation, in_order, shape, plan.rank);
+      const int64_t all = std::max<int64_t>(1, data.validation->size() / shape.global_batch());
+      const int64_t wanted = config.train.eval_batches;
+      validation_batches_ = wanted > 0 ? std::min(wanted, all) : all;
+    }
+    engine_.on_micro_step = [this](int micro_step) { progress("train", micro_step); };
+  }
+
+  // 0 when all steps are done, 75 when asked to stop.
+  int execute(int64_t first_step) {
+    engine_.restore_step(first_step);
+    const auto start = SteadyClock::now();
+    while (engine_.step() < steps_) {
+      const Request request = step();
+      if (request == kStopAndSave) {
+        save();
+        return static_cast<int>(ExitCode::kRequeue);
+      }
+      const int64_t every = config_.train.save_every;
+      if (request == kSave || (every > 0 && engine_.step() % every == 0 && engine_.step() < steps_)) {
+        save();
+      }
+    }
+    seconds_per_step_ = engine_.step() > first_step
+                            ? seconds_since(start) / static_cast<double>(engine_.step() - first_step)
+                            : 0.0;
+    save();
+    progress("export", 0);
+    checkpoints_.export_model(plan_.run_dir + "/final", config_.data.tokenizer);
+    return static_cast<int>(ExitCode::kDone);
+  }
+
+  std::map<std::string, double> results() const {
+    std::map<std::string, double> results{{"seconds_per_step", seconds_per_step_}};
+    if (validation_loss_) {
+      results["validation_loss"] = *validation_loss_;
+      if (data_.validation_bytes_per_token > 0) {
+        results["validation_bits_per_byte"] =
+            *validation_loss_ / std::numbers::ln2 / data_.validation_bytes_per_token;
+      }
+    }
+    return results;
+  }
+
+ private:
+  Sampler sampler() const {
+    const auto order = config_.data.order == DataOrder::kSequential ? SampleOrder::kSequential
+                                                                    : SampleOrder::kShuffled;
+    return {data_.train.size(), order, static_cast<uint64_t>(config_.train.seed)};
+  }
+
+  void progress(std::string phase, int micro_step) {
+    control_.report_progress(
+        {.step = engine_.step(), .micro_step = micro_step, .phase = std::move(phase)});
+  }
+
+  Request poll() {
+    Request request = kNothing;
+    while (const std::optional<Command> command = control_.poll()) {
+      if (*command == Command::kStopAndSave) request = kStopAndSave;
+      if (*command == Command::kSaveNow) request = std::max(request, kSave);
+    }
+    return request;
+  }
+
+  Request step() {
+    const auto start = SteadyClock::now();
+    const StepResult result = engine_.train_batch(train_, poll());
+    const double seconds = seconds_since(start);
+    const int64_t done = engine_.step();
+    const int64_t every = config_.train.eval_every;
+    std::optional<double> validation_loss;
+    if (validation_ && (done == steps_ || (every > 0 && done % every == 0))) {
+      progress("evaluate", 0);
+      validation_loss = engine_.evaluate(*validation_, validation_batches_);
+      validation_loss_ = validation_loss;
+    }
+    if (plan_.rank == 0) {
+      const double tokens = static_cast<double>(batch_.global_batch() * engine_.options().length);
+      control_.report_step({.step = done,
+                            .total_steps = steps_,
+                            .loss = result.loss,
+                            .grad_norm = result.grad_norm,
+                            .lr = result.lr,
+                            .loss_scale = 1,
+                            .tokens_per_s = tokens / seconds,
+                            .samples = done * batch_.global_batch(),
+                            .bytes_peak = memory_peak ? memory_peak() : 0,
+                            .validation_loss = validation_loss});
+    }
+    return static_cast<Request>(result.flags);
+  }
+
+  void save() {
+    progress("save", 0);
+    const SavedTag tag = checkpoints_.save();
+    if (plan_.rank == 0) control_.report_commit(tag);
+  }
+
+ public:
+  std::function<int64_t()> memory_peak;
+  Checkpointing& checkpoints() { return checkpoints_; }
+
+ private:
+  const JobPlan& plan_;
+  ControlClient& control_;
+  const Config& config_;
+  Engine& engine_;
+  TrainingData& data_;
+  const BatchShape batch_;
+  const int64_t steps_;
+  Checkpointing checkpoints_;
+  LoaderSource train_;
+  std::optional<LoaderSource> validation_;
+  int64_t validation_batches_ = 0;
+  std::optional<double> validation_loss_;
+  double seconds_per_step_ = 0;
+};
+
+Measured measure(const Workspace& workspace, const ResidentMemory& resident, const Engine& engine,
+                 const TrainingRun& run, const CommVolume& volume, int64_t first_step) {
+  Measured measured;
+  measured.steps = engine.step();
+  const MemoryUsage usage = workspace.usage();
+  measured.host_bytes_peak = static_cast<int64_t>(usage.bytes_peak);
+  measured.rss_bytes_peak = resident.bytes_above_baseline();
+  for (int tag = 0; tag < kMemoryTags; ++tag) {
+    measured.categories[std::string(name_of(static_cast<MemoryTag>(tag)))] =
+        static_cast<int64_t>(usage.tag_bytes_at_peak[static_cast<size_t>(tag)]);
+  }
+  measured.results = run.results();
+  const auto steps = static_cast<double>(std::max<int64_t>(1, engine.step() - first_step));
+  for (const auto& [axis, ops] : volume.totals()) {
+    for (const auto& [op, count] : ops) {
+      measured.results[fmt::format("wire_bytes.{}.{}", axis, op)] =
+          static_cast<double>(count.wire_bytes) / steps;
+    }
+  }
+  return measured;
+}
+
+}  // namespace
 
 int run_training(const JobPlan& plan, ControlClient& control) {
-  static_cast<void>(plan);
-  static_cast<void>(control);
-  throw Unsupported("training: this build of rankd has no engine");
+  const Config config = parse_config(plan.config_text);
+  RealFileSystem files;
+  const ModelConfig model = model_config(config.model, files);
+  const EngineOptions options = engine_options(config, model, plan.world_size);
+  control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
+  RunPlan run_plan = dry_run(options, plan.world_size, cpu_ceilings(plan.threads, options.dtype));
+  if (plan.rank == 0) control.report_plan(plan_json(run_plan));
+  TrainingData data = open_data(config.data, model, files);
+  if (plan.rehearsal == Rehearsal::kDryRun) return static_cast<int>(ExitCode::kDone);
+
+  control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
+  const ResidentMemory resident;
+  CommVolume volume;
+  TracedComm comm(open_comm(plan), "data", {.volume = &volume});
+  Workspace workspace(Device::cpu(), plan.threads, comm);
+  Engine engine(options, workspace.seat(), std::move(run_plan.step));
+  TrainingRun run(plan, control, config, engine, data, files);
+  run.memory_peak = [&] { return static_cast<int64_t>(workspace.usage().bytes_peak); };
+  const int64_t first_step = run.checkpoints().load(config.model.folder);
+  volume.reset();
+  const int code = run.execute(first_step);
+  control.report_measured(measure(workspace, resident, engine, run, volume, first_step));
+  return code;
 }
 
 }  // namespace ds

@@ -25,9 +25,19 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
     const bool shares =
         keeps_whole && (direct() || (options_.micro_steps == 1 &&
                                      options_.dtype == options_.slice_dtype));
-    state.slice = shares ? state.whole.narrow(comm_.rank() * numel, numel)
-                         : Tensor::zeros({numel}, options_.slice_dtype, stream_,
-                                         MemoryTag::kGradients);
+    if (direct() || options_.state == Sharding::kWhole) {
+      state.reduced = direct() || options_.dtype == options_.slice_dtype
+                          ? state.whole
+                          : Tensor::zeros({numel * comm_.size()}, options_.slice_dtype, stream_,
+                                          MemoryTag::kGradients);
+    }
+    if (shares) {
+      state.slice = state.whole.narrow(comm_.rank() * numel, numel);
+    } else if (state.reduced.defined() && !state.reduced.aliases(state.whole)) {
+      state.slice = state.reduced.narrow(comm_.rank() * numel, numel);
+    } else {
+      state.slice = Tensor::zeros({numel}, options_.slice_dtype, stream_, MemoryTag::kGradients);
+    }
   }
 }
 
@@ -115,9 +125,9 @@ void GradReducer::end_micro_step() {
   for (int b = 0; b < static_cast<int>(states_.size()); ++b) {
     State& state = states_[static_cast<size_t>(b)];
     const int64_t numel = layout_.slice_numel(b);
-    Tensor place = state.whole.narrow(comm_.rank() * numel, numel);
+    Tensor place = state.reduced.narrow(comm_.rank() * numel, numel);
     if (!place.aliases(state.slice)) kernels::cast(stream_, state.slice, place);
-    comm_.all_gather(place, state.whole, stream_);
+    comm_.all_gather(place, state.reduced, stream_);
   }
 }
 

@@ -41,13 +41,14 @@ class GradReducer {
   // This rank's reduced slice of a bucket: [slice_numel], slice_dtype.
   const Tensor& slice(int bucket) const { return states_[static_cast<size_t>(bucket)].slice; }
   // The reduced whole bucket, after the last micro-step with whole state.
-  const Tensor& whole(int bucket) const { return states_[static_cast<size_t>(bucket)].whole; }
+  const Tensor& whole(int bucket) const { return states_[static_cast<size_t>(bucket)].reduced; }
   int micro_step() const { return micro_step_; }
 
  private:
   struct State {
     Tensor whole;            // [numel] dtype; undefined while nothing is written (sharded gradients)
     Tensor slice;            // [slice_numel] slice_dtype; a view of `whole` where they can share
+    Tensor reduced;          // [numel] slice_dtype with whole state: `whole`, unless dtypes differ
     int contributions = 0;   // still missing in this micro-step
   };
   bool direct() const { return comm_.size() == 1; }  // write and accumulate in place, no reduction
