@@ -29,11 +29,11 @@ std::span<const EnumName> names_of(DataOrder) {
   return kNames;
 }
 
-std::span<const EnumName> names_of(Resume) {
+std::span<const EnumName> names_of(ResumeMode) {
   static constexpr EnumName kNames[] = {
-      {"auto", static_cast<int>(Resume::kAuto)},
-      {"required", static_cast<int>(Resume::kRequired)},
-      {"never", static_cast<int>(Resume::kNever)},
+      {"auto", static_cast<int>(ResumeMode::kAuto)},
+      {"required", static_cast<int>(ResumeMode::kRequired)},
+      {"never", static_cast<int>(ResumeMode::kNever)},
   };
   return kNames;
 }

@@ -126,8 +126,8 @@ struct DataSection {
 };
 void fields(Visitor& v, DataSection& c);
 
-enum class Resume : int { kAuto, kRequired, kNever };
-std::span<const EnumName> names_of(Resume);
+enum class ResumeMode : int { kAuto, kRequired, kNever };
+std::span<const EnumName> names_of(ResumeMode);
 
 // 0 turns a periodic action off.
 struct TrainSection {
@@ -139,7 +139,7 @@ struct TrainSection {
   int64_t save_every = 0;        // steps
   int64_t keep_checkpoints = 2;  // the newest; 0 keeps all
   int64_t log_every = 1;         // steps between lines of metrics
-  Resume resume = Resume::kAuto;
+  ResumeMode resume = ResumeMode::kAuto;
 };
 void fields(Visitor& v, TrainSection& c);
 

@@ -163,7 +163,7 @@ std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> 
 }
 
 int64_t Checkpointing::load(const std::optional<std::string>& folder) {
-  if (plan_.resume != Resume::kNever) {
+  if (plan_.resume != ResumeMode::kNever) {
     const TagList found = list_tags(files_, root_);
     std::vector<std::string> refused = found.rejected;
     for (const ds::CommittedTag& tag : found.tags) {
@@ -187,7 +187,7 @@ int64_t Checkpointing::load(const std::optional<std::string>& folder) {
     if (!refused.empty()) {
       throw ValidationError(fmt::format("{}: no tag can be loaded: {}", root_, refused.front()));
     }
-    if (plan_.resume == Resume::kRequired) {
+    if (plan_.resume == ResumeMode::kRequired) {
       throw InputMissing(fmt::format("--resume required: {} holds no committed tag", root_));
     }
   }

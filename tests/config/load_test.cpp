@@ -34,7 +34,7 @@ TEST_CASE("an engine's keys arrive as typed fields", "[config]") {
   CHECK(config.data.train == std::vector<std::string>{"corpus.txt"});
   CHECK(config.data.order == DataOrder::kSequential);
   CHECK(config.train.steps == 2000);
-  CHECK(config.train.resume == Resume::kNever);
+  CHECK(config.train.resume == ResumeMode::kNever);
   CHECK(config.train_batch_size == 32);
   CHECK(config.optimizer.type == OptimizerType::kAdamW);
   CHECK(config.optimizer.adam.lr == 3e-4);
