@@ -40,6 +40,10 @@ std::string format_rate(double per_second) {
                           : fmt::format("{:.1f}M", per_second / 1e6);
 }
 
+std::string format_count(int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left) {
   std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}", metrics.step(),
                                  metrics.total_steps(), metrics.loss(), metrics.lr());

@@ -86,7 +86,9 @@ std::string headline(const RunRecord& record) {
       return fmt::format("stopped at step {} {} and saved ({})", steps_of(record), when,
                          record.reason);
     default:
-      return fmt::format("ended at step {} {}: {}", steps_of(record), when, record.reason);
+      return fmt::format("ended at step {} {} with code {}{}", steps_of(record), when,
+                         record.exit_code,
+                         record.root_cause ? "" : fmt::format(" ({})", record.reason));
   }
 }
 

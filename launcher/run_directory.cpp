@@ -127,9 +127,6 @@ void write_whole_file(const fs::path& path, std::string_view text) {
   const Fd fd = open_unnamed(path.parent_path(), named);
   try {
     write_fully(fd.get(), text, path);
-    if (fsync(fd.get()) != 0) {
-      throw_errno("fsync of", path, errno);
-    }
     give_name(fd.get(), path, named);
   } catch (...) {
     unlink(named.c_str());

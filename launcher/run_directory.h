@@ -23,7 +23,8 @@ class AppendFile {
   Fd fd_;
 };
 
-// Temp file, fsync, rename: readers see the old file or the new one. Throws IoError.
+// Readers see the old file or the new one, whole; a kill leaves no third. Not synced: what a crash of
+// the machine must not lose is the checkpoint's business. Throws IoError.
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
 class RunDirectory {

@@ -126,8 +126,7 @@ void Supervisor::start_world() {
     coordinator_->adopt(world_->take_connection(rank));
     log_->info("rank {} is pid {}", rank, world_->pid(rank));
   }
-  console_.set_live(fmt::format("starting {} ranks with {} threads each ...", job_.shape.ranks,
-                                job_.shape.threads));
+  console_.set_live(fmt::format("starting {} ...", format_count(job_.shape.ranks, "rank")));
 }
 
 void Supervisor::wait_for_something() {
@@ -212,9 +211,18 @@ void Supervisor::take_step(const control::StepMetrics& metrics) {
   const std::string line =
       step_line(metrics, pace_.update(now(), metrics.step(), metrics.total_steps()));
   if (console_.live()) {
-    console_.set_live(line);
+    show_live(line);
   } else if (print_policy_.wants(now(), metrics.step(), metrics.total_steps())) {
     console_.line(line);
+  }
+}
+
+void Supervisor::show_live(const std::string& line) {
+  constexpr Time kRefresh = std::chrono::milliseconds(50);  // faster than that nobody reads
+  const Time at = now();
+  if (at - live_at_ >= kRefresh) {
+    console_.set_live(line);
+    live_at_ = at;
   }
 }
 

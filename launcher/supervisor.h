@@ -57,6 +57,7 @@ class Supervisor {
   void take_join(const RankEvent& event, const JoinEvent& join);
   void take_message(const RankEvent& event, const control::RankMessage& message);
   void take_step(const control::StepMetrics& metrics);
+  void show_live(const std::string& line);
   void take_commit(const control::CommittedTag& tag);
   void take_ends();
   void take_signals();
@@ -82,6 +83,7 @@ class Supervisor {
   PaceEstimate pace_;
   PrintPolicy print_policy_;
   RunRecord record_;
+  Time live_at_{};
   int interrupts_ = 0;
   bool timed_out_ = false;
 };

@@ -75,7 +75,7 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options) {
   fmt::print("command  {} --from-stdin\n", job.rank_program);
   fmt::print("added to the environment  OMP_NUM_THREADS={}\n", job.shape.threads);
   for (int rank = 0; rank < job.shape.ranks; ++rank) {
-    fmt::print("rank {}   this machine, {} threads\n", rank, job.shape.threads);
+    fmt::print("rank {:<4}this machine, {}\n", rank, format_count(job.shape.threads, "thread"));
   }
 }
 
@@ -86,9 +86,9 @@ int run_here(const TrainingJob& job, const RunOptions& options, bool no_colour) 
   Console console(console_options);
   const RunDirectory directory = RunDirectory::open(options.run_dir, fs::current_path(),
                                                     job.config.stem, local_time_stamp());
-  console.line(fmt::format("run {}: {} {}, {} {} each", directory.shown(directory.path()),
-                           job.shape.ranks, job.shape.ranks == 1 ? "rank" : "ranks",
-                           job.shape.threads, job.shape.threads == 1 ? "thread" : "threads"));
+  console.line(fmt::format("run {}: {}, {} each", directory.shown(directory.path()),
+                           format_count(job.shape.ranks, "rank"),
+                           format_count(job.shape.threads, "thread")));
   for (const std::string& note : job.config.notes) {
     console.line("note: " + note);
   }

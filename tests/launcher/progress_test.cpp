@@ -41,6 +41,8 @@ TEST_CASE("sizes, times and rates are short", "[launcher]") {
   CHECK(format_rate(999) == "999");
   CHECK(format_rate(12345) == "12.3k");
   CHECK(format_rate(2.5e6) == "2.5M");
+  CHECK(format_count(1, "rank") == "1 rank");
+  CHECK(format_count(2, "rank") == "2 ranks");
 }
 
 TEST_CASE("the pace is known after two steps and follows a change", "[launcher]") {

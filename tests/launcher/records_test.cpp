@@ -92,6 +92,19 @@ TEST_CASE("the closing words name only what exists", "[launcher]") {
                  Catch::Contains("the same command with --run-dir run"));
 }
 
+TEST_CASE("a failure is told once: the closing words give only its code", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  RunRecord record = failed_record();
+  CHECK_THAT(closing_text(record, run),
+             Catch::StartsWith("ended at step 12 after 1m30s with code 1\n"));
+  record.root_cause.reset();
+  record.exit_code = 130;
+  record.reason = "second Ctrl-C";
+  CHECK_THAT(closing_text(record, run),
+             Catch::StartsWith("ended at step 12 after 1m30s with code 130 (second Ctrl-C)\n"));
+}
+
 TEST_CASE("the plot survives nothing, one point, flat lines and NaN", "[launcher]") {
   const double nan = std::nan("");
   using Points = std::vector<MetricsFile::Point>;
