@@ -11,7 +11,7 @@ namespace {
 
 // Large enough that the disk sees few requests, small enough that two chunks are nothing beside a model.
 constexpr size_t kChunkBytes = size_t{8 * kBlockBytes};
-constexpr size_t kChunks = 3;
+constexpr size_t kChunks = 4;
 constexpr size_t kCachedBlocks = 16;
 // Enough that the disk has the next request while blocks are being hashed and copied.
 constexpr size_t kReadThreads = 3;
@@ -25,10 +25,8 @@ AlignedBuffer::AlignedBuffer(size_t bytes)
   if (data_ == nullptr) throw OutOfMemory(fmt::format("checkpoint: buffer of {} bytes", bytes));
 }
 
-BlockFileWriter::BlockFileWriter(FileSystem& file_system, const std::string& path,
-                                 int64_t reserve_bytes)
-    : file_(file_system.create(path, Caching::kUncached)), reserved_(reserve_bytes) {
-  if (reserved_ > 0) file_->allocate(reserved_);
+BlockFileWriter::BlockFileWriter(FileSystem& file_system, const std::string& path)
+    : file_(file_system.create(path, Caching::kUncached)) {
   for (size_t i = 0; i < kChunks; ++i) {
     idle_.push_back(std::make_unique<Chunk>(Chunk{AlignedBuffer(kChunkBytes)}));
   }
@@ -132,8 +130,8 @@ std::vector<std::string> BlockFileWriter::end_data() {
 }
 
 void BlockFileWriter::finish() {
-  DS_CHECK(offset_ % kUncachedAlignment == 0 && offset_ >= reserved_,
-           "block file: {} bytes, reserved {}", offset_, reserved_);
+  DS_CHECK(offset_ % kUncachedAlignment == 0, "block file: {} bytes, expected a multiple of {}",
+           offset_, kUncachedAlignment);
   if (filling_->used > 0) hand_over();
   stop_thread();
   rethrow_failure();

@@ -38,8 +38,9 @@ class AlignedBuffer {
 // one; nothing is retried.
 class BlockFileWriter {
  public:
-  // Reserves `reserve_bytes` of storage at once; no more than will be written.
-  BlockFileWriter(FileSystem& file_system, const std::string& path, int64_t reserve_bytes);
+  // Storage is not reserved beforehand: turning reserved extents into written ones costs more than
+  // finding new ones, and the writer has checked the free space.
+  BlockFileWriter(FileSystem& file_system, const std::string& path);
   ~BlockFileWriter();
   BlockFileWriter(const BlockFileWriter&) = delete;  // owns a thread
   BlockFileWriter& operator=(const BlockFileWriter&) = delete;
@@ -66,7 +67,7 @@ class BlockFileWriter {
   void rethrow_failure();
 
   std::unique_ptr<File> file_;
-  int64_t reserved_, offset_ = 0;
+  int64_t offset_ = 0;
   size_t hashed_ = 0;  // bytes of the chunk being filled whose digest is taken
   enum class Phase { kData, kIndex } phase_ = Phase::kData;
   std::vector<std::string> digests_;

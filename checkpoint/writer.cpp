@@ -29,12 +29,7 @@ CheckpointWriter::CheckpointWriter(FileSystem& file_system, SaveTarget target, i
   }
   file_system_.make_directories(directory);
   if (file_system_.exists(path_)) file_system_.remove(path_);  // of an attempt that failed
-  try {
-    file_ = std::make_unique<BlockFileWriter>(file_system_, path_, data_bytes);
-  } catch (const Error&) {
-    remove_file();
-    throw;
-  }
+  file_ = std::make_unique<BlockFileWriter>(file_system_, path_);
 }
 
 CheckpointWriter::~CheckpointWriter() {
