@@ -1,0 +1,71 @@
+// Update rules on numbers a person can follow.
+#include "optim/rules.h"
+
+#include <vector>
+
+#include "core/error.h"
+#include "optim/batch_lr.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+using Floats = std::vector<float>;
+
+TEST_CASE("lion moves by the sign of the blended momentum", "[optim]") {
+  Floats w{1, 1, 1}, m{0, -1, 0};
+  update(LionRule{.lr = 0.1, .beta1 = 0.9, .beta2 = 0.5, .weight_decay = 0.5}, w, Floats{2, 1, 0},
+         m);
+  CHECK(w[0] == Approx(0.95 - 0.1));
+  CHECK(w[1] == Approx(0.95 + 0.1));
+  CHECK(w[2] == Approx(0.95 - 0.1));  // zero has a positive sign bit
+  CHECK(m[0] == Approx(1.0));
+  CHECK(m[1] == Approx(0.0));
+}
+
+TEST_CASE("adagrad's decay enters the sum only", "[optim]") {
+  Floats w{2}, sum{0};
+  update(AdagradRule{.lr = 0.1, .eps = 0, .weight_decay = 1}, w, Floats{1}, sum);
+  CHECK(sum[0] == 9);
+  CHECK(w[0] == Approx(2 - 0.1 / 3));
+}
+
+TEST_CASE("sgd's momentum starts with the first gradient", "[optim]") {
+  Floats w{1}, buffer{0};
+  const SgdRule rule{.lr = 0.1, .momentum = 0.5, .dampening = 0.5};
+  update(rule, 1, w, Floats{2}, buffer);
+  CHECK(w[0] == Approx(0.8));
+  update(rule, 2, w, Floats{2}, buffer);
+  CHECK(buffer[0] == Approx(2));
+  Floats plain{1};
+  update(SgdRule{.lr = 0.1, .weight_decay = 1}, 1, plain, Floats{2}, {});
+  CHECK(plain[0] == Approx(0.7));
+}
+
+TEST_CASE("nesterov looks one step ahead and needs a momentum", "[optim]") {
+  Floats w{0}, buffer{0};
+  update(SgdRule{.lr = 1, .momentum = 0.5, .nesterov = Nesterov::kOn}, 1, w, Floats{2}, buffer);
+  CHECK(w[0] == Approx(-3));
+  CHECK_THROWS_AS(SgdRule{.nesterov = Nesterov::kOn}.check(), ConfigError);
+  CHECK_THROWS_AS((SgdRule{.momentum = 0.9, .dampening = 0.1, .nesterov = Nesterov::kOn}.check()),
+                  ConfigError);
+}
+
+TEST_CASE("spans of different lengths are refused", "[optim]") {
+  Floats w{0}, state{0, 0};
+  CHECK_THROWS_AS(update(LionRule{}, w, Floats{1}, state), InternalError);
+  CHECK_THROWS_AS(update(AdagradRule{}, w, Floats{1, 2}, w), InternalError);
+  CHECK_THROWS_AS(update(SgdRule{.momentum = 0.5}, 1, w, Floats{1}, state), InternalError);
+}
+
+TEST_CASE("the trust ratio is clamped and 1 without a norm", "[optim]") {
+  CHECK(trust_ratio(4, 2, 0.01, 10) == 2);
+  CHECK(trust_ratio(400, 2, 0.01, 10) == 10);
+  CHECK(trust_ratio(1e-9, 2, 0.01, 10) == 0.01);
+  CHECK(trust_ratio(0, 2, 0.01, 10) == 1);
+}
+
+TEST_CASE("learning rates follow the batch", "[optim]") {
+  CHECK(lr_for_batch(0.1, 4, 16, BatchLrRule::kLinear) == Approx(0.4));
+  CHECK(lr_for_batch(0.1, 4, 16, BatchLrRule::kSqrt) == Approx(0.2));
+  CHECK(lr_for_batch(0.1, 4, 16, BatchLrRule::kNone) == 0.1);
+  CHECK_THROWS_AS(lr_for_batch(0.1, 0, 16, BatchLrRule::kNone), InternalError);
+}
