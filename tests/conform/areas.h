@@ -45,5 +45,6 @@ std::string sparse_attention(const rapidjson::Value& input);
 std::string moe_gating(const rapidjson::Value& input);
 std::string flops(const rapidjson::Value& input);
 std::string checkpoint(const rapidjson::Value& input);
+std::string optimizer(const rapidjson::Value& input);
 
 }  // namespace ds::conform

@@ -37,6 +37,7 @@ namespace {
 // One line per area; see areas.h.
 const std::vector<AreaEntry> kAreas = {
     {"batch_config", batch_config},
+    {"checkpoint", checkpoint},
     {"config", config},
     {"curriculum", curriculum},
     {"elasticity", elasticity},
@@ -46,6 +47,7 @@ const std::vector<AreaEntry> kAreas = {
     {"lr_schedules", lr_schedules},
     {"moe_gating", moe_gating},
     {"onebit", onebit},
+    {"optimizer", optimizer},
     {"partition", partition},
     {"pipe_schedule", pipe_schedule},
     {"progressive_layer_drop", progressive_layer_drop},
@@ -55,7 +57,6 @@ const std::vector<AreaEntry> kAreas = {
     {"sparse_tensor", sparse_tensor},
     {"topology", topology},
     {"zero_partition", zero_partition},
-    {"checkpoint", checkpoint},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |

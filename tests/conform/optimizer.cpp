@@ -1,0 +1,291 @@
+// Area optimizer: optim/ (Adam through the engine's own optimizer on borrowed tensors), token-bound
+// batches of data/ and the block list of model/.
+#include "optim/optimizer.h"
+
+#include <stdexcept>
+
+#include "core/memory.h"
+#include "core/thread_pool.h"
+#include "data/token_batches.h"
+#include "kernels/onebit_math.h"
+#include "model/kv_block_list.h"
+#include "optim/batch_lr.h"
+#include "optim/clip.h"
+#include "optim/gradient_norm.h"
+#include "optim/onebit.h"
+#include "optim/rules.h"
+#include "tests/conform/areas.h"
+#include "tests/conform/json_io.h"
+
+namespace ds::conform {
+namespace {
+
+using Floats = std::vector<float>;
+
+double beta(const Json& hyper, unsigned index, double fallback) {
+  const Json* betas = find(hyper, "betas");
+  return betas ? as<double>(array(*betas)[index]) : fallback;
+}
+
+// Adam over tensors that borrow the vectors.
+class AdamSteps {
+ public:
+  AdamSteps(const Json& hyper, bool decoupled, Floats& weight)
+      : optimizer_(make_adam({.betas = {beta(hyper, 0, 0.9), beta(hyper, 1, 0.999)},
+                              .eps = get_or(hyper, "eps", 1e-8),
+                              .weight_decay = get_or(hyper, "weight_decay", 0.0),
+                              .decoupled_decay = decoupled,
+                              .bias_correction = get_or(hyper, "bias_correction", true)})),
+        slots_(2, Floats(weight.size())) {
+    shard_.master = borrow(weight);
+    for (Floats& slot : slots_) shard_.slots.push_back(borrow(slot));
+  }
+  void step(Floats& grad, int64_t step, double lr) {
+    shard_.grad = borrow(grad);
+    optimizer_->step(shard_, {.lr = lr}, step, stream_);
+  }
+
+ private:
+  static Tensor borrow(Floats& values) {
+    return Tensor::borrow(values.data(), Shape{static_cast<int64_t>(values.size())}, DType::kF32);
+  }
+
+  HostMemory memory_;
+  ThreadPool pool_{1};
+  Stream stream_{{.memory = &memory_, .pool = &pool_}};
+  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<Floats> slots_;
+  Shard shard_;
+};
+
+void rule_step(const std::string& name, const Json& hyper, double lr, int64_t step, Floats& weight,
+               const Floats& grad, Floats& state) {
+  const double decay = get_or(hyper, "weight_decay", 0.0);
+  if (name == "Lion") {
+    update(LionRule{lr, beta(hyper, 0, 0.9), beta(hyper, 1, 0.999), decay}, weight, grad, state);
+  } else if (name == "Adagrad") {
+    update(AdagradRule{lr, get_or(hyper, "eps", 1e-10), decay}, weight, grad, state);
+  } else if (name == "SGD") {
+    const bool nesterov = get_or(hyper, "nesterov", false);
+    update(SgdRule{lr, get_or(hyper, "momentum", 0.0), get_or(hyper, "dampening", 0.0), decay,
+                   nesterov ? Nesterov::kOn : Nesterov::kOff},
+           step, weight, grad, state);
+  } else {
+    throw std::invalid_argument("name: " + name);
+  }
+}
+
+std::string steps(const Json& input) {
+  const std::string name = get<std::string>(input, "name");
+  const Json& hyper = need(input, "hyper");
+  Floats weight = list<float>(need(input, "param")), state(weight.size());
+  const Json* rates = find(input, "lr_per_step");
+  AdamSteps adam(hyper, name == "AdamW", weight);
+  std::vector<Floats> after;
+  int64_t step = 0;
+  for (const Json& given : array(need(input, "grads")).GetArray()) {
+    Floats grad = list<float>(given);
+    const double lr =
+        rates ? as<double>(array(*rates)[static_cast<unsigned>(step)]) : get<double>(hyper, "lr");
+    ++step;
+    if (name == "Adam" || name == "AdamW") {
+      adam.step(grad, step, lr);
+    } else {
+      rule_step(name, hyper, lr, step, weight, grad, state);
+    }
+    after.push_back(weight);
+  }
+  return Answer().add("params", after).text();
+}
+
+OneBitOptions onebit_options(const Json& hyper) {
+  return {.lr = get<double>(hyper, "lr"),
+          .beta1 = beta(hyper, 0, 0.9),
+          .beta2 = beta(hyper, 1, 0.999),
+          .eps = get_or(hyper, "eps", 1e-8),
+          .weight_decay = get_or(hyper, "weight_decay", 0.0),
+          .freeze_step = get_or<int64_t>(hyper, "freeze_step", 100000)};
+}
+
+void average(std::vector<Floats>& grads) {
+  Floats mean(grads[0].size());
+  for (const Floats& grad : grads) {
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] += grad[i];
+  }
+  for (float& value : mean) value /= static_cast<float>(grads.size());
+  for (Floats& grad : grads) grad = mean;
+}
+
+// All ranks in this process: one OneBitAdam each, momenta exchanged by onebit_average.
+std::string onebit_adam(const Json& input) {
+  const OneBitOptions options = onebit_options(need(input, "hyper"));
+  const Floats start = list<float>(need(input, "param"));
+  const Json& given = array(need(input, "grads"));
+  const int64_t numel = static_cast<int64_t>(start.size());
+  const int64_t ranks = given.Empty() ? 1 : array(given[0]).Size();
+  std::vector<OneBitAdam> adams(static_cast<size_t>(ranks), OneBitAdam(options, numel));
+  std::vector<Floats> weights(adams.size(), start), after;
+  std::vector<kernels::OneBitErrors> errors(
+      adams.size(),
+      kernels::OneBitErrors::zeros(kernels::onebit_padded_numel(numel, ranks), ranks));
+  for (const Json& step : given.GetArray()) {
+    std::vector<Floats> grads;
+    for (const Json& grad : array(step).GetArray()) grads.push_back(list<float>(grad));
+    const OneBitPhase phase = adams[0].phase();
+    if (phase == OneBitPhase::kWarmUp) average(grads);
+    for (size_t r = 0; r < adams.size(); ++r) adams[r].accumulate(grads.at(r));
+    if (phase == OneBitPhase::kCompressed && ranks > 1) {
+      std::vector<Floats> momenta;
+      for (OneBitAdam& adam : adams) {
+        momenta.emplace_back(adam.momentum().begin(), adam.momentum().end());
+      }
+      const Floats mean = kernels::onebit_average(momenta, errors);
+      for (OneBitAdam& adam : adams) std::ranges::copy(mean, adam.momentum().begin());
+    }
+    for (size_t r = 0; r < adams.size(); ++r) adams[r].update(weights[r]);
+    after.push_back(weights[0]);
+  }
+  return Answer().add("params", after).text();
+}
+
+std::string onebit_lamb(const Json& input) {
+  const Json& hyper = need(input, "hyper");
+  const OneBitLambOptions defaults{};
+  const OneBitLambOptions options{onebit_options(hyper),
+                                  get_or(hyper, "max_coeff", defaults.max_coeff),
+                                  get_or(hyper, "min_coeff", defaults.min_coeff),
+                                  get_or(hyper, "coeff_beta", defaults.coeff_beta),
+                                  get_or(hyper, "factor_max", defaults.factor_max),
+                                  get_or(hyper, "factor_min", defaults.factor_min),
+                                  get_or(hyper, "factor_threshold", defaults.factor_threshold)};
+  std::vector<Floats> weights;
+  std::vector<int64_t> numels;
+  for (const Json& param : array(need(input, "params")).GetArray()) {
+    weights.push_back(list<float>(param));
+    numels.push_back(static_cast<int64_t>(weights.back().size()));
+  }
+  OneBitLamb lamb(options, numels);
+  std::vector<std::vector<Floats>> after;
+  std::vector<std::vector<double>> coefficients;
+  for (const Json& step : array(need(input, "grads")).GetArray()) {
+    std::vector<Floats> grads;
+    for (const Json& grad : array(step).GetArray()) grads.push_back(list<float>(grad));
+    lamb.accumulate(std::vector<std::span<const float>>(grads.begin(), grads.end()));
+    lamb.update(std::vector<std::span<float>>(weights.begin(), weights.end()));
+    after.push_back(weights);
+    coefficients.push_back(lamb.coefficients());
+  }
+  return Answer().add("params", after).add("coeffs", coefficients).text();
+}
+
+std::string clip(const Json& input) {
+  std::vector<Floats> grads;
+  for (const Json& grad : array(need(input, "grads")).GetArray()) {
+    grads.push_back(flatten<float>(grad));
+  }
+  const double norm = gradient_norm(std::vector<std::span<const float>>(grads.begin(), grads.end()),
+                                    get_or(input, "norm_type", 2.0));
+  const float factor = clip_factor(norm, get<double>(input, "max_norm"));
+  for (Floats& grad : grads) {
+    for (float& value : grad) value *= factor;
+  }
+  return Answer().add("norm", norm).add("grads", grads).text();
+}
+
+std::string unscale_and_clip(const Json& input) {
+  Floats grads = flatten<float>(need(input, "grads"));
+  const double factor =
+      unscale_and_clip_factor(get<double>(input, "total_norm"), get<double>(input, "loss_scale"),
+                              get_or(input, "clip_grad", 0.0));
+  for (float& value : grads) value *= static_cast<float>(factor);
+  return Answer().add("grads", grads).text();
+}
+
+std::string batch_by_seqlens(const Json& input) {
+  const std::string order = get_or<std::string>(input, "order", "dataloader");
+  if (order != "dataloader" && order != "seqlen") throw std::invalid_argument("order: " + order);
+  const std::vector<TokenBatch> batches =
+      token_batches(list<int64_t>(need(input, "seqlens")),
+                    {.max_tokens = get<int64_t>(input, "max_tokens"),
+                     .min_batch_size = get_or<int64_t>(input, "min_batch_size", 1),
+                     .max_batch_size = get_optional<int64_t>(input, "max_batch_size"),
+                     .micro_batches_per_batch = get_or<int64_t>(input, "effective_batch_size", 1),
+                     .sizes = get_or(input, "same_size", false) ? MicroBatchSizes::kEqual
+                                                                : MicroBatchSizes::kFree,
+                     .order = order == "seqlen" ? SampleOrder::kByLength : SampleOrder::kGiven});
+  std::vector<std::pair<int64_t, std::vector<int64_t>>> micro_batches;
+  std::vector<int64_t> sizes, longest;
+  for (const TokenBatch& batch : batches) {
+    for (const auto& samples : batch.micro_batches) {
+      micro_batches.emplace_back(static_cast<int64_t>(sizes.size()), samples);
+    }
+    sizes.push_back(batch.samples);
+    longest.push_back(batch.longest);
+  }
+  return Answer()
+      .add("microbatches", micro_batches)
+      .add("batch_sizes", sizes)
+      .add("max_seqlens", longest)
+      .text();
+}
+
+std::string scale_lr(const Json& input) {
+  const std::string method = get_or<std::string>(input, "method", "none");
+  if (method != "linear" && method != "sqrt" && method != "none") {
+    throw std::invalid_argument("method: " + method);
+  }
+  const BatchLrRule rule = method == "linear" ? BatchLrRule::kLinear
+                           : method == "sqrt" ? BatchLrRule::kSqrt
+                                              : BatchLrRule::kNone;
+  const double lr =
+      lr_for_batch(get<double>(input, "base_lr"), get<int64_t>(input, "base_batch_size"),
+                   get<int64_t>(input, "batch_size"), rule);
+  return Answer().add("lr", lr).text();
+}
+
+// Results are of several kinds, so this answer is built as a document.
+std::string blocked_allocator(const Json& input) {
+  KvBlockList blocks(get<int64_t>(input, "num_blocks"));
+  rapidjson::Document answer(rapidjson::kObjectType);
+  auto& memory = answer.GetAllocator();
+  rapidjson::Value results(rapidjson::kArrayType), free_blocks(rapidjson::kArrayType);
+  for (const Json& call : array(need(input, "calls")).GetArray()) {
+    const std::string what = as<std::string>(array(call)[0]);
+    try {
+      if (what == "allocate") {
+        rapidjson::Value ids(rapidjson::kArrayType);
+        for (const int64_t id : blocks.allocate(as<int64_t>(call[1]))) ids.PushBack(id, memory);
+        results.PushBack(ids, memory);
+      } else {
+        blocks.free(flatten<int64_t>(call[1]));
+        results.PushBack("ok", memory);
+      }
+    } catch (const Error&) {
+      results.PushBack("error", memory);
+    }
+    free_blocks.PushBack(blocks.free_blocks(), memory);
+  }
+  answer.AddMember("results", results, memory);
+  answer.AddMember("free_blocks", free_blocks, memory);
+  return to_text(answer);
+}
+
+}  // namespace
+
+std::string optimizer(const Json& input) {
+  const std::string op = get<std::string>(input, "op");
+  if (op == "step") return steps(input);
+  if (op == "onebit_adam") return onebit_adam(input);
+  if (op == "onebit_lamb") return onebit_lamb(input);
+  if (op == "clip") return clip(input);
+  if (op == "unscale_and_clip") return unscale_and_clip(input);
+  if (op == "global_norm") {
+    return Answer().add("norm", global_norm(list<double>(need(input, "norms")))).text();
+  }
+  if (op == "batch_by_seqlens") return batch_by_seqlens(input);
+  if (op == "scale_lr") return scale_lr(input);
+  if (op == "blocked_allocator") return blocked_allocator(input);
+  throw std::invalid_argument("op: " + op);
+}
+
+}  // namespace ds::conform
