@@ -24,6 +24,8 @@ class HfWeights {
   // Fills `range` (flat, on CPU; fp32, bf16 or fp16) with elements [begin, begin + range.numel()) of
   // parameter `index` of `specs`, converted from the stored dtype. Thread-safe.
   void read(size_t index, int64_t begin, Tensor& range) const;
+  // The folder's own name for parameter `index`: an export keeps it.
+  const std::string& stored_name(size_t index) const { return stored_names_[index]; }
   // Bytes of the stored tensors that parameters come from.
   int64_t bytes() const;
 

@@ -234,13 +234,19 @@ void Checkpointing::load_folder(const std::string& folder) {
   engine_.store().restore_from_owned();
 }
 
-void Checkpointing::export_model(const std::string& folder, const std::string& tokenizer) {
+void Checkpointing::export_model(const std::string& folder, const std::string& tokenizer,
+                                 const std::optional<std::string>& source) {
   std::string error;
   if (plan_.rank == 0) {
     try {
       CheckpointReader reader = CheckpointReader::open(files_, root_, last_tag_);
-      write_model_folder(files_, folder, engine_.options().model, specs_of(engine_.store()), reader,
-                         tokenizer);
+      write_model_folder(files_,
+                         {.folder = folder,
+                          .model = engine_.options().model,
+                          .specs = specs_of(engine_.store()),
+                          .source = source,
+                          .tokenizer = tokenizer},
+                         reader);
     } catch (const Error& failure) {
       error = failure.what();
     }

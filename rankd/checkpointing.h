@@ -24,8 +24,9 @@ class Checkpointing {
   // every rank, if any of them could not write; the tags before are untouched.
   SavedTag save();
   // All ranks together: rank 0 writes the last saved tag as a Hugging Face folder. `tokenizer`: as in
-  // the configuration.
-  void export_model(const std::string& folder, const std::string& tokenizer);
+  // the configuration; `source`: the Hugging Face folder training started from, whose names are kept.
+  void export_model(const std::string& folder, const std::string& tokenizer,
+                    const std::optional<std::string>& source);
 
  private:
   FileVote write_pieces(const std::string& tag);

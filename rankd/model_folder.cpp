@@ -3,6 +3,8 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include <map>
+
 #include "model/hf_config.h"
 #include "model/hf_weights.h"
 
@@ -31,6 +33,20 @@ std::string tokenizer_text(FileSystem& files, const std::string& tokenizer) {
   constexpr int64_t kLargest = 256 << 20;
   const bool is_file = tokenizer.ends_with(".json");
   return files.read_text(is_file ? tokenizer : tokenizer + "/tokenizer.json", kLargest);
+}
+
+// Our name of each parameter -> its name in the export.
+std::map<std::string, std::string> names_of_source(FileSystem& files, const ModelExport& what) {
+  std::map<std::string, std::string> names;
+  if (!what.source) {
+    for (const ParamSpec& spec : what.specs) names[spec.name] = spec.name;
+    return names;
+  }
+  const HfWeights source(files, *what.source, what.specs);
+  for (size_t i = 0; i < what.specs.size(); ++i) {
+    names[what.specs[i].name] = source.stored_name(i);
+  }
+  return names;
 }
 
 }  // namespace
@@ -76,23 +92,25 @@ std::string byte_tokenizer_json() {
   return buffer.GetString();
 }
 
-void write_model_folder(FileSystem& files, const std::string& folder, const ModelConfig& model,
-                        const std::vector<ParamSpec>& specs, CheckpointReader& reader,
-                        const std::string& tokenizer) {
-  files.make_directories(folder);
-  const std::vector<SafetensorsTensor> list = export_list(specs, DType::kF32);
-  const std::string weights = folder + "/model.safetensors";
+void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader) {
+  files.make_directories(what.folder);
+  const std::map<std::string, std::string> names = names_of_source(files, what);
+  std::vector<SafetensorsTensor> list = export_list(what.specs, DType::kF32);
+  for (SafetensorsTensor& entry : list) entry.name = names.at(entry.name);
+  const std::string weights = what.folder + "/model.safetensors";
   if (files.exists(weights)) files.remove(weights);
   SafetensorsWriter writer(files, weights, list);
-  for (const SafetensorsTensor& entry : list) {
+  for (const SafetensorsTensor& entry : export_list(what.specs, DType::kF32)) {
     std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
     Tensor into = Tensor::borrow(values.data(), {entry.shape.numel()}, DType::kF32);
     reader.get(entry.name + "/weight", Region::whole(entry.shape), into);
-    writer.write(entry.name, std::as_bytes(std::span(values)));
+    writer.write(names.at(entry.name), std::as_bytes(std::span(values)));
   }
   writer.finish();
-  files.write_text_atomically(folder + "/config.json", format_hf_config(model, DType::kF32));
-  files.write_text_atomically(folder + "/tokenizer.json", tokenizer_text(files, tokenizer));
+  files.write_text_atomically(what.folder + "/config.json",
+                              format_hf_config(what.model, DType::kF32));
+  files.write_text_atomically(what.folder + "/tokenizer.json",
+                              tokenizer_text(files, what.tokenizer));
 }
 
 }  // namespace ds

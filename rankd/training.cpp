@@ -96,7 +96,8 @@ class TrainingRun {
                             : 0.0;
     save();
     progress("export", 0);
-    checkpoints_.export_model(plan_.run_dir + "/final", config_.data.tokenizer);
+    checkpoints_.export_model(plan_.run_dir + "/final", config_.data.tokenizer,
+                              config_.model.folder);
     return static_cast<int>(ExitCode::kDone);
   }
 

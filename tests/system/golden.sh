@@ -10,8 +10,10 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 for folder in "$golden"/*/; do
   name=$(basename "$folder")
+  batch=$(sed -n 's/.*"train_batch_size": *\([0-9]*\).*/\1/p' "$folder/train.json")
   for ranks in 1 2 4; do
     for accumulation in 1 2; do
+      [ $((batch % (ranks * accumulation))) -eq 0 ] || continue
       reference=
       for stage in 0 1 2 3; do
         run=$work/$name-n$ranks-a$accumulation-s$stage
