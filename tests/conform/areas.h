@@ -46,5 +46,7 @@ std::string moe_gating(const rapidjson::Value& input);
 std::string flops(const rapidjson::Value& input);
 std::string checkpoint(const rapidjson::Value& input);
 std::string optimizer(const rapidjson::Value& input);
+std::string hostfile(const rapidjson::Value& input);
+std::string launcher(const rapidjson::Value& input);
 
 }  // namespace ds::conform

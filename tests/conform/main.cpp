@@ -57,6 +57,9 @@ const std::vector<AreaEntry> kAreas = {
     {"sparse_tensor", sparse_tensor},
     {"topology", topology},
     {"zero_partition", zero_partition},
+    {"checkpoint", checkpoint},
+    {"hostfile", hostfile},
+    {"launcher", launcher},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |

@@ -1,0 +1,35 @@
+// Hostfiles (pure): one host per line, "worker-0 slots=4", blank lines and lines that begin with #
+// ignored. Reads text, never files. DeepSpeed's own grammar accepts whatever follows the number of
+// slots; ours does not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ds {
+
+struct Host {
+  std::string name;
+  int64_t slots = 0;
+  friend bool operator==(const Host&, const Host&) = default;
+};
+using HostPool = std::vector<Host>;  // in file order, names are unique
+
+enum class HostDialect {
+  kDeepSpeed,  // as the reference reads it: anything may follow the digits, any name without blanks
+               // will do
+  kDslaunch,   // names as in require_host_name, ranges "gpu[01-16]" expanded, 1 to kMaxSlots slots,
+              // after them only "max_slots=N" and a comment
+};
+
+inline constexpr int64_t kMaxSlots = 4096;
+inline constexpr size_t kMaxHostfileBytes = size_t{4} << 20;
+
+// Throws UsageError "NAME:LINE:COLUMN: what" for a line that is none of the above, a host that is
+// there twice, no host at all, and in kDslaunch for files that are too large, control characters
+// and bytes beyond ASCII.
+HostPool parse_hostfile(std::string_view text, std::string_view name, HostDialect dialect);
+
+}  // namespace ds
