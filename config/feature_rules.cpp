@@ -143,7 +143,9 @@ void elastic_rules(const RuleContext& r) {
   try {
     validate(elastic_options(e));
   } catch (const Error& error) {
-    r.refuse("elasticity", error.what());
+    const std::string_view message = error.what();
+    const size_t prefix = message.starts_with("elasticity: ") ? 12 : 0;
+    r.refuse("elasticity", std::string(message.substr(prefix)));
   }
 }
 

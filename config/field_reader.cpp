@@ -21,18 +21,35 @@ class ConditionFinder : public Visitor {
   void on_collection(const Collection& collection) override { see(collection.key); }
   void enter_condition(std::string_view condition) override { condition_ = condition; }
   void leave_condition() override { condition_ = {}; }
-  const std::string& conditions() const { return conditions_; }
+  bool found() const { return !values_.empty(); }
+  // "has a meaning only where mode is fixed or variable"; many alternatives are not listed.
+  std::string message() const {
+    constexpr size_t kMostListed = 3;
+    if (values_.size() > kMostListed) {
+      return fmt::format("has a meaning only beside \"{}\"", key_of_condition_);
+    }
+    return fmt::format("has a meaning only where {} is {}", key_of_condition_,
+                       fmt::join(values_, " or "));
+  }
 
  private:
   void see(std::string_view key) {
     if (key != key_ || condition_.empty()) return;
-    conditions_ += conditions_.empty() ? "" : " or ";
-    conditions_ += condition_;
+    const size_t is = condition_.find(" is ");
+    key_of_condition_ = condition_.substr(0, is);
+    values_.emplace_back(condition_.substr(is + 4));
   }
   std::string_view key_;
   std::string_view condition_;
-  std::string conditions_;
+  std::string_view key_of_condition_;
+  std::vector<std::string> values_;
 };
+
+// A hostile key must not fill the screen.
+std::string shortened(const std::string& key) {
+  constexpr size_t kLongest = 60;
+  return key.size() <= kLongest ? key : key.substr(0, kLongest) + "...";
+}
 
 class FieldReader : public Visitor {
  public:
@@ -70,6 +87,7 @@ class FieldReader : public Visitor {
   const Member* given(const Field& field);
   void refuse(Basis basis, const std::string& path, const Origin& origin, std::string message);
   void report_unknown_keys(const std::function<void(Visitor&)>& walk);
+  bool is_reported(const Origin& origin) const;
   void read_collection_list(const Collection& collection, const Value& value);
 
   Origins& origins_;
@@ -224,21 +242,32 @@ void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk)
       problems_.add({});
       continue;
     }
+    if (is_reported(member.origin)) continue;
+    const std::string path = path_of(shortened(member.key));
     ConditionFinder finder(member.key);
     walk(finder);
-    if (!finder.conditions().empty()) {
+    if (finder.found()) {
       // A refused discriminator ("type": "Adamm") already explains why its parameters have no
       // place.
       if (level_.failed) continue;
-      problems_.error(basis, path_of(member.key), member.origin,
-                      fmt::format("has a meaning only where {}", finder.conditions()));
+      problems_.error(basis, path, member.origin, finder.message());
       continue;
     }
     const std::string nearest = nearest_name(member.key, known);
-    problems_.error(basis, path_of(member.key), member.origin,
+    problems_.error(basis, path, member.origin,
                     nearest.empty() ? std::string("unknown key")
                                     : fmt::format("unknown key, did you mean \"{}\"?", nearest));
   }
+}
+
+// Rewriting old spellings may have refused the key already, and said more about it.
+bool FieldReader::is_reported(const Origin& origin) const {
+  const std::vector<Problem>& all = problems_.all();
+  return std::any_of(all.begin(), all.end(), [&](const Problem& problem) {
+    return problem.severity == Severity::kError && problem.origin.line == origin.line &&
+           problem.origin.column == origin.column && problem.origin.source == origin.source &&
+           origin.source != nullptr;
+  });
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {

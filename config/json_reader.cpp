@@ -93,6 +93,7 @@ class Reader {
   std::string_view text_;
   std::shared_ptr<const std::string> source_;
   size_t pos_ = 0;
+  int values_ = 0;
   // Line of the last position asked for: positions are asked for in ascending order, so lines are
   // counted once.
   size_t line_start_ = 0;
@@ -177,6 +178,7 @@ Value Reader::single(const Origin& origin) {
 
 Value Reader::value(int depth) {
   skip_blanks();
+  if (++values_ > kMaxValues) fail(pos_, fmt::format("more than {} values", kMaxValues));
   if (done()) fail(pos_, "the text ends where a value was expected");
   const char c = peek();
   if (c == '{') return object(depth, true);
@@ -217,7 +219,7 @@ Value Reader::object(int depth, bool braced) {
     const size_t offset = pos_;
     std::string name = key();
     if (!seen.insert(name).second) {
-      fail(offset, fmt::format("duplicate key \"{}\", first given at {}", name,
+      fail(offset, fmt::format("duplicate key \"{}\", first given at {}", name.substr(0, 60),
                                result.find_member(name)->origin.text()));
     }
     skip_blanks();

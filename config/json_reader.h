@@ -1,10 +1,9 @@
-// Reads a configuration text as DeepSpeed reads it: JSON, and Hjson's leniencies (comments with #,
-// // and
-// /* */, optional and trailing commas, unquoted keys, quoteless strings up to the end of the line,
-// single quotes, ''' blocks, an object without its outer braces). Refused with a position:
-// duplicate keys, invalid UTF-8, control characters in strings, numbers beyond double, nesting
-// deeper than kMaxDepth, texts larger than kMaxTextBytes. Linear in the size of the text; recursion
-// is bounded by kMaxDepth.
+// Reads a configuration text as DeepSpeed reads it: JSON, and Hjson's leniencies (comments, optional
+// and trailing commas, unquoted keys, quoteless strings up to the end of the line, single quotes,
+// ''' blocks, an object without its outer braces). Refused with a position: duplicate keys, invalid
+// UTF-8, control characters in strings, numbers beyond double, and whatever exceeds kMaxDepth,
+// kMaxTextBytes or kMaxValues (no configuration comes near; it keeps hostile files cheap). Linear in
+// the size of the text; recursion is bounded by kMaxDepth.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,8 @@
 namespace ds {
 
 inline constexpr int kMaxDepth = 64;
-inline constexpr size_t kMaxTextBytes = size_t{4} << 20;
+inline constexpr size_t kMaxTextBytes = size_t{1} << 20;
+inline constexpr int kMaxValues = 20'000;
 
 // The root object. Throws ConfigError "source:line:column: what, what was expected".
 Value read_config_document(std::string_view text, const std::string& source);
