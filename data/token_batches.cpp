@@ -16,7 +16,7 @@ std::vector<int64_t> usable_samples(std::span<const int64_t> lengths,
   for (size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] <= options.max_tokens) samples.push_back(static_cast<int64_t>(i));
   }
-  if (options.order == SampleOrder::kByLength) {
+  if (options.order == PackingOrder::kByLength) {
     std::stable_sort(samples.begin(), samples.end(), [&](int64_t a, int64_t b) {
       return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];
     });

@@ -9,7 +9,7 @@
 
 namespace ds {
 
-enum class SampleOrder { kGiven, kByLength };
+enum class PackingOrder { kGiven, kByLength };
 // Whether all micro-batches of a batch hold equally many samples (ranks that must step alike).
 enum class MicroBatchSizes { kFree, kEqual };
 
@@ -19,7 +19,7 @@ struct TokenBatchOptions {
   std::optional<int64_t> max_batch_size = std::nullopt;
   int64_t micro_batches_per_batch = 1;
   MicroBatchSizes sizes = MicroBatchSizes::kFree;
-  SampleOrder order = SampleOrder::kGiven;
+  PackingOrder order = PackingOrder::kGiven;
 };
 
 struct TokenBatch {

@@ -212,7 +212,7 @@ std::string batch_by_seqlens(const Json& input) {
                      .micro_batches_per_batch = get_or<int64_t>(input, "effective_batch_size", 1),
                      .sizes = get_or(input, "same_size", false) ? MicroBatchSizes::kEqual
                                                                 : MicroBatchSizes::kFree,
-                     .order = order == "seqlen" ? SampleOrder::kByLength : SampleOrder::kGiven});
+                     .order = order == "seqlen" ? PackingOrder::kByLength : PackingOrder::kGiven});
   std::vector<std::pair<int64_t, std::vector<int64_t>>> micro_batches;
   std::vector<int64_t> sizes, longest;
   for (const TokenBatch& batch : batches) {

@@ -21,7 +21,7 @@ std::string answer(const std::string& command) {
       .min_batch_size = args.integer("least", 1),
       .micro_batches_per_batch = args.integer("micro", 1),
       .sizes = args.has("equal") ? MicroBatchSizes::kEqual : MicroBatchSizes::kFree,
-      .order = args.has("sorted") ? SampleOrder::kByLength : SampleOrder::kGiven};
+      .order = args.has("sorted") ? PackingOrder::kByLength : PackingOrder::kGiven};
   if (args.has("most")) options.max_batch_size = args.integer("most");
   try {
     std::string out;
