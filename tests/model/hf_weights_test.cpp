@@ -63,6 +63,14 @@ TEST_CASE("names without the body's prefix, old buffers and a tied head are take
                  table("lm_head.weight")}) == "accepted");
 }
 
+TEST_CASE("the folder's own names are kept for an export", "[model]") {
+  MemoryFileSystem fs;
+  write_safetensors(fs, "/model.safetensors", {{table("wte.weight"), bias("transformer.ln_f.bias")}});
+  const HfWeights weights(fs, "/", kSpecs);
+  CHECK(weights.stored_name(0) == "wte.weight");
+  CHECK(weights.stored_name(1) == "transformer.ln_f.bias");
+}
+
 TEST_CASE("missing, misshapen and unknown weights are refused by name", "[model]") {
   using Catch::Contains;
   CHECK_THAT(refusal({table("wte.weight")}), Contains("transformer.ln_f.bias"));
