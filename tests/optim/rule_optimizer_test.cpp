@@ -1,0 +1,77 @@
+// Lion, Adagrad and SGD over shards: the same numbers as their rules, in every gradient and copy
+// dtype.
+#include "optim/rule_optimizer.h"
+
+#include "core/memory.h"
+#include "core/rng.h"
+#include "core/thread_pool.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+using Floats = std::vector<float>;
+
+namespace {
+
+constexpr int64_t kNumel = 5001;  // not a multiple of the chunk
+
+struct Rig {
+  HostMemory memory;
+  ThreadPool pool{3};
+  Stream stream{{.memory = &memory, .pool = &pool}};
+  Shard shard;
+
+  Rig(const Optimizer& optimizer, DType grad_dtype, DType copy_dtype) {
+    shard.master = Tensor::zeros({kNumel}, DType::kF32, stream);
+    shard.grad = Tensor::zeros({kNumel}, grad_dtype, stream);
+    shard.copy = Tensor::zeros({kNumel}, copy_dtype, stream);
+    for (size_t i = 0; i < optimizer.slot_names().size(); ++i) {
+      shard.slots.push_back(Tensor::zeros({kNumel}, DType::kF32, stream));
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("lion over a shard equals its rule on scaled, rounded gradients", "[optim]") {
+  const LionRule rule{.lr = 0.01, .weight_decay = 0.1};
+  const auto optimizer = make_lion({.weight_decay = 0.1});
+  Rig rig(*optimizer, DType::kBF16, DType::kF16);
+  const Rng rng(1, "lion");
+  Floats weight(kNumel), state(kNumel), grad(kNumel);
+  for (int64_t step = 1; step <= 3; ++step) {
+    for (size_t i = 0; i < grad.size(); ++i) {
+      const BF16 rounded(rng.normal(static_cast<uint64_t>(step) * 8192 + i));
+      rig.shard.grad.data<BF16>()[i] = rounded;
+      grad[i] = static_cast<float>(rounded) * 0.5F;
+    }
+    update(rule, weight, grad, state);
+    optimizer->step(rig.shard, {.lr = 0.01, .grad_scale = 0.5F}, step, rig.stream);
+  }
+  for (size_t i = 0; i < weight.size(); ++i) {
+    REQUIRE(rig.shard.master.data<float>()[i] == weight[i]);
+    REQUIRE(rig.shard.copy.data<F16>()[i].bits == F16(weight[i]).bits);
+  }
+}
+
+TEST_CASE("sgd has a slot only with momentum, adagrad one for its sum", "[optim]") {
+  CHECK(make_sgd({})->slot_names().empty());
+  CHECK(make_sgd({.momentum = 0.9})->slot_names().size() == 1);
+  CHECK(make_adagrad({})->slot_names().size() == 1);
+  CHECK_THROWS_AS(make_sgd({.nesterov = Nesterov::kOn}), ConfigError);
+
+  const auto sgd = make_sgd({});
+  Rig rig(*sgd, DType::kF32, DType::kBF16);
+  rig.shard.grad.data<float>()[7] = 2;
+  sgd->step(rig.shard, {.lr = 0.5}, 1, rig.stream);
+  CHECK(rig.shard.master.data<float>()[7] == -1);
+  CHECK(rig.shard.master.data<float>()[8] == 0);
+}
+
+TEST_CASE("a shard whose parts differ is refused", "[optim]") {
+  const auto lion = make_lion({});
+  Rig rig(*lion, DType::kF32, DType::kF32);
+  rig.shard.slots.clear();
+  CHECK_THROWS_AS(lion->step(rig.shard, {}, 1, rig.stream), InternalError);
+  rig.shard.slots.push_back(rig.shard.master.narrow(0, 3));
+  CHECK_THROWS_AS(lion->step(rig.shard, {}, 1, rig.stream), InternalError);
+}
