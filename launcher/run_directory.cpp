@@ -134,6 +134,24 @@ void write_whole_file(const fs::path& path, std::string_view text) {
   }
 }
 
+std::optional<fs::path> newest_resumable_run(const fs::path& here, std::string_view stem) {
+  const std::string prefix = fmt::format("{}-", stem);
+  std::optional<fs::path> newest;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(here / "runs", error)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name.starts_with(prefix) && name.size() > prefix.size() &&
+                      name.find_first_not_of("0123456789-", prefix.size()) == std::string::npos;
+    const fs::path checkpoints = entry.path() / "checkpoints";
+    // Names sort by time.
+    if (ours && fs::is_directory(checkpoints, error) && !fs::is_empty(checkpoints, error) &&
+        (!newest || newest->filename() < entry.path().filename())) {
+      newest = entry.path();
+    }
+  }
+  return newest;
+}
+
 RunDirectory RunDirectory::open(const std::optional<fs::path>& wanted, const fs::path& here,
                                 std::string_view stem, std::string_view local_time) {
   fs::path path;

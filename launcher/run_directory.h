@@ -27,6 +27,10 @@ class AppendFile {
 // the machine must not lose is the checkpoint's business. Throws IoError.
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
+// The newest runs/<stem>-<time> below `here` that holds a checkpoint.
+std::optional<std::filesystem::path> newest_resumable_run(const std::filesystem::path& here,
+                                                          std::string_view stem);
+
 class RunDirectory {
  public:
   // With `wanted`: that directory (below `here` if relative), made where it is missing. Else runs/<stem>-<local_time> below

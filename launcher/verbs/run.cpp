@@ -79,13 +79,28 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options) {
   }
 }
 
+// A run that must resume and is not told from where continues the newest run of the same config.
+std::optional<fs::path> wanted_directory(const TrainingJob& job, const RunOptions& options) {
+  if (options.run_dir || job.resume != ResumeMode::kRequired) {
+    return options.run_dir;
+  }
+  const auto newest = newest_resumable_run(fs::current_path(), job.config.stem);
+  if (!newest) {
+    throw InputMissing(fmt::format("--resume required: no runs/{}-* holds a checkpoint; name the "
+                                   "run to continue with --run-dir",
+                                   job.config.stem));
+  }
+  return newest;
+}
+
 int run_here(const TrainingJob& job, const RunOptions& options, bool no_colour) {
   SignalWatch signals;
   Console::Options console_options = Console::detect(no_colour);
   console_options.line_fd = options.json ? STDERR_FILENO : STDOUT_FILENO;
   Console console(console_options);
-  const RunDirectory directory = RunDirectory::open(options.run_dir, fs::current_path(),
-                                                    job.config.stem, local_time_stamp());
+  const RunDirectory directory =
+      RunDirectory::open(wanted_directory(job, options), fs::current_path(), job.config.stem,
+                         local_time_stamp());
   console.line(fmt::format("run {}: {}, {} each", directory.shown(directory.path()),
                            format_count(job.shape.ranks, "rank"),
                            format_count(job.shape.threads, "thread")));

@@ -41,7 +41,9 @@ expect 2 elastic
 
 expect 0 train.json --dry-run --num-ranks 4
 expect_text out "rank 3"
-[ -e runs ] && fail "--dry-run made a run directory"
+expect 66 train.json --resume required
+expect_text err "--run-dir"
+[ -e runs ] && fail "--dry-run or an error made a run directory"
 
 expect 0 train.json --num-ranks 2
 expect_text out "done: 5 steps"
