@@ -42,7 +42,9 @@ const std::vector<AreaEntry> kAreas = {
     {"curriculum", curriculum},
     {"elasticity", elasticity},
     {"flops", flops},
+    {"hostfile", hostfile},
     {"indexed_dataset", indexed_dataset},
+    {"launcher", launcher},
     {"loss_scale", loss_scale},
     {"lr_schedules", lr_schedules},
     {"moe_gating", moe_gating},
@@ -57,9 +59,6 @@ const std::vector<AreaEntry> kAreas = {
     {"sparse_tensor", sparse_tensor},
     {"topology", topology},
     {"zero_partition", zero_partition},
-    {"checkpoint", checkpoint},
-    {"hostfile", hostfile},
-    {"launcher", launcher},
 };
 
 constexpr unsigned kParse = rapidjson::kParseFullPrecisionFlag | rapidjson::kParseNanAndInfFlag |
