@@ -1,0 +1,103 @@
+// Training speed on the GPT-2 124M shape with random weights and tokens: one process, ranks as threads.
+// Prints one JSON object with the tokens per second of every timed step (the first, with its page
+// faults, is not timed). tests/bench/train_vs_torch.py interleaves it with PyTorch.
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <thread>
+
+#include "comm/shm_comm.h"
+#include "rankd/dry_run.h"
+#include "rankd/workspace.h"
+
+namespace ds {
+namespace {
+
+struct Args {
+  std::string dtype = "fp32";
+  int threads = 1;  // per rank
+  int ranks = 1;
+  int stage = 0;
+  int64_t batch = 4;  // global
+  int64_t length = 64;
+  int steps = 3;
+};
+
+class RandomTokens final : public BatchSource {
+ public:
+  int64_t fill(int64_t step, int, std::span<int32_t> tokens, std::span<int32_t> targets) override {
+    const Rng rng = Rng(1, "tokens").derive(static_cast<uint64_t>(step));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = static_cast<int32_t>(rng.bits(i) % 50257);
+      targets[i] = static_cast<int32_t>(rng.bits(i + 1) % 50257);
+    }
+    return 0;
+  }
+};
+
+EngineOptions options_of(const Args& args) {
+  const DType dtype = parse_dtype(args.dtype);
+  EngineOptions options{.model = Gpt2Config{},
+                        .dtype = dtype,
+                        .zero = {.policy = zero_policy(args.stage),
+                                 .gather = {.prefetch_numel = 50'000'000,
+                                            .live_numel = 1'000'000'000,
+                                            .reuse_numel = 1'000'000'000},
+                                 .grad_slice_dtype = dtype,
+                                 .slot_names = {}},
+                        .adam = {.weight_decay = 0.1},
+                        .base_lr = 1e-4,
+                        .schedule = std::nullopt,
+                        .gradient_clipping = 1.0,
+                        .micro_batch = args.batch / args.ranks,
+                        .length = args.length};
+  return options;
+}
+
+std::vector<double> run(const Args& args) {
+  const EngineOptions options = options_of(args);
+  const RunPlan plan = dry_run(options, args.ranks, {});
+  auto group = make_thread_group(args.ranks);
+  std::vector<double> rates;
+  std::vector<std::thread> threads;
+  for (auto& comm : group) {
+    threads.emplace_back([&, comm = comm.get()] {
+      Workspace workspace(Device::cpu(), args.threads, *comm);
+      Engine engine(options, workspace.seat(), plan.step);
+      engine.initialize();
+      RandomTokens tokens;
+      for (int step = 0; step <= args.steps; ++step) {
+        comm->barrier();
+        const auto start = std::chrono::steady_clock::now();
+        engine.train_batch(tokens, 0);
+        comm->barrier();
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        if (comm->rank() == 0 && step > 0) {
+          rates.push_back(static_cast<double>(args.batch * args.length) / seconds);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return rates;
+}
+
+}  // namespace
+}  // namespace ds
+
+int main(int argc, char** argv) {
+  CLI::App app("GPT-2 124M training speed");
+  ds::Args args;
+  app.add_option("--dtype", args.dtype);
+  app.add_option("--threads", args.threads);
+  app.add_option("--ranks", args.ranks);
+  app.add_option("--stage", args.stage);
+  app.add_option("--batch", args.batch);
+  app.add_option("--length", args.length);
+  app.add_option("--steps", args.steps);
+  CLI11_PARSE(app, argc, argv);
+  const std::vector<double> rates = ds::run(args);
+  fmt::print("{{\"tokens_per_s\": [{:.1f}]}}\n", fmt::join(rates, ", "));
+}

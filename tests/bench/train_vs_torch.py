@@ -1,0 +1,71 @@
+"""Training speed of this build against PyTorch on the GPT-2 124M shape, interleaved.
+
+usage: train_vs_torch.py BIN_DIR [--python PYTHON] [--rounds N] [--compile] [--quick]
+
+Each round runs both programs one after the other; printed are the medians of the rounds' tokens per
+second and of the per-round ratios. PYTHON must have torch; without it only this build is measured.
+The best of PyTorch's variants (eager, and compiled with --compile) counts in a round.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+
+HERE = pathlib.Path(__file__).parent
+
+
+def rate(command):
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return statistics.median(json.loads(out)["tokens_per_s"])
+
+
+def flags(dtype, threads, batch, length, steps):
+    return ["--dtype", dtype, "--threads", str(threads), "--batch", str(batch), "--length",
+            str(length), "--steps", str(steps)]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin_dir", type=pathlib.Path)
+    parser.add_argument("--python", default="python3")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="B=4, T=64, 2 threads only")
+    args = parser.parse_args()
+    bench = str(args.bin_dir / "train_bench")
+    torch = str(HERE / "peers" / "torch_gpt2.py")
+    have_torch = subprocess.run([args.python, "-c", "import torch"], capture_output=True).returncode == 0
+    shapes = [(4, 64)] if args.quick else [(4, 64), (2, 512)]
+    for batch, length in shapes:
+        for dtype in ("fp32", "bf16"):
+            for threads in ([2] if args.quick else [1, 2]):
+                common = flags(dtype, threads, batch, length, args.steps)
+                ours, theirs, ratios = [], [], []
+                for _ in range(args.rounds):
+                    ours.append(rate([bench, *common]))
+                    if have_torch:
+                        best = rate([args.python, torch, *common])
+                        if args.compile:
+                            best = max(best, rate([args.python, torch, *common, "--compile"]))
+                        theirs.append(best)
+                        ratios.append(ours[-1] / best)
+                line = f"B={batch} T={length} {dtype} {threads} threads: {statistics.median(ours):7.1f} tok/s"
+                if theirs:
+                    line += f", torch {statistics.median(theirs):7.1f}, ratio {statistics.median(ratios):.2f}"
+                print(line, flush=True)
+    for dtype in ("fp32", "bf16"):
+        for stage in (1, 2, 3):
+            ratios = []
+            for _ in range(args.rounds):
+                one = rate([bench, *flags(dtype, 2, 4, 64, args.steps)])
+                two = rate([bench, *flags(dtype, 1, 4, 64, args.steps), "--ranks", "2", "--stage",
+                            str(stage)])
+                ratios.append(two / one)
+            print(f"B=4 T=64 {dtype}: 2 ranks at stage {stage} against 1 rank with 2 threads: "
+                  f"{statistics.median(ratios):.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
