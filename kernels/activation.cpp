@@ -1,10 +1,10 @@
-// Pointwise activations and dropout; see activation.h. Each activation is a type with its value and its
-// derivative on one vector; the loops around them are shared.
+// Pointwise activations and dropout; see activation.h. Each activation is a type with its value and
+// its derivative on one vector; the loops around them are shared.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/activation.cpp"
 #include "kernels/activation.h"
 
-#include "kernels/simd_targets.h"
+#include <hwy/foreach_target.h>
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
@@ -30,16 +30,16 @@ struct Identity {
 struct GeluTanh {
   static constexpr float kTwice = 1.59576912F;  // 2 sqrt(2/pi)
   static HWY_INLINE F32Vector gate(Lanes d, F32Vector x) {
-    const auto cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.044715F * kTwice),
-                                  hn::Set(d, kTwice));
+    const auto cubic =
+        hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.044715F * kTwice), hn::Set(d, kTwice));
     return sigmoid(d, hn::Mul(x, cubic));
   }
   static HWY_INLINE F32Vector value(Lanes d, F32Vector x) { return hn::Mul(x, gate(d, x)); }
   // s + x s (1 - s) 2u'
   static HWY_INLINE F32Vector slope(Lanes d, F32Vector x) {
     const auto s = gate(d, x);
-    const auto du = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 3 * 0.044715F * kTwice),
-                               hn::Set(d, kTwice));
+    const auto du =
+        hn::MulAdd(hn::Mul(x, x), hn::Set(d, 3 * 0.044715F * kTwice), hn::Set(d, kTwice));
     const auto bell = hn::NegMulAdd(s, s, s);
     // Where s is exactly 0 or 1 the second term is 0, also for infinite x.
     const auto flat = hn::Eq(bell, hn::Zero(d));
@@ -47,8 +47,8 @@ struct GeluTanh {
   }
 };
 
-// x Phi(x), Phi the normal distribution. Phi comes from erfc(|z|), z = x / sqrt(2): 1 - z P(z^2) up to 1,
-// exp(-Q(z)) above, Chebyshev fits of 1e-9 and 2e-8.
+// x Phi(x), Phi the normal distribution. Phi comes from erfc(|z|), z = x / sqrt(2): 1 - z P(z^2) up
+// to 1, exp(-Q(z)) above, Chebyshev fits of 1e-9 and 2e-8.
 struct GeluExact {
   static HWY_INLINE F32Vector distribution(Lanes d, F32Vector x) {
     const auto z = hn::Min(hn::Mul(hn::Abs(x), hn::Set(d, 0.707106781F)), hn::Set(d, 9.0F));
@@ -65,8 +65,8 @@ struct GeluExact {
     auto q = hn::Set(d, kFar[0]);
     for (int i = 1; i < 9; ++i) q = hn::MulAdd(q, t, hn::Set(d, kFar[i]));
     const auto far = exp(d, hn::Neg(q));
-    const auto tail = hn::Mul(hn::IfThenElse(hn::Lt(z, hn::Set(d, 1.0F)), near, far),
-                              hn::Set(d, 0.5F));
+    const auto tail =
+        hn::Mul(hn::IfThenElse(hn::Lt(z, hn::Set(d, 1.0F)), near, far), hn::Set(d, 0.5F));
     const auto shrunk = hn::IfThenZeroElse(hn::Gt(z, hn::Set(d, 4.0F)), tail);
     return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), shrunk, hn::Sub(hn::Set(d, 1.0F), shrunk));
   }
@@ -78,8 +78,8 @@ struct GeluExact {
     return hn::Add(distribution(d, x), hn::IfThenZeroElse(flat, hn::Mul(x, density)));
   }
   static constexpr float kFar[9] = {-1.639938016e-6F, 4.611291391e-5F, -0.0005972644331F,
-                                      0.004761717236F, -0.02642704377F, 0.1100901975F,
-                                      0.6318156996F, 1.130239201F, -0.0003214710264F};
+                                    0.004761717236F,  -0.02642704377F, 0.1100901975F,
+                                    0.6318156996F,    1.130239201F,    -0.0003214710264F};
 };
 
 struct Silu {
@@ -126,11 +126,16 @@ void backward_typed(const T* x, const T* dy, T* dx, int64_t n) {
 template <class Body>
 void on_activation(Activation kind, Body&& body) {
   switch (kind) {
-    case Activation::kNone: return body.template operator()<Identity>();
-    case Activation::kGeluTanh: return body.template operator()<GeluTanh>();
-    case Activation::kGeluExact: return body.template operator()<GeluExact>();
-    case Activation::kSilu: return body.template operator()<Silu>();
-    case Activation::kRelu: return body.template operator()<Relu>();
+    case Activation::kNone:
+      return body.template operator()<Identity>();
+    case Activation::kGeluTanh:
+      return body.template operator()<GeluTanh>();
+    case Activation::kGeluExact:
+      return body.template operator()<GeluExact>();
+    case Activation::kSilu:
+      return body.template operator()<Silu>();
+    case Activation::kRelu:
+      return body.template operator()<Relu>();
   }
 }
 

@@ -28,8 +28,8 @@ int64_t rows_of(std::string_view op, std::string_view operand, const Tensor& ten
                 int64_t columns) {
   DS_CHECK(tensor.defined(), "{}: {} is undefined", op, operand);
   DS_CHECK(columns > 0 && tensor.numel() % columns == 0,
-           "{}: {} has shape {}, expected rows of {} elements", op, operand, tensor.shape().to_string(),
-           columns);
+           "{}: {} has shape {}, expected rows of {} elements", op, operand,
+           tensor.shape().to_string(), columns);
   return tensor.numel() / columns;
 }
 

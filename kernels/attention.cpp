@@ -3,7 +3,7 @@
 #define HWY_TARGET_INCLUDE "kernels/attention.cpp"
 #include "kernels/attention.h"
 
-#include "kernels/simd_targets.h"
+#include <hwy/foreach_target.h>
 
 #include <algorithm>
 #include <cmath>
@@ -326,12 +326,14 @@ void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor&
   require_like(kOp, "cache_k", stream, cache_k, cached, q.dtype());
   require_like(kOp, "cache_v", stream, cache_v, cached, q.dtype());
   require_like(kOp, "y", stream, y, numel, q.dtype());
-  const auto read = static_cast<double>(shape.batch * shape.length * shape.kv_heads * shape.head_dim);
+  const auto read =
+      static_cast<double>(shape.batch * shape.length * shape.kv_heads * shape.head_dim);
   stream.record(kOp, {.flops = 4 * static_cast<double>(numel * shape.length),
                       .bytes = 2 * read * static_cast<double>(size_of(q.dtype()))});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(attention_decode_items)(shape, q, cache_k, cache_v, capacity, y, begin, end);
+      HWY_DYNAMIC_DISPATCH(attention_decode_items)
+      (shape, q, cache_k, cache_v, capacity, y, begin, end);
     });
   });
 }

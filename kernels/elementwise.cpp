@@ -1,10 +1,10 @@
-// Streaming operations over whole tensors; see elementwise.h. One vectorised loop per operation, over
-// chunks that the stream's threads share.
+// Streaming operations over whole tensors; see elementwise.h. One vectorised loop per operation,
+// over chunks that the stream's threads share.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/elementwise.cpp"
 #include "kernels/elementwise.h"
 
-#include "kernels/simd_targets.h"
+#include <hwy/foreach_target.h>
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
@@ -167,11 +167,12 @@ void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
 void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
   require("accumulate", "y", stream, y, y.numel());
   require("accumulate", "x", stream, x, y.numel());
-  stream.record("accumulate", {.flops = static_cast<double>(y.numel()),
-                               .bytes = bytes_of(x) + 2 * bytes_of(y)});
+  stream.record("accumulate",
+                {.flops = static_cast<double>(y.numel()), .bytes = bytes_of(x) + 2 * bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      detail::accumulate_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);
+      detail::accumulate_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(),
+                              end - begin);
     });
   });
 }

@@ -1,10 +1,10 @@
-// Token and position embedding; see embedding.h. Gradients of equal tokens are added up in fp32, in row
-// order, whatever the number of threads: each thread owns a range of columns.
+// Token and position embedding; see embedding.h. Gradients of equal tokens are added up in fp32, in
+// row order, whatever the number of threads: each thread owns a range of columns.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/embedding.cpp"
 #include "kernels/embedding.h"
 
-#include "kernels/simd_targets.h"
+#include <hwy/foreach_target.h>
 
 #include <algorithm>
 #include <vector>
@@ -20,8 +20,8 @@ namespace {
 
 // y[c] = (or +=) the sum of dy's rows order[0..count), for columns [begin, end).
 template <class TX, class TY>
-void add_rows(const TX* dy, const int32_t* order, int64_t count, int64_t columns, Write write, TY* y,
-              int64_t begin, int64_t end) {
+void add_rows(const TX* dy, const int32_t* order, int64_t count, int64_t columns, Write write,
+              TY* y, int64_t begin, int64_t end) {
   const Lanes d;
   for (int64_t c = begin; c < end; c += lane_count()) {
     const int64_t lanes = at_most_lanes(end - c);
@@ -108,8 +108,9 @@ Extents check(std::string_view op, const Stream& stream, const Tensor& table, co
 void check_tokens(std::string_view op, const int32_t* tokens, int64_t rows, int64_t vocabulary) {
   for (int64_t row = 0; row < rows; ++row) {
     if (tokens[row] < 0 || tokens[row] >= vocabulary) {
-      throw DataError(fmt::format("{}: row {} has token {}, expected 0 <= token < {} (the vocabulary)",
-                                  op, row, tokens[row], vocabulary));
+      throw DataError(
+          fmt::format("{}: row {} has token {}, expected 0 <= token < {} (the vocabulary)", op, row,
+                      tokens[row], vocabulary));
     }
   }
 }
@@ -146,7 +147,8 @@ void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table
     const auto* ids = tokens.data<int32_t>();
     check_tokens(kOp, ids, rows, table.shape()[0]);
     stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(embed_rows)(ids, table, positions, length, first_position, y, begin, end);
+      HWY_DYNAMIC_DISPATCH(embed_rows)
+      (ids, table, positions, length, first_position, y, begin, end);
     });
   });
 }

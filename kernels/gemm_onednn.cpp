@@ -1,8 +1,7 @@
-// oneDNN's matrix product; see gemm.h. It is called single-threaded from each thread of the pool: our
-// split does not depend on an OpenMP runtime, and one pool serves the whole rank.
-#include <dnnl.hpp>
-
+// oneDNN's matrix product; see gemm.h. It is called single-threaded from each thread of the pool:
+// our split does not depend on an OpenMP runtime, and one pool serves the whole rank.
 #include <array>
+#include <dnnl.hpp>
 #include <map>
 #include <vector>
 
@@ -11,7 +10,8 @@
 #include "kernels/gemm.h"
 #include "kernels/spans.h"
 
-// Of libgomp, which Debian's oneDNN is built on; the header would need -fopenmp for the whole layer.
+// Of libgomp, which Debian's oneDNN is built on; the header would need -fopenmp for the whole
+// layer.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace ds::kernels::detail {
@@ -21,9 +21,12 @@ using dnnl::memory;
 
 memory::data_type onednn_type(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return memory::data_type::f32;
-    case DType::kBF16: return memory::data_type::bf16;
-    default: throw Unsupported(fmt::format("gemm: no {} product in oneDNN", name_of(dtype)));
+    case DType::kF32:
+      return memory::data_type::f32;
+    case DType::kBF16:
+      return memory::data_type::bf16;
+    default:
+      throw Unsupported(fmt::format("gemm: no {} product in oneDNN", name_of(dtype)));
   }
 }
 
@@ -49,8 +52,8 @@ struct Library {
 };
 
 memory::desc operand_desc(const GemmOperand& x, int64_t rows, int64_t columns) {
-  const memory::dims strides = x.transpose == Transpose::kNo ? memory::dims{x.row_stride, 1}
-                                                             : memory::dims{1, x.row_stride};
+  const memory::dims strides =
+      x.transpose == Transpose::kNo ? memory::dims{x.row_stride, 1} : memory::dims{1, x.row_stride};
   return {{rows, columns}, onednn_type(x.dtype), strides};
 }
 
@@ -83,9 +86,17 @@ Primitive make_primitive(Library& library, const Gemm& g, int64_t m, int64_t n) 
 
 const Primitive& primitive_for(Library& library, const Gemm& g, int64_t m, int64_t n) {
   const int64_t bias = g.bias == nullptr ? -1 : static_cast<int64_t>(g.bias_dtype);
-  const Key key{m, n, g.k, g.a.row_stride, g.b.row_stride, g.c.row_stride,
-                static_cast<int64_t>(g.a.transpose), static_cast<int64_t>(g.b.transpose),
-                static_cast<int64_t>(g.a.dtype), static_cast<int64_t>(g.c.dtype), bias,
+  const Key key{m,
+                n,
+                g.k,
+                g.a.row_stride,
+                g.b.row_stride,
+                g.c.row_stride,
+                static_cast<int64_t>(g.a.transpose),
+                static_cast<int64_t>(g.b.transpose),
+                static_cast<int64_t>(g.a.dtype),
+                static_cast<int64_t>(g.c.dtype),
+                bias,
                 static_cast<int64_t>(g.write)};
   const auto found = library.primitives.find(key);
   if (found != library.primitives.end()) return found->second;
@@ -107,13 +118,13 @@ void run_block(Library& library, const Primitive& p, Worker& worker, const Gemm&
   const auto* b = at(g.b.data, block.column * (b_columns ? g.b.row_stride : 1), g.b.dtype);
   const auto* c = at(g.c.data, block.row * g.c.row_stride + block.column, g.c.dtype);
   if (worker.scratch_bytes < p.scratch_bytes) {
-    worker.scratch = memory({{static_cast<int64_t>(p.scratch_bytes)}, memory::data_type::u8,
-                             memory::format_tag::a}, library.engine);
+    worker.scratch = memory(
+        {{static_cast<int64_t>(p.scratch_bytes)}, memory::data_type::u8, memory::format_tag::a},
+        library.engine);
     worker.scratch_bytes = p.scratch_bytes;
   }
-  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, bind(p.a, a)},
-                                            {DNNL_ARG_WEIGHTS, bind(p.b, b)},
-                                            {DNNL_ARG_DST, bind(p.c, c)}};
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, bind(p.a, a)}, {DNNL_ARG_WEIGHTS, bind(p.b, b)}, {DNNL_ARG_DST, bind(p.c, c)}};
   if (g.bias != nullptr) {
     arguments.emplace(DNNL_ARG_BIAS, bind(p.bias, at(g.bias, block.column, g.bias_dtype)));
   }
@@ -121,8 +132,8 @@ void run_block(Library& library, const Primitive& p, Worker& worker, const Gemm&
   p.run.execute(worker.queue, arguments);
 }
 
-// Blocks of c, one per thread: along the longer side, so that the operand that all threads read is the
-// smaller one. A multiple of kUnit columns or rows keeps every block on the fast paths.
+// Blocks of c, one per thread: along the longer side, so that the operand that all threads read is
+// the smaller one. A multiple of kUnit columns or rows keeps every block on the fast paths.
 std::vector<GemmBlock> split(const Gemm& g, int threads) {
   constexpr int64_t kUnit = 64;
   const bool by_rows = g.m > g.n;
@@ -141,7 +152,8 @@ std::vector<GemmBlock> split(const Gemm& g, int threads) {
 
 Library& library_of(Stream& stream) {
   auto& library = stream.state<Library>();
-  omp_set_num_threads(1);  // of this thread: primitives are planned for as many as OpenMP would give
+  omp_set_num_threads(
+      1);  // of this thread: primitives are planned for as many as OpenMP would give
   while (static_cast<int>(library.workers.size()) < stream.pool().threads()) {
     library.workers.push_back({dnnl::stream(library.engine), {}, 0});
   }

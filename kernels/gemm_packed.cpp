@@ -1,10 +1,11 @@
-// Our matrix product; see gemm.h and gemm_packed.inl. This file cuts c into blocks, hands them to the
-// threads and finishes each block (bias, activation, rounding, accumulation) while it is in the cache.
+// Our matrix product; see gemm.h and gemm_panels.inl. This file cuts c into blocks, hands them to
+// the threads and finishes each block (bias, activation, rounding, accumulation) while it is in the
+// cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm_packed.cpp"
-#include "kernels/simd_targets.h"
 
 #include <hwy/aligned_allocator.h>
+#include <hwy/foreach_target.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +13,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/gemm.h"
-#include "kernels/gemm_packed.inl"
+#include "kernels/gemm_panels.inl"
 #include "kernels/spans.h"
 
 #ifndef DS_KERNELS_GEMM_BLOCKS
@@ -34,16 +35,18 @@ void pack_operands(const detail::Gemm& g, const detail::GemmBlock& block, int64_
                    const GemmPanels& p) {
   const T* a = static_cast<const T*>(g.a.data);
   if (g.a.transpose == Transpose::kNo) {
-    pack_rows(a + block.row * g.a.row_stride + k, g.a.row_stride, block.rows, depth, p.a);
+    pack_rows(a + block.row * g.a.row_stride + k, g.a.row_stride, block.rows, depth, kDepth, p.a);
   } else {
-    pack_columns(a + k * g.a.row_stride + block.row, g.a.row_stride, block.rows, depth, p.a);
+    pack_columns(a + k * g.a.row_stride + block.row, g.a.row_stride, block.rows, depth, kDepth,
+                 p.a);
   }
   const T* b = static_cast<const T*>(g.b.data);
   if (g.b.transpose == Transpose::kNo) {
-    pack_b(b + k * g.b.row_stride + block.column, g.b.row_stride, depth, block.columns, p.b);
+    pack_b<kTileVectors>(b + k * g.b.row_stride + block.column, g.b.row_stride, depth,
+                         block.columns, kDepth, p.b);
   } else {
-    pack_b_transposed(b + block.column * g.b.row_stride + k, g.b.row_stride, depth, block.columns,
-                      p.b);
+    pack_b_transposed<kTileVectors>(b + block.column * g.b.row_stride + k, g.b.row_stride, depth,
+                                    block.columns, kDepth, p.b);
   }
 }
 
@@ -63,12 +66,12 @@ void multiply_block(const detail::Gemm& g, const detail::GemmBlock& block, Write
   const int64_t depth = (g.k + steps - 1) / steps;
   for (int64_t k = 0; k < g.k; k += depth) {
     const int64_t part = std::min(depth, g.k - k);
-    const bool add = k > 0 || write == Write::kAccumulate;
+    const TileWrite to_c = k > 0 || write == Write::kAccumulate ? TileWrite::kAdd : TileWrite::kSet;
     on_float(g.a.dtype, [&]<class T>() { pack_operands<T>(g, block, k, part, p); });
     if (g.a.transpose == Transpose::kNo) {
-      multiply_panels<kDepth, 1>(p, block.rows, block.columns, part, add);
+      multiply_panels<kDepth, 1>(p, block.rows, block.columns, part, to_c);
     } else {
-      multiply_panels<1, kTileRows>(p, block.rows, block.columns, part, add);
+      multiply_panels<1, kTileRows>(p, block.rows, block.columns, part, to_c);
     }
   }
 }
@@ -139,8 +142,8 @@ void compute_block(const Gemm& g, const GemmBlock& block, float* workspace, size
     auto* c = reinterpret_cast<float*>(
         at(g.c.data, block.row * g.c.row_stride + block.column, DType::kF32));
     HWY_DYNAMIC_DISPATCH(multiply_block)(g, block, g.write, c, g.c.row_stride, workspace);
-    const bool done = g.bias == nullptr && g.activation == Activation::kNone &&
-                      g.pre_activation == nullptr;
+    const bool done =
+        g.bias == nullptr && g.activation == Activation::kNone && g.pre_activation == nullptr;
     if (!done) finish_block(g, block, c, g.c.row_stride);
     return;
   }
@@ -151,12 +154,13 @@ void compute_block(const Gemm& g, const GemmBlock& block, float* workspace, size
 }
 
 struct Grid {
-  int64_t rows, columns;            // of a block
+  int64_t rows, columns;              // of a block
   int64_t block_rows, block_columns;  // of the grid
   int64_t size() const { return block_rows * block_columns; }
 };
 
-// Blocks of at most kBlockRows x kBlockColumns; smaller ones where that gives every thread its share.
+// Blocks of at most kBlockRows x kBlockColumns; smaller ones where that gives every thread its
+// share.
 Grid grid_of(const Gemm& g, int threads) {
   constexpr int64_t kUnit = 48;  // columns: a whole number of tiles for every vector length
   const auto parts = [](int64_t n, int64_t size) { return (n + size - 1) / size; };

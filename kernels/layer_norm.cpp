@@ -1,11 +1,11 @@
-// Layer norm and RMS norm, forward and backward; see layer_norm.h. One row loop serves both, the kind
-// being a template parameter; weight gradients run over column ranges, rows in order, so that their bits
-// do not depend on the number of threads.
+// Layer norm and RMS norm, forward and backward; see layer_norm.h. One row loop serves both, the
+// kind being a template parameter; weight gradients run over column ranges, rows in order, so that
+// their bits do not depend on the number of threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/layer_norm.cpp"
 #include "kernels/layer_norm.h"
 
-#include "kernels/simd_targets.h"
+#include <hwy/foreach_target.h>
 
 #include <cmath>
 
@@ -24,12 +24,12 @@ struct NormForward {
   const Tensor& x;
   const Tensor& residual;  // undefined: none
   const Tensor& gamma;
-  const Tensor& beta;      // undefined for kRms
+  const Tensor& beta;  // undefined for kRms
   float eps;
-  const Tensor& sum;       // x + residual, when there is one
+  const Tensor& sum;  // x + residual, when there is one
   const Tensor& y;
-  const Tensor& mean;      // undefined for kRms
-  const Tensor& inv;       // 1 / standard deviation, or 1 / root mean square
+  const Tensor& mean;  // undefined for kRms
+  const Tensor& inv;   // 1 / standard deviation, or 1 / root mean square
 };
 
 struct NormBackward {
@@ -82,7 +82,8 @@ float row_mean(const T* x, float shift, int64_t n) {
 }
 
 template <Norm kKind, class T>
-void forward_row(const T* x, const T* gamma, const T* beta, float mean, float inv, T* y, int64_t n) {
+void forward_row(const T* x, const T* gamma, const T* beta, float mean, float inv, T* y,
+                 int64_t n) {
   const Lanes d;
   const auto shift = hn::Set(d, mean);
   const auto factor = hn::Set(d, inv);
@@ -118,8 +119,8 @@ void forward_typed(const detail::NormForward& a, int64_t begin, int64_t end) {
   }
 }
 
-// With h = (x - mean) inv and g = dy gamma: dx = inv (g - mean(g) - h mean(g h)); RMS norm has neither
-// the mean of x nor that of g.
+// With h = (x - mean) inv and g = dy gamma: dx = inv (g - mean(g) - h mean(g h)); RMS norm has
+// neither the mean of x nor that of g.
 template <Norm kKind, class T>
 void backward_row(const T* x, const T* gamma, const T* dy, const T* residual, float mean, float inv,
                   T* dx, int64_t n) {
@@ -320,7 +321,8 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
 
 void layer_norm(Stream& stream, const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
                 Tensor& y, Tensor& mean, Tensor& inv_std) {
-  run_forward(stream, "layer_norm", {detail::Norm::kLayer, x, {}, gamma, beta, eps, {}, y, mean, inv_std});
+  run_forward(stream, "layer_norm",
+              {detail::Norm::kLayer, x, {}, gamma, beta, eps, {}, y, mean, inv_std});
 }
 
 void add_layer_norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& gamma,

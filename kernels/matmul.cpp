@@ -49,8 +49,8 @@ void check(const Stream& stream, const MatmulArgs& args) {
   const DType c_dtype = args.c.tensor.dtype();
   DS_CHECK(c_dtype == dtype || c_dtype == DType::kF32, "matmul: c is {}, expected fp32 or {}",
            name_of(c_dtype), name_of(dtype));
-  const bool epilogue = args.bias.defined() || args.activation != Activation::kNone ||
-                        args.pre_activation.defined();
+  const bool epilogue =
+      args.bias.defined() || args.activation != Activation::kNone || args.pre_activation.defined();
   DS_CHECK(args.write == Write::kOverwrite || !epilogue,
            "matmul: an accumulating product takes no bias and no activation");
   if (args.bias.defined()) {
@@ -114,9 +114,10 @@ void matmul(Stream& stream, const MatmulArgs& args) {
   check(stream, args);
   const auto [m, n, k] = extents_of(args);
   const double writes = args.write == Write::kAccumulate || args.pre_activation.defined() ? 2 : 1;
-  stream.record("matmul", {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) *
-                                    static_cast<double>(k),
-                           .bytes = bytes_of(args.a) + bytes_of(args.b) + writes * bytes_of(args.c)});
+  stream.record(
+      "matmul",
+      {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+       .bytes = bytes_of(args.a) + bytes_of(args.b) + writes * bytes_of(args.c)});
   on_device(stream.device(), [&](Cpu) { run(stream, args); });
 }
 

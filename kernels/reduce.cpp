@@ -3,7 +3,7 @@
 #define HWY_TARGET_INCLUDE "kernels/reduce.cpp"
 #include "kernels/reduce.h"
 
-#include "kernels/simd_targets.h"
+#include <hwy/foreach_target.h>
 
 #include <atomic>
 #include <vector>
@@ -44,8 +44,8 @@ bool finite_typed(const T* x, int64_t n) {
   return sum_lanes(d, poison) == 0.0F;
 }
 
-// Rows are added up in groups of kGroup, and the groups in order: the error grows with the group and
-// the number of groups, not with the number of rows.
+// Rows are added up in groups of kGroup, and the groups in order: the error grows with the group
+// and the number of groups, not with the number of rows.
 template <class TX, class TY>
 void column_sum_typed(const TX* x, int64_t rows, int64_t columns, Write write, TY* y, int64_t begin,
                       int64_t end) {
@@ -69,15 +69,13 @@ void column_sum_typed(const TX* x, int64_t rows, int64_t columns, Write write, T
 }  // namespace
 
 double sum_block(const Tensor& x, int64_t begin, int64_t end) {
-  return on_float(x.dtype(), [&]<class T>() {
-    return block_sum<false>(x.data<T>() + begin, end - begin);
-  });
+  return on_float(x.dtype(),
+                  [&]<class T>() { return block_sum<false>(x.data<T>() + begin, end - begin); });
 }
 
 double square_block(const Tensor& x, int64_t begin, int64_t end) {
-  return on_float(x.dtype(), [&]<class T>() {
-    return block_sum<true>(x.data<T>() + begin, end - begin);
-  });
+  return on_float(x.dtype(),
+                  [&]<class T>() { return block_sum<true>(x.data<T>() + begin, end - begin); });
 }
 
 bool finite_range(const Tensor& x, int64_t begin, int64_t end) {
@@ -129,8 +127,8 @@ double sum_blocks(Stream& stream, const Tensor& x, const Block& block) {
 void check(std::string_view op, const Stream& stream, const Tensor& x) {
   detail::require_numel(op, "x", stream, x, x.numel());
   detail::require_float(op, "x", x);
-  stream.record(op, {.flops = 2 * static_cast<double>(x.numel()),
-                     .bytes = static_cast<double>(x.bytes())});
+  stream.record(
+      op, {.flops = 2 * static_cast<double>(x.numel()), .bytes = static_cast<double>(x.bytes())});
 }
 
 }  // namespace
@@ -138,9 +136,8 @@ void check(std::string_view op, const Stream& stream, const Tensor& x) {
 double sum_of_squares(Stream& stream, const Tensor& x) {
   check("sum_of_squares", stream, x);
   double total = 0;
-  on_device(stream.device(), [&](Cpu) {
-    total = sum_blocks(stream, x, HWY_DYNAMIC_DISPATCH(square_block));
-  });
+  on_device(stream.device(),
+            [&](Cpu) { total = sum_blocks(stream, x, HWY_DYNAMIC_DISPATCH(square_block)); });
   return total;
 }
 

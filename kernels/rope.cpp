@@ -1,5 +1,5 @@
-// Rotary position embedding; see rope.h. Angles as Hugging Face computes them: frequency and angle in
-// fp32, sine and cosine of that fp32 angle.
+// Rotary position embedding; see rope.h. Angles as Hugging Face computes them: frequency and angle
+// in fp32, sine and cosine of that fp32 angle.
 #include "kernels/rope.h"
 
 #include <cmath>
@@ -70,16 +70,16 @@ void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t firs
                          .bytes = 2.0 * static_cast<double>(rows * heads * shape.head_dim) *
                                   static_cast<double>(size_of(qkv.dtype()))});
   on_device(stream.device(), [&](Cpu) {
-    const RopeTable& table =
-        table_for(stream, theta, shape.head_dim, first_position, shape.length);
+    const RopeTable& table = table_for(stream, theta, shape.head_dim, first_position, shape.length);
     const int64_t half = shape.head_dim / 2;
     const float sign = rotation == Rotation::kForward ? 1.0F : -1.0F;
     stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
       on_float(qkv.dtype(), [&]<class T>() {
         for (int64_t row = begin; row < end; ++row) {
           const int64_t at = row % shape.length * half;
-          rotate_heads(qkv.data<T>() + row * shape.packed(), heads, half, &table.cosine[static_cast<size_t>(at)],
-                       &table.sine[static_cast<size_t>(at)], sign);
+          rotate_heads(qkv.data<T>() + row * shape.packed(), heads, half,
+                       &table.cosine[static_cast<size_t>(at)], &table.sine[static_cast<size_t>(at)],
+                       sign);
         }
       });
     });

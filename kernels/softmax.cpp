@@ -1,11 +1,11 @@
-// Softmax, and its cross entropy fused with the output projection; see softmax.h. Per block of rows:
-// logits by one product, softmax and gradient in place on each row, then the two products of the
-// backward. Softmax statistics and losses are fp32.
+// Softmax, and its cross entropy fused with the output projection; see softmax.h. Per block of
+// rows: logits by one product, softmax and gradient in place on each row, then the two products of
+// the backward. Softmax statistics and losses are fp32.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/softmax.cpp"
 #include "kernels/softmax.h"
 
-#include "kernels/simd_targets.h"
+#include <hwy/foreach_target.h>
 
 #include <algorithm>
 #include <cmath>

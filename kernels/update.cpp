@@ -3,7 +3,7 @@
 #define HWY_TARGET_INCLUDE "kernels/update.cpp"
 #include "kernels/update.h"
 
-#include "kernels/simd_targets.h"
+#include <hwy/foreach_target.h>
 
 #include <cmath>
 
@@ -24,8 +24,8 @@ AdamVectors adam_vectors(const AdamArgs& a) {
   const bool decoupled = a.decay == WeightDecay::kDecoupled;
   const double step = static_cast<double>(a.lr) / a.bias_correction1;
   return {hn::Set(d, a.grad_scale),
-          hn::Set(d, static_cast<float>(
-                         decoupled ? 1.0 - static_cast<double>(a.lr) * a.weight_decay : 1.0)),
+          hn::Set(d, static_cast<float>(decoupled ? 1.0 - static_cast<double>(a.lr) * a.weight_decay
+                                                  : 1.0)),
           hn::Set(d, decoupled ? 0.0F : a.weight_decay),
           hn::Set(d, a.beta2),
           hn::Set(d, static_cast<float>(1.0 - static_cast<double>(a.beta1))),

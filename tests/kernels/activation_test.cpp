@@ -38,7 +38,8 @@ TEST_CASE("activations and their derivatives match the reference", "[kernels]") 
         Values slope(at.size());
         for (size_t i = 0; i < at.size(); ++i) {
           slope[i] = (reference::activation(kind, at[i] + 1e-5) -
-                      reference::activation(kind, at[i] - 1e-5)) / 2e-5 * values_of(dy)[i];
+                      reference::activation(kind, at[i] - 1e-5)) /
+                     2e-5 * values_of(dy)[i];
         }
         INFO(name_of(dtype) << " activation " << static_cast<int>(kind) << " n " << n);
         REQUIRE(error_of(y, apply(kind, at)) < reference::tolerance_of(dtype));
@@ -68,7 +69,8 @@ TEST_CASE("activations are precise over the whole range of fp32", "[kernels]") {
 TEST_CASE("activations keep infinities and NaN where the formula does", "[kernels]") {
   TestStream s;
   const double inf = std::numeric_limits<double>::infinity();
-  const Tensor x = tensor_of({inf, -inf, std::nan(""), -1e30, 1e30, 0.0}, {6}, DType::kF32, s.stream);
+  const Tensor x =
+      tensor_of({inf, -inf, std::nan(""), -1e30, 1e30, 0.0}, {6}, DType::kF32, s.stream);
   Tensor y = Tensor::empty({6}, DType::kF32, s.stream);
   for (const Activation kind : {Activation::kGeluTanh, Activation::kGeluExact, Activation::kSilu}) {
     activation_forward(s.stream, kind, x, y);
@@ -91,7 +93,8 @@ TEST_CASE("SwiGLU and its gradient match the reference", "[kernels]") {
         Values y(static_cast<size_t>(5 * width));
         for (size_t i = 0; i < y.size(); ++i) {
           const size_t at = i / static_cast<size_t>(width) * static_cast<size_t>(width) + i;
-          y[i] = reference::activation(Activation::kSilu, v[at]) * v[at + static_cast<size_t>(width)];
+          y[i] =
+              reference::activation(Activation::kSilu, v[at]) * v[at + static_cast<size_t>(width)];
         }
         return y;
       };
@@ -129,7 +132,8 @@ TEST_CASE("dropout keeps what the counter says and scales it, for any split of t
     }
   }
   Tensor y = Tensor::empty({4}, DType::kF32, s.stream);
-  REQUIRE_THROWS_WITH(dropout(s.stream, y, 1.0F, rng, 0, y), Catch::Contains("expected 0 <= p < 1"));
+  REQUIRE_THROWS_WITH(dropout(s.stream, y, 1.0F, rng, 0, y),
+                      Catch::Contains("expected 0 <= p < 1"));
 }
 
 }  // namespace ds::kernels

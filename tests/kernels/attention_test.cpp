@@ -35,11 +35,12 @@ Run run(const AttentionShape& shape, DType dtype, Stream& stream) {
 TEST_CASE("attention matches the reference over lengths, heads, groups and dtypes", "[kernels]") {
   TestStream s;
   const std::vector<AttentionShape> shapes{
-      {1, 1, 1, 1, 4}, {2, 5, 3, 3, 8}, {1, 70, 2, 1, 64}, {2, 130, 4, 2, 20}, {1, 200, 1, 1, 7},
-      {1, 64, 2, 2, 128}, {1, 129, 6, 2, 33}};
+      {1, 1, 1, 1, 4},   {2, 5, 3, 3, 8},    {1, 70, 2, 1, 64}, {2, 130, 4, 2, 20},
+      {1, 200, 1, 1, 7}, {1, 64, 2, 2, 128}, {1, 129, 6, 2, 33}};
   for (const DType dtype : float_dtypes()) {
     for (const AttentionShape& shape : shapes) {
-      INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " D " << shape.head_dim);
+      INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " D "
+                          << shape.head_dim);
       const Run r = run(shape, dtype, s.stream);
       Values lse;
       const Values y = reference::attention(shape, values_of(r.qkv), &lse);
@@ -57,15 +58,16 @@ TEST_CASE("attention gradients match numeric ones", "[kernels]") {
       INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads);
       const Run r = run(shape, dtype, s.stream);
       const Values dy = values_of(r.dy);
-      const Values expected = numeric_gradient(
-          [&](const Values& v) { return dot(dy, reference::attention(shape, v)); },
-          values_of(r.qkv));
+      const Values expected =
+          numeric_gradient([&](const Values& v) { return dot(dy, reference::attention(shape, v)); },
+                           values_of(r.qkv));
       REQUIRE(error_of(r.dqkv, expected) < 3 * tolerance_of(dtype));
     }
   }
 }
 
-// Long sequences cross tile edges; directional derivatives check them at the price of two evaluations.
+// Long sequences cross tile edges; directional derivatives check them at the price of two
+// evaluations.
 TEST_CASE("attention gradients of long sequences match directional derivatives", "[kernels]") {
   TestStream s;
   for (const AttentionShape& shape :
@@ -110,9 +112,11 @@ TEST_CASE("decoding one position against a cache equals the last row of the whol
     for (int64_t b = 0; b < 2; ++b) {
       for (int64_t t = 0; t < shape.length; ++t) {
         for (int64_t i = 0; i < width; ++i) {
-          const int64_t at = (b * shape.length + t) * shape.packed() + shape.heads * shape.head_dim + i;
+          const int64_t at =
+              (b * shape.length + t) * shape.packed() + shape.heads * shape.head_dim + i;
           k[static_cast<size_t>((b * capacity + t) * width + i)] = qkv[static_cast<size_t>(at)];
-          v[static_cast<size_t>((b * capacity + t) * width + i)] = qkv[static_cast<size_t>(at + width)];
+          v[static_cast<size_t>((b * capacity + t) * width + i)] =
+              qkv[static_cast<size_t>(at + width)];
         }
       }
       const int64_t last = (b + 1) * shape.length - 1;
@@ -140,7 +144,8 @@ TEST_CASE("attention refuses shapes that do not fit", "[kernels]") {
                       Catch::Contains("4 positions filled of a cache of 3"));
 }
 
-TEST_CASE("rope rotates queries and keys by their position and back, values untouched", "[kernels]") {
+TEST_CASE("rope rotates queries and keys by their position and back, values untouched",
+          "[kernels]") {
   TestStream s;
   const AttentionShape shape{2, 11, 3, 1, 10};
   for (const DType dtype : float_dtypes()) {

@@ -1,4 +1,5 @@
-// Layer norm and RMS norm, forward and backward, against the fp64 reference and its numeric gradient.
+// Layer norm and RMS norm, forward and backward, against the fp64 reference and its numeric
+// gradient.
 #include "kernels/layer_norm.h"
 
 #include "tests/support/catch.h"
@@ -44,7 +45,8 @@ TEST_CASE("norms match the reference for every dtype and odd width", "[kernels]"
       if (n > 1) {  // of one element the result is beta: nothing to scale an error by
         layer_norm(s.stream, t.x, t.gamma, t.beta, kEps, t.y, t.mean, t.inv);
         REQUIRE(error_of(t.y, reference::layer_norm(values_of(t.x), values_of(t.gamma),
-                                                    values_of(t.beta), kEps)) < tolerance_of(dtype));
+                                                    values_of(t.beta), kEps)) <
+                tolerance_of(dtype));
       }
       rms_norm(s.stream, t.x, t.gamma, kEps, t.y, t.inv);
       REQUIRE(error_of(t.y, reference::rms_norm(values_of(t.x), values_of(t.gamma), kEps)) <

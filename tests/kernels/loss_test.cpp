@@ -57,10 +57,16 @@ TEST_CASE("losses and gradients of the fused projection match the reference", "[
       INFO(name_of(dtype) << " V " << vocabulary);
       REQUIRE(error_of(r.args.losses, reference::cross_entropy(x, weight, r.targets, 9)) < 3e-6);
       REQUIRE(values_of(r.args.losses)[2] == 0);
-      const auto dx = numeric_gradient([&](const Values& v) {
-        return 0.25 * total(reference::cross_entropy(v, weight, r.targets, 9)); }, x);
-      const auto dw = numeric_gradient([&](const Values& v) {
-        return 0.25 * total(reference::cross_entropy(x, v, r.targets, 9)); }, weight);
+      const auto dx = numeric_gradient(
+          [&](const Values& v) {
+            return 0.25 * total(reference::cross_entropy(v, weight, r.targets, 9));
+          },
+          x);
+      const auto dw = numeric_gradient(
+          [&](const Values& v) {
+            return 0.25 * total(reference::cross_entropy(x, v, r.targets, 9));
+          },
+          weight);
       REQUIRE(error_of(r.args.dx, dx) < 2 * tolerance_of(dtype));
       REQUIRE(error_of(r.args.dweight, dw) < 2 * tolerance_of(dtype));
       r.args.write_dweight = Write::kAccumulate;
@@ -91,14 +97,17 @@ TEST_CASE("more rows than a block holds give the same losses and gradients", "[k
   linear_cross_entropy(s.stream, r.args);
   const Values x = values_of(r.args.x), weight = values_of(r.args.weight);
   REQUIRE(error_of(r.args.losses, reference::cross_entropy(x, weight, r.targets, 8)) < 3e-6);
-  Values p = reference::softmax(reference::matmul(x, weight, rows, vocabulary, 8, false, true), vocabulary);
+  Values p = reference::softmax(reference::matmul(x, weight, rows, vocabulary, 8, false, true),
+                                vocabulary);
   for (size_t row = 0; row < r.targets.size(); ++row) {
     double* values = &p[row * static_cast<size_t>(vocabulary)];
     if (r.targets[row] >= 0) values[r.targets[row]] -= 1.0;
     for (int64_t v = 0; v < vocabulary; ++v) values[v] *= r.targets[row] >= 0 ? 0.25 : 0.0;
   }
-  REQUIRE(error_of(r.args.dx, reference::matmul(p, weight, rows, 8, vocabulary, false, false)) < 1e-5);
-  REQUIRE(error_of(r.args.dweight, reference::matmul(p, x, vocabulary, 8, rows, true, false)) < 1e-5);
+  REQUIRE(error_of(r.args.dx, reference::matmul(p, weight, rows, 8, vocabulary, false, false)) <
+          1e-5);
+  REQUIRE(error_of(r.args.dweight, reference::matmul(p, x, vocabulary, 8, rows, true, false)) <
+          1e-5);
 }
 
 TEST_CASE("a target beyond the vocabulary is a data error that names its row", "[kernels]") {
@@ -106,7 +115,8 @@ TEST_CASE("a target beyond the vocabulary is a data error that names its row", "
   LossRun r = loss_run(4, 6, 10, DType::kF32, s.stream);
   r.args.targets.data<int32_t>()[3] = 10;
   REQUIRE_THROWS_AS(linear_cross_entropy(s.stream, r.args), DataError);
-  REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args), Catch::Contains("row 3 has target 10"));
+  REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args),
+                      Catch::Contains("row 3 has target 10"));
   r.args.dweight = {};
   REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args), Catch::Contains("both be given"));
 }

@@ -35,8 +35,8 @@ Operands operands(const Case& c, DType dtype, DType c_dtype, Stream& stream) {
   return o;
 }
 
-const std::vector<Case> kCases{
-    {1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {1, 130, 64}, {130, 1, 9}, {64, 192, 128}, {129, 257, 70}};
+const std::vector<Case> kCases{{1, 1, 1},   {3, 5, 7},      {17, 33, 65},  {1, 130, 64},
+                               {130, 1, 9}, {64, 192, 128}, {129, 257, 70}};
 
 }  // namespace
 
@@ -49,8 +49,8 @@ TEST_CASE("products match the reference for every dtype, transpose and odd shape
         c.tb = (flags & 2) != 0 ? Transpose::kYes : Transpose::kNo;
         for (const DType c_dtype : {dtype, DType::kF32}) {
           Operands o = operands(c, dtype, c_dtype, s.stream);
-          INFO(name_of(dtype) << " -> " << name_of(c_dtype) << " m " << c.m << " n " << c.n
-                              << " k " << c.k << " transposes " << flags);
+          INFO(name_of(dtype) << " -> " << name_of(c_dtype) << " m " << c.m << " n " << c.n << " k "
+                              << c.k << " transposes " << flags);
           const Values before = values_of(o.args.c.tensor);
           matmul(s.stream, o.args);
           REQUIRE(error_of(o.args.c.tensor, o.expected) < reference::tolerance_of(c_dtype));
@@ -155,7 +155,8 @@ TEST_CASE("a product refuses operands that do not fit, naming them", "[kernels]"
   REQUIRE_THROWS_WITH(matmul(s.stream, wrong), Catch::Contains("expected fp32"));
   wrong = o.args;
   wrong.a.offset = 1;
-  REQUIRE_THROWS_WITH(matmul(s.stream, wrong), Catch::Contains("ends at element 25 of a tensor of 24"));
+  REQUIRE_THROWS_WITH(matmul(s.stream, wrong),
+                      Catch::Contains("ends at element 25 of a tensor of 24"));
 }
 
 }  // namespace ds::kernels

@@ -39,8 +39,8 @@ TEST_CASE("elementwise operations match the reference in every dtype", "[kernels
 TEST_CASE("casts round to nearest even and keep infinities and NaN, as the scalar types do",
           "[kernels]") {
   TestStream s;
-  Values special{0.0, -0.0, 1.0, 65504, 65519.9, 65520, 1e30, -1e30, 1e-30, INFINITY, -INFINITY,
-                 1.00390625, 1.01171875, 5.9604645e-8, 2.9e-8, 6.1e-5};
+  Values special{0.0,   -0.0,     1.0,       65504,      65519.9,    65520,        1e30,   -1e30,
+                 1e-30, INFINITY, -INFINITY, 1.00390625, 1.01171875, 5.9604645e-8, 2.9e-8, 6.1e-5};
   for (int i = 0; i < 500; ++i) special.push_back(std::ldexp(1.0 + i / 500.0, i % 60 - 30));
   const auto n = static_cast<int64_t>(special.size());
   const Tensor x = tensor_of(special, {n}, DType::kF32, s.stream);

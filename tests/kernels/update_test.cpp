@@ -42,8 +42,12 @@ TEST_CASE("ten Adam steps follow the formula, in every gradient and copy dtype",
                    .exp_avg = Tensor::zeros({n}, DType::kF32, s.stream),
                    .exp_avg_sq = Tensor::zeros({n}, DType::kF32, s.stream),
                    .copy = dtype == DType::kF32 ? Tensor{} : Tensor::empty({n}, dtype, s.stream),
-                   .grad_scale = 0.25F, .lr = 1e-2F, .weight_decay = 0.1F, .decay = decay};
-        State expected{values_of(a.master), Values(static_cast<size_t>(n)), Values(static_cast<size_t>(n))};
+                   .grad_scale = 0.25F,
+                   .lr = 1e-2F,
+                   .weight_decay = 0.1F,
+                   .decay = decay};
+        State expected{values_of(a.master), Values(static_cast<size_t>(n)),
+                       Values(static_cast<size_t>(n))};
         for (int step = 1; step <= 10; ++step) {
           a.grad = random_tensor({n}, dtype, 100 + static_cast<uint64_t>(step), s.stream);
           a.bias_correction1 = 1 - std::pow(static_cast<double>(a.beta1), step);
@@ -72,7 +76,8 @@ TEST_CASE("an Adam step refuses operands that do not fit", "[kernels]") {
   REQUIRE_THROWS_WITH(adam_update(s.stream, a), Catch::Contains("exp_avg_sq has shape [7]"));
   a.exp_avg_sq = Tensor::zeros({8}, DType::kF32, s.stream);
   a.copy = Tensor::zeros({8}, DType::kF32, s.stream);
-  REQUIRE_THROWS_WITH(adam_update(s.stream, a), Catch::Contains("copy is fp32, expected bf16 or fp16"));
+  REQUIRE_THROWS_WITH(adam_update(s.stream, a),
+                      Catch::Contains("copy is fp32, expected bf16 or fp16"));
 }
 
 }  // namespace ds::kernels

@@ -33,8 +33,7 @@ Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& str
 }
 
 Tensor tokens_of(const std::vector<int32_t>& tokens, Stream& stream) {
-  Tensor tensor =
-      Tensor::empty({static_cast<int64_t>(tokens.size())}, DType::kI32, stream);
+  Tensor tensor = Tensor::empty({static_cast<int64_t>(tokens.size())}, DType::kI32, stream);
   std::copy(tokens.begin(), tokens.end(), tensor.data<int32_t>());
   return tensor;
 }
@@ -68,9 +67,12 @@ double error_of(const Tensor& actual, const Values& expected) {
 
 double tolerance_of(DType dtype) {
   switch (dtype) {
-    case DType::kBF16: return 6e-3;  // half a unit of 8 bits, and a little for inner roundings
-    case DType::kF16: return 1e-3;
-    default: return 3e-6;
+    case DType::kBF16:
+      return 6e-3;  // half a unit of 8 bits, and a little for inner roundings
+    case DType::kF16:
+      return 1e-3;
+    default:
+      return 3e-6;
   }
 }
 
@@ -97,13 +99,17 @@ Values matmul(const Values& a, const Values& b, int64_t m, int64_t n, int64_t k,
 
 double activation(kernels::Activation kind, double x) {
   switch (kind) {
-    case kernels::Activation::kNone: return x;
+    case kernels::Activation::kNone:
+      return x;
     case kernels::Activation::kGeluTanh:
       return 0.5 * x *
              (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case kernels::Activation::kGeluExact: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case kernels::Activation::kSilu: return x / (1 + std::exp(-x));
-    case kernels::Activation::kRelu: return std::max(x, 0.0);
+    case kernels::Activation::kGeluExact:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case kernels::Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case kernels::Activation::kRelu:
+      return std::max(x, 0.0);
   }
   return 0;
 }
@@ -150,7 +156,8 @@ Values softmax(const Values& x, int64_t columns) {
 
 Values attention(const kernels::AttentionShape& s, const Values& qkv, Values* log_sum_exp) {
   Values y(static_cast<size_t>(s.batch * s.length * s.heads * s.head_dim));
-  if (log_sum_exp != nullptr) log_sum_exp->assign(static_cast<size_t>(s.batch * s.heads * s.length), 0);
+  if (log_sum_exp != nullptr)
+    log_sum_exp->assign(static_cast<size_t>(s.batch * s.heads * s.length), 0);
   const auto at = [&](int64_t b, int64_t t, int64_t head, int64_t i) {
     return qkv[static_cast<size_t>((b * s.length + t) * s.packed() + head * s.head_dim + i)];
   };
@@ -173,7 +180,8 @@ Values attention(const kernels::AttentionShape& s, const Values& qkv, Values* lo
     for (int64_t i = 0; i < s.head_dim; ++i) {
       double sum = 0;
       for (int64_t j = 0; j <= t; ++j) {
-        sum += std::exp(score[static_cast<size_t>(j)] - most) / total * at(b, j, key + s.kv_heads, i);
+        sum +=
+            std::exp(score[static_cast<size_t>(j)] - most) / total * at(b, j, key + s.kv_heads, i);
       }
       y[static_cast<size_t>(((b * s.length + t) * s.heads + h) * s.head_dim + i)] = sum;
     }
@@ -190,7 +198,8 @@ Values cross_entropy(const Values& x, const Values& weight, const std::vector<in
   for (int64_t row = 0; row < rows; ++row) {
     const int32_t target = targets[static_cast<size_t>(row)];
     if (target >= 0) {
-      losses[static_cast<size_t>(row)] = -std::log(p[static_cast<size_t>(row * vocabulary + target)]);
+      losses[static_cast<size_t>(row)] =
+          -std::log(p[static_cast<size_t>(row * vocabulary + target)]);
     }
   }
   return losses;

@@ -1,6 +1,6 @@
-// The naive fp64 reference that kernels are tested against, and what their tests share: a stream with a
-// pool, tensors of seeded random values, and comparison at the precision of a dtype. Readable before
-// fast: plain loops over flat vectors, one function per formula.
+// The naive fp64 reference that kernels are tested against, and what their tests share: a stream
+// with a pool, tensors of seeded random values, and comparison at the precision of a dtype.
+// Readable before fast: plain loops over flat vectors, one function per formula.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ struct TestStream {
 
 Tensor tensor_of(const Values& values, const Shape& shape, DType dtype, Stream& stream);
 Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& stream,
-                     double scale = 1.0);                 // normal, mean 0
+                     double scale = 1.0);  // normal, mean 0
 Tensor tokens_of(const std::vector<int32_t>& tokens, Stream& stream);
 Values values_of(const Tensor& tensor);
 bool same_bits(const Tensor& a, const Tensor& b);
 
 // Largest |actual - expected|, over the largest |expected| (at least 1e-30).
 double error_of(const Tensor& actual, const Values& expected);
-double tolerance_of(DType dtype);  // of a result rounded to dtype after fp32 accumulation
+double tolerance_of(DType dtype);          // of a result rounded to dtype after fp32 accumulation
 const std::vector<DType>& float_dtypes();  // fp32, bf16, fp16
 
 // Formulas ---------------------------------------------------------------------------------------
@@ -47,7 +47,8 @@ Values layer_norm(const Values& x, const Values& gamma, const Values& beta, doub
 Values rms_norm(const Values& x, const Values& gamma, double eps);
 Values softmax(const Values& x, int64_t columns);
 // qkv packed as in kernels/attention.h; y, and the log-sum-exp when asked for.
-Values attention(const kernels::AttentionShape& shape, const Values& qkv, Values* log_sum_exp = nullptr);
+Values attention(const kernels::AttentionShape& shape, const Values& qkv,
+                 Values* log_sum_exp = nullptr);
 Values cross_entropy(const Values& x, const Values& weight, const std::vector<int32_t>& targets,
                      int64_t width);
 double dot(const Values& a, const Values& b);
