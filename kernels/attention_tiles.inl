@@ -150,19 +150,43 @@ HWY_INLINE void scale_row(float factor, float* row, int64_t count) {
   }
 }
 
-// One row of the backward, in place: scores become weights p = e^(scale s - lse), and products dp
-// become scale p (dp - delta); both 0 beyond `count`.
-HWY_INLINE void gradient_row(float* scores, float* products, int64_t count, float scale, float lse,
-                             float delta) {
+// Scores of a row become weights e^(scale s - lse), 0 beyond `count`; its products too are 0 there.
+HWY_INLINE void softmax_row_of(float* scores, float* products, int64_t count, float scale,
+                               float lse) {
   const Lanes d;
   for (int64_t j = 0; j < kBlock; j += lane_count()) {
     const auto inside = hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, kBlock)));
     const auto s = hn::MulSub(hn::Load(d, scores + j), hn::Set(d, scale), hn::Set(d, lse));
-    const auto p = hn::IfThenElseZero(inside, exp(d, s));
-    const auto centred = hn::Sub(hn::Load(d, products + j), hn::Set(d, delta));
-    hn::Store(p, d, scores + j);
-    hn::Store(hn::IfThenElseZero(inside, hn::Mul(hn::Mul(p, centred), hn::Set(d, scale))), d,
-              products + j);
+    hn::Store(hn::IfThenElseZero(inside, exp(d, s)), d, scores + j);
+    hn::Store(hn::IfThenElseZero(inside, hn::Load(d, products + j)), d, products + j);
+  }
+}
+
+struct RowSums {
+  double weighted = 0, total = 0;
+};
+
+// Adds sum(p dp) and sum(p) of a row, in fp64.
+HWY_INLINE void add_row_sums(const float* p, const float* dp, RowSums& sums) {
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, hn::ScalableTag<double>> dh;
+  auto weighted = hn::Zero(dd);
+  auto total = hn::Zero(dd);
+  for (int64_t j = 0; j < kBlock; j += static_cast<int64_t>(hn::Lanes(dd))) {
+    const auto weight = hn::PromoteTo(dd, hn::Load(dh, p + j));
+    weighted = hn::MulAdd(weight, hn::PromoteTo(dd, hn::Load(dh, dp + j)), weighted);
+    total = hn::Add(total, weight);
+  }
+  sums.weighted += hn::GetLane(hn::SumOfLanes(dd, weighted));
+  sums.total += hn::GetLane(hn::SumOfLanes(dd, total));
+}
+
+// dp becomes scale p (dp - delta).
+HWY_INLINE void gradient_row(const float* p, float* dp, float scale, float delta) {
+  const Lanes d;
+  for (int64_t j = 0; j < kBlock; j += lane_count()) {
+    const auto centred = hn::Sub(hn::Load(d, dp + j), hn::Set(d, delta));
+    hn::Store(hn::Mul(hn::Mul(hn::Load(d, p + j), centred), hn::Set(d, scale)), d, dp + j);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/rng.h"
 #include "kernels/rope.h"
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"
@@ -18,15 +19,16 @@ struct Run {
   Tensor qkv, y, lse, dy, dqkv;
 };
 
-Run run(const AttentionShape& shape, DType dtype, Stream& stream) {
+Run run(const AttentionShape& shape, DType dtype, Stream& stream,
+        const AttentionDropout& dropout = {}) {
   const int64_t rows = shape.batch * shape.length;
   Run r{.qkv = random_tensor({rows, shape.packed()}, dtype, 1, stream),
         .y = Tensor::empty({rows, shape.heads * shape.head_dim}, dtype, stream),
         .lse = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream),
         .dy = random_tensor({rows, shape.heads * shape.head_dim}, dtype, 2, stream),
         .dqkv = Tensor::empty({rows, shape.packed()}, dtype, stream)};
-  attention_forward(stream, shape, r.qkv, r.y, r.lse);
-  attention_backward(stream, shape, r.qkv, r.y, r.lse, r.dy, r.dqkv);
+  attention_forward(stream, shape, r.qkv, r.y, r.lse, dropout);
+  attention_backward(stream, shape, r.qkv, r.y, r.lse, r.dy, r.dqkv, dropout);
   return r;
 }
 
@@ -84,6 +86,45 @@ TEST_CASE("attention gradients of long sequences match directional derivatives",
       const double expected = (along(1e-5) - along(-1e-5)) / 2e-5;
       REQUIRE(dot(gradient, direction) == Approx(expected).epsilon(1e-4).margin(1e-4));
     }
+  }
+}
+
+TEST_CASE("attention drops probabilities by sample, head, query and key alone", "[kernels]") {
+  TestStream s;
+  const AttentionDropout dropout{.p = 0.4F, .rng = Rng(3, "drop"), .first_sample = 5};
+  for (const AttentionShape& shape :
+       {AttentionShape{2, 7, 2, 1, 4}, AttentionShape{1, 70, 2, 1, 3}}) {
+    const Run r = run(shape, DType::kF32, s.stream, dropout);
+    const Keep keep = [&](int64_t b, int64_t h, int64_t t, int64_t j) {
+      const int64_t row = ((5 + b) * shape.heads + h) * shape.length + t;
+      const auto index = static_cast<uint64_t>(row * ((shape.length + 3) / 4) * 4 + j);
+      const double kept = 1 / (1 - static_cast<double>(dropout.p));
+      return dropout.rng.uniform(index) >= dropout.p ? kept : 0.0;
+    };
+    const Values x = values_of(r.qkv), dy = values_of(r.dy);
+    REQUIRE(error_of(r.y, reference::attention(shape, x, nullptr, keep)) < 1e-5);
+    if (shape.length > 10) continue;
+    const Values expected = numeric_gradient(
+        [&](const Values& v) { return dot(dy, reference::attention(shape, v, nullptr, keep)); }, x);
+    REQUIRE(error_of(r.dqkv, expected) < 1e-5);
+  }
+}
+
+// A bias on all keys changes no softmax, so its gradient, the sum of the key gradients,
+// vanishes.
+TEST_CASE("the gradients of the keys of a head sum to zero", "[kernels]") {
+  TestStream s;
+  const AttentionShape shape{1, 150, 1, 1, 16};
+  const Run r = run(shape, DType::kF32, s.stream);
+  const Values dqkv = values_of(r.dqkv);
+  for (size_t i = 16; i < 32; ++i) {
+    double sum = 0;
+    double size = 0;
+    for (size_t t = 0; t < 150; ++t) {
+      sum += dqkv[t * 48 + i];
+      size += std::abs(dqkv[t * 48 + i]);
+    }
+    REQUIRE(std::abs(sum) < 1e-6 * size);
   }
 }
 

@@ -154,7 +154,8 @@ Values softmax(const Values& x, int64_t columns) {
   return y;
 }
 
-Values attention(const kernels::AttentionShape& s, const Values& qkv, Values* log_sum_exp) {
+Values attention(const kernels::AttentionShape& s, const Values& qkv, Values* log_sum_exp,
+                 const Keep& keep) {
   Values y(static_cast<size_t>(s.batch * s.length * s.heads * s.head_dim));
   if (log_sum_exp != nullptr)
     log_sum_exp->assign(static_cast<size_t>(s.batch * s.heads * s.length), 0);
@@ -180,8 +181,8 @@ Values attention(const kernels::AttentionShape& s, const Values& qkv, Values* lo
     for (int64_t i = 0; i < s.head_dim; ++i) {
       double sum = 0;
       for (int64_t j = 0; j <= t; ++j) {
-        sum +=
-            std::exp(score[static_cast<size_t>(j)] - most) / total * at(b, j, key + s.kv_heads, i);
+        const double weight = std::exp(score[static_cast<size_t>(j)] - most) / total;
+        sum += weight * (keep ? keep(b, h, t, j) : 1.0) * at(b, j, key + s.kv_heads, i);
       }
       y[static_cast<size_t>(((b * s.length + t) * s.heads + h) * s.head_dim + i)] = sum;
     }
