@@ -7,24 +7,21 @@
 namespace ds {
 namespace {
 
-// A field of /proc/self/status in bytes; 0 where the kernel has none.
-int64_t status_bytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
+// Bytes; 0 where the kernel does not tell.
+int64_t proportional_bytes() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  for (std::string line; std::getline(rollup, line);) {
+    if (line.starts_with("Pss:")) return std::stoll(line.substr(4)) * 1024;
   }
   return 0;
 }
 
 }  // namespace
 
-ResidentMemory::ResidentMemory() {
-  std::ofstream("/proc/self/clear_refs") << "5";  // resets VmHWM (proc(5)); harmless where refused
-  baseline_ = status_bytes("VmRSS");
-}
+ResidentMemory::ResidentMemory() : baseline_(proportional_bytes()), highest_(baseline_) {}
 
-int64_t ResidentMemory::bytes_above_baseline() const {
-  return std::max<int64_t>(0, status_bytes("VmHWM") - baseline_);
-}
+void ResidentMemory::sample() { highest_ = std::max(highest_, proportional_bytes()); }
+
+int64_t ResidentMemory::bytes_above_baseline() const { return highest_ - baseline_; }
 
 }  // namespace ds

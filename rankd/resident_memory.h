@@ -1,4 +1,6 @@
-// The resident memory of this process since a baseline, as the kernel counts it.
+// The resident memory of this process since a baseline, as the kernel counts it: the proportional set
+// size (proc(5), smaps_rollup), in which a page that several ranks map counts once for all of them.
+// The plain resident size would count a shared bucket in every rank that ever read it.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +9,15 @@ namespace ds {
 
 class ResidentMemory {
  public:
-  // Takes the baseline now, and starts the kernel's high-water mark afresh.
-  ResidentMemory();
-  // Highest resident size since, minus the baseline.
+  ResidentMemory();  // takes the baseline now
+  // Looks now, and remembers the highest. Costs a walk over the page tables: call it between steps, not
+  // in one.
+  void sample();
   int64_t bytes_above_baseline() const;
 
  private:
   int64_t baseline_ = 0;
+  int64_t highest_ = 0;
 };
 
 }  // namespace ds

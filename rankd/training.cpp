@@ -224,7 +224,7 @@ int run_training(const JobPlan& plan, ControlClient& control) {
   if (plan.rehearsal == Rehearsal::kDryRun) return static_cast<int>(ExitCode::kDone);
 
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
-  const ResidentMemory resident;
+  ResidentMemory resident;
   CommVolume volume;
   TracedComm comm(open_comm(plan), "data", {.volume = &volume});
   Workspace workspace(Device::cpu(), plan.threads, comm);
@@ -234,6 +234,7 @@ int run_training(const JobPlan& plan, ControlClient& control) {
   const int64_t first_step = run.checkpoints().load(config.model.folder);
   volume.reset();
   const int code = run.execute(first_step);
+  resident.sample();  // all that training took is still held
   control.report_measured(measure(workspace, resident, engine, run, volume, first_step));
   return code;
 }
