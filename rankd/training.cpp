@@ -88,7 +88,7 @@ class TrainingRun {
       }
       const int64_t every = config_.train.save_every;
       if (request == kSave || (every > 0 && engine_.step() % every == 0 && engine_.step() < steps_)) {
-        save();
+        save_and_go_on();
       }
     }
     seconds_per_step_ = engine_.step() > first_step
@@ -162,6 +162,19 @@ class TrainingRun {
     return static_cast<Request>(result.flags);
   }
 
+  // A save that fails on the way costs a tag, not the run: the tags before it stand, and the next save
+  // may find room again. Every rank throws the same IoError, so all of them go on alike.
+  void save_and_go_on() {
+    constexpr int kMaxFailures = 3;
+    try {
+      save();
+      save_failures_ = 0;
+    } catch (const IoError& failure) {
+      if (++save_failures_ >= kMaxFailures) throw;
+      if (plan_.rank == 0) control_.report_text(fmt::format("warning: {}", failure.what()));
+    }
+  }
+
   void save() {
     progress("save", 0);
     const SavedTag tag = checkpoints_.save();
@@ -186,6 +199,7 @@ class TrainingRun {
   int64_t validation_batches_ = 0;
   std::optional<double> validation_loss_;
   double seconds_per_step_ = 0;
+  int save_failures_ = 0;  // in a row
 };
 
 Measured measure(const Workspace& workspace, const ResidentMemory& resident, const Engine& engine,
