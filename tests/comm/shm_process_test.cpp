@@ -146,7 +146,7 @@ TEST_CASE("the segment has no name once the group is complete, and cannot be joi
   check_all_done(run_processes({join(0), join(1)}));
   // A rank that is claimed twice: one of the claimants is refused, the group of the others stands.
   const auto results = run_processes({join(0), join(1), [&] {
-                                        (void)open_shm_group(name, 1, 2, {.timeout = 200ms});
+                                        open_shm_group(name, 1, 2, {.timeout = 2s})->barrier();
                                       }});
   int refused = 0;
   for (const auto& result : results) refused += result.error.empty() ? 0 : 1;

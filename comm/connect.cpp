@@ -1,0 +1,37 @@
+#include "comm/connect.h"
+
+#include "comm/meta_comm.h"
+#include "comm/mpi_comm.h"
+#include "comm/shm_comm.h"
+
+namespace ds {
+namespace {
+
+std::unique_ptr<Communicator> connect_mpi(const ConnectOptions& options) {
+  auto world = open_mpi_world({.timeout = options.timeout});
+  if (world->rank() != options.rank || world->size() != options.size) {
+    throw CommError(fmt::format("connect: told to be rank {} of {}, but MPI says rank {} of {}",
+                                options.rank, options.size, world->rank(), world->size()));
+  }
+  return world;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> connect(const ConnectOptions& options) {
+  if (options.backend == "shm") {
+    const bool alone = options.size == 1 && options.shm_name.empty();
+    return open_shm_group(alone ? random_shm_name() : options.shm_name, options.rank, options.size,
+                          {.timeout = options.timeout});
+  }
+  if (options.backend == "mpi") return connect_mpi(options);
+  if (options.backend == "meta") return std::make_unique<MetaComm>(options.rank, options.size);
+  if (options.backend == "nccl") {
+    throw Unsupported("connect: this build has no NCCL communicator (build option DS_WITH_NCCL)");
+  }
+  throw ConfigError(fmt::format("connect: unknown communication backend \"{}\"; expected shm, mpi, "
+                                "nccl or meta",
+                                options.backend));
+}
+
+}  // namespace ds

@@ -1,0 +1,26 @@
+// connect: from what a rank was told about its place to its world communicator.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace ds {
+
+struct ConnectOptions {
+  // "shm": processes of one host. "mpi": ranks that mpirun or srun started; rank and size must be what
+  // MPI says. "meta": nobody, for the dry run.
+  std::string backend = "shm";
+  int rank = 0;
+  int size = 1;
+  std::string shm_name = {};  // "shm" with more than one rank: the launcher's random name
+  std::chrono::milliseconds timeout{30'000};  // of every wait
+};
+
+// Throws ConfigError for an unknown backend, Unsupported for one that this build lacks, and CommError
+// when the ranks do not find each other.
+std::unique_ptr<Communicator> connect(const ConnectOptions& options);
+
+}  // namespace ds
