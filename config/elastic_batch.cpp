@@ -276,8 +276,8 @@ std::vector<int64_t> candidate_batches(std::span<const int64_t> micro_batches, i
     candidates.push_back(*std::prev(beyond) * base);
   }
   std::ranges::sort(candidates);
-  const auto [first, last] = std::ranges::unique(candidates);
-  candidates.erase(first, last);
+  const auto first = std::unique(candidates.begin(), candidates.end());
+  candidates.erase(first, candidates.end());
   return candidates;
 }
 
@@ -297,8 +297,8 @@ std::vector<int64_t> valid_device_counts(int64_t batch, std::span<const int64_t>
     }
   }
   std::ranges::sort(counts);
-  const auto [first, last] = std::ranges::unique(counts);
-  counts.erase(first, last);
+  const auto first = std::unique(counts.begin(), counts.end());
+  counts.erase(first, counts.end());
   return counts;
 }
 

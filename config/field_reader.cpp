@@ -48,7 +48,10 @@ class ConditionFinder : public Visitor {
 // A hostile key must not fill the screen.
 std::string shortened(const std::string& key) {
   constexpr size_t kLongest = 60;
-  return key.size() <= kLongest ? key : key.substr(0, kLongest) + "...";
+  if (key.size() <= kLongest) return key;
+  size_t cut = kLongest;
+  while (cut > 0 && (static_cast<unsigned char>(key[cut]) & 0xC0) == 0x80) --cut;
+  return key.substr(0, cut) + "...";
 }
 
 class FieldReader : public Visitor {

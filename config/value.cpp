@@ -18,6 +18,13 @@ std::string Origin::text() const {
   return fmt::format("{}:{}:{}", *source, line, column);
 }
 
+Value::Value() = default;
+Value::~Value() = default;
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+
 Value Value::null(Origin origin) {
   Value v;
   v.origin_ = std::move(origin);
@@ -51,6 +58,8 @@ Value Value::string(std::string value, Origin origin) {
   v.text_ = std::move(value);
   return v;
 }
+
+Value Value::list() { return list({}, {}); }
 
 Value Value::list(std::vector<Value> items, Origin origin) {
   Value v = null(std::move(origin));

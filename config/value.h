@@ -29,13 +29,20 @@ class Value {
   // kNumber is every finite number that is not written as an integer within int64.
   enum class Kind { kNull, kBoolean, kInteger, kNumber, kString, kList, kObject };
 
-  Value() = default;
+  // Out of line: a Member holds a Value and the other way round.
+  Value();
+  ~Value();
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
   static Value null(Origin origin = {});
   static Value boolean(bool value, Origin origin = {});
   static Value integer(int64_t value, Origin origin = {});
   static Value number(double value, Origin origin = {});
   static Value string(std::string value, Origin origin = {});
-  static Value list(std::vector<Value> items = {}, Origin origin = {});
+  static Value list();
+  static Value list(std::vector<Value> items, Origin origin = {});
   static Value object(Origin origin = {});
 
   Kind kind() const { return kind_; }
