@@ -1,14 +1,11 @@
 #include "config/value.h"
 
 #include <fmt/format.h>
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
+#include <utility>
 
 namespace ds {
 
@@ -165,67 +162,127 @@ bool same_content(const Value& a, const Value& b) {
 
 namespace {
 
-template <class Writer>
-void write_number(double number, Writer& writer) {
-  // RapidJSON prints 17 digits at most but not the shortest form; to_chars does.
-  std::array<char, 32> buffer;
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
-  std::string text(buffer.data(), end);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  writer.RawValue(text.data(), text.size(), rapidjson::kNumberType);
-}
+enum class Layout { kIndented, kCompact };
 
-template <class Writer>
-void write(const Value& value, Writer& writer) {
-  switch (value.kind()) {
-    case Value::Kind::kNull:
-      writer.Null();
-      break;
-    case Value::Kind::kBoolean:
-      writer.Bool(value.as_boolean());
-      break;
-    case Value::Kind::kInteger:
-      writer.Int64(value.as_integer());
-      break;
-    case Value::Kind::kNumber:
-      write_number(value.as_number(), writer);
-      break;
-    case Value::Kind::kString:
-      writer.String(value.as_string().data(),
-                    static_cast<rapidjson::SizeType>(value.as_string().size()));
-      break;
-    case Value::Kind::kList:
-      writer.StartArray();
-      for (const Value& item : value.items()) write(item, writer);
-      writer.EndArray();
-      break;
-    case Value::Kind::kObject:
-      writer.StartObject();
-      for (const Member& member : value.members()) {
-        writer.Key(member.key.data(), static_cast<rapidjson::SizeType>(member.key.size()));
-        write(member.value, writer);
-      }
-      writer.EndObject();
-      break;
+// Own writer: Debian's RapidJSON offsets null pointers (undefined behaviour), and prints 17 digits.
+class JsonWriter {
+ public:
+  explicit JsonWriter(Layout layout) : layout_(layout) {}
+  std::string take() { return std::move(out_); }
+
+  void write(const Value& value) {
+    switch (value.kind()) {
+      case Value::Kind::kNull:
+        out_ += "null";
+        break;
+      case Value::Kind::kBoolean:
+        out_ += value.as_boolean() ? "true" : "false";
+        break;
+      case Value::Kind::kInteger:
+        out_ += std::to_string(value.as_integer());
+        break;
+      case Value::Kind::kNumber:
+        write_number(value.as_number());
+        break;
+      case Value::Kind::kString:
+        write_string(value.as_string());
+        break;
+      case Value::Kind::kList:
+        write_list(value);
+        break;
+      case Value::Kind::kObject:
+        write_object(value);
+        break;
+    }
   }
-}
+
+ private:
+  bool indented() const { return layout_ == Layout::kIndented; }
+
+  // The shortest digits that read back to the same bits.
+  void write_number(double number) {
+    std::array<char, 32> buffer;
+    const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
+    const std::string text(buffer.data(), end);
+    out_ += text;
+    if (text.find_first_of(".e") == std::string::npos) out_ += ".0";
+  }
+
+  void write_string(const std::string& text) {
+    out_ += '"';
+    for (const char c : text) {
+      switch (c) {
+        case '"':
+          out_ += "\\\"";
+          break;
+        case '\\':
+          out_ += "\\\\";
+          break;
+        case '\n':
+          out_ += "\\n";
+          break;
+        case '\r':
+          out_ += "\\r";
+          break;
+        case '\t':
+          out_ += "\\t";
+          break;
+        default:
+          if (static_cast<unsigned char>(c) < 0x20) {
+            out_ += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+          } else {
+            out_ += c;
+          }
+      }
+    }
+    out_ += '"';
+  }
+
+  void write_list(const Value& list) {
+    out_ += '[';
+    for (size_t i = 0; i < list.items().size(); ++i) {
+      if (i > 0) out_ += indented() ? ", " : ",";
+      write(list.items()[i]);
+    }
+    out_ += ']';
+  }
+
+  void write_object(const Value& object) {
+    out_ += '{';
+    ++depth_;
+    for (size_t i = 0; i < object.members().size(); ++i) {
+      if (i > 0) out_ += ',';
+      new_line();
+      write_string(object.members()[i].key);
+      out_ += indented() ? ": " : ":";
+      write(object.members()[i].value);
+    }
+    --depth_;
+    if (!object.members().empty()) new_line();
+    out_ += '}';
+  }
+
+  void new_line() {
+    if (indented()) out_.append(1, '\n').append(2 * depth_, ' ');
+  }
+
+  Layout layout_;
+  size_t depth_ = 0;
+  std::string out_;
+};
 
 }  // namespace
 
 std::string to_json(const Value& value) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
-  writer.SetIndent(' ', 2);
-  writer.SetFormatOptions(rapidjson::kFormatSingleLineArray);
-  write(value, writer);
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  JsonWriter writer(Layout::kIndented);
+  writer.write(value);
+  return writer.take() + "\n";
 }
 
 std::string to_compact_json(const Value& value) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-  write(value, writer);
-  return {buffer.GetString(), buffer.GetSize()};
+  JsonWriter writer(Layout::kCompact);
+  writer.write(value);
+  return writer.take();
 }
 
 }  // namespace ds
