@@ -51,30 +51,37 @@ std::unique_ptr<Communicator> open_comm(const JobPlan& plan) {
   return open_shm_group(plan.rendezvous, plan.rank, plan.world_size);
 }
 
+// What a run is made of; all of it outlives the run.
+struct RunParts {
+  const JobPlan& plan;
+  ControlClient& control;
+  const Config& config;
+  const TrainingData& data;
+  const Workspace& workspace;
+  Engine& engine;
+  FileSystem& files;
+};
+
 // The run of one rank, from an engine that is ready to the exported model.
 class TrainingRun {
  public:
-  TrainingRun(const JobPlan& plan, ControlClient& control, const Config& config, Engine& engine,
-      TrainingData& data, FileSystem& files)
-      : plan_(plan),
-        control_(control),
-        config_(config),
-        engine_(engine),
-        data_(data),
-        batch_(batch_shape(config, plan.world_size)),
-        steps_(total_steps(config.train, batch_, data.train)),
-        checkpoints_(engine, files, plan, config.train.keep_checkpoints),
-        train_(data.train, sampler(), batch_, plan.rank) {
-    if (data.validation) {
-      const BatchShape shape{.micro_batch = batch_.micro_batch, .ranks = batch_.ranks};
-      const Sampler in_order(data.validation->size(), SampleOrder::kSequential, 0);
-      validation_.emplace(*data.validation, in_order, shape, plan.rank);
-      const int64_t all = std::max<int64_t>(1, data.validation->size() / shape.global_batch());
-      const int64_t wanted = config.train.eval_batches;
-      validation_batches_ = wanted > 0 ? std::min(wanted, all) : all;
-    }
+  explicit TrainingRun(const RunParts& parts)
+      : plan_(parts.plan),
+        control_(parts.control),
+        config_(parts.config),
+        data_(parts.data),
+        workspace_(parts.workspace),
+        engine_(parts.engine),
+        batch_(batch_shape(config_, plan_.world_size)),
+        steps_(total_steps(config_.train, batch_, data_.train)),
+        checkpoints_(engine_, parts.files, plan_, config_.train.keep_checkpoints),
+        train_(data_.train, sampler(), batch_, plan_.rank) {
+    if (data_.validation) open_validation(*data_.validation);
     engine_.on_micro_step = [this](int micro_step) { progress("train", micro_step); };
   }
+
+  // Fills the engine; returns the step to go on from.
+  int64_t load() { return checkpoints_.load(config_.model.folder); }
 
   // 0 when all steps are done, 75 when asked to stop.
   int execute(int64_t first_step) {
@@ -114,6 +121,16 @@ class TrainingRun {
   }
 
  private:
+  // The same batches each time: the whole set in order, or the first eval_batches of it.
+  void open_validation(const SampleSet& samples) {
+    const BatchShape shape{.micro_batch = batch_.micro_batch, .ranks = batch_.ranks};
+    validation_.emplace(samples, Sampler(samples.size(), SampleOrder::kSequential, 0), shape,
+                        plan_.rank);
+    const int64_t all = std::max<int64_t>(1, samples.size() / shape.global_batch());
+    const int64_t wanted = config_.train.eval_batches;
+    validation_batches_ = wanted > 0 ? std::min(wanted, all) : all;
+  }
+
   Sampler sampler() const {
     const auto order = config_.data.order == DataOrder::kSequential ? SampleOrder::kSequential
                                                                     : SampleOrder::kShuffled;
@@ -156,7 +173,7 @@ class TrainingRun {
                             .loss_scale = 1,
                             .tokens_per_s = tokens / seconds,
                             .samples = done * batch_.global_batch(),
-                            .bytes_peak = memory_peak ? memory_peak() : 0,
+                            .bytes_peak = static_cast<int64_t>(workspace_.usage().bytes_peak),
                             .validation_loss = validation_loss});
     }
     return static_cast<Request>(result.flags);
@@ -181,16 +198,12 @@ class TrainingRun {
     if (plan_.rank == 0) control_.report_commit(tag);
   }
 
- public:
-  std::function<int64_t()> memory_peak;
-  Checkpointing& checkpoints() { return checkpoints_; }
-
- private:
   const JobPlan& plan_;
   ControlClient& control_;
   const Config& config_;
+  const TrainingData& data_;
+  const Workspace& workspace_;
   Engine& engine_;
-  TrainingData& data_;
   const BatchShape batch_;
   const int64_t steps_;
   Checkpointing checkpoints_;
@@ -243,9 +256,14 @@ int run_training(const JobPlan& plan, ControlClient& control) {
   TracedComm comm(open_comm(plan), "data", {.volume = &volume});
   Workspace workspace(Device::cpu(), plan.threads, comm);
   Engine engine(options, workspace.seat(), std::move(run_plan.step));
-  TrainingRun run(plan, control, config, engine, data, files);
-  run.memory_peak = [&] { return static_cast<int64_t>(workspace.usage().bytes_peak); };
-  const int64_t first_step = run.checkpoints().load(config.model.folder);
+  TrainingRun run({.plan = plan,
+                   .control = control,
+                   .config = config,
+                   .data = data,
+                   .workspace = workspace,
+                   .engine = engine,
+                   .files = files});
+  const int64_t first_step = run.load();
   volume.reset();
   const int code = run.execute(first_step);
   resident.sample();  // all that training took is still held
