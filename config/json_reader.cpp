@@ -255,7 +255,7 @@ std::string Reader::key() {
   while (!done() && !is_blank(peek()) && !is_punctuator(peek())) ++pos_;
   if (pos_ == start) fail(pos_, fmt::format("expected a key, got '{}'", peek()));
   const size_t end = pos_;
-  skip_blanks();
+  while (!done() && is_blank(peek())) ++pos_;  // no comment may stand before the colon here
   if (done() || peek() != ':') {
     fail(start, fmt::format("expected a key followed by ':', got '{}'",
                             text_.substr(start, std::min<size_t>(end - start, 40))));
@@ -459,7 +459,11 @@ std::string decode_base64(std::string_view text) {
   std::string out;
   unsigned bits = 0;
   int count = 0;
-  while (!text.empty() && (is_blank(text.back()) || text.back() == '=')) text.remove_suffix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  if (text.size() % 4 != 0) {
+    throw ConfigError("base64 config: the length is no multiple of 4; the text is cut off");
+  }
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     unsigned digit = 0;
@@ -482,7 +486,6 @@ std::string decode_base64(std::string_view text) {
       out += static_cast<char>(bits >> count & 0xFF);
     }
   }
-  if (count >= 6) throw ConfigError("base64 config: the text is cut off");
   return out;
 }
 

@@ -1,9 +1,10 @@
-// Reads a configuration text as DeepSpeed reads it: JSON, and Hjson's leniencies (comments, optional
-// and trailing commas, unquoted keys, quoteless strings up to the end of the line, single quotes,
+// Reads a configuration text as DeepSpeed reads it: JSON, and Hjson's leniencies (comments,
+// optional and trailing commas, unquoted keys, quoteless strings up to the end of the line, single
+// quotes,
 // ''' blocks, an object without its outer braces). Refused with a position: duplicate keys, invalid
 // UTF-8, control characters in strings, numbers beyond double, and whatever exceeds kMaxDepth,
-// kMaxTextBytes or kMaxValues (no configuration comes near; it keeps hostile files cheap). Linear in
-// the size of the text; recursion is bounded by kMaxDepth.
+// kMaxTextBytes or kMaxValues (no configuration comes near; it keeps hostile files cheap). Linear
+// in the size of the text; recursion is bounded by kMaxDepth.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,7 @@ Value read_config_document(std::string_view text, const std::string& source);
 // true, false or null is a string, commas and braces included.
 Value read_config_value(std::string_view text, const Origin& origin);
 
-// URL-safe (or plain) base64, with or without padding, to bytes. Throws ConfigError naming the
-// first bad character.
+// URL-safe (or plain) base64 with its padding, to bytes. Throws ConfigError naming what is wrong.
 std::string decode_base64(std::string_view text);
 
 }  // namespace ds

@@ -2,6 +2,19 @@
 
 namespace ds {
 
+std::span<const EnumName> names_of(TpModel) {
+  static constexpr EnumName kNames[] = {
+      {"llama", static_cast<int>(TpModel::kLlama)},
+      {"bloom", static_cast<int>(TpModel::kBloom)},
+      {"chatglm", static_cast<int>(TpModel::kChatglm)},
+      {"mixtral", static_cast<int>(TpModel::kMixtral)},
+      {"deepseek_v2", static_cast<int>(TpModel::kDeepseekV2)},
+      {"qwen2", static_cast<int>(TpModel::kQwen2)},
+      {"phi3", static_cast<int>(TpModel::kPhi3)},
+  };
+  return kNames;
+}
+
 std::span<const EnumName> names_of(PartitionType) {
   static constexpr EnumName kNames[] = {
       {"row", static_cast<int>(PartitionType::kRow)},

@@ -13,6 +13,8 @@
 
 namespace ds {
 
+enum class TpModel : int { kLlama, kBloom, kChatglm, kMixtral, kDeepseekV2, kQwen2, kPhi3 };
+std::span<const EnumName> names_of(TpModel);
 enum class PartitionType : int { kRow, kColumn, kSkip };
 std::span<const EnumName> names_of(PartitionType);
 enum class ScoreFunction : int { kAuto, kSoftmax, kSigmoid };
@@ -57,7 +59,7 @@ struct TensorParallelConfig {
   bool tp_overlap_comm = false;
   TpSizeConfig tp;
   std::string dtype = "fp16";
-  std::optional<std::string> preset_model;
+  std::optional<TpModel> preset_model;
   std::optional<PartitionConfig> partition_config;
 };
 void fields(Visitor& v, TensorParallelConfig& c);

@@ -91,7 +91,8 @@ void fields(Visitor& v, TorchAutocastConfig& c) {
           {.meaning = "Lower precision used inside autocast.", .deepspeed_refuses = true});
   v.field("lower_precision_safe_modules", c.lower_precision_safe_modules,
           {.meaning = "Module types whose parameters and gradients may be communicated in the "
-                      "lower precision."});
+                      "lower precision.",
+           .deepspeed_refuses = true});
 }
 
 void fields(Visitor& v, DataTypesConfig& c) {

@@ -70,6 +70,9 @@ TEST_CASE("base64 in either alphabet decodes", "[config]") {
   CHECK(decode_base64("eyJ0cmFpbl9iYXRjaF9zaXplIjogOH0=") == "{\"train_batch_size\": 8}");
   CHECK(decode_base64("__-_") == decode_base64("//+/"));
   CHECK_THROWS_WITH(decode_base64("ab*d"), Catch::Contains("character 3"));
+  CHECK_THROWS_WITH(decode_base64("eyJ0"
+                                  "cm"),
+                    Catch::Contains("cut off"));
 }
 
 }  // namespace ds

@@ -3,6 +3,8 @@
 // DeepSpeed says.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "config/batch.h"
 #include "config/catalogue.h"
 #include "config/elastic_batch.h"
@@ -66,7 +68,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Optimizer and scheduler as they were written: DeepSpeed hands the parameters on unread.
+// Optimizer, scheduler and LoCo as they were written: DeepSpeed hands these parameters on unread.
 void keep_as_written(const Config& config, const Value& document, Value& resolved) {
   for (const char* section : {"optimizer", "scheduler"}) {
     Value& target = *resolved.find(section);
@@ -75,6 +77,9 @@ void keep_as_written(const Config& config, const Value& document, Value& resolve
     const bool typed = type && !type->is_null();
     target.set("params", typed && params ? *params : Value::null());
     if (typed) target.set("type", *type);
+  }
+  if (const Value* loco = at_path(document, "zero_optimization.zeropp_loco_param")) {
+    resolved.find("zero_optimization")->set("zeropp_loco_param", *loco);
   }
   // SGD is no optimizer of DeepSpeed's own, whose names alone are lowered.
   if (config.optimizer.type && config.optimizer.type != OptimizerType::kSgd) {
