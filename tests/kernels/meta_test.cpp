@@ -1,0 +1,107 @@
+// Kernels on the meta device: they check and report exactly as on the CPU, allocate the same
+// scratch in the same order, and touch no bytes.
+#include <string>
+#include <vector>
+
+#include "core/trace.h"
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/layer_norm.h"
+#include "kernels/matmul.h"
+#include "kernels/reduce.h"
+#include "kernels/rope.h"
+#include "kernels/softmax.h"
+#include "kernels/update.h"
+#include "tests/support/catch.h"
+
+namespace ds::kernels {
+namespace {
+
+struct Recorder final : Trace {
+  void on_op(std::string_view name, const OpCost& cost) override {
+    log.push_back(fmt::format("{} {} {}", name, cost.flops, cost.bytes));
+  }
+  std::vector<std::string> log;
+};
+
+// Notes every request of a resource that does the work.
+struct NotingMemory final : MemoryResource {
+  explicit NotingMemory(MemoryResource& to, std::vector<std::string>& into)
+      : upstream(to), log(into) {}
+  void* allocate(size_t bytes, MemoryTag tag) override {
+    log.push_back(fmt::format("allocate {} {}", bytes, name_of(tag)));
+    return upstream.allocate(bytes, tag);
+  }
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override {
+    upstream.deallocate(pointer, bytes, tag);
+  }
+  MemoryResource& upstream;
+  std::vector<std::string>& log;
+};
+
+// One pass over everything a layer of a model calls.
+void run_everything(Stream& s, DType dtype) {
+  const auto made = [&](const Shape& shape, DType of) {
+    return s.device().is_meta() ? Tensor::empty(shape, of, s) : Tensor::zeros(shape, of, s);
+  };
+  const AttentionShape shape{2, 5, 2, 1, 8};
+  const Tensor tokens = made({10}, DType::kI32), table = made({40, 16}, dtype);
+  const Tensor gamma = made({16}, dtype), w = made({16, 32}, dtype);
+  Tensor x = made({10, 16}, dtype), y = made({10, 16}, dtype), qkv = made({10, 32}, dtype);
+  Tensor mean = made({10}, DType::kF32), inv = made({10}, DType::kF32),
+         dqkv = made({10, 32}, dtype);
+  Tensor lse = made({2, 2, 5}, DType::kF32), dtable = made({40, 16}, DType::kF32);
+  LayerNormGrads grads{.dgamma = made({16}, DType::kF32), .dbeta = made({16}, DType::kF32)};
+  embedding_forward(s, tokens, table, {}, 5, 0, x);
+  layer_norm(s, x, gamma, gamma, 1e-5F, y, mean, inv);
+  matmul(s, {.a = matrix(y, 10, 16),
+             .b = matrix(w, 16, 32),
+             .c = matrix(qkv, 10, 32),
+             .activation = Activation::kGeluTanh});
+  rope(s, shape, 1e4F, 0, Rotation::kForward, qkv);
+  attention_forward(s, shape, qkv, y, lse);
+  attention_backward(s, shape, qkv, y, lse, y, dqkv);
+  linear_cross_entropy(
+      s, {.x = y, .weight = table, .targets = tokens, .losses = mean, .dx = x, .dweight = dtable});
+  layer_norm_backward(s, y, gamma, mean, inv, x, {}, x, grads);
+  embedding_backward(s, tokens, x, Write::kAccumulate, dtable);
+  add(s, x, y, x);
+  (void)sum_of_squares(s, x);
+  Tensor master = made({16}, DType::kF32), m = made({16}, DType::kF32), v = made({16}, DType::kF32);
+  adam_update(s, {.master = master, .grad = gamma, .exp_avg = m, .exp_avg_sq = v, .lr = 1e-3F});
+}
+
+}  // namespace
+
+TEST_CASE("kernels on meta report and allocate exactly what they do on the CPU", "[kernels]") {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    Recorder on_cpu, on_meta;
+    HostMemory host;
+    NotingMemory noted_host(host, on_cpu.log);
+    ThreadPool pool(2);
+    Stream cpu({.device = Device::cpu(), .memory = &noted_host, .pool = &pool, .trace = &on_cpu});
+    run_everything(cpu, dtype);
+    MetaMemory nothing;
+    NotingMemory noted_meta(nothing, on_meta.log);
+    Stream meta({.device = Device::meta(), .memory = &noted_meta, .trace = &on_meta});
+    run_everything(meta, dtype);
+    REQUIRE(on_cpu.log == on_meta.log);
+    REQUIRE(on_cpu.log.size() > 30);
+  }
+}
+
+TEST_CASE("kernels on meta refuse wrong shapes and foreign devices", "[kernels]") {
+  MetaMemory nothing;
+  Stream meta({.device = Device::meta(), .memory = &nothing});
+  const Tensor a = Tensor::empty({3}, DType::kF32, meta);
+  Tensor y = Tensor::empty({4}, DType::kF32, meta);
+  REQUIRE_THROWS_WITH(add(meta, a, a, y), Catch::Contains("expected 4 elements"));
+  HostMemory host;
+  ThreadPool pool(1);
+  Stream cpu({.memory = &host, .pool = &pool});
+  const Tensor b = Tensor::zeros({4}, DType::kF32, cpu);
+  REQUIRE_THROWS_WITH(add(meta, b, b, y), Catch::Contains("add: a is on cpu, the stream on meta"));
+}
+
+}  // namespace ds::kernels
