@@ -32,6 +32,9 @@ struct GemmBlock {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
+// Bias, activation and conversion of a block of c whose fp32 product lies in `values` (which may be c).
+void finish_block(const Gemm& gemm, const GemmBlock& block, float* values, int64_t stride);
+
 // Ours: every float dtype, every machine; computes in fp32, with one rounding at the end.
 void gemm_packed(Stream& stream, const Gemm& gemm);
 
@@ -39,8 +42,9 @@ void gemm_packed(Stream& stream, const Gemm& gemm);
 bool onednn_supports(Stream& stream, DType dtype);
 void gemm_onednn(Stream& stream, const Gemm& gemm);
 
-// True where oneDNN's bf16 product outruns ours: machines whose bf16 dot products are faster than fp32
-// (AMX, AMD from Zen 4). Intel's AVX-512 without AMX runs them at half the rate of fp32.
+// True where oneDNN's product outruns ours: fp32 on x86-64 (by a tenth), and bf16 on machines whose bf16
+// dot products are faster than fp32 (AMX, AMD from Zen 4). Intel's AVX-512 without AMX runs them at half
+// the rate of fp32, which ours uses.
 bool machine_prefers_onednn(Stream& stream, DType dtype);
 
 }  // namespace ds::kernels::detail

@@ -1,6 +1,8 @@
 // oneDNN's matrix product; see gemm.h. It is called single-threaded from each thread of the pool:
 // our split does not depend on an OpenMP runtime, and one pool serves the whole rank.
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <dnnl.hpp>
 #include <map>
 #include <vector>
@@ -160,6 +162,53 @@ Library& library_of(Stream& stream) {
   return library;
 }
 
+void multiply_fp32_block(const Gemm& g, const GemmBlock& block) {
+  const bool ta = g.a.transpose == Transpose::kYes;
+  const bool tb = g.b.transpose == Transpose::kYes;
+  const auto* a = static_cast<const float*>(g.a.data) + block.row * (ta ? 1 : g.a.row_stride);
+  const auto* b = static_cast<const float*>(g.b.data) + block.column * (tb ? g.b.row_stride : 1);
+  auto* c =
+      static_cast<float*>(const_cast<void*>(g.c.data)) + block.row * g.c.row_stride + block.column;
+  const float beta = g.write == Write::kAccumulate ? 1.0F : 0.0F;
+  const auto status =
+      dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', block.rows, block.columns, g.k, 1.0F, a,
+                 g.a.row_stride, b, g.b.row_stride, beta, c, g.c.row_stride);
+  if (status != dnnl_success) {
+    throw InternalError(fmt::format("gemm: oneDNN refused {} x {} x {} (status {})", block.rows,
+                                    block.columns, g.k, static_cast<int>(status)));
+  }
+  if (g.bias != nullptr || g.activation != Activation::kNone || g.pre_activation != nullptr) {
+    finish_block(g, block, c, g.c.row_stride);
+  }
+}
+
+// oneDNN's BLAS call, on blocks that the shape alone decides: the threads share them as they come,
+// and equal products have equal bits for any number of threads.
+void multiply_fp32(Stream& stream, const Gemm& g) {
+  const auto parts = [](int64_t extent, int64_t most) { return (extent + most - 1) / most; };
+  const auto share = [&](int64_t extent, int64_t count, int64_t unit) {
+    return parts(parts(extent, count), unit) * unit;
+  };
+  int64_t across = parts(g.n, 384);
+  int64_t down = parts(g.m, 384);
+  if (across * down < 8) across = parts(g.n, 192);
+  if (across * down < 8) down = parts(g.m, 128);
+  const int64_t rows = share(g.m, down, 16);
+  const int64_t columns = share(g.n, across, 48);
+  const int64_t blocks_down = parts(g.m, rows);
+  const int64_t blocks = blocks_down * parts(g.n, columns);
+  std::atomic<int64_t> next{0};
+  stream.pool().for_each_thread([&](int) {
+    omp_set_num_threads(1);
+    for (int64_t i = next.fetch_add(1); i < blocks; i = next.fetch_add(1)) {
+      const int64_t row = i % blocks_down * rows;
+      const int64_t column = i / blocks_down * columns;
+      multiply_fp32_block(
+          g, {row, std::min(rows, g.m - row), column, std::min(columns, g.n - column)});
+    }
+  });
+}
+
 }  // namespace
 
 bool onednn_supports(Stream& stream, DType dtype) {
@@ -180,18 +229,25 @@ bool onednn_supports(Stream& stream, DType dtype) {
 }
 
 bool machine_prefers_onednn(Stream& stream, DType dtype) {
-  if (dtype != DType::kBF16 || !onednn_supports(stream, dtype)) return false;
 #if defined(__x86_64__)
+  if (dtype == DType::kF32) return true;
+  if (dtype != DType::kBF16 || !onednn_supports(stream, dtype)) return false;
   __builtin_cpu_init();
   const bool amx = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
   return amx || (__builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512bf16") != 0);
 #else
+  (void)stream;
+  (void)dtype;
   return false;
 #endif
 }
 
 void gemm_onednn(Stream& stream, const Gemm& args) {
   if (args.m == 0 || args.n == 0) return;
+  if (args.a.dtype == DType::kF32 && args.c.dtype == DType::kF32) {
+    multiply_fp32(stream, args);
+    return;
+  }
   Gemm g = args;  // the product alone, where it is kept
   if (g.pre_activation != nullptr) {
     g.c.data = g.pre_activation;

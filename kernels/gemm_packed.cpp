@@ -113,29 +113,6 @@ std::byte* at(const void* data, int64_t element, DType dtype) {
          element * static_cast<int64_t>(size_of(dtype));
 }
 
-// Bias, activation and conversion of a block whose product lies in `values`.
-void finish_block(const Gemm& g, const GemmBlock& block, float* values, int64_t stride) {
-  for (int64_t i = 0; i < block.rows; ++i) {
-    float* row = values + i * stride;
-    void* c = at(g.c.data, (block.row + i) * g.c.row_stride + block.column, g.c.dtype);
-    if (g.bias != nullptr) {
-      accumulate_span(at(g.bias, block.column, g.bias_dtype), g.bias_dtype, row, DType::kF32,
-                      block.columns);
-    }
-    if (g.pre_activation != nullptr) {
-      cast_span(row, DType::kF32,
-                at(g.pre_activation, (block.row + i) * g.n + block.column, g.c.dtype), g.c.dtype,
-                block.columns);
-    }
-    if (g.activation != Activation::kNone) {
-      activation_span(g.activation, row, row, DType::kF32, block.columns);
-    }
-    if (row == c) continue;
-    const auto write = g.write == Write::kOverwrite ? cast_span : accumulate_span;
-    write(row, DType::kF32, c, g.c.dtype, block.columns);
-  }
-}
-
 // fp32 results are summed up where they belong; others in fp32 behind the panels, and rounded once.
 void compute_block(const Gemm& g, const GemmBlock& block, float* workspace, size_t panel_floats) {
   if (g.c.dtype == DType::kF32) {
@@ -174,6 +151,28 @@ Grid grid_of(const Gemm& g, int threads) {
 }
 
 }  // namespace
+
+void finish_block(const Gemm& g, const GemmBlock& block, float* values, int64_t stride) {
+  for (int64_t i = 0; i < block.rows; ++i) {
+    float* row = values + i * stride;
+    void* c = at(g.c.data, (block.row + i) * g.c.row_stride + block.column, g.c.dtype);
+    if (g.bias != nullptr) {
+      accumulate_span(at(g.bias, block.column, g.bias_dtype), g.bias_dtype, row, DType::kF32,
+                      block.columns);
+    }
+    if (g.pre_activation != nullptr) {
+      cast_span(row, DType::kF32,
+                at(g.pre_activation, (block.row + i) * g.n + block.column, g.c.dtype), g.c.dtype,
+                block.columns);
+    }
+    if (g.activation != Activation::kNone) {
+      activation_span(g.activation, row, row, DType::kF32, block.columns);
+    }
+    if (row == c) continue;
+    const auto write = g.write == Write::kOverwrite ? cast_span : accumulate_span;
+    write(row, DType::kF32, c, g.c.dtype, block.columns);
+  }
+}
 
 void gemm_packed(Stream& stream, const Gemm& g) {
   if (g.m == 0 || g.n == 0) return;

@@ -121,7 +121,7 @@ TEST_CASE("bias and activation are applied in the store, and the value before it
 TEST_CASE("equal products give equal bits for any number of threads", "[kernels]") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const int flags : {0, 1, 2, 3}) {
-      const Case c{96, 320, 256, (flags & 1) != 0 ? Transpose::kYes : Transpose::kNo,
+      const Case c{200, 700, 600, (flags & 1) != 0 ? Transpose::kYes : Transpose::kNo,
                    (flags & 2) != 0 ? Transpose::kYes : Transpose::kNo};
       TestStream one(1);
       const Operands first = operands(c, dtype, dtype, one.stream);
