@@ -198,7 +198,7 @@ void multiply_fp32(Stream& stream, const Gemm& g) {
   const int64_t blocks_down = parts(g.m, rows);
   const int64_t blocks = blocks_down * parts(g.n, columns);
   std::atomic<int64_t> next{0};
-  stream.pool().for_each_thread([&](int) {
+  const auto work = [&](int) {
     omp_set_num_threads(1);
     for (int64_t i = next.fetch_add(1); i < blocks; i = next.fetch_add(1)) {
       const int64_t row = i % blocks_down * rows;
@@ -206,7 +206,12 @@ void multiply_fp32(Stream& stream, const Gemm& g) {
       multiply_fp32_block(
           g, {row, std::min(rows, g.m - row), column, std::min(columns, g.n - column)});
     }
-  });
+  };
+  if (blocks == 1) {  // not worth waking anybody
+    work(0);
+  } else {
+    stream.pool().for_each_thread(work);
+  }
 }
 
 }  // namespace
