@@ -154,11 +154,21 @@ std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> 
                         .epoch = plan_.epoch,
                         .step = engine_.step(),
                         .votes = std::move(votes)});
-    write_latest(files_, root_, tag);
-    if (keep_ > 0) retain_tags(files_, root_, static_cast<int>(keep_), plan_.epoch);
-    return "";
   } catch (const Error& failure) {
     return failure.what();
+  }
+  tidy_after_commit(tag);
+  return "";
+}
+
+// The tag is committed by now: `latest` is a hint and old tags only take room, so a failure here is
+// worth a warning and nothing more.
+void Checkpointing::tidy_after_commit(const std::string& tag) {
+  try {
+    write_latest(files_, root_, tag);
+    if (keep_ > 0) retain_tags(files_, root_, static_cast<int>(keep_), plan_.epoch);
+  } catch (const Error& failure) {
+    spdlog::warn("checkpoint {} is committed, but: {}", tag, failure.what());
   }
 }
 

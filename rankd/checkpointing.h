@@ -31,6 +31,7 @@ class Checkpointing {
  private:
   FileVote write_pieces(const std::string& tag);
   std::string commit(const std::string& tag, std::vector<FileVote> votes);
+  void tidy_after_commit(const std::string& tag);
   void restore(const std::string& tag);
   void load_folder(const std::string& folder);
 
