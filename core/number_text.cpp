@@ -62,4 +62,14 @@ std::string parameter_count_text(double value, std::optional<std::string_view> u
   return text;
 }
 
+ScaledBytes scale_bytes(double bytes) {
+  constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return {bytes, kUnits[unit]};
+}
+
 }  // namespace ds

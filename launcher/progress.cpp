@@ -2,20 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include "core/number_text.h"
 
 namespace ds {
 
 std::string format_bytes(int64_t bytes) {
-  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 || value >= 99.95 ? fmt::format("{:.0f} {}", value, kUnits[unit])
-                                     : fmt::format("{:.1f} {}", value, kUnits[unit]);
+  const auto [value, unit] = scale_bytes(static_cast<double>(bytes));
+  return bytes < 1024 || value >= 99.95 ? fmt::format("{:.0f} {}", value, unit)
+                                        : fmt::format("{:.1f} {}", value, unit);
 }
 
 std::string format_duration(Time duration) {

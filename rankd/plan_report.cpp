@@ -1,6 +1,7 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include "core/number_text.h"
 #include "rankd/dry_run.h"
 
 namespace ds {
@@ -27,13 +28,8 @@ void write_rank(Writer& out, const MemoryUsage& memory) {
 }
 
 std::string human_bytes(double bytes) {
-  constexpr std::array<const char*, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 2, kUnits[unit]);
+  const auto [value, unit] = scale_bytes(bytes);
+  return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 2, unit);
 }
 
 }  // namespace
@@ -80,12 +76,12 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   for (int tag = 0; tag < kMemoryTags; ++tag) {
     const size_t bytes = plan.memory.tag_bytes_at_peak[static_cast<size_t>(tag)];
     if (bytes == 0) continue;
-    text += fmt::format("  {:<14}{}\n", name_of(static_cast<MemoryTag>(tag)),
+    text += fmt::format("  {:<16}{}\n", name_of(static_cast<MemoryTag>(tag)),
                         human_bytes(static_cast<double>(bytes)));
   }
   text += "wire          bytes per step and rank\n";
   for (const auto& [op, bytes] : plan.wire_bytes) {
-    text += fmt::format("  {:<14}{}\n", op, human_bytes(bytes));
+    text += fmt::format("  {:<16}{}\n", op, human_bytes(bytes));
   }
   text += fmt::format("work          {:.2f} GFLOP per step and rank, about {:.3f} s (estimate)\n",
                       plan.flops_per_step / 1e9, plan.seconds_per_step);
