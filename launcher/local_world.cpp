@@ -52,13 +52,14 @@ void LineBuffer::finish(const Sink& sink) {
   }
 }
 
-LocalWorld::LocalWorld(const Options& options, const RunDirectory& directory) {
-  for (int rank = 0; rank < static_cast<int>(options.tokens.size()); ++rank) {
-    ranks_.push_back(start(rank, options, directory));
+LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan,
+                       const RunDirectory& directory) {
+  for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
+    ranks_.push_back(start(rank, options, plan, directory));
   }
 }
 
-LocalWorld::Rank LocalWorld::start(int rank, const Options& options,
+LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const WorldPlan& plan,
                                    const RunDirectory& directory) {
   AppendFile log(directory.rank_log(rank));
   const Fd log_copy = duplicate_high(log.fd());
@@ -77,10 +78,10 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options,
 
   control::Bootstrap bootstrap;
   bootstrap.set_coordinator_address(fmt::format("fd:{}", kControlFd));
-  bootstrap.set_token(options.tokens[static_cast<size_t>(rank)]);
+  bootstrap.set_token(plan.tokens.at(static_cast<size_t>(rank)));
   bootstrap.set_rank(rank);
-  bootstrap.set_world_size(static_cast<int>(options.tokens.size()));
-  bootstrap.set_epoch(options.epoch);
+  bootstrap.set_world_size(static_cast<int>(plan.ranks.size()));
+  bootstrap.set_epoch(plan.epoch);
   bootstrap.set_run_dir(directory.path().string());
   bootstrap.set_launcher_pid(getpid());
   bootstrap.set_config_digest(options.config_digest);
@@ -91,8 +92,16 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options,
           false};
 }
 
-Fd LocalWorld::take_connection(int rank) {
-  return std::move(ranks_.at(static_cast<size_t>(rank)).connection);
+std::string LocalWorld::describe(int rank) const {
+  return fmt::format("pid {}", ranks_.at(static_cast<size_t>(rank)).process.pid());
+}
+
+std::vector<Fd> LocalWorld::take_connections() {
+  std::vector<Fd> connections;
+  for (Rank& rank : ranks_) {
+    connections.push_back(std::move(rank.connection));
+  }
+  return connections;
 }
 
 void LocalWorld::add_poll_descriptors(std::vector<pollfd>& out) const {

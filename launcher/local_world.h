@@ -2,16 +2,14 @@
 // its log file as standard output and a pipe for what the user should see.
 #pragma once
 
-#include <poll.h>
-
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "launcher/process.h"
 #include "launcher/run_directory.h"
+#include "launcher/world.h"
 
 namespace ds {
 
@@ -26,31 +24,24 @@ class LineBuffer {
   std::string rest_;
 };
 
-class LocalWorld {
+class LocalWorld final : public World {
  public:
   struct Options {
     std::string program;
     std::vector<std::string> environment;
-    std::vector<std::string> tokens;  // one per rank
-    int64_t epoch = 1;
     std::string config_digest;
   };
-  using RankSink = std::function<void(int rank, std::string_view line)>;
 
-  // Starts every rank. Must come before gRPC's first thread. Throws InputMissing, IoError.
-  LocalWorld(const Options& options, const RunDirectory& directory);
+  // Starts every rank of the plan. Throws InputMissing, IoError.
+  LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory);
 
-  int size() const { return static_cast<int>(ranks_.size()); }
-  int pid(int rank) const { return at(rank).process.pid(); }
-  Fd take_connection(int rank);  // our end of the rank's control socket
-
-  // What to poll for: the ends of processes, and their output.
-  void add_poll_descriptors(std::vector<pollfd>& out) const;
-  // Reads what there is; each line goes to the rank's log and to `sink`.
-  void pump(const RankSink& sink);
-  // The rank's end the first time it is seen, after its last output was pumped.
-  std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink);
-  void kill_all();
+  int size() const override { return static_cast<int>(ranks_.size()); }
+  std::string describe(int rank) const override;
+  std::vector<Fd> take_connections() override;
+  void add_poll_descriptors(std::vector<pollfd>& out) const override;
+  void pump(const RankSink& sink) override;
+  std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) override;
+  void kill_all() override;
 
  private:
   struct Rank {
@@ -62,11 +53,24 @@ class LocalWorld {
     LineBuffer lines;
     bool reported = false;
   };
-  const Rank& at(int rank) const { return ranks_.at(static_cast<size_t>(rank)); }
-  Rank start(int rank, const Options& options, const RunDirectory& directory);
+  static Rank start(int rank, const Options& options, const WorldPlan& plan,
+                    const RunDirectory& directory);
   static void pump_one(int number, Rank& rank, const RankSink& sink);
 
   std::vector<Rank> ranks_;
+};
+
+class LocalStarter final : public WorldStarter {
+ public:
+  LocalStarter(LocalWorld::Options options, const RunDirectory& directory)
+      : options_(std::move(options)), directory_(directory) {}
+  std::unique_ptr<World> start(const WorldPlan& plan) override {
+    return std::make_unique<LocalWorld>(options_, plan, directory_);
+  }
+
+ private:
+  const LocalWorld::Options options_;
+  const RunDirectory directory_;
 };
 
 }  // namespace ds

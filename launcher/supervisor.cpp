@@ -21,12 +21,15 @@ constexpr size_t kRendezvousBytes = 16;  // 128 bits
 constexpr Time kTickPeriod = std::chrono::seconds(1);
 constexpr Time kGrace = std::chrono::seconds(30);  // to save after TERM, Ctrl-C or --timeout
 
-std::vector<std::string> make_tokens(int count) {
-  std::vector<std::string> tokens;
-  for (int i = 0; i < count; ++i) {
-    tokens.push_back(random_bytes(kTokenBytes));
+WorldPlan plan_world(int64_t epoch, int ranks) {
+  WorldPlan plan;
+  plan.epoch = epoch;
+  for (int rank = 0; rank < ranks; ++rank) {
+    plan.ranks.push_back({.host = "", .local_rank = rank, .local_size = ranks, .slot = rank});
+    plan.tokens.push_back(random_bytes(kTokenBytes));
   }
-  return tokens;
+  plan.rendezvous = "dslaunch-" + to_hex(random_bytes(kRendezvousBytes));
+  return plan;
 }
 
 std::shared_ptr<spdlog::logger> make_log(const RunDirectory& directory) {
@@ -80,17 +83,17 @@ Membership::Options membership_options(const TrainingJob& job) {
 
 }  // namespace
 
-Supervisor::Supervisor(const TrainingJob& job, const RunDirectory& directory, SignalWatch& signals,
-                       Console& console)
+Supervisor::Supervisor(const TrainingJob& job, const RunDirectory& directory, WorldStarter& starter,
+                       SignalWatch& signals, Console& console)
     : job_(job),
       directory_(directory),
+      starter_(starter),
       signals_(signals),
       console_(console),
       log_(make_log(directory)),
       started_(now()),
       membership_(membership_options(job), started_),
-      tokens_(make_tokens(job.shape.ranks)),
-      rendezvous_("dslaunch-" + to_hex(random_bytes(kRendezvousBytes))),
+      plan_(plan_world(1, job.shape.ranks)),
       metrics_(directory),
       print_policy_(job.config.steps_per_print) {
   record_.host = this_host();
@@ -99,7 +102,7 @@ Supervisor::Supervisor(const TrainingJob& job, const RunDirectory& directory, Si
 
 Supervisor::~Supervisor() {
   world_.reset();  // kills what is left
-  remove_shared_memory(rendezvous_);
+  remove_shared_memory(plan_.rendezvous);
 }
 
 Time Supervisor::now() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -118,13 +121,14 @@ RunRecord Supervisor::run() {
 }
 
 void Supervisor::start_world() {
-  world_.emplace(
-      LocalWorld::Options{job_.rank_program, job_.environment, tokens_, 1, job_.config.digest},
-      directory_);
-  coordinator_.emplace(Coordinator::Options{1, tokens_, build_id(), job_.config.digest});
+  world_ = starter_.start(plan_);
+  coordinator_.emplace(
+      Coordinator::Options{plan_.epoch, plan_.tokens, build_id(), job_.config.digest});
+  for (Fd& connection : world_->take_connections()) {
+    coordinator_->adopt(std::move(connection));
+  }
   for (int rank = 0; rank < world_->size(); ++rank) {
-    coordinator_->adopt(world_->take_connection(rank));
-    log_->info("rank {} is pid {}", rank, world_->pid(rank));
+    log_->info("rank {} is {}", rank, world_->describe(rank));
   }
   console_.set_live(fmt::format("starting {} ...", format_count(job_.shape.ranks, "rank")));
 }
@@ -313,17 +317,18 @@ bool Supervisor::decide() {
 void Supervisor::admit_all() {
   control::JobPlan plan;
   plan.set_world_size(job_.shape.ranks);
-  plan.set_local_size(job_.shape.ranks);
-  plan.set_epoch(1);
+  plan.set_epoch(plan_.epoch);
   plan.set_threads(job_.shape.threads);
   plan.set_config_text(job_.config.canonical_text);
   plan.set_config_dir(job_.config.directory.string());
   plan.set_run_dir(directory_.path().string());
   plan.set_resume(to_proto(job_.resume));
-  plan.set_rendezvous(rendezvous_);
+  plan.set_rendezvous(plan_.rendezvous);
   for (const auto& [rank, ticket] : tickets_) {
     plan.set_rank(rank);
-    plan.set_local_rank(rank);
+    const RankPlacement& placement = plan_.ranks[static_cast<size_t>(rank)];
+    plan.set_local_rank(placement.local_rank);
+    plan.set_local_size(placement.local_size);
     coordinator_->admit(ticket, plan);
   }
   tickets_.clear();

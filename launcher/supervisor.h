@@ -13,7 +13,6 @@
 #include "launcher/console.h"
 #include "launcher/coordinator.h"
 #include "launcher/job_config.h"
-#include "launcher/local_world.h"
 #include "launcher/machine.h"
 #include "launcher/membership.h"
 #include "launcher/metrics_file.h"
@@ -21,6 +20,7 @@
 #include "launcher/report.h"
 #include "launcher/run_directory.h"
 #include "launcher/signals.h"
+#include "launcher/world.h"
 
 namespace spdlog {
 class logger;
@@ -33,14 +33,12 @@ struct TrainingJob {
   WorldShape shape;
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<Time> timeout;
-  std::string rank_program;
-  std::vector<std::string> environment;  // of the ranks
 };
 
 class Supervisor {
  public:
-  Supervisor(const TrainingJob& job, const RunDirectory& directory, SignalWatch& signals,
-             Console& console);
+  Supervisor(const TrainingJob& job, const RunDirectory& directory, WorldStarter& starter,
+             SignalWatch& signals, Console& console);
   Supervisor(const Supervisor&) = delete;  // owns processes and a server
   Supervisor& operator=(const Supervisor&) = delete;
   ~Supervisor();
@@ -69,14 +67,14 @@ class Supervisor {
 
   const TrainingJob job_;
   const RunDirectory directory_;
+  WorldStarter& starter_;
   SignalWatch& signals_;
   Console& console_;
   std::shared_ptr<spdlog::logger> log_;
   const Time started_;
   Membership membership_;
-  const std::vector<std::string> tokens_;
-  const std::string rendezvous_;
-  std::optional<LocalWorld> world_;
+  const WorldPlan plan_;
+  std::unique_ptr<World> world_;
   std::optional<Coordinator> coordinator_;
   std::map<int, uint64_t> tickets_;  // of ranks that joined and wait to be admitted
   MetricsFile metrics_;

@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "core/error.h"
+#include "launcher/local_world.h"
 #include "launcher/supervisor.h"
 
 namespace ds {
@@ -55,9 +56,7 @@ TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
-  job.rank_program = surroundings.rank_program;
-  job.environment = rank_environment(surroundings.environment, job.shape.threads);
-  require_program(job.rank_program);
+  require_program(surroundings.rank_program);
   return job;
 }
 
@@ -66,13 +65,14 @@ std::string local_time_stamp() {
   return fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(now));
 }
 
-void print_dry_run(const TrainingJob& job, const RunOptions& options) {
+void print_dry_run(const TrainingJob& job, const RunOptions& options,
+                   const std::string& rank_program) {
   const std::string run_dir = options.run_dir
                                   ? options.run_dir->string()
                                   : fmt::format("runs/{}-<time>", job.config.stem);
   fmt::print("config   {} (sha256 {:.12})\n", options.config, job.config.digest);
   fmt::print("run dir  {}\n", run_dir);
-  fmt::print("command  {} --from-stdin\n", job.rank_program);
+  fmt::print("command  {} --from-stdin\n", rank_program);
   fmt::print("added to the environment  OMP_NUM_THREADS={}\n", job.shape.threads);
   for (int rank = 0; rank < job.shape.ranks; ++rank) {
     fmt::print("rank {:<4}this machine, {}\n", rank, format_count(job.shape.threads, "thread"));
@@ -93,9 +93,9 @@ std::optional<fs::path> wanted_directory(const TrainingJob& job, const RunOption
   return newest;
 }
 
-int run_here(const TrainingJob& job, const RunOptions& options, bool no_colour) {
+int run_here(const TrainingJob& job, const RunOptions& options, const Surroundings& surroundings) {
   SignalWatch signals;
-  Console::Options console_options = Console::detect(no_colour);
+  Console::Options console_options = Console::detect(surroundings.no_colour);
   console_options.line_fd = options.json ? STDERR_FILENO : STDOUT_FILENO;
   Console console(console_options);
   const RunDirectory directory =
@@ -107,7 +107,11 @@ int run_here(const TrainingJob& job, const RunOptions& options, bool no_colour) 
   for (const std::string& note : job.config.notes) {
     console.line("note: " + note);
   }
-  Supervisor supervisor(job, directory, signals, console);
+  LocalStarter starter({surroundings.rank_program,
+                        rank_environment(surroundings.environment, job.shape.threads),
+                        job.config.digest},
+                       directory);
+  Supervisor supervisor(job, directory, starter, signals, console);
   const RunRecord record = supervisor.run();
   if (const std::string text = failure_text(record, directory); !text.empty()) {
     console.error(text);
@@ -124,10 +128,10 @@ int run_here(const TrainingJob& job, const RunOptions& options, bool no_colour) 
 int run_training_job(const RunOptions& options, const Surroundings& surroundings) {
   const TrainingJob job = make_job(options, surroundings);
   if (options.dry_run) {
-    print_dry_run(job, options);
+    print_dry_run(job, options, surroundings.rank_program);
     return static_cast<int>(ExitCode::kDone);
   }
-  return run_here(job, options, surroundings.no_colour);
+  return run_here(job, options, surroundings);
 }
 
 }  // namespace ds

@@ -52,7 +52,10 @@ TEST_CASE("standard error of every rank reaches its log and the launcher", "[lau
   const std::filesystem::path program = here.path() / "rank.sh";
   std::ofstream(program) << "#!/bin/sh\necho to the log\necho \"warning $WHO $1\" >&2\nexit 4\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  LocalWorld world({program.string(), {"WHO=me"}, {"token-a", "token-b"}, 1, "digest"}, run);
+  WorldPlan plan;
+  plan.ranks.resize(2);
+  plan.tokens = {"token-a", "token-b"};
+  LocalWorld world({program.string(), {"WHO=me"}, "digest"}, plan, run);
   REQUIRE(world.size() == 2);
   std::vector<std::string> said;
   const auto sink = [&](int rank, std::string_view line) {
@@ -81,7 +84,10 @@ TEST_CASE("standard error of every rank reaches its log and the launcher", "[lau
 TEST_CASE("a world whose program is missing starts nothing", "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
-  CHECK_THROWS_AS(LocalWorld({"/nowhere/rankd", {}, {"a"}, 1, ""}, run), InputMissing);
+  WorldPlan plan;
+  plan.ranks.resize(1);
+  plan.tokens = {"token"};
+  CHECK_THROWS_AS(LocalWorld({"/nowhere/rankd", {}, ""}, plan, run), InputMissing);
 }
 
 }  // namespace ds
