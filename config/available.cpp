@@ -66,7 +66,6 @@ std::vector<Feature> parallel_features(const Config& c) {
                               c.tensor_parallel.partition_config.has_value()},
       {"expert_parallel", c.expert_parallel.enabled},
       {"sequence_parallel_size", c.sequence_parallel_size.value_or(1) > 1},
-      {"elasticity", c.elasticity.enabled},
       {"compile.deepcompile", c.compile.deepcompile},
       {"hybrid_engine", c.hybrid_engine.enabled},
       {"eigenvalue", c.eigenvalue.enabled},

@@ -1,5 +1,7 @@
 #include "config/elastic_options.h"
 
+#include "config/config.h"
+
 namespace ds {
 
 ElasticOptions elastic_options(const ElasticityConfig& config) {
@@ -15,6 +17,15 @@ ElasticOptions elastic_options(const ElasticityConfig& config) {
   options.prefer_larger_batch = config.prefer_large_batch;
   options.ignore_non_elastic_batch_info = config.ignore_non_elastic_batch_info;
   return options;
+}
+
+BatchSizes batch_sizes(const Config& config, int64_t data_parallel_size) {
+  // Batch keys beside an elasticity section that does not permit them were refused when it was read.
+  return config.elasticity.enabled
+             ? elastic_batch_sizes(elastic_options(config.elasticity), data_parallel_size,
+                                   BatchKeys::kAbsent)
+             : resolve_batch(config.train_batch_size, config.train_micro_batch_size_per_gpu,
+                             config.gradient_accumulation_steps, data_parallel_size);
 }
 
 }  // namespace ds

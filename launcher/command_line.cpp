@@ -22,9 +22,11 @@ constexpr const char* kRunFooter =
     "  dslaunch train.json --dry-run\n"
     "\n"
     "Ctrl-C stops at the end of the step, saves and exits with 75; a second Ctrl-C kills everything.\n"
+    "After a crash, a hang or the loss of a host the run starts again from the newest checkpoint, at\n"
+    "most --max-restarts times; what a rank itself finds wrong ends it at once.\n"
     "Exit codes: 0 done, 1 training failed, 2 usage, 65 bad data, 66 input missing, 69 cluster\n"
-    "unusable, 70 internal error, 74 storage, 75 saved and wants to run again, 77 validation failed,\n"
-    "78 configuration, 124 --timeout, 128+n signal n.";
+    "unusable, 70 internal error, 74 storage, 75 saved and wants to run again, 76 restarts or nodes\n"
+    "used up, 77 validation failed, 78 configuration, 124 --timeout, 128+n signal n.";
 
 constexpr const char* kTopHelp =
     "dslaunch trains neural networks from one DeepSpeed JSON file.\n"
@@ -55,6 +57,7 @@ struct RawRun {
   std::string resume;
   std::string timeout;
   std::string run_dir;
+  std::string nodes;
   int num_ranks = 0;
   int num_threads = 0;
 };
@@ -78,6 +81,17 @@ void describe_run(CLI::App& app, RawRun& raw) {
       ->check(CLI::IsMember({"auto", "required", "never"}));
   app.add_option("--run-dir", raw.run_dir, "Where everything goes (default: runs/<config>-<time>)");
   app.add_option("--timeout", raw.timeout, "Save and exit with 124 after this time: 90, 10m, 2h");
+  app.add_option("--max-restarts", raw.options.max_restarts,
+                 "Restarts after crashes, hangs and lost hosts, each from the newest checkpoint")
+      ->check(CLI::Range(0, 1000000).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--nodes", raw.nodes,
+                 "Nodes to train on, N or MIN:MAX; with MIN:MAX the world shrinks when nodes are lost")
+      ->type_name("N|MIN:MAX");
+  app.add_option("--spares", raw.options.spares, "Nodes held back to replace lost ones")
+      ->check(CLI::Range(0, 1 << 16).description(""))
+      ->type_name("N");
   app.add_option("--launcher", raw.options.launcher, "How ranks are started")
       ->check(CLI::IsMember({"local", "ssh", "mpi", "slurm"}))
       ->capture_default_str();
@@ -115,6 +129,12 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
       throw UsageError("--run-dir: the path is empty");
     }
     options.run_dir = raw.run_dir;
+  }
+  if (!raw.nodes.empty()) {
+    options.nodes = parse_node_count(raw.nodes, Elasticity::kOn);
+    if (options.nodes->min < 1 || (options.nodes->max >= 0 && options.nodes->max < options.nodes->min)) {
+      throw UsageError(fmt::format("--nodes {}: expected N or MIN:MAX, at least 1, ascending", raw.nodes));
+    }
   }
   if (app.count("--timeout") > 0) {
     options.timeout = parse_duration(raw.timeout);

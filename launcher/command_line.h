@@ -11,6 +11,7 @@
 
 #include "config/training_config.h"
 #include "launcher/membership.h"
+#include "launcher/node_list.h"
 #include "launcher/verbs/check.h"
 #include "launcher/verbs/elastic.h"
 #include "launcher/verbs/explain.h"
@@ -26,6 +27,9 @@ struct RunOptions {
   std::optional<ResumeMode> resume;  // none: what the config says
   std::optional<std::filesystem::path> run_dir;
   std::optional<Time> timeout;
+  int max_restarts = 3;
+  std::optional<NodeCount> nodes;  // with a maximum: the world may shrink to the minimum
+  int spares = 0;
   std::string launcher = "local";
   bool dry_run = false;
   bool json = false;

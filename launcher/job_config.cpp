@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "config/available.h"
-#include "config/batch.h"
+#include "config/elastic_options.h"
 #include "config/load.h"
 #include "core/error.h"
 #include "launcher/credentials.h"
@@ -16,7 +16,16 @@ BatchRequest batch_request(const Config& config) {
                               std::max<int64_t>(1, config.tensor_parallel.autotp_size) *
                               std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
   return {config.train_batch_size, config.train_micro_batch_size_per_gpu,
-          config.gradient_accumulation_steps, model_ranks, config.elasticity.enabled};
+          config.gradient_accumulation_steps, model_ranks,
+          config.elasticity.enabled ? std::optional(elastic_options(config.elasticity))
+                                    : std::nullopt};
+}
+
+BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
+  const int64_t data_parallel = data_parallel_size(ranks, batch.model_ranks);
+  return batch.elastic
+             ? elastic_batch_sizes(*batch.elastic, data_parallel, BatchKeys::kAbsent)
+             : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
 }
 
 }  // namespace
@@ -57,17 +66,23 @@ std::optional<int64_t> implied_ranks(const BatchRequest& batch) {
 }
 
 void check_batch_sizes(const BatchRequest& batch, int ranks) {
-  if (batch.elastic) {
-    return;
-  }
   try {
-    resolve_batch(batch.train, batch.micro, batch.accumulation,
-                  data_parallel_size(ranks, batch.model_ranks));
+    sizes_for(batch, ranks);
+  } catch (const ElasticError&) {
+    throw;  // says all there is to say
   } catch (const ConfigError& error) {
     const std::optional<int64_t> implied = implied_ranks(batch);
     throw ConfigError(
         fmt::format("{} (for {} ranks){}", error.what(), ranks,
                     implied ? fmt::format("; the batch sizes fit --num-ranks {}", *implied) : ""));
+  }
+}
+
+bool same_batch(const BatchRequest& batch, int first_ranks, int ranks) {
+  try {
+    return sizes_for(batch, ranks).train == sizes_for(batch, first_ranks).train;
+  } catch (const ConfigError&) {
+    return false;
   }
 }
 

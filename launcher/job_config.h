@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "config/elastic_batch.h"
 #include "config/training_config.h"
 
 namespace ds {
@@ -18,7 +19,7 @@ struct BatchRequest {
   std::optional<int64_t> micro;
   std::optional<int64_t> accumulation;
   int64_t model_ranks = 1;  // ranks that work on one sample together
-  bool elastic = false;     // the elastic rules choose the sizes
+  std::optional<ElasticOptions> elastic;  // its rules choose the sizes
 };
 
 struct JobConfig {
@@ -40,5 +41,9 @@ std::optional<int64_t> implied_ranks(const BatchRequest& batch);
 
 // Throws ConfigError if the batch sizes do not fit a world of this many ranks.
 void check_batch_sizes(const BatchRequest& batch, int ranks);
+
+// Whether a world of `ranks` trains with the same global batch as one of `first_ranks`, so that a run may
+// move from one to the other.
+bool same_batch(const BatchRequest& batch, int first_ranks, int ranks);
 
 }  // namespace ds

@@ -124,6 +124,7 @@ void Membership::fail(Failure failure) {
     phase_ = Phase::kSettling;
     settled_at_ = failure.at + options_.settle;
   }
+  failure.step = furthest_step();
   failures_.push_back(std::move(failure));
 }
 
@@ -248,6 +249,13 @@ const Failure* Membership::root_cause() const {
            std::tuple(b.blame == Blame::kPeer, b.at, b.rank);
   });
   return first == failures_.end() ? nullptr : &*first;
+}
+
+// Ranks step together, and heartbeats are a second apart: the furthest report is where everybody was.
+int64_t Membership::furthest_step() const {
+  int64_t step = 0;
+  for (const RankState& rank : ranks_) step = std::max(step, rank.progress.step);
+  return step;
 }
 
 Decision Membership::decide_stop(const std::string& reason) {

@@ -1,13 +1,12 @@
 // Who is in the world, and what happens next (pure): the life of one epoch as a state machine without
 // clock, thread or process. The launcher feeds in what it sees, with the time it saw it, and does what
-// tick() decides.
+// tick() decides. What comes after the epoch is launcher/recovery.h.
 //
 //   gathering --all joined--> running --all ended--> over
 //       |                        |
 //       +---- a rank failed -----+--> settling --the cause is known--> stopping --all ended--> over
 //
-// An epoch is the incarnation of the world: messages of another epoch are refused. Today the only
-// world is the first one; planning a next epoch on what is left belongs where `stopping` goes `over`.
+// An epoch is the incarnation of the world: messages of another epoch are refused.
 #pragma once
 
 #include <chrono>
@@ -53,7 +52,7 @@ struct Failure {
   Blame blame = Blame::kOwn;
   std::string detail;  // the rank's own words, may be empty
   Time at{};
-  int64_t step = 0;  // where the rank was
+  int64_t step = 0;  // where the world was, as far as any rank had said
 };
 
 std::string describe(const Failure& failure);
@@ -134,6 +133,7 @@ class Membership {
   bool all_joined() const;
   bool all_gone() const;
   const Failure* root_cause() const;
+  int64_t furthest_step() const;
   Decision decide_stop(const std::string& reason);
   Decision decide_finish();
   int verdict() const;

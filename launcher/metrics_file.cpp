@@ -83,7 +83,8 @@ std::string metrics_csv(const control::StepMetrics& metrics) {
 }
 
 void MetricsFile::append(const control::StepMetrics& metrics) {
-  if (!jsonl_) {
+  const bool redone = !points_.empty() && metrics.step() <= points_.back().step;
+  if (!jsonl_ || redone) {
     open_at(metrics.step());
   }
   jsonl_->append(metrics_json(metrics));
@@ -94,6 +95,7 @@ void MetricsFile::append(const control::StepMetrics& metrics) {
 void MetricsFile::open_at(int64_t first_step) {
   const fs::path jsonl = directory_.file("metrics.jsonl");
   const fs::path csv = directory_.file("metrics.csv");
+  points_.clear();
   const std::string kept = filtered(jsonl, [&](const std::string& line) {
     const std::optional<int64_t> step = step_of_json_line(line);
     const bool before = step && *step < first_step;

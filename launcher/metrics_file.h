@@ -1,5 +1,6 @@
 // metrics.jsonl and metrics.csv: one line per step, on the disk when the step is reported. A run that
-// resumes at step k continues the files behind step k-1.
+// resumes at step k, in a new launch or a new epoch, continues the files behind step k-1: they are
+// replaced by their own beginning in one rename, so that no step ever stands there twice.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +17,7 @@ class MetricsFile {
  public:
   explicit MetricsFile(const RunDirectory& directory) : directory_(directory) {}
 
-  // Steps must grow. Throws IoError.
+  // A step that is not beyond the last one replaces it and what came after. Throws IoError.
   void append(const control::StepMetrics& metrics);
 
   struct Point {

@@ -63,6 +63,15 @@ std::string rank_json(size_t number, const RankRecord& rank) {
   return out.raw("results", results.str()).str();
 }
 
+std::string epoch_json(const EpochRecord& epoch) {
+  return JsonObject()
+      .integer("epoch", epoch.epoch)
+      .integer("world_size", static_cast<int64_t>(epoch.ranks))
+      .integer("steps", epoch.steps)
+      .text("reason", epoch.reason)
+      .str();
+}
+
 std::string commit_json(const std::optional<control::CommittedTag>& commit) {
   return commit ? JsonObject().text("tag", commit->tag()).integer("step", commit->step()).str()
                 : "null";
@@ -94,7 +103,7 @@ std::string headline(const RunRecord& record) {
 
 }  // namespace
 
-std::string failure_line(const RunRecord& record) {
+std::string failure_line(const RunRecord& record, FaultAction action) {
   JsonObject line;
   line.text("event", "fault").integer("code", record.exit_code);
   line.raw("rank", record.root_cause ? std::to_string(record.root_cause->rank) : "null");
@@ -102,8 +111,8 @@ std::string failure_line(const RunRecord& record) {
   line.integer("step", failure_step(record));
   line.raw("last_committed",
            record.last_commit ? json_string(record.last_commit->tag()) : "null");
-  line.text("action", "stop");
-  line.text("cause", record.root_cause ? describe(*record.root_cause) : record.reason);
+  line.text("action", action == FaultAction::kRestart ? "restart" : "stop");
+  line.text("cause", record.reason);
   return line.str();
 }
 
@@ -114,7 +123,8 @@ std::string report_json(const RunRecord& record) {
       .integer("steps", steps_of(record))
       .number("seconds", std::chrono::duration<double>(record.elapsed).count())
       .text("host", record.host)
-      .integer("epoch", record.epoch)
+      .integer("epoch", record.epochs.empty() ? 0 : record.epochs.back().epoch)
+      .integer("restarts", record.restarts)
       .integer("world_size", static_cast<int64_t>(record.ranks.size()));
   report.number("loss", record.last_step ? std::optional(record.last_step->loss()) : std::nullopt);
   report.raw("last_committed", commit_json(record.last_commit));
@@ -124,6 +134,11 @@ std::string report_json(const RunRecord& record) {
     ranks += fmt::format("{}\n  {}", rank == 0 ? "" : ",", rank_json(rank, record.ranks[rank]));
   }
   report.raw("ranks", fmt::format("[{}\n]", ranks));
+  std::string epochs;
+  for (const EpochRecord& epoch : record.epochs) {
+    epochs += fmt::format("{}\n  {}", epochs.empty() ? "" : ",", epoch_json(epoch));
+  }
+  report.raw("epochs", fmt::format("[{}\n]", epochs));
   return report.str() + "\n";
 }
 

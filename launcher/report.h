@@ -19,11 +19,19 @@ struct RankRecord {
   control::Measured measured;
 };
 
+struct EpochRecord {
+  int64_t epoch = 1;
+  size_t ranks = 0;
+  int64_t steps = 0;     // the last one reported when it ended
+  std::string reason{};  // why it ended, empty for the last epoch of a run that went well
+};
+
 // Everything the launcher learns about a run; filled as it happens.
 struct RunRecord {
   std::string host;
-  int64_t epoch = 1;
-  std::vector<RankRecord> ranks;
+  std::vector<EpochRecord> epochs;
+  int restarts = 0;
+  std::vector<RankRecord> ranks;  // of the last epoch
   std::optional<control::StepMetrics> last_step;
   std::optional<control::CommittedTag> last_commit;
   std::optional<Failure> root_cause;
@@ -32,8 +40,9 @@ struct RunRecord {
   Time elapsed{};
 };
 
-// One JSON line, faults-and-security.md section 2.
-std::string failure_line(const RunRecord& record);
+enum class FaultAction { kStop, kRestart };
+// One JSON line that programs can wait for.
+std::string failure_line(const RunRecord& record, FaultAction action);
 std::string report_json(const RunRecord& record);
 
 // The root cause in words, with what to look at next. Empty where nothing failed.

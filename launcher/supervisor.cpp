@@ -9,28 +9,15 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "launcher/credentials.h"
+#include "launcher/epoch_plan.h"
 #include "launcher/plot.h"
 #include "proto/build_info.h"
 
 namespace ds {
 namespace {
 
-constexpr size_t kTokenBytes = 32;       // 256 bits
-constexpr size_t kRendezvousBytes = 16;  // 128 bits
 constexpr Time kTickPeriod = std::chrono::seconds(1);
 constexpr Time kGrace = std::chrono::seconds(30);  // to save after TERM, Ctrl-C or --timeout
-
-WorldPlan plan_world(int64_t epoch, int ranks) {
-  WorldPlan plan;
-  plan.epoch = epoch;
-  for (int rank = 0; rank < ranks; ++rank) {
-    plan.ranks.push_back({.host = "", .local_rank = rank, .local_size = ranks, .slot = rank});
-    plan.tokens.push_back(random_bytes(kTokenBytes));
-  }
-  plan.rendezvous = "dslaunch-" + to_hex(random_bytes(kRendezvousBytes));
-  return plan;
-}
 
 std::shared_ptr<spdlog::logger> make_log(const RunDirectory& directory) {
   const std::string path = (directory.file("logs") / "dslaunch.log").string();
@@ -65,22 +52,6 @@ control::JobPlan::Resume to_proto(ResumeMode mode) {
 
 std::string signal_name(int signal) { return fmt::format("SIG{}", sigabbrev_np(signal)); }
 
-// Shared memory that a killed rank could not remove. Ours alone: the name is random.
-void remove_shared_memory(const std::string& rendezvous) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
-    if (entry.path().filename().string().starts_with(rendezvous)) {
-      std::filesystem::remove(entry.path(), error);
-    }
-  }
-}
-
-Membership::Options membership_options(const TrainingJob& job) {
-  Membership::Options options;
-  options.world_size = job.shape.ranks;
-  return options;
-}
-
 }  // namespace
 
 Supervisor::Supervisor(const TrainingJob& job, const RunDirectory& directory, WorldStarter& starter,
@@ -92,35 +63,41 @@ Supervisor::Supervisor(const TrainingJob& job, const RunDirectory& directory, Wo
       console_(console),
       log_(make_log(directory)),
       started_(now()),
-      membership_(membership_options(job), started_),
-      plan_(plan_world(1, job.shape.ranks)),
+      recovery_(job.recovery, NodePool(job.nodes)),
+      first_epoch_(first_epoch(directory.path())),
       metrics_(directory),
       print_policy_(job.config.steps_per_print) {
   record_.host = this_host();
-  record_.ranks.resize(static_cast<size_t>(job.shape.ranks));
 }
 
-Supervisor::~Supervisor() {
-  world_.reset();  // kills what is left
-  remove_shared_memory(plan_.rendezvous);
-}
+Supervisor::~Supervisor() { end_epoch(); }
 
 Time Supervisor::now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 RunRecord Supervisor::run() {
-  start_world();  // first: the ranks load while we write
+  start_epoch(recovery_.first_world());  // first: the ranks load while we write
   write_whole_file(directory_.file("config.json"), job_.config.canonical_text + "\n");
   while (decide()) {
     wait_for_something();
-    take_rank_events();
-    take_ends();
+    if (world_) {
+      take_rank_events();
+      take_ends();
+    }
     take_signals();
     check_timeout();
   }
   return record_;
 }
 
-void Supervisor::start_world() {
+void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
+  plan_ = make_epoch_plan(plan_.ranks.empty() ? first_epoch_ : plan_.epoch + 1, std::move(ranks));
+  epoch_started_ = now();
+  committed_ = false;
+  record_.epochs.push_back({.epoch = plan_.epoch, .ranks = plan_.ranks.size()});
+  record_.ranks.assign(plan_.ranks.size(), {});
+  membership_.emplace(Membership::Options{.world_size = static_cast<int>(plan_.ranks.size()),
+                                          .epoch = plan_.epoch},
+                      epoch_started_);
   world_ = starter_.start(plan_);
   coordinator_.emplace(
       Coordinator::Options{plan_.epoch, plan_.tokens, build_id(), job_.config.digest});
@@ -128,15 +105,28 @@ void Supervisor::start_world() {
     coordinator_->adopt(std::move(connection));
   }
   for (int rank = 0; rank < world_->size(); ++rank) {
-    log_->info("rank {} is {}", rank, world_->describe(rank));
+    log_->info("epoch {}: rank {} is {}", plan_.epoch, rank, world_->describe(rank));
   }
-  console_.set_live(fmt::format("starting {} ...", format_count(job_.shape.ranks, "rank")));
+  console_.set_live(fmt::format("starting {} ...", format_count(world_->size(), "rank")));
+}
+
+// The coordinator goes with its epoch: what a late process of it still says, nobody hears.
+void Supervisor::end_epoch() {
+  world_.reset();  // kills what is left
+  coordinator_.reset();
+  tickets_.clear();
+  remove_shared_memory(plan_.rendezvous);
 }
 
 void Supervisor::wait_for_something() {
-  std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}, {coordinator_->event_fd(), POLLIN, 0}};
-  world_->add_poll_descriptors(watched);
-  const Time left = std::clamp(membership_.next_deadline() - now(), Time::zero(), kTickPeriod);
+  std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
+  Time next = resume_at_.value_or(Time::max());
+  if (world_) {
+    watched.push_back({coordinator_->event_fd(), POLLIN, 0});
+    world_->add_poll_descriptors(watched);
+    next = membership_->next_deadline();
+  }
+  const Time left = std::clamp(next - now(), Time::zero(), kTickPeriod);
   const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(left);
   poll(watched.data(), watched.size(), static_cast<int>(timeout.count()));
 }
@@ -146,7 +136,7 @@ void Supervisor::take_rank_events() {
     if (const auto* join = std::get_if<JoinEvent>(&event.body)) {
       take_join(event, *join);
     } else if (const auto* refused = std::get_if<JoinRefused>(&event.body)) {
-      membership_.reported_end(event.at, event.rank, static_cast<int>(ExitCode::kClusterUnusable),
+      membership_->reported_end(event.at, event.rank, static_cast<int>(ExitCode::kClusterUnusable),
                                Blame::kOwn, refused->reason);
     } else if (const auto* message = std::get_if<control::RankMessage>(&event.body)) {
       take_message(event, *message);
@@ -156,14 +146,14 @@ void Supervisor::take_rank_events() {
 
 void Supervisor::take_join(const RankEvent& event, const JoinEvent& join) {
   const WorldMember member{event.rank, event.epoch, join.request.host(), join.request.pid()};
-  if (const auto refusal = membership_.joined(now(), member)) {
+  if (const auto refusal = membership_->joined(now(), member)) {
     coordinator_->refuse(join.ticket, *refusal);
     log_->warn("rank {} refused: {}", event.rank, *refusal);
     return;
   }
   tickets_[event.rank] = join.ticket;
   log_->info("rank {} joined after {:.3f} s", event.rank,
-             std::chrono::duration<double>(now() - started_).count());
+             std::chrono::duration<double>(now() - epoch_started_).count());
 }
 
 void Supervisor::take_message(const RankEvent& event, const control::RankMessage& message) {
@@ -172,12 +162,12 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
     case control::RankMessage::kHeartbeat:
       progress = {message.heartbeat().step(), message.heartbeat().micro_step(),
                   message.heartbeat().phase()};
-      membership_.heartbeat(event.at, event.epoch, event.rank, progress);
+      membership_->heartbeat(event.at, event.epoch, event.rank, progress);
       break;
     case control::RankMessage::kStep:
       take_step(message.step());
       progress = {message.step().step(), 0, "train"};
-      membership_.heartbeat(event.at, event.epoch, event.rank, progress);
+      membership_->heartbeat(event.at, event.epoch, event.rank, progress);
       break;
     case control::RankMessage::kCommit:
       take_commit(message.commit());
@@ -195,7 +185,7 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
     case control::RankMessage::kFinal: {
       const control::FinalReport& final = message.final();
       const bool echo = final.origin() == control::FinalReport::PEER;
-      membership_.reported_end(event.at, event.rank, final.exit_code(),
+      membership_->reported_end(event.at, event.rank, final.exit_code(),
                                echo ? Blame::kPeer : Blame::kOwn, final.error());
       log_->info("rank {} ends with code {} {}", event.rank, final.exit_code(), final.error());
       break;
@@ -232,6 +222,7 @@ void Supervisor::show_live(const std::string& line) {
 
 void Supervisor::take_commit(const control::CommittedTag& tag) {
   record_.last_commit = tag;
+  committed_ = true;
   const std::string line = fmt::format("committed tag={} step={}", tag.tag(), tag.step());
   console_.line(line);
   log_->info("{}", line);
@@ -247,15 +238,18 @@ void Supervisor::take_ends() {
       record.signal = status->signal;
       // What it said before it ended has long arrived, and must be heard first.
       take_rank_events();
-      membership_.ended(now(), rank, status->code, status->signal);
+      membership_->ended(now(), rank, status->code, status->signal);
       log_->info("rank {} {}", rank, describe(*status));
     }
   }
 }
 
 void Supervisor::request_stop(const StopRequest& request, const std::string& notice) {
-  membership_.stop_requested(now(), request);
-  coordinator_->send_to_all(control::CommandMessage::STOP_AND_SAVE);
+  stop_ = stop_.value_or(request);
+  if (world_) {
+    membership_->stop_requested(now(), request);
+    coordinator_->send_to_all(control::CommandMessage::STOP_AND_SAVE);
+  }
   console_.line(notice);
   log_->info("{}", notice);
 }
@@ -266,14 +260,14 @@ void Supervisor::take_signals() {
     const StopRequest graceful{*signal == SIGINT ? "Ctrl-C" : signal_name(*signal),
                                ExitCode::kRequeue, 128 + *signal, kGrace};
     if (*signal == SIGUSR2) {
-      coordinator_->send_to_all(control::CommandMessage::DUMP);
-      console_.line(membership_.explain());
+      if (world_) coordinator_->send_to_all(control::CommandMessage::DUMP);
+      console_.line(membership_->explain());
     } else if (*signal == SIGUSR1) {
       StopRequest unhurried = graceful;
       unhurried.grace.reset();  // the scheduler that sends it knows how much time is left
       request_stop(unhurried, "USR1: saving at the end of this step, then exit 75");
     } else if (*signal == SIGINT && ++interrupts_ > 1) {
-      membership_.kill_requested(now(), 128 + SIGINT, "second Ctrl-C");
+      membership_->kill_requested(now(), 128 + SIGINT, "second Ctrl-C");
     } else {
       request_stop(graceful, *signal == SIGINT
                                  ? "stopping: saving at the end of this step; Ctrl-C again kills "
@@ -292,23 +286,104 @@ void Supervisor::check_timeout() {
 }
 
 bool Supervisor::decide() {
-  while (const std::optional<Decision> decision = membership_.tick(now())) {
+  if (resume_at_ && !leave_waiting()) {
+    return false;
+  }
+  while (const std::optional<Decision> decision = membership_->tick(now())) {
     log_->info("epoch {}: {}", decision->epoch, decision->reason);
     switch (decision->kind) {
       case Decision::Kind::kStart:
         admit_all();
         break;
       case Decision::Kind::kStopAll:
-        record_.root_cause = decision->root_cause;
-        record_.reason = decision->reason;
-        record_.exit_code = decision->exit_code;
-        console_.clear_live();
-        console_.raw_error(failure_line(record_));
+        judge(*decision);
         world_->kill_all();
         break;
       case Decision::Kind::kFinish:
-        finish_records(*decision);
-        return false;
+        return after_epoch(*decision);
+    }
+  }
+  return true;
+}
+
+void Supervisor::judge(const Decision& decision) {
+  record_.root_cause = decision.root_cause;
+  record_.reason = decision.reason;
+  record_.exit_code = decision.exit_code;
+  if (decision.root_cause) {
+    const Failure& cause = *decision.root_cause;
+    recourse_ = recovery_.after({.cause = cause,
+                                 .host = plan_.ranks.at(static_cast<size_t>(cause.rank)).host,
+                                 .exit_code = decision.exit_code,
+                                 .stop_asked = stop_.has_value(),
+                                 .committed = committed_,
+                                 .ran = now() - epoch_started_,
+                                 .lost_hosts = world_ ? world_->lost_hosts()
+                                                      : std::vector<std::string>{}});
+    record_.reason = recourse_->reason;
+    record_.exit_code = recourse_->exit_code;
+    record_.epochs.back().reason = decision.reason;
+  }
+  console_.clear_live();
+  console_.raw_error(
+      failure_line(record_, recourse_ && recourse_->restart ? FaultAction::kRestart
+                                                            : FaultAction::kStop));
+}
+
+bool Supervisor::after_epoch(const Decision& decision) {
+  end_epoch();
+  record_.epochs.back().steps = record_.last_step ? record_.last_step->step() : 0;
+  if (!recourse_ || !recourse_->restart) {
+    Decision last = decision;
+    if (recourse_) {
+      last.reason = recourse_->reason;
+      last.exit_code = recourse_->exit_code;
+    }
+    finish_records(last);
+    return false;
+  }
+  resume_at_ = now() + recourse_->wait;
+  record_.restarts = recovery_.restarts();
+  const std::string from =
+      record_.last_commit ? record_.last_commit->tag() : std::string("the beginning");
+  const std::string line = fmt::format(
+      "restart {} of {}: {}; epoch {} with {} from {}{}", recovery_.counted(),
+      recovery_.max_restarts(), recourse_->reason, plan_.epoch + 1,
+      format_count(static_cast<int64_t>(recourse_->world.size()), "rank"), from,
+      recourse_->wait > Time::zero() ? fmt::format(" in {}", format_duration(recourse_->wait)) : "");
+  console_.line(line);
+  log_->info("{}", line);
+  return leave_waiting();
+}
+
+// The user need not wait for an epoch nobody wants any more.
+bool Supervisor::leave_waiting() {
+  if (stop_) {
+    Decision end;
+    end.kind = Decision::Kind::kFinish;
+    end.epoch = plan_.epoch;
+    end.reason = stop_->why;
+    end.exit_code = record_.last_commit ? static_cast<int>(stop_->code_when_saved)
+                                        : stop_->code_when_killed;
+    finish_records(end);
+    return false;
+  }
+  if (now() >= *resume_at_) {
+    resume_at_.reset();
+    const Recourse next = *std::exchange(recourse_, std::nullopt);
+    record_.root_cause.reset();
+    try {
+      start_epoch(next.world);
+    } catch (const Error& error) {  // a failure like any other: hosts may be gone by now
+      Decision failed;
+      failed.kind = Decision::Kind::kStopAll;
+      failed.epoch = plan_.epoch;
+      failed.reason = error.what();
+      failed.root_cause.emplace().kind = Failure::Kind::kNeverJoined;
+      failed.root_cause->detail = error.what();
+      failed.exit_code = static_cast<int>(error.exit_code());
+      judge(failed);
+      return after_epoch(failed);
     }
   }
   return true;
@@ -316,13 +391,14 @@ bool Supervisor::decide() {
 
 void Supervisor::admit_all() {
   control::JobPlan plan;
-  plan.set_world_size(job_.shape.ranks);
+  plan.set_world_size(static_cast<int>(plan_.ranks.size()));
   plan.set_epoch(plan_.epoch);
   plan.set_threads(job_.shape.threads);
   plan.set_config_text(job_.config.canonical_text);
   plan.set_config_dir(job_.config.directory.string());
   plan.set_run_dir(directory_.path().string());
-  plan.set_resume(to_proto(job_.resume));
+  plan.set_resume(resume_mode());
+  plan.set_oldest_tag_epoch(job_.resume == ResumeMode::kNever ? first_epoch_ : 0);
   plan.set_rendezvous(plan_.rendezvous);
   for (const auto& [rank, ticket] : tickets_) {
     plan.set_rank(rank);
@@ -332,6 +408,11 @@ void Supervisor::admit_all() {
     coordinator_->admit(ticket, plan);
   }
   tickets_.clear();
+}
+
+// A restart takes what there is: the first epoch may have been ended before its first save.
+control::JobPlan::Resume Supervisor::resume_mode() const {
+  return plan_.epoch == first_epoch_ ? to_proto(job_.resume) : control::JobPlan::AUTO;
 }
 
 void Supervisor::finish_records(const Decision& decision) {

@@ -1,6 +1,7 @@
-// One run on this machine from the first process to the last: a single-threaded loop that hears the
-// ranks (control events, output, ends of processes), the user (signals) and the clock, lets Membership
-// decide, and carries it out. It keeps the run directory's records on the way.
+// One run from the first process to the last, over as many epochs as it takes: a single-threaded loop that
+// hears the ranks (control events, output, ends of processes), the user (signals) and the clock, lets
+// Membership (one epoch) and Recovery (what comes after it) decide, and carries it out. It keeps the run
+// directory's records on the way.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "launcher/membership.h"
 #include "launcher/metrics_file.h"
 #include "launcher/progress.h"
+#include "launcher/recovery.h"
 #include "launcher/report.h"
 #include "launcher/run_directory.h"
 #include "launcher/signals.h"
@@ -33,6 +35,8 @@ struct TrainingJob {
   WorldShape shape;
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<Time> timeout;
+  Recovery::Options recovery;
+  NodePool::Options nodes;
 };
 
 class Supervisor {
@@ -49,7 +53,8 @@ class Supervisor {
 
  private:
   static Time now();
-  void start_world();
+  void start_epoch(std::vector<RankPlacement> ranks);
+  void end_epoch();
   void wait_for_something();
   void take_rank_events();
   void take_join(const RankEvent& event, const JoinEvent& join);
@@ -61,7 +66,11 @@ class Supervisor {
   void take_signals();
   void check_timeout();
   bool decide();  // false once everything is over
+  void judge(const Decision& decision);  // an epoch that failed: what now?
+  bool after_epoch(const Decision& decision);  // false if the run is over
+  bool leave_waiting();                        // false if the run is over
   void admit_all();
+  control::JobPlan::Resume resume_mode() const;
   void request_stop(const StopRequest& request, const std::string& notice);
   void finish_records(const Decision& decision);
 
@@ -72,11 +81,19 @@ class Supervisor {
   Console& console_;
   std::shared_ptr<spdlog::logger> log_;
   const Time started_;
-  Membership membership_;
-  const WorldPlan plan_;
+  Recovery recovery_;
+  // The epoch: all of it is there between start_epoch() and end_epoch().
+  WorldPlan plan_;
+  std::optional<Membership> membership_;
   std::unique_ptr<World> world_;
   std::optional<Coordinator> coordinator_;
   std::map<int, uint64_t> tickets_;  // of ranks that joined and wait to be admitted
+  Time epoch_started_{};
+  bool committed_ = false;           // a tag in this epoch
+  std::optional<Recourse> recourse_;  // decided when the epoch failed
+  std::optional<Time> resume_at_;     // between epochs: when the next one starts
+  std::optional<StopRequest> stop_;   // of the user, whatever epoch it came in
+  const int64_t first_epoch_;
   MetricsFile metrics_;
   PaceEstimate pace_;
   PrintPolicy print_policy_;

@@ -50,6 +50,8 @@ class World {
   // The rank's end the first time it is seen, after its last output was pumped.
   virtual std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) = 0;
   virtual void kill_all() = 0;
+  // Hosts that can no longer be reached, as the plan calls them; the next epoch does without them.
+  virtual std::vector<std::string> lost_hosts() const { return {}; }
 };
 
 // Makes the world of each epoch.

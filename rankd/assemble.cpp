@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "config/batch.h"
+#include "config/elastic_options.h"
 #include "model/hf_config.h"
 
 namespace ds {
@@ -172,9 +172,7 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files) {
 }
 
 BatchShape batch_shape(const Config& config, int world_size) {
-  const BatchSizes sizes =
-      resolve_batch(config.train_batch_size, config.train_micro_batch_size_per_gpu,
-                    config.gradient_accumulation_steps, world_size);
+  const BatchSizes sizes = batch_sizes(config, world_size);
   return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = world_size};
 }
 

@@ -174,7 +174,10 @@ void Checkpointing::tidy_after_commit(const std::string& tag) {
 
 int64_t Checkpointing::load(const std::optional<std::string>& folder) {
   if (plan_.resume != ResumeMode::kNever) {
-    const TagList found = list_tags(files_, root_);
+    TagList found = list_tags(files_, root_);
+    std::erase_if(found.tags, [&](const ds::CommittedTag& tag) {
+      return tag.epoch < plan_.oldest_tag_epoch;
+    });
     std::vector<std::string> refused = found.rejected;
     for (const ds::CommittedTag& tag : found.tags) {
       std::string error;

@@ -70,6 +70,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.config_dir = in.config_dir();
   plan.run_dir = in.run_dir();
   plan.resume = to_resume(in.resume());
+  plan.oldest_tag_epoch = in.oldest_tag_epoch();
   plan.rendezvous = in.rendezvous();
   plan.rehearsal = in.dry_run() ? Rehearsal::kDryRun : Rehearsal::kNo;
   return plan;

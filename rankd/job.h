@@ -25,6 +25,7 @@ struct JobPlan {
   std::string config_dir;   // absolute; relative paths inside the config start here
   std::string run_dir;      // absolute
   ResumeMode resume = ResumeMode::kAuto;  // of config/training_config.h
+  int64_t oldest_tag_epoch = 0;  // tags of older epochs are passed over
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string rendezvous;

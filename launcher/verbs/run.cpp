@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <numeric>
 
 #include "core/error.h"
 #include "launcher/local_world.h"
@@ -44,6 +45,42 @@ WorldShape shape_of(const RunOptions& options, const JobConfig& config, const Ma
   return choose_shape(machine, ranks, options.num_threads);
 }
 
+PoolNode this_machine_as_node(int ranks) {
+  PoolNode node;
+  node.slots.resize(static_cast<size_t>(ranks));
+  std::iota(node.slots.begin(), node.slots.end(), 0);
+  return node;
+}
+
+// --nodes and --spares over the nodes there are, with the worlds that the batch sizes allow.
+NodePool::Options node_options(const RunOptions& options, const BatchRequest& batch,
+                               std::vector<PoolNode> nodes) {
+  NodePool::Options pool;
+  pool.nodes = std::move(nodes);
+  pool.spares = options.spares;
+  const bool may_shrink = batch.elastic || (options.nodes && options.nodes->max >= 0);
+  const auto there = static_cast<int64_t>(pool.nodes.size());
+  if (options.nodes && options.nodes->min > there) {
+    throw UsageError(fmt::format("--nodes: at least {} are wanted, there are {}",
+                                 options.nodes->min, there));
+  }
+  if (options.nodes) {
+    const int64_t most = options.nodes->max >= 0 ? options.nodes->max : options.nodes->min;
+    pool.nodes.resize(static_cast<size_t>(std::min(there, most + options.spares)));
+  }
+  if (may_shrink) {
+    pool.min_nodes = options.nodes ? static_cast<int>(options.nodes->min) : 1;
+    size_t ranks = 0;
+    for (size_t i = 0; i + static_cast<size_t>(options.spares) < pool.nodes.size(); ++i) {
+      ranks += pool.nodes[i].slots.size();
+    }
+    int first = static_cast<int>(ranks);
+    while (first > 1 && !same_batch(batch, first, first)) --first;
+    pool.fits = [batch, first](int count) { return same_batch(batch, first, count); };
+  }
+  return pool;
+}
+
 TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings) {
   if (options.launcher != "local") {
     throw Unsupported(fmt::format("--launcher {}: this build starts ranks on this machine only; "
@@ -56,6 +93,8 @@ TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
+  job.recovery.max_restarts = options.max_restarts;
+  job.nodes = node_options(options, job.config.batch, {this_machine_as_node(job.shape.ranks)});
   require_program(surroundings.rank_program);
   return job;
 }

@@ -4,7 +4,7 @@
 //   do=data       throws DataError          do=peer   throws CommError
 //   do=exit7      exits with code 7 at once do=vanish exits with code 0 at once, no report
 //   do=noise      writes a line on standard error and goes on
-// ignore_stop=1 makes every rank deaf to commands; late=1 makes rank `rank` never join.
+// It does so in epoch `epoch` only, where that is given. ignore_stop=1 makes every rank deaf to commands; late=1 makes rank `rank` never join.
 #include <signal.h>
 #include <unistd.h>
 
@@ -62,7 +62,8 @@ void misbehave(const std::string& how) {
 int train(const Script& script, const ds::JobPlan& plan, ds::ControlClient& control) {
   const int64_t steps = std::stoll(script.at("steps"));
   const int64_t at = std::stoll(script.at("at"));
-  const bool mine = std::stoi(script.at("rank")) == plan.rank;
+  const bool mine = std::stoi(script.at("rank")) == plan.rank &&
+                    (!script.contains("epoch") || std::stoll(script.at("epoch")) == plan.epoch);
   const std::chrono::milliseconds pause(std::stoi(script.at("step_ms")));
   ds::StepMetrics metrics;
   metrics.total_steps = steps;

@@ -12,6 +12,7 @@ namespace {
 RunRecord failed_record() {
   RunRecord record;
   record.host = "node1";
+  record.epochs = {{1, 2, 12, "rank 1 was killed by signal 9 (Killed)"}};
   record.ranks.resize(2);
   record.ranks[1].signal = SIGKILL;
   record.last_step.emplace().set_step(12);
@@ -27,14 +28,15 @@ RunRecord failed_record() {
 
 TEST_CASE("the failure line is JSON that names rank, step and last commit", "[launcher]") {
   RunRecord record = failed_record();
-  CHECK(failure_line(record) ==
+  CHECK(failure_line(record, FaultAction::kStop) ==
         R"j({"event": "fault", "code": 1, "rank": 1, "host": "node1", "step": 12, )j"
         R"j("last_committed": null, "action": "stop", )j"
         R"j("cause": "rank 1 was killed by signal 9 (Killed)"})j");
   record.last_commit.emplace().set_tag("global_step10");
   record.root_cause.reset();
   record.reason = "second Ctrl-C";
-  CHECK_THAT(failure_line(record), Catch::Contains(R"j("rank": null)j") &&
+  CHECK_THAT(failure_line(record, FaultAction::kRestart),
+             Catch::Contains(R"j("rank": null)j") && Catch::Contains(R"j("action": "restart")j") &&
                                        Catch::Contains(R"j("last_committed": "global_step10")j") &&
                                        Catch::Contains(R"j("cause": "second Ctrl-C")j"));
 }
@@ -47,7 +49,7 @@ TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
   (*record.ranks[0].measured.mutable_categories())["gradients"] = 300;
   CHECK(report_json(record) ==
         R"j({"exit_code": 1, "reason": "rank 1 was killed by signal 9 (Killed)", "steps": 12, )j"
-        R"j("seconds": 90, "host": "node1", "epoch": 1, "world_size": 2, "loss": 2.5, )j"
+        R"j("seconds": 90, "host": "node1", "epoch": 1, "restarts": 0, "world_size": 2, "loss": 2.5, )j"
         R"j("last_committed": null, "root_cause": {"rank": 1, "kind": "signal", "value": 9, )j"
         R"j("step": 11, "message": "rank 1 was killed by signal 9 (Killed)"}, "ranks": [)j"
         "\n  "
@@ -57,6 +59,11 @@ TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
         "\n  "
         R"j({"rank": 1, "exit_code": null, "signal": 9, "steps": 0, "device_bytes_peak": 0, )j"
         R"j("host_bytes_peak": 0, "nvme_bytes": 0, "rss_bytes_peak": 0, "categories": {}})j"
+        "\n], "
+        R"j("epochs": [)j"
+        "\n  "
+        R"j({"epoch": 1, "world_size": 2, "steps": 12, "reason": )j"
+        R"j("rank 1 was killed by signal 9 (Killed)"})j"
         "\n]}\n");
 }
 

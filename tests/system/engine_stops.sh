@@ -51,7 +51,7 @@ expect 77 train.json --run-dir run --resume required train.steps=$((stopped + 9)
 
 # Killed ranks and launchers leave no process and no shared memory.
 for victim in 0 1; do
-  start
+  start --max-restarts 0
   kill -KILL "${ranks[$victim]}"
   expect_end 1
   expect_text err "rank $victim was killed by signal 9"

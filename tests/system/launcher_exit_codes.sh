@@ -61,14 +61,14 @@ FAKE_RANK="rank=1 at=2 do=data" expect 65 train.json
 expect_text err "rank 1: corpus.bin: token 50000"
 expect_text err '"event": "fault"'
 expect_text runs/latest/report.json '"exit_code": 65'
-FAKE_RANK="rank=1 at=2 do=crash steps=500" expect 1 train.json
+FAKE_RANK="rank=1 at=2 do=crash steps=500" expect 1 train.json --max-restarts 0
 expect_text err "rank 1 was killed by signal 11"
-FAKE_RANK="rank=0 at=2 do=kill steps=500" expect 1 train.json
+FAKE_RANK="rank=0 at=2 do=kill steps=500" expect 1 train.json --max-restarts 0
 expect_text err "rank 0 was killed by signal 9"
-FAKE_RANK="rank=1 at=2 do=exit7 steps=500" expect 1 train.json
+FAKE_RANK="rank=1 at=2 do=exit7 steps=500" expect 1 train.json --max-restarts 0
 expect_text err "rank 1 ended with code 7"
 FAKE_RANK="rank=1 at=2 do=vanish steps=500" expect 70 train.json
-FAKE_RANK="rank=1 at=2 do=peer steps=500" expect 1 train.json
+FAKE_RANK="rank=1 at=2 do=peer steps=500" expect 1 train.json --max-restarts 0
 FAKE_RANK="rank=1 at=2 do=noise" expect 0 train.json
 expect_text err "[rank 1] a warning"
 expect_text runs/latest/logs/rank-1.log "a warning"

@@ -14,7 +14,7 @@ for round in 1 2 3; do
   wait "$launcher" 2>/dev/null
   wait_until "the ranks of a killed launcher to end" gone "${ranks[@]}"
 
-  FAKE_RANK="steps=50000 ignore_stop=1" start --num-ranks 4
+  FAKE_RANK="steps=50000 ignore_stop=1" start --num-ranks 4 --max-restarts 0
   kill -KILL "${ranks[$round]}"
   expect_end 1
   expect_text err "was killed by signal 9"
@@ -36,7 +36,7 @@ wait_until "every rank of this test to end" \
            grep -qxF "$1"' "$DSLAUNCH_RANKD" "$scratch"
 
 # A stopped rank is killed, too.
-FAKE_RANK="rank=1 at=2 do=hang steps=5" expect 1 train.json
+FAKE_RANK="rank=1 at=2 do=hang steps=5" expect 1 train.json --max-restarts 0
 expect_text err "rank 1 stopped answering"
 
 [ "$(leftovers)" = "$before" ] || fail "left behind: $(leftovers)"

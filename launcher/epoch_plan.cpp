@@ -1,0 +1,42 @@
+#include "launcher/epoch_plan.h"
+
+#include <fstream>
+
+#include "launcher/credentials.h"
+
+namespace ds {
+namespace {
+
+constexpr size_t kTokenBytes = 32;       // 256 bits
+constexpr size_t kRendezvousBytes = 16;  // 128 bits
+
+}  // namespace
+
+WorldPlan make_epoch_plan(int64_t epoch, std::vector<RankPlacement> ranks) {
+  WorldPlan plan;
+  plan.epoch = epoch;
+  plan.ranks = std::move(ranks);
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    plan.tokens.push_back(random_bytes(kTokenBytes));
+  }
+  plan.rendezvous = "dslaunch-" + to_hex(random_bytes(kRendezvousBytes));
+  return plan;
+}
+
+void remove_shared_memory(const std::string& rendezvous) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
+    if (entry.path().filename().string().starts_with(rendezvous)) {
+      std::filesystem::remove(entry.path(), error);
+    }
+  }
+}
+
+int64_t first_epoch(const std::filesystem::path& run_directory) {
+  // Written by checkpoint/commit.h, which also refuses a number that is no epoch.
+  std::ifstream file(run_directory / "checkpoints" / "epoch");
+  int64_t last = 0;
+  return file >> last && last > 0 ? last + 1 : 1;
+}
+
+}  // namespace ds

@@ -1,0 +1,23 @@
+// What an epoch is given before it starts, and what it leaves in the machine when it is over.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launcher/world.h"
+
+namespace ds {
+
+// Fresh tokens and a fresh rendezvous name for these ranks. Throws InternalError.
+WorldPlan make_epoch_plan(int64_t epoch, std::vector<RankPlacement> ranks);
+
+// Removes shared memory that a killed rank could not. Ours alone: the name is random.
+void remove_shared_memory(const std::string& rendezvous);
+
+// The epoch that a launch in this run directory begins with: one more than any before it, so that what
+// an earlier launch left running can no longer commit.
+int64_t first_epoch(const std::filesystem::path& run_directory);
+
+}  // namespace ds

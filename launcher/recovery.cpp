@@ -1,0 +1,118 @@
+#include "launcher/recovery.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+// The same rank in the same way at the same step: what fails again then is the program or its data.
+bool same_failure(const Failure& a, const Failure& b) {
+  return a.rank == b.rank && a.kind == b.kind && a.value == b.value && a.step == b.step;
+}
+
+}  // namespace
+
+bool may_pass(const Failure& cause) {
+  if (cause.kind != Failure::Kind::kExit || cause.blame == Blame::kPeer) {
+    return true;
+  }
+  switch (static_cast<ExitCode>(cause.value)) {
+    case ExitCode::kStorage:  // disks fill and empty; what is committed stays
+      return true;
+    case ExitCode::kTrainingFailed:
+    case ExitCode::kUsage:
+    case ExitCode::kBadData:
+    case ExitCode::kInputMissing:
+    case ExitCode::kClusterUnusable:
+    case ExitCode::kInternal:
+    case ExitCode::kBelowMinimum:
+    case ExitCode::kValidation:
+    case ExitCode::kConfig:
+      return false;
+    default:
+      return true;  // a library's exit(), which is a crash by another name
+  }
+}
+
+Recovery::Recovery(const Options& options, NodePool pool)
+    : options_(options), pool_(std::move(pool)) {}
+
+std::vector<RankPlacement> Recovery::first_world() const {
+  std::optional<std::vector<RankPlacement>> world = pool_.next_world();
+  if (!world) {
+    throw ConfigError(pool_.why_not());
+  }
+  return *std::move(world);
+}
+
+Recourse Recovery::end(int exit_code, const std::string& reason) const {
+  return {.restart = false, .reason = reason, .exit_code = exit_code, .wait = {}, .world = {}};
+}
+
+Recourse Recovery::after(const EpochOutcome& outcome) {
+  for (const std::string& host : outcome.lost_hosts) {
+    pool_.lose(host);
+  }
+  if (outcome.committed && outcome.ran >= options_.healthy_after) {
+    counted_ = 0;
+    past_.clear();
+  }
+  past_.push_back({outcome.cause, outcome.host});
+  while (past_.size() > static_cast<size_t>(options_.same_failure_limit)) past_.pop_front();
+
+  const bool first_launch = outcome.cause.kind == Failure::Kind::kNeverJoined && restarts_ == 0;
+  if (outcome.stop_asked || options_.max_restarts == 0 || !may_pass(outcome.cause) ||
+      first_launch) {
+    return end(outcome.exit_code, describe(outcome.cause));
+  }
+  if (repeats()) {
+    if (!pool_.has_several_nodes() || repeats_on_several_hosts()) {
+      return end(outcome.exit_code, fmt::format("{}; the same failure came {} times in a row, so it "
+                                                "is the program or its data, not the hardware",
+                                                describe(outcome.cause),
+                                                options_.same_failure_limit));
+    }
+    pool_.lose(outcome.host);  // always on one host: leave that out
+    past_.clear();
+  }
+  if (counted_ >= options_.max_restarts) {
+    return end(static_cast<int>(ExitCode::kBelowMinimum),
+               fmt::format("{}; all {} restarts are used up", describe(outcome.cause),
+                           options_.max_restarts));
+  }
+  std::optional<std::vector<RankPlacement>> world = pool_.next_world();
+  if (!world) {
+    return end(static_cast<int>(ExitCode::kBelowMinimum),
+               fmt::format("{}; {}", describe(outcome.cause), pool_.why_not()));
+  }
+  Time wait = Time::zero();
+  if (counted_ > 0) {
+    const int doublings = std::min(counted_ - 1, 20);
+    wait = std::min(options_.longest_wait, options_.first_wait * (int64_t{1} << doublings));
+  }
+  ++counted_;
+  ++restarts_;
+  return {.restart = true,
+          .reason = describe(outcome.cause),
+          .exit_code = outcome.exit_code,
+          .wait = wait,
+          .world = *std::move(world)};
+}
+
+bool Recovery::repeats() const {
+  return past_.size() == static_cast<size_t>(options_.same_failure_limit) &&
+         std::ranges::all_of(past_, [&](const PastFailure& other) {
+           return same_failure(other.cause, past_.back().cause);
+         });
+}
+
+bool Recovery::repeats_on_several_hosts() const {
+  std::set<std::string> hosts;
+  for (const PastFailure& failure : past_) hosts.insert(failure.host);
+  return hosts.size() > 1;
+}
+
+}  // namespace ds

@@ -1,0 +1,77 @@
+// Whether a run goes on after an epoch has failed, when, and where (pure): restarts are counted, causes
+// are classified, waits grow, nodes that were lost are left out. Membership (launcher/membership.h) is the
+// life of one epoch; this is the life of the run across them. It refuses to know how an epoch is started.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "launcher/membership.h"
+#include "launcher/node_pool.h"
+
+namespace ds {
+
+// What became of an epoch that was not meant to end.
+struct EpochOutcome {
+  Failure cause;
+  std::string host;        // where the cause happened, as the pool calls it
+  int exit_code = 1;       // of the run, if it ends with this
+  bool stop_asked = false; // by the user, who does not want another epoch
+  bool committed = false;  // the epoch left a tag that was not there before it
+  Time ran{};
+  std::vector<std::string> lost_hosts;
+};
+
+struct Recourse {
+  bool restart = false;
+  std::string reason;
+  int exit_code = 1;                 // where it is the end
+  Time wait{};                       // where it is not
+  std::vector<RankPlacement> world;  //
+};
+
+class Recovery {
+ public:
+  struct Options {
+    int max_restarts = 3;  // 0: every failure is the end, with its own exit code
+    Time first_wait = std::chrono::seconds(1);  // before the second restart in a row; the first is at once
+    Time longest_wait = std::chrono::seconds(60);
+    int same_failure_limit = 3;
+    // An epoch that committed and ran so long was healthy: restarts before it are forgotten.
+    Time healthy_after = std::chrono::minutes(10);
+  };
+
+  Recovery(const Options& options, NodePool pool);
+
+  // The first world. Throws ConfigError if there is none.
+  std::vector<RankPlacement> first_world() const;
+  // After the failure of an epoch.
+  Recourse after(const EpochOutcome& outcome);
+
+  int restarts() const { return restarts_; }  // of the whole run
+  int counted() const { return counted_; }    // against the limit
+  int max_restarts() const { return options_.max_restarts; }
+  NodePool& pool() { return pool_; }
+
+ private:
+  struct PastFailure {
+    Failure cause;
+    std::string host;
+  };
+  bool repeats() const;
+  bool repeats_on_several_hosts() const;
+  Recourse end(int exit_code, const std::string& reason) const;
+
+  const Options options_;
+  NodePool pool_;
+  int restarts_ = 0;
+  int counted_ = 0;
+  std::deque<PastFailure> past_;  // the last same_failure_limit ones
+};
+
+// Whether the same program may succeed when it is started again: crashes, silence and lost peers yes;
+// what the rank itself found wrong (data, configuration, numbers) no.
+bool may_pass(const Failure& cause);
+
+}  // namespace ds
