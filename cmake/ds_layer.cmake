@@ -50,6 +50,10 @@ function(ds_test)
       add_test(NAME ${ARG_LAYER}.${stem} COMMAND ${target} -\# "[#${stem}]"
                WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
       set_tests_properties(${ARG_LAYER}.${stem} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
+      if(DS_SANITIZE STREQUAL "thread")
+        set_property(TEST ${ARG_LAYER}.${stem} PROPERTY ENVIRONMENT
+          "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
+      endif()
     endif()
   endforeach()
 endfunction()

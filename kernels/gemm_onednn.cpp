@@ -134,20 +134,21 @@ void run_block(Library& library, const Primitive& p, Worker& worker, const Gemm&
   p.run.execute(worker.queue, arguments);
 }
 
-// Blocks of c, one per thread: along the longer side, so that the operand that all threads read is
-// the smaller one. A multiple of kUnit columns or rows keeps every block on the fast paths.
-std::vector<GemmBlock> split(const Gemm& g, int threads) {
+// Blocks of c along its longer side, so that the operand that all blocks read is the smaller one. The
+// shape alone decides: oneDNN's order of summation depends on the block, and equal products must have
+// equal bits for any number of threads. A multiple of kUnit keeps every block on the fast paths.
+std::vector<GemmBlock> split(const Gemm& g) {
   constexpr int64_t kUnit = 64;
+  constexpr int64_t kShortest = 3 * kUnit;
+  constexpr int64_t kMostBlocks = 8;
   const bool by_rows = g.m > g.n;
   const int64_t extent = by_rows ? g.m : g.n;
-  const int64_t units = (extent + kUnit - 1) / kUnit;
-  const int64_t parts = std::min<int64_t>(threads, units);
+  const int64_t units = (extent + kMostBlocks * kUnit - 1) / (kMostBlocks * kUnit);
+  const int64_t length = std::max(kShortest, units * kUnit);
   std::vector<GemmBlock> blocks;
-  for (int64_t part = 0; part < parts; ++part) {
-    const int64_t begin = units * part / parts * kUnit;
-    const int64_t end = std::min(extent, units * (part + 1) / parts * kUnit);
-    blocks.push_back(by_rows ? GemmBlock{begin, end - begin, 0, g.n}
-                             : GemmBlock{0, g.m, begin, end - begin});
+  for (int64_t begin = 0; begin < extent; begin += length) {
+    const int64_t count = std::min(length, extent - begin);
+    blocks.push_back(by_rows ? GemmBlock{begin, count, 0, g.n} : GemmBlock{0, g.m, begin, count});
   }
   return blocks;
 }
@@ -214,6 +215,15 @@ void multiply_fp32(Stream& stream, const Gemm& g) {
   }
 }
 
+// From the product alone, kept in g.c, to the activated result in args.c.
+void activate_block(const Gemm& g, const Gemm& args, const GemmBlock& block) {
+  for (int64_t row = block.row; row < block.row + block.rows; ++row) {
+    const auto* from = at(g.c.data, row * g.c.row_stride + block.column, g.c.dtype);
+    const auto* to = at(args.c.data, row * args.c.row_stride + block.column, g.c.dtype);
+    activation_span(g.activation, from, const_cast<std::byte*>(to), g.c.dtype, block.columns);
+  }
+}
+
 }  // namespace
 
 bool onednn_supports(Stream& stream, DType dtype) {
@@ -259,22 +269,20 @@ void gemm_onednn(Stream& stream, const Gemm& args) {
     g.c.row_stride = g.n;
   }
   Library& library = library_of(stream);
-  const std::vector<GemmBlock> blocks = split(g, stream.pool().threads());
+  const std::vector<GemmBlock> blocks = split(g);
   std::vector<const Primitive*> primitives;
   for (const GemmBlock& block : blocks) {
     primitives.push_back(&primitive_for(library, g, block.rows, block.columns));
   }
+  std::atomic<size_t> next{0};
   stream.pool().for_each_thread([&](int index) {
-    const auto part = static_cast<size_t>(index);
-    if (part >= blocks.size()) return;
     omp_set_num_threads(1);
-    run_block(library, *primitives[part], library.workers[part], g, blocks[part]);
-    if (g.activation == Activation::kNone && g.pre_activation == nullptr) return;
-    const GemmBlock& block = blocks[part];
-    for (int64_t row = block.row; row < block.row + block.rows; ++row) {
-      const auto* from = at(g.c.data, row * g.c.row_stride + block.column, g.c.dtype);
-      const auto* to = at(args.c.data, row * args.c.row_stride + block.column, g.c.dtype);
-      activation_span(g.activation, from, const_cast<std::byte*>(to), g.c.dtype, block.columns);
+    Worker& worker = library.workers[static_cast<size_t>(index)];
+    for (size_t i = next.fetch_add(1); i < blocks.size(); i = next.fetch_add(1)) {
+      run_block(library, *primitives[i], worker, g, blocks[i]);
+      if (g.activation != Activation::kNone || g.pre_activation != nullptr) {
+        activate_block(g, args, blocks[i]);
+      }
     }
   });
 }
