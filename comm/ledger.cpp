@@ -34,6 +34,11 @@ void Ledger::exit(uint64_t number) {
   if (entry.number == number) entry.exit_ns = now;  // else the ring has gone round meanwhile
 }
 
+std::optional<LedgerEntry> Ledger::newest() const {
+  const std::lock_guard lock(ring_mutex_);
+  return entered_ == 0 ? std::nullopt : std::optional(ring_[entered_ % ring_.size()]);
+}
+
 std::vector<LedgerEntry> Ledger::entries() const {
   const std::lock_guard lock(ring_mutex_);
   std::vector<LedgerEntry> result;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,7 @@ class Ledger {
   uint64_t enter(std::string_view group, uint64_t sequence, CommOp op, int64_t bytes);
   void exit(uint64_t number);
 
+  std::optional<LedgerEntry> newest() const;
   std::vector<LedgerEntry> entries() const;  // oldest first, at most `capacity`
   std::string to_text() const;               // one line per entry, oldest first
 

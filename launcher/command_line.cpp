@@ -58,6 +58,7 @@ struct RawRun {
   std::string timeout;
   std::string run_dir;
   std::string nodes;
+  std::string hang_after;
   int num_ranks = 0;
   int num_threads = 0;
 };
@@ -86,6 +87,9 @@ void describe_run(CLI::App& app, RawRun& raw) {
       ->check(CLI::Range(0, 1000000).description(""))
       ->type_name("N")
       ->capture_default_str();
+  app.add_option("--hang-after", raw.hang_after,
+                 "A rank without progress for this time, and for 5 steps, hangs (default: 30s)")
+      ->type_name("TIME");
   app.add_option("--nodes", raw.nodes,
                  "Nodes to train on, N or MIN:MAX; with MIN:MAX the world shrinks when nodes are lost")
       ->type_name("N|MIN:MAX");
@@ -129,6 +133,9 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
       throw UsageError("--run-dir: the path is empty");
     }
     options.run_dir = raw.run_dir;
+  }
+  if (!raw.hang_after.empty()) {
+    options.hang_after = parse_duration(raw.hang_after);
   }
   if (!raw.nodes.empty()) {
     options.nodes = parse_node_count(raw.nodes, Elasticity::kOn);

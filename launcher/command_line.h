@@ -30,6 +30,7 @@ struct RunOptions {
   int max_restarts = 3;
   std::optional<NodeCount> nodes;  // with a maximum: the world may shrink to the minimum
   int spares = 0;
+  std::optional<Time> hang_after;
   std::string launcher = "local";
   bool dry_run = false;
   bool json = false;

@@ -38,12 +38,18 @@ std::string describe(const Failure& failure) {
     case Failure::Kind::kNeverJoined:
       what = fmt::format("rank {} did not join", failure.rank);
       break;
+    case Failure::Kind::kHang:
+      what = fmt::format("rank {} hangs", failure.rank);
+      break;
   }
   return failure.detail.empty() ? what : fmt::format("{}: {}", what, failure.detail);
 }
 
 Membership::Membership(const Options& options, Time now)
-    : options_(options), started_(now), last_tick_(now) {
+    : options_(options),
+      hang_watch_(options.hang, options.world_size),
+      started_(now),
+      last_tick_(now) {
   DS_CHECK(options.world_size > 0, "membership: world_size is {}, expected at least 1",
            options.world_size);
   ranks_.resize(static_cast<size_t>(options.world_size));
@@ -79,7 +85,20 @@ bool Membership::heartbeat(Time now, int64_t epoch, int rank, const RankProgress
   }
   state.heard = now;
   state.progress = progress;
+  if (!state.final_report) {
+    hang_watch_.progressed(now, rank, progress);
+  }
   return true;
+}
+
+bool Membership::stepped(Time now, int64_t epoch, int rank, int64_t step) {
+  if (rank < 0 || rank >= options_.world_size) {
+    return false;
+  }
+  RankProgress progress = ranks_[static_cast<size_t>(rank)].progress;
+  progress.step = step;
+  progress.micro_step = 0;
+  return heartbeat(now, epoch, rank, progress);
 }
 
 void Membership::reported_end(Time now, int rank, int exit_code, Blame blame,
@@ -88,6 +107,7 @@ void Membership::reported_end(Time now, int rank, int exit_code, Blame blame,
   state.final_report =
       Failure{rank, Failure::Kind::kExit, exit_code, blame, error, now, state.progress.step};
   state.final_at = now;
+  hang_watch_.left(rank);
   if (!ends_well(exit_code)) {
     fail(*state.final_report);
   }
@@ -99,6 +119,7 @@ void Membership::ended(Time now, int rank, int exit_code, int signal) {
     return;
   }
   state.gone = true;
+  hang_watch_.left(rank);
   state.exit_code = exit_code;
   if (phase_ == Phase::kStopping || phase_ == Phase::kOver) {
     return;  // we killed it
@@ -148,6 +169,7 @@ void Membership::forgive_own_stall(Time now) {
   const Time gap = now - last_tick_;
   last_tick_ = now;
   if (gap > options_.lease / 2) {
+    hang_watch_.forgive(gap);
     for (RankState& rank : ranks_) {
       rank.heard = std::max(rank.heard, now - options_.lease / 2);
     }
@@ -176,6 +198,24 @@ void Membership::check_leases(Time now) {
   }
 }
 
+void Membership::check_progress(Time now) {
+  if (phase_ != Phase::kRunning) {
+    return;
+  }
+  if (const std::optional<HangWatch::Hang> hang = hang_watch_.hung(now)) {
+    fail({hang->rank, Failure::Kind::kHang, 0, Blame::kOwn, hang->words, now, 0});
+  }
+}
+
+// When all that is known is that peers were missed, the rank they missed may still be there, stuck.
+void Membership::name_the_awaited(Time now) {
+  const bool echoes_only = std::ranges::all_of(
+      failures_, [](const Failure& failure) { return failure.blame == Blame::kPeer; });
+  if (const auto hang = echoes_only ? hang_watch_.awaited(now) : std::nullopt) {
+    fail({hang->rank, Failure::Kind::kHang, 0, Blame::kOwn, hang->words, now, 0});
+  }
+}
+
 std::optional<Decision> Membership::tick(Time now) {
   forgive_own_stall(now);
   if (phase_ == Phase::kOver) {
@@ -188,9 +228,13 @@ std::optional<Decision> Membership::tick(Time now) {
     return decide_stop(kill_reason_);
   }
   check_leases(now);
+  check_progress(now);
   if (phase_ == Phase::kSettling) {
-    return now >= settled_at_ || all_gone() ? std::optional(decide_stop(describe(*root_cause())))
-                                            : std::nullopt;
+    if (now < settled_at_ && !all_gone()) {
+      return std::nullopt;
+    }
+    name_the_awaited(now);
+    return decide_stop(describe(*root_cause()));
   }
   if (stop_ && stop_->grace && now - stop_at_ > *stop_->grace) {
     kill_code_ = stop_->code_when_killed;
@@ -224,6 +268,9 @@ Time Membership::next_deadline() const {
   }
   if (stop_ && stop_->grace && phase_ != Phase::kStopping && phase_ != Phase::kOver) {
     next = std::min(next, stop_at_ + *stop_->grace);
+  }
+  if (phase_ == Phase::kRunning) {
+    next = std::min(next, hang_watch_.next_deadline());
   }
   for (const RankState& rank : ranks_) {
     if (phase_ == Phase::kRunning && !rank.gone) {
@@ -312,6 +359,7 @@ int Membership::failure_code(const Failure& cause) const {
                                            : static_cast<int>(ExitCode::kTrainingFailed);
     }
     case Failure::Kind::kLease:
+    case Failure::Kind::kHang:
       break;
   }
   return static_cast<int>(ExitCode::kTrainingFailed);
@@ -332,6 +380,10 @@ std::string Membership::explain() const {
     } else {
       out += fmt::format("at step {}.{} {}", rank.progress.step, rank.progress.micro_step,
                          rank.progress.phase.empty() ? "joined" : rank.progress.phase);
+      if (rank.progress.collective.number > 0) {
+        out += fmt::format(" {} {}", rank.progress.collective.inside ? "inside" : "after",
+                           describe(rank.progress.collective));
+      }
     }
   }
   return out;

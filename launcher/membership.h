@@ -16,22 +16,16 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launcher/clock_time.h"
+#include "launcher/hang_watch.h"
 
 namespace ds {
-
-using Time = std::chrono::nanoseconds;  // monotonic; the origin does not matter
 
 struct WorldMember {
   int rank = 0;
   int64_t epoch = 0;
   std::string host;
   int64_t pid = 0;
-};
-
-struct RankProgress {
-  int64_t step = 0;
-  int64_t micro_step = 0;
-  std::string phase;
 };
 
 enum class Blame {
@@ -45,6 +39,7 @@ struct Failure {
     kExit,         // value: the exit code
     kLease,        // no heartbeat
     kNeverJoined,  //
+    kHang,         // it answers, but does not progress
   };
   int rank = 0;
   Kind kind = Kind::kExit;
@@ -90,6 +85,7 @@ class Membership {
     // failed to be seen beside those that only noticed.
     Time settle = std::chrono::milliseconds(100);
     Time exit_grace = std::chrono::seconds(10);  // from a rank's final report to its end
+    HangWatch::Options hang{};
   };
 
   Membership(const Options& options, Time now);
@@ -98,6 +94,8 @@ class Membership {
   std::optional<std::string> joined(Time now, const WorldMember& member);
   // False if the sender is not a member of this epoch.
   bool heartbeat(Time now, int64_t epoch, int rank, const RankProgress& progress);
+  // The same where all that is known is that a step is done.
+  bool stepped(Time now, int64_t epoch, int rank, int64_t step);
   // The rank says how it ends; its process is still there.
   void reported_end(Time now, int rank, int exit_code, Blame blame, const std::string& error);
   // The process is gone: by a signal, or with a code if signal == 0.
@@ -129,9 +127,11 @@ class Membership {
 
   void forgive_own_stall(Time now);
   void check_leases(Time now);
+  void check_progress(Time now);
   void fail(Failure failure);
   bool all_joined() const;
   bool all_gone() const;
+  void name_the_awaited(Time now);
   const Failure* root_cause() const;
   int64_t furthest_step() const;
   Decision decide_stop(const std::string& reason);
@@ -143,6 +143,7 @@ class Membership {
   Phase phase_ = Phase::kGathering;
   std::vector<RankState> ranks_;
   std::vector<Failure> failures_;  // in order of arrival
+  HangWatch hang_watch_;
   std::optional<StopRequest> stop_;
   std::optional<int> kill_code_;
   std::string kill_reason_;

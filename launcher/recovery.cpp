@@ -10,7 +10,9 @@ namespace {
 
 // The same rank in the same way at the same step: what fails again then is the program or its data.
 bool same_failure(const Failure& a, const Failure& b) {
-  return a.rank == b.rank && a.kind == b.kind && a.value == b.value && a.step == b.step;
+  // An error of a collective, such as a save that failed, is reported by whichever rank is first.
+  const bool same_rank = a.rank == b.rank || a.kind == Failure::Kind::kExit;
+  return same_rank && a.kind == b.kind && a.value == b.value && a.step == b.step;
 }
 
 }  // namespace
@@ -89,10 +91,12 @@ Recourse Recovery::after(const EpochOutcome& outcome) {
                fmt::format("{}; {}", describe(outcome.cause), pool_.why_not()));
   }
   Time wait = Time::zero();
-  if (counted_ > 0) {
-    const int doublings = std::min(counted_ - 1, 20);
+  if (outcome.committed) fruitless_ = 0;
+  if (fruitless_ > 0) {
+    const int doublings = std::min(fruitless_ - 1, 20);
     wait = std::min(options_.longest_wait, options_.first_wait * (int64_t{1} << doublings));
   }
+  ++fruitless_;
   ++counted_;
   ++restarts_;
   return {.restart = true,

@@ -35,7 +35,8 @@ class Recovery {
  public:
   struct Options {
     int max_restarts = 3;  // 0: every failure is the end, with its own exit code
-    Time first_wait = std::chrono::seconds(1);  // before the second restart in a row; the first is at once
+    // Before the second restart in a row that has no commit to show; doubled for each after it.
+    Time first_wait = std::chrono::seconds(1);
     Time longest_wait = std::chrono::seconds(60);
     int same_failure_limit = 3;
     // An epoch that committed and ran so long was healthy: restarts before it are forgotten.
@@ -67,6 +68,7 @@ class Recovery {
   NodePool pool_;
   int restarts_ = 0;
   int counted_ = 0;
+  int fruitless_ = 0;  // restarts in a row without a commit between
   std::deque<PastFailure> past_;  // the last same_failure_limit ones
 };
 

@@ -50,6 +50,12 @@ control::JobPlan::Resume to_proto(ResumeMode mode) {
   return control::JobPlan::AUTO;
 }
 
+RankProgress to_progress(const control::Progress& in) {
+  const control::Progress::Collective& last = in.collective();
+  return {in.step(), in.micro_step(), in.phase(),
+          {last.number(), last.group(), last.sequence(), last.op(), last.inside()}};
+}
+
 std::string signal_name(int signal) { return fmt::format("SIG{}", sigabbrev_np(signal)); }
 
 }  // namespace
@@ -96,7 +102,8 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
   record_.epochs.push_back({.epoch = plan_.epoch, .ranks = plan_.ranks.size()});
   record_.ranks.assign(plan_.ranks.size(), {});
   membership_.emplace(Membership::Options{.world_size = static_cast<int>(plan_.ranks.size()),
-                                          .epoch = plan_.epoch},
+                                          .epoch = plan_.epoch,
+                                          .hang = job_.hang},
                       epoch_started_);
   world_ = starter_.start(plan_);
   coordinator_.emplace(
@@ -160,14 +167,12 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
   RankProgress progress;
   switch (message.body_case()) {
     case control::RankMessage::kHeartbeat:
-      progress = {message.heartbeat().step(), message.heartbeat().micro_step(),
-                  message.heartbeat().phase()};
+      progress = to_progress(message.heartbeat());
       membership_->heartbeat(event.at, event.epoch, event.rank, progress);
       break;
     case control::RankMessage::kStep:
       take_step(message.step());
-      progress = {message.step().step(), 0, "train"};
-      membership_->heartbeat(event.at, event.epoch, event.rank, progress);
+      membership_->stepped(event.at, event.epoch, event.rank, message.step().step());
       break;
     case control::RankMessage::kCommit:
       take_commit(message.commit());

@@ -36,6 +36,7 @@ struct TrainingJob {
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<Time> timeout;
   Recovery::Options recovery;
+  HangWatch::Options hang;
   NodePool::Options nodes;
 };
 

@@ -146,6 +146,11 @@ class GrpcControlClient final : public ControlClient {
     progress_.set_phase(progress.phase);
   }
 
+  void watch_collectives(std::function<CollectiveMark()> newest) override {
+    const std::scoped_lock lock(mutex_);
+    newest_collective_ = std::move(newest);
+  }
+
   void report_step(const StepMetrics& metrics) override {
     control::RankMessage message;
     control::StepMetrics& step = *message.mutable_step();
@@ -273,12 +278,26 @@ class GrpcControlClient final : public ControlClient {
     {
       const std::scoped_lock lock(mutex_);
       if (last != nullptr) {
-        *queue_.emplace_back().mutable_heartbeat() = progress_;
+        *queue_.emplace_back().mutable_heartbeat() = heartbeat();
         queue_.push_back(std::move(*last));
       }
       ending_ = true;
     }
     changed_.notify_all();
+  }
+
+  control::Progress heartbeat() const {  // under mutex_
+    control::Progress out = progress_;
+    if (newest_collective_) {
+      const CollectiveMark mark = newest_collective_();
+      control::Progress::Collective& last = *out.mutable_collective();
+      last.set_number(mark.number);
+      last.set_group(mark.group);
+      last.set_sequence(mark.sequence);
+      last.set_op(mark.op);
+      last.set_inside(mark.inside);
+    }
+    return out;
   }
 
   void write_until_end() {
@@ -299,7 +318,7 @@ class GrpcControlClient final : public ControlClient {
         } else if (ending_) {
           break;
         } else {
-          *message.mutable_heartbeat() = progress_;
+          *message.mutable_heartbeat() = heartbeat();
           next_heartbeat = steady_clock::now() + kHeartbeatPeriod;
         }
       }
@@ -336,6 +355,7 @@ class GrpcControlClient final : public ControlClient {
   std::deque<control::RankMessage> queue_;
   std::deque<Command> commands_;
   control::Progress progress_;
+  std::function<CollectiveMark()> newest_collective_;
   bool ending_ = false;        // nothing more will be queued
   bool stream_ended_ = false;  // the launcher closed its side
 };

@@ -3,6 +3,7 @@
 // connection, so that a slow launcher never slows training.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,9 @@ class ControlClient {
 
   // Call at every micro-step and phase change: a rank that does not progress counts as hung.
   virtual void report_progress(const Progress& progress) = 0;
+
+  // Asked before every heartbeat, from another thread, as long as the connection lives.
+  virtual void watch_collectives(std::function<CollectiveMark()> newest) = 0;
 
   virtual void report_step(const StepMetrics& metrics) = 0;       // rank 0
   virtual void report_commit(const SavedTag& tag) = 0;        // rank 0, after the manifest is durable

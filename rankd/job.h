@@ -32,6 +32,15 @@ struct JobPlan {
   Rehearsal rehearsal = Rehearsal::kNo;
 };
 
+// The newest collective of this rank, as its ledger has it.
+struct CollectiveMark {
+  uint64_t number = 0;  // over all groups, from 1; 0: none yet
+  std::string group;
+  uint64_t sequence = 0;
+  std::string op;
+  bool inside = false;
+};
+
 // Where a rank is; sent with every heartbeat.
 struct Progress {
   int64_t step = 0;        // optimizer steps done

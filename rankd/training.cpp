@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numbers>
 
+#include "comm/ledger.h"
 #include "comm/shm_comm.h"
 #include "comm/traced_comm.h"
 #include "config/load.h"
@@ -48,8 +49,23 @@ class LoaderSource final : public BatchSource {
 
 std::unique_ptr<Communicator> open_comm(const JobPlan& plan) {
   if (plan.world_size == 1) return std::move(make_thread_group(1).front());
-  return open_shm_group(plan.rendezvous, plan.rank, plan.world_size);
+  // The launcher sees ranks that die, fall silent or hang, and ends the epoch long before this.
+  constexpr std::chrono::minutes kLongestWait{60};
+  return open_shm_group(plan.rendezvous, plan.rank, plan.world_size, {.timeout = kLongestWait});
 }
+
+// A ledger and its clock; shared with the control connection, which outlives training.
+struct OwnLedger {
+  MonotonicClock clock;
+  Ledger ledger{64, clock};
+
+  CollectiveMark newest() const {
+    const std::optional<LedgerEntry> entry = ledger.newest();
+    if (!entry) return {};
+    return {entry->number, entry->group, entry->sequence, std::string(name_of(entry->op)),
+            entry->exit_ns < 0};
+  }
+};
 
 // What a run is made of; all of it outlives the run.
 struct RunParts {
@@ -253,7 +269,9 @@ int run_training(const JobPlan& plan, ControlClient& control) {
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   ResidentMemory resident;
   CommVolume volume;
-  TracedComm comm(open_comm(plan), "data", {.volume = &volume});
+  const auto ledger = std::make_shared<OwnLedger>();
+  control.watch_collectives([ledger] { return ledger->newest(); });
+  TracedComm comm(open_comm(plan), "data", {.volume = &volume, .ledger = &ledger->ledger});
   Workspace workspace(Device::cpu(), plan.threads, comm);
   Engine engine(options, workspace.seat(), std::move(run_plan.step));
   TrainingRun run({.plan = plan,

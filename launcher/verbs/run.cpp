@@ -93,6 +93,7 @@ TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
+  job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.recovery.max_restarts = options.max_restarts;
   job.nodes = node_options(options, job.config.batch, {this_machine_as_node(job.shape.ranks)});
   require_program(surroundings.rank_program);

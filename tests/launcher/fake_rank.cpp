@@ -4,6 +4,7 @@
 //   do=data       throws DataError          do=peer   throws CommError
 //   do=exit7      exits with code 7 at once do=vanish exits with code 0 at once, no report
 //   do=noise      writes a line on standard error and goes on
+//   do=stuck      beats, but does nothing any more, while the others are inside a collective
 // It does so in epoch `epoch` only, where that is given. ignore_stop=1 makes every rank deaf to commands; late=1 makes rank `rank` never join.
 #include <signal.h>
 #include <unistd.h>
@@ -50,6 +51,8 @@ void misbehave(const std::string& how) {
     throw ds::DataError("corpus.bin: token 50000 at position 12, the vocabulary has 256");
   } else if (how == "peer") {
     throw ds::CommError("all_reduce: rank 0 is gone");
+  } else if (how == "stuck") {
+    std::this_thread::sleep_for(std::chrono::hours(1));
   } else if (how == "exit7") {
     _exit(7);
   } else if (how == "vanish") {
@@ -62,15 +65,23 @@ void misbehave(const std::string& how) {
 int train(const Script& script, const ds::JobPlan& plan, ds::ControlClient& control) {
   const int64_t steps = std::stoll(script.at("steps"));
   const int64_t at = std::stoll(script.at("at"));
-  const bool mine = std::stoi(script.at("rank")) == plan.rank &&
-                    (!script.contains("epoch") || std::stoll(script.at("epoch")) == plan.epoch);
+  const bool now = !script.contains("epoch") || std::stoll(script.at("epoch")) == plan.epoch;
+  const bool mine = now && std::stoi(script.at("rank")) == plan.rank;
   const std::chrono::milliseconds pause(std::stoi(script.at("step_ms")));
+  // Everyone else waits for the one that is stuck.
+  const bool all_wait = now && script.contains("do") && script.at("do") == "stuck" && !mine;
+  if (all_wait) {
+    control.watch_collectives([] { return ds::CollectiveMark{7, "data", 7, "all_gather", true}; });
+  }
   ds::StepMetrics metrics;
   metrics.total_steps = steps;
   for (metrics.step = 1; metrics.step <= steps; ++metrics.step) {
     control.report_progress({metrics.step - 1, 0, "train"});
     if (mine && metrics.step == at && script.contains("do")) {
       misbehave(script.at("do"));
+    }
+    if (all_wait && metrics.step == at) {
+      std::this_thread::sleep_for(std::chrono::hours(1));
     }
     std::this_thread::sleep_for(pause);
     metrics.loss = 5.0 * std::exp(-0.05 * static_cast<double>(metrics.step));

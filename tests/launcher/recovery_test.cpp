@@ -75,6 +75,16 @@ TEST_CASE("restarts are counted, their waits double up to a limit, then the code
   CHECK(recovery.restarts() == 5);
 }
 
+TEST_CASE("who commits between failures does not wait", "[launcher]") {
+  Recovery recovery({.max_restarts = 9}, one_machine(2));
+  EpochOutcome outcome = killed(1, 10);
+  CHECK(recovery.after(outcome).wait == Time::zero());
+  CHECK(recovery.after(outcome).wait == seconds(1));
+  outcome = killed(1, 20);
+  outcome.committed = true;
+  CHECK(recovery.after(outcome).wait == Time::zero());
+}
+
 TEST_CASE("without restarts a failure keeps its own code", "[launcher]") {
   Recovery recovery({.max_restarts = 0}, one_machine(1));
   const Recourse recourse = recovery.after(killed(0, 1));

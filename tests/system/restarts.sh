@@ -15,6 +15,13 @@ FAKE_RANK="rank=1 at=4 do=kill steps=20" expect 76 train.json --max-restarts 1 -
 expect_text used_up/report.json '"exit_code": 76'
 expect_text err "all 1 restarts are used up"
 
+# A rank that beats but is stuck is named, with the collective it did not enter; a stopped one, too.
+FAKE_RANK="rank=1 at=4 epoch=1 do=stuck steps=20" expect 0 train.json --hang-after 2 --num-ranks 4
+expect_text err "rank 1 hangs: no progress for"
+expect_text err "it has not entered all_gather #7 of data, where rank 0 waits"
+FAKE_RANK="rank=1 at=4 epoch=1 do=hang steps=20" expect 0 train.json
+expect_text err "rank 1 stopped answering"
+
 # A stop while the launcher waits before a restart is not made to wait.
 FAKE_RANK="rank=1 at=4 do=kill steps=20" dslaunch train.json > out 2> err &
 launcher=$!
