@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "comm/shm_group.h"
+#include "core/memory_adaptors.h"
 
 namespace ds {
 namespace {
@@ -78,7 +79,8 @@ class ThreadWorld final : public detail::ShmWorld {
 
  private:
   const int size_;
-  HostMemory memory_;
+  HostMemory heap_;
+  RecyclingMemory memory_{heap_};
   std::mutex payloads_mutex_;  // guards everything below
   std::map<std::byte*, std::unique_ptr<std::byte[]>> payloads_;
   std::map<uint64_t, std::weak_ptr<detail::ShmRegion>> regions_;

@@ -1,5 +1,9 @@
 #include "core/memory_adaptors.h"
 
+#include <algorithm>
+#include <iterator>
+#include <new>
+
 #include "core/error.h"
 
 namespace ds {
@@ -58,6 +62,46 @@ void LimitingMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noex
   upstream_.deallocate(pointer, bytes, tag);
   const std::lock_guard lock(used_mutex_);
   used_ -= bytes;
+}
+
+RecyclingMemory::~RecyclingMemory() {
+  while (!kept_.empty()) drop_one();
+}
+
+void* RecyclingMemory::allocate(size_t bytes, MemoryTag tag) {
+  const std::lock_guard lock(blocks_mutex_);
+  void* pointer = nullptr;
+  if (const auto found = kept_.find(bytes); found != kept_.end()) {
+    pointer = found->second;
+    kept_.erase(found);
+    bytes_kept_ -= bytes;
+  } else {
+    const size_t allowed = std::max(bytes_out_peak_, bytes_out_ + bytes);
+    while (!kept_.empty() && bytes_out_ + bytes + bytes_kept_ > allowed) drop_one();
+    pointer = upstream_.allocate(bytes, tag);
+  }
+  bytes_out_ += bytes;
+  bytes_out_peak_ = std::max(bytes_out_peak_, bytes_out_);
+  return pointer;
+}
+
+void RecyclingMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept {
+  const std::lock_guard lock(blocks_mutex_);
+  bytes_out_ -= bytes;
+  try {
+    kept_.emplace(bytes, pointer);
+    bytes_kept_ += bytes;
+  } catch (const std::bad_alloc&) {
+    upstream_.deallocate(pointer, bytes, tag);
+  }
+}
+
+// The largest first: it makes most room.
+void RecyclingMemory::drop_one() {
+  const auto largest = std::prev(kept_.end());
+  upstream_.deallocate(largest->second, largest->first, MemoryTag::kScratch);
+  bytes_kept_ -= largest->first;
+  kept_.erase(largest);
 }
 
 }  // namespace ds

@@ -1,8 +1,9 @@
-// Decorators over a MemoryResource: peak tracking per tag, and a hard limit. Stack them where the
-// stream is made. Both are thread-safe, so that several streams of a rank may share one.
+// Decorators over a MemoryResource: peak tracking per tag, a hard limit, reuse of freed blocks. Stack
+// them where the stream is made. All are thread-safe, so that several streams of a rank may share one.
 #pragma once
 
 #include <array>
+#include <map>
 #include <mutex>
 
 #include "core/memory.h"
@@ -53,6 +54,29 @@ class LimitingMemory final : public MemoryResource {
   const size_t limit_;
   std::mutex used_mutex_;
   size_t used_ = 0;
+};
+
+// Keeps freed blocks for the next request of equal size, so that buckets which come and go every step
+// do not cost fresh, zeroed pages each time. What it holds, handed out or kept, never exceeds the
+// highest number of bytes that were handed out at once: a plan's peak stays the process's peak.
+class RecyclingMemory final : public MemoryResource {
+ public:
+  explicit RecyclingMemory(MemoryResource& upstream) : upstream_(upstream) {}
+  RecyclingMemory(const RecyclingMemory&) = delete;  // owns what it keeps
+  RecyclingMemory& operator=(const RecyclingMemory&) = delete;
+  ~RecyclingMemory() override;
+  void* allocate(size_t bytes, MemoryTag tag) override;
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+
+ private:
+  void drop_one();
+
+  MemoryResource& upstream_;
+  std::mutex blocks_mutex_;
+  std::multimap<size_t, void*> kept_;  // by size in bytes
+  size_t bytes_out_ = 0;
+  size_t bytes_kept_ = 0;
+  size_t bytes_out_peak_ = 0;
 };
 
 }  // namespace ds

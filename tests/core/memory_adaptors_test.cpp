@@ -1,0 +1,76 @@
+#include "core/memory_adaptors.h"
+
+#include <algorithm>
+
+
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+// Counts what is out, and never gives the same address twice.
+class CountingMemory final : public MemoryResource {
+ public:
+  void* allocate(size_t bytes, MemoryTag tag) override {
+    bytes_held += bytes;
+    bytes_held_peak = std::max(bytes_held_peak, bytes_held);
+    ++allocations;
+    return meta_.allocate(bytes, tag);
+  }
+  void deallocate(void* /*pointer*/, size_t bytes, MemoryTag /*tag*/) noexcept override {
+    bytes_held -= bytes;
+  }
+  size_t bytes_held = 0;
+  size_t bytes_held_peak = 0;
+  int allocations = 0;
+
+ private:
+  MetaMemory meta_;
+};
+
+constexpr MemoryTag kTag = MemoryTag::kBuckets;
+
+TEST_CASE("a freed block serves the next request of its size", "[core]") {
+  CountingMemory heap;
+  RecyclingMemory memory(heap);
+  void* const first = memory.allocate(1000, kTag);
+  memory.deallocate(first, 1000, kTag);
+  CHECK(memory.allocate(1000, kTag) == first);
+  CHECK(heap.allocations == 1);
+  CHECK(memory.allocate(1000, kTag) != first);  // that one is out
+}
+
+TEST_CASE("recycling holds no more than was ever out at once", "[core]") {
+  CountingMemory heap;
+  {
+    RecyclingMemory memory(heap);
+    void* const a = memory.allocate(600, kTag);
+    void* const b = memory.allocate(400, kTag);
+    memory.deallocate(a, 600, kTag);
+    memory.deallocate(b, 400, kTag);
+    CHECK(heap.bytes_held == 1000);
+    void* const c = memory.allocate(700, kTag);  // both kept blocks would be too much beside it
+    CHECK(heap.bytes_held <= 1000);
+    CHECK(heap.bytes_held_peak == 1000);
+    void* const d = memory.allocate(500, kTag);  // a new peak is a new allowance
+    CHECK(heap.bytes_held == 1200);
+    memory.deallocate(c, 700, kTag);
+    memory.deallocate(d, 500, kTag);
+  }
+  CHECK(heap.bytes_held == 0);
+}
+
+TEST_CASE("a tracked peak does not see what is recycled below it", "[core]") {
+  HostMemory heap;
+  RecyclingMemory recycling(heap);
+  MemoryAccount account;
+  TrackingMemory memory(recycling, account);
+  for (int step = 0; step < 3; ++step) {
+    memory.deallocate(memory.allocate(4096, kTag), 4096, kTag);
+  }
+  CHECK(account.usage().bytes_now == 0);
+  CHECK(account.usage().bytes_peak == 4096);
+}
+
+}  // namespace
+}  // namespace ds
