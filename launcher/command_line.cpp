@@ -20,6 +20,8 @@ constexpr const char* kRunFooter =
     "  dslaunch train.json --num-ranks 2 zero_optimization.stage=3 train.steps=100\n"
     "  dslaunch train.json --run-dir runs/mine --resume auto\n"
     "  dslaunch train.json --dry-run\n"
+    "  dslaunch --hostfile hosts train.json\n"
+    "  dslaunch --hostfile hosts --exclude node-2:3 --launcher mpi train.json\n"
     "\n"
     "Ctrl-C stops at the end of the step, saves and exits with 75; a second Ctrl-C kills everything.\n"
     "After a crash, a hang or the loss of a host the run starts again from the newest checkpoint, at\n"
@@ -59,11 +61,63 @@ struct RawRun {
   std::string run_dir;
   std::string nodes;
   std::string hang_after;
+  std::string hostfile;
+  std::string master_addr;
+  std::string env_file;
+  int num_nodes = 0;
+  int num_gpus = 0;
+  int ssh_port = 0;
   int num_ranks = 0;
   int num_threads = 0;
 };
 
 CLI::Validator count_check() { return CLI::Range(1, 1 << 16).description(""); }
+
+// DeepSpeed's spellings, with underscores, are accepted beside ours.
+void describe_hosts(CLI::App& app, RawRun& raw) {
+  HostOptions& hosts = raw.options.hosts;
+  const char* const group = "Several hosts";
+  app.add_option("-H,--hostfile", raw.hostfile,
+                 "Lines 'HOST slots=N' (default: /job/hostfile where it is, else this machine)")
+      ->group(group);
+  app.add_option("-i,--include", hosts.include, "HOST[:SLOT[,SLOT]][@HOST...] of the hostfile")
+      ->group(group);
+  app.add_option("-e,--exclude", hosts.exclude, "The same, left out")->group(group);
+  app.add_option("--num-nodes,--num_nodes", raw.num_nodes, "The first N hosts")
+      ->check(count_check())
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--num-gpus,--num_gpus,--num-accelerators,--num_accelerators", raw.num_gpus,
+                 "The first N slots of each host; without hosts, ranks of this machine")
+      ->check(count_check())
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--launcher", hosts.launcher,
+                 "local, ssh, mpi, slurm; auto: what hostfile and Slurm allocation suggest")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--launcher-args,--launcher_args", hosts.launcher_args,
+                 "More words for ssh, mpirun or srun, such as --launcher-args='-F my_ssh_config'")
+      ->group(group);
+  app.add_option("--ssh-port,--ssh_port", raw.ssh_port, "Default: what ssh is configured for")
+      ->check(CLI::Range(1, 65535).description(""))
+      ->type_name("PORT")
+      ->group(group);
+  app.add_option("--master-addr,--master_addr", raw.master_addr,
+                 "Address of this machine that the hosts reach (default: from the routes to them)")
+      ->group(group);
+  app.add_option("--master-port,--master_port", hosts.master_port, "Default: any free one")
+      ->check(CLI::Range(0, 65535).description(""))
+      ->type_name("PORT")
+      ->group(group);
+  app.add_option("--env", hosts.environment, "NAME=VALUE, or NAME with its value here, for every rank")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_option("--env-file,--env_file", raw.env_file,
+                 "Lines NAME=VALUE (default: .deepspeed_env here or at home)")
+      ->group(group);
+}
 
 void describe_run(CLI::App& app, RawRun& raw) {
   app.add_option("config", raw.options.config, "train.json: the DeepSpeed keys, model, data, train")
@@ -96,9 +150,7 @@ void describe_run(CLI::App& app, RawRun& raw) {
   app.add_option("--spares", raw.options.spares, "Nodes held back to replace lost ones")
       ->check(CLI::Range(0, 1 << 16).description(""))
       ->type_name("N");
-  app.add_option("--launcher", raw.options.launcher, "How ranks are started")
-      ->check(CLI::IsMember({"local", "ssh", "mpi", "slurm"}))
-      ->capture_default_str();
+  describe_hosts(app, raw);
   app.add_flag("--dry-run", raw.options.dry_run, "Check, print what would be started, start nothing");
   app.add_flag("--json", raw.options.json, "Print report.json on standard output at the end");
   app.footer(kRunFooter);
@@ -110,6 +162,21 @@ void check_overrides(const std::vector<std::string>& overrides) {
     if (!text.starts_with('~') && text.find('=') == std::string::npos) {
       throw UsageError(fmt::format("'{}': expected key.path=value or ~key.path", text));
     }
+  }
+}
+
+void finish_hosts(const CLI::App& app, const RawRun& raw, RunOptions& options) {
+  HostOptions& hosts = options.hosts;
+  const auto given = [&](const char* option) { return app.count(option) > 0; };
+  if (given("--hostfile")) hosts.hostfile = raw.hostfile;
+  if (given("--master-addr")) hosts.master_addr = raw.master_addr;
+  if (given("--env-file")) hosts.environment_file = raw.env_file;
+  if (given("--num-nodes")) hosts.num_nodes = raw.num_nodes;
+  if (given("--num-gpus")) hosts.num_gpus = raw.num_gpus;
+  if (given("--ssh-port")) hosts.ssh_port = raw.ssh_port;
+  if (hosts.launcher != "auto") runner_named(hosts.launcher);  // refuses what is unknown
+  if (hosts.num_nodes && options.nodes) {
+    throw UsageError("--nodes and --num-nodes both say how many hosts; give one of them");
   }
 }
 
@@ -146,6 +213,7 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
   if (app.count("--timeout") > 0) {
     options.timeout = parse_duration(raw.timeout);
   }
+  finish_hosts(app, raw, options);
   return options;
 }
 
@@ -298,6 +366,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   }
   if (first == "--help" || first == "-h" || first == "help") {
     return InfoText{kTopHelp};
+  }
+  if (first == "agent" && arguments.size() == 1) {
+    return AgentOptions{};
   }
   if (std::ranges::find(kEngineVerbs, first) != kEngineVerbs.end()) {
     return EngineVerb{arguments};

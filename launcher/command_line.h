@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/training_config.h"
+#include "launcher/job_hosts.h"
 #include "launcher/membership.h"
 #include "launcher/node_list.h"
 #include "launcher/verbs/check.h"
@@ -31,7 +32,7 @@ struct RunOptions {
   std::optional<NodeCount> nodes;  // with a maximum: the world may shrink to the minimum
   int spares = 0;
   std::optional<Time> hang_after;
-  std::string launcher = "local";
+  HostOptions hosts;
   bool dry_run = false;
   bool json = false;
 };
@@ -46,7 +47,10 @@ struct InfoText {
   std::string text;
 };
 
-using CommandLine = std::variant<RunOptions, CheckOptions, ExplainOptions, ElasticVerbOptions,
+// `dslaunch agent`, which no user types.
+struct AgentOptions {};
+
+using CommandLine = std::variant<RunOptions, AgentOptions, CheckOptions, ExplainOptions, ElasticVerbOptions,
                                  SchemaForm, EngineVerb, InfoText>;
 
 // `arguments` without argv[0]. Throws UsageError.

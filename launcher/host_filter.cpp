@@ -7,6 +7,7 @@
 
 #include "config/json_reader.h"
 #include "core/error.h"
+#include "launcher/base64.h"
 #include "launcher/json_text.h"
 #include "launcher/node_list.h"
 
@@ -47,23 +48,6 @@ void drop_repetitions(std::vector<int64_t>& slots) {
     if (std::ranges::find(kept, slot) == kept.end()) kept.push_back(slot);
   }
   slots = std::move(kept);
-}
-
-std::string encode_base64(std::string_view bytes) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::string text;
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - at);
-    uint32_t group = 0;
-    for (size_t i = 0; i < 3; ++i) {
-      group = (group << 8) | (i < count ? static_cast<uint8_t>(bytes[at + i]) : 0U);
-    }
-    for (size_t i = 0; i < 4; ++i) {
-      text += i <= count ? kAlphabet[(group >> (18 - 6 * i)) & 63] : '=';
-    }
-  }
-  return text;
 }
 
 }  // namespace

@@ -8,21 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/rank_process.h"
 #include "launcher/run_directory.h"
 #include "launcher/world.h"
 
 namespace ds {
-
-// Cuts a byte stream into lines. A line longer than the limit comes in pieces.
-class LineBuffer {
- public:
-  using Sink = std::function<void(std::string_view line)>;
-  void feed(std::string_view bytes, const Sink& sink);
-  void finish(const Sink& sink);  // what is left without a newline
-
- private:
-  std::string rest_;
-};
 
 class LocalWorld final : public World {
  public:
@@ -45,17 +35,13 @@ class LocalWorld final : public World {
 
  private:
   struct Rank {
-    Process process;
-    Fd orders;  // its standard input; closing it tells the rank that we are gone
+    RankProcess process;
     Fd connection;
-    Fd output;
     AppendFile log;
-    LineBuffer lines;
-    bool reported = false;
   };
   static Rank start(int rank, const Options& options, const WorldPlan& plan,
                     const RunDirectory& directory);
-  static void pump_one(int number, Rank& rank, const RankSink& sink);
+  static RankProcess::Sink log_and_show(int number, Rank& rank, const RankSink& sink);
 
   std::vector<Rank> ranks_;
 };

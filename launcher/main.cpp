@@ -4,10 +4,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <variant>
 
 #include "core/error.h"
+#include "launcher/agent.h"
 #include "launcher/command_line.h"
+#include "launcher/machine.h"
 #include "launcher/process.h"
 #include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/run.h"
@@ -20,16 +23,29 @@ Surroundings read_surroundings() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     out.environment.emplace_back(*entry);
   }
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  out.own_program = self.string();
   // Tests put their own rank program here.
   const char* const program = std::getenv("DSLAUNCH_RANKD");
   out.rank_program =
       program != nullptr
           ? program
-          : (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rankd").string();
+          : (self.parent_path() / "rankd").string();
   out.visible_gpus = std::getenv("CUDA_VISIBLE_DEVICES");
   const char* const no_colour = std::getenv("NO_COLOR");
   out.no_colour = no_colour != nullptr && *no_colour != '\0';
   return out;
+}
+
+// "CLIENT PORT SERVER PORT" in a session of sshd.
+std::string address_from_ssh() {
+  const char* const connection = std::getenv("SSH_CONNECTION");
+  std::istringstream words(connection != nullptr ? connection : "");
+  std::string client;
+  std::string port;
+  std::string server;
+  words >> client >> port >> server;
+  return server;
 }
 
 // One function per kind of command line.
@@ -37,6 +53,10 @@ struct Dispatch {
   const Surroundings& surroundings;
 
   int operator()(const RunOptions& options) const { return run_training_job(options, surroundings); }
+  int operator()(AgentOptions) const {
+    return run_agent({surroundings.environment, address_from_ssh(),
+                      this_machine(surroundings.visible_gpus).gpus});
+  }
   int operator()(const EngineVerb& verb) const { become_engine(verb, surroundings); }
   int operator()(const CheckOptions& options) const { return run_check(options); }
   int operator()(const ExplainOptions& options) const { return run_explain(options); }

@@ -122,6 +122,14 @@ AppendFile::AppendFile(const fs::path& path)
 
 void AppendFile::append(std::string_view text) { write_fully(fd_.get(), text, path_); }
 
+void append_to_log(AppendFile& log, std::string_view line) noexcept {
+  try {
+    log.append(fmt::format("{}\n", line));
+  } catch (const std::exception&) {
+    // The user sees the line all the same.
+  }
+}
+
 void write_whole_file(const fs::path& path, std::string_view text) {
   const fs::path named = fmt::format("{}.tmp.{}", path.string(), getpid());
   const Fd fd = open_unnamed(path.parent_path(), named);

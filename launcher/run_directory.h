@@ -23,6 +23,9 @@ class AppendFile {
   Fd fd_;
 };
 
+// A line for a rank's log. A log that cannot be written must not end training, so nothing is thrown.
+void append_to_log(AppendFile& log, std::string_view line) noexcept;
+
 // Readers see the old file or the new one, whole; a kill leaves no third. Not synced: what a crash of
 // the machine must not lose is the checkpoint's business. Throws IoError.
 void write_whole_file(const std::filesystem::path& path, std::string_view text);

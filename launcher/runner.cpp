@@ -1,8 +1,10 @@
-// Command lines that start ranks on hosts.
+// Command lines that start agents.
 #include "launcher/runner.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "core/error.h"
 #include "launcher/node_list.h"
@@ -11,8 +13,6 @@ namespace ds {
 
 namespace {
 
-constexpr std::string_view kFromStdin = "--from-stdin";
-
 constexpr std::array<std::string_view, 4> kNames = {"local", "ssh", "mpi", "slurm"};
 
 bool is_path_character(char c) {
@@ -20,127 +20,127 @@ bool is_path_character(char c) {
          std::string_view("._-/+").find(c) != std::string_view::npos;
 }
 
-void check(const SlotMap& hosts, const RunnerOptions& options) {
-  if (hosts.empty()) throw UsageError("runner: no hosts are left after filtering");
-  for (const HostSlots& host : hosts) {
-    try {
-      require_host_name(host.name);
-    } catch (const UsageError& error) {
-      throw UsageError(fmt::format("runner: host '{}': {}", host.name, error.what()));
-    }
-    if (host.slots.empty())
-      throw UsageError(fmt::format("runner: host {} has no slots", host.name));
+void check_command(RunnerKind kind, const std::string& host, const RunnerOptions& options) {
+  try {
+    require_host_name(host);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("runner: host '{}': {}", host, error.what()));
   }
-  if (options.rankd.empty() || options.rankd[0] == '-' ||
-      !std::ranges::all_of(options.rankd, is_path_character)) {
-    throw UsageError(fmt::format(
-        "runner: the path of rankd is '{}'; only letters, digits and . _ - / + may be in it",
-        options.rankd));
+  if (kind != RunnerKind::kSsh && host.find('@') != std::string::npos) {
+    throw UsageError(fmt::format("runner: '{}': only ssh knows users, {} does not", host,
+                                 to_string(kind)));
   }
-  if (options.ssh_port < 1 || options.ssh_port > 65535 || options.connect_timeout_s < 1) {
-    throw UsageError(fmt::format("runner: port {} or connect timeout {} s cannot be",
-                                 options.ssh_port, options.connect_timeout_s));
+  if (!options.dslaunch.starts_with('/') ||
+      !std::ranges::all_of(options.dslaunch, is_path_character)) {
+    throw UsageError(fmt::format("runner: the path of dslaunch is '{}'; it has to be absolute, of "
+                                 "letters, digits and . _ - / +",
+                                 options.dslaunch));
   }
+  if (options.ssh_port && (*options.ssh_port < 1 || *options.ssh_port > 65535)) {
+    throw UsageError(fmt::format("runner: port {}, expected 1 to 65535", *options.ssh_port));
+  }
+  DS_CHECK(options.connect_timeout_s > 0, "runner: connect timeout of {} s",
+           options.connect_timeout_s);
 }
 
-int64_t count_ranks(const SlotMap& hosts) {
-  int64_t ranks = 0;
-  for (const HostSlots& host : hosts) ranks += static_cast<int64_t>(host.slots.size());
-  return ranks;
-}
-
-std::vector<RunnerCommand> per_rank(const SlotMap& hosts, const std::vector<std::string>& prefix,
-                                    const RunnerOptions& options) {
-  std::vector<RunnerCommand> commands;
-  for (const HostSlots& host : hosts) {
-    for (size_t slot = 0; slot < host.slots.size(); ++slot) {
-      RunnerCommand& command = commands.emplace_back();
-      command.host = host.name;
-      command.ranks = 1;
-      command.first_rank = static_cast<int64_t>(commands.size()) - 1;
-      command.argv = prefix;
-      if (!prefix.empty()) {
-        // "--" keeps a host from being taken for an option, whatever it is called.
-        command.argv.insert(command.argv.end(), {"--", host.name});
+std::vector<std::string> prefix_of(RunnerKind kind, const std::string& host,
+                                   const RunnerOptions& options) {
+  switch (kind) {
+    case RunnerKind::kLocal:
+      return {};
+    case RunnerKind::kSsh: {
+      // No prompt can be answered here, nothing needs forwarding, and a link that is silent for
+      // longer than a lease is lost.
+      std::vector<std::string> words{
+          "-T", "-x", "-a", "-o", "BatchMode=yes", "-o",
+          fmt::format("ConnectTimeout={}", options.connect_timeout_s), "-o",
+          "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2"};
+      if (options.ssh_port) {
+        words.insert(words.end(), {"-p", std::to_string(*options.ssh_port)});
       }
-      command.argv.insert(command.argv.end(), {options.rankd, std::string(kFromStdin)});
+      // "--" keeps a host from being taken for an option, whatever it is called.
+      words.insert(words.end(), {"--", host});
+      return words;
     }
+    case RunnerKind::kMpi:
+      // Ranks bind themselves, so their agent must be free to run on every core.
+      return {"--host", host, "-np", "1", "--bind-to", "none"};
+    case RunnerKind::kSlurm:
+      // NIL: the environment does not travel; what ranks shall have is listed and goes to the agent.
+      return {fmt::format("--nodelist={}", host),
+              "--nodes=1",
+              "--ntasks=1",
+              "--overlap",
+              "--cpu-bind=none",
+              "--mem=0",
+              "--export=NIL",
+              "--job-name=dslaunch-agent"};
   }
-  return commands;
-}
-
-RunnerCommand mpirun(const SlotMap& hosts, const RunnerOptions& options) {
-  std::vector<std::string> places;
-  for (const HostSlots& host : hosts)
-    places.push_back(fmt::format("{}:{}", host.name, host.slots.size()));
-  const int64_t ranks = count_ranks(hosts);
-  return {.host = "",
-          .ranks = ranks,
-          .first_rank = 0,
-          // By slot, so that ranks are numbered through the hosts in order; standard input goes to
-          // rank 0.
-          .argv = {"mpirun", "-np", std::to_string(ranks), "--host",
-                   fmt::format("{}", fmt::join(places, ",")), "--map-by", "slot", "--bind-to",
-                   "none", "--stdin", "0", options.rankd, std::string(kFromStdin)}};
-}
-
-RunnerCommand srun(const SlotMap& hosts, const RunnerOptions& options) {
-  std::vector<std::string> names;
-  for (const HostSlots& host : hosts) {
-    names.push_back(host.name);
-    if (host.slots.size() != hosts.front().slots.size()) {
-      throw UsageError(fmt::format(
-          "runner: srun needs the same number of ranks on every host, but {} has {} and {} {}",
-          hosts.front().name, hosts.front().slots.size(), host.name, host.slots.size()));
-    }
-  }
-  const int64_t ranks = count_ranks(hosts);
-  return {
-      .host = "",
-      .ranks = ranks,
-      .first_rank = 0,
-      .argv = {"srun", fmt::format("--nodes={}", hosts.size()), fmt::format("--ntasks={}", ranks),
-               fmt::format("--ntasks-per-node={}", hosts.front().slots.size()),
-               fmt::format("--nodelist={}", fmt::join(names, ",")), "--distribution=block",
-               "--kill-on-bad-exit=1", "--input=all", "--export=NONE", options.rankd,
-               std::string(kFromStdin)}};
+  throw InternalError("runner: unknown kind");
 }
 
 }  // namespace
 
 std::string_view to_string(RunnerKind kind) { return kNames[static_cast<size_t>(kind)]; }
 
-RunnerKind runner_named(std::string_view name) {
-  const auto found = std::ranges::find(kNames, name);
-  if (found == kNames.end()) {
-    throw UsageError(
-        fmt::format("runner '{}' is unknown, expected {}", name, fmt::join(kNames, ", ")));
+RunnerChoice runner_named(std::string_view name) {
+  const std::map<std::string_view, RunnerKind> deepspeed{{"pdsh", RunnerKind::kSsh},
+                                                         {"openmpi", RunnerKind::kMpi},
+                                                         {"mpich", RunnerKind::kMpi},
+                                                         {"impi", RunnerKind::kMpi}};
+  if (const auto found = std::ranges::find(kNames, name); found != kNames.end()) {
+    return {static_cast<RunnerKind>(found - kNames.begin()), ""};
   }
-  return static_cast<RunnerKind>(found - kNames.begin());
+  if (const auto found = deepspeed.find(name); found != deepspeed.end()) {
+    return {found->second,
+            fmt::format("--launcher {} is taken as --launcher {}", name, to_string(found->second))};
+  }
+  if (name == "mvapich") {
+    throw Unsupported("--launcher mvapich: MVAPICH's mpirun is not known here; use ssh, mpi or slurm");
+  }
+  throw UsageError(
+      fmt::format("--launcher '{}' is unknown, expected {}", name, fmt::join(kNames, ", ")));
 }
 
-std::vector<RunnerCommand> runner_commands(RunnerKind kind, const SlotMap& hosts,
-                                           const RunnerOptions& options) {
-  check(hosts, options);
-  switch (kind) {
-    case RunnerKind::kLocal:
-      if (hosts.size() > 1) {
-        throw UsageError(fmt::format("runner: local cannot reach {} hosts; use ssh, mpi or slurm",
-                                     hosts.size()));
-      }
-      return per_rank(hosts, {}, options);
-    case RunnerKind::kSsh:
-      return per_rank(hosts,
-                      {"ssh", "-o", "BatchMode=yes", "-o",
-                       fmt::format("ConnectTimeout={}", options.connect_timeout_s), "-p",
-                       std::to_string(options.ssh_port)},
-                      options);
-    case RunnerKind::kMpi:
-      return {mpirun(hosts, options)};
-    case RunnerKind::kSlurm:
-      return {srun(hosts, options)};
+std::vector<std::string> agent_command(RunnerKind kind, const std::string& host,
+                                       const RunnerOptions& options) {
+  check_command(kind, host, options);
+  constexpr std::array<std::string_view, 4> kPrograms = {"", "ssh", "mpirun", "srun"};
+  std::vector<std::string> argv;
+  if (kind != RunnerKind::kLocal) {
+    argv.emplace_back(kPrograms[static_cast<size_t>(kind)]);
+    argv.insert(argv.end(), options.extra.begin(), options.extra.end());
   }
-  throw InternalError("runner: unknown kind");
+  std::ranges::move(prefix_of(kind, host, options), std::back_inserter(argv));
+  argv.insert(argv.end(), {options.dslaunch, "agent"});
+  return argv;
+}
+
+std::vector<std::string> split_words(std::string_view text) {
+  std::vector<std::string> words;
+  std::optional<std::string> word;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool blank = quote == 0 && (c == ' ' || c == '\t' || c == '\n');
+    if (blank) {
+      if (word) words.push_back(*std::exchange(word, std::nullopt));
+      continue;
+    }
+    if (!word) word = "";
+    if (quote != 0 && c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (quote != '\'' && c == '\\' && i + 1 < text.size()) {
+      *word += text[++i];
+    } else {
+      *word += c;
+    }
+  }
+  if (quote != 0) throw UsageError(fmt::format("'{}': the quote {} is not closed", text, quote));
+  if (word) words.push_back(*word);
+  return words;
 }
 
 }  // namespace ds

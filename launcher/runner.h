@@ -1,41 +1,42 @@
-// Command lines that start ranks on hosts (pure), as data: one ssh session per host, or one mpirun
-// or srun for all. Secrets and settings never stand in them: every rankd reads its bootstrap from
+// Command lines that start one agent on one host (pure), as data: through ssh, mpirun, srun, or
+// directly on this machine. Every host has its own command, so that one that is lost, or joins later,
+// concerns nobody else. Secrets and settings never stand in them: an agent is told everything on
 // standard input, so the remote command is a constant string.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "launcher/host_filter.h"
 
 namespace ds {
 
 enum class RunnerKind { kLocal, kSsh, kMpi, kSlurm };
 std::string_view to_string(RunnerKind kind);
-RunnerKind runner_named(std::string_view name);  // local, ssh, mpi, slurm; throws UsageError
 
-// One process to start here. `host` is empty when the command serves all hosts.
-struct RunnerCommand {
-  std::string host;
-  int64_t ranks = 0;       // started by this command
-  int64_t first_rank = 0;  // ranks are numbered through the hosts in order
-  std::vector<std::string> argv;
+struct RunnerChoice {
+  RunnerKind kind = RunnerKind::kLocal;
+  std::string note;  // what the user should know about the choice, may be empty
 };
+// local, ssh, mpi, slurm, and DeepSpeed's pdsh, openmpi, mpich, impi. Throws UsageError, and
+// Unsupported for DeepSpeed's mvapich.
+RunnerChoice runner_named(std::string_view name);
 
 struct RunnerOptions {
-  std::string rankd = "rankd";  // path on the hosts; absolute, or found there on the PATH
-  int ssh_port = 22;
+  std::string dslaunch;         // absolute path, the same on every host
+  std::optional<int> ssh_port;  // none: what ssh's own configuration says
   int connect_timeout_s = 10;
+  std::vector<std::string> extra;  // --launcher-args, before everything of ours
 };
 
-// kLocal and kSsh: one command per rank, on the host of its slot. kMpi and kSlurm: one command for
-// all. Throws UsageError for no hosts, a host that require_host_name refuses, or a rankd path with
-// other characters than A-Z a-z 0-9 . _ - / +, because ssh hands it to a shell; kLocal refuses more
-// than one host; kSlurm refuses hosts with different numbers of slots, which one srun cannot
-// express.
-std::vector<RunnerCommand> runner_commands(RunnerKind kind, const SlotMap& hosts,
-                                           const RunnerOptions& options);
+// argv of the command for one host. Throws UsageError for a host that require_host_name refuses, a
+// user@ where ssh is not used, a port that cannot be, and a path with other characters than A-Z a-z
+// 0-9 . _ - / +, because ssh hands it to a shell.
+std::vector<std::string> agent_command(RunnerKind kind, const std::string& host,
+                                       const RunnerOptions& options);
+
+// "--a 'b c' d\ e" as a shell would cut it into words; nothing is expanded. Throws UsageError for an
+// open quote.
+std::vector<std::string> split_words(std::string_view text);
 
 }  // namespace ds

@@ -105,6 +105,11 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
                                           .epoch = plan_.epoch,
                                           .hang = job_.hang},
                       epoch_started_);
+  if (!starter_.reach(plan_.ranks).empty()) {
+    // Until the coordinator has mutual TLS nobody but its own children may speak to it.
+    throw Unsupported("several hosts: this build's control connections cannot leave the machine yet; "
+                      "use --launcher local");
+  }
   world_ = starter_.start(plan_);
   coordinator_.emplace(
       Coordinator::Options{plan_.epoch, plan_.tokens, build_id(), job_.config.digest});

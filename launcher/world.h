@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "launcher/fd.h"
 #include "launcher/process.h"
 
@@ -25,12 +26,23 @@ struct RankPlacement {
   int64_t slot = 0;  // the host's device or CPU slot
 };
 
+// Who a rank is to the coordinator that it dials: certificates of this epoch alone, PEM.
+struct RankCredential {
+  std::string ca_certificate;
+  std::string certificate;
+  std::string private_key;
+};
+
 // One epoch before it starts. The secrets are made anew for each.
 struct WorldPlan {
   int64_t epoch = 1;
   std::vector<RankPlacement> ranks;
   std::vector<std::string> tokens;  // one per rank, each good for one join in this epoch
   std::string rendezvous;           // random; names every shared-memory object of the epoch
+  // Where the coordinator listens, one for each address that reach() asked for, and who each rank is
+  // there. Empty where ranks inherit their connections.
+  std::vector<std::string> coordinator_endpoints;
+  std::vector<RankCredential> credentials;
 };
 
 class World {
@@ -54,11 +66,29 @@ class World {
   virtual std::vector<std::string> lost_hosts() const { return {}; }
 };
 
+// Some hosts of a job cannot be used; the message names all of them, with the reason of each.
+class HostsUnusable : public Error {
+ public:
+  HostsUnusable(const std::string& message, std::vector<std::string> hosts)
+      : Error(ExitCode::kClusterUnusable, message), hosts_(std::move(hosts)) {}
+  const std::vector<std::string>& hosts() const { return hosts_; }
+
+ private:
+  std::vector<std::string> hosts_;
+};
+
 // Makes the world of each epoch.
 class WorldStarter {
  public:
   virtual ~WorldStarter() = default;
-  // Throws InputMissing, IoError, Error(kClusterUnusable) naming every host that failed.
+  // Makes sure that the hosts of `ranks` can be used, before start(). Returns the addresses of this
+  // machine on which the coordinator has to listen for them, each once; none where ranks inherit
+  // their connections. Throws HostsUnusable.
+  virtual std::vector<std::string> reach(const std::vector<RankPlacement>& ranks) {
+    static_cast<void>(ranks);
+    return {};
+  }
+  // Throws InputMissing, IoError, HostsUnusable.
   virtual std::unique_ptr<World> start(const WorldPlan& plan) = 0;
 };
 

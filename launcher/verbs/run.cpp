@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <numeric>
 
 #include "core/error.h"
+#include "launcher/environment_list.h"
+#include "launcher/host_world.h"
+#include "launcher/job_hosts.h"
 #include "launcher/local_world.h"
 #include "launcher/supervisor.h"
 
@@ -81,21 +85,52 @@ NodePool::Options node_options(const RunOptions& options, const BatchRequest& ba
   return pool;
 }
 
-TrainingJob make_job(const RunOptions& options, const Surroundings& surroundings) {
-  if (options.launcher != "local") {
-    throw Unsupported(fmt::format("--launcher {}: this build starts ranks on this machine only; "
-                                  "use --launcher local",
-                                  options.launcher));
+// The hosts as they were chosen; nothing was said about this machine: as many ranks as fit.
+std::vector<PoolNode> nodes_of(const HostChoice& choice, int local_ranks) {
+  if (choice.hosts.empty()) {
+    return {this_machine_as_node(local_ranks)};
   }
+  std::vector<PoolNode> nodes;
+  for (const HostSlots& host : choice.hosts) {
+    nodes.push_back({choice.kind == RunnerKind::kLocal ? "" : host.name, host.slots});
+  }
+  return nodes;
+}
+
+// --num-gpus without hosts means the ranks of this machine, as DeepSpeed has it.
+RunOptions with_local_ranks(RunOptions options, const HostChoice& choice) {
+  if (choice.hosts.empty() && options.hosts.num_gpus) {
+    if (options.num_ranks && *options.num_ranks != *options.hosts.num_gpus) {
+      throw UsageError("--num-ranks and --num-gpus say different numbers of ranks");
+    }
+    options.num_ranks = options.hosts.num_gpus;
+  }
+  if (!choice.hosts.empty() && options.num_ranks) {
+    throw UsageError("--num-ranks: the slots of the hosts say how many ranks; use --num-gpus (slots "
+                     "of each host), --num-nodes, --include or --exclude");
+  }
+  return options;
+}
+
+TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
+                     const Surroundings& surroundings) {
+  const RunOptions options = with_local_ranks(given, choice);
   TrainingJob job;
   job.config = load_job_config(options.config, options.overrides);
-  job.shape = shape_of(options, job.config, this_machine(surroundings.visible_gpus));
+  const Machine machine = this_machine(surroundings.visible_gpus);
+  job.shape = shape_of(options, job.config, machine);
+  job.nodes = node_options(options, job.config.batch, nodes_of(choice, job.shape.ranks));
+  if (!choice.hosts.empty()) {
+    const auto world = NodePool(job.nodes).next_world();
+    job.shape = choose_shape(machine, world ? static_cast<int>(world->size()) : 1,
+                             options.num_threads);
+  }
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.recovery.max_restarts = options.max_restarts;
-  job.nodes = node_options(options, job.config.batch, {this_machine_as_node(job.shape.ranks)});
+  job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
   require_program(surroundings.rank_program);
   return job;
 }
@@ -105,17 +140,44 @@ std::string local_time_stamp() {
   return fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(now));
 }
 
-void print_dry_run(const TrainingJob& job, const RunOptions& options,
+// Names alone: values may be nobody's business.
+std::string names_of(const std::vector<std::string>& environment) {
+  std::vector<std::string> names;
+  for (const std::string& entry : environment) {
+    names.push_back(entry.substr(0, entry.find('=')));
+  }
+  names.emplace_back("OMP_NUM_THREADS");
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
                    const std::string& rank_program) {
   const std::string run_dir = options.run_dir
                                   ? options.run_dir->string()
                                   : fmt::format("runs/{}-<time>", job.config.stem);
   fmt::print("config   {} (sha256 {:.12})\n", options.config, job.config.digest);
   fmt::print("run dir  {}\n", run_dir);
+  for (const std::string& note : hosts.choice.notes) {
+    fmt::print("note     {}\n", note);
+  }
+  if (hosts.agents) {
+    for (const HostSlots& host : hosts.choice.hosts) {
+      const std::vector<std::string> argv =
+          agent_command(hosts.agents->kind, host.name, hosts.agents->runner);
+      fmt::print("agent    {}\n", fmt::join(argv, " "));
+    }
+  }
   fmt::print("command  {} --from-stdin\n", rank_program);
-  fmt::print("added to the environment  OMP_NUM_THREADS={}\n", job.shape.threads);
-  for (int rank = 0; rank < job.shape.ranks; ++rank) {
-    fmt::print("rank {:<4}this machine, {}\n", rank, format_count(job.shape.threads, "thread"));
+  fmt::print("added to the environment  {}\n", names_of(hosts.exported));
+  const auto world = NodePool(job.nodes).next_world();
+  for (size_t rank = 0; world && rank < world->size(); ++rank) {
+    const RankPlacement& place = (*world)[rank];
+    const std::string where =
+        place.host.empty() ? "this machine" : fmt::format("{} slot {}", place.host, place.slot);
+    const std::string threads = hosts.agents && !options.num_threads
+                                    ? "its share of the host's cores"
+                                    : format_count(job.shape.threads, "thread");
+    fmt::print("rank {:<4}{}, {}\n", rank, where, threads);
   }
 }
 
@@ -133,45 +195,115 @@ std::optional<fs::path> wanted_directory(const TrainingJob& job, const RunOption
   return newest;
 }
 
-int run_here(const TrainingJob& job, const RunOptions& options, const Surroundings& surroundings) {
-  SignalWatch signals;
-  Console::Options console_options = Console::detect(surroundings.no_colour);
-  console_options.line_fd = options.json ? STDERR_FILENO : STDOUT_FILENO;
-  Console console(console_options);
-  const RunDirectory directory =
-      RunDirectory::open(wanted_directory(job, options), fs::current_path(), job.config.stem,
-                         local_time_stamp());
+RunDirectory open_directory(const TrainingJob& job, const RunOptions& options, Console& console) {
+  RunDirectory directory = RunDirectory::open(wanted_directory(job, options), fs::current_path(),
+                                              job.config.stem, local_time_stamp());
   console.line(fmt::format("run {}: {}, {} each", directory.shown(directory.path()),
                            format_count(job.shape.ranks, "rank"),
                            format_count(job.shape.threads, "thread")));
   for (const std::string& note : job.config.notes) {
     console.line("note: " + note);
   }
-  LocalStarter starter({surroundings.rank_program,
-                        rank_environment(surroundings.environment, job.shape.threads),
-                        job.config.digest},
-                       directory);
-  Supervisor supervisor(job, directory, starter, signals, console);
+  return directory;
+}
+
+// What every run needs, wherever its ranks are.
+struct Attendants {
+  SignalWatch& signals;
+  Console& console;
+};
+
+int supervise(const TrainingJob& job, const RunOptions& options, const RunDirectory& directory,
+              WorldStarter& starter, Attendants attendants) {
+  Supervisor supervisor(job, directory, starter, attendants.signals, attendants.console);
   const RunRecord record = supervisor.run();
   if (const std::string text = failure_text(record, directory); !text.empty()) {
-    console.error(text);
+    attendants.console.error(text);
   }
-  console.line(closing_text(record, directory));
+  attendants.console.line(closing_text(record, directory));
   if (options.json) {
     fmt::print("{}", report_json(record));
   }
   return record.exit_code;
 }
 
+int run_here(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
+             const Surroundings& surroundings, Attendants attendants) {
+  const RunDirectory directory = open_directory(job, options, attendants.console);
+  std::vector<std::string> environment = surroundings.environment;
+  environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
+  LocalStarter starter({surroundings.rank_program,
+                        rank_environment(with_last_values(environment), job.shape.threads),
+                        job.config.digest},
+                       directory);
+  return supervise(job, options, directory, starter, attendants);
+}
+
+// An equal share of the cores of the host that has the fewest for each rank.
+int threads_on(const std::vector<ReachedHost>& reached, const std::vector<RankPlacement>& world) {
+  int threads = std::numeric_limits<int>::max();
+  for (const ReachedHost& host : reached) {
+    for (const RankPlacement& place : world) {
+      if (place.host == host.link->host()) {
+        threads = std::min(threads, host.link->ready()->cores() / place.local_size);
+      }
+    }
+  }
+  return std::max(1, threads);
+}
+
+// Ctrl-C while hosts are being reached ends us as it would end any program.
+std::vector<ReachedHost> reach_or_stop(HostAgents& agents, const std::vector<std::string>& hosts,
+                                       Attendants attendants) {
+  attendants.console.set_live(
+      fmt::format("reaching {} ...", format_count(static_cast<int64_t>(hosts.size()), "host")));
+  try {
+    return agents.reach(hosts);
+  } catch (const HostsUnusable& error) {
+    attendants.console.clear_live();
+    if (const std::optional<int> signal = attendants.signals.take()) {
+      throw Error(static_cast<ExitCode>(128 + *signal), error.what());
+    }
+    throw;
+  }
+}
+
+int run_on_hosts(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
+                 const Surroundings& surroundings, Attendants attendants) {
+  HostAgents::Options agent_options = *hosts.agents;
+  agent_options.interrupt_fd = attendants.signals.fd();
+  HostAgents agents(std::move(agent_options));
+  const std::vector<RankPlacement> world = Recovery(job.recovery, NodePool(job.nodes)).first_world();
+  const std::vector<ReachedHost> reached = reach_or_stop(agents, hosts_of(world), attendants);
+  job.shape.threads = options.num_threads.value_or(threads_on(reached, world));
+  const RunDirectory directory = open_directory(job, options, attendants.console);
+  HostWorldStarter starter(agents,
+                           {.program = surroundings.rank_program,
+                            .directory = fs::current_path(),
+                            .environment = rank_environment(hosts.exported, job.shape.threads),
+                            .config_digest = job.config.digest,
+                            .cores = {}},
+                           directory);
+  return supervise(job, options, directory, starter, attendants);
+}
+
 }  // namespace
 
 int run_training_job(const RunOptions& options, const Surroundings& surroundings) {
-  const TrainingJob job = make_job(options, surroundings);
+  const JobHosts hosts =
+      gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program);
+  const TrainingJob job = make_job(options, hosts.choice, surroundings);
   if (options.dry_run) {
-    print_dry_run(job, options, surroundings.rank_program);
+    print_dry_run(job, options, hosts, surroundings.rank_program);
     return static_cast<int>(ExitCode::kDone);
   }
-  return run_here(job, options, surroundings);
+  SignalWatch signals;
+  Console::Options console_options = Console::detect(surroundings.no_colour);
+  console_options.line_fd = options.json ? STDERR_FILENO : STDOUT_FILENO;
+  Console console(console_options);
+  const Attendants attendants{signals, console};
+  return hosts.agents ? run_on_hosts(job, options, hosts, surroundings, attendants)
+                      : run_here(job, options, hosts, surroundings, attendants);
 }
 
 }  // namespace ds

@@ -1,4 +1,4 @@
-// `dslaunch [run] train.json`: train on this machine.
+// `dslaunch [run] train.json`: train on this machine, or on the hosts that are named.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@ namespace ds {
 
 // What a verb takes from its surroundings, read once in main.cpp.
 struct Surroundings {
+  std::string own_program;               // path of dslaunch
   std::string rank_program;              // path of rankd
   std::vector<std::string> environment;  // "NAME=value"
   const char* visible_gpus = nullptr;    // CUDA_VISIBLE_DEVICES

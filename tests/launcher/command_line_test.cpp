@@ -58,7 +58,7 @@ TEST_CASE("wrong command lines are usage errors", "[launcher]") {
                                              {"train.json", "--resume", "auto", "--resume", "never"},
                                              {"train.json", "--timeout", "soon"},
                                              {"train.json", "--run-dir="},
-                                             {"train.json", "--launcher", "pdsh"}}) {
+                                             {"train.json", "--launcher", "rsh"}}) {
     CHECK_THROWS_AS(parse_command_line(arguments), UsageError);
   }
 }

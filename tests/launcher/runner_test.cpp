@@ -9,18 +9,28 @@
 namespace ds {
 namespace {
 
-// Commands: KIND FILTER, over a pool of two hosts with four slots.
+const RunnerOptions kOptions{.dslaunch = "/opt/ds/bin/dslaunch",
+                             .ssh_port = std::nullopt,
+                             .connect_timeout_s = 10,
+                             .extra = {}};
+
+// One word in a way that shows where it ends.
+std::string shown(const std::string& word) {
+  return word.find(' ') == std::string::npos ? word : "'" + word + "'";
+}
+
+// Commands: KIND HOST [PORT] [EXTRA]; port 0 is none.
 std::string answer(std::string command) {
   while (command.ends_with('\n')) command.pop_back();
-  const size_t space = std::min(command.find(' '), command.size());
+  const std::vector<std::string> words = split_words(command);
   try {
-    const HostPool pool = {{"gpu01", 4}, {"gpu02", 4}};
-    const std::string include = space < command.size() ? command.substr(space + 1) : "";
-    const SlotMap hosts = select_slots(pool, include, "", HostDialect::kDslaunch);
+    RunnerOptions options = kOptions;
+    if (words.size() > 2 && words[2] != "0") options.ssh_port = std::stoi(words[2]);
+    if (words.size() > 3) options.extra.assign(words.begin() + 3, words.end());
     std::string out;
-    for (const auto& c : runner_commands(runner_named(command.substr(0, space)), hosts, {})) {
-      out += fmt::format("{} from {} on '{}': {}\n", c.ranks, c.first_rank, c.host,
-                         fmt::join(c.argv, " "));
+    for (const std::string& word :
+         agent_command(runner_named(words.at(0)).kind, words.at(1), options)) {
+      out += (out.empty() ? "" : " ") + shown(word);
     }
     return out;
   } catch (const UsageError& error) {
@@ -35,17 +45,30 @@ TEST_CASE("command lines of the runners", "[launcher]") {
 TEST_CASE("nothing hostile reaches a command line", "[launcher]") {
   for (const char* host :
        {"-oProxyCommand=x", "h;id", "`id`", "$(id)", "a b", "", "h\nslots=1", "user@", "[::1]"}) {
-    INFO(host);
-    CHECK_THROWS_AS(runner_commands(RunnerKind::kSsh, {{host, {0}}}, {}), UsageError);
+    for (const RunnerKind kind : {RunnerKind::kSsh, RunnerKind::kMpi, RunnerKind::kSlurm}) {
+      INFO(host);
+      CHECK_THROWS_AS(agent_command(kind, host, kOptions), UsageError);
+    }
   }
-  for (const char* path : {"", "-rf", "rankd;id", "a b", "$HOME/rankd"}) {
+  for (const char* path : {"", "-rf", "dslaunch", "/a/dslaunch;id", "/a b", "$HOME/dslaunch"}) {
     INFO(path);
-    CHECK_THROWS_AS(runner_commands(RunnerKind::kSsh, {{"h", {0}}}, {.rankd = path}), UsageError);
+    RunnerOptions options = kOptions;
+    options.dslaunch = path;
+    CHECK_THROWS_AS(agent_command(RunnerKind::kSsh, "h", options), UsageError);
   }
-  CHECK_THROWS_AS(runner_commands(RunnerKind::kSsh, {{"h", {0}}}, {.ssh_port = 0}), UsageError);
-  CHECK_THROWS_AS(runner_commands(RunnerKind::kSsh, {{"h", {}}}, {}), UsageError);
-  CHECK_THROWS_AS(runner_commands(RunnerKind::kSsh, {}, {}), UsageError);
-  CHECK_THROWS_AS(runner_named("pdsh"), UsageError);
+  RunnerOptions options = kOptions;
+  options.ssh_port = 0;
+  CHECK_THROWS_AS(agent_command(RunnerKind::kSsh, "h", options), UsageError);
+  CHECK_THROWS_AS(runner_named("rsh"), UsageError);
+}
+
+TEST_CASE("launcher arguments are cut like a shell's words, and nothing is expanded", "[launcher]") {
+  using Words = std::vector<std::string>;
+  CHECK(split_words("") == Words{});
+  CHECK(split_words("  -F cfg\t-v\n") == Words{"-F", "cfg", "-v"});
+  CHECK(split_words(R"(-o 'A=b c' "d \" e" f\ g '' $HOME `id`)") ==
+        Words{"-o", "A=b c", "d \" e", "f g", "", "$HOME", "`id`"});
+  CHECK_THROWS_AS(split_words("-o 'open"), UsageError);
 }
 
 TEST_CASE("a rank finds itself in its launcher's variables", "[launcher]") {

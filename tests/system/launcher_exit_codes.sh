@@ -22,7 +22,7 @@ expect_text err "model: is needed to train"
 echo '{"train_batch_size": 8,' > broken.json
 expect 78 broken.json
 expect_text err "broken.json:"
-expect 78 train.json --launcher slurm
+expect 2 train.json --launcher slurm
 DSLAUNCH_RANKD=/nowhere/rankd expect 66 train.json
 [ -e runs ] && fail "an error before the start left a run directory"
 

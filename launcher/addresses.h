@@ -1,0 +1,25 @@
+// Where hosts are on the network: names become literal addresses once, here, with a time limit, so
+// that ranks never ask a resolver. Refuses to open a connection to anybody.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace ds {
+
+struct ResolvedHost {
+  std::string address;  // literal, empty where `error` says why
+  std::string error;
+};
+
+// All names at once, in their order, each at most `limit`. A user before the name is ignored.
+std::vector<ResolvedHost> resolve_hosts(const std::vector<std::string>& names,
+                                        std::chrono::milliseconds limit);
+
+// The address of this machine from which `literal` is reached. Throws CommError where no route leads.
+std::string local_address_towards(const std::string& literal);
+
+bool is_loopback_address(const std::string& literal);
+
+}  // namespace ds

@@ -1,0 +1,211 @@
+#include "launcher/host_agents.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+
+#include "launcher/addresses.h"
+#include "proto/build_info.h"
+
+namespace ds {
+namespace {
+
+using Clock = HostLink::Clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kResolveLimit{5};
+constexpr seconds kLeaveLimit{5};
+
+// Four descriptors for each host: more than the usual soft limit allows for a large cluster.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+void refuse_if_any(const std::vector<std::string>& hosts,
+                   const std::map<std::string, std::string>& problems) {
+  if (!problems.empty()) {
+    std::vector<std::string> names;
+    std::ranges::transform(problems, std::back_inserter(names),
+                           [](const auto& entry) { return entry.first; });
+    throw HostsUnusable(unusable_text(hosts, problems), names);
+  }
+}
+
+// Loopback means something else on every host, so it will do only where all of them are one machine.
+void replace_loopback(std::vector<std::string>& addresses) {
+  const auto remote = std::ranges::find_if_not(addresses, is_loopback_address);
+  if (remote == addresses.end()) {
+    return;
+  }
+  const std::string ours = local_address_towards(*remote);
+  for (std::string& address : addresses) {
+    if (is_loopback_address(address)) {
+      address = ours;
+    }
+  }
+}
+
+}  // namespace
+
+std::string advice_for(std::string_view failure) {
+  constexpr std::array<std::array<std::string_view, 2>, 8> kAdvice{{
+      {"Host key verification failed",
+       "its host key is unknown or has changed; log in once by hand, or fix known_hosts"},
+      {"Permission denied", "ssh needs a key that works without a prompt"},
+      {"Could not resolve hostname", "check the name in the hostfile"},
+      {"Connection refused", "no sshd listens there; check --ssh-port"},
+      {"No route to host", "the host or its network is down"},
+      {"exited with code 127", "dslaunch has to be at the same path on every host"},
+      {"command not found", "dslaunch has to be at the same path on every host"},
+      {"No such file or directory", "dslaunch has to be at the same path on every host"},
+  }};
+  for (const auto& [sign, advice] : kAdvice) {
+    if (failure.find(sign) != std::string_view::npos) {
+      return std::string(advice);
+    }
+  }
+  return "";
+}
+
+std::string unusable_text(const std::vector<std::string>& hosts,
+                          const std::map<std::string, std::string>& problems) {
+  std::string text =
+      fmt::format("{} of {} hosts cannot be used:", problems.size(), hosts.size());
+  for (const std::string& host : hosts) {
+    if (const auto problem = problems.find(host); problem != problems.end()) {
+      const std::string advice = advice_for(problem->second);
+      text += fmt::format("\n  {}: {}{}", host, problem->second,
+                          advice.empty() ? "" : fmt::format(" ({})", advice));
+    }
+  }
+  return text;
+}
+
+HostAgents::HostAgents(Options options) : options_(std::move(options)) {
+  raise_descriptor_limit();
+}
+
+HostAgents::~HostAgents() {
+  const auto deadline = Clock::now() + kLeaveLimit;
+  while (!links_.empty() && Clock::now() < deadline) {
+    std::erase_if(links_, [](const auto& entry) { return entry.second->leave(Clock::now()); });
+    std::vector<pollfd> watched;
+    for (const auto& [host, link] : links_) {
+      link->add_poll_descriptors(watched);
+    }
+    poll(watched.data(), watched.size(), watched.empty() ? 0 : 100);
+  }
+}
+
+std::vector<ReachedHost> HostAgents::reach(const std::vector<std::string>& hosts) {
+  failed_.clear();
+  for (const std::string& host : hosts) {
+    connect(host);
+  }
+  wait_until_settled(hosts);
+  std::map<std::string, std::string> problems = failed_;
+  for (const std::string& host : hosts) {
+    const auto link = links_.find(host);
+    const std::string problem = link == links_.end() ? "" : problem_of(*link->second);
+    if (!problem.empty()) {
+      problems[host] = problem;
+      links_.erase(link);
+    }
+  }
+  refuse_if_any(hosts, problems);
+  const std::vector<std::string> addresses = addresses_of(hosts);
+  std::vector<ReachedHost> out;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    out.push_back({links_.at(hosts[i]).get(), addresses[i],
+                   options_.coordinator_address ? *options_.coordinator_address
+                                                : local_address_towards(addresses[i])});
+  }
+  return out;
+}
+
+void HostAgents::connect(const std::string& host) {
+  const auto old = links_.find(host);
+  if (old != links_.end() && old->second->lost().empty()) {
+    return;
+  }
+  const std::vector<std::string> argv = agent_command(options_.kind, host, options_.runner);
+  try {
+    links_[host] = std::make_unique<HostLink>(host, argv, options_.environment, options_.path);
+  } catch (const Error& error) {
+    links_.erase(host);
+    failed_[host] = error.what();
+  }
+}
+
+void HostAgents::wait_until_settled(const std::vector<std::string>& hosts) {
+  const auto deadline = Clock::now() + options_.deadline;
+  for (;;) {
+    std::vector<pollfd> watched;
+    if (options_.interrupt_fd >= 0) {
+      watched.push_back({options_.interrupt_fd, POLLIN, 0});
+    }
+    const size_t others = watched.size();
+    for (const std::string& host : hosts) {
+      const auto link = links_.find(host);
+      if (link != links_.end() && link->second->lost().empty() && !link->second->ready()) {
+        link->second->add_poll_descriptors(watched);
+      }
+    }
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    if (watched.size() == others || left.count() <= 0) {
+      return;
+    }
+    poll(watched.data(), watched.size(), static_cast<int>(left.count()));
+    if (options_.interrupt_fd >= 0 && watched.front().revents != 0) {
+      throw HostsUnusable("stopped while the hosts were being reached; nothing was started", hosts);
+    }
+    for (const auto& [host, link] : links_) {
+      link->pump(Clock::now(), [](const agent::FromAgent&) {});
+    }
+  }
+}
+
+std::string HostAgents::problem_of(HostLink& link) const {
+  if (!link.lost().empty()) {
+    return link.lost();
+  }
+  if (!link.ready()) {
+    // Its last words are kept: they may say what it waits for.
+    link.abandon(fmt::format("no answer within {} s", options_.deadline.count()));
+    return link.lost();
+  }
+  if (link.ready()->build_id() != build_id()) {
+    return fmt::format("has another build of dslaunch: {} there, {} here",
+                       link.ready()->build_id(), build_id());
+  }
+  return "";
+}
+
+std::vector<std::string> HostAgents::addresses_of(const std::vector<std::string>& hosts) const {
+  const std::vector<ResolvedHost> resolved = [&] {
+    const bool all_known = std::ranges::all_of(
+        hosts, [&](const auto& host) { return !links_.at(host)->ready()->address().empty(); });
+    return all_known ? std::vector<ResolvedHost>(hosts.size()) : resolve_hosts(hosts, kResolveLimit);
+  }();
+  std::vector<std::string> addresses;
+  std::map<std::string, std::string> problems;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    // What ssh told the host is the way that is known to work, aliases and all.
+    const std::string& known = links_.at(hosts[i])->ready()->address();
+    addresses.push_back(known.empty() ? resolved[i].address : known);
+    if (addresses.back().empty()) {
+      problems[hosts[i]] = resolved[i].error;
+    }
+  }
+  refuse_if_any(hosts, problems);
+  replace_loopback(addresses);
+  return addresses;
+}
+
+}  // namespace ds

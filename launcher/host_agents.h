@@ -1,0 +1,64 @@
+// The hosts of a job and the agents on them, kept over epochs so that a restart needs no new login.
+// Finds out how the hosts reach each other and us. Refuses to know ranks.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/host_link.h"
+#include "launcher/runner.h"
+#include "launcher/world.h"
+
+namespace ds {
+
+// One host that can be used.
+struct ReachedHost {
+  HostLink* link = nullptr;
+  std::string data_address;         // literal, by which other hosts reach it
+  std::string coordinator_address;  // literal, of this machine, by which it reaches us
+};
+
+class HostAgents {
+ public:
+  struct Options {
+    RunnerKind kind = RunnerKind::kSsh;
+    RunnerOptions runner;
+    std::vector<std::string> environment;  // of ssh, mpirun and srun: ours
+    std::string path;                      // where they are looked up
+    std::chrono::seconds deadline{20};     // for each host, from the start of its command
+    std::optional<std::string> coordinator_address;  // --master-addr
+    int interrupt_fd = -1;  // readable when the user wants to stop waiting; -1: nobody can
+  };
+
+  explicit HostAgents(Options options);
+  HostAgents(const HostAgents&) = delete;  // agents live on its links
+  HostAgents& operator=(const HostAgents&) = delete;
+  ~HostAgents();  // asks the agents to go, waits a little, cuts off the rest
+
+  // All of `hosts`, in their order, at once; those that have an agent keep it. Throws HostsUnusable
+  // once every host has answered, failed or run out of time.
+  std::vector<ReachedHost> reach(const std::vector<std::string>& hosts);
+
+ private:
+  void connect(const std::string& host);
+  void wait_until_settled(const std::vector<std::string>& hosts);
+  std::string problem_of(HostLink& link) const;
+  std::vector<std::string> addresses_of(const std::vector<std::string>& hosts) const;
+
+  const Options options_;
+  std::map<std::string, std::unique_ptr<HostLink>> links_;
+  std::map<std::string, std::string> failed_;  // commands that could not even be started
+};
+
+// "2 of 3 hosts cannot be used:" and a line for each, in the order of `hosts` (pure).
+std::string unusable_text(const std::vector<std::string>& hosts,
+                          const std::map<std::string, std::string>& problems);
+
+// What the user can do about a failure that ssh described, empty where we do not know better (pure).
+std::string advice_for(std::string_view failure);
+
+}  // namespace ds

@@ -1,0 +1,240 @@
+#include "launcher/host_world.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+namespace ds {
+namespace {
+
+using Clock = HostLink::Clock;
+using std::chrono::seconds;
+
+constexpr seconds kEndLimit{5};  // for the ranks of a host after they were killed
+
+// "NAME=value" of what a rank may want to know about its place, for the libraries that it loads.
+std::vector<std::string> place_variables(const RankPlacement& place, int rank, int world_size,
+                                         size_t node, size_t nodes) {
+  return {fmt::format("RANK={}", rank),
+          fmt::format("WORLD_SIZE={}", world_size),
+          fmt::format("LOCAL_RANK={}", place.local_rank),
+          fmt::format("LOCAL_SIZE={}", place.local_size),
+          fmt::format("LOCAL_WORLD_SIZE={}", place.local_size),
+          fmt::format("CROSS_RANK={}", node),
+          fmt::format("CROSS_SIZE={}", nodes),
+          fmt::format("GROUP_RANK={}", node)};
+}
+
+control::Bootstrap bootstrap_of(const HostWorldOptions& options, const WorldPlan& plan, int rank,
+                                const RunDirectory& directory) {
+  const auto index = static_cast<size_t>(rank);
+  control::Bootstrap out;
+  out.set_token(plan.tokens.at(index));
+  out.set_rank(rank);
+  out.set_world_size(static_cast<int>(plan.ranks.size()));
+  out.set_epoch(plan.epoch);
+  out.set_run_dir(directory.path().string());
+  out.set_config_digest(options.config_digest);
+  const RankCredential& credential = plan.credentials.at(index);
+  out.set_ca_certificate(credential.ca_certificate);
+  out.set_certificate(credential.certificate);
+  out.set_private_key(credential.private_key);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> hosts_of(const std::vector<RankPlacement>& ranks) {
+  std::vector<std::string> hosts;
+  for (const RankPlacement& place : ranks) {
+    if (std::ranges::find(hosts, place.host) == hosts.end()) {
+      hosts.push_back(place.host);
+    }
+  }
+  return hosts;
+}
+
+HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
+                     const RunDirectory& directory,
+                     const std::map<std::string, ReachedHost>& hosts,
+                     const std::map<std::string, std::string>& coordinator_endpoints)
+    : epoch_(plan.epoch) {
+  const std::vector<std::string> names = hosts_of(plan.ranks);
+  for (size_t node = 0; node < names.size(); ++node) {
+    const ReachedHost& host = hosts.at(names[node]);
+    agent::ToAgent message;
+    agent::Start& start = *message.mutable_start();
+    start.set_epoch(plan.epoch);
+    start.set_directory(options.directory.string());
+    start.set_program(options.program);
+    start.set_rendezvous(plan.rendezvous);
+    start.mutable_environment()->Add(options.environment.begin(), options.environment.end());
+    for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
+      const RankPlacement& place = plan.ranks[static_cast<size_t>(rank)];
+      if (place.host != names[node]) {
+        continue;
+      }
+      agent::RankOrders& orders = *start.add_ranks();
+      *orders.mutable_bootstrap() = bootstrap_of(options, plan, rank, directory);
+      orders.mutable_bootstrap()->set_data_address(host.data_address);
+      orders.mutable_bootstrap()->set_coordinator_address(
+          coordinator_endpoints.at(host.coordinator_address));
+      const std::vector<std::string> variables = place_variables(
+          place, rank, static_cast<int>(plan.ranks.size()), node, names.size());
+      orders.mutable_environment()->Add(variables.begin(), variables.end());
+      if (const auto cores = options.cores.find(place.host); cores != options.cores.end()) {
+        const std::vector<int>& mine = cores->second.at(static_cast<size_t>(place.local_rank));
+        orders.mutable_cores()->Add(mine.begin(), mine.end());
+      }
+      ranks_.push_back({.link = host.link,
+                        .host = place.host,
+                        .log = AppendFile(directory.rank_log(rank)),
+                        .ended = std::nullopt});
+    }
+    links_.push_back(host.link);
+    host.link->send(message);
+  }
+}
+
+HostWorld::~HostWorld() {
+  kill_all();
+  const auto deadline = Clock::now() + kEndLimit;
+  const auto ignore = [](int, std::string_view) {};
+  for (pump(ignore); !all_ended() && Clock::now() < deadline; pump(ignore)) {
+    std::vector<pollfd> watched;
+    add_poll_descriptors(watched);
+    poll(watched.data(), watched.size(), 100);
+  }
+  for (const Rank& rank : ranks_) {
+    if (!rank.ended) {
+      rank.link->abandon(fmt::format("its ranks did not end within {} s", kEndLimit.count()));
+    }
+  }
+}
+
+std::string HostWorld::describe(int rank) const {
+  const Rank& state = ranks_.at(static_cast<size_t>(rank));
+  return state.pid == 0 ? fmt::format("starting on {}", state.host)
+                        : fmt::format("pid {} on {}", state.pid, state.host);
+}
+
+void HostWorld::add_poll_descriptors(std::vector<pollfd>& out) const {
+  for (const HostLink* link : links_) {
+    link->add_poll_descriptors(out);
+  }
+}
+
+void HostWorld::pump(const RankSink& sink) {
+  for (HostLink* const link : links_) {
+    link->pump(Clock::now(), [&](const agent::FromAgent& message) { take(message, *link, sink); });
+    if (!link->lost().empty()) {
+      end_ranks_of(*link, {0, SIGKILL}, fmt::format("host {} is lost: {}", link->host(), link->lost()),
+                   sink);
+    }
+  }
+}
+
+void HostWorld::take(const agent::FromAgent& message, const HostLink& link, const RankSink& sink) {
+  if (message.has_started()) {
+    if (Rank* const rank = rank_of(message.started().epoch(), message.started().rank(), link)) {
+      rank->pid = message.started().pid();
+    }
+  } else if (message.has_output()) {
+    const agent::Output& output = message.output();
+    if (Rank* const rank = rank_of(output.epoch(), output.rank(), link)) {
+      append_to_log(rank->log, output.line());
+      if (output.stream() == agent::Output::ERROR) {
+        sink(output.rank(), output.line());
+      }
+    }
+  } else if (message.has_ended()) {
+    if (Rank* const rank = rank_of(message.ended().epoch(), message.ended().rank(), link)) {
+      rank->ended = ExitStatus{message.ended().code(), message.ended().signal()};
+    }
+  } else if (message.has_start_failed() && message.start_failed().epoch() == epoch_) {
+    end_ranks_of(link, {static_cast<int>(ExitCode::kInputMissing), 0},
+                 fmt::format("host {}: {}", link.host(), message.start_failed().reason()), sink);
+  }
+}
+
+// Null for what an agent may not speak about: another epoch, another host's rank.
+HostWorld::Rank* HostWorld::rank_of(int64_t epoch, int rank, const HostLink& link) {
+  const bool ours = epoch == epoch_ && rank >= 0 && rank < size() &&
+                    ranks_[static_cast<size_t>(rank)].link == &link;
+  return ours ? &ranks_[static_cast<size_t>(rank)] : nullptr;
+}
+
+void HostWorld::end_ranks_of(const HostLink& link, const ExitStatus& status, const std::string& why,
+                             const RankSink& sink) {
+  bool said = false;
+  for (int rank = 0; rank < size(); ++rank) {
+    Rank& state = ranks_[static_cast<size_t>(rank)];
+    if (state.link == &link && !state.ended) {
+      state.ended = status;
+      append_to_log(state.log, why);
+      if (!std::exchange(said, true)) {
+        sink(rank, why);
+      }
+    }
+  }
+}
+
+std::optional<ExitStatus> HostWorld::newly_ended(int rank, const RankSink& sink) {
+  static_cast<void>(sink);  // an agent sends a rank's output before its end
+  Rank& state = ranks_.at(static_cast<size_t>(rank));
+  if (state.reported || !state.ended) {
+    return std::nullopt;
+  }
+  state.reported = true;
+  return state.ended;
+}
+
+void HostWorld::kill_all() {
+  agent::ToAgent message;
+  message.mutable_kill()->set_epoch(epoch_);
+  for (HostLink* const link : links_) {
+    link->send(message);
+  }
+}
+
+std::vector<std::string> HostWorld::lost_hosts() const {
+  std::vector<std::string> lost;
+  for (const HostLink* link : links_) {
+    if (!link->lost().empty()) lost.push_back(link->host());
+  }
+  return lost;
+}
+
+bool HostWorld::all_ended() const {
+  return std::ranges::all_of(ranks_, [](const Rank& rank) { return rank.ended.has_value(); });
+}
+
+std::vector<std::string> HostWorldStarter::reach(const std::vector<RankPlacement>& ranks) {
+  const std::vector<std::string> hosts = hosts_of(ranks);
+  const std::vector<ReachedHost> reached = agents_.reach(hosts);
+  reached_.clear();
+  listen_addresses_.clear();
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    reached_[hosts[i]] = reached[i];
+    const std::string& address = reached[i].coordinator_address;
+    if (std::ranges::find(listen_addresses_, address) == listen_addresses_.end()) {
+      listen_addresses_.push_back(address);
+    }
+  }
+  return listen_addresses_;
+}
+
+std::unique_ptr<World> HostWorldStarter::start(const WorldPlan& plan) {
+  DS_CHECK(plan.coordinator_endpoints.size() == listen_addresses_.size() &&
+               plan.credentials.size() == plan.ranks.size(),
+           "starting on hosts: {} endpoints for {} addresses, {} credentials for {} ranks",
+           plan.coordinator_endpoints.size(), listen_addresses_.size(), plan.credentials.size(),
+           plan.ranks.size());
+  std::map<std::string, std::string> endpoints;
+  for (size_t i = 0; i < listen_addresses_.size(); ++i) {
+    endpoints[listen_addresses_[i]] = plan.coordinator_endpoints[i];
+  }
+  return std::make_unique<HostWorld>(options_, plan, directory_, reached_, endpoints);
+}
+
+}  // namespace ds

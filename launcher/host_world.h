@@ -1,0 +1,82 @@
+// The ranks of an epoch on several hosts, each started and watched by the agent of its host. The
+// launcher keeps their logs, so the hosts need no common log folder.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/host_agents.h"
+#include "launcher/run_directory.h"
+#include "launcher/world.h"
+
+namespace ds {
+
+struct HostWorldOptions {
+  std::string program;                   // rankd, the same path on every host
+  std::filesystem::path directory;       // the working directory, on every host
+  std::vector<std::string> environment;  // "NAME=value", on top of what the host gives
+  std::string config_digest;
+  std::map<std::string, std::vector<std::vector<int>>> cores;  // host -> cores of each local rank
+};
+
+class HostWorld final : public World {
+ public:
+  // `hosts` as reached for the ranks of the plan.
+  HostWorld(const HostWorldOptions& options, const WorldPlan& plan, const RunDirectory& directory,
+            const std::map<std::string, ReachedHost>& hosts,
+            const std::map<std::string, std::string>& coordinator_endpoints);
+  ~HostWorld() override;
+
+  int size() const override { return static_cast<int>(ranks_.size()); }
+  std::string describe(int rank) const override;
+  std::vector<Fd> take_connections() override { return {}; }
+  void add_poll_descriptors(std::vector<pollfd>& out) const override;
+  void pump(const RankSink& sink) override;
+  std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) override;
+  void kill_all() override;
+  std::vector<std::string> lost_hosts() const override;
+
+ private:
+  struct Rank {
+    HostLink* link = nullptr;
+    std::string host;
+    int64_t pid = 0;
+    AppendFile log;
+    std::optional<ExitStatus> ended;
+    bool reported = false;
+  };
+  void take(const agent::FromAgent& message, const HostLink& link, const RankSink& sink);
+  Rank* rank_of(int64_t epoch, int rank, const HostLink& link);
+  void end_ranks_of(const HostLink& link, const ExitStatus& status, const std::string& why,
+                    const RankSink& sink);
+  bool all_ended() const;
+
+  const int64_t epoch_;
+  std::vector<HostLink*> links_;
+  std::vector<Rank> ranks_;
+};
+
+class HostWorldStarter final : public WorldStarter {
+ public:
+  HostWorldStarter(HostAgents& agents, HostWorldOptions options, const RunDirectory& directory)
+      : agents_(agents), options_(std::move(options)), directory_(directory) {}
+
+  std::vector<std::string> reach(const std::vector<RankPlacement>& ranks) override;
+  std::unique_ptr<World> start(const WorldPlan& plan) override;
+
+ private:
+  HostAgents& agents_;
+  const HostWorldOptions options_;
+  const RunDirectory directory_;
+  std::map<std::string, ReachedHost> reached_;
+  std::vector<std::string> listen_addresses_;
+};
+
+// Each host of `ranks` once, in the order of their first rank.
+std::vector<std::string> hosts_of(const std::vector<RankPlacement>& ranks);
+
+}  // namespace ds

@@ -1,0 +1,45 @@
+// What the command line, the files it names and the environment say about the hosts of a job, put
+// together before anything is started.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/host_agents.h"
+#include "launcher/host_choice.h"
+
+namespace ds {
+
+struct HostOptions {
+  std::string launcher = "auto";
+  std::optional<std::string> hostfile;  // none: kDefaultHostfile where it is
+  std::string include;
+  std::string exclude;
+  std::optional<int> num_nodes;
+  std::optional<int> num_gpus;
+  std::optional<std::string> master_addr;
+  int master_port = 0;  // 0: any free one
+  std::string launcher_args;
+  std::vector<std::string> environment;  // --env
+  std::optional<std::string> environment_file;
+  std::optional<int> ssh_port;
+};
+
+inline constexpr const char* kDefaultHostfile = "/job/hostfile";  // DeepSpeed's
+
+struct JobHosts {
+  HostChoice choice;
+  std::vector<std::string> exported;  // "NAME=value", for ranks on other hosts
+  std::optional<HostAgents::Options> agents;  // none: the ranks run here, started by ourselves
+};
+
+// `environment` is ours, "NAME=value"; `dslaunch` our own absolute path. Throws UsageError,
+// InputMissing.
+JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
+                          const std::string& dslaunch);
+
+}  // namespace ds

@@ -1,0 +1,30 @@
+#include "launcher/line_buffer.h"
+
+namespace ds {
+namespace {
+
+constexpr size_t kLongestLine = 64 << 10;
+
+}  // namespace
+
+void LineBuffer::feed(std::string_view bytes, const Sink& sink) {
+  rest_ += bytes;
+  size_t begin = 0;
+  for (size_t end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n', begin)) {
+    sink(std::string_view(rest_).substr(begin, end - begin));
+    begin = end + 1;
+  }
+  rest_.erase(0, begin);
+  if (rest_.size() > kLongestLine) {
+    finish(sink);
+  }
+}
+
+void LineBuffer::finish(const Sink& sink) {
+  if (!rest_.empty()) {
+    sink(rest_);
+    rest_.clear();
+  }
+}
+
+}  // namespace ds

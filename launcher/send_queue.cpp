@@ -1,0 +1,36 @@
+#include "launcher/send_queue.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+namespace ds {
+
+SendQueue::SendQueue(Fd fd) : fd_(std::move(fd)) {
+  fcntl(fd_.get(), F_SETFL, fcntl(fd_.get(), F_GETFL) | O_NONBLOCK);
+}
+
+bool SendQueue::flush() {
+  size_t sent = 0;
+  bool open = static_cast<bool>(fd_);
+  while (open && sent < waiting_.size()) {
+    const ssize_t wrote = write(fd_.get(), waiting_.data() + sent, waiting_.size() - sent);
+    if (wrote >= 0) {
+      sent += static_cast<size_t>(wrote);
+    } else if (errno == EAGAIN) {
+      break;
+    } else {
+      open = errno == EINTR;
+    }
+  }
+  waiting_.erase(0, sent);
+  return open;
+}
+
+void SendQueue::add_poll_descriptor(std::vector<pollfd>& out) const {
+  if (fd_ && !waiting_.empty()) {
+    out.push_back({fd_.get(), POLLOUT, 0});
+  }
+}
+
+}  // namespace ds

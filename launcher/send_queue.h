@@ -1,0 +1,31 @@
+// Bytes on their way into a pipe that may be full: never blocks, keeps what does not go yet.
+#pragma once
+
+#include <poll.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/fd.h"
+
+namespace ds {
+
+class SendQueue {
+ public:
+  explicit SendQueue(Fd fd);  // taken over, becomes non-blocking
+
+  void push(std::string_view bytes) { waiting_ += bytes; }
+  // Writes what goes. False once the reader is gone.
+  bool flush();
+  size_t waiting() const { return waiting_.size(); }
+  // Where there is something to write.
+  void add_poll_descriptor(std::vector<pollfd>& out) const;
+  void close() { fd_.reset(); }
+
+ private:
+  Fd fd_;
+  std::string waiting_;
+};
+
+}  // namespace ds
