@@ -2,28 +2,32 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
+
+#include "core/memory.h"
 
 namespace ds {
 namespace {
 
 // Large enough that the disk sees few requests, small enough that two chunks are nothing beside a model.
-constexpr size_t kChunkBytes = size_t{8 * kBlockBytes};
-constexpr size_t kChunks = 4;
+constexpr size_t kChunkBytes = size_t{4 * kBlockBytes};
+constexpr size_t kChunks = 3;
 constexpr size_t kCachedBlocks = 16;
 // Enough that the disk has the next request while blocks are being hashed and copied.
 constexpr size_t kReadThreads = 3;
+constexpr int64_t kRunBlocks = 2;  // of one request past the cache
 
 }  // namespace
 
-void AlignedBuffer::Free::operator()(std::byte* data) const { std::free(data); }
+void AlignedBuffer::Free::operator()(std::byte* data) const {
+  HostMemory().deallocate(data, bytes, MemoryTag::kScratch);
+}
 
 AlignedBuffer::AlignedBuffer(size_t bytes)
-    : data_(static_cast<std::byte*>(std::aligned_alloc(kUncachedAlignment, bytes))), size_(bytes) {
-  if (data_ == nullptr) throw OutOfMemory(fmt::format("checkpoint: buffer of {} bytes", bytes));
-}
+    : size_(bytes),
+      data_(static_cast<std::byte*>(HostMemory().allocate(std::max(bytes, kHugePage),
+                                                          MemoryTag::kScratch)),
+            Free{std::max(bytes, kHugePage)}) {}
 
 BlockFileWriter::BlockFileWriter(FileSystem& file_system, const std::string& path)
     : file_(file_system.create(path, Caching::kUncached)) {
@@ -169,7 +173,7 @@ BlockFileReader::BlockFileReader(FileSystem& file_system, const std::string& dir
   open_file(file_system, join_path(directory, expected.name), expected);
   read_index(expected);
   const auto wanted = std::clamp<size_t>(index_.blocks.size(), 1, kReadThreads);
-  for (size_t i = 0; i < wanted; ++i) scratch_.emplace_back(kBlockBytes);
+  for (size_t i = 0; i < wanted; ++i) scratch_.emplace_back(kRunBlocks * kBlockBytes);
 }
 
 void BlockFileReader::open_file(FileSystem& file_system, const std::string& path,
@@ -230,17 +234,7 @@ int64_t BlockFileReader::block_bytes(int64_t block) const {
   return std::min(kBlockBytes, index_.data_bytes - block * kBlockBytes);
 }
 
-void BlockFileReader::read_block(int64_t block, std::span<std::byte> into,
-                                 AlignedBuffer& scratch) const {
-  const auto size = static_cast<size_t>(block_bytes(block));
-  std::span<std::byte> bytes = into;
-  if (caching_ == Caching::kCached && !into.empty()) {
-    file_->read(block * kBlockBytes, into);
-  } else {
-    const size_t aligned = (size + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
-    file_->read(block * kBlockBytes, scratch.bytes().first(aligned));
-    bytes = scratch.bytes().first(size);
-  }
+void BlockFileReader::verify_block(int64_t block, std::span<const std::byte> bytes) const {
   const std::string found = digest_of(bytes);
   const std::string& expected = index_.blocks[static_cast<size_t>(block)];
   if (found != expected) {
@@ -248,24 +242,47 @@ void BlockFileReader::read_block(int64_t block, std::span<std::byte> into,
                                       file_->path(), block, block * kBlockBytes,
                                       block * kBlockBytes + block_bytes(block), found, expected));
   }
-  if (!into.empty() && into.data() != bytes.data()) std::memcpy(into.data(), bytes.data(), size);
+}
+
+void BlockFileReader::read_run(int64_t first, int64_t count, std::span<std::byte> into,
+                               AlignedBuffer& scratch) const {
+  const bool straight = caching_ == Caching::kCached && !into.empty();
+  if (!straight) {
+    const auto bytes =
+        static_cast<size_t>((count - 1) * kBlockBytes + block_bytes(first + count - 1));
+    const size_t aligned = (bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
+    file_->read(first * kBlockBytes, scratch.bytes().first(aligned));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t block = first + i;
+    const auto at = static_cast<size_t>(i * kBlockBytes);
+    const auto size = static_cast<size_t>(block_bytes(block));
+    if (straight) {  // block by block, so that each is hashed while it is near
+      file_->read(block * kBlockBytes, into.subspan(at, size));
+      verify_block(block, into.subspan(at, size));
+      continue;
+    }
+    verify_block(block, scratch.bytes().subspan(at, size));
+    if (!into.empty()) std::memcpy(into.data() + at, scratch.bytes().data() + at, size);
+  }
 }
 
 void BlockFileReader::read_blocks(int64_t first, int64_t count, std::span<std::byte> into) {
-  const auto workers = std::min(scratch_.size(), static_cast<size_t>(count));
+  const int64_t runs = (count + kRunBlocks - 1) / kRunBlocks;
+  const auto workers = std::min(scratch_.size(), static_cast<size_t>(runs));
   std::atomic<int64_t> next = 0;
   std::vector<std::exception_ptr> failures(workers);
   const auto work = [&](size_t worker) {
     try {
-      for (int64_t i = next++; i < count; i = next++) {
-        const auto target = into.empty() ? into
-                                         : into.subspan(static_cast<size_t>(i * kBlockBytes),
-                                                        static_cast<size_t>(block_bytes(first + i)));
-        read_block(first + i, target, scratch_[worker]);
+      for (int64_t run = next++; run < runs; run = next++) {
+        const int64_t begin = run * kRunBlocks;
+        const auto target =
+            into.empty() ? into : into.subspan(static_cast<size_t>(begin * kBlockBytes));
+        read_run(first + begin, std::min(kRunBlocks, count - begin), target, scratch_[worker]);
       }
     } catch (...) {  // carried to the calling thread
       failures[worker] = std::current_exception();
-      next = count;
+      next = runs;
     }
   };
   {
@@ -283,7 +300,7 @@ void BlockFileReader::read_part(int64_t offset, std::span<std::byte> into, Block
   const std::vector<std::byte>* bytes = cache.find({key_, block});
   if (bytes == nullptr) {
     std::vector<std::byte> fresh = cache.take_room(block_bytes(block));
-    read_block(block, fresh, scratch_[0]);
+    read_run(block, 1, fresh, scratch_[0]);
     bytes = &cache.insert({key_, block}, std::move(fresh));
   }
   std::memcpy(into.data(), bytes->data() + offset % kBlockBytes, into.size());

@@ -16,6 +16,7 @@ enum class MemoryTag : uint8_t {
 inline constexpr int kMemoryTags = 6;
 std::string_view name_of(MemoryTag tag);  // "parameters", "gradients", ...
 
+inline constexpr size_t kHugePage = size_t{2} << 20;
 inline constexpr size_t kMemoryAlignment = 64;  // bytes: a cache line and an AVX-512 register
 
 class MemoryResource {
