@@ -1,5 +1,7 @@
 #include "checkpoint/block_file.h"
 
+#include "core/failpoint.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -63,6 +65,7 @@ void BlockFileWriter::write_chunks() noexcept {
     }
     std::exception_ptr failure;
     try {
+      DS_FAILPOINT("file.before_write");
       file_->write(chunk->file_offset, chunk->buffer.bytes().first(chunk->used));
     } catch (...) {  // carried to the thread that owns the writer
       failure = std::current_exception();
@@ -139,6 +142,7 @@ void BlockFileWriter::finish() {
   if (filling_->used > 0) hand_over();
   stop_thread();
   rethrow_failure();
+  DS_FAILPOINT("file.before_fsync");
   file_->sync();
   file_.reset();
 }

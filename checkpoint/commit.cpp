@@ -5,6 +5,7 @@
 
 #include "checkpoint/reader.h"
 #include "core/error.h"
+#include "core/failpoint.h"
 
 namespace ds {
 namespace {
@@ -13,6 +14,7 @@ constexpr size_t kLongestTag = 128;
 constexpr int64_t kLargestManifest = int64_t{1} << 28;
 constexpr std::string_view kTemporary = ".tmp.";
 constexpr std::string_view kReplaced = ".old.";
+constexpr std::string_view kDiscarded = ".gone.";
 constexpr std::string_view kManifestName = "manifest.json";
 
 // "<tag><mark><epoch>" taken apart; nothing for other names.
@@ -57,6 +59,22 @@ void check_fence(FileSystem& file_system, const std::string& root, int64_t epoch
     throw ValidationError(fmt::format("checkpoints in {}: epoch {} is over, epoch {} has taken its place",
                                       root, epoch, newest));
   }
+}
+
+bool is_marked(const std::string& name) {
+  return parse_marked(name, kTemporary) || parse_marked(name, kReplaced) ||
+         parse_marked(name, kDiscarded);
+}
+
+// Out of its writer's reach in one step: a writer of an old epoch that still runs must find all of its
+// directory or nothing, never a part that it could give the tag's name.
+void remove_marked(FileSystem& file_system, const std::string& root, const std::string& name,
+                   const MarkedName& parsed) {
+  const std::string gone =
+      join_path(root, fmt::format("{}{}{}", parsed.tag, kDiscarded, parsed.epoch));
+  if (file_system.exists(gone)) file_system.remove_tree(gone);
+  file_system.rename(join_path(root, name), gone);
+  file_system.remove_tree(gone);
 }
 
 // Does the directory hold a whole tag, whatever it is called?
@@ -113,10 +131,10 @@ void check_tag(std::string_view tag) {
                                  "'-', the first a letter or digit", tag, kLongestTag));
   }
   const std::string name(tag);
-  if (parse_marked(name, kTemporary) || parse_marked(name, kReplaced) || name == "latest" ||
-      name == "epoch") {
-    throw UsageError(fmt::format("checkpoint tag '{}': names ending in {}N or {}N and the names latest "
-                                 "and epoch are reserved", tag, kTemporary, kReplaced));
+  if (is_marked(name) || name == "latest" || name == "epoch") {
+    throw UsageError(fmt::format("checkpoint tag '{}': names ending in {}N, {}N or {}N and the names "
+                                 "latest and epoch are reserved", tag, kTemporary, kReplaced,
+                                 kDiscarded));
   }
 }
 
@@ -128,19 +146,29 @@ std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& 
                                     int64_t epoch) {
   file_system.make_directories(root);
   check_fence(file_system, root, epoch);
+  DS_FAILPOINT("epoch.before_record");
   file_system.write_text_atomically(epoch_path(root), fmt::format("{}\n", epoch));
+  DS_FAILPOINT("epoch.recorded");
   std::vector<std::string> done;
+  const std::string hint = join_path(root, "latest.tmp");
+  if (file_system.exists(hint)) file_system.remove(hint);
   for (const DirectoryEntry& entry : file_system.list(root)) {
     if (entry.kind != DirectoryEntry::Kind::kDirectory) continue;
+    if (parse_marked(entry.name, kDiscarded)) {
+      file_system.remove_tree(join_path(root, entry.name));
+      continue;
+    }
     const auto temporary = parse_marked(entry.name, kTemporary);
     const auto replaced = parse_marked(entry.name, kReplaced);
     if (temporary && temporary->epoch <= epoch) {
-      file_system.remove_tree(join_path(root, entry.name));
+      remove_marked(file_system, root, entry.name, *temporary);
       done.push_back(fmt::format("removed {}", entry.name));
+      DS_FAILPOINT("epoch.leftover_removed");
     } else if (replaced && replaced->epoch <= epoch) {
       done.push_back(settle_replaced(file_system, root, entry.name, replaced->tag));
     }
   }
+  DS_FAILPOINT("epoch.before_sync");
   file_system.sync_directory(root);
   return done;
 }
@@ -148,7 +176,9 @@ std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& 
 void commit_tag(FileSystem& file_system, const CommitRequest& request) {
   check_tag(request.tag);
   check_votes(request);
+  DS_FAILPOINT("commit.votes_checked");
   check_fence(file_system, request.root, request.epoch);
+  DS_FAILPOINT("commit.fence_checked");
   const std::string temporary =
       temporary_directory(request.root, request.tag, request.epoch);
   Manifest manifest{request.tag, request.step, request.epoch, request.votes};
@@ -156,32 +186,47 @@ void commit_tag(FileSystem& file_system, const CommitRequest& request) {
             [](const FileVote& a, const FileVote& b) { return a.rank < b.rank; });
   for (const FileVote& vote : manifest.files) {  // re-reads length, trailer and index
     const BlockFileReader file(file_system, temporary, vote);
+    DS_FAILPOINT("commit.file_checked");
     if (file.index().tag != request.tag) {
       throw ValidationError(fmt::format("commit {}: {} is of tag {}", request.tag, vote.name,
                                         file.index().tag));
     }
   }
+  DS_FAILPOINT("commit.before_manifest");
   file_system.write_text_atomically(join_path(temporary, kManifestName), to_text(manifest));
+  DS_FAILPOINT("commit.manifest_written");
 
   const std::string place = join_path(request.root, request.tag);
   const std::string aside = replaced_directory(request.root, request.tag, request.epoch);
   check_fence(file_system, request.root, request.epoch);
+  DS_FAILPOINT("commit.second_fence_checked");
   const bool replaces = file_system.exists(place);
   if (replaces) file_system.rename(place, aside);
-  file_system.rename(temporary, place);
+  DS_FAILPOINT("commit.before_rename");
+  try {
+    file_system.rename(temporary, place);
+  } catch (const Error&) {  // a newer epoch took our directory away: what was there stays there
+    if (replaces && !file_system.exists(place)) file_system.rename(aside, place);
+    throw;
+  }
+  DS_FAILPOINT("commit.renamed");
   file_system.sync_directory(request.root);
+  DS_FAILPOINT("commit.synced");
   if (replaces) file_system.remove_tree(aside);
 }
 
 void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag) {
   check_tag(tag);
+  DS_FAILPOINT("latest.before_write");
   file_system.write_text_atomically(join_path(root, "latest"), tag + "\n");
+  DS_FAILPOINT("latest.written");
 }
 
 void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
                  int64_t epoch) {
   const std::string temporary = temporary_directory(root, tag, epoch);
   if (file_system.exists(temporary)) file_system.remove_tree(temporary);
+  DS_FAILPOINT("discard.temporary_removed");
   const std::string aside = replaced_directory(root, tag, epoch);
   if (file_system.exists(aside)) {
     settle_replaced(file_system, root, fmt::format("{}{}{}", tag, kReplaced, epoch), tag);
@@ -193,8 +238,8 @@ TagList list_tags(FileSystem& file_system, const std::string& root) {
   if (!file_system.exists(root)) return out;
   for (const DirectoryEntry& entry : file_system.list(root)) {
     const std::string path = join_path(join_path(root, entry.name), kManifestName);
-    const bool marked = parse_marked(entry.name, kTemporary) || parse_marked(entry.name, kReplaced);
-    if (entry.kind != DirectoryEntry::Kind::kDirectory || marked || !file_system.exists(path)) {
+    if (entry.kind != DirectoryEntry::Kind::kDirectory || is_marked(entry.name) ||
+        !file_system.exists(path)) {
       continue;
     }
     try {
@@ -240,10 +285,13 @@ std::vector<std::string> retain_tags(FileSystem& file_system, const std::string&
   CheckpointReader::open(file_system, root, list.tags[0].tag).verify();
   for (size_t i = static_cast<size_t>(keep); i < list.tags.size(); ++i) {
     const std::string aside = replaced_directory(root, list.tags[i].tag, epoch);
+    DS_FAILPOINT("retain.before_aside");
     file_system.rename(join_path(root, list.tags[i].tag), aside);
     file_system.sync_directory(root);
+    DS_FAILPOINT("retain.aside");
     file_system.remove_tree(aside);
     removed.push_back(list.tags[i].tag);
+    DS_FAILPOINT("retain.removed");
   }
   return removed;
 }

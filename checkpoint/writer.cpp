@@ -1,6 +1,7 @@
 #include "checkpoint/writer.h"
 
 #include "checkpoint/commit.h"
+#include "core/failpoint.h"
 
 namespace ds {
 namespace {
@@ -29,7 +30,9 @@ CheckpointWriter::CheckpointWriter(FileSystem& file_system, SaveTarget target, i
   }
   file_system_.make_directories(directory);
   if (file_system_.exists(path_)) file_system_.remove(path_);  // of an attempt that failed
+  DS_FAILPOINT("ckpt.before_create");
   file_ = std::make_unique<BlockFileWriter>(file_system_, path_);
+  DS_FAILPOINT("ckpt.created");
 }
 
 CheckpointWriter::~CheckpointWriter() {
@@ -77,8 +80,11 @@ FileVote CheckpointWriter::finish() {
   file_->append(to_bytes(trailer));
   const FileVote vote{pieces_file_name(index_.rank), index_.rank, index_.epoch, file_->offset(),
                       trailer.index_digest};
+  DS_FAILPOINT("ckpt.index_written");
   file_->finish();
+  DS_FAILPOINT("ckpt.after_fsync");
   file_system_.sync_directory(parent_directory(path_));
+  DS_FAILPOINT("ckpt.directory_synced");
   file_.reset();
   return vote;
 }

@@ -26,6 +26,15 @@ function(ds_layer)
   target_link_libraries(ds_${ARG_NAME} PUBLIC ${ARG_DEPENDS} ${ARG_LIBS})
 endfunction()
 
+# Compiles the failpoints (core/failpoint.h) of these targets in, where they are wanted.
+function(ds_failpoints)
+  if(DS_FAILPOINTS)
+    foreach(target ${ARGN})
+      target_compile_definitions(${target} PRIVATE DS_FAILPOINTS)
+    endforeach()
+  endif()
+endfunction()
+
 function(ds_test)
   cmake_parse_arguments(ARG "" "LAYER" "SOURCES;DEPENDS;LIBS;LABELS" ${ARGN})
   if(NOT DS_BUILD_TESTS)

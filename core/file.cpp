@@ -1,5 +1,7 @@
 #include "core/file.h"
 
+#include "core/failpoint.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -220,10 +222,14 @@ void FileSystem::write_text_atomically(const std::string& path, std::string_view
   if (exists(temporary)) remove(temporary);
   {
     const std::unique_ptr<File> file = create(temporary);
+    DS_FAILPOINT("text.created");
     file->write(0, std::as_bytes(std::span(text)));
+    DS_FAILPOINT("text.written");
     file->sync();
   }
+  DS_FAILPOINT("text.synced");
   rename(temporary, path);
+  DS_FAILPOINT("text.renamed");
   sync_directory(parent_directory(path));
 }
 

@@ -151,6 +151,8 @@ void describe_run(CLI::App& app, RawRun& raw) {
       ->check(CLI::Range(0, 1 << 16).description(""))
       ->type_name("N");
   describe_hosts(app, raw);
+  app.add_flag("--audit-samples", raw.options.audit_samples,
+               "Log the samples of every rank and step: logs/samples-rank-<r>.jsonl");
   app.add_flag("--dry-run", raw.options.dry_run, "Check, print what would be started, start nothing");
   app.add_flag("--json", raw.options.json, "Print report.json on standard output at the end");
   app.footer(kRunFooter);

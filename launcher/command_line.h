@@ -33,6 +33,7 @@ struct RunOptions {
   int spares = 0;
   std::optional<Time> hang_after;
   HostOptions hosts;
+  bool audit_samples = false;
   bool dry_run = false;
   bool json = false;
 };

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/world.h"
+#include "launcher/placement.h"
 
 namespace ds {
 

@@ -408,6 +408,7 @@ void Supervisor::admit_all() {
   plan.set_config_dir(job_.config.directory.string());
   plan.set_run_dir(directory_.path().string());
   plan.set_resume(resume_mode());
+  plan.set_audit_samples(job_.audit_samples);
   plan.set_oldest_tag_epoch(job_.resume == ResumeMode::kNever ? first_epoch_ : 0);
   plan.set_rendezvous(plan_.rendezvous);
   for (const auto& [rank, ticket] : tickets_) {

@@ -37,6 +37,7 @@ struct TrainingJob {
   std::optional<Time> timeout;
   Recovery::Options recovery;
   HangWatch::Options hang;
+  bool audit_samples = false;
   NodePool::Options nodes;
 };
 

@@ -14,17 +14,10 @@
 
 #include "core/error.h"
 #include "launcher/fd.h"
+#include "launcher/placement.h"
 #include "launcher/process.h"
 
 namespace ds {
-
-// Where one rank of an epoch runs. Ranks of one host are numbered consecutively.
-struct RankPlacement {
-  std::string host;  // as the hostfile calls it; empty: this machine
-  int local_rank = 0;
-  int local_size = 1;
-  int64_t slot = 0;  // the host's device or CPU slot
-};
 
 // Who a rank is to the coordinator that it dials: certificates of this epoch alone, PEM.
 struct RankCredential {

@@ -9,6 +9,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
+#include "core/failpoint.h"
 #include "model/hf_weights.h"
 #include "rankd/model_folder.h"
 
@@ -89,11 +90,14 @@ Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& p
       keep_(keep) {
   std::string error;
   try {
+    DS_FAILPOINT("ckpt.before_open_epoch");
     if (plan_.rank == 0) open_epoch(files_, root_, plan_.epoch);
+    DS_FAILPOINT("ckpt.epoch_opened");
   } catch (const Error& failure) {
     error = failure.what();
   }
   agree("checkpoints", error, engine_.comm(), engine_.stream());
+  DS_FAILPOINT("ckpt.epoch_agreed");
 }
 
 FileVote Checkpointing::write_pieces(const std::string& tag) {
@@ -113,12 +117,14 @@ FileVote Checkpointing::write_pieces(const std::string& tag) {
                     .data = tensor.narrow(field.offset, field.numel)});
       };
       put("weight", slice.master);
+      DS_FAILPOINT("ckpt.piece_put");
       for (size_t i = 0; i < slots.size(); ++i) put(slots[i], slice.slots[i]);
     }
   }
   if (plan_.rank == 0) {
     writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine_.step()));
   }
+  DS_FAILPOINT("ckpt.before_finish");
   return writer.finish();
 }
 
@@ -128,6 +134,7 @@ SavedTag Checkpointing::save() {
   WireVote mine;
   try {
     const FileVote vote = write_pieces(tag);
+    DS_FAILPOINT("ckpt.pieces_written");
     put_text(mine.name, vote.name);
     put_text(mine.digest, vote.digest);
     mine.bytes = vote.bytes;
@@ -135,13 +142,16 @@ SavedTag Checkpointing::save() {
     put_text(mine.error, failure.what());
   }
   const std::vector<WireVote> all = exchange(mine, engine_.comm(), engine_.stream());
+  DS_FAILPOINT("ckpt.votes_exchanged");
   std::string error = first_failure(all);
   if (plan_.rank == 0) {
     if (error.empty()) error = commit(tag, votes_of(all, plan_.epoch));
+    DS_FAILPOINT("ckpt.before_agreement");
     if (!error.empty()) discard_tag(files_, root_, tag, plan_.epoch);
   }
   agree(fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag), error,
         engine_.comm(), engine_.stream());
+  DS_FAILPOINT("ckpt.agreed");
   last_tag_ = tag;
   return {.tag = tag, .step = engine_.step()};
 }
@@ -157,7 +167,9 @@ std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> 
   } catch (const Error& failure) {
     return failure.what();
   }
+  DS_FAILPOINT("ckpt.committed");
   tidy_after_commit(tag);
+  DS_FAILPOINT("ckpt.tidied");
   return "";
 }
 
@@ -182,7 +194,9 @@ int64_t Checkpointing::load(const std::optional<std::string>& folder) {
     for (const ds::CommittedTag& tag : found.tags) {
       std::string error;
       try {
+        DS_FAILPOINT("load.before_restore");
         restore(tag.tag);
+        DS_FAILPOINT("load.restored");
       } catch (const Error& failure) {
         error = failure.what();
       }
@@ -193,7 +207,9 @@ int64_t Checkpointing::load(const std::optional<std::string>& folder) {
         spdlog::warn("{}; trying the tag before it", failure.what());
         continue;
       }
+      DS_FAILPOINT("load.agreed");
       engine_.store().restore_from_owned();
+      DS_FAILPOINT("load.published");
       last_tag_ = tag.tag;
       return tag.step;
     }
@@ -230,6 +246,7 @@ void Checkpointing::restore(const std::string& tag) {
         reader.get(name, region, into);
       };
       get("weight", slice.master);
+      DS_FAILPOINT("load.piece_read");
       for (size_t i = 0; i < slots.size(); ++i) get(slots[i], slice.slots[i]);
     }
   }
@@ -253,6 +270,7 @@ void Checkpointing::export_model(const std::string& folder, const std::string& t
   if (plan_.rank == 0) {
     try {
       CheckpointReader reader = CheckpointReader::open(files_, root_, last_tag_);
+      DS_FAILPOINT("export.opened");
       write_model_folder(files_,
                          {.folder = folder,
                           .model = engine_.options().model,
@@ -264,6 +282,7 @@ void Checkpointing::export_model(const std::string& folder, const std::string& t
       error = failure.what();
     }
   }
+  DS_FAILPOINT("export.written");
   agree("export of " + folder, error, engine_.comm(), engine_.stream());
 }
 

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/failpoint.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
 #include "rankd/session.h"
@@ -71,6 +72,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.run_dir = in.run_dir();
   plan.resume = to_resume(in.resume());
   plan.oldest_tag_epoch = in.oldest_tag_epoch();
+  plan.audit_samples = in.audit_samples();
   plan.rendezvous = in.rendezvous();
   plan.rehearsal = in.dry_run() ? Rehearsal::kDryRun : Rehearsal::kNo;
   return plan;
@@ -135,6 +137,7 @@ class GrpcControlClient final : public ControlClient {
                   fmt::format("join: rank {} was not admitted by the launcher: {}",
                               bootstrap_.rank, status.error_message()));
     }
+    DS_FAILPOINT("control.admitted");
     open_stream(reply.session());
     return to_job_plan(reply.plan());
   }
@@ -169,13 +172,16 @@ class GrpcControlClient final : public ControlClient {
       step.set_validation_loss(*metrics.validation_loss);
     }
     enqueue(std::move(message));
+    DS_FAILPOINT("control.step_queued");
   }
 
   void report_commit(const SavedTag& tag) override {
     control::RankMessage message;
+    DS_FAILPOINT("control.before_commit_report");
     message.mutable_commit()->set_tag(tag.tag);
     message.mutable_commit()->set_step(tag.step);
     enqueue(std::move(message));
+    DS_FAILPOINT("control.commit_queued");
   }
 
   void report_text(std::string_view line) override {
@@ -223,6 +229,7 @@ class GrpcControlClient final : public ControlClient {
     report.set_origin(to_origin(origin));
     report.set_error(std::string(error));
     end_writing(&message);
+    DS_FAILPOINT("control.final_queued");
     {
       std::unique_lock lock(mutex_);
       if (!changed_.wait_for(lock, kFinishDeadline, [&] { return stream_ended_; })) {
@@ -318,6 +325,7 @@ class GrpcControlClient final : public ControlClient {
         } else if (ending_) {
           break;
         } else {
+          DS_FAILPOINT("control.heartbeat");
           *message.mutable_heartbeat() = heartbeat();
           next_heartbeat = steady_clock::now() + kHeartbeatPeriod;
         }
@@ -334,6 +342,7 @@ class GrpcControlClient final : public ControlClient {
     while (stream_->Read(&message)) {
       if (const std::optional<Command> command = to_command(message.kind())) {
         const std::scoped_lock lock(mutex_);
+        DS_FAILPOINT("control.command");
         commands_.push_back(*command);
       }
     }

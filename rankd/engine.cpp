@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/failpoint.h"
 #include "kernels/reduce.h"
 #include "optim/clip.h"
 
@@ -75,6 +76,7 @@ double Engine::run_micro_step(BatchSource& source, int micro_step) {
   {
     const MemoryScope scope(seat_.stream, arena_or_own(seat_.stream, train_arena_.get()));
     const MicroBatch batch = load(options_, seat_.stream, source, step_, micro_step);
+    DS_FAILPOINT("engine.batch_loaded");
     store_.begin_micro_step();
     Tape tape;
     Context context{.stream = seat_.stream,
@@ -88,9 +90,12 @@ double Engine::run_micro_step(BatchSource& source, int micro_step) {
                           seat_.comm.size();
     const Tensor losses = model_->loss(context, batch.tokens, batch.targets,
                                        static_cast<float>(1.0 / tokens));
+    DS_FAILPOINT("engine.forward_done");
     loss = sum_losses(losses) / tokens;
     model_->backward(context);
+    DS_FAILPOINT("engine.backward_done");
     store_.end_micro_step();
+    DS_FAILPOINT("engine.reduced");
   }
   if (train_arena_) train_arena_->rewind();
   return loss;
@@ -126,8 +131,11 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags) {
     if (on_micro_step) on_micro_step(micro_step);
     mine.loss += run_micro_step(source, micro_step);
   }
+  DS_FAILPOINT("engine.before_norm");
   mine.squares = store_.local_sum_of_squares();
+  DS_FAILPOINT("engine.before_sums");
   const Sums sums = reduce_sums(mine);
+  DS_FAILPOINT("engine.sums_reduced");
   StepResult result{.loss = sums.loss,
                     .grad_norm = std::sqrt(sums.squares),
                     .lr = lr_of_next_step(),
@@ -142,8 +150,11 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags) {
                     .grad_scale = clip_factor(result.grad_norm, options_.gradient_clipping)};
   for (Shard& shard : store_.shards()) {
     optimizer_->step(shard, hyper, step_ + 1, seat_.stream);
+    DS_FAILPOINT("engine.shard_updated");
   }
+  DS_FAILPOINT("engine.before_publish");
   store_.publish();
+  DS_FAILPOINT("engine.published");
   ++step_;
   return result;
 }

@@ -26,6 +26,7 @@ struct JobPlan {
   std::string run_dir;      // absolute
   ResumeMode resume = ResumeMode::kAuto;  // of config/training_config.h
   int64_t oldest_tag_epoch = 0;  // tags of older epochs are passed over
+  bool audit_samples = false;    // rankd/sample_audit.h
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string rendezvous;

@@ -2,9 +2,11 @@
 // verbs of dslaunch that need the engine. Environment variables are read here and nowhere else.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "core/error.h"
+#include "core/failpoint.h"
 #include "proto/build_info.h"
 #include "rankd/generate.h"
 #include "rankd/plan.h"
@@ -84,8 +86,13 @@ int run(int argc, char** argv) {
     fmt::print("rankd {}\n", build_id());
     return 0;
   }
+  if (first == "--list-failpoints") {
+    for (const std::string_view name : failpoint_names()) fmt::print("{}\n", name);
+    return 0;
+  }
   if (first == "--from-stdin") {
-    return run_session(run_training);
+    const char* const failpoints = std::getenv("DSL_FAILPOINTS");
+    return run_session(run_training, failpoints != nullptr ? failpoints : "");
   }
   return run_verb(argc, argv);
 }

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "core/failpoint.h"
 #include "model/hf_config.h"
 #include "model/hf_weights.h"
 
@@ -104,9 +105,12 @@ void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointRe
     std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
     Tensor into = Tensor::borrow(values.data(), {entry.shape.numel()}, DType::kF32);
     reader.get(entry.name + "/weight", Region::whole(entry.shape), into);
+    DS_FAILPOINT("export.tensor");
     writer.write(names.at(entry.name), std::as_bytes(std::span(values)));
   }
+  DS_FAILPOINT("export.before_finish");
   writer.finish();
+  DS_FAILPOINT("export.weights_written");
   files.write_text_atomically(what.folder + "/config.json",
                               format_hf_config(what.model, DType::kF32));
   files.write_text_atomically(what.folder + "/tokenizer.json",

@@ -1,5 +1,7 @@
 #include "rankd/session.h"
 
+#include "core/failpoint.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <spdlog/sinks/base_sink.h>
@@ -83,7 +85,9 @@ struct Ending {
 
 Ending run_joined(const Training& training, ControlClient& control) {
   try {
+    DS_FAILPOINT("session.before_join");
     const JobPlan plan = control.join();
+    DS_FAILPOINT("session.joined");
     spdlog::info("joined as rank {} of {}, epoch {}, {} threads, pid {}", plan.rank,
                  plan.world_size, plan.epoch, plan.threads, getpid());
     return {static_cast<ExitCode>(training(plan, control)), ErrorOrigin::kNone, ""};
@@ -100,20 +104,25 @@ Ending run_joined(const Training& training, ControlClient& control) {
 
 }  // namespace
 
-int run_session(const Training& training) {
+int run_session(const Training& training, const std::string& failpoints) {
   signal(SIGPIPE, SIG_IGN);
   log_to_launcher();
   const Bootstrap bootstrap = read_bootstrap(STDIN_FILENO);
+  arm_failpoints(failpoints, {bootstrap.rank, bootstrap.epoch});
+  DS_FAILPOINT("session.begin");
   die_with_launcher(bootstrap.launcher_pid);
   const LauncherWatch watch;
   const std::unique_ptr<ControlClient> control = connect_control(bootstrap);
+  DS_FAILPOINT("session.connected");
   const Ending ending = run_joined(training, *control);
+  DS_FAILPOINT("session.before_final");
   if (!ending.error.empty()) {
     spdlog::info("ends with code {}: {}", static_cast<int>(ending.code), ending.error);
   }
   if (!control->finish(ending.code, ending.origin, ending.error) && !ending.error.empty()) {
     spdlog::error("{}", ending.error);  // the launcher could not be told, so say it here
   }
+  DS_FAILPOINT("session.after_final");
   return static_cast<int>(ending.code);
 }
 

@@ -32,7 +32,8 @@ std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap);
 
 using Training = std::function<int(const JobPlan&, ControlClient&)>;
 
-// The whole life of a rank started by dslaunch. Returns the exit code of the process.
-int run_session(const Training& training);
+// The whole life of a rank started by dslaunch. Returns the exit code of the process. `failpoints`: as in
+// core/failpoint.h, empty for none.
+int run_session(const Training& training, const std::string& failpoints = "");
 
 }  // namespace ds

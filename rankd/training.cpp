@@ -10,11 +10,13 @@
 #include "comm/shm_comm.h"
 #include "comm/traced_comm.h"
 #include "config/load.h"
+#include "core/failpoint.h"
 #include "data/data_loader.h"
 #include "rankd/assemble.h"
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"
 #include "rankd/resident_memory.h"
+#include "rankd/sample_audit.h"
 #include "rankd/workspace.h"
 
 namespace ds {
@@ -37,10 +39,13 @@ class LoaderSource final : public BatchSource {
   int64_t fill(int64_t step, int micro_step, std::span<int32_t> tokens,
                std::span<int32_t> targets) override {
     const Batch batch = loader_.next(step, micro_step);
+    if (audit != nullptr) audit->note(step, micro_step, batch.samples);
     std::copy_n(batch.tokens.data<int32_t>(), tokens.size(), tokens.begin());
     std::copy_n(batch.targets.data<int32_t>(), targets.size(), targets.begin());
     return loader_.shape().first_index(micro_step, rank_);
   }
+
+  std::unique_ptr<SampleAudit> audit;  // null: not wanted
 
  private:
   DataLoader loader_;
@@ -93,6 +98,9 @@ class TrainingRun {
         checkpoints_(engine_, parts.files, plan_, config_.train.keep_checkpoints),
         train_(data_.train, sampler(), batch_, plan_.rank) {
     if (data_.validation) open_validation(*data_.validation);
+    if (plan_.audit_samples) {
+      train_.audit = std::make_unique<SampleAudit>(plan_.run_dir, plan_.rank, plan_.epoch);
+    }
     engine_.on_micro_step = [this](int micro_step) { progress("train", micro_step); };
   }
 
@@ -118,9 +126,11 @@ class TrainingRun {
                             ? seconds_since(start) / static_cast<double>(engine_.step() - first_step)
                             : 0.0;
     save();
+    DS_FAILPOINT("train.before_export");
     progress("export", 0);
     checkpoints_.export_model(plan_.run_dir + "/final", config_.data.tokenizer,
                               config_.model.folder);
+    DS_FAILPOINT("train.exported");
     return static_cast<int>(ExitCode::kDone);
   }
 
@@ -169,13 +179,16 @@ class TrainingRun {
 
   Request step() {
     const auto start = SteadyClock::now();
+    DS_FAILPOINT("train.step_begin");
     const StepResult result = engine_.train_batch(train_, poll());
+    DS_FAILPOINT("train.step_done");
     const double seconds = seconds_since(start);
     const int64_t done = engine_.step();
     const int64_t every = config_.train.eval_every;
     std::optional<double> validation_loss;
     if (validation_ && (done == steps_ || (every > 0 && done % every == 0))) {
       progress("evaluate", 0);
+      DS_FAILPOINT("train.evaluate");
       validation_loss = engine_.evaluate(*validation_, validation_batches_);
       validation_loss_ = validation_loss;
     }
@@ -192,6 +205,7 @@ class TrainingRun {
                             .bytes_peak = static_cast<int64_t>(workspace_.usage().bytes_peak),
                             .validation_loss = validation_loss});
     }
+    DS_FAILPOINT("train.step_reported");
     return static_cast<Request>(result.flags);
   }
 
@@ -210,7 +224,9 @@ class TrainingRun {
 
   void save() {
     progress("save", 0);
+    DS_FAILPOINT("train.before_save");
     const SavedTag tag = checkpoints_.save();
+    DS_FAILPOINT("train.saved");
     if (plan_.rank == 0) control_.report_commit(tag);
   }
 
@@ -256,6 +272,7 @@ Measured measure(const Workspace& workspace, const ResidentMemory& resident, con
 }  // namespace
 
 int run_training(const JobPlan& plan, ControlClient& control) {
+  DS_FAILPOINT("train.begin");
   const Config config = parse_config(plan.config_text);
   RealFileSystem files;
   const ModelConfig model = model_config(config.model, files);
@@ -263,17 +280,21 @@ int run_training(const JobPlan& plan, ControlClient& control) {
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
   RunPlan run_plan = dry_run(options, plan.world_size, cpu_ceilings(plan.threads, options.dtype));
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
+  DS_FAILPOINT("train.planned");
   TrainingData data = open_data(config.data, model, files);
   if (plan.rehearsal == Rehearsal::kDryRun) return static_cast<int>(ExitCode::kDone);
 
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   ResidentMemory resident;
   CommVolume volume;
+  DS_FAILPOINT("train.before_comm");
   const auto ledger = std::make_shared<OwnLedger>();
   control.watch_collectives([ledger] { return ledger->newest(); });
   TracedComm comm(open_comm(plan), "data", {.volume = &volume, .ledger = &ledger->ledger});
+  DS_FAILPOINT("train.comm_open");
   Workspace workspace(Device::cpu(), plan.threads, comm);
   Engine engine(options, workspace.seat(), std::move(run_plan.step));
+  DS_FAILPOINT("train.engine_built");
   TrainingRun run({.plan = plan,
                    .control = control,
                    .config = config,
@@ -281,10 +302,13 @@ int run_training(const JobPlan& plan, ControlClient& control) {
                    .workspace = workspace,
                    .engine = engine,
                    .files = files});
+  DS_FAILPOINT("train.before_load");
   const int64_t first_step = run.load();
+  DS_FAILPOINT("train.loaded");
   volume.reset();
   const int code = run.execute(first_step);
   resident.sample();  // all that training took is still held
+  DS_FAILPOINT("train.before_measured");
   control.report_measured(measure(workspace, resident, engine, run, volume, first_step));
   return code;
 }

@@ -129,6 +129,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
+  job.audit_samples = options.audit_samples;
   job.recovery.max_restarts = options.max_restarts;
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
   require_program(surroundings.rank_program);

@@ -1,0 +1,22 @@
+"""Checks that the list of failpoints in core/failpoint.cpp is sorted and names exactly the places in the
+source, each once.
+
+usage: failpoints.py SOURCE_DIR
+"""
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(sys.argv[1])
+text = (root / "core/failpoint.cpp").read_text()
+listed = re.findall(r'"([^"]+)"', text[text.index("kNames{"):text.index("};", text.index("kNames{"))])
+placed = []
+for folder in ("core", "comm", "zero", "checkpoint", "rankd", "data", "optim", "model", "offload"):
+    for path in sorted((root / folder).rglob("*.cpp")):
+        placed += re.findall(r'DS_FAILPOINT\("([^"]+)"\)', path.read_text())
+bad = [f"not sorted or listed twice: {b}" for a, b in zip(listed, listed[1:]) if a >= b]
+bad += [f"listed, but nowhere in the source: {name}" for name in sorted(set(listed) - set(placed))]
+bad += [f"in the source, but not listed: {name}" for name in sorted(set(placed) - set(listed))]
+bad += [f"in the source more than once: {name}" for name in sorted(set(placed)) if placed.count(name) > 1]
+print("\n".join(bad) if bad else f"failpoints: {len(listed)}, no violation")
+sys.exit(bool(bad))

@@ -1,0 +1,202 @@
+"""Real processes under seeded faults: each schedule trains on 2 to 4 ranks, has 1 to 4 faults (failpoints,
+kill -9, SIGSTOP, errors of the disk), and must end with code 0, the weights of the undisturbed run to the bit,
+every step once in the metrics, and nothing left behind.
+
+usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S]
+
+Schedule k has seed FIRST + k; `--count 1 --seed S` runs one again (what the clock decides may differ).
+Ends with 0 if all held, 1 with a line per schedule that did not, 77 where the build has no failpoints.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+STEPS, SAVE_EVERY, LIMIT_S = 12, 3, 120
+CONFIG = {
+    "model": {"family": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16, "vocab_size": 256,
+              "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0},
+    "data": {"train": ["corpus.txt"], "tokenizer": "byte", "sequence_length": 16},
+    "train": {"steps": STEPS, "save_every": SAVE_EVERY, "keep_checkpoints": 2},
+    "train_batch_size": 12, "steps_per_print": 1000,
+    "optimizer": {"type": "AdamW", "params": {"lr": 0.01}}, "zero_optimization": {"stage": 2},
+}
+
+
+def command(binaries, run_dir, ranks, stage):
+    return [str(binaries / "dslaunch"), "train.json", "--num-ranks", str(ranks), "--num-threads", "1",
+            "--run-dir", str(run_dir), "--max-restarts", "40", f"zero_optimization.stage={stage}"]
+
+
+def digest(run_dir):
+    return hashlib.sha256((run_dir / "final/model.safetensors").read_bytes()).hexdigest()
+
+
+def metrics(run_dir):
+    lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    return [(m["step"], m["loss"], m["grad_norm"], m["lr"], m["samples"]) for m in lines]
+
+
+def action_for(rng, name):
+    place = name.split(".")[0]
+    actions = ["kill"] * 10 + ["exit(9)"] * 2 + ["sleep(40)"]
+    if place not in ("session", "control"):  # a rank that never joins costs a minute, in epoch 1 the run
+        actions.append("stop")
+    # Errors where the code meant to meet them; elsewhere they would be bugs, and are ends of the run.
+    if place in ("ckpt", "file", "commit", "text", "latest", "export", "epoch"):
+        actions += ["error(eio)"] * 4 + ["error(enospc)"] * 3
+    if place in ("engine", "train"):
+        actions += ["error(comm)"] * 3
+    return rng.choice(actions)
+
+
+def make_schedule(seed, names):
+    rng = random.Random(seed)
+    ranks, stage, places, signals = rng.choice([2, 3, 4]), rng.randrange(4), [], []
+    for epoch in range(1, rng.choice([1, 1, 2, 2, 3, 4]) + 1):
+        if rng.random() < 0.2:
+            stops = rng.random() < 0.1
+            signals.append((rng.uniform(0.6 if stops else 0.05, 1.2), rng.randrange(ranks),
+                            signal.SIGSTOP if stops else signal.SIGKILL))
+        else:
+            name = rng.choice(names)
+            skip = rng.choice([0, 0, 1, 2, 3, 5, 8, 13])
+            term = (f"{skip}*off->" if skip else "") + f"1*{action_for(rng, name)}->off"
+            places.append(f"{name}@rank{rng.choice([0, rng.randrange(ranks)])}@epoch{epoch}={term}")
+    return ranks, stage, "; ".join(places), signals
+
+
+def children(pid):
+    try:
+        return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def send_signals(process, signals):
+    start = time.monotonic()
+    for delay, rank, number in sorted(signals):
+        while time.monotonic() - start < delay and process.poll() is None:
+            time.sleep(0.005)
+        ranks = children(process.pid)
+        if process.poll() is None and ranks:
+            try:
+                os.kill(ranks[rank % len(ranks)], number)
+            except ProcessLookupError:
+                pass
+
+
+def processes_in(folder):
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def one_schedule(binaries, scratch, names, reference, seed):
+    """What is wrong, or nothing; and the number of restarts."""
+    ranks, stage, places, signals = make_schedule(seed, names)
+    folder = pathlib.Path(tempfile.mkdtemp(dir=scratch, prefix=f"seed{seed}-"))
+    for name in ("train.json", "corpus.txt"):
+        shutil.copy(scratch / name, folder)
+    run_dir = folder / "run"
+    environment = dict(os.environ, DSL_FAILPOINTS=places)
+    with open(folder / "out", "w") as out:
+        process = subprocess.Popen(command(binaries, run_dir, ranks, stage), cwd=folder, env=environment,
+                                   stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        send_signals(process, signals)
+        try:
+            code = process.wait(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"no end after {LIMIT_S} s", 0
+    problems, restarts = [], 0
+    if code != 0:
+        problems.append(f"exit code {code}")
+    else:
+        restarts = json.loads((run_dir / "report.json").read_text())["restarts"]
+        weights, points = reference[ranks]
+        if digest(run_dir) != weights:
+            problems.append("other weights")
+        if metrics(run_dir) != points:
+            problems.append("other metrics")
+    problems += [f"left behind: {p.name}" for p in run_dir.rglob("*") if ".tmp" in p.name or ".old." in p.name]
+    if processes_in(folder):
+        problems.append("a process is left")
+    if problems:
+        tail = (folder / "out").read_text().splitlines()[-12:]
+        return f"{ranks} ranks, stage {stage}, {places} {signals}: {problems}\n    " + "\n    ".join(tail), restarts
+    shutil.rmtree(folder)
+    return "", restarts
+
+
+def references(binaries, scratch):
+    """Weights and metrics of undisturbed runs; they do not depend on the stage."""
+    out = {}
+    for ranks in (2, 3, 4):
+        run_dir = scratch / f"reference{ranks}"
+        subprocess.run(command(binaries, run_dir, ranks, 2), cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+        out[ranks] = digest(run_dir), metrics(run_dir)
+    return out
+
+
+def run_all(args, binaries, scratch, names):
+    (scratch / "train.json").write_text(json.dumps(CONFIG))
+    (scratch / "corpus.txt").write_text("".join(f"{i} {i * i}\n" for i in range(3000)))
+    reference = references(binaries, scratch)
+    start, done, failed, restarts = time.monotonic(), 0, 0, 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        def run(seed):
+            if args.seconds and time.monotonic() - start > args.seconds:
+                return None
+            return one_schedule(binaries, scratch, names, reference, seed)
+        seeds = range(args.seed, args.seed + args.count)
+        for seed, result in zip(seeds, pool.map(run, seeds)):
+            if result is None:
+                continue
+            done, restarts = done + 1, restarts + result[1]
+            if result[0]:
+                failed += 1
+                print(f"seed {seed}: {result[0]}", flush=True)
+    seconds = time.monotonic() - start
+    print(f"{done} schedules, {restarts} restarts, {failed} failed, {seconds:.0f} s "
+          f"({seconds / max(done, 1):.2f} s each)")
+    return 1 if failed or not done else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binaries", type=lambda p: pathlib.Path(p).resolve())
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=0, help="begin no schedule after so many")
+    args = parser.parse_args()
+    os.environ.pop("DSLAUNCH_RANKD", None)
+    listed = subprocess.run([args.binaries / "rankd", "--list-failpoints"], capture_output=True, text=True)
+    names = listed.stdout.split()
+    if not names:
+        print("SKIPPED: this build has no failpoints")
+        return 77
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="dslaunch-faults-"))
+    try:
+        return run_all(args, args.binaries, scratch, names)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
