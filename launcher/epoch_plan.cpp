@@ -1,8 +1,12 @@
 #include "launcher/epoch_plan.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <fstream>
 
 #include "launcher/credentials.h"
+#include "launcher/run_directory.h"
 
 namespace ds {
 namespace {
@@ -33,10 +37,18 @@ void remove_shared_memory(const std::string& rendezvous) {
 }
 
 int64_t first_epoch(const std::filesystem::path& run_directory) {
-  // Written by checkpoint/commit.h, which also refuses a number that is no epoch.
-  std::ifstream file(run_directory / "checkpoints" / "epoch");
-  int64_t last = 0;
-  return file >> last && last > 0 ? last + 1 : 1;
+  // The first is written by checkpoint/commit.h, which also refuses a number that is no epoch.
+  int64_t first = 1;
+  for (const auto& path : {run_directory / "checkpoints" / "epoch", run_directory / "logs" / "epoch"}) {
+    std::ifstream file(path);
+    int64_t last = 0;
+    if (file >> last && last > 0) first = std::max(first, last + 1);
+  }
+  return first;
+}
+
+void note_epoch(const std::filesystem::path& run_directory, int64_t epoch) {
+  write_whole_file(run_directory / "logs" / "epoch", fmt::format("{}\n", epoch));
 }
 
 }  // namespace ds

@@ -19,5 +19,8 @@ void remove_shared_memory(const std::string& rendezvous);
 // The epoch that a launch in this run directory begins with: one more than any before it, so that what
 // an earlier launch left running can no longer commit.
 int64_t first_epoch(const std::filesystem::path& run_directory);
+// To be called before any process of the epoch starts: its ranks record it beside the checkpoints only when
+// they are admitted, and an earlier launch may have ended between. Throws IoError.
+void note_epoch(const std::filesystem::path& run_directory, int64_t epoch);
 
 }  // namespace ds

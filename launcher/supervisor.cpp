@@ -97,6 +97,7 @@ RunRecord Supervisor::run() {
 
 void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
   plan_ = make_epoch_plan(plan_.ranks.empty() ? first_epoch_ : plan_.epoch + 1, std::move(ranks));
+  note_epoch(directory_.path(), plan_.epoch);
   epoch_started_ = now();
   committed_ = false;
   record_.epochs.push_back({.epoch = plan_.epoch, .ranks = plan_.ranks.size()});
