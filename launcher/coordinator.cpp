@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 #include <sys/eventfd.h>
 
@@ -11,7 +12,9 @@
 #include <set>
 
 #include "core/error.h"
+#include "launcher/control_tls.h"
 #include "launcher/credentials.h"
+#include "launcher/network_door.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
 
@@ -20,7 +23,10 @@ namespace {
 
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
-constexpr int kMaxStreams = 8;  // per connection; a rank needs two
+constexpr int kMaxStreams = 8;            // per connection; a rank needs two
+constexpr size_t kMaxMemory = 256 << 20;  // of all connections together
+constexpr int kHandshakeMs = 10'000;
+constexpr int kKeepAliveMs = 2'000;  // twice this without an answer, and the connection is gone
 constexpr size_t kSecretBytes = 32;
 
 Time steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -54,16 +60,25 @@ class EventQueue {
 class Coordinator::Service final : public control::Control::CallbackService {
  public:
   explicit Service(const Options& options) : options_(options) {
-    grpc::ServerBuilder builder;
-    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    DS_CHECK(server_ != nullptr, "coordinator: gRPC did not start");
+    if (!options.addresses.empty()) {
+      DS_CHECK(options.authority != nullptr, "coordinator: has addresses but no authority");
+      job_ = options.authority->job();
+      door_.emplace(NetworkDoor::Options{options.addresses, options.port, {}});
+    }
+    start_server();
+    if (door_) {
+      door_->open([this](Fd connection) {
+        ExternalConnectionAcceptor::NewConnectionParameters parameters;
+        parameters.fd = connection.release();
+        acceptor_->HandleNewConnection(&parameters);
+      });
+    }
   }
 
   ~Service() override {
+    if (door_) {
+      door_->close();  // its thread speaks to the server
+    }
     {
       const std::scoped_lock lock(mutex_);
       for (auto& [ticket, join] : pending_joins_) {
@@ -79,6 +94,8 @@ class Coordinator::Service final : public control::Control::CallbackService {
     fcntl(connection.get(), F_SETFL, fcntl(connection.get(), F_GETFL) | O_NONBLOCK);
     grpc::AddInsecureChannelFromFd(server_.get(), connection.release());
   }
+
+  const NetworkDoor* door() const { return door_ ? &*door_ : nullptr; }
 
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
                                  const control::JoinRequest* request,
@@ -98,13 +115,22 @@ class Coordinator::Service final : public control::Control::CallbackService {
     int rank = 0;
   };
 
+  using ExternalConnectionAcceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+  void start_server();
+  bool may_speak_for(const grpc::CallbackServerContext& context,
+                     const control::Identity& who) const;
+  void judge(const grpc::CallbackServerContext& context, bool is_a_rank);
   grpc::Status check_join(const control::JoinRequest& request);
   bool enter(const control::Identity& identity, Attendance& attendance);
   void leave(Attendance& attendance);
 
   const Options options_;
+  std::string job_;
   EventQueue events_;
+  std::optional<NetworkDoor> door_;  // before the server, whose threads speak to it
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ExternalConnectionAcceptor> acceptor_;
   std::mutex mutex_;  // guards everything below; taken before an Attendance's own
   std::set<int> used_tokens_;
   std::map<int, std::string> sessions_;
@@ -118,7 +144,10 @@ class Coordinator::Service final : public control::Control::CallbackService {
 class Coordinator::Service::Attendance final
     : public grpc::ServerBidiReactor<control::RankMessage, control::CommandMessage> {
  public:
-  explicit Attendance(Service& service) : service_(service) { StartRead(&message_); }
+  Attendance(Service& service, const grpc::CallbackServerContext& context)
+      : service_(service), context_(context) {
+    StartRead(&message_);
+  }
 
   int rank() const { return rank_; }
 
@@ -136,7 +165,9 @@ class Coordinator::Service::Attendance final
     if (rank_ >= 0) {
       service_.events_.push({rank_, epoch_, steady_now(), std::move(message_)});
     } else if (message_.body_case() != control::RankMessage::kHello ||
+               !service_.may_speak_for(context_, message_.hello()) ||
                !service_.enter(message_.hello(), *this)) {
+      service_.judge(context_, false);
       end({grpc::StatusCode::PERMISSION_DENIED, "not a joined rank"});
       return;
     } else {
@@ -183,6 +214,7 @@ class Coordinator::Service::Attendance final
   }
 
   Service& service_;
+  const grpc::CallbackServerContext& context_;  // gRPC keeps it until OnDone
   int rank_ = -1;
   int64_t epoch_ = 0;
   control::RankMessage message_;
@@ -192,6 +224,41 @@ class Coordinator::Service::Attendance final
   bool writing_ = false;
   bool ended_ = false;
 };
+
+void Coordinator::Service::start_server() {
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  builder.RegisterService(this);
+  if (door_) {
+    builder.SetResourceQuota(grpc::ResourceQuota("control").Resize(kMaxMemory));
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveMs);
+    // Ranks probe the connection in the same way; that is not abuse.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                               kKeepAliveMs / 2);
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        coordinator_credentials(*options_.authority, options_.addresses));
+  }
+  server_ = builder.BuildAndStart();
+  DS_CHECK(server_ != nullptr, "coordinator: gRPC did not start");
+}
+
+// A rank speaks for itself alone. Who inherited a socket needs no certificate: nobody else has it.
+bool Coordinator::Service::may_speak_for(const grpc::CallbackServerContext& context,
+                                         const control::Identity& who) const {
+  return !came_by_network(context) ||
+         (door_ && certified_as(*context.auth_context(), job_, who.epoch(), who.rank()));
+}
+
+void Coordinator::Service::judge(const grpc::CallbackServerContext& context, bool is_a_rank) {
+  if (door_) {
+    is_a_rank ? door_->proven(context.peer()) : door_->refused(context.peer());
+  }
+}
 
 grpc::Status Coordinator::Service::check_join(const control::JoinRequest& request) {
   const control::Identity& who = request.identity();
@@ -225,7 +292,11 @@ grpc::ServerUnaryReactor* Coordinator::Service::Join(grpc::CallbackServerContext
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const std::scoped_lock lock(mutex_);
   const control::Identity& who = request->identity();
-  const grpc::Status status = check_join(*request);
+  const grpc::Status status =
+      may_speak_for(*context, who)
+          ? check_join(*request)
+          : grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "not the rank of this certificate");
+  judge(*context, status.error_code() != grpc::StatusCode::PERMISSION_DENIED);
   if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
     events_.push({who.rank(), who.epoch(), steady_now(), JoinRefused{status.error_message()}});
   }
@@ -235,14 +306,15 @@ grpc::ServerUnaryReactor* Coordinator::Service::Join(grpc::CallbackServerContext
   }
   const uint64_t ticket = next_ticket_++;
   pending_joins_[ticket] = {reactor, reply, who.rank()};
-  events_.push({who.rank(), who.epoch(), steady_now(), JoinEvent{ticket, *request}});
+  JoinEvent event{ticket, *request};
+  event.request.mutable_identity()->clear_token();  // used up; nobody else need have it
+  events_.push({who.rank(), who.epoch(), steady_now(), std::move(event)});
   return reactor;
 }
 
 grpc::ServerBidiReactor<control::RankMessage, control::CommandMessage>*
 Coordinator::Service::Attend(grpc::CallbackServerContext* context) {
-  static_cast<void>(context);
-  return new Attendance(*this);  // deletes itself in OnDone
+  return new Attendance(*this, *context);  // deletes itself in OnDone
 }
 
 void Coordinator::Service::answer(uint64_t ticket, const grpc::Status& status,
@@ -293,6 +365,15 @@ void Coordinator::Service::send_to_all(control::CommandMessage::Kind command) {
 
 Coordinator::Coordinator(const Options& options) : service_(std::make_unique<Service>(options)) {}
 Coordinator::~Coordinator() = default;
+
+const std::vector<std::string>& Coordinator::endpoints() const {
+  static const std::vector<std::string> none;
+  return service_->door() == nullptr ? none : service_->door()->endpoints();
+}
+
+uint64_t Coordinator::strangers_turned_away() const {
+  return service_->door() == nullptr ? 0 : service_->door()->failures();
+}
 
 void Coordinator::adopt(Fd connection) { service_->adopt(std::move(connection)); }
 int Coordinator::event_fd() const { return service_->events().fd(); }

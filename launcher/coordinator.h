@@ -1,7 +1,8 @@
-// The launcher's end of the control plane: a gRPC server that turns what ranks say into events for the
-// launcher's loop, and the loop's answers into replies and commands. It checks who speaks (token,
-// epoch, build) and decides nothing else. It listens nowhere: a rank's connection is a socket pair
-// whose other end the rank inherited, so there is no address for anyone else to find.
+// The launcher's end of the control plane: a gRPC server that turns what ranks say into events for
+// the launcher's loop, and the loop's answers into replies and commands. It checks who speaks
+// (token, epoch, build; over a network also its certificate) and decides nothing else. Ranks of
+// this machine speak through socket pairs whose other ends they inherited. Unless it is given
+// addresses it listens nowhere, so that there is nothing for anyone else to find.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "launcher/fd.h"
+#include "launcher/job_authority.h"
 #include "launcher/membership.h"
 #include "proto/control.pb.h"
 
@@ -39,12 +41,23 @@ class Coordinator {
     std::vector<std::string> tokens;  // one per rank, each good for one join
     std::string build_id;
     std::string config_digest;
+    // For ranks on other hosts: literal addresses of this machine, and who vouches for both ends.
+    std::vector<std::string> addresses = {};
+    int port = 0;                             // 0: any free one, for each address
+    const JobAuthority* authority = nullptr;  // asked in the constructor only
   };
 
+  // Throws what NetworkDoor throws.
   explicit Coordinator(const Options& options);
   Coordinator(const Coordinator&) = delete;  // gRPC holds its service
   Coordinator& operator=(const Coordinator&) = delete;
   ~Coordinator();  // cuts every connection
+
+  // Where ranks dial it, "10.0.0.1:4242": one for each of the addresses, in their order. Each rank
+  // needs the authority's certificate and what its certify_rank() gives for this epoch.
+  const std::vector<std::string>& endpoints() const;
+  // Connections cut because nobody proved to be a rank of this epoch on them.
+  uint64_t strangers_turned_away() const;
 
   void adopt(Fd connection);
 

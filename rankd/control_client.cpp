@@ -1,14 +1,11 @@
 // The control connection over gRPC: one thread writes (reports, heartbeats), one reads (commands).
 #include "rankd/control_client.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -17,8 +14,10 @@
 #include <thread>
 
 #include "core/failpoint.h"
+#include "core/secrecy.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
+#include "rankd/control_channel.h"
 #include "rankd/session.h"
 
 namespace ds {
@@ -31,22 +30,6 @@ constexpr seconds kHeartbeatPeriod{1};
 constexpr seconds kJoinDeadline{120};  // longer than the launcher waits for the slowest rank
 constexpr seconds kFinishDeadline{5};
 constexpr size_t kMaxQueued = 65536;  // reports kept while the launcher does not read
-
-std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
-  constexpr std::string_view kInherited = "fd:";
-  if (!address.starts_with(kInherited)) {
-    return grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
-  }
-  int fd = -1;
-  const char* const end = address.data() + address.size();
-  const auto parsed = std::from_chars(address.data() + kInherited.size(), end, fd);
-  if (parsed.ec != std::errc() || parsed.ptr != end || fd < 0) {
-    throw UsageError(fmt::format("control connection: bad address '{}'", address));
-  }
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomInsecureChannelFromFd("dslaunch", fd, arguments);
-}
 
 ResumeMode to_resume(control::JobPlan::Resume resume) {
   switch (resume) {
@@ -105,9 +88,13 @@ std::optional<Command> to_command(control::CommandMessage::Kind kind) {
 
 class GrpcControlClient final : public ControlClient {
  public:
-  explicit GrpcControlClient(const Bootstrap& bootstrap)
+  GrpcControlClient(const Bootstrap& bootstrap, std::function<void()> lost)
       : bootstrap_(bootstrap),
-        stub_(control::Control::NewStub(open_channel(bootstrap.coordinator_address))) {}
+        lost_(std::move(lost)),
+        channel_(open_control_channel(bootstrap)),
+        stub_(control::Control::NewStub(channel_)) {
+    wipe(bootstrap_.private_key);
+  }
   GrpcControlClient(const GrpcControlClient&) = delete;  // two threads hold `this`
   GrpcControlClient& operator=(const GrpcControlClient&) = delete;
 
@@ -121,6 +108,7 @@ class GrpcControlClient final : public ControlClient {
   }
 
   JobPlan join() override {
+    await_launcher(*channel_, bootstrap_);
     control::JoinRequest request;
     *request.mutable_identity() = identity(bootstrap_.token);
     request.set_build_id(build_id());
@@ -132,6 +120,8 @@ class GrpcControlClient final : public ControlClient {
     context.set_deadline(std::chrono::system_clock::now() + kJoinDeadline);
     control::JoinReply reply;
     const grpc::Status status = stub_->Join(&context, request, &reply);
+    wipe(*request.mutable_identity()->mutable_token());
+    wipe(bootstrap_.token);
     if (!status.ok()) {
       throw Error(ExitCode::kClusterUnusable,
                   fmt::format("join: rank {} was not admitted by the launcher: {}",
@@ -139,6 +129,7 @@ class GrpcControlClient final : public ControlClient {
     }
     DS_FAILPOINT("control.admitted");
     open_stream(reply.session());
+    wipe(*reply.mutable_session());
     return to_job_plan(reply.plan());
   }
 
@@ -346,14 +337,21 @@ class GrpcControlClient final : public ControlClient {
         commands_.push_back(*command);
       }
     }
+    bool lost = false;
     {
       const std::scoped_lock lock(mutex_);
       stream_ended_ = true;
+      lost = !ending_;
     }
     changed_.notify_all();
+    if (lost && lost_) {
+      lost_();
+    }
   }
 
-  const Bootstrap bootstrap_;
+  Bootstrap bootstrap_;  // without the secrets that are used up
+  const std::function<void()> lost_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<control::Control::Stub> stub_;
   grpc::ClientContext stream_context_;
   std::unique_ptr<grpc::ClientReaderWriter<control::RankMessage, control::CommandMessage>> stream_;
@@ -409,12 +407,23 @@ Bootstrap read_bootstrap(int fd) {
     throw UsageError("rankd: standard input is not a bootstrap message; dslaunch starts rankd, "
                      "use `dslaunch train.json`");
   }
-  return {in.coordinator_address(), in.token(), in.rank(), in.world_size(), in.epoch(),
-          in.run_dir(), in.launcher_pid(), in.config_digest()};
+  Bootstrap out{in.coordinator_address(), in.token(), in.rank(), in.world_size(), in.epoch(),
+                in.run_dir(), in.launcher_pid(), in.config_digest(), in.ca_certificate(),
+                in.certificate(), in.private_key()};
+  wipe(bytes);
+  wipe(*in.mutable_token());
+  wipe(*in.mutable_private_key());
+  return out;
 }
 
-std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap) {
-  return std::make_unique<GrpcControlClient>(bootstrap);
+Bootstrap::~Bootstrap() {
+  wipe(token);
+  wipe(private_key);
+}
+
+std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap,
+                                               std::function<void()> lost) {
+  return std::make_unique<GrpcControlClient>(bootstrap, std::move(lost));
 }
 
 }  // namespace ds

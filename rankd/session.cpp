@@ -15,6 +15,8 @@
 #include <new>
 #include <thread>
 
+#include "core/secrecy.h"
+
 namespace ds {
 namespace {
 
@@ -77,6 +79,12 @@ void die_with_launcher(int64_t launcher_pid) {
   }
 }
 
+// A launcher that cannot be reached has given this rank up, and may have started its successor.
+void end_without_launcher() {
+  spdlog::error("lost the connection to the launcher; ending");
+  _exit(static_cast<int>(ExitCode::kClusterUnusable));
+}
+
 struct Ending {
   ExitCode code = ExitCode::kDone;
   ErrorOrigin origin = ErrorOrigin::kNone;
@@ -106,13 +114,14 @@ Ending run_joined(const Training& training, ControlClient& control) {
 
 int run_session(const Training& training, const std::string& failpoints) {
   signal(SIGPIPE, SIG_IGN);
+  forbid_core_dumps();  // what comes next is secret
   log_to_launcher();
   const Bootstrap bootstrap = read_bootstrap(STDIN_FILENO);
   arm_failpoints(failpoints, {bootstrap.rank, bootstrap.epoch});
   DS_FAILPOINT("session.begin");
   die_with_launcher(bootstrap.launcher_pid);
   const LauncherWatch watch;
-  const std::unique_ptr<ControlClient> control = connect_control(bootstrap);
+  const std::unique_ptr<ControlClient> control = connect_control(bootstrap, end_without_launcher);
   DS_FAILPOINT("session.connected");
   const Ending ending = run_joined(training, *control);
   DS_FAILPOINT("session.before_final");

@@ -13,7 +13,7 @@ namespace ds {
 
 // What the launcher writes on a rank's standard input (proto/control.proto).
 struct Bootstrap {
-  std::string coordinator_address;  // "fd:<n>" (an inherited connected socket) or a gRPC target
+  std::string coordinator_address;  // "fd:<n>" (an inherited connected socket) or "10.0.0.1:4242"
   std::string token;
   int rank = 0;
   int world_size = 1;
@@ -21,14 +21,22 @@ struct Bootstrap {
   std::string run_dir;
   int64_t launcher_pid = 0;  // 0 where the parent is not the launcher
   std::string config_digest;
+  // Where the coordinator is an address (PEM).
+  std::string ca_certificate;
+  std::string certificate;
+  std::string private_key;
+
+  ~Bootstrap();  // wipes what is secret
 };
 
 // Reads one length-prefixed Bootstrap from `fd`. Throws UsageError if it is not one (someone typed the
 // command by hand), CommError if it is not complete after 30 s.
 Bootstrap read_bootstrap(int fd);
 
-// Opens the control connection; nothing is sent before join().
-std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap);
+// Opens the control connection; nothing is sent before join(). `lost` is called, by a thread of the
+// connection, when the launcher's end of it goes before finish().
+std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap,
+                                               std::function<void()> lost = {});
 
 using Training = std::function<int(const JobPlan&, ControlClient&)>;
 

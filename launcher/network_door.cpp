@@ -1,0 +1,282 @@
+#include "launcher/network_door.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+
+#include "core/error.h"
+#include "launcher/port_holder.h"
+
+namespace ds {
+namespace {
+
+constexpr int kBacklog = 1024;
+
+Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(sockaddr_storage);
+
+  sockaddr* generic() { return reinterpret_cast<sockaddr*>(&storage); }
+  const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr_in& v4() { return reinterpret_cast<sockaddr_in&>(storage); }
+  sockaddr_in6& v6() { return reinterpret_cast<sockaddr_in6&>(storage); }
+  const sockaddr_in& v4() const { return reinterpret_cast<const sockaddr_in&>(storage); }
+  const sockaddr_in6& v6() const { return reinterpret_cast<const sockaddr_in6&>(storage); }
+
+  bool is_v6() const { return storage.ss_family == AF_INET6; }
+  int port() const { return ntohs(is_v6() ? v6().sin6_port : v4().sin_port); }
+  std::string host() const {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const void* const bytes = is_v6() ? static_cast<const void*>(&v6().sin6_addr)
+                                      : static_cast<const void*>(&v4().sin_addr);
+    inet_ntop(storage.ss_family, bytes, text.data(), text.size());
+    return text.data();
+  }
+  std::string endpoint() const {
+    return is_v6() ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
+  }
+};
+
+SocketAddress parse_literal(const std::string& text, int port) {
+  const auto refuse = [&](const char* why) {
+    throw UsageError(
+        fmt::format("coordinator address '{}': {}; give the literal IP address of one "
+                    "interface of this machine, such as 10.0.0.1",
+                    text, why));
+  };
+  SocketAddress out;
+  if (port < 0 || port > 65535) {
+    refuse("a port lies between 0 and 65535");
+  }
+  if (inet_pton(AF_INET, text.c_str(), &out.v4().sin_addr) == 1) {
+    out.v4().sin_family = AF_INET;
+    out.v4().sin_port = htons(static_cast<uint16_t>(port));
+    out.size = sizeof(sockaddr_in);
+    if (out.v4().sin_addr.s_addr == htonl(INADDR_ANY)) {
+      refuse("means every interface");
+    }
+    return out;
+  }
+  if (inet_pton(AF_INET6, text.c_str(), &out.v6().sin6_addr) != 1) {
+    refuse("is not a literal address");
+  }
+  out.v6().sin6_family = AF_INET6;
+  out.v6().sin6_port = htons(static_cast<uint16_t>(port));
+  out.size = sizeof(sockaddr_in6);
+  if (IN6_IS_ADDR_UNSPECIFIED(&out.v6().sin6_addr)) {
+    refuse("means every interface");
+  }
+  if (IN6_IS_ADDR_V4MAPPED(&out.v6().sin6_addr)) {
+    refuse("is an IPv4 address in IPv6 clothes");
+  }
+  if (IN6_IS_ADDR_LINKLOCAL(&out.v6().sin6_addr)) {
+    refuse("is link-local, which other hosts cannot name without an interface");
+  }
+  return out;
+}
+
+[[noreturn]] void throw_cannot_listen(const SocketAddress& wanted, int error) {
+  std::string why = std::strerror(error);
+  if (error == EADDRINUSE) {
+    why = "the port is taken";
+    if (const std::optional<std::string> holder = describe_port_holder(wanted.port())) {
+      why += " by " + *holder;
+    }
+    why += "; end it, or choose another port or none";
+  } else if (error == EADDRNOTAVAIL) {
+    why = "no interface of this machine has this address";
+  }
+  throw Error(ExitCode::kClusterUnusable,
+              fmt::format("coordinator: cannot listen on {}: {}", wanted.endpoint(), why));
+}
+
+Fd listen_on(SocketAddress& address) {
+  Fd listener(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  // Old connections of an ended job must not hold a fixed port; a listener still does.
+  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (!listener || bind(listener.get(), address.generic(), address.size) != 0 ||
+      listen(listener.get(), kBacklog) != 0 ||
+      getsockname(listener.get(), address.generic(), &address.size) != 0) {
+    throw_cannot_listen(address, errno);
+  }
+  return listener;
+}
+
+// gRPC writes a peer as "ipv4:1.2.3.4:5" or "ipv6:%5B::1%5D:5".
+std::string guest_name(std::string peer) {
+  peer.erase(0, peer.find(':') + 1);
+  for (const auto& [from, to] : {std::pair{"%5B", "["}, std::pair{"%5D", "]"}}) {
+    if (const size_t at = peer.find(from); at != std::string::npos) {
+      peer.replace(at, 3, to);
+    }
+  }
+  return peer;
+}
+
+}  // namespace
+
+NetworkDoor::NetworkDoor(const Options& options) : rules_(options.rules) {
+  for (const std::string& text : options.addresses) {
+    SocketAddress address = parse_literal(text, options.port);
+    listeners_.push_back(listen_on(address));
+    endpoints_.push_back(address.endpoint());
+  }
+  wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+NetworkDoor::~NetworkDoor() { close(); }
+
+void NetworkDoor::close() {
+  {
+    const std::scoped_lock lock(mutex_);
+    closing_ = true;
+  }
+  eventfd_write(wake_.get(), 1);
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void NetworkDoor::open(Enter enter) {
+  enter_ = std::move(enter);
+  thread_ = std::thread([this] { serve(); });
+}
+
+void NetworkDoor::serve() {
+  while (true) {
+    const Happened happened = wait();
+    std::vector<Fd> admitted;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (closing_) {
+        return;
+      }
+      for (const uint64_t id : happened.ended) {
+        cut(id);
+      }
+      for (const int listener : happened.knocked) {
+        admitted.push_back(accept_one(listener));
+      }
+      for (const uint64_t id : rules_.to_cut(steady_time())) {
+        cut(id);
+      }
+    }
+    for (Fd& connection : admitted) {
+      if (connection) {
+        enter_(std::move(connection));  // unlocked: what it calls may ask for proven() or refused()
+      }
+    }
+  }
+}
+
+// Until something comes, goes or is overdue.
+NetworkDoor::Happened NetworkDoor::wait() {
+  std::vector<pollfd> watched{{wake_.get(), POLLIN, 0}};
+  for (const Fd& listener : listeners_) {
+    watched.push_back({listener.get(), POLLIN, 0});
+  }
+  const size_t first_guest = watched.size();
+  std::vector<uint64_t> ids;
+  int timeout = -1;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [id, guest] : guests_) {
+      watched.push_back({guest.connection.get(), 0, 0});  // POLLHUP comes unasked
+      ids.push_back(id);
+    }
+    if (const std::optional<Time> deadline = rules_.next_deadline()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - steady_time());
+      timeout = static_cast<int>(std::max<int64_t>(0, left.count()));
+    }
+  }
+  poll(watched.data(), watched.size(), timeout);
+  eventfd_t count = 0;
+  eventfd_read(wake_.get(), &count);
+  Happened happened;
+  for (size_t i = 1; i < watched.size(); ++i) {
+    if (watched[i].revents == 0) {
+      continue;
+    }
+    if (i < first_guest) {
+      happened.knocked.push_back(watched[i].fd);
+    } else {
+      happened.ended.push_back(ids[i - first_guest]);
+    }
+  }
+  return happened;
+}
+
+Fd NetworkDoor::accept_one(int listener) {
+  SocketAddress from;
+  Fd connection(accept4(listener, from.generic(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection) {
+    if (errno == EMFILE || errno == ENFILE) {
+      make_room();
+    }
+    return {};
+  }
+  const uint64_t id = next_id_++;
+  Fd second(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+  if (!second || !rules_.arrived(steady_time(), id, from.host())) {
+    return {};
+  }
+  const int on = 1;
+  setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  guests_[id] = {from.endpoint(), std::move(second)};
+  return connection;
+}
+
+// No descriptors are left: the stranger whose time is over first has to go.
+void NetworkDoor::make_room() {
+  const std::optional<Time> deadline = rules_.next_deadline();
+  if (deadline) {
+    cut(rules_.to_cut(*deadline).front());
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // no spinning until a guest goes
+  }
+}
+
+void NetworkDoor::cut(uint64_t id) {
+  const auto guest = guests_.find(id);
+  if (guest != guests_.end()) {
+    shutdown(guest->second.connection.get(), SHUT_RDWR);  // gRPC sees the end and lets go
+    guests_.erase(guest);
+    rules_.ended(steady_time(), id);
+  }
+}
+
+template <class Action>
+void NetworkDoor::with_guest(const std::string& peer, const Action& action) {
+  const std::string name = guest_name(peer);
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, guest] : guests_) {
+    if (guest.name == name) {
+      action(id);
+    }
+  }
+}
+
+void NetworkDoor::proven(const std::string& peer) {
+  with_guest(peer, [&](uint64_t id) { rules_.proven(id); });
+}
+
+void NetworkDoor::refused(const std::string& peer) {
+  with_guest(peer, [&](uint64_t id) { rules_.refused(steady_time(), id); });
+  eventfd_write(wake_.get(), 1);  // its time is shorter now
+}
+
+uint64_t NetworkDoor::failures() const {
+  const std::scoped_lock lock(mutex_);
+  return rules_.failures();
+}
+
+}  // namespace ds
