@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "core/secrecy.h"
 #include "launcher/credentials.h"
 #include "launcher/run_directory.h"
 
@@ -34,6 +35,13 @@ void remove_shared_memory(const std::string& rendezvous) {
       std::filesystem::remove(entry.path(), error);
     }
   }
+}
+
+void WorldPlan::forget_credentials() {
+  for (RankCredential& credential : credentials) {
+    wipe(credential.private_key);
+  }
+  credentials.clear();
 }
 
 int64_t first_epoch(const std::filesystem::path& run_directory) {

@@ -35,6 +35,9 @@ class HostLink {
   // Why nothing will come any more; empty while the agent may be there.
   const std::string& lost() const { return lost_; }
 
+  // Since the agent was last heard.
+  Clock::duration silence(Clock::time_point now) const { return now - heard_; }
+
   void add_poll_descriptors(std::vector<pollfd>& out) const;
   void send(const agent::ToAgent& message);
   // Reads and writes what goes, keeps the agent's lease alive, and notices its end and its silence.

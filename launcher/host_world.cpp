@@ -11,6 +11,10 @@ using Clock = HostLink::Clock;
 using std::chrono::seconds;
 
 constexpr seconds kEndLimit{5};  // for the ranks of a host after they were killed
+// Agents answer every 2 s. One that missed two answers is not waited for when an epoch has failed.
+constexpr std::chrono::milliseconds kSuspicious{4500};
+
+bool is_silent(const HostLink& link) { return link.silence(Clock::now()) > kSuspicious; }
 
 // "NAME=value" of what a rank may want to know about its place, for the libraries that it loads.
 std::vector<std::string> place_variables(const RankPlacement& place, int rank, int world_size,
@@ -89,7 +93,8 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
       ranks_.push_back({.link = host.link,
                         .host = place.host,
                         .log = AppendFile(directory.rank_log(rank)),
-                        .ended = std::nullopt});
+                        .ended = std::nullopt,
+                        .loss = ""});
     }
     links_.push_back(host.link);
     host.link->send(message);
@@ -128,8 +133,7 @@ void HostWorld::pump(const RankSink& sink) {
   for (HostLink* const link : links_) {
     link->pump(Clock::now(), [&](const agent::FromAgent& message) { take(message, *link, sink); });
     if (!link->lost().empty()) {
-      end_ranks_of(*link, {0, SIGKILL}, fmt::format("host {} is lost: {}", link->host(), link->lost()),
-                   sink);
+      lose_ranks_of(*link);
     }
   }
 }
@@ -152,8 +156,7 @@ void HostWorld::take(const agent::FromAgent& message, const HostLink& link, cons
       rank->ended = ExitStatus{message.ended().code(), message.ended().signal()};
     }
   } else if (message.has_start_failed() && message.start_failed().epoch() == epoch_) {
-    end_ranks_of(link, {static_cast<int>(ExitCode::kInputMissing), 0},
-                 fmt::format("host {}: {}", link.host(), message.start_failed().reason()), sink);
+    fail_start(link, fmt::format("host {}: {}", link.host(), message.start_failed().reason()), sink);
   }
 }
 
@@ -164,13 +167,22 @@ HostWorld::Rank* HostWorld::rank_of(int64_t epoch, int rank, const HostLink& lin
   return ours ? &ranks_[static_cast<size_t>(rank)] : nullptr;
 }
 
-void HostWorld::end_ranks_of(const HostLink& link, const ExitStatus& status, const std::string& why,
-                             const RankSink& sink) {
+void HostWorld::lose_ranks_of(const HostLink& link) {
+  for (Rank& rank : ranks_) {
+    if (rank.link == &link && !rank.ended) {
+      rank.ended = ExitStatus{0, SIGKILL};
+      rank.loss = fmt::format("host {} is lost: {}", link.host(), link.lost());
+      append_to_log(rank.log, rank.loss);
+    }
+  }
+}
+
+void HostWorld::fail_start(const HostLink& link, const std::string& why, const RankSink& sink) {
   bool said = false;
   for (int rank = 0; rank < size(); ++rank) {
     Rank& state = ranks_[static_cast<size_t>(rank)];
     if (state.link == &link && !state.ended) {
-      state.ended = status;
+      state.ended = ExitStatus{static_cast<int>(ExitCode::kInputMissing), 0};
       append_to_log(state.log, why);
       if (!std::exchange(said, true)) {
         sink(rank, why);
@@ -178,6 +190,8 @@ void HostWorld::end_ranks_of(const HostLink& link, const ExitStatus& status, con
     }
   }
 }
+
+std::string HostWorld::loss_of(int rank) const { return ranks_.at(static_cast<size_t>(rank)).loss; }
 
 std::optional<ExitStatus> HostWorld::newly_ended(int rank, const RankSink& sink) {
   static_cast<void>(sink);  // an agent sends a rank's output before its end
@@ -193,14 +207,18 @@ void HostWorld::kill_all() {
   agent::ToAgent message;
   message.mutable_kill()->set_epoch(epoch_);
   for (HostLink* const link : links_) {
-    link->send(message);
+    if (is_silent(*link)) {
+      link->abandon("it stopped answering");  // its agent will notice the same about us
+    } else {
+      link->send(message);
+    }
   }
 }
 
 std::vector<std::string> HostWorld::lost_hosts() const {
   std::vector<std::string> lost;
   for (const HostLink* link : links_) {
-    if (!link->lost().empty()) lost.push_back(link->host());
+    if (!link->lost().empty() || is_silent(*link)) lost.push_back(link->host());
   }
   return lost;
 }

@@ -38,6 +38,7 @@ class HostWorld final : public World {
   void pump(const RankSink& sink) override;
   std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) override;
   void kill_all() override;
+  std::string loss_of(int rank) const override;
   std::vector<std::string> lost_hosts() const override;
 
  private:
@@ -48,11 +49,12 @@ class HostWorld final : public World {
     AppendFile log;
     std::optional<ExitStatus> ended;
     bool reported = false;
+    std::string loss;  // it did not end, its host did
   };
   void take(const agent::FromAgent& message, const HostLink& link, const RankSink& sink);
   Rank* rank_of(int64_t epoch, int rank, const HostLink& link);
-  void end_ranks_of(const HostLink& link, const ExitStatus& status, const std::string& why,
-                    const RankSink& sink);
+  void lose_ranks_of(const HostLink& link);
+  void fail_start(const HostLink& link, const std::string& why, const RankSink& sink);
   bool all_ended() const;
 
   const int64_t epoch_;

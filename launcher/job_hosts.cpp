@@ -98,6 +98,7 @@ std::string lookup(const Environment& environment, std::string_view name) {
 JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
                           const std::string& dslaunch) {
   const Environment variables = as_environment(environment);
+  refuse_many_launchers(variables);
   JobHosts out;
   out.choice = choose_hosts(host_request(options, variables));
   out.exported = exported_environment(

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "core/error.h"
+#include "launcher/addresses.h"
 #include "launcher/agent.h"
 #include "launcher/command_line.h"
 #include "launcher/machine.h"
@@ -37,10 +38,15 @@ Surroundings read_surroundings() {
   return out;
 }
 
-// "CLIENT PORT SERVER PORT" in a session of sshd.
-std::string address_from_ssh() {
-  const char* const connection = std::getenv("SSH_CONNECTION");
-  std::istringstream words(connection != nullptr ? connection : "");
+// By which address this host was reached: sshd says it ("CLIENT PORT SERVER PORT"), and Slurm says where
+// we were started from. Empty where nobody does.
+std::string own_address() {
+  const char* const by_ssh = std::getenv("SSH_CONNECTION");
+  const char* const by_slurm = std::getenv("SLURM_LAUNCH_NODE_IPADDR");
+  if (by_slurm != nullptr) {
+    return local_address_towards(by_slurm);
+  }
+  std::istringstream words(by_ssh != nullptr ? by_ssh : "");
   std::string client;
   std::string port;
   std::string server;
@@ -54,7 +60,7 @@ struct Dispatch {
 
   int operator()(const RunOptions& options) const { return run_training_job(options, surroundings); }
   int operator()(AgentOptions) const {
-    return run_agent({surroundings.environment, address_from_ssh(),
+    return run_agent({surroundings.environment, own_address(),
                       this_machine(surroundings.visible_gpus).gpus});
   }
   int operator()(const EngineVerb& verb) const { become_engine(verb, surroundings); }

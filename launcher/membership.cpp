@@ -41,6 +41,9 @@ std::string describe(const Failure& failure) {
     case Failure::Kind::kHang:
       what = fmt::format("rank {} hangs", failure.rank);
       break;
+    case Failure::Kind::kHostLost:
+      what = fmt::format("rank {} is gone", failure.rank);
+      break;
   }
   return failure.detail.empty() ? what : fmt::format("{}: {}", what, failure.detail);
 }
@@ -133,6 +136,17 @@ void Membership::ended(Time now, int rank, int exit_code, int signal) {
           fmt::format("it exited with code {} without a report", exit_code), now,
           state.progress.step});
   }
+}
+
+void Membership::host_lost(Time now, int rank, const std::string& why) {
+  RankState& state = ranks_.at(static_cast<size_t>(rank));
+  if (state.gone) {
+    return;
+  }
+  state.gone = true;
+  hang_watch_.left(rank);
+  state.exit_code = static_cast<int>(ExitCode::kBelowMinimum);
+  fail({rank, Failure::Kind::kHostLost, 0, Blame::kOwn, why, now, state.progress.step});
 }
 
 void Membership::fail(Failure failure) {
@@ -350,6 +364,8 @@ int Membership::failure_code(const Failure& cause) const {
       return table_code(cause.value);
     case Failure::Kind::kNeverJoined:
       return static_cast<int>(ExitCode::kClusterUnusable);
+    case Failure::Kind::kHostLost:
+      return static_cast<int>(ExitCode::kBelowMinimum);
     case Failure::Kind::kSignal: {
       const bool everyone = failures_.size() == ranks_.size() &&
                             std::ranges::all_of(failures_, [&](const Failure& f) {

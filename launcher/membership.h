@@ -40,6 +40,7 @@ struct Failure {
     kLease,        // no heartbeat
     kNeverJoined,  //
     kHang,         // it answers, but does not progress
+    kHostLost,     // its host cannot be reached; detail: which, and why
   };
   int rank = 0;
   Kind kind = Kind::kExit;
@@ -100,6 +101,8 @@ class Membership {
   void reported_end(Time now, int rank, int exit_code, Blame blame, const std::string& error);
   // The process is gone: by a signal, or with a code if signal == 0.
   void ended(Time now, int rank, int exit_code, int signal);
+  // The rank's host is gone, and the rank with it.
+  void host_lost(Time now, int rank, const std::string& why);
   void stop_requested(Time now, const StopRequest& request);
   // End everything now; `exit_code` is what the launcher then returns.
   void kill_requested(Time now, int exit_code, const std::string& why);

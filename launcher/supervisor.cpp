@@ -106,14 +106,9 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
                                           .epoch = plan_.epoch,
                                           .hang = job_.hang},
                       epoch_started_);
-  if (!starter_.reach(plan_.ranks).empty()) {
-    // Until the coordinator has mutual TLS nobody but its own children may speak to it.
-    throw Unsupported("several hosts: this build's control connections cannot leave the machine yet; "
-                      "use --launcher local");
-  }
+  open_coordinator();
   world_ = starter_.start(plan_);
-  coordinator_.emplace(
-      Coordinator::Options{plan_.epoch, plan_.tokens, build_id(), job_.config.digest});
+  plan_.forget_credentials();
   for (Fd& connection : world_->take_connections()) {
     coordinator_->adopt(std::move(connection));
   }
@@ -121,6 +116,26 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
     log_->info("epoch {}: rank {} is {}", plan_.epoch, rank, world_->describe(rank));
   }
   console_.set_live(fmt::format("starting {} ...", format_count(world_->size(), "rank")));
+}
+
+// Before the ranks, which are told where it listens, if it has to.
+void Supervisor::open_coordinator() {
+  Coordinator::Options options{plan_.epoch, plan_.tokens, build_id(), job_.config.digest};
+  options.addresses = starter_.reach(plan_.ranks);
+  if (!options.addresses.empty()) {
+    if (!authority_) {
+      authority_.emplace(std::chrono::system_clock::now());
+    }
+    options.port = job_.coordinator_port;
+    options.authority = &*authority_;
+  }
+  coordinator_.emplace(options);
+  plan_.coordinator_endpoints = coordinator_->endpoints();
+  for (int rank = 0; authority_ && rank < static_cast<int>(plan_.ranks.size()); ++rank) {
+    const TlsIdentity identity = authority_->certify_rank(plan_.epoch, rank);
+    plan_.credentials.push_back(
+        {authority_->certificate(), identity.certificate, identity.private_key});
+  }
 }
 
 // The coordinator goes with its epoch: what a late process of it still says, nobody hears.
@@ -249,8 +264,13 @@ void Supervisor::take_ends() {
       record.signal = status->signal;
       // What it said before it ended has long arrived, and must be heard first.
       take_rank_events();
-      membership_->ended(now(), rank, status->code, status->signal);
-      log_->info("rank {} {}", rank, describe(*status));
+      const std::string loss = world_->loss_of(rank);
+      if (loss.empty()) {
+        membership_->ended(now(), rank, status->code, status->signal);
+      } else {
+        membership_->host_lost(now(), rank, loss);
+      }
+      log_->info("rank {} {}", rank, loss.empty() ? describe(*status) : loss);
     }
   }
 }
@@ -330,7 +350,7 @@ void Supervisor::judge(const Decision& decision) {
                                  .committed = committed_,
                                  .ran = now() - epoch_started_,
                                  .lost_hosts = world_ ? world_->lost_hosts()
-                                                      : std::vector<std::string>{}});
+                                                      : std::exchange(unreachable_, {})});
     record_.reason = recourse_->reason;
     record_.exit_code = recourse_->exit_code;
     record_.epochs.back().reason = decision.reason;
@@ -393,6 +413,9 @@ bool Supervisor::leave_waiting() {
       failed.root_cause.emplace().kind = Failure::Kind::kNeverJoined;
       failed.root_cause->detail = error.what();
       failed.exit_code = static_cast<int>(error.exit_code());
+      if (const auto* unusable = dynamic_cast<const HostsUnusable*>(&error)) {
+        unreachable_ = unusable->hosts();
+      }
       judge(failed);
       return after_epoch(failed);
     }

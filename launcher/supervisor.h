@@ -13,6 +13,7 @@
 
 #include "launcher/console.h"
 #include "launcher/coordinator.h"
+#include "launcher/job_authority.h"
 #include "launcher/job_config.h"
 #include "launcher/machine.h"
 #include "launcher/membership.h"
@@ -39,6 +40,7 @@ struct TrainingJob {
   HangWatch::Options hang;
   bool audit_samples = false;
   NodePool::Options nodes;
+  int coordinator_port = 0;  // where ranks dial it; 0: any free one
 };
 
 class Supervisor {
@@ -56,6 +58,7 @@ class Supervisor {
  private:
   static Time now();
   void start_epoch(std::vector<RankPlacement> ranks);
+  void open_coordinator();
   void end_epoch();
   void wait_for_something();
   void take_rank_events();
@@ -88,10 +91,12 @@ class Supervisor {
   WorldPlan plan_;
   std::optional<Membership> membership_;
   std::unique_ptr<World> world_;
+  std::optional<JobAuthority> authority_;  // once ranks of other hosts dial us
   std::optional<Coordinator> coordinator_;
   std::map<int, uint64_t> tickets_;  // of ranks that joined and wait to be admitted
   Time epoch_started_{};
   bool committed_ = false;           // a tag in this epoch
+  std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start
   std::optional<Recourse> recourse_;  // decided when the epoch failed
   std::optional<Time> resume_at_;     // between epochs: when the next one starts
   std::optional<StopRequest> stop_;   // of the user, whatever epoch it came in

@@ -36,6 +36,8 @@ struct WorldPlan {
   // there. Empty where ranks inherit their connections.
   std::vector<std::string> coordinator_endpoints;
   std::vector<RankCredential> credentials;
+
+  void forget_credentials();  // once the ranks have them
 };
 
 class World {
@@ -55,6 +57,11 @@ class World {
   // The rank's end the first time it is seen, after its last output was pumped.
   virtual std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) = 0;
   virtual void kill_all() = 0;
+  // Why the rank's host is lost, empty where it is not: a rank that ended then is gone with it.
+  virtual std::string loss_of(int rank) const {
+    static_cast<void>(rank);
+    return "";
+  }
   // Hosts that can no longer be reached, as the plan calls them; the next epoch does without them.
   virtual std::vector<std::string> lost_hosts() const { return {}; }
 };

@@ -54,6 +54,11 @@ class LoaderSource final : public BatchSource {
 
 std::unique_ptr<Communicator> open_comm(const JobPlan& plan) {
   if (plan.world_size == 1) return std::move(make_thread_group(1).front());
+  if (plan.local_size != plan.world_size) {
+    throw Unsupported(fmt::format("{} ranks on several hosts: this build moves data between ranks of one "
+                                  "host only; use --include with one host",
+                                  plan.world_size));
+  }
   // The launcher sees ranks that die, fall silent or hang, and ends the epoch long before this.
   constexpr std::chrono::minutes kLongestWait{60};
   return open_shm_group(plan.rendezvous, plan.rank, plan.world_size, {.timeout = kLongestWait});

@@ -128,6 +128,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
+  job.coordinator_port = options.hosts.master_port;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.audit_samples = options.audit_samples;
   job.recovery.max_restarts = options.max_restarts;

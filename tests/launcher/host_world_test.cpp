@@ -204,7 +204,8 @@ TEST_CASE("a lost host ends its ranks and no others", "[launcher]") {
   CHECK(story.ends.at(1).signal == SIGKILL);
   CHECK(story.ends.at(2).signal == 0);
   CHECK(world->lost_hosts() == std::vector<std::string>{"a"});
-  CHECK_THAT(story.said.at(0), Catch::Contains("host a is lost: ssh was killed by signal 9"));
+  CHECK_THAT(world->loss_of(0), Catch::Contains("host a is lost: ssh was killed by signal 9"));
+  CHECK(world->loss_of(2).empty());
 }
 
 TEST_CASE("killing a world ends every process of it, and the agents serve the next one",
