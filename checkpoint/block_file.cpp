@@ -176,8 +176,12 @@ BlockFileReader::BlockFileReader(FileSystem& file_system, const std::string& dir
     : key_(expected.rank) {
   open_file(file_system, join_path(directory, expected.name), expected);
   read_index(expected);
+}
+
+// When data is read first: who looks at the index only, as a commit does, needs none.
+void BlockFileReader::take_scratch() {
   const auto wanted = std::clamp<size_t>(index_.blocks.size(), 1, kReadThreads);
-  for (size_t i = 0; i < wanted; ++i) scratch_.emplace_back(kRunBlocks * kBlockBytes);
+  while (scratch_.size() < wanted) scratch_.emplace_back(kRunBlocks * kBlockBytes);
 }
 
 void BlockFileReader::open_file(FileSystem& file_system, const std::string& path,
@@ -272,6 +276,7 @@ void BlockFileReader::read_run(int64_t first, int64_t count, std::span<std::byte
 }
 
 void BlockFileReader::read_blocks(int64_t first, int64_t count, std::span<std::byte> into) {
+  take_scratch();
   const int64_t runs = (count + kRunBlocks - 1) / kRunBlocks;
   const auto workers = std::min(scratch_.size(), static_cast<size_t>(runs));
   std::atomic<int64_t> next = 0;
@@ -303,6 +308,7 @@ void BlockFileReader::read_part(int64_t offset, std::span<std::byte> into, Block
   const int64_t block = offset / kBlockBytes;
   const std::vector<std::byte>* bytes = cache.find({key_, block});
   if (bytes == nullptr) {
+    take_scratch();
     std::vector<std::byte> fresh = cache.take_room(block_bytes(block));
     read_run(block, 1, fresh, scratch_[0]);
     bytes = &cache.insert({key_, block}, std::move(fresh));

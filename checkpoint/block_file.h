@@ -118,6 +118,7 @@ class BlockFileReader {
   void read_index(const FileVote& expected);
   std::string read_text(int64_t offset, int64_t bytes) const;
   int64_t block_bytes(int64_t block) const;
+  void take_scratch();
   // Whole blocks from `first` on, verified; `into` is empty to verify only. `scratch` holds a run.
   void read_run(int64_t first, int64_t count, std::span<std::byte> into,
                 AlignedBuffer& scratch) const;
@@ -130,7 +131,7 @@ class BlockFileReader {
   Caching caching_ = Caching::kCached;
   FileIndex index_;
   int key_;
-  std::vector<AlignedBuffer> scratch_;  // one per thread
+  std::vector<AlignedBuffer> scratch_;  // one per thread, once data is read
 };
 
 }  // namespace ds

@@ -145,6 +145,10 @@ std::string temporary_directory(const std::string& root, std::string_view tag, i
 std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root,
                                     int64_t epoch) {
   file_system.make_directories(root);
+  // Also where the directories are there already: who made them may have failed to make that durable.
+  const std::string parent = parent_directory(root);
+  file_system.sync_directory(parent_directory(parent));
+  file_system.sync_directory(parent);
   check_fence(file_system, root, epoch);
   DS_FAILPOINT("epoch.before_record");
   file_system.write_text_atomically(epoch_path(root), fmt::format("{}\n", epoch));

@@ -1,0 +1,283 @@
+// Time, messages and processes of the simulated cluster.
+#include "tests/sim/cluster.h"
+
+#include <csignal>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace ds::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+double in_seconds(Time time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+Cluster::Cluster(const Settings& settings) : settings_(settings), draws_(settings.seed) {
+  disk_.mutants = settings.mutants;
+  disk_.tag_named = [this](const std::string& tag, int64_t epoch) {
+    if (epoch < opened_epoch_) {
+      breach(fmt::format("{} was committed by epoch {} after epoch {} had looked for tags", tag, epoch,
+                         opened_epoch_));
+    }
+  };
+  hosts_.resize(static_cast<size_t>(1 + pick(3)));
+  slots_ = hosts_.size() == 1 ? 2 + pick(2) : 1 + pick(2);
+  elastic_ = chance(0.6);
+  spares_ = hosts_.size() > 1 && chance(0.4) ? 1 : 0;
+}
+
+// The fibres end first: they hold references to everything else.
+Cluster::~Cluster() {
+  over_ = true;
+  for (const auto& process : processes_) process->fibre->kill();
+}
+
+Time Cluster::random_time(Time low, Time high) {
+  const auto width = static_cast<uint64_t>((high - low).count()) + 1;
+  return low + Time(static_cast<int64_t>(draws_() % width));
+}
+
+bool Cluster::chance(double probability) {
+  return static_cast<double>(draws_() >> 11) * 0x1.0p-53 < probability;
+}
+
+void Cluster::breach(const std::string& what) {
+  if (result_.breach.empty()) result_.breach = fmt::format("at {:.3f} s: {}", in_seconds(now_), what);
+  over_ = true;
+}
+
+void Cluster::trace(const std::string& text) const {
+  if (settings_.trace) fmt::print("{:9.3f}  {}\n", in_seconds(now_), text);
+}
+
+void Cluster::at(Time when, std::function<void()> act) {
+  events_.push({when, order_++, std::move(act)});
+}
+
+Result Cluster::run() {
+  plan_faults();
+  launch();
+  const Time limit = seconds(60) + seconds(90) * result_.faults;
+  while (!over_ && !events_.empty()) {
+    const Event event = std::move(const_cast<Event&>(events_.top()));  // it is popped in any case
+    events_.pop();
+    now_ = event.at;
+    if (now_ > limit) {
+      breach(fmt::format("no end after {:.0f} s: {}", in_seconds(limit),
+                         launcher_.membership ? launcher_.membership->explain() : "between epochs"));
+      break;
+    }
+    event.act();
+  }
+  return result_;
+}
+
+// --- processes ------------------------------------------------------------------------------------
+
+std::shared_ptr<Process> Cluster::handle(Process& process) {
+  for (const auto& other : processes_) {
+    if (other.get() == &process) return other;
+  }
+  throw InternalError("sim: no such process");
+}
+
+void Cluster::wake(const std::shared_ptr<Process>& process, uint64_t block) {
+  if (!process->alive || process->block != block) return;
+  if (process->paused || process->stuck) {
+    process->owes_wake = true;
+    return;
+  }
+  ++process->block;
+  process->fibre->resume();
+}
+
+void Cluster::block(Process& process) {
+  static_cast<void>(process);
+  Fibre::give_way();
+}
+
+void Cluster::sleep(Process& process, Time time) {
+  at(now_ + time, [this, me = handle(process), block = process.block] { wake(me, block); });
+  block(process);
+}
+
+void Cluster::spend_disk_time(Process& process, const std::string& operation) {
+  if (ambush_ && process.rank == 0 && process.progress.phase == "save" && operation == "rename" &&
+      chance(0.5)) {
+    ambush_ = false;
+    strike_host(process.host, 1 + pick(3));
+    process.stall = random_time(seconds(4), seconds(9));
+  }
+  sleep(process, random_time(Time(50'000), milliseconds(2)) + std::exchange(process.stall, Time::zero()));
+  if (process.fail_call && --*process.fail_call < 0) {
+    process.fail_call.reset();
+    trace(fmt::format("rank {} of epoch {}: {} fails", process.rank, process.epoch, operation));
+    if (process.disk_full) throw DiskFull("injected: " + operation);
+    throw IoError("injected: " + operation);
+  }
+}
+
+void Cluster::wait_for_admission(Process& process) {
+  const WorldMember member{process.rank, process.epoch, fmt::format("host{}", process.host), 1};
+  for (int copies = chance(0.05) ? 2 : 1; copies > 0; --copies) {  // a message may come twice
+    send_up(process, [this, member, me = handle(process)] {
+      const auto refusal = launcher_.membership->joined(now_, member);
+      if (refusal) trace(fmt::format("rank {} refused: {}", member.rank, *refusal));
+    });
+  }
+  while (!process.admitted) block(process);
+}
+
+bool Cluster::connected(const Group& group) const {
+  std::vector<int> where;
+  for (const auto& process : processes_) {
+    if (process->group.get() == &group) where.push_back(process->host);
+  }
+  // A host that is cut off from the launcher is cut off from the other hosts, too.
+  return std::ranges::all_of(where, [&](int host) {
+    return hosts_[static_cast<size_t>(host)].reachable();
+  }) || std::ranges::all_of(where, [&](int host) { return host == where.front(); });
+}
+
+void Cluster::complete_round(const std::shared_ptr<Group>& group, int round) {
+  if (group->broken) return;
+  if (!connected(*group)) {
+    at(now_ + milliseconds(100), [this, group, round] { complete_round(group, round); });
+    return;
+  }
+  group->rounds[round].complete = true;
+  for (const auto& process : processes_) {
+    if (process->group != group || process->round != round) continue;
+    at(now_ + random_time(Time(100'000), milliseconds(3)),
+       [this, process, block = process->block] { wake(process, block); });
+  }
+}
+
+std::vector<Message> Cluster::exchange(Process& process, Message mine) {
+  const std::shared_ptr<Group> group = process.group;
+  const int number = process.round;
+  Group::Round& round = group->rounds[number];
+  round.messages.resize(static_cast<size_t>(group->size));
+  round.messages[static_cast<size_t>(process.rank)] = std::move(mine);
+  process.progress.collective = {static_cast<uint64_t>(number) + 1, "data",
+                                 static_cast<uint64_t>(number) + 1, "all_gather", true};
+  if (++round.arrived == group->size) {
+    at(now_, [this, group, number] { complete_round(group, number); });
+  }
+  while (!round.complete) {
+    const Host& host = hosts_[static_cast<size_t>(process.host)];
+    if (group->broken && host.reachable()) throw CommError("a peer is gone");
+    block(process);
+  }
+  process.progress.collective.inside = false;
+  ++process.round;
+  return round.messages;
+}
+
+void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal) {
+  if (!process->alive) return;
+  process->alive = false;
+  trace(fmt::format("rank {} of epoch {} on host{} ends: code {} signal {}", process->rank,
+                    process->epoch, process->host, code, signal));
+  if (Fibre::running() != process->fibre.get()) process->fibre->kill();
+  if (!hosts_[static_cast<size_t>(process->host)].alive) return;  // nobody is there to notice
+  if (code != 0 || signal != 0) {
+    const std::shared_ptr<Group> group = process->group;
+    at(now_ + random_time(milliseconds(1), milliseconds(60)), [this, group] {
+      group->broken = true;
+      for (const auto& peer : processes_) {
+        // Those inside other calls find out when they come to the next collective.
+        if (peer->group == group && peer->progress.collective.inside) wake(peer, peer->block);
+      }
+    });
+  }
+  if (mutant(Mutant::kDeafToEnds)) return;
+  send_up(*process, [this, rank = process->rank, code, signal] {
+    launcher_.gone[static_cast<size_t>(rank)] = true;
+    launcher_.membership->ended(now_, rank, code, signal);
+  });
+}
+
+void Cluster::body(const std::shared_ptr<Process>& process) {
+  rank_main(*this, *process);
+}
+
+// --- messages -------------------------------------------------------------------------------------
+
+// In order per process, as on one connection; lost while the link is cut; nothing for a launcher or an epoch
+// that is no more.
+void Cluster::send_up(Process& process, std::function<void()> act) {
+  const auto usable = [this, host = process.host] {
+    const Host& from = hosts_[static_cast<size_t>(host)];
+    return from.alive && from.speaks;
+  };
+  if (!usable()) return;
+  const Time arrival =
+      std::max(process.last_sent + Time(1), now_ + random_time(Time(200'000), milliseconds(20)));
+  process.last_sent = arrival;
+  at(arrival, [this, usable, launch = process.launch, epoch = process.epoch, act = std::move(act)] {
+    if (!usable() || launch != launcher_.number || !launcher_.membership ||
+        epoch != launcher_.epoch) {
+      return;
+    }
+    act();
+    launcher_step();
+  });
+}
+
+void Cluster::beat(const std::shared_ptr<Process>& process) {
+  if (!process->alive || over_) return;
+  if (!process->paused && process->admitted) {
+    send_up(*process, [this, rank = process->rank, epoch = process->epoch,
+                       progress = process->progress] {
+      launcher_.membership->heartbeat(now_, epoch, rank, progress);
+    });
+  }
+  at(now_ + seconds(1), [this, process] { beat(process); });
+}
+
+void Cluster::report_step(Process& process, int64_t step) {
+  send_up(process, [this, rank = process.rank, epoch = process.epoch, step] {
+    launcher_.membership->stepped(now_, epoch, rank, step);
+  });
+}
+
+void Cluster::report_final(Process& process, int code, Blame blame, const std::string& words) {
+  send_up(process, [this, rank = process.rank, code, blame, words] {
+    launcher_.membership->reported_end(now_, rank, code, blame, words);
+  });
+  at(now_ + milliseconds(2), [this, me = handle(process), code] { die(me, code, 0); });
+}
+
+// --- what must hold of the tags -------------------------------------------------------------------
+
+void Cluster::committed(Process& process, int64_t step) {
+  trace(fmt::format("epoch {} has committed step {}", process.epoch, step));
+  committed_step_ = std::max(committed_step_, step);
+  send_up(process, [this] { launcher_.committed = true; });
+}
+
+void Cluster::opened(Process& process) {
+  opened_epoch_ = std::max(opened_epoch_, process.epoch);
+  if (process.epoch < newest_epoch_) return;  // a late one, that will find its links cut
+  const int64_t newest = newest_readable_step(*disk_.files);
+  trace(fmt::format("epoch {} finds step {}", process.epoch, newest));
+  if (newest < committed_step_) {
+    breach(fmt::format("step {} was committed, but only {} can be read", committed_step_, newest));
+  }
+}
+
+void Cluster::loaded(Process& process, int64_t step) {
+  if (process.epoch < newest_epoch_) return;
+  if (step < committed_step_ && process.rank == 0) {
+    breach(fmt::format("resumed from step {} although {} was committed", step, committed_step_));
+  }
+}
+
+}  // namespace ds::sim

@@ -1,0 +1,238 @@
+// A simulated rank: joins, loads, steps, saves. The order of its disk calls is that of rankd/checkpointing and
+// checkpoint/writer; opening, committing, listing, reading and deleting tags is the product's own code.
+#include "checkpoint/reader.h"
+#include "core/error.h"
+#include "tests/sim/cluster.h"
+
+namespace ds::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+class Rank {
+ public:
+  Rank(Cluster& cluster, Process& process) : cluster_(cluster), self_(process) {}
+
+  void live() {
+    cluster_.sleep(self_, cluster_.random_time(milliseconds(5), milliseconds(60)));
+    cluster_.wait_for_admission(self_);
+    open();
+    int64_t step = load();
+    cluster_.loaded(self_, step);
+    while (step < kSteps) {
+      enter("train", step);
+      cluster_.sleep(self_, cluster_.random_time(milliseconds(10), milliseconds(150)));
+      cluster_.exchange(self_, {});
+      ++step;
+      if (self_.rank == 0) cluster_.report_step(self_, step);
+      if (step % 2 == 0 && step < kSteps) save_and_go_on(step);
+    }
+    save(step);
+  }
+
+ private:
+  FileSystem& disk() { return *self_.disk; }
+
+  void enter(const std::string& phase, int64_t step) {
+    self_.progress.phase = phase;
+    self_.progress.step = step;
+  }
+
+  void agree(const std::string& error) {
+    for (const Message& message : cluster_.exchange(self_, {.error = error, .vote = {}})) {
+      if (!message.error.empty()) throw IoError(message.error);
+    }
+  }
+
+  void open() {
+    enter("load", 0);
+    std::string error;
+    try {
+      const bool skipped = cluster_.mutant(Mutant::kNoOpenEpoch);
+      if (self_.rank == 0 && !skipped) open_epoch(disk(), kRoot, self_.epoch);
+    } catch (const Error& failure) {
+      error = failure.what();
+    }
+    agree(error);
+  }
+
+  // The newest tag that every rank can read.
+  int64_t load() {
+    std::vector<CommittedTag> tags = list_tags(disk(), kRoot).tags;
+    if (self_.rank == 0) cluster_.opened(self_);
+    if (cluster_.mutant(Mutant::kResumeOldest)) std::reverse(tags.begin(), tags.end());
+    if (cluster_.mutant(Mutant::kTrustLatest)) {
+      const std::string path = std::string(kRoot) + "/latest";
+      const std::string tag = disk().exists(path) ? disk().read_text(path, 256) : "";
+      std::erase_if(tags, [&](const CommittedTag& other) { return other.tag + "\n" != tag; });
+    }
+    for (const CommittedTag& tag : tags) {
+      std::string error;
+      try {
+        restore(tag);
+      } catch (const Error& failure) {
+        error = failure.what();
+      }
+      try {
+        agree(error);
+        return tag.step;
+      } catch (const IoError&) {
+        continue;
+      }
+    }
+    return 0;
+  }
+
+  void restore(const CommittedTag& tag) {
+    CheckpointReader reader = CheckpointReader::open(disk(), kRoot, tag.tag);
+    std::vector<float> values(kElements);
+    Tensor into = Tensor::borrow(values.data(), {kElements}, DType::kF32);
+    reader.get("w/weight", Region::flat(0, kElements), into);
+    for (const float value : values) {
+      if (value != value_at(tag.step)) cluster_.breach(fmt::format("{} has other content", tag.tag));
+    }
+  }
+
+  FileVote write_pieces(const std::string& tag, int64_t step) {
+    const std::string directory = temporary_directory(kRoot, tag, self_.epoch);
+    const std::string path = join_path(directory, pieces_file_name(self_.rank));
+    const int64_t begin = kElements * self_.rank / self_.size;
+    const int64_t end = kElements * (self_.rank + 1) / self_.size;
+    const std::vector<float> values(static_cast<size_t>(end - begin), value_at(step));
+    const auto data = std::as_bytes(std::span(values));
+    FileIndex index{.tag = tag, .epoch = self_.epoch, .rank = self_.rank,
+                    .data_bytes = static_cast<int64_t>(data.size()), .pieces = {}, .states = {},
+                    .blocks = {digest_of(data)}};
+    index.pieces.push_back({"w/weight", DType::kF32, {kElements}, Region::flat(begin, end), 0});
+    std::string text = to_text(index);
+    const size_t used = data.size() + text.size() + static_cast<size_t>(kTrailerBytes);
+    text.append(static_cast<size_t>(kUncachedAlignment) - used % kUncachedAlignment, ' ');
+    const Trailer trailer{index.data_bytes, static_cast<int64_t>(text.size()),
+                          digest_of(std::as_bytes(std::span(text)))};
+    std::vector<std::byte> file(data.begin(), data.end());
+    const auto add = [&](std::span<const std::byte> bytes) {
+      file.insert(file.end(), bytes.begin(), bytes.end());
+    };
+    add(std::as_bytes(std::span(text)));
+    add(to_bytes(trailer));
+    disk().make_directories(kRoot);
+    disk().make_directories(directory);
+    if (disk().exists(path)) disk().remove(path);
+    {
+      const std::unique_ptr<File> out = disk().create(path);
+      out->write(0, file);
+      out->sync();
+    }
+    disk().sync_directory(directory);
+    return {pieces_file_name(self_.rank), self_.rank, self_.epoch,
+            static_cast<int64_t>(file.size()), trailer.index_digest};
+  }
+
+  void save_and_go_on(int64_t step) {
+    try {
+      save(step);
+      self_.failures = 0;
+    } catch (const IoError&) {
+      if (++self_.failures >= 3) throw;
+    }
+  }
+
+  void save(int64_t step) {
+    enter("save", step);
+    const std::string tag = fmt::format("global_step{}", step);
+    if (tag == last_tag_) return;
+    Message mine;
+    try {
+      if (cluster_.mutant(Mutant::kDeleteFirst) && self_.rank == 0) {
+        retain_tags(disk(), kRoot, 1, self_.epoch);
+        for (const CommittedTag& old : list_tags(disk(), kRoot).tags) {
+          disk().remove_tree(join_path(kRoot, old.tag));
+        }
+      }
+      mine.vote = write_pieces(tag, step);
+    } catch (const Error& failure) {
+      mine.error = failure.what();
+    }
+    const std::vector<Message> all = cluster_.exchange(self_, mine);
+    std::string error;
+    std::vector<FileVote> votes;
+    for (const Message& message : all) {
+      if (message.error.empty()) {
+        votes.push_back(message.vote);
+      } else if (!cluster_.mutant(Mutant::kIgnoreVote)) {
+        error = message.error;
+      }
+    }
+    if (self_.rank == 0) {
+      if (error.empty()) error = commit(tag, step, votes);
+      if (!error.empty()) discard(tag);
+    }
+    agree(error);
+    last_tag_ = tag;
+  }
+
+  std::string commit(const std::string& tag, int64_t step, const std::vector<FileVote>& votes) {
+    try {
+      if (cluster_.mutant(Mutant::kCommitFirst)) cluster_.committed(self_, step);
+      commit_tag(disk(), {.root = kRoot, .tag = tag, .epoch = self_.epoch, .step = step, .votes = votes});
+      cluster_.committed(self_, step);
+    } catch (const Error& failure) {
+      return failure.what();
+    }
+    try {
+      write_latest(disk(), kRoot, tag);
+      retain_tags(disk(), kRoot, 2, self_.epoch);
+    } catch (const Error&) {  // the tag is committed; old ones may stay
+      return "";
+    }
+    return "";
+  }
+
+  void discard(const std::string& tag) {
+    try {
+      discard_tag(disk(), kRoot, tag, self_.epoch);
+    } catch (const Error&) {  // the next epoch tidies up
+      return;
+    }
+  }
+
+  Cluster& cluster_;
+  Process& self_;
+  std::string last_tag_;
+};
+
+}  // namespace
+
+float value_at(int64_t step) {
+  int64_t value = 7;
+  for (int64_t i = 0; i < step; ++i) value = (value * 31 + i) % 100003;
+  return static_cast<float>(value);
+}
+
+int64_t newest_readable_step(FileSystem& files) {
+  for (const CommittedTag& tag : list_tags(files, kRoot).tags) {
+    try {
+      CheckpointReader reader = CheckpointReader::open(files, kRoot, tag.tag);
+      std::vector<float> values(kElements);
+      Tensor into = Tensor::borrow(values.data(), {kElements}, DType::kF32);
+      reader.get("w/weight", Region::flat(0, kElements), into);
+      return tag.step;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return 0;
+}
+
+void rank_main(Cluster& cluster, Process& process) {
+  try {
+    Rank(cluster, process).live();
+    cluster.report_final(process, 0, Blame::kOwn, "");
+  } catch (const CommError& error) {
+    cluster.report_final(process, 1, Blame::kPeer, error.what());
+  } catch (const Error& error) {
+    cluster.report_final(process, static_cast<int>(error.exit_code()), Blame::kOwn, error.what());
+  }
+}
+
+}  // namespace ds::sim
