@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "launcher/agent_protocol.h"
 #include "launcher/machine.h"
 #include "launcher/rank_process.h"
@@ -298,6 +299,8 @@ int run_agent(const AgentSurroundings& surroundings) {
   if (isatty(STDIN_FILENO) != 0) {
     read_greeting("");  // refuses
   }
+  forbid_core_dumps();
+  hide_from_same_user();  // ranks' secrets pass through
   Fd input = duplicate_high(STDIN_FILENO);
   const std::string marker = take_greeting(input);
   Agent(surroundings, std::move(input), marker).run();

@@ -1,6 +1,7 @@
 #include "launcher/control_tls.h"
 
 #include <grpc/grpc_security_constants.h>
+#include <grpc/support/log.h>
 #include <openssl/conf.h>
 #include <openssl/ssl.h>
 
@@ -42,6 +43,8 @@ bool has_value(const grpc::AuthContext& connection, const char* property,
 std::shared_ptr<grpc::ServerCredentials> coordinator_credentials(
     const JobAuthority& authority, const std::vector<std::string>& addresses) {
   allow_only_tls_1_3();
+  // Strangers must not be able to fill the user's terminal, nor a trace to show tokens.
+  gpr_set_log_function([](gpr_log_func_args*) {});
   const TlsIdentity identity = authority.certify_coordinator(addresses);
   grpc::SslServerCredentialsOptions options(
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);

@@ -63,7 +63,9 @@ class Coordinator::Service final : public control::Control::CallbackService {
     if (!options.addresses.empty()) {
       DS_CHECK(options.authority != nullptr, "coordinator: has addresses but no authority");
       job_ = options.authority->job();
-      door_.emplace(NetworkDoor::Options{options.addresses, options.port, {}});
+      NetworkDoor::Options door{options.addresses, options.port, options.rules};
+      door.rules.max_strangers += options.tokens.size();  // all ranks may come at the same moment
+      door_.emplace(door);
     }
     start_server();
     if (door_) {

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/connection_rules.h"
 #include "launcher/fd.h"
 #include "launcher/job_authority.h"
 #include "launcher/membership.h"
@@ -45,6 +46,7 @@ class Coordinator {
     std::vector<std::string> addresses = {};
     int port = 0;                             // 0: any free one, for each address
     const JobAuthority* authority = nullptr;  // asked in the constructor only
+    ConnectionRules::Options rules = {};
   };
 
   // Throws what NetworkDoor throws.

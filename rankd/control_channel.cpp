@@ -1,11 +1,13 @@
 #include "rankd/control_channel.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/security/credentials.h>
 
 #include <charconv>
 #include <chrono>
+#include <mutex>
 
 #include "core/error.h"
 #include "core/secrecy.h"
@@ -17,6 +19,33 @@ constexpr std::string_view kInherited = "fd:";
 constexpr std::chrono::seconds kConnectDeadline{20};
 // A link that swallows everything is noticed after twice this, within the launcher's lease of 5 s.
 constexpr int kKeepAliveMs = 2'000;
+
+// gRPC says why a connection failed only in its log, which otherwise would show every try, and with
+// GRPC_TRACE also tokens. The last error is kept for our own message.
+class GrpcLog {
+ public:
+  static void capture() { gpr_set_log_function(&GrpcLog::take); }
+  static std::string last_error() {
+    const std::scoped_lock lock(mutex());
+    return text();
+  }
+
+ private:
+  static void take(gpr_log_func_args* entry) {
+    if (entry->severity == GPR_LOG_SEVERITY_ERROR) {
+      const std::scoped_lock lock(mutex());
+      text() = entry->message;
+    }
+  }
+  static std::mutex& mutex() {
+    static std::mutex it;
+    return it;
+  }
+  static std::string& text() {
+    static auto* const it = new std::string;  // gRPC's threads outlive main()
+    return *it;
+  }
+};
 
 [[noreturn]] void throw_bad_address(const std::string& address) {
   throw UsageError(fmt::format("control connection: bad address '{}'", address));
@@ -72,6 +101,7 @@ std::shared_ptr<grpc::Channel> open_tls(const Bootstrap& bootstrap) {
 }  // namespace
 
 std::shared_ptr<grpc::Channel> open_control_channel(const Bootstrap& bootstrap) {
+  GrpcLog::capture();
   const std::string& address = bootstrap.coordinator_address;
   return address.starts_with(kInherited) ? open_inherited(address) : open_tls(bootstrap);
 }
@@ -80,11 +110,13 @@ void await_launcher(grpc::Channel& channel, const Bootstrap& bootstrap) {
   const bool inherited = bootstrap.coordinator_address.starts_with(kInherited);
   if (!inherited &&
       !channel.WaitForConnected(std::chrono::system_clock::now() + kConnectDeadline)) {
+    const std::string why = GrpcLog::last_error();
     throw Error(
         ExitCode::kClusterUnusable,
         fmt::format("join: rank {} got no secure connection to the launcher at {} within {} "
-                    "s; a firewall between the hosts, or clocks more than a day apart?",
-                    bootstrap.rank, bootstrap.coordinator_address, kConnectDeadline.count()));
+                    "s ({}); a firewall between the hosts, or clocks more than a day apart?",
+                    bootstrap.rank, bootstrap.coordinator_address, kConnectDeadline.count(),
+                    why.empty() ? "no answer" : why));
   }
 }
 

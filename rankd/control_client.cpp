@@ -28,6 +28,7 @@ using std::chrono::steady_clock;
 
 constexpr seconds kHeartbeatPeriod{1};
 constexpr seconds kJoinDeadline{120};  // longer than the launcher waits for the slowest rank
+constexpr seconds kJoinRetry{20};
 constexpr seconds kFinishDeadline{5};
 constexpr size_t kMaxQueued = 65536;  // reports kept while the launcher does not read
 
@@ -102,13 +103,12 @@ class GrpcControlClient final : public ControlClient {
     if (stream_ == nullptr) {
       return;
     }
+    end_writing(nullptr);  // first: an end that we make is no loss
     stream_context_.TryCancel();
-    end_writing(nullptr);
     join_threads();
   }
 
   JobPlan join() override {
-    await_launcher(*channel_, bootstrap_);
     control::JoinRequest request;
     *request.mutable_identity() = identity(bootstrap_.token);
     request.set_build_id(build_id());
@@ -116,10 +116,8 @@ class GrpcControlClient final : public ControlClient {
     request.set_config_digest(bootstrap_.config_digest);
     request.set_pid(getpid());
     request.set_host(host_name());
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kJoinDeadline);
     control::JoinReply reply;
-    const grpc::Status status = stub_->Join(&context, request, &reply);
+    const grpc::Status status = ask_to_join(request, reply);
     wipe(*request.mutable_identity()->mutable_token());
     wipe(bootstrap_.token);
     if (!status.ok()) {
@@ -237,6 +235,21 @@ class GrpcControlClient final : public ControlClient {
   static std::string host_name() {
     std::array<char, 256> name{};
     return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+  }
+
+  // Over a network the launcher may have had no room for us just then.
+  grpc::Status ask_to_join(const control::JoinRequest& request, control::JoinReply& reply) {
+    const auto give_up = steady_clock::now() + kJoinRetry;
+    while (true) {
+      await_launcher(*channel_, bootstrap_);
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + kJoinDeadline);
+      grpc::Status status = stub_->Join(&context, request, &reply);
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+          bootstrap_.certificate.empty() || steady_clock::now() > give_up) {
+        return status;
+      }
+    }
   }
 
   control::Identity identity(const std::string& token) const {

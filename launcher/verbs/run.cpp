@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "launcher/environment_list.h"
 #include "launcher/host_world.h"
 #include "launcher/job_hosts.h"
@@ -299,6 +300,8 @@ int run_training_job(const RunOptions& options, const Surroundings& surroundings
     print_dry_run(job, options, hosts, surroundings.rank_program);
     return static_cast<int>(ExitCode::kDone);
   }
+  forbid_core_dumps();
+  hide_from_same_user();  // from here on we hold the secrets of every rank
   SignalWatch signals;
   Console::Options console_options = Console::detect(surroundings.no_colour);
   console_options.line_fd = options.json ? STDERR_FILENO : STDOUT_FILENO;

@@ -20,14 +20,17 @@ class TlsPlane {
  public:
   static constexpr int64_t kEpoch = 7;
 
-  explicit TlsPlane(int ranks = 2, const std::string& address = "127.0.0.1")
+  explicit TlsPlane(int ranks = 2, const std::string& address = "127.0.0.1",
+                    const ConnectionRules::Options& rules = {})
       : authority_(JobAuthority::WallClock::now()),
         coordinator_({.epoch = kEpoch,
                       .tokens = make_tokens(ranks),
                       .build_id = build_id(),
                       .config_digest = "digest",
                       .addresses = {address},
-                      .authority = &authority_}) {}
+                      .port = 0,
+                      .authority = &authority_,
+                      .rules = rules}) {}
 
   Coordinator& coordinator() { return coordinator_; }
   const JobAuthority& authority() const { return authority_; }

@@ -5,8 +5,8 @@ FAKE_RANK="steps=5000" start
 for rank in "${ranks[@]}"; do
   arguments=$(tr '\0' ' ' < "/proc/$rank/cmdline")
   [ "$arguments" = "$DSLAUNCH_RANKD --from-stdin " ] || fail "arguments: $arguments"
-  new=$(comm -13 <(tr '\0' '\n' < "/proc/$launcher/environ" | sort) \
-                 <(tr '\0' '\n' < "/proc/$rank/environ" | sort) | grep -v '^OMP_NUM_THREADS=')
+  new=$(comm -13 <({ env; echo "FAKE_RANK=steps=5000"; } | sort) \
+                 <(tr '\0' '\n' < "/proc/$rank/environ" | sort) | grep -vE '^(OMP_NUM_THREADS|_|SHLVL)=')
   [ -z "$new" ] || fail "environment of a rank has more than ours: $new"
   group=$(ps -o pgid= -p "$rank" | tr -d ' ')
   [ "$group" = "$rank" ] || fail "rank $rank is in process group $group"

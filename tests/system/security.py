@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Another user of the machine looks around during a run: nothing secret to read, nothing to write.
+
+usage: security.py FOLDER_OF_PROGRAMS      (77: skipped, not root)
+
+The ranks are started through a program that keeps a copy of their secrets where only root can read, so
+that they can be looked for everywhere else: command lines, environments, logs, files, cores.
+"""
+import base64
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+NOBODY, SOMEBODY = 65534, 65533
+CONFIG = """{"model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "n_positions": 8,
+ "vocab_size": 256}, "data": {"train": ["corpus.txt"], "sequence_length": 8}, "train": {"steps": 5000},
+ "train_batch_size": 8, "steps_per_print": 1, "optimizer": {"type": "AdamW"}}"""
+# Takes the orders from standard input, keeps them, and hands them on to the real rank.
+KEEPER = """#!/usr/bin/env python3
+import os, sys
+orders = b""
+while len(orders) < 4 or len(orders) < 4 + int.from_bytes(orders[:4], "little"):
+    orders += os.read(0, 1)
+with open(os.path.join({vault!r}, str(os.getpid())), "wb") as out:
+    out.write(orders[4:])
+read, write = os.pipe()
+os.write(write, orders)
+os.set_inheritable(write, True)
+os.dup2(read, 0)
+os.execv({rank!r}, [{rank!r}] + sys.argv[1:])
+"""
+failures = []
+
+
+def check(good, what):
+    if not good:
+        failures.append(what)
+        print("FAILED:", what, flush=True)
+
+
+def fields(message):
+    """(number, bytes) of every length-delimited field of a protobuf message."""
+    at = 0
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        key = number()
+        if key & 7 == 2:
+            size = number()
+            yield key >> 3, message[at:at + size]
+            at += size
+        else:
+            number()
+
+
+def secrets_in(vault):
+    """The tokens and keys that were handed out, in every spelling one might write them in."""
+    found = set()
+    for path in glob.glob(vault + "/*"):
+        for number, value in fields(open(path, "rb").read()):
+            if number == 2:  # the token
+                found |= {value, value.hex().encode(), base64.b64encode(value).rstrip(b"=")}
+            elif number == 11:  # the private key, line by line
+                found |= {line for line in value.split(b"\n") if len(line) > 30 and b"-" not in line}
+    return found
+
+
+def read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read(32 << 20)
+    except OSError:
+        return b""
+
+
+def tells(path, secrets):
+    content = read(path)
+    return any(secret in content for secret in secrets)
+
+
+def files_under(*roots):
+    for root in roots:
+        for folder, _, names in os.walk(root):
+            yield folder
+            for name in names:
+                yield os.path.join(folder, name)
+
+
+def look_around(run, secrets, pids):
+    """What a user sees and must not: one line each."""
+    for pid in os.listdir("/proc"):
+        if pid.isdigit():
+            for name in ("cmdline", "environ"):
+                if tells(f"/proc/{pid}/{name}", secrets):
+                    yield f"a secret is in /proc/{pid}/{name}"
+    for pid in pids:
+        for name in ("environ", "mem", "fd/0", "fd/3"):
+            if os.access(f"/proc/{pid}/{name}", os.R_OK):
+                yield f"/proc/{pid}/{name} can be read"
+    for path in files_under(run, "/dev/shm", "/tmp", "/var/tmp"):
+        mine = path.startswith(run) or "dslaunch" in path
+        if mine and os.access(path, os.W_OK) and not os.path.islink(path):
+            yield f"{path} can be written"
+        if os.path.isfile(path) and os.path.getsize(path) < 32 << 20 and tells(path, secrets):
+            yield f"a secret is in {path}"
+    for path in glob.glob("/dev/shm/*dslaunch*"):
+        if os.access(path, os.R_OK):
+            yield f"{path} can be read"
+
+
+def as_user(user, function, *arguments):
+    """The lines that a generator yields when run by another user."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+        with os.fdopen(writing, "w") as out:
+            for line in function(*arguments):
+                print(line, file=out)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        seen = lines.read().splitlines()
+    check(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the second user could not look")
+    return seen
+
+
+def children_of(pid):
+    return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > end:
+            check(False, f"waited 30 s for {what}")
+            return
+        time.sleep(0.02)
+
+
+class Run:
+    """dslaunch in the background, by a user, in a folder that others may look into."""
+
+    def __init__(self, programs, user):
+        self.folder = tempfile.mkdtemp(prefix="security-")
+        self.vault = tempfile.mkdtemp(prefix="vault-")
+        os.chmod(self.folder, 0o755)
+        os.chown(self.vault, user, user)
+        keeper = os.path.join(self.folder, "keeper")
+        with open(keeper, "w") as out:
+            out.write(KEEPER.format(vault=self.vault, rank=os.path.join(programs, "fake_rank")))
+        os.chmod(keeper, 0o755)
+        with open(os.path.join(self.folder, "train.json"), "w") as out:
+            out.write(CONFIG)
+        os.chown(self.folder, user, user)
+        environment = dict(os.environ, DSLAUNCH_RANKD=keeper, FAKE_RANK="steps=50000")
+        self.out = open(os.path.join(self.folder, "out"), "wb")
+        # Every core that anyone would leave is wanted.
+        self.process = subprocess.Popen(
+            ["bash", "-c", "ulimit -c unlimited; exec \"$0\" train.json --run-dir run --num-ranks 2 "
+             "--max-restarts 0", os.path.join(programs, "dslaunch")],
+            cwd=self.folder, env=environment, stdout=self.out, stderr=self.out, user=user, group=user,
+            extra_groups=[])
+        metrics = os.path.join(self.folder, "run", "metrics.jsonl")
+        wait_for("the first step", lambda: read(metrics) != b"")
+        self.pids = [self.process.pid] + children_of(self.process.pid)
+        check(len(self.pids) == 3, f"a launcher and two ranks, not {self.pids}")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(40)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.out.close()
+        shutil.rmtree(self.folder)
+        shutil.rmtree(self.vault)
+
+
+def another_user_sees_nothing(programs):
+    run = Run(programs, user=0)
+    try:
+        secrets = secrets_in(run.vault)
+        check(len(secrets) >= 6, f"two ranks have tokens, seen {len(secrets)} spellings")
+        # The search must be able to find.
+        planted = os.path.join(run.folder, "planted")
+        with open(planted, "wb") as out:
+            out.write(b"token: " + sorted(secrets)[0])
+        seen = as_user(NOBODY, look_around, run.folder, secrets, run.pids)
+        check([line for line in seen if planted in line] != [], "the planted secret was not found")
+        for line in seen:
+            check(planted in line, f"another user: {line}")
+        os.remove(planted)
+        for pid in run.pids[1:]:
+            check(b"Max core file size 1 1 " in b" ".join(read(f"/proc/{pid}/limits").split()),
+                  f"rank {pid} may leave a core")
+        os.kill(run.pids[1], signal.SIGSEGV)
+        check(run.process.wait(40) == 128 + signal.SIGSEGV or run.process.returncode != 0,
+              "a crash of a rank is an error")
+        for path in files_under(run.folder):
+            check("core" not in os.path.basename(path) or path.endswith(".json"), f"a core: {path}")
+            check(not os.path.isfile(path) or not tells(path, secrets), f"a secret is in {path}")
+    finally:
+        run.end()
+
+
+def read_environment(pid):
+    try:
+        open(f"/proc/{pid}/environ", "rb").read()
+        yield "read"
+    except PermissionError:
+        yield "refused"
+
+
+def the_same_user_does_not_see_the_launcher(programs):
+    run = Run(programs, user=SOMEBODY)
+    try:
+        check(as_user(SOMEBODY, read_environment, run.pids[0]) == ["refused"],
+              "the launcher's memory is open to its own user")
+        for line in as_user(NOBODY, look_around, run.folder, secrets_in(run.vault), run.pids):
+            check(False, f"another user: {line}")
+    finally:
+        run.end()
+
+
+def main():
+    if os.geteuid() != 0:
+        print("skipped: only root can become a second user")
+        return 77
+    programs = os.path.realpath(sys.argv[1])
+    another_user_sees_nothing(programs)
+    the_same_user_does_not_see_the_launcher(programs)
+    print("ok" if not failures else f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
