@@ -9,21 +9,27 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "proto/control.pb.h"
 
 namespace ds {
 namespace {
 
 void write_orders(int fd, const control::Bootstrap& orders) {
-  const std::string body = orders.SerializeAsString();
+  std::string body = orders.SerializeAsString();
   const auto size = static_cast<uint32_t>(body.size());
   std::string message;
+  message.reserve(sizeof(size) + body.size());  // no copy is left behind
   for (unsigned shift = 0; shift < 32; shift += 8) {
     message += static_cast<char>(size >> shift & 0xffU);
   }
   message += body;
   // Far below a pipe's capacity, so it is taken whole or not at all.
-  if (write(fd, message.data(), message.size()) != static_cast<ssize_t>(message.size())) {
+  const bool taken =
+      write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size());
+  wipe(body);
+  wipe(message);
+  if (!taken) {
     throw IoError(fmt::format("giving a rank its orders: {}", std::strerror(errno)));
   }
 }

@@ -124,7 +124,9 @@ void Supervisor::open_coordinator() {
   options.addresses = starter_.reach(plan_.ranks);
   if (!options.addresses.empty()) {
     if (!authority_) {
-      authority_.emplace(std::chrono::system_clock::now());
+      const auto limit = std::chrono::ceil<std::chrono::seconds>(
+          job_.timeout.value_or(JobAuthority::kNoLimit));
+      authority_.emplace(std::chrono::system_clock::now(), limit);
     }
     options.port = job_.coordinator_port;
     options.authority = &*authority_;
@@ -141,6 +143,10 @@ void Supervisor::open_coordinator() {
 // The coordinator goes with its epoch: what a late process of it still says, nobody hears.
 void Supervisor::end_epoch() {
   world_.reset();  // kills what is left
+  if (coordinator_ && coordinator_->strangers_turned_away() > 0) {
+    log_->warn("epoch {}: turned away {} connections that were of no rank", plan_.epoch,
+               coordinator_->strangers_turned_away());
+  }
   coordinator_.reset();
   tickets_.clear();
   remove_shared_memory(plan_.rendezvous);

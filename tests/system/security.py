@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 """Another user of the machine looks around during a run: nothing secret to read, nothing to write.
 
-usage: security.py FOLDER_OF_PROGRAMS      (77: skipped, not root)
+usage: security.py FOLDER_OF_PROGRAMS           the test on one machine (77: skipped, not root)
+       security.py --keeper VAULT RANK          prints a program that keeps RANK's secrets in VAULT
+       security.py --look VAULT RUN PIDS...     what another user sees of RUN's files and of processes
+       security.py --search VAULT FILES...      where the secrets are
+       security.py --capture INTERFACE FILE     writes all packets, until it is killed
+       security.py --scan ADDRESSES...          open ports, and what they say in clear
 
 The ranks are started through a program that keeps a copy of their secrets where only root can read, so
 that they can be looked for everywhere else: command lines, environments, logs, files, cores.
@@ -11,10 +16,12 @@ import glob
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 NOBODY, SOMEBODY = 65534, 65533
 CONFIG = """{"model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "n_positions": 8,
@@ -66,6 +73,10 @@ def fields(message):
             at += size
         else:
             number()
+
+
+def keeper_of(vault, rank):
+    return KEEPER.format(vault=vault, rank=rank)
 
 
 def secrets_in(vault):
@@ -166,7 +177,7 @@ class Run:
         os.chown(self.vault, user, user)
         keeper = os.path.join(self.folder, "keeper")
         with open(keeper, "w") as out:
-            out.write(KEEPER.format(vault=self.vault, rank=os.path.join(programs, "fake_rank")))
+            out.write(keeper_of(self.vault, os.path.join(programs, "fake_rank")))
         os.chmod(keeper, 0o755)
         with open(os.path.join(self.folder, "train.json"), "w") as out:
             out.write(CONFIG)
@@ -243,11 +254,65 @@ def the_same_user_does_not_see_the_launcher(programs):
         run.end()
 
 
+def capture(interface, path):
+    everything = 3  # ETH_P_ALL
+    packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(everything))
+    packets.bind((interface, 0))
+    with open(path, "wb", buffering=0) as out:
+        while True:
+            out.write(packets.recv(1 << 16))
+
+
+def answer_in_clear(address, port):
+    """None where nobody listens, else what is answered to those who speak no TLS."""
+    said = b""
+    for greeting in (b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4" + b"\0" * 5, b""):
+        with socket.socket() as connection:
+            connection.settimeout(2)
+            if connection.connect_ex((address, port)) != 0:
+                return said if said else None
+            try:
+                connection.sendall(greeting)
+                said += connection.recv(4096) or b"-"
+            except OSError:
+                said += b"-"
+    return said
+
+
+def scan(addresses):
+    with ThreadPoolExecutor(64) as pool:
+        for address in addresses:
+            found = pool.map(lambda port: (port, answer_in_clear(address, port)), range(1, 65536))
+            for port, said in found:
+                if said is not None:
+                    print(address, port, said)
+
+
 def main():
+    task, rest = sys.argv[1], sys.argv[2:]
+    if task == "--keeper":
+        print(keeper_of(*rest))
+    elif task == "--look":
+        secrets = secrets_in(rest[0])
+        print("\n".join(as_user(NOBODY, look_around, rest[1], secrets, rest[2:])))
+    elif task == "--search":
+        secrets = secrets_in(rest[0])
+        print(f"{len(secrets)} secrets")
+        print("\n".join(path for path in files_under(*rest[1:]) if tells(path, secrets)))
+        print("\n".join(path for path in rest[1:] if os.path.isfile(path) and tells(path, secrets)))
+    elif task == "--capture":
+        capture(*rest)
+    elif task == "--scan":
+        scan(rest)
+    else:
+        return test_on_one_machine(os.path.realpath(task))
+    return 1 if failures else 0
+
+
+def test_on_one_machine(programs):
     if os.geteuid() != 0:
         print("skipped: only root can become a second user")
         return 77
-    programs = os.path.realpath(sys.argv[1])
     another_user_sees_nothing(programs)
     the_same_user_does_not_see_the_launcher(programs)
     print("ok" if not failures else f"{len(failures)} failures")
