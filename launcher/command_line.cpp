@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "launcher/watch_command_line.h"
 #include "proto/build_info.h"
 
 namespace ds {
@@ -44,6 +45,11 @@ constexpr const char* kTopHelp =
     "  explain    values of a configuration and where they come from\n"
     "  elastic    batch size and worlds of an elastic job\n"
     "  schema     the JSON Schema of train.json\n"
+    "  status     where a run is, or how it ended\n"
+    "  top        the same, renewed every second\n"
+    "  tail       the logs of all ranks, equal lines folded\n"
+    "  stack      what every thread of every rank does right now\n"
+    "  ctl        save, stop, pause or resume a running job\n"
     "\n"
     "Options:\n"
     "  --help, --version\n"
@@ -51,6 +57,7 @@ constexpr const char* kTopHelp =
     "First steps:\n"
     "  dslaunch examples/kjv/train.json\n"
     "  dslaunch generate runs/latest --prompt \"In the beginning\"\n"
+    "  dslaunch status runs/latest\n"
     "  dslaunch run --help\n";
 
 // What CLI11 fills in before it becomes RunOptions.
@@ -61,6 +68,7 @@ struct RawRun {
   std::string run_dir;
   std::string nodes;
   std::string hang_after;
+  std::string metrics_textfile;
   std::string hostfile;
   std::string master_addr;
   std::string env_file;
@@ -153,6 +161,9 @@ void describe_run(CLI::App& app, RawRun& raw) {
   describe_hosts(app, raw);
   app.add_flag("--audit-samples", raw.options.audit_samples,
                "Log the samples of every rank and step: logs/samples-rank-<r>.jsonl");
+  app.add_option("--metrics-textfile", raw.metrics_textfile,
+                 "Keep a Prometheus text file up to date, for node_exporter's textfile collector")
+      ->type_name("FILE");
   app.add_flag("--dry-run", raw.options.dry_run, "Check, print what would be started, start nothing");
   app.add_flag("--json", raw.options.json, "Print report.json on standard output at the end");
   app.footer(kRunFooter);
@@ -212,24 +223,14 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
       throw UsageError(fmt::format("--nodes {}: expected N or MIN:MAX, at least 1, ascending", raw.nodes));
     }
   }
+  if (!raw.metrics_textfile.empty()) {
+    options.metrics_textfile = std::filesystem::absolute(raw.metrics_textfile);
+  }
   if (app.count("--timeout") > 0) {
     options.timeout = parse_duration(raw.timeout);
   }
   finish_hosts(app, raw, options);
   return options;
-}
-
-// Parses `arguments` into what `app` was told to fill; the help text where that was asked for.
-std::optional<InfoText> parse_into(CLI::App& app, std::vector<std::string> arguments) {
-  std::ranges::reverse(arguments);  // CLI11 takes them from the back
-  try {
-    app.parse(arguments);
-  } catch (const CLI::CallForHelp&) {
-    return InfoText{app.help()};
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("{} (see `{} --help`)", error.what(), app.get_name()));
-  }
-  return std::nullopt;
 }
 
 CommandLine parse_run(const std::vector<std::string>& arguments) {
@@ -343,6 +344,18 @@ std::string version_text() {
 
 }  // namespace
 
+std::optional<InfoText> parse_into(CLI::App& app, std::vector<std::string> arguments) {
+  std::ranges::reverse(arguments);  // CLI11 takes them from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    return InfoText{app.help()};
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{} (see `{} --help`)", error.what(), app.get_name()));
+  }
+  return std::nullopt;
+}
+
 Time parse_duration(std::string_view text) {
   double value = 0;
   const char* const end = text.data() + text.size();
@@ -374,6 +387,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   }
   if (std::ranges::find(kEngineVerbs, first) != kEngineVerbs.end()) {
     return EngineVerb{arguments};
+  }
+  if (is_watch_verb(first)) {
+    return parse_watch({arguments.begin(), arguments.end()});
   }
   const std::map<std::string, CommandLine (*)(const std::vector<std::string>&)> verbs{
       {"run", parse_run},         {"check", parse_check},   {"explain", parse_explain},

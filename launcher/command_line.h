@@ -17,6 +17,11 @@
 #include "launcher/verbs/elastic.h"
 #include "launcher/verbs/explain.h"
 #include "launcher/verbs/schema.h"
+#include "launcher/verbs/watch.h"
+
+namespace CLI {
+class App;
+}
 
 namespace ds {
 
@@ -34,6 +39,7 @@ struct RunOptions {
   std::optional<Time> hang_after;
   HostOptions hosts;
   bool audit_samples = false;
+  std::optional<std::filesystem::path> metrics_textfile;
   bool dry_run = false;
   bool json = false;
 };
@@ -52,10 +58,14 @@ struct InfoText {
 struct AgentOptions {};
 
 using CommandLine = std::variant<RunOptions, AgentOptions, CheckOptions, ExplainOptions, ElasticVerbOptions,
-                                 SchemaForm, EngineVerb, InfoText>;
+                                 SchemaForm, WatchCommand, EngineVerb, InfoText>;
 
 // `arguments` without argv[0]. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+// For verbs that are described elsewhere: parses `arguments` into what `app` was told to fill; the help text
+// where that was asked for. Throws UsageError.
+std::optional<InfoText> parse_into(CLI::App& app, std::vector<std::string> arguments);
 
 // "90", "90s", "10m", "2h". Throws UsageError.
 Time parse_duration(std::string_view text);

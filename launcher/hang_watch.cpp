@@ -75,7 +75,7 @@ const HangWatch::Watched* HangWatch::culprit() const {
 }
 
 HangWatch::Hang HangWatch::describe_hang(Time now, const Watched& rank) const {
-  Hang hang{.rank = static_cast<int>(&rank - ranks_.data()), .words = ""};
+  Hang hang{.rank = static_cast<int>(&rank - ranks_.data()), .still = now - rank.since};
   hang.words = fmt::format("no progress for {:.1f} s in step {}, {}",
                            std::chrono::duration<double>(now - rank.since).count(),
                            rank.progress.step + 1, rank.progress.phase);

@@ -41,7 +41,8 @@ class HangWatch {
                                        {"load", std::chrono::minutes(30)},
                                        {"save", std::chrono::minutes(30)},
                                        {"export", std::chrono::minutes(30)},
-                                       {"evaluate", std::chrono::minutes(60)}};
+                                       {"evaluate", std::chrono::minutes(60)},
+                                       {"paused", std::chrono::hours(24 * 3650)}};  // as told
   };
 
   HangWatch(Options options, int ranks);
@@ -53,7 +54,8 @@ class HangWatch {
 
   struct Hang {
     int rank = 0;
-    std::string words;  // "no progress for 31.0 s in step 12, train; ..."
+    Time still{};
+    std::string words{};  // "no progress for 31.0 s in step 12, train; ..."
   };
   std::optional<Hang> hung(Time now) const;
   // The one everybody waits for, however long it has been; nothing where everybody is inside a

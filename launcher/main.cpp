@@ -63,6 +63,7 @@ struct Dispatch {
     return run_agent({surroundings.environment, own_address(),
                       this_machine(surroundings.visible_gpus).gpus});
   }
+  int operator()(const WatchCommand& command) const { return run_watch(command); }
   int operator()(const EngineVerb& verb) const { become_engine(verb, surroundings); }
   int operator()(const CheckOptions& options) const { return run_check(options); }
   int operator()(const ExplainOptions& options) const { return run_explain(options); }

@@ -381,6 +381,15 @@ int Membership::failure_code(const Failure& cause) const {
   return static_cast<int>(ExitCode::kTrainingFailed);
 }
 
+std::vector<Membership::RankView> Membership::ranks(Time now) const {
+  std::vector<RankView> out;
+  for (const RankState& rank : ranks_) {
+    out.push_back({rank.member, rank.progress, rank.member ? now - rank.heard : Time::zero(),
+                   rank.final_report.has_value(), rank.gone});
+  }
+  return out;
+}
+
 std::string Membership::explain() const {
   constexpr std::array kNames{"gathering", "running", "settling", "stopping", "over"};
   std::string out = fmt::format("epoch {} {}:", options_.epoch, kNames[static_cast<size_t>(phase_)]);

@@ -113,6 +113,17 @@ class Membership {
   Time next_deadline() const;
 
   bool running() const { return phase_ == Phase::kRunning; }
+  bool gathering() const { return phase_ == Phase::kGathering; }
+
+  struct RankView {
+    std::optional<WorldMember> member;
+    RankProgress progress;
+    Time silence{};  // since it was heard
+    bool ending = false;
+    bool gone = false;
+  };
+  std::vector<RankView> ranks(Time now) const;
+  std::optional<HangWatch::Hang> awaited(Time now) const { return hang_watch_.awaited(now); }
   // One line: the phase, who is missing, where everybody is.
   std::string explain() const;
 

@@ -83,6 +83,7 @@ Time Supervisor::now() { return std::chrono::steady_clock::now().time_since_epoc
 RunRecord Supervisor::run() {
   start_epoch(recovery_.first_world());  // first: the ranks load while we write
   write_whole_file(directory_.file("config.json"), job_.config.canonical_text + "\n");
+  open_control_socket();
   while (decide()) {
     wait_for_something();
     if (world_) {
@@ -90,6 +91,7 @@ RunRecord Supervisor::run() {
       take_ends();
     }
     take_signals();
+    take_requests();
     check_timeout();
   }
   return record_;
@@ -112,6 +114,7 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
   for (Fd& connection : world_->take_connections()) {
     coordinator_->adopt(std::move(connection));
   }
+  if (paused_) coordinator_->send_to_all(control::CommandMessage::PAUSE);
   for (int rank = 0; rank < world_->size(); ++rank) {
     log_->info("epoch {}: rank {} is {}", plan_.epoch, rank, world_->describe(rank));
   }
@@ -154,6 +157,7 @@ void Supervisor::end_epoch() {
 
 void Supervisor::wait_for_something() {
   std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
+  if (control_) control_->add_poll_descriptors(watched);
   Time next = resume_at_.value_or(Time::max());
   if (world_) {
     watched.push_back({coordinator_->event_fd(), POLLIN, 0});
@@ -234,8 +238,8 @@ void Supervisor::take_step(const control::StepMetrics& metrics) {
   }
   metrics_.append(metrics);
   record_.last_step = metrics;
-  const std::string line =
-      step_line(metrics, pace_.update(now(), metrics.step(), metrics.total_steps()));
+  left_ = pace_.update(now(), metrics.step(), metrics.total_steps());
+  const std::string line = step_line(metrics, left_);
   if (console_.live()) {
     show_live(line);
   } else if (print_policy_.wants(now(), metrics.step(), metrics.total_steps())) {
@@ -463,6 +467,8 @@ void Supervisor::finish_records(const Decision& decision) {
   record_.root_cause = decision.root_cause;
   record_.elapsed = now() - started_;
   write_whole_file(directory_.file("report.json"), report_json(record_));
+  record_ended_ = true;
+  if (job_.metrics_textfile) write_textfile();
   if (!metrics_.points().empty()) {
     write_whole_file(directory_.file("loss.svg"),
                      loss_plot(fmt::format("loss, {}", job_.config.stem), metrics_.points()));

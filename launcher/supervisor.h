@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "launcher/console.h"
+#include "launcher/control_request.h"
+#include "launcher/control_socket.h"
 #include "launcher/coordinator.h"
 #include "launcher/job_authority.h"
 #include "launcher/job_config.h"
@@ -39,6 +41,7 @@ struct TrainingJob {
   Recovery::Options recovery;
   HangWatch::Options hang;
   bool audit_samples = false;
+  std::optional<std::filesystem::path> metrics_textfile;  // for Prometheus
   NodePool::Options nodes;
   int coordinator_port = 0;  // where ranks dial it; 0: any free one
 };
@@ -70,6 +73,13 @@ class Supervisor {
   void take_ends();
   void take_signals();
   void check_timeout();
+  // supervisor_status.cpp
+  void open_control_socket();
+  void take_requests();
+  void write_textfile();
+  std::string answer(std::string_view request);
+  std::string obey(ControlVerb verb);
+  RunStatus status() const;
   bool decide();  // false once everything is over
   void judge(const Decision& decision);  // an epoch that failed: what now?
   bool after_epoch(const Decision& decision);  // false if the run is over
@@ -106,6 +116,12 @@ class Supervisor {
   PrintPolicy print_policy_;
   RunRecord record_;
   Time live_at_{};
+  std::optional<Time> left_;  // to the last step, as the pace suggests
+  std::optional<ControlSocket> control_;
+  bool paused_ = false;        // by the user, whatever epoch it is
+  bool record_ended_ = false;  // report.json is written
+  Time textfile_at_{};
+  bool textfile_failed_ = false;
   int interrupts_ = 0;
   bool timed_out_ = false;
 };

@@ -80,8 +80,10 @@ std::optional<Command> to_command(control::CommandMessage::Kind kind) {
       return Command::kStopAndSave;
     case control::CommandMessage::SAVE_NOW:
       return Command::kSaveNow;
-    case control::CommandMessage::DUMP:
-      return Command::kDump;
+    case control::CommandMessage::PAUSE:
+      return Command::kPause;
+    case control::CommandMessage::RESUME:
+      return Command::kResume;
     default:
       return std::nullopt;  // a newer launcher's command: not ours to act on
   }
@@ -141,6 +143,11 @@ class GrpcControlClient final : public ControlClient {
   void watch_collectives(std::function<CollectiveMark()> newest) override {
     const std::scoped_lock lock(mutex_);
     newest_collective_ = std::move(newest);
+  }
+
+  void on_dump(std::function<void()> dump) override {
+    const std::scoped_lock lock(mutex_);
+    dump_ = std::move(dump);
   }
 
   void report_step(const StepMetrics& metrics) override {
@@ -341,9 +348,19 @@ class GrpcControlClient final : public ControlClient {
     }
   }
 
+  void dump() {
+    std::function<void()> dump;
+    {
+      const std::scoped_lock lock(mutex_);
+      dump = dump_;
+    }
+    if (dump) dump();  // without the lock: heartbeats go on meanwhile
+  }
+
   void read_until_end() {
     control::CommandMessage message;
     while (stream_->Read(&message)) {
+      if (message.kind() == control::CommandMessage::DUMP) dump();
       if (const std::optional<Command> command = to_command(message.kind())) {
         const std::scoped_lock lock(mutex_);
         DS_FAILPOINT("control.command");
@@ -376,6 +393,7 @@ class GrpcControlClient final : public ControlClient {
   std::deque<Command> commands_;
   control::Progress progress_;
   std::function<CollectiveMark()> newest_collective_;
+  std::function<void()> dump_;
   bool ending_ = false;        // nothing more will be queued
   bool stream_ended_ = false;  // the launcher closed its side
 };

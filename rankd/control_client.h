@@ -28,6 +28,9 @@ class ControlClient {
   // Asked before every heartbeat, from another thread, as long as the connection lives.
   virtual void watch_collectives(std::function<CollectiveMark()> newest) = 0;
 
+  // Called by another thread when the launcher asks what this rank does, however stuck training is.
+  virtual void on_dump(std::function<void()> dump) = 0;
+
   virtual void report_step(const StepMetrics& metrics) = 0;       // rank 0
   virtual void report_commit(const SavedTag& tag) = 0;        // rank 0, after the manifest is durable
   virtual void report_text(std::string_view line) = 0;            // rank 0: a line for the user

@@ -92,7 +92,8 @@ enum class ErrorOrigin {
 enum class Command {
   kStopAndSave,  // finish the running step, save, return ExitCode::kRequeue
   kSaveNow,      // save at the next step edge and go on
-  kDump,         // log what every thread and collective is doing
+  kPause,        // wait at the next step edge
+  kResume,       // go on from a pause
 };
 
 }  // namespace ds

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/secrecy.h"
+#include "rankd/thread_dump.h"
 
 namespace ds {
 namespace {
@@ -115,6 +116,7 @@ Ending run_joined(const Training& training, ControlClient& control) {
 int run_session(const Training& training, const std::string& failpoints) {
   signal(SIGPIPE, SIG_IGN);
   forbid_core_dumps();  // what comes next is secret
+  prepare_thread_dumps();
   log_to_launcher();
   const Bootstrap bootstrap = read_bootstrap(STDIN_FILENO);
   arm_failpoints(failpoints, {bootstrap.rank, bootstrap.epoch});
@@ -122,6 +124,7 @@ int run_session(const Training& training, const std::string& failpoints) {
   die_with_launcher(bootstrap.launcher_pid);
   const LauncherWatch watch;
   const std::unique_ptr<ControlClient> control = connect_control(bootstrap, end_without_launcher);
+  control->on_dump([] { write_dump(""); });
   DS_FAILPOINT("session.connected");
   const Ending ending = run_joined(training, *control);
   DS_FAILPOINT("session.before_final");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <numbers>
+#include <thread>
 
 #include "comm/ledger.h"
 #include "comm/shm_comm.h"
@@ -17,6 +18,8 @@
 #include "rankd/dry_run.h"
 #include "rankd/resident_memory.h"
 #include "rankd/sample_audit.h"
+#include "rankd/step_commands.h"
+#include "rankd/thread_dump.h"
 #include "rankd/workspace.h"
 
 namespace ds {
@@ -28,8 +31,7 @@ double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
-// What travels with a step's sums: the highest of all ranks is what all of them do.
-enum Request : int64_t { kNothing = 0, kSave = 1, kStopAndSave = 2 };
+enum class NextMove { kGoOn, kStop };
 
 class LoaderSource final : public BatchSource {
  public:
@@ -117,13 +119,14 @@ class TrainingRun {
     engine_.restore_step(first_step);
     const auto start = SteadyClock::now();
     while (engine_.step() < steps_) {
-      const Request request = step();
-      if (request == kStopAndSave) {
+      step();
+      if (obey() == NextMove::kStop) {
         save();
         return static_cast<int>(ExitCode::kRequeue);
       }
       const int64_t every = config_.train.save_every;
-      if (request == kSave || (every > 0 && engine_.step() % every == 0 && engine_.step() < steps_)) {
+      if (every > 0 && engine_.step() % every == 0 && engine_.step() < steps_ &&
+          saved_step_ != engine_.step()) {
         save_and_go_on();
       }
     }
@@ -173,19 +176,38 @@ class TrainingRun {
         {.step = engine_.step(), .micro_step = micro_step, .phase = std::move(phase)});
   }
 
-  Request poll() {
-    Request request = kNothing;
-    while (const std::optional<Command> command = control_.poll()) {
-      if (*command == Command::kStopAndSave) request = kStopAndSave;
-      if (*command == Command::kSaveNow) request = std::max(request, kSave);
+  // What the launcher asked for, at this step edge on every rank.
+  NextMove obey() {
+    while (const std::optional<Command> command = commands_.next()) {
+      if (*command == Command::kStopAndSave) return NextMove::kStop;
+      if (*command == Command::kSaveNow) save_and_go_on();
+      if (*command == Command::kPause && pause() == NextMove::kStop) return NextMove::kStop;
     }
-    return request;
+    return NextMove::kGoOn;
   }
 
-  Request step() {
+  NextMove pause() {
+    for (;;) {
+      progress("paused", 0);
+      switch (commands_.wait()) {
+        case Command::kResume:
+          progress("train", 0);
+          return NextMove::kGoOn;
+        case Command::kStopAndSave:
+          return NextMove::kStop;
+        case Command::kSaveNow:
+          save_and_go_on();
+          break;
+        case Command::kPause:
+          break;
+      }
+    }
+  }
+
+  void step() {
     const auto start = SteadyClock::now();
     DS_FAILPOINT("train.step_begin");
-    const StepResult result = engine_.train_batch(train_, poll());
+    const StepResult result = engine_.train_batch(train_, commands_.seen());
     DS_FAILPOINT("train.step_done");
     const double seconds = seconds_since(start);
     const int64_t done = engine_.step();
@@ -211,7 +233,7 @@ class TrainingRun {
                             .validation_loss = validation_loss});
     }
     DS_FAILPOINT("train.step_reported");
-    return static_cast<Request>(result.flags);
+    commands_.agree(result.flags);
   }
 
   // A save that fails on the way costs a tag, not the run: the tags before it stand, and the next save
@@ -232,6 +254,7 @@ class TrainingRun {
     DS_FAILPOINT("train.before_save");
     const SavedTag tag = checkpoints_.save();
     DS_FAILPOINT("train.saved");
+    saved_step_ = engine_.step();
     if (plan_.rank == 0) control_.report_commit(tag);
   }
 
@@ -250,6 +273,9 @@ class TrainingRun {
   std::optional<double> validation_loss_;
   double seconds_per_step_ = 0;
   int save_failures_ = 0;  // in a row
+  int64_t saved_step_ = -1;
+  StepCommands commands_{[this] { return control_.poll(); },
+                         [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }};
 };
 
 Measured measure(const Workspace& workspace, const ResidentMemory& resident, const Engine& engine,
@@ -295,6 +321,7 @@ int run_training(const JobPlan& plan, ControlClient& control) {
   DS_FAILPOINT("train.before_comm");
   const auto ledger = std::make_shared<OwnLedger>();
   control.watch_collectives([ledger] { return ledger->newest(); });
+  control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
   TracedComm comm(open_comm(plan), "data", {.volume = &volume, .ledger = &ledger->ledger});
   DS_FAILPOINT("train.comm_open");
   Workspace workspace(Device::cpu(), plan.threads, comm);

@@ -132,6 +132,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.coordinator_port = options.hosts.master_port;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.audit_samples = options.audit_samples;
+  job.metrics_textfile = options.metrics_textfile;
   job.recovery.max_restarts = options.max_restarts;
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
   require_program(surroundings.rank_program);

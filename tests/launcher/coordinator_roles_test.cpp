@@ -193,12 +193,12 @@ TEST_CASE("a rank that talks nonsense is heard and does no harm", "[launcher][ra
   const std::unique_ptr<ControlClient> client = connect_control(plane.bootstrap(0));
   plane.join(*client);
   plane.coordinator().send_to_all(static_cast<control::CommandMessage::Kind>(77));
-  plane.coordinator().send_to_all(control::CommandMessage::DUMP);
+  plane.coordinator().send_to_all(control::CommandMessage::SAVE_NOW);
   std::optional<Command> command;
   while (!(command = client->poll())) {
     std::this_thread::yield();
   }
-  CHECK(*command == Command::kDump);  // the unknown one before it was passed over
+  CHECK(*command == Command::kSaveNow);  // the unknown one before it was passed over
   CHECK(client->finish(static_cast<ExitCode>(-5), static_cast<ErrorOrigin>(99), "odd"));
   while (plane.expect<control::RankMessage>().second.final().error() != "odd") {
   }

@@ -1,0 +1,120 @@
+#include "launcher/verbs/found_run.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_run(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory / "logs", error)) {
+    throw InputMissing(fmt::format("no run in {}; name its directory (runs/latest is the newest one "
+                                   "that was started in this directory)",
+                                   directory.string()));
+  }
+}
+
+std::string whole_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// report.json of an earlier launch in the same directory says nothing about the last one.
+bool reported(const fs::path& directory) {
+  std::error_code error;
+  const auto report = fs::last_write_time(directory / "report.json", error);
+  if (error) return false;
+  const auto began = fs::last_write_time(directory / "config.json", error);
+  return error || report >= began;
+}
+
+RunStatus status_of_ended(const fs::path& directory) {
+  RunStatus status;
+  std::error_code error;
+  const fs::path real = fs::canonical(directory, error);
+  status.run_dir = error ? directory.string() : real.string();
+  if (reported(directory)) {
+    add_report(whole_file(directory / "report.json"), status);
+    return status;
+  }
+  status.phase = "killed";
+  status.reason = "dslaunch ended without a report: it was killed, or the machine went down";
+  std::string tag = whole_file(directory / "checkpoints" / "latest");
+  tag.erase(tag.find_last_not_of(" \n") + 1);
+  if (tag.empty()) {
+    status.reason += fmt::format("; nothing is saved: start it again with --run-dir {}",
+                                 directory.string());
+    return status;
+  }
+  status.last_commit.emplace().set_tag(tag);
+  const size_t digits = tag.find_last_not_of("0123456789") + 1;
+  int64_t step = 0;
+  std::from_chars(tag.data() + digits, tag.data() + tag.size(), step);
+  status.last_commit->set_step(step);
+  status.reason += fmt::format("; the same command with --run-dir {} goes on from {}",
+                               directory.string(), tag);
+  return status;
+}
+
+}  // namespace
+
+RunStatus find_status(const fs::path& directory) {
+  require_run(directory);
+  const auto reply = query_run(directory, control_request(ControlVerb::kStatus));
+  return reply ? reply->status : status_of_ended(directory);
+}
+
+ControlReply ask_running(const fs::path& directory, ControlVerb verb) {
+  require_run(directory);
+  if (auto reply = query_run(directory, control_request(verb))) return *reply;
+  const RunStatus ended = status_of_ended(directory);
+  throw InputMissing(fmt::format("{} does not run any more: {}{}", directory.string(), ended.phase,
+                                 ended.reason.empty() ? "" : fmt::format(" ({})", ended.reason)));
+}
+
+int code_of(const RunStatus& status) {
+  return status.live() || status.phase == "done" || status.phase == "stopped" ? 0 : 1;
+}
+
+std::map<int, fs::path> rank_logs(const fs::path& directory) {
+  require_run(directory);
+  constexpr std::string_view kPrefix = "rank-";
+  std::map<int, fs::path> logs;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory / "logs", error)) {
+    const std::string name = entry.path().stem().string();
+    int rank = 0;
+    const char* const end = name.data() + name.size();
+    if (entry.path().extension() != ".log" || !name.starts_with(kPrefix)) continue;
+    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, rank);
+    if (parsed.ec == std::errc() && parsed.ptr == end) logs[rank] = entry.path();
+  }
+  return logs;
+}
+
+std::string read_from(const fs::path& path, uintmax_t offset, size_t most) {
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(offset));
+  std::string bytes(most, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(most));
+  bytes.resize(static_cast<size_t>(std::max<std::streamsize>(0, in.gcount())));
+  return bytes;
+}
+
+uintmax_t size_of_file(const fs::path& path) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  return error ? 0 : size;
+}
+
+}  // namespace ds

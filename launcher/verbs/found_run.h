@@ -1,0 +1,29 @@
+// A run as it is found from outside: alive, or what it left on the disk.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "launcher/control_query.h"
+#include "launcher/control_request.h"
+
+namespace ds {
+
+// The status of the run in `directory`. Throws InputMissing where there is none.
+RunStatus find_status(const std::filesystem::path& directory);
+
+// The answer of the dslaunch that runs there. Throws InputMissing where none does, saying how the run ended.
+ControlReply ask_running(const std::filesystem::path& directory, ControlVerb verb);
+
+// 0 for a run that goes on or ended well, 1 otherwise.
+int code_of(const RunStatus& status);
+
+// By rank. Throws InputMissing where there is no such run.
+std::map<int, std::filesystem::path> rank_logs(const std::filesystem::path& directory);
+
+// At most `most` bytes from `offset` on; empty where there is no such file.
+std::string read_from(const std::filesystem::path& path, uintmax_t offset, size_t most);
+uintmax_t size_of_file(const std::filesystem::path& path);  // 0 where there is none
+
+}  // namespace ds

@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "launcher/status_text.h"
+#include "launcher/verbs/found_run.h"
+#include "launcher/verbs/watch.h"
+#include "proto/dump_marks.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kDumpPatience = std::chrono::seconds(3);
+
+// The dump that came behind `offset`, if it is whole.
+std::optional<std::string> dump_in(const fs::path& log, uintmax_t offset) {
+  constexpr size_t kMostBytes = 8 << 20;
+  const std::string text = read_from(log, offset, kMostBytes);
+  const size_t begin = text.find(kDumpBegins);
+  const size_t end = begin == std::string::npos ? begin : text.find(kDumpEnds, begin);
+  if (end == std::string::npos) return std::nullopt;
+  const size_t body = text.find('\n', begin) + 1;
+  return text.substr(body, end - body);
+}
+
+std::string first_line_of(const fs::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+// From outside, for a rank that does not answer: what the kernel knows of its threads.
+std::string kernel_view(int64_t pid) {
+  std::string text;
+  std::error_code error;
+  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", pid), error)) {
+    std::string state;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("State:")) state = line.substr(line.find_first_not_of(" \t", 6));
+    }
+    text += fmt::format("  thread {} {}: {}", task.path().filename().string(),
+                        first_line_of(task.path() / "comm"), state);
+    const std::string wchan = first_line_of(task.path() / "wchan");
+    text += wchan.empty() || wchan == "0" ? "\n" : fmt::format(", waits in {}\n", wchan);
+    std::ifstream stack(task.path() / "stack");  // root alone may read it
+    for (std::string line; std::getline(stack, line);) text += fmt::format("    kernel {}\n", line);
+  }
+  return text;
+}
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string silent_rank_text(const RankStatus& rank) {
+  std::string text = "  it did not answer within 3 s";
+  if (rank.host != own_host()) return text + fmt::format("; its process is on {}\n", rank.host);
+  const std::string threads = kernel_view(rank.pid);
+  return threads.empty() ? text + "; its process is gone\n"
+                         : text + "; the kernel knows of its threads:\n" + threads;
+}
+
+}  // namespace
+
+int run_stack(const StackOptions& options) {
+  // The sizes first: what stands behind them is the answer.
+  std::map<int, uintmax_t> offsets;
+  for (const auto& [rank, path] : rank_logs(options.run)) offsets[rank] = size_of_file(path);
+  const RunStatus status = ask_running(options.run, ControlVerb::kStack).status;
+  const std::map<int, fs::path> logs = rank_logs(options.run);
+  std::map<int, std::string> dumps;
+  const auto deadline = std::chrono::steady_clock::now() + kDumpPatience;
+  const auto missing = [&] {
+    return std::ranges::any_of(status.ranks, [&](const RankStatus& rank) {
+      return rank.state == "alive" && !dumps.contains(rank.rank);
+    });
+  };
+  while (missing() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (const auto& [rank, path] : logs) {
+      if (const auto dump = dump_in(path, offsets[rank])) dumps[rank] = *dump;
+    }
+  }
+  // Who stands still shows by now.
+  const auto later = query_run(options.run, control_request(ControlVerb::kStatus));
+  const std::string verdict = verdict_text(later ? later->status : status);
+  fmt::print("{}, epoch {}, after {:.1f} s\n", status.run_dir, status.epoch, status.elapsed_s);
+  if (!verdict.empty()) fmt::print("waiting: {}\n", verdict);
+  for (const RankStatus& rank : status.ranks) {
+    fmt::print("\nrank {} (pid {} on {}): {}\n", rank.rank, rank.pid, rank.host, place_text(rank));
+    if (rank.state != "alive") continue;
+    fmt::print("{}", dumps.contains(rank.rank) ? dumps[rank.rank] : silent_rank_text(rank));
+  }
+  return 0;
+}
+
+}  // namespace ds

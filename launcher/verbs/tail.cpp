@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <cstdio>
+#include <map>
+
+#include "core/error.h"
+#include "launcher/line_buffer.h"
+#include "launcher/log_fold.h"
+#include "launcher/signals.h"
+#include "launcher/verbs/found_run.h"
+#include "launcher/verbs/watch.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+using Lines = std::map<int, std::vector<std::string>>;
+
+constexpr size_t kMostBytes = 4 << 20;  // of one log at once
+
+struct FollowedLog {
+  uintmax_t offset = 0;
+  LineBuffer buffer{};
+};
+
+std::map<int, fs::path> wanted_logs(const TailOptions& options) {
+  std::map<int, fs::path> logs = rank_logs(options.run);
+  if (options.rank) std::erase_if(logs, [&](const auto& log) { return log.first != *options.rank; });
+  if (logs.empty() && !options.follow) {
+    throw InputMissing(options.rank ? fmt::format("{}: no log of rank {}", options.run.string(), *options.rank)
+                                    : fmt::format("{}: no logs of ranks", options.run.string()));
+  }
+  return logs;
+}
+
+// Everything new in the logs.
+Lines read_new(const TailOptions& options, std::map<int, FollowedLog>& followed) {
+  Lines out;
+  for (const auto& [rank, path] : wanted_logs(options)) {
+    FollowedLog& log = followed[rank];
+    const std::string bytes = read_from(path, log.offset, kMostBytes);
+    log.offset += bytes.size();
+    log.buffer.feed(bytes, [&](std::string_view line) { out[rank].emplace_back(line); });
+  }
+  return out;
+}
+
+void keep_last(Lines& lines, size_t count) {
+  for (auto& [rank, log] : lines) {
+    if (log.size() > count) log.erase(log.begin(), log.end() - static_cast<std::ptrdiff_t>(count));
+  }
+}
+
+void follow_logs(const TailOptions& options, std::map<int, FollowedLog>& followed) {
+  const SignalWatch signals;
+  constexpr int kPeriodMs = 250;
+  constexpr int kAskEvery = 4;
+  for (int round = 1;; ++round) {
+    std::fflush(stdout);
+    pollfd watched{signals.fd(), POLLIN, 0};
+    if (poll(&watched, 1, kPeriodMs) != 0) return;
+    const bool over = round % kAskEvery == 0 && !find_status(options.run).live();
+    fmt::print("{}", fold_logs(read_new(options, followed)));
+    if (over) return;
+  }
+}
+
+}  // namespace
+
+int run_tail(const TailOptions& options) {
+  std::map<int, FollowedLog> followed;
+  for (const auto& [rank, path] : wanted_logs(options)) {
+    const uintmax_t size = size_of_file(path);
+    followed[rank].offset = size > kMostBytes ? size - kMostBytes : 0;
+  }
+  Lines lines = read_new(options, followed);
+  keep_last(lines, static_cast<size_t>(options.lines));
+  fmt::print("{}", fold_logs(lines));
+  if (options.follow) follow_logs(options, followed);
+  return 0;
+}
+
+}  // namespace ds
