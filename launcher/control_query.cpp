@@ -89,7 +89,7 @@ ControlReply read_reply(const std::string& line) {
 }  // namespace
 
 std::optional<std::string> query_socket(const std::string& name, std::string_view request,
-                                        Time patience) {
+                                        Time patience, unsigned owner) {
   const Time until = std::chrono::steady_clock::now().time_since_epoch() + patience;
   const Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) no_reply(std::strerror(errno));
@@ -99,10 +99,7 @@ std::optional<std::string> query_socket(const std::string& name, std::string_vie
     no_reply(errno == EAGAIN ? "too many others are asking" : std::strerror(errno));
   }
   const std::optional<unsigned> uid = peer_uid(fd.get());
-  if (!uid || (*uid != geteuid() && *uid != 0)) {
-    // Root may ask for anybody's run, but then it knows whose: the name holds the user.
-    if (geteuid() != 0 || !uid) no_reply("another user listens in its place");
-  }
+  if (!uid || (*uid != owner && *uid != 0)) no_reply("another user listens in its place");
   send_line(fd.get(), std::string(request), until);
   return receive_line(fd.get(), until);
 }
@@ -113,7 +110,7 @@ std::optional<ControlReply> query_run(const std::filesystem::path& directory,
   auto line = query_socket(control_socket_name(directory, geteuid()), request, kPatience);
   struct stat owner {};
   if (!line && stat(directory.c_str(), &owner) == 0 && owner.st_uid != geteuid()) {
-    line = query_socket(control_socket_name(directory, owner.st_uid), request, kPatience);
+    line = query_socket(control_socket_name(directory, owner.st_uid), request, kPatience, owner.st_uid);
   }
   return line ? std::optional(read_reply(*line)) : std::nullopt;
 }

@@ -1,6 +1,8 @@
 // The asking end of launcher/control_socket.h: one request, one reply.
 #pragma once
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -12,9 +14,9 @@
 namespace ds {
 
 // The reply line; nothing where nobody listens under this name. Throws Error(kClusterUnusable) where a
-// stranger listens (neither this user nor root), or where no whole reply comes within `patience`.
+// stranger listens (neither `owner` nor root), or where no whole reply comes within `patience`.
 std::optional<std::string> query_socket(const std::string& name, std::string_view request,
-                                        Time patience);
+                                        Time patience, unsigned owner = geteuid());
 
 struct ControlReply {
   std::string notice;  // what was done, in words; empty for a mere question

@@ -1,5 +1,6 @@
 // The control socket against good, bad, slow and foreign callers. Time is an argument, so nothing waits.
 #include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,6 +116,31 @@ TEST_CASE("a caller of another user is not heard", "[launcher]") {
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("a server of another user is not believed", "[launcher]") {
+  if (geteuid() != 0) {
+    WARN("skipped: only root can become another user");
+    return;
+  }
+  const std::string name = fresh_name();
+  std::array<int, 2> ready{};
+  REQUIRE(pipe(ready.data()) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setuid(65534) != 0) _exit(2);
+    ControlSocket control(name, {});
+    [[maybe_unused]] const ssize_t told = write(ready[1], "x", 1);
+    pause();
+    _exit(0);
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  CHECK_THROWS_WITH(query_socket(name, "x", seconds(5)), Catch::Contains("another user"));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 TEST_CASE("the asking end: an answer, nobody there, no answer", "[launcher]") {
