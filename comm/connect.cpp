@@ -18,10 +18,18 @@ std::unique_ptr<Communicator> connect_mpi(const ConnectOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> connect(const ConnectOptions& options) {
+std::unique_ptr<Communicator> connect(ConnectOptions options) {
   if (options.backend == "shm") {
-    const bool alone = options.size == 1 && options.shm_name.empty();
-    return open_shm_group(alone ? random_shm_name() : options.shm_name, options.rank, options.size,
+    if (options.size == 1) return std::move(make_thread_group(1).front());
+    return open_shm_group(options.shm_name, options.rank, options.size, {.timeout = options.timeout});
+  }
+  if (options.backend == "tcp") {
+    return open_tcp_group(std::move(options.tcp.listener),
+                          {.rank = options.rank,
+                           .size = options.size,
+                           .epoch = options.tcp.epoch,
+                           .endpoints = std::move(options.tcp.endpoints),
+                           .secret = std::move(options.tcp.secret)},
                           {.timeout = options.timeout});
   }
   if (options.backend == "mpi") return connect_mpi(options);
@@ -29,8 +37,8 @@ std::unique_ptr<Communicator> connect(const ConnectOptions& options) {
   if (options.backend == "nccl") {
     throw Unsupported("connect: this build has no NCCL communicator (build option DS_WITH_NCCL)");
   }
-  throw ConfigError(fmt::format("connect: unknown communication backend \"{}\"; expected shm, mpi, "
-                                "nccl or meta",
+  throw ConfigError(fmt::format("connect: unknown communication backend \"{}\"; expected shm, tcp, "
+                                "mpi, nccl or meta",
                                 options.backend));
 }
 

@@ -4,23 +4,31 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
+#include "comm/tcp_comm.h"
 
 namespace ds {
 
 struct ConnectOptions {
-  // "shm": processes of one host. "mpi": ranks that mpirun or srun started; rank and size must be what
+  // "shm": processes of one host. "tcp": processes that were told each other's endpoints. "mpi": ranks that mpirun or srun started; rank and size must be what
   // MPI says. "meta": nobody, for the dry run.
   std::string backend = "shm";
   int rank = 0;
   int size = 1;
   std::string shm_name = {};  // "shm" with more than one rank: the launcher's random name
+  struct Tcp {                // "tcp": see TcpWorld
+    TcpListener listener = {};
+    int64_t epoch = 1;
+    std::vector<std::string> endpoints = {};
+    std::string secret = {};
+  } tcp = {};
   std::chrono::milliseconds timeout{30'000};  // of every wait
 };
 
-// Throws ConfigError for an unknown backend, Unsupported for one that this build lacks, and CommError
+// One rank alone shares memory with nobody: its memory() is the heap. Throws ConfigError for an unknown backend, Unsupported for one that this build lacks, and CommError
 // when the ranks do not find each other.
-std::unique_ptr<Communicator> connect(const ConnectOptions& options);
+std::unique_ptr<Communicator> connect(ConnectOptions options);
 
 }  // namespace ds

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 // Compiled once per instruction set; the best that the CPU has is chosen at run time.
 #undef HWY_TARGET_INCLUDE
@@ -259,6 +260,23 @@ void reduce_in_rank_order(const ReduceTypes& types, std::span<const std::byte* c
       std::memcpy(target + static_cast<size_t>(begin) * out_size, first, count * out_size);
     }
   }
+}
+
+void reduce_on_pool(const ReduceTypes& types, std::span<const std::byte* const> sources,
+                    std::span<std::byte* const> targets, int64_t numel, Stream& stream) {
+  constexpr int64_t kPieceUnit = 64;  // pieces start on cache lines
+  constexpr int64_t kWorthSharing = int64_t{1} << 18;  // elements: far above a wake-up's cost
+  if (numel < kWorthSharing || stream.pool().threads() == 1) {
+    reduce_in_rank_order(types, sources, targets, numel);
+    return;
+  }
+  stream.pool().parallel_for(numel, kPieceUnit, [&](int64_t begin, int64_t end) {
+    std::vector<const std::byte*> from(sources.begin(), sources.end());
+    std::vector<std::byte*> to(targets.begin(), targets.end());
+    for (auto& source : from) source += static_cast<size_t>(begin) * size_of(types.in);
+    for (auto& target : to) target += static_cast<size_t>(begin) * size_of(types.out);
+    reduce_in_rank_order(types, from, to, end - begin);
+  });
 }
 
 }  // namespace ds::detail

@@ -26,5 +26,8 @@ void check_reduce_types(const ReduceTypes& types);
 // products wrap. A NaN wins every minimum and maximum.
 void reduce_in_rank_order(const ReduceTypes& types, std::span<const std::byte* const> sources,
                           std::span<std::byte* const> targets, int64_t numel);
+// The same, by all threads of the stream's pool where the work is worth it.
+void reduce_on_pool(const ReduceTypes& types, std::span<const std::byte* const> sources,
+                    std::span<std::byte* const> targets, int64_t numel, Stream& stream);
 
 }  // namespace ds::detail

@@ -25,22 +25,6 @@ int64_t longest(std::span<const int64_t> bounds) {
 
 }  // namespace
 
-void reduce_on_pool(const ReduceTypes& types, std::span<const std::byte* const> sources,
-                    std::span<std::byte* const> targets, int64_t numel, Stream& stream) {
-  constexpr int64_t kWorthSharing = int64_t{1} << 18;  // elements: far above a wake-up's cost
-  if (numel < kWorthSharing || stream.pool().threads() == 1) {
-    reduce_in_rank_order(types, sources, targets, numel);
-    return;
-  }
-  stream.pool().parallel_for(numel, kPieceUnit, [&](int64_t begin, int64_t end) {
-    std::vector<const std::byte*> from(sources.begin(), sources.end());
-    std::vector<std::byte*> to(targets.begin(), targets.end());
-    for (auto& source : from) source += static_cast<size_t>(begin) * size_of(types.in);
-    for (auto& target : to) target += static_cast<size_t>(begin) * size_of(types.out);
-    reduce_in_rank_order(types, from, to, end - begin);
-  });
-}
-
 // One signal per chunk. A rank signals chunk c+1 after it has drained chunk c, so whoever has seen all
 // signals of c may overwrite the buffer of c-1, which is the one that c+1 uses.
 template <class Fill, class Drain>

@@ -126,8 +126,4 @@ class ShmComm final : public Communicator {
   std::vector<uint32_t> sent_, received_;
 };
 
-// reduce_in_rank_order, by all threads of the stream's pool where the work is worth it.
-void reduce_on_pool(const ReduceTypes& types, std::span<const std::byte* const> sources,
-                    std::span<std::byte* const> targets, int64_t numel, Stream& stream);
-
 }  // namespace ds::detail

@@ -190,6 +190,9 @@ void Supervisor::take_join(const RankEvent& event, const JoinEvent& join) {
     return;
   }
   tickets_[event.rank] = join.ticket;
+  if (!join.request.data_endpoint().empty()) {
+    data_endpoints_[event.rank] = join.request.data_endpoint();
+  }
   log_->info("rank {} joined after {:.3f} s", event.rank,
              std::chrono::duration<double>(now() - epoch_started_).count());
 }
@@ -445,6 +448,12 @@ void Supervisor::admit_all() {
   plan.set_audit_samples(job_.audit_samples);
   plan.set_oldest_tag_epoch(job_.resume == ResumeMode::kNever ? first_epoch_ : 0);
   plan.set_rendezvous(plan_.rendezvous);
+  if (!data_endpoints_.empty()) {  // a rank that gave none gets an empty one, and says so
+    for (int rank = 0; rank < plan.world_size(); ++rank) {
+      plan.add_data_endpoints(data_endpoints_[rank]);
+    }
+    plan.set_data_secret(random_bytes(kTokenBytes));
+  }
   for (const auto& [rank, ticket] : tickets_) {
     plan.set_rank(rank);
     const RankPlacement& placement = plan_.ranks[static_cast<size_t>(rank)];
@@ -453,6 +462,7 @@ void Supervisor::admit_all() {
     coordinator_->admit(ticket, plan);
   }
   tickets_.clear();
+  data_endpoints_.clear();
 }
 
 // A restart takes what there is: the first epoch may have been ended before its first save.

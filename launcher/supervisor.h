@@ -104,6 +104,7 @@ class Supervisor {
   std::optional<JobAuthority> authority_;  // once ranks of other hosts dial us
   std::optional<Coordinator> coordinator_;
   std::map<int, uint64_t> tickets_;  // of ranks that joined and wait to be admitted
+  std::map<int, std::string> data_endpoints_;  // of ranks that listen for data
   Time epoch_started_{};
   bool committed_ = false;           // a tag in this epoch
   std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start

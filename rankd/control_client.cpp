@@ -58,6 +58,8 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.oldest_tag_epoch = in.oldest_tag_epoch();
   plan.audit_samples = in.audit_samples();
   plan.rendezvous = in.rendezvous();
+  plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
+  plan.data_secret = in.data_secret();
   plan.rehearsal = in.dry_run() ? Rehearsal::kDryRun : Rehearsal::kNo;
   return plan;
 }
@@ -91,9 +93,10 @@ std::optional<Command> to_command(control::CommandMessage::Kind kind) {
 
 class GrpcControlClient final : public ControlClient {
  public:
-  GrpcControlClient(const Bootstrap& bootstrap, std::function<void()> lost)
+  GrpcControlClient(const Bootstrap& bootstrap, std::function<void()> lost, std::string data_endpoint)
       : bootstrap_(bootstrap),
         lost_(std::move(lost)),
+        data_endpoint_(std::move(data_endpoint)),
         channel_(open_control_channel(bootstrap)),
         stub_(control::Control::NewStub(channel_)) {
     wipe(bootstrap_.private_key);
@@ -118,6 +121,7 @@ class GrpcControlClient final : public ControlClient {
     request.set_config_digest(bootstrap_.config_digest);
     request.set_pid(getpid());
     request.set_host(host_name());
+    request.set_data_endpoint(data_endpoint_);
     control::JoinReply reply;
     const grpc::Status status = ask_to_join(request, reply);
     wipe(*request.mutable_identity()->mutable_token());
@@ -381,6 +385,7 @@ class GrpcControlClient final : public ControlClient {
 
   Bootstrap bootstrap_;  // without the secrets that are used up
   const std::function<void()> lost_;
+  const std::string data_endpoint_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<control::Control::Stub> stub_;
   grpc::ClientContext stream_context_;
@@ -440,7 +445,7 @@ Bootstrap read_bootstrap(int fd) {
   }
   Bootstrap out{in.coordinator_address(), in.token(), in.rank(), in.world_size(), in.epoch(),
                 in.run_dir(), in.launcher_pid(), in.config_digest(), in.ca_certificate(),
-                in.certificate(), in.private_key()};
+                in.certificate(), in.private_key(), in.data_address()};
   wipe(bytes);
   wipe(*in.mutable_token());
   wipe(*in.mutable_private_key());
@@ -452,9 +457,9 @@ Bootstrap::~Bootstrap() {
   wipe(private_key);
 }
 
-std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap,
-                                               std::function<void()> lost) {
-  return std::make_unique<GrpcControlClient>(bootstrap, std::move(lost));
+std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap, std::function<void()> lost,
+                                               const std::string& data_endpoint) {
+  return std::make_unique<GrpcControlClient>(bootstrap, std::move(lost), data_endpoint);
 }
 
 }  // namespace ds

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/training_config.h"
 
@@ -30,6 +31,10 @@ struct JobPlan {
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string rendezvous;
+  // Ranks on more than one host meet over TCP: every rank's data endpoint in rank order, and the secret
+  // of the epoch. Empty: shared memory.
+  std::vector<std::string> data_endpoints;
+  std::string data_secret;
   Rehearsal rehearsal = Rehearsal::kNo;
 };
 

@@ -15,6 +15,7 @@
 #include <new>
 #include <thread>
 
+#include "comm/tcp_comm.h"
 #include "core/secrecy.h"
 #include "rankd/thread_dump.h"
 
@@ -92,14 +93,14 @@ struct Ending {
   std::string error;
 };
 
-Ending run_joined(const Training& training, ControlClient& control) {
+Ending run_joined(const Training& training, ControlClient& control, TcpListener& listener) {
   try {
     DS_FAILPOINT("session.before_join");
     const JobPlan plan = control.join();
     DS_FAILPOINT("session.joined");
     spdlog::info("joined as rank {} of {}, epoch {}, {} threads, pid {}", plan.rank,
                  plan.world_size, plan.epoch, plan.threads, getpid());
-    return {static_cast<ExitCode>(training(plan, control)), ErrorOrigin::kNone, ""};
+    return {static_cast<ExitCode>(training(plan, control, listener)), ErrorOrigin::kNone, ""};
   } catch (const CommError& error) {
     return {error.exit_code(), ErrorOrigin::kPeer, error.what()};
   } catch (const Error& error) {
@@ -123,10 +124,12 @@ int run_session(const Training& training, const std::string& failpoints) {
   DS_FAILPOINT("session.begin");
   die_with_launcher(bootstrap.launcher_pid);
   const LauncherWatch watch;
-  const std::unique_ptr<ControlClient> control = connect_control(bootstrap, end_without_launcher);
+  TcpListener listener = bootstrap.data_address.empty() ? TcpListener()
+                                                         : TcpListener(bootstrap.data_address);
+  const auto control = connect_control(bootstrap, end_without_launcher, listener.endpoint());
   control->on_dump([] { write_dump(""); });
   DS_FAILPOINT("session.connected");
-  const Ending ending = run_joined(training, *control);
+  const Ending ending = run_joined(training, *control, listener);
   DS_FAILPOINT("session.before_final");
   if (!ending.error.empty()) {
     spdlog::info("ends with code {}: {}", static_cast<int>(ending.code), ending.error);

@@ -11,6 +11,8 @@
 
 namespace ds {
 
+class TcpListener;  // of comm/tcp_comm.h
+
 // What the launcher writes on a rank's standard input (proto/control.proto).
 struct Bootstrap {
   std::string coordinator_address;  // "fd:<n>" (an inherited connected socket) or "10.0.0.1:4242"
@@ -25,6 +27,7 @@ struct Bootstrap {
   std::string ca_certificate;
   std::string certificate;
   std::string private_key;
+  std::string data_address;  // where to listen for the other ranks' data; empty: nowhere
 
   ~Bootstrap();  // wipes what is secret
 };
@@ -34,11 +37,14 @@ struct Bootstrap {
 Bootstrap read_bootstrap(int fd);
 
 // Opens the control connection; nothing is sent before join(). `lost` is called, by a thread of the
-// connection, when the launcher's end of it goes before finish().
+// connection, when the launcher's end of it goes before finish(). `data_endpoint` is where this rank
+// listens for data, empty where it does not.
 std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap,
-                                               std::function<void()> lost = {});
+                                               std::function<void()> lost = {},
+                                               const std::string& data_endpoint = "");
 
-using Training = std::function<int(const JobPlan&, ControlClient&)>;
+// May take the listener, which listens if the bootstrap said where.
+using Training = std::function<int(const JobPlan&, ControlClient&, TcpListener&)>;
 
 // The whole life of a rank started by dslaunch. Returns the exit code of the process. `failpoints`: as in
 // core/failpoint.h, empty for none.

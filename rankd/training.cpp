@@ -7,8 +7,8 @@
 #include <numbers>
 #include <thread>
 
+#include "comm/connect.h"
 #include "comm/ledger.h"
-#include "comm/shm_comm.h"
 #include "comm/traced_comm.h"
 #include "config/load.h"
 #include "core/failpoint.h"
@@ -54,16 +54,28 @@ class LoaderSource final : public BatchSource {
   const int rank_;
 };
 
-std::unique_ptr<Communicator> open_comm(const JobPlan& plan) {
-  if (plan.world_size == 1) return std::move(make_thread_group(1).front());
-  if (plan.local_size != plan.world_size) {
-    throw Unsupported(fmt::format("{} ranks on several hosts: this build moves data between ranks of one "
-                                  "host only; use --include with one host",
+std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listener) {
+  if (plan.data_endpoints.empty() && plan.local_size != plan.world_size) {
+    throw Unsupported(fmt::format("{} ranks on several hosts, but none of them was told on which address "
+                                  "to listen for data",
                                   plan.world_size));
   }
   // The launcher sees ranks that die, fall silent or hang, and ends the epoch long before this.
   constexpr std::chrono::minutes kLongestWait{60};
-  return open_shm_group(plan.rendezvous, plan.rank, plan.world_size, {.timeout = kLongestWait});
+  if (plan.data_endpoints.empty()) {
+    return connect({.rank = plan.rank,
+                    .size = plan.world_size,
+                    .shm_name = plan.rendezvous,
+                    .timeout = kLongestWait});
+  }
+  return connect({.backend = "tcp",
+                  .rank = plan.rank,
+                  .size = plan.world_size,
+                  .tcp = {.listener = std::move(listener),
+                          .epoch = plan.epoch,
+                          .endpoints = plan.data_endpoints,
+                          .secret = plan.data_secret},
+                  .timeout = kLongestWait});
 }
 
 // A ledger and its clock; shared with the control connection, which outlives training.
@@ -302,7 +314,7 @@ Measured measure(const Workspace& workspace, const ResidentMemory& resident, con
 
 }  // namespace
 
-int run_training(const JobPlan& plan, ControlClient& control) {
+int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener) {
   DS_FAILPOINT("train.begin");
   const Config config = parse_config(plan.config_text);
   RealFileSystem files;
@@ -322,7 +334,8 @@ int run_training(const JobPlan& plan, ControlClient& control) {
   const auto ledger = std::make_shared<OwnLedger>();
   control.watch_collectives([ledger] { return ledger->newest(); });
   control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
-  TracedComm comm(open_comm(plan), "data", {.volume = &volume, .ledger = &ledger->ledger});
+  TracedComm comm(open_comm(plan, std::move(listener)), "data",
+                  {.volume = &volume, .ledger = &ledger->ledger});
   DS_FAILPOINT("train.comm_open");
   Workspace workspace(Device::cpu(), plan.threads, comm);
   Engine engine(options, workspace.seat(), std::move(run_plan.step));

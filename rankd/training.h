@@ -1,6 +1,7 @@
 // Training as one rank: the entry that rankd calls once it has joined.
 #pragma once
 
+#include "comm/tcp_comm.h"
 #include "rankd/control_client.h"
 #include "rankd/job.h"
 
@@ -8,6 +9,7 @@ namespace ds {
 
 // Trains to the end or until a stop command. Returns the exit code of the process: 0 done, 75 stopped
 // and saved. Throws an Error (core/error.h) for everything else; the caller reports it.
-int run_training(const JobPlan& plan, ControlClient& control);
+// The listener is taken where the plan has data endpoints.
+int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener);
 
 }  // namespace ds

@@ -111,7 +111,7 @@ int main() {
   if (script.contains("late")) {
     hang();
   }
-  return ds::run_session([&](const ds::JobPlan& plan, ds::ControlClient& control) {
+  return ds::run_session([&](const ds::JobPlan& plan, ds::ControlClient& control, ds::TcpListener&) {
     return train(script, plan, control);
   });
 }

@@ -31,6 +31,7 @@ FENCES = {
     r"cuda": [r".*\.cu$", r"core/cuda_runtime\.cpp$"],
     r"nccl": [r"comm/nccl_comm\.cpp$"],
     r"mpi\.h": [r"comm/mpi_[a-z_]+\.cpp$"],
+    r"openssl/": [r"comm/tcp_proof\.cpp$", r"launcher/", r"rankd/"],
     r"grpc": [r"launcher/", r"rankd/"],
     r"proto/.*\.pb\.h": [r"launcher/", r"rankd/"],
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
