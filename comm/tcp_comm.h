@@ -16,6 +16,7 @@
 
 #include "comm/communicator.h"
 #include "core/file.h"
+#include "core/secrecy.h"
 
 namespace ds {
 
@@ -44,6 +45,8 @@ struct TcpWorld {
   int64_t epoch = 1;
   std::vector<std::string> endpoints = {};  // of every rank, in rank order
   std::string secret = {};                  // 32 random bytes that only ranks of this epoch have
+
+  ~TcpWorld() { wipe(secret); }
 };
 
 struct TcpOptions {

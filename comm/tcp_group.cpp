@@ -177,7 +177,9 @@ void TcpComm::await(const Done& done, const Awaited& awaited) {
   auto held = wire_->lock();
   auto deadline = SteadyClock::now() + wire_->timeout();
   std::optional<uint64_t> moved;
-  while (!done()) {
+  while (true) {
+    wire_->flush();
+    if (done()) return;
     check_failure();
     const std::vector<int> late = awaited();
     check_gone(late);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "comm/tcp_proof.h"
+#include "core/secrecy.h"
 
 namespace ds::detail {
 
@@ -27,6 +28,8 @@ struct HandshakeParty {
   int size = 1;
   int64_t epoch = 1;
   std::string secret;
+
+  ~HandshakeParty() { wipe(secret); }
 };
 
 struct TcpHello {  // travels as it is: both ends have the same byte order, or the hello is refused

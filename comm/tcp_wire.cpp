@@ -78,6 +78,7 @@ void TcpWire::drain() {
   const auto deadline = SteadyClock::now() + (failed_ ? std::min(kFarewell, timeout_) : timeout_);
   const auto delivered = [](const auto& each) { return !each || each->delivered(); };
   while (!std::all_of(links_.begin(), links_.end(), delivered) && SteadyClock::now() < deadline) {
+    flush();
     progress(held, SteadyClock::now() + kLook);
   }
   for (const auto& each : links_) {
@@ -272,19 +273,21 @@ void TcpWire::end_frame(int peer) {
 }
 
 void TcpWire::flush() {
-  bool rest = false;
+  bool news = false;
   for (const auto& each : links_) {
-    if (!each) continue;
+    if (!each || !each->wants_write()) continue;
     each->write_some();
-    rest = rest || each->wants_write();
+    news = true;
   }
-  if (rest && polling_) wake();  // the polling thread does not know of it
+  if (!news || !polling_) return;
+  // The polling thread knows neither what is left to send nor what is done.
+  wake();
+  changed_.notify_all();
 }
 
 void TcpWire::wake() const noexcept { eventfd_write(wake_.get(), 1); }
 
 void TcpWire::progress(std::unique_lock<std::mutex>& lock, TimePoint until) {
-  flush();
   if (polling_) {
     changed_.wait_until(lock, until);
     return;

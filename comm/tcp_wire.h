@@ -92,7 +92,8 @@ class TcpWire final : private FrameSink {
   void cancel(TcpGroupState& group, const ReceiveTicket& ticket);
   void cancel(TcpGroupState& group, const SendTicket& ticket);
 
-  // Sends what the sockets take, without waiting.
+  // Sends what the sockets take, without waiting. To be called before the caller looks whether it still
+  // has to wait, for it may end the wait.
   void flush();
   // Until something has happened, or `until`.
   void progress(std::unique_lock<std::mutex>& lock, TimePoint until);

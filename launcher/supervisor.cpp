@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "launcher/credentials.h"
 #include "launcher/epoch_plan.h"
 #include "launcher/plot.h"
 #include "proto/build_info.h"
@@ -16,6 +17,7 @@
 namespace ds {
 namespace {
 
+constexpr size_t kDataSecretBytes = 32;  // by which the ranks know each other
 constexpr Time kTickPeriod = std::chrono::seconds(1);
 constexpr Time kGrace = std::chrono::seconds(30);  // to save after TERM, Ctrl-C or --timeout
 
@@ -152,6 +154,7 @@ void Supervisor::end_epoch() {
   }
   coordinator_.reset();
   tickets_.clear();
+  data_endpoints_.clear();
   remove_shared_memory(plan_.rendezvous);
 }
 
@@ -452,7 +455,7 @@ void Supervisor::admit_all() {
     for (int rank = 0; rank < plan.world_size(); ++rank) {
       plan.add_data_endpoints(data_endpoints_[rank]);
     }
-    plan.set_data_secret(random_bytes(kTokenBytes));
+    plan.set_data_secret(random_bytes(kDataSecretBytes));
   }
   for (const auto& [rank, ticket] : tickets_) {
     plan.set_rank(rank);

@@ -1,7 +1,8 @@
 // all_reduce_bench: mpirun -n 2 all_reduce_bench [rounds]
-// Our all-reduce over shared memory against MPI_Allreduce, in the same processes, interleaved round by
-// round; fp32 sums, tensors in the communicator's memory and on the heap. Prints per size the median
-// time of both and the median over rounds of the ratio MPI / ours (above 1: ours is faster).
+// Our all-reduce over shared memory and over TCP (loopback) against MPI_Allreduce, in the same processes,
+// interleaved round by round; fp32 sums, tensors in the communicator's memory and on the heap. Prints per
+// size the median times and the median over rounds of the ratio MPI / ours (above 1: ours is faster). Give
+// mpirun `--mca btl tcp,self` to compare TCP with TCP.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "comm/shm_comm.h"
+#include "comm/tcp_comm.h"
 
 namespace {
 
@@ -46,11 +48,31 @@ double seconds_per_call(int calls, const Call& call) {
   return slowest;
 }
 
-void measure(Communicator& comm, Stream& near, Stream& far, const Size& size, int rounds) {
+// Endpoints of at most this length are told to all by MPI.
+constexpr size_t kEndpointBytes = 64;
+
+std::unique_ptr<Communicator> open_tcp(int rank, int size) {
+  TcpListener listener("127.0.0.1");
+  std::array<char, kEndpointBytes> own{};
+  std::snprintf(own.data(), own.size(), "%s", listener.endpoint().c_str());
+  std::vector<char> all(kEndpointBytes * static_cast<size_t>(size));
+  MPI_Allgather(own.data(), kEndpointBytes, MPI_CHAR, all.data(), kEndpointBytes, MPI_CHAR,
+                MPI_COMM_WORLD);
+  TcpWorld world{.rank = rank, .size = size, .secret = std::string(32, 's')};
+  for (int r = 0; r < size; ++r) {
+    world.endpoints.emplace_back(all.data() + kEndpointBytes * static_cast<size_t>(r));
+  }
+  return open_tcp_group(std::move(listener), world);
+}
+
+struct Transports { Communicator& shared; Communicator& tcp; };
+
+void measure(const Transports& transports, Stream& near, Stream& far, const Size& size, int rounds) {
+  Communicator& comm = transports.shared;
   const int64_t numel = size.bytes / 4;
   Tensor arena = Tensor::zeros({numel}, DType::kF32, near);
   Tensor heap = Tensor::zeros({numel}, DType::kF32, far);
-  std::vector<double> ours, staged, theirs, ratio, staged_ratio;
+  std::vector<double> ours, staged, tcp, theirs, ratio, staged_ratio, tcp_ratio;
   for (int round = 0; round < rounds; ++round) {
     ours.push_back(seconds_per_call(
         size.calls, [&] { comm.all_reduce(arena, ReduceOp::kSum, near); }));
@@ -60,16 +82,19 @@ void measure(Communicator& comm, Stream& near, Stream& far, const Size& size, in
     }));
     staged.push_back(
         seconds_per_call(size.calls, [&] { comm.all_reduce(heap, ReduceOp::kSum, far); }));
+    tcp.push_back(seconds_per_call(
+        size.calls, [&] { transports.tcp.all_reduce(heap, ReduceOp::kSum, far); }));
+    tcp_ratio.push_back(theirs.back() / tcp.back());
     ratio.push_back(theirs.back() / ours.back());
     staged_ratio.push_back(theirs.back() / staged.back());
   }
   if (comm.rank() != 0) return;
   const auto bytes = static_cast<double>(size.bytes);
-  std::printf("%8s  ours %10.2f us %7.2f GB/s  heap %10.2f us  MPI %10.2f us %7.2f GB/s  "
-              "ratio %6.2f (heap %6.2f)",
+  std::printf("%8s  ours %10.2f us %7.2f GB/s  heap %10.2f us  TCP %10.2f us  MPI %10.2f us %7.2f GB/s  "
+              "ratio %6.2f (heap %6.2f, TCP %6.2f)",
               size.name, median(ours) * 1e6, bytes / median(ours) / 1e9, median(staged) * 1e6,
-              median(theirs) * 1e6, bytes / median(theirs) / 1e9, median(ratio),
-              median(staged_ratio));
+              median(tcp) * 1e6, median(theirs) * 1e6, bytes / median(theirs) / 1e9, median(ratio),
+              median(staged_ratio), median(tcp_ratio));
   if (size.goal > 0) std::printf("  goal %.0f", size.goal);
   std::printf("\n");
   std::fflush(stdout);
@@ -88,12 +113,13 @@ int main(int argc, char** argv) {
   MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
   {
     const auto comm = ds::open_shm_group(name.data(), rank, size);
+    const auto tcp = open_tcp(rank, size);
     ds::ThreadPool pool(1);
     ds::HostMemory host;
     ds::Stream near({ds::Device::cpu(), &comm->memory(), &pool, nullptr});
     ds::Stream far({ds::Device::cpu(), &host, &pool, nullptr});
     if (rank == 0) std::printf("all_reduce, %d ranks, fp32 sum, %d rounds\n", size, rounds);
-    for (const Size& each : kSizes) measure(*comm, near, far, each, rounds);
+    for (const Size& each : kSizes) measure({*comm, *tcp}, near, far, each, rounds);
   }
   MPI_Finalize();
   return 0;
