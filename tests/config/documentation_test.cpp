@@ -9,13 +9,14 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
+#include "tests/support/golden.h"
 
 namespace ds {
 
 namespace {
 
 void check_page(const std::string& name, const std::string& expected) {
-  const std::string path = fmt::format("{}/docs/{}", DS_SOURCE_DIR, name);
+  const std::string path = fmt::format("{}/docs/{}", testing::source_directory(), name);
   if (std::getenv("DS_REWRITE_GOLDEN") != nullptr) {
     std::ofstream(path, std::ios::binary) << expected;
   }

@@ -11,6 +11,7 @@
 #include "config/load.h"
 #include "config/overrides.h"
 #include "tests/support/catch.h"
+#include "tests/support/golden.h"
 
 namespace ds {
 
@@ -24,7 +25,7 @@ struct Key {
 };
 
 std::vector<Key> documented_keys() {
-  std::ifstream in(std::string(DS_SOURCE_DIR) + "/tests/golden/config/keys.txt");
+  std::ifstream in(testing::source_directory() + "/tests/golden/config/keys.txt");
   REQUIRE(in);
   std::vector<Key> keys;
   for (std::string line; std::getline(in, line);) {

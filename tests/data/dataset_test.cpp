@@ -10,6 +10,7 @@
 #include "data/data_loader.h"
 #include "data/indexed_dataset.h"
 #include "tests/support/catch.h"
+#include "tests/support/golden.h"
 
 using namespace ds;
 
@@ -139,7 +140,7 @@ TEST_CASE("the validation split takes the last samples and leaves one for traini
 
 TEST_CASE("text is tokenised by a tokenizer.json, and its defects carry the file's name", "[data]") {
   RealFileSystem real;
-  const std::string folder = std::string(DS_SOURCE_DIR) + "/tests/data/tokenizers/";
+  const std::string folder = testing::source_directory() + "/tests/data/tokenizers/";
   const auto tokenizer = load_tokenizer(real, folder + "gpt2.json");
   MemoryFileSystem fs;
   put(fs, "/a", "the theme of these things");

@@ -7,12 +7,13 @@
 #include "data/byte_pair.h"
 #include "data/pre_tokenizer.h"
 #include "tests/support/catch.h"
+#include "tests/support/golden.h"
 
 using namespace ds;
 
 namespace {
 
-const std::string kFolder = std::string(DS_SOURCE_DIR) + "/tests/data/tokenizers/";
+const std::string kFolder = testing::source_directory() + "/tests/data/tokenizers/";
 
 std::string from_hex(const std::string& hex) {
   std::string out;

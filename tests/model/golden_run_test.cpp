@@ -9,6 +9,7 @@
 #include "model/hf_weights.h"
 #include "tests/model/plain_trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/golden.h"
 
 using namespace ds;
 using testing::AdamHyper;
@@ -17,7 +18,7 @@ using testing::PlainTrainer;
 namespace {
 
 std::string golden_folder(const std::string& name) {
-  const auto path = std::filesystem::path(DS_SOURCE_DIR) / ".." / "shared" / "golden" / name;
+  const auto path = std::filesystem::path(testing::source_directory()) / ".." / "shared" / "golden" / name;
   return std::filesystem::exists(path / "golden.json") ? path.string() : std::string();
 }
 

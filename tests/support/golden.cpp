@@ -66,9 +66,11 @@ std::string in_golden_form(const std::string& answer) {
 
 }  // namespace
 
+std::string source_directory() { return DS_SOURCE_DIR; }
+
 void run_golden(const std::string& name,
                 const std::function<std::string(const std::string& command)>& answer) {
-  const std::string path = fmt::format("{}/tests/golden/{}", DS_SOURCE_DIR, name);
+  const std::string path = fmt::format("{}/tests/golden/{}", source_directory(), name);
   const char* const rewrite = std::getenv("DS_REWRITE_GOLDEN");
   std::string rewritten;
   for (const Block& block : parse(path)) {

@@ -12,6 +12,9 @@
 
 namespace ds::testing {
 
+// The root of the checkout that the tests were built from.
+std::string source_directory();
+
 // `name` is relative to tests/golden. The answer's blank lines come back as "." lines, so that a block
 // can hold them. Fails the running Catch2 test with the first differing line.
 void run_golden(const std::string& name,
