@@ -22,6 +22,7 @@ class DeafControl final : public ControlClient {
   void report_step(const StepMetrics& /*metrics*/) override {}
   void report_commit(const SavedTag& /*tag*/) override {}
   void report_text(std::string_view /*line*/) override {}
+  void on_dump(std::function<void()> /*dump*/) override {}
   void report_plan(std::string_view /*plan_json*/) override {}
   void report_measured(const Measured& /*measured*/) override {}
   std::optional<Command> poll() override { return std::nullopt; }
