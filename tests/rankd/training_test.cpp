@@ -19,10 +19,10 @@ class DeafControl final : public ControlClient {
   JobPlan join() override { return plan_; }
   void report_progress(const Progress& /*progress*/) override {}
   void watch_collectives(std::function<CollectiveMark()> /*newest*/) override {}
+  void on_dump(std::function<void()> /*dump*/) override {}
   void report_step(const StepMetrics& /*metrics*/) override {}
   void report_commit(const SavedTag& /*tag*/) override {}
   void report_text(std::string_view /*line*/) override {}
-  void on_dump(std::function<void()> /*dump*/) override {}
   void report_plan(std::string_view /*plan_json*/) override {}
   void report_measured(const Measured& /*measured*/) override {}
   std::optional<Command> poll() override { return std::nullopt; }
