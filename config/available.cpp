@@ -114,14 +114,20 @@ std::vector<Feature> training_features(const Config& c) {
 
 std::vector<Feature> model_features(const Config& c) {
   const auto family = [&](ModelFamily f) { return c.model.family == f; };
-  const bool has_amsgrad = c.optimizer.adam.amsgrad;
-  const bool adam =
-      c.optimizer.type == OptimizerType::kAdam || c.optimizer.type == OptimizerType::kAdamW;
+  const auto optimizer = [&](OptimizerType t) { return c.optimizer.type == t; };
+  const bool adam = optimizer(OptimizerType::kAdam) || optimizer(OptimizerType::kAdamW);
+  const bool adagrad = optimizer(OptimizerType::kAdagrad);
+  const bool sgd = optimizer(OptimizerType::kSgd);
+  const bool known = adam || adagrad || sgd || optimizer(OptimizerType::kLion);
   return {
       {"model.family",
        family(ModelFamily::kBert) || family(ModelFamily::kMoeGpt) || family(ModelFamily::kResNet)},
-      {"optimizer.type", c.optimizer.type && !adam},
-      {"optimizer.params.amsgrad", has_amsgrad},
+      {"optimizer.type", c.optimizer.type && !known},
+      {"optimizer.params.amsgrad", adam && c.optimizer.adam.amsgrad},
+      {"optimizer.params.lr_decay", adagrad && c.optimizer.adagrad.lr_decay != 0},
+      {"optimizer.params.initial_accumulator_value",
+       adagrad && c.optimizer.adagrad.initial_accumulator_value != 0},
+      {"optimizer.params.maximize", sgd && c.optimizer.sgd.maximize},
   };
 }
 

@@ -240,12 +240,12 @@ double LrSchedule::initial_lr(size_t group) const {
 
 double LrSchedule::lr_for_update(int64_t n, size_t group) const {
   DS_CHECK(n >= 1, "lr schedule: update number is {}, expected 1 or more", n);
-  return n == 1 ? initial_lr(group) : lr_at(n - 2, group);
+  return n == 1 ? initial_lr(group) : lr_at(first_index_ + n - 1, group);
 }
 
 std::optional<double> LrSchedule::momentum_for_update(int64_t n, size_t group) const {
   DS_CHECK(n >= 1, "lr schedule: update number is {}, expected 1 or more", n);
-  return n == 1 ? start_momentum(group) : momentum_at(n - 2, group);
+  return n == 1 ? start_momentum(group) : momentum_at(first_index_ + n - 1, group);
 }
 
 double LrSchedule::current_lr(size_t group) const {

@@ -101,8 +101,8 @@ class LrSchedule {
   double initial_lr(size_t group = 0) const;
 
   // Rate and momentum that optimizer update number n (from 1, updates skipped by overflow not
-  // counted) runs with: the initial value for n = 1, then the value of index n - 2, because the
-  // schedule steps after the update.
+  // counted) runs with: the initial value for n = 1, then the value of index n - 2 (counted on from
+  // last_batch_iteration where that was given), because the schedule steps after the update.
   double lr_for_update(int64_t n, size_t group = 0) const;
   std::optional<double> momentum_for_update(int64_t n, size_t group = 0) const;
 

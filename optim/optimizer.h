@@ -5,10 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/tensor.h"
+#include "optim/lr_schedule.h"
 
 namespace ds {
 
@@ -33,13 +36,19 @@ struct Shard {
 // What changes from step to step.
 struct Hyper {
   double lr = 0;
+  // What a schedule that drives the momentum says instead of beta1; nothing: the optimizer's own.
+  std::optional<double> beta1 = std::nullopt;
   float grad_scale = 1.0F;  // multiplies every gradient: unscale and clip in one factor
 };
 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
+  // The family whose state the slots are, as checkpoints record it: "adam", "lion", ...
+  virtual std::string_view family() const = 0;
   virtual std::vector<std::string> slot_names() const = 0;
+  // Whether it heeds Hyper::beta1.
+  virtual MomentumSupport momentum_support() const = 0;
   // step counts from 1.
   virtual void step(Shard& shard, const Hyper& hyper, int64_t step, Stream& stream) const = 0;
 };

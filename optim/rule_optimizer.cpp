@@ -51,17 +51,25 @@ void write_copy(Tensor& copy, int64_t begin, std::span<const float> weight) {
 }
 
 template <class Rule>
+constexpr bool kHasBeta1 = requires(Rule rule) { rule.beta1; };
+
+template <class Rule>
 class RuleOptimizer final : public Optimizer {
  public:
-  RuleOptimizer(const Rule& rule, std::vector<std::string> slots)
-      : rule_(rule), slots_(std::move(slots)) {}
+  RuleOptimizer(const Rule& rule, std::string_view family, std::vector<std::string> slots)
+      : rule_(rule), family_(family), slots_(std::move(slots)) {}
 
+  std::string_view family() const override { return family_; }
   std::vector<std::string> slot_names() const override { return slots_; }
+  MomentumSupport momentum_support() const override {
+    return kHasBeta1<Rule> ? MomentumSupport::kBetas : MomentumSupport::kNone;
+  }
 
   void step(Shard& shard, const Hyper& hyper, int64_t step, Stream& stream) const override {
     check_shard(shard, slots_.size());
     Rule rule = rule_;
     rule.lr = hyper.lr;
+    if constexpr (kHasBeta1<Rule>) rule.beta1 = hyper.beta1.value_or(rule.beta1);
     const int64_t n = shard.master.numel();
     const double state_bytes = 8.0 * static_cast<double>(n) * static_cast<double>(slots_.size());
     stream.record("rule_update",
@@ -98,24 +106,39 @@ class RuleOptimizer final : public Optimizer {
   }
 
   const Rule rule_;
+  const std::string_view family_;
   const std::vector<std::string> slots_;
 };
 
 }  // namespace
 
 std::unique_ptr<Optimizer> make_lion(const LionRule& rule) {
-  return std::make_unique<RuleOptimizer<LionRule>>(rule, std::vector<std::string>{"exp_avg"});
+  return std::make_unique<RuleOptimizer<LionRule>>(rule, "lion",
+                                                   std::vector<std::string>{"exp_avg"});
 }
 
 std::unique_ptr<Optimizer> make_adagrad(const AdagradRule& rule) {
-  return std::make_unique<RuleOptimizer<AdagradRule>>(rule, std::vector<std::string>{"sum"});
+  return std::make_unique<RuleOptimizer<AdagradRule>>(rule, "adagrad",
+                                                      std::vector<std::string>{"sum"});
 }
 
 std::unique_ptr<Optimizer> make_sgd(const SgdRule& rule) {
   rule.check();
   std::vector<std::string> slots;
   if (rule.momentum != 0) slots.emplace_back("momentum_buffer");
-  return std::make_unique<RuleOptimizer<SgdRule>>(rule, std::move(slots));
+  return std::make_unique<RuleOptimizer<SgdRule>>(rule, "sgd", std::move(slots));
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerRule& rule) {
+  struct Maker {
+    std::unique_ptr<Optimizer> operator()(const AdamOptions& adam) const { return make_adam(adam); }
+    std::unique_ptr<Optimizer> operator()(const LionRule& lion) const { return make_lion(lion); }
+    std::unique_ptr<Optimizer> operator()(const AdagradRule& adagrad) const {
+      return make_adagrad(adagrad);
+    }
+    std::unique_ptr<Optimizer> operator()(const SgdRule& sgd) const { return make_sgd(sgd); }
+  };
+  return std::visit(Maker{}, rule);
 }
 
 }  // namespace ds

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "config/elastic_options.h"
+#include "config/field_writer.h"
 #include "model/hf_config.h"
+#include "optim/lr_schedule_params.h"
 
 namespace ds {
 namespace {
@@ -57,12 +59,7 @@ DType dtype_of_config(FloatType type) {
   throw InternalError("unknown float type");
 }
 
-AdamOptions adam_options(const OptimizerConfig& optimizer) {
-  const OptimizerType type = optimizer.type.value_or(OptimizerType::kAdamW);
-  if (type != OptimizerType::kAdam && type != OptimizerType::kAdamW) {
-    throw Unsupported("optimizer.type: this build has Adam and AdamW");
-  }
-  const AdamParams& params = optimizer.adam;
+AdamOptions adam_rule(const AdamParams& params, OptimizerType type) {
   return {.betas = {params.betas[0], params.betas[1]},
           .eps = params.eps,
           .weight_decay = params.weight_decay,
@@ -70,75 +67,79 @@ AdamOptions adam_options(const OptimizerConfig& optimizer) {
           .bias_correction = params.bias_correction};
 }
 
-WarmupShape shape_of(WarmupType type) {
-  return type == WarmupType::kLog ? WarmupShape::kLog : WarmupShape::kLinear;
+SgdRule sgd_rule(const SgdParams& params) {
+  const SgdRule rule{.lr = params.lr,
+                     .momentum = params.momentum,
+                     .dampening = params.dampening,
+                     .weight_decay = params.weight_decay,
+                     .nesterov = params.nesterov ? Nesterov::kOn : Nesterov::kOff};
+  rule.check();
+  return rule;
 }
 
-std::optional<PerGroup> per_group(const std::optional<std::vector<double>>& values) {
-  if (!values) return std::nullopt;
-  return values->size() == 1 ? PerGroup(values->front()) : PerGroup(*values);
-}
+struct OptimizerChoice {
+  OptimizerRule rule;
+  double lr = 0;
+};
 
-PerGroup per_group(const std::vector<double>& values) {
-  return values.size() == 1 ? PerGroup(values.front()) : PerGroup(values);
-}
-
-int64_t needed_steps(std::optional<int64_t> given, const Config& config) {
-  if (given) return *given;
-  if (config.train.steps) return *config.train.steps;
-  throw ConfigError(
-      "scheduler.params.total_num_steps: needed where train.steps does not give the run's length");
-}
-
-LrScheduleOptions one_cycle(const OneCycleParams& p) {
-  const auto second = p.cycle_second_step_size;
-  return OneCycleOptions{
-      .min_lr = per_group(p.cycle_min_lr.value_or(std::vector<double>{0.0})),
-      .max_lr = per_group(p.cycle_max_lr.value_or(std::vector<double>{0.0})),
-      .first_step_size = static_cast<double>(p.cycle_first_step_size),
-      .second_step_size = second ? std::optional(static_cast<double>(*second)) : std::nullopt,
-      .first_stair_count = p.cycle_first_stair_count,
-      .second_stair_count = p.cycle_second_stair_count,
-      .decay_step_size = static_cast<double>(p.decay_step_size),
-      .decay_lr_rate = p.decay_lr_rate,
-      .decay_mom_rate = p.decay_mom_rate,
-      .cycle_momentum = p.cycle_momentum,
-      .min_mom = per_group(p.cycle_min_mom),
-      .max_mom = per_group(p.cycle_max_mom)};
-}
-
-LrScheduleOptions schedule_options(const Config& config) {
-  const SchedulerConfig& s = config.scheduler;
-  switch (*s.type) {
-    case SchedulerType::kLRRangeTest:
-      return LrRangeTestOptions{
-          .min_lr = per_group(s.lr_range_test.lr_range_test_min_lr),
-          .step_size = s.lr_range_test.lr_range_test_step_size,
-          .step_rate = s.lr_range_test.lr_range_test_step_rate,
-          .staircase = s.lr_range_test.lr_range_test_staircase};
-    case SchedulerType::kOneCycle:
-      return one_cycle(s.one_cycle);
-    case SchedulerType::kWarmupLR:
-      return WarmupOptions{.min_lr = per_group(s.warmup.warmup_min_lr),
-                           .max_lr = per_group(s.warmup.warmup_max_lr),
-                           .num_steps = s.warmup.warmup_num_steps,
-                           .shape = shape_of(s.warmup.warmup_type)};
-    case SchedulerType::kWarmupDecayLR:
-      return WarmupDecayOptions{
-          .total_num_steps = needed_steps(s.warmup_decay.total_num_steps, config),
-          .min_lr = per_group(s.warmup_decay.warmup_min_lr),
-          .max_lr = per_group(s.warmup_decay.warmup_max_lr),
-          .num_steps = s.warmup_decay.warmup_num_steps,
-          .shape = shape_of(s.warmup_decay.warmup_type)};
-    case SchedulerType::kWarmupCosineLR:
-      return WarmupCosineOptions{
-          .total_num_steps = needed_steps(s.warmup_cosine.total_num_steps, config),
-          .min_ratio = s.warmup_cosine.warmup_min_ratio,
-          .num_steps = s.warmup_cosine.warmup_num_steps,
-          .cos_min_ratio = s.warmup_cosine.cos_min_ratio,
-          .shape = shape_of(s.warmup_cosine.warmup_type)};
+OptimizerChoice choose_optimizer(const OptimizerConfig& c) {
+  const OptimizerType type = c.type.value_or(OptimizerType::kAdamW);
+  switch (type) {
+    case OptimizerType::kAdam:
+    case OptimizerType::kAdamW: return {adam_rule(c.adam, type), c.adam.lr};
+    case OptimizerType::kLion:
+      return {LionRule{.lr = c.lion.lr,
+                       .beta1 = c.lion.betas[0],
+                       .beta2 = c.lion.betas[1],
+                       .weight_decay = c.lion.weight_decay},
+              c.lion.lr};
+    case OptimizerType::kAdagrad:
+      return {AdagradRule{.lr = c.adagrad.lr,
+                          .eps = c.adagrad.eps,
+                          .weight_decay = c.adagrad.weight_decay},
+              c.adagrad.lr};
+    case OptimizerType::kSgd: return {sgd_rule(c.sgd), c.sgd.lr};
+    default: break;
   }
-  throw InternalError("unknown scheduler type");
+  throw Unsupported("optimizer.type: this build has Adam, AdamW, Lion, Adagrad and SGD");
+}
+
+ScheduleValue schedule_value(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kBoolean: return value.as_boolean();
+    case Value::Kind::kInteger: return value.as_integer();
+    case Value::Kind::kNumber: return value.as_number();
+    case Value::Kind::kString: return value.as_string();
+    case Value::Kind::kList: {
+      std::vector<double> numbers;
+      for (const Value& item : value.items()) numbers.push_back(item.as_number());
+      return numbers;
+    }
+    default: return std::monostate{};
+  }
+}
+
+// By the names that the section itself has, so that they are turned into options in one place only
+// (optim/lr_schedule_params.h).
+LrScheduleOptions schedule_options(const Config& config) {
+  constexpr const char* kTotal = "total_num_steps";
+  const Value document = write_fields(config);
+  const Value& section = *document.find("scheduler");
+  ScheduleParams params;
+  if (const Value* given = section.find("params")) {
+    for (const Member& member : given->members()) {
+      params.emplace(member.key, schedule_value(member.value));
+    }
+  }
+  const auto total = params.find(kTotal);
+  if (total != params.end() && std::holds_alternative<std::monostate>(total->second)) {
+    if (!config.train.steps) {
+      throw ConfigError(fmt::format(
+          "scheduler.params.{}: needed where train.steps does not give the run's length", kTotal));
+    }
+    total->second = *config.train.steps;
+  }
+  return lr_schedule_options(section.find("type")->as_string(), params);
 }
 
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
@@ -185,11 +186,12 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
     throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {} positions", length,
                                   positions));
   }
+  const OptimizerChoice optimizer = choose_optimizer(config.optimizer);
   EngineOptions options{.model = model,
                         .dtype = dtype,
                         .zero = zero_options(config, dtype, batch.accumulation),
-                        .adam = adam_options(config.optimizer),
-                        .base_lr = config.optimizer.adam.lr,
+                        .optimizer = optimizer.rule,
+                        .base_lr = optimizer.lr,
                         .schedule = std::nullopt,
                         .gradient_clipping = config.gradient_clipping,
                         .micro_batch = batch.micro_batch,

@@ -66,6 +66,20 @@ void agree(const std::string& what, const std::string& error, Communicator& comm
   if (!failure.empty()) throw IoError(fmt::format("{}: {}", what, failure));
 }
 
+constexpr const char* kOptimizerState = "optimizer";
+
+// Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
+void require_same_optimizer(const CheckpointReader& reader, std::string_view family,
+                            const std::string& tag) {
+  if (!reader.has_state(kOptimizerState)) return;  // written before this was recorded: by Adam
+  const std::string& saved = reader.state(kOptimizerState);
+  if (saved == fmt::format("\"{}\"", family)) return;
+  throw ValidationError(fmt::format(
+      "{} was saved with the optimizer {}, this run has \"{}\"; keep the optimizer, or start from "
+      "the weights alone: a new run directory and the exported folder as model.folder",
+      tag, saved, family));
+}
+
 std::string piece_name(const ParamSpec& spec, const std::string& slot) {
   return spec.name + "/" + slot;
 }
@@ -123,6 +137,7 @@ FileVote Checkpointing::write_pieces(const std::string& tag) {
   }
   if (plan_.rank == 0) {
     writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine_.step()));
+    writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine_.optimizer().family()));
   }
   DS_FAILPOINT("ckpt.before_finish");
   return writer.finish();
@@ -231,6 +246,7 @@ int64_t Checkpointing::load(const std::optional<std::string>& folder) {
 void Checkpointing::restore(const std::string& tag) {
   CheckpointReader reader = CheckpointReader::open(files_, root_, tag);
   const std::vector<std::string> slots = engine_.optimizer().slot_names();
+  require_same_optimizer(reader, engine_.optimizer().family(), tag);
   for (const OwnedSlice& slice : engine_.store().owned()) {
     for (const ShardField& field : slice.fields) {
       const ParamSpec& spec = engine_.store().spec(field.param);

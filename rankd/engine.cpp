@@ -43,12 +43,12 @@ MicroBatch load(const EngineOptions& options, Stream& stream, BatchSource& sourc
 Engine::Engine(const EngineOptions& options, const EngineSeat& seat, std::optional<StepPlan> plan)
     : options_(options),
       seat_(seat),
-      optimizer_(make_adam(options.adam)),
+      optimizer_(make_optimizer(options.optimizer)),
       store_(with_slots(options.zero, *optimizer_), seat.comm, seat.stream, seat.comm_memory),
       model_(make_model(options.model, options.dtype, store_)) {
   if (options_.schedule) {
     const std::array<double, 1> base{options_.base_lr};
-    schedule_ = make_lr_schedule(*options_.schedule, base);
+    schedule_ = make_lr_schedule(*options_.schedule, base, optimizer_->momentum_support());
   }
   store_.seal();
   if (!plan) return;
@@ -147,6 +147,7 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags) {
         step_ + 1, result.loss, result.grad_norm, step_));
   }
   const Hyper hyper{.lr = result.lr,
+                    .beta1 = schedule_ ? schedule_->momentum_for_update(step_ + 1) : std::nullopt,
                     .grad_scale = clip_factor(result.grad_norm, options_.gradient_clipping)};
   for (Shard& shard : store_.shards()) {
     optimizer_->step(shard, hyper, step_ + 1, seat_.stream);

@@ -13,7 +13,7 @@
 #include "core/replay_arena.h"
 #include "model/zoo.h"
 #include "optim/lr_schedule.h"
-#include "optim/optimizer.h"
+#include "optim/rule_optimizer.h"
 #include "zero/sharded_store.h"
 
 namespace ds {
@@ -32,7 +32,7 @@ struct EngineOptions {
   ModelConfig model;
   DType dtype = DType::kF32;
   ZeroOptions zero;  // slot_names are filled in from the optimizer
-  AdamOptions adam;
+  OptimizerRule optimizer;
   double base_lr = 1e-3;
   std::optional<LrScheduleOptions> schedule;
   double gradient_clipping = 0;  // 0: off

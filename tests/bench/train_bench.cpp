@@ -46,7 +46,7 @@ EngineOptions options_of(const Args& args) {
                                             .reuse_numel = 1'000'000'000},
                                  .grad_slice_dtype = dtype,
                                  .slot_names = {}},
-                        .adam = {.weight_decay = 0.1},
+                        .optimizer = AdamOptions{.weight_decay = 0.1},
                         .base_lr = 1e-4,
                         .schedule = std::nullopt,
                         .gradient_clipping = 1.0,

@@ -116,6 +116,8 @@ TEST_CASE(
       make_lr_schedule(LrRangeTestOptions{.step_size = 50, .last_batch_iteration = 99}, kBase);
   CHECK(schedule->initial_lr() == 0.1);
   CHECK(schedule->last_index() == 99);
+  CHECK(schedule->lr_for_update(1) == 0.1);
+  CHECK(schedule->lr_for_update(2) == schedule->lr_at(100));
 }
 
 TEST_CASE("impossible step counts and lists are refused", "[optim]") {

@@ -1,5 +1,6 @@
 #include "rankd/engine.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -47,6 +48,8 @@ struct Setting {
   DType dtype = DType::kF32;
   int micro_steps = 1;
   int64_t global_batch = 12;
+  OptimizerRule optimizer = AdamOptions{.weight_decay = 0.1};
+  double lr = 0.01;
 };
 
 EngineOptions options_of(const Setting& s) {
@@ -60,9 +63,9 @@ EngineOptions options_of(const Setting& s) {
                    .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
                    .micro_steps = s.micro_steps,
                    .slot_names = {}},
-          .adam = {.weight_decay = 0.1},
-          .base_lr = 0.01,
-          .schedule = WarmupOptions{.max_lr = 0.01, .num_steps = 4},
+          .optimizer = s.optimizer,
+          .base_lr = s.lr,
+          .schedule = WarmupOptions{.max_lr = s.lr, .num_steps = 4},
           .gradient_clipping = 1.0,
           .micro_batch = s.global_batch / s.ranks / s.micro_steps,
           .length = 16,
@@ -169,6 +172,84 @@ TEST_CASE("stages agree to the bit through the whole engine", "[rankd]") {
       CHECK(got.losses == expected.losses);
     }
   }
+}
+
+struct NamedRule {
+  const char* name;
+  OptimizerRule rule;
+  double lr;
+};
+
+std::vector<NamedRule> other_rules() {
+  return {{"lion", LionRule{.weight_decay = 0.1}, 0.003},
+          {"adagrad", AdagradRule{}, 0.01},
+          {"sgd", SgdRule{.momentum = 0.9}, 0.3},
+          {"plain sgd", SgdRule{}, 0.2}};
+}
+
+TEST_CASE("every optimizer trains, to the same bits at all stages", "[rankd]") {
+  for (const NamedRule& optimizer : other_rules()) {
+    MemoryFileSystem first_disk;
+    const Setting whole{.ranks = 2, .optimizer = optimizer.rule, .lr = optimizer.lr};
+    const Outcome expected = train(whole, first_disk, 24);
+    CAPTURE(optimizer.name, expected.losses);
+    CHECK(*std::min_element(expected.losses.end() - 6, expected.losses.end()) <
+          expected.losses.front() - 0.05);
+    for (int stage = 1; stage <= 3; ++stage) {
+      CAPTURE(stage);
+      Setting setting = whole;
+      setting.stage = stage;
+      MemoryFileSystem disk;
+      const Outcome got = train(setting, disk, 24);
+      CHECK(got.state == expected.state);
+      CHECK(got.losses == expected.losses);
+      const MemoryUsage planned = dry_run(options_of(setting), setting.ranks, {}).memory;
+      CHECK(got.memory.tag_bytes_at_peak == planned.tag_bytes_at_peak);
+    }
+  }
+}
+
+TEST_CASE("every optimizer resumes to the bits, on other ranks and stages too", "[rankd]") {
+  for (const NamedRule& optimizer : other_rules()) {
+    CAPTURE(optimizer.name);
+    const Setting setting{
+        .ranks = 2, .stage = 2, .dtype = DType::kBF16, .optimizer = optimizer.rule};
+    MemoryFileSystem whole_disk;
+    const Outcome whole = train(setting, whole_disk, 4);
+    MemoryFileSystem disk;
+    const Outcome saved = train(setting, disk, 2);
+    const Outcome resumed = train(setting, disk, 4);
+    CHECK(resumed.state == whole.state);
+    CHECK(resumed.losses.back() == whole.losses.back());
+
+    MemoryFileSystem other_disk;
+    train(setting, other_disk, 2);
+    const Setting other{.ranks = 3, .stage = 3, .dtype = DType::kBF16, .optimizer = optimizer.rule};
+    CHECK(train(other, other_disk, 2).state == saved.state);
+  }
+}
+
+TEST_CASE("a checkpoint of another optimizer is refused by name", "[rankd]") {
+  MemoryFileSystem disk;
+  train({}, disk, 1);
+  CHECK_THROWS_WITH(train({.optimizer = LionRule{}}, disk, 2),
+                    Catch::Contains("saved with the optimizer \"adam\"") &&
+                        Catch::Contains("has \"lion\""));
+}
+
+// b bytes of state per parameter, 2 slots for Adam, 1 for the others, none for plain SGD.
+TEST_CASE("the plan counts the state that the optimizer has", "[rankd]") {
+  const auto state_bytes = [](const OptimizerRule& rule) {
+    const auto usage = dry_run(options_of({.ranks = 2, .stage = 1, .optimizer = rule}), 2, {}).memory;
+    return usage.tag_bytes_at_peak.at(static_cast<size_t>(MemoryTag::kOptimizer));
+  };
+  const auto adam = state_bytes(AdamOptions{});
+  const auto lion = state_bytes(LionRule{});
+  const auto plain = state_bytes(SgdRule{});
+  CHECK(state_bytes(AdagradRule{}) == lion);
+  CHECK(state_bytes(SgdRule{.momentum = 0.5}) == lion);
+  CHECK(adam - lion == lion - plain);
+  CHECK(lion > plain);
 }
 
 TEST_CASE("the measured peak is the plan's, to the byte", "[rankd]") {

@@ -1,0 +1,111 @@
+// From keys to constructor options: what every optimizer and schedule of the file becomes.
+#include "rankd/assemble.h"
+
+#include "config/available.h"
+#include "config/load.h"
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+Config config_of(const std::string& more) {
+  return parse_config(R"({"model": {"family": "gpt2"}, "data": {"train": ["/t.txt"]},
+      "train_batch_size": 4, "optimizer": {"type": "AdamW"}, )" + more + "}");
+}
+
+EngineOptions options_of(const std::string& more) {
+  return engine_options(config_of(more), Gpt2Config{}, 2);
+}
+
+EngineOptions options_with(const std::string& type, const std::string& params) {
+  Config config = parse_config(fmt::format(
+      R"({{"model": {{"family": "gpt2"}}, "data": {{"train": ["/t.txt"]}}, "train": {{"steps": 40}},
+          "train_batch_size": 4, "optimizer": {{"type": "{}", "params": {{{}}}}}}})",
+      type, params));
+  require_runnable(config);
+  return engine_options(config, Gpt2Config{}, 2);
+}
+
+TEST_CASE("each optimizer gets its own parameters and rate", "[rankd]") {
+  const auto adam = options_with("Adam", R"("lr": 0.5, "adam_w_mode": false, "betas": [0.8, 0.7])");
+  CHECK(adam.base_lr == 0.5);
+  CHECK_FALSE(std::get<AdamOptions>(adam.optimizer).decoupled_decay);
+  CHECK(std::get<AdamOptions>(adam.optimizer).betas == std::array{0.8, 0.7});
+
+  const auto lion = options_with("Lion", R"("lr": 1e-4, "betas": [0.95, 0.98], "weight_decay": 0.2)");
+  CHECK(lion.base_lr == 1e-4);
+  CHECK(std::get<LionRule>(lion.optimizer).beta1 == 0.95);
+  CHECK(std::get<LionRule>(lion.optimizer).beta2 == 0.98);
+  CHECK(std::get<LionRule>(lion.optimizer).weight_decay == 0.2);
+
+  const auto adagrad = options_with("Adagrad", R"("eps": 1e-5, "weight_decay": 0.3)");
+  CHECK(adagrad.base_lr == 0.01);
+  CHECK(std::get<AdagradRule>(adagrad.optimizer).eps == 1e-5);
+  CHECK(std::get<AdagradRule>(adagrad.optimizer).weight_decay == 0.3);
+
+  const auto sgd = options_with("SGD", R"("lr": 0.1, "momentum": 0.9, "nesterov": true)");
+  CHECK(sgd.base_lr == 0.1);
+  CHECK(std::get<SgdRule>(sgd.optimizer).momentum == 0.9);
+  CHECK(std::get<SgdRule>(sgd.optimizer).nesterov == Nesterov::kOn);
+}
+
+TEST_CASE("what an optimizer does not have here is refused by name", "[rankd]") {
+  CHECK_THROWS_WITH(options_with("Lamb", ""), Catch::Contains("optimizer.type"));
+  CHECK_THROWS_WITH(options_with("Adam", R"("amsgrad": true)"), Catch::Contains("amsgrad"));
+  CHECK_THROWS_WITH(options_with("Adagrad", R"("lr_decay": 0.1)"), Catch::Contains("lr_decay"));
+  CHECK_THROWS_WITH(options_with("Adagrad", R"("initial_accumulator_value": 0.1)"),
+                    Catch::Contains("initial_accumulator_value"));
+  CHECK_THROWS_WITH(options_with("SGD", R"("maximize": true)"), Catch::Contains("maximize"));
+  CHECK_THROWS_WITH(options_with("SGD", R"("nesterov": true)"),
+                    Catch::Contains("needs momentum > 0"));
+}
+
+TEST_CASE("every key of a schedule arrives", "[rankd]") {
+  const auto cycle = std::get<OneCycleOptions>(
+      *options_of(R"("scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1,
+          "cycle_max_lr": 0.2, "cycle_first_step_size": 10, "cycle_second_step_size": 5,
+          "cycle_first_stair_count": 2, "cycle_second_stair_count": 3, "decay_step_size": 7,
+          "decay_lr_rate": 0.01, "cycle_momentum": false, "cycle_min_mom": 0.7,
+          "cycle_max_mom": 0.95, "decay_mom_rate": 0.02, "last_batch_iteration": 4}})")
+           .schedule);
+  CHECK(std::get<std::vector<double>>(cycle.min_lr) == std::vector{0.1});
+  CHECK(std::get<std::vector<double>>(cycle.max_lr) == std::vector{0.2});
+  CHECK(cycle.first_step_size == 10);
+  CHECK(cycle.second_step_size == 5.0);
+  CHECK(cycle.first_stair_count == 2);
+  CHECK(cycle.second_stair_count == 3);
+  CHECK(cycle.decay_step_size == 7);
+  CHECK(cycle.decay_lr_rate == 0.01);
+  CHECK_FALSE(cycle.cycle_momentum);
+  CHECK(std::get<std::vector<double>>(cycle.min_mom) == std::vector{0.7});
+  CHECK(std::get<std::vector<double>>(cycle.max_mom) == std::vector{0.95});
+  CHECK(cycle.decay_mom_rate == 0.02);
+  CHECK(cycle.last_batch_iteration == 4);
+
+  const auto warmup = std::get<WarmupOptions>(
+      *options_of(R"("scheduler": {"type": "WarmupLR", "params": {"warmup_type": "linear",
+          "warmup_num_steps": 7}})")
+           .schedule);
+  CHECK_FALSE(warmup.max_lr.has_value());
+  CHECK(warmup.shape == WarmupShape::kLinear);
+  CHECK(warmup.num_steps == 7);
+}
+
+TEST_CASE("a decay ends with the run unless it says when", "[rankd]") {
+  const auto total = [](const std::string& params) {
+    return std::get<WarmupCosineOptions>(
+               *options_of(R"("train": {"steps": 40}, "scheduler": {"type": "WarmupCosineLR",
+                   "params": {)" + params + "}}")
+                    .schedule)
+        .total_num_steps;
+  };
+  CHECK(total("") == 40);
+  CHECK(total(R"("total_num_steps": 90)") == 90);
+  Config endless = config_of(R"("train": {"steps": 1}, "scheduler": {"type": "WarmupDecayLR"})");
+  endless.train.steps.reset();
+  CHECK_THROWS_WITH(engine_options(endless, Gpt2Config{}, 2), Catch::Contains("total_num_steps"));
+}
+
+}  // namespace
+}  // namespace ds
