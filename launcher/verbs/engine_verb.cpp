@@ -23,6 +23,14 @@ std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
   return arguments;
 }
 
+EngineVerb plan_verb(const RunOptions& options, int ranks, int threads) {
+  EngineVerb verb{{"plan", options.config}};
+  verb.arguments.insert(verb.arguments.end(), options.overrides.begin(), options.overrides.end());
+  verb.arguments.push_back(fmt::format("--num-ranks={}", ranks));
+  verb.arguments.push_back(fmt::format("--num-threads={}", threads));
+  return verb;
+}
+
 void become_engine(const EngineVerb& verb, const Surroundings& surroundings) {
   std::vector<std::string> strings = completed_arguments(verb.arguments, surroundings.visible_gpus);
   strings.insert(strings.begin(), surroundings.rank_program);

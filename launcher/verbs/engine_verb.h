@@ -10,6 +10,9 @@ namespace ds {
 // Does not return unless it fails. Throws InputMissing if rankd cannot be started.
 [[noreturn]] void become_engine(const EngineVerb& verb, const Surroundings& surroundings);
 
+// The `plan` of the job that these options start.
+EngineVerb plan_verb(const RunOptions& options, int ranks, int threads);
+
 // `arguments` with what only the launcher knows: `plan` gets the number of ranks that `run` would use
 // where the user gave none.
 std::vector<std::string> completed_arguments(std::vector<std::string> arguments,

@@ -16,6 +16,7 @@
 #include "launcher/job_hosts.h"
 #include "launcher/local_world.h"
 #include "launcher/supervisor.h"
+#include "launcher/verbs/engine_verb.h"
 
 namespace ds {
 namespace {
@@ -299,7 +300,9 @@ int run_training_job(const RunOptions& options, const Surroundings& surroundings
   const TrainingJob job = make_job(options, hosts.choice, surroundings);
   if (options.dry_run) {
     print_dry_run(job, options, hosts, surroundings.rank_program);
-    return static_cast<int>(ExitCode::kDone);
+    std::fputs("\n", stdout);
+    std::fflush(stdout);
+    become_engine(plan_verb(options, job.shape.ranks, job.shape.threads), surroundings);
   }
   forbid_core_dumps();
   hide_from_same_user();  // from here on we hold the secrets of every rank

@@ -39,8 +39,11 @@ expect 2 schema extra
 expect 78 elastic train.json
 expect 2 elastic
 
-expect 0 train.json --dry-run --num-ranks 4
+DSLAUNCH_RANKD="$bin/rankd" expect 0 train.json --dry-run --num-ranks 4 --num-threads 1
 expect_text out "rank 3"
+expect_text out "micro-steps, 4 ranks"
+DSLAUNCH_RANKD="$bin/rankd" expect 78 train.json --dry-run data.sequence_length=9
+expect_text err "the model has 8 positions"
 expect 66 train.json --resume required
 expect_text err "--run-dir"
 [ -e runs ] && fail "--dry-run or an error made a run directory"
