@@ -10,31 +10,11 @@
 namespace ds {
 namespace {
 
-constexpr size_t kLongestTag = 128;
 constexpr int64_t kLargestManifest = int64_t{1} << 28;
-constexpr std::string_view kTemporary = ".tmp.";
-constexpr std::string_view kReplaced = ".old.";
-constexpr std::string_view kDiscarded = ".gone.";
 constexpr std::string_view kManifestName = "manifest.json";
 
-// "<tag><mark><epoch>" taken apart; nothing for other names.
-struct MarkedName {
-  std::string tag;
-  int64_t epoch;
-};
-std::optional<MarkedName> parse_marked(const std::string& name, std::string_view mark) {
-  const size_t at = name.rfind(mark);
-  if (at == std::string::npos || at == 0) return std::nullopt;
-  const char* begin = name.data() + at + mark.size();
-  const char* end = name.data() + name.size();
-  int64_t epoch = 0;
-  const auto parsed = std::from_chars(begin, end, epoch);
-  if (parsed.ec != std::errc() || parsed.ptr != end || epoch < 0) return std::nullopt;
-  return MarkedName{name.substr(0, at), epoch};
-}
-
 std::string replaced_directory(const std::string& root, std::string_view tag, int64_t epoch) {
-  return join_path(root, fmt::format("{}{}{}", tag, kReplaced, epoch));
+  return join_path(root, fmt::format("{}{}{}", tag, kReplacedMark, epoch));
 }
 
 std::string epoch_path(const std::string& root) { return join_path(root, "epoch"); }
@@ -61,17 +41,12 @@ void check_fence(FileSystem& file_system, const std::string& root, int64_t epoch
   }
 }
 
-bool is_marked(const std::string& name) {
-  return parse_marked(name, kTemporary) || parse_marked(name, kReplaced) ||
-         parse_marked(name, kDiscarded);
-}
-
 // Out of its writer's reach in one step: a writer of an old epoch that still runs must find all of its
 // directory or nothing, never a part that it could give the tag's name.
 void remove_marked(FileSystem& file_system, const std::string& root, const std::string& name,
                    const MarkedName& parsed) {
   const std::string gone =
-      join_path(root, fmt::format("{}{}{}", parsed.tag, kDiscarded, parsed.epoch));
+      join_path(root, fmt::format("{}{}{}", parsed.tag, kDiscardedMark, parsed.epoch));
   if (file_system.exists(gone)) file_system.remove_tree(gone);
   file_system.rename(join_path(root, name), gone);
   file_system.remove_tree(gone);
@@ -118,28 +93,8 @@ void check_votes(const CommitRequest& request) {
 
 }  // namespace
 
-void check_tag(std::string_view tag) {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  const bool allowed =
-      !tag.empty() && tag.size() <= kLongestTag && is_plain(tag[0]) &&
-      std::all_of(tag.begin(), tag.end(),
-                  [&](char c) { return is_plain(c) || c == '.' || c == '_' || c == '-'; });
-  if (!allowed) {
-    throw UsageError(fmt::format("checkpoint tag '{}': expected 1 to {} letters, digits, '.', '_' or "
-                                 "'-', the first a letter or digit", tag, kLongestTag));
-  }
-  const std::string name(tag);
-  if (is_marked(name) || name == "latest" || name == "epoch") {
-    throw UsageError(fmt::format("checkpoint tag '{}': names ending in {}N, {}N or {}N and the names "
-                                 "latest and epoch are reserved", tag, kTemporary, kReplaced,
-                                 kDiscarded));
-  }
-}
-
 std::string temporary_directory(const std::string& root, std::string_view tag, int64_t epoch) {
-  return join_path(root, fmt::format("{}{}{}", tag, kTemporary, epoch));
+  return join_path(root, fmt::format("{}{}{}", tag, kTemporaryMark, epoch));
 }
 
 std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root,
@@ -158,12 +113,12 @@ std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& 
   if (file_system.exists(hint)) file_system.remove(hint);
   for (const DirectoryEntry& entry : file_system.list(root)) {
     if (entry.kind != DirectoryEntry::Kind::kDirectory) continue;
-    if (parse_marked(entry.name, kDiscarded)) {
+    if (parse_marked(entry.name, kDiscardedMark)) {
       file_system.remove_tree(join_path(root, entry.name));
       continue;
     }
-    const auto temporary = parse_marked(entry.name, kTemporary);
-    const auto replaced = parse_marked(entry.name, kReplaced);
+    const auto temporary = parse_marked(entry.name, kTemporaryMark);
+    const auto replaced = parse_marked(entry.name, kReplacedMark);
     if (temporary && temporary->epoch <= epoch) {
       remove_marked(file_system, root, entry.name, *temporary);
       done.push_back(fmt::format("removed {}", entry.name));
@@ -233,7 +188,7 @@ void discard_tag(FileSystem& file_system, const std::string& root, const std::st
   DS_FAILPOINT("discard.temporary_removed");
   const std::string aside = replaced_directory(root, tag, epoch);
   if (file_system.exists(aside)) {
-    settle_replaced(file_system, root, fmt::format("{}{}{}", tag, kReplaced, epoch), tag);
+    settle_replaced(file_system, root, fmt::format("{}{}{}", tag, kReplacedMark, epoch), tag);
   }
 }
 

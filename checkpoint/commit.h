@@ -10,13 +10,11 @@
 #include <vector>
 
 #include "checkpoint/format.h"
+#include "checkpoint/tag.h"
 #include "core/file.h"
 
 namespace ds {
 
-// UsageError unless the tag is [A-Za-z0-9][A-Za-z0-9._-]{0,127} and cannot be mistaken for a temporary
-// name of ours.
-void check_tag(std::string_view tag);
 std::string temporary_directory(const std::string& root, std::string_view tag, int64_t epoch);
 
 // What an epoch does first in a root, before any of its ranks saves: records itself, so that writers of

@@ -2,6 +2,7 @@
 #include "checkpoint/tag.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "core/error.h"
@@ -18,6 +19,41 @@ std::string trimmed(std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<MarkedName> parse_marked(std::string_view name, std::string_view mark) {
+  const size_t at = name.rfind(mark);
+  if (at == std::string_view::npos || at == 0) return std::nullopt;
+  const char* begin = name.data() + at + mark.size();
+  const char* end = name.data() + name.size();
+  int64_t epoch = 0;
+  const auto parsed = std::from_chars(begin, end, epoch);
+  if (parsed.ec != std::errc() || parsed.ptr != end || epoch < 0) return std::nullopt;
+  return MarkedName{std::string(name.substr(0, at)), epoch};
+}
+
+bool is_marked(std::string_view name) {
+  return parse_marked(name, kTemporaryMark) || parse_marked(name, kReplacedMark) ||
+         parse_marked(name, kDiscardedMark);
+}
+
+void check_tag(std::string_view tag) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  const bool allowed =
+      !tag.empty() && tag.size() <= kLongestTag && is_plain(tag[0]) &&
+      std::all_of(tag.begin(), tag.end(),
+                  [&](char c) { return is_plain(c) || c == '.' || c == '_' || c == '-'; });
+  if (!allowed) {
+    throw UsageError(fmt::format("checkpoint tag '{}': expected 1 to {} letters, digits, '.', '_' or "
+                                 "'-', the first a letter or digit", tag, kLongestTag));
+  }
+  if (is_marked(tag) || tag == "latest" || tag == "epoch") {
+    throw UsageError(fmt::format("checkpoint tag '{}': names ending in {}N, {}N or {}N and the names "
+                                 "latest and epoch are reserved", tag, kTemporaryMark, kReplacedMark,
+                                 kDiscardedMark));
+  }
+}
 
 std::string default_tag(int64_t global_steps) { return fmt::format("global_step{}", global_steps); }
 
@@ -37,25 +73,25 @@ std::optional<std::string> tag_to_load(
   return std::nullopt;
 }
 
-TagValidation tag_validation_named(std::string_view name) {
+TagAgreement tag_validation_named(std::string_view name) {
   std::string lower(name);
   std::ranges::transform(lower, lower.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
-  if (lower == "fail") return TagValidation::kFail;
-  if (lower == "warn") return TagValidation::kWarn;
-  if (lower == "ignore") return TagValidation::kIgnore;
+  if (lower == "fail") return TagAgreement::kFail;
+  if (lower == "warn") return TagAgreement::kWarn;
+  if (lower == "ignore") return TagAgreement::kIgnore;
   throw ConfigError(
       fmt::format("checkpoint.tag_validation is '{}', expected Fail, Warn or Ignore", name));
 }
 
-TagVerdict judge_tags(std::span<const std::string> tags, TagValidation mode) {
+TagVerdict judge_tags(std::span<const std::string> tags, TagAgreement mode) {
   TagVerdict verdict;
   const bool differ = std::ranges::adjacent_find(tags, std::ranges::not_equal_to()) != tags.end();
-  if (!differ || mode == TagValidation::kIgnore) return verdict;
+  if (!differ || mode == TagAgreement::kIgnore) return verdict;
   std::vector<int> everybody(tags.size());
   std::iota(everybody.begin(), everybody.end(), 0);
-  (mode == TagValidation::kFail ? verdict.failed : verdict.warned) = everybody;
+  (mode == TagAgreement::kFail ? verdict.failed : verdict.warned) = everybody;
   return verdict;
 }
 

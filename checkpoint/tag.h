@@ -1,6 +1,5 @@
 // Which tag a save or a load means (pure): the default name, the hint file `latest`, and whether
-// all ranks name the same tag. What a tag may look like is check_tag of checkpoint/commit.h; what
-// is committed, its manifests say.
+// all ranks name the same tag; what a tag may look like. What is committed, its manifests say.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +11,26 @@
 #include <vector>
 
 namespace ds {
+
+inline constexpr size_t kLongestTag = 128;
+
+// Directories that are no tags yet, or no longer: "<tag>.tmp.<epoch>" while it is written,
+// "<tag>.old.<epoch>" while another takes its place, "<tag>.gone.<epoch>" while it is deleted.
+inline constexpr std::string_view kTemporaryMark = ".tmp.";
+inline constexpr std::string_view kReplacedMark = ".old.";
+inline constexpr std::string_view kDiscardedMark = ".gone.";
+
+// "<tag><mark><epoch>" taken apart; nothing for other names.
+struct MarkedName {
+  std::string tag;
+  int64_t epoch = 0;
+};
+std::optional<MarkedName> parse_marked(std::string_view name, std::string_view mark);
+bool is_marked(std::string_view name);  // with any of the three
+
+// UsageError unless the tag is [A-Za-z0-9][A-Za-z0-9._-]{0,127} and cannot be mistaken for a marked
+// name or another file of the folder.
+void check_tag(std::string_view tag);
 
 // "global_step<N>"
 std::string default_tag(int64_t global_steps);
@@ -30,9 +49,9 @@ std::optional<std::string> tag_to_load(
     const std::function<std::optional<std::string>(std::string_view name)>& read_file);
 
 // What to do when ranks save under different tags (checkpoint.tag_validation).
-enum class TagValidation { kFail, kWarn, kIgnore };
+enum class TagAgreement { kFail, kWarn, kIgnore };
 // Fail, Warn or Ignore, in any case of letters; throws ConfigError otherwise.
-TagValidation tag_validation_named(std::string_view name);
+TagAgreement tag_validation_named(std::string_view name);
 
 // One tag per rank: which ranks have to fail and which to warn. A difference is everybody's,
 // because no rank can tell which one is right.
@@ -40,7 +59,7 @@ struct TagVerdict {
   std::vector<int> failed;
   std::vector<int> warned;
 };
-TagVerdict judge_tags(std::span<const std::string> tags, TagValidation mode);
+TagVerdict judge_tags(std::span<const std::string> tags, TagAgreement mode);
 
 // Throws UsageError for a missing or empty folder name.
 void require_save_dir(const std::optional<std::string>& save_dir);

@@ -20,3 +20,8 @@ else()
     $<$<NOT:$<CONFIG:Debug>>:_FORTIFY_SOURCE=2>)
   target_link_options(ds_flags INTERFACE -Wl,-z,relro,-z,now)
 endif()
+if(DS_FUZZ)
+  # Everything is instrumented, not only the targets: the fuzzer steers by coverage of the parsers.
+  target_compile_options(ds_flags INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsanitize=fuzzer-no-link>)
+endif()

@@ -36,11 +36,11 @@ TEST_CASE("without a hint there is nothing to load, except for universal checkpo
 
 TEST_CASE("different tags are everybody's failure", "[checkpoint]") {
   const std::string same[] = {"a", "a"}, different[] = {"a", "a", "b"};
-  CHECK(judge_tags(same, TagValidation::kFail).failed.empty());
-  CHECK(judge_tags(different, TagValidation::kFail).failed == std::vector<int>{0, 1, 2});
-  CHECK(judge_tags(different, TagValidation::kWarn).warned == std::vector<int>{0, 1, 2});
-  CHECK(judge_tags(different, TagValidation::kIgnore).warned.empty());
-  CHECK(tag_validation_named("WARN") == TagValidation::kWarn);
+  CHECK(judge_tags(same, TagAgreement::kFail).failed.empty());
+  CHECK(judge_tags(different, TagAgreement::kFail).failed == std::vector<int>{0, 1, 2});
+  CHECK(judge_tags(different, TagAgreement::kWarn).warned == std::vector<int>{0, 1, 2});
+  CHECK(judge_tags(different, TagAgreement::kIgnore).warned.empty());
+  CHECK(tag_validation_named("WARN") == TagAgreement::kWarn);
   CHECK_THROWS_AS(tag_validation_named("maybe"), ConfigError);
 }
 

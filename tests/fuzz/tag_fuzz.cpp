@@ -1,5 +1,4 @@
 // Fuzzes tags, the hint file, and the file names of DeepSpeed checkpoints.
-#include "checkpoint/commit.h"
 #include "checkpoint/deepspeed_names.h"
 #include "checkpoint/tag.h"
 #include "tests/fuzz/one_input.h"
