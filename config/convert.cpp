@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "config/nearest.h"
+
 namespace ds {
 
 namespace {
@@ -197,10 +199,27 @@ Stored store(const Value& value, const Field& field) {
   return std::visit(Store{value, field.spec}, field.slot);
 }
 
+namespace {
+
+std::string hint(const Value& value, const Field& field) {
+  if (!value.is_string()) return "";
+  const std::string& text = value.as_string();
+  // A text without quotes goes on to the end of its line (Hjson).
+  if (text.find("\":") != std::string::npos) return "; is a comma missing after it?";
+  const auto* names = std::get_if<EnumRef>(&field.slot);
+  if (!names) return "";
+  std::vector<std::string> known;
+  for (const EnumName& name : names->names()) known.emplace_back(name.name);
+  const std::string nearest = misspelt_name(text, known);
+  return nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest);
+}
+
+}  // namespace
+
 std::string refusal(const Value& value, const Field& field) {
   const std::string range = range_text(field.spec);
-  return fmt::format("got {}, expected {}{}{}", value.excerpt(), type_text(field),
-                     range.empty() ? "" : " ", range);
+  return fmt::format("got {}, expected {}{}{}{}", value.excerpt(), type_text(field),
+                     range.empty() ? "" : " ", range, hint(value, field));
 }
 
 }  // namespace ds

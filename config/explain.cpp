@@ -10,6 +10,7 @@
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/field_writer.h"
+#include "config/nearest.h"
 #include "core/error.h"
 
 namespace ds {
@@ -25,7 +26,11 @@ class Explainer : public Visitor {
   void on_field(const Field& field) override {
     const Value value = field_value(field);
     if (value.is_null() && field.spec.omit_unset) return;
-    ExplainedValue row{path_of(field.key), to_compact_json(value), "default"};
+    // One number stands for every parameter group, and is shown as the user writes it.
+    const bool single = field.spec.one_or_list && value.is_list() &&
+                        value.items().size() == 1 && !value.items().front().is_string();
+    ExplainedValue row{path_of(field.key),
+                       to_compact_json(single ? value.items().front() : value), "default"};
     if (value.is_null() && !field.spec.unset_text.empty()) row.value = field.spec.unset_text;
     if (const auto given = origins_.find(row.path); given != origins_.end()) {
       row.origin = given->second.text();
@@ -109,6 +114,14 @@ void complete_batch(const Config& c, int64_t ranks, std::vector<ExplainedValue>&
     row->origin = origin;
     if (!value.empty()) row->value = value;
   };
+  if (!c.train_batch_size && !c.train_micro_batch_size_per_gpu && !c.elasticity.enabled) {
+    set("train_batch_size", "", "default: a run needs this or train_micro_batch_size_per_gpu");
+    set("train_micro_batch_size_per_gpu", "", "default: a run needs this or train_batch_size");
+    if (!c.gradient_accumulation_steps) {
+      set("gradient_accumulation_steps", "1", "default: 1, since it cannot be inferred");
+    }
+    return;
+  }
   Formulas origin;
   BatchSizes sizes;
   std::string failure;

@@ -179,8 +179,14 @@ void schedule_rules(const RuleContext& r, const std::string& section,
   need(s.total_curriculum_step.has_value(), "total_curriculum_step");
   need(s.difficulty_step.has_value(), "difficulty_step");
   if (type == CurriculumScheduleType::kFixedRoot) need(s.root_degree.has_value(), "root_degree");
-  if (s.difficulty_step && *s.difficulty_step % 8 != 0) {
-    r.note(config + ".difficulty_step", "is no multiple of 8: slower on matrix units");
+}
+
+// Where the difficulty is a length: of sequences that matrix units work on.
+void length_rules(const RuleContext& r, const std::string& section,
+                  const std::optional<CurriculumScheduleConfig>& schedule) {
+  if (schedule && schedule->difficulty_step && *schedule->difficulty_step % 8 != 0) {
+    r.note(section + ".schedule_config.difficulty_step",
+           "is no multiple of 8: slower on matrix units");
   }
 }
 
@@ -190,6 +196,7 @@ void curriculum_rules(const RuleContext& r) {
     require_all(r, "curriculum_learning",
                 {"curriculum_type", "min_difficulty", "max_difficulty", "schedule_type"});
     schedule_rules(r, "curriculum_learning", old.schedule_type, old.schedule_config);
+    length_rules(r, "curriculum_learning", old.schedule_config);
   }
   const std::string section = "data_efficiency.data_sampling.curriculum_learning";
   const CurriculumSamplingConfig& sampling =
@@ -205,6 +212,7 @@ void curriculum_rules(const RuleContext& r) {
                 {"difficulty_type", "clustering_type", "min_difficulty", "max_difficulty",
                  "schedule_type"});
     schedule_rules(r, path, metric.schedule_type, metric.schedule_config);
+    if (name == "seqlen") length_rules(r, path, metric.schedule_config);
     if (metric.min_difficulty && metric.max_difficulty &&
         *metric.max_difficulty < *metric.min_difficulty) {
       r.refuse_early(path + ".max_difficulty", "is smaller than min_difficulty");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/convert.h"
+#include "config/nearest.h"
 #include "core/error.h"
 
 namespace ds {
@@ -52,6 +53,28 @@ std::string shortened(const std::string& key) {
   size_t cut = kLongest;
   while (cut > 0 && (static_cast<unsigned char>(key[cut]) & 0xC0) == 0x80) --cut;
   return key.substr(0, cut) + "...";
+}
+
+// Does a section have a switch of its own?
+class SwitchFinder : public Visitor {
+ public:
+  bool describes() const override { return true; }
+  void on_field(const Field& field) override { found_ = found_ || field.key == "enabled"; }
+  void on_section(const Section&) override {}
+  void on_collection(const Collection&) override {}
+  bool found() const { return found_; }
+
+ private:
+  bool found_ = false;
+};
+
+// "fp16": true is what people write first.
+std::string switch_hint(const Section& section, const Value& value) {
+  // An optional section would have to be made present for a look inside.
+  if (value.kind() != Value::Kind::kBoolean || section.optional) return "";
+  SwitchFinder finder;
+  section.walk(finder);
+  return finder.found() ? fmt::format(": {{\"enabled\": {}}}", value.excerpt()) : "";
 }
 
 class FieldReader : public Visitor {
@@ -169,7 +192,8 @@ void FieldReader::on_section(const Section& section) {
   const std::string path = path_of(section.key);
   if (!member->value.is_object()) {
     refuse(Basis::kDeepSpeed, path, member->value.origin(),
-           fmt::format("got {}, expected an object", member->value.excerpt()));
+           fmt::format("got {}, expected an object{}", member->value.excerpt(),
+                       switch_hint(section, member->value)));
     return;
   }
   origins_[path] = member->value.origin();
@@ -256,10 +280,7 @@ void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk)
       problems_.error(basis, path, member.origin, finder.message());
       continue;
     }
-    const std::string nearest = nearest_name(member.key, known);
-    problems_.error(basis, path, member.origin,
-                    nearest.empty() ? std::string("unknown key")
-                                    : fmt::format("unknown key, did you mean \"{}\"?", nearest));
+    problems_.error(basis, path, member.origin, unknown_key(level_.path, member.key, known));
   }
 }
 
@@ -273,36 +294,7 @@ bool FieldReader::is_reported(const Origin& origin) const {
   });
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
-
-std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
-  constexpr size_t kLongest = 100;  // no key is near to longer names; keeps hostile input cheap
-  if (name.size() > kLongest) return "";
-  std::string best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
-  for (const std::string& candidate : known) {
-    const size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
 
 void read_fields(const Value& document, Config& config, Origins& origins, Problems& problems) {
   DS_CHECK(document.is_object(), "read_fields: the document is {}, expected an object",

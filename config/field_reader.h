@@ -18,7 +18,4 @@ using Origins = std::map<std::string, Origin, std::less<>>;
 // keeps its default. The document's root is an object.
 void read_fields(const Value& document, Config& config, Origins& origins, Problems& problems);
 
-// The known name nearest to `name` by edit distance, "" when none is near enough to be meant.
-std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
-
 }  // namespace ds

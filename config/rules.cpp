@@ -202,6 +202,11 @@ void optimizer_rules(const RuleContext& r) {
     r.refuse_early("optimizer.type",
                    "1-bit optimizers do not work with ZeRO; set zero_optimization.stage to 0");
   }
+  const SgdParams& sgd = c.optimizer.sgd;
+  if (c.optimizer.type == OptimizerType::kSgd && sgd.nesterov &&
+      (sgd.momentum <= 0 || sgd.dampening != 0)) {
+    r.refuse_early("optimizer.params.nesterov", "needs momentum > 0 and dampening 0");
+  }
   const bool lamb =
       c.optimizer.type == OptimizerType::kLamb || c.optimizer.type == OptimizerType::kOneBitLamb;
   if (lamb && c.fp16.enabled && c.fp16.loss_scale != 0.0) {
@@ -225,6 +230,10 @@ void scheduler_rules(const RuleContext& r) {
                          warmup));
     }
   };
+  // The section says so itself where it is given.
+  if (s.type == SchedulerType::kOneCycle && !r.given("scheduler.params")) {
+    r.refuse_early("scheduler.params", "OneCycle needs cycle_min_lr and cycle_max_lr");
+  }
   if (s.type == SchedulerType::kWarmupDecayLR) {
     total(s.warmup_decay.total_num_steps, s.warmup_decay.warmup_num_steps);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "config/available.h"
 #include "config/batch.h"
@@ -15,8 +16,28 @@ namespace ds {
 
 namespace {
 
-void check_batch(const Config& config, std::optional<int64_t> num_ranks, Problems& problems) {
-  if (!num_ranks) return;
+constexpr std::array<std::string_view, 3> kBatchKeys = {
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"};
+
+bool is_refused(const Problems& problems, std::string_view path) {
+  return std::ranges::any_of(problems.all(), [&](const Problem& problem) {
+    return problem.severity == Severity::kError && problem.path == path;
+  });
+}
+
+// Where the first of the batch sizes that are given stands.
+Origin batch_origin(const Origins& origins) {
+  for (const std::string_view path : kBatchKeys) {
+    if (const auto given = origins.find(path); given != origins.end()) return given->second;
+  }
+  return {};
+}
+
+void check_batch(const ReadConfig& read, std::optional<int64_t> num_ranks, Problems& problems) {
+  const Config& config = read.config;
+  const bool refused = std::ranges::any_of(
+      kBatchKeys, [&](std::string_view path) { return is_refused(problems, path); });
+  if (!num_ranks || refused) return;  // a size that could not be read is missing here
   try {
     const int64_t ranks = data_parallel_size(*num_ranks, config.sequence_parallel_size.value_or(1));
     if (config.elasticity.enabled) {
@@ -26,7 +47,7 @@ void check_batch(const Config& config, std::optional<int64_t> num_ranks, Problem
                     config.gradient_accumulation_steps, ranks);
     }
   } catch (const Error& error) {
-    problems.error(Basis::kDeepSpeed, "", {}, error.what());
+    problems.error(Basis::kDeepSpeed, "", batch_origin(read.origins), error.what());
   }
 }
 
@@ -75,10 +96,11 @@ CheckReport check_config(const CheckOptions& options) {
             static_cast<int>(ExitCode::kConfig)};
   }
   check_available(read.config, read.origins, read.problems);
-  check_batch(read.config, options.num_ranks, read.problems);
+  check_batch(read, options.num_ranks, read.problems);
   Problems incomplete;
   check_complete(read.config, incomplete);
   for (Problem problem : incomplete.all()) {
+    if (is_refused(read.problems, problem.path)) continue;  // it is given, and wrong
     problem.severity = Severity::kNote;  // a DeepSpeed file alone is a valid file
     read.problems.add(std::move(problem));
   }

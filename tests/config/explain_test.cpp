@@ -13,7 +13,9 @@ namespace ds {
 TEST_CASE("explain shows what the documents' examples set, and where", "[config]") {
   testing::run_golden("config/explain.txt", [](const std::string& command) {
     std::string out;
-    for (const ExplainedValue& row : explain_all(read_config_text(command, "f"), 2)) {
+    const ReadConfig read = read_config_text(command, "f");
+    for (const Problem& problem : read.problems.all()) out += problem.text() + "\n";
+    for (const ExplainedValue& row : explain_all(read, 2)) {
       if (row.origin.starts_with("default")) continue;
       out += fmt::format("{} = {} ({})\n", row.path, row.value, row.origin);
     }

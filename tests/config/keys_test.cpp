@@ -168,6 +168,7 @@ const std::map<std::string, std::vector<std::string>>& contexts() {
       {"compression_training.weight_quantization.different_groups.g1.params.target_bits",
        {"compression_training.weight_quantization.different_groups.g1.params.start_bits=16"}},
       {"optimizer.params", {"optimizer.type=Adam"}},
+      {"optimizer.params.nesterov", {"optimizer.type=SGD", "optimizer.params.momentum=0.9"}},
       {"scheduler.params", {"scheduler.type=WarmupLR"}},
   };
   return kContexts;

@@ -55,7 +55,8 @@ TEST_CASE("unknown keys and bad values are errors with their position", "[config
   CHECK(error_of("{\n  \"zero_optimization\": {\"stage\": 7}\n}") ==
         "config:2:34: zero_optimization.stage: got 7, expected integer >= 0, <= 3");
   CHECK(error_of("{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"freeze_step\": 3}}}") ==
-        "config:1:43: optimizer.params.freeze_step: unknown key");
+        "config:1:43: optimizer.params.freeze_step: has a meaning only where type is OneBitAdam, or "
+        "type is OneBitLamb");
 }
 
 TEST_CASE("the canonical text reads back to the same configuration", "[config]") {

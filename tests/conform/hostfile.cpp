@@ -1,6 +1,8 @@
 // Areas hostfile and launcher: hosts, filters, lists and who a rank is.
 #include "launcher/hostfile.h"
 
+#include <stdexcept>
+
 #include "launcher/host_filter.h"
 #include "launcher/node_list.h"
 #include "launcher/rank_discovery.h"
@@ -98,9 +100,12 @@ std::string hostfile(const rapidjson::Value& input) {
 }
 
 std::string launcher(const rapidjson::Value& input) {
-  if (get<std::string>(input, "op") == "range_list") {
+  const std::string op = get<std::string>(input, "op");
+  if (op == "range_list") {
     return Answer().add("cores", parse_core_list(get<std::string>(input, "text"))).text();
   }
+  // The others ask for the words of DeepSpeed's own launcher and its back ends, which ours has not.
+  if (op != "rank_env") throw std::invalid_argument("op: " + op);
   Environment environment;
   for (const auto& member : need(input, "env").GetObject()) {
     environment[member.name.GetString()] = as<std::string>(member.value);
