@@ -79,15 +79,26 @@ def keeper_of(vault, rank):
     return KEEPER.format(vault=vault, rank=rank)
 
 
+def spellings(secret):
+    """As it is, in hexadecimal, and in base64 wherever in a longer text it may stand."""
+    yield secret
+    yield secret.hex().encode()
+    for before in range(3):
+        inner = base64.b64encode(b"x" * before + secret)
+        yield inner[4 if before else 0:len(inner) // 4 * 4 - 4]
+
+
 def secrets_in(vault):
     """The tokens and keys that were handed out, in every spelling one might write them in."""
     found = set()
     for path in glob.glob(vault + "/*"):
         for number, value in fields(open(path, "rb").read()):
             if number == 2:  # the token
-                found |= {value, value.hex().encode(), base64.b64encode(value).rstrip(b"=")}
-            elif number == 11:  # the private key, line by line
-                found |= {line for line in value.split(b"\n") if len(line) > 30 and b"-" not in line}
+                found.update(spellings(value))
+            elif number == 11:  # the private key
+                for line in value.split(b"\n"):
+                    if len(line) > 30 and b"-" not in line:
+                        found.update(spellings(line))
     return found
 
 
