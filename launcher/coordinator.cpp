@@ -24,7 +24,10 @@ namespace {
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
 constexpr int kMaxStreams = 8;            // per connection; a rank needs two
-constexpr size_t kMaxMemory = 256 << 20;  // of all connections together
+// Of all connections together. Past that gRPC resets calls, so that no length a rank may claim for a
+// message fills the host.
+constexpr size_t kMaxMemory = 64 << 20;
+constexpr size_t kMaxMemoryPerRank = 256 << 10;
 constexpr int kHandshakeMs = 10'000;
 constexpr int kKeepAliveMs = 2'000;  // twice this without an answer, and the connection is gone
 constexpr size_t kSecretBytes = 32;
@@ -234,7 +237,8 @@ void Coordinator::Service::start_server() {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.RegisterService(this);
   if (door_) {
-    builder.SetResourceQuota(grpc::ResourceQuota("control").Resize(kMaxMemory));
+    builder.SetResourceQuota(grpc::ResourceQuota("control").Resize(
+        kMaxMemory + kMaxMemoryPerRank * options_.tokens.size()));
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveMs);

@@ -123,6 +123,21 @@ def files_under(*roots):
                 yield os.path.join(folder, name)
 
 
+def ask(name):
+    """What a control socket answers to a request for the status."""
+    answer = b""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(3)
+        try:
+            connection.connect(name)
+            connection.sendall(b'{"verb": "status"}\n')
+            while part := connection.recv(1 << 16):
+                answer += part
+        except OSError:
+            pass
+    return answer
+
+
 def look_around(run, secrets, pids):
     """What a user sees and must not: one line each."""
     for pid in os.listdir("/proc"):
@@ -140,6 +155,12 @@ def look_around(run, secrets, pids):
             yield f"{path} can be written"
         if os.path.isfile(path) and os.path.getsize(path) < 32 << 20 and tells(path, secrets):
             yield f"a secret is in {path}"
+    for line in open("/proc/net/unix"):
+        name = line.split()[-1]
+        if name.startswith("@dslaunch"):
+            answer = ask(name.replace("@", "\0", 1))
+            if b"true" in answer or os.path.basename(run).encode() in answer:
+                yield f"the socket {name} answers {answer[:80]}"
     for path in glob.glob("/dev/shm/*dslaunch*"):
         if os.access(path, os.R_OK):
             yield f"{path} can be read"
@@ -223,6 +244,9 @@ def another_user_sees_nothing(programs):
     run = Run(programs, user=0)
     try:
         secrets = secrets_in(run.vault)
+        sockets = [line.split()[-1] for line in open("/proc/net/unix") if "@dslaunch" in line]
+        check(any(b"true" in ask(name.replace("@", "\0", 1)) for name in sockets),
+              "its own user can ask the run for its status")
         check(len(secrets) >= 6, f"two ranks have tokens, seen {len(secrets)} spellings")
         # The search must be able to find.
         planted = os.path.join(run.folder, "planted")
