@@ -57,16 +57,12 @@ class TcpComm::Call {
  public:
   Call(TcpComm& comm, CollectiveCall call)
       : comm_(comm),
+        entry_(comm, *this, call.op),
         mine_(call),
         theirs_(static_cast<size_t>(comm.size_)),
         compared_(static_cast<size_t>(comm.size_)),
         messages_(*comm.wire_, *comm.state_) {
-    comm_.op_ = call.op;
-    mine_.sequence = ++comm_.sequence_;
-    {
-      const auto held = comm_.wire_->lock();
-      if (mine_.sequence >= comm_.state_->failed_from) comm_.check_failure();
-    }
+    mine_.sequence = comm_.sequence_;
     const Frame frame = data_frame(mine_.sequence, sizeof(CollectiveCall));
     tickets_.resize(theirs_.size());
     comm_.for_each_peer([&](int peer) {
@@ -75,9 +71,7 @@ class TcpComm::Call {
                                        reinterpret_cast<std::byte*>(&theirs_[p]));
       messages_.send(peer, frame, reinterpret_cast<const std::byte*>(&mine_));
     });
-    comm_.call_ = this;
   }
-  ~Call() { comm_.call_ = nullptr; }
   Call(const Call&) = delete;  // the wire knows its members' addresses
   Call& operator=(const Call&) = delete;
 
@@ -96,7 +90,28 @@ class TcpComm::Call {
   TcpBatch& messages() { return messages_; }
 
  private:
+  // From the first to the last moment of the call the group knows it, also when making it fails.
+  class Entry {
+   public:
+    Entry(TcpComm& comm, Call& call, CommOp op) : comm_(comm) {
+      const auto held = comm.wire_->lock();
+      comm.op_ = op;
+      if (++comm.sequence_ >= comm.state_->failed_from) comm.check_failure();
+      comm.call_ = &call;
+    }
+    ~Entry() {
+      const auto held = comm_.wire_->lock();
+      comm_.call_ = nullptr;
+    }
+    Entry(const Entry&) = delete;  // marks one call
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    TcpComm& comm_;
+  };
+
   TcpComm& comm_;
+  const Entry entry_;
   CollectiveCall mine_;
   std::vector<CollectiveCall> theirs_;
   std::vector<bool> compared_;
@@ -121,7 +136,7 @@ TcpComm::~TcpComm() {
 
 void TcpComm::fail(const std::string& text) {
   const std::string message = fmt::format("{} #{} on rank {}: {}", name_of(op_), sequence_, rank_, text);
-  wire_->fail_group(*state_, message, call_ != nullptr ? sequence_ : 0);
+  wire_->fail_group(*state_, message, first_unfinished());
   throw CommError(message);
 }
 
@@ -131,16 +146,18 @@ void TcpComm::check_failure() const {
                               rank_, state_->failure));
 }
 
-// A rank that died is every call's end; one that left is missed only where it is awaited.
+uint64_t TcpComm::first_unfinished() const { return call_ != nullptr ? sequence_ : sequence_ + 1; }
+
+// Only those who are awaited: the others have given what we need of them. A death is the better
+// explanation than the leaving of those who noticed it before us.
 void TcpComm::check_gone(const std::vector<int>& awaited) {
   std::string left;
-  for (int member = 0; member < size_; ++member) {
-    if (member == rank_) continue;
+  for (const int member : awaited) {
     const std::optional<std::string> reason = wire_->gone(*state_, member);
     if (!reason) continue;
     const std::string text = fmt::format("rank {} {}", member, *reason);
     if (reason->starts_with("died")) fail(text);
-    if (left.empty() && std::find(awaited.begin(), awaited.end(), member) != awaited.end()) left = text;
+    if (left.empty()) left = text;
   }
   if (!left.empty()) fail(left);
 }
@@ -202,8 +219,14 @@ void TcpComm::wait(TcpBatch& batch) {
         return batch.done() && (call_ == nullptr || call_->messages().done());
       },
       [&] {
-        if (call_ != nullptr && !call_->messages().done()) return call_->messages().awaited();
-        return batch.awaited();
+        std::vector<int> members = batch.awaited();
+        if (call_ != nullptr) {
+          for (const int member : call_->messages().awaited()) {
+            const bool known = std::find(members.begin(), members.end(), member) != members.end();
+            if (!known) members.push_back(member);
+          }
+        }
+        return members;
       });
 }
 
@@ -357,7 +380,7 @@ std::unique_ptr<Communicator> TcpComm::split(int color, int key) {
 void TcpComm::abort() noexcept {
   try {
     const auto held = wire_->lock();
-    wire_->fail_group(*state_, fmt::format("rank {} called abort()", rank_), 0);
+    wire_->fail_group(*state_, fmt::format("rank {} called abort()", rank_), first_unfinished());
   } catch (const std::exception&) {
     // Out of memory: the peers will notice when this process ends.
   }

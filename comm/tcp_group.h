@@ -57,6 +57,7 @@ class TcpComm final : public Communicator {
   void check_failure() const;
   void check_gone(const std::vector<int>& awaited);
   uint64_t bytes_moved(const std::vector<int>& members) const;
+  uint64_t first_unfinished() const;  // collective; under the wire's lock
   [[noreturn]] void fail_silent(const std::vector<int>& awaited);
   [[noreturn]] void fail(const std::string& text);
 
@@ -80,9 +81,9 @@ class TcpComm final : public Communicator {
   const int rank_;
   const int size_;
   HostMemory memory_;
-  uint64_t sequence_ = 0;
+  uint64_t sequence_ = 0;  // of the collective in progress or last made; changes under the wire's lock
+  Call* call_ = nullptr;   // the one in progress; changes under the wire's lock
   CommOp op_ = CommOp::kBarrier;
-  Call* call_ = nullptr;
   std::vector<std::byte> scratch_;
   std::vector<const std::byte*> sources_;  // scratch: every rank's input
 };

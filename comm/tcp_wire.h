@@ -60,7 +60,7 @@ struct TcpGroupState {
   std::shared_ptr<const TcpGroupState> parent;
   std::string failure;        // empty while it works
   // The first collective that the failure ends. Earlier ones still complete: whoever failed later has
-  // given all that they need. 0: everything ends.
+  // given all that they need. Sends and receives end at once. 0: everything ends.
   uint64_t failed_from = 0;
   std::map<int, Peer> peers;  // by world rank
 
