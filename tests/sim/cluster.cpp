@@ -198,10 +198,14 @@ void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal)
     });
   }
   if (mutant(Mutant::kDeafToEnds)) return;
-  send_up(*process, [this, rank = process->rank, code, signal] {
-    launcher_.gone[static_cast<size_t>(rank)] = true;
-    launcher_.membership->ended(now_, rank, code, signal);
-  });
+  // The agent tells of it, over a connection that a short cut only delays.
+  send_up(
+      *process,
+      [this, rank = process->rank, code, signal] {
+        launcher_.gone[static_cast<size_t>(rank)] = true;
+        launcher_.membership->ended(now_, rank, code, signal);
+      },
+      Cut::kDelays);
 }
 
 void Cluster::body(const std::shared_ptr<Process>& process) {
@@ -210,25 +214,30 @@ void Cluster::body(const std::shared_ptr<Process>& process) {
 
 // --- messages -------------------------------------------------------------------------------------
 
-// In order per process, as on one connection; lost while the link is cut; nothing for a launcher or an epoch
-// that is no more.
-void Cluster::send_up(Process& process, std::function<void()> act) {
-  const auto usable = [this, host = process.host] {
-    const Host& from = hosts_[static_cast<size_t>(host)];
-    return from.alive && from.speaks;
-  };
-  if (!usable()) return;
+// In order per process, as on one connection; nothing for a launcher or an epoch that is no more.
+void Cluster::send_up(Process& process, std::function<void()> act, Cut cut) {
+  const Host& from = hosts_[static_cast<size_t>(process.host)];
+  if (!from.alive || (!from.speaks && cut == Cut::kLoses)) return;
   const Time arrival =
       std::max(process.last_sent + Time(1), now_ + random_time(Time(200'000), milliseconds(20)));
   process.last_sent = arrival;
-  at(arrival, [this, usable, launch = process.launch, epoch = process.epoch, act = std::move(act)] {
-    if (!usable() || launch != launcher_.number || !launcher_.membership ||
-        epoch != launcher_.epoch) {
-      return;
-    }
-    act();
-    launcher_step();
+  at(arrival, [this, sent = Sent{process.host, process.launch, process.epoch, std::move(act), cut}] {
+    arrive(sent);
   });
+}
+
+void Cluster::arrive(const Sent& sent) {
+  const Host& from = hosts_[static_cast<size_t>(sent.host)];
+  if (!from.alive || sent.launch != launcher_.number || !launcher_.membership ||
+      sent.epoch != launcher_.epoch) {
+    return;
+  }
+  if (!from.speaks) {
+    if (sent.cut == Cut::kDelays) at(now_ + milliseconds(200), [this, sent] { arrive(sent); });
+    return;
+  }
+  sent.act();
+  launcher_step();
 }
 
 void Cluster::beat(const std::shared_ptr<Process>& process) {

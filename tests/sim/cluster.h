@@ -43,6 +43,16 @@ struct Message {  // what one rank contributes to a collective
   FileVote vote;
 };
 
+enum class Cut { kLoses, kDelays };  // what a cut link does to a message
+
+struct Sent {  // from a process, or from the agent about it, to the launcher
+  int host = 0;
+  int launch = 0;
+  int64_t epoch = 0;
+  std::function<void()> act;
+  Cut cut = Cut::kLoses;
+};
+
 class Cluster;
 
 struct Group {  // the communicator of one epoch
@@ -143,7 +153,8 @@ class Cluster {
   std::shared_ptr<Process> handle(Process& process);
   void complete_round(const std::shared_ptr<Group>& group, int round);
   bool connected(const Group& group) const;
-  void send_up(Process& process, std::function<void()> act);
+  void send_up(Process& process, std::function<void()> act, Cut cut = Cut::kLoses);
+  void arrive(const Sent& sent);
   void beat(const std::shared_ptr<Process>& process);
   void die(const std::shared_ptr<Process>& process, int code, int signal);
   void body(const std::shared_ptr<Process>& process);
