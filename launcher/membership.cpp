@@ -41,6 +41,9 @@ std::string describe(const Failure& failure) {
     case Failure::Kind::kHang:
       what = fmt::format("rank {} hangs", failure.rank);
       break;
+    case Failure::Kind::kUnreported:
+      what = fmt::format("rank {} exited with code {} without a report", failure.rank, failure.value);
+      break;
     case Failure::Kind::kHostLost:
       what = fmt::format("rank {} is gone", failure.rank);
       break;
@@ -132,9 +135,7 @@ void Membership::ended(Time now, int rank, int exit_code, int signal) {
   } else if (!ends_well(exit_code) && !state.final_report) {
     fail({rank, Failure::Kind::kExit, exit_code, Blame::kOwn, "", now, state.progress.step});
   } else if (!state.final_report) {
-    fail({rank, Failure::Kind::kExit, static_cast<int>(ExitCode::kInternal), Blame::kOwn,
-          fmt::format("it exited with code {} without a report", exit_code), now,
-          state.progress.step});
+    fail({rank, Failure::Kind::kUnreported, exit_code, Blame::kOwn, "", now, state.progress.step});
   }
 }
 
@@ -376,6 +377,7 @@ int Membership::failure_code(const Failure& cause) const {
     }
     case Failure::Kind::kLease:
     case Failure::Kind::kHang:
+    case Failure::Kind::kUnreported:
       break;
   }
   return static_cast<int>(ExitCode::kTrainingFailed);

@@ -40,6 +40,7 @@ struct Failure {
     kLease,        // no heartbeat
     kNeverJoined,  //
     kHang,         // it answers, but does not progress
+    kUnreported,   // it exited without telling of its end; value: the exit code
     kHostLost,     // its host cannot be reached; detail: which, and why
   };
   int rank = 0;

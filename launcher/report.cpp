@@ -25,6 +25,8 @@ std::string kind_name(Failure::Kind kind) {
       return "never joined";
     case Failure::Kind::kHang:
       return "hang";
+    case Failure::Kind::kUnreported:
+      return "no report";
     case Failure::Kind::kHostLost:
       return "host lost";
   }

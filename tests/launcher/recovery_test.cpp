@@ -56,6 +56,7 @@ TEST_CASE("a killed rank is worth a restart, what a rank found wrong itself is n
   CHECK(may_pass(ended(ExitCode::kStorage).cause));
   CHECK(may_pass({0, Failure::Kind::kExit, 7, Blame::kOwn, "", {}, 0}));
   CHECK(may_pass({0, Failure::Kind::kLease, 0, Blame::kOwn, "", {}, 0}));
+  CHECK(may_pass({0, Failure::Kind::kUnreported, 0, Blame::kOwn, "", {}, 0}));
 }
 
 TEST_CASE("restarts are counted, their waits double up to a limit, then the code is 76", "[launcher]") {

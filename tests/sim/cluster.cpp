@@ -258,10 +258,16 @@ void Cluster::report_step(Process& process, int64_t step) {
 }
 
 void Cluster::report_final(Process& process, int code, Blame blame, const std::string& words) {
-  send_up(process, [this, rank = process.rank, code, blame, words] {
-    launcher_.membership->reported_end(now_, rank, code, blame, words);
-  });
-  at(now_ + milliseconds(2), [this, me = handle(process), code] { die(me, code, 0); });
+  // A rank waits for the launcher's answer, but not for ever.
+  const auto leave = [this, me = handle(process), code] { die(me, code, 0); };
+  send_up(
+      process,
+      [this, rank = process.rank, code, blame, words, leave] {
+        launcher_.membership->reported_end(now_, rank, code, blame, words);
+        at(now_ + milliseconds(2), leave);
+      },
+      Cut::kDelays);
+  at(now_ + seconds(5), leave);
 }
 
 // --- what must hold of the tags -------------------------------------------------------------------
