@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -99,6 +100,26 @@ Places places_of(std::string_view section, std::string_view key) {
   return places;
 }
 
+// What has another name here than in other trainers (Hugging Face's TrainingArguments, Megatron).
+std::string_view foreign_name(std::string_view section, std::string_view key) {
+  static const std::map<std::string_view, std::string_view> kNames{
+      {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
+      {"global_batch_size", "train_batch_size"},
+      {"num_train_epochs", "train.epochs"},
+      {"max_steps", "train.steps"},
+      {"train_iters", "train.steps"},
+      {"learning_rate", "optimizer.params.lr"},
+      {"warmup_steps", "scheduler.params.warmup_num_steps"},
+      {"lr_scheduler_type", "scheduler.type"},
+      {"max_grad_norm", "gradient_clipping"},
+      {"clip_grad", "gradient_clipping"},
+      {"optimizer.params.learning_rate", "lr"},
+  };
+  const auto found =
+      kNames.find(section.empty() ? std::string(key) : fmt::format("{}.{}", section, key));
+  return found == kNames.end() ? "" : found->second;
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
@@ -128,6 +149,8 @@ std::string unknown_key(std::string_view section, std::string_view key,
   if (!places.sections.empty() && places.sections.size() <= kMost) {
     return fmt::format("unknown key here, it belongs in {}", fmt::join(places.sections, " or "));
   }
+  const std::string_view foreign = foreign_name(section, key);
+  if (!foreign.empty()) return fmt::format("unknown key, here it is \"{}\"", foreign);
   const std::string nearest = nearest_name(key, siblings);
   if (nearest.empty()) return "unknown key";
   return fmt::format("unknown key, did you mean \"{}\"?", nearest);
