@@ -20,7 +20,10 @@ class ProcessFile final : public File {
     disk_.spend("write");
     inner_->write(offset, from.first(half));
     disk_.spend("write");
-    inner_->write(offset + static_cast<int64_t>(half), from.subspan(half));
+    const bool torn = disk_.mutant(Mutant::kTornWrite) && !path().ends_with(".tmp");
+    const std::vector<std::byte> nothing(torn ? from.size() - half : 0);
+    inner_->write(offset + static_cast<int64_t>(half),
+                  torn ? std::span<const std::byte>(nothing) : from.subspan(half));
   }
   void allocate(int64_t bytes) override { inner_->allocate(bytes); }
   void sync() override {

@@ -181,6 +181,11 @@ void Cluster::stop_all(const Decision& decision) {
   }
   for (const auto& process : processes_) {
     if (!process->alive || process->launch != l.number || process->epoch != l.epoch) continue;
+    if (mutant(Mutant::kLeaveOld)) {
+      l.gone[static_cast<size_t>(process->rank)] = true;
+      l.membership->ended(now_, process->rank, 0, SIGKILL);
+      continue;
+    }
     at(now_ + random_time(Time(200'000), milliseconds(20)), [this, process] {
       if (hosts_[static_cast<size_t>(process->host)].reachable()) die(process, 0, SIGKILL);
     });
@@ -200,6 +205,13 @@ void Cluster::stop_all(const Decision& decision) {
 
 void Cluster::epoch_over(const Decision& decision) {
   Launcher& l = launcher_;
+  for (const auto& process : processes_) {
+    const bool ours = process->launch == l.number && process->epoch == l.epoch;
+    const Host& host = hosts_[static_cast<size_t>(process->host)];
+    if (process->alive && ours && host.reachable() && host.cuts == 0) {
+      breach(fmt::format("epoch {} is over, but its rank {} still runs", l.epoch, process->rank));
+    }
+  }
   l.membership.reset();
   if (!l.recourse) {
     finish(decision.exit_code, decision.reason);

@@ -75,7 +75,8 @@ class Rank {
       }
       try {
         agree(error);
-        return tag.step;
+        last_tag_ = tag.tag;
+        return tag.step + (cluster_.mutant(Mutant::kSkipAStep) ? 1 : 0);
       } catch (const IoError&) {
         continue;
       }
@@ -182,6 +183,7 @@ class Rank {
     try {
       write_latest(disk(), kRoot, tag);
       retain_tags(disk(), kRoot, 2, self_.epoch);
+      if (cluster_.mutant(Mutant::kDeleteNewest)) disk().remove_tree(join_path(kRoot, tag));
     } catch (const Error&) {  // the tag is committed; old ones may stay
       return "";
     }
