@@ -4,10 +4,33 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(OpenSSL REQUIRED)
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++)
+pkg_check_modules(GRPCPP REQUIRED grpc++)
+
+# gRPC, Abseil and Protobuf from their archives where they are installed: fifty shared libraries cost every
+# rank more than half of its start. What has to follow security updates by itself (OpenSSL, zlib, c-ares)
+# stays shared.
+add_library(ds_grpc INTERFACE)
+target_include_directories(ds_grpc SYSTEM INTERFACE ${GRPCPP_INCLUDE_DIRS})
+set(grpc_archives)
+set(grpc_shared)
+list(REMOVE_DUPLICATES GRPCPP_STATIC_LIBRARIES)
+foreach(name protobuf-lite ${GRPCPP_STATIC_LIBRARIES})
+  if(name MATCHES "^(protobuf-lite|grpc\\+\\+|grpc|gpr|address_sorting|re2|upb|absl_.*)$")
+    find_library(archive_of_${name} lib${name}.a)
+    mark_as_advanced(archive_of_${name})
+    list(APPEND grpc_archives "${archive_of_${name}}")
+  else()
+    list(APPEND grpc_shared ${name})
+  endif()
+endforeach()
+if(DS_SANITIZE OR grpc_archives MATCHES "NOTFOUND")  # sanitizers tell libraries apart by their files
+  target_link_libraries(ds_grpc INTERFACE protobuf::libprotobuf-lite ${GRPCPP_LINK_LIBRARIES})
+else()
+  target_link_libraries(ds_grpc INTERFACE
+    -Wl,--start-group ${grpc_archives} -Wl,--end-group ${grpc_shared})
+endif()
 
 # Debian's oneDNN config file insists on OpenCL headers that the CPU engine does not need.
 add_library(ds_dnnl INTERFACE)
@@ -15,6 +38,16 @@ find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 target_include_directories(ds_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(ds_dnnl INTERFACE ${DNNL_LIBRARY})
+
+# Highway's headers; kernels/simd.h does what its library would. Vectorised sources are compiled for AVX-512,
+# AVX2 and plain C++ on x86-64, for NEON on arm64, and choose at run time. Each target costs compile time: x86
+# machines without AVX2 are too rare to be worth two of their own, and SVE vectors have no size at compile
+# time, which our tiles need.
+add_library(ds_simd INTERFACE)
+find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)
+target_include_directories(ds_simd SYSTEM INTERFACE ${HWY_INCLUDE_DIR})
+target_compile_definitions(ds_simd INTERFACE
+  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
 
 add_library(ds_rapidjson INTERFACE)
 find_path(RAPIDJSON_INCLUDE_DIR rapidjson/rapidjson.h REQUIRED)

@@ -12,6 +12,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/simd.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ds::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -229,7 +231,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ds::detail {
 
-HWY_EXPORT(reduce_block);
+DS_SIMD_EXPORT(reduce_block);
 
 void check_reduce_types(const ReduceTypes& types) {
   const bool narrow = types.in == DType::kBF16 || types.in == DType::kF16;
@@ -247,7 +249,7 @@ void reduce_in_rank_order(const ReduceTypes& types, std::span<const std::byte* c
            sources.size(), kMaxRanks);
   const size_t in_size = size_of(types.in);
   const size_t out_size = size_of(types.out);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(reduce_block);
+  const auto kernel = DS_SIMD(reduce_block);
   std::array<const std::byte*, kMaxRanks> from;
   for (int64_t begin = 0; begin < numel; begin += kBlock) {
     const auto count = static_cast<size_t>(std::min(kBlock, numel - begin));

@@ -8,6 +8,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/simd.h"
 #include "kernels/simd.inl"
 #include "kernels/spans.h"
 
@@ -223,10 +224,10 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-HWY_EXPORT(activation_loop);
-HWY_EXPORT(activation_slope_loop);
-HWY_EXPORT(swiglu_rows);
-HWY_EXPORT(swiglu_backward_rows);
+DS_SIMD_EXPORT(activation_loop);
+DS_SIMD_EXPORT(activation_slope_loop);
+DS_SIMD_EXPORT(swiglu_rows);
+DS_SIMD_EXPORT(swiglu_backward_rows);
 
 constexpr int64_t kGrain = 2048;  // elements per share
 constexpr double kFlops = 20;     // of one activation: an exponential and a division
@@ -255,7 +256,7 @@ int64_t grain_of_rows(int64_t width) { return std::max<int64_t>(1, kGrain / widt
 namespace detail {
 
 void activation_span(Activation kind, const void* x, void* y, DType dtype, int64_t numel) {
-  HWY_DYNAMIC_DISPATCH(activation_loop)(kind, x, y, dtype, numel);
+  DS_SIMD(activation_loop)(kind, x, y, dtype, numel);
 }
 
 }  // namespace detail
@@ -284,7 +285,7 @@ void activation_backward(Stream& stream, Activation kind, const Tensor& x, const
                                         .bytes = 3 * static_cast<double>(x.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(activation_slope_loop)(kind, x, dy, dx, begin, end);
+      DS_SIMD(activation_slope_loop)(kind, x, dy, dx, begin, end);
     });
   });
 }
@@ -298,7 +299,7 @@ void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y) {
                                    .bytes = 3 * static_cast<double>(y.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(swiglu_rows)(gate_up, y, width, begin, end);
+      DS_SIMD(swiglu_rows)(gate_up, y, width, begin, end);
     });
   });
 }
@@ -313,7 +314,7 @@ void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Te
                                     .bytes = 5 * static_cast<double>(dy.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(swiglu_backward_rows)(gate_up, dy, dgate_up, width, begin, end);
+      DS_SIMD(swiglu_backward_rows)(gate_up, dy, dgate_up, width, begin, end);
     });
   });
 }

@@ -5,7 +5,6 @@
 #define HWY_TARGET_INCLUDE "kernels/attention.cpp"
 #include "kernels/attention.h"
 
-#include <hwy/aligned_allocator.h>
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
@@ -18,6 +17,8 @@
 #include "kernels/argument.h"
 #include "kernels/attention_operands.h"
 #include "kernels/attention_tiles.inl"
+#include "kernels/scratch.h"
+#include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
@@ -338,10 +339,10 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-HWY_EXPORT(attention_item);
-HWY_EXPORT(attention_backward_item);
-HWY_EXPORT(attention_workspace);
-HWY_EXPORT(attention_decode_items);
+DS_SIMD_EXPORT(attention_item);
+DS_SIMD_EXPORT(attention_backward_item);
+DS_SIMD_EXPORT(attention_workspace);
+DS_SIMD_EXPORT(attention_decode_items);
 
 void check_shape(std::string_view op, const AttentionShape& s) {
   DS_CHECK(s.batch > 0 && s.length > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0,
@@ -363,13 +364,8 @@ double causal_flops(const AttentionShape& s) {
          static_cast<double>(s.length + 1);
 }
 
-struct Workspace {  // one thread's
-  hwy::AlignedFreeUniquePtr<float[]> floats;
-  size_t count = 0;
-};
-
 struct Workspaces {
-  std::vector<Workspace> threads;
+  std::vector<Scratch> threads;
 };
 
 // Items are independent: which thread takes one does not change its bits.
@@ -377,15 +373,11 @@ void for_each_item(Stream& stream, const AttentionShape& shape, int64_t items,
                    const std::function<void(int64_t, float*)>& body) {
   auto& workspaces = stream.state<Workspaces>().threads;
   workspaces.resize(static_cast<size_t>(stream.pool().threads()));
-  const size_t floats = HWY_DYNAMIC_DISPATCH(attention_workspace)(shape);
+  const size_t floats = DS_SIMD(attention_workspace)(shape);
   std::atomic<int64_t> next{0};
   stream.pool().for_each_thread([&](int index) {
-    Workspace& own = workspaces[static_cast<size_t>(index)];
-    if (own.count < floats) {
-      own.floats = hwy::AllocateAligned<float>(floats);
-      own.count = floats;
-    }
-    for (int64_t i = next.fetch_add(1); i < items; i = next.fetch_add(1)) body(i, own.floats.get());
+    float* const own = workspaces[static_cast<size_t>(index)].reserve(floats);
+    for (int64_t i = next.fetch_add(1); i < items; i = next.fetch_add(1)) body(i, own);
   });
 }
 
@@ -405,7 +397,7 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
   on_device(stream.device(), [&](Cpu) {
     const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
     for_each_item(stream, shape, shape.batch * shape.heads, [&](int64_t item, float* workspace) {
-      HWY_DYNAMIC_DISPATCH(attention_item)(operands, item, workspace);
+      DS_SIMD(attention_item)(operands, item, workspace);
     });
   });
 }
@@ -427,7 +419,7 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
   on_device(stream.device(), [&](Cpu) {
     const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
     for_each_item(stream, shape, shape.batch * shape.kv_heads, [&](int64_t item, float* workspace) {
-      HWY_DYNAMIC_DISPATCH(attention_backward_item)(operands, item, workspace);
+      DS_SIMD(attention_backward_item)(operands, item, workspace);
     });
   });
 }
@@ -451,7 +443,7 @@ void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor&
                       .bytes = 2 * read * static_cast<double>(size_of(q.dtype()))});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(attention_decode_items)
+      DS_SIMD(attention_decode_items)
       (shape, q, cache_k, cache_v, capacity, y, begin, end);
     });
   });

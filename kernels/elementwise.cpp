@@ -8,6 +8,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/simd.h"
 #include "kernels/simd.inl"
 #include "kernels/spans.h"
 
@@ -105,11 +106,11 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-HWY_EXPORT(fill_range);
-HWY_EXPORT(add_range);
-HWY_EXPORT(accumulate_loop);
-HWY_EXPORT(cast_loop);
-HWY_EXPORT(scale_range);
+DS_SIMD_EXPORT(fill_range);
+DS_SIMD_EXPORT(add_range);
+DS_SIMD_EXPORT(accumulate_loop);
+DS_SIMD_EXPORT(cast_loop);
+DS_SIMD_EXPORT(scale_range);
 
 constexpr int64_t kGrain = 4096;  // elements: a thread's share is never smaller than a few pages
 
@@ -131,11 +132,11 @@ std::byte* element(const Tensor& tensor, int64_t index) {
 namespace detail {
 
 void cast_span(const void* x, DType x_dtype, void* y, DType y_dtype, int64_t numel) {
-  HWY_DYNAMIC_DISPATCH(cast_loop)(x, x_dtype, y, y_dtype, numel);
+  DS_SIMD(cast_loop)(x, x_dtype, y, y_dtype, numel);
 }
 
 void accumulate_span(const void* x, DType x_dtype, void* y, DType y_dtype, int64_t numel) {
-  HWY_DYNAMIC_DISPATCH(accumulate_loop)(x, x_dtype, y, y_dtype, numel);
+  DS_SIMD(accumulate_loop)(x, x_dtype, y, y_dtype, numel);
 }
 
 }  // namespace detail
@@ -145,7 +146,7 @@ void fill(Stream& stream, Tensor& y, float value) {
   stream.record("fill", {.flops = 0, .bytes = bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(fill_range)(y, value, begin, end);
+      DS_SIMD(fill_range)(y, value, begin, end);
     });
   });
 }
@@ -159,7 +160,7 @@ void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
   stream.record("add", {.flops = static_cast<double>(y.numel()), .bytes = 3 * bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(add_range)(a, b, y, begin, end);
+      DS_SIMD(add_range)(a, b, y, begin, end);
     });
   });
 }
@@ -182,7 +183,7 @@ void scale(Stream& stream, float factor, Tensor& y) {
   stream.record("scale", {.flops = static_cast<double>(y.numel()), .bytes = 2 * bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(scale_range)(y, factor, begin, end);
+      DS_SIMD(scale_range)(y, factor, begin, end);
     });
   });
 }

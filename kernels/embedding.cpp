@@ -12,6 +12,7 @@
 #include "core/dispatch.h"
 #include "kernels/argument.h"
 #include "kernels/elementwise.h"
+#include "kernels/simd.h"
 #include "kernels/simd.inl"
 
 HWY_BEFORE_NAMESPACE();
@@ -80,8 +81,8 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-HWY_EXPORT(embed_rows);
-HWY_EXPORT(scatter_columns);
+DS_SIMD_EXPORT(embed_rows);
+DS_SIMD_EXPORT(scatter_columns);
 
 constexpr int64_t kColumnGrain = 64;
 
@@ -120,7 +121,7 @@ void scatter(Stream& stream, const Tensor& dy, const ScatterOrder& order, Write 
   if (write == Write::kOverwrite) fill(stream, table, 0.0F);
   const auto rows = static_cast<int64_t>(order.order.size());
   stream.pool().parallel_for(table.shape()[1], kColumnGrain, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(scatter_columns)
+    DS_SIMD(scatter_columns)
     (dy, order.order.data(), order.targets.data(), rows, write, table, begin, end);
   });
 }
@@ -147,7 +148,7 @@ void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table
     const auto* ids = tokens.data<int32_t>();
     check_tokens(kOp, ids, rows, table.shape()[0]);
     stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(embed_rows)
+      DS_SIMD(embed_rows)
       (ids, table, positions, length, first_position, y, begin, end);
     });
   });

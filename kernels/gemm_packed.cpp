@@ -4,7 +4,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm_packed.cpp"
 
-#include <hwy/aligned_allocator.h>
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
@@ -14,6 +13,8 @@
 #include "core/dispatch.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_panels.inl"
+#include "kernels/scratch.h"
+#include "kernels/simd.h"
 #include "kernels/spans.h"
 
 #ifndef DS_KERNELS_GEMM_BLOCKS
@@ -88,25 +89,12 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels::detail {
 namespace {
 
-HWY_EXPORT(multiply_block);
-HWY_EXPORT(workspace_floats);
-
-struct Workspace {  // one thread's
-  hwy::AlignedFreeUniquePtr<float[]> floats;
-  size_t count = 0;
-};
+DS_SIMD_EXPORT(multiply_block);
+DS_SIMD_EXPORT(workspace_floats);
 
 struct Workspaces {
-  std::vector<Workspace> threads;
+  std::vector<Scratch> threads;
 };
-
-float* reserve(Workspace& workspace, size_t count) {
-  if (workspace.count < count) {
-    workspace.floats = hwy::AllocateAligned<float>(count);
-    workspace.count = count;
-  }
-  return workspace.floats.get();
-}
 
 std::byte* at(const void* data, int64_t element, DType dtype) {
   return static_cast<std::byte*>(const_cast<void*>(data)) +
@@ -118,14 +106,14 @@ void compute_block(const Gemm& g, const GemmBlock& block, float* workspace, size
   if (g.c.dtype == DType::kF32) {
     auto* c = reinterpret_cast<float*>(
         at(g.c.data, block.row * g.c.row_stride + block.column, DType::kF32));
-    HWY_DYNAMIC_DISPATCH(multiply_block)(g, block, g.write, c, g.c.row_stride, workspace);
+    DS_SIMD(multiply_block)(g, block, g.write, c, g.c.row_stride, workspace);
     const bool done =
         g.bias == nullptr && g.activation == Activation::kNone && g.pre_activation == nullptr;
     if (!done) finish_block(g, block, c, g.c.row_stride);
     return;
   }
   float* values = workspace + panel_floats;
-  HWY_DYNAMIC_DISPATCH(multiply_block)
+  DS_SIMD(multiply_block)
   (g, block, Write::kOverwrite, values, block.columns, workspace);
   finish_block(g, block, values, block.columns);
 }
@@ -179,11 +167,11 @@ void gemm_packed(Stream& stream, const Gemm& g) {
   auto& workspaces = stream.state<Workspaces>().threads;
   workspaces.resize(static_cast<size_t>(stream.pool().threads()));
   const Grid grid = grid_of(g, stream.pool().threads());
-  const size_t panels = HWY_DYNAMIC_DISPATCH(workspace_floats)(grid.rows, grid.columns);
+  const size_t panels = DS_SIMD(workspace_floats)(grid.rows, grid.columns);
   const auto result = g.c.dtype == DType::kF32 ? 0 : static_cast<size_t>(grid.rows * grid.columns);
   std::atomic<int64_t> next{0};
   const auto work = [&](int index) {
-    float* workspace = reserve(workspaces[static_cast<size_t>(index)], panels + result);
+    float* workspace = workspaces[static_cast<size_t>(index)].reserve(panels + result);
     for (int64_t i = next.fetch_add(1); i < grid.size(); i = next.fetch_add(1)) {
       const int64_t row = i % grid.block_rows * grid.rows;
       const int64_t column = i / grid.block_rows * grid.columns;

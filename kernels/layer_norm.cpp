@@ -11,6 +11,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/simd.h"
 #include "kernels/simd.inl"
 
 #ifndef DS_KERNELS_LAYER_NORM_ARGS
@@ -239,9 +240,9 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-HWY_EXPORT(norm_rows);
-HWY_EXPORT(norm_backward_rows);
-HWY_EXPORT(norm_weight_columns);
+DS_SIMD_EXPORT(norm_rows);
+DS_SIMD_EXPORT(norm_backward_rows);
+DS_SIMD_EXPORT(norm_weight_columns);
 
 constexpr int64_t kColumnGrain = 64;
 constexpr double kForwardFlops = 8;  // per element
@@ -278,7 +279,7 @@ void run_forward(Stream& stream, std::string_view op, const detail::NormForward&
                      .bytes = passes * static_cast<double>(a.x.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(norm_rows)(a, begin, end);
+      DS_SIMD(norm_rows)(a, begin, end);
     });
   });
 }
@@ -309,10 +310,10 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
   on_device(stream.device(), [&](Cpu) {
     // Weight gradients first: dx may overwrite dy.
     stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(norm_weight_columns)(a, rows, grads, begin, end);
+      DS_SIMD(norm_weight_columns)(a, rows, grads, begin, end);
     });
     stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(norm_backward_rows)(a, begin, end);
+      DS_SIMD(norm_backward_rows)(a, begin, end);
     });
   });
 }

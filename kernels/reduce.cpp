@@ -10,6 +10,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/simd.h"
 #include "kernels/simd.inl"
 
 HWY_BEFORE_NAMESPACE();
@@ -99,10 +100,10 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-HWY_EXPORT(sum_block);
-HWY_EXPORT(square_block);
-HWY_EXPORT(finite_range);
-HWY_EXPORT(column_sum_range);
+DS_SIMD_EXPORT(sum_block);
+DS_SIMD_EXPORT(square_block);
+DS_SIMD_EXPORT(finite_range);
+DS_SIMD_EXPORT(column_sum_range);
 
 struct BlockSums {  // reused by every reduction of a stream
   std::vector<double> values;
@@ -137,7 +138,7 @@ double sum_of_squares(Stream& stream, const Tensor& x) {
   check("sum_of_squares", stream, x);
   double total = 0;
   on_device(stream.device(),
-            [&](Cpu) { total = sum_blocks(stream, x, HWY_DYNAMIC_DISPATCH(square_block)); });
+            [&](Cpu) { total = sum_blocks(stream, x, DS_SIMD(square_block)); });
   return total;
 }
 
@@ -145,7 +146,7 @@ double sum(Stream& stream, const Tensor& x) {
   check("sum", stream, x);
   double total = 0;
   on_device(stream.device(),
-            [&](Cpu) { total = sum_blocks(stream, x, HWY_DYNAMIC_DISPATCH(sum_block)); });
+            [&](Cpu) { total = sum_blocks(stream, x, DS_SIMD(sum_block)); });
   return total;
 }
 
@@ -154,7 +155,7 @@ bool all_finite(Stream& stream, const Tensor& x) {
   std::atomic<bool> finite{true};
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kSumBlock, [&](int64_t begin, int64_t end) {
-      if (!HWY_DYNAMIC_DISPATCH(finite_range)(x, begin, end)) finite = false;
+      if (!DS_SIMD(finite_range)(x, begin, end)) finite = false;
     });
   });
   return finite;
@@ -170,7 +171,7 @@ void column_sum(Stream& stream, const Tensor& x, Write write, Tensor& y) {
                                .bytes = static_cast<double>(x.bytes() + y.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), 64, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(column_sum_range)(x, rows, write, y, begin, end);
+      DS_SIMD(column_sum_range)(x, rows, write, y, begin, end);
     });
   });
 }

@@ -12,6 +12,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/simd.h"
 #include "kernels/simd.inl"
 
 HWY_BEFORE_NAMESPACE();
@@ -95,9 +96,9 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-HWY_EXPORT(softmax_row);
-HWY_EXPORT(cross_entropy_row);
-HWY_EXPORT(cross_entropy_grad_row);
+DS_SIMD_EXPORT(softmax_row);
+DS_SIMD_EXPORT(cross_entropy_row);
+DS_SIMD_EXPORT(cross_entropy_grad_row);
 
 constexpr int64_t kScratchBytes = int64_t{64} << 20;  // of logits in a block
 constexpr int64_t kMostRows = 1024;
@@ -159,10 +160,10 @@ void block_losses(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& lo
         losses[row] = 0.0F;
         if (gradients == Gradients::kYes) std::fill(values, values + vocabulary, 0.0F);
       } else if (gradients == Gradients::kYes) {
-        losses[row] = HWY_DYNAMIC_DISPATCH(cross_entropy_grad_row)(
+        losses[row] = DS_SIMD(cross_entropy_grad_row)(
             values, targets[row], args.grad_scale, args.x.dtype(), vocabulary);
       } else {
-        losses[row] = HWY_DYNAMIC_DISPATCH(cross_entropy_row)(values, targets[row], vocabulary);
+        losses[row] = DS_SIMD(cross_entropy_row)(values, targets[row], vocabulary);
       }
     }
   });
@@ -235,7 +236,7 @@ void softmax(Stream& stream, const Tensor& x, float inverse_temperature, Tensor&
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        HWY_DYNAMIC_DISPATCH(softmax_row)
+        DS_SIMD(softmax_row)
         (x.data<float>() + row * columns, inverse_temperature, y.data<float>() + row * columns,
          columns);
       }

@@ -9,6 +9,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/simd.h"
 #include "kernels/simd.inl"
 
 HWY_BEFORE_NAMESPACE();
@@ -88,7 +89,7 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-HWY_EXPORT(adam_range);
+DS_SIMD_EXPORT(adam_range);
 
 }  // namespace
 
@@ -118,7 +119,7 @@ void adam_update(Stream& stream, const AdamArgs& args) {
                                static_cast<double>(args.grad.bytes()) + copy_bytes});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(n, 4096, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(adam_range)(args, begin, end);
+      DS_SIMD(adam_range)(args, begin, end);
     });
   });
 }

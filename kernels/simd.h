@@ -1,0 +1,24 @@
+// Chooses at run time among the versions of a function that Highway compiled (foreach_target.h). In place of
+// HWY_EXPORT and HWY_DYNAMIC_DISPATCH, which need libhwy: that measures the clock while it is loaded, 3 ms in
+// every rank.
+#pragma once
+
+#include <hwy/targets.h>
+
+namespace ds::kernels {
+
+// What this CPU has of the targets we compile for (kernels/CMakeLists.txt); plain C++ always.
+const hwy::ChosenTarget& simd_target();
+
+}  // namespace ds::kernels
+
+// Once per function, in namespace scope, where HWY_ONCE holds; then call DS_SIMD(name)(arguments).
+#if HWY_IDE || ((HWY_TARGETS & (HWY_TARGETS - 1)) == 0)
+#define DS_SIMD_EXPORT(name) HWY_EXPORT(name)
+#define DS_SIMD(name) HWY_STATIC_DISPATCH(name)
+#else
+#define DS_SIMD_EXPORT(name)                                       \
+  static decltype(&HWY_STATIC_DISPATCH(name)) const HWY_DISPATCH_TABLE( \
+      name)[HWY_MAX_DYNAMIC_TARGETS + 2] = {nullptr, HWY_CHOOSE_TARGET_LIST(name), HWY_CHOOSE_FALLBACK(name)}
+#define DS_SIMD(name) (*(HWY_DISPATCH_TABLE(name)[ds::kernels::simd_target().GetIndex()]))
+#endif
