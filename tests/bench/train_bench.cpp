@@ -10,6 +10,7 @@
 #include "comm/shm_comm.h"
 #include "rankd/dry_run.h"
 #include "rankd/workspace.h"
+#include "tests/bench/random_tokens.h"
 
 namespace ds {
 namespace {
@@ -22,18 +23,6 @@ struct Args {
   int64_t batch = 4;  // global
   int64_t length = 64;
   int steps = 3;
-};
-
-class RandomTokens final : public BatchSource {
- public:
-  int64_t fill(int64_t step, int, std::span<int32_t> tokens, std::span<int32_t> targets) override {
-    const Rng rng = Rng(1, "tokens").derive(static_cast<uint64_t>(step));
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<int32_t>(rng.bits(i) % 50257);
-      targets[i] = static_cast<int32_t>(rng.bits(i + 1) % 50257);
-    }
-    return 0;
-  }
 };
 
 EngineOptions options_of(const Args& args) {
@@ -66,7 +55,7 @@ std::vector<double> run(const Args& args) {
       Workspace workspace(Device::cpu(), args.threads, *comm);
       Engine engine(options, workspace.seat(), plan.step);
       engine.initialize();
-      RandomTokens tokens;
+      bench::RandomTokens tokens(50257);
       for (int step = 0; step <= args.steps; ++step) {
         comm->barrier();
         const auto start = std::chrono::steady_clock::now();

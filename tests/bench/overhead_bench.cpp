@@ -1,0 +1,201 @@
+// overhead_bench [--width 256 --layers 4 ...]: what being watched costs. Two ranks (threads) train the same
+// model in blocks of steps, with and without what dslaunch adds to each step: the ledger and the counts of
+// every collective, reports of progress, the metrics of each step, and a heartbeat a second over gRPC to a
+// coordinator in this process. Blocks alternate; printed are the median seconds of a step either way and the
+// median of the blocks' ratios (1.01 would be one per cent).
+#include <poll.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <thread>
+
+#include "comm/ledger.h"
+#include "comm/shm_comm.h"
+#include "comm/traced_comm.h"
+#include "launcher/coordinator.h"
+#include "launcher/process.h"
+#include "proto/build_info.h"
+#include "rankd/dry_run.h"
+#include "rankd/session.h"
+#include "rankd/workspace.h"
+#include "tests/bench/random_tokens.h"
+
+namespace ds {
+namespace {
+
+constexpr int kRanks = 2;
+
+struct Args {
+  int64_t width = 256, layers = 4, heads = 4, length = 128, batch = 8;
+  int steps = 100;  // of a block: some seconds, so that it has its share of heartbeats
+  int rounds = 7;
+};
+
+EngineOptions options_of(const Args& args) {
+  return {.model = Gpt2Config{.vocab_size = 256, .n_positions = args.length, .n_embd = args.width,
+                              .n_layer = args.layers, .n_head = args.heads},
+          .dtype = DType::kF32,
+          .zero = {.policy = zero_policy(2), .gather = {}, .grad_slice_dtype = DType::kF32, .slot_names = {}},
+          .optimizer = AdamOptions{},
+          .base_lr = 1e-4,
+          .schedule = std::nullopt,
+          .gradient_clipping = 1.0,
+          .micro_batch = args.batch / kRanks,
+          .length = args.length};
+}
+
+// The launcher's end: takes what the ranks say, as its loop would.
+class Watcher {
+ public:
+  Watcher() : coordinator_({1, {"token 0", "token 1"}, build_id(), "digest"}), thread_([this] { serve(); }) {}
+  Watcher(const Watcher&) = delete;  // the thread holds `this`
+  Watcher& operator=(const Watcher&) = delete;
+  ~Watcher() {
+    ending_ = true;
+    thread_.join();
+  }
+
+  std::unique_ptr<ControlClient> join(int rank) {
+    SocketEnds ends = make_socket_pair();
+    coordinator_.adopt(std::move(ends.ours));
+    Bootstrap bootstrap;
+    bootstrap.coordinator_address = fmt::format("fd:{}", ends.theirs.release());
+    bootstrap.token = fmt::format("token {}", rank);
+    bootstrap.rank = rank;
+    bootstrap.config_digest = "digest";
+    std::unique_ptr<ControlClient> client = connect_control(bootstrap);
+    client->join();
+    return client;
+  }
+
+ private:
+  void serve() {
+    while (!ending_) {
+      pollfd ready{coordinator_.event_fd(), POLLIN, 0};
+      if (poll(&ready, 1, 200) != 1) continue;
+      for (const RankEvent& event : coordinator_.take_events()) {
+        if (const auto* join = std::get_if<JoinEvent>(&event.body)) {
+          control::JobPlan plan;
+          plan.set_rank(event.rank);
+          plan.set_world_size(kRanks);
+          plan.set_epoch(1);
+          coordinator_.admit(join->ticket, plan);
+        }
+      }
+    }
+  }
+
+  Coordinator coordinator_;
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
+};
+
+// One rank's engine over one communicator.
+class Trainer {
+ public:
+  Trainer(const EngineOptions& options, const RunPlan& plan, Communicator& comm)
+      : comm_(comm), workspace_(Device::cpu(), 1, comm), engine_(options, workspace_.seat(), plan.step) {
+    engine_.initialize();
+  }
+
+  // Seconds per step. `client` may be null.
+  double block(int steps, ControlClient* client) {
+    bench::RandomTokens tokens(256);
+    comm_.barrier();
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < steps; ++i) {
+      if (client != nullptr) client->report_progress({engine_.step(), 0, "train"});
+      engine_.train_batch(tokens, 0);
+      if (client != nullptr && comm_.rank() == 0) {
+        StepMetrics metrics;
+        metrics.step = engine_.step();
+        client->report_step(metrics);
+      }
+    }
+    comm_.barrier();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / steps;
+  }
+
+ private:
+  Communicator& comm_;
+  Workspace workspace_;
+  Engine engine_;
+};
+
+struct Times {
+  std::vector<double> bare, watched;
+};
+
+void run_rank(const Args& args, const RunPlan& plan, Communicator& bare_comm, Communicator& watched_comm,
+              const Ledger& ledger, std::deque<Watcher>& watchers, Times& times) {
+  const EngineOptions options = options_of(args);
+  Trainer bare(options, plan, bare_comm);
+  Trainer watched(options, plan, watched_comm);
+  bare.block(2, nullptr);
+  watched.block(2, nullptr);
+  for (int round = 0; round < args.rounds; ++round) {
+    const double without = bare.block(args.steps, nullptr);
+    const std::unique_ptr<ControlClient> client =
+        watchers[static_cast<size_t>(round)].join(bare_comm.rank());
+    client->watch_collectives([&] {
+      const auto entry = ledger.newest();
+      return entry ? CollectiveMark{entry->number, entry->group, entry->sequence,
+                                    std::string(name_of(entry->op)), entry->exit_ns < 0}
+                   : CollectiveMark{};
+    });
+    const double with = watched.block(args.steps, client.get());
+    client->finish(ExitCode::kDone, ErrorOrigin::kNone, "");
+    if (bare_comm.rank() == 0) {
+      times.bare.push_back(without);
+      times.watched.push_back(with);
+    }
+  }
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void run(const Args& args) {
+  const RunPlan plan = dry_run(options_of(args), kRanks, {});
+  auto bare = make_thread_group(kRanks);
+  auto inner = make_thread_group(kRanks);
+  std::deque<Watcher> watchers(static_cast<size_t>(args.rounds));  // a token is good for one join
+  const MonotonicClock clock;
+  Times times;
+  std::vector<std::thread> ranks;
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&, rank] {
+      CommVolume volume;
+      Ledger ledger(64, clock);
+      TracedComm watched(std::move(inner[rank]), "data", {.volume = &volume, .ledger = &ledger});
+      run_rank(args, plan, *bare[rank], watched, ledger, watchers, times);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  std::vector<double> ratios;
+  for (size_t i = 0; i < times.bare.size(); ++i) ratios.push_back(times.watched[i] / times.bare[i]);
+  fmt::print("step: {:.3f} ms bare, {:.3f} ms watched, ratio {:.4f} (median of {} blocks of {} steps)\n",
+             median(times.bare) * 1e3, median(times.watched) * 1e3, median(ratios), args.rounds, args.steps);
+}
+
+}  // namespace
+}  // namespace ds
+
+int main(int argc, char** argv) {
+  CLI::App app("What heartbeats, ledger and metrics cost per step");
+  ds::Args args;
+  app.add_option("--width", args.width);
+  app.add_option("--layers", args.layers);
+  app.add_option("--heads", args.heads);
+  app.add_option("--length", args.length);
+  app.add_option("--batch", args.batch);
+  app.add_option("--steps", args.steps);
+  app.add_option("--rounds", args.rounds);
+  CLI11_PARSE(app, argc, argv);
+  ds::run(args);
+}
