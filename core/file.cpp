@@ -105,6 +105,15 @@ int open_with_caching(const std::string& path, int flags, Caching caching) {
   return ::open(path.c_str(), flags, kMode);
 }
 
+// For what a failed call leaves; where that cannot be removed either, the next attempt does it.
+void remove_if_possible(FileSystem& files, const std::string& path) {
+  try {
+    if (files.exists(path)) files.remove(path);
+  } catch (const Error&) {
+    return;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<File> RealFileSystem::open(const std::string& path, Caching caching) {
@@ -220,15 +229,20 @@ std::string FileSystem::read_text(const std::string& path, int64_t max_bytes) {
 void FileSystem::write_text_atomically(const std::string& path, std::string_view text) {
   const std::string temporary = path + ".tmp";
   if (exists(temporary)) remove(temporary);
-  {
-    const std::unique_ptr<File> file = create(temporary);
-    DS_FAILPOINT("text.created");
-    file->write(0, std::as_bytes(std::span(text)));
-    DS_FAILPOINT("text.written");
-    file->sync();
+  try {
+    {
+      const std::unique_ptr<File> file = create(temporary);
+      DS_FAILPOINT("text.created");
+      file->write(0, std::as_bytes(std::span(text)));
+      DS_FAILPOINT("text.written");
+      file->sync();
+    }
+    DS_FAILPOINT("text.synced");
+    rename(temporary, path);
+  } catch (const Error&) {
+    remove_if_possible(*this, temporary);
+    throw;
   }
-  DS_FAILPOINT("text.synced");
-  rename(temporary, path);
   DS_FAILPOINT("text.renamed");
   sync_directory(parent_directory(path));
 }

@@ -29,7 +29,7 @@ namespace {
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-// The launcher sends a beat every 2 s. One that lives but cannot be heard must not find its ranks
+// The launcher sends a beat every second. One that lives but cannot be heard must not find its ranks
 // running beside those of a newer epoch.
 constexpr seconds kLauncherSilence{12};
 constexpr seconds kGreetingDeadline{30};

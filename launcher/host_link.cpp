@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kBeatPeriod{2};
+constexpr seconds kBeatPeriod{1};
 constexpr seconds kAgentSilence{10};  // below the agent's own patience with us
 constexpr size_t kLinesKept = 8;
 constexpr size_t kLongestKept = 300;
@@ -93,7 +93,10 @@ void HostLink::pump(Clock::time_point now, const MessageSink& sink) {
   read_errors();
   try {
     read_output([&](const agent::FromAgent& message) {
-      heard_ = now;
+      // Only answers to beats show that it hears us, too.
+      if (message.has_ready() || message.has_beat()) {
+        heard_ = now;
+      }
       if (message.has_ready()) {
         ready_ = message.ready();
       } else {

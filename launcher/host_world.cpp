@@ -11,8 +11,11 @@ using Clock = HostLink::Clock;
 using std::chrono::seconds;
 
 constexpr seconds kEndLimit{5};  // for the ranks of a host after they were killed
-// Agents answer every 2 s. One that missed two answers is not waited for when an epoch has failed.
-constexpr std::chrono::milliseconds kSuspicious{4500};
+// Agents answer every second. One that is this late is not waited for when an epoch has failed. Ranks that hear
+// nothing end after 4 s, so a host whose ranks did so has been silent for as long.
+constexpr std::chrono::milliseconds kSuspicious{4000};
+// One that has missed an answer may be cut off or only slow.
+constexpr std::chrono::milliseconds kLate{1500};
 
 bool is_silent(const HostLink& link) { return link.silence(Clock::now()) > kSuspicious; }
 
@@ -130,6 +133,11 @@ void HostWorld::add_poll_descriptors(std::vector<pollfd>& out) const {
 }
 
 void HostWorld::pump(const RankSink& sink) {
+  for (const auto& [rank, line] : std::exchange(kept_, {})) sink(rank, line);
+  pump_links(sink);
+}
+
+void HostWorld::pump_links(const RankSink& sink) {
   for (HostLink* const link : links_) {
     link->pump(Clock::now(), [&](const agent::FromAgent& message) { take(message, *link, sink); });
     if (!link->lost().empty()) {
@@ -215,7 +223,22 @@ void HostWorld::kill_all() {
   }
 }
 
-std::vector<std::string> HostWorld::lost_hosts() const {
+// A world that is planned with a host that was cut off a moment ago fails as well, and later: late ones are
+// waited for until it is clear.
+void HostWorld::hear_late_hosts() {
+  const auto late = [](const HostLink* link) {
+    return link->lost().empty() && link->silence(Clock::now()) > kLate && !is_silent(*link);
+  };
+  while (std::ranges::any_of(links_, late)) {
+    std::vector<pollfd> watched;
+    add_poll_descriptors(watched);
+    poll(watched.data(), watched.size(), 50);
+    pump_links([this](int rank, std::string_view line) { kept_.emplace_back(rank, line); });
+  }
+}
+
+std::vector<std::string> HostWorld::lost_hosts() {
+  hear_late_hosts();
   std::vector<std::string> lost;
   for (const HostLink* link : links_) {
     if (!link->lost().empty() || is_silent(*link)) lost.push_back(link->host());

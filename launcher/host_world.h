@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/host_agents.h"
@@ -39,7 +40,7 @@ class HostWorld final : public World {
   std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) override;
   void kill_all() override;
   std::string loss_of(int rank) const override;
-  std::vector<std::string> lost_hosts() const override;
+  std::vector<std::string> lost_hosts() override;
 
  private:
   struct Rank {
@@ -56,10 +57,13 @@ class HostWorld final : public World {
   void lose_ranks_of(const HostLink& link);
   void fail_start(const HostLink& link, const std::string& why, const RankSink& sink);
   bool all_ended() const;
+  void pump_links(const RankSink& sink);
+  void hear_late_hosts();
 
   const int64_t epoch_;
   std::vector<HostLink*> links_;
   std::vector<Rank> ranks_;
+  std::vector<std::pair<int, std::string>> kept_;  // lines that came while nobody could take them
 };
 
 class HostWorldStarter final : public WorldStarter {

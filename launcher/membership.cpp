@@ -132,10 +132,10 @@ void Membership::ended(Time now, int rank, int exit_code, int signal) {
   }
   if (signal != 0) {
     fail({rank, Failure::Kind::kSignal, signal, Blame::kOwn, "", now, state.progress.step});
-  } else if (!ends_well(exit_code) && !state.final_report) {
-    fail({rank, Failure::Kind::kExit, exit_code, Blame::kOwn, "", now, state.progress.step});
   } else if (!state.final_report) {
-    fail({rank, Failure::Kind::kUnreported, exit_code, Blame::kOwn, "", now, state.progress.step});
+    const bool told_nothing = state.member || ends_well(exit_code);
+    fail({rank, told_nothing ? Failure::Kind::kUnreported : Failure::Kind::kExit, exit_code,
+          Blame::kOwn, "", now, state.progress.step});
   }
 }
 
@@ -222,11 +222,24 @@ void Membership::check_progress(Time now) {
   }
 }
 
-// When all that is known is that peers were missed, the rank they missed may still be there, stuck.
-void Membership::name_the_awaited(Time now) {
+// When all that is known is that peers were missed: the rank they missed may have fallen silent, with its
+// lease not over yet, or still be there, stuck.
+void Membership::name_the_missed(Time now) {
   const bool echoes_only = std::ranges::all_of(
       failures_, [](const Failure& failure) { return failure.blame == Blame::kPeer; });
-  if (const auto hang = echoes_only ? hang_watch_.awaited(now) : std::nullopt) {
+  if (!echoes_only) {
+    return;
+  }
+  const auto silence = [&](const RankState& rank) {
+    return rank.gone || rank.final_report ? Time::zero() : now - rank.heard;
+  };
+  const auto longest = std::ranges::max_element(ranks_, {}, silence);
+  if (silence(*longest) > options_.lease / 2) {
+    const auto number = static_cast<int>(longest - ranks_.begin());
+    fail({number, Failure::Kind::kLease, 0, Blame::kOwn,
+          fmt::format("no heartbeat for {:.1f} s, and its peers miss it", seconds_of(silence(*longest))),
+          now, longest->progress.step});
+  } else if (const auto hang = hang_watch_.awaited(now)) {
     fail({hang->rank, Failure::Kind::kHang, 0, Blame::kOwn, hang->words, now, 0});
   }
 }
@@ -248,7 +261,7 @@ std::optional<Decision> Membership::tick(Time now) {
     if (now < settled_at_ && !all_gone()) {
       return std::nullopt;
     }
-    name_the_awaited(now);
+    name_the_missed(now);
     return decide_stop(describe(*root_cause()));
   }
   if (stop_ && stop_->grace && now - stop_at_ > *stop_->grace) {

@@ -146,7 +146,7 @@ class Membership {
   void fail(Failure failure);
   bool all_joined() const;
   bool all_gone() const;
-  void name_the_awaited(Time now);
+  void name_the_missed(Time now);
   const Failure* root_cause() const;
   int64_t furthest_step() const;
   Decision decide_stop(const std::string& reason);

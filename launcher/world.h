@@ -63,7 +63,7 @@ class World {
     return "";
   }
   // Hosts that can no longer be reached, as the plan calls them; the next epoch does without them.
-  virtual std::vector<std::string> lost_hosts() const { return {}; }
+  virtual std::vector<std::string> lost_hosts() { return {}; }
 };
 
 // Some hosts of a job cannot be used; the message names all of them, with the reason of each.

@@ -69,8 +69,9 @@ expect_text err "rank 1 was killed by signal 11"
 FAKE_RANK="rank=0 at=2 do=kill steps=500" expect 1 train.json --max-restarts 0
 expect_text err "rank 0 was killed by signal 9"
 FAKE_RANK="rank=1 at=2 do=exit7 steps=500" expect 1 train.json --max-restarts 0
-expect_text err "rank 1 ended with code 7"
-FAKE_RANK="rank=1 at=2 do=vanish steps=500" expect 70 train.json
+expect_text err "rank 1 exited with code 7 without a report"
+FAKE_RANK="rank=1 at=2 do=vanish steps=500" expect 1 train.json --max-restarts 0
+expect_text err "rank 1 exited with code 0 without a report"
 FAKE_RANK="rank=1 at=2 do=peer steps=500" expect 1 train.json --max-restarts 0
 FAKE_RANK="rank=1 at=2 do=noise" expect 0 train.json
 expect_text err "[rank 1] a warning"
