@@ -43,23 +43,36 @@ bool dropped(const Fd& socket) { return hear(socket, 1).empty(); }
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
+// Rank 0, which waits for the others in a thread of its own.
+class WaitingRank {
+ public:
+  explicit WaitingRank(TcpSeats& seats, const TcpOptions& options = {})
+      : thread_([this, &seats, options] {
+          try {
+            seats.open(0, options)->barrier();
+          } catch (const std::exception& e) {
+            error_ = e.what();
+          }
+        }) {}
+  std::string error() {  // empty if all went well
+    thread_.join();
+    return error_;
+  }
+
+ private:
+  std::string error_;
+  std::jthread thread_;  // last: it uses the others
+};
+
 // Rank 0 of a world of two waits for the other while `visit` does as it likes; then rank 1 comes, and
 // both must find each other.
 template <class Visit>
 void visit_before_rank_1(const Visit& visit, const TcpOptions& options = {}) {
   TcpSeats seats(2);
-  std::string error;
-  std::thread waiting([&] {
-    try {
-      seats.open(0, options)->barrier();
-    } catch (const std::exception& e) {
-      error = e.what();
-    }
-  });
+  WaitingRank waiting(seats, options);
   visit(seats);
   seats.open(1, options)->barrier();
-  waiting.join();
-  CHECK(error == "");
+  CHECK(waiting.error() == "");
 }
 
 detail::HandshakeParty party_of(const TcpSeats& seats, int rank) {
@@ -152,10 +165,10 @@ TEST_CASE("a wrong secret or epoch is kept out, and told so by its own timeout",
 
 TEST_CASE("a recorded session that is played back gets no welcome", "[comm]") {
   TcpSeats first(2);
-  std::thread waiting([&] { CHECK_THROWS_AS(first.open(0, {.timeout = 200ms}), CommError); });
+  WaitingRank waiting(first, {.timeout = 200ms});
   const HandMade genuine = join_by_hand(first, 1, 0);
   CHECK(genuine.welcome.size() == 32);
-  waiting.join();  // whoever joined by hand takes part in no barrier
+  CHECK_THAT(waiting.error(), Catch::Contains("rank 1"));  // who joined by hand takes part in no barrier
   visit_before_rank_1([&](const TcpSeats& seats) {
     const Fd replay = connect_to(seats.world.endpoints[0]);
     say(replay, genuine.hello);
@@ -167,37 +180,22 @@ TEST_CASE("a recorded session that is played back gets no welcome", "[comm]") {
 
 TEST_CASE("a rank that is claimed twice keeps its first claimant", "[comm]") {
   TcpSeats seats(3);
-  std::string error;
-  std::thread waiting([&] {
-    try {
-      (void)seats.open(0, {.timeout = 500ms});
-    } catch (const CommError& e) {
-      error = e.what();
-    }
-  });
+  WaitingRank waiting(seats, {.timeout = 500ms});
   const HandMade first = join_by_hand(seats, 1, 0);
   CHECK(first.welcome.size() == 32);
   const HandMade second = join_by_hand(seats, 1, 0);
   CHECK(second.welcome.empty());
-  waiting.join();
+  const std::string error = waiting.error();
   CHECK_THAT(error, Catch::Contains("timed out waiting for rank 2"));
   CHECK_THAT(error, !Catch::Contains("rank 1"));
 }
 
 TEST_CASE("a rank that sends no frames is an error that names it", "[comm]") {
   TcpSeats seats(2);
-  std::string error;
-  std::thread waiting([&] {
-    try {
-      (void)seats.open(0);
-    } catch (const CommError& e) {
-      error = e.what();
-    }
-  });
+  WaitingRank waiting(seats);
   const HandMade broken = join_by_hand(seats, 1, 0);
   say(broken.socket, std::vector<std::byte>(100));
-  waiting.join();
-  CHECK_THAT(error, Catch::Contains("rank 1 died: it sent something that is no frame"));
+  CHECK_THAT(waiting.error(), Catch::Contains("rank 1 died: it sent something that is no frame"));
 }
 
 TEST_CASE("ranks that do not come are named with what was tried", "[comm]") {

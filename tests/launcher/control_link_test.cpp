@@ -31,7 +31,8 @@ class Relay {
   explicit Relay(int to)
       : listener_(listen_anywhere()),
         port_(local_port(listener_)),
-        thread_([this, to] { run(to); }) {}
+        far_(dial(to)),
+        thread_([this] { run(); }) {}
   Relay(const Relay&) = delete;  // the thread holds `this`
   Relay& operator=(const Relay&) = delete;
   ~Relay() {
@@ -42,15 +43,14 @@ class Relay {
   void swallow() { swallowing_ = true; }
 
  private:
-  void run(int to) {
+  void run() {
     const Fd near(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    const Fd far = dial(to);
     while (!ending_) {
-      pollfd watched[] = {{near.get(), POLLIN, 0}, {far.get(), POLLIN, 0}};
+      pollfd watched[] = {{near.get(), POLLIN, 0}, {far_.get(), POLLIN, 0}};
       if (swallowing_) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));  // both sides' bytes pile up
       } else if (poll(watched, 2, 10) > 0) {
-        pass(watched[0], far.get());
+        pass(watched[0], far_.get());
         pass(watched[1], near.get());
       }
     }
@@ -65,6 +65,7 @@ class Relay {
 
   const Fd listener_;
   const int port_;
+  const Fd far_;
   std::atomic<bool> swallowing_ = false;
   std::atomic<bool> ending_ = false;
   std::thread thread_;  // last: uses everything above
