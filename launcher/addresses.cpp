@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "core/error.h"
-#include "launcher/fd.h"
+#include "core/file.h"
 
 namespace ds {
 namespace {
@@ -102,7 +102,7 @@ std::string local_address_towards(const std::string& literal) {
   sockaddr_storage own{};
   socklen_t size = sizeof(own);
   // Connecting a datagram socket chooses a route and an address, and sends nothing.
-  if (!socket || connect(socket.get(), target->ai_addr, target->ai_addrlen) != 0 ||
+  if (!socket.valid() || connect(socket.get(), target->ai_addr, target->ai_addrlen) != 0 ||
       getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) {
     throw CommError(fmt::format("no route to {}: {}", literal, std::strerror(errno)));
   }

@@ -11,9 +11,9 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "launcher/abstract_address.h"
 #include "launcher/control_socket.h"
-#include "launcher/fd.h"
 
 namespace ds {
 namespace {
@@ -92,7 +92,7 @@ std::optional<std::string> query_socket(const std::string& name, std::string_vie
                                         Time patience, unsigned owner) {
   const Time until = std::chrono::steady_clock::now().time_since_epoch() + patience;
   const Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) no_reply(std::strerror(errno));
+  if (!fd.valid()) no_reply(std::strerror(errno));
   const AbstractAddress address(name);
   if (connect(fd.get(), address.get(), address.size()) != 0) {
     if (errno == ECONNREFUSED || errno == ENOENT) return std::nullopt;

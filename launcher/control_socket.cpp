@@ -26,7 +26,7 @@ ControlSocket::ControlSocket(const std::string& name, const Limits& limits)
       listener_(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
   constexpr int kBacklog = 16;
   const AbstractAddress address(name);
-  if (!listener_ || bind(listener_.get(), address.get(), address.size()) != 0 ||
+  if (!listener_.valid() || bind(listener_.get(), address.get(), address.size()) != 0 ||
       listen(listener_.get(), kBacklog) != 0) {
     throw IoError(errno == EADDRINUSE
                       ? std::string("control socket: another dslaunch runs in this directory")
@@ -53,7 +53,7 @@ void ControlSocket::accept_callers(Time now) {
   deaf_until_ = Time::zero();
   while (callers_.size() < limits_.connections) {
     Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd) {
+    if (!fd.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       // Out of descriptors: the caller stays in the queue, and would wake the loop for ever.
       if (errno != EAGAIN) deaf_until_ = now + std::chrono::seconds(1);

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/file.h"
 #include "launcher/clock_time.h"
-#include "launcher/fd.h"
 
 namespace ds {
 

@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/file.h"
 #include "launcher/connection_rules.h"
-#include "launcher/fd.h"
 #include "launcher/job_authority.h"
 #include "launcher/membership.h"
 #include "proto/control.pb.h"

@@ -71,7 +71,7 @@ void HostLink::add_poll_descriptors(std::vector<pollfd>& out) const {
   }
   input_.add_poll_descriptor(out);
   for (const Fd* fd : {&output_, &errors_}) {
-    if (*fd) {
+    if (fd->valid()) {
       out.push_back({fd->get(), POLLIN, 0});
     }
   }
@@ -148,7 +148,7 @@ bool HostLink::leave(Clock::time_point now) {
 
 void HostLink::read_output(const MessageSink& sink) {
   std::array<char, 16384> bytes{};
-  while (output_) {
+  while (output_.valid()) {
     const ssize_t got = read(output_.get(), bytes.data(), bytes.size());
     if (got > 0) {
       reader_.feed({bytes.data(), static_cast<size_t>(got)},
@@ -161,7 +161,7 @@ void HostLink::read_output(const MessageSink& sink) {
                    },
                    [this](std::string_view line) { keep(line); });
     } else if (got == 0) {
-      output_.reset();
+      output_ = Fd();
     } else if (errno != EINTR) {
       return;  // nothing more for now
     }
@@ -171,13 +171,13 @@ void HostLink::read_output(const MessageSink& sink) {
 void HostLink::read_errors() {
   std::array<char, 4096> bytes{};
   const auto take = [this](std::string_view line) { keep(line); };
-  while (errors_) {
+  while (errors_.valid()) {
     const ssize_t got = read(errors_.get(), bytes.data(), bytes.size());
     if (got > 0) {
       error_lines_.feed({bytes.data(), static_cast<size_t>(got)}, take);
     } else if (got == 0) {
       error_lines_.finish(take);
-      errors_.reset();
+      errors_ = Fd();
     } else if (errno != EINTR) {
       return;
     }

@@ -8,14 +8,14 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "launcher/fd.h"
+#include "core/file.h"
 
 namespace ds {
 
 std::string read_input_file(const std::filesystem::path& path, size_t limit) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
-  if (!fd || fstat(fd.get(), &info) != 0) {
+  if (!fd.valid() || fstat(fd.get(), &info) != 0) {
     throw InputMissing(fmt::format("reading {}: {}", path.string(), std::strerror(errno)));
   }
   if (!S_ISREG(info.st_mode)) {

@@ -103,7 +103,7 @@ Fd listen_on(SocketAddress& address) {
   const int on = 1;
   // Old connections of an ended job must not hold a fixed port; a listener still does.
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (!listener || bind(listener.get(), address.generic(), address.size) != 0 ||
+  if (!listener.valid() || bind(listener.get(), address.generic(), address.size) != 0 ||
       listen(listener.get(), kBacklog) != 0 ||
       getsockname(listener.get(), address.generic(), &address.size) != 0) {
     throw_cannot_listen(address, errno);
@@ -171,7 +171,7 @@ void NetworkDoor::serve() {
       }
     }
     for (Fd& connection : admitted) {
-      if (connection) {
+      if (connection.valid()) {
         enter_(std::move(connection));  // unlocked: what it calls may ask for proven() or refused()
       }
     }
@@ -218,7 +218,7 @@ NetworkDoor::Happened NetworkDoor::wait() {
 Fd NetworkDoor::accept_one(int listener) {
   SocketAddress from;
   Fd connection(accept4(listener, from.generic(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!connection) {
+  if (!connection.valid()) {
     if (errno == EMFILE || errno == ENFILE) {
       make_room();
     }
@@ -226,7 +226,7 @@ Fd NetworkDoor::accept_one(int listener) {
   }
   const uint64_t id = next_id_++;
   Fd second(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
-  if (!second || !rules_.arrived(steady_time(), id, from.host())) {
+  if (!second.valid() || !rules_.arrived(steady_time(), id, from.host())) {
     return {};
   }
   const int on = 1;

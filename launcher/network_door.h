@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/file.h"
 #include "launcher/connection_rules.h"
-#include "launcher/fd.h"
 
 namespace ds {
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 
@@ -99,7 +100,7 @@ Process::Process(const SpawnOptions& options) {
     throw_errno(fmt::format("starting {}", options.program).c_str(), error);
   }
   pidfd_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-  if (!pidfd_) {
+  if (!pidfd_.valid()) {
     const int reason = errno;
     signal_group(SIGKILL);
     wait();
@@ -167,7 +168,7 @@ SocketEnds make_socket_pair() {
 
 Fd duplicate_high(int fd) {
   Fd high(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFree));
-  if (!high) {
+  if (!high.valid()) {
     throw_errno("duplicating a file descriptor", errno);
   }
   return high;

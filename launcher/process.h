@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/fd.h"
+#include "core/file.h"
 
 namespace ds {
 

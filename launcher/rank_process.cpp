@@ -121,7 +121,7 @@ void RankProcess::add_poll_descriptors(std::vector<pollfd>& out) const {
     out.push_back({process_.pidfd(), POLLIN, 0});
   }
   for (const Source& source : sources_) {
-    if (source.fd) {
+    if (source.fd.valid()) {
       out.push_back({source.fd.get(), POLLIN, 0});
     }
   }
@@ -131,13 +131,13 @@ void RankProcess::pump(const Sink& sink) {
   std::array<char, 16384> bytes{};
   for (Source& source : sources_) {
     const auto take_line = [&](std::string_view line) { sink(source.stream, line); };
-    while (source.fd) {
+    while (source.fd.valid()) {
       const ssize_t got = read(source.fd.get(), bytes.data(), bytes.size());
       if (got > 0) {
         source.lines.feed({bytes.data(), static_cast<size_t>(got)}, take_line);
       } else if (got == 0) {
         source.lines.finish(take_line);
-        source.fd.reset();
+        source.fd = Fd();
       } else if (errno != EINTR) {
         break;  // nothing more for now
       }

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/fd.h"
+#include "core/file.h"
 #include "launcher/line_buffer.h"
 #include "launcher/process.h"
 

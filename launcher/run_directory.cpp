@@ -69,7 +69,7 @@ void prove_writable(const fs::path& directory) {
   constexpr off_t kRoom = 1 << 20;
   const fs::path path = directory / fmt::format(".probe.{}", getpid());
   const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) {
+  if (!fd.valid()) {
     throw_errno("writing into the run directory", directory, errno);
   }
   const int error = posix_fallocate(fd.get(), 0, kRoom);
@@ -83,10 +83,10 @@ void prove_writable(const fs::path& directory) {
 // (NFS), it gets `named` at once.
 Fd open_unnamed(const fs::path& directory, const fs::path& named) {
   Fd fd(open(directory.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
-  if (!fd && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
+  if (!fd.valid() && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
     fd = Fd(open(named.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
   }
-  if (!fd) {
+  if (!fd.valid()) {
     throw_errno("opening", named, errno);
   }
   return fd;
@@ -115,7 +115,7 @@ void give_name(int fd, const fs::path& path, const fs::path& named) {
 
 AppendFile::AppendFile(const fs::path& path)
     : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (!fd_) {
+  if (!fd_.valid()) {
     throw_errno("opening", path, errno);
   }
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/fd.h"
+#include "core/file.h"
 
 namespace ds {
 

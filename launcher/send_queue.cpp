@@ -12,7 +12,7 @@ SendQueue::SendQueue(Fd fd) : fd_(std::move(fd)) {
 
 bool SendQueue::flush() {
   size_t sent = 0;
-  bool open = static_cast<bool>(fd_);
+  bool open = fd_.valid();
   while (open && sent < waiting_.size()) {
     const ssize_t wrote = write(fd_.get(), waiting_.data() + sent, waiting_.size() - sent);
     if (wrote >= 0) {
@@ -28,7 +28,7 @@ bool SendQueue::flush() {
 }
 
 void SendQueue::add_poll_descriptor(std::vector<pollfd>& out) const {
-  if (fd_ && !waiting_.empty()) {
+  if (fd_.valid() && !waiting_.empty()) {
     out.push_back({fd_.get(), POLLOUT, 0});
   }
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/fd.h"
+#include "core/file.h"
 
 namespace ds {
 
@@ -21,7 +21,7 @@ class SendQueue {
   size_t waiting() const { return waiting_.size(); }
   // Where there is something to write.
   void add_poll_descriptor(std::vector<pollfd>& out) const;
-  void close() { fd_.reset(); }
+  void close() { fd_ = Fd(); }
 
  private:
   Fd fd_;

@@ -20,7 +20,7 @@ SignalWatch::SignalWatch() {
   ::signal(SIGPIPE, SIG_IGN);
   pthread_sigmask(SIG_BLOCK, &watched, nullptr);
   fd_ = Fd(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd_) {
+  if (!fd_.valid()) {
     throw IoError(fmt::format("signalfd: {}", std::strerror(errno)));
   }
 }

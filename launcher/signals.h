@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "launcher/fd.h"
+#include "core/file.h"
 
 namespace ds {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launcher/fd.h"
+#include "core/file.h"
 #include "launcher/placement.h"
 #include "launcher/process.h"
 

@@ -230,7 +230,7 @@ TEST_CASE("what is no bootstrap is refused", "[rankd]") {
     PipeEnds pipe = make_pipe();
     REQUIRE(write(pipe.write.get(), bytes.data(), bytes.size()) ==
             static_cast<ssize_t>(bytes.size()));
-    pipe.write.reset();
+    pipe.write = Fd();
     return read_bootstrap(pipe.read.get());
   };
   using namespace std::string_view_literals;

@@ -61,7 +61,7 @@ TEST_CASE("a process gets only the environment and descriptors it is given", "[l
   PipeEnds pipe = make_pipe();
   const Fd secret(open("/dev/null", O_RDONLY));  // not close-on-exec
   Process process = shell("echo $GREETING $HOME; cd /proc/self/fd && echo *", pipe.write.get());
-  pipe.write.reset();
+  pipe.write = Fd();
   const std::string said = read_all(pipe.read.get());
   CHECK(process.wait().code == 0);
   CHECK(said == "hello\n0 1 2\n");  // 2 is the directory that the shell lists
@@ -88,7 +88,7 @@ TEST_CASE("whatever the process started ends with it", "[launcher]") {
   PipeEnds pipe = make_pipe();
   {
     Process process = shell("sleep 1000 & sleep 1000 & exit 0", pipe.write.get());
-    pipe.write.reset();
+    pipe.write = Fd();
     REQUIRE(ends_within_10s(process));
     CHECK(process.try_wait());
   }
@@ -100,7 +100,7 @@ TEST_CASE("a destroyed process is dead", "[launcher]") {
   PipeEnds pipe = make_pipe();
   {
     const Process process = shell("exec sleep 1000", pipe.write.get());
-    pipe.write.reset();
+    pipe.write = Fd();
   }
   CHECK(read_all(pipe.read.get()).empty());
 }

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/fd.h"
+#include "core/file.h"
 #include "tests/support/catch.h"
 
 namespace ds {
