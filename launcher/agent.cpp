@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "launcher/agent_protocol.h"
+#include "launcher/host_probe.h"
 #include "launcher/machine.h"
 #include "launcher/rank_process.h"
 #include "launcher/send_queue.h"
@@ -73,6 +74,7 @@ class Agent {
         input_(std::move(input)),
         marker_(marker),
         reader_(marker),
+        probe_(surroundings.gpus),
         output_(duplicate_high(STDOUT_FILENO)) {
     fcntl(input_.get(), F_SETFL, fcntl(input_.get(), F_GETFL) | O_NONBLOCK);
   }
@@ -88,6 +90,7 @@ class Agent {
   void wait_for_something();
   bool take_input();
   void take_message(std::string_view bytes);
+  void answer_probe(const agent::Probe& order);
   void start(const agent::Start& orders);
   void start_rank(const agent::Start& orders, const agent::RankOrders& rank);
   void pump();
@@ -99,6 +102,7 @@ class Agent {
   const Fd input_;
   const std::string marker_;
   MessageReader reader_;
+  HostProbe probe_;
   SendQueue output_;
   SignalWatch signals_;
   int64_t epoch_ = 0;
@@ -196,9 +200,18 @@ void Agent::take_message(std::string_view bytes) {
     case agent::ToAgent::kLeave:
       leaving_ = true;
       break;
+    case agent::ToAgent::kProbe:
+      answer_probe(message.probe());
+      break;
     default:
       break;
   }
+}
+
+void Agent::answer_probe(const agent::Probe& order) {
+  agent::FromAgent answer;
+  *answer.mutable_facts() = probe_.carry_out(order, wall_clock_us());
+  if (order.step() != agent::Probe::END) send(answer);
 }
 
 void Agent::start(const agent::Start& orders) {

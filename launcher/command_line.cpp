@@ -42,6 +42,7 @@ constexpr const char* kTopHelp =
     "  plan       memory, communication and FLOPs of a job, without running it\n"
     "  generate   text from a trained model\n"
     "  check      everything that is wrong with a configuration\n"
+    "  preflight  everything that is wrong with the hosts of a job\n"
     "  explain    values of a configuration and where they come from\n"
     "  elastic    batch size and worlds of an elastic job\n"
     "  schema     the JSON Schema of train.json\n"
@@ -188,13 +189,11 @@ void finish_hosts(const CLI::App& app, const RawRun& raw, RunOptions& options) {
   if (given("--num-gpus")) hosts.num_gpus = raw.num_gpus;
   if (given("--ssh-port")) hosts.ssh_port = raw.ssh_port;
   if (hosts.launcher != "auto") runner_named(hosts.launcher);  // refuses what is unknown
-  if (hosts.num_nodes && options.nodes) {
-    throw UsageError("--nodes and --num-nodes both say how many hosts; give one of them");
-  }
 }
 
-RunOptions finish_run(const CLI::App& app, RawRun raw) {
-  RunOptions options = std::move(raw.options);
+// What runs and their preflight have in common.
+RunOptions finish_common(const CLI::App& app, const RawRun& raw) {
+  RunOptions options = raw.options;
   check_overrides(options.overrides);
   if (app.count("--num-ranks") > 0) {
     options.num_ranks = raw.num_ranks;
@@ -202,17 +201,23 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
   if (app.count("--num-threads") > 0) {
     options.num_threads = raw.num_threads;
   }
-  if (!raw.resume.empty()) {
-    const std::map<std::string, ResumeMode> modes{{"auto", ResumeMode::kAuto},
-                                                  {"required", ResumeMode::kRequired},
-                                                  {"never", ResumeMode::kNever}};
-    options.resume = modes.at(raw.resume);
-  }
   if (app.count("--run-dir") > 0) {
     if (raw.run_dir.empty()) {
       throw UsageError("--run-dir: the path is empty");
     }
     options.run_dir = raw.run_dir;
+  }
+  finish_hosts(app, raw, options);
+  return options;
+}
+
+RunOptions finish_run(const CLI::App& app, const RawRun& raw) {
+  RunOptions options = finish_common(app, raw);
+  if (!raw.resume.empty()) {
+    const std::map<std::string, ResumeMode> modes{{"auto", ResumeMode::kAuto},
+                                                  {"required", ResumeMode::kRequired},
+                                                  {"never", ResumeMode::kNever}};
+    options.resume = modes.at(raw.resume);
   }
   if (!raw.hang_after.empty()) {
     options.hang_after = parse_duration(raw.hang_after);
@@ -229,7 +234,9 @@ RunOptions finish_run(const CLI::App& app, RawRun raw) {
   if (app.count("--timeout") > 0) {
     options.timeout = parse_duration(raw.timeout);
   }
-  finish_hosts(app, raw, options);
+  if (options.hosts.num_nodes && options.nodes) {
+    throw UsageError("--nodes and --num-nodes both say how many hosts; give one of them");
+  }
   return options;
 }
 
@@ -241,7 +248,38 @@ CommandLine parse_run(const std::vector<std::string>& arguments) {
   if (auto info = parse_into(app, arguments)) {
     return *info;
   }
-  return finish_run(app, std::move(raw));
+  return finish_run(app, raw);
+}
+
+CommandLine parse_preflight(const std::vector<std::string>& arguments) {
+  CLI::App app("Whether every host is fit for a job: one report of everything that is wrong with any of them",
+               "dslaunch preflight");
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  RawRun raw;
+  PreflightOptions options;
+  app.add_option("config", raw.options.config, "train.json: what the job needs is then checked, too");
+  app.add_option("overrides", raw.options.overrides, "key.path=value changes the config");
+  app.add_option("--num-ranks", raw.num_ranks, "Ranks on this machine, without hosts")
+      ->check(count_check())
+      ->type_name("N");
+  app.add_option("--num-threads", raw.num_threads, "CPU threads per rank")
+      ->check(count_check())
+      ->type_name("N");
+  app.add_option("--run-dir", raw.run_dir, "Where the run will lie (default: below runs/)");
+  describe_hosts(app, raw);
+  app.add_flag("--json", options.json, "One JSON object: ok, and for each host its facts and findings");
+  app.footer(
+      "Examples:\n"
+      "  dslaunch preflight train.json\n"
+      "  dslaunch preflight --hostfile hosts train.json --run-dir /shared/runs/one\n"
+      "  dslaunch preflight --hostfile hosts --json\n"
+      "\n"
+      "0: every host can be used; 69: at least one cannot. Every run begins with a short form of this.");
+  if (auto info = parse_into(app, arguments)) {
+    return *info;
+  }
+  options.run = finish_common(app, raw);
+  return options;
 }
 
 CommandLine parse_check(const std::vector<std::string>& arguments) {
@@ -393,7 +431,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   }
   const std::map<std::string, CommandLine (*)(const std::vector<std::string>&)> verbs{
       {"run", parse_run},         {"check", parse_check},   {"explain", parse_explain},
-      {"elastic", parse_elastic}, {"schema", parse_schema}};
+      {"elastic", parse_elastic}, {"schema", parse_schema}, {"preflight", parse_preflight}};
   const auto verb = verbs.find(first);
   return verb == verbs.end() ? parse_run(arguments)
                              : verb->second({arguments.begin() + 1, arguments.end()});

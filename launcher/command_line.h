@@ -44,6 +44,12 @@ struct RunOptions {
   bool json = false;
 };
 
+// `dslaunch preflight`: the hosts of a run, and the run itself where a config is given.
+struct PreflightOptions {
+  RunOptions run;  // `config` may be empty
+  bool json = false;
+};
+
 // A verb that rankd carries out: its arguments are passed on as they are.
 struct EngineVerb {
   std::vector<std::string> arguments;  // the verb first
@@ -57,7 +63,7 @@ struct InfoText {
 // `dslaunch agent`, which no user types.
 struct AgentOptions {};
 
-using CommandLine = std::variant<RunOptions, AgentOptions, CheckOptions, ExplainOptions, ElasticVerbOptions,
+using CommandLine = std::variant<RunOptions, PreflightOptions, AgentOptions, CheckOptions, ExplainOptions, ElasticVerbOptions,
                                  SchemaForm, WatchCommand, EngineVerb, InfoText>;
 
 // `arguments` without argv[0]. Throws UsageError.

@@ -39,13 +39,15 @@ void refuse_if_any(const std::vector<std::string>& hosts,
 
 // Loopback means something else on every host, so it will do only where all of them are one machine.
 void replace_loopback(std::vector<std::string>& addresses) {
-  const auto remote = std::ranges::find_if_not(addresses, is_loopback_address);
+  const auto remote = std::ranges::find_if(addresses, [](const std::string& address) {
+    return !address.empty() && !is_loopback_address(address);
+  });
   if (remote == addresses.end()) {
     return;
   }
   const std::string ours = local_address_towards(*remote);
   for (std::string& address : addresses) {
-    if (is_loopback_address(address)) {
+    if (!address.empty() && is_loopback_address(address)) {
       address = ours;
     }
   }
@@ -104,27 +106,34 @@ HostAgents::~HostAgents() {
 }
 
 std::vector<ReachedHost> HostAgents::reach(const std::vector<std::string>& hosts) {
+  Outcome outcome = try_reach(hosts);
+  refuse_if_any(hosts, outcome.problems);
+  return std::move(outcome.hosts);
+}
+
+HostAgents::Outcome HostAgents::try_reach(const std::vector<std::string>& hosts) {
   failed_.clear();
   for (const std::string& host : hosts) {
     connect(host);
   }
   wait_until_settled(hosts);
-  std::map<std::string, std::string> problems = failed_;
+  Outcome out;
+  out.problems = failed_;
   for (const std::string& host : hosts) {
     const auto link = links_.find(host);
     const std::string problem = link == links_.end() ? "" : problem_of(*link->second);
     if (!problem.empty()) {
-      problems[host] = problem;
+      out.problems[host] = problem;
       links_.erase(link);
     }
   }
-  refuse_if_any(hosts, problems);
-  const std::vector<std::string> addresses = addresses_of(hosts);
-  std::vector<ReachedHost> out;
+  find_addresses(hosts, out);
   for (size_t i = 0; i < hosts.size(); ++i) {
-    out.push_back({links_.at(hosts[i]).get(), addresses[i],
-                   options_.coordinator_address ? *options_.coordinator_address
-                                                : local_address_towards(addresses[i])});
+    if (out.problems.contains(hosts[i])) continue;
+    out.hosts[i].link = links_.at(hosts[i]).get();
+    out.hosts[i].coordinator_address = options_.coordinator_address
+                                           ? *options_.coordinator_address
+                                           : local_address_towards(out.hosts[i].data_address);
   }
   return out;
 }
@@ -187,25 +196,31 @@ std::string HostAgents::problem_of(HostLink& link) const {
   return "";
 }
 
-std::vector<std::string> HostAgents::addresses_of(const std::vector<std::string>& hosts) const {
-  const std::vector<ResolvedHost> resolved = [&] {
-    const bool all_known = std::ranges::all_of(
-        hosts, [&](const auto& host) { return !links_.at(host)->ready()->address().empty(); });
-    return all_known ? std::vector<ResolvedHost>(hosts.size()) : resolve_hosts(hosts, kResolveLimit);
-  }();
-  std::vector<std::string> addresses;
-  std::map<std::string, std::string> problems;
-  for (size_t i = 0; i < hosts.size(); ++i) {
-    // What ssh told the host is the way that is known to work, aliases and all.
-    const std::string& known = links_.at(hosts[i])->ready()->address();
-    addresses.push_back(known.empty() ? resolved[i].address : known);
-    if (addresses.back().empty()) {
-      problems[hosts[i]] = resolved[i].error;
-    }
+void HostAgents::find_addresses(const std::vector<std::string>& hosts, Outcome& out) const {
+  const auto known_of = [&](const std::string& host) {
+    const auto link = links_.find(host);
+    return link == links_.end() ? std::string() : link->second->ready()->address();
+  };
+  std::vector<std::string> unknown;
+  for (const std::string& host : hosts) {
+    if (!out.problems.contains(host) && known_of(host).empty()) unknown.push_back(host);
   }
-  refuse_if_any(hosts, problems);
+  const std::vector<ResolvedHost> resolved =
+      unknown.empty() ? std::vector<ResolvedHost>{} : resolve_hosts(unknown, kResolveLimit);
+  std::vector<std::string> addresses;
+  for (const std::string& host : hosts) {
+    // What ssh told the host is the way that is known to work, aliases and all.
+    std::string address = known_of(host);
+    const auto asked = std::ranges::find(unknown, host);
+    if (asked != unknown.end()) {
+      const ResolvedHost& answer = resolved[static_cast<size_t>(asked - unknown.begin())];
+      address = answer.address;
+      if (address.empty()) out.problems[host] = answer.error;
+    }
+    addresses.push_back(address);
+  }
   replace_loopback(addresses);
-  return addresses;
+  for (const std::string& address : addresses) out.hosts.push_back({nullptr, address, ""});
 }
 
 }  // namespace ds

@@ -43,11 +43,18 @@ class HostAgents {
   // once every host has answered, failed or run out of time.
   std::vector<ReachedHost> reach(const std::vector<std::string>& hosts);
 
+  struct Outcome {
+    std::vector<ReachedHost> hosts;               // as asked for; without a link where there is a problem
+    std::map<std::string, std::string> problems;  // by host
+  };
+  // The same without judging. Throws HostsUnusable only where the user wants to stop waiting.
+  Outcome try_reach(const std::vector<std::string>& hosts);
+
  private:
   void connect(const std::string& host);
   void wait_until_settled(const std::vector<std::string>& hosts);
   std::string problem_of(HostLink& link) const;
-  std::vector<std::string> addresses_of(const std::vector<std::string>& hosts) const;
+  void find_addresses(const std::vector<std::string>& hosts, Outcome& out) const;
 
   const Options options_;
   std::map<std::string, std::unique_ptr<HostLink>> links_;

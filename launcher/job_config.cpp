@@ -21,6 +21,18 @@ BatchRequest batch_request(const Config& config) {
                                     : std::nullopt};
 }
 
+std::vector<std::string> nvme_paths(const ZeroConfig& zero) {
+  std::vector<std::string> out;
+  const auto add = [&](const auto& part) {
+    if (part && part->device == OffloadDevice::kNvme && std::ranges::find(out, part->nvme_path) == out.end()) {
+      out.push_back(part->nvme_path);
+    }
+  };
+  add(zero.offload_param);
+  add(zero.offload_optimizer);
+  return out;
+}
+
 BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
   const int64_t data_parallel = data_parallel_size(ranks, batch.model_ranks);
   return batch.elastic
@@ -46,6 +58,7 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
   out.steps_per_print = read.config.steps_per_print.value_or(0);
   out.resume = read.config.train.resume;
   out.batch = batch_request(read.config);
+  out.nvme_paths = nvme_paths(read.config.zero_optimization);
   for (const Problem& problem : read.problems.all()) {
     if (problem.severity == Severity::kNote) {
       out.notes.push_back(problem.text());

@@ -30,6 +30,7 @@ struct JobConfig {
   int64_t steps_per_print = 10;
   ResumeMode resume = ResumeMode::kAuto;
   BatchRequest batch;
+  std::vector<std::string> nvme_paths;  // where the state is swapped to, on every host
   std::vector<std::string> notes;  // worth knowing, not wrong
 };
 

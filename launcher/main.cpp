@@ -14,6 +14,7 @@
 #include "launcher/machine.h"
 #include "launcher/process.h"
 #include "launcher/verbs/engine_verb.h"
+#include "launcher/verbs/preflight.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {
@@ -59,6 +60,7 @@ struct Dispatch {
   const Surroundings& surroundings;
 
   int operator()(const RunOptions& options) const { return run_training_job(options, surroundings); }
+  int operator()(const PreflightOptions& options) const { return run_preflight(options, surroundings); }
   int operator()(AgentOptions) const {
     return run_agent({surroundings.environment, own_address(),
                       this_machine(surroundings.visible_gpus).gpus});

@@ -17,6 +17,7 @@
 #include "launcher/local_world.h"
 #include "launcher/supervisor.h"
 #include "launcher/verbs/engine_verb.h"
+#include "launcher/verbs/preflight.h"
 
 namespace ds {
 namespace {
@@ -38,17 +39,6 @@ void require_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) {
     throw InputMissing(fmt::format("{} is missing; it belongs beside dslaunch", path));
   }
-}
-
-// Batch sizes that fit one world only choose it, as long as this machine has room for it.
-WorldShape shape_of(const RunOptions& options, const JobConfig& config, const Machine& machine) {
-  std::optional<int> ranks = options.num_ranks;
-  const int room = machine.gpus > 0 ? machine.gpus : machine.cores;
-  const std::optional<int64_t> implied = implied_ranks(config.batch);
-  if (!ranks && implied && *implied <= room) {
-    ranks = static_cast<int>(*implied);
-  }
-  return choose_shape(machine, ranks, options.num_threads);
 }
 
 PoolNode this_machine_as_node(int ranks) {
@@ -120,7 +110,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   TrainingJob job;
   job.config = load_job_config(options.config, options.overrides);
   const Machine machine = this_machine(surroundings.visible_gpus);
-  job.shape = shape_of(options, job.config, machine);
+  job.shape = local_shape(options, job.config, machine);
   job.nodes = node_options(options, job.config.batch, nodes_of(choice, job.shape.ranks));
   if (!choice.hosts.empty()) {
     const auto world = NodePool(job.nodes).next_world();
@@ -212,6 +202,45 @@ RunDirectory open_directory(const TrainingJob& job, const RunOptions& options, C
   return directory;
 }
 
+// The short form of `dslaunch preflight`: what costs no time.
+PreflightNeeds launch_needs(const TrainingJob& job, const std::string& directory) {
+  PreflightNeeds needs;
+  needs.world_size = job.shape.ranks;
+  needs.threads = job.shape.threads;
+  needs.checkpoint_bytes = newest_checkpoint_bytes(directory);
+  return needs;
+}
+
+void require_fit_machine(const TrainingJob& job, const RunOptions& options, const std::string& program) {
+  const std::string directory = future_run_directory(options);
+  HostSlots here;
+  here.slots.resize(static_cast<size_t>(job.shape.ranks));
+  SurveyedHost surveyed = survey_this_machine(
+      here, 0, {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program});
+  // That it cannot be written is a storage error, which opening it reports.
+  surveyed.facts->mutable_directory()->clear_error();
+  refuse_unfit(launch_needs(job, directory), {surveyed});
+}
+
+// Hosts that hold no rank yet, the spares, are not looked at: they may never be needed.
+void require_fit_hosts(TrainingJob& job, const RunOptions& options, const std::vector<RankPlacement>& world,
+                       const std::vector<ReachedHost>& reached, const std::string& program) {
+  SlotMap slots;
+  for (const std::string& host : hosts_of(world)) {
+    slots.push_back({host, {}});
+    for (const RankPlacement& place : world) {
+      if (place.host == host) slots.back().slots.push_back(place.slot);
+    }
+  }
+  const std::string directory = future_run_directory(options);
+  PreflightNeeds needs = launch_needs(job, directory);
+  needs.shares_directory = true;
+  const std::vector<std::string> notes = refuse_unfit(
+      needs, survey_hosts(slots, {reached, {}},
+                          {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program}));
+  job.config.notes.insert(job.config.notes.end(), notes.begin(), notes.end());
+}
+
 // What every run needs, wherever its ranks are.
 struct Attendants {
   SignalWatch& signals;
@@ -234,6 +263,7 @@ int supervise(const TrainingJob& job, const RunOptions& options, const RunDirect
 
 int run_here(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
              const Surroundings& surroundings, Attendants attendants) {
+  require_fit_machine(job, options, surroundings.rank_program);
   const RunDirectory directory = open_directory(job, options, attendants.console);
   std::vector<std::string> environment = surroundings.environment;
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
@@ -281,6 +311,7 @@ int run_on_hosts(TrainingJob job, const RunOptions& options, const JobHosts& hos
   const std::vector<RankPlacement> world = Recovery(job.recovery, NodePool(job.nodes)).first_world();
   const std::vector<ReachedHost> reached = reach_or_stop(agents, hosts_of(world), attendants);
   job.shape.threads = options.num_threads.value_or(threads_on(reached, world));
+  require_fit_hosts(job, options, world, reached, surroundings.rank_program);
   const RunDirectory directory = open_directory(job, options, attendants.console);
   HostWorldStarter starter(agents,
                            {.program = surroundings.rank_program,
@@ -293,6 +324,16 @@ int run_on_hosts(TrainingJob job, const RunOptions& options, const JobHosts& hos
 }
 
 }  // namespace
+
+WorldShape local_shape(const RunOptions& options, const JobConfig& config, const Machine& machine) {
+  std::optional<int> ranks = options.num_ranks;
+  const int room = machine.gpus > 0 ? machine.gpus : machine.cores;
+  const std::optional<int64_t> implied = implied_ranks(config.batch);
+  if (!ranks && implied && *implied <= room) {
+    ranks = static_cast<int>(*implied);
+  }
+  return choose_shape(machine, ranks, options.num_threads);
+}
 
 int run_training_job(const RunOptions& options, const Surroundings& surroundings) {
   const JobHosts hosts =

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "launcher/command_line.h"
+#include "launcher/job_config.h"
+#include "launcher/machine.h"
 
 namespace ds {
 
@@ -16,6 +18,10 @@ struct Surroundings {
   const char* visible_gpus = nullptr;    // CUDA_VISIBLE_DEVICES
   bool no_colour = false;
 };
+
+// Ranks and threads of a job on this machine: batch sizes that fit one world only choose it, as long as there
+// is room for it.
+WorldShape local_shape(const RunOptions& options, const JobConfig& config, const Machine& machine);
 
 // Returns the exit code; throws Error for what fails before the ranks run.
 int run_training_job(const RunOptions& options, const Surroundings& surroundings);

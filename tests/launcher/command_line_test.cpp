@@ -96,7 +96,7 @@ TEST_CASE("verbs about the configuration have their own options", "[launcher]") 
   CHECK(std::get<SchemaForm>(parse_command_line({"schema"})) == SchemaForm::kJsonSchema);
   CHECK(std::get<SchemaForm>(parse_command_line({"schema", "--markdown"})) ==
         SchemaForm::kMarkdown);
-  for (const char* verb : {"check", "explain", "elastic", "schema"}) {
+  for (const char* verb : {"check", "explain", "elastic", "schema", "preflight"}) {
     CHECK_THAT(std::get<InfoText>(parse_command_line({verb, "--help"})).text,
                Catch::Contains("Examples:"));
     CHECK_THROWS_AS(parse_command_line({verb, "t.json", "--nonsense"}), UsageError);
@@ -116,6 +116,22 @@ TEST_CASE("durations have units", "[launcher]") {
   for (const char* text : {"", "s", "-1", "0", "10d", "1 0", "nan", "inf", "1e300h", "5mm"}) {
     CHECK_THROWS_AS(parse_duration(text), UsageError);
   }
+}
+
+TEST_CASE("preflight takes the hosts of a run, with or without a config", "[launcher]") {
+  const auto options = [](const std::vector<std::string>& arguments) {
+    return std::get<PreflightOptions>(parse_command_line(arguments));
+  };
+  CHECK(options({"preflight"}).run.config.empty());
+  const PreflightOptions full =
+      options({"preflight", "--hostfile", "hosts", "train.json", "a.b=1", "--run-dir", "r", "--json"});
+  CHECK(full.run.config == "train.json");
+  CHECK(full.run.overrides == std::vector<std::string>{"a.b=1"});
+  CHECK(full.run.hosts.hostfile == "hosts");
+  CHECK(full.run.run_dir == "r");
+  CHECK(full.json);
+  CHECK_THROWS_AS(parse_command_line({"preflight", "train.json", "stray"}), UsageError);
+  CHECK_THROWS_AS(parse_command_line({"preflight", "--launcher", "telepathy"}), UsageError);
 }
 
 }  // namespace ds

@@ -1,0 +1,38 @@
+// What the kernel allows a process to use of the machine's memory, and how often it has killed for it:
+// cgroups of both versions, the counters of the machine, /proc/meminfo. Reads files of the kernel and
+// nothing else; what cannot be read is left out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ds {
+
+struct MemoryCgroup {
+  std::string name;                 // as the kernel calls it: "/user.slice/job"; empty: none was found
+  std::optional<int64_t> limit;     // bytes; none: no limit
+  std::optional<int64_t> used;      // bytes
+  std::optional<int64_t> oom_kills; // so far
+};
+
+// Of process `pid` (0: of this one), which need not live when it is read again by name.
+MemoryCgroup memory_cgroup_of(int pid);
+// The same group, read again.
+MemoryCgroup read_again(const MemoryCgroup& group);
+
+std::optional<int64_t> machine_oom_kills();
+std::optional<int64_t> machine_memory_available();
+
+// Pure parts.
+struct CgroupPlace {
+  int version = 2;
+  std::string name;
+};
+// The memory group in the text of /proc/<pid>/cgroup; of version 1 where that has a memory controller.
+std::optional<CgroupPlace> memory_place(std::string_view proc_cgroup);
+// The number after `key` in lines "key value" or "key: value kB" (then bytes).
+std::optional<int64_t> counter(std::string_view text, std::string_view key);
+
+}  // namespace ds

@@ -1,0 +1,29 @@
+// Whether hosts can open connections to each other: listening on a literal address and dialling many at once,
+// to find out and for nothing else. No byte is sent or read.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "core/file.h"
+
+namespace ds {
+
+struct PeerListener {
+  Fd listener;           // the kernel takes what knocks; nobody accepts
+  std::string endpoint;  // "10.0.0.1:4000", "[fe80::1]:4000"
+};
+
+// On one literal address, never a wildcard; port 0: any free one. Throws CommError, UsageError.
+PeerListener listen_for_dials(const std::string& address, int port);
+
+struct PeerDial {
+  std::string endpoint;
+  std::string error;
+};
+
+// All at once. Returns those that could not be reached within `limit`.
+std::vector<PeerDial> dial_peers(const std::vector<std::string>& endpoints, std::chrono::milliseconds limit);
+
+}  // namespace ds

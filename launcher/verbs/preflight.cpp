@@ -1,0 +1,171 @@
+#include "launcher/verbs/preflight.h"
+
+#include <fcntl.h>
+#include <rapidjson/document.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+#include "launcher/process.h"
+#include "launcher/verbs/engine_verb.h"
+#include "proto/build_info.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Weights and two moments in fp32: what a checkpoint holds with the optimizers that hold most.
+constexpr int64_t kCheckpointBytesPerParameter = 12;
+
+// What `rankd plan` prints; its errors go where ours go.
+std::string plan_text_of(const RunOptions& options, const WorldShape& shape, const Surroundings& surroundings) {
+  PipeEnds output = make_pipe();
+  const Fd input = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Fd errors = duplicate_high(STDERR_FILENO);
+  SpawnOptions spawn;
+  spawn.program = surroundings.rank_program;
+  spawn.arguments = plan_verb(options, shape.ranks, shape.threads).arguments;
+  spawn.arguments.emplace_back("--json");
+  spawn.environment = surroundings.environment;
+  spawn.descriptors = {{STDIN_FILENO, input.get()},
+                       {STDOUT_FILENO, output.write.get()},
+                       {STDERR_FILENO, errors.get()}};
+  Process process(spawn);
+  output.write = Fd();
+  std::string text;
+  std::array<char, 16384> bytes{};
+  for (ssize_t got = 0; (got = read(output.read.get(), bytes.data(), bytes.size())) != 0;) {
+    if (got < 0 && errno != EINTR) break;
+    text.append(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  }
+  const ExitStatus status = process.wait();
+  if (status.signal != 0 || status.code != 0) {
+    throw Error(status.signal == 0 ? static_cast<ExitCode>(status.code) : ExitCode::kInternal,
+                fmt::format("planning the job: rankd {}", describe(status)));
+  }
+  return text;
+}
+
+PreflightNeeds needs_of_plan(const std::string& plan) {
+  PreflightNeeds needs;
+  rapidjson::Document document;
+  document.Parse(plan.data(), plan.size());
+  if (document.HasParseError() || !document.IsObject() || !document.HasMember("parameters") ||
+      !document["parameters"].IsInt64()) {
+    throw InternalError("planning the job: rankd did not print a plan");
+  }
+  needs.checkpoint_bytes = document["parameters"].GetInt64() * kCheckpointBytesPerParameter;
+  if (document.HasMember("ranks") && document["ranks"].IsArray()) {
+    for (const auto& rank : document["ranks"].GetArray()) {
+      if (rank.HasMember("host_bytes_peak") && rank["host_bytes_peak"].IsInt64()) {
+        needs.memory_bytes = std::max(needs.memory_bytes, rank["host_bytes_peak"].GetInt64());
+      }
+    }
+  }
+  return needs;
+}
+
+HostSlots this_machine_with(int ranks) {
+  HostSlots out;
+  for (int slot = 0; slot < ranks; ++slot) out.slots.push_back(slot);
+  return out;
+}
+
+// Ranks of the whole job and, where they are known, threads of each.
+WorldShape shape_of_job(const RunOptions& options, const SlotMap& hosts, const Machine& machine,
+                        const JobConfig* config) {
+  if (hosts.empty()) {
+    RunOptions local = options;
+    if (local.hosts.num_gpus) local.num_ranks = local.hosts.num_gpus;
+    return config != nullptr ? local_shape(local, *config, machine)
+                             : choose_shape(machine, local.num_ranks, local.num_threads);
+  }
+  size_t ranks = 0;
+  for (const HostSlots& host : hosts) ranks += host.slots.size();
+  return {static_cast<int>(ranks), options.num_threads.value_or(1)};
+}
+
+std::vector<SurveyedHost> survey(const JobHosts& hosts, const SlotMap& slots, const Machine& machine,
+                                 const SurveyOrders& orders) {
+  if (!hosts.agents) {
+    std::vector<SurveyedHost> out;
+    for (const HostSlots& host : slots) out.push_back(survey_this_machine(host, machine.gpus, orders));
+    return out;
+  }
+  std::vector<std::string> names;
+  for (const HostSlots& host : slots) names.push_back(host.name);
+  HostAgents agents(*hosts.agents);
+  const HostAgents::Outcome reached = agents.try_reach(names);
+  return survey_hosts(slots, reached, orders);
+}
+
+}  // namespace
+
+std::string future_run_directory(const RunOptions& options) {
+  return fs::absolute(options.run_dir.value_or("runs")).lexically_normal().string();
+}
+
+int64_t newest_checkpoint_bytes(const std::string& run_directory) {
+  const fs::path checkpoints = fs::path(run_directory) / "checkpoints";
+  std::ifstream file(checkpoints / "latest");
+  std::string tag;
+  if (!(file >> tag) || tag.find('/') != std::string::npos) return 0;
+  int64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(checkpoints / tag, error), end; !error && at != end;
+       at.increment(error)) {
+    const uintmax_t size = at->is_regular_file(error) ? at->file_size(error) : 0;
+    bytes += error ? 0 : static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+std::vector<std::string> refuse_unfit(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts) {
+  const std::vector<Finding> findings = judge_hosts(needs, hosts);
+  if (any_bad(findings)) {
+    throw Error(ExitCode::kClusterUnusable, preflight_text(hosts, findings));
+  }
+  std::vector<std::string> notes;
+  for (const Finding& finding : findings) {
+    if (!finding.host.empty()) {
+      notes.push_back(fmt::format("{}: {} ({})", finding.host, finding.what, finding.fix));
+    }
+  }
+  return notes;
+}
+
+int run_preflight(const PreflightOptions& options, const Surroundings& surroundings) {
+  const RunOptions& run = options.run;
+  const JobHosts hosts = gather_job_hosts(run.hosts, surroundings.environment, surroundings.own_program);
+  const Machine machine = this_machine(surroundings.visible_gpus);
+  std::optional<JobConfig> config;
+  if (!run.config.empty()) config = load_job_config(run.config, run.overrides);
+  const WorldShape shape = shape_of_job(run, hosts.choice.hosts, machine, config ? &*config : nullptr);
+  PreflightNeeds needs;
+  if (config) needs = needs_of_plan(plan_text_of(run, shape, surroundings));
+  needs.world_size = shape.ranks;
+  needs.threads = shape.threads;
+  needs.shares_directory = hosts.agents.has_value();
+  needs.uses_gpus = build_info().has_cuda && machine.gpus > 0;
+  SurveyOrders orders{.directory = future_run_directory(run),
+                      .nvme_paths = config ? config->nvme_paths : std::vector<std::string>{},
+                      .program = surroundings.rank_program,
+                      .depth = SurveyDepth::kFull,
+                      .coordinator_port = run.hosts.master_port};
+  SlotMap slots = hosts.choice.hosts;
+  if (slots.empty()) slots.push_back(this_machine_with(shape.ranks));
+  if (!hosts.agents) {
+    for (HostSlots& host : slots) host.name.clear();  // it is this machine, whatever the hostfile calls it
+  }
+  const std::vector<SurveyedHost> surveyed = survey(hosts, slots, machine, orders);
+  const std::vector<Finding> findings = judge_hosts(needs, surveyed);
+  fmt::print("{}\n", options.json ? preflight_json(surveyed, findings) : preflight_text(surveyed, findings));
+  return any_bad(findings) ? static_cast<int>(ExitCode::kClusterUnusable) : 0;
+}
+
+}  // namespace ds
