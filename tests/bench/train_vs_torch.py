@@ -8,6 +8,7 @@ second and of the per-round ratios. PYTHON must have torch; without it only this
 The best of PyTorch's variants (eager, and compiled with --compile) counts in a round.
 """
 import argparse
+import contextlib
 import json
 import pathlib
 import statistics
@@ -26,22 +27,48 @@ def flags(dtype, threads, batch, length, steps):
             str(length), "--steps", str(steps)]
 
 
+class Torch:
+    """A process that has warmed up and makes steps when it is asked; asleep otherwise."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "ready\n":
+            raise SystemExit(f"not ready: {command}")
+
+    def rate(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        rates = json.loads(self.process.stdout.readline())["tokens_per_s"]
+        return statistics.median(rates)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
 def against_torch(args, bench, dtype, threads, batch, length):
     torch = [args.python, str(HERE / "peers" / "torch_gpt2.py")]
     have_torch = subprocess.run([args.python, "-c", "import torch"], capture_output=True).returncode == 0
     common = flags(dtype, threads, batch, length, args.steps)
-    ours, theirs, ratios = [], [], []
-    for _ in range(args.rounds):
-        ours.append(rate([bench, *common]))
-        if have_torch:
-            best = rate([*torch, *common])
-            if args.compile:
-                best = max(best, rate([*torch, *common, "--compile"]))
-            theirs.append(best)
-            ratios.append(ours[-1] / best)
+    variants = [[], ["--compile"]] if args.compile else [[]]
+    ours, ratios = [], []
+    theirs = [[] for _ in variants]
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(Torch([*torch, *common, *variant])) for variant in variants if have_torch]
+        for _ in range(args.rounds):
+            ours.append(rate([bench, *common]))
+            for rates, peer in zip(theirs, peers):
+                rates.append(peer.rate())
+            if peers:
+                ratios.append(ours[-1] / max(rates[-1] for rates in theirs))
     line = f"B={batch} T={length} {dtype} {threads} threads: {statistics.median(ours):7.1f} tok/s"
-    if theirs:
-        line += f", torch {statistics.median(theirs):7.1f}, ratio {statistics.median(ratios):.2f}"
+    if ratios:
+        for name, rates in zip(("eager", "compiled"), theirs):
+            line += f", torch {name} {statistics.median(rates):7.1f}"
+        line += f", ratio {statistics.median(ratios):.2f}"
     print(line, flush=True)
 
 

@@ -1,10 +1,11 @@
 """Training speed of PyTorch on the GPT-2 124M shape: plain model code, random weights and tokens.
 
-Prints one JSON object with the tokens per second of every timed step; warm-up steps (and compilation)
-are not timed. bf16: weights stay fp32, products run in bf16 by autocast, the optimizer state is fp32.
+After two steps that are not timed (in which --compile compiles) it prints "ready"; for every line on standard
+input it then makes some steps and prints one JSON object with the tokens per second of each. bf16: weights stay fp32, products run in bf16 by autocast, the optimizer state is fp32.
 """
 import argparse
 import json
+import sys
 import time
 
 import torch
@@ -58,8 +59,8 @@ def main():
     model = Gpt2()
     run = torch.compile(model) if args.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
-    rates = []
-    for step in range(args.steps + 2):
+
+    def timed_step():
         tokens = torch.randint(50257, (args.batch, args.length + 1))
         start = time.perf_counter()
         with torch.autocast("cpu", torch.bfloat16, enabled=args.dtype == "bf16"):
@@ -68,9 +69,14 @@ def main():
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        if step >= 2:
-            rates.append(args.batch * args.length / (time.perf_counter() - start))
-    print(json.dumps({"tokens_per_s": [round(rate, 1) for rate in rates]}))
+        return args.batch * args.length / (time.perf_counter() - start)
+
+    for _ in range(2):
+        timed_step()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        rates = [round(timed_step(), 1) for _ in range(args.steps)]
+        print(json.dumps({"tokens_per_s": rates}), flush=True)
 
 
 if __name__ == "__main__":
