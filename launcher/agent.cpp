@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -69,26 +70,29 @@ std::string take_greeting(const Fd& input) {
 
 class Agent {
  public:
-  Agent(const AgentSurroundings& surroundings, Fd input, const std::string& marker)
+  Agent(const AgentSurroundings& surroundings, DialledAgent* dialled, Fd input, Fd output,
+        const std::string& marker)
       : surroundings_(surroundings),
+        dialled_(dialled),
         input_(std::move(input)),
         marker_(marker),
         reader_(marker),
         probe_(surroundings.gpus),
-        output_(duplicate_high(STDOUT_FILENO)) {
+        output_(std::move(output)) {
     fcntl(input_.get(), F_SETFL, fcntl(input_.get(), F_GETFL) | O_NONBLOCK);
   }
   Agent(const Agent&) = delete;  // owns processes
   Agent& operator=(const Agent&) = delete;
   ~Agent() { end_ranks(); }
 
-  void run();
+  int run();  // the exit code that the launcher wants, kClusterUnusable when it is lost
 
  private:
   void say_ready();
   void send(const agent::FromAgent& message);
   void wait_for_something();
   bool take_input();
+  bool told_to_end();
   void take_message(std::string_view bytes);
   void answer_probe(const agent::Probe& order);
   void start(const agent::Start& orders);
@@ -99,6 +103,7 @@ class Agent {
   void say_last_words();
 
   const AgentSurroundings surroundings_;
+  const DialledAgent* const dialled_;  // null: the launcher has started us
   const Fd input_;
   const std::string marker_;
   MessageReader reader_;
@@ -110,20 +115,22 @@ class Agent {
   std::map<int, RankProcess> ranks_;
   Clock::time_point heard_ = Clock::now();
   bool leaving_ = false;
+  int exit_code_ = static_cast<int>(ExitCode::kClusterUnusable);
   int64_t lines_dropped_ = 0;
 };
 
-void Agent::run() {
+int Agent::run() {
   say_ready();
   while (!leaving_) {
     wait_for_something();
     const bool launcher_there = take_input() && output_.flush();
-    leaving_ = leaving_ || !launcher_there || signals_.take().has_value() ||
+    leaving_ = leaving_ || !launcher_there || told_to_end() ||
                Clock::now() - heard_ > kLauncherSilence;
     pump();
   }
   end_ranks();
   say_last_words();
+  return exit_code_;
 }
 
 void Agent::say_ready() {
@@ -136,6 +143,13 @@ void Agent::say_ready() {
   ready.set_gpus(surroundings_.gpus);
   ready.set_shared_memory_free(shared_memory_free());
   ready.set_pid(getpid());
+  if (dialled_) {
+    ready.set_start_rank(dialled_->start_rank);
+    if (!dialled_->host.empty()) ready.set_host(dialled_->host);
+    for (const std::vector<int>& cores : dialled_->slot_cores) {
+      ready.add_slots()->mutable_cores()->Add(cores.begin(), cores.end());
+    }
+  }
   send(message);
 }
 
@@ -174,6 +188,15 @@ bool Agent::take_input() {
   }
 }
 
+// USR1 and USR2 are for training, and batch systems send them to every step.
+bool Agent::told_to_end() {
+  bool told = false;
+  while (const std::optional<int> signal = signals_.take()) {
+    told = told || (surroundings_.heeds_signals && *signal != SIGUSR1 && *signal != SIGUSR2);
+  }
+  return told;
+}
+
 void Agent::take_message(std::string_view bytes) {
   heard_ = Clock::now();
   agent::ToAgent message;
@@ -199,6 +222,7 @@ void Agent::take_message(std::string_view bytes) {
     }
     case agent::ToAgent::kLeave:
       leaving_ = true;
+      exit_code_ = message.leave().exit_code();
       break;
     case agent::ToAgent::kProbe:
       answer_probe(message.probe());
@@ -316,8 +340,20 @@ int run_agent(const AgentSurroundings& surroundings) {
   hide_from_same_user();  // ranks' secrets pass through
   Fd input = duplicate_high(STDIN_FILENO);
   const std::string marker = take_greeting(input);
-  Agent(surroundings, std::move(input), marker).run();
+  Agent(surroundings, nullptr, std::move(input), duplicate_high(STDOUT_FILENO), marker).run();
   return static_cast<int>(ExitCode::kDone);
+}
+
+std::optional<int> run_dialled_agent(const AgentSurroundings& surroundings, DialledAgent dialled) {
+  std::string marker;
+  try {
+    marker = take_greeting(dialled.input);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+  Fd input = std::move(dialled.input);
+  Fd output = std::move(dialled.output);
+  return Agent(surroundings, &dialled, std::move(input), std::move(output), marker).run();
 }
 
 }  // namespace ds

@@ -96,7 +96,9 @@ HostAgents::HostAgents(Options options) : options_(std::move(options)) {
 HostAgents::~HostAgents() {
   const auto deadline = Clock::now() + kLeaveLimit;
   while (!links_.empty() && Clock::now() < deadline) {
-    std::erase_if(links_, [](const auto& entry) { return entry.second->leave(Clock::now()); });
+    std::erase_if(links_, [this](const auto& entry) {
+      return entry.second->leave(Clock::now(), exit_code_);
+    });
     std::vector<pollfd> watched;
     for (const auto& [host, link] : links_) {
       link->add_poll_descriptors(watched);
@@ -143,6 +145,11 @@ void HostAgents::connect(const std::string& host) {
   if (old != links_.end() && old->second->lost().empty()) {
     return;
   }
+  if (adopted_.contains(host)) {
+    failed_[host] = old == links_.end() ? "its dslaunch is gone" : old->second->lost();
+    if (old != links_.end()) links_.erase(old);
+    return;
+  }
   const std::vector<std::string> argv = agent_command(options_.kind, host, options_.runner);
   try {
     links_[host] = std::make_unique<HostLink>(host, argv, options_.environment, options_.path);
@@ -150,6 +157,12 @@ void HostAgents::connect(const std::string& host) {
     links_.erase(host);
     failed_[host] = error.what();
   }
+}
+
+void HostAgents::adopt(std::unique_ptr<HostLink> link) {
+  const std::string host = link->host();
+  adopted_.insert(host);
+  links_[host] = std::move(link);
 }
 
 void HostAgents::wait_until_settled(const std::vector<std::string>& hosts) {
@@ -196,10 +209,22 @@ std::string HostAgents::problem_of(HostLink& link) const {
   return "";
 }
 
+// The address of this machine by which those that dialled us reach it.
+std::string HostAgents::address_beside_adopted() const {
+  for (const std::string& host : adopted_) {
+    if (const auto link = links_.find(host); link != links_.end()) {
+      return local_address_towards(link->second->ready()->address());
+    }
+  }
+  return "127.0.0.1";  // nobody else is left
+}
+
 void HostAgents::find_addresses(const std::vector<std::string>& hosts, Outcome& out) const {
   const auto known_of = [&](const std::string& host) {
     const auto link = links_.find(host);
-    return link == links_.end() ? std::string() : link->second->ready()->address();
+    if (link == links_.end()) return std::string();
+    const bool beside = !adopted_.empty() && !adopted_.contains(host);  // ours, among those that dialled
+    return beside ? address_beside_adopted() : link->second->ready()->address();
   };
   std::vector<std::string> unknown;
   for (const std::string& host : hosts) {

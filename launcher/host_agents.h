@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,15 +51,23 @@ class HostAgents {
   // The same without judging. Throws HostsUnusable only where the user wants to stop waiting.
   Outcome try_reach(const std::vector<std::string>& hosts);
 
+  // An agent that came by itself and is ready. Nothing brings it back once it is lost.
+  void adopt(std::unique_ptr<HostLink> link);
+  // What agents are told to end with; kClusterUnusable until then.
+  void end_with(int exit_code) { exit_code_ = exit_code; }
+
  private:
   void connect(const std::string& host);
   void wait_until_settled(const std::vector<std::string>& hosts);
   std::string problem_of(HostLink& link) const;
   void find_addresses(const std::vector<std::string>& hosts, Outcome& out) const;
+  std::string address_beside_adopted() const;
 
   const Options options_;
   std::map<std::string, std::unique_ptr<HostLink>> links_;
   std::map<std::string, std::string> failed_;  // commands that could not even be started
+  std::set<std::string> adopted_;
+  int exit_code_ = static_cast<int>(ExitCode::kClusterUnusable);
 };
 
 // "2 of 3 hosts cannot be used:" and a line for each, in the order of `hosts` (pure).

@@ -62,23 +62,6 @@ RunnerKind automatic(const SlotMap& hosts, const HostRequest& request, bool from
 
 }  // namespace
 
-void refuse_many_launchers(const Environment& environment) {
-  constexpr std::array<std::array<std::string_view, 3>, 3> kSigns{{
-      {"OMPI_COMM_WORLD_SIZE", "mpirun", "dslaunch --hostfile HOSTS --launcher mpi train.json"},
-      {"PMI_SIZE", "mpirun", "dslaunch --hostfile HOSTS --launcher mpi train.json"},
-      // Set in steps alone: a batch script has the variables of its tasks, and is one process.
-      {"SLURM_STEP_NUM_TASKS", "srun", "dslaunch train.json in a job script, or after salloc"},
-  }};
-  for (const auto& [name, program, instead] : kSigns) {
-    const std::string count = variable(environment, name);
-    if (!count.empty() && count != "1") {
-      throw Unsupported(fmt::format("{} started {} of dslaunch ({}={}), but one starts all ranks; "
-                                    "type: {}",
-                                    program, count, name, count, instead));
-    }
-  }
-}
-
 std::vector<int64_t> expand_task_counts(std::string_view text) {
   std::vector<int64_t> counts;
   while (!text.empty()) {

@@ -36,11 +36,6 @@ struct HostChoice {
 // hosts and has none.
 HostChoice choose_hosts(const HostRequest& request);
 
-// dslaunch is started once and starts the ranks itself. Throws Unsupported, with what to type instead,
-// where mpirun or srun has started several of it. A batch script that asked for several tasks, and an
-// interactive step of one task, are no such thing.
-void refuse_many_launchers(const Environment& environment);
-
 // "2(x3),1" is 2, 2, 2, 1: Slurm's tasks for each node. Throws UsageError.
 std::vector<int64_t> expand_task_counts(std::string_view text);
 

@@ -65,6 +65,20 @@ HostLink::HostLink(std::string host, const std::vector<std::string>& argv,
   input_.flush();
 }
 
+HostLink::HostLink(std::unique_ptr<TlsRelay> relay)
+    : program_("its connection"),
+      marker_(to_hex(random_bytes(kMarkerBytes / 2))),
+      relay_(std::move(relay)),
+      input_(relay_->take_output()),
+      output_(relay_->take_input()),
+      reader_(marker_),
+      heard_(Clock::now()),
+      beat_(heard_) {
+  fcntl(output_.get(), F_SETFL, fcntl(output_.get(), F_GETFL) | O_NONBLOCK);
+  input_.push(greeting_line(marker_));
+  input_.flush();
+}
+
 void HostLink::add_poll_descriptors(std::vector<pollfd>& out) const {
   if (!lost_.empty()) {
     return;
@@ -75,7 +89,7 @@ void HostLink::add_poll_descriptors(std::vector<pollfd>& out) const {
       out.push_back({fd->get(), POLLIN, 0});
     }
   }
-  out.push_back({process_->pidfd(), POLLIN, 0});
+  if (process_) out.push_back({process_->pidfd(), POLLIN, 0});
 }
 
 void HostLink::send(const agent::ToAgent& message) {
@@ -107,9 +121,12 @@ void HostLink::pump(Clock::time_point now, const MessageSink& sink) {
     abandon(error.what());
     return;
   }
-  if (const std::optional<ExitStatus> status = process_->try_wait()) {
+  const std::optional<ExitStatus> status = process_ ? process_->try_wait() : std::nullopt;
+  if (status) {
     read_errors();
     lose(fmt::format("{} {}", program_, describe(*status)));
+  } else if (!process_ && !output_.valid()) {
+    lose("its connection ended");
   } else if (ready_ && now - beat_ >= kBeatPeriod) {
     // A launcher that was stopped for a while must not take its own silence for theirs.
     heard_ = now - beat_ > 2 * kBeatPeriod ? now : heard_;
@@ -127,15 +144,16 @@ void HostLink::abandon(const std::string& why) {
   if (lost_.empty()) {
     read_errors();
     lose(why);
-    process_->signal_group(SIGKILL);
+    if (process_) process_->signal_group(SIGKILL);
     input_.close();
+    if (relay_) output_ = Fd();
   }
 }
 
-bool HostLink::leave(Clock::time_point now) {
+bool HostLink::leave(Clock::time_point now, int exit_code) {
   if (!leaving_) {
     agent::ToAgent message;
-    message.mutable_leave();
+    message.mutable_leave()->set_exit_code(exit_code);
     send(message);
     leaving_ = true;
   }

@@ -1,5 +1,6 @@
-// The launcher's end of one agent: the command that started it (ssh, mpirun, srun), the messages to
-// and from it, and what the command said in case it fails. Refuses to know what ranks are.
+// The launcher's end of one agent: the command that started it (ssh, mpirun, srun) or the connection by
+// which it came, the messages to and from it, and what the command said in case it fails. Refuses to
+// know what ranks are.
 #pragma once
 
 #include <poll.h>
@@ -7,6 +8,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +17,7 @@
 #include "launcher/agent_protocol.h"
 #include "launcher/process.h"
 #include "launcher/send_queue.h"
+#include "launcher/tls_relay.h"
 #include "proto/agent.pb.h"
 
 namespace ds {
@@ -27,10 +30,13 @@ class HostLink {
   // Starts argv, whose first word is looked up on `path`. Throws InputMissing, IoError.
   HostLink(std::string host, const std::vector<std::string>& argv,
            const std::vector<std::string>& environment, std::string_view path);
+  // To an agent that dialled us; its host's name comes with what it says first.
+  explicit HostLink(std::unique_ptr<TlsRelay> relay);
   HostLink(const HostLink&) = delete;  // pipes and a process
   HostLink& operator=(const HostLink&) = delete;
 
   const std::string& host() const { return host_; }
+  void set_host(const std::string& host) { host_ = host; }
   const std::optional<agent::Ready>& ready() const { return ready_; }
   // Why nothing will come any more; empty while the agent may be there.
   const std::string& lost() const { return lost_; }
@@ -44,8 +50,8 @@ class HostLink {
   void pump(Clock::time_point now, const MessageSink& sink);
   // Ends the command at once; the agent sees the end of its input and ends what it started.
   void abandon(const std::string& why);
-  // Asks the agent to go. True once the command has ended.
-  bool leave(Clock::time_point now);
+  // Asks the agent to go, with this exit code. True once the command has ended.
+  bool leave(Clock::time_point now, int exit_code);
 
  private:
   void read_output(const MessageSink& sink);
@@ -54,10 +60,11 @@ class HostLink {
   void lose(const std::string& why);
   std::string last_words() const;
 
-  const std::string host_;
+  std::string host_;
   const std::string program_;
   const std::string marker_;
-  std::optional<Process> process_;  // always there once constructed
+  std::optional<Process> process_;    // none: the agent dialled us
+  std::unique_ptr<TlsRelay> relay_;  // by which it did; goes after the pipes below
   SendQueue input_;
   Fd output_;
   Fd errors_;

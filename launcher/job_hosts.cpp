@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "launcher/addresses.h"
 #include "launcher/environment_list.h"
+#include "launcher/host_meeting.h"
 #include "launcher/hostfile.h"
 #include "launcher/input_file.h"
 
@@ -18,15 +19,6 @@ constexpr const char* kEnvironmentFile = ".deepspeed_env";
 constexpr std::chrono::seconds kResolveLimit{5};
 constexpr std::chrono::seconds kSshDeadline{20};
 constexpr std::chrono::seconds kBatchDeadline{60};  // mpirun and srun start daemons and steps first
-
-Environment as_environment(const std::vector<std::string>& entries) {
-  Environment out;
-  for (const std::string& entry : entries) {
-    const size_t equals = std::min(entry.find('='), entry.size());
-    out[entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
-  }
-  return out;
-}
 
 std::string own_host_name() {
   std::array<char, 256> name{};
@@ -93,12 +85,67 @@ std::string lookup(const Environment& environment, std::string_view name) {
   return found == environment.end() ? "" : found->second;
 }
 
+void refuse_choice_of_hosts(const HostOptions& options, std::string_view starter) {
+  const std::array<std::pair<const char*, bool>, 7> choices{{
+      {"--hostfile", options.hostfile.has_value()},
+      {"--launcher", options.launcher != "auto"},
+      {"--launcher-args", !options.launcher_args.empty()},
+      {"--include", !options.include.empty()},
+      {"--exclude", !options.exclude.empty()},
+      {"--num-nodes", options.num_nodes.has_value()},
+      {"--num-gpus", options.num_gpus.has_value()},
+  }};
+  for (const auto& [name, given] : choices) {
+    if (given) {
+      throw UsageError(fmt::format("{}: {} has chosen the hosts and their slots already; leave it out, "
+                                   "or start dslaunch by itself",
+                                   name, starter));
+    }
+  }
+}
+
 }  // namespace
+
+Environment as_environment(const std::vector<std::string>& entries) {
+  Environment out;
+  for (const std::string& entry : entries) {
+    const size_t equals = std::min(entry.find('='), entry.size());
+    out[entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
+  }
+  return out;
+}
+
+std::vector<std::string> meeting_addresses(const HostOptions& options) {
+  return options.master_addr ? std::vector{resolve_own_address(*options.master_addr)}
+                             : reachable_addresses();
+}
+
+JobHosts gather_started_hosts(const HostOptions& options, const std::vector<std::string>& environment,
+                              const std::string& dslaunch, std::string_view starter, SlotMap slots) {
+  const Environment variables = as_environment(environment);
+  refuse_choice_of_hosts(options, starter);
+  JobHosts out;
+  // The kind is only that of names: nothing is started by mpirun or srun any more.
+  out.choice.kind = slots.empty()       ? RunnerKind::kLocal
+                    : starter == "srun" ? RunnerKind::kSlurm
+                                        : RunnerKind::kMpi;
+  out.choice.hosts = std::move(slots);
+  out.exported = exported_environment(
+      environment_sources(options, out.choice.kind, environment, variables));
+  if (out.choice.hosts.empty()) return out;
+  HostAgents::Options agents;
+  agents.kind = RunnerKind::kLocal;  // this host's, by ourselves; the others came
+  agents.runner.dslaunch = dslaunch;
+  agents.environment = environment;
+  agents.path = lookup(variables, "PATH");
+  if (options.master_addr) agents.coordinator_address = resolve_own_address(*options.master_addr);
+  out.agents = std::move(agents);
+  return out;
+}
 
 JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
                           const std::string& dslaunch) {
   const Environment variables = as_environment(environment);
-  refuse_many_launchers(variables);
   JobHosts out;
   out.choice = choose_hosts(host_request(options, variables));
   out.exported = exported_environment(

@@ -42,4 +42,15 @@ struct JobHosts {
 JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
                           const std::string& dslaunch);
 
+// For a job whose dslaunch mpirun or srun has started: `slots` are those hosts, in the order of their
+// first rank, with their slots; empty for this machine alone. Throws UsageError where the options choose
+// hosts, which the starter has done.
+JobHosts gather_started_hosts(const HostOptions& options, const std::vector<std::string>& environment,
+                              const std::string& dslaunch, std::string_view starter, SlotMap slots);
+
+// Where the first of them can be met: --master-addr, or every address of this machine.
+std::vector<std::string> meeting_addresses(const HostOptions& options);
+
+Environment as_environment(const std::vector<std::string>& entries);  // "NAME=value" (pure)
+
 }  // namespace ds

@@ -22,6 +22,7 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   process.environment = options.environment;
   process.output_fd = log_copy.get();
   process.control_fd = control.theirs.get();
+  if (!options.cores.empty()) process.cores = options.cores.at(static_cast<size_t>(rank));
 
   control::Bootstrap bootstrap;
   bootstrap.set_coordinator_address(fmt::format("fd:{}", RankProcess::kControlFd));

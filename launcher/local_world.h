@@ -20,6 +20,7 @@ class LocalWorld final : public World {
     std::string program;
     std::vector<std::string> environment;
     std::string config_digest;
+    std::vector<std::vector<int>> cores{};  // of each rank, which is bound to them; empty: none is
   };
 
   // Starts every rank of the plan. Throws InputMissing, IoError.

@@ -1,10 +1,12 @@
 // dslaunch: starts and watches training jobs. Environment variables are read here and nowhere else.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <thread>
 #include <variant>
 
 #include "core/error.h"
@@ -12,7 +14,9 @@
 #include "launcher/agent.h"
 #include "launcher/command_line.h"
 #include "launcher/machine.h"
+#include "launcher/job_hosts.h"
 #include "launcher/process.h"
+#include "launcher/started_place.h"
 #include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/run.h"
@@ -63,7 +67,8 @@ struct Dispatch {
   int operator()(const PreflightOptions& options) const { return run_preflight(options, surroundings); }
   int operator()(AgentOptions) const {
     return run_agent({surroundings.environment, own_address(),
-                      this_machine(surroundings.visible_gpus).gpus});
+                      this_machine(surroundings.visible_gpus).gpus,
+                      !discover_start(as_environment(surroundings.environment))});
   }
   int operator()(const WatchCommand& command) const { return run_watch(command); }
   int operator()(const EngineVerb& verb) const { become_engine(verb, surroundings); }
@@ -77,9 +82,31 @@ struct Dispatch {
   }
 };
 
+// One of many that mpirun or srun has started, and not the one that speaks for them.
+bool stands_behind_another(const Surroundings& surroundings) {
+  try {
+    const auto place = discover_start(as_environment(surroundings.environment));
+    return place && !place->is_launcher();
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
 int run(int argc, char** argv) {
-  const CommandLine command = parse_command_line({argv + 1, argv + argc});
-  return std::visit(Dispatch{read_surroundings()}, command);
+  const Surroundings surroundings = read_surroundings();
+  CommandLine command;
+  try {
+    command = parse_command_line({argv + 1, argv + argc});
+  } catch (const Error& error) {
+    if (!stands_behind_another(surroundings)) throw;
+    // The first one says it, and has to be heard before the starter ends all because of us.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    return static_cast<int>(error.exit_code());
+  }
+  const bool for_all = std::holds_alternative<RunOptions>(command) ||
+                       std::holds_alternative<AgentOptions>(command);
+  if (!for_all && stands_behind_another(surroundings)) return 0;
+  return std::visit(Dispatch{surroundings}, command);
 }
 
 }  // namespace

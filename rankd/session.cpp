@@ -115,7 +115,10 @@ Ending run_joined(const Training& training, ControlClient& control, TcpListener&
 }  // namespace
 
 int run_session(const Training& training, const std::string& failpoints) {
-  signal(SIGPIPE, SIG_IGN);
+  // Batch systems send a job's signals to all of its processes. What they mean is the launcher's to say.
+  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+    signal(number, SIG_IGN);
+  }
   forbid_core_dumps();  // what comes next is secret
   prepare_thread_dumps();
   log_to_launcher();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <ctime>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "core/error.h"
@@ -18,6 +19,7 @@
 #include "launcher/supervisor.h"
 #include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/preflight.h"
+#include "launcher/verbs/started.h"
 
 namespace ds {
 namespace {
@@ -245,7 +247,23 @@ void require_fit_hosts(TrainingJob& job, const RunOptions& options, const std::v
 struct Attendants {
   SignalWatch& signals;
   Console& console;
+  StartedGroup* group = nullptr;  // where mpirun or srun started many dslaunch
 };
+
+using HostCores = std::map<std::string, std::vector<std::vector<int>>>;
+
+HostCores bindings_of(const Attendants& attendants) {
+  return attendants.group ? attendants.group->bindings() : HostCores();
+}
+
+// What the bindings leave to each rank, unless the user said so.
+RunOptions with_bound_threads(RunOptions options, const HostCores& bindings) {
+  for (const auto& [host, cores] : bindings) {
+    if (!options.num_threads) options.num_threads = threads_of_bindings(cores);
+    options.num_threads = std::min(*options.num_threads, threads_of_bindings(cores));
+  }
+  return options;
+}
 
 int supervise(const TrainingJob& job, const RunOptions& options, const RunDirectory& directory,
               WorldStarter& starter, Attendants attendants) {
@@ -267,9 +285,11 @@ int run_here(const TrainingJob& job, const RunOptions& options, const JobHosts& 
   const RunDirectory directory = open_directory(job, options, attendants.console);
   std::vector<std::string> environment = surroundings.environment;
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
+  std::vector<std::vector<int>> cores = bindings_of(attendants)[""];
   LocalStarter starter({surroundings.rank_program,
                         rank_environment(with_last_values(environment), job.shape.threads),
-                        job.config.digest},
+                        job.config.digest,
+                        std::move(cores)},
                        directory);
   return supervise(job, options, directory, starter, attendants);
 }
@@ -303,11 +323,8 @@ std::vector<ReachedHost> reach_or_stop(HostAgents& agents, const std::vector<std
   }
 }
 
-int run_on_hosts(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
-                 const Surroundings& surroundings, Attendants attendants) {
-  HostAgents::Options agent_options = *hosts.agents;
-  agent_options.interrupt_fd = attendants.signals.fd();
-  HostAgents agents(std::move(agent_options));
+int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options,
+                  const JobHosts& hosts, const Surroundings& surroundings, Attendants attendants) {
   const std::vector<RankPlacement> world = Recovery(job.recovery, NodePool(job.nodes)).first_world();
   const std::vector<ReachedHost> reached = reach_or_stop(agents, hosts_of(world), attendants);
   job.shape.threads = options.num_threads.value_or(threads_on(reached, world));
@@ -318,9 +335,74 @@ int run_on_hosts(TrainingJob job, const RunOptions& options, const JobHosts& hos
                             .directory = fs::current_path(),
                             .environment = rank_environment(hosts.exported, job.shape.threads),
                             .config_digest = job.config.digest,
-                            .cores = {}},
+                            .cores = bindings_of(attendants)},
                            directory);
   return supervise(job, options, directory, starter, attendants);
+}
+
+int run_on_hosts(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
+                 const Surroundings& surroundings, Attendants attendants) {
+  HostAgents::Options agent_options = *hosts.agents;
+  agent_options.interrupt_fd = attendants.signals.fd();
+  HostAgents agents(std::move(agent_options));
+  if (attendants.group) attendants.group->give_agents(agents);
+  try {
+    const int code = run_by_agents(agents, job, options, hosts, surroundings, attendants);
+    agents.end_with(code);
+    return code;
+  } catch (const Error& error) {
+    agents.end_with(static_cast<int>(error.exit_code()));
+    throw;
+  }
+}
+
+// Their hosts are known when they have met; what is printed is right for one.
+RunOptions with_started_ranks(RunOptions options, const StartedPlace& place) {
+  if (options.num_ranks && *options.num_ranks != place.size) {
+    throw UsageError(fmt::format("--num-ranks {}: {} has started {} dslaunch, one for each rank",
+                                 *options.num_ranks, place.starter, place.size));
+  }
+  options.num_ranks.reset();
+  if (options.dry_run || place.local_size == place.size) options.num_ranks = place.size;
+  return options;
+}
+
+// Everything but a dry run, for whatever kind of start.
+int train(const RunOptions& given, const Surroundings& surroundings,
+          const std::optional<StartedPlace>& place) {
+  forbid_core_dumps();
+  hide_from_same_user();  // from here on we hold the secrets of every rank
+  SignalWatch signals;
+  std::optional<StartedGroup> group;
+  if (place) group.emplace(*place, given, signals.fd());
+  Console::Options console_options = Console::detect(surroundings.no_colour);
+  console_options.line_fd = given.json ? STDERR_FILENO : STDOUT_FILENO;
+  console_options.live = console_options.live && !place;  // its starter merges what many say
+  Console console(console_options);
+  const Attendants attendants{signals, console, group ? &*group : nullptr};
+  const auto run = [&] {
+    const RunOptions options = with_bound_threads(place ? with_started_ranks(given, *place) : given,
+                                                  bindings_of(attendants));
+    const JobHosts hosts =
+        group ? group->hosts(options, surroundings)
+              : gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program);
+    TrainingJob job = make_job(options, hosts.choice, surroundings);
+    if (group) job.config.notes.push_back(group->note());
+    return hosts.agents ? run_on_hosts(job, options, hosts, surroundings, attendants)
+                        : run_here(job, options, hosts, surroundings, attendants);
+  };
+  try {
+    const int code = run();
+    if (group) group->end_with(code);
+    return code;
+  } catch (const Error& error) {
+    if (group) {
+      console.error(error.what());  // before the others end, which may end us
+      group->end_with(static_cast<int>(error.exit_code()));
+      return static_cast<int>(error.exit_code());
+    }
+    throw;
+  }
 }
 
 }  // namespace
@@ -336,24 +418,21 @@ WorldShape local_shape(const RunOptions& options, const JobConfig& config, const
 }
 
 int run_training_job(const RunOptions& options, const Surroundings& surroundings) {
-  const JobHosts hosts =
-      gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program);
-  const TrainingJob job = make_job(options, hosts.choice, surroundings);
-  if (options.dry_run) {
-    print_dry_run(job, options, hosts, surroundings.rank_program);
-    std::fputs("\n", stdout);
-    std::fflush(stdout);
-    become_engine(plan_verb(options, job.shape.ranks, job.shape.threads), surroundings);
+  const std::optional<StartedPlace> place = discover_start(as_environment(surroundings.environment));
+  if (place && !place->is_launcher()) {
+    return options.dry_run ? 0 : stand_by(*place, options, surroundings);
   }
-  forbid_core_dumps();
-  hide_from_same_user();  // from here on we hold the secrets of every rank
-  SignalWatch signals;
-  Console::Options console_options = Console::detect(surroundings.no_colour);
-  console_options.line_fd = options.json ? STDERR_FILENO : STDOUT_FILENO;
-  Console console(console_options);
-  const Attendants attendants{signals, console};
-  return hosts.agents ? run_on_hosts(job, options, hosts, surroundings, attendants)
-                      : run_here(job, options, hosts, surroundings, attendants);
+  if (!options.dry_run) return train(options, surroundings, place);
+  const RunOptions wanted = place ? with_started_ranks(options, *place) : options;
+  const JobHosts hosts =
+      place ? gather_started_hosts(wanted.hosts, surroundings.environment, surroundings.own_program,
+                                   place->starter, {})
+            : gather_job_hosts(wanted.hosts, surroundings.environment, surroundings.own_program);
+  const TrainingJob job = make_job(wanted, hosts.choice, surroundings);
+  print_dry_run(job, wanted, hosts, surroundings.rank_program);
+  std::fputs("\n", stdout);
+  std::fflush(stdout);
+  become_engine(plan_verb(wanted, job.shape.ranks, job.shape.threads), surroundings);
 }
 
 }  // namespace ds

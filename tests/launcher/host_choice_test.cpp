@@ -117,18 +117,6 @@ TEST_CASE("DeepSpeed's launchers are known by their names", "[launcher]") {
   CHECK_THROWS_AS(choose_hosts(in), UsageError);
 }
 
-TEST_CASE("several dslaunch at once are refused, an interactive step or a job script is not",
-          "[launcher]") {
-  CHECK_NOTHROW(refuse_many_launchers({}));
-  CHECK_NOTHROW(refuse_many_launchers(
-      {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}}));
-  CHECK_NOTHROW(refuse_many_launchers({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_NTASKS", "1"}}));
-  CHECK_NOTHROW(refuse_many_launchers({{"OMPI_COMM_WORLD_SIZE", "1"}}));
-  CHECK_THROWS_WITH(refuse_many_launchers({{"SLURM_STEP_NUM_TASKS", "4"}}),
-                    Catch::Contains("srun") && Catch::Contains("salloc"));
-  CHECK_THROWS_AS(refuse_many_launchers({{"OMPI_COMM_WORLD_SIZE", "2"}}), Unsupported);
-}
-
 TEST_CASE("Slurm's task counts", "[launcher]") {
   CHECK(expand_task_counts("2(x3),1") == std::vector<int64_t>{2, 2, 2, 1});
   CHECK(expand_task_counts("4") == std::vector<int64_t>{4});

@@ -1,0 +1,54 @@
+// The dslaunch that mpirun or srun started on one host beside the first: each stands for a slot. It
+// tells the first, through a Unix socket in the abstract namespace, on which cores its slot may run,
+// waits, and ends with the exit code that it is handed. The kernel says that both are the same user's.
+// Refuses to start anything.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/file.h"
+
+namespace ds {
+
+// What one slot may use; the starter's bindings are kept, never widened.
+struct SlotShare {
+  int local_rank = 0;
+  std::vector<int> cores;  // ascending
+  friend bool operator==(const SlotShare&, const SlotShare&) = default;
+};
+
+// Pure: one line without its end. nullopt: no such line.
+std::string share_line(const SlotShare& share);
+std::optional<SlotShare> parse_share(std::string_view line);
+
+// The cores on which this process may run.
+std::vector<int> own_cores();
+
+// "dslaunch-mates-..." for the dslaunch of one job and user on one host (pure).
+std::string mates_socket_name(std::string_view job, std::string_view host, unsigned uid);
+
+// The first one's end.
+class SlotMates {
+ public:
+  explicit SlotMates(const std::string& name);  // throws IoError where the name is taken
+
+  // Until `mates` of them, local ranks 1 to `mates`, have come. `interrupt_fd` ends the waiting when it
+  // becomes readable; -1: nothing does. Throws Error(kClusterUnusable) naming those that did not come.
+  std::vector<SlotShare> gather(int mates, std::chrono::seconds limit, int interrupt_fd);
+  // Lets them go. Those whom nobody tells a code see the socket end.
+  void release(int code) noexcept;
+
+ private:
+  Fd listener_;
+  std::vector<Fd> connections_;
+};
+
+// The other ones' end: returns the exit code; kClusterUnusable when the first ends without a word.
+// Throws Error(kClusterUnusable) when it does not appear within `limit`.
+int wait_for_first(const std::string& name, const SlotShare& share, std::chrono::seconds limit);
+
+}  // namespace ds

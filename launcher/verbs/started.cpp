@@ -1,0 +1,171 @@
+#include "launcher/verbs/started.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/secrecy.h"
+#include "launcher/machine.h"
+#include "launcher/meeting_file.h"
+#include "launcher/signals.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+
+// srun and mpirun start all at once, but large jobs and cold file systems take their time.
+constexpr seconds kMeetingLimit{60};
+constexpr seconds kLeaveLimit{5};
+
+// One host needs no name of the job: its dslaunch have one parent.
+std::string job_of(const StartedPlace& place) {
+  if (!place.job.empty()) return place.job;
+  if (place.local_size == place.size) return fmt::format("parent {}", getppid());
+  throw Unsupported(fmt::format("{} started {} dslaunch on several hosts, but no variable names the job "
+                                "(PMIX_NAMESPACE, PMI_JOBID, PBS_JOBID, LSB_JOBID, SLURM_JOB_ID); start "
+                                "one: dslaunch --hostfile HOSTS --launcher mpi train.json",
+                                place.starter, place.size));
+}
+
+// All of them come to the same answer: beside the run directory, or where they were started.
+fs::path meeting_path(const StartedPlace& place, const RunOptions& options) {
+  const fs::path beside = options.run_dir ? fs::absolute(*options.run_dir).parent_path() : fs::path();
+  std::error_code error;
+  const fs::path folder =
+      !beside.empty() && fs::is_directory(beside, error) ? beside : fs::current_path();
+  return folder / meeting_file_name(job_of(place));
+}
+
+std::string mates_name(const StartedPlace& place) {
+  return mates_socket_name(job_of(place), place.host, geteuid());
+}
+
+std::vector<std::vector<int>> cores_of_slots(const std::vector<SlotShare>& mates) {
+  std::vector<std::vector<int>> cores{own_cores()};
+  for (const SlotShare& mate : mates) cores.push_back(mate.cores);
+  return cores;
+}
+
+HostSlots numbered_slots(const std::string& host, size_t count) {
+  HostSlots out{.name = host, .slots = {}};
+  out.slots.resize(count);
+  std::iota(out.slots.begin(), out.slots.end(), 0);
+  return out;
+}
+
+std::string own_name(const StartedPlace& place) {
+  std::array<char, 256> name{};
+  if (!place.host.empty()) return place.host;
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> slot_bindings(const std::vector<std::vector<int>>& slot_cores) {
+  const bool alike = std::ranges::all_of(
+      slot_cores, [&](const auto& cores) { return cores == slot_cores.front(); });
+  return alike ? std::vector<std::vector<int>>() : slot_cores;
+}
+
+int threads_of_bindings(const std::vector<std::vector<int>>& bindings) {
+  int threads = std::numeric_limits<int>::max();
+  for (const std::vector<int>& cores : bindings) {
+    const auto sharers = std::ranges::count(bindings, cores);
+    threads = std::min(threads, static_cast<int>(static_cast<std::ptrdiff_t>(cores.size()) / sharers));
+  }
+  return std::max(1, threads);
+}
+
+int stand_by(const StartedPlace& place, const RunOptions& options,
+             const Surroundings& surroundings) {
+  const std::string name = mates_name(place);
+  if (!place.leads_host()) {
+    const SignalWatch deaf;  // the starter sends them to the launcher too, who decides
+    return wait_for_first(name, {place.local_rank, own_cores()}, kMeetingLimit);
+  }
+  forbid_core_dumps();
+  hide_from_same_user();  // ranks' secrets pass through
+  SlotMates mates(name);
+  try {
+    const std::vector<SlotShare> shares = mates.gather(place.local_size - 1, kMeetingLimit, -1);
+    const AgentSurroundings agent{surroundings.environment, "",
+                                  this_machine(surroundings.visible_gpus).gpus, false};
+    const int code = join_meeting(meeting_path(place, options), agent,
+                                  {.start_rank = place.rank,
+                                   .host = place.host,
+                                   .slot_cores = cores_of_slots(shares),
+                                   .input = {},
+                                   .output = {}},
+                                  kMeetingLimit);
+    mates.release(code);
+    return code;
+  } catch (const Error& error) {
+    mates.release(static_cast<int>(error.exit_code()));
+    throw;
+  }
+}
+
+StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options, int interrupt_fd)
+    : place_(place), mates_(mates_name(place)) {
+  const std::vector<std::vector<int>> here =
+      cores_of_slots(mates_.gather(place.local_size - 1, kMeetingLimit, interrupt_fd));
+  if (place.local_size == place.size) {
+    if (auto bound = slot_bindings(here); !bound.empty()) bindings_[""] = std::move(bound);
+    return;
+  }
+  MeetingOptions meeting;
+  meeting.file = meeting_path(place, options);
+  meeting.addresses = meeting_addresses(options.hosts);
+  meeting.processes = place.size - place.local_size;
+  meeting.limit = kMeetingLimit;
+  meeting.interrupt_fd = interrupt_fd;
+  links_ = meet_hosts(meeting);
+  std::string own = own_name(place);
+  const auto taken = [&](const auto& link) { return link->host() == own; };
+  if (std::ranges::any_of(links_, taken)) own += ".0";
+  slots_.push_back(numbered_slots(own, here.size()));
+  if (auto bound = slot_bindings(here); !bound.empty()) bindings_[own] = std::move(bound);
+  for (const auto& link : links_) {
+    std::vector<std::vector<int>> there;
+    for (const agent::SlotCores& slot : link->ready()->slots()) {
+      there.emplace_back(slot.cores().begin(), slot.cores().end());
+    }
+    slots_.push_back(numbered_slots(link->host(), there.size()));
+    if (auto bound = slot_bindings(there); !bound.empty()) bindings_[link->host()] = std::move(bound);
+  }
+}
+
+JobHosts StartedGroup::hosts(const RunOptions& options, const Surroundings& surroundings) const {
+  return gather_started_hosts(options.hosts, surroundings.environment, surroundings.own_program,
+                              place_.starter, slots_);
+}
+
+void StartedGroup::give_agents(HostAgents& agents) {
+  for (std::unique_ptr<HostLink>& link : links_) agents.adopt(std::move(link));
+  links_.clear();
+}
+
+std::string StartedGroup::note() const {
+  const auto hosts = static_cast<int64_t>(std::max<size_t>(1, slots_.size()));
+  return fmt::format("{} started {} dslaunch on {}, one for each rank{}", place_.starter, place_.size,
+                     hosts == 1 ? "this host" : fmt::format("{} hosts", hosts),
+                     bindings_.empty() ? "" : "; ranks keep the cores that it gave to each");
+}
+
+void StartedGroup::end_with(int code) {
+  const auto deadline = HostLink::Clock::now() + kLeaveLimit;
+  while (!links_.empty() && HostLink::Clock::now() < deadline) {
+    std::erase_if(links_, [&](const auto& link) { return link->leave(HostLink::Clock::now(), code); });
+    if (!links_.empty()) usleep(10'000);
+  }
+  mates_.release(code);
+}
+
+}  // namespace ds

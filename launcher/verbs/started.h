@@ -1,0 +1,59 @@
+// dslaunch as one of many that mpirun or srun has started. The one of rank 0 becomes the launcher and
+// gathers the others in a StartedGroup; the first of each other host becomes that host's agent; the rest
+// stand for their slots and wait for the exit code.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/command_line.h"
+#include "launcher/host_meeting.h"
+#include "launcher/job_hosts.h"
+#include "launcher/slot_mates.h"
+#include "launcher/started_place.h"
+#include "launcher/starter_watch.h"
+#include "launcher/verbs/run.h"
+
+namespace ds {
+
+// Cores of each slot of a host, where its slots were given different ones (pure); else empty, as nobody
+// has to be bound then.
+std::vector<std::vector<int>> slot_bindings(const std::vector<std::vector<int>>& slot_cores);
+
+// Threads that each of these bound slots has room for (pure): slots that were given the same cores share
+// them, and every rank gets as many as the poorest slot allows.
+int threads_of_bindings(const std::vector<std::vector<int>>& bindings);
+
+// For every process but the first of all: serves until the job is over. Returns the exit code.
+int stand_by(const StartedPlace& place, const RunOptions& options, const Surroundings& surroundings);
+
+// The launcher's side. What it has not been told to end with, ends with kClusterUnusable.
+class StartedGroup {
+ public:
+  // Waits for all of them. `interrupt_fd` ends the waiting. Throws Error(kClusterUnusable), Unsupported.
+  StartedGroup(const StartedPlace& place, const RunOptions& options, int interrupt_fd);
+
+  // As chosen by the starter; for `dslaunch`, our own absolute path, see gather_job_hosts().
+  JobHosts hosts(const RunOptions& options, const Surroundings& surroundings) const;
+  // Hands over the agents of other hosts.
+  void give_agents(HostAgents& agents);
+  // host -> cores of each local rank; "" is this machine, where it is the only one.
+  const std::map<std::string, std::vector<std::vector<int>>>& bindings() const { return bindings_; }
+  std::string note() const;
+  int size() const { return place_.size; }
+  // Lets the dslaunch go that are on this host or not yet handed over.
+  void end_with(int code);
+
+ private:
+  const StartedPlace place_;
+  StarterWatch watch_;
+  SlotMates mates_;
+  std::vector<std::unique_ptr<HostLink>> links_;
+  SlotMap slots_;  // of several hosts, ours first
+  std::map<std::string, std::vector<std::vector<int>>> bindings_;
+};
+
+}  // namespace ds

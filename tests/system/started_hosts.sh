@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Started by mpirun on two hosts, two processes on each: the first host's first becomes the launcher.
+source "$(dirname "$0")/hosts.sh"
+command -v mpirun > /dev/null || skip "mpirun is missing"
+
+many=(ip netns exec "$here" mpirun --allow-run-as-root --host "${addresses[0]}:2,${addresses[1]}:2" -N 2
+  --mca plm_rsh_agent "ssh -F $scratch/ssh/config" --mca oob_tcp_if_include $net.0/24
+  --mca plm_rsh_no_tree_spawn 1 -x FAKE_RANK -x DSLAUNCH_RANKD -x PATH --wdir "$scratch")
+
+run_many() {  # run_many <code> <words...>
+  local want=$1 got
+  shift
+  rm -rf run
+  timeout 100 "${many[@]}" dslaunch train.json --run-dir run "$@" > out 2> err
+  got=$?
+  [ "$got" -eq "$want" ] || fail "mpirun dslaunch $*: exit code $got, expected $want"
+  wait_until "an empty cluster" nobody_left
+  ls -d .dslaunch-meeting-* > /dev/null 2>&1 && fail "a meeting file is left"
+}
+
+export FAKE_RANK="steps=3"
+run_many 0
+expect_text out "run run: 4 ranks"
+expect_text out "mpirun started 4 dslaunch on 2 hosts"
+expect_text run/logs/dslaunch.log "rank 3 joined"
+
+FAKE_RANK="steps=9 rank=3 at=2 do=data" run_many 65 --max-restarts 0
+expect_text err "token 50000 at position 12"
+run_many 78 train_batch_size=3
+
+# A signal to mpirun reaches the first one, who saves.
+FAKE_RANK="steps=100000 step_ms=20" "${many[@]}" dslaunch train.json --run-dir run5 > out 2> err &
+launcher=$!
+if wait_until "the first step" test -s run5/metrics.jsonl; then
+  # No secret of the meeting or of a rank can be read from outside.
+  for pid in $(ip netns pids "${nodes[0]}") $(ip netns pids "${nodes[1]}"); do
+    cat "/proc/$pid/cmdline" "/proc/$pid/environ" 2> /dev/null
+  done | tr '\0' '\n' | grep -q -e "PRIVATE KEY" -e "dslaunch meeting" && fail "a secret stands in argv or environment"
+  kill -USR1 $launcher
+  expect_end 75
+  expect_text out "committed tag="
+fi
+wait_until "an empty cluster" nobody_left
+
+finish
