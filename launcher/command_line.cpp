@@ -66,6 +66,7 @@ struct RawRun {
   RunOptions options;
   std::string resume;
   std::string timeout;
+  std::string time_limit;
   std::string run_dir;
   std::string nodes;
   std::string hang_after;
@@ -145,6 +146,10 @@ void describe_run(CLI::App& app, RawRun& raw) {
       ->check(CLI::IsMember({"auto", "required", "never"}));
   app.add_option("--run-dir", raw.run_dir, "Where everything goes (default: runs/<config>-<time>)");
   app.add_option("--timeout", raw.timeout, "Save and exit with 124 after this time: 90, 10m, 2h");
+  app.add_option("--time-limit", raw.time_limit,
+                 "Somebody ends the job after this time: save and exit with 75 before (default: what "
+                 "Slurm says; none: nobody)")
+      ->type_name("TIME|none");
   app.add_option("--max-restarts", raw.options.max_restarts,
                  "Restarts after crashes, hangs and lost hosts, each from the newest checkpoint")
       ->check(CLI::Range(0, 1000000).description(""))
@@ -233,6 +238,10 @@ RunOptions finish_run(const CLI::App& app, const RawRun& raw) {
   }
   if (app.count("--timeout") > 0) {
     options.timeout = parse_duration(raw.timeout);
+  }
+  if (app.count("--time-limit") > 0) {
+    options.ask_for_time_limit = false;
+    if (raw.time_limit != "none") options.time_limit = parse_duration(raw.time_limit);
   }
   if (options.hosts.num_nodes && options.nodes) {
     throw UsageError("--nodes and --num-nodes both say how many hosts; give one of them");

@@ -33,6 +33,8 @@ struct RunOptions {
   std::optional<ResumeMode> resume;  // none: what the config says
   std::optional<std::filesystem::path> run_dir;
   std::optional<Time> timeout;
+  std::optional<Time> time_limit;  // until somebody ends the job
+  bool ask_for_time_limit = true;  // Slurm, unless time_limit is given
   int max_restarts = 3;
   std::optional<NodeCount> nodes;  // with a maximum: the world may shrink to the minimum
   int spares = 0;

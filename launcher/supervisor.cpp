@@ -86,6 +86,7 @@ RunRecord Supervisor::run() {
   start_epoch(recovery_.first_world());  // first: the ranks load while we write
   write_whole_file(directory_.file("config.json"), job_.config.canonical_text + "\n");
   open_control_socket();
+  announce_deadline();
   while (decide()) {
     wait_for_something();
     if (world_) {
@@ -95,6 +96,7 @@ RunRecord Supervisor::run() {
     take_signals();
     take_requests();
     check_timeout();
+    check_deadline();
   }
   return record_;
 }
@@ -103,6 +105,7 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
   plan_ = make_epoch_plan(plan_.ranks.empty() ? first_epoch_ : plan_.epoch + 1, std::move(ranks));
   note_epoch(directory_.path(), plan_.epoch);
   epoch_started_ = now();
+  if (deadline_) deadline_->restarted();
   committed_ = false;
   record_.epochs.push_back({.epoch = plan_.epoch, .ranks = plan_.ranks.size()});
   record_.ranks.assign(plan_.ranks.size(), {});
@@ -244,6 +247,7 @@ void Supervisor::take_step(const control::StepMetrics& metrics) {
   }
   metrics_.append(metrics);
   record_.last_step = metrics;
+  if (deadline_) deadline_->stepped(now());
   left_ = pace_.update(now(), metrics.step(), metrics.total_steps());
   const std::string line = step_line(metrics, left_);
   if (console_.live()) {
@@ -264,6 +268,10 @@ void Supervisor::show_live(const std::string& line) {
 
 void Supervisor::take_commit(const control::CommittedTag& tag) {
   record_.last_commit = tag;
+  if (deadline_) {
+    const std::chrono::duration<double> took(std::min(1e6, std::max(0.0, tag.seconds())));
+    deadline_->saved(now(), std::chrono::duration_cast<Time>(took));
+  }
   committed_ = true;
   const std::string line = fmt::format("committed tag={} step={}", tag.tag(), tag.step());
   console_.line(line);

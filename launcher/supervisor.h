@@ -15,6 +15,7 @@
 #include "launcher/control_request.h"
 #include "launcher/control_socket.h"
 #include "launcher/coordinator.h"
+#include "launcher/deadline_watch.h"
 #include "launcher/job_authority.h"
 #include "launcher/job_config.h"
 #include "launcher/machine.h"
@@ -38,6 +39,8 @@ struct TrainingJob {
   WorldShape shape;
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<Time> timeout;
+  std::optional<Time> time_limit;  // from the supervisor's start until somebody ends the job
+  std::string limited_by;          // who does, such as "Slurm"
   Recovery::Options recovery;
   HangWatch::Options hang;
   bool audit_samples = false;
@@ -73,6 +76,9 @@ class Supervisor {
   void take_ends();
   void take_signals();
   void check_timeout();
+  // supervisor_deadline.cpp
+  void announce_deadline();
+  void check_deadline();
   // supervisor_status.cpp
   void open_control_socket();
   void take_requests();
@@ -117,6 +123,8 @@ class Supervisor {
   PrintPolicy print_policy_;
   RunRecord record_;
   Time live_at_{};
+  std::optional<DeadlineWatch> deadline_;
+  bool deadline_stop_ = false;  // has been requested
   std::optional<Time> left_;  // to the last step, as the pace suggests
   std::optional<ControlSocket> control_;
   bool paused_ = false;        // by the user, whatever epoch it is

@@ -180,6 +180,7 @@ class GrpcControlClient final : public ControlClient {
     DS_FAILPOINT("control.before_commit_report");
     message.mutable_commit()->set_tag(tag.tag);
     message.mutable_commit()->set_step(tag.step);
+    message.mutable_commit()->set_seconds(tag.seconds);
     enqueue(std::move(message));
     DS_FAILPOINT("control.commit_queued");
   }

@@ -72,6 +72,7 @@ struct StepMetrics {
 struct SavedTag {
   std::string tag;
   int64_t step = 0;
+  double seconds = 0;  // that saving took
 };
 
 // What the rank measured; the fields of a plan's ranks[] entry (docs/architecture.md, run directory).

@@ -264,7 +264,9 @@ class TrainingRun {
   void save() {
     progress("save", 0);
     DS_FAILPOINT("train.before_save");
-    const SavedTag tag = checkpoints_.save();
+    const auto before = std::chrono::steady_clock::now();
+    SavedTag tag = checkpoints_.save();
+    tag.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
     DS_FAILPOINT("train.saved");
     saved_step_ = engine_.step();
     if (plan_.rank == 0) control_.report_commit(tag);

@@ -14,6 +14,7 @@
 #include "core/secrecy.h"
 #include "launcher/environment_list.h"
 #include "launcher/host_world.h"
+#include "launcher/job_end.h"
 #include "launcher/job_hosts.h"
 #include "launcher/local_world.h"
 #include "launcher/supervisor.h"
@@ -106,6 +107,16 @@ RunOptions with_local_ranks(RunOptions options, const HostChoice& choice) {
   return options;
 }
 
+void limit_time(TrainingJob& job, const RunOptions& options, const Surroundings& surroundings) {
+  job.time_limit = options.time_limit;
+  job.limited_by = "--time-limit";
+  if (!options.ask_for_time_limit || options.dry_run) return;
+  TimeLeft slurm = slurm_time_left(surroundings.environment, std::time(nullptr));
+  job.time_limit = slurm.left;
+  job.limited_by = "Slurm";
+  if (!slurm.note.empty()) job.config.notes.push_back(std::move(slurm.note));
+}
+
 TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
                      const Surroundings& surroundings) {
   const RunOptions options = with_local_ranks(given, choice);
@@ -122,6 +133,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
+  limit_time(job, options, surroundings);
   job.coordinator_port = options.hosts.master_port;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.audit_samples = options.audit_samples;

@@ -78,5 +78,9 @@ expect_text err "[rank 1] a warning"
 expect_text runs/latest/logs/rank-1.log "a warning"
 FAKE_RANK="steps=5000" expect 124 train.json --timeout 0.3
 expect_text out "committed tag=global_step"
+FAKE_RANK="steps=5000" expect 75 train.json --time-limit 3
+expect_text out "saves and stops at"
+expect_text out "--time-limit ends the job in "
+expect_text out "committed tag=global_step"
 
 finish

@@ -27,9 +27,10 @@ run_many() {  # run_many <code> <srun's words> -- <dslaunch's words>
 }
 
 export FAKE_RANK="steps=3"
-run_many 0 -N 1 -n 4 --
+run_many 0 -N 1 -n 4 -t 10 --
 expect_text out "run run: 4 ranks"
 expect_text out "srun started 4 dslaunch on this host"
+expect_text out "(Slurm ends the job at "
 expect_nobody "srun -n 4"
 
 run_many 0 -N 2 --ntasks-per-node=2 --
