@@ -6,6 +6,7 @@ find_package(Protobuf REQUIRED)
 find_package(OpenSSL REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(GRPCPP REQUIRED grpc++)
 
 # gRPC, Abseil and Protobuf from their archives where they are installed: fifty shared libraries cost every

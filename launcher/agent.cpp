@@ -17,11 +17,13 @@
 #include "launcher/agent_protocol.h"
 #include "launcher/host_probe.h"
 #include "launcher/machine.h"
+#include "launcher/machine_cores.h"
 #include "launcher/rank_process.h"
 #include "launcher/send_queue.h"
 #include "launcher/environment_list.h"
 #include "launcher/epoch_plan.h"
 #include "launcher/signals.h"
+#include "launcher/slot_mates.h"
 #include "proto/agent.pb.h"
 #include "proto/build_info.h"
 
@@ -52,6 +54,22 @@ bool readable(const Fd& fd, Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   pollfd watched{fd.get(), POLLIN, 0};
   return poll(&watched, 1, static_cast<int>(std::max<int64_t>(0, left.count()))) > 0;
+}
+
+// Left empty where it cannot be read: the launcher says so if anybody wants it.
+void add_topology(agent::Ready& ready) {
+  const std::vector<int> allowed = own_cores();
+  ready.mutable_allowed_cpus()->Add(allowed.begin(), allowed.end());
+  try {
+    for (const PhysicalCore& core : machine_cores()) {
+      agent::TopologyCore& out = *ready.add_topology();
+      out.mutable_cpus()->Add(core.cpus.begin(), core.cpus.end());
+      out.set_numa(core.numa);
+      out.set_package(core.package);
+    }
+  } catch (const Unsupported&) {
+    ready.clear_topology();
+  }
 }
 
 // Byte by byte: what follows the line belongs to the messages.
@@ -143,6 +161,7 @@ void Agent::say_ready() {
   ready.set_gpus(surroundings_.gpus);
   ready.set_shared_memory_free(shared_memory_free());
   ready.set_pid(getpid());
+  add_topology(ready);
   if (dialled_) {
     ready.set_start_rank(dialled_->start_rank);
     if (!dialled_->host.empty()) ready.set_host(dialled_->host);

@@ -67,6 +67,7 @@ struct RawRun {
   std::string resume;
   std::string timeout;
   std::string time_limit;
+  std::string bind_core_list;
   std::string run_dir;
   std::string nodes;
   std::string hang_after;
@@ -129,6 +130,19 @@ void describe_hosts(CLI::App& app, RawRun& raw) {
       ->group(group);
 }
 
+void describe_binding(CLI::App& app, RawRun& raw) {
+  const char* const group = "Cores";
+  app.add_flag("--bind-cores-to-rank,--bind_cores_to_rank", raw.options.binding.bind,
+               "Every rank gets cores of its own, of one memory node where that is possible")
+      ->group(group);
+  app.add_option("--bind-core-list,--bind_core_list", raw.bind_core_list,
+                 "The same, with these cores of every host: 0,2-5, as the kernel numbers them")
+      ->type_name("LIST")
+      ->group(group);
+  app.add_flag("--report-bindings", raw.options.binding.report, "Print on which cores each slot runs")
+      ->group(group);
+}
+
 void describe_run(CLI::App& app, RawRun& raw) {
   app.add_option("config", raw.options.config, "train.json: the DeepSpeed keys, model, data, train")
       ->required();
@@ -165,6 +179,7 @@ void describe_run(CLI::App& app, RawRun& raw) {
       ->check(CLI::Range(0, 1 << 16).description(""))
       ->type_name("N");
   describe_hosts(app, raw);
+  describe_binding(app, raw);
   app.add_flag("--audit-samples", raw.options.audit_samples,
                "Log the samples of every rank and step: logs/samples-rank-<r>.jsonl");
   app.add_option("--metrics-textfile", raw.metrics_textfile,
@@ -243,6 +258,7 @@ RunOptions finish_run(const CLI::App& app, const RawRun& raw) {
     options.ask_for_time_limit = false;
     if (raw.time_limit != "none") options.time_limit = parse_duration(raw.time_limit);
   }
+  if (app.count("--bind-core-list") > 0) options.binding.cores = parse_core_list(raw.bind_core_list);
   if (options.hosts.num_nodes && options.nodes) {
     throw UsageError("--nodes and --num-nodes both say how many hosts; give one of them");
   }

@@ -11,6 +11,7 @@
 
 #include "config/training_config.h"
 #include "launcher/job_hosts.h"
+#include "launcher/rank_binding.h"
 #include "launcher/membership.h"
 #include "launcher/node_list.h"
 #include "launcher/verbs/check.h"
@@ -40,6 +41,7 @@ struct RunOptions {
   int spares = 0;
   std::optional<Time> hang_after;
   HostOptions hosts;
+  BindingOptions binding;
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;
   bool dry_run = false;

@@ -253,6 +253,7 @@ bool HostWorld::all_ended() const {
 std::vector<std::string> HostWorldStarter::reach(const std::vector<RankPlacement>& ranks) {
   const std::vector<std::string> hosts = hosts_of(ranks);
   const std::vector<ReachedHost> reached = agents_.reach(hosts);
+  if (options_.bind) options_.cores = options_.bind(reached);
   reached_.clear();
   listen_addresses_.clear();
   for (size_t i = 0; i < hosts.size(); ++i) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +23,9 @@ struct HostWorldOptions {
   std::vector<std::string> environment;  // "NAME=value", on top of what the host gives
   std::string config_digest;
   std::map<std::string, std::vector<std::vector<int>>> cores;  // host -> cores of each local rank
+  // Says so for the hosts of an epoch, once they are reached. Empty: `cores` holds for all of them.
+  std::function<std::map<std::string, std::vector<std::vector<int>>>(const std::vector<ReachedHost>&)>
+      bind{};
 };
 
 class HostWorld final : public World {
@@ -76,7 +80,7 @@ class HostWorldStarter final : public WorldStarter {
 
  private:
   HostAgents& agents_;
-  const HostWorldOptions options_;
+  HostWorldOptions options_;
   const RunDirectory directory_;
   std::map<std::string, ReachedHost> reached_;
   std::vector<std::string> listen_addresses_;

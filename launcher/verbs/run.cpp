@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <ctime>
 #include <limits>
-#include <map>
 #include <numeric>
 
 #include "core/error.h"
@@ -18,6 +17,7 @@
 #include "launcher/job_hosts.h"
 #include "launcher/local_world.h"
 #include "launcher/supervisor.h"
+#include "launcher/verbs/bound_ranks.h"
 #include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/started.h"
@@ -160,7 +160,7 @@ std::string names_of(const std::vector<std::string>& environment) {
 }
 
 void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
-                   const std::string& rank_program) {
+                   const RankBinding& binding, const std::string& rank_program) {
   const std::string run_dir = options.run_dir
                                   ? options.run_dir->string()
                                   : fmt::format("runs/{}-<time>", job.config.stem);
@@ -186,7 +186,10 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobH
     const std::string threads = hosts.agents && !options.num_threads
                                     ? "its share of the host's cores"
                                     : format_count(job.shape.threads, "thread");
-    fmt::print("rank {:<4}{}, {}\n", rank, where, threads);
+    const std::string cores = rank < binding.report.size()
+                                  ? ", " + binding.report[rank].substr(binding.report[rank].find("cores"))
+                                  : "";
+    fmt::print("rank {:<4}{}, {}{}\n", rank, where, threads, cores);
   }
 }
 
@@ -262,21 +265,6 @@ struct Attendants {
   StartedGroup* group = nullptr;  // where mpirun or srun started many dslaunch
 };
 
-using HostCores = std::map<std::string, std::vector<std::vector<int>>>;
-
-HostCores bindings_of(const Attendants& attendants) {
-  return attendants.group ? attendants.group->bindings() : HostCores();
-}
-
-// What the bindings leave to each rank, unless the user said so.
-RunOptions with_bound_threads(RunOptions options, const HostCores& bindings) {
-  for (const auto& [host, cores] : bindings) {
-    if (!options.num_threads) options.num_threads = threads_of_bindings(cores);
-    options.num_threads = std::min(*options.num_threads, threads_of_bindings(cores));
-  }
-  return options;
-}
-
 int supervise(const TrainingJob& job, const RunOptions& options, const RunDirectory& directory,
               WorldStarter& starter, Attendants attendants) {
   Supervisor supervisor(job, directory, starter, attendants.signals, attendants.console);
@@ -291,17 +279,19 @@ int supervise(const TrainingJob& job, const RunOptions& options, const RunDirect
   return record.exit_code;
 }
 
-int run_here(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
+int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
              const Surroundings& surroundings, Attendants attendants) {
   require_fit_machine(job, options, surroundings.rank_program);
+  RankBinding binding = bind_here(options, job.shape, attendants.group);
+  if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
   const RunDirectory directory = open_directory(job, options, attendants.console);
+  print_bindings(binding, attendants.console);
   std::vector<std::string> environment = surroundings.environment;
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
-  std::vector<std::vector<int>> cores = bindings_of(attendants)[""];
   LocalStarter starter({surroundings.rank_program,
                         rank_environment(with_last_values(environment), job.shape.threads),
                         job.config.digest,
-                        std::move(cores)},
+                        std::move(binding.cores[""])},
                        directory);
   return supervise(job, options, directory, starter, attendants);
 }
@@ -339,15 +329,23 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
                   const JobHosts& hosts, const Surroundings& surroundings, Attendants attendants) {
   const std::vector<RankPlacement> world = Recovery(job.recovery, NodePool(job.nodes)).first_world();
   const std::vector<ReachedHost> reached = reach_or_stop(agents, hosts_of(world), attendants);
-  job.shape.threads = options.num_threads.value_or(threads_on(reached, world));
+  const RankBinding binding = bind_on_hosts(options, job.nodes.nodes, reached, attendants.group);
+  // Again for every epoch: spare hosts have cores of their own.
+  const auto bind = [&](const std::vector<ReachedHost>& hosts_of_epoch) {
+    return bind_on_hosts(options, job.nodes.nodes, hosts_of_epoch, attendants.group).cores;
+  };
+  job.shape.threads =
+      options.num_threads.value_or(binding.threads.value_or(threads_on(reached, world)));
   require_fit_hosts(job, options, world, reached, surroundings.rank_program);
   const RunDirectory directory = open_directory(job, options, attendants.console);
+  print_bindings(binding, attendants.console);
   HostWorldStarter starter(agents,
                            {.program = surroundings.rank_program,
                             .directory = fs::current_path(),
                             .environment = rank_environment(hosts.exported, job.shape.threads),
                             .config_digest = job.config.digest,
-                            .cores = bindings_of(attendants)},
+                            .cores = {},
+                            .bind = bind},
                            directory);
   return supervise(job, options, directory, starter, attendants);
 }
@@ -393,8 +391,7 @@ int train(const RunOptions& given, const Surroundings& surroundings,
   Console console(console_options);
   const Attendants attendants{signals, console, group ? &*group : nullptr};
   const auto run = [&] {
-    const RunOptions options = with_bound_threads(place ? with_started_ranks(given, *place) : given,
-                                                  bindings_of(attendants));
+    const RunOptions options = place ? with_started_ranks(given, *place) : given;
     const JobHosts hosts =
         group ? group->hosts(options, surroundings)
               : gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program);
@@ -440,8 +437,15 @@ int run_training_job(const RunOptions& options, const Surroundings& surroundings
       place ? gather_started_hosts(wanted.hosts, surroundings.environment, surroundings.own_program,
                                    place->starter, {})
             : gather_job_hosts(wanted.hosts, surroundings.environment, surroundings.own_program);
-  const TrainingJob job = make_job(wanted, hosts.choice, surroundings);
-  print_dry_run(job, wanted, hosts, surroundings.rank_program);
+  TrainingJob job = make_job(wanted, hosts.choice, surroundings);
+  RankBinding binding;
+  if (!hosts.agents && wanted.binding.wants_topology()) {
+    RunOptions reporting = wanted;
+    reporting.binding.report = true;
+    binding = bind_here(reporting, job.shape, nullptr);
+    if (!wanted.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
+  }
+  print_dry_run(job, wanted, hosts, binding, surroundings.rank_program);
   std::fputs("\n", stdout);
   std::fflush(stdout);
   become_engine(plan_verb(wanted, job.shape.ranks, job.shape.threads), surroundings);

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <limits>
 #include <numeric>
 
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "launcher/machine.h"
 #include "launcher/meeting_file.h"
+#include "launcher/rank_binding.h"
 #include "launcher/signals.h"
 
 namespace ds {
@@ -68,21 +68,6 @@ std::string own_name(const StartedPlace& place) {
 
 }  // namespace
 
-std::vector<std::vector<int>> slot_bindings(const std::vector<std::vector<int>>& slot_cores) {
-  const bool alike = std::ranges::all_of(
-      slot_cores, [&](const auto& cores) { return cores == slot_cores.front(); });
-  return alike ? std::vector<std::vector<int>>() : slot_cores;
-}
-
-int threads_of_bindings(const std::vector<std::vector<int>>& bindings) {
-  int threads = std::numeric_limits<int>::max();
-  for (const std::vector<int>& cores : bindings) {
-    const auto sharers = std::ranges::count(bindings, cores);
-    threads = std::min(threads, static_cast<int>(static_cast<std::ptrdiff_t>(cores.size()) / sharers));
-  }
-  return std::max(1, threads);
-}
-
 int stand_by(const StartedPlace& place, const RunOptions& options,
              const Surroundings& surroundings) {
   const std::string name = mates_name(place);
@@ -117,7 +102,7 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
   const std::vector<std::vector<int>> here =
       cores_of_slots(mates_.gather(place.local_size - 1, kMeetingLimit, interrupt_fd));
   if (place.local_size == place.size) {
-    if (auto bound = slot_bindings(here); !bound.empty()) bindings_[""] = std::move(bound);
+    slot_cores_[""] = here;
     return;
   }
   MeetingOptions meeting;
@@ -131,14 +116,14 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
   const auto taken = [&](const auto& link) { return link->host() == own; };
   if (std::ranges::any_of(links_, taken)) own += ".0";
   slots_.push_back(numbered_slots(own, here.size()));
-  if (auto bound = slot_bindings(here); !bound.empty()) bindings_[own] = std::move(bound);
+  slot_cores_[own] = here;
   for (const auto& link : links_) {
     std::vector<std::vector<int>> there;
     for (const agent::SlotCores& slot : link->ready()->slots()) {
       there.emplace_back(slot.cores().begin(), slot.cores().end());
     }
     slots_.push_back(numbered_slots(link->host(), there.size()));
-    if (auto bound = slot_bindings(there); !bound.empty()) bindings_[link->host()] = std::move(bound);
+    slot_cores_[link->host()] = std::move(there);
   }
 }
 
@@ -154,9 +139,11 @@ void StartedGroup::give_agents(HostAgents& agents) {
 
 std::string StartedGroup::note() const {
   const auto hosts = static_cast<int64_t>(std::max<size_t>(1, slots_.size()));
+  const bool bound = std::ranges::any_of(
+      slot_cores_, [](const auto& entry) { return !slot_bindings(entry.second).empty(); });
   return fmt::format("{} started {} dslaunch on {}, one for each rank{}", place_.starter, place_.size,
                      hosts == 1 ? "this host" : fmt::format("{} hosts", hosts),
-                     bindings_.empty() ? "" : "; ranks keep the cores that it gave to each");
+                     bound ? "; ranks keep the cores that it gave to each" : "");
 }
 
 void StartedGroup::end_with(int code) {

@@ -19,14 +19,6 @@
 
 namespace ds {
 
-// Cores of each slot of a host, where its slots were given different ones (pure); else empty, as nobody
-// has to be bound then.
-std::vector<std::vector<int>> slot_bindings(const std::vector<std::vector<int>>& slot_cores);
-
-// Threads that each of these bound slots has room for (pure): slots that were given the same cores share
-// them, and every rank gets as many as the poorest slot allows.
-int threads_of_bindings(const std::vector<std::vector<int>>& bindings);
-
 // For every process but the first of all: serves until the job is over. Returns the exit code.
 int stand_by(const StartedPlace& place, const RunOptions& options, const Surroundings& surroundings);
 
@@ -40,8 +32,8 @@ class StartedGroup {
   JobHosts hosts(const RunOptions& options, const Surroundings& surroundings) const;
   // Hands over the agents of other hosts.
   void give_agents(HostAgents& agents);
-  // host -> cores of each local rank; "" is this machine, where it is the only one.
-  const std::map<std::string, std::vector<std::vector<int>>>& bindings() const { return bindings_; }
+  // host -> cores that each of its slots was given; "" is this machine, where it is the only one.
+  const std::map<std::string, std::vector<std::vector<int>>>& slot_cores() const { return slot_cores_; }
   std::string note() const;
   int size() const { return place_.size; }
   // Lets the dslaunch go that are on this host or not yet handed over.
@@ -53,7 +45,7 @@ class StartedGroup {
   SlotMates mates_;
   std::vector<std::unique_ptr<HostLink>> links_;
   SlotMap slots_;  // of several hosts, ours first
-  std::map<std::string, std::vector<std::vector<int>>> bindings_;
+  std::map<std::string, std::vector<std::vector<int>>> slot_cores_;
 };
 
 }  // namespace ds

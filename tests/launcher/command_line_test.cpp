@@ -57,10 +57,31 @@ TEST_CASE("wrong command lines are usage errors", "[launcher]") {
                                              {"train.json", "--resume", "maybe"},
                                              {"train.json", "--resume", "auto", "--resume", "never"},
                                              {"train.json", "--timeout", "soon"},
+                                             {"train.json", "--time-limit", "later"},
+                                             {"train.json", "--bind-core-list", "5-2"},
                                              {"train.json", "--run-dir="},
                                              {"train.json", "--launcher", "rsh"}}) {
     CHECK_THROWS_AS(parse_command_line(arguments), UsageError);
   }
+}
+
+TEST_CASE("the end of the job comes from Slurm, from the user, or not at all", "[launcher]") {
+  CHECK(run_options({"t.json"}).ask_for_time_limit);
+  const RunOptions said = run_options({"t.json", "--time-limit", "2h"});
+  CHECK(said.time_limit == Time(std::chrono::hours(2)));
+  CHECK_FALSE(said.ask_for_time_limit);
+  const RunOptions none = run_options({"t.json", "--time-limit", "none"});
+  CHECK_FALSE(none.time_limit);
+  CHECK_FALSE(none.ask_for_time_limit);
+}
+
+TEST_CASE("binding in DeepSpeed's spellings and ours", "[launcher]") {
+  CHECK_FALSE(run_options({"t.json"}).binding.wants_topology());
+  CHECK(run_options({"--bind_cores_to_rank", "t.json"}).binding.bind);
+  CHECK(run_options({"--bind-cores-to-rank", "t.json"}).binding.bind);
+  CHECK(run_options({"--bind_core_list", "1,3-5", "t.json"}).binding.cores ==
+        std::vector<int>{1, 3, 4, 5});
+  CHECK(run_options({"--report-bindings", "t.json"}).binding.report);
 }
 
 TEST_CASE("help and version are text", "[launcher]") {

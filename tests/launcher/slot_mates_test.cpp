@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "launcher/abstract_address.h"
-#include "launcher/verbs/started.h"
+#include "launcher/rank_binding.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -24,6 +24,14 @@ run_on_hosts 1 "${by_ssh[@]}" --max-restarts 0 --env FAKE_RANK="steps=9 rank=2 a
 run_on_hosts 0 "${by_ssh[@]}" --env FAKE_RANK="steps=9 rank=2 at=2 epoch=1 do=kill"
 expect_text out "restart 1 of 3"
 
+# Cores are divided on each host by what its agent finds there.
+if [ "$(nproc)" -ge 2 ]; then
+  run_on_hosts 0 "${by_ssh[@]}" --bind-cores-to-rank --report-bindings --env FAKE_RANK="steps=2"
+  expect_text out "binding: host ${addresses[0]} slot 0: cores"
+  expect_text out "binding: host ${addresses[1]} slot 1: cores"
+  [ "$(grep -c "^binding: .*shared" out)" -eq 0 ] || fail "a rank is not bound"
+fi
+
 # Every bad host in one report, before anything runs; no run directory is left.
 printf '%s slots=1\n' "${addresses[@]}" "$net.9" no-such-host stranger unknown silent > bad
 ip netns exec "$here" python3 -c "

@@ -42,4 +42,16 @@ if wait_until "the first step" test -s run5/metrics.jsonl; then
 fi
 wait_until "an empty cluster" nobody_left
 
+# Real ranks: the same weights, to the bit, as of four ranks started here.
+export DSLAUNCH_RANKD=$bin/rankd
+seq 4000 > corpus.txt
+same=(--num-threads 1 train.steps=100 train.save_every=50 zero_optimization.stage=2)
+timeout 100 dslaunch train.json --num-ranks 4 --run-dir local "${same[@]}" > out 2> err ||
+  fail "local training: exit code $?"
+run_many 0 "${same[@]}"
+cmp local/final/model.safetensors run/final/model.safetensors || fail "other weights"
+rm -rf run
+timeout 100 mpirun --allow-run-as-root --oversubscribe -n 4 dslaunch train.json --run-dir run "${same[@]}" > out 2> err ||
+  fail "mpirun here: exit code $?"
+cmp local/final/model.safetensors run/final/model.safetensors || fail "other weights by mpirun here"
 finish
