@@ -82,10 +82,17 @@ def children(pid):
         return []
 
 
-def send_signals(process, signals):
+def has_joined(run_dir):
+    log = run_dir / "logs/dslaunch.log"
+    return log.exists() and "ranks joined" in log.read_text()
+
+
+def send_signals(process, run_dir, signals):
     start = time.monotonic()
     for delay, rank, number in sorted(signals):
-        while time.monotonic() - start < delay and process.poll() is None:
+        # A rank that stops before the first world is complete is a launch that failed.
+        while process.poll() is None and (time.monotonic() - start < delay or
+                                          (number == signal.SIGSTOP and not has_joined(run_dir))):
             time.sleep(0.005)
         ranks = children(process.pid)
         if process.poll() is None and ranks:
@@ -117,7 +124,7 @@ def one_schedule(binaries, scratch, names, reference, seed):
     with open(folder / "out", "w") as out:
         process = subprocess.Popen(command(binaries, run_dir, ranks, stage), cwd=folder, env=environment,
                                    stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        send_signals(process, signals)
+        send_signals(process, run_dir, signals)
         try:
             code = process.wait(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
