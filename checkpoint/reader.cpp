@@ -136,6 +136,18 @@ void CheckpointReader::get(const std::string& name, const Region& region, Tensor
   }
 }
 
+std::set<int> CheckpointReader::ranks_holding(const std::string& name, const Region& region) const {
+  const std::vector<Run> wanted = runs_of(region, info(name).shape);
+  std::set<int> out;
+  for (const SourceRun& source : source_runs(name)) {
+    const bool needed = std::ranges::any_of(wanted, [&](const Run& run) {
+      return run.first < source.first + source.numel && source.first < run.first + run.numel;
+    });
+    if (needed) out.insert(files_[source.file].index().rank);
+  }
+  return out;
+}
+
 const std::string& CheckpointReader::state(const std::string& name) const {
   const auto found = states_.find(name);
   if (found == states_.end()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class CheckpointReader {
   // ValidationError if no piece covers an element, or naming file, offset and block if the data is
   // corrupt; then `into` must not be used.
   void get(const std::string& name, const Region& region, Tensor& into);
+  // Whose files get() would read for it.
+  std::set<int> ranks_holding(const std::string& name, const Region& region) const;
 
   // A text put by any rank (the lowest that put it); ValidationError for an unknown name.
   const std::string& state(const std::string& name) const;

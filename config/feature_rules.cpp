@@ -56,6 +56,15 @@ void training_rules(const RuleContext& r) {
   if (c.train.steps && c.train.epochs) {
     r.refuse_early("train.epochs", "excludes train.steps; give one of them");
   }
+  if (c.train.copy_in_memory_every) {
+    const int64_t kept = c.train.save_in_memory_every;
+    if (kept == 0 || *c.train.copy_in_memory_every % kept != 0) {
+      r.refuse_early("train.copy_in_memory_every",
+                     fmt::format("{} is no multiple of save_in_memory_every = {}: only states that are "
+                                 "kept can be copied",
+                                 *c.train.copy_in_memory_every, kept));
+    }
+  }
   if (c.data.validation_fraction > 0 && !c.data.validation.empty()) {
     r.refuse_early("data.validation_fraction", "excludes data.validation; give one of them");
   }

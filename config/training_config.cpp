@@ -192,6 +192,18 @@ void fields(Visitor& v, TrainSection& c) {
           {.meaning = "Steps between checkpoints; 0 saves at the end only.", .min = 0});
   v.field("keep_checkpoints", c.keep_checkpoints,
           {.meaning = "Newest checkpoints to keep; 0 keeps all.", .min = 0});
+  v.field("save_in_memory_every", c.save_in_memory_every,
+          {.meaning = "Steps between states kept in the memory of the hosts: after the loss of a process "
+                      "training goes on from there and not from the newest checkpoint. Takes twice the "
+                      "state of a host's ranks; 0 keeps none.",
+           .min = 0});
+  v.field("copy_in_memory_every", c.copy_in_memory_every,
+          {.meaning = "Steps between states in memory of which another host keeps a copy: after the loss "
+                      "of a host of several training goes on from there. Takes twice the state of another "
+                      "host's ranks and, where fewer states are copied than kept, twice that of the "
+                      "host's own again.",
+           .min = 1,
+           .unset_meaning = "save_in_memory_every"});
   v.field("log_every", c.log_every, {.meaning = "Steps between lines of metrics.", .min = 1});
   v.field("resume", c.resume,
           {.meaning = "auto continues from the newest checkpoint if there is one, required fails "

@@ -138,6 +138,8 @@ struct TrainSection {
   int64_t eval_batches = 0;      // 0: the whole validation set
   int64_t save_every = 0;        // steps
   int64_t keep_checkpoints = 2;  // the newest; 0 keeps all
+  int64_t save_in_memory_every = 0;  // steps
+  std::optional<int64_t> copy_in_memory_every;  // steps; save_in_memory_every
   int64_t log_every = 1;         // steps between lines of metrics
   ResumeMode resume = ResumeMode::kAuto;
 };

@@ -16,6 +16,7 @@
 #include "core/secrecy.h"
 #include "launcher/agent_protocol.h"
 #include "launcher/host_probe.h"
+#include "launcher/kept_memory.h"
 #include "launcher/machine.h"
 #include "launcher/machine_cores.h"
 #include "launcher/rank_process.h"
@@ -127,6 +128,7 @@ class Agent {
   MessageReader reader_;
   HostProbe probe_;
   SendQueue output_;
+  const Fd memory_ = make_kept_memory();  // over epochs
   SignalWatch signals_;
   int64_t epoch_ = 0;
   std::string rendezvous_;
@@ -286,8 +288,10 @@ void Agent::start_rank(const agent::Start& orders, const agent::RankOrders& rank
   environment.insert(environment.end(), rank.environment().begin(), rank.environment().end());
   options.environment = with_last_values(environment);
   options.cores.assign(rank.cores().begin(), rank.cores().end());
+  options.memory_fd = memory_.get();
   control::Bootstrap bootstrap = rank.bootstrap();
   bootstrap.set_launcher_pid(getpid());  // whom the rank must not outlive
+  bootstrap.set_memory_fd(RankProcess::memory_fd_in(options));
   const auto [at, added] = ranks_.try_emplace(bootstrap.rank(), options, bootstrap);
   DS_CHECK(added, "agent: rank {} is started twice", bootstrap.rank());
   agent::FromAgent message;

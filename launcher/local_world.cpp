@@ -23,6 +23,7 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   process.output_fd = log_copy.get();
   process.control_fd = control.theirs.get();
   if (!options.cores.empty()) process.cores = options.cores.at(static_cast<size_t>(rank));
+  if (options.memory_fd >= 0) process.memory_fd = options.memory_fd;
 
   control::Bootstrap bootstrap;
   bootstrap.set_coordinator_address(fmt::format("fd:{}", RankProcess::kControlFd));
@@ -33,6 +34,7 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   bootstrap.set_run_dir(directory.path().string());
   bootstrap.set_launcher_pid(getpid());
   bootstrap.set_config_digest(options.config_digest);
+  if (process.memory_fd) bootstrap.set_memory_fd(RankProcess::memory_fd_in(process));
   return {RankProcess(process, bootstrap), std::move(control.ours), std::move(log)};
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/kept_memory.h"
 #include "launcher/rank_process.h"
 #include "launcher/run_directory.h"
 #include "launcher/world.h"
@@ -21,6 +22,7 @@ class LocalWorld final : public World {
     std::vector<std::string> environment;
     std::string config_digest;
     std::vector<std::vector<int>> cores{};  // of each rank, which is bound to them; empty: none is
+    int memory_fd = -1;  // what the ranks keep their state in; the starter's
   };
 
   // Starts every rank of the plan. Throws InputMissing, IoError.
@@ -50,14 +52,17 @@ class LocalWorld final : public World {
 class LocalStarter final : public WorldStarter {
  public:
   LocalStarter(LocalWorld::Options options, const RunDirectory& directory)
-      : options_(std::move(options)), directory_(directory) {}
+      : options_(std::move(options)), directory_(directory), memory_(make_kept_memory()) {
+    options_.memory_fd = memory_.get();
+  }
   std::unique_ptr<World> start(const WorldPlan& plan) override {
     return std::make_unique<LocalWorld>(options_, plan, directory_);
   }
 
  private:
-  const LocalWorld::Options options_;
+  LocalWorld::Options options_;
   const RunDirectory directory_;
+  const Fd memory_;
 };
 
 }  // namespace ds

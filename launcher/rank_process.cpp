@@ -80,6 +80,9 @@ SpawnOptions spawn_options(const RankProcessOptions& options, int orders,
   if (options.control_fd) {
     spawn.descriptors[RankProcess::kControlFd] = *options.control_fd;
   }
+  if (options.memory_fd) {
+    spawn.descriptors[RankProcess::memory_fd_in(options)] = *options.memory_fd;
+  }
   return spawn;
 }
 

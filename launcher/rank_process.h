@@ -30,6 +30,7 @@ struct RankProcessOptions {
   std::optional<int> output_fd;          // takes its standard output; none: read like standard error
   std::optional<int> control_fd;         // becomes its descriptor kControlFd
   std::vector<int> cores;                // it runs on these alone; empty: on any
+  std::optional<int> memory_fd;          // it keeps its state in this (launcher/kept_memory.h)
 };
 
 class RankProcess {
@@ -37,6 +38,10 @@ class RankProcess {
   using Sink = std::function<void(RankStream stream, std::string_view line)>;
 
   static constexpr int kControlFd = 3;  // in the rank
+  // Where the rank finds memory_fd.
+  static int memory_fd_in(const RankProcessOptions& options) {
+    return options.control_fd ? kControlFd + 1 : kControlFd;
+  }
 
   // Throws InputMissing, IoError.
   RankProcess(const RankProcessOptions& options, const control::Bootstrap& orders);

@@ -400,7 +400,8 @@ bool Supervisor::after_epoch(const Decision& decision) {
   resume_at_ = now() + recourse_->wait;
   record_.restarts = recovery_.restarts();
   const std::string from =
-      record_.last_commit ? record_.last_commit->tag() : std::string("the beginning");
+      (job_.config.keeps_in_memory ? "memory, or " : "") +
+      (record_.last_commit ? record_.last_commit->tag() : std::string("the beginning"));
   const std::string line = fmt::format(
       "restart {} of {}: {}; epoch {} with {} from {}{}", recovery_.counted(),
       recovery_.max_restarts(), recourse_->reason, plan_.epoch + 1,

@@ -2,8 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "checkpoint/commit.h"
@@ -11,97 +11,21 @@
 #include "checkpoint/writer.h"
 #include "core/failpoint.h"
 #include "model/hf_weights.h"
+#include "rankd/agreement.h"
+#include "rankd/engine_pieces.h"
 #include "rankd/model_folder.h"
 
 namespace ds {
-namespace {
 
-// A vote as it travels between ranks: fixed size, so that one all-gather carries all of them.
-struct WireVote {
-  std::array<char, 64> name{};
-  std::array<char, 40> digest{};
-  int64_t bytes = -1;  // -1: this rank could not write
-  std::array<char, 400> error{};
-};
-
-template <size_t N>
-void put_text(std::array<char, N>& into, const std::string& text) {
-  std::memcpy(into.data(), text.data(), std::min(text.size(), N - 1));
-}
-
-std::vector<WireVote> exchange(const WireVote& mine, Communicator& comm, Stream& stream) {
-  std::vector<WireVote> all(static_cast<size_t>(comm.size()));
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(WireVote));
-  WireVote copy = mine;
-  Tensor gathered = Tensor::borrow(all.data(), {kBytes * comm.size()}, DType::kU8);
-  comm.all_gather(Tensor::borrow(&copy, {kBytes}, DType::kU8), gathered, stream);
-  return all;
-}
-
-std::string first_failure(const std::vector<WireVote>& all) {
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].bytes < 0) return fmt::format("rank {}: {}", rank, all[rank].error.data());
-  }
-  return "";
-}
-
-std::vector<FileVote> votes_of(const std::vector<WireVote>& all, int64_t epoch) {
-  std::vector<FileVote> votes;
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    votes.push_back({.name = all[rank].name.data(),
-                     .rank = static_cast<int>(rank),
-                     .epoch = epoch,
-                     .bytes = all[rank].bytes,
-                     .digest = all[rank].digest.data()});
-  }
-  return votes;
-}
-
-// Throws the first rank's error on every rank, so that all of them take the same way.
-void agree(const std::string& what, const std::string& error, Communicator& comm, Stream& stream) {
-  WireVote mine;
-  mine.bytes = error.empty() ? 0 : -1;
-  put_text(mine.error, error);
-  const std::string failure = first_failure(exchange(mine, comm, stream));
-  if (!failure.empty()) throw IoError(fmt::format("{}: {}", what, failure));
-}
-
-constexpr const char* kOptimizerState = "optimizer";
-
-// Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
-void require_same_optimizer(const CheckpointReader& reader, std::string_view family,
-                            const std::string& tag) {
-  if (!reader.has_state(kOptimizerState)) return;  // written before this was recorded: by Adam
-  const std::string& saved = reader.state(kOptimizerState);
-  if (saved == fmt::format("\"{}\"", family)) return;
-  throw ValidationError(fmt::format(
-      "{} was saved with the optimizer {}, this run has \"{}\"; keep the optimizer, or start from "
-      "the weights alone: a new run directory and the exported folder as model.folder",
-      tag, saved, family));
-}
-
-std::string piece_name(const ParamSpec& spec, const std::string& slot) {
-  return spec.name + "/" + slot;
-}
-
-int64_t owned_bytes(const std::vector<OwnedSlice>& slices) {
-  int64_t bytes = 0;
-  for (const OwnedSlice& slice : slices) {
-    for (const ShardField& field : slice.fields) {
-      bytes += field.numel * 4 * static_cast<int64_t>(1 + slice.slots.size());
-    }
-  }
-  return bytes;
-}
-
-}  // namespace
-
-Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, int64_t keep)
+Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, int64_t keep,
+                             MemoryTier* memory, TagAgreement tags)
     : engine_(engine),
       files_(files),
       plan_(plan),
       root_(plan.run_dir + "/checkpoints"),
-      keep_(keep) {
+      keep_(keep),
+      memory_(memory),
+      tags_(tags) {
   std::string error;
   try {
     DS_FAILPOINT("ckpt.before_open_epoch");
@@ -110,53 +34,51 @@ Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& p
   } catch (const Error& failure) {
     error = failure.what();
   }
-  agree("checkpoints", error, engine_.comm(), engine_.stream());
+  agree_on_success("checkpoints", error, engine_.comm(), engine_.stream());
   DS_FAILPOINT("ckpt.epoch_agreed");
 }
 
-FileVote Checkpointing::write_pieces(const std::string& tag) {
-  const std::vector<OwnedSlice> slices = engine_.store().owned();
-  const std::vector<std::string> slots = engine_.optimizer().slot_names();
+void Checkpointing::compare_tags(const std::string& tag) {
+  if (tags_ == TagAgreement::kIgnore) return;
+  using WireTag = std::array<char, kLongestTag + 1>;
+  std::vector<WireTag> mine(1, WireTag{});
+  std::copy_n(tag.begin(), std::min(tag.size(), kLongestTag), mine[0].begin());
+  std::vector<std::string> all;
+  for (const WireTag& of_rank : gather_values(mine, engine_.comm(), engine_.stream())) {
+    all.emplace_back(of_rank.data());
+  }
+  const TagVerdict verdict = judge_tags(all, tags_);
+  if (verdict.failed.empty() && verdict.warned.empty()) return;
+  const size_t other = static_cast<size_t>(std::ranges::find_if(all, [&](const std::string& one) {
+                                             return one != all[0];
+                                           }) - all.begin());
+  const std::string text = fmt::format("the ranks are about to save under different tags: rank 0 under "
+                                       "{}, rank {} under {}", all[0], other, all[other]);
+  if (!verdict.failed.empty()) throw ValidationError(text + " (checkpoint.tag_validation is Fail)");
+  spdlog::warn("{}", text);
+}
+
+FileVote Checkpointing::write_own(const std::string& tag) {
   CheckpointWriter writer(
       files_, {.root = root_, .tag = tag, .epoch = plan_.epoch, .rank = plan_.rank},
-      owned_bytes(slices));
-  for (const OwnedSlice& slice : slices) {
-    for (const ShardField& field : slice.fields) {
-      const ParamSpec& spec = engine_.store().spec(field.param);
-      const Region region = Region::flat(field.param_begin, field.param_begin + field.numel);
-      const auto put = [&](const std::string& slot, const Tensor& tensor) {
-        writer.put({.name = piece_name(spec, slot),
-                    .global_shape = spec.shape,
-                    .region = region,
-                    .data = tensor.narrow(field.offset, field.numel)});
-      };
-      put("weight", slice.master);
-      DS_FAILPOINT("ckpt.piece_put");
-      for (size_t i = 0; i < slots.size(); ++i) put(slots[i], slice.slots[i]);
-    }
-  }
-  if (plan_.rank == 0) {
-    writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine_.step()));
-    writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine_.optimizer().family()));
-  }
+      owned_bytes(engine_));
+  put_pieces(engine_, plan_.rank, writer);
   DS_FAILPOINT("ckpt.before_finish");
   return writer.finish();
 }
 
 SavedTag Checkpointing::save() {
-  const std::string tag = fmt::format("global_step{}", engine_.step());
+  const std::string tag = default_tag(engine_.step());
+  compare_tags(tag);
   if (tag == last_tag_) return {.tag = tag, .step = engine_.step()};
   WireVote mine;
   try {
-    const FileVote vote = write_pieces(tag);
+    mine.vote(write_own(tag));
     DS_FAILPOINT("ckpt.pieces_written");
-    put_text(mine.name, vote.name);
-    put_text(mine.digest, vote.digest);
-    mine.bytes = vote.bytes;
   } catch (const IoError& failure) {
-    put_text(mine.error, failure.what());
+    mine.fail(failure.what());
   }
-  const std::vector<WireVote> all = exchange(mine, engine_.comm(), engine_.stream());
+  const std::vector<WireVote> all = exchange_votes(mine, engine_.comm(), engine_.stream());
   DS_FAILPOINT("ckpt.votes_exchanged");
   std::string error = first_failure(all);
   if (plan_.rank == 0) {
@@ -164,8 +86,8 @@ SavedTag Checkpointing::save() {
     DS_FAILPOINT("ckpt.before_agreement");
     if (!error.empty()) discard_tag(files_, root_, tag, plan_.epoch);
   }
-  agree(fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag), error,
-        engine_.comm(), engine_.stream());
+  agree_on_success(fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag),
+                   error, engine_.comm(), engine_.stream());
   DS_FAILPOINT("ckpt.agreed");
   last_tag_ = tag;
   return {.tag = tag, .step = engine_.step()};
@@ -200,33 +122,23 @@ void Checkpointing::tidy_after_commit(const std::string& tag) {
 }
 
 int64_t Checkpointing::load(const std::optional<std::string>& folder) {
+  if (memory_ != nullptr) kept_ = memory_->find();
   if (plan_.resume != ResumeMode::kNever) {
     TagList found = list_tags(files_, root_);
     std::erase_if(found.tags, [&](const ds::CommittedTag& tag) {
       return tag.epoch < plan_.oldest_tag_epoch;
     });
     std::vector<std::string> refused = found.rejected;
+    // The newest state, wherever it is; of one step, that in memory, which is nearer.
+    auto set = kept_.whole.begin();
     for (const ds::CommittedTag& tag : found.tags) {
-      std::string error;
-      try {
-        DS_FAILPOINT("load.before_restore");
-        restore(tag.tag);
-        DS_FAILPOINT("load.restored");
-      } catch (const Error& failure) {
-        error = failure.what();
+      for (; set != kept_.whole.end() && set->id.step >= tag.step; ++set) {
+        if (take_set(*set)) return set->id.step;
       }
-      try {
-        agree("checkpoint " + tag.tag, error, engine_.comm(), engine_.stream());
-      } catch (const IoError& failure) {
-        refused.emplace_back(failure.what());
-        spdlog::warn("{}; trying the tag before it", failure.what());
-        continue;
-      }
-      DS_FAILPOINT("load.agreed");
-      engine_.store().restore_from_owned();
-      DS_FAILPOINT("load.published");
-      last_tag_ = tag.tag;
-      return tag.step;
+      if (take_tag(tag, refused)) return tag.step;
+    }
+    for (; set != kept_.whole.end(); ++set) {
+      if (take_set(*set)) return set->id.step;
     }
     if (!refused.empty()) {
       throw ValidationError(fmt::format("{}: no tag can be loaded: {}", root_, refused.front()));
@@ -235,37 +147,70 @@ int64_t Checkpointing::load(const std::optional<std::string>& folder) {
       throw InputMissing(fmt::format("--resume required: {} holds no committed tag", root_));
     }
   }
+  begin_anew(folder);
+  return 0;
+}
+
+bool Checkpointing::take_set(const WholeSet& set) {
+  try {
+    memory_->restore(set);
+  } catch (const IoError& failure) {
+    spdlog::warn("{}; trying the state before it", failure.what());
+    return false;
+  }
+  engine_.store().restore_from_owned();
+  memory_->settle(&set);
+  origin_ = "memory";
+  return true;
+}
+
+bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<std::string>& refused) {
+  std::string error;
+  try {
+    DS_FAILPOINT("load.before_restore");
+    CheckpointReader reader = CheckpointReader::open(files_, root_, tag.tag);
+    restore_pieces(engine_, reader, tag.tag);
+    DS_FAILPOINT("load.restored");
+  } catch (const Error& failure) {
+    error = failure.what();
+  }
+  try {
+    agree_on_success("checkpoint " + tag.tag, error, engine_.comm(), engine_.stream());
+  } catch (const IoError& failure) {
+    refused.emplace_back(failure.what());
+    spdlog::warn("{}; trying the tag before it", failure.what());
+    return false;
+  }
+  DS_FAILPOINT("load.agreed");
+  engine_.store().restore_from_owned();
+  DS_FAILPOINT("load.published");
+  if (memory_ != nullptr) memory_->settle(nullptr);
+  last_tag_ = tag.tag;
+  origin_ = tag.tag;
+  return true;
+}
+
+void Checkpointing::begin_anew(const std::optional<std::string>& folder) {
   if (folder) {
     load_folder(*folder);
   } else {
     engine_.initialize();
   }
-  return 0;
+  if (!kept_.whole.empty()) {  // one that was refused may have left its marks
+    clear_slots(engine_);
+    engine_.store().restore_from_owned();
+  }
+  if (memory_ != nullptr) memory_->settle(nullptr);
+  origin_ = "the beginning";
 }
 
-void Checkpointing::restore(const std::string& tag) {
-  CheckpointReader reader = CheckpointReader::open(files_, root_, tag);
-  const std::vector<std::string> slots = engine_.optimizer().slot_names();
-  require_same_optimizer(reader, engine_.optimizer().family(), tag);
-  for (const OwnedSlice& slice : engine_.store().owned()) {
-    for (const ShardField& field : slice.fields) {
-      const ParamSpec& spec = engine_.store().spec(field.param);
-      const Region region = Region::flat(field.param_begin, field.param_begin + field.numel);
-      const auto get = [&](const std::string& slot, const Tensor& tensor) {
-        const std::string name = piece_name(spec, slot);
-        const auto info = reader.info(name);
-        if (info.shape != spec.shape) {
-          throw ValidationError(fmt::format("{} has shape {} in {}, the model has {}", name,
-                                            info.shape.to_string(), tag, spec.shape.to_string()));
-        }
-        Tensor into = tensor.narrow(field.offset, field.numel);
-        reader.get(name, region, into);
-      };
-      get("weight", slice.master);
-      DS_FAILPOINT("load.piece_read");
-      for (size_t i = 0; i < slots.size(); ++i) get(slots[i], slice.slots[i]);
-    }
+std::optional<std::string> Checkpointing::resumed(int64_t step) const {
+  if (!kept_.newest) return std::nullopt;
+  std::string line = fmt::format("resumed step={} from={}", step, origin_);
+  if (*kept_.newest > step) {
+    line += fmt::format(": step {} in memory is not whole", *kept_.newest);
   }
+  return line;
 }
 
 void Checkpointing::load_folder(const std::string& folder) {
@@ -299,7 +244,7 @@ void Checkpointing::export_model(const std::string& folder, const std::string& t
     }
   }
   DS_FAILPOINT("export.written");
-  agree("export of " + folder, error, engine_.comm(), engine_.stream());
+  agree_on_success("export of " + folder, error, engine_.comm(), engine_.stream());
 }
 
 }  // namespace ds

@@ -1,27 +1,35 @@
 // Checkpointing: the engine's state to and from tags on disk. Every rank writes and reads what it owns;
-// rank 0 commits. Weights come from the newest committed tag, a Hugging Face folder, or the initialisers.
+// rank 0 commits. Weights come from the newest of committed tags and states in memory
+// (rankd/memory_tier.h), a Hugging Face folder, or the initialisers.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "checkpoint/format.h"
+#include "checkpoint/commit.h"
 #include "core/file.h"
 #include "rankd/engine.h"
 #include "rankd/job.h"
+#include "rankd/memory_tier.h"
 
 namespace ds {
 
 class Checkpointing {
  public:
-  // keep: committed tags to retain, 0 for all.
-  Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, int64_t keep);
+  // keep: committed tags to retain, 0 for all. memory: null without. tags: whether ranks that are about to
+  // save under different tags may.
+  Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, int64_t keep,
+                MemoryTier* memory = nullptr, TagAgreement tags = TagAgreement::kWarn);
 
   // Fills the engine as plan.resume says and returns the step to go on from. `folder`: the Hugging Face
   // folder to start from where there is no tag.
   int64_t load(const std::optional<std::string>& folder);
+  // A line about where load() took the state from, if memory held any: "resumed step=7 from=memory".
+  std::optional<std::string> resumed(int64_t step) const;
   // All ranks together: writes and commits tag global_step<N>. On return the tag is durable. IoError, on
-  // every rank, if any of them could not write; the tags before are untouched.
+  // every rank, if any of them could not write; the tags before are untouched. ValidationError, before
+  // anything is written, if the ranks disagree about N and must not.
   SavedTag save();
   // All ranks together: rank 0 writes the last saved tag as a Hugging Face folder. `tokenizer`: as in
   // the configuration; `source`: the Hugging Face folder training started from, whose names are kept.
@@ -29,10 +37,13 @@ class Checkpointing {
                     const std::optional<std::string>& source);
 
  private:
-  FileVote write_pieces(const std::string& tag);
+  void compare_tags(const std::string& tag);
+  FileVote write_own(const std::string& tag);
   std::string commit(const std::string& tag, std::vector<FileVote> votes);
   void tidy_after_commit(const std::string& tag);
-  void restore(const std::string& tag);
+  bool take_set(const WholeSet& set);  // false if it cannot be used
+  bool take_tag(const ds::CommittedTag& tag, std::vector<std::string>& refused);
+  void begin_anew(const std::optional<std::string>& folder);
   void load_folder(const std::string& folder);
 
   Engine& engine_;
@@ -40,6 +51,10 @@ class Checkpointing {
   const JobPlan& plan_;
   const std::string root_;
   const int64_t keep_;
+  MemoryTier* const memory_;  // not owned, may be null
+  const TagAgreement tags_;
+  MemoryTier::Found kept_;    // before load()
+  std::string origin_;        // what load() took
   std::string last_tag_;
 };
 

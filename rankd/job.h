@@ -35,6 +35,7 @@ struct JobPlan {
   // of the epoch. Empty: shared memory.
   std::vector<std::string> data_endpoints;
   std::string data_secret;
+  int memory_fd = -1;  // what the host keeps states in over epochs, inherited; -1: nothing
   Rehearsal rehearsal = Rehearsal::kNo;
 };
 
@@ -84,6 +85,7 @@ struct Measured {
   int64_t rss_bytes_peak = 0;
   std::map<std::string, int64_t> categories;  // parameters, gradients, optimizer, activations, ...
   // What the run came to: "validation_loss", "validation_bits_per_byte", "seconds_per_step",
+  // "seconds_per_memory_save" (part of the former),
   // "wire_bytes.<axis>.<collective>" per step.
   std::map<std::string, double> results{};
 };

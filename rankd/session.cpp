@@ -93,10 +93,12 @@ struct Ending {
   std::string error;
 };
 
-Ending run_joined(const Training& training, ControlClient& control, TcpListener& listener) {
+Ending run_joined(const Training& training, ControlClient& control, const Bootstrap& bootstrap,
+                  TcpListener& listener) {
   try {
     DS_FAILPOINT("session.before_join");
-    const JobPlan plan = control.join();
+    JobPlan plan = control.join();
+    plan.memory_fd = bootstrap.memory_fd;
     DS_FAILPOINT("session.joined");
     spdlog::info("joined as rank {} of {}, epoch {}, {} threads, pid {}", plan.rank,
                  plan.world_size, plan.epoch, plan.threads, getpid());
@@ -132,7 +134,7 @@ int run_session(const Training& training, const std::string& failpoints) {
   const auto control = connect_control(bootstrap, end_without_launcher, listener.endpoint());
   control->on_dump([] { write_dump(""); });
   DS_FAILPOINT("session.connected");
-  const Ending ending = run_joined(training, *control, listener);
+  const Ending ending = run_joined(training, *control, bootstrap, listener);
   DS_FAILPOINT("session.before_final");
   if (!ending.error.empty()) {
     spdlog::info("ends with code {}: {}", static_cast<int>(ending.code), ending.error);

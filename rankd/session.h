@@ -28,6 +28,7 @@ struct Bootstrap {
   std::string certificate;
   std::string private_key;
   std::string data_address;  // where to listen for the other ranks' data; empty: nowhere
+  int memory_fd = -1;        // what the host keeps states in, inherited; -1: nothing
 
   ~Bootstrap();  // wipes what is secret
 };

@@ -16,9 +16,11 @@
 #include "rankd/assemble.h"
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"
+#include "rankd/memory_tier.h"
 #include "rankd/resident_memory.h"
 #include "rankd/sample_audit.h"
 #include "rankd/step_commands.h"
+#include "rankd/step_note.h"
 #include "rankd/thread_dump.h"
 #include "rankd/workspace.h"
 
@@ -78,6 +80,18 @@ std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listene
                   .timeout = kLongestWait});
 }
 
+TagAgreement tag_agreement(TagValidation wanted) {
+  switch (wanted) {
+    case TagValidation::kIgnore:
+      return TagAgreement::kIgnore;
+    case TagValidation::kFail:
+      return TagAgreement::kFail;
+    case TagValidation::kWarn:
+      break;
+  }
+  return TagAgreement::kWarn;
+}
+
 // A ledger and its clock; shared with the control connection, which outlives training.
 struct OwnLedger {
   MonotonicClock clock;
@@ -100,6 +114,7 @@ struct RunParts {
   const Workspace& workspace;
   Engine& engine;
   FileSystem& files;
+  MemoryTier* memory;  // null: not wanted
 };
 
 // The run of one rank, from an engine that is ready to the exported model.
@@ -114,7 +129,9 @@ class TrainingRun {
         engine_(parts.engine),
         batch_(batch_shape(config_, plan_.world_size)),
         steps_(total_steps(config_.train, batch_, data_.train)),
-        checkpoints_(engine_, parts.files, plan_, config_.train.keep_checkpoints),
+        memory_(parts.memory),
+        checkpoints_(engine_, parts.files, plan_, config_.train.keep_checkpoints, memory_,
+                     tag_agreement(config_.checkpoint.tag_validation)),
         train_(data_.train, sampler(), batch_, plan_.rank) {
     if (data_.validation) open_validation(*data_.validation);
     if (plan_.audit_samples) {
@@ -124,7 +141,17 @@ class TrainingRun {
   }
 
   // Fills the engine; returns the step to go on from.
-  int64_t load() { return checkpoints_.load(config_.model.folder); }
+  int64_t load() {
+    const int64_t step = checkpoints_.load(config_.model.folder);
+    const std::optional<std::string> line = checkpoints_.resumed(step);
+    if (plan_.rank == 0 && line) control_.report_text(*line);
+    if (plan_.rank == 0 && memory_ != nullptr) {
+      said_ = read_step_notes(memory_->restored_note());
+      if (said_.empty() || said_.back().step != step) said_.clear();  // not from there
+      for (const StepMetrics& metrics : said_) control_.report_step(metrics);
+    }
+    return step;
+  }
 
   // 0 when all steps are done, 75 when asked to stop.
   int execute(int64_t first_step) {
@@ -141,6 +168,7 @@ class TrainingRun {
           saved_step_ != engine_.step()) {
         save_and_go_on();
       }
+      keep_in_memory();
     }
     seconds_per_step_ = engine_.step() > first_step
                             ? seconds_since(start) / static_cast<double>(engine_.step() - first_step)
@@ -156,6 +184,9 @@ class TrainingRun {
 
   std::map<std::string, double> results() const {
     std::map<std::string, double> results{{"seconds_per_step", seconds_per_step_}};
+    if (memory_saves_ > 0) {
+      results["seconds_per_memory_save"] = memory_seconds_ / static_cast<double>(memory_saves_);
+    }
     if (validation_loss_) {
       results["validation_loss"] = *validation_loss_;
       if (data_.validation_bytes_per_token > 0) {
@@ -233,19 +264,29 @@ class TrainingRun {
     }
     if (plan_.rank == 0) {
       const double tokens = static_cast<double>(batch_.global_batch() * engine_.options().length);
-      control_.report_step({.step = done,
-                            .total_steps = steps_,
-                            .loss = result.loss,
-                            .grad_norm = result.grad_norm,
-                            .lr = result.lr,
-                            .loss_scale = 1,
-                            .tokens_per_s = tokens / seconds,
-                            .samples = done * batch_.global_batch(),
-                            .bytes_peak = static_cast<int64_t>(workspace_.usage().bytes_peak),
-                            .validation_loss = validation_loss});
+      const StepMetrics metrics{.step = done,
+                                .total_steps = steps_,
+                                .loss = result.loss,
+                                .grad_norm = result.grad_norm,
+                                .lr = result.lr,
+                                .loss_scale = 1,
+                                .tokens_per_s = tokens / seconds,
+                                .samples = done * batch_.global_batch(),
+                                .bytes_peak = static_cast<int64_t>(workspace_.usage().bytes_peak),
+                                .validation_loss = validation_loss};
+      control_.report_step(metrics);
+      if (memory_ != nullptr) note_step(metrics);
     }
     DS_FAILPOINT("train.step_reported");
     commands_.agree(result.flags);
+  }
+
+  // What was said last goes with the state: it may be lost with this rank before the launcher hears it.
+  void note_step(const StepMetrics& metrics) {
+    constexpr size_t kMostSaid = 16;
+    said_.push_back(metrics);
+    if (said_.size() > kMostSaid) said_.erase(said_.begin());
+    memory_->set_note(to_notes(said_));
   }
 
   // A save that fails on the way costs a tag, not the run: the tags before it stand, and the next save
@@ -258,6 +299,26 @@ class TrainingRun {
     } catch (const IoError& failure) {
       if (++save_failures_ >= kMaxFailures) throw;
       if (plan_.rank == 0) control_.report_text(fmt::format("warning: {}", failure.what()));
+    }
+  }
+
+  // What cannot be kept costs more steps after a failure, and nothing now.
+  void keep_in_memory() {
+    const bool due = memory_ != nullptr && engine_.step() % config_.train.save_in_memory_every == 0 &&
+                     engine_.step() < steps_ && saved_step_ != engine_.step();
+    if (!due) return;
+    progress("save", 0);
+    const auto start = SteadyClock::now();
+    try {
+      const int64_t copied = config_.train.copy_in_memory_every.value_or(1);
+      memory_->save(engine_.step() % copied == 0 ? MemoryTier::Spread::kPeerHost
+                                                 : MemoryTier::Spread::kOwnHost);
+      memory_failures_ = 0;
+      memory_seconds_ += seconds_since(start);
+      ++memory_saves_;
+    } catch (const IoError& failure) {
+      const bool first = memory_failures_++ == 0;
+      if (first && plan_.rank == 0) control_.report_text(fmt::format("warning: {}", failure.what()));
     }
   }
 
@@ -280,13 +341,18 @@ class TrainingRun {
   Engine& engine_;
   const BatchShape batch_;
   const int64_t steps_;
+  MemoryTier* const memory_;
   Checkpointing checkpoints_;
   LoaderSource train_;
   std::optional<LoaderSource> validation_;
   int64_t validation_batches_ = 0;
   std::optional<double> validation_loss_;
   double seconds_per_step_ = 0;
-  int save_failures_ = 0;  // in a row
+  std::vector<StepMetrics> said_;  // of the last steps
+  int save_failures_ = 0;    // in a row
+  int memory_failures_ = 0;  // in a row
+  double memory_seconds_ = 0;
+  int64_t memory_saves_ = 0;
   int64_t saved_step_ = -1;
   StepCommands commands_{[this] { return control_.poll(); },
                          [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }};
@@ -336,19 +402,31 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const auto ledger = std::make_shared<OwnLedger>();
   control.watch_collectives([ledger] { return ledger->newest(); });
   control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
-  TracedComm comm(open_comm(plan, std::move(listener)), "data",
-                  {.volume = &volume, .ledger = &ledger->ledger});
+  const TracedComm::Sinks sinks{.volume = &volume, .ledger = &ledger->ledger};
+  std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener));
+  // A group of its own: what hosts copy to each other is no part of the order of the data group's calls.
+  std::unique_ptr<Communicator> copies =
+      config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
+  TracedComm comm(std::move(world), "data", sinks);
   DS_FAILPOINT("train.comm_open");
   Workspace workspace(Device::cpu(), plan.threads, comm);
   Engine engine(options, workspace.seat(), std::move(run_plan.step));
   DS_FAILPOINT("train.engine_built");
+  std::optional<TracedComm> memory_comm;
+  std::optional<MemoryTier> memory;
+  if (copies != nullptr) {
+    memory_comm.emplace(std::move(copies), "memory", sinks);
+    memory.emplace(engine, plan, *memory_comm);
+  }
+  DS_FAILPOINT("train.memory_open");
   TrainingRun run({.plan = plan,
                    .control = control,
                    .config = config,
                    .data = data,
                    .workspace = workspace,
                    .engine = engine,
-                   .files = files});
+                   .files = files,
+                   .memory = memory ? &*memory : nullptr});
   DS_FAILPOINT("train.before_load");
   const int64_t first_step = run.load();
   DS_FAILPOINT("train.loaded");

@@ -160,6 +160,14 @@ TEST_CASE("hosts that are reached keep their agent", "[launcher]") {
   CHECK(first[0].coordinator_address == "127.0.0.1");
 }
 
+TEST_CASE("the ranks of each host inherit its memory in every epoch", "[launcher]") {
+  TestHosts hosts;
+  watch(*hosts.start("[ $LOCAL_RANK = 0 ] && printf \"of $RANK\" >> /proc/self/fd/3\nexit 0\n", {"a", "b"}));
+  const auto world = hosts.start("echo \"$(cat /proc/self/fd/3)\" >&2\n", {"a", "b"});
+  CHECK(watch(*world).said ==
+        std::vector<std::string>{"0: of 0", "1: of 0", "2: of 2", "3: of 2"});
+}
+
 TEST_CASE("ranks of several hosts are heard, logged and reaped", "[launcher]") {
   TestHosts hosts;
   const auto world = hosts.start(

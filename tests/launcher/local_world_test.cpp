@@ -90,4 +90,31 @@ TEST_CASE("a world whose program is missing starts nothing", "[launcher]") {
   CHECK_THROWS_AS(LocalWorld({"/nowhere/rankd", {}, ""}, plan, run), InputMissing);
 }
 
+TEST_CASE("ranks of every epoch inherit the same memory", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  const std::filesystem::path program = here.path() / "rank.sh";
+  // Each says what it finds, and adds to it. Cutting it off is refused.
+  std::ofstream(program) << "#!/bin/sh\necho \"found $(cat /proc/self/fd/4)\" >&2\n"
+                            "printf kept >> /proc/self/fd/4\n(: > /proc/self/fd/4) 2> /dev/null\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  LocalStarter starter({program.string(), {"PATH=/usr/bin:/bin"}, "digest"}, run);
+  std::vector<std::string> said;
+  const auto sink = [&](int, std::string_view line) { said.emplace_back(line); };
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    WorldPlan plan;
+    plan.epoch = epoch;
+    plan.ranks.resize(1);
+    plan.tokens = {"token"};
+    const std::unique_ptr<World> world = starter.start(plan);
+    while (!world->newly_ended(0, sink)) {
+      std::vector<pollfd> watched;
+      world->add_poll_descriptors(watched);
+      REQUIRE(poll(watched.data(), watched.size(), 10'000) > 0);
+      world->pump(sink);
+    }
+  }
+  CHECK(said == std::vector<std::string>{"found ", "found kept", "found keptkept"});
+}
+
 }  // namespace ds

@@ -1,0 +1,297 @@
+#include "checkpoint/memory_vault.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <utility>
+
+#include "checkpoint/block_file.h"
+#include "checkpoint/partial_file_system.h"
+#include "checkpoint/set_view.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kHeaderBytes = 4096;
+constexpr int64_t kPiecesAt = int64_t{1} << 29;
+constexpr int64_t kLargestKeptManifest = kPiecesAt - kHeaderBytes;
+constexpr int64_t kLargestKeptFile = kShelfSpan - kPiecesAt;
+constexpr std::array<char, 8> kMagic{'D', 'S', 'S', 'H', 'E', 'L', 'F', '1'};
+
+// The memory never leaves the machine, nor the build that wrote it.
+struct Header {
+  std::array<char, 8> magic{};
+  int64_t epoch = 0, step = 0;
+  int64_t rank = 0, buffer = 0, files = 0;
+  int64_t bytes = 0, tail = 0, manifest_bytes = 0;
+  std::array<char, 32> manifest_digest{};
+  std::array<char, 32> digest{};  // of everything before it
+};
+static_assert(sizeof(Header) <= kHeaderBytes);
+
+int64_t shelf_at(int rank, int buffer) {
+  DS_CHECK(rank >= 0 && rank < kMostKeptRanks && buffer >= 0 &&
+               buffer < kShelvesPerRank,
+           "memory: there is no shelf {} of rank {}", buffer, rank);
+  return (int64_t{kShelvesPerRank} * rank + buffer) * kShelfSpan;
+}
+
+std::string digest_of_header(const Header& header) {
+  return digest_of(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, digest)));
+}
+
+std::string shelf_name(int rank, int buffer) {
+  return fmt::format("memory, shelf {} of rank {}", buffer, rank);
+}
+
+// A stretch of the memory as a file.
+class ShelfFile final : public File {
+ public:
+  ShelfFile(std::string name, int fd, int64_t begin, int64_t size)
+      : File(std::move(name)), fd_(duplicate(fd)), begin_(begin), size_(size) {}
+
+  int64_t size() const override { return size_; }
+  bool is_cached() const override { return true; }  // so that readers need no detour
+  void allocate(int64_t /*bytes*/) override {}
+  void sync() override {}
+
+  void read(int64_t offset, std::span<std::byte> into) const override {
+    const auto bytes = static_cast<int64_t>(into.size());
+    if (offset < 0 || bytes > size_ - offset) {
+      throw IoError(fmt::format("read {}: it ends at byte {}, expected at least {} bytes", path(),
+                                size_, offset + bytes));
+    }
+    while (!into.empty()) {
+      const ssize_t got = ::pread(fd_.get(), into.data(), into.size(), begin_ + offset);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw_io_error(fmt::format("read at byte {} of", offset), path(), errno);
+      if (got == 0) throw IoError(fmt::format("read {}: nothing from byte {} on", path(), offset));
+      into = into.subspan(static_cast<size_t>(got));
+      offset += got;
+    }
+  }
+
+  void write(int64_t offset, std::span<const std::byte> from) override {
+    const int64_t end = offset + static_cast<int64_t>(from.size());
+    if (offset < 0 || end > kLargestKeptFile) {
+      throw IoError(fmt::format("write {}: {} bytes, at most {}", path(), end, kLargestKeptFile));
+    }
+    while (!from.empty()) {
+      const ssize_t put = ::pwrite(fd_.get(), from.data(), from.size(), begin_ + offset);
+      if (put < 0 && errno == EINTR) continue;
+      if (put <= 0) throw_io_error(fmt::format("write at byte {} of", offset), path(), errno);
+      from = from.subspan(static_cast<size_t>(put));
+      offset += put;
+    }
+    size_ = std::max(size_, end);
+  }
+
+ private:
+  static Fd duplicate(int fd) {
+    Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!copy.valid()) throw_io_error("duplicate", "the memory of the host", errno);
+    return copy;
+  }
+
+  const Fd fd_;
+  const int64_t begin_;
+  int64_t size_;
+};
+
+// One shelf as the writer of a checkpoint sees it.
+class ShelfFileSystem final : public PartialFileSystem {
+ public:
+  ShelfFileSystem(MemoryVault& vault, int rank, int buffer)
+      : vault_(vault), rank_(rank), buffer_(buffer) {}
+
+  using FileSystem::create;
+  std::unique_ptr<File> create(const std::string& path, Caching /*caching*/) override {
+    DS_CHECK(is_file(path), "memory: {} has no shelf", path);
+    return vault_.begin(rank_, buffer_);
+  }
+  void sync_directory(const std::string& /*path*/) override {}
+  bool exists(const std::string& path) const override { return !is_file(path); }
+  int64_t free_bytes(const std::string& /*path*/) const override {
+    return vault_.room_for(rank_, buffer_);
+  }
+
+ private:
+  bool is_file(const std::string& path) const {
+    return path.ends_with("/" + pieces_file_name(rank_));
+  }
+
+  MemoryVault& vault_;
+  const int rank_, buffer_;
+};
+
+bool holds(const Header& header, int rank, int buffer) {
+  return header.magic == kMagic &&
+         digest_of_header(header) == std::string_view(header.digest.data(), header.digest.size()) &&
+         header.rank == rank && header.buffer == buffer && header.files > rank &&
+         header.files <= kMostKeptRanks && header.bytes >= kTrailerBytes &&
+         header.bytes <= kLargestKeptFile && header.tail >= 0 && header.tail < header.bytes &&
+         header.manifest_bytes >= 0 && header.manifest_bytes <= kLargestKeptManifest;
+}
+
+template <class Number>
+Number read_at(int fd, int64_t offset) {
+  Number out{};
+  const ssize_t got = ::pread(fd, &out, sizeof(out), offset);
+  return got == static_cast<ssize_t>(sizeof(out)) ? out : Number{};
+}
+
+// The kernel's estimate of what can be had without swapping.
+int64_t available_memory() {
+  std::ifstream info("/proc/meminfo");
+  std::string name, unit;
+  int64_t kibibytes = 0;
+  while (info >> name >> kibibytes && std::getline(info, unit)) {
+    if (name == "MemAvailable:") return kibibytes * 1024;
+  }
+  return std::numeric_limits<int64_t>::max() / 2;  // unknown; the kernel will say
+}
+
+}  // namespace
+
+MemoryVault::MemoryVault(int fd) : memory_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)) {
+  struct stat info {};
+  if (!memory_.valid() || ::fstat(memory_.get(), &info) != 0) {
+    throw_io_error("open", "the memory of the host", errno);
+  }
+  const bool ours = S_ISREG(info.st_mode) && info.st_uid == ::geteuid() && info.st_nlink == 0;
+  if (!ours) throw IoError("the memory of the host: not nameless memory of this user");
+}
+
+std::vector<KeptFile> MemoryVault::files() const {
+  std::vector<KeptFile> out;
+  off_t at = 0;
+  // Only the shelves that have any memory are looked at.
+  while ((at = ::lseek(memory_.get(), at, SEEK_DATA)) >= 0) {
+    const int64_t shelf = at / kShelfSpan;
+    const auto rank = static_cast<int>(std::min<int64_t>(shelf / kShelvesPerRank, kMostKeptRanks));
+    const auto buffer = static_cast<int>(shelf % kShelvesPerRank);
+    const auto header = read_at<Header>(memory_.get(), shelf * kShelfSpan);
+    if (holds(header, rank, buffer)) {
+      out.push_back({.set = {.epoch = header.epoch,
+                             .step = header.step,
+                             .files = static_cast<int>(header.files),
+                             .digest = {header.manifest_digest.begin(), header.manifest_digest.end()}},
+                     .rank = rank,
+                     .buffer = buffer,
+                     .bytes = header.bytes,
+                     .tail = header.tail});
+    }
+    at = (shelf + 1) * kShelfSpan;
+  }
+  return out;
+}
+
+std::string MemoryVault::manifest(const KeptFile& file) const {
+  const int64_t shelf = shelf_at(file.rank, file.buffer);
+  const auto header = read_at<Header>(memory_.get(), shelf);
+  std::string text;
+  if (holds(header, file.rank, file.buffer)) {
+    text.resize(static_cast<size_t>(header.manifest_bytes));
+    ShelfFile(shelf_name(file.rank, file.buffer), memory_.get(), shelf + kHeaderBytes,
+              header.manifest_bytes)
+        .read(0, std::as_writable_bytes(std::span(text)));
+  }
+  if (digest_of(std::as_bytes(std::span(text))) != file.set.digest) {
+    throw ValidationError(fmt::format("{}: its manifest is not the one of epoch {}, step {}",
+                                      shelf_name(file.rank, file.buffer), file.set.epoch,
+                                      file.set.step));
+  }
+  return text;
+}
+
+std::unique_ptr<File> MemoryVault::open(const KeptFile& file) const {
+  return std::make_unique<ShelfFile>(shelf_name(file.rank, file.buffer), memory_.get(),
+                                     shelf_at(file.rank, file.buffer) + kPiecesAt, file.bytes);
+}
+
+std::unique_ptr<File> MemoryVault::begin(int rank, int buffer) {
+  const int64_t shelf = shelf_at(rank, buffer);
+  const std::string name = shelf_name(rank, buffer);
+  const std::array<std::byte, kHeaderBytes> zeros{};
+  ShelfFile(name, memory_.get(), shelf, 0).write(0, zeros);
+  return std::make_unique<ShelfFile>(name, memory_.get(), shelf + kPiecesAt, 0);
+}
+
+std::unique_ptr<FileSystem> MemoryVault::shelf_of(int rank, int buffer) {
+  return std::make_unique<ShelfFileSystem>(*this, rank, buffer);
+}
+
+void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
+  const auto vote = std::ranges::find(manifest.files, rank, &FileVote::rank);
+  DS_CHECK(vote != manifest.files.end(), "memory: the manifest has no file of rank {}", rank);
+  const std::string text = to_text(manifest);
+  const int64_t shelf = shelf_at(rank, buffer);
+  const std::string name = shelf_name(rank, buffer);
+  Header header{.magic = kMagic,
+                .epoch = manifest.epoch,
+                .step = manifest.step,
+                .rank = rank,
+                .buffer = buffer,
+                .files = static_cast<int64_t>(manifest.files.size()),
+                .bytes = vote->bytes,
+                .manifest_bytes = static_cast<int64_t>(text.size())};
+  const ShelfFile pieces(name, memory_.get(), shelf + kPiecesAt, vote->bytes);
+  // Readers take the index by whole pages.
+  header.tail = read_trailer(pieces).index_offset / kUncachedAlignment * kUncachedAlignment;
+  SetView view("");
+  view.add(*vote, [&] { return open({{}, rank, buffer, vote->bytes, header.tail}); });
+  const BlockFileReader checked(view, "", *vote);
+  if (checked.index().tag != manifest.tag || header.manifest_bytes > kLargestKeptManifest) {
+    throw ValidationError(fmt::format("{}: it holds tag {}, expected {}", name, checked.index().tag,
+                                      manifest.tag));
+  }
+  ShelfFile(name, memory_.get(), shelf + kHeaderBytes, 0).write(0, std::as_bytes(std::span(text)));
+  const std::string text_digest = digest_of(std::as_bytes(std::span(text)));
+  std::ranges::copy(text_digest, header.manifest_digest.begin());
+  std::ranges::copy(digest_of_header(header), header.digest.begin());
+  ShelfFile(name, memory_.get(), shelf, 0).write(0, std::as_bytes(std::span(&header, 1)));
+}
+
+void MemoryVault::drop_if(const std::function<bool(int rank, int buffer)>& unwanted) {
+  off_t at = 0;
+  while ((at = ::lseek(memory_.get(), at, SEEK_DATA)) >= 0) {
+    const int64_t shelf = at / kShelfSpan;
+    at = (shelf + 1) * kShelfSpan;
+    const auto rank = static_cast<int>(shelf / kShelvesPerRank);
+    const auto buffer = static_cast<int>(shelf % kShelvesPerRank);
+    if (!unwanted(rank, buffer)) continue;
+    // The header first: the rest may take a while.
+    ::fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, shelf * kShelfSpan,
+                kHeaderBytes);
+    if (::fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, shelf * kShelfSpan,
+                    kShelfSpan) != 0) {
+      throw_io_error("give back", shelf_name(rank, buffer), errno);
+    }
+  }
+}
+
+int64_t MemoryVault::room_for(int rank, int buffer) const {
+  const int64_t shelf = shelf_at(rank, buffer);
+  const off_t first = ::lseek(memory_.get(), shelf + kPiecesAt, SEEK_DATA);
+  int64_t held = 0;
+  if (first >= 0 && first < shelf + kShelfSpan) {
+    const off_t end = ::lseek(memory_.get(), first, SEEK_HOLE);
+    held = std::max<int64_t>(0, end - first);
+  }
+  return available_memory() + held;
+}
+
+int64_t MemoryVault::kept_bytes() const {
+  struct stat info {};
+  if (::fstat(memory_.get(), &info) != 0) throw_io_error("stat", "the memory of the host", errno);
+  return int64_t{info.st_blocks} * 512;
+}
+
+}  // namespace ds

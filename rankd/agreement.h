@@ -1,0 +1,47 @@
+// What ranks tell each other around a save or a load: votes, and whether any of them failed. Collective:
+// all ranks of the communicator call alike. Refuses to know what is saved where.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format.h"
+#include "comm/communicator.h"
+
+namespace ds {
+
+// A vote as it travels between ranks: fixed size, so that one all-gather carries all of them.
+struct WireVote {
+  std::array<char, 64> name{};
+  std::array<char, 40> digest{};
+  int64_t bytes = -1;  // -1: this rank failed
+  std::array<char, 400> error{};
+
+  void vote(const FileVote& vote);
+  void fail(const std::string& why);
+};
+
+std::vector<WireVote> exchange_votes(const WireVote& mine, Communicator& comm, Stream& stream);
+// "rank 2: ..." of the first rank that failed, or nothing.
+std::string first_failure(const std::vector<WireVote>& all);
+std::vector<FileVote> votes_of(const std::vector<WireVote>& all, int64_t epoch);
+
+// Throws the first rank's error as IoError on every rank, so that all of them take the same way. `error`:
+// what went wrong here, or nothing.
+void agree_on_success(const std::string& what, const std::string& error, Communicator& comm,
+                      Stream& stream);
+
+// Fixed-size values of all ranks, in rank order.
+template <class Value>
+std::vector<Value> gather_values(const std::vector<Value>& mine, Communicator& comm, Stream& stream) {
+  std::vector<Value> all(mine.size() * static_cast<size_t>(comm.size()));
+  if (mine.empty()) return all;
+  std::vector<Value> copy = mine;
+  const auto bytes = static_cast<int64_t>(sizeof(Value) * mine.size());
+  Tensor gathered = Tensor::borrow(all.data(), {bytes * comm.size()}, DType::kU8);
+  comm.all_gather(Tensor::borrow(copy.data(), {bytes}, DType::kU8), gathered, stream);
+  return all;
+}
+
+}  // namespace ds

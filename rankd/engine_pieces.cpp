@@ -1,0 +1,90 @@
+#include "rankd/engine_pieces.h"
+
+#include <cstring>
+#include <vector>
+
+#include "core/failpoint.h"
+
+namespace ds {
+namespace {
+
+constexpr const char* kOptimizerState = "optimizer";
+
+// Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
+void require_same_optimizer(const CheckpointReader& reader, std::string_view family,
+                            const std::string& label) {
+  if (!reader.has_state(kOptimizerState)) return;  // written before this was recorded: by Adam
+  const std::string& saved = reader.state(kOptimizerState);
+  if (saved == fmt::format("\"{}\"", family)) return;
+  throw ValidationError(fmt::format(
+      "{} was saved with the optimizer {}, this run has \"{}\"; keep the optimizer, or start from "
+      "the weights alone: a new run directory and the exported folder as model.folder",
+      label, saved, family));
+}
+
+std::string piece_name(const ParamSpec& spec, const std::string& slot) {
+  return spec.name + "/" + slot;
+}
+
+}  // namespace
+
+int64_t owned_bytes(Engine& engine) {
+  int64_t bytes = 0;
+  for (const OwnedSlice& slice : engine.store().owned()) {
+    for (const ShardField& field : slice.fields) {
+      bytes += field.numel * 4 * static_cast<int64_t>(1 + slice.slots.size());
+    }
+  }
+  return bytes;
+}
+
+void for_each_piece(Engine& engine, const std::function<void(const std::string& name, const ParamSpec& spec,
+                                                             const Region& region, Tensor& data)>& take) {
+  const std::vector<std::string> slots = engine.optimizer().slot_names();
+  for (const OwnedSlice& slice : engine.store().owned()) {
+    for (const ShardField& field : slice.fields) {
+      const ParamSpec& spec = engine.store().spec(field.param);
+      const Region region = Region::flat(field.param_begin, field.param_begin + field.numel);
+      const auto pass = [&](const std::string& slot, const Tensor& tensor) {
+        Tensor data = tensor.narrow(field.offset, field.numel);
+        take(piece_name(spec, slot), spec, region, data);
+      };
+      pass("weight", slice.master);
+      for (size_t i = 0; i < slots.size(); ++i) pass(slots[i], slice.slots[i]);
+    }
+  }
+}
+
+void put_pieces(Engine& engine, int rank, CheckpointWriter& writer) {
+  for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
+                             Tensor& data) {
+    writer.put({.name = name, .global_shape = spec.shape, .region = region, .data = data});
+    DS_FAILPOINT("ckpt.piece_put");
+  });
+  if (rank == 0) {
+    writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine.step()));
+    writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine.optimizer().family()));
+  }
+}
+
+void clear_slots(Engine& engine) {
+  for (const OwnedSlice& slice : engine.store().owned()) {
+    for (const Tensor& slot : slice.slots) std::memset(slot.raw(), 0, slot.bytes());
+  }
+}
+
+void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label) {
+  require_same_optimizer(reader, engine.optimizer().family(), label);
+  for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
+                             Tensor& data) {
+    const auto info = reader.info(name);
+    if (info.shape != spec.shape) {
+      throw ValidationError(fmt::format("{} has shape {} in {}, the model has {}", name,
+                                        info.shape.to_string(), label, spec.shape.to_string()));
+    }
+    reader.get(name, region, data);
+    DS_FAILPOINT("load.piece_read");
+  });
+}
+
+}  // namespace ds
