@@ -19,6 +19,7 @@
 #include "launcher/kept_memory.h"
 #include "launcher/machine.h"
 #include "launcher/machine_cores.h"
+#include "launcher/memory_death.h"
 #include "launcher/rank_process.h"
 #include "launcher/send_queue.h"
 #include "launcher/environment_list.h"
@@ -118,6 +119,7 @@ class Agent {
   void start_rank(const agent::Start& orders, const agent::RankOrders& rank);
   void pump();
   RankProcess::Sink pass_on(int rank);
+  void add_evidence(int pid, agent::DeathEvidence& out) const;
   void end_ranks();
   void say_last_words();
 
@@ -133,6 +135,8 @@ class Agent {
   int64_t epoch_ = 0;
   std::string rendezvous_;
   std::map<int, RankProcess> ranks_;
+  std::optional<MemoryWatch> memory_watch_;
+  bool killing_ = false;  // ends by SIGKILL are ours
   Clock::time_point heard_ = Clock::now();
   bool leaving_ = false;
   int exit_code_ = static_cast<int>(ExitCode::kClusterUnusable);
@@ -230,6 +234,7 @@ void Agent::take_message(std::string_view bytes) {
       break;
     case agent::ToAgent::kKill:
       if (message.kill().epoch() == epoch_) {
+        killing_ = true;
         for (auto& [number, rank] : ranks_) {
           rank.kill();
         }
@@ -263,6 +268,8 @@ void Agent::start(const agent::Start& orders) {
   end_ranks();  // of an epoch whose end the launcher did not wait for
   epoch_ = orders.epoch();
   rendezvous_ = orders.rendezvous();
+  killing_ = false;
+  memory_watch_.emplace();  // what was killed before is not ours
   try {
     if (chdir(orders.directory().c_str()) != 0) {
       throw InputMissing(fmt::format("the working directory {}: {}; it has to be there on every host",
@@ -324,6 +331,7 @@ void Agent::pump() {
       ended.set_rank(number);
       ended.set_code(status->code);
       ended.set_signal(status->signal);
+      if (status->signal == SIGKILL && !killing_) add_evidence(rank.pid(), *ended.mutable_evidence());
       send(message);
     }
   }
@@ -332,6 +340,15 @@ void Agent::pump() {
   if (!ranks_.empty() && all_ended) {
     end_ranks();
   }
+}
+
+void Agent::add_evidence(int pid, agent::DeathEvidence& out) const {
+  const MemoryDeath death = memory_watch_ ? memory_watch_->examine(pid) : MemoryDeath{};
+  out.set_counters_read(death.looked);
+  out.set_out_of_memory(death.out_of_memory);
+  out.set_cgroup(death.cgroup);
+  out.set_cgroup_limit(death.cgroup_limit);
+  out.set_kernel_line(death.kernel_line);
 }
 
 void Agent::end_ranks() {

@@ -49,6 +49,14 @@ control::Bootstrap bootstrap_of(const HostWorldOptions& options, const WorldPlan
   return out;
 }
 
+MemoryDeath to_memory_death(const agent::DeathEvidence& in) {
+  return {.looked = in.counters_read(),
+          .out_of_memory = in.out_of_memory(),
+          .cgroup = in.cgroup(),
+          .cgroup_limit = in.cgroup_limit(),
+          .kernel_line = in.kernel_line()};
+}
+
 }  // namespace
 
 std::vector<std::string> hosts_of(const std::vector<RankPlacement>& ranks) {
@@ -97,7 +105,8 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
                         .host = place.host,
                         .log = AppendFile(directory.rank_log(rank)),
                         .ended = std::nullopt,
-                        .loss = ""});
+                        .loss = "",
+                        .memory = {}});
     }
     links_.push_back(host.link);
     host.link->send(message);
@@ -162,6 +171,7 @@ void HostWorld::take(const agent::FromAgent& message, const HostLink& link, cons
   } else if (message.has_ended()) {
     if (Rank* const rank = rank_of(message.ended().epoch(), message.ended().rank(), link)) {
       rank->ended = ExitStatus{message.ended().code(), message.ended().signal()};
+      rank->memory = to_memory_death(message.ended().evidence());
     }
   } else if (message.has_start_failed() && message.start_failed().epoch() == epoch_) {
     fail_start(link, fmt::format("host {}: {}", link.host(), message.start_failed().reason()), sink);

@@ -43,6 +43,10 @@ class HostWorld final : public World {
   void pump(const RankSink& sink) override;
   std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) override;
   void kill_all() override;
+  int64_t pid_of(int rank) const override { return ranks_.at(static_cast<size_t>(rank)).pid; }
+  MemoryDeath memory_death_of(int rank) const override {
+    return ranks_.at(static_cast<size_t>(rank)).memory;
+  }
   std::string loss_of(int rank) const override;
   std::vector<std::string> lost_hosts() override;
 
@@ -55,6 +59,7 @@ class HostWorld final : public World {
     std::optional<ExitStatus> ended;
     bool reported = false;
     std::string loss;  // it did not end, its host did
+    MemoryDeath memory{};
   };
   void take(const agent::FromAgent& message, const HostLink& link, const RankSink& sink);
   Rank* rank_of(int64_t epoch, int rank, const HostLink& link);

@@ -35,6 +35,10 @@ class LocalWorld final : public World {
   void pump(const RankSink& sink) override;
   std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) override;
   void kill_all() override;
+  int64_t pid_of(int rank) const override { return ranks_.at(static_cast<size_t>(rank)).process.pid(); }
+  MemoryDeath memory_death_of(int rank) const override {
+    return memory_.examine(ranks_.at(static_cast<size_t>(rank)).process.pid());
+  }
 
  private:
   struct Rank {
@@ -46,6 +50,7 @@ class LocalWorld final : public World {
                     const RunDirectory& directory);
   static RankProcess::Sink log_and_show(int number, Rank& rank, const RankSink& sink);
 
+  const MemoryWatch memory_;  // before the ranks
   std::vector<Rank> ranks_;
 };
 

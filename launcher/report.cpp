@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 
 #include "launcher/json_text.h"
 #include "launcher/progress.h"
@@ -157,14 +156,13 @@ std::string failure_text(const RunRecord& record, const RunDirectory& directory)
   std::string text = cause.kind == Failure::Kind::kExit && !cause.detail.empty()
                          ? fmt::format("rank {}: {}", cause.rank, cause.detail)
                          : describe(cause);
-  if (cause.kind == Failure::Kind::kSignal && cause.value == SIGKILL) {
-    text += "; if you did not kill it, the kernel may have run out of memory (dmesg tells)";
-  }
   if (record.ranks.size() > 1) {
     text += fmt::format("\n  at step {}; all {} ranks were stopped", failure_step(record),
                         record.ranks.size());
   }
-  return text + fmt::format("\n  log: {}", directory.shown(directory.rank_log(cause.rank)));
+  return fmt::format("{}\n{}  {:<10} {}{}", text, death_details(cause, record.circumstances), "log",
+                     directory.shown(directory.rank_log(cause.rank)),
+                     record.circumstances.words.note() ? ", with the stack where the signal struck" : "");
 }
 
 std::string closing_text(const RunRecord& record, const RunDirectory& directory) {

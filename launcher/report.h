@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/death_certificate.h"
 #include "launcher/membership.h"
 #include "launcher/run_directory.h"
 #include "proto/control.pb.h"
@@ -35,6 +36,7 @@ struct RunRecord {
   std::optional<control::StepMetrics> last_step;
   std::optional<control::CommittedTag> last_commit;
   std::optional<Failure> root_cause;
+  DeathCircumstances circumstances;  // of the root cause
   std::string reason;
   int exit_code = 0;
   Time elapsed{};

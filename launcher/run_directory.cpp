@@ -1,6 +1,7 @@
 #include "launcher/run_directory.h"
 
 #include <fcntl.h>
+#include <fstream>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -182,6 +183,21 @@ std::string RunDirectory::shown(const fs::path& path) const {
 
 fs::path RunDirectory::rank_log(int rank) const {
   return path_ / "logs" / fmt::format("rank-{}.log", rank);
+}
+
+int64_t newest_checkpoint_bytes(const fs::path& run_directory) {
+  const fs::path checkpoints = run_directory / "checkpoints";
+  std::ifstream file(checkpoints / "latest");
+  std::string tag;
+  if (!(file >> tag) || tag.find('/') != std::string::npos) return 0;
+  int64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(checkpoints / tag, error), end; !error && at != end;
+       at.increment(error)) {
+    const uintmax_t size = at->is_regular_file(error) ? at->file_size(error) : 0;
+    bytes += error ? 0 : static_cast<int64_t>(size);
+  }
+  return bytes;
 }
 
 }  // namespace ds

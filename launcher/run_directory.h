@@ -34,6 +34,9 @@ void write_whole_file(const std::filesystem::path& path, std::string_view text);
 std::optional<std::filesystem::path> newest_resumable_run(const std::filesystem::path& here,
                                                           std::string_view stem);
 
+// Of the newest checkpoint in a run directory; 0 where there is none.
+int64_t newest_checkpoint_bytes(const std::filesystem::path& run_directory);
+
 class RunDirectory {
  public:
   // With `wanted`: that directory (below `here` if relative), made where it is missing. Else runs/<stem>-<local_time> below

@@ -109,6 +109,8 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
   committed_ = false;
   record_.epochs.push_back({.epoch = plan_.epoch, .ranks = plan_.ranks.size()});
   record_.ranks.assign(plan_.ranks.size(), {});
+  last_words_.clear();
+  memory_deaths_.clear();
   membership_.emplace(Membership::Options{.world_size = static_cast<int>(plan_.ranks.size()),
                                           .epoch = plan_.epoch,
                                           .hang = job_.hang},
@@ -279,7 +281,7 @@ void Supervisor::take_commit(const control::CommittedTag& tag) {
 }
 
 void Supervisor::take_ends() {
-  const auto show = [this](int rank, std::string_view line) { console_.rank_output(rank, line); };
+  const auto show = [this](int rank, std::string_view line) { hear(rank, line); };
   world_->pump(show);
   for (int rank = 0; rank < world_->size(); ++rank) {
     if (const std::optional<ExitStatus> status = world_->newly_ended(rank, show)) {
@@ -289,6 +291,9 @@ void Supervisor::take_ends() {
       // What it said before it ended has long arrived, and must be heard first.
       take_rank_events();
       const std::string loss = world_->loss_of(rank);
+      if (status->signal == SIGKILL && loss.empty() && !recourse_) {
+        memory_deaths_[rank] = world_->memory_death_of(rank);
+      }
       if (loss.empty()) {
         membership_->ended(now(), rank, status->code, status->signal);
       } else {
@@ -366,7 +371,8 @@ void Supervisor::judge(const Decision& decision) {
   record_.reason = decision.reason;
   record_.exit_code = decision.exit_code;
   if (decision.root_cause) {
-    const Failure& cause = *decision.root_cause;
+    Failure& cause = *record_.root_cause;
+    note_circumstances(cause);
     recourse_ = recovery_.after({.cause = cause,
                                  .host = plan_.ranks.at(static_cast<size_t>(cause.rank)).host,
                                  .exit_code = decision.exit_code,
@@ -377,7 +383,7 @@ void Supervisor::judge(const Decision& decision) {
                                                       : std::exchange(unreachable_, {})});
     record_.reason = recourse_->reason;
     record_.exit_code = recourse_->exit_code;
-    record_.epochs.back().reason = decision.reason;
+    record_.epochs.back().reason = describe(cause);
   }
   console_.clear_live();
   console_.raw_error(
@@ -391,6 +397,7 @@ bool Supervisor::after_epoch(const Decision& decision) {
   if (!recourse_ || !recourse_->restart) {
     Decision last = decision;
     if (recourse_) {
+      last.root_cause = record_.root_cause;
       last.reason = recourse_->reason;
       last.exit_code = recourse_->exit_code;
     }
@@ -409,6 +416,11 @@ bool Supervisor::after_epoch(const Decision& decision) {
       recourse_->wait > Time::zero() ? fmt::format(" in {}", format_duration(recourse_->wait)) : "");
   console_.line(line);
   log_->info("{}", line);
+  if (const std::string details = death_details(*record_.root_cause, record_.circumstances); !details.empty()) {
+    const std::string_view text(details.data(), details.size() - 1);
+    console_.line(text);
+    log_->info("{}", text);
+  }
   return leave_waiting();
 }
 
@@ -428,6 +440,7 @@ bool Supervisor::leave_waiting() {
     resume_at_.reset();
     const Recourse next = *std::exchange(recourse_, std::nullopt);
     record_.root_cause.reset();
+    record_.circumstances = {};
     try {
       start_epoch(next.world);
     } catch (const Error& error) {  // a failure like any other: hosts may be gone by now

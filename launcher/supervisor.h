@@ -74,6 +74,9 @@ class Supervisor {
   void show_live(const std::string& line);
   void take_commit(const control::CommittedTag& tag);
   void take_ends();
+  // supervisor_death.cpp
+  void hear(int rank, std::string_view line);
+  void note_circumstances(Failure& cause);
   void take_signals();
   void check_timeout();
   // supervisor_deadline.cpp
@@ -111,6 +114,8 @@ class Supervisor {
   std::optional<Coordinator> coordinator_;
   std::map<int, uint64_t> tickets_;  // of ranks that joined and wait to be admitted
   std::map<int, std::string> data_endpoints_;  // of ranks that listen for data
+  std::map<int, LastWords> last_words_;
+  std::map<int, MemoryDeath> memory_deaths_;  // of ranks that somebody else killed
   Time epoch_started_{};
   bool committed_ = false;           // a tag in this epoch
   std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start

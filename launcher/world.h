@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "launcher/memory_death.h"
 #include "launcher/placement.h"
 #include "launcher/process.h"
 
@@ -57,6 +58,10 @@ class World {
   // The rank's end the first time it is seen, after its last output was pumped.
   virtual std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) = 0;
   virtual void kill_all() = 0;
+  // The process; 0 where it is not known yet.
+  virtual int64_t pid_of(int rank) const = 0;
+  // What the kernel says about a rank that SIGKILL has just ended.
+  virtual MemoryDeath memory_death_of(int rank) const = 0;
   // Why the rank's host is lost, empty where it is not: a rank that ended then is gone with it.
   virtual std::string loss_of(int rank) const {
     static_cast<void>(rank);

@@ -17,6 +17,7 @@
 
 #include "comm/tcp_comm.h"
 #include "core/secrecy.h"
+#include "rankd/last_words.h"
 #include "rankd/thread_dump.h"
 
 namespace ds {
@@ -123,6 +124,7 @@ int run_session(const Training& training, const std::string& failpoints) {
   }
   forbid_core_dumps();  // what comes next is secret
   prepare_thread_dumps();
+  prepare_last_words();
   log_to_launcher();
   const Bootstrap bootstrap = read_bootstrap(STDIN_FILENO);
   arm_failpoints(failpoints, {bootstrap.rank, bootstrap.epoch});

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "core/error.h"
 #include "launcher/process.h"
@@ -108,21 +107,6 @@ std::vector<SurveyedHost> survey(const JobHosts& hosts, const SlotMap& slots, co
 
 std::string future_run_directory(const RunOptions& options) {
   return fs::absolute(options.run_dir.value_or("runs")).lexically_normal().string();
-}
-
-int64_t newest_checkpoint_bytes(const std::string& run_directory) {
-  const fs::path checkpoints = fs::path(run_directory) / "checkpoints";
-  std::ifstream file(checkpoints / "latest");
-  std::string tag;
-  if (!(file >> tag) || tag.find('/') != std::string::npos) return 0;
-  int64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(checkpoints / tag, error), end; !error && at != end;
-       at.increment(error)) {
-    const uintmax_t size = at->is_regular_file(error) ? at->file_size(error) : 0;
-    bytes += error ? 0 : static_cast<int64_t>(size);
-  }
-  return bytes;
 }
 
 std::vector<std::string> refuse_unfit(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts) {

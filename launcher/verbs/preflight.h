@@ -14,9 +14,6 @@ int run_preflight(const PreflightOptions& options, const Surroundings& surroundi
 // Where a run with these options will lie; it need not be there yet.
 std::string future_run_directory(const RunOptions& options);
 
-// Of the newest checkpoint below a run directory, in bytes; 0 where there is none.
-int64_t newest_checkpoint_bytes(const std::string& run_directory);
-
 // The short form: throws Error(kClusterUnusable) with the report if anything is bad, else returns what is worth
 // a note.
 std::vector<std::string> refuse_unfit(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts);

@@ -3,12 +3,14 @@
 //   do=crash      killed by SIGSEGV         do=kill   SIGKILL        do=hang   answers no more
 //   do=data       throws DataError          do=peer   throws CommError
 //   do=exit7      exits with code 7 at once do=vanish exits with code 0 at once, no report
+//   do=fault     writes where nothing is   do=abort  abort()        do=hoard  takes memory until it is killed
 //   do=noise      writes a line on standard error and goes on
 //   do=stuck      beats, but does nothing any more, while the others are inside a collective
 // It does so in epoch `epoch` only, where that is given. ignore_stop=1 makes every rank deaf to commands; late=1 makes rank `rank` never join.
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -51,6 +53,16 @@ void misbehave(const std::string& how) {
     throw ds::DataError("corpus.bin: token 50000 at position 12, the vocabulary has 256");
   } else if (how == "peer") {
     throw ds::CommError("all_reduce: rank 0 is gone");
+  } else if (how == "fault") {
+    *reinterpret_cast<volatile int*>(16) = 1;
+  } else if (how == "abort") {
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, "my last words\n", 14);
+    std::abort();
+  } else if (how == "hoard") {
+    for (;;) {
+      const size_t bytes = size_t{8} << 20;
+      std::fill_n(new char[bytes], bytes, 'x');
+    }
   } else if (how == "stuck") {
     std::this_thread::sleep_for(std::chrono::hours(1));
   } else if (how == "exit7") {
