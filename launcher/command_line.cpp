@@ -50,7 +50,7 @@ constexpr const char* kTopHelp =
     "  top        the same, renewed every second\n"
     "  tail       the logs of all ranks, equal lines folded\n"
     "  stack      what every thread of every rank does right now\n"
-    "  ctl        save, stop, pause or resume a running job\n"
+    "  ctl        save, stop, pause or resume a running job, or let hosts join it\n"
     "\n"
     "Options:\n"
     "  --help, --version\n"

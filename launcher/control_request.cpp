@@ -11,7 +11,8 @@ namespace ds {
 namespace {
 
 // In the order of ControlVerb.
-constexpr std::array<std::string_view, 6> kVerbs{"status", "stack", "save", "stop", "pause", "resume"};
+constexpr std::array<std::string_view, 7> kVerbs{"status", "stack",  "save", "stop",
+                                                "pause",  "resume", "join"};
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 
 namespace ds {
 
-enum class ControlVerb { kStatus, kStack, kSave, kStop, kPause, kResume };
+enum class ControlVerb { kStatus, kStack, kSave, kStop, kPause, kResume, kJoin };
 
 std::string control_request(ControlVerb verb);
 // Throws DataError naming what is wrong, UsageError for a verb there is not.

@@ -116,6 +116,10 @@ std::vector<ReachedHost> HostAgents::reach(const std::vector<std::string>& hosts
 HostAgents::Outcome HostAgents::try_reach(const std::vector<std::string>& hosts) {
   failed_.clear();
   for (const std::string& host : hosts) {
+    sought_.erase(host);
+    waiting_.erase(host);
+  }
+  for (const std::string& host : hosts) {
     connect(host);
   }
   wait_until_settled(hosts);
@@ -138,6 +142,56 @@ HostAgents::Outcome HostAgents::try_reach(const std::vector<std::string>& hosts)
                                            : local_address_towards(out.hosts[i].data_address);
   }
   return out;
+}
+
+void HostAgents::seek(const std::string& host) {
+  failed_.erase(host);
+  connect(host);
+  sought_[host] = Clock::now() + options_.deadline;
+}
+
+std::vector<SoughtHost> HostAgents::take_sought() {
+  std::vector<SoughtHost> out;
+  const auto gone = [&](const std::string& host) {
+    const auto link = links_.find(host);
+    if (link == links_.end()) return failed_.contains(host) ? failed_[host] : std::string("it is gone");
+    link->second->pump(Clock::now(), [](const agent::FromAgent&) {});
+    return link->second->lost();
+  };
+  for (auto at = sought_.begin(); at != sought_.end();) {
+    const std::string& host = at->first;
+    std::string problem = gone(host);
+    const bool ready = problem.empty() && links_.at(host)->ready().has_value();
+    if (problem.empty() && !ready && Clock::now() < at->second) {
+      ++at;
+      continue;
+    }
+    if (problem.empty()) problem = problem_of(*links_.at(host));
+    if (problem.empty()) {
+      waiting_.insert(host);
+    } else {
+      links_.erase(host);
+    }
+    out.push_back({host, problem});
+    at = sought_.erase(at);
+  }
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const std::string problem = gone(*at);
+    if (problem.empty()) {
+      ++at;
+      continue;
+    }
+    links_.erase(*at);
+    out.push_back({*at, problem});
+    at = waiting_.erase(at);
+  }
+  return out;
+}
+
+void HostAgents::add_poll_descriptors(std::vector<pollfd>& out) const {
+  for (const auto& [host, deadline] : sought_) {
+    if (const auto link = links_.find(host); link != links_.end()) link->second->add_poll_descriptors(out);
+  }
 }
 
 void HostAgents::connect(const std::string& host) {

@@ -81,6 +81,9 @@ class HostWorldStarter final : public WorldStarter {
       : agents_(agents), options_(std::move(options)), directory_(directory) {}
 
   std::vector<std::string> reach(const std::vector<RankPlacement>& ranks) override;
+  void seek(const std::string& host) override { agents_.seek(host); }
+  std::vector<SoughtHost> take_sought() override { return agents_.take_sought(); }
+  void add_poll_descriptors(std::vector<pollfd>& out) const override { agents_.add_poll_descriptors(out); }
   std::unique_ptr<World> start(const WorldPlan& plan) override;
 
  private:

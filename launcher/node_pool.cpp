@@ -43,13 +43,26 @@ NodePool::NodePool(Options options) : options_(std::move(options)) {
   }
 }
 
+bool NodePool::add(PoolNode node) {
+  if (!may_change()) {
+    throw Unsupported("the size of this run is fixed; start it with --nodes MIN:MAX or an elasticity section");
+  }
+  const bool known = std::ranges::any_of(
+      options_.nodes, [&](const PoolNode& other) { return other.host == node.host; });
+  if (known) return false;
+  lost_.insert(node.host);
+  options_.nodes.push_back(std::move(node));
+  return true;
+}
+
 int NodePool::nodes_left() const {
   return static_cast<int>(std::ranges::count_if(
       options_.nodes, [&](const PoolNode& node) { return !lost_.contains(node.host); }));
 }
 
 std::vector<const PoolNode*> NodePool::nodes_in_use() const {
-  const size_t wanted = options_.nodes.size() - static_cast<size_t>(options_.spares);
+  size_t wanted = options_.nodes.size() - static_cast<size_t>(options_.spares);
+  if (options_.max_nodes > 0) wanted = std::min(wanted, static_cast<size_t>(options_.max_nodes));
   std::vector<const PoolNode*> out;
   for (const PoolNode& node : options_.nodes) {
     if (out.size() < wanted && !lost_.contains(node.host)) out.push_back(&node);

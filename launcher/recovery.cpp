@@ -51,7 +51,18 @@ std::vector<RankPlacement> Recovery::first_world() const {
 }
 
 Recourse Recovery::end(int exit_code, const std::string& reason) const {
-  return {.restart = false, .reason = reason, .exit_code = exit_code, .wait = {}, .world = {}};
+  return {.restart = false, .grows = false, .reason = reason, .exit_code = exit_code, .wait = {}, .world = {}};
+}
+
+std::optional<Recourse> Recovery::growth(int ranks) const {
+  std::optional<std::vector<RankPlacement>> world = pool_.next_world();
+  if (!world || static_cast<int>(world->size()) <= ranks) return std::nullopt;
+  return Recourse{.restart = true,
+                  .grows = true,
+                  .reason = fmt::format("there are nodes for {} ranks", world->size()),
+                  .exit_code = 0,
+                  .wait = {},
+                  .world = *std::move(world)};
 }
 
 Recourse Recovery::after(const EpochOutcome& outcome) {
@@ -65,7 +76,8 @@ Recourse Recovery::after(const EpochOutcome& outcome) {
   past_.push_back({outcome.cause, outcome.host});
   while (past_.size() > static_cast<size_t>(options_.same_failure_limit)) past_.pop_front();
 
-  const bool first_launch = outcome.cause.kind == Failure::Kind::kNeverJoined && restarts_ == 0;
+  const bool first_launch = outcome.cause.kind == Failure::Kind::kNeverJoined && restarts_ == 0 &&
+                            !outcome.later;
   if (outcome.stop_asked || options_.max_restarts == 0 || !may_pass(outcome.cause) ||
       first_launch) {
     return end(outcome.exit_code, describe(outcome.cause));
@@ -100,6 +112,7 @@ Recourse Recovery::after(const EpochOutcome& outcome) {
   ++counted_;
   ++restarts_;
   return {.restart = true,
+          .grows = false,
           .reason = describe(outcome.cause),
           .exit_code = outcome.exit_code,
           .wait = wait,

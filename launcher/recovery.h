@@ -18,6 +18,7 @@ struct EpochOutcome {
   std::string host;        // where the cause happened, as the pool calls it
   int exit_code = 1;       // of the run, if it ends with this
   bool stop_asked = false; // by the user, who does not want another epoch
+  bool later = false;      // an epoch of this launch has run before it
   bool committed = false;  // the epoch left a tag that was not there before it
   Time ran{};
   std::vector<std::string> lost_hosts;
@@ -25,6 +26,7 @@ struct EpochOutcome {
 
 struct Recourse {
   bool restart = false;
+  bool grows = false;  // nothing had failed: there are more nodes
   std::string reason;
   int exit_code = 1;                 // where it is the end
   Time wait{};                       // where it is not
@@ -49,6 +51,8 @@ class Recovery {
   std::vector<RankPlacement> first_world() const;
   // After the failure of an epoch.
   Recourse after(const EpochOutcome& outcome);
+  // The world of the nodes that are there, if it is larger than one of `ranks`. It is no restart and counts as none.
+  std::optional<Recourse> growth(int ranks) const;
 
   int restarts() const { return restarts_; }  // of the whole run
   int counted() const { return counted_; }    // against the limit

@@ -95,6 +95,7 @@ RunRecord Supervisor::run() {
     }
     take_signals();
     take_requests();
+    look_for_hosts();
     check_timeout();
     check_deadline();
   }
@@ -107,6 +108,7 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
   epoch_started_ = now();
   if (deadline_) deadline_->restarted();
   committed_ = false;
+  growing_ = false;
   record_.epochs.push_back({.epoch = plan_.epoch, .ranks = plan_.ranks.size()});
   record_.ranks.assign(plan_.ranks.size(), {});
   last_words_.clear();
@@ -170,7 +172,10 @@ void Supervisor::wait_for_something() {
   if (world_) {
     watched.push_back({coordinator_->event_fd(), POLLIN, 0});
     world_->add_poll_descriptors(watched);
+    starter_.add_poll_descriptors(watched);
     next = membership_->next_deadline();
+    // What is due already waits for something else: room in the world, or the end of a pause.
+    if (const Time growth = growth_.next_deadline(); growth > now()) next = std::min(next, growth);
   }
   const Time left = std::clamp(next - now(), Time::zero(), kTickPeriod);
   const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(left);
@@ -373,14 +378,17 @@ void Supervisor::judge(const Decision& decision) {
   if (decision.root_cause) {
     Failure& cause = *record_.root_cause;
     note_circumstances(cause);
+    const std::vector<std::string> lost =
+        world_ ? world_->lost_hosts() : std::exchange(unreachable_, {});
+    for (const std::string& host : lost) growth_.lost(now(), host);
     recourse_ = recovery_.after({.cause = cause,
                                  .host = plan_.ranks.at(static_cast<size_t>(cause.rank)).host,
                                  .exit_code = decision.exit_code,
                                  .stop_asked = stop_.has_value(),
+                                 .later = plan_.epoch > first_epoch_,
                                  .committed = committed_,
                                  .ran = now() - epoch_started_,
-                                 .lost_hosts = world_ ? world_->lost_hosts()
-                                                      : std::exchange(unreachable_, {})});
+                                 .lost_hosts = lost});
     record_.reason = recourse_->reason;
     record_.exit_code = recourse_->exit_code;
     record_.epochs.back().reason = describe(cause);
@@ -394,6 +402,10 @@ void Supervisor::judge(const Decision& decision) {
 bool Supervisor::after_epoch(const Decision& decision) {
   end_epoch();
   record_.epochs.back().steps = record_.last_step ? record_.last_step->step() : 0;
+  const bool saved = decision.exit_code == static_cast<int>(ExitCode::kRequeue) && !decision.root_cause;
+  if (growing_ && saved && !stop_) {
+    recourse_ = recovery_.growth(0);  // whatever is there by now; it cannot have become too small for any world
+  }
   if (!recourse_ || !recourse_->restart) {
     Decision last = decision;
     if (recourse_) {
@@ -409,14 +421,18 @@ bool Supervisor::after_epoch(const Decision& decision) {
   const std::string from =
       (job_.config.keeps_in_memory ? "memory, or " : "") +
       (record_.last_commit ? record_.last_commit->tag() : std::string("the beginning"));
+  const std::string what = recourse_->grows ? "growth"
+                                            : fmt::format("restart {} of {}: {}", recovery_.counted(),
+                                                          recovery_.max_restarts(), recourse_->reason);
   const std::string line = fmt::format(
-      "restart {} of {}: {}; epoch {} with {} from {}{}", recovery_.counted(),
-      recovery_.max_restarts(), recourse_->reason, plan_.epoch + 1,
+      "{}; epoch {} with {} from {}{}", what, plan_.epoch + 1,
       format_count(static_cast<int64_t>(recourse_->world.size()), "rank"), from,
       recourse_->wait > Time::zero() ? fmt::format(" in {}", format_duration(recourse_->wait)) : "");
   console_.line(line);
   log_->info("{}", line);
-  if (const std::string details = death_details(*record_.root_cause, record_.circumstances); !details.empty()) {
+  const std::string details =
+      record_.root_cause ? death_details(*record_.root_cause, record_.circumstances) : "";
+  if (!details.empty()) {
     const std::string_view text(details.data(), details.size() - 1);
     console_.line(text);
     log_->info("{}", text);
@@ -454,6 +470,7 @@ bool Supervisor::leave_waiting() {
       if (const auto* unusable = dynamic_cast<const HostsUnusable*>(&error)) {
         unreachable_ = unusable->hosts();
       }
+      if (next.grows && !unreachable_.empty() && do_without(unreachable_)) return true;
       judge(failed);
       return after_epoch(failed);
     }

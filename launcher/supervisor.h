@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "launcher/control_socket.h"
 #include "launcher/coordinator.h"
 #include "launcher/deadline_watch.h"
+#include "launcher/growth.h"
 #include "launcher/job_authority.h"
 #include "launcher/job_config.h"
 #include "launcher/machine.h"
@@ -46,6 +48,7 @@ struct TrainingJob {
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;  // for Prometheus
   NodePool::Options nodes;
+  std::function<std::vector<PoolNode>()> read_nodes;  // the hostfile, read again; not set: there is none
   int coordinator_port = 0;  // where ranks dial it; 0: any free one
 };
 
@@ -89,6 +92,11 @@ class Supervisor {
   std::string answer(std::string_view request);
   std::string obey(ControlVerb verb);
   RunStatus status() const;
+  // supervisor_growth.cpp
+  void look_for_hosts();
+  void begin_growth();
+  std::string join_new_hosts();
+  bool do_without(std::vector<std::string>& vanished);
   bool decide();  // false once everything is over
   void judge(const Decision& decision);  // an epoch that failed: what now?
   bool after_epoch(const Decision& decision);  // false if the run is over
@@ -118,6 +126,8 @@ class Supervisor {
   std::map<int, MemoryDeath> memory_deaths_;  // of ranks that somebody else killed
   Time epoch_started_{};
   bool committed_ = false;           // a tag in this epoch
+  Growth growth_{Growth::Options{}};
+  bool growing_ = false;             // the epoch was asked to end so that a larger one can begin
   std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start
   std::optional<Recourse> recourse_;  // decided when the epoch failed
   std::optional<Time> resume_at_;     // between epochs: when the next one starts

@@ -97,6 +97,8 @@ std::string Supervisor::obey(ControlVerb verb) {
       if (!training) throw Unsupported("the ranks are not training yet; ask again when they are");
       coordinator_->send_to_all(control::CommandMessage::SAVE_NOW);
       return "saving at the end of this step";
+    case ControlVerb::kJoin:
+      return join_new_hosts();
     case ControlVerb::kStack:
       if (!world_) throw Unsupported("no rank is there between two epochs");
       coordinator_->send_to_all(control::CommandMessage::DUMP);

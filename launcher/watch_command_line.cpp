@@ -89,9 +89,10 @@ CommandLine parse_ctl(const Words& words) {
   std::string run = "runs/latest";
   std::string order;
   app.add_option("order", order,
-                 "save: a checkpoint, and on; stop: save and exit 75; pause; resume")
+                 "save: a checkpoint, and on; stop: save and exit 75; pause; resume; join: "
+                 "read the hostfile again and grow onto hosts that are new or back")
       ->required()
-      ->check(CLI::IsMember({"save", "stop", "pause", "resume"}));
+      ->check(CLI::IsMember({"save", "stop", "pause", "resume", "join"}));
   describe_run_directory(app, run);
   app.footer("Examples:\n  dslaunch ctl save\n  dslaunch ctl pause runs/mine\n  dslaunch ctl resume runs/mine\n"
              "  dslaunch ctl stop");
@@ -99,7 +100,8 @@ CommandLine parse_ctl(const Words& words) {
   const std::map<std::string, ControlVerb> orders{{"save", ControlVerb::kSave},
                                                   {"stop", ControlVerb::kStop},
                                                   {"pause", ControlVerb::kPause},
-                                                  {"resume", ControlVerb::kResume}};
+                                                  {"resume", ControlVerb::kResume},
+                                                  {"join", ControlVerb::kJoin}};
   return WatchCommand{CtlOptions{run, orders.at(order)}};
 }
 

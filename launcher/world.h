@@ -82,6 +82,12 @@ class HostsUnusable : public Error {
   std::vector<std::string> hosts_;
 };
 
+// A host that was looked for.
+struct SoughtHost {
+  std::string host;
+  std::string problem;  // why it cannot be used; empty: it can
+};
+
 // Makes the world of each epoch.
 class WorldStarter {
  public:
@@ -93,6 +99,12 @@ class WorldStarter {
     static_cast<void>(ranks);
     return {};
   }
+  // Begins to reach a host that is in no world now, without waiting.
+  virtual void seek(const std::string& host) { static_cast<void>(host); }
+  // Those of which something became known since the last call, also that one found before is gone again. To be
+  // called every second or two: hosts that wait are kept alive by it.
+  virtual std::vector<SoughtHost> take_sought() { return {}; }
+  virtual void add_poll_descriptors(std::vector<pollfd>& out) const { static_cast<void>(out); }
   // Throws InputMissing, IoError, HostsUnusable.
   virtual std::unique_ptr<World> start(const WorldPlan& plan) = 0;
 };

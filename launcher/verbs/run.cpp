@@ -59,6 +59,9 @@ NodePool::Options node_options(const RunOptions& options, const BatchRequest& ba
   pool.spares = options.spares;
   const bool may_shrink = batch.elastic || (options.nodes && options.nodes->max >= 0);
   const auto there = static_cast<int64_t>(pool.nodes.size());
+  if (options.nodes) {
+    pool.max_nodes = static_cast<int>(options.nodes->max >= 0 ? options.nodes->max : options.nodes->min);
+  }
   if (options.nodes && options.nodes->min > there) {
     throw UsageError(fmt::format("--nodes: at least {} are wanted, there are {}",
                                  options.nodes->min, there));
@@ -337,6 +340,10 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   job.shape.threads =
       options.num_threads.value_or(binding.threads.value_or(threads_on(reached, world)));
   require_fit_hosts(job, options, world, reached, surroundings.rank_program);
+  job.read_nodes = [options, &surroundings] {
+    return nodes_of(gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program).choice,
+                    0);
+  };
   const RunDirectory directory = open_directory(job, options, attendants.console);
   print_bindings(binding, attendants.console);
   HostWorldStarter starter(agents,

@@ -54,7 +54,8 @@ void misbehave(const std::string& how) {
   } else if (how == "peer") {
     throw ds::CommError("all_reduce: rank 0 is gone");
   } else if (how == "fault") {
-    *reinterpret_cast<volatile int*>(16) = 1;
+    volatile uintptr_t nowhere = 16;
+    *reinterpret_cast<volatile int*>(nowhere) = 1;
   } else if (how == "abort") {
     [[maybe_unused]] const auto written = write(STDERR_FILENO, "my last words\n", 14);
     std::abort();

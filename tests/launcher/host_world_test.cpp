@@ -168,6 +168,31 @@ TEST_CASE("the ranks of each host inherit its memory in every epoch", "[launcher
         std::vector<std::string>{"0: of 0", "1: of 0", "2: of 2", "3: of 2"});
 }
 
+TEST_CASE("hosts are sought without waiting, and used once they are asked for",
+          "[launcher]") {
+  TestHosts hosts;
+  const auto wait_for_news = [&](size_t count) {
+    std::map<std::string, std::string> news;
+    const auto deadline = HostLink::Clock::now() + std::chrono::seconds(20);
+    while (news.size() < count && HostLink::Clock::now() < deadline) {
+      std::vector<pollfd> watched;
+      hosts.agents.add_poll_descriptors(watched);
+      poll(watched.data(), watched.size(), 100);
+      for (const SoughtHost& sought : hosts.agents.take_sought()) news[sought.host] = sought.problem;
+    }
+    return news;
+  };
+  for (const char* host : {"a", "b", "key", "stuck"}) hosts.agents.seek(host);
+  const auto news = wait_for_news(4);
+  REQUIRE(news.size() == 4);
+  CHECK(news.at("a").empty());
+  CHECK(news.at("b").empty());
+  CHECK_THAT(news.at("key"), Catch::Contains("Permission denied"));
+  CHECK_THAT(news.at("stuck"), Catch::Contains("no answer within 2 s"));
+  CHECK(hosts.agents.take_sought().empty());
+  CHECK(hosts.agents.reach({"a", "b"}).size() == 2);
+}
+
 TEST_CASE("ranks of several hosts are heard, logged and reaped", "[launcher]") {
   TestHosts hosts;
   const auto world = hosts.start(

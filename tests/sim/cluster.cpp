@@ -187,7 +187,7 @@ void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal)
                     process->epoch, process->host, code, signal));
   if (Fibre::running() != process->fibre.get()) process->fibre->kill();
   if (!hosts_[static_cast<size_t>(process->host)].alive) return;  // nobody is there to notice
-  if (code != 0 || signal != 0) {
+  if ((code != 0 && code != static_cast<int>(ExitCode::kRequeue)) || signal != 0) {
     const std::shared_ptr<Group> group = process->group;
     at(now_ + random_time(milliseconds(1), milliseconds(60)), [this, group] {
       group->broken = true;

@@ -10,10 +10,12 @@
 #include <optional>
 #include <queue>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "checkpoint/commit.h"
+#include "launcher/growth.h"
 #include "launcher/membership.h"
 #include "launcher/recovery.h"
 #include "tests/sim/disk.h"
@@ -23,6 +25,7 @@ namespace ds::sim {
 
 inline constexpr int64_t kSteps = 16;
 inline constexpr int64_t kElements = 12;  // of the one tensor
+inline constexpr Time kGrowthsApart = std::chrono::seconds(2);
 inline constexpr const char* kRoot = "/run/checkpoints";
 
 struct Settings {
@@ -35,12 +38,14 @@ struct Result {
   std::string breach;  // what did not hold; empty if all did
   int exit_code = 0;
   int restarts = 0;
+  int growths = 0;
   int faults = 0;
 };
 
 struct Message {  // what one rank contributes to a collective
   std::string error;
   FileVote vote;
+  bool stop = false;  // it was asked to save and end
 };
 
 enum class Cut { kLoses, kDelays };  // what a cut link does to a message
@@ -79,6 +84,7 @@ struct Process {
   bool stuck = false;   // beats, but does nothing else
   bool owes_wake = false;
   bool admitted = false;
+  bool asked_to_stop = false;
   uint64_t block = 0;  // which wait it is in
   int round = 0;
   int failures = 0;             // of saves, in a row
@@ -113,6 +119,15 @@ struct Launcher {
   bool running = false;
   std::optional<Recourse> recourse;
   bool waiting = false;
+  std::unique_ptr<Growth> growth = std::make_unique<Growth>(
+      Growth::Options{.first_retry = std::chrono::milliseconds(500),
+                      .longest_retry = std::chrono::seconds(4),
+                      .settle = std::chrono::milliseconds(200),
+                      .apart = kGrowthsApart,
+                      .longest_apart = std::chrono::seconds(20)});
+  std::set<std::string> back;  // hosts that were found and are in no world yet
+  bool growing = false;
+  std::optional<Time> grew_at;
 };
 
 class Cluster {
@@ -166,6 +181,8 @@ class Cluster {
   void spawn(const std::shared_ptr<Process>& process);
   void launcher_step();
   void stop_all(const Decision& decision);
+  void look_for_hosts();
+  void begin_growth();
   void epoch_over(const Decision& decision);
   void finish(int code, const std::string& reason);
   void tick_every_second(int number);

@@ -65,7 +65,7 @@ void Cluster::start_epoch(const std::vector<RankPlacement>& world) {
   newest_epoch_ = std::max(newest_epoch_, l.epoch);
   launched_epoch_ = l.epoch;
   l.epoch_started = now_;
-  l.committed = l.stopping = l.running = false;
+  l.committed = l.stopping = l.running = l.growing = false;
   l.recourse.reset();
   l.gone.assign(world.size(), false);
   l.hosts_of_ranks.clear();
@@ -154,10 +154,55 @@ void Cluster::launcher_step() {
       return;
     }
   }
-  const Time next = l.membership->next_deadline();
+  look_for_hosts();
+  Time next = l.membership->next_deadline();
+  if (const Time growth = l.growth->next_deadline(); growth > now_) next = std::min(next, growth);
   if (next > now_ && next < now_ + seconds(1)) {
     at(next + Time(1), [this, number = l.number] {
       if (number == launcher_.number) launcher_step();
+    });
+  }
+}
+
+// What launcher/supervisor_growth.cpp does.
+void Cluster::look_for_hosts() {
+  Launcher& l = launcher_;
+  if (!l.running || l.stopping) return;
+  for (const std::string& host : l.growth->to_try(now_)) {
+    if (hosts_[static_cast<size_t>(host_number(host))].reachable()) {
+      trace(fmt::format("{} is found", host));
+      l.growth->found(now_, host);
+      l.recovery->pool().bring_back(host);
+      l.back.insert(host);
+    } else {
+      l.growth->missed(now_, host);
+    }
+  }
+  for (auto at = l.back.begin(); at != l.back.end();) {
+    const bool there = hosts_[static_cast<size_t>(host_number(*at))].reachable();
+    if (!there) {
+      l.growth->missed(now_, *at);
+      l.recovery->pool().lose(*at);
+    }
+    at = there ? std::next(at) : l.back.erase(at);
+  }
+  if (!l.growing && l.growth->due(now_)) begin_growth();
+}
+
+void Cluster::begin_growth() {
+  Launcher& l = launcher_;
+  const auto larger = l.recovery->growth(static_cast<int>(l.gone.size()));
+  if (!larger) return;
+  if (l.grew_at && now_ - *l.grew_at < kGrowthsApart) breach("two growths came too soon after each other");
+  if (larger->world.size() <= l.gone.size()) breach("a growth makes the world no larger");
+  trace(fmt::format("epoch {} is to end for a world of {} ranks", l.epoch, larger->world.size()));
+  l.growing = true;
+  l.grew_at = now_;
+  l.growth->grown(now_);
+  for (const auto& process : processes_) {
+    if (!process->alive || process->launch != l.number || process->epoch != l.epoch) continue;
+    at(now_ + random_time(Time(200'000), milliseconds(20)), [this, process] {
+      if (hosts_[static_cast<size_t>(process->host)].hears) process->asked_to_stop = true;
     });
   }
 }
@@ -177,7 +222,9 @@ void Cluster::stop_all(const Decision& decision) {
     for (size_t host = 0; host < hosts_.size() && !mutant(Mutant::kForgetLosses); ++host) {
       if (!hosts_[host].reachable()) outcome.lost_hosts.push_back(fmt::format("host{}", host));
     }
+    for (const std::string& host : outcome.lost_hosts) l.growth->lost(now_, host);
     l.recourse = l.recovery->after(outcome);
+    l.back.clear();
   }
   for (const auto& process : processes_) {
     if (!process->alive || process->launch != l.number || process->epoch != l.epoch) continue;
@@ -213,6 +260,13 @@ void Cluster::epoch_over(const Decision& decision) {
     }
   }
   l.membership.reset();
+  if (!l.recourse && l.growing && decision.exit_code == static_cast<int>(ExitCode::kRequeue)) {
+    ++result_.growths;
+    l.recourse = l.recovery->growth(0);
+    l.back.clear();
+    start_epoch(std::vector<RankPlacement>(l.recourse->world));
+    return;
+  }
   if (!l.recourse) {
     finish(decision.exit_code, decision.reason);
     return;

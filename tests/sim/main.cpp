@@ -26,7 +26,7 @@ struct Wanted {
 };
 
 struct Tally {
-  int64_t schedules = 0, restarts = 0, faults = 0, undone = 0;
+  int64_t schedules = 0, restarts = 0, growths = 0, faults = 0, undone = 0;
   std::string breach;
   uint64_t seed = 0;  // of the breach
 };
@@ -44,6 +44,7 @@ Tally run_schedules(const Wanted& wanted, const MutantSet& mutants) {
     const Result result = Cluster({tally.seed, mutants, wanted.trace}).run();
     ++tally.schedules;
     tally.restarts += result.restarts;
+    tally.growths += result.growths;
     tally.faults += result.faults;
     tally.undone += result.exit_code != 0 ? 1 : 0;
     tally.breach = result.breach;
@@ -78,8 +79,8 @@ int simulate(const Wanted& wanted) {
     fmt::print("seed {}: {}\n", tally.seed, tally.breach);
     return 1;
   }
-  fmt::print("{} schedules, {} faults, {} restarts, {} not finished for lack of hosts; all held\n",
-             tally.schedules, tally.faults, tally.restarts, tally.undone);
+  fmt::print("{} schedules, {} faults, {} restarts, {} growths, {} not finished for lack of hosts; all held\n",
+             tally.schedules, tally.faults, tally.restarts, tally.growths, tally.undone);
   return 0;
 }
 

@@ -1,5 +1,7 @@
 // A simulated rank: joins, loads, steps, saves. The order of its disk calls is that of rankd/checkpointing and
 // checkpoint/writer; opening, committing, listing, reading and deleting tags is the product's own code.
+#include <algorithm>
+
 #include "checkpoint/reader.h"
 #include "core/error.h"
 #include "tests/sim/cluster.h"
@@ -13,7 +15,8 @@ class Rank {
  public:
   Rank(Cluster& cluster, Process& process) : cluster_(cluster), self_(process) {}
 
-  void live() {
+  // The exit code.
+  int live() {
     cluster_.sleep(self_, cluster_.random_time(milliseconds(5), milliseconds(60)));
     cluster_.wait_for_admission(self_);
     open();
@@ -22,12 +25,17 @@ class Rank {
     while (step < kSteps) {
       enter("train", step);
       cluster_.sleep(self_, cluster_.random_time(milliseconds(10), milliseconds(150)));
-      cluster_.exchange(self_, {});
+      const std::vector<Message> edge = cluster_.exchange(self_, {.error = "", .vote = {}, .stop = self_.asked_to_stop});
       ++step;
       if (self_.rank == 0) cluster_.report_step(self_, step);
+      if (step < kSteps && std::ranges::any_of(edge, &Message::stop)) {
+        save(step);
+        return static_cast<int>(ExitCode::kRequeue);
+      }
       if (step % 2 == 0 && step < kSteps) save_and_go_on(step);
     }
     save(step);
+    return 0;
   }
 
  private:
@@ -39,7 +47,7 @@ class Rank {
   }
 
   void agree(const std::string& error) {
-    for (const Message& message : cluster_.exchange(self_, {.error = error, .vote = {}})) {
+    for (const Message& message : cluster_.exchange(self_, {.error = error, .vote = {}, .stop = false})) {
       if (!message.error.empty()) throw IoError(message.error);
     }
   }
@@ -228,8 +236,8 @@ int64_t newest_readable_step(FileSystem& files) {
 
 void rank_main(Cluster& cluster, Process& process) {
   try {
-    Rank(cluster, process).live();
-    cluster.report_final(process, 0, Blame::kOwn, "");
+    const int code = Rank(cluster, process).live();
+    cluster.report_final(process, code, Blame::kOwn, "");
   } catch (const CommError& error) {
     cluster.report_final(process, 1, Blame::kPeer, error.what());
   } catch (const Error& error) {
