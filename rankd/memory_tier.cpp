@@ -108,6 +108,9 @@ size_t MemoryTier::kind_of(Spread spread) const {
 void MemoryTier::save(Spread spread) {
   DS_FAILPOINT("memory.before_save");
   const size_t kind = kind_of(spread);
+  // The groups know nothing of each other's order: who is elsewhere in the engine's calls is told here, by
+  // an error, and not waited for.
+  engine_.comm().barrier();
   // The first set of this epoch with all that it may need is whole by now: all ranks have made a step since.
   if (leftovers_ == Leftovers::kSuperseded) sweep();
   const int buffer = static_cast<int>(2 * kind) + next_buffer_[kind];

@@ -304,8 +304,9 @@ class TrainingRun {
 
   // What cannot be kept costs more steps after a failure, and nothing now.
   void keep_in_memory() {
+    // By the step alone: whether a checkpoint was saved, ranks may see differently when one fails.
     const bool due = memory_ != nullptr && engine_.step() % config_.train.save_in_memory_every == 0 &&
-                     engine_.step() < steps_ && saved_step_ != engine_.step();
+                     engine_.step() < steps_;
     if (!due) return;
     progress("save", 0);
     const auto start = SteadyClock::now();

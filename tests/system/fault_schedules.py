@@ -32,9 +32,10 @@ CONFIG = {
 }
 
 
-def command(binaries, run_dir, ranks, stage):
+def command(binaries, run_dir, ranks, stage, memory_every=0):
     return [str(binaries / "dslaunch"), "train.json", "--num-ranks", str(ranks), "--num-threads", "1",
-            "--run-dir", str(run_dir), "--max-restarts", "40", f"zero_optimization.stage={stage}"]
+            "--run-dir", str(run_dir), "--max-restarts", "40", f"zero_optimization.stage={stage}",
+            f"train.save_in_memory_every={memory_every}"]
 
 
 def digest(run_dir):
@@ -72,7 +73,8 @@ def make_schedule(seed, names):
             skip = rng.choice([0, 0, 1, 2, 3, 5, 8, 13])
             term = (f"{skip}*off->" if skip else "") + f"1*{action_for(rng, name)}->off"
             places.append(f"{name}@rank{rng.choice([0, rng.randrange(ranks)])}@epoch{epoch}={term}")
-    return ranks, stage, "; ".join(places), signals
+    memory_every = rng.choice([0, 1, 1, 2])
+    return ranks, stage, memory_every, "; ".join(places), signals
 
 
 def children(pid):
@@ -115,14 +117,14 @@ def processes_in(folder):
 
 def one_schedule(binaries, scratch, names, reference, seed):
     """What is wrong, or nothing; and the number of restarts."""
-    ranks, stage, places, signals = make_schedule(seed, names)
+    ranks, stage, memory_every, places, signals = make_schedule(seed, names)
     folder = pathlib.Path(tempfile.mkdtemp(dir=scratch, prefix=f"seed{seed}-"))
     for name in ("train.json", "corpus.txt"):
         shutil.copy(scratch / name, folder)
     run_dir = folder / "run"
     environment = dict(os.environ, DSL_FAILPOINTS=places)
     with open(folder / "out", "w") as out:
-        process = subprocess.Popen(command(binaries, run_dir, ranks, stage), cwd=folder, env=environment,
+        process = subprocess.Popen(command(binaries, run_dir, ranks, stage, memory_every), cwd=folder, env=environment,
                                    stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         send_signals(process, run_dir, signals)
         try:
@@ -145,7 +147,7 @@ def one_schedule(binaries, scratch, names, reference, seed):
         problems.append("a process is left")
     if problems:
         tail = (folder / "out").read_text().splitlines()[-12:]
-        return f"{ranks} ranks, stage {stage}, {places} {signals}: {problems}\n    " + "\n    ".join(tail), restarts
+        return f"{ranks} ranks, stage {stage}, in memory every {memory_every}, {places} {signals}: {problems}\n    " + "\n    ".join(tail), restarts
     shutil.rmtree(folder)
     return "", restarts
 
