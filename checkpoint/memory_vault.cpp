@@ -8,13 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <utility>
 
 #include "checkpoint/block_file.h"
 #include "checkpoint/partial_file_system.h"
 #include "checkpoint/set_view.h"
+#include "core/host.h"
 
 namespace ds {
 namespace {
@@ -68,14 +68,7 @@ class ShelfFile final : public File {
       throw IoError(fmt::format("read {}: it ends at byte {}, expected at least {} bytes", path(),
                                 size_, offset + bytes));
     }
-    while (!into.empty()) {
-      const ssize_t got = ::pread(fd_.get(), into.data(), into.size(), begin_ + offset);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw_io_error(fmt::format("read at byte {} of", offset), path(), errno);
-      if (got == 0) throw IoError(fmt::format("read {}: nothing from byte {} on", path(), offset));
-      into = into.subspan(static_cast<size_t>(got));
-      offset += got;
-    }
+    read_fully(fd_.get(), begin_ + offset, into, path());
   }
 
   void write(int64_t offset, std::span<const std::byte> from) override {
@@ -83,13 +76,7 @@ class ShelfFile final : public File {
     if (offset < 0 || end > kLargestKeptFile) {
       throw IoError(fmt::format("write {}: {} bytes, at most {}", path(), end, kLargestKeptFile));
     }
-    while (!from.empty()) {
-      const ssize_t put = ::pwrite(fd_.get(), from.data(), from.size(), begin_ + offset);
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) throw_io_error(fmt::format("write at byte {} of", offset), path(), errno);
-      from = from.subspan(static_cast<size_t>(put));
-      offset += put;
-    }
+    write_fully(fd_.get(), begin_ + offset, from, path());
     size_ = std::max(size_, end);
   }
 
@@ -147,17 +134,6 @@ Number read_at(int fd, int64_t offset) {
   return got == static_cast<ssize_t>(sizeof(out)) ? out : Number{};
 }
 
-// The kernel's estimate of what can be had without swapping.
-int64_t available_memory() {
-  std::ifstream info("/proc/meminfo");
-  std::string name, unit;
-  int64_t kibibytes = 0;
-  while (info >> name >> kibibytes && std::getline(info, unit)) {
-    if (name == "MemAvailable:") return kibibytes * 1024;
-  }
-  return std::numeric_limits<int64_t>::max() / 2;  // unknown; the kernel will say
-}
-
 }  // namespace
 
 MemoryVault::MemoryVault(int fd) : memory_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)) {
@@ -169,27 +145,30 @@ MemoryVault::MemoryVault(int fd) : memory_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)) {
   if (!ours) throw IoError("the memory of the host: not nameless memory of this user");
 }
 
-std::vector<KeptFile> MemoryVault::files() const {
-  std::vector<KeptFile> out;
+void MemoryVault::for_each_shelf(const std::function<void(int rank, int buffer)>& visit) const {
   off_t at = 0;
-  // Only the shelves that have any memory are looked at.
   while ((at = ::lseek(memory_.get(), at, SEEK_DATA)) >= 0) {
     const int64_t shelf = at / kShelfSpan;
-    const auto rank = static_cast<int>(std::min<int64_t>(shelf / kShelvesPerRank, kMostKeptRanks));
-    const auto buffer = static_cast<int>(shelf % kShelvesPerRank);
-    const auto header = read_at<Header>(memory_.get(), shelf * kShelfSpan);
-    if (holds(header, rank, buffer)) {
-      out.push_back({.set = {.epoch = header.epoch,
-                             .step = header.step,
-                             .files = static_cast<int>(header.files),
-                             .digest = {header.manifest_digest.begin(), header.manifest_digest.end()}},
-                     .rank = rank,
-                     .buffer = buffer,
-                     .bytes = header.bytes,
-                     .tail = header.tail});
-    }
+    if (shelf >= int64_t{kShelvesPerRank} * kMostKeptRanks) return;
     at = (shelf + 1) * kShelfSpan;
+    visit(static_cast<int>(shelf / kShelvesPerRank), static_cast<int>(shelf % kShelvesPerRank));
   }
+}
+
+std::vector<KeptFile> MemoryVault::files() const {
+  std::vector<KeptFile> out;
+  for_each_shelf([&](int rank, int buffer) {
+    const auto header = read_at<Header>(memory_.get(), shelf_at(rank, buffer));
+    if (!holds(header, rank, buffer)) return;
+    out.push_back({.set = {.epoch = header.epoch,
+                           .step = header.step,
+                           .files = static_cast<int>(header.files),
+                           .digest = {header.manifest_digest.begin(), header.manifest_digest.end()}},
+                   .rank = rank,
+                   .buffer = buffer,
+                   .bytes = header.bytes,
+                   .tail = header.tail});
+  });
   return out;
 }
 
@@ -260,21 +239,15 @@ void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
 }
 
 void MemoryVault::drop_if(const std::function<bool(int rank, int buffer)>& unwanted) {
-  off_t at = 0;
-  while ((at = ::lseek(memory_.get(), at, SEEK_DATA)) >= 0) {
-    const int64_t shelf = at / kShelfSpan;
-    at = (shelf + 1) * kShelfSpan;
-    const auto rank = static_cast<int>(shelf / kShelvesPerRank);
-    const auto buffer = static_cast<int>(shelf % kShelvesPerRank);
-    if (!unwanted(rank, buffer)) continue;
-    // The header first: the rest may take a while.
-    ::fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, shelf * kShelfSpan,
-                kHeaderBytes);
-    if (::fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, shelf * kShelfSpan,
-                    kShelfSpan) != 0) {
+  for_each_shelf([&](int rank, int buffer) {
+    if (!unwanted(rank, buffer)) return;
+    const int64_t shelf = shelf_at(rank, buffer);
+    constexpr int kGiveBack = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    ::fallocate(memory_.get(), kGiveBack, shelf, kHeaderBytes);  // first: the rest may take a while
+    if (::fallocate(memory_.get(), kGiveBack, shelf, kShelfSpan) != 0) {
       throw_io_error("give back", shelf_name(rank, buffer), errno);
     }
-  }
+  });
 }
 
 int64_t MemoryVault::room_for(int rank, int buffer) const {
@@ -285,7 +258,8 @@ int64_t MemoryVault::room_for(int rank, int buffer) const {
     const off_t end = ::lseek(memory_.get(), first, SEEK_HOLE);
     held = std::max<int64_t>(0, end - first);
   }
-  return available_memory() + held;
+  // Where the kernel does not say, it will when the memory is used.
+  return available_memory().value_or(std::numeric_limits<int64_t>::max() / 2) + held;
 }
 
 int64_t MemoryVault::kept_bytes() const {

@@ -59,6 +59,9 @@ class MemoryVault {
   int64_t kept_bytes() const;  // memory in use
 
  private:
+  // Those that have any memory, in their order.
+  void for_each_shelf(const std::function<void(int rank, int buffer)>& visit) const;
+
   const Fd memory_;
 };
 

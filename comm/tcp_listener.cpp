@@ -7,7 +7,7 @@
 namespace ds {
 
 TcpListener::TcpListener(const std::string& address) {
-  detail::SocketAddress wanted = detail::parse_interface_address(address);
+  const SocketAddress wanted = detail::parse_interface_address(address);
   const auto fail = [&](const char* call) {
     throw CommError(fmt::format("listening for data on {}: {}; is it an address of this host?", address,
                                 detail::system_error(call)));
@@ -21,12 +21,7 @@ TcpListener::TcpListener(const std::string& address) {
   }
   if (bind(socket.get(), wanted.get(), wanted.bytes) != 0) fail("bind");
   if (listen(socket.get(), SOMAXCONN) != 0) fail("listen");
-  detail::SocketAddress actual;
-  actual.bytes = sizeof(actual.storage);
-  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&actual.storage), &actual.bytes) != 0) {
-    fail("getsockname");
-  }
-  endpoint_ = detail::endpoint_text(actual);
+  endpoint_ = own_address(socket.get()).endpoint();
   socket_ = std::move(socket);
 }
 

@@ -81,11 +81,11 @@ class Conversation {
   }
   Fd take_socket() { return std::move(socket_); }
   std::string remote() const {
-    SocketAddress address;
-    address.bytes = sizeof(address.storage);
-    auto* const storage = reinterpret_cast<sockaddr*>(&address.storage);
-    if (getpeername(socket_.get(), storage, &address.bytes) != 0) return "an unknown address";
-    return endpoint_text(address);
+    try {
+      return peer_address(socket_.get()).endpoint();
+    } catch (const CommError&) {
+      return "an unknown address";
+    }
   }
 
  private:
@@ -141,7 +141,7 @@ class Meeting {
         deadline_(SteadyClock::now() + std::min(options.timeout, options.meeting)),
         links_(static_cast<size_t>(world.size)) {
     for (int r = 0; r < world.rank; ++r) {
-      dials_.push_back({r, parse_endpoint(world.endpoints[static_cast<size_t>(r)]), nullptr, {}, ""});
+      dials_.push_back({r, parse_data_endpoint(world.endpoints[static_cast<size_t>(r)]), nullptr, {}, ""});
     }
   }
 

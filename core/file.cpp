@@ -28,9 +28,38 @@ void throw_io_error(std::string_view operation, std::string_view path, int error
 }
 
 namespace {
-
 // One system call moves at most 2^31 - 4096 bytes on Linux; larger requests are split.
 constexpr size_t kLargestTransfer = size_t{1} << 30;
+}  // namespace
+
+void read_fully(int fd, int64_t offset, std::span<std::byte> into, std::string_view path) {
+  const int64_t end = offset + static_cast<int64_t>(into.size());
+  while (!into.empty()) {
+    const ssize_t got = ::pread(fd, into.data(), std::min(into.size(), kLargestTransfer), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_io_error(fmt::format("read at byte {} of", offset), path, errno);
+    if (got == 0) {
+      throw IoError(fmt::format("read {}: the file ends at byte {}, expected at least {} bytes", path,
+                                offset, end));
+    }
+    into = into.subspan(static_cast<size_t>(got));
+    offset += got;
+  }
+}
+
+void write_fully(int fd, int64_t offset, std::span<const std::byte> from, std::string_view path) {
+  while (!from.empty()) {
+    const ssize_t put = ::pwrite(fd, from.data(), std::min(from.size(), kLargestTransfer), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      throw_io_error(fmt::format("write at byte {} of", offset), path, put < 0 ? errno : EIO);
+    }
+    from = from.subspan(static_cast<size_t>(put));
+    offset += put;
+  }
+}
+
+namespace {
 
 class RealFile final : public File {
  public:
@@ -43,19 +72,7 @@ class RealFile final : public File {
   }
 
   void read(int64_t offset, std::span<std::byte> into) const override {
-    const int64_t end = offset + static_cast<int64_t>(into.size());
-    while (!into.empty()) {
-      const size_t want = std::min(into.size(), kLargestTransfer);
-      const ssize_t got = ::pread(fd_.get(), into.data(), want, offset);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw_io_error(fmt::format("read at byte {} of", offset), path(), errno);
-      if (got == 0) {
-        throw IoError(fmt::format("read {}: the file ends at byte {}, expected at least {} bytes",
-                                  path(), offset, end));
-      }
-      into = into.subspan(static_cast<size_t>(got));
-      offset += got;
-    }
+    read_fully(fd_.get(), offset, into, path());
   }
 
   bool is_cached() const override {
@@ -65,15 +82,7 @@ class RealFile final : public File {
   }
 
   void write(int64_t offset, std::span<const std::byte> from) override {
-    while (!from.empty()) {
-      const size_t want = std::min(from.size(), kLargestTransfer);
-      const ssize_t put = ::pwrite(fd_.get(), from.data(), want, offset);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) throw_io_error(fmt::format("write at byte {} of", offset), path(), errno);
-      if (put == 0) throw_io_error(fmt::format("write at byte {} of", offset), path(), EIO);
-      from = from.subspan(static_cast<size_t>(put));
-      offset += put;
-    }
+    write_fully(fd_.get(), offset, from, path());
   }
 
   void allocate(int64_t bytes) override {

@@ -129,6 +129,11 @@ class Fd {
   int fd_ = -1;
 };
 
+// Of an open descriptor, whatever the kernel moves at a time. Errors name `path` and the offset: IoError,
+// also when there are fewer bytes than asked for; DiskFull.
+void read_fully(int fd, int64_t offset, std::span<std::byte> into, std::string_view path);
+void write_fully(int fd, int64_t offset, std::span<const std::byte> from, std::string_view path);
+
 // A whole file mapped for reading. If the file is truncated afterwards, touching the lost pages raises
 // SIGBUS: use File::read for inputs that others may change, and check_unchanged() before long scans.
 class Mmap {

@@ -7,7 +7,7 @@
 
 namespace ds::kernels {
 
-// What this CPU has of the targets we compile for (kernels/CMakeLists.txt); plain C++ always.
+// What this CPU has of the targets we compile for (cmake/ds_dependencies.cmake); plain C++ always.
 const hwy::ChosenTarget& simd_target();
 
 }  // namespace ds::kernels

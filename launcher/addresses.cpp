@@ -1,10 +1,9 @@
 #include "launcher/addresses.h"
 
-#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
-#include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -12,28 +11,19 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/socket_address.h"
 
 namespace ds {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-std::string literal_text(const sockaddr* address, socklen_t size) {
-  std::array<char, NI_MAXHOST> text{};
-  const int error = getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
-  return error == 0 ? text.data() : "";
-}
+// Some port has to stand there; nothing is sent.
+constexpr int kAnyPort = 9;
 
-AddressList parse_literal(const std::string& literal) {
-  addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  // Some port has to stand there; nothing is sent.
-  if (getaddrinfo(literal.c_str(), "9", &hints, &found) != 0) {
-    throw CommError(fmt::format("'{}' is no literal address", literal));
-  }
-  return {found, &freeaddrinfo};
+SocketAddress literal_address(const std::string& literal) {
+  if (const std::optional<SocketAddress> parsed = parse_address(literal, kAnyPort)) return *parsed;
+  throw CommError(fmt::format("'{}' is no literal address", literal));
 }
 
 // One question to the resolver. It writes into this, so it stays where it is until answered.
@@ -53,7 +43,7 @@ ResolvedHost answer_of(Question& question, std::chrono::milliseconds limit) {
   if (error != 0 || list == nullptr) {
     return {"", fmt::format("its name cannot be resolved: {}", gai_strerror(error))};
   }
-  return {literal_text(list->ai_addr, list->ai_addrlen), ""};
+  return {address_from(list->ai_addr, list->ai_addrlen).host(), ""};
 }
 
 }  // namespace
@@ -97,25 +87,34 @@ std::vector<ResolvedHost> resolve_hosts(const std::vector<std::string>& names,
 }
 
 std::string local_address_towards(const std::string& literal) {
-  const AddressList target = parse_literal(literal);
-  const Fd socket(::socket(target->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage own{};
-  socklen_t size = sizeof(own);
+  const SocketAddress target = literal_address(literal);
+  const Fd socket(::socket(target.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   // Connecting a datagram socket chooses a route and an address, and sends nothing.
-  if (!socket.valid() || connect(socket.get(), target->ai_addr, target->ai_addrlen) != 0 ||
-      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) {
+  if (!socket.valid() || connect(socket.get(), target.get(), target.bytes) != 0) {
     throw CommError(fmt::format("no route to {}: {}", literal, std::strerror(errno)));
   }
-  return literal_text(reinterpret_cast<sockaddr*>(&own), size);
+  return own_address(socket.get()).host();
 }
 
-bool is_loopback_address(const std::string& literal) {
-  const AddressList list = parse_literal(literal);
-  if (list->ai_family == AF_INET) {
-    const auto* const v4 = reinterpret_cast<const sockaddr_in*>(list->ai_addr);
-    return (ntohl(v4->sin_addr.s_addr) >> 24) == 127;
+bool is_loopback_address(const std::string& literal) { return literal_address(literal).is_loopback(); }
+
+std::vector<std::string> reachable_addresses() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    throw IoError(fmt::format("asking for the addresses of this machine: {}", std::strerror(errno)));
   }
-  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(list->ai_addr)->sin6_addr);
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  std::vector<std::string> addresses;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const SocketAddress address =
+        address_from(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (!address.is_link_local() && !address.is_loopback()) addresses.push_back(address.host());
+  }
+  if (addresses.empty()) addresses.emplace_back("127.0.0.1");
+  return addresses;
 }
 
 }  // namespace ds

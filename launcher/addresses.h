@@ -20,6 +20,11 @@ std::vector<ResolvedHost> resolve_hosts(const std::vector<std::string>& names,
 // The address of this machine from which `literal` is reached. Throws CommError where no route leads.
 std::string local_address_towards(const std::string& literal);
 
+// Throws CommError for what is no literal address.
 bool is_loopback_address(const std::string& literal);
+
+// What every other host can reach this machine by: its addresses, loopback only where there is nothing
+// else. Throws IoError.
+std::vector<std::string> reachable_addresses();
 
 }  // namespace ds

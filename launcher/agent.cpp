@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/host.h"
 #include "core/secrecy.h"
 #include "launcher/agent_protocol.h"
 #include "launcher/host_probe.h"
@@ -41,11 +42,6 @@ constexpr seconds kLauncherSilence{12};
 constexpr seconds kGreetingDeadline{30};
 constexpr seconds kLastWordsDeadline{2};
 constexpr size_t kLongestBacklog = size_t{8} << 20;  // of output that the launcher does not take
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 int64_t shared_memory_free() {
   struct statvfs info {};
@@ -161,7 +157,7 @@ void Agent::say_ready() {
   agent::FromAgent message;
   agent::Ready& ready = *message.mutable_ready();
   ready.set_build_id(build_id());
-  ready.set_host(host_name());
+  ready.set_host(own_host_name());
   ready.set_address(surroundings_.address);
   ready.set_cores(this_machine(nullptr).cores);
   ready.set_gpus(surroundings_.gpus);

@@ -1,26 +1,18 @@
 #include "launcher/host_meeting.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <mutex>
 
 #include "core/error.h"
 #include "core/secrecy.h"
-#include "launcher/addresses.h"
+#include "core/socket_address.h"
 #include "launcher/credentials.h"
 #include "launcher/meeting_file.h"
 #include "launcher/network_door.h"
+#include "launcher/peer_dial.h"
 #include "launcher/tls_relay.h"
 #include "proto/build_info.h"
 
@@ -34,28 +26,6 @@ using std::chrono::seconds;
 constexpr milliseconds kHandshakeLimit{5000};
 constexpr milliseconds kConnectLimit{2000};
 constexpr milliseconds kRetryPeriod{50};
-
-using FreeList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-std::string address_of(const sockaddr* address, socklen_t size) {
-  std::array<char, NI_MAXHOST> text{};
-  const int error =
-      getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
-  return error == 0 ? text.data() : "";
-}
-
-// "10.0.0.1:4242" or "[fd00::1]:4242", as the door calls a guest.
-std::string peer_endpoint(int connection) {
-  sockaddr_storage peer{};
-  socklen_t size = sizeof(peer);
-  auto* const generic = reinterpret_cast<sockaddr*>(&peer);
-  if (getpeername(connection, generic, &size) != 0) return "";
-  const bool v6 = peer.ss_family == AF_INET6;
-  const int port = ntohs(v6 ? reinterpret_cast<sockaddr_in6*>(&peer)->sin6_port
-                            : reinterpret_cast<sockaddr_in*>(&peer)->sin_port);
-  const std::string host = address_of(generic, size);
-  return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
-}
 
 // What came through the door, until the loop below takes it.
 class Arrivals {
@@ -129,7 +99,12 @@ class HostMeeting {
 
   void admit() {
     for (Fd& connection : arrivals_.take()) {
-      const std::string peer = peer_endpoint(connection.get());
+      std::string peer;
+      try {
+        peer = peer_address(connection.get()).endpoint();
+      } catch (const CommError&) {
+        continue;  // gone already
+      }
       callers_.push_back({peer, std::make_unique<HostLink>(std::make_unique<TlsRelay>(
                                     TlsRelay::Role::kServer, std::move(connection), secret_,
                                     kHandshakeLimit))});
@@ -205,39 +180,6 @@ class HostMeeting {
   int represented_ = 0;
 };
 
-// Connected within kConnectLimit, or nothing.
-Fd connect_to(const std::string& endpoint) {
-  const size_t colon = endpoint.rfind(':');
-  if (colon == std::string::npos) return {};
-  std::string host = endpoint.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), endpoint.c_str() + colon + 1, &hints, &found) != 0) return {};
-  const FreeList list(found, &freeaddrinfo);
-  Fd connection(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!connection.valid()) return {};
-  if (connect(connection.get(), list->ai_addr, list->ai_addrlen) != 0 && errno != EINPROGRESS) {
-    return {};
-  }
-  pollfd watched{connection.get(), POLLOUT, 0};
-  int error = 0;
-  socklen_t size = sizeof(error);
-  const bool connected =
-      poll(&watched, 1, static_cast<int>(kConnectLimit.count())) == 1 &&
-      getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
-  return connected ? std::move(connection) : Fd();
-}
-
-std::string own_address_of(int connection) {
-  sockaddr_storage own{};
-  socklen_t size = sizeof(own);
-  auto* const generic = reinterpret_cast<sockaddr*>(&own);
-  return getsockname(connection, generic, &size) == 0 ? address_of(generic, size) : "";
-}
-
 }  // namespace
 
 std::vector<std::unique_ptr<HostLink>> meet_hosts(const MeetingOptions& options) {
@@ -252,14 +194,14 @@ int join_meeting(const std::filesystem::path& file, const AgentSurroundings& sur
     FoundMeeting found = read_meeting_file(file);
     why = found.why;
     for (const std::string& endpoint : found.place ? found.place->endpoints : std::vector<std::string>()) {
-      Fd connection = connect_to(endpoint);
-      if (!connection.valid()) {
-        why = fmt::format("nobody answers at {}", endpoint);
+      PeerDial dial = std::move(dial_peers({endpoint}, kConnectLimit).front());
+      if (!dial.error.empty()) {
+        why = fmt::format("nobody answers at {}: {}", endpoint, dial.error);
         continue;
       }
       AgentSurroundings here = surroundings;
-      here.address = own_address_of(connection.get());
-      TlsRelay relay(TlsRelay::Role::kClient, std::move(connection), found.place->secret,
+      here.address = own_address(dial.connection.get()).host();
+      TlsRelay relay(TlsRelay::Role::kClient, std::move(dial.connection), found.place->secret,
                      kHandshakeLimit);
       const std::optional<int> code =
           run_dialled_agent(here, {.start_rank = self.start_rank,
@@ -276,29 +218,6 @@ int join_meeting(const std::filesystem::path& file, const AgentSurroundings& sur
   throw Error(ExitCode::kClusterUnusable,
               fmt::format("rank {} did not meet the first dslaunch of its job within {} s: {}",
                           self.start_rank, limit.count(), why));
-}
-
-std::vector<std::string> reachable_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) {
-    throw IoError(fmt::format("asking for the addresses of this machine: {}", std::strerror(errno)));
-  }
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  std::vector<std::string> addresses;
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
-    if (!entry->ifa_addr || (entry->ifa_flags & IFF_UP) == 0) continue;
-    const int family = entry->ifa_addr->sa_family;
-    const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
-    const bool fits = family == AF_INET ||
-                      (family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr));
-    const std::string text =
-        fits ? address_of(entry->ifa_addr,
-                          family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))
-             : "";
-    if (!text.empty() && !is_loopback_address(text)) addresses.push_back(text);
-  }
-  if (addresses.empty()) addresses.emplace_back("127.0.0.1");
-  return addresses;
 }
 
 }  // namespace ds

@@ -33,8 +33,4 @@ std::vector<std::unique_ptr<HostLink>> meet_hosts(const MeetingOptions& options)
 int join_meeting(const std::filesystem::path& file, const AgentSurroundings& surroundings,
                  const DialledAgent& self, std::chrono::seconds limit);
 
-// What every other host can reach this machine by: its addresses, loopback only where there is nothing
-// else. Throws IoError.
-std::vector<std::string> reachable_addresses();
-
 }  // namespace ds

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/host.h"
 #include "launcher/machine.h"
 #include "launcher/memory_cgroup.h"
 #include "launcher/peer_dial.h"
@@ -64,7 +65,7 @@ void read_shared_memory(agent::Facts& facts) {
 }
 
 void read_memory(agent::Facts& facts) {
-  facts.set_memory_available(machine_memory_available().value_or(0));
+  facts.set_memory_available(available_memory().value_or(0));
   facts.set_memory_bound("the machine");
   const MemoryCgroup group = memory_cgroup_of(0);
   if (group.limit && group.used) {
@@ -113,11 +114,12 @@ agent::Facts HostProbe::carry_out(const agent::Probe& order, int64_t asked_us) {
       collect(order, facts);
       break;
     case agent::Probe::DIAL:
-      for (const PeerDial& failed :
+      for (const PeerDial& dial :
            dial_peers({order.endpoints().begin(), order.endpoints().end()}, kDialLimit)) {
+        if (dial.error.empty()) continue;
         agent::DialFailure& entry = *facts.add_dial_failures();
-        entry.set_endpoint(failed.endpoint);
-        entry.set_error(failed.error);
+        entry.set_endpoint(dial.endpoint);
+        entry.set_error(dial.error);
       }
       break;
     default:

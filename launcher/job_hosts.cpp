@@ -1,10 +1,9 @@
 #include "launcher/job_hosts.h"
 
-#include <unistd.h>
-
 #include <array>
 
 #include "core/error.h"
+#include "core/host.h"
 #include "launcher/addresses.h"
 #include "launcher/environment_list.h"
 #include "launcher/host_meeting.h"
@@ -19,11 +18,6 @@ constexpr const char* kEnvironmentFile = ".deepspeed_env";
 constexpr std::chrono::seconds kResolveLimit{5};
 constexpr std::chrono::seconds kSshDeadline{20};
 constexpr std::chrono::seconds kBatchDeadline{60};  // mpirun and srun start daemons and steps first
-
-std::string own_host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 HostRequest host_request(const HostOptions& options, const Environment& environment) {
   HostRequest request;

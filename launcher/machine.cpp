@@ -16,15 +16,6 @@
 namespace ds {
 namespace {
 
-int allowed_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  const int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0
-                        ? CPU_COUNT(&mask)
-                        : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores);
-}
-
 // Containers are given a share of all cores: "max 100000" or "200000 100000" (quota, period in us).
 std::optional<int> cgroup_cores() {
   std::ifstream in("/sys/fs/cgroup/cpu.max");
@@ -67,8 +58,22 @@ int usable_gpus(const char* visible) {
 
 }  // namespace
 
+std::vector<int> own_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(mask), &mask) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &mask)) cores.push_back(core);
+    }
+  }
+  return cores;
+}
+
 Machine this_machine(const char* visible_gpus) {
-  const int cores = allowed_cores();
+  const std::vector<int> allowed = own_cores();
+  const int cores = allowed.empty() ? std::max(1, static_cast<int>(std::thread::hardware_concurrency()))
+                                    : static_cast<int>(allowed.size());
   return {std::min(cores, cgroup_cores().value_or(cores)), usable_gpus(visible_gpus)};
 }
 

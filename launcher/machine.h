@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 namespace ds {
 
@@ -9,6 +10,9 @@ struct Machine {
   int cores = 1;  // that we may use: affinity mask and cgroup quota
   int gpus = 0;   // that this build can use
 };
+
+// The cores that this process may use, by number; empty where the kernel does not say.
+std::vector<int> own_cores();
 
 // `visible_gpus` is CUDA_VISIBLE_DEVICES, null where it is not set.
 Machine this_machine(const char* visible_gpus);

@@ -111,8 +111,4 @@ MemoryCgroup read_again(const MemoryCgroup& group) {
 
 std::optional<int64_t> machine_oom_kills() { return counter_of("/proc/vmstat", "oom_kill"); }
 
-std::optional<int64_t> machine_memory_available() {
-  return counter_of("/proc/meminfo", "MemAvailable");
-}
-
 }  // namespace ds

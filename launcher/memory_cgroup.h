@@ -1,5 +1,5 @@
 // What the kernel allows a process to use of the machine's memory, and how often it has killed for it:
-// cgroups of both versions, the counters of the machine, /proc/meminfo. Reads files of the kernel and
+// cgroups of both versions, the counters of the machine. Reads files of the kernel and
 // nothing else; what cannot be read is left out.
 #pragma once
 
@@ -23,7 +23,6 @@ MemoryCgroup memory_cgroup_of(int pid);
 MemoryCgroup read_again(const MemoryCgroup& group);
 
 std::optional<int64_t> machine_oom_kills();
-std::optional<int64_t> machine_memory_available();
 
 // Pure parts.
 struct CgroupPlace {

@@ -1,16 +1,15 @@
 #include "launcher/network_door.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/socket_address.h"
 #include "launcher/port_holder.h"
 
 namespace ds {
@@ -20,67 +19,27 @@ constexpr int kBacklog = 1024;
 
 Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(sockaddr_storage);
-
-  sockaddr* generic() { return reinterpret_cast<sockaddr*>(&storage); }
-  const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  sockaddr_in& v4() { return reinterpret_cast<sockaddr_in&>(storage); }
-  sockaddr_in6& v6() { return reinterpret_cast<sockaddr_in6&>(storage); }
-  const sockaddr_in& v4() const { return reinterpret_cast<const sockaddr_in&>(storage); }
-  const sockaddr_in6& v6() const { return reinterpret_cast<const sockaddr_in6&>(storage); }
-
-  bool is_v6() const { return storage.ss_family == AF_INET6; }
-  int port() const { return ntohs(is_v6() ? v6().sin6_port : v4().sin_port); }
-  std::string host() const {
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    const void* const bytes = is_v6() ? static_cast<const void*>(&v6().sin6_addr)
-                                      : static_cast<const void*>(&v4().sin_addr);
-    inet_ntop(storage.ss_family, bytes, text.data(), text.size());
-    return text.data();
-  }
-  std::string endpoint() const {
-    return is_v6() ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
-  }
-};
-
-SocketAddress parse_literal(const std::string& text, int port) {
+SocketAddress interface_address(const std::string& text, int port) {
   const auto refuse = [&](const char* why) {
     throw UsageError(
         fmt::format("coordinator address '{}': {}; give the literal IP address of one "
                     "interface of this machine, such as 10.0.0.1",
                     text, why));
   };
-  SocketAddress out;
-  if (port < 0 || port > 65535) {
-    refuse("a port lies between 0 and 65535");
-  }
-  if (inet_pton(AF_INET, text.c_str(), &out.v4().sin_addr) == 1) {
-    out.v4().sin_family = AF_INET;
-    out.v4().sin_port = htons(static_cast<uint16_t>(port));
-    out.size = sizeof(sockaddr_in);
-    if (out.v4().sin_addr.s_addr == htonl(INADDR_ANY)) {
-      refuse("means every interface");
-    }
-    return out;
-  }
-  if (inet_pton(AF_INET6, text.c_str(), &out.v6().sin6_addr) != 1) {
+  if (port < 0 || port > 65535) refuse("a port lies between 0 and 65535");
+  const std::optional<SocketAddress> address = parse_address(text, port);
+  if (!address) {
     refuse("is not a literal address");
-  }
-  out.v6().sin6_family = AF_INET6;
-  out.v6().sin6_port = htons(static_cast<uint16_t>(port));
-  out.size = sizeof(sockaddr_in6);
-  if (IN6_IS_ADDR_UNSPECIFIED(&out.v6().sin6_addr)) {
+  } else if (address->is_wildcard()) {
     refuse("means every interface");
-  }
-  if (IN6_IS_ADDR_V4MAPPED(&out.v6().sin6_addr)) {
+  } else if (address->is_group()) {
+    refuse("means many machines");
+  } else if (address->is_mapped_v4()) {
     refuse("is an IPv4 address in IPv6 clothes");
-  }
-  if (IN6_IS_ADDR_LINKLOCAL(&out.v6().sin6_addr)) {
+  } else if (address->is_link_local()) {
     refuse("is link-local, which other hosts cannot name without an interface");
   }
-  return out;
+  return *address;
 }
 
 [[noreturn]] void throw_cannot_listen(const SocketAddress& wanted, int error) {
@@ -98,14 +57,13 @@ SocketAddress parse_literal(const std::string& text, int port) {
               fmt::format("coordinator: cannot listen on {}: {}", wanted.endpoint(), why));
 }
 
-Fd listen_on(SocketAddress& address) {
-  Fd listener(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Fd listen_on(const SocketAddress& address) {
+  Fd listener(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   // Old connections of an ended job must not hold a fixed port; a listener still does.
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (!listener.valid() || bind(listener.get(), address.generic(), address.size) != 0 ||
-      listen(listener.get(), kBacklog) != 0 ||
-      getsockname(listener.get(), address.generic(), &address.size) != 0) {
+  if (!listener.valid() || bind(listener.get(), address.get(), address.bytes) != 0 ||
+      listen(listener.get(), kBacklog) != 0) {
     throw_cannot_listen(address, errno);
   }
   return listener;
@@ -126,9 +84,8 @@ std::string guest_name(std::string peer) {
 
 NetworkDoor::NetworkDoor(const Options& options) : rules_(options.rules) {
   for (const std::string& text : options.addresses) {
-    SocketAddress address = parse_literal(text, options.port);
-    listeners_.push_back(listen_on(address));
-    endpoints_.push_back(address.endpoint());
+    listeners_.push_back(listen_on(interface_address(text, options.port)));
+    endpoints_.push_back(own_address(listeners_.back().get()).endpoint());
   }
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
@@ -217,7 +174,7 @@ NetworkDoor::Happened NetworkDoor::wait() {
 
 Fd NetworkDoor::accept_one(int listener) {
   SocketAddress from;
-  Fd connection(accept4(listener, from.generic(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Fd connection(accept4(listener, from.get(), &from.bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection.valid()) {
     if (errno == EMFILE || errno == ENFILE) {
       make_room();

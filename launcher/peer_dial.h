@@ -1,5 +1,5 @@
-// Whether hosts can open connections to each other: listening on a literal address and dialling many at once,
-// to find out and for nothing else. No byte is sent or read.
+// Connections between hosts: listening on a literal address, to see who can knock there, and dialling many
+// at once within a limit. No byte is sent or read.
 #pragma once
 
 #include <chrono>
@@ -20,10 +20,11 @@ PeerListener listen_for_dials(const std::string& address, int port);
 
 struct PeerDial {
   std::string endpoint;
+  Fd connection;      // not blocking; open where there is no error
   std::string error;
 };
 
-// All at once. Returns those that could not be reached within `limit`.
+// All at once, in their order; an error for those that could not be reached within `limit`.
 std::vector<PeerDial> dial_peers(const std::vector<std::string>& endpoints, std::chrono::milliseconds limit);
 
 }  // namespace ds

@@ -1,7 +1,6 @@
 #include "launcher/slot_mates.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -93,18 +92,6 @@ std::optional<SlotShare> parse_share(std::string_view line) {
     if (comma == std::string_view::npos) break;
   }
   return share;
-}
-
-std::vector<int> own_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(mask), &mask) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &mask)) cores.push_back(core);
-    }
-  }
-  return cores;
 }
 
 std::string mates_socket_name(std::string_view job, std::string_view host, unsigned uid) {

@@ -25,9 +25,6 @@ struct SlotShare {
 std::string share_line(const SlotShare& share);
 std::optional<SlotShare> parse_share(std::string_view line);
 
-// The cores on which this process may run.
-std::vector<int> own_cores();
-
 // "dslaunch-mates-..." for the dslaunch of one job and user on one host (pure).
 std::string mates_socket_name(std::string_view job, std::string_view host, unsigned uid);
 

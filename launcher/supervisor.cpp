@@ -4,11 +4,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/host.h"
 #include "launcher/credentials.h"
 #include "launcher/epoch_plan.h"
 #include "launcher/plot.h"
@@ -33,11 +33,6 @@ std::shared_ptr<spdlog::logger> make_log(const RunDirectory& directory) {
   } catch (const spdlog::spdlog_ex& error) {
     throw IoError(fmt::format("opening {}: {}", path, error.what()));
   }
-}
-
-std::string this_host() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 control::JobPlan::Resume to_proto(ResumeMode mode) {
@@ -75,7 +70,7 @@ Supervisor::Supervisor(const TrainingJob& job, const RunDirectory& directory, Wo
       first_epoch_(first_epoch(directory.path())),
       metrics_(directory),
       print_policy_(job.config.steps_per_print) {
-  record_.host = this_host();
+  record_.host = own_host_name();
 }
 
 Supervisor::~Supervisor() { end_epoch(); }

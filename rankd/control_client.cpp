@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
@@ -12,8 +13,10 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "core/failpoint.h"
+#include "core/host.h"
 #include "core/secrecy.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
@@ -30,6 +33,8 @@ constexpr seconds kHeartbeatPeriod{1};
 constexpr seconds kJoinDeadline{120};  // longer than the launcher waits for the slowest rank
 constexpr seconds kJoinRetry{20};
 constexpr seconds kFinishDeadline{5};
+// Reports of short steps wait for each other: every message wakes a thread at both ends.
+constexpr std::chrono::milliseconds kStepsTogether{50};
 constexpr size_t kMaxQueued = 65536;  // reports kept while the launcher does not read
 
 ResumeMode to_resume(control::JobPlan::Resume resume) {
@@ -120,7 +125,7 @@ class GrpcControlClient final : public ControlClient {
     request.set_protocol_version(kProtocolVersion);
     request.set_config_digest(bootstrap_.config_digest);
     request.set_pid(getpid());
-    request.set_host(host_name());
+    request.set_host(own_host_name());
     request.set_data_endpoint(data_endpoint_);
     control::JoinReply reply;
     const grpc::Status status = ask_to_join(request, reply);
@@ -139,6 +144,8 @@ class GrpcControlClient final : public ControlClient {
 
   void report_progress(const Progress& progress) override {
     const std::scoped_lock lock(mutex_);
+    // A save must not outlive the word of the steps before it.
+    if (progress_.phase() != progress.phase && !queue_.empty()) send_queued();
     progress_.set_step(progress.step);
     progress_.set_micro_step(progress.micro_step);
     progress_.set_phase(progress.phase);
@@ -171,7 +178,7 @@ class GrpcControlClient final : public ControlClient {
     if (metrics.validation_loss) {
       step.set_validation_loss(*metrics.validation_loss);
     }
-    enqueue(std::move(message));
+    enqueue(std::move(message), Urgency::kMayWait);
     DS_FAILPOINT("control.step_queued");
   }
 
@@ -244,11 +251,6 @@ class GrpcControlClient final : public ControlClient {
   }
 
  private:
-  static std::string host_name() {
-    std::array<char, 256> name{};
-    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-  }
-
   // Over a network the launcher may have had no room for us just then.
   grpc::Status ask_to_join(const control::JoinRequest& request, control::JoinReply& reply) {
     const auto give_up = steady_clock::now() + kJoinRetry;
@@ -277,6 +279,7 @@ class GrpcControlClient final : public ControlClient {
     control::RankMessage hello;
     *hello.mutable_hello() = identity(session);
     queue_.push_back(std::move(hello));
+    next_heartbeat_ = steady_clock::now();
     writer_ = std::thread([this] { write_until_end(); });
     reader_ = std::thread([this] { read_until_end(); });
   }
@@ -286,14 +289,24 @@ class GrpcControlClient final : public ControlClient {
     reader_.join();
   }
 
-  void enqueue(control::RankMessage message) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (ending_ || stream_ended_ || queue_.size() >= kMaxQueued) {
-        return;
-      }
-      queue_.push_back(std::move(message));
+  enum class Urgency { kNow, kMayWait };
+
+  void enqueue(control::RankMessage message, Urgency urgency = Urgency::kNow) {
+    const std::scoped_lock lock(mutex_);
+    if (ending_ || stream_ended_ || queue_.size() >= kMaxQueued) {
+      return;
     }
+    queue_.push_back(std::move(message));
+    if (urgency == Urgency::kNow) {
+      send_queued();
+    } else if (queue_.size() == 1) {
+      send_at_ = steady_clock::now() + kStepsTogether;
+      changed_.notify_all();
+    }
+  }
+
+  void send_queued() {  // under mutex_
+    send_at_ = steady_clock::time_point::min();
     changed_.notify_all();
   }
 
@@ -323,34 +336,34 @@ class GrpcControlClient final : public ControlClient {
     return out;
   }
 
+  // What is due: all that is queued, a heartbeat, or both. Waits for it; empty once the stream is at its end.
+  std::deque<control::RankMessage> take_due() {
+    std::unique_lock lock(mutex_);
+    while (!ending_ && !stream_ended_ && steady_clock::now() < std::min(send_at_, next_heartbeat_)) {
+      changed_.wait_until(lock, std::min(send_at_, next_heartbeat_));
+    }
+    if (stream_ended_) return {};
+    send_at_ = steady_clock::time_point::max();
+    std::deque<control::RankMessage> due = std::exchange(queue_, {});
+    if (!ending_ && steady_clock::now() >= next_heartbeat_) {
+      DS_FAILPOINT("control.heartbeat");
+      *due.emplace_back().mutable_heartbeat() = heartbeat();
+      next_heartbeat_ = steady_clock::now() + kHeartbeatPeriod;
+    }
+    return due;
+  }
+
   void write_until_end() {
-    steady_clock::time_point next_heartbeat = steady_clock::now();
-    bool writable = true;
-    while (writable) {
-      control::RankMessage message;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait_until(lock, next_heartbeat,
-                            [&] { return !queue_.empty() || ending_ || stream_ended_; });
-        if (stream_ended_) {
-          return;
-        }
-        if (!queue_.empty()) {
-          message = std::move(queue_.front());
-          queue_.pop_front();
-        } else if (ending_) {
-          break;
-        } else {
-          DS_FAILPOINT("control.heartbeat");
-          *message.mutable_heartbeat() = heartbeat();
-          next_heartbeat = steady_clock::now() + kHeartbeatPeriod;
-        }
+    while (true) {
+      const std::deque<control::RankMessage> due = take_due();
+      if (due.empty()) break;
+      for (const control::RankMessage& message : due) {
+        grpc::WriteOptions options;
+        if (&message != &due.back()) options.set_buffer_hint();
+        if (!stream_->Write(message, options)) return;
       }
-      writable = stream_->Write(message);
     }
-    if (writable) {
-      stream_->WritesDone();
-    }
+    stream_->WritesDone();
   }
 
   void dump() {
@@ -400,6 +413,8 @@ class GrpcControlClient final : public ControlClient {
   control::Progress progress_;
   std::function<CollectiveMark()> newest_collective_;
   std::function<void()> dump_;
+  steady_clock::time_point send_at_ = steady_clock::time_point::max();  // what is queued
+  steady_clock::time_point next_heartbeat_ = steady_clock::now();
   bool ending_ = false;        // nothing more will be queued
   bool stream_ended_ = false;  // the launcher closed its side
 };

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "launcher/machine.h"
 #include "launcher/machine_cores.h"
-#include "launcher/slot_mates.h"
 #include "launcher/verbs/started.h"
 
 namespace ds {

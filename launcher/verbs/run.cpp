@@ -60,14 +60,12 @@ NodePool::Options node_options(const RunOptions& options, const BatchRequest& ba
   const bool may_shrink = batch.elastic || (options.nodes && options.nodes->max >= 0);
   const auto there = static_cast<int64_t>(pool.nodes.size());
   if (options.nodes) {
-    pool.max_nodes = static_cast<int>(options.nodes->max >= 0 ? options.nodes->max : options.nodes->min);
-  }
-  if (options.nodes && options.nodes->min > there) {
-    throw UsageError(fmt::format("--nodes: at least {} are wanted, there are {}",
-                                 options.nodes->min, there));
-  }
-  if (options.nodes) {
+    if (options.nodes->min > there) {
+      throw UsageError(fmt::format("--nodes: at least {} are wanted, there are {}",
+                                   options.nodes->min, there));
+    }
     const int64_t most = options.nodes->max >= 0 ? options.nodes->max : options.nodes->min;
+    pool.max_nodes = static_cast<int>(most);
     pool.nodes.resize(static_cast<size_t>(std::min(there, most + options.spares)));
   }
   if (may_shrink) {

@@ -1,12 +1,11 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <fstream>
 #include <thread>
 
+#include "core/host.h"
 #include "launcher/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
@@ -57,14 +56,9 @@ std::string kernel_view(int64_t pid) {
   return text;
 }
 
-std::string own_host() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 std::string silent_rank_text(const RankStatus& rank) {
   std::string text = "  it did not answer within 3 s";
-  if (rank.host != own_host()) return text + fmt::format("; its process is on {}\n", rank.host);
+  if (rank.host != own_host_name()) return text + fmt::format("; its process is on {}\n", rank.host);
   const std::string threads = kernel_view(rank.pid);
   return threads.empty() ? text + "; its process is gone\n"
                          : text + "; the kernel knows of its threads:\n" + threads;

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <numeric>
 
 #include "core/error.h"
+#include "core/host.h"
 #include "core/secrecy.h"
 #include "launcher/machine.h"
 #include "launcher/meeting_file.h"
@@ -60,12 +60,6 @@ HostSlots numbered_slots(const std::string& host, size_t count) {
   return out;
 }
 
-std::string own_name(const StartedPlace& place) {
-  std::array<char, 256> name{};
-  if (!place.host.empty()) return place.host;
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 }  // namespace
 
 int stand_by(const StartedPlace& place, const RunOptions& options,
@@ -112,7 +106,7 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
   meeting.limit = kMeetingLimit;
   meeting.interrupt_fd = interrupt_fd;
   links_ = meet_hosts(meeting);
-  std::string own = own_name(place);
+  std::string own = place.host.empty() ? own_host_name() : place.host;
   const auto taken = [&](const auto& link) { return link->host() == own; };
   if (std::ranges::any_of(links_, taken)) own += ".0";
   slots_.push_back(numbered_slots(own, here.size()));

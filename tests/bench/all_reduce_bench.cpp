@@ -15,10 +15,12 @@
 
 #include "comm/shm_comm.h"
 #include "comm/tcp_comm.h"
+#include "tests/bench/median.h"
 
 namespace {
 
 using namespace ds;
+using ds::bench::median;
 using SteadyClock = std::chrono::steady_clock;
 
 struct Size { const char* name; int64_t bytes; int calls; double goal; };
@@ -29,11 +31,6 @@ constexpr std::array kSizes{
     Size{"1 MiB", 1 << 20, 200, 3},    Size{"16 MiB", 16 << 20, 20, 0},
     Size{"128 MiB", 128 << 20, 4, 6},
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // Seconds per call, the slowest rank's; both ranks start together.
 template <class Call>

@@ -20,10 +20,12 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
 #include "core/memory.h"
+#include "tests/bench/median.h"
 
 namespace {
 
 using namespace ds;
+using ds::bench::median;
 
 constexpr int64_t kTensorNumel = int64_t{768} * 3072 + 768;  // as in a GPT-2 block; not a multiple of 1 MiB
 constexpr size_t kRequest = size_t{8} << 20;
@@ -45,11 +47,6 @@ Cost cost_of(const std::function<void()>& work) {
   work();
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
           cpu_clock() - cpu};
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // Host memory as the engine takes it, all pages touched where it is a source.

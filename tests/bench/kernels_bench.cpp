@@ -17,10 +17,12 @@
 #include "kernels/softmax.h"
 #include "kernels/spans.h"
 #include "kernels/update.h"
+#include "tests/bench/median.h"
 
 namespace ds::kernels {
 namespace {
 
+using ds::bench::median;
 using Work = std::function<void()>;
 
 struct Bench {
@@ -44,11 +46,6 @@ double seconds_of(const Work& work) {
     elapsed = std::chrono::duration<double>(Clock::now() - start).count();
   }
   return elapsed / runs;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // `units` of work per call (FLOPs or bytes, in 1e9) of both; prints rates and baseline time / time.

@@ -21,10 +21,13 @@
 #include "rankd/dry_run.h"
 #include "rankd/session.h"
 #include "rankd/workspace.h"
+#include "tests/bench/median.h"
 #include "tests/bench/random_tokens.h"
 
 namespace ds {
 namespace {
+
+using bench::median;
 
 constexpr int kRanks = 2;
 
@@ -153,11 +156,6 @@ void run_rank(const Args& args, const RunPlan& plan, Communicator& bare_comm, Co
       times.watched.push_back(with);
     }
   }
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 void run(const Args& args) {

@@ -39,25 +39,16 @@ void disagree(Communicator& world) {
   }
 }
 
-std::string comm_error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const CommError& e) {
-    return e.what();
-  }
-  throw InternalError("no CommError");
-}
-
 void abort_is_told(Communicator& world) {
   const auto group = world.split(0, 0);
   if (world.rank() == 0) group->abort();
-  const std::string text = comm_error_of([&] { group->barrier(); });
+  const std::string text = comm_error_of(20s, [&] { group->barrier(); });
   require(text.find("rank 0 called abort()") != std::string::npos, "{}", text);
 }
 
 void silence_is_noticed(Communicator& world) {
   if (world.rank() == 0) {
-    const std::string text = comm_error_of([&] { world.barrier(); });
+    const std::string text = comm_error_of(20s, [&] { world.barrier(); });
     require(text.find("no answer within 0.2 s from: rank 1") != std::string::npos, "{}", text);
   } else {
     usleep(500'000);

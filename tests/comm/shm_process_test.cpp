@@ -6,37 +6,18 @@
 #include "tests/support/ranks.h"
 
 using namespace ds;
-using ds::test::ProcessResult;
+using ds::test::check_all_done;
+using ds::test::comm_error_of;
 using ds::test::RankStream;
 using ds::test::require;
 using ds::test::run_process_ranks;
 using ds::test::run_processes;
 using namespace std::chrono_literals;
-using SteadyClock = std::chrono::steady_clock;
 
 namespace {
 
-void check_all_done(const std::vector<ProcessResult>& results) {
-  for (const ProcessResult& result : results) {
-    CHECK(result.error == "");
-    CHECK(result.status == 0);
-  }
-}
-
 bool segment_exists(const std::string& name) {
   return access(("/dev/shm/" + name).c_str(), F_OK) == 0;
-}
-
-// Runs `body`, which must fail with a CommError, within `limit`.
-std::string comm_error_of(std::chrono::milliseconds limit, const std::function<void()>& body) {
-  const auto start = SteadyClock::now();
-  try {
-    body();
-  } catch (const CommError& e) {
-    require(SteadyClock::now() - start < limit, "took too long to notice: {}", e.what());
-    return e.what();
-  }
-  throw InternalError("no CommError");
 }
 
 }  // namespace

@@ -185,12 +185,12 @@ TEST_CASE("only literal addresses of one interface are listened on", "[comm]") {
 
 TEST_CASE("endpoints are read strictly", "[comm]") {
   for (const char* good : {"10.0.0.1:4711", "[fd00::1]:65535"}) {
-    CHECK(endpoint_text(parse_endpoint(good)) == good);
+    CHECK(parse_data_endpoint(good).endpoint() == good);
   }
   for (const char* bad : {"", ":", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "10.0.0.1:1x",
                           "host:1", "fd00::1:80", "[10.0.0.1]:80", "[fd00::1]", "[]:1", "10.0.0.1:-1"}) {
     CAPTURE(bad);
-    CHECK_THROWS_AS(parse_endpoint(bad), CommError);
+    CHECK_THROWS_AS(parse_data_endpoint(bad), CommError);
   }
 }
 

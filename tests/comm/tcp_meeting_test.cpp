@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 Fd connect_to(const std::string& endpoint) {
-  const detail::SocketAddress address = detail::parse_endpoint(endpoint);
+  const SocketAddress address = detail::parse_data_endpoint(endpoint);
   Fd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(::connect(socket.get(), address.get(), address.bytes) == 0);
   return socket;

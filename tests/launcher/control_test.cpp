@@ -149,6 +149,30 @@ TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   plane.expect<AttendanceEnded>();
 }
 
+TEST_CASE("steps are told together, in order and before what follows them", "[launcher][rankd]") {
+  ControlPlane plane(1);
+  const std::unique_ptr<ControlClient> client = plane.connect(0);
+  join(plane, *client, 0);
+  using Kind = control::RankMessage;
+  StepMetrics metrics;
+  const auto tell = [&](int64_t step) {
+    metrics.step = step;
+    client->report_step(metrics);
+  };
+  tell(1);  // and nothing behind it
+  CHECK(plane.expect_message(Kind::kStep).step().step() == 1);
+  for (int64_t step = 2; step <= 20; ++step) tell(step);
+  client->report_text("later");
+  for (int64_t step = 2; step <= 20; ++step) {
+    CHECK(plane.expect_message(Kind::kStep).step().step() == step);
+  }
+  CHECK(plane.expect_message(Kind::kText).text() == "later");
+  tell(21);
+  CHECK(client->finish(ExitCode::kDone, ErrorOrigin::kNone, ""));
+  CHECK(plane.expect_message(Kind::kStep).step().step() == 21);
+  CHECK(plane.expect_message(Kind::kFinal).final().exit_code() == 0);
+}
+
 TEST_CASE("commands reach those who attend and those who come later", "[launcher][rankd]") {
   ControlPlane plane(2);
   const std::unique_ptr<ControlClient> early = plane.connect(0);

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "core/error.h"
+#include "launcher/machine.h"
 #include "launcher/machine_cores.h"
-#include "launcher/slot_mates.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/shm_comm.h"
+#include "tests/support/catch.h"
 
 namespace ds::test {
 
@@ -80,6 +81,13 @@ inline std::vector<ProcessResult> run_process_ranks(
     });
   }
   return run_processes(bodies);
+}
+
+inline void check_all_done(const std::vector<ProcessResult>& results) {
+  for (const ProcessResult& result : results) {
+    CHECK(result.error == "");
+    CHECK(result.status == 0);
+  }
 }
 
 }  // namespace ds::test

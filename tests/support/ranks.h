@@ -4,9 +4,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,18 @@ struct RankStream {
 template <class... Args>
 void require(bool condition, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) throw InternalError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Runs `body`, which must fail with a CommError, within `limit`; what it says.
+inline std::string comm_error_of(std::chrono::milliseconds limit, const std::function<void()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    body();
+  } catch (const CommError& e) {
+    require(std::chrono::steady_clock::now() - start < limit, "took too long to notice: {}", e.what());
+    return e.what();
+  }
+  throw InternalError("no CommError");
 }
 
 // One thread per communicator.

@@ -100,6 +100,17 @@ strangers() {
     done
   done
 }
+# processes_of <namespace> <pattern>: those with it in their command line.
+processes_of() {
+  local pid
+  for pid in $(ip netns pids "$1"); do
+    case $(command_of "$pid") in *"$2"*) echo "$pid" ;; esac
+  done
+}
+on_hosts() {  # on_hosts <pattern>
+  local name
+  for name in "${nodes[@]}"; do processes_of "$name" "$1"; done
+}
 nobody_left() { [ -z "$(strangers)" ]; }
 
 # run_on_hosts <code> <words...>: dslaunch in the bridge's namespace, into out and err.

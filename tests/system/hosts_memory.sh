@@ -7,12 +7,6 @@ seq 4000 > corpus.txt
 every=5
 kept=(train.steps=300 train.save_in_memory_every=1 "train.copy_in_memory_every=$every" zero_optimization.stage=2)
 
-ranks_of() {
-  local pid
-  for pid in $(ip netns pids "$1"); do
-    case $(command_of "$pid") in *rankd*) echo "$pid" ;; esac
-  done
-}
 # resumed_within <steps>: the first restart went on from memory, at most so many steps back.
 resumed_within() {
   local resumed failed
@@ -29,7 +23,7 @@ timeout 100 dslaunch train.json --num-ranks 4 --num-threads 1 --run-dir local "$
 # A process: all four ranks start anew, each on its own host.
 start_on_hosts "${by_ssh[@]}" --num-threads 1 "${kept[@]}"
 wait_until "40 steps" steps_done 40
-kill -KILL "$(ranks_of "${nodes[1]}" | tail -1)"
+kill -KILL "$(processes_of "${nodes[1]}" rankd | tail -1)"
 expect_end 0
 resumed_within 1
 cmp local/final/model.safetensors run/final/model.safetensors || fail "a lost process: other weights"

@@ -14,13 +14,6 @@ expect_nobody() {  # expect_nobody <what was killed>
   ls /dev/shm/dslaunch-* > /dev/null 2>&1 && fail "after $1: shared memory is left"
 }
 
-on_hosts() {  # on_hosts <pattern>: processes of the hosts with it in their command line
-  local pid
-  for pid in $(strangers); do
-    case $(command_of "$pid") in *"$1"*) echo "$pid" ;; esac
-  done
-}
-
 our_dslaunch() { pgrep -P "$launcher" -x dslaunch || echo "$launcher"; }
 
 for how in ssh mpi; do

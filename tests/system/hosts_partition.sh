@@ -41,9 +41,7 @@ cut() {
   esac
 }
 
-alone() { [ -z "$(ip netns pids "$lost" | while read -r pid; do
-  case $(command_of "$pid") in *rankd* | *"dslaunch agent"*) echo "$pid" ;; esac
-done)" ]; }
+alone() { [ -z "$(processes_of "$lost" rankd)$(processes_of "$lost" "dslaunch agent")" ]; }
 
 for way in both up down; do
   start_on_hosts "${by_ssh[@]}" "${elastic[@]}"

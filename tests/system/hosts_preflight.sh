@@ -4,7 +4,7 @@
 source "$(dirname "$0")/hosts.sh"
 command -v unshare > /dev/null || skip "unshare is missing"
 
-on_hosts() {  # on_hosts <code> <verb and words...>
+expect_on_hosts() {  # expect_on_hosts <code> <verb and words...>
   local want=$1 got
   shift
   timeout 100 ip netns exec "$here" "$bin/dslaunch" "$@" > out 2> err
@@ -17,10 +17,10 @@ export DSLAUNCH_RANKD="$bin/rankd"
 seq 4000 > corpus.txt
 
 # All well: one line, nothing left behind.
-on_hosts 0 preflight "${by_ssh[@]}" train.json
+expect_on_hosts 0 preflight "${by_ssh[@]}" train.json
 expect_text out "preflight: 2 hosts can be used"
 [ "$(wc -l < out)" -eq 1 ] || fail "a report of more than a line although all is well"
-on_hosts 0 preflight "${by_ssh[@]}" --json
+expect_on_hosts 0 preflight "${by_ssh[@]}" --json
 python3 - out <<'PY' || fail "not the JSON that it should be"
 import json, sys
 report = json.load(open(sys.argv[1]))
@@ -29,7 +29,7 @@ for host in report["hosts"]:
     assert host["ok"] and host["findings"] == [] and host["facts"]["cores"] > 0, host
     assert abs(host["clock_offset_s"]) < 0.5, host
 PY
-on_hosts 0 preflight train.json --num-ranks 2
+expect_on_hosts 0 preflight train.json --num-ranks 2
 expect_text out "preflight: 1 host can be used"
 [ -z "$(find . -name '.dslaunch-preflight*')" ] || fail "files of a preflight are left"
 
@@ -79,7 +79,7 @@ printf '%s slots=2\n' "${addresses[@]}" "${names[@]}" "$net.9" > bad
 by_bad=(--hostfile bad --launcher ssh --launcher-args "-F $scratch/ssh/config -o ConnectTimeout=3")
 ip -n "${nodes[0]}" route add unreachable "${addresses[1]}/32"
 
-on_hosts 69 preflight "${by_bad[@]}" --run-dir runs/one
+expect_on_hosts 69 preflight "${by_bad[@]}" --run-dir runs/one
 expect_text out "cannot be used"
 expect_text out "$net.9"
 expect_text out "reachable: ssh exited with code 255"
@@ -96,7 +96,7 @@ ip -n "${nodes[0]}" route del unreachable "${addresses[1]}/32"
 export DSLAUNCH_RANKD="$bin/fake_rank"
 printf '%s slots=2\n' tiny apart "${addresses[1]}" > bad
 rm -rf run
-on_hosts 69 "${by_bad[@]}" train.json train_batch_size=12 --run-dir runs/one
+expect_on_hosts 69 "${by_bad[@]}" train.json train_batch_size=12 --run-dir runs/one
 for text in "shared memory: /dev/shm has" "open files: 100" "shared folder: $scratch/runs" "ok: ${addresses[1]}"; do
   expect_text err "$text"
 done

@@ -32,14 +32,8 @@ kill -INT "$launcher"
 expect_end 75
 wait_until "an empty cluster" nobody_left
 
-ranks_of() {
-  local pid
-  for pid in $(ip netns pids "$1"); do
-    case $(command_of "$pid") in *rankd*) echo "$pid" ;; esac
-  done
-}
 start_on_hosts "${by_ssh[@]}" --num-threads 1 "${same[@]}"
-kill -KILL "$(ranks_of "${nodes[1]}" | tail -1)"
+kill -KILL "$(processes_of "${nodes[1]}" rankd | tail -1)"
 expect_end 0
 expect_text out "restart 1 of"
 same_weights "after a restart"

@@ -29,13 +29,6 @@ segments() { for pid in $(in_here); do grep -o '/dev/shm/dslaunch-[^ ]*' "/proc/
 left_segments() { for name in $mapped; do [ -e "$name" ] && echo "$name"; done; }
 unclean() { [ -n "$(in_here)" ] || [ -n "$(strangers)" ] || [ -n "$(left_segments)" ]; }
 ranks_here() { pgrep -P "$launcher" -x rankd; }
-on_hosts() {
-  local pid
-  for pid in $(strangers); do
-    case $(command_of "$pid") in *"$1"*) echo "$pid" ;; esac
-  done
-}
-
 start_job() {
   rm -rf run
   case $1 in
