@@ -190,7 +190,7 @@ std::string MemoryVault::manifest(const KeptFile& file) const {
   return text;
 }
 
-std::unique_ptr<File> MemoryVault::open(const KeptFile& file) const {
+std::unique_ptr<File> MemoryVault::open(const KeptFile& file, Caching /*caching*/) const {
   return std::make_unique<ShelfFile>(shelf_name(file.rank, file.buffer), memory_.get(),
                                      shelf_at(file.rank, file.buffer) + kPiecesAt, file.bytes);
 }
@@ -225,7 +225,7 @@ void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
   // Readers take the index by whole pages.
   header.tail = read_trailer(pieces).index_offset / kUncachedAlignment * kUncachedAlignment;
   SetView view("");
-  view.add(*vote, [&] { return open({{}, rank, buffer, vote->bytes, header.tail}); });
+  view.add(*vote, [&](Caching) { return open({{}, rank, buffer, vote->bytes, header.tail}); });
   const BlockFileReader checked(view, "", *vote);
   if (checked.index().tag != manifest.tag || header.manifest_bytes > kLargestKeptManifest) {
     throw ValidationError(fmt::format("{}: it holds tag {}, expected {}", name, checked.index().tag,

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "checkpoint/format.h"
-#include "checkpoint/memory_sets.h"
+#include "checkpoint/kept_files.h"
 #include "core/file.h"
 
 namespace ds {
@@ -33,16 +33,16 @@ inline constexpr int kShelvesPerRank = 4;  // two kinds of saves, two buffers ea
 inline constexpr int kMostKeptRanks = 1 << 20;
 
 // Confined to one thread; ranks of a host use the same memory, each its own shelves.
-class MemoryVault {
+class MemoryVault final : public KeptFiles {
  public:
   // A descriptor of the memory, which is duplicated. IoError if it is no such descriptor.
   explicit MemoryVault(int fd);
 
   // What lies on shelves whose headers hold, in order of rank and buffer.
-  std::vector<KeptFile> files() const;
-  // ValidationError if it is not the one that the header speaks of.
-  std::string manifest(const KeptFile& file) const;
-  std::unique_ptr<File> open(const KeptFile& file) const;
+  std::vector<KeptFile> files() const override;
+  std::string manifest(const KeptFile& file) const override;
+  using KeptFiles::open;
+  std::unique_ptr<File> open(const KeptFile& file, Caching caching) const override;
 
   // Takes back what the shelf holds, and opens it for writing.
   std::unique_ptr<File> begin(int rank, int buffer);

@@ -16,7 +16,7 @@ class ReadOnlyFile : public File {
 
  private:
   [[noreturn]] void refuse() const {
-    throw InternalError(fmt::format("write {}: a set in memory is only read", path()));
+    throw InternalError(fmt::format("write {}: a set that is kept is only read", path()));
   }
 };
 
@@ -68,12 +68,12 @@ Trailer read_trailer(const File& file) {
   return parse_trailer(file.path(), raw, size);
 }
 
-void SetView::add(const FileVote& vote, std::function<std::unique_ptr<File>()> open) {
+void SetView::add(const FileVote& vote, OpenKept open) {
   files_[vote.name] = std::move(open);
 }
 
 std::span<std::byte> SetView::add_tail(const FileVote& vote, int64_t tail) {
-  DS_CHECK(tail >= 0 && tail < vote.bytes, "memory: the tail of {} begins at {} of {}", vote.name,
+  DS_CHECK(tail >= 0 && tail < vote.bytes, "set: the tail of {} begins at {} of {}", vote.name,
            tail, vote.bytes);
   auto received = std::make_shared<Received>();
   received->bytes = vote.bytes;
@@ -90,14 +90,14 @@ std::span<std::byte> SetView::make_whole(const FileVote& vote) {
   return received.content;
 }
 
-std::unique_ptr<File> SetView::open(const std::string& path, Caching /*caching*/) {
+std::unique_ptr<File> SetView::open(const std::string& path, Caching caching) {
   const std::string name = path.substr(path.find_last_of('/') + 1);
   if (name == "manifest.json") return std::make_unique<TextFile>(path, manifest_);
-  if (const auto file = files_.find(name); file != files_.end()) return file->second();
+  if (const auto file = files_.find(name); file != files_.end()) return file->second(caching);
   if (const auto received = received_.find(name); received != received_.end()) {
     return std::make_unique<ReceivedFile>(path, received->second);
   }
-  throw InputMissing(fmt::format("open {}: not among what is kept in memory", path));
+  throw InputMissing(fmt::format("open {}: not among what is kept", path));
 }
 
 }  // namespace ds

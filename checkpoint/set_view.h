@@ -1,5 +1,5 @@
-// A set that is kept in memory, seen as the directory of a tag, so that CheckpointReader reads it like one
-// on disk. Its files come from this host's memory or from other hosts: of those, first the tail (index and
+// A set that hosts keep, seen as the directory of a tag, so that CheckpointReader reads it like one that
+// lies in one place. Its files come from this host or from others: of those, first the tail (index and
 // trailer), which is all that a reader wants to know what is where, then the whole.
 #pragma once
 
@@ -22,8 +22,9 @@ class SetView final : public PartialFileSystem {
  public:
   explicit SetView(std::string manifest) : manifest_(std::move(manifest)) {}
 
+  using OpenKept = std::function<std::unique_ptr<File>(Caching caching)>;
   // A file that this host keeps.
-  void add(const FileVote& vote, std::function<std::unique_ptr<File>()> open);
+  void add(const FileVote& vote, OpenKept open);
   // A file of which only the bytes from `tail` on are there; returns the room for them, which the caller
   // fills. Reading what is not there is a ValidationError.
   std::span<std::byte> add_tail(const FileVote& vote, int64_t tail);
@@ -41,7 +42,7 @@ class SetView final : public PartialFileSystem {
 
  private:
   const std::string manifest_;
-  std::map<std::string, std::function<std::unique_ptr<File>()>> files_;
+  std::map<std::string, OpenKept> files_;
   std::map<std::string, std::shared_ptr<Received>> received_;
 };
 

@@ -51,18 +51,19 @@ constexpr std::array<std::string_view, 107> kNames{
     "engine.reduced", "engine.shard_updated", "engine.sums_reduced", "epoch.before_record",
     "epoch.before_sync", "epoch.leftover_removed", "epoch.recorded", "export.before_finish",
     "export.opened", "export.tensor", "export.weights_written", "export.written", "file.before_fsync",
-    "file.before_write", "latest.before_write", "latest.written", "load.agreed", "load.before_restore",
-    "load.piece_read", "load.published", "load.restored", "memory.before_finish",
-    "memory.before_restore", "memory.before_save", "memory.committed", "memory.copy_sent",
-    "memory.copy_taken", "memory.files_brought", "memory.letter_sent", "memory.letter_taken",
-    "memory.restored", "memory.saved", "memory.settled", "memory.swept", "memory.tails_brought",
-    "memory.votes_exchanged", "memory.written", "retain.aside", "retain.before_aside",
-    "retain.removed", "session.after_final", "session.before_final", "session.before_join",
-    "session.begin", "session.connected", "session.joined", "text.created", "text.renamed",
-    "text.synced", "text.written", "train.before_comm", "train.before_export", "train.before_load",
-    "train.before_measured", "train.before_save", "train.begin", "train.comm_open",
-    "train.engine_built", "train.evaluate", "train.exported", "train.loaded", "train.memory_open",
-    "train.planned", "train.saved", "train.step_begin", "train.step_done", "train.step_reported"};
+    "file.before_write", "latest.before_write", "latest.written", "load.agreed",
+    "load.before_restore", "load.piece_read", "load.published", "load.restored",
+    "memory.before_finish", "memory.before_restore", "memory.before_save", "memory.committed",
+    "memory.copy_sent", "memory.copy_taken", "memory.letter_taken", "memory.restored", "memory.saved",
+    "memory.settled", "memory.swept", "memory.votes_exchanged", "memory.written", "retain.aside",
+    "retain.before_aside", "retain.removed", "session.after_final", "session.before_final",
+    "session.before_join", "session.begin", "session.connected", "session.joined",
+    "spread.files_brought", "spread.letter_sent", "spread.tails_brought", "text.created",
+    "text.renamed", "text.synced", "text.written", "train.before_comm", "train.before_export",
+    "train.before_load", "train.before_measured", "train.before_save", "train.begin",
+    "train.comm_open", "train.engine_built", "train.evaluate", "train.exported", "train.loaded",
+    "train.memory_open", "train.planned", "train.saved", "train.step_begin", "train.step_done",
+    "train.step_reported"};
 
 struct Term {
   enum class Action { kOff, kKill, kStop, kExit, kSleep, kError, kChance };

@@ -2,6 +2,7 @@
 // all ranks of the communicator call alike. Refuses to know what is saved where.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -42,6 +43,33 @@ std::vector<Value> gather_values(const std::vector<Value>& mine, Communicator& c
   Tensor gathered = Tensor::borrow(all.data(), {bytes * comm.size()}, DType::kU8);
   comm.all_gather(Tensor::borrow(copy.data(), {bytes}, DType::kU8), gathered, stream);
   return all;
+}
+
+// Lists of any length, by rank.
+template <class Value>
+std::vector<std::vector<Value>> gather_lists(std::vector<Value> mine, Communicator& comm,
+                                             Stream& stream) {
+  const std::vector<size_t> counts = gather_values(std::vector<size_t>{mine.size()}, comm, stream);
+  const size_t most = *std::ranges::max_element(counts);
+  mine.resize(most);
+  const std::vector<Value> all = gather_values(mine, comm, stream);
+  std::vector<std::vector<Value>> out;
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * most);
+    out.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(counts[rank]));
+  }
+  return out;
+}
+
+// Runs a part that concerns this rank alone; what went wrong in words, or nothing.
+template <class Part>
+std::string failure_of(const Part& part) {
+  try {
+    part();
+    return "";
+  } catch (const Error& failure) {
+    return failure.what();
+  }
 }
 
 }  // namespace ds

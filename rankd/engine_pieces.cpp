@@ -67,6 +67,14 @@ void put_pieces(Engine& engine, int rank, CheckpointWriter& writer) {
   }
 }
 
+std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
+  std::set<int> out;
+  for_each_piece(engine, [&](const std::string& name, const ParamSpec&, const Region& region, Tensor&) {
+    out.merge(reader.ranks_holding(name, region));
+  });
+  return out;
+}
+
 void clear_slots(Engine& engine) {
   for (const OwnedSlice& slice : engine.store().owned()) {
     for (const Tensor& slot : slice.slots) std::memset(slot.raw(), 0, slot.bytes());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 
 #include "checkpoint/reader.h"
@@ -17,6 +18,8 @@ void put_pieces(Engine& engine, int rank, CheckpointWriter& writer);
 // Each region that this rank owns: the tensor's name, the region, and where its elements live.
 void for_each_piece(Engine& engine, const std::function<void(const std::string& name, const ParamSpec& spec,
                                                              const Region& region, Tensor& data)>& take);
+// The ranks that saved what this rank owns.
+std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader);
 // Fills what this rank owns. ValidationError if the checkpoint is of another model or optimizer; `label`
 // names it.
 void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label);

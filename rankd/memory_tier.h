@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "checkpoint/memory_vault.h"
-#include "checkpoint/set_view.h"
 #include "rankd/engine.h"
 #include "rankd/job.h"
+#include "rankd/spread_sets.h"
 
 namespace ds {
 
@@ -52,20 +52,12 @@ class MemoryTier {
   void send_copy(const PeerCopy& copy, int buffer, const Manifest& manifest);
   void take_copy(const PeerCopy& copy, int buffer, const Manifest& manifest);
   void sweep();
-  void send_file(const KeptFile& file, int to);
-  std::string spread_manifest(const WholeSet& set);
-  Manifest checked_manifest(const WholeSet& set, const std::string& text) const;
-  void bring_tails(const WholeSet& set, const Manifest& manifest, SetView& view);
-  void bring_files(const WholeSet& set, const Manifest& manifest, const std::vector<uint8_t>& wanted,
-                   SetView& view);
-  bool host_keeps(const WholeSet& set, size_t file) const;
-  void agree(const std::string& what, const std::string& error);
 
   Engine& engine_;
   const JobPlan& plan_;
   Communicator& comm_;
   MemoryVault vault_;
-  std::vector<int> host_of_;       // of each rank
+  SpreadSets sets_;
   std::vector<PeerCopy> copies_;   // of all ranks
   std::vector<std::byte> letter_;  // what is under way between vault and peer
   Found found_;

@@ -50,7 +50,7 @@ std::vector<float> newest(const MemoryVault& vault) {
   SetView view(text);
   for (const FileVote& vote : parse_manifest("memory", text).files) {
     const KeptFile file = files[static_cast<size_t>(vote.rank)];
-    view.add(vote, [&vault, file] { return vault.open(file); });
+    view.add(vote, [&vault, file](Caching) { return vault.open(file); });
   }
   CheckpointReader reader = CheckpointReader::open_directory(view, "memory");
   Tensor into = ds::testing::zeros(kShape.numel());
@@ -214,7 +214,7 @@ TEST_CASE("a file of another host is read when it was brought, and not before", 
   const std::string text = vault.manifest(files[0]);
   const Manifest manifest = parse_manifest("memory", text);
   SetView view(text);
-  view.add(manifest.files[0], [&] { return vault.open(files[0]); });
+  view.add(manifest.files[0], [&](Caching) { return vault.open(files[0]); });
   vault.open(files[1])->read(files[1].tail, view.add_tail(manifest.files[1], files[1].tail));
   CheckpointReader reader = CheckpointReader::open_directory(view, "memory");
   const int64_t half = kShape.numel() / 2;

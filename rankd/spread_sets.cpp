@@ -1,0 +1,190 @@
+#include "rankd/spread_sets.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "core/failpoint.h"
+#include "rankd/agreement.h"
+
+namespace ds {
+namespace {
+
+// What a host keeps, as it travels between ranks.
+struct WireFile {
+  int64_t epoch = 0, step = 0, files = 0;
+  int64_t rank = 0, buffer = 0, bytes = 0, tail = 0;
+  std::array<char, 32> digest{};
+};
+
+WireFile to_wire(const KeptFile& file) {
+  WireFile out{.epoch = file.set.epoch, .step = file.set.step, .files = file.set.files,
+               .rank = file.rank, .buffer = file.buffer, .bytes = file.bytes, .tail = file.tail};
+  std::copy_n(file.set.digest.begin(), std::min(file.set.digest.size(), out.digest.size()),
+              out.digest.begin());
+  return out;
+}
+
+KeptFile from_wire(const WireFile& in) {
+  return {.set = {.epoch = in.epoch,
+                  .step = in.step,
+                  .files = static_cast<int>(in.files),
+                  .digest = {in.digest.begin(), in.digest.end()}},
+          .rank = static_cast<int>(in.rank),
+          .buffer = static_cast<int>(in.buffer),
+          .bytes = in.bytes,
+          .tail = in.tail};
+}
+
+// This host's copy of a file of the set.
+KeptFile kept_file(const WholeSet& set, size_t file) {
+  const WholeSet::Place& place = set.files[file];
+  return {set.id, static_cast<int>(file), set.buffer, place.bytes, place.tail};
+}
+
+Manifest checked_manifest(const WholeSet& set, const std::string& place, const std::string& text) {
+  Manifest manifest = parse_manifest(place, text);
+  bool fits = digest_of(std::as_bytes(std::span(text))) == set.id.digest &&
+              manifest.files.size() == set.files.size();
+  for (size_t file = 0; fits && file < set.files.size(); ++file) {
+    fits = manifest.files[file].bytes == set.files[file].bytes &&
+           manifest.files[file].rank == static_cast<int>(file);
+  }
+  if (!fits) throw ValidationError(fmt::format("{}: the manifest is not that of its files", place));
+  return manifest;
+}
+
+}  // namespace
+
+Tensor letter_of(std::span<std::byte> bytes) {
+  return Tensor::borrow(bytes.data(), {static_cast<int64_t>(bytes.size())}, DType::kU8);
+}
+
+SpreadSets::SpreadSets(const KeptFiles& kept, std::vector<int> host_of, Communicator& comm,
+                       Stream& stream)
+    : kept_(kept), host_of_(std::move(host_of)), comm_(comm), stream_(stream) {
+  hosts_ = *std::ranges::max_element(host_of_) + 1;
+  speaks_ = std::ranges::find(host_of_, host()) - host_of_.begin() == comm_.rank();
+}
+
+std::vector<HostFile> SpreadSets::gather() {
+  std::vector<WireFile> mine;
+  if (speaks_) std::ranges::transform(kept_.files(), std::back_inserter(mine), to_wire);
+  const std::vector<std::vector<WireFile>> all = gather_lists(mine, comm_, stream_);
+  std::vector<HostFile> kept;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    for (const WireFile& file : all[rank]) kept.push_back({host_of_[rank], from_wire(file)});
+  }
+  return kept;
+}
+
+void SpreadSets::send_file(const KeptFile& file, int to) {
+  std::unique_ptr<File> from;
+  // What cannot be read arrives as something else, which its digest tells the receiver.
+  std::string error = failure_of([&] { from = kept_.open(file); });
+  letter_.resize(kLetterBytes);
+  for (int64_t at = 0; at < file.bytes;) {
+    const auto count = std::min(letter_.size(), static_cast<size_t>(file.bytes - at));
+    const auto bytes = std::span(letter_).first(count);
+    if (error.empty()) error = failure_of([&] { from->read(at, bytes); });
+    comm_.send(letter_of(bytes), to, stream_);
+    DS_FAILPOINT("spread.letter_sent");
+    at += static_cast<int64_t>(count);
+  }
+  if (!error.empty()) spdlog::warn("{}", error);
+}
+
+bool SpreadSets::host_keeps(const WholeSet& set, size_t file) const {
+  return std::ranges::binary_search(set.files[file].hosts, host());
+}
+
+// Every rank needs it, and only hosts that keep a file of the set have it.
+std::string SpreadSets::spread_manifest(const WholeSet& set) {
+  const int root = sender_of(set.files[0], 0, host_of_);
+  std::string text;
+  if (root == comm_.rank()) {
+    const std::string error = failure_of([&] { text = kept_.manifest(kept_file(set, 0)); });
+    if (!error.empty()) spdlog::warn("{}", error);
+  }
+  auto size = static_cast<int64_t>(text.size());
+  Tensor sizes = Tensor::borrow(&size, {1}, DType::kI64);
+  comm_.broadcast(sizes, root, stream_);
+  text.resize(static_cast<size_t>(size));
+  Tensor bytes = letter_of(std::as_writable_bytes(std::span(text)));
+  if (size > 0) comm_.broadcast(bytes, root, stream_);
+  return text;
+}
+
+// The indexes of files that some host lacks, so that every rank knows what is where.
+void SpreadSets::bring_tails(const WholeSet& set, const Manifest& manifest, SetView& view) {
+  for (size_t file = 0; file < set.files.size(); ++file) {
+    const WholeSet::Place& place = set.files[file];
+    if (std::ssize(place.hosts) == hosts_) continue;
+    const int root = sender_of(place, static_cast<int>(file), host_of_);
+    std::vector<std::byte> known(host_keeps(set, file) ? static_cast<size_t>(place.bytes - place.tail) : 0);
+    const std::span<std::byte> tail =
+        known.empty() ? view.add_tail(manifest.files[file], place.tail) : std::span(known);
+    if (root == comm_.rank()) {
+      const std::string error =
+          failure_of([&] { kept_.open(kept_file(set, file))->read(place.tail, tail); });
+      if (!error.empty()) spdlog::warn("{}", error);
+    }
+    Tensor bytes = letter_of(tail);
+    comm_.broadcast(bytes, root, stream_);
+  }
+  DS_FAILPOINT("spread.tails_brought");
+}
+
+// Files that ranks need and their hosts lack, from ranks whose hosts keep them.
+void SpreadSets::bring_files(const WholeSet& set, const Manifest& manifest,
+                             const std::vector<uint8_t>& wanted, SetView& view) {
+  const std::vector<uint8_t> all = gather_values(wanted, comm_, stream_);
+  for (size_t file = 0; file < set.files.size(); ++file) {
+    const int from = sender_of(set.files[file], static_cast<int>(file), host_of_);
+    for (int to = 0; to < comm_.size(); ++to) {
+      if (all[static_cast<size_t>(to) * wanted.size() + file] == 0) continue;
+      if (from == comm_.rank()) send_file(kept_file(set, file), to);
+      if (to != comm_.rank()) continue;
+      std::span<std::byte> rest = view.make_whole(manifest.files[file]);
+      while (!rest.empty()) {
+        const size_t count = std::min(kLetterBytes, rest.size());
+        Tensor into = letter_of(rest.first(count));
+        comm_.recv(into, from, stream_);
+        rest = rest.subspan(count);
+      }
+    }
+  }
+  DS_FAILPOINT("spread.files_brought");
+}
+
+void SpreadSets::load(const WholeSet& set, const Use& use) {
+  const auto agree = [&](const std::string& error) {
+    agree_on_success(use.label, error, comm_, stream_);
+  };
+  const std::string text = spread_manifest(set);
+  Manifest manifest;
+  agree(failure_of([&] { manifest = checked_manifest(set, use.place, text); }));
+  SetView view(text);
+  for (size_t file = 0; file < set.files.size(); ++file) {
+    if (!host_keeps(set, file)) continue;
+    view.add(manifest.files[file], [this, &set, file](Caching caching) {
+      return kept_.open(kept_file(set, file), caching);
+    });
+  }
+  bring_tails(set, manifest, view);
+  std::optional<CheckpointReader> reader;
+  std::vector<uint8_t> wanted(set.files.size(), 0);
+  agree(failure_of([&] {
+    reader = CheckpointReader::open_directory(view, use.place);
+    for (const int rank : use.wanted(*reader)) {
+      const auto file = static_cast<size_t>(rank);
+      if (!host_keeps(set, file)) wanted.at(file) = 1;
+    }
+  }));
+  bring_files(set, manifest, wanted, view);
+  agree(failure_of([&] { use.take(*reader); }));
+}
+
+}  // namespace ds

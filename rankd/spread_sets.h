@@ -1,0 +1,65 @@
+// Sets whose files lie spread over hosts, loaded by any number of ranks on any hosts that together keep all
+// of them: what a rank needs and its host lacks comes over the data plane, each block verified where it is
+// used.
+//
+// Collective: all ranks of the communicator call alike. Refuses to know whether the files lie in memory or
+// on disks, and which set is to be loaded.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/kept_files.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/set_view.h"
+#include "comm/communicator.h"
+
+namespace ds {
+
+inline constexpr size_t kLetterBytes = size_t{4} << 20;  // travels between hosts at a time
+Tensor letter_of(std::span<std::byte> bytes);
+
+class SpreadSets {
+ public:
+  // kept: what this rank's host keeps. host_of: of each rank, from 0 without gaps; the lowest rank of each
+  // speaks for it.
+  SpreadSets(const KeptFiles& kept, std::vector<int> host_of, Communicator& comm, Stream& stream);
+
+  const std::vector<int>& host_of() const { return host_of_; }
+  int host() const { return host_of_[static_cast<size_t>(comm_.rank())]; }
+  bool speaks() const { return speaks_; }
+  // What all hosts keep now, the same on every rank.
+  std::vector<HostFile> gather();
+
+  struct Use {
+    std::string label;  // names the set in errors
+    std::string place;  // what its folder is called
+    // The ranks that saved what this rank needs.
+    std::function<std::set<int>(const CheckpointReader& reader)> wanted;
+    std::function<void(CheckpointReader& reader)> take;  // reads no more than was wanted
+  };
+  // IoError on every rank if one of them cannot; what was taken must then not be used.
+  void load(const WholeSet& set, const Use& use);
+
+  // To a rank that receives it in letters.
+  void send_file(const KeptFile& file, int to);
+
+ private:
+  bool host_keeps(const WholeSet& set, size_t file) const;
+  std::string spread_manifest(const WholeSet& set);
+  void bring_tails(const WholeSet& set, const Manifest& manifest, SetView& view);
+  void bring_files(const WholeSet& set, const Manifest& manifest, const std::vector<uint8_t>& wanted,
+                   SetView& view);
+
+  const KeptFiles& kept_;
+  const std::vector<int> host_of_;
+  Communicator& comm_;
+  Stream& stream_;
+  int hosts_ = 0;
+  bool speaks_ = false;
+  std::vector<std::byte> letter_;  // what is under way to a peer
+};
+
+}  // namespace ds
