@@ -71,6 +71,7 @@ struct RawRun {
   std::string run_dir;
   std::string nodes;
   std::string hang_after;
+  std::string wait_for_hosts;
   std::string metrics_textfile;
   std::string hostfile;
   std::string master_addr;
@@ -169,6 +170,9 @@ void describe_run(CLI::App& app, RawRun& raw) {
       ->check(CLI::Range(0, 1000000).description(""))
       ->type_name("N")
       ->capture_default_str();
+  app.add_option("--wait-for-hosts", raw.wait_for_hosts,
+                 "With too few hosts left, how long lost ones have to come back (default: 60s; 0: that is the end)")
+      ->type_name("TIME");
   app.add_option("--hang-after", raw.hang_after,
                  "A rank without progress for this time, and for 5 steps, hangs (default: 30s)")
       ->type_name("TIME");
@@ -238,6 +242,10 @@ RunOptions finish_run(const CLI::App& app, const RawRun& raw) {
                                                   {"required", ResumeMode::kRequired},
                                                   {"never", ResumeMode::kNever}};
     options.resume = modes.at(raw.resume);
+  }
+  if (!raw.wait_for_hosts.empty()) {
+    options.wait_for_hosts =
+        raw.wait_for_hosts == "0" ? Time::zero() : parse_duration(raw.wait_for_hosts);
   }
   if (!raw.hang_after.empty()) {
     options.hang_after = parse_duration(raw.hang_after);

@@ -40,6 +40,7 @@ struct RunOptions {
   std::optional<NodeCount> nodes;  // with a maximum: the world may shrink to the minimum
   int spares = 0;
   std::optional<Time> hang_after;
+  Time wait_for_hosts = std::chrono::seconds(60);  // that were lost, when too few are left
   HostOptions hosts;
   BindingOptions binding;
   bool audit_samples = false;

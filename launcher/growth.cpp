@@ -54,6 +54,11 @@ void Growth::found(Time now, const std::string& host) {
   found_at_ = now;
 }
 
+bool Growth::misses_any() const {
+  return std::ranges::any_of(hosts_,
+                             [](const auto& entry) { return entry.second.state != Host::State::kThere; });
+}
+
 bool Growth::due(Time now) const {
   const bool somebody = std::ranges::any_of(
       hosts_, [](const auto& entry) { return entry.second.state == Host::State::kThere; });

@@ -34,6 +34,9 @@ class Growth {
   void missed(Time now, const std::string& host);
   void found(Time now, const std::string& host);
 
+  // Whether any of them is not there now.
+  bool misses_any() const;
+
   // Whether it is time to grow onto the hosts that were found; the caller knows whether that makes a larger world.
   bool due(Time now) const;
   void grown(Time now);

@@ -194,6 +194,12 @@ void HostAgents::add_poll_descriptors(std::vector<pollfd>& out) const {
   }
 }
 
+void HostAgents::tend() {
+  for (const auto& [host, link] : links_) {
+    link->pump(Clock::now(), [](const agent::FromAgent&) {});
+  }
+}
+
 void HostAgents::connect(const std::string& host) {
   const auto old = links_.find(host);
   if (old != links_.end() && old->second->lost().empty()) {
@@ -241,9 +247,7 @@ void HostAgents::wait_until_settled(const std::vector<std::string>& hosts) {
     if (options_.interrupt_fd >= 0 && watched.front().revents != 0) {
       throw HostsUnusable("stopped while the hosts were being reached; nothing was started", hosts);
     }
-    for (const auto& [host, link] : links_) {
-      link->pump(Clock::now(), [](const agent::FromAgent&) {});
-    }
+    tend();
   }
 }
 

@@ -60,6 +60,8 @@ class HostAgents {
   void seek(const std::string& host);
   std::vector<SoughtHost> take_sought();
   void add_poll_descriptors(std::vector<pollfd>& out) const;
+  // While no world uses the links: hears and greets the agents, which leave when the launcher falls silent.
+  void tend();
 
  private:
   void connect(const std::string& host);

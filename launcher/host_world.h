@@ -83,6 +83,7 @@ class HostWorldStarter final : public WorldStarter {
   std::vector<std::string> reach(const std::vector<RankPlacement>& ranks) override;
   void seek(const std::string& host) override { agents_.seek(host); }
   std::vector<SoughtHost> take_sought() override { return agents_.take_sought(); }
+  void tend() override { agents_.tend(); }
   void add_poll_descriptors(std::vector<pollfd>& out) const override { agents_.add_poll_descriptors(out); }
   std::unique_ptr<World> start(const WorldPlan& plan) override;
 

@@ -51,18 +51,25 @@ std::vector<RankPlacement> Recovery::first_world() const {
 }
 
 Recourse Recovery::end(int exit_code, const std::string& reason) const {
-  return {.restart = false, .grows = false, .reason = reason, .exit_code = exit_code, .wait = {}, .world = {}};
+  Recourse out;
+  out.reason = reason;
+  out.exit_code = exit_code;
+  return out;
 }
 
 std::optional<Recourse> Recovery::growth(int ranks) const {
   std::optional<std::vector<RankPlacement>> world = pool_.next_world();
   if (!world || static_cast<int>(world->size()) <= ranks) return std::nullopt;
-  return Recourse{.restart = true,
-                  .grows = true,
-                  .reason = fmt::format("there are nodes for {} ranks", world->size()),
-                  .exit_code = 0,
-                  .wait = {},
-                  .world = *std::move(world)};
+  Recourse out{.restart = true, .grows = true, .reason = {}, .exit_code = 0, .wait = {}, .world = {}};
+  out.reason = fmt::format("there are nodes for {} ranks", world->size());
+  out.world = *std::move(world);
+  return out;
+}
+
+Recourse Recovery::nobody_came(const Recourse& waited) const {
+  return end(static_cast<int>(ExitCode::kBelowMinimum),
+             fmt::format("{}; {}, and after {} s not enough have come back", waited.reason, pool_.why_not(),
+                         std::chrono::ceil<std::chrono::seconds>(options_.wait_for_hosts).count()));
 }
 
 Recourse Recovery::after(const EpochOutcome& outcome) {
@@ -98,7 +105,8 @@ Recourse Recovery::after(const EpochOutcome& outcome) {
                            options_.max_restarts));
   }
   std::optional<std::vector<RankPlacement>> world = pool_.next_world();
-  if (!world) {
+  const bool may_wait = outcome.hosts_may_return && options_.wait_for_hosts > Time::zero();
+  if (!world && !may_wait) {
     return end(static_cast<int>(ExitCode::kBelowMinimum),
                fmt::format("{}; {}", describe(outcome.cause), pool_.why_not()));
   }
@@ -113,10 +121,11 @@ Recourse Recovery::after(const EpochOutcome& outcome) {
   ++restarts_;
   return {.restart = true,
           .grows = false,
+          .waits_for_hosts = !world,
           .reason = describe(outcome.cause),
           .exit_code = outcome.exit_code,
           .wait = wait,
-          .world = *std::move(world)};
+          .world = std::move(world).value_or(std::vector<RankPlacement>{})};
 }
 
 bool Recovery::repeats() const {

@@ -22,11 +22,13 @@ struct EpochOutcome {
   bool committed = false;  // the epoch left a tag that was not there before it
   Time ran{};
   std::vector<std::string> lost_hosts;
+  bool hosts_may_return = false;  // some are missing, and somebody looks for them
 };
 
 struct Recourse {
   bool restart = false;
   bool grows = false;  // nothing had failed: there are more nodes
+  bool waits_for_hosts = false;  // too few are left: `world` is empty until enough have come back
   std::string reason;
   int exit_code = 1;                 // where it is the end
   Time wait{};                       // where it is not
@@ -41,6 +43,8 @@ class Recovery {
     Time first_wait = std::chrono::seconds(1);
     Time longest_wait = std::chrono::seconds(60);
     int same_failure_limit = 3;
+    // With too few nodes left: how long lost ones have to come back. Zero: that is the end.
+    Time wait_for_hosts{};
     // An epoch that committed and ran so long was healthy: restarts before it are forgotten.
     Time healthy_after = std::chrono::minutes(10);
   };
@@ -53,6 +57,8 @@ class Recovery {
   Recourse after(const EpochOutcome& outcome);
   // The world of the nodes that are there, if it is larger than one of `ranks`. It is no restart and counts as none.
   std::optional<Recourse> growth(int ranks) const;
+  // Too few hosts have come back in time.
+  Recourse nobody_came(const Recourse& waited) const;
 
   int restarts() const { return restarts_; }  // of the whole run
   int counted() const { return counted_; }    // against the limit

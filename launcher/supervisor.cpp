@@ -87,6 +87,8 @@ RunRecord Supervisor::run() {
     if (world_) {
       take_rank_events();
       take_ends();
+    } else {
+      starter_.tend();
     }
     take_signals();
     take_requests();
@@ -163,11 +165,11 @@ void Supervisor::end_epoch() {
 void Supervisor::wait_for_something() {
   std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
   if (control_) control_->add_poll_descriptors(watched);
+  starter_.add_poll_descriptors(watched);
   Time next = resume_at_.value_or(Time::max());
   if (world_) {
     watched.push_back({coordinator_->event_fd(), POLLIN, 0});
     world_->add_poll_descriptors(watched);
-    starter_.add_poll_descriptors(watched);
     next = membership_->next_deadline();
     // What is due already waits for something else: room in the world, or the end of a pause.
     if (const Time growth = growth_.next_deadline(); growth > now()) next = std::min(next, growth);
@@ -346,9 +348,8 @@ void Supervisor::check_timeout() {
 }
 
 bool Supervisor::decide() {
-  if (resume_at_ && !leave_waiting()) {
-    return false;
-  }
+  if (give_up_at_ && !leave_hosts_missing()) return false;
+  if (resume_at_ && !leave_waiting()) return false;
   while (const std::optional<Decision> decision = membership_->tick(now())) {
     log_->info("epoch {}: {}", decision->epoch, decision->reason);
     switch (decision->kind) {
@@ -383,7 +384,8 @@ void Supervisor::judge(const Decision& decision) {
                                  .later = plan_.epoch > first_epoch_,
                                  .committed = committed_,
                                  .ran = now() - epoch_started_,
-                                 .lost_hosts = lost});
+                                 .lost_hosts = lost,
+                                 .hosts_may_return = growth_.misses_any()});
     record_.reason = recourse_->reason;
     record_.exit_code = recourse_->exit_code;
     record_.epochs.back().reason = describe(cause);
@@ -411,18 +413,34 @@ bool Supervisor::after_epoch(const Decision& decision) {
     finish_records(last);
     return false;
   }
-  resume_at_ = now() + recourse_->wait;
   record_.restarts = recovery_.restarts();
+  announce_next_epoch();
+  if (recourse_->waits_for_hosts) {
+    give_up_at_ = now() + job_.recovery.wait_for_hosts;
+    look_again_at_ = now();
+    return true;
+  }
+  resume_at_ = now() + recourse_->wait;
+  return leave_waiting();
+}
+
+void Supervisor::announce_next_epoch() {
   const std::string from =
       (job_.config.keeps_in_memory ? "memory, or " : "") +
       (record_.last_commit ? record_.last_commit->tag() : std::string("the beginning"));
   const std::string what = recourse_->grows ? "growth"
                                             : fmt::format("restart {} of {}: {}", recovery_.counted(),
                                                           recovery_.max_restarts(), recourse_->reason);
-  const std::string line = fmt::format(
-      "{}; epoch {} with {} from {}{}", what, plan_.epoch + 1,
-      format_count(static_cast<int64_t>(recourse_->world.size()), "rank"), from,
-      recourse_->wait > Time::zero() ? fmt::format(" in {}", format_duration(recourse_->wait)) : "");
+  const std::string next =
+      recourse_->waits_for_hosts
+          ? fmt::format("{}: waiting up to {} for lost hosts to come back", recovery_.pool().why_not(),
+                        format_duration(job_.recovery.wait_for_hosts))
+          : fmt::format("epoch {} with {} from {}{}", plan_.epoch + 1,
+                        format_count(static_cast<int64_t>(recourse_->world.size()), "rank"), from,
+                        recourse_->wait > Time::zero()
+                            ? fmt::format(" in {}", format_duration(recourse_->wait))
+                            : "");
+  const std::string line = fmt::format("{}; {}", what, next);
   console_.line(line);
   log_->info("{}", line);
   const std::string details =
@@ -432,20 +450,25 @@ bool Supervisor::after_epoch(const Decision& decision) {
     console_.line(text);
     log_->info("{}", text);
   }
-  return leave_waiting();
+}
+
+bool Supervisor::finish_between(const std::string& reason, int exit_code) {
+  Decision end;
+  end.kind = Decision::Kind::kFinish;
+  end.epoch = plan_.epoch;
+  end.reason = reason;
+  end.exit_code = exit_code;
+  end.root_cause = record_.root_cause;
+  finish_records(end);
+  return false;
 }
 
 // The user need not wait for an epoch nobody wants any more.
 bool Supervisor::leave_waiting() {
   if (stop_) {
-    Decision end;
-    end.kind = Decision::Kind::kFinish;
-    end.epoch = plan_.epoch;
-    end.reason = stop_->why;
-    end.exit_code = record_.last_commit ? static_cast<int>(stop_->code_when_saved)
-                                        : stop_->code_when_killed;
-    finish_records(end);
-    return false;
+    record_.root_cause.reset();
+    return finish_between(stop_->why, record_.last_commit ? static_cast<int>(stop_->code_when_saved)
+                                                          : stop_->code_when_killed);
   }
   if (now() >= *resume_at_) {
     resume_at_.reset();

@@ -96,11 +96,14 @@ class Supervisor {
   void look_for_hosts();
   void begin_growth();
   std::string join_new_hosts();
+  bool leave_hosts_missing();  // false if the run is over
   bool do_without(std::vector<std::string>& vanished);
   bool decide();  // false once everything is over
   void judge(const Decision& decision);  // an epoch that failed: what now?
   bool after_epoch(const Decision& decision);  // false if the run is over
+  void announce_next_epoch();
   bool leave_waiting();                        // false if the run is over
+  bool finish_between(const std::string& reason, int exit_code);  // false: the run is over
   void admit_all();
   control::JobPlan::Resume resume_mode() const;
   void request_stop(const StopRequest& request, const std::string& notice);
@@ -131,6 +134,8 @@ class Supervisor {
   std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start
   std::optional<Recourse> recourse_;  // decided when the epoch failed
   std::optional<Time> resume_at_;     // between epochs: when the next one starts
+  std::optional<Time> give_up_at_;    // between epochs: how long lost hosts have to come back
+  Time look_again_at_{};              // for those
   std::optional<StopRequest> stop_;   // of the user, whatever epoch it came in
   const int64_t first_epoch_;
   MetricsFile metrics_;

@@ -8,10 +8,20 @@
 #include "launcher/supervisor.h"
 
 namespace ds {
+namespace {
 
-// Only while an epoch runs: its hosts are settled then, and no other one is in use.
+constexpr Time kLookPeriod = std::chrono::seconds(2);
+
+}  // namespace
+
+// While an epoch runs, when its hosts are settled and no other one is in use, and while hosts are waited for.
 void Supervisor::look_for_hosts() {
-  if (!world_ || !membership_->running() || stop_) return;
+  const bool runs = world_ && membership_->running();
+  if (stop_ || (!runs && !give_up_at_)) return;
+  if (give_up_at_ && now() >= look_again_at_) {  // nothing else is going on that many tries would disturb
+    growth_.look_now(now());
+    look_again_at_ = now() + kLookPeriod;
+  }
   for (const std::string& host : growth_.to_try(now())) {
     log_->info("looking for host {}", host);
     starter_.seek(host);
@@ -27,7 +37,29 @@ void Supervisor::look_for_hosts() {
       log_->info("host {} cannot be used: {}", sought.host, sought.problem);
     }
   }
-  if (!growing_ && !paused_ && growth_.due(now())) begin_growth();
+  if (runs && !growing_ && !paused_ && growth_.due(now())) begin_growth();
+}
+
+// Too few hosts are left for any world.
+bool Supervisor::leave_hosts_missing() {
+  const bool over = now() >= *give_up_at_;
+  std::optional<std::vector<RankPlacement>> world = recovery_.pool().next_world();
+  if (!stop_ && !world && !over) return true;
+  give_up_at_.reset();
+  if (!stop_ && !world) {
+    const Recourse end = recovery_.nobody_came(*recourse_);
+    console_.line(end.reason);
+    return finish_between(end.reason, end.exit_code);
+  }
+  if (world) {
+    const std::string line = fmt::format("hosts are back: epoch {} with {}", plan_.epoch + 1,
+                                         format_count(static_cast<int64_t>(world->size()), "rank"));
+    console_.line(line);
+    log_->info("{}", line);
+    recourse_->world = *std::move(world);
+  }
+  resume_at_ = now();
+  return true;
 }
 
 void Supervisor::begin_growth() {

@@ -104,6 +104,8 @@ class WorldStarter {
   // Those of which something became known since the last call, also that one found before is gone again. To be
   // called every second or two: hosts that wait are kept alive by it.
   virtual std::vector<SoughtHost> take_sought() { return {}; }
+  // Between epochs, every second or two: keeps what the next one needs alive.
+  virtual void tend() {}
   virtual void add_poll_descriptors(std::vector<pollfd>& out) const { static_cast<void>(out); }
   // Throws InputMissing, IoError, HostsUnusable.
   virtual std::unique_ptr<World> start(const WorldPlan& plan) = 0;

@@ -140,6 +140,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.audit_samples = options.audit_samples;
   job.metrics_textfile = options.metrics_textfile;
   job.recovery.max_restarts = options.max_restarts;
+  job.recovery.wait_for_hosts = options.wait_for_hosts;
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
   require_program(surroundings.rank_program);
   return job;
@@ -378,6 +379,7 @@ RunOptions with_started_ranks(RunOptions options, const StartedPlace& place) {
                                  *options.num_ranks, place.starter, place.size));
   }
   options.num_ranks.reset();
+  options.wait_for_hosts = Time::zero();  // those that came by themselves cannot be called back
   if (options.dry_run || place.local_size == place.size) options.num_ranks = place.size;
   return options;
 }

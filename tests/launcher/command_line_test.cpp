@@ -38,6 +38,12 @@ TEST_CASE("options are taken before, between and after the config and its overri
   }
 }
 
+TEST_CASE("hosts are waited for a minute, as long as asked, or not at all", "[launcher]") {
+  CHECK(run_options({"t.json"}).wait_for_hosts == std::chrono::seconds(60));
+  CHECK(run_options({"t.json", "--wait-for-hosts", "5m"}).wait_for_hosts == std::chrono::minutes(5));
+  CHECK(run_options({"t.json", "--wait-for-hosts", "0"}).wait_for_hosts == Time::zero());
+}
+
 TEST_CASE("overrides may add and remove keys", "[launcher]") {
   const RunOptions options = run_options({"t.json", "+a.b=1", "++c=2", "~d.e", R"(f={"g": [1]})"});
   CHECK(options.overrides.size() == 4);
@@ -58,6 +64,7 @@ TEST_CASE("wrong command lines are usage errors", "[launcher]") {
                                              {"train.json", "--resume", "auto", "--resume", "never"},
                                              {"train.json", "--timeout", "soon"},
                                              {"train.json", "--time-limit", "later"},
+                                             {"train.json", "--wait-for-hosts", "-1"},
                                              {"train.json", "--bind-core-list", "5-2"},
                                              {"train.json", "--run-dir="},
                                              {"train.json", "--launcher", "rsh"}}) {

@@ -18,6 +18,7 @@ TEST_CASE("a lost host is tried again, less and less often", "[launcher]") {
   CHECK(growth.to_try(seconds(0)).empty());
   growth.lost(seconds(0), "a");
   CHECK(growth.to_try(seconds(4)).empty());
+  CHECK(growth.misses_any());
   CHECK(growth.next_deadline() == seconds(5));
   CHECK(growth.to_try(seconds(5)) == Names{"a"});
   CHECK(growth.to_try(seconds(6)).empty());  // it is being tried
@@ -37,7 +38,9 @@ TEST_CASE("hosts that come back together are waited for", "[launcher]") {
   CHECK(growth.to_try(seconds(5)) == Names{"a", "b"});
   growth.found(seconds(5), "a");
   CHECK_FALSE(growth.due(seconds(6)));
+  CHECK(growth.misses_any());
   growth.found(seconds(6), "b");
+  CHECK_FALSE(growth.misses_any());
   CHECK_FALSE(growth.due(seconds(7)));
   CHECK(growth.due(seconds(8)));
 }

@@ -173,6 +173,29 @@ TEST_CASE("a lost host is replaced by a spare, then the world shrinks, then it i
   CHECK_THAT(recourse.reason, Catch::Contains("1 of 4 nodes are left, at least 2 are needed"));
 }
 
+TEST_CASE("with too few nodes a run waits for those that may return", "[launcher]") {
+  Recovery recovery({.max_restarts = 100, .wait_for_hosts = seconds(60)}, cluster(2, 0, 0));
+  EpochOutcome outcome = killed(2, 1, "node1");
+  outcome.lost_hosts = {"node1"};
+  CHECK(recovery.after(outcome).exit_code == 76);  // nobody looks for it
+  outcome.hosts_may_return = true;
+  const Recourse recourse = recovery.after(outcome);
+  REQUIRE(recourse.restart);
+  CHECK(recourse.waits_for_hosts);
+  CHECK(recourse.world.empty());
+  CHECK(recovery.restarts() == 1);
+  const Recourse end = recovery.nobody_came(recourse);
+  CHECK_FALSE(end.restart);
+  CHECK(end.exit_code == 76);
+  CHECK_THAT(end.reason, Catch::Contains("1 of 2 nodes are left") &&
+                             Catch::Contains("after 60 s not enough have come back"));
+  recovery.pool().bring_back("node1");
+  CHECK(recovery.pool().next_world()->size() == 4);
+  const Recourse next = recovery.after(killed(0, 5, "node0"));  // enough are there
+  CHECK_FALSE(next.waits_for_hosts);
+  CHECK(next.world.size() == 4);
+}
+
 TEST_CASE("a cluster that never came up is not tried again", "[launcher]") {
   Recovery recovery({}, one_machine(2));
   EpochOutcome outcome;

@@ -29,6 +29,7 @@ Cluster::Cluster(const Settings& settings) : settings_(settings), draws_(setting
   hosts_.resize(static_cast<size_t>(1 + pick(3)));
   slots_ = hosts_.size() == 1 ? 2 + pick(2) : 1 + pick(2);
   elastic_ = chance(0.6);
+  waits_for_hosts_ = chance(0.5);
   spares_ = hosts_.size() > 1 && chance(0.4) ? 1 : 0;
 }
 

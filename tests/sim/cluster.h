@@ -26,6 +26,7 @@ namespace ds::sim {
 inline constexpr int64_t kSteps = 16;
 inline constexpr int64_t kElements = 12;  // of the one tensor
 inline constexpr Time kGrowthsApart = std::chrono::seconds(2);
+inline constexpr Time kHostsMayReturn = std::chrono::seconds(20);
 inline constexpr const char* kRoot = "/run/checkpoints";
 
 struct Settings {
@@ -182,6 +183,8 @@ class Cluster {
   void launcher_step();
   void stop_all(const Decision& decision);
   void look_for_hosts();
+  void try_hosts();
+  void await_hosts(int number, Time give_up);
   void begin_growth();
   void epoch_over(const Decision& decision);
   void finish(int code, const std::string& reason);
@@ -203,6 +206,7 @@ class Cluster {
   std::vector<Host> hosts_;
   int slots_ = 1;
   bool elastic_ = false;
+  bool waits_for_hosts_ = false;
   int spares_ = 0;
   std::vector<std::shared_ptr<Process>> processes_;
   Launcher launcher_;

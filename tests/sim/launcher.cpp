@@ -48,7 +48,9 @@ void Cluster::launch() {
     return;
   }
   fresh.recovery = std::make_unique<Recovery>(
-      Recovery::Options{.max_restarts = 2 * result_.faults + 2, .same_failure_limit = 4},
+      Recovery::Options{.max_restarts = 2 * result_.faults + 2,
+                        .same_failure_limit = 4,
+                        .wait_for_hosts = waits_for_hosts_ ? Time(kHostsMayReturn) : Time::zero()},
       make_pool());
   // As launcher/epoch_plan.h does it.
   fresh.epoch = mutant(Mutant::kSameEpoch)
@@ -168,6 +170,12 @@ void Cluster::launcher_step() {
 void Cluster::look_for_hosts() {
   Launcher& l = launcher_;
   if (!l.running || l.stopping) return;
+  try_hosts();
+  if (!l.growing && l.growth->due(now_)) begin_growth();
+}
+
+void Cluster::try_hosts() {
+  Launcher& l = launcher_;
   for (const std::string& host : l.growth->to_try(now_)) {
     if (hosts_[static_cast<size_t>(host_number(host))].reachable()) {
       trace(fmt::format("{} is found", host));
@@ -186,7 +194,22 @@ void Cluster::look_for_hosts() {
     }
     at = there ? std::next(at) : l.back.erase(at);
   }
-  if (!l.growing && l.growth->due(now_)) begin_growth();
+}
+
+// Between epochs, with too few hosts for any world.
+void Cluster::await_hosts(int number, Time give_up) {
+  Launcher& l = launcher_;
+  if (number != l.number || over_) return;
+  l.growth->look_now(now_);
+  try_hosts();
+  if (const auto world = l.recovery->pool().next_world()) {
+    start_epoch(*world);
+  } else if (now_ >= give_up) {
+    const Recourse end = l.recovery->nobody_came(*l.recourse);
+    finish(end.exit_code, end.reason);
+  } else {
+    at(now_ + seconds(2), [this, number, give_up] { await_hosts(number, give_up); });
+  }
 }
 
 void Cluster::begin_growth() {
@@ -218,11 +241,13 @@ void Cluster::stop_all(const Decision& decision) {
                          .exit_code = decision.exit_code,
                          .committed = l.committed,
                          .ran = now_ - l.epoch_started,
-                         .lost_hosts = {}};
+                         .lost_hosts = {},
+                         .hosts_may_return = false};
     for (size_t host = 0; host < hosts_.size() && !mutant(Mutant::kForgetLosses); ++host) {
       if (!hosts_[host].reachable()) outcome.lost_hosts.push_back(fmt::format("host{}", host));
     }
     for (const std::string& host : outcome.lost_hosts) l.growth->lost(now_, host);
+    outcome.hosts_may_return = l.growth->misses_any();
     l.recourse = l.recovery->after(outcome);
     l.back.clear();
   }
@@ -276,6 +301,10 @@ void Cluster::epoch_over(const Decision& decision) {
     return;
   }
   ++result_.restarts;
+  if (l.recourse->waits_for_hosts) {
+    await_hosts(l.number, now_ + kHostsMayReturn);
+    return;
+  }
   at(now_ + l.recourse->wait, [this, number = l.number, world = l.recourse->world] {
     if (number == launcher_.number && !over_) start_epoch(world);
   });
