@@ -263,6 +263,7 @@ bool HostWorld::all_ended() const {
 std::vector<std::string> HostWorldStarter::reach(const std::vector<RankPlacement>& ranks) {
   const std::vector<std::string> hosts = hosts_of(ranks);
   const std::vector<ReachedHost> reached = agents_.reach(hosts);
+  examine_newcomers(ranks, reached);
   if (options_.bind) options_.cores = options_.bind(reached);
   reached_.clear();
   listen_addresses_.clear();
@@ -274,6 +275,24 @@ std::vector<std::string> HostWorldStarter::reach(const std::vector<RankPlacement
     }
   }
   return listen_addresses_;
+}
+
+// One that was away may have come back with a full disk or a clock of its own.
+void HostWorldStarter::examine_newcomers(const std::vector<RankPlacement>& ranks,
+                                         const std::vector<ReachedHost>& reached) {
+  std::vector<ReachedHost> newcomers;
+  std::vector<RankPlacement> places;
+  std::set<std::string> here;
+  for (const ReachedHost& host : reached) {
+    const std::string& name = host.link->host();
+    here.insert(name);
+    if (options_.examined.contains(name)) continue;
+    newcomers.push_back(host);
+    std::ranges::copy_if(ranks, std::back_inserter(places),
+                         [&](const RankPlacement& place) { return place.host == name; });
+  }
+  if (!newcomers.empty() && options_.examine) options_.examine(places, newcomers);
+  options_.examined = std::move(here);
 }
 
 std::unique_ptr<World> HostWorldStarter::start(const WorldPlan& plan) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,9 @@ struct HostWorldOptions {
   // Says so for the hosts of an epoch, once they are reached. Empty: `cores` holds for all of them.
   std::function<std::map<std::string, std::vector<std::vector<int>>>(const std::vector<ReachedHost>&)>
       bind{};
+  // Looks at hosts that come later, with the ranks they are to hold. Throws HostsUnusable. Empty: nobody does.
+  std::function<void(const std::vector<RankPlacement>&, const std::vector<ReachedHost>&)> examine{};
+  std::set<std::string> examined{};  // hosts that somebody has looked at already
 };
 
 class HostWorld final : public World {
@@ -88,6 +92,8 @@ class HostWorldStarter final : public WorldStarter {
   std::unique_ptr<World> start(const WorldPlan& plan) override;
 
  private:
+  void examine_newcomers(const std::vector<RankPlacement>& ranks, const std::vector<ReachedHost>& reached);
+
   HostAgents& agents_;
   HostWorldOptions options_;
   const RunDirectory directory_;

@@ -488,7 +488,11 @@ bool Supervisor::leave_waiting() {
       if (const auto* unusable = dynamic_cast<const HostsUnusable*>(&error)) {
         unreachable_ = unusable->hosts();
       }
-      if (next.grows && !unreachable_.empty() && do_without(unreachable_)) return true;
+      if (next.grows && !unreachable_.empty()) {
+        console_.line(failed.reason);
+        log_->warn("{}", failed.reason);
+        if (do_without(unreachable_)) return true;
+      }
       judge(failed);
       return after_epoch(failed);
     }

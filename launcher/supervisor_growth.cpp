@@ -79,7 +79,7 @@ bool Supervisor::do_without(std::vector<std::string>& vanished) {
   for (const std::string& host : vanished) {
     growth_.lost(now(), host);
     recovery_.pool().lose(host);
-    log_->info("host {} is gone again", host);
+    log_->info("host {} cannot be used after all", host);
   }
   vanished.clear();
   recourse_ = recovery_.growth(0);

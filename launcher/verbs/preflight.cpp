@@ -112,7 +112,11 @@ std::string future_run_directory(const RunOptions& options) {
 std::vector<std::string> refuse_unfit(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts) {
   const std::vector<Finding> findings = judge_hosts(needs, hosts);
   if (any_bad(findings)) {
-    throw Error(ExitCode::kClusterUnusable, preflight_text(hosts, findings));
+    std::vector<std::string> bad;
+    for (const Finding& finding : findings) {
+      if (finding.level == Severity::kBad) bad.push_back(finding.host);
+    }
+    throw HostsUnusable(preflight_text(hosts, findings), bad);
   }
   std::vector<std::string> notes;
   for (const Finding& finding : findings) {

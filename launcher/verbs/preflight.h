@@ -14,7 +14,7 @@ int run_preflight(const PreflightOptions& options, const Surroundings& surroundi
 // Where a run with these options will lie; it need not be there yet.
 std::string future_run_directory(const RunOptions& options);
 
-// The short form: throws Error(kClusterUnusable) with the report if anything is bad, else returns what is worth
+// The short form: throws HostsUnusable with the report if anything is bad, else returns what is worth
 // a note.
 std::vector<std::string> refuse_unfit(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts);
 

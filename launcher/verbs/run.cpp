@@ -241,9 +241,11 @@ void require_fit_machine(const TrainingJob& job, const RunOptions& options, cons
   refuse_unfit(launch_needs(job, directory), {surveyed});
 }
 
-// Hosts that hold no rank yet, the spares, are not looked at: they may never be needed.
-void require_fit_hosts(TrainingJob& job, const RunOptions& options, const std::vector<RankPlacement>& world,
-                       const std::vector<ReachedHost>& reached, const std::string& program) {
+// Returns what is worth a note. Hosts that hold no rank yet, the spares, are looked at when they do.
+std::vector<std::string> require_fit_hosts(const TrainingJob& job, const RunOptions& options,
+                                           const std::vector<RankPlacement>& world,
+                                           const std::vector<ReachedHost>& reached,
+                                           const std::string& program) {
   SlotMap slots;
   for (const std::string& host : hosts_of(world)) {
     slots.push_back({host, {}});
@@ -254,10 +256,9 @@ void require_fit_hosts(TrainingJob& job, const RunOptions& options, const std::v
   const std::string directory = future_run_directory(options);
   PreflightNeeds needs = launch_needs(job, directory);
   needs.shares_directory = true;
-  const std::vector<std::string> notes = refuse_unfit(
+  return refuse_unfit(
       needs, survey_hosts(slots, {reached, {}},
                           {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program}));
-  job.config.notes.insert(job.config.notes.end(), notes.begin(), notes.end());
 }
 
 // What every run needs, wherever its ranks are.
@@ -330,7 +331,8 @@ std::vector<ReachedHost> reach_or_stop(HostAgents& agents, const std::vector<std
 int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options,
                   const JobHosts& hosts, const Surroundings& surroundings, Attendants attendants) {
   const std::vector<RankPlacement> world = Recovery(job.recovery, NodePool(job.nodes)).first_world();
-  const std::vector<ReachedHost> reached = reach_or_stop(agents, hosts_of(world), attendants);
+  const std::vector<std::string> first_hosts = hosts_of(world);
+  const std::vector<ReachedHost> reached = reach_or_stop(agents, first_hosts, attendants);
   const RankBinding binding = bind_on_hosts(options, job.nodes.nodes, reached, attendants.group);
   // Again for every epoch: spare hosts have cores of their own.
   const auto bind = [&](const std::vector<ReachedHost>& hosts_of_epoch) {
@@ -338,7 +340,11 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   };
   job.shape.threads =
       options.num_threads.value_or(binding.threads.value_or(threads_on(reached, world)));
-  require_fit_hosts(job, options, world, reached, surroundings.rank_program);
+  const auto examine = [&](const std::vector<RankPlacement>& places, const std::vector<ReachedHost>& newcomers) {
+    return require_fit_hosts(job, options, places, newcomers, surroundings.rank_program);
+  };
+  const std::vector<std::string> notes = examine(world, reached);
+  job.config.notes.insert(job.config.notes.end(), notes.begin(), notes.end());
   job.read_nodes = [options, &surroundings] {
     return nodes_of(gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program).choice,
                     0);
@@ -351,7 +357,9 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
                             .environment = rank_environment(hosts.exported, job.shape.threads),
                             .config_digest = job.config.digest,
                             .cores = {},
-                            .bind = bind},
+                            .bind = bind,
+                            .examine = examine,
+                            .examined = {first_hosts.begin(), first_hosts.end()}},
                            directory);
   return supervise(job, options, directory, starter, attendants);
 }

@@ -103,6 +103,20 @@ done
 [ -e runs/one ] && fail "a run directory was made although hosts were bad"
 expect_no_text err "event"
 
+# A host that joins later is looked at before it gets ranks, and the run goes on without it.
+printf '%s slots=2\n' "${addresses[1]}" > bad
+ip netns exec "$here" "$bin/dslaunch" train.json --run-dir runs/two "${by_bad[@]}" --nodes 1:2 \
+  --env FAKE_RANK="steps=100000 step_ms=20" > out 2> err &
+launcher=$!
+wait_until "the first step" test -s runs/two/metrics.jsonl || finish
+printf 'tiny slots=2\n' >> bad
+ip netns exec "$here" "$bin/dslaunch" ctl join runs/two > joined 2>&1 || fail "ctl join: $(cat joined)"
+wait_until "the verdict" grep -qF "shared memory: /dev/shm has" out || finish
+expect_text out "open files: 100 open files are allowed"
+wait_until "the run without it" grep -q "epoch [23]: rank 1 is" runs/two/logs/dslaunch.log
+kill -TERM "$launcher"
+expect_end 75
+
 [ -z "$(find . -name '.dslaunch-preflight*')" ] || fail "files of a preflight are left"
 wait_until "an empty cluster" nobody_left
 finish
