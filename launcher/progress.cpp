@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/number_text.h"
 
 namespace ds {
@@ -61,21 +63,19 @@ std::string step_line(const control::StepMetrics& metrics, std::optional<Time> l
 }
 
 std::optional<Time> PaceEstimate::update(Time now, int64_t step, int64_t total_steps) {
-  constexpr double kWeight = 0.1;  // of the newest step
-  if (last_at_ && step > last_step_) {
-    const double pace = std::chrono::duration<double>(now - *last_at_).count() /
-                        static_cast<double>(step - last_step_);
-    seconds_per_step_ = seconds_per_step_
-                            ? *seconds_per_step_ + kWeight * (pace - *seconds_per_step_)
-                            : pace;
+  constexpr size_t kMostMarks = 256;
+  if (!marks_.empty() && step <= marks_.back().step) marks_.clear();  // an epoch began further back
+  if (marks_.size() == kMostMarks) {  // every second one will do
+    for (size_t i = 1; 2 * i < marks_.size(); ++i) marks_[i] = marks_[2 * i];
+    marks_.resize(kMostMarks / 2);
   }
-  last_at_ = now;
-  last_step_ = step;
-  if (!seconds_per_step_ || step >= total_steps) {
-    return std::nullopt;
-  }
-  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(
-      *seconds_per_step_ * static_cast<double>(total_steps - step)));
+  marks_.push_back({now, step});
+  const int64_t middle = (marks_.front().step + step) / 2;
+  const auto from = std::ranges::lower_bound(marks_, middle, {}, &Mark::step);
+  if (from->step == step || step >= total_steps) return std::nullopt;
+  const std::chrono::duration<double> passed = now - from->at;
+  const auto steps = static_cast<double>(step - from->step);
+  return std::chrono::duration_cast<Time>(passed / steps * static_cast<double>(total_steps - step));
 }
 
 bool PrintPolicy::wants(Time now, int64_t step, int64_t total_steps) {

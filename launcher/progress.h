@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/membership.h"
 #include "proto/control.pb.h"
@@ -19,16 +20,19 @@ std::string format_count(int64_t count, std::string_view what);  // "1 rank", "2
 // "step 120/2000  loss 3.412  lr 3.00e-04  norm 1.23  12.3k tok/s  mem 412 MiB  ETA 3m12s"
 std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left);
 
-// Time to the end from the recent pace, which follows a change within some 20 steps.
+// Time to the end from the pace of the newer half of the steps since the start: saves and evaluations count with
+// the share that they have, and several reports may come at once.
 class PaceEstimate {
  public:
   // The time left after this step; nothing while there is no pace yet.
   std::optional<Time> update(Time now, int64_t step, int64_t total_steps);
 
  private:
-  std::optional<Time> last_at_;
-  int64_t last_step_ = 0;
-  std::optional<double> seconds_per_step_;
+  struct Mark {
+    Time at{};
+    int64_t step = 0;
+  };
+  std::vector<Mark> marks_;  // the first step, some between, the newest
 };
 
 // Which steps a batch log shows: the first, the last, every n-th, and one at least every 10 s.

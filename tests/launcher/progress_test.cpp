@@ -45,7 +45,7 @@ TEST_CASE("sizes, times and rates are short", "[launcher]") {
   CHECK(format_count(2, "rank") == "2 ranks");
 }
 
-TEST_CASE("the pace is known after two steps and follows a change", "[launcher]") {
+TEST_CASE("the pace is known after two steps and follows a change of it", "[launcher]") {
   PaceEstimate pace;
   Time now = seconds(100);
   CHECK_FALSE(pace.update(now, 1, 101));
@@ -58,6 +58,26 @@ TEST_CASE("the pace is known after two steps and follows a change", "[launcher]"
   const double left = std::chrono::duration<double>(*pace.update(now + seconds(2), 61, 101)).count();
   CHECK(left == Approx(80).epsilon(0.01));
   CHECK_FALSE(pace.update(now + seconds(4), 101, 101));
+}
+
+TEST_CASE("a long evaluation and reports that come in heaps hardly move the time to the end", "[launcher]") {
+  PaceEstimate pace;
+  Time now{};
+  for (int64_t step = 1; step <= 4000; ++step) {
+    if (step % 10 == 0) now += seconds(1);  // ten reports at once
+    if (step % 400 == 0) now += seconds(4);
+    const auto left = pace.update(now, step, 10000);
+    if (step < 1000) continue;
+    const double expected = static_cast<double>(10000 - step) * 0.11;
+    CHECK(std::chrono::duration<double>(*left).count() == Approx(expected).epsilon(0.08));
+  }
+}
+
+TEST_CASE("an epoch that begins further back has a pace of its own", "[launcher]") {
+  PaceEstimate pace;
+  for (int64_t step = 1; step <= 50; ++step) pace.update(seconds(step), step, 100);
+  CHECK_FALSE(pace.update(seconds(1000), 41, 100));
+  CHECK(pace.update(seconds(1002), 42, 100) == seconds(116));
 }
 
 TEST_CASE("a batch log shows every n-th step, the first, the last, and one in 10 s", "[launcher]") {

@@ -2,17 +2,24 @@
 # Kills one part of a running job, again and again at random moments, and looks what is left and for how long.
 #   orphan_trials.sh BIN_DIR [TRIALS [KIND...]]     kinds: local:dslaunch local:rank ssh:dslaunch ssh:rank
 #                                                   ssh:agent ssh:ssh mpi:dslaunch mpi:rank mpi:agent mpi:mpirun
+#   and, where mpirun or srun starts dslaunch:      started:mpirun started:dslaunch started:rank
+#                                                   slurm:srun slurm:dslaunch slurm:rank (these alone)
 # Real training with shared memory (local) or TCP (hosts). Per kind: trials, median and worst time until nothing
 # is left; limits 5 s locally, 15 s on hosts. Not a test of its own: system.launcher_orphans and
 # system.hosts_orphans try each kind once.
-source "$(dirname "$0")/hosts.sh"
-unset DSLAUNCH_RANKD
-seq 4000 > corpus.txt
 trials=${2:-20}
-shift 2
-kinds=("$@")
+kinds=("${@:3}")
 [ ${#kinds[@]} -gt 0 ] || kinds=(local:dslaunch local:rank ssh:dslaunch ssh:rank ssh:agent ssh:ssh
-  mpi:dslaunch mpi:rank mpi:agent mpi:mpirun)
+  mpi:dslaunch mpi:rank mpi:agent mpi:mpirun started:mpirun started:dslaunch started:rank)
+case ${kinds[0]} in
+  slurm:*)
+    source "$(dirname "$0")/slurm.sh"
+    strangers() { :; }  # the nodes are this machine
+    ;;
+  *) source "$(dirname "$0")/hosts.sh" ;;
+esac
+export DSLAUNCH_RANKD="$bin/rankd"
+seq 4000 > corpus.txt
 endless=(--max-restarts 0 --num-threads 1 train.steps=10000000 train.save_every=7 train.keep_checkpoints=2)
 
 in_here() {  # our processes, wherever they run: those that work in this test's directory
@@ -28,13 +35,31 @@ in_here() {  # our processes, wherever they run: those that work in this test's 
 segments() { for pid in $(in_here); do grep -o '/dev/shm/dslaunch-[^ ]*' "/proc/$pid/maps" 2> /dev/null; done | sort -u; }
 left_segments() { for name in $mapped; do [ -e "$name" ] && echo "$name"; done; }
 unclean() { [ -n "$(in_here)" ] || [ -n "$(strangers)" ] || [ -n "$(left_segments)" ]; }
-ranks_here() { pgrep -P "$launcher" -x rankd; }
+among() {  # among <pattern>: of in_here
+  local pid
+  for pid in $(in_here); do
+    case $({ tr '\0' ' ' < "/proc/$pid/cmdline"; } 2> /dev/null) in *"$1"*) echo "$pid" ;; esac
+  done
+}
+# The dslaunch that hold ranks; the others of a host only stand by, and nobody misses them.
+serving() {
+  local pid
+  for pid in $(among "dslaunch train.json"); do
+    [ "$pid" != "$launcher" ] && pgrep -P "$pid" > /dev/null && echo "$pid"
+  done
+}
+
 start_job() {
   rm -rf run
   case $1 in
     local) dslaunch train.json --run-dir run --num-ranks 2 "${endless[@]}" > out 2> err & ;;
     ssh) ip netns exec "$here" "$bin/dslaunch" train.json --run-dir run "${by_ssh[@]}" "${endless[@]}" > out 2> err & ;;
     mpi) ip netns exec "$here" "$bin/dslaunch" train.json --run-dir run "${by_mpi[@]}" "${endless[@]}" > out 2> err & ;;
+    started) "${many[@]}" dslaunch train.json --run-dir run "${endless[@]}" > out 2> err & ;;
+    slurm)
+      wait_until "idle nodes" both_idle
+      srun -Q -N 2 --ntasks-per-node=2 dslaunch train.json --run-dir run "${endless[@]}" > out 2> err < /dev/null &
+      ;;
   esac
   launcher=$!
   wait_until "the first step" test -s run/metrics.jsonl
@@ -43,8 +68,10 @@ start_job() {
 victim() {
   local name
   case $1 in
+    started:mpirun | slurm:srun) echo "$launcher" ;;
+    started:dslaunch | slurm:dslaunch) serving | shuf -n 1 ;;
     *:dslaunch) echo "$launcher" ;;
-    local:rank) ranks_here | shuf -n 1 ;;
+    local:rank | started:rank | slurm:rank) among "rankd --from-stdin" | shuf -n 1 ;;
     *:rank) on_hosts "rankd --from-stdin" | shuf -n 1 ;;
     *:agent) on_hosts "dslaunch agent" | shuf -n 1 ;;
     *:*) name=${1#*:}; pgrep -P "$launcher" -x "$name" | shuf -n 1 ;;

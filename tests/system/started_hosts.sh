@@ -3,10 +3,6 @@
 source "$(dirname "$0")/hosts.sh"
 command -v mpirun > /dev/null || skip "mpirun is missing"
 
-many=(ip netns exec "$here" mpirun --allow-run-as-root --host "${addresses[0]}:2,${addresses[1]}:2" -N 2
-  --mca plm_rsh_agent "ssh -F $scratch/ssh/config" --mca oob_tcp_if_include $net.0/24
-  --mca plm_rsh_no_tree_spawn 1 -x FAKE_RANK -x DSLAUNCH_RANKD -x PATH --wdir "$scratch")
-
 run_many() {  # run_many <code> <words...>
   local want=$1 got
   shift
