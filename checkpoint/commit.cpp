@@ -41,17 +41,6 @@ void check_fence(FileSystem& file_system, const std::string& root, int64_t epoch
   }
 }
 
-// Out of its writer's reach in one step: a writer of an old epoch that still runs must find all of its
-// directory or nothing, never a part that it could give the tag's name.
-void remove_marked(FileSystem& file_system, const std::string& root, const std::string& name,
-                   const MarkedName& parsed) {
-  const std::string gone =
-      join_path(root, fmt::format("{}{}{}", parsed.tag, kDiscardedMark, parsed.epoch));
-  if (file_system.exists(gone)) file_system.remove_tree(gone);
-  file_system.rename(join_path(root, name), gone);
-  file_system.remove_tree(gone);
-}
-
 // Does the directory hold a whole tag, whatever it is called?
 bool is_whole(FileSystem& file_system, const std::string& directory) {
   try {
@@ -60,6 +49,12 @@ bool is_whole(FileSystem& file_system, const std::string& directory) {
   } catch (const Error&) {
     return false;
   }
+}
+
+bool is_of_epoch(FileSystem& file_system, const std::string& directory, int64_t epoch) {
+  const std::string path = join_path(directory, kManifestName);
+  return file_system.exists(path) &&
+         parse_manifest(path, file_system.read_text(path, kLargestManifest)).epoch == epoch;
 }
 
 // A replacement that was interrupted: the old tag returns, unless the new one took its place.
@@ -74,6 +69,46 @@ std::string settle_replaced(FileSystem& file_system, const std::string& root,
   }
   file_system.remove_tree(aside);
   return fmt::format("removed {}", name);
+}
+
+// What an epoch that is over left of a tag whose other files lie on other hosts. First out of its
+// writer's reach: what has no manifest then will never have one, and its writer cannot tell the others that
+// it has.
+std::string keep_prepared(FileSystem& file_system, const std::string& root, const std::string& name,
+                          const MarkedName& parsed) {
+  const std::string kept = fmt::format("{}{}{}", parsed.tag, kReadyMark, parsed.epoch);
+  if (file_system.exists(join_path(root, kept))) file_system.remove_tree(join_path(root, kept));
+  file_system.rename(join_path(root, name), join_path(root, kept));
+  DS_FAILPOINT("epoch.prepared_kept");
+  if (file_system.exists(join_path(join_path(root, kept), kManifestName))) {
+    return fmt::format("kept {}", kept);
+  }
+  remove_marked(file_system, root, kept);
+  return fmt::format("removed {}", name);
+}
+
+// One directory that an earlier epoch left in the root; what was done, in words, or nothing.
+std::string settle_leftover(FileSystem& file_system, const std::string& root, const std::string& name,
+                            int64_t epoch, Unfinished unfinished) {
+  if (parse_marked(name, kDiscardedMark)) {
+    file_system.remove_tree(join_path(root, name));
+    return "";
+  }
+  const bool settles = unfinished == Unfinished::kSettle;
+  const auto temporary = parse_marked(name, kTemporaryMark);
+  if (temporary && temporary->epoch <= epoch) {
+    if (!settles) return keep_prepared(file_system, root, name, *temporary);
+    remove_marked(file_system, root, name);
+    DS_FAILPOINT("epoch.leftover_removed");
+    return fmt::format("removed {}", name);
+  }
+  for (const std::string_view mark : {kReplacedMark, kReadyMark}) {
+    const auto aside = parse_marked(name, mark);
+    if (settles && aside && aside->epoch <= epoch) {
+      return settle_replaced(file_system, root, name, aside->tag);
+    }
+  }
+  return "";
 }
 
 void check_votes(const CommitRequest& request) {
@@ -98,7 +133,7 @@ std::string temporary_directory(const std::string& root, std::string_view tag, i
 }
 
 std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root,
-                                    int64_t epoch) {
+                                    int64_t epoch, Unfinished unfinished) {
   file_system.make_directories(root);
   // Also where the directories are there already: who made them may have failed to make that durable.
   const std::string parent = parent_directory(root);
@@ -113,26 +148,15 @@ std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& 
   if (file_system.exists(hint)) file_system.remove(hint);
   for (const DirectoryEntry& entry : file_system.list(root)) {
     if (entry.kind != DirectoryEntry::Kind::kDirectory) continue;
-    if (parse_marked(entry.name, kDiscardedMark)) {
-      file_system.remove_tree(join_path(root, entry.name));
-      continue;
-    }
-    const auto temporary = parse_marked(entry.name, kTemporaryMark);
-    const auto replaced = parse_marked(entry.name, kReplacedMark);
-    if (temporary && temporary->epoch <= epoch) {
-      remove_marked(file_system, root, entry.name, *temporary);
-      done.push_back(fmt::format("removed {}", entry.name));
-      DS_FAILPOINT("epoch.leftover_removed");
-    } else if (replaced && replaced->epoch <= epoch) {
-      done.push_back(settle_replaced(file_system, root, entry.name, replaced->tag));
-    }
+    const std::string what = settle_leftover(file_system, root, entry.name, epoch, unfinished);
+    if (!what.empty()) done.push_back(what);
   }
   DS_FAILPOINT("epoch.before_sync");
   file_system.sync_directory(root);
   return done;
 }
 
-void commit_tag(FileSystem& file_system, const CommitRequest& request) {
+void prepare_tag(FileSystem& file_system, const CommitRequest& request) {
   check_tag(request.tag);
   check_votes(request);
   DS_FAILPOINT("commit.votes_checked");
@@ -140,10 +164,11 @@ void commit_tag(FileSystem& file_system, const CommitRequest& request) {
   DS_FAILPOINT("commit.fence_checked");
   const std::string temporary =
       temporary_directory(request.root, request.tag, request.epoch);
-  Manifest manifest{request.tag, request.step, request.epoch, request.votes};
+  Manifest manifest{request.tag, request.step, request.epoch, request.votes, request.hosts};
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const FileVote& a, const FileVote& b) { return a.rank < b.rank; });
   for (const FileVote& vote : manifest.files) {  // re-reads length, trailer and index
+    if (!request.here.empty() && !std::ranges::count(request.here, vote.rank)) continue;
     const BlockFileReader file(file_system, temporary, vote);
     DS_FAILPOINT("commit.file_checked");
     if (file.index().tag != request.tag) {
@@ -154,10 +179,13 @@ void commit_tag(FileSystem& file_system, const CommitRequest& request) {
   DS_FAILPOINT("commit.before_manifest");
   file_system.write_text_atomically(join_path(temporary, kManifestName), to_text(manifest));
   DS_FAILPOINT("commit.manifest_written");
+}
 
-  const std::string place = join_path(request.root, request.tag);
-  const std::string aside = replaced_directory(request.root, request.tag, request.epoch);
-  check_fence(file_system, request.root, request.epoch);
+void publish_tag(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch) {
+  const std::string temporary = temporary_directory(root, tag, epoch);
+  const std::string place = join_path(root, tag);
+  const std::string aside = replaced_directory(root, tag, epoch);
+  check_fence(file_system, root, epoch);
   DS_FAILPOINT("commit.second_fence_checked");
   const bool replaces = file_system.exists(place);
   if (replaces) file_system.rename(place, aside);
@@ -169,9 +197,53 @@ void commit_tag(FileSystem& file_system, const CommitRequest& request) {
     throw;
   }
   DS_FAILPOINT("commit.renamed");
-  file_system.sync_directory(request.root);
+  file_system.sync_directory(root);
   DS_FAILPOINT("commit.synced");
-  if (replaces) file_system.remove_tree(aside);
+}
+
+void drop_replaced(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch) {
+  const std::string aside = replaced_directory(root, tag, epoch);
+  if (file_system.exists(aside)) file_system.remove_tree(aside);
+}
+
+void commit_tag(FileSystem& file_system, const CommitRequest& request) {
+  prepare_tag(file_system, request);
+  publish_tag(file_system, request.root, request.tag, request.epoch);
+  drop_replaced(file_system, request.root, request.tag, request.epoch);
+}
+
+void unpublish_tag(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch) {
+  const std::string temporary = temporary_directory(root, tag, epoch);
+  const std::string place = join_path(root, tag);
+  const std::string aside = replaced_directory(root, tag, epoch);
+  check_fence(file_system, root, epoch);
+  if (!file_system.exists(temporary) && is_of_epoch(file_system, place, epoch)) {
+    file_system.rename(place, temporary);
+  }
+  DS_FAILPOINT("commit.unpublished");
+  if (file_system.exists(aside) && !file_system.exists(place)) file_system.rename(aside, place);
+  file_system.sync_directory(root);
+}
+
+void discard_prepared(FileSystem& file_system, const std::string& root, const std::string& tag,
+                      int64_t epoch) {
+  const std::string temporary = temporary_directory(root, tag, epoch);
+  if (file_system.exists(temporary)) file_system.remove_tree(temporary);
+}
+
+// In one step: a writer of an old epoch that still runs must find all of its directory or nothing, never a
+// part that it could give the tag's name.
+void remove_marked(FileSystem& file_system, const std::string& root, const std::string& name) {
+  std::optional<MarkedName> parsed;
+  for (const std::string_view mark : {kTemporaryMark, kReplacedMark, kReadyMark}) {
+    if (!parsed) parsed = parse_marked(name, mark);
+  }
+  DS_CHECK(parsed.has_value(), "remove_marked: {} has no such mark", name);
+  const std::string gone =
+      join_path(root, fmt::format("{}{}{}", parsed->tag, kDiscardedMark, parsed->epoch));
+  if (file_system.exists(gone)) file_system.remove_tree(gone);
+  file_system.rename(join_path(root, name), gone);
+  file_system.remove_tree(gone);
 }
 
 void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag) {
@@ -183,8 +255,7 @@ void write_latest(FileSystem& file_system, const std::string& root, const std::s
 
 void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
                  int64_t epoch) {
-  const std::string temporary = temporary_directory(root, tag, epoch);
-  if (file_system.exists(temporary)) file_system.remove_tree(temporary);
+  discard_prepared(file_system, root, tag, epoch);
   DS_FAILPOINT("discard.temporary_removed");
   const std::string aside = replaced_directory(root, tag, epoch);
   if (file_system.exists(aside)) {
@@ -243,16 +314,24 @@ std::vector<std::string> retain_tags(FileSystem& file_system, const std::string&
   if (static_cast<int>(list.tags.size()) <= keep) return removed;
   CheckpointReader::open(file_system, root, list.tags[0].tag).verify();
   for (size_t i = static_cast<size_t>(keep); i < list.tags.size(); ++i) {
-    const std::string aside = replaced_directory(root, list.tags[i].tag, epoch);
+    removed.push_back(list.tags[i].tag);
+  }
+  remove_tags(file_system, root, removed, epoch);
+  return removed;
+}
+
+void remove_tags(FileSystem& file_system, const std::string& root, std::span<const std::string> tags,
+                 int64_t epoch) {
+  check_fence(file_system, root, epoch);
+  for (const std::string& tag : tags) {
+    const std::string aside = replaced_directory(root, tag, epoch);
     DS_FAILPOINT("retain.before_aside");
-    file_system.rename(join_path(root, list.tags[i].tag), aside);
+    file_system.rename(join_path(root, tag), aside);
     file_system.sync_directory(root);
     DS_FAILPOINT("retain.aside");
     file_system.remove_tree(aside);
-    removed.push_back(list.tags[i].tag);
     DS_FAILPOINT("retain.removed");
   }
-  return removed;
 }
 
 }  // namespace ds

@@ -21,7 +21,13 @@ std::string temporary_directory(const std::string& root, std::string_view tag, i
 // older epochs can no longer commit; removes what they left unfinished; puts back a tag whose replacement
 // was interrupted. Creates the root. ValidationError if a newer epoch was here. Returns what it removed
 // or put back, in words.
-std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root, int64_t epoch);
+//
+// Where each host keeps its own files (checkpoint/local_tags.h), nobody can tell from one root alone what
+// is whole: what has a manifest is then kept, out of its writer's reach, as "<tag>.ready.<epoch>", and so is
+// what was about to be replaced.
+enum class Unfinished { kSettle, kKeep };
+std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root, int64_t epoch,
+                                    Unfinished unfinished = Unfinished::kSettle);
 
 struct CommitRequest {
   std::string root;
@@ -29,11 +35,25 @@ struct CommitRequest {
   int64_t epoch = 0;
   int64_t step = 0;
   std::vector<FileVote> votes;  // one per rank, all ranks of the epoch
+  // Where each host keeps its own files: the hosts by rank, and the ranks whose files lie here. Else empty.
+  std::vector<std::string> hosts{};
+  std::vector<int> here{};
 };
 // Makes the tag loadable; when it returns, it is committed and durable. A tag of the same name is
 // replaced. ValidationError if votes are missing, doubled or of another epoch, if a file is not as voted,
 // or if a newer epoch has opened the root.
 void commit_tag(FileSystem& file_system, const CommitRequest& request);
+// The same in parts, for several roots that are to commit together: all of them are prepared before the
+// first is published, and nothing that is replaced is dropped before the last one is.
+void prepare_tag(FileSystem& file_system, const CommitRequest& request);
+void publish_tag(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch);
+void drop_replaced(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch);
+// Back: from published by this epoch to prepared, with the tag before in its place (ValidationError if a
+// newer epoch has opened the root); from prepared to nothing. Harmless if there is nothing.
+void unpublish_tag(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch);
+void discard_prepared(FileSystem& file_system, const std::string& root, const std::string& tag,
+                      int64_t epoch);
+
 // After the commit was announced; only a hint.
 void write_latest(FileSystem& file_system, const std::string& root, const std::string& tag);
 // Removes what this epoch wrote of a tag that will not be committed, and puts back what it was about to
@@ -68,5 +88,11 @@ FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Dep
 // fails. Returns the tags deleted.
 std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
                                      int64_t epoch);
+// Deletes those tags, each so that it is there or not, whenever the process ends. ValidationError if a
+// newer epoch has opened the root.
+void remove_tags(FileSystem& file_system, const std::string& root, std::span<const std::string> tags,
+                 int64_t epoch);
+// Takes a directory of the root, under any mark, away from whoever may still write there, and deletes it.
+void remove_marked(FileSystem& file_system, const std::string& root, const std::string& name);
 
 }  // namespace ds

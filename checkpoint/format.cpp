@@ -48,6 +48,7 @@ class Fields {
     if (!value.IsObject()) refuse(path, "expected a JSON object");
   }
 
+  bool has(const char* key) const { return value_.HasMember(key); }
   const rapidjson::Value& get(const char* key) const {
     const auto found = value_.FindMember(key);
     if (found == value_.MemberEnd()) refuse(path_, fmt::format("'{}' is missing", key));
@@ -257,12 +258,16 @@ std::string to_text(const Manifest& manifest) {
   put_number(json, "epoch", manifest.epoch);
   json.Key("files");
   json.StartArray();
-  for (const FileVote& file : manifest.files) {
+  DS_CHECK(manifest.hosts.empty() || manifest.hosts.size() == manifest.files.size(),
+           "manifest: {} hosts for {} files", manifest.hosts.size(), manifest.files.size());
+  for (size_t i = 0; i < manifest.files.size(); ++i) {
+    const FileVote& file = manifest.files[i];
     json.StartObject();
     put_string(json, "name", file.name);
     put_number(json, "rank", file.rank);
     put_number(json, "bytes", file.bytes);
     put_string(json, "digest", file.digest);
+    if (!manifest.hosts.empty()) put_string(json, "host", manifest.hosts[i]);
     json.EndObject();
   }
   json.EndArray();
@@ -308,6 +313,10 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
                                pieces_file_name(vote.rank)));
     }
     manifest.files.push_back(vote);
+    if (file.has("host")) manifest.hosts.push_back(file.text("host"));
+  }
+  if (!manifest.hosts.empty() && manifest.hosts.size() != manifest.files.size()) {
+    refuse(path, "some files have a host, others none");
   }
   return manifest;
 }

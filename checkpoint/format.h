@@ -9,6 +9,8 @@
 //     rank-00000.pieces      one file per rank that saved
 //   global_step14.tmp.3/     a save in progress, or one that epoch 3 did not finish; never loaded
 //   global_step12.old.4/     what epoch 4 is replacing under that name; deleted, or put back after a crash
+//   global_step14.ready.3/   a save with its manifest that epoch 3 did not finish naming; only where each
+//                            host keeps its own files (checkpoint/local_tags.h)
 //
 // A *piece* is a region of one logical tensor: name, dtype, global shape, region, raw little-endian
 // elements. A rank writes the pieces it owns; together the files of a tag hold every tensor whole, so any
@@ -29,7 +31,8 @@
 // blocks that cover it. XXH3 finds accidents, not forgers.
 //
 //   manifest.json   {"digest":"<32 hex>", and on: "format": "dslaunch checkpoint", "version", "tag",
-//                   "step", "epoch", "files": [{"name", "rank", "bytes", "digest"}]}
+//                   "step", "epoch", "files": [{"name", "rank", "bytes", "digest", "host"}]}
+//                   host: who keeps the file, where each host keeps its own; else it is not there
 //                   digest: XXH3-128 of everything after `{"digest":"<32 hex>",`
 //
 // Commit protocol (checkpoint/commit.h): all files written, synced, digested -> votes to the committing
@@ -115,6 +118,8 @@ struct Manifest {
   int64_t step = 0;
   int64_t epoch = 0;
   std::vector<FileVote> files;  // by rank
+  // Where each host keeps its own files: the name of the host that saved each of them. Else empty.
+  std::vector<std::string> hosts{};
 };
 
 std::string pieces_file_name(int rank);  // "rank-00000.pieces"

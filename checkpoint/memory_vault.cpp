@@ -222,8 +222,7 @@ void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
                 .bytes = vote->bytes,
                 .manifest_bytes = static_cast<int64_t>(text.size())};
   const ShelfFile pieces(name, memory_.get(), shelf + kPiecesAt, vote->bytes);
-  // Readers take the index by whole pages.
-  header.tail = read_trailer(pieces).index_offset / kUncachedAlignment * kUncachedAlignment;
+  header.tail = tail_of(pieces);
   SetView view("");
   view.add(*vote, [&](Caching) { return open({{}, rank, buffer, vote->bytes, header.tail}); });
   const BlockFileReader checked(view, "", *vote);

@@ -3,11 +3,25 @@
 #include <algorithm>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/local_tags.h"
 
 namespace ds {
 namespace {
 
 constexpr int64_t kLargestManifest = int64_t{1} << 28;
+
+// Where each host keeps its own files, one that lacks the others' is no defect, and easily helped.
+void require_files(FileSystem& file_system, const std::string& directory, const Manifest& manifest) {
+  std::vector<int> missing;
+  for (const FileVote& vote : manifest.files) {
+    if (!file_system.exists(join_path(directory, vote.name))) missing.push_back(vote.rank);
+  }
+  if (missing.empty()) return;
+  throw InputMissing(fmt::format(
+      "{}: {} {} not here: the tag was saved with checkpoint.use_node_local_storage, so every host keeps "
+      "the files of its own ranks; the folders {} of all hosts, copied into one, make it whole", directory,
+      files_in_words(manifest, missing), missing.size() == 1 ? "is" : "are", manifest.tag));
+}
 
 }  // namespace
 
@@ -28,6 +42,7 @@ CheckpointReader CheckpointReader::open_directory(FileSystem& file_system,
   out.directory_ = directory;
   const std::string path = join_path(directory, "manifest.json");
   out.manifest_ = parse_manifest(path, file_system.read_text(path, kLargestManifest));
+  if (!out.manifest_.hosts.empty()) require_files(file_system, directory, out.manifest_);
   for (const FileVote& vote : out.manifest_.files) {
     out.add_file(BlockFileReader(file_system, directory, vote));
   }

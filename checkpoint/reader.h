@@ -17,7 +17,8 @@ namespace ds {
 class CheckpointReader {
  public:
   // Manifest, lengths, trailers and indexes are checked now, data when read. ValidationError naming file
-  // and defect; InputMissing if there is no such tag; UsageError for a bad tag name.
+  // and defect; InputMissing if there is no such tag, or if each host keeps its own files and not all of them
+  // are here; UsageError for a bad tag name.
   static CheckpointReader open(FileSystem& file_system, const std::string& root,
                                const std::string& tag);
   // The same for a directory under any name.

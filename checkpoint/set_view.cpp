@@ -56,6 +56,8 @@ class ReceivedFile final : public ReadOnlyFile {
   const std::shared_ptr<const SetView::Received> from_;
 };
 
+std::string file_name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
 }  // namespace
 
 Trailer read_trailer(const File& file) {
@@ -66,6 +68,11 @@ Trailer read_trailer(const File& file) {
   }
   file.read(size - kTrailerBytes, raw);
   return parse_trailer(file.path(), raw, size);
+}
+
+// Readers take the index by whole pages.
+int64_t tail_of(const File& file) {
+  return read_trailer(file).index_offset / kUncachedAlignment * kUncachedAlignment;
 }
 
 void SetView::add(const FileVote& vote, OpenKept open) {
@@ -90,8 +97,13 @@ std::span<std::byte> SetView::make_whole(const FileVote& vote) {
   return received.content;
 }
 
+bool SetView::exists(const std::string& path) const {
+  const std::string name = file_name_of(path);
+  return name == "manifest.json" || files_.contains(name) || received_.contains(name);
+}
+
 std::unique_ptr<File> SetView::open(const std::string& path, Caching caching) {
-  const std::string name = path.substr(path.find_last_of('/') + 1);
+  const std::string name = file_name_of(path);
   if (name == "manifest.json") return std::make_unique<TextFile>(path, manifest_);
   if (const auto file = files_.find(name); file != files_.end()) return file->second(caching);
   if (const auto received = received_.find(name); received != received_.end()) {

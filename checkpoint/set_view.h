@@ -15,7 +15,9 @@
 
 namespace ds {
 
-Trailer read_trailer(const File& file);  // of a pieces file; ValidationError if there is none
+// Of a pieces file; ValidationError if it is none.
+Trailer read_trailer(const File& file);
+int64_t tail_of(const File& file);  // where the page begins in which its index begins
 
 // Confined to one thread, but for reads, which may be several at a time.
 class SetView final : public PartialFileSystem {
@@ -33,6 +35,7 @@ class SetView final : public PartialFileSystem {
 
   using FileSystem::open;
   std::unique_ptr<File> open(const std::string& path, Caching caching) override;
+  bool exists(const std::string& path) const override;
 
   struct Received {
     int64_t bytes = 0;  // of the whole file

@@ -33,7 +33,7 @@ std::optional<MarkedName> parse_marked(std::string_view name, std::string_view m
 
 bool is_marked(std::string_view name) {
   return parse_marked(name, kTemporaryMark) || parse_marked(name, kReplacedMark) ||
-         parse_marked(name, kDiscardedMark);
+         parse_marked(name, kDiscardedMark) || parse_marked(name, kReadyMark);
 }
 
 void check_tag(std::string_view tag) {
@@ -49,9 +49,9 @@ void check_tag(std::string_view tag) {
                                  "'-', the first a letter or digit", tag, kLongestTag));
   }
   if (is_marked(tag) || tag == "latest" || tag == "epoch") {
-    throw UsageError(fmt::format("checkpoint tag '{}': names ending in {}N, {}N or {}N and the names "
-                                 "latest and epoch are reserved", tag, kTemporaryMark, kReplacedMark,
-                                 kDiscardedMark));
+    throw UsageError(fmt::format("checkpoint tag '{}': names ending in {}N, {}N, {}N or {}N and the "
+                                 "names latest and epoch are reserved", tag, kTemporaryMark,
+                                 kReplacedMark, kDiscardedMark, kReadyMark));
   }
 }
 

@@ -15,10 +15,12 @@ namespace ds {
 inline constexpr size_t kLongestTag = 128;
 
 // Directories that are no tags yet, or no longer: "<tag>.tmp.<epoch>" while it is written,
-// "<tag>.old.<epoch>" while another takes its place, "<tag>.gone.<epoch>" while it is deleted.
+// "<tag>.old.<epoch>" while another takes its place, "<tag>.gone.<epoch>" while it is deleted;
+// "<tag>.ready.<epoch>" where each host keeps its own files: written, and not yet named.
 inline constexpr std::string_view kTemporaryMark = ".tmp.";
 inline constexpr std::string_view kReplacedMark = ".old.";
 inline constexpr std::string_view kDiscardedMark = ".gone.";
+inline constexpr std::string_view kReadyMark = ".ready.";
 
 // "<tag><mark><epoch>" taken apart; nothing for other names.
 struct MarkedName {
@@ -26,7 +28,7 @@ struct MarkedName {
   int64_t epoch = 0;
 };
 std::optional<MarkedName> parse_marked(std::string_view name, std::string_view mark);
-bool is_marked(std::string_view name);  // with any of the three
+bool is_marked(std::string_view name);  // with any of them
 
 // UsageError unless the tag is [A-Za-z0-9][A-Za-z0-9._-]{0,127} and cannot be mistaken for a marked
 // name or another file of the folder.

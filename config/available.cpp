@@ -107,7 +107,6 @@ std::vector<Feature> training_features(const Config& c) {
       {"autotuning", c.autotuning.enabled},
       {"nebula", c.nebula.enabled},
       {"datastates_ckpt", !c.datastates_ckpt.is_null()},
-      {"checkpoint.use_node_local_storage", c.checkpoint.use_node_local_storage},
       {"checkpoint.writer", c.checkpoint.writer.has_value()},
   };
 }

@@ -37,33 +37,36 @@ void arm_failpoints(std::string_view text, const FailpointScope&) {
 namespace {
 
 // tests/style/failpoints.py holds this list to the places in the source.
-constexpr std::array<std::string_view, 107> kNames{
+constexpr std::array<std::string_view, 122> kNames{
     "ckpt.after_fsync", "ckpt.agreed", "ckpt.before_agreement", "ckpt.before_create",
     "ckpt.before_finish", "ckpt.before_open_epoch", "ckpt.committed", "ckpt.created",
     "ckpt.directory_synced", "ckpt.epoch_agreed", "ckpt.epoch_opened", "ckpt.index_written",
     "ckpt.piece_put", "ckpt.pieces_written", "ckpt.tidied", "ckpt.votes_exchanged",
     "commit.before_manifest", "commit.before_rename", "commit.fence_checked", "commit.file_checked",
     "commit.manifest_written", "commit.renamed", "commit.second_fence_checked", "commit.synced",
-    "commit.votes_checked", "control.admitted", "control.before_commit_report", "control.command",
-    "control.commit_queued", "control.final_queued", "control.heartbeat", "control.step_queued",
-    "discard.temporary_removed", "engine.backward_done", "engine.batch_loaded", "engine.before_norm",
-    "engine.before_publish", "engine.before_sums", "engine.forward_done", "engine.published",
-    "engine.reduced", "engine.shard_updated", "engine.sums_reduced", "epoch.before_record",
-    "epoch.before_sync", "epoch.leftover_removed", "epoch.recorded", "export.before_finish",
-    "export.opened", "export.tensor", "export.weights_written", "export.written", "file.before_fsync",
+    "commit.unpublished", "commit.votes_checked", "control.admitted", "control.before_commit_report",
+    "control.command", "control.commit_queued", "control.final_queued", "control.heartbeat",
+    "control.step_queued", "discard.temporary_removed", "engine.backward_done", "engine.batch_loaded",
+    "engine.before_norm", "engine.before_publish", "engine.before_sums", "engine.forward_done",
+    "engine.published", "engine.reduced", "engine.shard_updated", "engine.sums_reduced",
+    "epoch.before_record", "epoch.before_sync", "epoch.leftover_removed", "epoch.prepared_kept",
+    "epoch.recorded", "export.before_finish", "export.opened", "export.spread_written",
+    "export.tensor", "export.weights_written", "export.written", "file.before_fsync",
     "file.before_write", "latest.before_write", "latest.written", "load.agreed",
-    "load.before_restore", "load.piece_read", "load.published", "load.restored",
-    "memory.before_finish", "memory.before_restore", "memory.before_save", "memory.committed",
-    "memory.copy_sent", "memory.copy_taken", "memory.letter_taken", "memory.restored", "memory.saved",
-    "memory.settled", "memory.swept", "memory.votes_exchanged", "memory.written", "retain.aside",
-    "retain.before_aside", "retain.removed", "session.after_final", "session.before_final",
-    "session.before_join", "session.begin", "session.connected", "session.joined",
-    "spread.files_brought", "spread.letter_sent", "spread.tails_brought", "text.created",
-    "text.renamed", "text.synced", "text.written", "train.before_comm", "train.before_export",
-    "train.before_load", "train.before_measured", "train.before_save", "train.begin",
-    "train.comm_open", "train.engine_built", "train.evaluate", "train.exported", "train.loaded",
-    "train.memory_open", "train.planned", "train.saved", "train.step_begin", "train.step_done",
-    "train.step_reported"};
+    "load.before_restore", "load.piece_read", "load.published", "load.restored", "local.all_prepared",
+    "local.all_published", "local.before_look", "local.before_open_epoch", "local.displaced",
+    "local.marked", "local.prepared", "local.published", "local.put_in_place", "local.settled",
+    "local.unpublished", "local.verified", "memory.before_finish", "memory.before_restore",
+    "memory.before_save", "memory.committed", "memory.copy_sent", "memory.copy_taken",
+    "memory.letter_taken", "memory.restored", "memory.saved", "memory.settled", "memory.swept",
+    "memory.votes_exchanged", "memory.written", "retain.aside", "retain.before_aside",
+    "retain.removed", "session.after_final", "session.before_final", "session.before_join",
+    "session.begin", "session.connected", "session.joined", "spread.files_brought",
+    "spread.letter_sent", "spread.tails_brought", "text.created", "text.renamed", "text.synced",
+    "text.written", "train.before_comm", "train.before_export", "train.before_load",
+    "train.before_measured", "train.before_save", "train.begin", "train.comm_open",
+    "train.engine_built", "train.evaluate", "train.exported", "train.loaded", "train.memory_open",
+    "train.planned", "train.saved", "train.step_begin", "train.step_done", "train.step_reported"};
 
 struct Term {
   enum class Action { kOff, kKill, kStop, kExit, kSleep, kError, kChance };

@@ -59,6 +59,7 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
   out.keeps_in_memory = read.config.train.save_in_memory_every > 0;
   out.resume = read.config.train.resume;
   out.batch = batch_request(read.config);
+  out.shares_directory = !read.config.checkpoint.use_node_local_storage;
   out.nvme_paths = nvme_paths(read.config.zero_optimization);
   for (const Problem& problem : read.problems.all()) {
     if (problem.severity == Severity::kNote) {

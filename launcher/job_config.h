@@ -29,6 +29,7 @@ struct JobConfig {
   std::string digest;  // SHA-256 of the canonical text
   int64_t steps_per_print = 10;
   bool keeps_in_memory = false;  // states, beside checkpoints
+  bool shares_directory = true;  // hosts write checkpoints into one folder, not each into its own
   ResumeMode resume = ResumeMode::kAuto;
   BatchRequest batch;
   std::vector<std::string> nvme_paths;  // where the state is swapped to, on every host

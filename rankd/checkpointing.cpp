@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <vector>
 
 #include "checkpoint/commit.h"
@@ -16,9 +17,20 @@
 #include "rankd/model_folder.h"
 
 namespace ds {
+namespace {
+
+std::set<int> ranks_with_weights(Engine& engine, const CheckpointReader& reader) {
+  std::set<int> out;
+  for (const ParamSpec& spec : specs_of(engine.store())) {
+    out.merge(reader.ranks_holding(spec.name + "/weight", Region::whole(spec.shape)));
+  }
+  return out;
+}
+
+}  // namespace
 
 Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, int64_t keep,
-                             MemoryTier* memory, TagAgreement tags)
+                             MemoryTier* memory, TagAgreement tags, TagStorage storage)
     : engine_(engine),
       files_(files),
       plan_(plan),
@@ -26,6 +38,15 @@ Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& p
       keep_(keep),
       memory_(memory),
       tags_(tags) {
+  if (storage == TagStorage::kEachHost) {
+    spread_.emplace(files_, root_, plan_, engine_.comm(), engine_.stream());
+  } else {
+    open_root();
+  }
+  DS_FAILPOINT("ckpt.epoch_agreed");
+}
+
+void Checkpointing::open_root() {
   std::string error;
   try {
     DS_FAILPOINT("ckpt.before_open_epoch");
@@ -35,7 +56,6 @@ Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& p
     error = failure.what();
   }
   agree_on_success("checkpoints", error, engine_.comm(), engine_.stream());
-  DS_FAILPOINT("ckpt.epoch_agreed");
 }
 
 void Checkpointing::compare_tags(const std::string& tag) {
@@ -70,7 +90,7 @@ FileVote Checkpointing::write_own(const std::string& tag) {
 SavedTag Checkpointing::save() {
   const std::string tag = default_tag(engine_.step());
   compare_tags(tag);
-  if (tag == last_tag_) return {.tag = tag, .step = engine_.step()};
+  if (tag == last_.tag) return {.tag = tag, .step = engine_.step()};
   WireVote mine;
   try {
     mine.vote(write_own(tag));
@@ -80,17 +100,26 @@ SavedTag Checkpointing::save() {
   }
   const std::vector<WireVote> all = exchange_votes(mine, engine_.comm(), engine_.stream());
   DS_FAILPOINT("ckpt.votes_exchanged");
-  std::string error = first_failure(all);
+  const ds::CommittedTag saved{tag, engine_.step(), plan_.epoch};
+  if (spread_) {
+    spread_->commit(saved, first_failure(all), votes_of(all, plan_.epoch), keep_);
+  } else {
+    commit_from_rank_0(tag, first_failure(all), votes_of(all, plan_.epoch));
+  }
+  DS_FAILPOINT("ckpt.agreed");
+  last_ = saved;
+  return {.tag = tag, .step = engine_.step()};
+}
+
+void Checkpointing::commit_from_rank_0(const std::string& tag, std::string error,
+                                       std::vector<FileVote> votes) {
   if (plan_.rank == 0) {
-    if (error.empty()) error = commit(tag, votes_of(all, plan_.epoch));
+    if (error.empty()) error = commit(tag, std::move(votes));
     DS_FAILPOINT("ckpt.before_agreement");
     if (!error.empty()) discard_tag(files_, root_, tag, plan_.epoch);
   }
   agree_on_success(fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag),
                    error, engine_.comm(), engine_.stream());
-  DS_FAILPOINT("ckpt.agreed");
-  last_tag_ = tag;
-  return {.tag = tag, .step = engine_.step()};
 }
 
 // Rank 0. Returns what went wrong, or nothing.
@@ -121,13 +150,29 @@ void Checkpointing::tidy_after_commit(const std::string& tag) {
   }
 }
 
-int64_t Checkpointing::load(const std::optional<std::string>& folder) {
-  if (memory_ != nullptr) kept_ = memory_->find();
-  if (plan_.resume != ResumeMode::kNever) {
-    TagList found = list_tags(files_, root_);
+// What may be loaded, newest first, and why others may not.
+TagList Checkpointing::candidates() {
+  TagList found;
+  if (spread_) {  // also where nothing is to be loaded: what is whole is not to be cleared away
+    const SpreadTags::Found& spread = spread_->find(plan_.oldest_tag_epoch);
+    for (const WholeSet& set : spread.whole) {
+      found.tags.push_back({default_tag(set.id.step), set.id.step, set.id.epoch});
+    }
+    broken_ = spread.broken;
+    if (broken_) found.rejected.push_back(broken_->why);
+  } else {
+    found = list_tags(files_, root_);
     std::erase_if(found.tags, [&](const ds::CommittedTag& tag) {
       return tag.epoch < plan_.oldest_tag_epoch;
     });
+  }
+  return found;
+}
+
+int64_t Checkpointing::load(const std::optional<std::string>& folder) {
+  if (memory_ != nullptr) kept_ = memory_->find();
+  const TagList found = candidates();
+  if (plan_.resume != ResumeMode::kNever) {
     std::vector<std::string> refused = found.rejected;
     // The newest state, wherever it is; of one step, that in memory, which is nearer.
     auto set = kept_.whole.begin();
@@ -159,23 +204,39 @@ bool Checkpointing::take_set(const WholeSet& set) {
     return false;
   }
   engine_.store().restore_from_owned();
-  memory_->settle(&set);
+  settle(&set, nullptr);
   origin_ = "memory";
   return true;
 }
 
-bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<std::string>& refused) {
-  std::string error;
-  try {
+// IoError on every rank if one of them cannot.
+void Checkpointing::read_tag(const ds::CommittedTag& tag) {
+  const std::string label = "checkpoint " + tag.tag;
+  if (spread_) {
+    spread_->read(tag.tag, tag.epoch,
+                  {.label = label,
+                   .place = spread_->place_of(tag.tag),
+                   .wanted = [&](const CheckpointReader& reader) { return ranks_needed(engine_, reader); },
+                   .take = [&](CheckpointReader& reader) { restore_pieces(engine_, reader, tag.tag); }});
+    return;
+  }
+  const std::string error = failure_of([&] {
     DS_FAILPOINT("load.before_restore");
     CheckpointReader reader = CheckpointReader::open(files_, root_, tag.tag);
     restore_pieces(engine_, reader, tag.tag);
     DS_FAILPOINT("load.restored");
-  } catch (const Error& failure) {
-    error = failure.what();
-  }
+  });
+  agree_on_success(label, error, engine_.comm(), engine_.stream());
+}
+
+void Checkpointing::settle(const WholeSet* set, const ds::CommittedTag* tag) {
+  if (spread_) spread_->settle(tag);
+  if (memory_ != nullptr) memory_->settle(set);
+}
+
+bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<std::string>& refused) {
   try {
-    agree_on_success("checkpoint " + tag.tag, error, engine_.comm(), engine_.stream());
+    read_tag(tag);
   } catch (const IoError& failure) {
     refused.emplace_back(failure.what());
     spdlog::warn("{}; trying the tag before it", failure.what());
@@ -184,8 +245,8 @@ bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<std::strin
   DS_FAILPOINT("load.agreed");
   engine_.store().restore_from_owned();
   DS_FAILPOINT("load.published");
-  if (memory_ != nullptr) memory_->settle(nullptr);
-  last_tag_ = tag.tag;
+  settle(nullptr, &tag);
+  last_ = tag;
   origin_ = tag.tag;
   return true;
 }
@@ -200,16 +261,18 @@ void Checkpointing::begin_anew(const std::optional<std::string>& folder) {
     clear_slots(engine_);
     engine_.store().restore_from_owned();
   }
-  if (memory_ != nullptr) memory_->settle(nullptr);
+  settle(nullptr, nullptr);
   origin_ = "the beginning";
 }
 
 std::optional<std::string> Checkpointing::resumed(int64_t step) const {
-  if (!kept_.newest) return std::nullopt;
+  const bool lost_tag = broken_ && broken_->step > step;
+  if (!kept_.newest && !lost_tag) return std::nullopt;
   std::string line = fmt::format("resumed step={} from={}", step, origin_);
-  if (*kept_.newest > step) {
+  if (kept_.newest.value_or(step) > step) {
     line += fmt::format(": step {} in memory is not whole", *kept_.newest);
   }
+  if (lost_tag) line += ": " + broken_->why;
   return line;
 }
 
@@ -227,24 +290,37 @@ void Checkpointing::load_folder(const std::string& folder) {
 
 void Checkpointing::export_model(const std::string& folder, const std::string& tokenizer,
                                  const std::optional<std::string>& source) {
-  std::string error;
-  if (plan_.rank == 0) {
-    try {
-      CheckpointReader reader = CheckpointReader::open(files_, root_, last_tag_);
-      DS_FAILPOINT("export.opened");
-      write_model_folder(files_,
-                         {.folder = folder,
-                          .model = engine_.options().model,
-                          .specs = specs_of(engine_.store()),
-                          .source = source,
-                          .tokenizer = tokenizer},
-                         reader);
-    } catch (const Error& failure) {
-      error = failure.what();
-    }
+  const auto write = [&](CheckpointReader& reader) {
+    DS_FAILPOINT("export.opened");
+    write_model_folder(files_,
+                       {.folder = folder,
+                        .model = engine_.options().model,
+                        .specs = specs_of(engine_.store()),
+                        .source = source,
+                        .tokenizer = tokenizer},
+                       reader);
+  };
+  const std::string label = "export of " + folder;
+  if (spread_) {
+    spread_->read(last_.tag, last_.epoch,
+                  {.label = label,
+                   .place = spread_->place_of(last_.tag),
+                   .wanted = [&](const CheckpointReader& reader) {
+                     return plan_.rank == 0 ? ranks_with_weights(engine_, reader) : std::set<int>();
+                   },
+                   .take = [&](CheckpointReader& reader) {
+                     if (plan_.rank == 0) write(reader);
+                     DS_FAILPOINT("export.spread_written");
+                   }});
+    return;
   }
+  const std::string error = failure_of([&] {
+    if (plan_.rank != 0) return;
+    CheckpointReader reader = CheckpointReader::open(files_, root_, last_.tag);
+    write(reader);
+  });
   DS_FAILPOINT("export.written");
-  agree_on_success("export of " + folder, error, engine_.comm(), engine_.stream());
+  agree_on_success(label, error, engine_.comm(), engine_.stream());
 }
 
 }  // namespace ds

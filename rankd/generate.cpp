@@ -72,6 +72,9 @@ Source open_source(FileSystem& files, const std::string& given) {
     if (!files.exists(root)) continue;
     const FoundTag found = find_newest_valid(files, root, Depth::kIndexes);
     if (found.tag) return from_tag(files, root + "/" + found.tag->tag);
+    if (!found.rejected.empty()) {
+      throw InputMissing(fmt::format("generate: no tag can be read: {}", found.rejected.front()));
+    }
   }
   throw InputMissing(fmt::format(
       "generate: {} is no run directory, checkpoint tag or Hugging Face folder", given));

@@ -131,10 +131,13 @@ class TrainingRun {
         steps_(total_steps(config_.train, batch_, data_.train)),
         memory_(parts.memory),
         checkpoints_(engine_, parts.files, plan_, config_.train.keep_checkpoints, memory_,
-                     tag_agreement(config_.checkpoint.tag_validation)),
+                     tag_agreement(config_.checkpoint.tag_validation),
+                     config_.checkpoint.use_node_local_storage ? TagStorage::kEachHost
+                                                               : TagStorage::kShared),
         train_(data_.train, sampler(), batch_, plan_.rank) {
     if (data_.validation) open_validation(*data_.validation);
     if (plan_.audit_samples) {
+      parts.files.make_directories(plan_.run_dir + "/logs");  // the launcher's may lie on another disk
       train_.audit = std::make_unique<SampleAudit>(plan_.run_dir, plan_.rank, plan_.epoch);
     }
     engine_.on_micro_step = [this](int micro_step) { progress("train", micro_step); };

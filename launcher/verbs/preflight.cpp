@@ -138,7 +138,7 @@ int run_preflight(const PreflightOptions& options, const Surroundings& surroundi
   if (config) needs = needs_of_plan(plan_text_of(run, shape, surroundings));
   needs.world_size = shape.ranks;
   needs.threads = shape.threads;
-  needs.shares_directory = hosts.agents.has_value();
+  needs.shares_directory = hosts.agents.has_value() && (!config || config->shares_directory);
   needs.uses_gpus = build_info().has_cuda && machine.gpus > 0;
   SurveyOrders orders{.directory = future_run_directory(run),
                       .nvme_paths = config ? config->nvme_paths : std::vector<std::string>{},

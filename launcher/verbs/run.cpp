@@ -255,7 +255,7 @@ std::vector<std::string> require_fit_hosts(const TrainingJob& job, const RunOpti
   }
   const std::string directory = future_run_directory(options);
   PreflightNeeds needs = launch_needs(job, directory);
-  needs.shares_directory = true;
+  needs.shares_directory = job.config.shares_directory;
   return refuse_unfit(
       needs, survey_hosts(slots, {reached, {}},
                           {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program}));

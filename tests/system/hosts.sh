@@ -1,5 +1,6 @@
 # Sourced by the tests over several hosts: two network namespaces with an sshd each, and a third, where
-# dslaunch runs, that bridges them. The file system and the processes' numbers are the machine's.
+# dslaunch runs, that bridges them. The file system and the processes' numbers are the machine's. With
+# own_disk=<folder> each host sees a folder of its own in its place: from outside, <folder>-of-0 and -of-1.
 # Usage of a test: bash tests/system/<name>.sh <folder of the programs>. Exit code 77: it cannot run here.
 skip() {
   echo "SKIPPED: $*"
@@ -54,7 +55,13 @@ UsePAM no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
 CONF
-  ip netns exec "$name" /usr/sbin/sshd -D -e -f "$scratch/ssh/sshd$i.conf" 2> "ssh/sshd$i.log" &
+  sshd=(/usr/sbin/sshd -D -e -f "$scratch/ssh/sshd$i.conf")
+  if [ -n "${own_disk:-}" ]; then  # `ip netns exec` gives what it starts mounts of its own
+    mkdir -p "$own_disk" "$own_disk-of-$i"
+    sshd=(sh -c 'mount --bind "$1" "$2" && shift 2 && exec "$@"' sh
+      "$scratch/$own_disk-of-$i" "$scratch/$own_disk" "${sshd[@]}")
+  fi
+  ip netns exec "$name" "${sshd[@]}" 2> "ssh/sshd$i.log" &
 done
 cat > ssh/config <<CONF
 Host node-1
@@ -76,6 +83,8 @@ Host *
   GlobalKnownHostsFile /dev/null
 CONF
 printf '%s slots=2\n' "${addresses[@]}" > hosts
+run=${own_disk:+$own_disk/}run
+forget_run() { rm -rf "$run" ${own_disk:+"$own_disk"-of-?/run}; }
 answers() { ip netns exec "$here" ssh -F ssh/config -o BatchMode=yes "$1" true 2> /dev/null; }
 for address in "${addresses[@]}"; do
   wait_until "sshd on $address" answers "$address" || { cat ssh/*.log; finish; }
@@ -122,16 +131,16 @@ nobody_left() { [ -z "$(strangers)" ]; }
 run_on_hosts() {
   local want=$1 got
   shift
-  rm -rf run
-  timeout 100 ip netns exec "$here" "$bin/dslaunch" train.json --run-dir run "$@" > out 2> err
+  forget_run
+  timeout 100 ip netns exec "$here" "$bin/dslaunch" train.json --run-dir "$run" "$@" > out 2> err
   got=$?
   [ "$got" -eq "$want" ] || fail "dslaunch $*: exit code $got, expected $want"
 }
 
 # start_on_hosts <words...>: in the background as $launcher, once its ranks have made a step.
 start_on_hosts() {
-  rm -rf run
-  ip netns exec "$here" "$bin/dslaunch" train.json --run-dir run "$@" > out 2> err &
+  forget_run
+  ip netns exec "$here" "$bin/dslaunch" train.json --run-dir "$run" "$@" > out 2> err &
   launcher=$!
-  wait_until "the first step" test -s run/metrics.jsonl || finish
+  wait_until "the first step" test -s "$run/metrics.jsonl" || finish
 }

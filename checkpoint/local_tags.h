@@ -1,0 +1,64 @@
+// The tags in the root of one host where each host keeps the files of its own ranks
+// (checkpoint.use_node_local_storage). Each host has the manifest, which names the files of all; a tag is
+// whole if the hosts together have every file under one manifest (checkpoint/memory_sets.h), whatever the
+// directory is called on each of them: an epoch may end while some hosts have named a tag and others not yet.
+//
+// Refuses to know what other hosts keep; who does tells it what is whole.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format.h"
+#include "checkpoint/kept_files.h"
+
+namespace ds {
+
+// "the files of ranks 2, 5 to 7 of 8 (saved on node-2, node-3)"
+std::string files_in_words(const Manifest& manifest, std::span<const int> ranks);
+
+// Confined to one thread. Only one rank of a host may call what changes files, and the others look() after.
+class LocalTags final : public KeptFiles {
+ public:
+  LocalTags(FileSystem& file_system, std::string root)
+      : file_system_(file_system), root_(std::move(root)) {}
+
+  struct Tag {
+    std::string directory;  // in the root; "<tag>", "<tag>.ready.<epoch>" or "<tag>.old.<epoch>"
+    // kReady: no host may have told anybody that it has the tag.
+    enum class Stage { kReady, kPublished } stage = Stage::kPublished;
+    SetIdentity set;
+    Manifest manifest;
+    std::string text;  // of the manifest
+  };
+  // Reads what is there now; the rest speaks of what was there then.
+  void look();
+  const std::vector<Tag>& tags() const { return tags_; }
+  const std::vector<std::string>& rejected() const { return rejected_; }  // why a folder is not among them
+
+  std::vector<KeptFile> files() const override;
+  std::string manifest(const KeptFile& file) const override;
+  using KeptFiles::open;
+  std::unique_ptr<File> open(const KeptFile& file, Caching caching) const override;
+
+  // Gives whole tags their names and removes what else an interrupted commit left behind. Of two of one
+  // name, `loaded` stays (null: none), else the newer. Other tags stay, whole or not.
+  void settle(std::span<const WholeSet> whole, const WholeSet* loaded, int64_t epoch);
+  // Reads the tag's files of those ranks through. ValidationError for the first that does not hold.
+  void verify(const std::string& tag, std::span<const int> ranks);
+  // Deletes the tags of that step and those before but for `wanted`.
+  void remove_others(std::span<const std::string> wanted, int64_t step, int64_t epoch);
+
+ private:
+  const Tag* find(const SetIdentity& set) const;
+  void add(const std::string& directory, const std::string& tag, Tag::Stage stage);
+  void put_in_place(const Tag& tag, int64_t epoch);
+
+  FileSystem& file_system_;
+  const std::string root_;
+  std::vector<Tag> tags_;
+  std::vector<std::string> rejected_;
+};
+
+}  // namespace ds

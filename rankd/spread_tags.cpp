@@ -1,0 +1,306 @@
+#include "rankd/spread_tags.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <tuple>
+
+#include "checkpoint/tag.h"
+#include "core/failpoint.h"
+#include "core/host.h"
+#include "rankd/agreement.h"
+
+namespace ds {
+namespace {
+
+using WireText = std::array<char, 1024>;
+
+WireText to_wire_text(const std::string& text) {
+  WireText out{};
+  std::copy_n(text.begin(), std::min(text.size(), out.size() - 1), out.begin());
+  return out;
+}
+
+// A tag that a host has named.
+struct WirePublished {
+  int64_t epoch = 0, step = 0, files = 0;
+  std::array<char, 32> digest{};
+};
+
+// Which disk each rank writes to, from 0 without gaps. Hosts may well share a file system: each leaves a mark
+// on its own, and looks for those of the others.
+std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root, const JobPlan& plan,
+                                Communicator& comm, Stream& stream) {
+  const std::vector<int> host_of =
+      hosts_of_ranks(gather_values(std::vector<int>{plan.local_rank}, comm, stream));
+  if (host_of.back() == 0) return host_of;
+  const int own = host_of[static_cast<size_t>(plan.rank)];
+  const bool speaks = plan.local_rank == 0;
+  const auto mark_of = [&](int host) {
+    return temporary_directory(root, fmt::format("host-{}-{}", host, plan.rendezvous), plan.epoch);
+  };
+  const std::string error = failure_of([&] {
+    if (!speaks) return;
+    files.make_directories(root);
+    if (!files.exists(mark_of(own))) files.make_directory(mark_of(own));
+    DS_FAILPOINT("local.marked");
+  });
+  agree_on_success("checkpoints", error, comm, stream);
+  int disk = 0;
+  while (speaks && disk < own && !files.exists(mark_of(disk))) ++disk;
+  const std::vector<int> seen = gather_values(std::vector<int>{disk}, comm, stream);
+  if (speaks) {
+    const std::string left = failure_of([&] { files.remove(mark_of(own)); });
+    if (!left.empty()) spdlog::warn("{}", left);
+  }
+  std::vector<int> disk_of_host;
+  for (size_t rank = 0; rank < host_of.size(); ++rank) {
+    if (host_of[rank] == std::ssize(disk_of_host)) disk_of_host.push_back(seen[rank]);
+  }
+  const std::set<int> disks(disk_of_host.begin(), disk_of_host.end());
+  std::vector<int> out;
+  for (const int host : host_of) {
+    out.push_back(static_cast<int>(
+        std::distance(disks.begin(), disks.find(disk_of_host[static_cast<size_t>(host)]))));
+  }
+  return out;
+}
+
+}  // namespace
+
+SpreadTags::SpreadTags(FileSystem& files, std::string root, const JobPlan& plan, Communicator& comm,
+                       Stream& stream)
+    : files_(files),
+      root_(std::move(root)),
+      epoch_(plan.epoch),
+      comm_(comm),
+      stream_(stream),
+      local_(files_, root_),
+      sets_(local_, disks_of_ranks(files_, root_, plan, comm, stream), comm, stream) {
+  const std::vector<int>& disk_of = sets_.host_of();
+  for (size_t rank = 0; rank < disk_of.size(); ++rank) {
+    if (disk_of[rank] == sets_.host()) here_.push_back(static_cast<int>(rank));
+  }
+  for (const WireText& name : gather_values(std::vector<WireText>{to_wire_text(own_host_name())}, comm_, stream_)) {
+    names_.emplace_back(name.data());
+  }
+  agree("checkpoints", if_speaking([&] {
+          DS_FAILPOINT("local.before_open_epoch");
+          open_epoch(files_, root_, epoch_, Unfinished::kKeep);
+        }));
+}
+
+std::string SpreadTags::if_speaking(const std::function<void()>& part) const {
+  return sets_.speaks() ? failure_of(part) : "";
+}
+
+void SpreadTags::agree(const std::string& what, const std::string& error) {
+  agree_on_success(what, error, comm_, stream_);
+}
+
+std::vector<HostFile> SpreadTags::look() {
+  agree(root_, failure_of([&] {
+          DS_FAILPOINT("local.before_look");
+          local_.look();
+        }));
+  return sets_.gather();
+}
+
+const SpreadTags::Found& SpreadTags::find(int64_t oldest_epoch) {
+  const std::vector<HostFile> kept = look();
+  all_whole_ = whole_sets(kept);
+  found_ = {};
+  whole_.clear();
+  for (const WholeSet& set : all_whole_) {
+    whole_.push_back({default_tag(set.id.step), set.id.step, set.id.epoch});
+    if (set.id.epoch >= oldest_epoch) found_.whole.push_back(set);
+  }
+  found_.broken = newest_broken(kept, oldest_epoch);
+  return found_;
+}
+
+std::optional<SpreadTags::Broken> SpreadTags::newest_broken(const std::vector<HostFile>& kept,
+                                                            int64_t oldest_epoch) {
+  std::vector<WirePublished> mine;
+  for (const LocalTags::Tag& tag : local_.tags()) {
+    const bool counts = sets_.speaks() && tag.stage == LocalTags::Tag::Stage::kPublished &&
+                        tag.set.epoch >= oldest_epoch;
+    if (!counts) continue;
+    WirePublished& wire = mine.emplace_back();
+    wire = {.epoch = tag.set.epoch, .step = tag.set.step, .files = tag.set.files};
+    std::copy_n(tag.set.digest.begin(), std::min(tag.set.digest.size(), wire.digest.size()),
+                wire.digest.begin());
+  }
+  std::optional<SetIdentity> newest;
+  for (const std::vector<WirePublished>& of_host : gather_lists(mine, comm_, stream_)) {
+    for (const WirePublished& wire : of_host) {
+      const SetIdentity set{.epoch = wire.epoch, .step = wire.step, .files = static_cast<int>(wire.files),
+                            .digest = {wire.digest.begin(), wire.digest.end()}};
+      const bool whole = std::ranges::find(all_whole_, set, &WholeSet::id) != all_whole_.end();
+      const bool newer =
+          !newest || std::tie(set.step, set.epoch) > std::tie(newest->step, newest->epoch);
+      if (!whole && newer) newest = set;
+    }
+  }
+  // Only who has the manifest can say all; of a folder that nobody can read, only who has it.
+  std::string mine_says;
+  if (newest) {
+    mine_says = why_broken(*newest, kept);
+  } else if (sets_.speaks() && !local_.rejected().empty()) {
+    mine_says = local_.rejected().front();
+  }
+  for (const WireText& text : gather_values(std::vector<WireText>{to_wire_text(mine_says)}, comm_, stream_)) {
+    if (text[0] != '\0') return Broken{newest ? newest->step : -1, text.data()};
+  }
+  return std::nullopt;
+}
+
+std::string SpreadTags::why_broken(const SetIdentity& set, const std::vector<HostFile>& kept) const {
+  const auto tag = std::ranges::find(local_.tags(), set, &LocalTags::Tag::set);
+  if (tag == local_.tags().end()) return "";
+  std::vector<int> missing;
+  for (int rank = 0; rank < set.files; ++rank) {
+    const bool there = std::ranges::any_of(kept, [&](const HostFile& one) {
+      return one.file.set == set && one.file.rank == rank;
+    });
+    if (!there) missing.push_back(rank);
+  }
+  return fmt::format("{} of epoch {} is not whole: {} {} on none of the hosts that answered: {}; bring the "
+                     "disk back, or begin anew with --resume never",
+                     tag->manifest.tag, set.epoch, files_in_words(tag->manifest, missing),
+                     missing.size() == 1 ? "is" : "are", hosts_in_words());
+}
+
+// "node-1 (ranks 0 to 1), node-2 (rank 2)"
+std::string SpreadTags::hosts_in_words() const {
+  constexpr int kMostNamed = 8;
+  const std::vector<int>& disk_of = sets_.host_of();
+  std::string out;
+  int named = 0;
+  for (size_t rank = 0; rank < disk_of.size(); ++rank) {
+    if (rank > 0 && disk_of[rank] == disk_of[rank - 1]) continue;
+    if (++named > kMostNamed) continue;
+    size_t last = rank;
+    while (last + 1 < disk_of.size() && disk_of[last + 1] == disk_of[rank]) ++last;
+    if (!out.empty()) out += ", ";
+    out += last == rank ? fmt::format("{} (rank {})", names_[rank], rank)
+                        : fmt::format("{} (ranks {} to {})", names_[rank], rank, last);
+  }
+  if (named > kMostNamed) out += fmt::format(" and {} more", named - kMostNamed);
+  return out;
+}
+
+void SpreadTags::read(const std::string& tag, int64_t epoch, const SpreadSets::Use& use) {
+  const std::vector<WholeSet> whole = whole_sets(look());
+  const auto set = std::ranges::find_if(whole, [&](const WholeSet& one) {
+    return default_tag(one.id.step) == tag && one.id.epoch == epoch;
+  });
+  if (set == whole.end()) {
+    throw IoError(fmt::format("{}: the hosts do not hold all files of {} any more", root_, tag));
+  }
+  sets_.load(*set, use);
+}
+
+void SpreadTags::settle(const CommittedTag* from) {
+  const auto set = std::ranges::find_if(all_whole_, [&](const WholeSet& one) {
+    return from != nullptr && one.id.step == from->step && one.id.epoch == from->epoch;
+  });
+  const WholeSet* loaded = set == all_whole_.end() ? nullptr : &*set;
+  agree("checkpoints", if_speaking([&] { local_.settle(all_whole_, loaded, epoch_); }));
+}
+
+CommitRequest SpreadTags::request_of(const CommittedTag& tag, std::vector<FileVote> votes) const {
+  CommitRequest request{.root = root_, .tag = tag.tag, .epoch = epoch_, .step = tag.step, .votes = std::move(votes)};
+  if (here_.size() < names_.size()) {
+    request.hosts = names_;
+    request.here = here_;
+  }
+  return request;
+}
+
+void SpreadTags::commit_everywhere(const CommitRequest& request) {
+  const std::string what = fmt::format("checkpoint {} was not saved, the tags before it are untouched", request.tag);
+  agree(what, if_speaking([&] {
+          prepare_tag(files_, request);
+          DS_FAILPOINT("local.prepared");
+        }));
+  agree(what, if_speaking([&] {
+          DS_FAILPOINT("local.all_prepared");
+          publish_tag(files_, request.root, request.tag, epoch_);
+          DS_FAILPOINT("local.published");
+        }));
+}
+
+void SpreadTags::commit(const CommittedTag& tag, const std::string& failure, std::vector<FileVote> votes,
+                        int64_t keep) {
+  if (!failure.empty()) {
+    withdraw(tag.tag);
+    throw IoError(fmt::format("checkpoint {} was not saved, the tags before it are untouched: {}", tag.tag,
+                              failure));
+  }
+  try {
+    commit_everywhere(request_of(tag, std::move(votes)));
+  } catch (const IoError&) {
+    withdraw(tag.tag);
+    throw;
+  }
+  note_whole(tag);
+  tidy(tag, keep);
+}
+
+// All hosts are back at what was before the first of them forgets the new tag: a tag that has a name anywhere
+// is whole at any time.
+void SpreadTags::withdraw(const std::string& tag) {
+  const std::string error = if_speaking([&] {
+    unpublish_tag(files_, root_, tag, epoch_);
+    DS_FAILPOINT("local.unpublished");
+  });
+  try {
+    agree("checkpoint " + tag, error);
+  } catch (const IoError& kept) {
+    spdlog::warn("{}; what was written of it stays", kept.what());
+    return;
+  }
+  const std::string left = if_speaking([&] { discard_prepared(files_, root_, tag, epoch_); });
+  if (!left.empty()) spdlog::warn("{}", left);
+}
+
+void SpreadTags::note_whole(const CommittedTag& tag) {
+  std::erase_if(whole_, [&](const CommittedTag& one) { return one.step == tag.step; });
+  whole_.push_back(tag);
+  std::ranges::sort(whole_, [](const CommittedTag& a, const CommittedTag& b) { return a.step > b.step; });
+}
+
+// The tag is committed by now, so a failure here is worth a warning and nothing more. Nothing is deleted
+// anywhere before every host has read its part of the new tag through.
+void SpreadTags::tidy(const CommittedTag& tag, int64_t keep) {
+  const auto warn = [&](const std::string& error) {
+    if (!error.empty()) spdlog::warn("checkpoint {} is committed, but: {}", tag.tag, error);
+  };
+  warn(if_speaking([&] {
+    DS_FAILPOINT("local.all_published");
+    drop_replaced(files_, root_, tag.tag, epoch_);
+    write_latest(files_, root_, tag.tag);
+  }));
+  std::vector<std::string> wanted, rest;  // tags of later steps, which do not hold or are passed over, stay
+  for (const CommittedTag& one : whole_) {
+    if (one.step > tag.step) continue;
+    (std::ssize(wanted) < keep ? wanted : rest).push_back(one.tag);
+  }
+  if (keep <= 0 || rest.empty()) return;
+  try {
+    agree("deleting old checkpoints", if_speaking([&] { local_.verify(tag.tag, here_); }));
+  } catch (const IoError& unread) {
+    warn(unread.what());
+    return;
+  }
+  warn(if_speaking([&] {
+    DS_FAILPOINT("local.verified");
+    local_.remove_others(wanted, tag.step, epoch_);
+  }));
+  std::erase_if(whole_, [&](const CommittedTag& one) { return std::ranges::count(rest, one.tag) > 0; });
+}
+
+}  // namespace ds

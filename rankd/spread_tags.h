@@ -1,0 +1,78 @@
+// Tags of which every host keeps the files of its own ranks on its own disk, under the same path
+// (checkpoint.use_node_local_storage), so that no file system has to be shared. Hosts that see each other's
+// files count as one; with a single one a tag is what it is elsewhere, all in one place.
+//
+// A commit has two halves, each agreed on by all ranks: first every host prepares the tag, all of whose files
+// and manifest are then durable; only then do they name it. So a tag that any host has named is whole over
+// the hosts, and if it is not found so later, a disk was lost.
+//
+// Collective: all ranks of the communicator call alike. Refuses to know what is in the files.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/local_tags.h"
+#include "rankd/job.h"
+#include "rankd/spread_sets.h"
+
+namespace ds {
+
+class SpreadTags {
+ public:
+  // Opens the epoch in the root of every host. IoError on every rank if one of them cannot.
+  SpreadTags(FileSystem& files, std::string root, const JobPlan& plan, Communicator& comm, Stream& stream);
+
+  struct Broken {
+    int64_t step = 0;
+    std::string why;  // names the tag, whose files are missing, and who answered
+  };
+  struct Found {
+    std::vector<WholeSet> whole;   // newest first
+    std::optional<Broken> broken;  // the newest tag that was committed and is not whole any more
+  };
+  // What all hosts hold together, but for tags of epochs before the oldest.
+  const Found& find(int64_t oldest_epoch);
+  // All ranks read of one of those found, or of the last one committed. IoError on every rank if one of them
+  // cannot.
+  void read(const std::string& tag, int64_t epoch, const SpreadSets::Use& use);
+  std::string place_of(const std::string& tag) const { return join_path(root_, tag); }
+  // Training goes on from that tag (null: from elsewhere): clears up after the epochs before.
+  void settle(const CommittedTag* from);
+
+  // Each rank has written its file under the tag, and voted; `failure`: why one of them could not, or nothing.
+  // When it returns the tag is committed and durable on all hosts, and all but the newest `keep` (0: none) are
+  // deleted. IoError on every rank if it is not committed; then the tags before it are as they were.
+  void commit(const CommittedTag& tag, const std::string& failure, std::vector<FileVote> votes, int64_t keep);
+
+ private:
+  std::string if_speaking(const std::function<void()>& part) const;
+  void agree(const std::string& what, const std::string& error);
+  std::vector<HostFile> look();
+  std::optional<Broken> newest_broken(const std::vector<HostFile>& kept, int64_t oldest_epoch);
+  std::string why_broken(const SetIdentity& set, const std::vector<HostFile>& kept) const;
+  std::string hosts_in_words() const;
+  CommitRequest request_of(const CommittedTag& tag, std::vector<FileVote> votes) const;
+  void commit_everywhere(const CommitRequest& request);
+  void withdraw(const std::string& tag);
+  void note_whole(const CommittedTag& tag);
+  void tidy(const CommittedTag& tag, int64_t keep);
+
+  FileSystem& files_;
+  const std::string root_;
+  const int64_t epoch_;
+  Communicator& comm_;
+  Stream& stream_;
+  LocalTags local_;
+  SpreadSets sets_;
+  std::vector<std::string> names_;  // of the host of each rank
+  std::vector<int> here_;           // the ranks of this host
+  std::vector<WholeSet> all_whole_;  // when found
+  Found found_;
+  std::vector<CommittedTag> whole_;  // now, newest first
+};
+
+}  // namespace ds
