@@ -24,13 +24,12 @@ endless=(--max-restarts 0 --num-threads 1 train.steps=10000000 train.save_every=
 
 in_here() {  # our processes, wherever they run: those that work in this test's directory
   local entry
-  for entry in /proc/[0-9]*; do
-    [ "$(readlink "$entry/cwd")" = "$scratch" ] || continue
-    case $(tr '\0' ' ' < "$entry/cmdline") in
-      *rankd* | *"$bin/dslaunch"* | dslaunch*) echo "${entry#/proc/}" ;;
+  for entry in $(find /proc/[0-9]* -maxdepth 1 -name cwd -lname "$scratch"); do
+    case $(tr '\0' ' ' < "${entry%/cwd}/cmdline") in
+      *rankd* | *"$bin/dslaunch"* | dslaunch*) entry=${entry%/cwd}; echo "${entry#/proc/}" ;;
     esac
-  done 2> /dev/null
-}
+  done
+} 2> /dev/null
 # Shared memory that our ranks have mapped; other jobs of this machine have theirs.
 segments() { for pid in $(in_here); do grep -o '/dev/shm/dslaunch-[^ ]*' "/proc/$pid/maps" 2> /dev/null; done | sort -u; }
 left_segments() { for name in $mapped; do [ -e "$name" ] && echo "$name"; done; }
