@@ -74,6 +74,26 @@ struct Life {
   int64_t save_from = 1;
   std::function<void(FaultFileSystem& disk, size_t host, int64_t step)> before_save = {};
   bool exports = false;
+  // The data of that tag are other ones on that host's disk as soon as it has its name.
+  std::pair<size_t, std::string> spoiled = {0, ""};
+};
+
+class SpoilingDisk final : public FaultFileSystem {
+ public:
+  SpoilingDisk(MemoryFileSystem& disk, std::string tag)
+      : FaultFileSystem(disk), disk_(disk), place_(join_path(kTags, tag)), spoils_(!tag.empty()) {}
+  void rename(const std::string& from, const std::string& to) override {
+    FaultFileSystem::rename(from, to);
+    if (!spoils_ || to != place_) return;
+    for (const DirectoryEntry& entry : disk_.list(place_)) {
+      if (entry.name.ends_with(".pieces")) disk_.flip_bit(join_path(place_, entry.name), 9);
+    }
+  }
+
+ private:
+  MemoryFileSystem& disk_;
+  const std::string place_;
+  const bool spoils_;
 };
 
 struct Heard {
@@ -88,7 +108,10 @@ Heard live(const Machines& machines, const Life& life) {
   const EngineOptions options = options_of({.ranks = machines.world(), .stage = life.stage});
   const RunPlan run = dry_run(options, machines.world(), {});
   std::vector<std::unique_ptr<FaultFileSystem>> disks;
-  for (const auto& disk : machines.disks) disks.push_back(std::make_unique<FaultFileSystem>(*disk));
+  for (size_t i = 0; i < machines.disks.size(); ++i) {
+    const std::string spoiled = life.spoiled.first == i ? life.spoiled.second : "";
+    disks.push_back(std::make_unique<SpoilingDisk>(*machines.disks[i], spoiled));
+  }
   Heard heard;
   std::mutex mutex;
   test::run_ranks(machines.world(), [&](Communicator& comm) {
@@ -318,9 +341,8 @@ TEST_CASE("the newest tags stay on every host, and none is deleted that is still
     live(machines, {.number = 4, .until = 6, .keep = 1});
     for (const size_t host : {size_t{0}, size_t{1}}) CHECK(machines.folders(host) == Names{"global_step6"});
   }
-  SECTION("what a host cannot read, nobody takes for the reason to delete") {
+  SECTION("a full disk deletes nothing") {
     const auto spoil = [&](FaultFileSystem&, size_t host, int64_t step) {
-      // The rank's file is written by then and its data are read again only before others are deleted.
       if (host == 1 && step == 5) machines.disks[1]->set_capacity(machines.disks[1]->used_bytes());
     };
     const Heard second = live(machines, {.number = 2, .until = 5, .keep = 1, .before_save = spoil});
@@ -329,6 +351,56 @@ TEST_CASE("the newest tags stay on every host, and none is deleted that is still
       CHECK(machines.folders(host) == Names{"global_step3", "global_step4"});
     }
   }
+}
+
+TEST_CASE("nothing is deleted before every host has read the new tag", "[rankd][local]") {
+  Machines machines({1, 2});
+  live(machines, {.number = 1, .until = 4, .keep = 2});
+  const Heard second = live(machines, {.number = 2, .until = 5, .keep = 2, .spoiled = {1, "global_step5"}});
+  CHECK(second.failures.empty());  // its index holds
+  for (const size_t host : {size_t{0}, size_t{1}}) {
+    CHECK(machines.folders(host) == Names{"global_step3", "global_step4", "global_step5"});
+  }
+  CHECK(live(machines, {.number = 3, .until = 6, .keep = 2}).resumed_at == 4);
+  for (const size_t host : {size_t{0}, size_t{1}}) CHECK(machines.folders(host) == Names{"global_step5", "global_step6"});
+}
+
+TEST_CASE("errors at every place of a save and a load are agreed on", "[rankd][local]") {
+  if (failpoint_names().empty()) return;
+  const auto armed = [](const std::string& places) {
+    return [places](FaultFileSystem&, size_t host, int64_t step) {
+      if (host == 0 && step == 2) arm_failpoints(places, {0, 1});
+    };
+  };
+  for (const std::string place : {"local.prepared", "local.all_prepared", "local.published"}) {
+    for (const std::string second : {"", "; local.unpublished=1*error(eio)->off"}) {
+      CAPTURE(place, second);
+      const Machines machines({1, 2});
+      const Heard first = live(machines, {.number = 1, .until = 3, .before_save = armed(place + "=1*error(eio)->off" + second)});
+      REQUIRE(first.failures.size() == 1);
+      CHECK_THAT(first.failures[0], Catch::Contains("checkpoint global_step2 was not saved"));
+      if (second.empty()) {
+        for (const size_t host : {size_t{0}, size_t{1}}) CHECK(machines.folders(host) == Names{"global_step1", "global_step3"});
+      }
+      CHECK(live(machines, {.number = 2, .until = 3}).resumed_at == 3);
+    }
+  }
+  for (const std::string place : {"local.all_published", "local.verified", "latest.before_write"}) {
+    CAPTURE(place);
+    const Machines machines({2, 1});
+    const Heard first = live(machines, {.number = 1, .until = 2, .keep = 1, .before_save = armed(place + "=1*error(eio)->off")});
+    CHECK(first.failures.empty());
+    CHECK(live(machines, {.number = 2, .until = 2}).resumed_at == 2);
+  }
+  for (const std::string place : {"local.marked", "local.before_open_epoch", "epoch.recorded", "local.settled"}) {
+    CAPTURE(place);
+    const Machines machines({2, 1});
+    live(machines, {.number = 1, .until = 2});
+    arm_failpoints(place + "=1*error(eio)->off", {0, 1});
+    CHECK_THROWS_AS(live(machines, {.number = 2, .until = 2}), IoError);
+    CHECK(live(machines, {.number = 3, .until = 2}).resumed_at == 2);
+  }
+  arm_failpoints("train.begin=off", {0, 1});
 }
 
 TEST_CASE("an epoch that is over can commit on no host", "[rankd][local]") {

@@ -32,10 +32,11 @@ CONFIG = {
 }
 
 
-def command(binaries, run_dir, ranks, stage, memory_every=0):
+def command(binaries, run_dir, ranks, stage, memory_every=0, apart=False):
     return [str(binaries / "dslaunch"), "train.json", "--num-ranks", str(ranks), "--num-threads", "1",
             "--run-dir", str(run_dir), "--max-restarts", "40", f"zero_optimization.stage={stage}",
-            f"train.save_in_memory_every={memory_every}"]
+            f"train.save_in_memory_every={memory_every}",
+            f"checkpoint.use_node_local_storage={str(apart).lower()}"]
 
 
 def digest(run_dir):
@@ -74,7 +75,8 @@ def make_schedule(seed, names):
             term = (f"{skip}*off->" if skip else "") + f"1*{action_for(rng, name)}->off"
             places.append(f"{name}@rank{rng.choice([0, rng.randrange(ranks)])}@epoch{epoch}={term}")
     memory_every = rng.choice([0, 1, 1, 2])
-    return ranks, stage, memory_every, "; ".join(places), signals
+    apart = rng.random() < 0.5  # each host keeps its own files; here there is one host
+    return ranks, stage, memory_every, apart, "; ".join(places), signals
 
 
 def children(pid):
@@ -117,15 +119,15 @@ def processes_in(folder):
 
 def one_schedule(binaries, scratch, names, reference, seed):
     """What is wrong, or nothing; and the number of restarts."""
-    ranks, stage, memory_every, places, signals = make_schedule(seed, names)
+    ranks, stage, memory_every, apart, places, signals = make_schedule(seed, names)
     folder = pathlib.Path(tempfile.mkdtemp(dir=scratch, prefix=f"seed{seed}-"))
     for name in ("train.json", "corpus.txt"):
         shutil.copy(scratch / name, folder)
     run_dir = folder / "run"
     environment = dict(os.environ, DSL_FAILPOINTS=places)
     with open(folder / "out", "w") as out:
-        process = subprocess.Popen(command(binaries, run_dir, ranks, stage, memory_every), cwd=folder, env=environment,
-                                   stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command(binaries, run_dir, ranks, stage, memory_every, apart), cwd=folder,
+                                   env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         send_signals(process, run_dir, signals)
         try:
             code = process.wait(timeout=LIMIT_S)
@@ -142,12 +144,12 @@ def one_schedule(binaries, scratch, names, reference, seed):
             problems.append("other weights")
         if metrics(run_dir) != points:
             problems.append("other metrics")
-    problems += [f"left behind: {p.name}" for p in run_dir.rglob("*") if ".tmp" in p.name or ".old." in p.name]
+    problems += [f"left behind: {p.name}" for p in run_dir.rglob("*") if any(mark in p.name for mark in (".tmp", ".old.", ".ready."))]
     if processes_in(folder):
         problems.append("a process is left")
     if problems:
         tail = (folder / "out").read_text().splitlines()[-12:]
-        return f"{ranks} ranks, stage {stage}, in memory every {memory_every}, {places} {signals}: {problems}\n    " + "\n    ".join(tail), restarts
+        return f"{ranks} ranks, stage {stage}, in memory every {memory_every}, apart {apart}, {places} {signals}: {problems}\n    " + "\n    ".join(tail), restarts
     shutil.rmtree(folder)
     return "", restarts
 
