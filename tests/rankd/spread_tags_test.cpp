@@ -365,6 +365,28 @@ TEST_CASE("nothing is deleted before every host has read the new tag", "[rankd][
   for (const size_t host : {size_t{0}, size_t{1}}) CHECK(machines.folders(host) == Names{"global_step5", "global_step6"});
 }
 
+TEST_CASE("a tag that was to be replaced is back on every host, if one of them fails", "[rankd][local]") {
+  if (failpoint_names().empty()) return;
+  for (const std::string place : {"local.prepared", "local.all_prepared", "local.published"}) {
+    CAPTURE(place);
+    const Machines machines({2, 1});
+    live(machines, {.number = 1, .until = 2, .save_from = 2});
+    const auto fail = [&](FaultFileSystem&, size_t host, int64_t) {
+      if (host == 0) arm_failpoints(place + "=1*error(eio)->off", {0, 1});
+    };
+    const Heard second = live(machines, {.number = 2, .until = 2, .resume = ResumeMode::kNever, .save_from = 2,
+                                         .before_save = fail});
+    CHECK(second.failures.size() == 1);
+    for (const size_t host : {size_t{0}, size_t{1}}) {
+      CHECK(machines.folders(host) == Names{"global_step2"});
+      const std::string path = "/run/checkpoints/global_step2/manifest.json";
+      CHECK(parse_manifest(path, machines.disks[host]->read_text(path, 10000)).epoch == 1);
+    }
+    CHECK(live(machines, {.number = 3, .until = 2}).resumed_at == 2);
+  }
+  arm_failpoints("train.begin=off", {0, 1});
+}
+
 TEST_CASE("errors at every place of a save and a load are agreed on", "[rankd][local]") {
   if (failpoint_names().empty()) return;
   const auto armed = [](const std::string& places) {
