@@ -353,6 +353,19 @@ TEST_CASE("the newest tags stay on every host, and none is deleted that is still
   }
 }
 
+TEST_CASE("a later tag whose data do not hold is not kept in place of one that does", "[rankd][local]") {
+  const Machines machines({1, 1});
+  live(machines, {.number = 1, .until = 4});
+  for (const char* tag : {"global_step3", "global_step4"}) {
+    machines.disks[1]->flip_bit(fmt::format("{}/{}/rank-00001.pieces", kTags, tag), 9);
+  }
+  CHECK(live(machines, {.number = 2, .until = 3, .keep = 1}).resumed_at == 2);
+  for (const size_t host : {size_t{0}, size_t{1}}) {
+    CHECK(machines.folders(host) == Names{"global_step3", "global_step4"});
+  }
+  CHECK(live(machines, {.number = 3, .until = 3}).resumed_at == 3);
+}
+
 TEST_CASE("nothing is deleted before every host has read the new tag", "[rankd][local]") {
   Machines machines({1, 2});
   live(machines, {.number = 1, .until = 4, .keep = 2});
