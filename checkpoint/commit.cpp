@@ -306,10 +306,11 @@ FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Dep
 }
 
 std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
-                                     int64_t epoch) {
+                                     int64_t epoch, int64_t step) {
   DS_CHECK(keep >= 1, "retain_tags: keep {}, expected at least 1", keep);
   check_fence(file_system, root, epoch);
-  const TagList list = list_tags(file_system, root);
+  TagList list = list_tags(file_system, root);
+  std::erase_if(list.tags, [&](const CommittedTag& tag) { return tag.step > step; });
   std::vector<std::string> removed;
   if (static_cast<int>(list.tags.size()) <= keep) return removed;
   CheckpointReader::open(file_system, root, list.tags[0].tag).verify();

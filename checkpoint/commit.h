@@ -84,10 +84,11 @@ struct FoundTag {
 // `latest` plays no part: manifests are the truth. No tag if there is none that holds.
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);
 
-// Deletes all but the newest `keep` (>= 1) tags, after reading the newest through; deletes nothing if that
-// fails. Returns the tags deleted.
+// Of the tags up to `step` deletes all but the newest `keep` (>= 1), after reading the newest of them through;
+// deletes nothing if that fails. Returns the tags deleted. Tags of later steps are of a run that was left behind
+// (--resume never, or one of them does not hold): they stay, and crowd out nothing.
 std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
-                                     int64_t epoch);
+                                     int64_t epoch, int64_t step);
 // Deletes those tags, each so that it is there or not, whenever the process ends. ValidationError if a
 // newer epoch has opened the root.
 void remove_tags(FileSystem& file_system, const std::string& root, std::span<const std::string> tags,

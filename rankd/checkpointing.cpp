@@ -144,7 +144,9 @@ std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> 
 void Checkpointing::tidy_after_commit(const std::string& tag) {
   try {
     write_latest(files_, root_, tag);
-    if (keep_ > 0) retain_tags(files_, root_, static_cast<int>(keep_), plan_.epoch);
+    if (keep_ > 0) {
+      retain_tags(files_, root_, static_cast<int>(keep_), plan_.epoch, engine_.step());
+    }
   } catch (const Error& failure) {
     spdlog::warn("checkpoint {} is committed, but: {}", tag, failure.what());
   }

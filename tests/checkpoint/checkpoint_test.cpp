@@ -167,13 +167,24 @@ TEST_CASE("a tag can be replaced, and older tags are retired only behind a good 
   }
   save_and_commit(fs, "/c", 3, {"global_step3", 1, 3, 33});
   CHECK(load(fs, "/c", "global_step3")[0] == 33);
-  CHECK(retain_tags(fs, "/c", 2, 1) == std::vector<std::string>{"global_step2", "global_step1"});
-  CHECK(retain_tags(fs, "/c", 2, 1).empty());
+  CHECK(retain_tags(fs, "/c", 2, 1, 4) == std::vector<std::string>{"global_step2", "global_step1"});
+  CHECK(retain_tags(fs, "/c", 2, 1, 4).empty());
   CHECK(fs.list("/c").size() == 2);
   fs.flip_bit("/c/global_step4/rank-00001.pieces", 5);
-  CHECK_THROWS_AS(retain_tags(fs, "/c", 1, 1), ValidationError);
+  CHECK_THROWS_AS(retain_tags(fs, "/c", 1, 1, 4), ValidationError);
   CHECK(list_tags(fs, "/c").tags.size() == 2);
-  CHECK_THROWS_AS(retain_tags(fs, "/c", 0, 1), InternalError);
+  CHECK_THROWS_AS(retain_tags(fs, "/c", 0, 1, 4), InternalError);
+}
+
+TEST_CASE("tags of a run that was left behind crowd out none of the one that goes on", "[checkpoint]") {
+  MemoryFileSystem fs;
+  save_and_commit(fs, "/c", 2, {"global_step100", 1, 100, 100});
+  for (int64_t step = 1; step <= 3; ++step) {
+    save_and_commit(fs, "/c", 2, {fmt::format("global_step{}", step), 2, step, static_cast<float>(step)});
+    retain_tags(fs, "/c", 1, 2, step);
+    CHECK(load(fs, "/c", fmt::format("global_step{}", step))[0] == static_cast<float>(step));
+    CHECK(list_tags(fs, "/c").tags.size() == 2);
+  }
 }
 
 TEST_CASE("latest is only a hint: whatever it says, the newest whole tag is found", "[checkpoint]") {

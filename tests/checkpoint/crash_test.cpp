@@ -31,7 +31,7 @@ void run(FileSystem& fs, const Scenario& scenario, Progress& progress) {
   save_and_commit(fs, "/c", 3, scenario.during);
   progress = Progress::kCommitted;
   write_latest(fs, "/c", scenario.during.tag);
-  retain_tags(fs, "/c", 1, scenario.during.epoch);
+  retain_tags(fs, "/c", 1, scenario.during.epoch, scenario.during.step);
 }
 
 // What a restart finds: one of the two saves, whole; the new one if its commit had returned.

@@ -153,7 +153,7 @@ class Rank {
     Message mine;
     try {
       if (cluster_.mutant(Mutant::kDeleteFirst) && self_.rank == 0) {
-        retain_tags(disk(), kRoot, 1, self_.epoch);
+        retain_tags(disk(), kRoot, 1, self_.epoch, step);
         for (const CommittedTag& old : list_tags(disk(), kRoot).tags) {
           disk().remove_tree(join_path(kRoot, old.tag));
         }
@@ -190,7 +190,7 @@ class Rank {
     }
     try {
       write_latest(disk(), kRoot, tag);
-      retain_tags(disk(), kRoot, 2, self_.epoch);
+      retain_tags(disk(), kRoot, 2, self_.epoch, step);
       if (cluster_.mutant(Mutant::kDeleteNewest)) disk().remove_tree(join_path(kRoot, tag));
     } catch (const Error&) {  // the tag is committed; old ones may stay
       return "";
