@@ -33,8 +33,8 @@ constexpr seconds kHeartbeatPeriod{1};
 constexpr seconds kJoinDeadline{120};  // longer than the launcher waits for the slowest rank
 constexpr seconds kJoinRetry{20};
 constexpr seconds kFinishDeadline{5};
-// Reports of short steps wait for each other: every message wakes a thread at both ends.
-constexpr std::chrono::milliseconds kStepsTogether{50};
+// Steps are reported at most so often; those between wait for each other. A message wakes a thread at both ends.
+constexpr std::chrono::milliseconds kStepReports{200};
 constexpr size_t kMaxQueued = 65536;  // reports kept while the launcher does not read
 
 ResumeMode to_resume(control::JobPlan::Resume resume) {
@@ -300,7 +300,7 @@ class GrpcControlClient final : public ControlClient {
     if (urgency == Urgency::kNow) {
       send_queued();
     } else if (queue_.size() == 1) {
-      send_at_ = steady_clock::now() + kStepsTogether;
+      send_at_ = std::max(steady_clock::now(), sent_at_ + kStepReports);
       changed_.notify_all();
     }
   }
@@ -344,6 +344,7 @@ class GrpcControlClient final : public ControlClient {
     }
     if (stream_ended_) return {};
     send_at_ = steady_clock::time_point::max();
+    if (!queue_.empty()) sent_at_ = steady_clock::now();
     std::deque<control::RankMessage> due = std::exchange(queue_, {});
     if (!ending_ && steady_clock::now() >= next_heartbeat_) {
       DS_FAILPOINT("control.heartbeat");
@@ -414,6 +415,7 @@ class GrpcControlClient final : public ControlClient {
   std::function<CollectiveMark()> newest_collective_;
   std::function<void()> dump_;
   steady_clock::time_point send_at_ = steady_clock::time_point::max();  // what is queued
+  steady_clock::time_point sent_at_{};
   steady_clock::time_point next_heartbeat_ = steady_clock::now();
   bool ending_ = false;        // nothing more will be queued
   bool stream_ended_ = false;  // the launcher closed its side
