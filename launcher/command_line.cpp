@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "launcher/metrics_endpoint.h"
 #include "launcher/watch_command_line.h"
 #include "proto/build_info.h"
 
@@ -73,6 +74,7 @@ struct RawRun {
   std::string hang_after;
   std::string wait_for_hosts;
   std::string metrics_textfile;
+  std::string metrics_listen;
   std::string hostfile;
   std::string master_addr;
   std::string env_file;
@@ -186,6 +188,9 @@ void describe_run(CLI::App& app, RawRun& raw) {
   describe_binding(app, raw);
   app.add_flag("--audit-samples", raw.options.audit_samples,
                "Log the samples of every rank and step: logs/samples-rank-<r>.jsonl");
+  app.add_option("--metrics-listen", raw.metrics_listen,
+                 "Serve /metrics for Prometheus over HTTP, to everybody who reaches that address")
+      ->type_name("ADDRESS:PORT");
   app.add_option("--metrics-textfile", raw.metrics_textfile,
                  "Keep a Prometheus text file up to date, for node_exporter's textfile collector")
       ->type_name("FILE");
@@ -255,6 +260,10 @@ RunOptions finish_run(const CLI::App& app, const RawRun& raw) {
     if (options.nodes->min < 1 || (options.nodes->max >= 0 && options.nodes->max < options.nodes->min)) {
       throw UsageError(fmt::format("--nodes {}: expected N or MIN:MAX, at least 1, ascending", raw.nodes));
     }
+  }
+  if (!raw.metrics_listen.empty()) {
+    MetricsEndpoint::check(raw.metrics_listen);
+    options.metrics_listen = raw.metrics_listen;
   }
   if (!raw.metrics_textfile.empty()) {
     options.metrics_textfile = std::filesystem::absolute(raw.metrics_textfile);

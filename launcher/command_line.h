@@ -45,6 +45,7 @@ struct RunOptions {
   BindingOptions binding;
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;
+  std::optional<std::string> metrics_listen;  // "127.0.0.1:9400"
   bool dry_run = false;
   bool json = false;
 };

@@ -78,6 +78,10 @@ Supervisor::~Supervisor() { end_epoch(); }
 Time Supervisor::now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 RunRecord Supervisor::run() {
+  if (job_.metrics_listen) {
+    metrics_endpoint_.emplace(*job_.metrics_listen);
+    console_.line(fmt::format("metrics at http://{}/metrics", *job_.metrics_listen));
+  }
   start_epoch(recovery_.first_world());  // first: the ranks load while we write
   write_whole_file(directory_.file("config.json"), job_.config.canonical_text + "\n");
   open_control_socket();
@@ -165,6 +169,7 @@ void Supervisor::end_epoch() {
 void Supervisor::wait_for_something() {
   std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
   if (control_) control_->add_poll_descriptors(watched);
+  if (metrics_endpoint_) metrics_endpoint_->add_poll_descriptors(watched);
   starter_.add_poll_descriptors(watched);
   Time next = resume_at_.value_or(Time::max());
   if (world_) {

@@ -22,6 +22,7 @@
 #include "launcher/job_config.h"
 #include "launcher/machine.h"
 #include "launcher/membership.h"
+#include "launcher/metrics_endpoint.h"
 #include "launcher/metrics_file.h"
 #include "launcher/progress.h"
 #include "launcher/recovery.h"
@@ -47,6 +48,7 @@ struct TrainingJob {
   HangWatch::Options hang;
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;  // for Prometheus
+  std::optional<std::string> metrics_listen;              // where it may ask
   NodePool::Options nodes;
   std::function<std::vector<PoolNode>()> read_nodes;  // the hostfile, read again; not set: there is none
   int coordinator_port = 0;  // where ranks dial it; 0: any free one
@@ -61,7 +63,8 @@ class Supervisor {
   ~Supervisor();
 
   // Runs to the end; report.json and loss.svg are written. Throws IoError if the run directory can no
-  // longer be written; no rank survives that.
+  // longer be written, no rank survives that; and Error(kClusterUnusable), before any is started, if nobody can
+  // listen where metrics are wanted.
   RunRecord run();
 
  private:
@@ -147,6 +150,7 @@ class Supervisor {
   bool deadline_stop_ = false;  // has been requested
   std::optional<Time> left_;  // to the last step, as the pace suggests
   std::optional<ControlSocket> control_;
+  std::optional<MetricsEndpoint> metrics_endpoint_;
   bool paused_ = false;        // by the user, whatever epoch it is
   bool record_ended_ = false;  // report.json is written
   Time textfile_at_{};

@@ -43,6 +43,7 @@ void Supervisor::take_requests() {
   if (control_) {
     control_->serve(now(), [this](std::string_view request) { return answer(request); });
   }
+  if (metrics_endpoint_) metrics_endpoint_->serve(now(), [this] { return status_prometheus(status()); });
   if (job_.metrics_textfile && now() >= textfile_at_) write_textfile();
 }
 

@@ -139,6 +139,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.audit_samples = options.audit_samples;
   job.metrics_textfile = options.metrics_textfile;
+  job.metrics_listen = options.metrics_listen;
   job.recovery.max_restarts = options.max_restarts;
   job.recovery.wait_for_hosts = options.wait_for_hosts;
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());

@@ -29,7 +29,25 @@ more_steps_than() { [ "$(steps)" -gt "$1" ]; }
 expect 66 status run
 expect_text err "no run in run"
 
-start --metrics-textfile job.prom --num-ranks 2
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+start --metrics-textfile job.prom --metrics-listen "127.0.0.1:$port" --num-ranks 2
+expect_text job.out "metrics at http://127.0.0.1:$port/metrics"
+python3 - "$port" > scraped <<'PY' || fail "scraping: $(cat scraped)"
+import sys, urllib.error, urllib.request
+base = f"http://127.0.0.1:{sys.argv[1]}"
+with urllib.request.urlopen(base + "/metrics", timeout=10) as reply:
+    assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4"), reply.headers
+    print(reply.read().decode())
+assert urllib.request.urlopen(base + "/healthz", timeout=10).read() == b"ok\n"
+for path, data, code in ("/", None, 404), ("/metrics", b"x", 405):
+    try:
+        urllib.request.urlopen(base + path, data, timeout=10)
+        raise SystemExit(f"{path} is answered")
+    except urllib.error.HTTPError as error:
+        assert error.code == code, error
+PY
+expect_text scraped 'dslaunch_running{run="run"} 1'
+ss -Hltn | grep ":$port " | grep -q "127.0.0.1:$port" || fail "it listens elsewhere than on 127.0.0.1"
 wait_until "running" is_field 's["phase"]' running
 is_field 'len(s["ranks"]), s["ranks"][1]["state"]' "2 alive" || fail "ranks: $(field 's["ranks"]')"
 is_field 's["launcher_pid"]' "$launcher" || fail "the launcher's pid"
