@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <unordered_set>
 
 #include "config/json_reader.h"
 #include "core/error.h"
@@ -43,11 +44,8 @@ const HostSlots& require_host(const SlotMap& hosts, const HostSlots& wanted) {
 }
 
 void drop_repetitions(std::vector<int64_t>& slots) {
-  std::vector<int64_t> kept;
-  for (const int64_t slot : slots) {
-    if (std::ranges::find(kept, slot) == kept.end()) kept.push_back(slot);
-  }
-  slots = std::move(kept);
+  std::unordered_set<int64_t> seen;
+  std::erase_if(slots, [&](int64_t slot) { return !seen.insert(slot).second; });
 }
 
 }  // namespace

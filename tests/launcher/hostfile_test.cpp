@@ -87,6 +87,12 @@ TEST_CASE("filters keep or drop hosts and slots", "[launcher]") {
   CHECK_THROWS_AS(filter_slots(kHosts, "w0:1,", ""), UsageError);
 }
 
+TEST_CASE("a slot counts once, on the largest host, too", "[launcher]") {
+  CHECK(filter_slots({{"w", {3, 1, 3, 2, 1}}}, "w", "") == SlotMap{{"w", {3, 1, 2}}});
+  const HostPool pool = {{"w", int64_t{1} << 20}};
+  CHECK(select_slots(pool, "", "w:7", HostDialect::kDslaunch)[0].slots.size() == (1 << 20) - 1);
+}
+
 TEST_CASE("a host that is included as a whole keeps its slots, but for the reference's dialect",
           "[launcher]") {
   const HostPool pool = {{"w0", 2}, {"w1", 3}};
