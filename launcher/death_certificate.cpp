@@ -112,6 +112,7 @@ std::string death_details(const Failure& cause, const DeathCircumstances& circum
                                ? fmt::format("pid {}", circumstances.pid)
                                : fmt::format("pid {} on {}", circumstances.pid, circumstances.host));
   }
+  if (!circumstances.progress.phase.empty()) text += row("last seen", describe(circumstances.progress));
   if (!circumstances.memory.kernel_line.empty()) text += row("kernel", circumstances.memory.kernel_line);
   if (circumstances.disk) text += row("disk", disk_text(*circumstances.disk));
   if (const std::string what = advice(cause, circumstances); !what.empty()) text += row("advice", what);

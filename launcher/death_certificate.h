@@ -39,6 +39,7 @@ struct DiskRoom {
 struct DeathCircumstances {
   std::string host{};  // empty: this machine
   int64_t pid = 0;     // 0: not known
+  RankProgress progress{};  // as it last said; phase is empty where it said nothing
   MemoryDeath memory{};
   LastWords words{};
   std::optional<DiskRoom> disk{};

@@ -16,6 +16,15 @@ std::string describe(const LastCollective& collective) {
   return fmt::format("{} #{} of {}", collective.op, collective.sequence, collective.group);
 }
 
+std::string describe(const RankProgress& progress) {
+  std::string out = fmt::format("at step {}.{} {}", progress.step, progress.micro_step,
+                                progress.phase.empty() ? "joined" : progress.phase);
+  if (progress.collective.number > 0) {
+    out += fmt::format(" {} {}", progress.collective.inside ? "inside" : "after", describe(progress.collective));
+  }
+  return out;
+}
+
 HangWatch::HangWatch(Options options, int ranks)
     : options_(std::move(options)), ranks_(static_cast<size_t>(ranks)) {}
 

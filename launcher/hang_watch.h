@@ -32,6 +32,8 @@ struct RankProgress {
   bool operator==(const RankProgress&) const = default;
 };
 
+std::string describe(const RankProgress& progress);  // "at step 6.0 train inside all_gather #57 of data"
+
 class HangWatch {
  public:
   struct Options {

@@ -418,12 +418,7 @@ std::string Membership::explain() const {
     } else if (!rank.member) {
       out += "absent";
     } else {
-      out += fmt::format("at step {}.{} {}", rank.progress.step, rank.progress.micro_step,
-                         rank.progress.phase.empty() ? "joined" : rank.progress.phase);
-      if (rank.progress.collective.number > 0) {
-        out += fmt::format(" {} {}", rank.progress.collective.inside ? "inside" : "after",
-                           describe(rank.progress.collective));
-      }
+      out += describe(rank.progress);
     }
   }
   return out;

@@ -32,6 +32,7 @@ void Supervisor::note_circumstances(Failure& cause) {
   if (world_ && cause.rank >= 0 && cause.rank < world_->size()) {
     out.host = plan_.ranks[static_cast<size_t>(cause.rank)].host;
     out.pid = world_->pid_of(cause.rank);
+    out.progress = membership_->ranks(now())[static_cast<size_t>(cause.rank)].progress;
   }
   if (const auto words = last_words_.find(cause.rank); words != last_words_.end()) out.words = words->second;
   if (const auto death = memory_deaths_.find(cause.rank); death != memory_deaths_.end()) {

@@ -74,10 +74,12 @@ TEST_CASE("the block names process, kernel, disk and the last words", "[launcher
   DeathCircumstances out = with_memory({.looked = true, .out_of_memory = true, .kernel_line = "Killed process 77"});
   out.host = "node-2";
   out.pid = 77;
+  out.progress = {.step = 6, .micro_step = 0, .phase = "train", .collective = {9, "data", 57, "all_gather", true}};
   for (int line = 1; line <= 7; ++line) out.words.add(fmt::format("line {}", line));
   out.disk = DiskRoom{"runs/one", 4096, int64_t{1} << 20, int64_t{3} << 20};
   CHECK(death_details(killed_by(SIGKILL), out) ==
         "  process    pid 77 on node-2\n"
+        "  last seen  at step 6.0 train inside all_gather #57 of data\n"
         "  kernel     Killed process 77\n"
         "  disk       runs/one has 4.0 KiB free of 1.0 MiB; a checkpoint takes 3.0 MiB\n"
         "  advice     more memory for the job, fewer ranks on the host, or a higher ZeRO stage; `dslaunch "

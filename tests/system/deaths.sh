@@ -34,6 +34,7 @@ rm -rf run
 FAKE_RANK="rank=1 at=2 epoch=1 do=fault steps=20" expect 0 train.json --run-dir run --num-ranks 2
 expect_text out "restart 1 of 3: rank 1 was killed by signal 11 (Segmentation fault): at address 0x10"
 expect_text out "process    pid"
+expect_text out "last seen  at step "
 
 # Memory: a cgroup that is too small for the rank, which the kernel then kills.
 group=/sys/fs/cgroup/memory/dslaunch-deaths-$$
