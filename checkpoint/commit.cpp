@@ -10,8 +10,6 @@
 namespace ds {
 namespace {
 
-constexpr int64_t kLargestManifest = int64_t{1} << 28;
-constexpr std::string_view kManifestName = "manifest.json";
 
 std::string replaced_directory(const std::string& root, std::string_view tag, int64_t epoch) {
   return join_path(root, fmt::format("{}{}{}", tag, kReplacedMark, epoch));

@@ -56,6 +56,8 @@ inline constexpr int kCheckpointVersion = 1;
 inline constexpr int64_t kPieceAlignment = 64;
 inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
 inline constexpr int64_t kTrailerBytes = 64;
+inline constexpr std::string_view kManifestName = "manifest.json";
+inline constexpr int64_t kLargestManifest = int64_t{1} << 28;
 
 // XXH3-128 of some bytes, 32 lower-case hex digits in canonical (big-endian) order.
 std::string digest_of(std::span<const std::byte> bytes);

@@ -12,8 +12,6 @@
 namespace ds {
 namespace {
 
-constexpr int64_t kLargestManifest = int64_t{1} << 28;
-
 SetIdentity identity_of(const Manifest& manifest, const std::string& text) {
   return {.epoch = manifest.epoch,
           .step = manifest.step,
@@ -71,7 +69,7 @@ void LocalTags::look() {
 }
 
 void LocalTags::add(const std::string& directory, const std::string& tag, Tag::Stage stage) {
-  const std::string path = join_path(join_path(root_, directory), "manifest.json");
+  const std::string path = join_path(join_path(root_, directory), kManifestName);
   if (!file_system_.exists(path)) return;  // of another program, or deleted half
   try {
     std::string text = file_system_.read_text(path, kLargestManifest);

@@ -8,8 +8,6 @@
 namespace ds {
 namespace {
 
-constexpr int64_t kLargestManifest = int64_t{1} << 28;
-
 // Where each host keeps its own files, one that lacks the others' is no defect, and easily helped.
 void require_files(FileSystem& file_system, const std::string& directory, const Manifest& manifest) {
   std::vector<int> missing;
@@ -40,7 +38,7 @@ CheckpointReader CheckpointReader::open_directory(FileSystem& file_system,
                                                   const std::string& directory) {
   CheckpointReader out;
   out.directory_ = directory;
-  const std::string path = join_path(directory, "manifest.json");
+  const std::string path = join_path(directory, kManifestName);
   out.manifest_ = parse_manifest(path, file_system.read_text(path, kLargestManifest));
   if (!out.manifest_.hosts.empty()) require_files(file_system, directory, out.manifest_);
   for (const FileVote& vote : out.manifest_.files) {

@@ -99,12 +99,12 @@ std::span<std::byte> SetView::make_whole(const FileVote& vote) {
 
 bool SetView::exists(const std::string& path) const {
   const std::string name = file_name_of(path);
-  return name == "manifest.json" || files_.contains(name) || received_.contains(name);
+  return name == kManifestName || files_.contains(name) || received_.contains(name);
 }
 
 std::unique_ptr<File> SetView::open(const std::string& path, Caching caching) {
   const std::string name = file_name_of(path);
-  if (name == "manifest.json") return std::make_unique<TextFile>(path, manifest_);
+  if (name == kManifestName) return std::make_unique<TextFile>(path, manifest_);
   if (const auto file = files_.find(name); file != files_.end()) return file->second(caching);
   if (const auto received = received_.find(name); received != received_.end()) {
     return std::make_unique<ReceivedFile>(path, received->second);

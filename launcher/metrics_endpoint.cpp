@@ -1,12 +1,11 @@
 #include "launcher/metrics_endpoint.h"
 
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <cstring>
 
 #include "core/error.h"
 #include "core/socket_address.h"
+#include "launcher/peer_dial.h"
 
 namespace ds {
 namespace {
@@ -26,12 +25,8 @@ SocketAddress parse(const std::string& where) {
 
 Fd listen_at(const std::string& where) {
   constexpr int kBacklog = 16;
-  const SocketAddress address = parse(where);
-  Fd listener(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (!listener.valid() || bind(listener.get(), address.get(), address.bytes) != 0 ||
-      listen(listener.get(), kBacklog) != 0) {
+  Fd listener = listening_socket(parse(where), kBacklog);
+  if (!listener.valid()) {
     throw Error(ExitCode::kClusterUnusable,
                 fmt::format("--metrics-listen {}: {}", where, std::strerror(errno)));
   }

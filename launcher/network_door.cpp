@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/socket_address.h"
+#include "launcher/peer_dial.h"
 #include "launcher/port_holder.h"
 
 namespace ds {
@@ -58,14 +59,8 @@ SocketAddress interface_address(const std::string& text, int port) {
 }
 
 Fd listen_on(const SocketAddress& address) {
-  Fd listener(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1;
-  // Old connections of an ended job must not hold a fixed port; a listener still does.
-  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (!listener.valid() || bind(listener.get(), address.get(), address.bytes) != 0 ||
-      listen(listener.get(), kBacklog) != 0) {
-    throw_cannot_listen(address, errno);
-  }
+  Fd listener = listening_socket(address, kBacklog);
+  if (!listener.valid()) throw_cannot_listen(address, errno);
   return listener;
 }
 

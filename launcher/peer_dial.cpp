@@ -6,14 +6,13 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/socket_address.h"
 
 namespace ds {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kWaiting = 128;  // that the kernel takes in before anybody accepts
+constexpr int kWaiting = 128;
 
 // Begins the connection; the error where it fails at once.
 std::string begin_dial(const std::string& endpoint, Fd& connection) {
@@ -34,16 +33,24 @@ std::string outcome_of(const Fd& connection) {
 
 }  // namespace
 
+Fd listening_socket(const SocketAddress& address, int waiting) {
+  Fd listener(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  if (listener.valid() && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+      bind(listener.get(), address.get(), address.bytes) == 0 && listen(listener.get(), waiting) == 0) {
+    return listener;
+  }
+  const int error = errno;
+  listener = Fd();
+  errno = error;
+  return listener;
+}
+
 PeerListener listen_for_dials(const std::string& address, int port) {
   const std::optional<SocketAddress> at = parse_address(address, port);
   if (!at) throw UsageError(fmt::format("'{}', port {}: expected a literal address and a port", address, port));
-  PeerListener out{Fd(socket(at->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), ""};
-  const int on = 1;
-  // Connections of an ended job that still linger must not look like a port in use.
-  if (!out.listener.valid() ||
-      setsockopt(out.listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-      bind(out.listener.get(), at->get(), at->bytes) != 0 ||
-      listen(out.listener.get(), kWaiting) != 0) {
+  PeerListener out{listening_socket(*at, kWaiting), ""};
+  if (!out.listener.valid()) {
     throw CommError(fmt::format("listening on {}, port {}: {}", address, port, std::strerror(errno)));
   }
   out.endpoint = own_address(out.listener.get()).endpoint();

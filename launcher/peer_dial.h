@@ -7,8 +7,14 @@
 #include <vector>
 
 #include "core/file.h"
+#include "core/socket_address.h"
 
 namespace ds {
+
+// A socket that listens there and does not block, for `waiting` that the kernel takes in before anybody accepts;
+// invalid, with errno, where that cannot be. Connections of an ended job that linger do not hold the port, a
+// listener does.
+Fd listening_socket(const SocketAddress& address, int waiting);
 
 struct PeerListener {
   Fd listener;           // the kernel takes what knocks; nobody accepts

@@ -5,22 +5,11 @@ source "$(dirname "$0")/hosts.sh"
 
 forever=("${by_ssh[@]}" --env FAKE_RANK="steps=100000 step_ms=20")
 says() { grep -qF -- "$1" out; }
-within() {  # within <seconds> <what> <command...>
-  local limit=$1 what=$2 i
-  shift 2
-  for ((i = 0; i < limit * 10; i++)); do
-    "$@" && return 0
-    sleep 0.1
-  done
-  fail "waited $limit s for $what"
-  tail -20 run/logs/dslaunch.log
-  return 1
-}
 cut() { ip -n "${nodes[1]}" link set eth0 "$1"; }
 lose_a_host() {  # lose_a_host <words...>
   start_on_hosts "${forever[@]}" "$@"
   cut down
-  within 30 "a loss" says "lost hosts to come back"
+  wait_at_most 30 "a loss" says "lost hosts to come back"
 }
 
 lose_a_host --max-restarts 1 || finish
@@ -28,7 +17,7 @@ expect_text out "1 of 2 nodes are left"
 # Longer than an agent endures the silence of its launcher: the host that stayed must not be lost over it.
 sleep 15
 cut up
-within 40 "the host" says "hosts are back: epoch 2 with 4 ranks" || finish
+wait_at_most 40 "the host" says "hosts are back: epoch 2 with 4 ranks" || finish
 wait_until "ranks of epoch 2" grep -q "epoch 2: rank 3" run/logs/dslaunch.log
 kill -TERM "$launcher"
 expect_end 75
@@ -39,11 +28,11 @@ expect_end 76
 expect_text out "after 3 s not enough have come back"
 expect_text run/report.json '"exit_code": 76'
 cut up
-within 20 "an empty cluster" nobody_left
+wait_at_most 20 "an empty cluster" nobody_left
 
 lose_a_host || finish
 kill -INT "$launcher"
 expect_end 130
 cut up
-within 20 "an empty cluster" nobody_left
+wait_at_most 20 "an empty cluster" nobody_left
 finish

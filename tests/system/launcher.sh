@@ -57,17 +57,18 @@ expect_end() {  # expect_end <code>: of $launcher
   [ "$got" -eq "$1" ] || fail "the launcher ended with $got, expected $1"
 }
 
-# wait_until <what> <command...>: polls for at most 10 s.
-wait_until() {
-  local what=$1 i
-  shift
-  for ((i = 0; i < 1000; i++)); do
+# wait_at_most <seconds> <what> <command...>: polls.
+wait_at_most() {
+  local limit=$1 what=$2 i
+  shift 2
+  for ((i = 0; i < limit * 100; i++)); do
     "$@" && return 0
     sleep 0.01
   done
-  fail "waited 10 s for $what"
+  fail "waited $limit s for $what"
   return 1
 }
+wait_until() { wait_at_most 10 "$@"; }  # wait_until <what> <command...>
 
 gone() {  # no such process, or only its zombie
   local pid state
