@@ -162,7 +162,7 @@ void prepare_tag(FileSystem& file_system, const CommitRequest& request) {
   DS_FAILPOINT("commit.fence_checked");
   const std::string temporary =
       temporary_directory(request.root, request.tag, request.epoch);
-  Manifest manifest{request.tag, request.step, request.epoch, request.votes, request.hosts};
+  Manifest manifest{request.tag, request.step, request.epoch, request.votes, request.hosts, request.begun_in};
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const FileVote& a, const FileVote& b) { return a.rank < b.rank; });
   for (const FileVote& vote : manifest.files) {  // re-reads length, trailer and index
@@ -276,19 +276,25 @@ TagList list_tags(FileSystem& file_system, const std::string& root) {
       if (manifest.tag != entry.name) {
         throw ValidationError(fmt::format("{}: the manifest is of tag {}", path, manifest.tag));
       }
-      out.tags.push_back({manifest.tag, manifest.step, manifest.epoch});
+      out.tags.push_back({manifest.tag, manifest.step, manifest.epoch, manifest.begun_in});
     } catch (const Error& error) {
       out.rejected.emplace_back(error.what());
     }
   }
-  std::stable_sort(out.tags.begin(), out.tags.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.step, a.epoch) > std::pair(b.step, b.epoch);
-  });
+  std::ranges::stable_sort(out.tags, std::ranges::greater(), age_of<CommittedTag>);
+  return out;
+}
+
+TagList resumable_tags(FileSystem& file_system, const std::string& root, int64_t oldest_epoch) {
+  TagList out = list_tags(file_system, root);
+  std::erase_if(out.tags, [&](const CommittedTag& tag) { return tag.epoch < oldest_epoch; });
+  const int64_t last_begun = out.tags.empty() ? 0 : out.tags.front().begun_in;
+  std::erase_if(out.tags, [&](const CommittedTag& tag) { return tag.begun_in < last_begun; });
   return out;
 }
 
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth) {
-  const TagList list = list_tags(file_system, root);
+  const TagList list = resumable_tags(file_system, root);
   FoundTag out{std::nullopt, list.rejected};
   for (const CommittedTag& tag : list.tags) {
     try {

@@ -38,6 +38,7 @@ struct CommitRequest {
   // Where each host keeps its own files: the hosts by rank, and the ranks whose files lie here. Else empty.
   std::vector<std::string> hosts{};
   std::vector<int> here{};
+  int64_t begun_in = 0;  // the epoch that began the training
 };
 // Makes the tag loadable; when it returns, it is committed and durable. A tag of the same name is
 // replaced. ValidationError if votes are missing, doubled or of another epoch, if a file is not as voted,
@@ -65,13 +66,16 @@ struct CommittedTag {
   std::string tag;
   int64_t step = 0;
   int64_t epoch = 0;
+  int64_t begun_in = 0;
 };
 struct TagList {
-  std::vector<CommittedTag> tags;      // newest (step, then epoch) first
+  std::vector<CommittedTag> tags;      // newest (format.h, age_of) first
   std::vector<std::string> rejected;   // why a directory with a manifest is not among them
 };
 // By manifests alone; directories without one (of other programs) are passed over.
 TagList list_tags(FileSystem& file_system, const std::string& root);
+// Those that training may go on from: of the training that was begun last, and of no epoch before the oldest.
+TagList resumable_tags(FileSystem& file_system, const std::string& root, int64_t oldest_epoch = 0);
 
 enum class Depth {
   kIndexes,   // manifest, lengths, trailers, indexes: a few KB per rank
@@ -81,7 +85,7 @@ struct FoundTag {
   std::optional<CommittedTag> tag;
   std::vector<std::string> rejected;  // newer tags and why they were passed over
 };
-// `latest` plays no part: manifests are the truth. No tag if there is none that holds.
+// Of the resumable ones. `latest` plays no part: manifests are the truth. No tag if there is none that holds.
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);
 
 // Of the tags up to `step` deletes all but the newest `keep` (>= 1), after reading the newest of them through;

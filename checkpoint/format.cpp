@@ -256,6 +256,7 @@ std::string to_text(const Manifest& manifest) {
   put_string(json, "tag", manifest.tag);
   put_number(json, "step", manifest.step);
   put_number(json, "epoch", manifest.epoch);
+  put_number(json, "begun_in", manifest.begun_in);
   json.Key("files");
   json.StartArray();
   DS_CHECK(manifest.hosts.empty() || manifest.hosts.size() == manifest.files.size(),
@@ -299,6 +300,7 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
   manifest.tag = fields.text("tag");
   manifest.step = fields.number("step", kAnyNumber);
   manifest.epoch = fields.number("epoch", kAnyNumber);
+  if (fields.has("begun_in")) manifest.begun_in = fields.number("begun_in", kAnyNumber);
   for (const rapidjson::Value& value : fields.list("files")) {
     const Fields file(path, value);
     FileVote vote;

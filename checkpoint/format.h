@@ -31,7 +31,9 @@
 // blocks that cover it. XXH3 finds accidents, not forgers.
 //
 //   manifest.json   {"digest":"<32 hex>", and on: "format": "dslaunch checkpoint", "version", "tag",
-//                   "step", "epoch", "files": [{"name", "rank", "bytes", "digest", "host"}]}
+//                   "step", "epoch", "begun_in", "files": [{"name", "rank", "bytes", "digest", "host"}]}
+//                   begun_in: the epoch that began, from step 0 on, the training that the tag is of; where it
+//                   is not there: 0
 //                   host: who keeps the file, where each host keeps its own; else it is not there
 //                   digest: XXH3-128 of everything after `{"digest":"<32 hex>",`
 //
@@ -45,6 +47,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "core/dtype.h"
@@ -122,7 +125,15 @@ struct Manifest {
   std::vector<FileVote> files;  // by rank
   // Where each host keeps its own files: the name of the host that saved each of them. Else empty.
   std::vector<std::string> hosts{};
+  int64_t begun_in = 0;  // the epoch that began the training, from step 0 on
 };
+
+// States of one folder by age, the newest last. A training that was begun anew takes the place of the one before
+// it, however far that one had come.
+template <class State>
+auto age_of(const State& state) {
+  return std::tuple(state.begun_in, state.step, state.epoch);
+}
 
 std::string pieces_file_name(int rank);  // "rank-00000.pieces"
 

@@ -15,6 +15,7 @@ namespace {
 SetIdentity identity_of(const Manifest& manifest, const std::string& text) {
   return {.epoch = manifest.epoch,
           .step = manifest.step,
+          .begun_in = manifest.begun_in,
           .files = static_cast<int>(manifest.files.size()),
           .digest = digest_of(std::as_bytes(std::span(text)))};
 }

@@ -1,8 +1,8 @@
 #include "checkpoint/memory_sets.h"
 
 #include <algorithm>
-#include <tuple>
 
+#include "checkpoint/format.h"
 #include "core/error.h"
 
 namespace ds {
@@ -45,9 +45,7 @@ std::vector<WholeSet> whole_sets(std::span<const HostFile> kept) {
              return place.hosts.empty();
            });
   });
-  std::ranges::stable_sort(sets, [](const WholeSet& a, const WholeSet& b) {
-    return std::tie(a.id.step, a.id.epoch) > std::tie(b.id.step, b.id.epoch);
-  });
+  std::ranges::stable_sort(sets, std::ranges::greater(), [](const WholeSet& set) { return age_of(set.id); });
   return sets;
 }
 

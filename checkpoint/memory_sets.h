@@ -15,6 +15,7 @@ namespace ds {
 struct SetIdentity {
   int64_t epoch = 0;  // that saved it
   int64_t step = 0;
+  int64_t begun_in = 0;  // the epoch that began the training
   int files = 0;       // one per rank of that epoch
   std::string digest;  // of the manifest
   bool operator==(const SetIdentity&) const = default;
@@ -44,7 +45,7 @@ struct WholeSet {
   };
   std::vector<Place> files;  // by rank
 };
-// The sets of which every file is kept somewhere, the newest (step, then epoch) first.
+// The sets of which every file is kept somewhere, the newest (format.h, age_of) first.
 std::vector<WholeSet> whole_sets(std::span<const HostFile> kept);
 // The newest step of which anything is kept, whole or not.
 std::optional<int64_t> newest_kept_step(std::span<const HostFile> kept);

@@ -28,7 +28,7 @@ constexpr std::array<char, 8> kMagic{'D', 'S', 'S', 'H', 'E', 'L', 'F', '1'};
 // The memory never leaves the machine, nor the build that wrote it.
 struct Header {
   std::array<char, 8> magic{};
-  int64_t epoch = 0, step = 0;
+  int64_t epoch = 0, step = 0, begun_in = 0;
   int64_t rank = 0, buffer = 0, files = 0;
   int64_t bytes = 0, tail = 0, manifest_bytes = 0;
   std::array<char, 32> manifest_digest{};
@@ -162,6 +162,7 @@ std::vector<KeptFile> MemoryVault::files() const {
     if (!holds(header, rank, buffer)) return;
     out.push_back({.set = {.epoch = header.epoch,
                            .step = header.step,
+                           .begun_in = header.begun_in,
                            .files = static_cast<int>(header.files),
                            .digest = {header.manifest_digest.begin(), header.manifest_digest.end()}},
                    .rank = rank,
@@ -216,6 +217,7 @@ void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
   Header header{.magic = kMagic,
                 .epoch = manifest.epoch,
                 .step = manifest.step,
+                .begun_in = manifest.begun_in,
                 .rank = rank,
                 .buffer = buffer,
                 .files = static_cast<int64_t>(manifest.files.size()),

@@ -100,7 +100,7 @@ SavedTag Checkpointing::save() {
   }
   const std::vector<WireVote> all = exchange_votes(mine, engine_.comm(), engine_.stream());
   DS_FAILPOINT("ckpt.votes_exchanged");
-  const ds::CommittedTag saved{tag, engine_.step(), plan_.epoch};
+  const ds::CommittedTag saved{tag, engine_.step(), plan_.epoch, begun_in_};
   if (spread_) {
     spread_->commit(saved, first_failure(all), votes_of(all, plan_.epoch), keep_);
   } else {
@@ -129,7 +129,8 @@ std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> 
                         .tag = tag,
                         .epoch = plan_.epoch,
                         .step = engine_.step(),
-                        .votes = std::move(votes)});
+                        .votes = std::move(votes),
+                        .begun_in = begun_in_});
   } catch (const Error& failure) {
     return failure.what();
   }
@@ -158,15 +159,12 @@ TagList Checkpointing::candidates() {
   if (spread_) {  // also where nothing is to be loaded: what is whole is not to be cleared away
     const SpreadTags::Found& spread = spread_->find(plan_.oldest_tag_epoch);
     for (const WholeSet& set : spread.whole) {
-      found.tags.push_back({default_tag(set.id.step), set.id.step, set.id.epoch});
+      found.tags.push_back({default_tag(set.id.step), set.id.step, set.id.epoch, set.id.begun_in});
     }
     broken_ = spread.broken;
     if (broken_) found.rejected.push_back(broken_->why);
   } else {
-    found = list_tags(files_, root_);
-    std::erase_if(found.tags, [&](const ds::CommittedTag& tag) {
-      return tag.epoch < plan_.oldest_tag_epoch;
-    });
+    found = resumable_tags(files_, root_, plan_.oldest_tag_epoch);
   }
   return found;
 }
@@ -232,8 +230,9 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
 }
 
 void Checkpointing::settle(const WholeSet* set, const ds::CommittedTag* tag) {
+  begun_in_ = set != nullptr ? set->id.begun_in : tag != nullptr ? tag->begun_in : plan_.epoch;
   if (spread_) spread_->settle(tag);
-  if (memory_ != nullptr) memory_->settle(set);
+  if (memory_ != nullptr) memory_->settle(set, begun_in_);
 }
 
 bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<std::string>& refused) {

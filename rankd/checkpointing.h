@@ -68,6 +68,7 @@ class Checkpointing {
   std::optional<SpreadTags::Broken> broken_;  // before load()
   MemoryTier::Found kept_;    // before load()
   std::string origin_;        // what load() took
+  int64_t begun_in_ = 0;      // the epoch that began this training
   ds::CommittedTag last_;
 };
 

@@ -71,8 +71,11 @@ void MemoryTier::save(Spread spread) {
     throw IoError(fmt::format("step {} could not be kept in memory: {}", engine_.step(), failure));
   }
   DS_FAILPOINT("memory.votes_exchanged");
-  const Manifest manifest{default_tag(engine_.step()), engine_.step(), plan_.epoch,
-                          votes_of(all, plan_.epoch)};
+  const Manifest manifest{.tag = default_tag(engine_.step()),
+                          .step = engine_.step(),
+                          .epoch = plan_.epoch,
+                          .files = votes_of(all, plan_.epoch),
+                          .begun_in = begun_in_};
   vault_.commit(plan_.rank, buffer, manifest);
   DS_FAILPOINT("memory.committed");
   for (const PeerCopy& copy : copies_) {
@@ -162,7 +165,8 @@ void MemoryTier::restore(const WholeSet& set) {
   DS_FAILPOINT("memory.restored");
 }
 
-void MemoryTier::settle(const WholeSet* from) {
+void MemoryTier::settle(const WholeSet* from, int64_t begun_in) {
+  begun_in_ = begun_in;
   // Older ones lie on the way that led here; the newest of each kind is not to be written over next.
   std::vector<const WholeSet*> wanted;
   next_buffer_ = {};

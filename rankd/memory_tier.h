@@ -42,9 +42,9 @@ class MemoryTier {
   // Fills the engine's shards. IoError on every rank if one of them cannot; then they must not be used.
   void restore(const WholeSet& set);
   const std::string& restored_note() const { return restored_note_; }  // that was kept with it
-  // Training goes on from `from`, one of those found (null: from elsewhere): gives back the memory of all
-  // that is newer or not whole (null: of everything).
-  void settle(const WholeSet* from);
+  // Training, which began in that epoch, goes on from `from`, one of those found (null: from elsewhere): gives
+  // back the memory of all that is newer or not whole (null: of everything).
+  void settle(const WholeSet* from, int64_t begun_in);
 
  private:
   size_t kind_of(Spread spread) const;  // of save
@@ -62,6 +62,7 @@ class MemoryTier {
   std::vector<std::byte> letter_;  // what is under way between vault and peer
   Found found_;
   std::string note_, restored_note_;
+  int64_t begun_in_ = 0;  // the epoch that began the training
   std::array<int, 2> next_buffer_{};  // of each kind, 0 or 1
   enum class Leftovers { kNeeded, kSuperseded, kSwept } leftovers_ = Leftovers::kNeeded;
 };

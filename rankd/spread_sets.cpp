@@ -14,14 +14,14 @@ namespace {
 
 // What a host keeps, as it travels between ranks.
 struct WireFile {
-  int64_t epoch = 0, step = 0, files = 0;
+  int64_t epoch = 0, step = 0, begun_in = 0, files = 0;
   int64_t rank = 0, buffer = 0, bytes = 0, tail = 0;
   std::array<char, 32> digest{};
 };
 
 WireFile to_wire(const KeptFile& file) {
-  WireFile out{.epoch = file.set.epoch, .step = file.set.step, .files = file.set.files,
-               .rank = file.rank, .buffer = file.buffer, .bytes = file.bytes, .tail = file.tail};
+  WireFile out{.epoch = file.set.epoch, .step = file.set.step, .begun_in = file.set.begun_in,
+               .files = file.set.files, .rank = file.rank, .buffer = file.buffer, .bytes = file.bytes, .tail = file.tail};
   std::copy_n(file.set.digest.begin(), std::min(file.set.digest.size(), out.digest.size()),
               out.digest.begin());
   return out;
@@ -30,6 +30,7 @@ WireFile to_wire(const KeptFile& file) {
 KeptFile from_wire(const WireFile& in) {
   return {.set = {.epoch = in.epoch,
                   .step = in.step,
+                  .begun_in = in.begun_in,
                   .files = static_cast<int>(in.files),
                   .digest = {in.digest.begin(), in.digest.end()}},
           .rank = static_cast<int>(in.rank),

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <set>
-#include <tuple>
 
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
@@ -25,7 +25,7 @@ WireText to_wire_text(const std::string& text) {
 
 // A tag that a host has named.
 struct WirePublished {
-  int64_t epoch = 0, step = 0, files = 0;
+  int64_t epoch = 0, step = 0, begun_in = 0, files = 0;
   std::array<char, 32> digest{};
 };
 
@@ -114,11 +114,20 @@ const SpreadTags::Found& SpreadTags::find(int64_t oldest_epoch) {
   found_ = {};
   whole_.clear();
   for (const WholeSet& set : all_whole_) {
-    whole_.push_back({default_tag(set.id.step), set.id.step, set.id.epoch});
+    whole_.push_back({default_tag(set.id.step), set.id.step, set.id.epoch, set.id.begun_in});
     if (set.id.epoch >= oldest_epoch) found_.whole.push_back(set);
   }
   found_.broken = newest_broken(kept, oldest_epoch);
+  keep_last_begun();
   return found_;
+}
+
+// Of the training that was begun last, as far as anything is known of it.
+void SpreadTags::keep_last_begun() {
+  int64_t last = found_.broken ? found_.broken->begun_in : 0;
+  if (!found_.whole.empty()) last = std::max(last, found_.whole.front().id.begun_in);
+  std::erase_if(found_.whole, [&](const WholeSet& set) { return set.id.begun_in < last; });
+  if (found_.broken && found_.broken->begun_in < last) found_.broken.reset();
 }
 
 std::optional<SpreadTags::Broken> SpreadTags::newest_broken(const std::vector<HostFile>& kept,
@@ -129,18 +138,18 @@ std::optional<SpreadTags::Broken> SpreadTags::newest_broken(const std::vector<Ho
                         tag.set.epoch >= oldest_epoch;
     if (!counts) continue;
     WirePublished& wire = mine.emplace_back();
-    wire = {.epoch = tag.set.epoch, .step = tag.set.step, .files = tag.set.files};
+    wire = {.epoch = tag.set.epoch, .step = tag.set.step, .begun_in = tag.set.begun_in, .files = tag.set.files};
     std::copy_n(tag.set.digest.begin(), std::min(tag.set.digest.size(), wire.digest.size()),
                 wire.digest.begin());
   }
   std::optional<SetIdentity> newest;
   for (const std::vector<WirePublished>& of_host : gather_lists(mine, comm_, stream_)) {
     for (const WirePublished& wire : of_host) {
-      const SetIdentity set{.epoch = wire.epoch, .step = wire.step, .files = static_cast<int>(wire.files),
+      const SetIdentity set{.epoch = wire.epoch, .step = wire.step, .begun_in = wire.begun_in,
+                            .files = static_cast<int>(wire.files),
                             .digest = {wire.digest.begin(), wire.digest.end()}};
       const bool whole = std::ranges::find(all_whole_, set, &WholeSet::id) != all_whole_.end();
-      const bool newer =
-          !newest || std::tie(set.step, set.epoch) > std::tie(newest->step, newest->epoch);
+      const bool newer = !newest || age_of(set) > age_of(*newest);
       if (!whole && newer) newest = set;
     }
   }
@@ -152,7 +161,7 @@ std::optional<SpreadTags::Broken> SpreadTags::newest_broken(const std::vector<Ho
     mine_says = local_.rejected().front();
   }
   for (const WireText& text : gather_values(std::vector<WireText>{to_wire_text(mine_says)}, comm_, stream_)) {
-    if (text[0] != '\0') return Broken{newest ? newest->step : -1, text.data()};
+    if (text[0] != '\0') return Broken{newest ? newest->begun_in : 0, newest ? newest->step : -1, text.data()};
   }
   return std::nullopt;
 }
@@ -213,6 +222,7 @@ void SpreadTags::settle(const CommittedTag* from) {
 
 CommitRequest SpreadTags::request_of(const CommittedTag& tag, std::vector<FileVote> votes) const {
   CommitRequest request{.root = root_, .tag = tag.tag, .epoch = epoch_, .step = tag.step, .votes = std::move(votes)};
+  request.begun_in = tag.begun_in;
   if (here_.size() < names_.size()) {
     request.hosts = names_;
     request.here = here_;
@@ -270,7 +280,7 @@ void SpreadTags::withdraw(const std::string& tag) {
 void SpreadTags::note_whole(const CommittedTag& tag) {
   std::erase_if(whole_, [&](const CommittedTag& one) { return one.step == tag.step; });
   whole_.push_back(tag);
-  std::ranges::sort(whole_, [](const CommittedTag& a, const CommittedTag& b) { return a.step > b.step; });
+  std::ranges::sort(whole_, std::ranges::greater(), age_of<CommittedTag>);
 }
 
 // The tag is committed by now, so a failure here is worth a warning and nothing more. Nothing is deleted

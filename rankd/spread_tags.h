@@ -27,6 +27,7 @@ class SpreadTags {
   SpreadTags(FileSystem& files, std::string root, const JobPlan& plan, Communicator& comm, Stream& stream);
 
   struct Broken {
+    int64_t begun_in = 0;
     int64_t step = 0;
     std::string why;  // names the tag, whose files are missing, and who answered
   };
@@ -34,7 +35,8 @@ class SpreadTags {
     std::vector<WholeSet> whole;   // newest first
     std::optional<Broken> broken;  // the newest tag that was committed and is not whole any more
   };
-  // What all hosts hold together, but for tags of epochs before the oldest.
+  // What all hosts hold together of the training that was begun last, but for tags of epochs before the
+  // oldest.
   const Found& find(int64_t oldest_epoch);
   // All ranks read of one of those found, or of the last one committed. IoError on every rank if one of them
   // cannot.
@@ -52,6 +54,7 @@ class SpreadTags {
   std::string if_speaking(const std::function<void()>& part) const;
   void agree(const std::string& what, const std::string& error);
   std::vector<HostFile> look();
+  void keep_last_begun();
   std::optional<Broken> newest_broken(const std::vector<HostFile>& kept, int64_t oldest_epoch);
   std::string why_broken(const SetIdentity& set, const std::vector<HostFile>& kept) const;
   std::string hosts_in_words() const;

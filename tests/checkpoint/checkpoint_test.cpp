@@ -187,6 +187,36 @@ TEST_CASE("tags of a run that was left behind crowd out none of the one that goe
   }
 }
 
+TEST_CASE("a training begun anew is gone on with, however far the one before it came", "[checkpoint]") {
+  MemoryFileSystem fs;
+  const auto save = [&](int64_t step, int64_t epoch, int64_t begun_in) {
+    CommitRequest request =
+        save_parts(fs, "/c", 2, {fmt::format("global_step{}", step), epoch, step, static_cast<float>(step)});
+    request.begun_in = begun_in;
+    commit_tag(fs, request);
+  };
+  const auto steps = [](const TagList& list) {
+    std::vector<int64_t> out;
+    for (const CommittedTag& tag : list.tags) out.push_back(tag.step);
+    return out;
+  };
+  save(100, 1, 1);
+  save(120, 2, 1);
+  save(50, 3, 3);
+  save(60, 4, 3);
+  CHECK(steps(list_tags(fs, "/c")) == std::vector<int64_t>{60, 50, 120, 100});
+  CHECK(steps(resumable_tags(fs, "/c")) == std::vector<int64_t>{60, 50});
+  CHECK(steps(resumable_tags(fs, "/c", 4)) == std::vector<int64_t>{60});
+  CHECK(resumable_tags(fs, "/c", 5).tags.empty());
+  CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag->step == 60);
+  CHECK(retain_tags(fs, "/c", 1, 4, 60) == std::vector<std::string>{"global_step50"});
+  // Not even where nothing else is left does the other training come back unasked.
+  fs.truncate("/c/global_step60/rank-00000.pieces", 100);
+  const FoundTag found = find_newest_valid(fs, "/c", Depth::kIndexes);
+  CHECK_FALSE(found.tag.has_value());
+  CHECK(found.rejected.size() == 1);
+}
+
 TEST_CASE("latest is only a hint: whatever it says, the newest whole tag is found", "[checkpoint]") {
   MemoryFileSystem fs;
   CHECK_FALSE(find_newest_valid(fs, "/c", Depth::kAllBytes).tag.has_value());

@@ -159,6 +159,20 @@ TEST_CASE("a manifest carries its own digest", "[checkpoint]") {
   CHECK_THROWS_WITH(parse_manifest("/m", to_text(escaping)), Catch::Contains("expected rank-00000"));
 }
 
+TEST_CASE("a manifest says in which epoch its training began, or is older than that", "[checkpoint]") {
+  Manifest manifest{"t1", 12, 9, {{"rank-00000.pieces", 0, 9, 4096, std::string(32, 'b')}}};
+  manifest.begun_in = 7;
+  const std::string text = to_text(manifest);
+  CHECK(parse_manifest("/m", text).begun_in == 7);
+  const size_t rest_begin = text.find("\",") + 2;
+  std::string rest = text.substr(rest_begin);
+  const std::string field = "\"begun_in\":7,";
+  rest.erase(rest.find(field), field.size());
+  const std::string older =
+      fmt::format(R"({{"digest":"{}",{})", digest_of(std::as_bytes(std::span(rest))), rest);
+  CHECK(parse_manifest("/m", older).begun_in == 0);
+}
+
 TEST_CASE("a trailer is checked against its own digest and the file's length", "[checkpoint]") {
   const Trailer trailer{100, 3932, std::string(16, 'a') + std::string(16, '1')};
   const auto bytes = to_bytes(trailer);

@@ -9,7 +9,10 @@ using namespace ds;
 namespace {
 
 HostFile kept(int host, int rank, int64_t epoch, int64_t step, int files, int buffer = 0) {
-  return {host, {.set = {epoch, step, files, "digest"}, .rank = rank, .buffer = buffer, .bytes = 4096,
+  return {host, {.set = {.epoch = epoch, .step = step, .files = files, .digest = "digest"},
+                 .rank = rank,
+                 .buffer = buffer,
+                 .bytes = 4096,
                  .tail = 0}};
 }
 

@@ -121,8 +121,9 @@ TEST_CASE("ranks that die go on from the step before, with equal bits", "[rankd]
       const Told second = live(hosts, disk, {.number = 2, .until = 4, .stage = stage});
       CHECK(second.resumed_at == 3);
       CHECK(second.line == "resumed step=3 from=memory");
-      const Told third = live(hosts, disk, {.number = 3, .until = 7, .stage = stage});
+      const Told third = live(hosts, disk, {.number = 3, .until = 7, .stage = stage, .disk_at = 7});
       CHECK(third.resumed_at == 4);
+      CHECK(list_tags(disk, "/run/checkpoints").tags.at(0).begun_in == 1);
       const Told whole = live(undisturbed, other_disk, {.until = 7, .stage = stage});
       CHECK(whole.line.empty());
       CHECK(third.after.state == whole.after.state);

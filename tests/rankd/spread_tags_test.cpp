@@ -366,6 +366,24 @@ TEST_CASE("a later tag whose data do not hold is not kept in place of one that d
   CHECK(live(machines, {.number = 3, .until = 3}).resumed_at == 3);
 }
 
+TEST_CASE("a run begun anew is gone on with on every host, and not the one before it", "[rankd][local]") {
+  for (const std::vector<int>& ranks : {std::vector<int>{2}, std::vector<int>{1, 1}}) {
+    const Machines machines(ranks);
+    live(machines, {.number = 1, .until = 4, .save_from = 4});
+    live(machines, {.number = 2, .until = 2, .resume = ResumeMode::kNever, .oldest = 2});
+    CHECK(live(machines, {.number = 3, .until = 2}).resumed_at == 2);
+    // Without its tags there is an error, and no way back to the run before.
+    for (const auto& disk : machines.disks) {
+      for (const std::string tag : {"global_step1", "global_step2"}) {
+        for (const DirectoryEntry& entry : disk->list(join_path(kTags, tag))) {
+          if (entry.name.ends_with(".pieces")) disk->remove(join_path(join_path(kTags, tag), entry.name));
+        }
+      }
+    }
+    CHECK_THAT(refusal_of(machines, {.number = 4, .until = 2}), Catch::Contains("global_step2 of epoch 2 is not whole"));
+  }
+}
+
 TEST_CASE("nothing is deleted before every host has read the new tag", "[rankd][local]") {
   Machines machines({1, 2});
   live(machines, {.number = 1, .until = 4, .keep = 2});

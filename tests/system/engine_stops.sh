@@ -42,6 +42,13 @@ last=$(tail -1 run/metrics.jsonl)
 [ "${last#"{\"step\": $((stopped + 5)),"}" != "$last" ] || fail "last line of the metrics: $last"
 [ -s run/final/model.safetensors ] || fail "no final model"
 
+# Begun anew below the steps of the old checkpoints, and then on from there and not from those.
+expect 0 train.json --run-dir run --resume never train.steps=2
+expect 0 train.json --run-dir run train.steps=4
+expect_text out "step 3/4"
+[ "$(wc -l < run/metrics.jsonl)" -eq 4 ] || fail "what was begun anew does not go on: $(cat run/metrics.jsonl)"
+[ -d run/checkpoints/global_step$((stopped + 5)) ] || fail "the older training's checkpoint is gone"
+
 # A committed checkpoint with one byte changed is refused.
 tag=$(cat run/checkpoints/latest)
 shard=$(ls -S run/checkpoints/"$tag"/* | head -1)
