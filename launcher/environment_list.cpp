@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <ranges>
 #include <set>
 
 #include "core/error.h"
@@ -75,10 +74,10 @@ void add_file(Variables& out, const Variables& ours, const EnvironmentSources& s
 std::vector<std::string> exported_environment(const EnvironmentSources& sources) {
   const Variables ours = as_map(sources.ours);
   Variables out;
-  for (const auto& [name, value] : ours) {
+  for (const auto& variable : ours) {
     const bool listed = std::ranges::any_of(
-        kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
-    if (listed) out[name] = value;
+        kPrefixes, [&](std::string_view prefix) { return variable.first.starts_with(prefix); });
+    if (listed) out.insert(variable);
   }
   add_file(out, ours, sources);
   for (const std::string& entry : sources.named) add_entry(out, ours, entry, "--env");
@@ -95,10 +94,8 @@ std::vector<std::string> exported_environment(const EnvironmentSources& sources)
 std::vector<std::string> with_last_values(const std::vector<std::string>& entries) {
   std::set<std::string_view> seen;
   std::vector<std::string> out;
-  for (const std::string& entry : std::views::reverse(entries)) {
-    if (seen.insert(std::string_view(entry).substr(0, entry.find('='))).second) {
-      out.push_back(entry);
-    }
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (seen.insert(std::string_view(*entry).substr(0, entry->find('='))).second) out.push_back(*entry);
   }
   std::ranges::reverse(out);
   return out;

@@ -1,0 +1,41 @@
+// Fuzzes the short texts that a launcher hears: requests for the figures of the run, the file and the lines by which
+// several dslaunch of one job meet, what squeue prints, and environment files.
+#include "launcher/deadline_watch.h"
+#include "launcher/environment_list.h"
+#include "launcher/meeting_file.h"
+#include "launcher/metrics_endpoint.h"
+#include "launcher/slot_mates.h"
+#include "tests/fuzz/one_input.h"
+
+namespace {
+
+void expect(bool holds, const char* what) {
+  if (!holds) throw ds::InternalError(what);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  ds::fuzz::expect_refusal_or_success([&] {
+    const auto reply = ds::http_reply(text, false, [] { return std::string("figure 1\n"); });
+    expect(!reply || reply->starts_with("HTTP/1."), "a reply that is none");
+    expect(ds::http_reply(text, true, [] { return std::string(); }).has_value(), "no reply to a long request");
+  });
+  ds::fuzz::expect_refusal_or_success([&] {
+    const auto place = ds::parse_meeting(text);
+    expect(!place || ds::parse_meeting(ds::meeting_text(*place)) == place, "a meeting is not what was written");
+  });
+  ds::fuzz::expect_refusal_or_success([&] {
+    const auto share = ds::parse_share(text);
+    expect(!share || ds::parse_share(ds::share_line(*share)) == share, "a share is not what was written");
+  });
+  ds::fuzz::expect_refusal_or_success([&] {
+    const auto left = ds::parse_slurm_time_left(text);
+    expect(!left || *left >= ds::Time::zero(), "less than no time is left");
+  });
+  ds::fuzz::expect_refusal_or_success([&] {
+    ds::exported_environment({.ours = {"HOME=/root"}, .file_text = text, .file_name = "env", .named = {}});
+  });
+  return 0;
+}
