@@ -3,9 +3,6 @@
 . "$(dirname "$0")/launcher.sh"
 unset DSLAUNCH_RANKD
 
-shared_memory() { ls -A /dev/shm | grep '^dslaunch-'; }
-before=$(shared_memory)
-
 seq 1 4000 > corpus.txt
 cat > train.json <<'JSON'
 {"model": {"family": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 32, "vocab_size": 256},
@@ -68,7 +65,7 @@ start
 kill -KILL "$launcher"
 wait "$launcher" 2> /dev/null
 wait_until "the ranks of a killed launcher to end" gone "${ranks[@]}"
-[ "$(shared_memory)" = "$before" ] || fail "shared memory left behind: $(shared_memory)"
+wait_until "the end of their shared memory" no_stray_shared_memory
 
 # A disk that is full at the first checkpoint.
 if unshare -rm true 2> /dev/null; then

@@ -11,7 +11,7 @@ expect_nobody() {  # expect_nobody <what was killed>
     sleep 0.1
   done
   nobody_left || fail "after $1: $(strangers | xargs ps -o pid,args -p)"
-  ls /dev/shm/dslaunch-* > /dev/null 2>&1 && fail "after $1: shared memory is left"
+  wait_until "the end of its shared memory after $1" no_stray_shared_memory
 }
 
 our_dslaunch() { pgrep -P "$launcher" -x dslaunch || echo "$launcher"; }

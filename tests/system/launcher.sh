@@ -79,6 +79,15 @@ gone() {  # no such process, or only its zombie
   return 0
 }
 
+# Every piece of shared memory is somebody's: other runs on the machine have theirs.
+no_stray_shared_memory() {
+  local file
+  for file in /dev/shm/dslaunch-*; do
+    [ -e "$file" ] && ! grep -qsF "$file" /proc/[0-9]*/maps && return 1
+  done
+  return 0
+}
+
 finish() {
   [ "$failures" -eq 0 ] && echo "ok" && exit 0
   echo "$failures failures"

@@ -2,7 +2,6 @@
 . "$(dirname "$0")/launcher.sh"
 
 leftovers() {
-  ls -A /dev/shm | grep '^dslaunch-'
   find "$scratch" -name '.*' -type f -o -name '*.tmp.*' -o -type s
 }
 before=$(leftovers)
@@ -40,4 +39,5 @@ FAKE_RANK="rank=1 at=2 do=hang steps=5" expect 1 train.json --max-restarts 0
 expect_text err "rank 1 stopped answering"
 
 [ "$(leftovers)" = "$before" ] || fail "left behind: $(leftovers)"
+wait_until "the end of their shared memory" no_stray_shared_memory
 finish

@@ -3,14 +3,6 @@
 . "$(dirname "$0")/launcher.sh"
 unset DSLAUNCH_RANKD
 
-# Shared memory that nobody has: other runs on the machine have theirs.
-nothing_left() {
-  local file
-  for file in /dev/shm/dslaunch-*; do
-    [ -e "$file" ] && ! grep -qsF "$file" /proc/[0-9]*/maps && return 1
-  done
-  return 0
-}
 seq 1 4000 > corpus.txt
 cat > train.json <<'JSON'
 {"model": {"family": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 32, "vocab_size": 256},
@@ -25,7 +17,7 @@ same() {
   cmp undisturbed/final/model.safetensors "$1/final/model.safetensors" || fail "$1: other weights"
   for run in undisturbed "$1"; do sed 's/, "tokens_per_s": [^,]*//' "$run/metrics.jsonl" > "$run.metrics"; done
   cmp undisturbed.metrics "$1.metrics" || fail "$1: other metrics"
-  wait_until "$1: the end of its shared memory" nothing_left
+  wait_until "$1: the end of its shared memory" no_stray_shared_memory
 }
 
 expect 0 train.json --num-ranks 2 --run-dir undisturbed
@@ -79,5 +71,5 @@ start
 kill -KILL "$launcher"
 wait "$launcher" 2> /dev/null
 wait_until "the ranks of a killed launcher to end" gone "${ranks[@]}"
-wait_until "the end of its shared memory" nothing_left
+wait_until "the end of its shared memory" no_stray_shared_memory
 finish

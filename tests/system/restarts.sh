@@ -51,6 +51,6 @@ cmp undisturbed/final/model.safetensors disturbed/final/model.safetensors || fai
 # Step, loss, norm and rate are equal; only the pace may differ.
 for run in undisturbed disturbed; do sed 's/, "tokens_per_s": [^,]*//' $run/metrics.jsonl > $run.metrics; done
 cmp undisturbed.metrics disturbed.metrics || fail "other metrics"
-[ -z "$(ls -A /dev/shm | grep '^dslaunch-')" ] || fail "shared memory left behind"
+wait_until "the end of its shared memory" no_stray_shared_memory
 find disturbed -name '*.tmp.*' -o -name '*.old.*' | grep . && fail "temporary files left behind"
 finish
