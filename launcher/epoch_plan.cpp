@@ -44,15 +44,16 @@ void WorldPlan::forget_credentials() {
   credentials.clear();
 }
 
-int64_t first_epoch(const std::filesystem::path& run_directory) {
+int64_t newest_epoch(const std::filesystem::path& run_directory) {
   // The first is written by checkpoint/commit.h, which also refuses a number that is no epoch.
-  int64_t first = 1;
+  constexpr int64_t kLargest = int64_t{1} << 53;
+  int64_t newest = 0;
   for (const auto& path : {run_directory / "checkpoints" / "epoch", run_directory / "logs" / "epoch"}) {
     std::ifstream file(path);
     int64_t last = 0;
-    if (file >> last && last > 0) first = std::max(first, last + 1);
+    if (file >> last && last <= kLargest) newest = std::max(newest, last);
   }
-  return first;
+  return newest;
 }
 
 void note_epoch(const std::filesystem::path& run_directory, int64_t epoch) {

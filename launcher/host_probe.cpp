@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/host.h"
+#include "launcher/epoch_plan.h"
 #include "launcher/machine.h"
 #include "launcher/memory_cgroup.h"
 #include "launcher/peer_dial.h"
@@ -138,7 +139,10 @@ void HostProbe::collect(const agent::Probe& order, agent::Facts& facts) {
   read_memory(facts);
   facts.set_cores(this_machine(nullptr).cores);
   facts.set_gpus(gpus_);
-  if (!order.directory().empty()) read_path(order.directory(), *facts.mutable_directory());
+  if (!order.directory().empty()) {
+    read_path(order.directory(), *facts.mutable_directory());
+    facts.set_newest_epoch(newest_epoch(order.directory()));
+  }
   for (const std::string& path : order.nvme_paths()) read_path(path, *facts.add_nvme());
   if (!order.witness_file().empty()) {
     facts.set_witness_error(look_for(order.witness_file(), order.witness_text()));

@@ -67,7 +67,7 @@ Supervisor::Supervisor(const TrainingJob& job, const RunDirectory& directory, Wo
       log_(make_log(directory)),
       started_(now()),
       recovery_(job.recovery, NodePool(job.nodes)),
-      first_epoch_(first_epoch(directory.path())),
+      first_epoch_(1 + std::max(newest_epoch(directory.path()), job.newest_epoch)),
       metrics_(directory),
       print_policy_(job.config.steps_per_print) {
   record_.host = own_host_name();

@@ -52,6 +52,7 @@ struct TrainingJob {
   NodePool::Options nodes;
   std::function<std::vector<PoolNode>()> read_nodes;  // the hostfile, read again; not set: there is none
   int coordinator_port = 0;  // where ranks dial it; 0: any free one
+  int64_t newest_epoch = 0;  // that the hosts of the ranks know of in the run directory
 };
 
 class Supervisor {

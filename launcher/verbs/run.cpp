@@ -242,8 +242,13 @@ void require_fit_machine(const TrainingJob& job, const RunOptions& options, cons
   refuse_unfit(launch_needs(job, directory), {surveyed});
 }
 
-// Returns what is worth a note. Hosts that hold no rank yet, the spares, are looked at when they do.
-std::vector<std::string> require_fit_hosts(const TrainingJob& job, const RunOptions& options,
+struct FitHosts {
+  std::vector<std::string> notes;  // what is worth one
+  int64_t newest_epoch = 0;        // in the run directory, which each of them may have for itself
+};
+
+// Hosts that hold no rank yet, the spares, are looked at when they do.
+FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
                                            const std::vector<RankPlacement>& world,
                                            const std::vector<ReachedHost>& reached,
                                            const std::string& program) {
@@ -257,9 +262,14 @@ std::vector<std::string> require_fit_hosts(const TrainingJob& job, const RunOpti
   const std::string directory = future_run_directory(options);
   PreflightNeeds needs = launch_needs(job, directory);
   needs.shares_directory = job.config.shares_directory;
-  return refuse_unfit(
-      needs, survey_hosts(slots, {reached, {}},
-                          {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program}));
+  const std::vector<SurveyedHost> surveyed =
+      survey_hosts(slots, {reached, {}},
+                   {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program});
+  FitHosts out{.notes = refuse_unfit(needs, surveyed)};
+  for (const SurveyedHost& host : surveyed) {
+    if (host.facts) out.newest_epoch = std::max(out.newest_epoch, host.facts->newest_epoch());
+  }
+  return out;
 }
 
 // What every run needs, wherever its ranks are.
@@ -344,8 +354,9 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   const auto examine = [&](const std::vector<RankPlacement>& places, const std::vector<ReachedHost>& newcomers) {
     return require_fit_hosts(job, options, places, newcomers, surroundings.rank_program);
   };
-  const std::vector<std::string> notes = examine(world, reached);
-  job.config.notes.insert(job.config.notes.end(), notes.begin(), notes.end());
+  const FitHosts fit = examine(world, reached);
+  job.config.notes.insert(job.config.notes.end(), fit.notes.begin(), fit.notes.end());
+  job.newest_epoch = fit.newest_epoch;
   job.read_nodes = [options, &surroundings] {
     return nodes_of(gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program).choice,
                     0);

@@ -64,6 +64,11 @@ mv disk-of-1/run disk-of-1/other
 mv disk-of-1/kept disk-of-1/run
 again 0 "${apart[@]}" train.steps=320
 [ "$(tail -1 "$run/metrics.jsonl" | grep -c '"step": 320')" -eq 1 ] || fail "did not go on to step 320"
+# Another machine launches, which knows of no epoch; the hosts do.
+mv "$run" "$run.elsewhere"
+again 0 "${apart[@]}" train.steps=330
+case $(head -1 "$run/metrics.jsonl") in '{"step": 321,'*) ;; *) fail "a new launcher did not go on from step 320" ;; esac
+
 # Killed where some hosts have named a tag and others not, and where leftovers of that are named later: the
 # first tag is never half there, so the run never ends over it.
 short=(train.steps=60 train.save_every=20 zero_optimization.stage=2)
