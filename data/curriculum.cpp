@@ -43,15 +43,16 @@ void RootSchedule::check(const char* what) const {
     throw ConfigError(fmt::format("{}: the step of the schedule's value is {}, expected at least 1",
                                   what, granularity));
   }
-  if (root_degree == 0 || !std::isfinite(root_degree)) {
+  if (!(root_degree > 0) || !std::isfinite(root_degree)) {
     throw ConfigError(
-        fmt::format("{}: root_degree is {}, expected a number other than 0", what, root_degree));
+        fmt::format("{}: root_degree is {}, expected a number above 0", what, root_degree));
   }
 }
 
 int64_t RootSchedule::at(int64_t step) const {
   const double share =
       std::pow(static_cast<double>(step) / static_cast<double>(steps), 1.0 / root_degree);
+  DS_CHECK(!std::isnan(share), "schedule: step {} has no root of degree {}", step, root_degree);
   const double exact =
       std::floor(share * static_cast<double>(max - min) + static_cast<double>(min));
   // Past the range of int64 the cap decides anyway.
@@ -72,6 +73,7 @@ void DiscreteSchedule::check(const char* what) const {
 }
 
 int64_t DiscreteSchedule::at(int64_t step) const {
+  if (step > max_step.back()) return difficulty.back();
   for (size_t k = 0; k < max_step.size(); ++k) {
     if (step <= max_step[k]) return difficulty[k];
   }

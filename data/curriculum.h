@@ -19,13 +19,13 @@ struct RootSchedule {
   int64_t max = 0;
   int64_t steps = 0;        // >= 1
   int64_t granularity = 1;  // >= 1
-  double root_degree = 1;   // 1 is linear; not 0
+  double root_degree = 1;   // 1 is linear; more than 0
 
   void check(const char* what) const;  // ConfigError
   int64_t at(int64_t step) const;
 };
 
-// difficulty[k] for the first k with step <= max_step[k]; the last one afterwards.
+// difficulty[k] for the first k with step <= max_step[k]; the last one after the last max_step.
 struct DiscreteSchedule {
   std::vector<int64_t> difficulty;
   std::vector<int64_t> max_step;  // one entry fewer than difficulty

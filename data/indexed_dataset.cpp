@@ -16,6 +16,8 @@ static_assert(std::endian::native == std::endian::little, "the files are little 
 namespace {
 
 constexpr std::array<char, 9> kMmapMagic = {'M', 'M', 'I', 'D', 'I', 'D', 'X', '\0', '\0'};
+// Its first 8 bytes name the format; the ninth belongs to the header.
+constexpr std::array<char, 8> kMmapName = {'M', 'M', 'I', 'D', 'I', 'D', 'X', '\0'};
 constexpr std::array<char, 8> kCachedMagic = {'T', 'N', 'T', 'I', 'D', 'X', '\0', '\0'};
 constexpr uint64_t kVersion = 1;
 constexpr int64_t kIndexLimit = int64_t{1} << 48;  // keeps every product below far from overflow
@@ -135,7 +137,7 @@ ItemType best_item_type(std::optional<int64_t> vocab_size) {
 }
 
 std::optional<IndexFormat> index_format(std::span<const std::byte> idx) {
-  if (starts_with(idx, kMmapMagic)) return IndexFormat::kMmap;
+  if (starts_with(idx, kMmapName)) return IndexFormat::kMmap;
   if (starts_with(idx, kCachedMagic)) return IndexFormat::kCached;
   return std::nullopt;
 }
@@ -157,6 +159,9 @@ DatasetIndex DatasetIndex::parse(std::span<const std::byte> idx, int64_t bin_byt
 }
 
 void DatasetIndex::parse_mmap(std::span<const std::byte> idx, int64_t bin_bytes) {
+  if (!starts_with(idx, kMmapMagic)) {
+    throw DataError("index: MMIDIDX and two zero bytes were expected at its beginning");
+  }
   Cursor cursor(idx.subspan(kMmapMagic.size()));
   check_version(cursor.number<uint64_t>("version"));
   const uint64_t code = cursor.number<uint8_t>("type code");

@@ -22,6 +22,11 @@ RootSchedule schedule_of(const TokenDropOptions& options) {
 TokenDropSchedule::TokenDropSchedule(const TokenDropOptions& options)
     : options_(options), schedule_(schedule_of(options)) {
   schedule_.check("random_ltd");
+  if (options.layer_token_lr_schedule) {
+    throw Unsupported(
+        "random_ltd: layer_token_lr_schedule is not available; set its enabled to false and use "
+        "the section scheduler");
+  }
   if (options.dropping_layers < 0 || options.dropping_layers > options.total_layers) {
     throw ConfigError(fmt::format("random_ltd: random_ltd_layer_num is {}, expected 0 to {} layers",
                                   options.dropping_layers, options.total_layers));

@@ -18,13 +18,14 @@ struct TokenDropOptions {
   int64_t min_value = 0;  // kept sequence length at step 0
   int64_t max_value = 0;  // and at the end of the schedule: the whole sequence
   std::string schedule_type = "fixed_linear";
-  int64_t require_steps = 1;  // steps from min_value to max_value
-  int64_t seq_per_step = 1;   // the kept length is a multiple of this
+  int64_t require_steps = 1;             // steps from min_value to max_value
+  int64_t seq_per_step = 1;              // the kept length is a multiple of this
+  bool layer_token_lr_schedule = false;  // a learning rate over layer tokens: nothing has one
 };
 
 class TokenDropSchedule {
  public:
-  explicit TokenDropSchedule(const TokenDropOptions& options);  // ConfigError
+  explicit TokenDropSchedule(const TokenDropOptions& options);  // ConfigError, Unsupported
 
   // Moves on to `step`; a step given twice is counted once. Consumed layer tokens grow by
   // global_batch * (kept * dropping_layers + max_value * (total_layers - dropping_layers)).

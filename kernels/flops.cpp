@@ -115,10 +115,31 @@ Work conv_work(Dims x, const ConvShape& conv, Bias bias) {
   return work;
 }
 
+namespace {
+
+// conv_output's formula where a kernel may be larger than its input, as it may for a transposed
+// convolution.
+int64_t transposed_bias_positions(Dims spatial, const ConvShape& conv) {
+  int64_t positions = 1;
+  for (size_t i = 0; i < spatial.size(); ++i) {
+    const int64_t stride = conv.stride[i];
+    if (stride < 1) throw ConfigError(fmt::format("convolution: stride is {}", stride));
+    const int64_t reach = conv.dilation[i] * (conv.kernel[i] - 1) + 1;
+    const int64_t room = spatial[i] + 2 * conv.padding[i] - reach;
+    const int64_t down = room < 0 ? (stride - 1 - room) / stride : 0;  // a quotient below 0
+    positions *= (room < 0 ? -down : room / stride) + 1;
+  }
+  return positions;
+}
+
+}  // namespace
+
 Work transposed_conv_work(Dims x, const ConvShape& conv, Bias bias) {
   check_conv(x, conv);
   Work work = from_macs(conv_macs(x, conv, numel(x.subspan(2))));
-  if (bias == Bias::kYes) work.flops += conv.out * x[0] * numel(conv_output(x.subspan(2), conv));
+  if (bias == Bias::kYes) {
+    work.flops += conv.out * x[0] * transposed_bias_positions(x.subspan(2), conv);
+  }
   return work;
 }
 
@@ -130,9 +151,14 @@ Work interpolate_work(Dims x, std::span<const int64_t> size, std::span<const dou
     throw ConfigError(
         fmt::format("interpolate: {} scales for {} spatial axes", scale.size(), axes));
   }
-  double elements = static_cast<double>(numel(x));
-  for (size_t i = 0; i < axes; ++i) elements *= scale[scale.size() == 1 ? 0 : i];
-  return {.flops = static_cast<int64_t>(std::llround(elements))};
+  // The factor first and then the elements: rounding down tells the two orders apart.
+  double factor = 1;
+  if (scale.size() == 1) {
+    factor = std::pow(scale[0], static_cast<double>(axes));
+  } else {
+    for (const double s : scale) factor *= s;
+  }
+  return {.flops = static_cast<int64_t>(static_cast<double>(numel(x)) * factor)};
 }
 
 namespace {

@@ -51,12 +51,12 @@ std::vector<int64_t> transposed_output(Dims spatial, const ConvShape& conv,
 // x [batch, in, spatial...]: macs = kernel * in * (out / groups) * batch * output positions; the
 // bias adds one flop per output.
 Work conv_work(Dims x, const ConvShape& conv, Bias bias);
-// The same over input positions. The bias is counted over conv_output's positions, which is what
-// the reference does although a transposed convolution has more.
+// The same over input positions. The bias is counted by conv_output's formula, rounded down, which
+// is what the reference does although a transposed convolution has more positions.
 Work transposed_conv_work(Dims x, const ConvShape& conv, Bias bias);
 
 // By size: the product of the sizes; by scale: elements of x times the scale per spatial axis (one
-// number, or one per axis). Throws ConfigError when neither is given.
+// number, or one per axis), rounded down. Throws ConfigError when neither is given.
 Work interpolate_work(Dims x, std::span<const int64_t> size, std::span<const double> scale);
 
 // One or two operands: the product of all index sizes, twice that when an index is summed away,

@@ -187,11 +187,11 @@ class WarmupDecayLr final : public WarmupLr {
 
  private:
   double after_warmup(int64_t index) const override {
-    const double span = static_cast<double>(std::max<int64_t>(1, total_ - warmup().steps()));
-    return std::max(0.0, static_cast<double>(total_ - index) / span);
+    const double span = std::max(1.0, total_ - static_cast<double>(warmup().steps()));
+    return std::max(0.0, (total_ - static_cast<double>(index)) / span);
   }
 
-  int64_t total_;
+  double total_;
 };
 
 class WarmupCosineLr final : public LrSchedule {
@@ -211,7 +211,7 @@ class WarmupCosineLr final : public LrSchedule {
       return options_.min_ratio + warmup_.fraction(index) * (1.0 - options_.min_ratio);
     const double done = static_cast<double>(index - warmup_.steps() + 1);
     const double span =
-        static_cast<double>(std::max<int64_t>(1, options_.total_num_steps - warmup_.steps()));
+        std::max(1.0, options_.total_num_steps - static_cast<double>(warmup_.steps()));
     const double x = std::min(1.0, done / span);
     const double delta = 1.0 - options_.cos_min_ratio;
     return std::max(0.0, options_.cos_min_ratio + delta * (1 + std::cos(std::numbers::pi * x)) / 2);

@@ -61,7 +61,7 @@ struct WarmupOptions {
 // As WarmupOptions while i < N, then gamma = max(0, (T - i) / max(1, T - N)) with T =
 // total_num_steps.
 struct WarmupDecayOptions {
-  int64_t total_num_steps = 0;
+  double total_num_steps = 0;  // any number: 1e5, 20.5
   PerGroup min_lr = 0.0;
   std::optional<PerGroup> max_lr = 1e-3;
   int64_t num_steps = 1000;
@@ -73,7 +73,7 @@ struct WarmupDecayOptions {
 // x = min(1, (i - N + 1) / max(1, T - N)): ratio = max(0, c + (1 - c) * (1 + cos(pi x)) / 2), c =
 // cos_min_ratio.
 struct WarmupCosineOptions {
-  int64_t total_num_steps = 0;
+  double total_num_steps = 0;
   double min_ratio = 0.0;
   int64_t num_steps = 1000;
   double cos_min_ratio = 1e-4;

@@ -169,7 +169,9 @@ LrScheduleOptions read_options(std::string_view type, Reader& in) {
 std::string_view headline_name(std::string_view type) {
   if (type == "LRRangeTest") return "lr_range_test_min_lr";
   if (type == "OneCycle") return "cycle_max_lr";
-  if (type.starts_with("Warmup")) return "warmup_max_lr";
+  for (const std::string_view warmup : {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"}) {
+    if (type == warmup) return "warmup_max_lr";
+  }
   throw ConfigError(fmt::format("scheduler: type {} is unknown", type));
 }
 

@@ -141,7 +141,7 @@ Work function_work(const Json& input, const std::vector<Sizes>& shapes) {
     const Sizes& weight = shapes.at(1);
     kernels::ConvShape conv = conv_of(input, 2);
     conv.kernel = {weight.at(2), weight.at(3)};
-    conv.in = shapes[0].at(1);
+    conv.in = weight.at(1) * conv.groups;
     conv.out = weight.at(0);
     return kernels::conv_work(shapes[0], conv, shapes.size() > 2 ? Bias::kYes : Bias::kNo);
   }

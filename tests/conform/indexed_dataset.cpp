@@ -44,6 +44,10 @@ void build(const Json& part, ItemType type, IndexBuilder& index, Bytes& bin) {
   std::vector<int64_t> ends = list<int64_t>(need(part, "documents"));
   size_t next_end = 0;
   int64_t count = 0;
+  const auto end_documents = [&] {
+    for (; next_end < ends.size() && ends[next_end] == count; ++next_end) index.end_document();
+  };
+  end_documents();
   for (const Json& item : need(part, "items").GetArray()) {
     if (type == ItemType::kUint64) {
       std::vector<uint64_t> tokens;
@@ -54,7 +58,14 @@ void build(const Json& part, ItemType type, IndexBuilder& index, Bytes& bin) {
     }
     index.add_item(item.Size());
     ++count;
-    for (; next_end < ends.size() && ends[next_end] == count; ++next_end) index.end_document();
+    end_documents();
+  }
+}
+
+// The cases ask for the reader of one format.
+void expect_format(std::span<const std::byte> idx, const std::string& name) {
+  if (index_format(idx) != format_named(name)) {
+    throw std::invalid_argument("idx: not of the format " + name);
   }
 }
 
@@ -149,6 +160,7 @@ std::string indexed_dataset(const Json& input) {
     return Answer().add("impl", *format == IndexFormat::kMmap ? "mmap" : "cached").text();
   }
   const Bytes bin = bytes_of(get<std::string>(input, "bin"));
+  expect_format(idx, get_or<std::string>(input, "impl", "mmap"));
   const IndexedDataset data = IndexedDataset::view(idx, bin);
   if (op == "read") return read_all(data);
   Answer answer;

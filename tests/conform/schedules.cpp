@@ -38,7 +38,8 @@ TokenDropOptions token_drop_of(const Json& config) {
           .max_value = get<int64_t>(schedule, "max_value"),
           .schedule_type = get<std::string>(schedule, "schedule_type"),
           .require_steps = get<int64_t>(pace, "require_steps"),
-          .seq_per_step = get<int64_t>(pace, "seq_per_step")};
+          .seq_per_step = get<int64_t>(pace, "seq_per_step"),
+          .layer_token_lr_schedule = get<bool>(need(config, "layer_token_lr_schedule"), "enabled")};
 }
 
 }  // namespace

@@ -76,6 +76,18 @@ TEST_CASE("a curriculum resumes from its difficulty and does not look back", "[d
   CHECK(curriculum.update(6) == 16);
 }
 
+TEST_CASE("past the last max_step the last difficulty holds, whatever stands before", "[data]") {
+  const DiscreteSchedule schedule{.difficulty = {1, 2, 9}, .max_step = {3, 1}};
+  CHECK(schedule.at(1) == 1);
+  CHECK(schedule.at(2) == 9);
+}
+
+TEST_CASE("a root needs a degree above 0 and steps from 0 on", "[data]") {
+  const RootSchedule schedule{.min = 1, .max = 9, .steps = 5, .root_degree = 2};
+  CHECK_THROWS_AS(schedule.at(-1), InternalError);
+  CHECK_THROWS_AS((RootSchedule{.steps = 5, .root_degree = -1}).check("test"), ConfigError);
+}
+
 TEST_CASE("a step of random-LTD given twice is counted once", "[data]") {
   const TokenDropOptions options{.total_layers = 4,
                                  .dropping_layers = 2,
@@ -92,4 +104,6 @@ TEST_CASE("a step of random-LTD given twice is counted once", "[data]") {
   CHECK_THROWS_AS(TokenDropSchedule({.total_layers = 2, .dropping_layers = 3}), ConfigError);
   CHECK_THROWS_AS(TokenDropSchedule({.total_layers = 2, .schedule_type = "fixed_root"}),
                   ConfigError);
+  CHECK_THROWS_AS(TokenDropSchedule({.total_layers = 2, .layer_token_lr_schedule = true}),
+                  Unsupported);
 }

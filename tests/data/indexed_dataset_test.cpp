@@ -121,6 +121,15 @@ TEST_CASE("the size of the .bin decides what type codes 6 to 8 mean", "[data]") 
   CHECK_THROWS_WITH(DatasetIndex::parse(six, 40), Catch::Contains("float64"));
 }
 
+TEST_CASE("eight bytes name the format, the header checks the ninth", "[data]") {
+  Bytes idx = small_index(IndexFormat::kMmap, ItemType::kInt32);
+  CHECK(index_format(std::span(idx).first(8)) == IndexFormat::kMmap);
+  CHECK(index_format(std::span(idx).first(7)) == std::nullopt);
+  idx[8] = std::byte{1};
+  CHECK(index_format(idx) == IndexFormat::kMmap);
+  CHECK_THROWS_AS(DatasetIndex::parse(idx, 20), DataError);
+}
+
 TEST_CASE("Megatron's item modes behind the document index are accepted", "[data]") {
   Bytes idx = small_index(IndexFormat::kMmap, ItemType::kInt32);
   idx.resize(idx.size() + 3);

@@ -33,6 +33,9 @@ TEST_CASE("convolutions count the kernel once per output position", "[kernels]")
   CHECK(conv_output(Sizes{5, 7}, conv) == Sizes{3, 3});
   CHECK(conv_work(Sizes{1, 2, 5, 7}, conv, Bias::kYes) == Work{2 * 9 * 2 * 2 * 9 + 4 * 9, 324});
   CHECK(transposed_conv_work(Sizes{1, 2, 5, 7}, conv, Bias::kNo).macs == 9 * 2 * 2 * 35);
+  const ConvShape large{{4, 3}, {3, 1}, {0, 0}, {1, 1}, 4, 5};  // larger than its input
+  CHECK(transposed_conv_work(Sizes{3, 4, 3, 6}, large, Bias::kYes) ==
+        transposed_conv_work(Sizes{3, 4, 3, 6}, large, Bias::kNo));
   CHECK(transposed_output(Sizes{5}, {{3}, {2}, {1}, {1}}, Sizes{1}) == Sizes{10});
   CHECK_THROWS_AS(conv_output(Sizes{2, 2}, conv), ConfigError);
   CHECK_THROWS_AS(conv_work(Sizes{1, 3, 5, 7}, conv, Bias::kNo), ConfigError);
@@ -43,6 +46,7 @@ TEST_CASE("interpolation counts by size or by scale", "[kernels]") {
   const std::vector<double> scale{2};
   CHECK(interpolate_work(Sizes{1, 2, 3, 3}, Sizes{6, 5}, {}).flops == 30);
   CHECK(interpolate_work(Sizes{1, 2, 3, 3}, {}, scale).flops == 72);
+  CHECK(interpolate_work(Sizes{2, 3, 5, 5}, {}, std::vector{0.5}).flops == 37);
   CHECK_THROWS_AS(interpolate_work(Sizes{1, 2, 3, 3}, {}, {}), ConfigError);
   CHECK_THROWS_AS(interpolate_work(Sizes{1, 2, 3, 3}, {}, std::vector<double>{1, 2, 3}),
                   ConfigError);

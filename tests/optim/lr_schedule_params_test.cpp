@@ -17,6 +17,15 @@ TEST_CASE("parameters that are not given keep their defaults", "[optim]") {
   CHECK(std::get<std::vector<double>>(options.min_lr) == std::vector{0.1, 0.2});
 }
 
+TEST_CASE("a total of steps may be written as any number", "[optim]") {
+  const auto total = [](const char* type, ScheduleValue value) {
+    return lr_schedule_options(type, {{"total_num_steps", std::move(value)}});
+  };
+  CHECK(std::get<WarmupDecayOptions>(total("WarmupDecayLR", 1e2)).total_num_steps == 100);
+  CHECK(std::get<WarmupCosineOptions>(total("WarmupCosineLR", 20.5)).total_num_steps == 20.5);
+  CHECK_THROWS_AS(total("WarmupDecayLR", std::string("10")), ConfigError);
+}
+
 TEST_CASE("null means the optimizer's own rate", "[optim]") {
   const auto options = std::get<WarmupOptions>(
       lr_schedule_options("WarmupLR", {{"warmup_max_lr", std::monostate{}}}));
@@ -50,6 +59,7 @@ TEST_CASE("the headline rate is the peak, except for the range test", "[optim]")
   CHECK(std::get<double>(headline_lr("OneCycle", params)) == 0.4);
   CHECK_THROWS_AS(headline_lr("WarmupLR", {}), ConfigError);
   CHECK_THROWS_AS(headline_lr("Other", {}), ConfigError);
+  CHECK_THROWS_AS(headline_lr("WarmupOther", {{"warmup_max_lr", 0.1}}), ConfigError);
 }
 
 }  // namespace
