@@ -64,6 +64,12 @@ std::vector<int64_t> cut_layers(std::string_view method, std::span<const CutLaye
   } else if (lower.starts_with(kTypePrefix)) {
     const Pattern pattern(method.substr(kTypePrefix.size()));
     for (const CutLayer& layer : layers) weights.push_back(pattern.found_in(layer.type) ? 1 : 0);
+    if (std::ranges::count(weights, 0) == std::ssize(weights)) {
+      throw ConfigError(
+          fmt::format("pipeline.partition: none of the {} layers has a class name with '{}'; name "
+                      "one of theirs",
+                      layers.size(), method.substr(kTypePrefix.size())));
+    }
   } else {
     throw ConfigError(fmt::format(
         "pipeline.partition is '{}', expected uniform, parameters or type:PATTERN", method));

@@ -29,6 +29,9 @@ TEST_CASE("unknown methods and broken patterns are refused", "[model]") {
   CHECK_THROWS_WITH(cut_layers("best", kLayers, 2),
                     Catch::Contains("uniform, parameters or type:"));
   CHECK_THROWS_WITH(cut_layers("type:(", kLayers, 2), Catch::Contains("no regular expression"));
+  CHECK_THROWS_WITH(cut_layers("type:^Linear$", kLayers, 2),
+                    Catch::Contains("none of the 7 layers"));
+  CHECK_THROWS_AS(cut_layers("type:linear", {}, 2), ConfigError);
 }
 
 }  // namespace
