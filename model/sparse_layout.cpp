@@ -67,13 +67,13 @@ void check_global_rows(GlobalRows rows, AttentionDirection direction) {
 }
 
 void check_global(const GlobalBlocks& global) {
-  if (!global.last.empty() && global.first.size() != global.last.size()) {
+  if (global.last && global.first.size() != global.last->size()) {
     throw ConfigError(fmt::format(
         "sparse_attention: global_block_indices has {} entries, global_block_end_indices {}",
-        global.first.size(), global.last.size()));
+        global.first.size(), global.last->size()));
   }
   for (size_t i = 0; i < global.first.size(); ++i) {
-    if (global.first[i] < 0 || (!global.last.empty() && global.first[i] >= global.last[i])) {
+    if (global.first[i] < 0 || (global.last && global.first[i] >= (*global.last)[i])) {
       throw ConfigError(
           fmt::format("sparse_attention: global block range {} is empty or negative", i));
     }
@@ -85,7 +85,7 @@ template <class Use>
 void for_each_global(const GlobalBlocks& global, int64_t blocks, const Use& use) {
   for (size_t i = 0; i < global.first.size(); ++i) {
     const int64_t first = global.first[i];
-    const int64_t last = global.last.empty() ? first + 1 : std::min(global.last[i], blocks);
+    const int64_t last = global.last ? std::min((*global.last)[i], blocks) : first + 1;
     if (first < blocks) use(first, last);
   }
 }

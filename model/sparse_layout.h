@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,10 +19,11 @@ enum class HeadLayout { kShared, kPerHead };
 // Whether global blocks also attend to everything (rows), besides being attended to (columns).
 enum class GlobalRows { kOff, kOn };
 
-// Global blocks: single ones, or [first[i], last[i]) when `last` is given (then of equal length).
+// Global blocks: single ones, or [first[i], last[i]) when `last` is given (then of equal length,
+// also when it is empty).
 struct GlobalBlocks {
   std::vector<int64_t> first = {0};
-  std::vector<int64_t> last = {};
+  std::optional<std::vector<int64_t>> last = {};
 };
 
 struct DenseLayout {};

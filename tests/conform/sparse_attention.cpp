@@ -56,7 +56,8 @@ SparseLayoutRule read_rule(const Json& params) {
   }
   if constexpr (requires { rule.global; }) {
     read(params, "global_block_indices", rule.global.first);
-    read(params, "global_block_end_indices", rule.global.last);
+    if (const Json* ends = find(params, "global_block_end_indices"))
+      rule.global.last = list<int64_t>(*ends);
   }
   return rule;
 }

@@ -24,6 +24,7 @@ GlobalRows rows_of(const Arguments& args) {
 }
 GlobalBlocks global_of(const Arguments& args) {
   if (!args.has("first")) return {};
+  if (!args.has("last")) return {args.list<int64_t>("first"), {}};
   return {args.list<int64_t>("first"), args.list<int64_t>("last")};
 }
 
@@ -89,6 +90,15 @@ TEST_CASE("random blocks come from the seed and differ between heads when asked"
   for (int64_t row = 0; row < shared.blocks(); ++row) {
     CHECK(shared.row_text(0, row) == shared.row_text(1, row));
   }
+}
+
+TEST_CASE("global ends that are given need one entry per start, also when they are none",
+          "[model]") {
+  VariableLayout rule{.global = {.first = {0}, .last = std::vector<int64_t>{}}};
+  CHECK_THROWS_WITH(sparse_layout(rule, 1, 64, 16, Rng(1, "layout")),
+                    Catch::Contains("global_block_indices has 1 entries"));
+  rule.global.first.clear();
+  CHECK(sparse_layout(rule, 1, 64, 16, Rng(1, "layout")).row_text(0, 0) == "1111");
 }
 
 TEST_CASE("a causal bigbird never sees later blocks", "[model]") {
