@@ -13,7 +13,7 @@ namespace ds::deepspeed {
 namespace {
 
 std::string in_folder(const Tag& tag, const std::string& name) {
-  return tag ? *tag + "/" + name : name;
+  return tag && !tag->empty() ? *tag + "/" + name : name;
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

@@ -14,8 +14,8 @@
 
 namespace ds::deepspeed {
 
-// All names are relative to the checkpoint folder. A tag that is not given leaves the folder part
-// out.
+// All names are relative to the checkpoint folder. A tag that is not given, or is empty, leaves
+// the folder part out.
 using Tag = std::optional<std::string>;
 
 enum class HalfType { kF16, kBF16 };

@@ -17,6 +17,7 @@ TEST_CASE("names are spelt as DeepSpeed spells them", "[checkpoint]") {
   CHECK(model_states_name("t", 101) == "t/mp_rank_101_model_states.pt");
   CHECK(partitioned_model_states_name("t", 3, 0) == "t/zero_pp_rank_3_mp_rank_00_model_states.pt");
   CHECK(expert_states_name(std::nullopt, -1, 4, 2) == "expert_4_mp_rank_02_model_states.pt");
+  CHECK(model_states_name("", 1) == "mp_rank_01_model_states.pt");
   const RankGrid grid({"pipe", "data", "model"}, {2, 2, 4});
   CHECK(layer_states_name(grid, 12, 0) == "layer_00-model_00-model_states.pt");
   CHECK(layer_states_name(RankGrid({"pipe", "data"}, {2, 2}), 1, 100) ==
