@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -41,13 +42,14 @@ Bandwidth collective_bandwidth(std::string_view op, int64_t bytes, double durati
   return {rate, rate};
 }
 
-std::string size_text(int64_t bytes) {
+std::string size_text(double bytes) {
+  constexpr std::array<std::string_view, 9> kUnits = {"B",  "KB", "MB", "GB", "TB",
+                                                      "PB", "EB", "ZB", "YB"};
   DS_CHECK(bytes >= 0, "size: {} bytes", bytes);
   if (bytes == 0) return "0B";
-  constexpr std::array<std::string_view, 7> kUnits = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
-  const double value = static_cast<double>(bytes);
-  const double power = std::floor(std::log(value) / std::log(1024.0));
-  std::string text = fmt::format("{:.2f}", value / std::pow(1024.0, power));
+  const double power = std::clamp(std::floor(std::log(bytes) / std::log(1024.0)), 0.0,
+                                  static_cast<double>(kUnits.size() - 1));
+  std::string text = fmt::format("{:.2f}", bytes / std::pow(1024.0, power));
   if (text.ends_with('0')) text.pop_back();
   return fmt::format("{} {}", text, kUnits.at(static_cast<size_t>(power)));
 }
@@ -60,8 +62,7 @@ double trimmed_mean(std::span<const double> values, double fraction) {
   // Halves round to even, as in the reference.
   const auto cut =
       static_cast<size_t>(std::nearbyint(static_cast<double>(sorted.size()) * fraction));
-  DS_CHECK(2 * cut < sorted.size(), "trimmed mean: fraction {} of {} values leaves nothing",
-           fraction, sorted.size());
+  if (2 * cut >= sorted.size()) return std::numeric_limits<double>::quiet_NaN();
   const auto kept = std::span(sorted).subspan(cut, sorted.size() - 2 * cut);
   return std::accumulate(kept.begin(), kept.end(), 0.0) / static_cast<double>(kept.size());
 }

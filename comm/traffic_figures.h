@@ -23,11 +23,12 @@ struct Bandwidth {
 // Throws InternalError for an unknown name, a duration that is not positive, or less than one rank.
 Bandwidth collective_bandwidth(std::string_view op, int64_t bytes, double duration_ms, int ranks);
 
-// "1.07 KB": powers of 1024, at most two decimals, at least one; "0B" for nothing.
-std::string size_text(int64_t bytes);
+// "1.07 KB": powers of 1024, at most two decimals, at least one; "0B" for nothing. Sums over ranks
+// and steps pass 64 bits, hence the double. Throws InternalError below 0.
+std::string size_text(double bytes);
 
-// Mean of the sorted values without round(n * fraction) at each end; 0 without values.
-// Throws InternalError when the fraction is outside 0..1 or leaves nothing.
+// Mean of the sorted values without round(n * fraction) at each end; 0 without values, not a
+// number when the fraction leaves none. Throws InternalError when the fraction is outside 0..1.
 double trimmed_mean(std::span<const double> values, double fraction);
 
 }  // namespace ds

@@ -1,6 +1,7 @@
 // The communication log's figures.
 #include "comm/traffic_figures.h"
 
+#include <cmath>
 #include <vector>
 
 #include "core/error.h"
@@ -26,14 +27,18 @@ TEST_CASE("sizes read well", "[comm]") {
   CHECK(size_text(1023) == "1023.0 B");
   CHECK(size_text(1100) == "1.07 KB");
   CHECK(size_text(1 << 20) == "1.0 MB");
-  CHECK(size_text(int64_t{1} << 60) == "1.0 EB");
+  CHECK(size_text(0x1p60) == "1.0 EB");
+  CHECK(size_text(1.5 * 0x1p70) == "1.5 ZB");
+  CHECK(size_text(0x1p80) == "1.0 YB");
+  CHECK_THROWS_AS(size_text(-1), InternalError);
+  CHECK(size_text(0x1p92) == "4096.0 YB");
 }
 
 TEST_CASE("a trimmed mean forgets outliers", "[comm]") {
   const std::vector<double> values = {1, 2, 3, 4, 5, 6, 7, 8, 9, 100};
   CHECK(trimmed_mean(values, 0.2) == Approx(5.5));
   CHECK(trimmed_mean({}, 0.1) == 0);
-  CHECK_THROWS_AS(trimmed_mean(values, 0.5), InternalError);
+  CHECK(std::isnan(trimmed_mean(values, 0.5)));
   CHECK_THROWS_AS(trimmed_mean(values, -0.1), InternalError);
 }
 

@@ -144,7 +144,7 @@ std::string zero_partition(const rapidjson::Value& input) {
   if (op == "tp_shard") return tp_shard(input);
   if (op == "comm_bandwidth") return comm_bandwidth(input);
   if (op == "convert_size")
-    return Answer().add("text", size_text(get<int64_t>(input, "bytes"))).text();
+    return Answer().add("text", size_text(get<double>(input, "bytes"))).text();
   return Answer()
       .add("mean", trimmed_mean(list<double>(need(input, "data")), get<double>(input, "percent")))
       .text();
