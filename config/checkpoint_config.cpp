@@ -37,13 +37,19 @@ void fields(Visitor& v, ParallelWriteConfig& c) {
 }
 
 void fields(Visitor& v, CheckpointWriterConfig& c) {
-  v.field("type", c.type, {.meaning = "Writer kind (case-insensitive)."});
+  v.field("type", c.type,
+          {.meaning = "Writer kind (case-insensitive).",
+           .letter_case = LetterCase::kIgnored,
+           .deepspeed_refuses = true});
   v.field("decoupled", c.decoupled, {.meaning = "Write in a separate process."});
   v.field("io_buffer_size", c.io_buffer_size, {.meaning = "Staging buffer in bytes.", .above = 0});
   v.field("io_buffer_double", c.io_buffer_double, {.meaning = "Double buffering."});
   v.field("io_multiplier", c.io_multiplier, {.meaning = "Files per writer.", .min = 1});
   v.field("show_statistics", c.show_statistics, {.meaning = "Report I/O statistics."});
-  v.field("data_parallel", c.data_parallel, {.meaning = "Which ranks write replicated state."});
+  v.field("data_parallel", c.data_parallel,
+          {.meaning = "Which ranks write replicated state.",
+           .letter_case = LetterCase::kIgnored,
+           .deepspeed_refuses = true});
 }
 
 void fields(Visitor& v, CheckpointConfig& c) {

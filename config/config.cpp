@@ -16,13 +16,20 @@ void run_fields(Visitor& v, Config& c) {
   v.field("train_batch_size", c.train_batch_size,
           {.meaning = "Global number of samples consumed per optimizer update, over all "
                       "data-parallel ranks and all accumulation steps.",
-           .above = 0});
+           .above = 0,
+           .refuse_text = true,
+           .deepspeed_refuses = true});
   v.field("train_micro_batch_size_per_gpu", c.train_micro_batch_size_per_gpu,
-          {.meaning = "Samples that one rank processes in one forward/backward pass.", .above = 0});
+          {.meaning = "Samples that one rank processes in one forward/backward pass.",
+           .above = 0,
+           .refuse_text = true,
+           .deepspeed_refuses = true});
   v.field("gradient_accumulation_steps", c.gradient_accumulation_steps,
           {.meaning = "Micro-batches whose gradients are summed locally before one reduction and "
                       "one optimizer update.",
-           .above = 0});
+           .above = 0,
+           .refuse_text = true,
+           .deepspeed_refuses = true});
   v.retired("train_step_batch_size", "train_micro_batch_size_per_gpu",
             "Older name of the batch per rank.");
   v.field("managed_gradient_accumulation", c.managed_gradient_accumulation,

@@ -199,6 +199,11 @@ Stored store(const Value& value, const Field& field) {
   return std::visit(Store{value, field.spec}, field.slot);
 }
 
+std::optional<bool> boolean_of(const Value& value) {
+  bool out = false;
+  return read(value, Spec{}, out) ? std::optional(out) : std::nullopt;
+}
+
 namespace {
 
 std::string hint(const Value& value, const Field& field) {

@@ -3,6 +3,7 @@
 // booleans.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "config/fields.h"
@@ -15,6 +16,9 @@ enum class Stored { kDone, kOutOfRange, kWrongKind };
 // Stores the value in the field, also when it is out of range; a value of the wrong kind leaves the
 // field as it is. "auto" must have been handled before.
 Stored store(const Value& value, const Field& field);
+
+// What a boolean field would take the value for; nothing when it would refuse it.
+std::optional<bool> boolean_of(const Value& value);
 
 // "got -1, expected integer >= 0".
 std::string refusal(const Value& value, const Field& field);

@@ -242,13 +242,30 @@ void require_same_elasticity(const ElasticOptions& scheduler, const ElasticOptio
   differ("version", scheduler.version, run.version);
 }
 
+namespace {
+
+// "rc1", ".dev0", "a2", "-beta": what comes before the release of the same number.
+bool is_pre_release(std::string_view suffix) {
+  while (!suffix.empty() && (suffix[0] == '.' || suffix[0] == '-' || suffix[0] == '_')) {
+    suffix.remove_prefix(1);
+  }
+  for (const std::string_view word : {"dev", "a", "b", "c", "rc", "pre"}) {
+    if (suffix.starts_with(word)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void require_elastic_version(std::string_view target_version) {
   constexpr std::array<int64_t, 3> kMinimum = {0, 3, 8};
   std::array<int64_t, 3> parts = {0, 0, 0};
   size_t part = 0;
   bool digits = false;
   // Reads as many leading numbers as there are; a suffix such as ".dev0" ends the comparison.
-  for (const char c : target_version) {
+  size_t read = 0;
+  for (; read < target_version.size(); ++read) {
+    const char c = target_version[read];
     if (c >= '0' && c <= '9' && parts[part] < 1'000'000) {
       parts[part] = parts[part] * 10 + (c - '0');
       digits = true;
@@ -259,7 +276,7 @@ void require_elastic_version(std::string_view target_version) {
       break;
     }
   }
-  if (parts < kMinimum) {
+  if (parts < kMinimum || (parts == kMinimum && is_pre_release(target_version.substr(read)))) {
     refuse(ElasticProblem::kUnavailable,
            fmt::format("target version {} is older than 0.3.8, the first with elasticity",
                        target_version));

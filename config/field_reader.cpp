@@ -101,6 +101,12 @@ class FieldReader : public Visitor {
     bool failed = false;  // a value of this object was refused
   };
 
+  // Only a section that can be absent takes null; DeepSpeed's typed sections take "auto" as well.
+  bool stands_for_absence(const Section& section, const Value& value) const {
+    if (value.is_null()) return section.optional;
+    return value.is_string() && value.as_string() == "auto" &&
+           level_.checks == DeepSpeedChecks::kKeysAndValues;
+  }
   std::string path_of(std::string_view key) const {
     return level_.path.empty() ? std::string(key) : fmt::format("{}.{}", level_.path, key);
   }
@@ -188,7 +194,7 @@ void FieldReader::on_field(const Field& field) {
 void FieldReader::on_section(const Section& section) {
   offer(section.key);
   const Member* member = level_.object->find_member(section.key);
-  if (!member || member->value.is_null()) return;
+  if (!member || stands_for_absence(section, member->value)) return;
   const std::string path = path_of(section.key);
   if (!member->value.is_object()) {
     refuse(Basis::kDeepSpeed, path, member->value.origin(),

@@ -40,8 +40,12 @@ class FieldWriter : public Visitor {
   void on_field(const Field& field) override {
     Value value = field_value(field);
     if (value.is_null()) {
-      if (field.spec.omit_unset || field.spec.refuse_null || field.spec.required) return;
-      if (!field.spec.unset_text.empty()) value = Value::string(std::string(field.spec.unset_text));
+      if (field.spec.omit_unset || field.spec.required) return;
+      if (!field.spec.unset_text.empty()) {
+        value = Value::string(std::string(field.spec.unset_text));
+      } else if (field.spec.refuse_null) {
+        return;
+      }
     }
     object_->set(field.key, std::move(value));
   }
@@ -57,7 +61,7 @@ class FieldWriter : public Visitor {
   void on_collection(const Collection& collection) override {
     const bool is_list = collection.is_list();
     const std::vector<std::string> names = collection.names();
-    if (!is_list && names.empty()) return;
+    if (!is_list && names.empty() && !only_effective()) return;
     Value& target = object_->set(collection.key, is_list ? Value::list() : Value::object());
     for (const std::string& name : names) {
       Value element = Value::object();

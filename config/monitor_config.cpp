@@ -29,7 +29,9 @@ void fields(Visitor& v, CometConfig& c) {
   v.field("workspace", c.workspace, {.meaning = "Workspace."});
   v.field("project", c.project, {.meaning = "Project."});
   v.field("samples_log_interval", c.samples_log_interval,
-          {.meaning = "A metric is sent only after this many further samples.", .min = 0});
+          {.meaning = "A metric is sent only after this many further samples.",
+           .min = 0,
+           .own_range = true});
   v.field("experiment_name", c.experiment_name, {.meaning = "Experiment name."});
   v.field("api_key", c.api_key, {.meaning = "API key; better kept out of files."});
   v.field("experiment_key", c.experiment_key, {.meaning = "Key of the experiment."});

@@ -57,8 +57,10 @@ void fields(Visitor& v, PipelineConfig& c) {
 }
 
 void fields(Visitor& v, TpSizeConfig& c) {
-  v.field("tp_size", c.tp_size, {.meaning = "Tensor-parallel degree of the parser.", .min = 1});
-  v.field("tp_grain_size", c.tp_grain_size, {.meaning = "Granularity of shard sizes.", .min = 1});
+  v.field("tp_size", c.tp_size,
+          {.meaning = "Tensor-parallel degree of the parser.", .min = 1, .own_range = true});
+  v.field("tp_grain_size", c.tp_grain_size,
+          {.meaning = "Granularity of shard sizes.", .min = 1, .own_range = true});
 }
 
 void fields(Visitor& v, LayerSpecConfig& c) {
@@ -75,10 +77,13 @@ void fields(Visitor& v, PartitionConfig& c) {
 }
 
 void fields(Visitor& v, TensorParallelConfig& c) {
-  v.field("autotp_size", c.autotp_size, {.meaning = "Tensor-parallel degree; 0 off.", .min = 0});
+  v.field("autotp_size", c.autotp_size,
+          {.meaning = "Tensor-parallel degree; 0 off.", .min = 0, .own_range = true});
   v.field("tp_overlap_comm", c.tp_overlap_comm,
           {.meaning = "Overlap the tensor-parallel allreduce with computation."});
-  v.section("tp", c.tp, {.meaning = "Sizes of the tensor-parallel group."});
+  v.section("tp", c.tp,
+            {.meaning = "Sizes of the tensor-parallel group.",
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
   v.field("dtype", c.dtype, {.meaning = "Model data type."});
   v.field("preset_model", c.preset_model, {.meaning = "Built-in partition rules."});
   v.section("partition_config", c.partition_config, {.meaning = "Own partition rules."});
@@ -132,16 +137,21 @@ void fields(Visitor& v, CompileConfig& c) {
 void fields(Visitor& v, HybridEngineConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Training/generation hybrid engine: switch."});
   v.field("max_out_tokens", c.max_out_tokens,
-          {.meaning = "Training/generation hybrid engine: longest generation.", .min = 1});
+          {.meaning = "Training/generation hybrid engine: longest generation.",
+           .min = 1,
+           .own_range = true});
   v.field("inference_tp_size", c.inference_tp_size,
           {.meaning = "Training/generation hybrid engine: tensor parallelism while generating.",
-           .min = 1});
+           .min = 1,
+           .own_range = true});
   v.field("release_inference_cache", c.release_inference_cache,
           {.meaning = "Training/generation hybrid engine: free the cache between generations."});
   v.field("pin_parameters", c.pin_parameters,
           {.meaning = "Training/generation hybrid engine: keep parameters in place."});
   v.field("tp_gather_partition_size", c.tp_gather_partition_size,
-          {.meaning = "Training/generation hybrid engine: layers gathered at once.", .min = 1});
+          {.meaning = "Training/generation hybrid engine: layers gathered at once.",
+           .min = 1,
+           .own_range = true});
   v.field("enable_cuda_graph", c.enable_cuda_graph,
           {.meaning = "Training/generation hybrid engine: capture decoding as a graph."});
 }

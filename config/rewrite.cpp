@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "config/convert.h"
+
 namespace ds {
 
 namespace {
@@ -13,9 +17,10 @@ class Rewriter {
   void run() {
     model_folder();
     old_bf16();
+    null_as_absent();
     old_batch_key();
-    zero_as_boolean();
     old_bucket_size();
+    zero_as_boolean();
     old_offload("cpu_offload", "offload_optimizer");
     old_offload("cpu_offload_param", "offload_param");
     old_pin_memory();
@@ -37,19 +42,22 @@ class Rewriter {
     Value* value = document_.find(key);
     return value && value->is_object() ? value : nullptr;
   }
-  // The object under `key`, made where it is missing or null.
-  Value& need_object(std::string_view key, const Origin& origin) {
-    Value* value = document_.find(key);
-    return value && !value->is_null() ? *value : document_.set(key, Value::object(origin));
+  // The boolean of an old switch; nothing, and an error, when it is none.
+  std::optional<bool> switch_at(Basis basis, const std::string& path, const Member& old) {
+    const std::optional<bool> on = boolean_of(old.value);
+    if (!on) {
+      problems_.error(basis, path, old.origin,
+                      fmt::format("got {}, expected boolean", old.value.excerpt()));
+    }
+    return on;
   }
-  static bool is_true(const Value& value) {
-    return (value.kind() == Value::Kind::kBoolean || value.kind() == Value::Kind::kInteger)
-               ? value.as_integer() == 1
-               : value.is_string() && (value.as_string() == "true" || value.as_string() == "True");
+  static bool is_auto(const Value& value) {
+    return value.is_string() && value.as_string() == "auto";
   }
 
   void model_folder();
   void old_bf16();
+  void null_as_absent();
   void old_batch_key();
   void zero_as_boolean();
   void old_bucket_size();
@@ -73,13 +81,36 @@ void Rewriter::model_folder() {
 
 void Rewriter::old_bf16() {
   const Member* old = document_.find_member("bfloat16");
-  if (!old) return;
   const Value* present = document_.find("bf16");
-  if (present && !present->is_null()) return both("bfloat16", old->origin, "bf16");
+  if (!old) {
+    if (present && present->is_null()) document_.erase("bf16");
+    return;
+  }
+  if (present && !present->is_null()) {
+    // DeepSpeed reads bf16 and leaves the other aside.
+    return problems_.error(Basis::kOwn, "bfloat16", old->origin,
+                           "is an older spelling of bf16, which is given too; remove one");
+  }
   note("bfloat16", old->origin, "bf16");
   Value moved = old->value;
   document_.erase("bfloat16");
   document_.set("bf16", std::move(moved));
+}
+
+// The few places besides sections that can be absent where DeepSpeed takes null for "not given".
+void Rewriter::null_as_absent() {
+  const auto drop = [](Value* object, std::string_view key) {
+    const Value* value = object ? object->find(key) : nullptr;
+    if (value && value->is_null()) object->erase(key);
+  };
+  drop(&document_, "aio");
+  Value* zero = object_at("zero_optimization");
+  drop(zero, "overlap_comm");
+  drop(zero, "leaf_module");
+  for (const std::string_view section : {"offload_optimizer", "offload_param"}) {
+    Value* offload = zero ? zero->find(section) : nullptr;
+    if (offload && offload->is_object()) drop(offload, "nvme_path");
+  }
 }
 
 void Rewriter::old_batch_key() {
@@ -103,21 +134,24 @@ void Rewriter::zero_as_boolean() {
   zero->set("stage", Value::integer(stage, origin));
 }
 
+// Read beside the boolean form of zero_optimization only.
 void Rewriter::old_bucket_size() {
   constexpr std::string_view kNew = "zero_optimization.allgather_bucket_size";
   const Member* old = document_.find_member("allgather_size");
   if (!old) return;
-  Value moved = old->value;
+  const Value moved = old->value;
   const Origin origin = old->origin;
   document_.erase("allgather_size");
-  Value& zero = need_object("zero_optimization", origin);
-  if (!zero.is_object()) return;
-  if (zero.find("allgather_bucket_size")) {
-    return problems_.error(Basis::kOwn, "allgather_size", origin,
-                           fmt::format("is an older spelling of {}, which is given too", kNew));
+  Value* zero = document_.find("zero_optimization");
+  if (!zero || zero->kind() != Value::Kind::kBoolean) {
+    return problems_.error(
+        Basis::kOwn, "allgather_size", origin,
+        fmt::format("is read beside \"zero_optimization\": true only; use {}", kNew));
   }
   note("allgather_size", origin, kNew);
-  zero.set("allgather_bucket_size", std::move(moved));
+  if (!zero->as_boolean()) return;
+  zero_as_boolean();
+  zero->set("allgather_bucket_size", moved);
 }
 
 void Rewriter::old_offload(std::string_view old_key, std::string_view section) {
@@ -126,10 +160,10 @@ void Rewriter::old_offload(std::string_view old_key, std::string_view section) {
   if (!old) return;
   const std::string path = fmt::format("zero_optimization.{}", old_key);
   const Origin origin = old->origin;
-  const Value* present = zero->find(section);
-  if (present && !present->is_null()) return both(path, origin, section);
+  if (is_auto(old->value)) return;
+  if (zero->find(section)) return both(path, origin, section);
   note(path, origin, fmt::format("{} {{\"device\": \"cpu\"}}", section));
-  const bool on = is_true(old->value);
+  const bool on = !old->value.is_null() && switch_at(Basis::kDeepSpeed, path, *old).value_or(false);
   zero->erase(old_key);
   if (!on) return;
   Value offload = Value::object(origin);
@@ -142,8 +176,12 @@ void Rewriter::old_pin_memory() {
   const Member* old = zero ? zero->find_member("cpu_offload_use_pin_memory") : nullptr;
   if (!old) return;
   const Value pin = old->value;
-  note("zero_optimization.cpu_offload_use_pin_memory", old->origin, "offload_*.pin_memory");
+  const std::string path = "zero_optimization.cpu_offload_use_pin_memory";
+  note(path, old->origin, "offload_*.pin_memory");
+  const bool given = !pin.is_null() && !is_auto(pin);
+  if (given && !switch_at(Basis::kDeepSpeed, path, *old)) return;
   zero->erase("cpu_offload_use_pin_memory");
+  if (!given) return;
   for (const std::string_view section : {"offload_optimizer", "offload_param"}) {
     Value* offload = zero->find(section);
     if (offload && offload->is_object() && !offload->find("pin_memory")) {
@@ -156,14 +194,11 @@ void Rewriter::fp32_allreduce() {
   const Member* old = document_.find_member("fp32_allreduce");
   if (!old) return;
   const Origin origin = old->origin;
-  const bool on = is_true(old->value);
-  if (!on && old->value.kind() != Value::Kind::kBoolean) {
-    return problems_.error(Basis::kOwn, "fp32_allreduce", origin,
-                           fmt::format("got {}, expected boolean", old->value.excerpt()));
-  }
+  const std::optional<bool> on = switch_at(Basis::kOwn, "fp32_allreduce", *old);
+  if (!on) return;
   document_.erase("fp32_allreduce");
   note("fp32_allreduce", origin, "communication_data_type: \"fp32\"");
-  if (!on) return;
+  if (!*on) return;
   const Value* type = document_.find("communication_data_type");
   if (type && type->is_string() && type->as_string() != "fp32") {
     return problems_.error(Basis::kOwn, "fp32_allreduce", origin,
@@ -187,13 +222,18 @@ void Rewriter::clipping_in_optimizer() {
   Value* params = optimizer ? optimizer->find("params") : nullptr;
   const Member* old = params ? params->find_member("max_grad_norm") : nullptr;
   if (!old) return;
-  problems_.error(Basis::kOwn, "optimizer.params.max_grad_norm", old->origin,
+  const Value given = old->value;
+  const bool number = given.kind() == Value::Kind::kNumber ||
+                      given.kind() == Value::Kind::kInteger ||
+                      given.kind() == Value::Kind::kBoolean;
+  problems_.error(number ? Basis::kOwn : Basis::kDeepSpeed, "optimizer.params.max_grad_norm",
+                  old->origin,
                   "is not a parameter of the optimizer; use the top-level \"gradient_clipping\"");
   const Value* fp16 = object_at("fp16");
   const Value* enabled = fp16 ? fp16->find("enabled") : nullptr;
-  if (!enabled || !is_true(*enabled)) {
-    const Origin origin = old->value.origin();
-    params->set("max_grad_norm", Value::number(0.0, origin));
+  const bool wrapped = enabled && boolean_of(*enabled).value_or(false);
+  if (number && !wrapped && given.as_number() > 0) {
+    params->set("max_grad_norm", Value::number(0.0, given.origin()));
   }
 }
 

@@ -1,6 +1,10 @@
 #include "config/rules.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
 
 namespace ds {
 
@@ -183,12 +187,12 @@ void zero_rules(const RuleContext& r) {
       r.refuse_early("zero_optimization.zenflow", "needs offload_optimizer");
     }
     if (zenflow.select_strategy != ZenflowStrategy::kAuto && !zenflow.select_interval) {
-      r.refuse("zero_optimization.zenflow.select_interval",
-               "must be a number unless select_strategy is auto");
+      r.refuse_early("zero_optimization.zenflow.select_interval",
+                     "must be a number unless select_strategy is auto");
     }
     if (zenflow.select_interval && zenflow.update_interval &&
         *zenflow.select_interval < *zenflow.update_interval) {
-      r.refuse("zero_optimization.zenflow.select_interval", "must be >= update_interval");
+      r.refuse_early("zero_optimization.zenflow.select_interval", "must be >= update_interval");
     }
   }
 }
@@ -211,6 +215,15 @@ void optimizer_rules(const RuleContext& r) {
       c.optimizer.type == OptimizerType::kLamb || c.optimizer.type == OptimizerType::kOneBitLamb;
   if (lamb && c.fp16.enabled && c.fp16.loss_scale != 0.0) {
     r.refuse_early("fp16.loss_scale", "Lamb and OneBitLamb need dynamic loss scaling: set 0");
+  }
+}
+
+void compile_rules(const RuleContext& r) {
+  static constexpr std::array kPasses = {"z1", "z3", "autosp", "autotp"};
+  for (const std::string& pass : r.config.compile.passes.value_or(std::vector<std::string>{})) {
+    if (std::find(kPasses.begin(), kPasses.end(), pass) != kPasses.end()) continue;
+    r.refuse("compile.passes",
+             fmt::format("no such pass \"{}\", expected {}", pass, fmt::join(kPasses, ", ")));
   }
 }
 
@@ -251,6 +264,7 @@ void check_engine_rules(const RuleContext& context) {
   zero_rules(context);
   optimizer_rules(context);
   scheduler_rules(context);
+  compile_rules(context);
 }
 
 }  // namespace detail

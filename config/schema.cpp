@@ -165,7 +165,7 @@ class SchemaWriter : public Visitor {
 
   void on_section(const Section& section) override {
     Value schema = object_schema(section.walk);
-    schema.set("type", strings({"object", "null"}));
+    if (section.optional) schema.set("type", strings({"object", "null"}));
     schema.set("description", text(section.spec.meaning));
     properties().set(section.key, std::move(schema));
   }

@@ -65,20 +65,27 @@ void fields(Visitor& v, LocoConfig& c) {
 }
 
 void fields(Visitor& v, LeafModuleConfig& c) {
-  v.field("classes", c.classes, {.meaning = "Fully qualified class names."});
-  v.field("names", c.names, {.meaning = "Module names."});
-  v.field("name_suffixes", c.name_suffixes, {.meaning = "Module name suffixes."});
+  v.field("classes", c.classes, {.meaning = "Fully qualified class names.", .one_or_list = true});
+  v.field("names", c.names, {.meaning = "Module names.", .one_or_list = true});
+  v.field("name_suffixes", c.name_suffixes,
+          {.meaning = "Module name suffixes.", .one_or_list = true});
 }
 
 void fields(Visitor& v, ZenflowConfig& c) {
   v.field("topk_ratio", c.topk_ratio,
-          {.meaning = "Fraction of gradient columns updated at once.", .min = 0, .max = 1});
+          {.meaning = "Fraction of gradient columns updated at once.", .above = 0, .below = 1});
   v.field("select_strategy", c.select_strategy,
           {.meaning = "When the important columns are chosen anew."});
   v.field("select_interval", c.select_interval,
-          {.meaning = "Interval of that choice.", .unset_text = "auto"});
+          {.meaning = "Interval of that choice.",
+           .refuse_null = true,
+           .refuse_text = true,
+           .unset_text = "auto"});
   v.field("update_interval", c.update_interval,
           {.meaning = "Interval at which accumulated unimportant gradients are applied.",
+           .min = 1,
+           .refuse_null = true,
+           .refuse_text = true,
            .unset_text = "auto"});
   v.field("overlap_step", c.overlap_step,
           {.meaning = "Overlap the CPU step with forward and backward."});
@@ -86,7 +93,7 @@ void fields(Visitor& v, ZenflowConfig& c) {
   v.field("auto_ratio", c.auto_ratio,
           {.meaning = "Threshold of the automatic update interval.", .min = 0, .max = 1});
   v.field("full_warm_up_rounds", c.full_warm_up_rounds,
-          {.meaning = "Initial rounds with full updates.", .min = 0});
+          {.meaning = "Initial rounds with full updates.", .min = 0, .own_range = true});
   v.field("pt_reserved_cores_perc", c.pt_reserved_cores_perc,
           {.meaning = "Share of cores kept for the framework's threads.", .min = 0, .max = 1});
 }
@@ -110,7 +117,7 @@ void gradient_fields(Visitor& v, ZeroConfig& c) {
   v.field("reduce_scatter", c.reduce_scatter,
           {.meaning = "Average gradients with reduce or reduce-scatter rather than allreduce."});
   v.field("reduce_bucket_size", c.reduce_bucket_size,
-          {.meaning = "Elements per gradient reduction call.", .min = 0});
+          {.meaning = "Elements per gradient reduction call.", .above = 0});
   v.field(
       "contiguous_gradients", c.contiguous_gradients,
       {.meaning =
@@ -209,7 +216,7 @@ void extension_fields(Visitor& v, ZeroConfig& c) {
   v.section("zeropp_loco_param", c.zeropp_loco_param,
             {.meaning = "Error-feedback (LoCo) parameters for quantised gradients."});
   v.field("mics_shard_size", c.mics_shard_size,
-          {.meaning = "Ranks per MiCS shard; -1 off.", .min = -1});
+          {.meaning = "Ranks per MiCS shard; -1 off.", .min = -1, .own_range = true});
   v.field("mics_hierarchical_params_gather", c.mics_hierarchical_params_gather,
           {.meaning = "Two-level gather inside a MiCS shard."});
   v.field("memory_efficient_linear", c.memory_efficient_linear,

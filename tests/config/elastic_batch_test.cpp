@@ -108,10 +108,12 @@ TEST_CASE("malformed elasticity is refused with its kind", "[config]") {
 }
 
 TEST_CASE("versions before 0.3.8 know no elasticity", "[config]") {
-  for (const char* version : {"0.3.7", "0.3.1", "0.2", "0", "abc"}) {
+  for (const char* version :
+       {"0.3.7", "0.3.1", "0.2", "0", "abc", "0.3.8rc1", "0.3.8.dev0", "0.3.8-beta"}) {
     CHECK_THROWS_AS(require_elastic_version(version), ElasticError);
   }
-  for (const char* version : {"0.3.8", "0.3.10", "0.4", "0.3.9.dev0", "1", "0.19.6+abc"}) {
+  for (const char* version :
+       {"0.3.8", "0.3.8.post1", "0.3.10", "0.4", "0.3.9.dev0", "1", "0.19.6+abc"}) {
     CHECK_NOTHROW(require_elastic_version(version));
   }
 }

@@ -279,6 +279,7 @@ TEST_CASE("every documented key takes a legal value that explain shows", "[confi
     if (key.path == "torch_autocast.dtype") legal = "\"float16\"";
     if (key.path == "comet.experiment_key") legal = "\"0123456789abcdef0123456789abcdef\"";
     if (key.path == "zero_optimization.leaf_module.classes") legal = "[\"x\"]";
+    if (key.path == "compile.passes") legal = "[\"z1\"]";
     const std::string text = document_with(entries, key, legal);
     CAPTURE(key.path, key.conditions, text);
     const ReadConfig read = read_config_text(text, "t");
@@ -323,7 +324,8 @@ TEST_CASE("old spellings come to what they stand for", "[config]") {
   CHECK(config("train_step_batch_size: 4").config.train_micro_batch_size_per_gpu == 4);
   CHECK(config("fp32_allreduce: true").config.communication_data_type == FloatType::kFp32);
   CHECK(config("bfloat16: {\"enabled\": true}").config.bf16.enabled);
-  CHECK(config("allgather_size: 7").config.zero_optimization.allgather_bucket_size == 7);
+  CHECK(config("{zero_optimization: true, allgather_size: 7}")
+            .config.zero_optimization.allgather_bucket_size == 7);
   CHECK(config("zero_optimization: true").config.zero_optimization.stage == 1);
   const ReadConfig offload = config(
       "{\"zero_optimization\": {\"stage\": 1, \"cpu_offload\": true, "

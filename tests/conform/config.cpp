@@ -90,8 +90,8 @@ void keep_as_written(const Config& config, const Value& document, Value& resolve
 
 Value dynamic_args(const Fp16Config& fp16) {
   Value args = Value::object();
-  args.set("init_scale",
-           Value::integer(int64_t{1} << std::min<int64_t>(fp16.initial_scale_power, 62)));
+  const auto power = static_cast<int>(std::clamp<int64_t>(fp16.initial_scale_power, -1000, 1000));
+  args.set("init_scale", Value::number(std::ldexp(1.0, power)));
   args.set("scale_window", Value::integer(fp16.loss_scale_window));
   args.set("delayed_shift", Value::integer(fp16.hysteresis));
   args.set("consecutive_hysteresis", Value::boolean(fp16.consecutive_hysteresis));
