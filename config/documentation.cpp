@@ -15,7 +15,8 @@ constexpr std::string_view kIntroduction = R"(# Configuration
 `train.json` holds the DeepSpeed keys, unchanged, plus `model`, `data` and `train`: what DeepSpeed leaves to a
 Python script. The file may be Hjson: comments (`#`, `//`, `/* */`), optional and trailing commas, unquoted keys,
 quoteless strings up to the end of the line. A base64 text may stand in place of the path. Integers may be written
-as `5e8` or in quotes. Duplicate and unknown keys are errors, at every depth, with position and the nearest name.
+as `5e8` or in quotes (the three batch numbers only without). Duplicate and unknown keys are errors, at every depth,
+with position and the nearest name.
 
 * `"auto"` stands for "not given": the default, or the value that is derived when the key is absent.
 * `"include": ["base.json"]` merges other files below this one; objects are merged, anything else is replaced, and
