@@ -34,7 +34,7 @@ struct SparseRows {
   int64_t dense_numel() const { return rows * columns; }
 };
 
-// What an average over ranks gives: every rank's values divided by the number of ranks, then
+// What an average over ranks gives: every rank's values times 1 / the number of ranks, then
 // gathered in rank order. All parts have the same dense shape; at least one part.
 SparseRows average_over_ranks(std::span<const SparseRows> parts);
 

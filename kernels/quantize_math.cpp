@@ -96,9 +96,15 @@ void check(const FakeQuant& how, size_t numel) {
         fmt::format("quantize: {} values cannot be cut into {} equal groups; use a divisor", numel,
                     how.groups));
   }
-  if (how.static_range && how.groups != 1) {
+  if (!how.static_range) return;
+  if (how.groups != 1) {
     throw ConfigError(
         fmt::format("quantize: a static range needs one group, {} were asked for", how.groups));
+  }
+  if (how.scheme == QuantScheme::kTernary || how.scheme == QuantScheme::kBinary) {
+    throw ConfigError(
+        "quantize: ternary and binary take their levels from the values; give a static range to "
+        "symmetric or asymmetric quantization only");
   }
 }
 
@@ -187,7 +193,11 @@ GroupQuantized quantize_groups(std::span<const float> values, const GroupQuant& 
     high[g] = std::max(high[g], values[i]);
   });
   const float top = how.bits == 4 ? 15 : 255;
-  for (size_t g = 0; g < groups; ++g) scale[g] = high[g] > low[g] ? top / (high[g] - low[g]) : 1;
+  for (size_t g = 0; g < groups; ++g) {
+    // The reference multiplies by the rounded reciprocal; a quotient may differ in its last bit,
+    // which shows wherever q / scale and min cancel.
+    scale[g] = high[g] > low[g] ? top * (1 / (high[g] - low[g])) : 1;
+  }
   std::vector<uint8_t> q(how.bits == 4 ? values.size() / 2 : values.size(), 0);
   for_each([&](size_t i, size_t g) {
     const float exact = std::clamp((values[i] - low[g]) * scale[g], 0.0F, top);

@@ -20,7 +20,8 @@ struct FakeQuant {
   QuantScheme scheme = QuantScheme::kSymmetric;
   int bits = 8;        // 1 to 24; unused by ternary and binary
   int64_t groups = 1;  // equal runs of the flattened values, each with its own scale
-  // Observed range of activations instead of the values' own; needs groups == 1.
+  // Observed range of activations instead of the values' own; needs groups == 1 and a symmetric or
+  // asymmetric scheme.
   std::optional<std::pair<float, float>> static_range = std::nullopt;
   // Stochastic rounding: adds uniform(-0.5, 0.5) of this stream before rounding. nullptr: nearest.
   const Rng* stochastic = nullptr;
@@ -56,7 +57,7 @@ struct GroupQuantized {
   std::vector<uint8_t> q;         // row-major; 4 bits: two per byte, the first in the high half
   std::vector<float> scale, min;  // one per group; x is near q / scale + min
 };
-// scale = (2^bits - 1) / (max - min), or 1 when they are equal; q = round(clamp((x - min) *
+// scale = (2^bits - 1) * (1 / (max - min)), or 1 when they are equal; q = round(clamp((x - min) *
 // scale)). 4 bits need an even number of columns.
 GroupQuantized quantize_groups(std::span<const float> values, const GroupQuant& how);
 std::vector<float> dequantize_groups(const GroupQuantized& quantized, const GroupQuant& how);

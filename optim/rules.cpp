@@ -19,8 +19,10 @@ void check_sizes(const char* rule, size_t weight, size_t grad, size_t state) {
 void update(const LionRule& rule, std::span<float> weight, std::span<const float> grad,
             std::span<float> momentum) {
   check_sizes("lion", weight.size(), grad.size(), momentum.size());
-  const float beta1 = static_cast<float>(rule.beta1), rest1 = static_cast<float>(1 - rule.beta1);
-  const float beta2 = static_cast<float>(rule.beta2), rest2 = static_cast<float>(1 - rule.beta2);
+  // 1 - beta is taken in fp32 as in the reference: where momentum and gradient cancel, the last bit
+  // decides the sign and so the whole step.
+  const float beta1 = static_cast<float>(rule.beta1), rest1 = 1 - beta1;
+  const float beta2 = static_cast<float>(rule.beta2), rest2 = 1 - beta2;
   const float keep = static_cast<float>(1 - rule.lr * rule.weight_decay);
   const float lr = static_cast<float>(rule.lr);
   for (size_t i = 0; i < weight.size(); ++i) {
@@ -43,6 +45,11 @@ void update(const AdagradRule& rule, std::span<float> weight, std::span<const fl
 }
 
 void SgdRule::check() const {
+  if (lr < 0 || momentum < 0 || weight_decay < 0) {
+    throw ConfigError(
+        fmt::format("sgd: lr, momentum and weight_decay are {}, {} and {}, expected at least 0", lr,
+                    momentum, weight_decay));
+  }
   if (nesterov == Nesterov::kOn && (momentum <= 0 || dampening != 0)) {
     throw ConfigError(
         fmt::format("sgd: nesterov needs a momentum above 0 and dampening 0, they are {} and {}",

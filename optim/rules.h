@@ -38,7 +38,8 @@ struct SgdRule {
   double weight_decay = 0;
   Nesterov nesterov = Nesterov::kOff;
 
-  void check() const;  // ConfigError: Nesterov needs a momentum and no dampening
+  // ConfigError: nothing is negative, and Nesterov needs a momentum and no dampening.
+  void check() const;
 };
 // step counts from 1.
 void update(const SgdRule& rule, int64_t step, std::span<float> weight, std::span<const float> grad,

@@ -19,6 +19,12 @@ TEST_CASE("a dense gradient keeps the rows whose sum is not zero", "[comm]") {
   CHECK(SparseRows::from_rows(dense, 4, 2, Indices{2}).values == Floats{3, -3});
 }
 
+TEST_CASE("rounding decides a row as it does in the reference", "[comm]") {
+  const Floats kept{-0.5F, 0.9F, -0.7F, -0.1F, 0.4F}, dropped{-0.3F, 0.4F, -0.9F, 0.7F, 0.1F};
+  CHECK(SparseRows::from_dense(kept, 1, 5).indices == Indices{0});
+  CHECK(SparseRows::from_dense(dropped, 1, 5).indices.empty());
+}
+
 TEST_CASE("repeated rows add up", "[comm]") {
   SparseRows sum = SparseRows::from_dense(Floats{1, 0}, 2, 1);
   sum.add(SparseRows::from_dense(Floats{5, 7}, 2, 1));

@@ -106,6 +106,9 @@ TEST_CASE("group quantization bounds the error by half a level in both axes", "[
       }
     }
   }
+  // 15 * (1 / 0.6), not 15 / 0.6, which is 24.999998.
+  CHECK(quantize_groups(Floats{-0.3F, 0.3F}, {.bits = 4, .rows = 1, .columns = 2, .group_size = 2})
+            .scale == Floats{25});
   CHECK_THROWS_AS(quantize_groups(x, {.bits = 3, .rows = 6, .columns = 8}), ConfigError);
   CHECK_THROWS_AS(quantize_groups(x, {.rows = 6, .columns = 8, .group_size = 3}), ConfigError);
   CHECK_THROWS_AS(quantize_groups(Floats(3), {.bits = 4, .rows = 1, .columns = 3}), ConfigError);

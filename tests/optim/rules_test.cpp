@@ -21,6 +21,16 @@ TEST_CASE("lion moves by the sign of the blended momentum", "[optim]") {
   CHECK(m[1] == Approx(0.0));
 }
 
+// 0.9 (1 - 0.99) 0.1 and (1 - 0.9) 0.009 are equal: only the rounding of 1 - beta tells a sign.
+TEST_CASE("where lion's momentum and gradient cancel, fp32 decides", "[optim]") {
+  const LionRule rule{.lr = 0.5, .beta1 = 0.9, .beta2 = 0.99};
+  Floats w{0}, m{0};
+  update(rule, w, Floats{0.1F}, m);
+  CHECK(w[0] == -0.5F);
+  update(rule, w, Floats{-0.009F}, m);
+  CHECK(w[0] == 0.0F);
+}
+
 TEST_CASE("adagrad's decay enters the sum only", "[optim]") {
   Floats w{2}, sum{0};
   update(AdagradRule{.lr = 0.1, .eps = 0, .weight_decay = 1}, w, Floats{1}, sum);
@@ -45,6 +55,9 @@ TEST_CASE("nesterov looks one step ahead and needs a momentum", "[optim]") {
   update(SgdRule{.lr = 1, .momentum = 0.5, .nesterov = Nesterov::kOn}, 1, w, Floats{2}, buffer);
   CHECK(w[0] == Approx(-3));
   CHECK_THROWS_AS(SgdRule{.nesterov = Nesterov::kOn}.check(), ConfigError);
+  CHECK_THROWS_AS(SgdRule{.lr = -0.1}.check(), ConfigError);
+  CHECK_THROWS_AS(SgdRule{.momentum = -0.5}.check(), ConfigError);
+  CHECK_THROWS_AS(SgdRule{.weight_decay = -1}.check(), ConfigError);
   CHECK_THROWS_AS((SgdRule{.momentum = 0.9, .dampening = 0.1, .nesterov = Nesterov::kOn}.check()),
                   ConfigError);
 }
