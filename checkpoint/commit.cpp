@@ -10,7 +10,6 @@
 namespace ds {
 namespace {
 
-
 std::string replaced_directory(const std::string& root, std::string_view tag, int64_t epoch) {
   return join_path(root, fmt::format("{}{}{}", tag, kReplacedMark, epoch));
 }

@@ -33,9 +33,10 @@ class Rewriter {
   void note(std::string path, const Origin& origin, std::string_view replacement) {
     problems_.note(std::move(path), origin, fmt::format("is an older spelling of {}", replacement));
   }
-  void both(std::string path, const Origin& origin, std::string_view other) {
+  void both(std::string path, const Origin& origin, std::string_view other,
+            Basis basis = Basis::kDeepSpeed) {
     problems_.error(
-        Basis::kDeepSpeed, std::move(path), origin,
+        basis, std::move(path), origin,
         fmt::format("is an older spelling of {}, which is given too; remove one", other));
   }
   Value* object_at(std::string_view key) {
@@ -88,8 +89,7 @@ void Rewriter::old_bf16() {
   }
   if (present && !present->is_null()) {
     // DeepSpeed reads bf16 and leaves the other aside.
-    return problems_.error(Basis::kOwn, "bfloat16", old->origin,
-                           "is an older spelling of bf16, which is given too; remove one");
+    return both("bfloat16", old->origin, "bf16", Basis::kOwn);
   }
   note("bfloat16", old->origin, "bf16");
   Value moved = old->value;

@@ -159,7 +159,7 @@ TagList Checkpointing::candidates() {
   if (spread_) {  // also where nothing is to be loaded: what is whole is not to be cleared away
     const SpreadTags::Found& spread = spread_->find(plan_.oldest_tag_epoch);
     for (const WholeSet& set : spread.whole) {
-      found.tags.push_back({default_tag(set.id.step), set.id.step, set.id.epoch, set.id.begun_in});
+      found.tags.push_back(tag_of(set.id));
     }
     broken_ = spread.broken;
     if (broken_) found.rejected.push_back(broken_->why);

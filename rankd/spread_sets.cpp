@@ -14,25 +14,20 @@ namespace {
 
 // What a host keeps, as it travels between ranks.
 struct WireFile {
-  int64_t epoch = 0, step = 0, begun_in = 0, files = 0;
+  WireSet set;
   int64_t rank = 0, buffer = 0, bytes = 0, tail = 0;
-  std::array<char, 32> digest{};
 };
 
-WireFile to_wire(const KeptFile& file) {
-  WireFile out{.epoch = file.set.epoch, .step = file.set.step, .begun_in = file.set.begun_in,
-               .files = file.set.files, .rank = file.rank, .buffer = file.buffer, .bytes = file.bytes, .tail = file.tail};
-  std::copy_n(file.set.digest.begin(), std::min(file.set.digest.size(), out.digest.size()),
-              out.digest.begin());
-  return out;
+WireFile to_wire_file(const KeptFile& file) {
+  return {.set = to_wire(file.set),
+          .rank = file.rank,
+          .buffer = file.buffer,
+          .bytes = file.bytes,
+          .tail = file.tail};
 }
 
-KeptFile from_wire(const WireFile& in) {
-  return {.set = {.epoch = in.epoch,
-                  .step = in.step,
-                  .begun_in = in.begun_in,
-                  .files = static_cast<int>(in.files),
-                  .digest = {in.digest.begin(), in.digest.end()}},
+KeptFile from_wire_file(const WireFile& in) {
+  return {.set = from_wire(in.set),
           .rank = static_cast<int>(in.rank),
           .buffer = static_cast<int>(in.buffer),
           .bytes = in.bytes,
@@ -59,6 +54,20 @@ Manifest checked_manifest(const WholeSet& set, const std::string& place, const s
 
 }  // namespace
 
+WireSet to_wire(const SetIdentity& set) {
+  WireSet out{.epoch = set.epoch, .step = set.step, .begun_in = set.begun_in, .files = set.files};
+  std::copy_n(set.digest.begin(), std::min(set.digest.size(), out.digest.size()), out.digest.begin());
+  return out;
+}
+
+SetIdentity from_wire(const WireSet& in) {
+  return {.epoch = in.epoch,
+          .step = in.step,
+          .begun_in = in.begun_in,
+          .files = static_cast<int>(in.files),
+          .digest = {in.digest.begin(), in.digest.end()}};
+}
+
 Tensor letter_of(std::span<std::byte> bytes) {
   return Tensor::borrow(bytes.data(), {static_cast<int64_t>(bytes.size())}, DType::kU8);
 }
@@ -72,11 +81,11 @@ SpreadSets::SpreadSets(const KeptFiles& kept, std::vector<int> host_of, Communic
 
 std::vector<HostFile> SpreadSets::gather() {
   std::vector<WireFile> mine;
-  if (speaks_) std::ranges::transform(kept_.files(), std::back_inserter(mine), to_wire);
+  if (speaks_) std::ranges::transform(kept_.files(), std::back_inserter(mine), to_wire_file);
   const std::vector<std::vector<WireFile>> all = gather_lists(mine, comm_, stream_);
   std::vector<HostFile> kept;
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    for (const WireFile& file : all[rank]) kept.push_back({host_of_[rank], from_wire(file)});
+    for (const WireFile& file : all[rank]) kept.push_back({host_of_[rank], from_wire_file(file)});
   }
   return kept;
 }

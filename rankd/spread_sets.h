@@ -6,6 +6,7 @@
 // on disks, and which set is to be loaded.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <set>
 #include <string>
@@ -17,6 +18,14 @@
 #include "comm/communicator.h"
 
 namespace ds {
+
+// Which set it is, as it travels between ranks.
+struct WireSet {
+  int64_t epoch = 0, step = 0, begun_in = 0, files = 0;
+  std::array<char, 32> digest{};
+};
+WireSet to_wire(const SetIdentity& set);
+SetIdentity from_wire(const WireSet& in);
 
 inline constexpr size_t kLetterBytes = size_t{4} << 20;  // travels between hosts at a time
 Tensor letter_of(std::span<std::byte> bytes);

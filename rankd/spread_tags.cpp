@@ -23,12 +23,6 @@ WireText to_wire_text(const std::string& text) {
   return out;
 }
 
-// A tag that a host has named.
-struct WirePublished {
-  int64_t epoch = 0, step = 0, begun_in = 0, files = 0;
-  std::array<char, 32> digest{};
-};
-
 // Which disk each rank writes to, from 0 without gaps. Hosts may well share a file system: each leaves a mark
 // on its own, and looks for those of the others.
 std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root, const JobPlan& plan,
@@ -69,6 +63,10 @@ std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root, cons
 }
 
 }  // namespace
+
+CommittedTag tag_of(const SetIdentity& set) {
+  return {default_tag(set.step), set.step, set.epoch, set.begun_in};
+}
 
 SpreadTags::SpreadTags(FileSystem& files, std::string root, const JobPlan& plan, Communicator& comm,
                        Stream& stream)
@@ -114,7 +112,7 @@ const SpreadTags::Found& SpreadTags::find(int64_t oldest_epoch) {
   found_ = {};
   whole_.clear();
   for (const WholeSet& set : all_whole_) {
-    whole_.push_back({default_tag(set.id.step), set.id.step, set.id.epoch, set.id.begun_in});
+    whole_.push_back(tag_of(set.id));
     if (set.id.epoch >= oldest_epoch) found_.whole.push_back(set);
   }
   found_.broken = newest_broken(kept, oldest_epoch);
@@ -132,22 +130,16 @@ void SpreadTags::keep_last_begun() {
 
 std::optional<SpreadTags::Broken> SpreadTags::newest_broken(const std::vector<HostFile>& kept,
                                                             int64_t oldest_epoch) {
-  std::vector<WirePublished> mine;
+  std::vector<WireSet> mine;  // tags that this host has named
   for (const LocalTags::Tag& tag : local_.tags()) {
     const bool counts = sets_.speaks() && tag.stage == LocalTags::Tag::Stage::kPublished &&
                         tag.set.epoch >= oldest_epoch;
-    if (!counts) continue;
-    WirePublished& wire = mine.emplace_back();
-    wire = {.epoch = tag.set.epoch, .step = tag.set.step, .begun_in = tag.set.begun_in, .files = tag.set.files};
-    std::copy_n(tag.set.digest.begin(), std::min(tag.set.digest.size(), wire.digest.size()),
-                wire.digest.begin());
+    if (counts) mine.push_back(to_wire(tag.set));
   }
   std::optional<SetIdentity> newest;
-  for (const std::vector<WirePublished>& of_host : gather_lists(mine, comm_, stream_)) {
-    for (const WirePublished& wire : of_host) {
-      const SetIdentity set{.epoch = wire.epoch, .step = wire.step, .begun_in = wire.begun_in,
-                            .files = static_cast<int>(wire.files),
-                            .digest = {wire.digest.begin(), wire.digest.end()}};
+  for (const std::vector<WireSet>& of_host : gather_lists(mine, comm_, stream_)) {
+    for (const WireSet& wire : of_host) {
+      const SetIdentity set = from_wire(wire);
       const bool whole = std::ranges::find(all_whole_, set, &WholeSet::id) != all_whole_.end();
       const bool newer = !newest || age_of(set) > age_of(*newest);
       if (!whole && newer) newest = set;
@@ -221,8 +213,12 @@ void SpreadTags::settle(const CommittedTag* from) {
 }
 
 CommitRequest SpreadTags::request_of(const CommittedTag& tag, std::vector<FileVote> votes) const {
-  CommitRequest request{.root = root_, .tag = tag.tag, .epoch = epoch_, .step = tag.step, .votes = std::move(votes)};
-  request.begun_in = tag.begun_in;
+  CommitRequest request{.root = root_,
+                        .tag = tag.tag,
+                        .epoch = epoch_,
+                        .step = tag.step,
+                        .votes = std::move(votes),
+                        .begun_in = tag.begun_in};
   if (here_.size() < names_.size()) {
     request.hosts = names_;
     request.here = here_;

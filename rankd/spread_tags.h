@@ -21,6 +21,9 @@
 
 namespace ds {
 
+// The tag whose files are such a set.
+CommittedTag tag_of(const SetIdentity& set);
+
 class SpreadTags {
  public:
   // Opens the epoch in the root of every host. IoError on every rank if one of them cannot.

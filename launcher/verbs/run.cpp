@@ -249,9 +249,8 @@ struct FitHosts {
 
 // Hosts that hold no rank yet, the spares, are looked at when they do.
 FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
-                                           const std::vector<RankPlacement>& world,
-                                           const std::vector<ReachedHost>& reached,
-                                           const std::string& program) {
+                           const std::vector<RankPlacement>& world,
+                           const std::vector<ReachedHost>& reached, const std::string& program) {
   SlotMap slots;
   for (const std::string& host : hosts_of(world)) {
     slots.push_back({host, {}});
