@@ -16,25 +16,33 @@ std::string replaced_directory(const std::string& root, std::string_view tag, in
 
 std::string epoch_path(const std::string& root) { return join_path(root, "epoch"); }
 
-// The newest epoch that opened the root; -1 if none did.
-int64_t recorded_epoch(FileSystem& file_system, const std::string& root) {
+// The newest epoch that opened the root, "<number> <holder>"; -1 if none did.
+EpochClaim recorded_epoch(FileSystem& file_system, const std::string& root) {
   const std::string path = epoch_path(root);
   if (!file_system.exists(path)) return -1;
-  const std::string text = file_system.read_text(path, 64);
+  const std::string text = file_system.read_text(path, 128);
   int64_t epoch = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), epoch);
-  if (parsed.ec != std::errc() || epoch < 0) {
+  std::string_view rest(parsed.ptr, static_cast<size_t>(text.data() + text.size() - parsed.ptr));
+  const bool ends = rest.empty() || rest.front() == ' ' || rest.front() == '\n';
+  if (parsed.ec != std::errc() || epoch < 0 || !ends) {
     throw ValidationError(fmt::format("{}: '{}' is no epoch number; delete the file if no other job "
                                       "uses this folder", path, text));
   }
-  return epoch;
+  if (rest.starts_with(' ')) rest.remove_prefix(1);
+  return {epoch, std::string(rest.substr(0, rest.find('\n')))};
 }
 
-void check_fence(FileSystem& file_system, const std::string& root, int64_t epoch) {
-  const int64_t newest = recorded_epoch(file_system, root);
-  if (newest > epoch) {
+void check_fence(FileSystem& file_system, const std::string& root, const EpochClaim& epoch) {
+  const EpochClaim newest = recorded_epoch(file_system, root);
+  if (newest.number > epoch.number) {
     throw ValidationError(fmt::format("checkpoints in {}: epoch {} is over, epoch {} has taken its place",
-                                      root, epoch, newest));
+                                      root, epoch.number, newest.number));
+  }
+  const bool another = !newest.holder.empty() && !epoch.holder.empty() && newest.holder != epoch.holder;
+  if (newest.number == epoch.number && another) {
+    throw ValidationError(fmt::format("checkpoints in {}: another dslaunch has started an epoch {} here, "
+                                      "too, and was first", root, epoch.number));
   }
 }
 
@@ -112,11 +120,11 @@ void check_votes(const CommitRequest& request) {
   std::vector<bool> seen(request.votes.size());
   for (const FileVote& vote : request.votes) {
     const bool known = vote.rank >= 0 && static_cast<size_t>(vote.rank) < seen.size();
-    if (!known || seen[static_cast<size_t>(vote.rank)] || vote.epoch != request.epoch ||
+    if (!known || seen[static_cast<size_t>(vote.rank)] || vote.epoch != request.epoch.number ||
         vote.name != pieces_file_name(vote.rank)) {
       throw ValidationError(fmt::format("commit {}: vote of rank {} for '{}' in epoch {}, expected one "
                                         "vote of each of {} ranks in epoch {}", request.tag, vote.rank,
-                                        vote.name, vote.epoch, seen.size(), request.epoch));
+                                        vote.name, vote.epoch, seen.size(), request.epoch.number));
     }
     seen[static_cast<size_t>(vote.rank)] = true;
   }
@@ -130,7 +138,7 @@ std::string temporary_directory(const std::string& root, std::string_view tag, i
 }
 
 std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root,
-                                    int64_t epoch, Unfinished unfinished) {
+                                    const EpochClaim& epoch, Unfinished unfinished) {
   file_system.make_directories(root);
   // Also where the directories are there already: who made them may have failed to make that durable.
   const std::string parent = parent_directory(root);
@@ -138,14 +146,15 @@ std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& 
   file_system.sync_directory(parent);
   check_fence(file_system, root, epoch);
   DS_FAILPOINT("epoch.before_record");
-  file_system.write_text_atomically(epoch_path(root), fmt::format("{}\n", epoch));
+  file_system.write_text_atomically(epoch_path(root), epoch.holder.empty() ? fmt::format("{}\n", epoch.number)
+                                                            : fmt::format("{} {}\n", epoch.number, epoch.holder));
   DS_FAILPOINT("epoch.recorded");
   std::vector<std::string> done;
   const std::string hint = join_path(root, "latest.tmp");
   if (file_system.exists(hint)) file_system.remove(hint);
   for (const DirectoryEntry& entry : file_system.list(root)) {
     if (entry.kind != DirectoryEntry::Kind::kDirectory) continue;
-    const std::string what = settle_leftover(file_system, root, entry.name, epoch, unfinished);
+    const std::string what = settle_leftover(file_system, root, entry.name, epoch.number, unfinished);
     if (!what.empty()) done.push_back(what);
   }
   DS_FAILPOINT("epoch.before_sync");
@@ -160,8 +169,8 @@ void prepare_tag(FileSystem& file_system, const CommitRequest& request) {
   check_fence(file_system, request.root, request.epoch);
   DS_FAILPOINT("commit.fence_checked");
   const std::string temporary =
-      temporary_directory(request.root, request.tag, request.epoch);
-  Manifest manifest{request.tag, request.step, request.epoch, request.votes, request.hosts, request.begun_in};
+      temporary_directory(request.root, request.tag, request.epoch.number);
+  Manifest manifest{request.tag, request.step, request.epoch.number, request.votes, request.hosts, request.begun_in};
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const FileVote& a, const FileVote& b) { return a.rank < b.rank; });
   for (const FileVote& vote : manifest.files) {  // re-reads length, trailer and index
@@ -178,10 +187,11 @@ void prepare_tag(FileSystem& file_system, const CommitRequest& request) {
   DS_FAILPOINT("commit.manifest_written");
 }
 
-void publish_tag(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch) {
-  const std::string temporary = temporary_directory(root, tag, epoch);
+void publish_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
+                 const EpochClaim& epoch) {
+  const std::string temporary = temporary_directory(root, tag, epoch.number);
   const std::string place = join_path(root, tag);
-  const std::string aside = replaced_directory(root, tag, epoch);
+  const std::string aside = replaced_directory(root, tag, epoch.number);
   check_fence(file_system, root, epoch);
   DS_FAILPOINT("commit.second_fence_checked");
   const bool replaces = file_system.exists(place);
@@ -206,15 +216,16 @@ void drop_replaced(FileSystem& file_system, const std::string& root, const std::
 void commit_tag(FileSystem& file_system, const CommitRequest& request) {
   prepare_tag(file_system, request);
   publish_tag(file_system, request.root, request.tag, request.epoch);
-  drop_replaced(file_system, request.root, request.tag, request.epoch);
+  drop_replaced(file_system, request.root, request.tag, request.epoch.number);
 }
 
-void unpublish_tag(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch) {
-  const std::string temporary = temporary_directory(root, tag, epoch);
+void unpublish_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
+                   const EpochClaim& epoch) {
+  const std::string temporary = temporary_directory(root, tag, epoch.number);
   const std::string place = join_path(root, tag);
-  const std::string aside = replaced_directory(root, tag, epoch);
+  const std::string aside = replaced_directory(root, tag, epoch.number);
   check_fence(file_system, root, epoch);
-  if (!file_system.exists(temporary) && is_of_epoch(file_system, place, epoch)) {
+  if (!file_system.exists(temporary) && is_of_epoch(file_system, place, epoch.number)) {
     file_system.rename(place, temporary);
   }
   DS_FAILPOINT("commit.unpublished");
@@ -309,7 +320,7 @@ FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Dep
 }
 
 std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
-                                     int64_t epoch, int64_t step) {
+                                     const EpochClaim& epoch, int64_t step) {
   DS_CHECK(keep >= 1, "retain_tags: keep {}, expected at least 1", keep);
   check_fence(file_system, root, epoch);
   TagList list = list_tags(file_system, root);
@@ -325,10 +336,10 @@ std::vector<std::string> retain_tags(FileSystem& file_system, const std::string&
 }
 
 void remove_tags(FileSystem& file_system, const std::string& root, std::span<const std::string> tags,
-                 int64_t epoch) {
+                 const EpochClaim& epoch) {
   check_fence(file_system, root, epoch);
   for (const std::string& tag : tags) {
-    const std::string aside = replaced_directory(root, tag, epoch);
+    const std::string aside = replaced_directory(root, tag, epoch.number);
     DS_FAILPOINT("retain.before_aside");
     file_system.rename(join_path(root, tag), aside);
     file_system.sync_directory(root);

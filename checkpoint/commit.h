@@ -17,22 +17,30 @@ namespace ds {
 
 std::string temporary_directory(const std::string& root, std::string_view tag, int64_t epoch);
 
+// Who may write in a root: an epoch and, since two launchers that cannot see each other may number theirs
+// alike, the launcher's own word for it (JobPlan::claim; empty where nobody gave one).
+struct EpochClaim {
+  int64_t number = 0;
+  std::string holder;
+  EpochClaim(int64_t epoch, std::string by = "") : number(epoch), holder(std::move(by)) {}
+};
+
 // What an epoch does first in a root, before any of its ranks saves: records itself, so that writers of
 // older epochs can no longer commit; removes what they left unfinished; puts back a tag whose replacement
-// was interrupted. Creates the root. ValidationError if a newer epoch was here. Returns what it removed
-// or put back, in words.
+// was interrupted. Creates the root. ValidationError if a newer epoch was here, or one of the same number that
+// another launcher started. Returns what it removed or put back, in words.
 //
 // Where each host keeps its own files (checkpoint/local_tags.h), nobody can tell from one root alone what
 // is whole: what has a manifest is then kept, out of its writer's reach, as "<tag>.ready.<epoch>", and so is
 // what was about to be replaced.
 enum class Unfinished { kSettle, kKeep };
-std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root, int64_t epoch,
+std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root, const EpochClaim& epoch,
                                     Unfinished unfinished = Unfinished::kSettle);
 
 struct CommitRequest {
   std::string root;
   std::string tag;
-  int64_t epoch = 0;
+  EpochClaim epoch = 0;
   int64_t step = 0;
   std::vector<FileVote> votes;  // one per rank, all ranks of the epoch
   // Where each host keeps its own files: the hosts by rank, and the ranks whose files lie here. Else empty.
@@ -47,11 +55,13 @@ void commit_tag(FileSystem& file_system, const CommitRequest& request);
 // The same in parts, for several roots that are to commit together: all of them are prepared before the
 // first is published, and nothing that is replaced is dropped before the last one is.
 void prepare_tag(FileSystem& file_system, const CommitRequest& request);
-void publish_tag(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch);
+void publish_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
+                 const EpochClaim& epoch);
 void drop_replaced(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch);
 // Back: from published by this epoch to prepared, with the tag before in its place (ValidationError if a
 // newer epoch has opened the root); from prepared to nothing. Harmless if there is nothing.
-void unpublish_tag(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch);
+void unpublish_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
+                   const EpochClaim& epoch);
 void discard_prepared(FileSystem& file_system, const std::string& root, const std::string& tag,
                       int64_t epoch);
 
@@ -92,11 +102,11 @@ FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Dep
 // deletes nothing if that fails. Returns the tags deleted. Tags of later steps are of a run that was left behind
 // (--resume never, or one of them does not hold): they stay, and crowd out nothing.
 std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
-                                     int64_t epoch, int64_t step);
+                                     const EpochClaim& epoch, int64_t step);
 // Deletes those tags, each so that it is there or not, whenever the process ends. ValidationError if a
 // newer epoch has opened the root.
 void remove_tags(FileSystem& file_system, const std::string& root, std::span<const std::string> tags,
-                 int64_t epoch);
+                 const EpochClaim& epoch);
 // Takes a directory of the root, under any mark, away from whoever may still write there, and deletes it.
 void remove_marked(FileSystem& file_system, const std::string& root, const std::string& name);
 

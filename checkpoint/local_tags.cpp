@@ -171,7 +171,8 @@ void LocalTags::verify(const std::string& tag, std::span<const int> ranks) {
   }
 }
 
-void LocalTags::remove_others(std::span<const std::string> wanted, int64_t step, int64_t epoch) {
+void LocalTags::remove_others(std::span<const std::string> wanted, int64_t step,
+                              const EpochClaim& epoch) {
   look();
   std::vector<std::string> unwanted;
   for (const Tag& tag : tags_) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/commit.h"
 #include "checkpoint/format.h"
 #include "checkpoint/kept_files.h"
 
@@ -48,7 +49,7 @@ class LocalTags final : public KeptFiles {
   // Reads the tag's files of those ranks through. ValidationError for the first that does not hold.
   void verify(const std::string& tag, std::span<const int> ranks);
   // Deletes the tags of that step and those before but for `wanted`.
-  void remove_others(std::span<const std::string> wanted, int64_t step, int64_t epoch);
+  void remove_others(std::span<const std::string> wanted, int64_t step, const EpochClaim& epoch);
 
  private:
   const Tag* find(const SetIdentity& set) const;

@@ -2,24 +2,23 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <fstream>
+#include <filesystem>
 
 #include "core/secrecy.h"
 #include "launcher/credentials.h"
-#include "launcher/run_directory.h"
 
 namespace ds {
 namespace {
 
 constexpr size_t kTokenBytes = 32;       // 256 bits
+constexpr size_t kClaimBytes = 16;       // 128 bits
 constexpr size_t kRendezvousBytes = 16;  // 128 bits
 
 }  // namespace
 
-WorldPlan make_epoch_plan(int64_t epoch, std::vector<RankPlacement> ranks) {
+WorldPlan make_epoch_plan(std::vector<RankPlacement> ranks) {
   WorldPlan plan;
-  plan.epoch = epoch;
+  plan.claim = to_hex(random_bytes(kClaimBytes));
   plan.ranks = std::move(ranks);
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     plan.tokens.push_back(random_bytes(kTokenBytes));
@@ -42,22 +41,6 @@ void WorldPlan::forget_credentials() {
     wipe(credential.private_key);
   }
   credentials.clear();
-}
-
-int64_t newest_epoch(const std::filesystem::path& run_directory) {
-  // The first is written by checkpoint/commit.h, which also refuses a number that is no epoch.
-  constexpr int64_t kLargest = int64_t{1} << 53;
-  int64_t newest = 0;
-  for (const auto& path : {run_directory / "checkpoints" / "epoch", run_directory / "logs" / "epoch"}) {
-    std::ifstream file(path);
-    int64_t last = 0;
-    if (file >> last && last <= kLargest) newest = std::max(newest, last);
-  }
-  return newest;
-}
-
-void note_epoch(const std::filesystem::path& run_directory, int64_t epoch) {
-  write_whole_file(run_directory / "logs" / "epoch", fmt::format("{}\n", epoch));
 }
 
 }  // namespace ds

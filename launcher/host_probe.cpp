@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "core/host.h"
-#include "launcher/epoch_plan.h"
+#include "launcher/epoch_claim.h"
 #include "launcher/machine.h"
 #include "launcher/memory_cgroup.h"
 #include "launcher/peer_dial.h"
@@ -141,7 +141,8 @@ void HostProbe::collect(const agent::Probe& order, agent::Facts& facts) {
   facts.set_gpus(gpus_);
   if (!order.directory().empty()) {
     read_path(order.directory(), *facts.mutable_directory());
-    facts.set_newest_epoch(newest_epoch(order.directory()));
+    RealFileSystem files;
+    facts.set_newest_epoch(newest_epoch(files, order.directory()));
   }
   for (const std::string& path : order.nvme_paths()) read_path(path, *facts.add_nvme());
   if (!order.witness_file().empty()) {

@@ -70,10 +70,10 @@ std::vector<std::string> hosts_of(const std::vector<RankPlacement>& ranks) {
 }
 
 HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
-                     const RunDirectory& directory,
+                     const RunDirectory& directory, RankLog log,
                      const std::map<std::string, ReachedHost>& hosts,
                      const std::map<std::string, std::string>& coordinator_endpoints)
-    : epoch_(plan.epoch) {
+    : log_(std::move(log)), epoch_(plan.epoch) {
   const std::vector<std::string> names = hosts_of(plan.ranks);
   for (size_t node = 0; node < names.size(); ++node) {
     const ReachedHost& host = hosts.at(names[node]);
@@ -103,7 +103,6 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
       }
       ranks_.push_back({.link = host.link,
                         .host = place.host,
-                        .log = AppendFile(directory.rank_log(rank)),
                         .ended = std::nullopt,
                         .loss = "",
                         .memory = {}});
@@ -163,7 +162,7 @@ void HostWorld::take(const agent::FromAgent& message, const HostLink& link, cons
   } else if (message.has_output()) {
     const agent::Output& output = message.output();
     if (Rank* const rank = rank_of(output.epoch(), output.rank(), link)) {
-      append_to_log(rank->log, output.line());
+      log_(output.rank(), output.line());
       if (output.stream() == agent::Output::ERROR) {
         sink(output.rank(), output.line());
       }
@@ -186,11 +185,12 @@ HostWorld::Rank* HostWorld::rank_of(int64_t epoch, int rank, const HostLink& lin
 }
 
 void HostWorld::lose_ranks_of(const HostLink& link) {
-  for (Rank& rank : ranks_) {
+  for (int number = 0; number < size(); ++number) {
+    Rank& rank = ranks_[static_cast<size_t>(number)];
     if (rank.link == &link && !rank.ended) {
       rank.ended = ExitStatus{0, SIGKILL};
       rank.loss = fmt::format("host {} is lost: {}", link.host(), link.lost());
-      append_to_log(rank.log, rank.loss);
+      log_(number, rank.loss);
     }
   }
 }
@@ -201,7 +201,7 @@ void HostWorld::fail_start(const HostLink& link, const std::string& why, const R
     Rank& state = ranks_[static_cast<size_t>(rank)];
     if (state.link == &link && !state.ended) {
       state.ended = ExitStatus{static_cast<int>(ExitCode::kInputMissing), 0};
-      append_to_log(state.log, why);
+      log_(rank, why);
       if (!std::exchange(said, true)) {
         sink(rank, why);
       }
@@ -305,7 +305,7 @@ std::unique_ptr<World> HostWorldStarter::start(const WorldPlan& plan) {
   for (size_t i = 0; i < listen_addresses_.size(); ++i) {
     endpoints[listen_addresses_[i]] = plan.coordinator_endpoints[i];
   }
-  return std::make_unique<HostWorld>(options_, plan, directory_, reached_, endpoints);
+  return std::make_unique<HostWorld>(options_, plan, directory_, log_, reached_, endpoints);
 }
 
 }  // namespace ds

@@ -35,7 +35,7 @@ struct HostWorldOptions {
 class HostWorld final : public World {
  public:
   // `hosts` as reached for the ranks of the plan.
-  HostWorld(const HostWorldOptions& options, const WorldPlan& plan, const RunDirectory& directory,
+  HostWorld(const HostWorldOptions& options, const WorldPlan& plan, const RunDirectory& directory, RankLog log,
             const std::map<std::string, ReachedHost>& hosts,
             const std::map<std::string, std::string>& coordinator_endpoints);
   ~HostWorld() override;
@@ -59,7 +59,6 @@ class HostWorld final : public World {
     HostLink* link = nullptr;
     std::string host;
     int64_t pid = 0;
-    AppendFile log;
     std::optional<ExitStatus> ended;
     bool reported = false;
     std::string loss;  // it did not end, its host did
@@ -73,6 +72,7 @@ class HostWorld final : public World {
   void pump_links(const RankSink& sink);
   void hear_late_hosts();
 
+  const RankLog log_;
   const int64_t epoch_;
   std::vector<HostLink*> links_;
   std::vector<Rank> ranks_;
@@ -81,8 +81,8 @@ class HostWorld final : public World {
 
 class HostWorldStarter final : public WorldStarter {
  public:
-  HostWorldStarter(HostAgents& agents, HostWorldOptions options, const RunDirectory& directory)
-      : agents_(agents), options_(std::move(options)), directory_(directory) {}
+  HostWorldStarter(HostAgents& agents, HostWorldOptions options, const RunDirectory& directory, RankLog log)
+      : agents_(agents), options_(std::move(options)), directory_(directory), log_(std::move(log)) {}
 
   std::vector<std::string> reach(const std::vector<RankPlacement>& ranks) override;
   void seek(const std::string& host) override { agents_.seek(host); }
@@ -97,6 +97,7 @@ class HostWorldStarter final : public WorldStarter {
   HostAgents& agents_;
   HostWorldOptions options_;
   const RunDirectory directory_;
+  const RankLog log_;
   std::map<std::string, ReachedHost> reached_;
   std::vector<std::string> listen_addresses_;
 };

@@ -5,17 +5,24 @@
 
 namespace ds {
 
-LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan,
-                       const RunDirectory& directory) {
+LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory, RankLog log,
+                       const std::vector<AppendFile>& files)
+    : log_(std::move(log)) {
   for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
-    ranks_.push_back(start(rank, options, plan, directory));
+    ranks_.push_back(start(rank, options, plan, directory, files.at(static_cast<size_t>(rank))));
   }
 }
 
+std::unique_ptr<World> LocalStarter::start(const WorldPlan& plan) {
+  while (files_.size() < plan.ranks.size()) {
+    files_.emplace_back(directory_.rank_log(static_cast<int>(files_.size())));
+  }
+  return std::make_unique<LocalWorld>(options_, plan, directory_, log_, files_);
+}
+
 LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const WorldPlan& plan,
-                                   const RunDirectory& directory) {
-  AppendFile log(directory.rank_log(rank));
-  const Fd log_copy = duplicate_high(log.fd());
+                                   const RunDirectory& directory, const AppendFile& file) {
+  const Fd log_copy = duplicate_high(file.fd());
   SocketEnds control = make_socket_pair();
   RankProcessOptions process;
   process.program = options.program;
@@ -35,7 +42,7 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   bootstrap.set_launcher_pid(getpid());
   bootstrap.set_config_digest(options.config_digest);
   if (process.memory_fd) bootstrap.set_memory_fd(RankProcess::memory_fd_in(process));
-  return {RankProcess(process, bootstrap), std::move(control.ours), std::move(log)};
+  return {RankProcess(process, bootstrap), std::move(control.ours)};
 }
 
 std::string LocalWorld::describe(int rank) const {
@@ -56,9 +63,9 @@ void LocalWorld::add_poll_descriptors(std::vector<pollfd>& out) const {
   }
 }
 
-RankProcess::Sink LocalWorld::log_and_show(int number, Rank& rank, const RankSink& sink) {
-  return [number, &rank, &sink](RankStream, std::string_view line) {
-    append_to_log(rank.log, line);
+RankProcess::Sink LocalWorld::log_and_show(int number, const RankSink& sink) {
+  return [this, number, &sink](RankStream, std::string_view line) {
+    log_(number, line);
     sink(number, line);
   };
 }
@@ -66,13 +73,13 @@ RankProcess::Sink LocalWorld::log_and_show(int number, Rank& rank, const RankSin
 void LocalWorld::pump(const RankSink& sink) {
   for (int rank = 0; rank < size(); ++rank) {
     Rank& state = ranks_[static_cast<size_t>(rank)];
-    state.process.pump(log_and_show(rank, state, sink));
+    state.process.pump(log_and_show(rank, sink));
   }
 }
 
 std::optional<ExitStatus> LocalWorld::newly_ended(int rank, const RankSink& sink) {
   Rank& state = ranks_.at(static_cast<size_t>(rank));
-  return state.process.newly_ended(log_and_show(rank, state, sink));
+  return state.process.newly_ended(log_and_show(rank, sink));
 }
 
 void LocalWorld::kill_all() {

@@ -25,8 +25,11 @@ class LocalWorld final : public World {
     int memory_fd = -1;  // what the ranks keep their state in; the starter's
   };
 
-  // Starts every rank of the plan. Throws InputMissing, IoError.
-  LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory);
+  // Starts every rank of the plan; `files`: the log of each, which
+  // takes its standard output. Throws InputMissing,
+  // IoError.
+  LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory, RankLog log,
+             const std::vector<AppendFile>& files);
 
   int size() const override { return static_cast<int>(ranks_.size()); }
   std::string describe(int rank) const override;
@@ -44,30 +47,30 @@ class LocalWorld final : public World {
   struct Rank {
     RankProcess process;
     Fd connection;
-    AppendFile log;
   };
   static Rank start(int rank, const Options& options, const WorldPlan& plan,
-                    const RunDirectory& directory);
-  static RankProcess::Sink log_and_show(int number, Rank& rank, const RankSink& sink);
+                    const RunDirectory& directory, const AppendFile& file);
+  RankProcess::Sink log_and_show(int number, const RankSink& sink);
 
+  const RankLog log_;
   const MemoryWatch memory_;  // before the ranks
   std::vector<Rank> ranks_;
 };
 
 class LocalStarter final : public WorldStarter {
  public:
-  LocalStarter(LocalWorld::Options options, const RunDirectory& directory)
-      : options_(std::move(options)), directory_(directory), memory_(make_kept_memory()) {
+  LocalStarter(LocalWorld::Options options, const RunDirectory& directory, RankLog log)
+      : options_(std::move(options)), directory_(directory), log_(std::move(log)), memory_(make_kept_memory()) {
     options_.memory_fd = memory_.get();
   }
-  std::unique_ptr<World> start(const WorldPlan& plan) override {
-    return std::make_unique<LocalWorld>(options_, plan, directory_);
-  }
+  std::unique_ptr<World> start(const WorldPlan& plan) override;
 
  private:
   LocalWorld::Options options_;
   const RunDirectory directory_;
+  const RankLog log_;
   const Fd memory_;
+  std::vector<AppendFile> files_;  // by rank; opened once, so that a restart asks nothing of the disk
 };
 
 }  // namespace ds

@@ -82,19 +82,31 @@ std::string metrics_csv(const control::StepMetrics& metrics) {
                      validation);
 }
 
-void MetricsFile::append(const control::StepMetrics& metrics) {
-  const bool redone = !points_.empty() && metrics.step() <= points_.back().step;
-  if (!jsonl_ || redone) {
-    open_at(metrics.step());
+void MetricsFile::flush_files() {
+  if (jsonl_) jsonl_->flush();
+  if (csv_) csv_->flush();
+}
+
+void MetricsFile::flush() {
+  for (; !waiting_.empty(); waiting_.pop_front()) {
+    const control::StepMetrics& metrics = waiting_.front();
+    const bool redone = !points_.empty() && metrics.step() <= points_.back().step;
+    if (!jsonl_ || !csv_ || redone) {
+      flush_files();
+      open_at(metrics.step());
+    }
+    jsonl_->add(metrics_json(metrics));
+    csv_->add(metrics_csv(metrics));
+    points_.push_back({metrics.step(), metrics.loss()});
   }
-  jsonl_->append(metrics_json(metrics));
-  csv_->append(metrics_csv(metrics));
-  points_.push_back({metrics.step(), metrics.loss()});
+  flush_files();
 }
 
 void MetricsFile::open_at(int64_t first_step) {
   const fs::path jsonl = directory_.file("metrics.jsonl");
   const fs::path csv = directory_.file("metrics.csv");
+  jsonl_.reset();
+  csv_.reset();
   points_.clear();
   const std::string kept = filtered(jsonl, [&](const std::string& line) {
     const std::optional<int64_t> step = step_of_json_line(line);

@@ -168,19 +168,19 @@ std::string failure_text(const RunRecord& record, const RunDirectory& directory)
 std::string closing_text(const RunRecord& record, const RunDirectory& directory) {
   std::string text = headline(record);
   const auto row = [&](std::string_view what, const fs::path& path) {
-    std::error_code error;
-    if (fs::exists(path, error)) {
-      text += fmt::format("\n  {:<11} {}", what, directory.shown(path));
-    }
+    text += fmt::format("\n  {:<11} {}", what, directory.shown(path));
+  };
+  const auto row_if_written = [&](std::string_view what, const std::string& name) {
+    if (std::ranges::count(record.written, name) > 0) row(what, directory.file(name));
   };
   row("run", directory.path());
-  row("metrics", directory.file("metrics.jsonl"));
-  row("plot", directory.file("loss.svg"));
-  row("report", directory.file("report.json"));
+  row_if_written("metrics", "metrics.jsonl");
+  row_if_written("plot", "loss.svg");
+  row_if_written("report", "report.json");
   if (record.last_commit) {
     row("checkpoint", directory.file("checkpoints") / record.last_commit->tag());
   }
-  row("model", directory.file("final"));
+  if (record.exit_code == 0) row("model", directory.file("final"));
   row("logs", directory.file("logs"));
   if (record.exit_code == static_cast<int>(ExitCode::kRequeue)) {
     text += fmt::format("\n  {:<11} the same command with --run-dir {}", "continue",

@@ -40,6 +40,7 @@ struct RunRecord {
   std::string reason;
   int exit_code = 0;
   Time elapsed{};
+  std::vector<std::string> written;  // files of the run directory that are whole
 };
 
 enum class FaultAction { kStop, kRestart };

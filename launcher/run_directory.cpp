@@ -80,6 +80,21 @@ void prove_writable(const fs::path& directory) {
   }
 }
 
+// What is written later must not find a pipe or a device there, which could make us wait for ever.
+void refuse_odd_files(const fs::path& directory) {
+  for (const char* const name : {"config.json", "metrics.jsonl", "metrics.csv", "plan.json", "report.json",
+                                 "committed.json", "loss.svg", "logs/dslaunch.log"}) {
+    struct stat info {};
+    const fs::path path = directory / name;
+    if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) continue;
+    throw IoError(fmt::format("the run directory's {} is {}, where a plain file is written; move it away or choose "
+                              "another --run-dir", path.string(),
+                              S_ISDIR(info.st_mode)    ? "a directory"
+                              : S_ISFIFO(info.st_mode) ? "a FIFO"
+                                                       : "a device or socket"));
+  }
+}
+
 // A file without a name leaves nothing behind if we are killed. Where the file system has none of these
 // (NFS), it gets `named` at once.
 Fd open_unnamed(const fs::path& directory, const fs::path& named) {
@@ -114,20 +129,23 @@ void give_name(int fd, const fs::path& path, const fs::path& named) {
 
 }  // namespace
 
+// A FIFO would make us wait for a reader.
 AppendFile::AppendFile(const fs::path& path)
-    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (!fd_.valid()) {
+    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)) {
+  struct stat info {};
+  if (!fd_.valid() || fstat(fd_.get(), &info) != 0) {
     throw_errno("opening", path, errno);
+  }
+  if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)) {
+    throw IoError(fmt::format("opening {}: it is a pipe, and not a file that can be appended to", path.string()));
   }
 }
 
-void AppendFile::append(std::string_view text) { write_fully(fd_.get(), text, path_); }
-
-void append_to_log(AppendFile& log, std::string_view line) noexcept {
-  try {
-    log.append(fmt::format("{}\n", line));
-  } catch (const std::exception&) {
-    // The user sees the line all the same.
+void AppendFile::flush() {
+  while (!rest_.empty()) {
+    const ssize_t wrote = write(fd_.get(), rest_.data(), rest_.size());
+    if (wrote < 0 && errno != EINTR) throw_errno("writing", path_, errno);
+    rest_.erase(0, wrote > 0 ? static_cast<size_t>(wrote) : 0);
   }
 }
 
@@ -172,6 +190,7 @@ RunDirectory RunDirectory::open(const std::optional<fs::path>& wanted, const fs:
     point_latest_at(path);
   }
   make_directories(path / "logs");
+  refuse_odd_files(path);
   prove_writable(path);
   return {std::move(path), here};
 }

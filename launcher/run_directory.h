@@ -11,20 +11,20 @@
 
 namespace ds {
 
-// Appends to a file, every write checked. Throws IoError naming the file.
+// Appends to a plain file, every write checked. What could not be written stays, and goes first when the next
+// comes: a full disk makes the file late, not wrong. Throws IoError naming the file.
 class AppendFile {
  public:
   explicit AppendFile(const std::filesystem::path& path);
-  void append(std::string_view text);
+  void add(std::string_view text) { rest_ += text; }  // to be written by flush()
+  void flush();
   int fd() const { return fd_.get(); }
 
  private:
   std::filesystem::path path_;
   Fd fd_;
+  std::string rest_;
 };
-
-// A line for a rank's log. A log that cannot be written must not end training, so nothing is thrown.
-void append_to_log(AppendFile& log, std::string_view line) noexcept;
 
 // Readers see the old file or the new one, whole; a kill leaves no third. Not synced: what a crash of
 // the machine must not lose is the checkpoint's business. Throws IoError.

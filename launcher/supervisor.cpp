@@ -1,6 +1,5 @@
 #include "launcher/supervisor.h"
 
-#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include "core/host.h"
 #include "launcher/credentials.h"
 #include "launcher/epoch_plan.h"
-#include "launcher/plot.h"
 #include "proto/build_info.h"
 
 namespace ds {
@@ -20,20 +18,6 @@ namespace {
 constexpr size_t kDataSecretBytes = 32;  // by which the ranks know each other
 constexpr Time kTickPeriod = std::chrono::seconds(1);
 constexpr Time kGrace = std::chrono::seconds(30);  // to save after TERM, Ctrl-C or --timeout
-
-std::shared_ptr<spdlog::logger> make_log(const RunDirectory& directory) {
-  const std::string path = (directory.file("logs") / "dslaunch.log").string();
-  try {
-    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
-    auto log = std::make_shared<spdlog::logger>("dslaunch", std::move(sink));
-    log->flush_on(spdlog::level::info);
-    // A log that cannot be written must not end training.
-    log->set_error_handler([](const std::string&) {});
-    return log;
-  } catch (const spdlog::spdlog_ex& error) {
-    throw IoError(fmt::format("opening {}: {}", path, error.what()));
-  }
-}
 
 control::JobPlan::Resume to_proto(ResumeMode mode) {
   switch (mode) {
@@ -57,18 +41,17 @@ std::string signal_name(int signal) { return fmt::format("SIG{}", sigabbrev_np(s
 
 }  // namespace
 
-Supervisor::Supervisor(const TrainingJob& job, const RunDirectory& directory, WorldStarter& starter,
+Supervisor::Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter& starter,
                        SignalWatch& signals, Console& console)
     : job_(job),
-      directory_(directory),
+      records_(records),
+      directory_(records.directory()),
       starter_(starter),
       signals_(signals),
       console_(console),
-      log_(make_log(directory)),
+      log_(&records.log()),
       started_(now()),
       recovery_(job.recovery, NodePool(job.nodes)),
-      first_epoch_(1 + std::max(newest_epoch(directory.path()), job.newest_epoch)),
-      metrics_(directory),
       print_policy_(job.config.steps_per_print) {
   record_.host = own_host_name();
 }
@@ -82,8 +65,8 @@ RunRecord Supervisor::run() {
     metrics_endpoint_.emplace(*job_.metrics_listen);
     console_.line(fmt::format("metrics at http://{}/metrics", *job_.metrics_listen));
   }
-  start_epoch(recovery_.first_world());  // first: the ranks load while we write
-  write_whole_file(directory_.file("config.json"), job_.config.canonical_text + "\n");
+  prepare_epoch(recovery_.first_world());
+  records_.replace("config.json", job_.config.canonical_text + "\n");
   open_control_socket();
   announce_deadline();
   while (decide()) {
@@ -99,13 +82,24 @@ RunRecord Supervisor::run() {
     look_for_hosts();
     check_timeout();
     check_deadline();
+    keep_records();
   }
   return record_;
 }
 
-void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
-  plan_ = make_epoch_plan(plan_.ranks.empty() ? first_epoch_ : plan_.epoch + 1, std::move(ranks));
-  note_epoch(directory_.path(), plan_.epoch);
+void Supervisor::say(const std::string& line) {
+  console_.line(line);
+  log_->info("{}", line);
+}
+
+void Supervisor::prepare_epoch(std::vector<RankPlacement> ranks) {
+  prepared_ = make_epoch_plan(std::move(ranks));
+  const bool first = first_epoch_ == 0;
+  records_.claim_epoch(1 + std::max(first ? 0 : plan_.epoch, job_.newest_epoch), prepared_->claim,
+                       first ? RunRecords::OnError::kTell : RunRecords::OnError::kRetry);
+}
+
+void Supervisor::start_epoch() {
   epoch_started_ = now();
   if (deadline_) deadline_->restarted();
   committed_ = false;
@@ -129,6 +123,19 @@ void Supervisor::start_epoch(std::vector<RankPlacement> ranks) {
     log_->info("epoch {}: rank {} is {}", plan_.epoch, rank, world_->describe(rank));
   }
   console_.set_live(fmt::format("starting {} ...", format_count(world_->size(), "rank")));
+}
+
+// The lease, and what the disk does to the records.
+void Supervisor::keep_records() {
+  records_.keep_lease(now());
+  for (const std::string& notice : records_.take_notices(now())) {
+    console_.line(notice);
+    log_->warn("{}", notice);
+  }
+  if (const std::optional<std::string> taken = records_.taken_over()) {
+    taken_over_ = *taken;
+    if (world_) membership_->kill_requested(now(), static_cast<int>(ExitCode::kRequeue), *taken);
+  }
 }
 
 // Before the ranks, which are told where it listens, if it has to.
@@ -167,7 +174,7 @@ void Supervisor::end_epoch() {
 }
 
 void Supervisor::wait_for_something() {
-  std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
+  std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}, {records_.event_fd(), POLLIN, 0}};
   if (control_) control_->add_poll_descriptors(watched);
   if (metrics_endpoint_) metrics_endpoint_->add_poll_descriptors(watched);
   starter_.add_poll_descriptors(watched);
@@ -231,7 +238,7 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
       log_->info("rank {}: {}", event.rank, message.text());
       break;
     case control::RankMessage::kPlanJson:
-      write_whole_file(directory_.file("plan.json"), message.plan_json());
+      records_.replace("plan.json", message.plan_json());
       break;
     case control::RankMessage::kMeasured:
       record_.ranks[static_cast<size_t>(event.rank)].measured = message.measured();
@@ -254,7 +261,7 @@ void Supervisor::take_step(const control::StepMetrics& metrics) {
     log_->info("first step after {:.3f} s",
                std::chrono::duration<double>(now() - started_).count());
   }
-  metrics_.append(metrics);
+  records_.step(metrics);
   record_.last_step = metrics;
   if (deadline_) deadline_->stepped(now());
   left_ = pace_.update(now(), metrics.step(), metrics.total_steps());
@@ -282,9 +289,8 @@ void Supervisor::take_commit(const control::CommittedTag& tag) {
     deadline_->saved(now(), std::chrono::duration_cast<Time>(took));
   }
   committed_ = true;
-  const std::string line = fmt::format("committed tag={} step={}", tag.tag(), tag.step());
-  console_.line(line);
-  log_->info("{}", line);
+  records_.committed(tag, plan_.epoch);
+  say(fmt::format("committed tag={} step={}", tag.tag(), tag.step()));
 }
 
 void Supervisor::take_ends() {
@@ -317,8 +323,7 @@ void Supervisor::request_stop(const StopRequest& request, const std::string& not
     membership_->stop_requested(now(), request);
     coordinator_->send_to_all(control::CommandMessage::STOP_AND_SAVE);
   }
-  console_.line(notice);
-  log_->info("{}", notice);
+  say(notice);
 }
 
 void Supervisor::take_signals() {
@@ -328,7 +333,7 @@ void Supervisor::take_signals() {
                                ExitCode::kRequeue, 128 + *signal, kGrace};
     if (*signal == SIGUSR2) {
       if (world_) coordinator_->send_to_all(control::CommandMessage::DUMP);
-      console_.line(membership_->explain());
+      console_.line(world_ ? membership_->explain() : "no rank is there between two epochs");
     } else if (*signal == SIGUSR1) {
       StopRequest unhurried = graceful;
       unhurried.grace.reset();  // the scheduler that sends it knows how much time is left
@@ -353,9 +358,11 @@ void Supervisor::check_timeout() {
 }
 
 bool Supervisor::decide() {
+  if (taken_over_ && !world_) return finish_between(*taken_over_, static_cast<int>(ExitCode::kRequeue));
   if (give_up_at_ && !leave_hosts_missing()) return false;
   if (resume_at_ && !leave_waiting()) return false;
-  while (const std::optional<Decision> decision = membership_->tick(now())) {
+  if (prepared_ && !start_prepared()) return false;
+  while (const std::optional<Decision> decision = world_ ? membership_->tick(now()) : std::nullopt) {
     log_->info("epoch {}: {}", decision->epoch, decision->reason);
     switch (decision->kind) {
       case Decision::Kind::kStart:
@@ -445,15 +452,11 @@ void Supervisor::announce_next_epoch() {
                         recourse_->wait > Time::zero()
                             ? fmt::format(" in {}", format_duration(recourse_->wait))
                             : "");
-  const std::string line = fmt::format("{}; {}", what, next);
-  console_.line(line);
-  log_->info("{}", line);
+  say(fmt::format("{}; {}", what, next));
   const std::string details =
       record_.root_cause ? death_details(*record_.root_cause, record_.circumstances) : "";
   if (!details.empty()) {
-    const std::string_view text(details.data(), details.size() - 1);
-    console_.line(text);
-    log_->info("{}", text);
+    say(details.substr(0, details.size() - 1));
   }
 }
 
@@ -469,46 +472,70 @@ bool Supervisor::finish_between(const std::string& reason, int exit_code) {
 }
 
 // The user need not wait for an epoch nobody wants any more.
+bool Supervisor::end_between() {
+  record_.root_cause.reset();
+  return finish_between(stop_->why, record_.last_commit ? static_cast<int>(stop_->code_when_saved)
+                                                        : stop_->code_when_killed);
+}
+
 bool Supervisor::leave_waiting() {
-  if (stop_) {
-    record_.root_cause.reset();
-    return finish_between(stop_->why, record_.last_commit ? static_cast<int>(stop_->code_when_saved)
-                                                          : stop_->code_when_killed);
-  }
+  if (stop_) return end_between();
   if (now() >= *resume_at_) {
     resume_at_.reset();
     const Recourse next = *std::exchange(recourse_, std::nullopt);
     record_.root_cause.reset();
     record_.circumstances = {};
-    try {
-      start_epoch(next.world);
-    } catch (const Error& error) {  // a failure like any other: hosts may be gone by now
-      Decision failed;
-      failed.kind = Decision::Kind::kStopAll;
-      failed.epoch = plan_.epoch;
-      failed.reason = error.what();
-      failed.root_cause.emplace().kind = Failure::Kind::kNeverJoined;
-      failed.root_cause->detail = error.what();
-      failed.exit_code = static_cast<int>(error.exit_code());
-      if (const auto* unusable = dynamic_cast<const HostsUnusable*>(&error)) {
-        unreachable_ = unusable->hosts();
-      }
-      if (next.grows && !unreachable_.empty()) {
-        console_.line(failed.reason);
-        log_->warn("{}", failed.reason);
-        if (do_without(unreachable_)) return true;
-      }
-      judge(failed);
-      return after_epoch(failed);
-    }
+    prepared_grows_ = next.grows;
+    prepare_epoch(next.world);
   }
   return true;
+}
+
+// Once its number is claimed, which takes as long as the disk takes.
+bool Supervisor::start_prepared() {
+  if (stop_) return end_between();
+  const std::optional<RunRecords::Claim> claim = records_.claimed();
+  if (!claim) return true;
+  const bool first = first_epoch_ == 0;
+  try {
+    if (!claim->error.empty()) throw IoError(claim->error);
+    plan_ = *std::exchange(prepared_, std::nullopt);
+    plan_.epoch = claim->epoch;
+    if (first) first_epoch_ = plan_.epoch;
+    start_epoch();
+    return true;
+  } catch (const Error& error) {
+    if (first) throw;
+    return give_up_start(error);
+  }
+}
+
+// A failure like any other: hosts may be gone by now.
+bool Supervisor::give_up_start(const Error& error) {
+  Decision failed;
+  failed.kind = Decision::Kind::kStopAll;
+  failed.epoch = plan_.epoch;
+  failed.reason = error.what();
+  failed.root_cause.emplace().kind = Failure::Kind::kNeverJoined;
+  failed.root_cause->detail = error.what();
+  failed.exit_code = static_cast<int>(error.exit_code());
+  if (const auto* unusable = dynamic_cast<const HostsUnusable*>(&error)) {
+    unreachable_ = unusable->hosts();
+  }
+  if (prepared_grows_ && !unreachable_.empty()) {
+    console_.line(failed.reason);
+    log_->warn("{}", failed.reason);
+    if (do_without(unreachable_)) return true;
+  }
+  judge(failed);
+  return after_epoch(failed);
 }
 
 void Supervisor::admit_all() {
   control::JobPlan plan;
   plan.set_world_size(static_cast<int>(plan_.ranks.size()));
   plan.set_epoch(plan_.epoch);
+  plan.set_claim(plan_.claim);
   plan.set_threads(job_.shape.threads);
   plan.set_config_text(job_.config.canonical_text);
   plan.set_config_dir(job_.config.directory.string());
@@ -545,13 +572,11 @@ void Supervisor::finish_records(const Decision& decision) {
   record_.reason = decision.reason;
   record_.root_cause = decision.root_cause;
   record_.elapsed = now() - started_;
-  write_whole_file(directory_.file("report.json"), report_json(record_));
   record_ended_ = true;
   if (job_.metrics_textfile) write_textfile();
-  if (!metrics_.points().empty()) {
-    write_whole_file(directory_.file("loss.svg"),
-                     loss_plot(fmt::format("loss, {}", job_.config.stem), metrics_.points()));
-  }
+  const RunRecords::Finished finished = records_.finish(report_json(record_), record_.exit_code);
+  for (const std::string& problem : finished.problems) console_.line(problem);
+  record_.written = finished.written;
 }
 
 }  // namespace ds

@@ -23,17 +23,12 @@
 #include "launcher/machine.h"
 #include "launcher/membership.h"
 #include "launcher/metrics_endpoint.h"
-#include "launcher/metrics_file.h"
 #include "launcher/progress.h"
 #include "launcher/recovery.h"
 #include "launcher/report.h"
-#include "launcher/run_directory.h"
+#include "launcher/run_records.h"
 #include "launcher/signals.h"
 #include "launcher/world.h"
-
-namespace spdlog {
-class logger;
-}
 
 namespace ds {
 
@@ -57,20 +52,23 @@ struct TrainingJob {
 
 class Supervisor {
  public:
-  Supervisor(const TrainingJob& job, const RunDirectory& directory, WorldStarter& starter,
-             SignalWatch& signals, Console& console);
+  Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter& starter, SignalWatch& signals,
+             Console& console);
   Supervisor(const Supervisor&) = delete;  // owns processes and a server
   Supervisor& operator=(const Supervisor&) = delete;
   ~Supervisor();
 
-  // Runs to the end; report.json and loss.svg are written. Throws IoError if the run directory can no
-  // longer be written, no rank survives that; and Error(kClusterUnusable), before any is started, if nobody can
-  // listen where metrics are wanted.
+  // Runs to the end; report.json and loss.svg are written, if the disk takes them. Throws what prevents the first
+  // epoch, and Error(kClusterUnusable), before any rank is started, if nobody can listen where metrics are wanted.
   RunRecord run();
 
  private:
   static Time now();
-  void start_epoch(std::vector<RankPlacement> ranks);
+  void say(const std::string& line);  // to the user and the log
+  void prepare_epoch(std::vector<RankPlacement> ranks);
+  bool start_prepared();  // false if the run is over
+  void start_epoch();
+  void keep_records();
   void open_coordinator();
   void end_epoch();
   void wait_for_something();
@@ -107,6 +105,8 @@ class Supervisor {
   bool after_epoch(const Decision& decision);  // false if the run is over
   void announce_next_epoch();
   bool leave_waiting();                        // false if the run is over
+  bool end_between();
+  bool give_up_start(const Error& error);      // false if the run is over
   bool finish_between(const std::string& reason, int exit_code);  // false: the run is over
   void admit_all();
   control::JobPlan::Resume resume_mode() const;
@@ -114,11 +114,12 @@ class Supervisor {
   void finish_records(const Decision& decision);
 
   const TrainingJob job_;
-  const RunDirectory directory_;
+  RunRecords& records_;
+  const RunDirectory& directory_;
   WorldStarter& starter_;
   SignalWatch& signals_;
   Console& console_;
-  std::shared_ptr<spdlog::logger> log_;
+  spdlog::logger* const log_;  // of records_
   const Time started_;
   Recovery recovery_;
   // The epoch: all of it is there between start_epoch() and end_epoch().
@@ -138,11 +139,13 @@ class Supervisor {
   std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start
   std::optional<Recourse> recourse_;  // decided when the epoch failed
   std::optional<Time> resume_at_;     // between epochs: when the next one starts
+  std::optional<WorldPlan> prepared_; // between epochs: the next one, whose number is being claimed
+  bool prepared_grows_ = false;
   std::optional<Time> give_up_at_;    // between epochs: how long lost hosts have to come back
   Time look_again_at_{};              // for those
+  std::optional<std::string> taken_over_;  // by another launcher, in words
   std::optional<StopRequest> stop_;   // of the user, whatever epoch it came in
-  const int64_t first_epoch_;
-  MetricsFile metrics_;
+  int64_t first_epoch_ = 0;
   PaceEstimate pace_;
   PrintPolicy print_policy_;
   RunRecord record_;
@@ -155,7 +158,6 @@ class Supervisor {
   bool paused_ = false;        // by the user, whatever epoch it is
   bool record_ended_ = false;  // report.json is written
   Time textfile_at_{};
-  bool textfile_failed_ = false;
   int interrupts_ = 0;
   bool timed_out_ = false;
 };

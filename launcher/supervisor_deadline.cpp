@@ -27,7 +27,7 @@ void Supervisor::announce_deadline() {
       fmt::format("saves and stops at {} or a little later, as saving turns out ({} ends the job at {})",
                   clock_time_in(deadline_->stop_at() - at), job_.limited_by,
                   clock_time_in(deadline_->end() - at));
-  console_.line(line);
+  say(line);
 }
 
 void Supervisor::check_deadline() {

@@ -54,8 +54,7 @@ bool Supervisor::leave_hosts_missing() {
   if (world) {
     const std::string line = fmt::format("hosts are back: epoch {} with {}", plan_.epoch + 1,
                                          format_count(static_cast<int64_t>(world->size()), "rank"));
-    console_.line(line);
-    log_->info("{}", line);
+    say(line);
     recourse_->world = *std::move(world);
   }
   resume_at_ = now();
@@ -70,8 +69,7 @@ void Supervisor::begin_growth() {
   coordinator_->send_to_all(control::CommandMessage::STOP_AND_SAVE);
   const std::string line =
       fmt::format("{}: saving at the end of this step, then going on with them", larger->reason);
-  console_.line(line);
-  log_->info("{}", line);
+  say(line);
 }
 
 // Hosts that were gone again before the larger world could start: that costs a start, but is no failure of the run.

@@ -49,13 +49,7 @@ void Supervisor::take_requests() {
 
 void Supervisor::write_textfile() {
   textfile_at_ = now() + kTextfilePeriod;
-  try {
-    write_whole_file(*job_.metrics_textfile, status_prometheus(status()));
-  } catch (const IoError& error) {  // training is worth more than its figures
-    if (!std::exchange(textfile_failed_, true)) {
-      console_.line(fmt::format("warning: --metrics-textfile: {}", error.what()));
-    }
-  }
+  records_.textfile(status_prometheus(status()));
 }
 
 std::string Supervisor::answer(std::string_view request) {

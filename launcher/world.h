@@ -30,6 +30,7 @@ struct RankCredential {
 // One epoch before it starts. The secrets are made anew for each.
 struct WorldPlan {
   int64_t epoch = 1;
+  std::string claim;  // of the epoch; no other launcher has the same
   std::vector<RankPlacement> ranks;
   std::vector<std::string> tokens;  // one per rank, each good for one join in this epoch
   std::string rendezvous;           // random; names every shared-memory object of the epoch
@@ -40,6 +41,9 @@ struct WorldPlan {
 
   void forget_credentials();  // once the ranks have them
 };
+
+// Takes a line for the log of a rank; must not wait.
+using RankLog = std::function<void(int rank, std::string_view line)>;
 
 class World {
  public:

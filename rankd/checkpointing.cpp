@@ -50,7 +50,7 @@ void Checkpointing::open_root() {
   std::string error;
   try {
     DS_FAILPOINT("ckpt.before_open_epoch");
-    if (plan_.rank == 0) open_epoch(files_, root_, plan_.epoch);
+    if (plan_.rank == 0) open_epoch(files_, root_, {plan_.epoch, plan_.claim});
     DS_FAILPOINT("ckpt.epoch_opened");
   } catch (const Error& failure) {
     error = failure.what();
@@ -127,7 +127,7 @@ std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> 
   try {
     commit_tag(files_, {.root = root_,
                         .tag = tag,
-                        .epoch = plan_.epoch,
+                        .epoch = {plan_.epoch, plan_.claim},
                         .step = engine_.step(),
                         .votes = std::move(votes),
                         .begun_in = begun_in_});
@@ -146,7 +146,7 @@ void Checkpointing::tidy_after_commit(const std::string& tag) {
   try {
     write_latest(files_, root_, tag);
     if (keep_ > 0) {
-      retain_tags(files_, root_, static_cast<int>(keep_), plan_.epoch, engine_.step());
+      retain_tags(files_, root_, static_cast<int>(keep_), {plan_.epoch, plan_.claim}, engine_.step());
     }
   } catch (const Error& failure) {
     spdlog::warn("checkpoint {} is committed, but: {}", tag, failure.what());

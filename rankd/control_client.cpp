@@ -55,6 +55,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.local_rank = in.local_rank();
   plan.local_size = in.local_size();
   plan.epoch = in.epoch();
+  plan.claim = in.claim();
   plan.threads = in.threads();
   plan.config_text = in.config_text();
   plan.config_dir = in.config_dir();

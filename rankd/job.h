@@ -21,6 +21,7 @@ struct JobPlan {
   int local_rank = 0;  // among the ranks of this machine
   int local_size = 1;
   int64_t epoch = 1;        // incarnation of the world; goes into every file and collective
+  std::string claim;        // the launcher's word for it, which no other launcher's epoch has
   int threads = 1;          // CPU threads this rank may use
   std::string config_text;  // canonical JSON of the resolved train.json
   std::string config_dir;   // absolute; relative paths inside the config start here

@@ -72,7 +72,7 @@ SpreadTags::SpreadTags(FileSystem& files, std::string root, const JobPlan& plan,
                        Stream& stream)
     : files_(files),
       root_(std::move(root)),
-      epoch_(plan.epoch),
+      epoch_(plan.epoch, plan.claim),
       comm_(comm),
       stream_(stream),
       local_(files_, root_),
@@ -209,7 +209,7 @@ void SpreadTags::settle(const CommittedTag* from) {
     return from != nullptr && one.id.step == from->step && one.id.epoch == from->epoch;
   });
   const WholeSet* loaded = set == all_whole_.end() ? nullptr : &*set;
-  agree("checkpoints", if_speaking([&] { local_.settle(all_whole_, loaded, epoch_); }));
+  agree("checkpoints", if_speaking([&] { local_.settle(all_whole_, loaded, epoch_.number); }));
 }
 
 CommitRequest SpreadTags::request_of(const CommittedTag& tag, std::vector<FileVote> votes) const {
@@ -269,7 +269,7 @@ void SpreadTags::withdraw(const std::string& tag) {
     spdlog::warn("{}; what was written of it stays", kept.what());
     return;
   }
-  const std::string left = if_speaking([&] { discard_prepared(files_, root_, tag, epoch_); });
+  const std::string left = if_speaking([&] { discard_prepared(files_, root_, tag, epoch_.number); });
   if (!left.empty()) spdlog::warn("{}", left);
 }
 
@@ -287,7 +287,7 @@ void SpreadTags::tidy(const CommittedTag& tag, int64_t keep) {
   };
   warn(if_speaking([&] {
     DS_FAILPOINT("local.all_published");
-    drop_replaced(files_, root_, tag.tag, epoch_);
+    drop_replaced(files_, root_, tag.tag, epoch_.number);
     write_latest(files_, root_, tag.tag);
   }));
   std::vector<std::string> wanted, rest;  // tags of later steps, which do not hold or are passed over, stay

@@ -69,7 +69,7 @@ class SpreadTags {
 
   FileSystem& files_;
   const std::string root_;
-  const int64_t epoch_;
+  const EpochClaim epoch_;
   Communicator& comm_;
   Stream& stream_;
   LocalTags local_;

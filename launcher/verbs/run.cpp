@@ -16,6 +16,9 @@
 #include "launcher/job_end.h"
 #include "launcher/job_hosts.h"
 #include "launcher/local_world.h"
+#include "launcher/progress.h"
+#include "launcher/run_lease.h"
+#include "launcher/run_records.h"
 #include "launcher/supervisor.h"
 #include "launcher/verbs/bound_ranks.h"
 #include "launcher/verbs/engine_verb.h"
@@ -118,6 +121,20 @@ void limit_time(TrainingJob& job, const RunOptions& options, const Surroundings&
   if (!slurm.note.empty()) job.config.notes.push_back(std::move(slurm.note));
 }
 
+// It is replaced whole, again and again: a pipe or a folder of that name would be lost, or never take it.
+void check_textfile(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  if (fs::exists(there) && !fs::is_regular_file(there)) {
+    throw UsageError(fmt::format("--metrics-textfile {}: is no plain file; name one that is, or is not there yet",
+                                 path.string()));
+  }
+  if (!fs::is_directory(path.parent_path(), error)) {
+    throw UsageError(fmt::format("--metrics-textfile {}: there is no folder {}", path.string(),
+                                 path.parent_path().string()));
+  }
+}
+
 TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
                      const Surroundings& surroundings) {
   const RunOptions options = with_local_ranks(given, choice);
@@ -139,6 +156,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.audit_samples = options.audit_samples;
   job.metrics_textfile = options.metrics_textfile;
+  if (job.metrics_textfile) check_textfile(*job.metrics_textfile);
   job.metrics_listen = options.metrics_listen;
   job.recovery.max_restarts = options.max_restarts;
   job.recovery.wait_for_hosts = options.wait_for_hosts;
@@ -196,6 +214,13 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobH
   }
 }
 
+// What every run needs, wherever its ranks are.
+struct Attendants {
+  SignalWatch& signals;
+  Console& console;
+  StartedGroup* group = nullptr;  // where mpirun or srun started many dslaunch
+};
+
 // A run that must resume and is not told from where continues the newest run of the same config.
 std::optional<fs::path> wanted_directory(const TrainingJob& job, const RunOptions& options) {
   if (options.run_dir || job.resume != ResumeMode::kRequired) {
@@ -210,16 +235,52 @@ std::optional<fs::path> wanted_directory(const TrainingJob& job, const RunOption
   return newest;
 }
 
-RunDirectory open_directory(const TrainingJob& job, const RunOptions& options, Console& console) {
+// The directory of the run, and with it the right to write there.
+struct OpenRun {
+  RunDirectory directory;
+  RunLease lease;
+};
+
+OpenRun open_run(const TrainingJob& job, const RunOptions& options, Attendants attendants) {
+  Console& console = attendants.console;
   RunDirectory directory = RunDirectory::open(wanted_directory(job, options), fs::current_path(),
                                               job.config.stem, local_time_stamp());
+  std::optional<int> signal;
+  const RunLease::Patience patience{
+      .watching =
+          [&](const Lease& holder) {
+            console.line(fmt::format("{} was last used by {}; watching whether it still is, up to {}",
+                                     directory.shown(directory.path()), describe(holder),
+                                     format_duration(kLeasePatience)));
+          },
+      .interrupted = [&] { return signal || (signal = attendants.signals.take()); }};
+  const auto take = [&] {
+    try {
+      return RunLease::take(directory.path(), patience);
+    } catch (const LeaseRefused& refused) {
+      if (signal) throw Error(static_cast<ExitCode>(128 + *signal), refused.what());
+      throw;
+    }
+  };
+  RunLease lease = take();
   console.line(fmt::format("run {}: {}, {} each", directory.shown(directory.path()),
                            format_count(job.shape.ranks, "rank"),
                            format_count(job.shape.threads, "thread")));
   for (const std::string& note : job.config.notes) {
     console.line("note: " + note);
   }
-  return directory;
+  return {std::move(directory), std::move(lease)};
+}
+
+RunRecords::Options record_options(const TrainingJob& job) {
+  RunRecords::Options out;
+  out.metrics_textfile = job.metrics_textfile;
+  out.plot_title = fmt::format("loss, {}", job.config.stem);
+  return out;
+}
+
+RankLog log_of(RunRecords& records) {
+  return [&records](int rank, std::string_view line) { records.rank_line(rank, line); };
 }
 
 // The short form of `dslaunch preflight`: what costs no time.
@@ -271,23 +332,17 @@ FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
   return out;
 }
 
-// What every run needs, wherever its ranks are.
-struct Attendants {
-  SignalWatch& signals;
-  Console& console;
-  StartedGroup* group = nullptr;  // where mpirun or srun started many dslaunch
-};
-
-int supervise(const TrainingJob& job, const RunOptions& options, const RunDirectory& directory,
-              WorldStarter& starter, Attendants attendants) {
-  Supervisor supervisor(job, directory, starter, attendants.signals, attendants.console);
+int supervise(const TrainingJob& job, const RunOptions& options, RunRecords& records, WorldStarter& starter,
+              Attendants attendants) {
+  Supervisor supervisor(job, records, starter, attendants.signals, attendants.console);
   const RunRecord record = supervisor.run();
+  const RunDirectory& directory = records.directory();
   if (const std::string text = failure_text(record, directory); !text.empty()) {
     attendants.console.error(text);
   }
-  attendants.console.line(closing_text(record, directory));
+  attendants.console.closing_line(closing_text(record, directory));
   if (options.json) {
-    fmt::print("{}", report_json(record));
+    attendants.console.result(report_json(record));
   }
   return record.exit_code;
 }
@@ -297,16 +352,17 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   require_fit_machine(job, options, surroundings.rank_program);
   RankBinding binding = bind_here(options, job.shape, attendants.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
-  const RunDirectory directory = open_directory(job, options, attendants.console);
+  OpenRun run = open_run(job, options, attendants);
   print_bindings(binding, attendants.console);
+  RunRecords records(run.directory, std::move(run.lease), record_options(job));
   std::vector<std::string> environment = surroundings.environment;
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
   LocalStarter starter({surroundings.rank_program,
                         rank_environment(with_last_values(environment), job.shape.threads),
                         job.config.digest,
                         std::move(binding.cores[""])},
-                       directory);
-  return supervise(job, options, directory, starter, attendants);
+                       run.directory, log_of(records));
+  return supervise(job, options, records, starter, attendants);
 }
 
 // An equal share of the cores of the host that has the fewest for each rank.
@@ -360,8 +416,9 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
     return nodes_of(gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program).choice,
                     0);
   };
-  const RunDirectory directory = open_directory(job, options, attendants.console);
+  OpenRun run = open_run(job, options, attendants);
   print_bindings(binding, attendants.console);
+  RunRecords records(run.directory, std::move(run.lease), record_options(job));
   HostWorldStarter starter(agents,
                            {.program = surroundings.rank_program,
                             .directory = fs::current_path(),
@@ -371,8 +428,8 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
                             .bind = bind,
                             .examine = examine,
                             .examined = {first_hosts.begin(), first_hosts.end()}},
-                           directory);
-  return supervise(job, options, directory, starter, attendants);
+                           run.directory, log_of(records));
+  return supervise(job, options, records, starter, attendants);
 }
 
 int run_on_hosts(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
@@ -431,12 +488,9 @@ int train(const RunOptions& given, const Surroundings& surroundings,
     if (group) group->end_with(code);
     return code;
   } catch (const Error& error) {
-    if (group) {
-      console.error(error.what());  // before the others end, which may end us
-      group->end_with(static_cast<int>(error.exit_code()));
-      return static_cast<int>(error.exit_code());
-    }
-    throw;
+    console.error(error.what());  // before the others end, which may end us
+    if (group) group->end_with(static_cast<int>(error.exit_code()));
+    return static_cast<int>(error.exit_code());
   }
 }
 

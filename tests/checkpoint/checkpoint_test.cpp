@@ -158,6 +158,25 @@ TEST_CASE("a writer of an older epoch cannot commit", "[checkpoint]") {
   CHECK_THROWS_WITH(open_epoch(fs, "/c", 3), Catch::Contains("no epoch number"));
 }
 
+TEST_CASE("of two launchers that number an epoch alike only the first may write", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", {4, "first"});
+  CHECK(fs.read_text("/c/epoch", 100) == "4 first\n");
+  open_epoch(fs, "/c", {4, "first"});  // a second of its ranks
+  CHECK_THROWS_WITH(open_epoch(fs, "/c", {4, "second"}), Catch::Contains("another dslaunch"));
+  CommitRequest late = save_parts(fs, "/c", 2, {"t", 4, 1, 0});
+  late.epoch = {4, "second"};
+  CHECK_THROWS_WITH(commit_tag(fs, late), Catch::Contains("another dslaunch"));
+  CHECK_THROWS_AS(retain_tags(fs, "/c", 1, {4, "second"}, 1), ValidationError);
+  CHECK(list_tags(fs, "/c").tags.empty());
+  late.epoch = {4, "first"};
+  commit_tag(fs, late);
+  open_epoch(fs, "/c", {5, "second"});
+  CHECK_THROWS_WITH(open_epoch(fs, "/c", {4, "first"}), Catch::Contains("epoch 4 is over, epoch 5"));
+  fs.write_text_atomically("/c/epoch", "6\n");  // as earlier versions wrote it
+  open_epoch(fs, "/c", {6, "first"});
+}
+
 TEST_CASE("a tag can be replaced, and older tags are retired only behind a good one",
           "[checkpoint]") {
   MemoryFileSystem fs;

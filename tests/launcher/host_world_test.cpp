@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <fstream>
-#include <sstream>
 
 #include "core/error.h"
 #include "launcher/epoch_plan.h"
@@ -19,13 +18,6 @@ namespace fs = std::filesystem;
 void write_script(const fs::path& path, const std::string& text) {
   std::ofstream(path) << "#!/bin/sh\n" << text;
   fs::permissions(path, fs::perms::owner_all);
-}
-
-std::string content_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 // Logs in nowhere: runs the command here, or fails as the host's name says.
@@ -77,8 +69,9 @@ struct TestHosts {
                                      .environment = {"WHO=me"},
                                      .config_digest = "digest",
                                      .cores = {}},
-                    run);
-    WorldPlan plan = make_epoch_plan(++epoch, places);
+                    run, [this](int rank, std::string_view line) { logs[rank] += fmt::format("{}\n", line); });
+    WorldPlan plan = make_epoch_plan(places);
+    plan.epoch = ++epoch;
     plan.coordinator_endpoints = {};
     for (const std::string& address : starter->reach(places)) {
       plan.coordinator_endpoints.push_back(address + ":1");
@@ -87,6 +80,7 @@ struct TestHosts {
     return starter->start(plan);
   }
 
+  std::map<int, std::string> logs;  // by rank
   std::optional<HostWorldStarter> starter;
   int64_t epoch = 0;
 };
@@ -206,7 +200,7 @@ TEST_CASE("ranks of several hosts are heard, logged and reaped", "[launcher]") {
   for (int rank = 0; rank < 4; ++rank) {
     CHECK(story.ends.at(rank).code == rank + 3);
     CHECK(story.ends.at(rank).signal == 0);
-    CHECK_THAT(content_of(hosts.run.rank_log(rank)), Catch::Contains("to the log"));
+    CHECK_THAT(hosts.logs[rank], Catch::Contains("to the log"));
   }
   CHECK(world->lost_hosts().empty());
 }
@@ -257,7 +251,8 @@ TEST_CASE("a host without the program says so", "[launcher]") {
   const auto world = hosts.start("", {"a"});
   static_cast<void>(watch(*world));
   fs::remove(hosts.here.path() / "rank.sh");
-  WorldPlan plan = make_epoch_plan(9, {{"a", 0, 1, 0}});
+  WorldPlan plan = make_epoch_plan({{"a", 0, 1, 0}});
+  plan.epoch = 9;
   plan.credentials.resize(1);
   for (const std::string& address : hosts.starter->reach(plan.ranks)) {
     plan.coordinator_endpoints.push_back(address + ":1");

@@ -55,7 +55,11 @@ TEST_CASE("standard error of every rank reaches its log and the launcher", "[lau
   WorldPlan plan;
   plan.ranks.resize(2);
   plan.tokens = {"token-a", "token-b"};
-  LocalWorld world({program.string(), {"WHO=me"}, "digest"}, plan, run);
+  std::map<int, std::string> logged;
+  LocalStarter starter({program.string(), {"WHO=me"}, "digest"}, run,
+                       [&](int rank, std::string_view line) { logged[rank] += line; });
+  const std::unique_ptr<World> started = starter.start(plan);
+  World& world = *started;
   REQUIRE(world.size() == 2);
   std::vector<std::string> said;
   const auto sink = [&](int rank, std::string_view line) {
@@ -71,8 +75,8 @@ TEST_CASE("standard error of every rank reaches its log and the launcher", "[lau
     }
     CHECK(status->code == 4);
     CHECK_FALSE(world.newly_ended(rank, sink));
-    CHECK_THAT(content(run.rank_log(rank)), Catch::Contains("to the log") &&
-                                                Catch::Contains("warning me --from-stdin"));
+    CHECK_THAT(content(run.rank_log(rank)), Catch::Contains("to the log"));
+    CHECK(logged[rank] == "warning me --from-stdin");
   }
   std::ranges::sort(said);
   CHECK(said == std::vector<std::string>{"0: warning me --from-stdin", "1: warning me --from-stdin"});
@@ -87,7 +91,8 @@ TEST_CASE("a world whose program is missing starts nothing", "[launcher]") {
   WorldPlan plan;
   plan.ranks.resize(1);
   plan.tokens = {"token"};
-  CHECK_THROWS_AS(LocalWorld({"/nowhere/rankd", {}, ""}, plan, run), InputMissing);
+  LocalStarter starter({"/nowhere/rankd", {}, ""}, run, [](int, std::string_view) {});
+  CHECK_THROWS_AS(starter.start(plan), InputMissing);
 }
 
 TEST_CASE("ranks of every epoch inherit the same memory", "[launcher]") {
@@ -98,7 +103,8 @@ TEST_CASE("ranks of every epoch inherit the same memory", "[launcher]") {
   std::ofstream(program) << "#!/bin/sh\necho \"found $(cat /proc/self/fd/4)\" >&2\n"
                             "printf kept >> /proc/self/fd/4\n(: > /proc/self/fd/4) 2> /dev/null\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  LocalStarter starter({program.string(), {"PATH=/usr/bin:/bin"}, "digest"}, run);
+  LocalStarter starter({program.string(), {"PATH=/usr/bin:/bin"}, "digest"}, run,
+                       [](int, std::string_view) {});
   std::vector<std::string> said;
   const auto sink = [&](int, std::string_view line) { said.emplace_back(line); };
   for (int epoch = 1; epoch <= 3; ++epoch) {

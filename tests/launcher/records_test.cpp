@@ -86,11 +86,12 @@ TEST_CASE("the closing words name only what exists", "[launcher]") {
   RunRecord record;
   record.last_step.emplace().set_step(7);
   record.elapsed = std::chrono::seconds(65);
-  write_whole_file(run.file("metrics.jsonl"), "");
+  record.written = {"metrics.jsonl"};
   CHECK(closing_text(record, run) ==
         "done: 7 steps after 1m05s\n"
         "  run         run\n"
         "  metrics     run/metrics.jsonl\n"
+        "  model       run/final\n"
         "  logs        run/logs");
   record.exit_code = 75;
   record.reason = "Ctrl-C";

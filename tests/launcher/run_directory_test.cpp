@@ -89,18 +89,20 @@ TEST_CASE("a whole file is replaced or left alone", "[launcher]") {
 
 TEST_CASE("a full disk is named with the file", "[launcher]") {
   AppendFile full("/dev/full");
-  CHECK_THROWS_WITH(full.append("x"), Catch::Contains("/dev/full: No space left on device"));
+  full.add("x");
+  CHECK_THROWS_WITH(full.flush(), Catch::Contains("/dev/full: No space left on device"));
 }
 
 TEST_CASE("metrics are one line per step, in both files", "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
   MetricsFile metrics(run);
-  metrics.append(step(1, 2.5));
+  metrics.add(step(1, 2.5));
   control::StepMetrics second = step(2, 0.1);
   second.set_grad_norm(1.5);
   second.set_validation_loss(3);
-  metrics.append(second);
+  metrics.add(second);
+  metrics.flush();
   CHECK(content(run.file("metrics.jsonl")) ==
         "{\"step\": 1, \"loss\": 2.5, \"grad_norm\": null, \"lr\": 0.5, \"loss_scale\": 1, "
         "\"tokens_per_s\": 0, \"samples\": 8}\n"
@@ -117,12 +119,14 @@ TEST_CASE("a resumed run continues its metrics where it resumed", "[launcher]") 
   {
     MetricsFile metrics(run);
     for (int64_t s = 1; s <= 5; ++s) {
-      metrics.append(step(s, 10.0 - static_cast<double>(s)));
+      metrics.add(step(s, 10.0 - static_cast<double>(s)));
     }
+    metrics.flush();
   }
   std::ofstream(run.file("metrics.jsonl"), std::ios::app) << "{\"step\": 6, \"loss\": 1";  // torn
   MetricsFile metrics(run);
-  metrics.append(step(4, 60));
+  metrics.add(step(4, 60));
+  metrics.flush();
   CHECK(content(run.file("metrics.csv")) == metrics_csv_header() +
                                                 "1,9,,0.5,1,0,8,\n2,8,,0.5,1,0,16,\n"
                                                 "3,7,,0.5,1,0,24,\n4,60,,0.5,1,0,32,\n");

@@ -31,7 +31,8 @@ expect_text err "it said    my last words"
 
 # The block also comes with a restart.
 rm -rf run
-FAKE_RANK="rank=1 at=2 epoch=1 do=fault steps=20" expect 0 train.json --run-dir run --num-ranks 2
+# Late enough for a heartbeat to have told where it was.
+FAKE_RANK="rank=1 at=5 epoch=1 do=fault steps=8 step_ms=300" expect 0 train.json --run-dir run --num-ranks 2
 expect_text out "restart 1 of 3: rank 1 was killed by signal 11 (Segmentation fault): at address 0x10"
 expect_text out "process    pid"
 expect_text out "last seen  at step "
