@@ -271,54 +271,6 @@ void discard_tag(FileSystem& file_system, const std::string& root, const std::st
   }
 }
 
-TagList list_tags(FileSystem& file_system, const std::string& root) {
-  TagList out;
-  if (!file_system.exists(root)) return out;
-  for (const DirectoryEntry& entry : file_system.list(root)) {
-    const std::string path = join_path(join_path(root, entry.name), kManifestName);
-    if (entry.kind != DirectoryEntry::Kind::kDirectory || is_marked(entry.name) ||
-        !file_system.exists(path)) {
-      continue;
-    }
-    try {
-      const Manifest manifest =
-          parse_manifest(path, file_system.read_text(path, kLargestManifest));
-      if (manifest.tag != entry.name) {
-        throw ValidationError(fmt::format("{}: the manifest is of tag {}", path, manifest.tag));
-      }
-      out.tags.push_back({manifest.tag, manifest.step, manifest.epoch, manifest.begun_in});
-    } catch (const Error& error) {
-      out.rejected.emplace_back(error.what());
-    }
-  }
-  std::ranges::stable_sort(out.tags, std::ranges::greater(), age_of<CommittedTag>);
-  return out;
-}
-
-TagList resumable_tags(FileSystem& file_system, const std::string& root, int64_t oldest_epoch) {
-  TagList out = list_tags(file_system, root);
-  std::erase_if(out.tags, [&](const CommittedTag& tag) { return tag.epoch < oldest_epoch; });
-  const int64_t last_begun = out.tags.empty() ? 0 : out.tags.front().begun_in;
-  std::erase_if(out.tags, [&](const CommittedTag& tag) { return tag.begun_in < last_begun; });
-  return out;
-}
-
-FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth) {
-  const TagList list = resumable_tags(file_system, root);
-  FoundTag out{std::nullopt, list.rejected};
-  for (const CommittedTag& tag : list.tags) {
-    try {
-      CheckpointReader reader = CheckpointReader::open(file_system, root, tag.tag);
-      if (depth == Depth::kAllBytes) reader.verify();
-      out.tag = tag;
-      return out;
-    } catch (const Error& error) {
-      out.rejected.emplace_back(error.what());
-    }
-  }
-  return out;
-}
-
 std::vector<std::string> retain_tags(FileSystem& file_system, const std::string& root, int keep,
                                      const EpochClaim& epoch, int64_t step) {
   DS_CHECK(keep >= 1, "retain_tags: keep {}, expected at least 1", keep);

@@ -1,6 +1,7 @@
-// Which tags exist: committing, finding, replacing and deleting them, so that at every instant, whatever
+// Committing, replacing and deleting tags, so that at every instant, whatever
 // call fails and whenever the power goes, a committed tag is whole and loadable and an uncommitted one is
-// not seen. One rank (or the coordinator) calls these; the files themselves are checkpoint/writer.h.
+// not seen. One rank (or the coordinator) calls these; the files themselves are checkpoint/writer.h, and which
+// tags there are is checkpoint/tag_list.h.
 #pragma once
 
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "checkpoint/format.h"
 #include "checkpoint/tag.h"
+#include "checkpoint/tag_list.h"
 #include "core/file.h"
 
 namespace ds {
@@ -71,32 +73,6 @@ void write_latest(FileSystem& file_system, const std::string& root, const std::s
 // replace. Harmless if there is nothing.
 void discard_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
                  int64_t epoch);
-
-struct CommittedTag {
-  std::string tag;
-  int64_t step = 0;
-  int64_t epoch = 0;
-  int64_t begun_in = 0;
-};
-struct TagList {
-  std::vector<CommittedTag> tags;      // newest (format.h, age_of) first
-  std::vector<std::string> rejected;   // why a directory with a manifest is not among them
-};
-// By manifests alone; directories without one (of other programs) are passed over.
-TagList list_tags(FileSystem& file_system, const std::string& root);
-// Those that training may go on from: of the training that was begun last, and of no epoch before the oldest.
-TagList resumable_tags(FileSystem& file_system, const std::string& root, int64_t oldest_epoch = 0);
-
-enum class Depth {
-  kIndexes,   // manifest, lengths, trailers, indexes: a few KB per rank
-  kAllBytes,  // also the digest of every block
-};
-struct FoundTag {
-  std::optional<CommittedTag> tag;
-  std::vector<std::string> rejected;  // newer tags and why they were passed over
-};
-// Of the resumable ones. `latest` plays no part: manifests are the truth. No tag if there is none that holds.
-FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);
 
 // Of the tags up to `step` deletes all but the newest `keep` (>= 1), after reading the newest of them through;
 // deletes nothing if that fails. Returns the tags deleted. Tags of later steps are of a run that was left behind

@@ -56,33 +56,34 @@ void LocalTags::look() {
   rejected_.clear();
   if (!file_system_.exists(root_)) return;
   for (const DirectoryEntry& entry : file_system_.list(root_)) {
-    if (entry.kind != DirectoryEntry::Kind::kDirectory) continue;
-    const auto ready = parse_marked(entry.name, kReadyMark);
-    const auto replaced = parse_marked(entry.name, kReplacedMark);
-    if (ready) {
-      add(entry.name, ready->tag, Tag::Stage::kReady);
-    } else if (replaced) {
-      add(entry.name, replaced->tag, Tag::Stage::kPublished);
-    } else if (!is_marked(entry.name)) {
-      add(entry.name, entry.name, Tag::Stage::kPublished);
+    if (!is_marked(entry.name)) {
+      const JudgedDirectory judged = judge_directory(file_system_, root_, entry, Files::kIgnore);
+      if (judged.tag) add(entry.name, Tag::Stage::kPublished);
+      if (judged.rejected) rejected_.push_back(*judged.rejected);
+    } else if (parse_marked(entry.name, kReadyMark)) {
+      add(entry.name, Tag::Stage::kReady);
+    } else if (parse_marked(entry.name, kReplacedMark)) {
+      add(entry.name, Tag::Stage::kPublished);
     }
   }
 }
 
-void LocalTags::add(const std::string& directory, const std::string& tag, Tag::Stage stage) {
+// Of marked names only what holds is worth a word: the others are left of interrupted commits.
+void LocalTags::add(const std::string& directory, Tag::Stage stage) {
   const std::string path = join_path(join_path(root_, directory), kManifestName);
-  if (!file_system_.exists(path)) return;  // of another program, or deleted half
   try {
+    if (!file_system_.exists(path)) return;
     std::string text = file_system_.read_text(path, kLargestManifest);
     Manifest manifest = parse_manifest(path, text);
-    if (manifest.tag != tag || manifest.tag != default_tag(manifest.step)) {
+    const bool named_right = directory == manifest.tag || directory.starts_with(manifest.tag + ".");
+    if (!named_right || manifest.tag != default_tag(manifest.step)) {
       throw ValidationError(fmt::format("{}: the manifest is of tag {}, step {}", path, manifest.tag,
                                         manifest.step));
     }
     const SetIdentity set = identity_of(manifest, text);
     tags_.push_back({directory, stage, set, std::move(manifest), std::move(text)});
   } catch (const Error& error) {
-    if (directory == tag) rejected_.emplace_back(error.what());
+    if (!is_marked(directory)) rejected_.push_back({directory, step_in_name(directory), error.what()});
   }
 }
 

@@ -13,6 +13,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/format.h"
 #include "checkpoint/kept_files.h"
+#include "checkpoint/tag_list.h"
 
 namespace ds {
 
@@ -36,7 +37,7 @@ class LocalTags final : public KeptFiles {
   // Reads what is there now; the rest speaks of what was there then.
   void look();
   const std::vector<Tag>& tags() const { return tags_; }
-  const std::vector<std::string>& rejected() const { return rejected_; }  // why a folder is not among them
+  const std::vector<RejectedTag>& rejected() const { return rejected_; }  // traces that are no tags
 
   std::vector<KeptFile> files() const override;
   std::string manifest(const KeptFile& file) const override;
@@ -53,13 +54,13 @@ class LocalTags final : public KeptFiles {
 
  private:
   const Tag* find(const SetIdentity& set) const;
-  void add(const std::string& directory, const std::string& tag, Tag::Stage stage);
+  void add(const std::string& directory, Tag::Stage stage);
   void put_in_place(const Tag& tag, int64_t epoch);
 
   FileSystem& file_system_;
   const std::string root_;
   std::vector<Tag> tags_;
-  std::vector<std::string> rejected_;
+  std::vector<RejectedTag> rejected_;
 };
 
 }  // namespace ds

@@ -161,6 +161,8 @@ void describe_run(CLI::App& app, RawRun& raw) {
   app.add_option("--resume", raw.resume,
                  "From the newest checkpoint: if there is one, necessarily, or not (default: the config's)")
       ->check(CLI::IsMember({"auto", "required", "never"}));
+  app.add_flag("--accept-changes", raw.options.accept_changes,
+               "Go on from a checkpoint although data, seed, batch size or sequence length have changed since");
   app.add_option("--run-dir", raw.run_dir, "Where everything goes (default: runs/<config>-<time>)");
   app.add_option("--timeout", raw.timeout, "Save and exit with 124 after this time: 90, 10m, 2h");
   app.add_option("--time-limit", raw.time_limit,
@@ -307,6 +309,8 @@ CommandLine parse_preflight(const std::vector<std::string>& arguments) {
   app.add_option("--num-threads", raw.num_threads, "CPU threads per rank")
       ->check(count_check())
       ->type_name("N");
+  app.add_flag("--accept-changes", raw.options.accept_changes,
+               "Go on from a checkpoint although data, seed, batch size or sequence length have changed since");
   app.add_option("--run-dir", raw.run_dir, "Where the run will lie (default: below runs/)");
   describe_hosts(app, raw);
   app.add_flag("--json", options.json, "One JSON object: ok, and for each host its facts and findings");

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "launcher/epoch_claim.h"
-#include "launcher/json_text.h"
+#include "launcher/past_progress.h"
 #include "launcher/plot.h"
 #include "launcher/progress.h"
 
@@ -119,8 +119,7 @@ void RunRecords::step(const control::StepMetrics& metrics) {
 }
 
 void RunRecords::committed(const control::CommittedTag& tag, int64_t epoch) {
-  replace("committed.json",
-          JsonObject().text("tag", tag.tag()).integer("step", tag.step()).integer("epoch", epoch).str() + "\n");
+  replace("committed.json", committed_text(tag.tag(), tag.step(), epoch));
 }
 
 void RunRecords::replace(const std::string& name, std::string text) {

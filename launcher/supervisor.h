@@ -23,6 +23,7 @@
 #include "launcher/machine.h"
 #include "launcher/membership.h"
 #include "launcher/metrics_endpoint.h"
+#include "launcher/past_progress.h"
 #include "launcher/progress.h"
 #include "launcher/recovery.h"
 #include "launcher/report.h"
@@ -48,6 +49,8 @@ struct TrainingJob {
   std::function<std::vector<PoolNode>()> read_nodes;  // the hostfile, read again; not set: there is none
   int coordinator_port = 0;  // where ranks dial it; 0: any free one
   int64_t newest_epoch = 0;  // that the hosts of the ranks know of in the run directory
+  PastProgress past;         // in the run directory
+  bool accept_changes = false;
 };
 
 class Supervisor {
@@ -65,12 +68,6 @@ class Supervisor {
  private:
   static Time now();
   void say(const std::string& line);  // to the user and the log
-  void prepare_epoch(std::vector<RankPlacement> ranks);
-  bool start_prepared();  // false if the run is over
-  void start_epoch();
-  void keep_records();
-  void open_coordinator();
-  void end_epoch();
   void wait_for_something();
   void take_rank_events();
   void take_join(const RankEvent& event, const JoinEvent& join);
@@ -79,11 +76,32 @@ class Supervisor {
   void show_live(const std::string& line);
   void take_commit(const control::CommittedTag& tag);
   void take_ends();
+  void take_signals();
+  void check_timeout();
+  void keep_records();
+  void request_stop(const StopRequest& request, const std::string& notice);
+  void finish_records(const Decision& decision);
+  // Each of these is false once the run is over.
+  bool decide();
+  bool after_epoch(const Decision& decision);
+  bool leave_waiting();
+  bool end_between();
+  bool finish_between(const std::string& reason, int exit_code);
+  void judge(const Decision& decision);  // an epoch that failed: what now?
+  void announce_next_epoch();
+  // supervisor_epoch.cpp
+  void prepare_epoch(std::vector<RankPlacement> ranks);
+  bool start_prepared();                   // false if the run is over
+  bool give_up_start(const Error& error);  //
+  void start_epoch();
+  void open_coordinator();
+  void end_epoch();
+  void admit_all();
+  control::JobPlan::Resume resume_mode() const;
+  void tell_progress(control::JobPlan& plan) const;
   // supervisor_death.cpp
   void hear(int rank, std::string_view line);
   void note_circumstances(Failure& cause);
-  void take_signals();
-  void check_timeout();
   // supervisor_deadline.cpp
   void announce_deadline();
   void check_deadline();
@@ -100,18 +118,6 @@ class Supervisor {
   std::string join_new_hosts();
   bool leave_hosts_missing();  // false if the run is over
   bool do_without(std::vector<std::string>& vanished);
-  bool decide();  // false once everything is over
-  void judge(const Decision& decision);  // an epoch that failed: what now?
-  bool after_epoch(const Decision& decision);  // false if the run is over
-  void announce_next_epoch();
-  bool leave_waiting();                        // false if the run is over
-  bool end_between();
-  bool give_up_start(const Error& error);      // false if the run is over
-  bool finish_between(const std::string& reason, int exit_code);  // false: the run is over
-  void admit_all();
-  control::JobPlan::Resume resume_mode() const;
-  void request_stop(const StopRequest& request, const std::string& notice);
-  void finish_records(const Decision& decision);
 
   const TrainingJob job_;
   RunRecords& records_;

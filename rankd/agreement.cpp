@@ -56,4 +56,22 @@ void agree_on_success(const std::string& what, const std::string& error, Communi
   if (!failure.empty()) throw IoError(fmt::format("{}: {}", what, failure));
 }
 
+WireText to_wire_text(const std::string& text) {
+  WireText out{};
+  put_text(out, text);
+  return out;
+}
+
+WireTrace to_wire(const RejectedTag& trace) {
+  WireTrace out{.name = {}, .step = trace.step.value_or(-1), .begun_in = trace.begun_in.value_or(-1),
+                .why = to_wire_text(trace.why)};
+  put_text(out.name, trace.name);
+  return out;
+}
+
+RejectedTag from_wire(const WireTrace& wire) {
+  const auto known = [](int64_t value) { return value < 0 ? std::nullopt : std::optional(value); };
+  return {wire.name.data(), known(wire.step), wire.why.data(), known(wire.begun_in)};
+}
+
 }  // namespace ds

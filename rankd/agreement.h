@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/format.h"
+#include "checkpoint/tag_list.h"
 #include "comm/communicator.h"
 
 namespace ds {
@@ -32,6 +33,19 @@ std::vector<FileVote> votes_of(const std::vector<WireVote>& all, int64_t epoch);
 // what went wrong here, or nothing.
 void agree_on_success(const std::string& what, const std::string& error, Communicator& comm,
                       Stream& stream);
+
+using WireText = std::array<char, 1024>;
+WireText to_wire_text(const std::string& text);
+
+// A trace of a tag, cut to what fits.
+struct WireTrace {
+  std::array<char, 160> name{};
+  int64_t step = -1;      // -1: not known
+  int64_t begun_in = -1;  //
+  WireText why{};
+};
+WireTrace to_wire(const RejectedTag& trace);
+RejectedTag from_wire(const WireTrace& wire);
 
 // Fixed-size values of all ranks, in rank order.
 template <class Value>

@@ -12,6 +12,7 @@
 #include "rankd/engine.h"
 #include "rankd/job.h"
 #include "rankd/memory_tier.h"
+#include "rankd/resume_facts.h"
 #include "rankd/spread_tags.h"
 
 namespace ds {
@@ -21,18 +22,23 @@ enum class TagStorage { kShared, kEachHost };
 
 class Checkpointing {
  public:
-  // keep: committed tags to retain, 0 for all. memory: null without. tags: whether ranks that are about to
-  // save under different tags may.
-  Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, int64_t keep,
-                MemoryTier* memory = nullptr, TagAgreement tags = TagAgreement::kWarn,
-                TagStorage storage = TagStorage::kShared);
+  struct Options {
+    int64_t keep = 0;               // committed tags to retain, 0 for all
+    MemoryTier* memory = nullptr;   // null without
+    TagAgreement tags = TagAgreement::kWarn;  // whether ranks that are about to save under different tags may
+    TagStorage storage = TagStorage::kShared;
+    std::optional<RunFacts> facts{};  // rank 0: of this run; without, nothing is compared
+  };
+  Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, const Options& options);
 
   // Fills the engine as plan.resume says and returns the step to go on from. `folder`: the Hugging Face
-  // folder to start from where there is no tag.
+  // folder to start from where there is no tag. ValidationError on all ranks alike: if what is there cannot be
+  // loaded, or is of another model or, without plan.accept_changes, of another run; if a newer state is lost and
+  // resuming is required; if there are traces of progress, but nothing to go on from.
   int64_t load(const std::optional<std::string>& folder);
-  // A line about where load() took the state from, if memory held any or a newer tag is not whole any more:
-  // "resumed step=7 from=memory".
-  std::optional<std::string> resumed(int64_t step) const;
+  // Rank 0: what the user should know about where load() took the state from: "resumed step=7 from=memory",
+  // and everything newer that it could not take.
+  const std::vector<std::string>& notices() const { return notices_; }
   // All ranks together: writes and commits tag global_step<N>. On return the tag is durable. IoError, on
   // every rank, if any of them could not write; the tags before are untouched. ValidationError, before
   // anything is written, if the ranks disagree about N and must not.
@@ -50,9 +56,15 @@ class Checkpointing {
   std::string commit(const std::string& tag, std::vector<FileVote> votes);
   void tidy_after_commit(const std::string& tag);
   bool take_set(const WholeSet& set);  // false if it cannot be used
-  bool take_tag(const ds::CommittedTag& tag, std::vector<std::string>& refused);
-  TagList candidates();
+  bool take_tag(const ds::CommittedTag& tag, std::vector<RejectedTag>& refused);
+  std::optional<int64_t> take_newest(std::vector<RejectedTag>& refused);
+  void candidates();
+  TagList from_rank_0(TagList mine);
+  void require_newest(int64_t step, const std::vector<RejectedTag>& refused) const;
+  void tell_origin(int64_t step, const std::vector<RejectedTag>& refused);
+  [[noreturn]] void refuse_to_begin(const std::vector<RejectedTag>& refused) const;
   void read_tag(const ds::CommittedTag& tag);
+  void judge(const CheckpointReader& reader, const std::string& label);
   void settle(const WholeSet* set, const ds::CommittedTag* tag);
   void begin_anew(const std::optional<std::string>& folder);
   void load_folder(const std::string& folder);
@@ -61,13 +73,15 @@ class Checkpointing {
   FileSystem& files_;
   const JobPlan& plan_;
   const std::string root_;
-  const int64_t keep_;
+  const Options options_;
   MemoryTier* const memory_;  // not owned, may be null
-  const TagAgreement tags_;
   std::optional<SpreadTags> spread_;  // where each host keeps its own files
-  std::optional<SpreadTags::Broken> broken_;  // before load()
-  MemoryTier::Found kept_;    // before load()
+  TagList found_;             // before load()
+  MemoryTier::Found kept_;    //
+  std::string refusal_;       // why what is being loaded may not be
   std::string origin_;        // what load() took
+  std::string saved_at_;      // when it was saved, in words
+  std::vector<std::string> notices_;
   int64_t begun_in_ = 0;      // the epoch that began this training
   ds::CommittedTag last_;
 };

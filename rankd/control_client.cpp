@@ -62,6 +62,10 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.run_dir = in.run_dir();
   plan.resume = to_resume(in.resume());
   plan.oldest_tag_epoch = in.oldest_tag_epoch();
+  plan.committed_step = in.committed_step();
+  plan.committed_by = in.committed_by();
+  plan.progress = in.progress();
+  plan.accept_changes = in.accept_changes();
   plan.audit_samples = in.audit_samples();
   plan.rendezvous = in.rendezvous();
   plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());

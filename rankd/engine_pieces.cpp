@@ -1,9 +1,12 @@
 #include "rankd/engine_pieces.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "core/failpoint.h"
+#include "model/hf_weights.h"
+#include "rankd/resume_facts.h"
 
 namespace ds {
 namespace {
@@ -11,15 +14,14 @@ namespace {
 constexpr const char* kOptimizerState = "optimizer";
 
 // Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
-void require_same_optimizer(const CheckpointReader& reader, std::string_view family,
-                            const std::string& label) {
-  if (!reader.has_state(kOptimizerState)) return;  // written before this was recorded: by Adam
+std::string another_optimizer(const CheckpointReader& reader, std::string_view family, const std::string& label) {
+  if (!reader.has_state(kOptimizerState)) return "";  // written before this was recorded: by Adam
   const std::string& saved = reader.state(kOptimizerState);
-  if (saved == fmt::format("\"{}\"", family)) return;
-  throw ValidationError(fmt::format(
+  if (saved == fmt::format("\"{}\"", family)) return "";
+  return fmt::format(
       "{} was saved with the optimizer {}, this run has \"{}\"; keep the optimizer, or start from "
       "the weights alone: a new run directory and the exported folder as model.folder",
-      label, saved, family));
+      label, saved, family);
 }
 
 std::string piece_name(const ParamSpec& spec, const std::string& slot) {
@@ -55,7 +57,7 @@ void for_each_piece(Engine& engine, const std::function<void(const std::string& 
   }
 }
 
-void put_pieces(Engine& engine, int rank, CheckpointWriter& writer) {
+void put_pieces(Engine& engine, int rank, const std::string& facts, CheckpointWriter& writer) {
   for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
                              Tensor& data) {
     writer.put({.name = name, .global_shape = spec.shape, .region = region, .data = data});
@@ -64,6 +66,7 @@ void put_pieces(Engine& engine, int rank, CheckpointWriter& writer) {
   if (rank == 0) {
     writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine.step()));
     writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine.optimizer().family()));
+    if (!facts.empty()) writer.put_state(kFactsState, facts);
   }
 }
 
@@ -81,8 +84,18 @@ void clear_slots(Engine& engine) {
   }
 }
 
+std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label) {
+  if (std::string why = another_optimizer(reader, engine.optimizer().family(), label); !why.empty()) return why;
+  constexpr size_t kMostNamed = 4;
+  std::vector<std::string> found = compare_tensors(reader, specs_of(engine.store()), engine.optimizer().slot_names());
+  if (found.empty()) return "";
+  const size_t all = found.size();
+  found.resize(std::min(all, kMostNamed));
+  return fmt::format("{} is of another model: {}{}; keep the model, or choose another --run-dir", label,
+                     fmt::join(found, "; "), all > kMostNamed ? fmt::format("; and {} more", all - kMostNamed) : "");
+}
+
 void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label) {
-  require_same_optimizer(reader, engine.optimizer().family(), label);
   for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
                              Tensor& data) {
     const auto info = reader.info(name);

@@ -13,15 +13,17 @@
 namespace ds {
 
 int64_t owned_bytes(Engine& engine);
-// Rank 0 adds the states that the whole engine has once.
-void put_pieces(Engine& engine, int rank, CheckpointWriter& writer);
+// Rank 0 adds the states that the whole engine has once, and `facts` of the run (rankd/resume_facts.h; empty: none).
+void put_pieces(Engine& engine, int rank, const std::string& facts, CheckpointWriter& writer);
 // Each region that this rank owns: the tensor's name, the region, and where its elements live.
 void for_each_piece(Engine& engine, const std::function<void(const std::string& name, const ParamSpec& spec,
                                                              const Region& region, Tensor& data)>& take);
 // The ranks that saved what this rank owns.
 std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader);
-// Fills what this rank owns. ValidationError if the checkpoint is of another model or optimizer; `label`
-// names it.
+// Why the checkpoint is of another model or optimizer, in words that begin with `label`; empty: it is not. The same
+// on all ranks.
+std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label);
+// Fills what this rank owns. ValidationError if something is missing or corrupt.
 void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label);
 
 // Zeros in the optimizer state that this rank owns: that of an optimizer that has made no step.

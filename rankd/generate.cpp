@@ -71,9 +71,12 @@ Source open_source(FileSystem& files, const std::string& given) {
   for (const std::string& root : {place + "/checkpoints", place}) {
     if (!files.exists(root)) continue;
     const FoundTag found = find_newest_valid(files, root, Depth::kIndexes);
+    for (const RejectedTag& trace : found.rejected) {
+      if (found.tag) fmt::print(stderr, "warning: {}; generating from {}\n", trace.why, found.tag->tag);
+    }
     if (found.tag) return from_tag(files, root + "/" + found.tag->tag);
     if (!found.rejected.empty()) {
-      throw InputMissing(fmt::format("generate: no tag can be read: {}", found.rejected.front()));
+      throw InputMissing(fmt::format("generate: no tag can be read: {}", found.rejected.front().why));
     }
   }
   throw InputMissing(fmt::format(

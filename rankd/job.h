@@ -28,6 +28,12 @@ struct JobPlan {
   std::string run_dir;      // absolute
   ResumeMode resume = ResumeMode::kAuto;  // of config/training_config.h
   int64_t oldest_tag_epoch = 0;  // tags of older epochs are passed over
+  // What is known to have been committed in the run directory: of which step (0: nothing is known of), by whom.
+  int64_t committed_step = 0;
+  std::string committed_by;
+  // Why nobody may begin at step 0 here although no checkpoint is found; empty: nothing speaks against it.
+  std::string progress;
+  bool accept_changes = false;   // go on from a checkpoint that was made with other data, seed or batch sizes
   bool audit_samples = false;    // rankd/sample_audit.h
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.

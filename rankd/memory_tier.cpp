@@ -39,7 +39,7 @@ FileVote MemoryTier::write_own(int buffer) {
                            .epoch = plan_.epoch,
                            .rank = plan_.rank},
                           owned_bytes(engine_));
-  put_pieces(engine_, plan_.rank, writer);
+  put_pieces(engine_, plan_.rank, "", writer);
   if (plan_.rank == 0) writer.put_state(kNote, note_);
   DS_FAILPOINT("memory.before_finish");
   return writer.finish();

@@ -15,14 +15,6 @@
 namespace ds {
 namespace {
 
-using WireText = std::array<char, 1024>;
-
-WireText to_wire_text(const std::string& text) {
-  WireText out{};
-  std::copy_n(text.begin(), std::min(text.size(), out.size() - 1), out.begin());
-  return out;
-}
-
 // Which disk each rank writes to, from 0 without gaps. Hosts may well share a file system: each leaves a mark
 // on its own, and looks for those of the others.
 std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root, const JobPlan& plan,
@@ -115,47 +107,47 @@ const SpreadTags::Found& SpreadTags::find(int64_t oldest_epoch) {
     whole_.push_back(tag_of(set.id));
     if (set.id.epoch >= oldest_epoch) found_.whole.push_back(set);
   }
-  found_.broken = newest_broken(kept, oldest_epoch);
-  keep_last_begun();
+  std::vector<WireTrace> mine;
+  for (const RejectedTag& trace : traces_here(kept, oldest_epoch)) mine.push_back(to_wire(trace));
+  for (const std::vector<WireTrace>& of_rank : gather_lists(mine, comm_, stream_)) {
+    for (const WireTrace& wire : of_rank) {
+      const RejectedTag trace = from_wire(wire);
+      const bool told = std::ranges::find(found_.rejected, trace.why, &RejectedTag::why) != found_.rejected.end();
+      if (!told) found_.rejected.push_back(trace);
+    }
+  }
+  keep_last_begun(oldest_epoch);
   return found_;
 }
 
 // Of the training that was begun last, as far as anything is known of it.
-void SpreadTags::keep_last_begun() {
-  int64_t last = found_.broken ? found_.broken->begun_in : 0;
-  if (!found_.whole.empty()) last = std::max(last, found_.whole.front().id.begun_in);
+void SpreadTags::keep_last_begun(int64_t oldest_epoch) {
+  int64_t last = oldest_epoch;
+  for (const RejectedTag& trace : found_.rejected) last = std::max(last, trace.begun_in.value_or(0));
+  for (const WholeSet& set : found_.whole) last = std::max(last, set.id.begun_in);
   std::erase_if(found_.whole, [&](const WholeSet& set) { return set.id.begun_in < last; });
-  if (found_.broken && found_.broken->begun_in < last) found_.broken.reset();
+  std::erase_if(found_.rejected, [&](const RejectedTag& trace) {
+    return trace.begun_in ? *trace.begun_in < last : oldest_epoch > 0;
+  });
 }
 
-std::optional<SpreadTags::Broken> SpreadTags::newest_broken(const std::vector<HostFile>& kept,
-                                                            int64_t oldest_epoch) {
-  std::vector<WireSet> mine;  // tags that this host has named
+// What this host has named and all hosts together do not have whole, and what else it has that is no tag. Of a tag
+// that is not whole, only who has the manifest can say all.
+std::vector<RejectedTag> SpreadTags::traces_here(const std::vector<HostFile>& kept, int64_t oldest_epoch) const {
+  constexpr size_t kMost = 8;
+  if (!sets_.speaks()) return {};
+  std::vector<RejectedTag> out;
   for (const LocalTags::Tag& tag : local_.tags()) {
-    const bool counts = sets_.speaks() && tag.stage == LocalTags::Tag::Stage::kPublished &&
-                        tag.set.epoch >= oldest_epoch;
-    if (counts) mine.push_back(to_wire(tag.set));
-  }
-  std::optional<SetIdentity> newest;
-  for (const std::vector<WireSet>& of_host : gather_lists(mine, comm_, stream_)) {
-    for (const WireSet& wire : of_host) {
-      const SetIdentity set = from_wire(wire);
-      const bool whole = std::ranges::find(all_whole_, set, &WholeSet::id) != all_whole_.end();
-      const bool newer = !newest || age_of(set) > age_of(*newest);
-      if (!whole && newer) newest = set;
+    const bool counts = tag.stage == LocalTags::Tag::Stage::kPublished && tag.set.epoch >= oldest_epoch;
+    const bool whole = std::ranges::find(all_whole_, tag.set, &WholeSet::id) != all_whole_.end();
+    if (counts && !whole) {
+      out.push_back({tag.manifest.tag, tag.set.step, why_broken(tag.set, kept), tag.set.begun_in});
     }
   }
-  // Only who has the manifest can say all; of a folder that nobody can read, only who has it.
-  std::string mine_says;
-  if (newest) {
-    mine_says = why_broken(*newest, kept);
-  } else if (sets_.speaks() && !local_.rejected().empty()) {
-    mine_says = local_.rejected().front();
-  }
-  for (const WireText& text : gather_values(std::vector<WireText>{to_wire_text(mine_says)}, comm_, stream_)) {
-    if (text[0] != '\0') return Broken{newest ? newest->begun_in : 0, newest ? newest->step : -1, text.data()};
-  }
-  return std::nullopt;
+  out.insert(out.end(), local_.rejected().begin(), local_.rejected().end());
+  std::ranges::stable_sort(out, std::ranges::greater(), [](const RejectedTag& trace) { return trace.step.value_or(0); });
+  out.resize(std::min(out.size(), kMost));
+  return out;
 }
 
 std::string SpreadTags::why_broken(const SetIdentity& set, const std::vector<HostFile>& kept) const {
@@ -168,8 +160,7 @@ std::string SpreadTags::why_broken(const SetIdentity& set, const std::vector<Hos
     });
     if (!there) missing.push_back(rank);
   }
-  return fmt::format("{} of epoch {} is not whole: {} {} on none of the hosts that answered: {}; bring the "
-                     "disk back, or begin anew with --resume never",
+  return fmt::format("{} of epoch {} is not whole: {} {} on none of the hosts that answered: {}",
                      tag->manifest.tag, set.epoch, files_in_words(tag->manifest, missing),
                      missing.size() == 1 ? "is" : "are", hosts_in_words());
 }

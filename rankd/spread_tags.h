@@ -29,14 +29,9 @@ class SpreadTags {
   // Opens the epoch in the root of every host. IoError on every rank if one of them cannot.
   SpreadTags(FileSystem& files, std::string root, const JobPlan& plan, Communicator& comm, Stream& stream);
 
-  struct Broken {
-    int64_t begun_in = 0;
-    int64_t step = 0;
-    std::string why;  // names the tag, whose files are missing, and who answered
-  };
   struct Found {
-    std::vector<WholeSet> whole;   // newest first
-    std::optional<Broken> broken;  // the newest tag that was committed and is not whole any more
+    std::vector<WholeSet> whole;        // newest first
+    std::vector<RejectedTag> rejected;  // tags that were committed and are not whole any more, and other traces
   };
   // What all hosts hold together of the training that was begun last, but for tags of epochs before the
   // oldest.
@@ -57,8 +52,8 @@ class SpreadTags {
   std::string if_speaking(const std::function<void()>& part) const;
   void agree(const std::string& what, const std::string& error);
   std::vector<HostFile> look();
-  void keep_last_begun();
-  std::optional<Broken> newest_broken(const std::vector<HostFile>& kept, int64_t oldest_epoch);
+  void keep_last_begun(int64_t oldest_epoch);
+  std::vector<RejectedTag> traces_here(const std::vector<HostFile>& kept, int64_t oldest_epoch) const;
   std::string why_broken(const SetIdentity& set, const std::vector<HostFile>& kept) const;
   std::string hosts_in_words() const;
   CommitRequest request_of(const CommittedTag& tag, std::vector<FileVote> votes) const;

@@ -13,6 +13,7 @@
 #include "config/load.h"
 #include "core/failpoint.h"
 #include "data/data_loader.h"
+#include "model/hf_config.h"
 #include "rankd/assemble.h"
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"
@@ -130,10 +131,7 @@ class TrainingRun {
         batch_(batch_shape(config_, plan_.world_size)),
         steps_(total_steps(config_.train, batch_, data_.train)),
         memory_(parts.memory),
-        checkpoints_(engine_, parts.files, plan_, config_.train.keep_checkpoints, memory_,
-                     tag_agreement(config_.checkpoint.tag_validation),
-                     config_.checkpoint.use_node_local_storage ? TagStorage::kEachHost
-                                                               : TagStorage::kShared),
+        checkpoints_(engine_, parts.files, plan_, checkpoint_options()),
         train_(data_.train, sampler(), batch_, plan_.rank) {
     if (data_.validation) open_validation(*data_.validation);
     if (plan_.audit_samples) {
@@ -146,8 +144,9 @@ class TrainingRun {
   // Fills the engine; returns the step to go on from.
   int64_t load() {
     const int64_t step = checkpoints_.load(config_.model.folder);
-    const std::optional<std::string> line = checkpoints_.resumed(step);
-    if (plan_.rank == 0 && line) control_.report_text(*line);
+    for (const std::string& notice : checkpoints_.notices()) {
+      if (plan_.rank == 0) control_.report_text(notice);
+    }
     if (plan_.rank == 0 && memory_ != nullptr) {
       said_ = read_step_notes(memory_->restored_note());
       if (said_.empty() || said_.back().step != step) said_.clear();  // not from there
@@ -201,6 +200,26 @@ class TrainingRun {
   }
 
  private:
+  Checkpointing::Options checkpoint_options() const {
+    Checkpointing::Options out{.keep = config_.train.keep_checkpoints,
+                               .memory = memory_,
+                               .tags = tag_agreement(config_.checkpoint.tag_validation),
+                               .storage = config_.checkpoint.use_node_local_storage ? TagStorage::kEachHost
+                                                                                    : TagStorage::kShared,
+                               .facts = std::nullopt};
+    if (plan_.rank != 0) return out;
+    const EngineOptions& engine = engine_.options();
+    out.facts = RunFacts{.model = format_hf_config(engine.model, DType::kF32),
+                         .config = plan_.config_text,
+                         .data = digest_of(data_.train),
+                         .seed = config_.train.seed,
+                         .global_batch = batch_.global_batch(),
+                         .sequence_length = engine.length,
+                         .order = config_.data.order == DataOrder::kSequential ? "sequential" : "shuffled",
+                         .saved_at = 0};
+    return out;
+  }
+
   // The same batches each time: the whole set in order, or the first eval_batches of it.
   void open_validation(const SampleSet& samples) {
     const BatchShape shape{.micro_batch = batch_.micro_batch, .ranks = batch_.ranks};

@@ -155,6 +155,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.coordinator_port = options.hosts.master_port;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.audit_samples = options.audit_samples;
+  job.accept_changes = options.accept_changes;
   job.metrics_textfile = options.metrics_textfile;
   if (job.metrics_textfile) check_textfile(*job.metrics_textfile);
   job.metrics_listen = options.metrics_listen;
@@ -272,6 +273,14 @@ OpenRun open_run(const TrainingJob& job, const RunOptions& options, Attendants a
   return {std::move(directory), std::move(lease)};
 }
 
+void learn_past(TrainingJob& job, const RunDirectory& directory, Console& console) {
+  job.past = past_progress(directory.path());
+  if (job.past.unsaved_step > 0 && job.resume == ResumeMode::kAuto) {
+    console.line(fmt::format("note: an earlier launch here reached step {} and saved nothing; training begins anew",
+                             job.past.unsaved_step));
+  }
+}
+
 RunRecords::Options record_options(const TrainingJob& job) {
   RunRecords::Options out;
   out.metrics_textfile = job.metrics_textfile;
@@ -354,6 +363,7 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
   OpenRun run = open_run(job, options, attendants);
   print_bindings(binding, attendants.console);
+  learn_past(job, run.directory, attendants.console);
   RunRecords records(run.directory, std::move(run.lease), record_options(job));
   std::vector<std::string> environment = surroundings.environment;
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
@@ -418,6 +428,7 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   };
   OpenRun run = open_run(job, options, attendants);
   print_bindings(binding, attendants.console);
+  learn_past(job, run.directory, attendants.console);
   RunRecords records(run.directory, std::move(run.lease), record_options(job));
   HostWorldStarter starter(agents,
                            {.program = surroundings.rank_program,

@@ -249,14 +249,15 @@ TEST_CASE("latest is only a hint: whatever it says, the newest whole tag is foun
     CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag->tag == "b");
   }
   fs.remove("/c/latest");
-  fs.make_directory("/c/global_step9");  // of another program: not ours to judge or delete
+  fs.make_directory("/c/global_step9");  // perhaps of another program: not ours to delete
   open_epoch(fs, "/c", 2);
   CHECK(fs.exists("/c/global_step9"));
   fs.truncate("/c/b/rank-00000.pieces", 100);
   const FoundTag found = find_newest_valid(fs, "/c", Depth::kIndexes);
   CHECK(found.tag->tag == "a");
-  REQUIRE(found.rejected.size() == 1);
-  CHECK_THAT(found.rejected[0], Catch::Contains("/c/b/rank-00000.pieces: truncated"));
+  REQUIRE(found.rejected.size() == 2);
+  CHECK_THAT(found.rejected[0].why, Catch::Contains("/c/b/rank-00000.pieces: truncated"));
+  CHECK_THAT(found.rejected[1].why, Catch::Contains("/c/global_step9: has no manifest.json"));
 }
 
 TEST_CASE("corrupt data is refused with file, block and offset, and never used", "[checkpoint]") {

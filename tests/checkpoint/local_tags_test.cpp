@@ -94,7 +94,7 @@ TEST_CASE("a host lists the files that it has of tags, whatever their folders ar
   CHECK(tags.tags()[0].stage == LocalTags::Tag::Stage::kPublished);
   CHECK(tags.tags()[1].stage == LocalTags::Tag::Stage::kReady);
   REQUIRE(tags.rejected().size() == 1);
-  CHECK_THAT(tags.rejected()[0], Catch::Contains("/c/broken/manifest.json"));
+  CHECK_THAT(tags.rejected()[0].why, Catch::Contains("/c/broken/manifest.json"));
   const std::vector<KeptFile> files = tags.files();
   REQUIRE(files.size() == 4);
   CHECK(files[3].rank == 3);

@@ -30,7 +30,7 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
     job.rank = comm.rank();
     job.world_size = comm.size();
     job.run_dir = "/run";
-    Checkpointing checkpoints(engine, files, job, 0);
+    Checkpointing checkpoints(engine, files, job, {});
     engine.restore_step(checkpoints.load(std::nullopt));
     CountingSource source(options, comm.rank(), comm.size());
     while (engine.step() < until) {

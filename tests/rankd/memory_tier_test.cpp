@@ -78,13 +78,13 @@ Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
     plan.epoch = epoch.number;
     const auto copies = comm.split(0, comm.rank());
     MemoryTier memory(engine, plan, *copies);
-    Checkpointing checkpoints(engine, files, plan, 0, &memory);
+    Checkpointing checkpoints(engine, files, plan, {.memory = &memory});
     const int64_t first = checkpoints.load(std::nullopt);
     engine.restore_step(first);
     collect(engine, told.before, mutex);
     if (comm.rank() == 0) {
       told.resumed_at = first;
-      told.line = checkpoints.resumed(first).value_or("");
+      told.line = fmt::format("{}", fmt::join(checkpoints.notices(), "\n"));
     }
     CountingSource source(options, comm.rank(), comm.size());
     while (engine.step() < epoch.until) {

@@ -123,14 +123,13 @@ Heard live(const Machines& machines, const Life& life) {
     plan.oldest_tag_epoch = life.oldest;
     const size_t host = machines.machine_of(comm.rank());
     FaultFileSystem& disk = *disks[host];
-    Checkpointing checkpoints(engine, disk, plan, life.keep, nullptr, TagAgreement::kWarn,
-                              TagStorage::kEachHost);
+    Checkpointing checkpoints(engine, disk, plan, {.keep = life.keep, .storage = TagStorage::kEachHost});
     const int64_t first = checkpoints.load(std::nullopt);
     engine.restore_step(first);
     collect(engine, heard.before, mutex);
     if (comm.rank() == 0) {
       heard.resumed_at = first;
-      heard.line = checkpoints.resumed(first).value_or("");
+      heard.line = fmt::format("{}", fmt::join(checkpoints.notices(), "\n"));
     }
     CountingSource source(options, comm.rank(), comm.size());
     while (engine.step() < life.until) {
@@ -177,7 +176,7 @@ TEST_CASE("each host keeps the files of its own ranks, and together they load wi
     }
     const Heard second = live(machines, {.number = 2, .until = 5, .stage = stage});
     CHECK(second.resumed_at == 2);
-    CHECK(second.line.empty());
+    CHECK(second.line == "resumed step=2 from=global_step2");
     const Heard whole = live(undisturbed, {.until = 5, .stage = stage});
     CHECK(second.after.state == whole.after.state);
   }
@@ -284,8 +283,8 @@ TEST_CASE("a lost disk is an error, or costs the tags since an older one, never 
   SECTION("all of it") {
     machines.disks[1] = std::make_shared<MemoryFileSystem>();
     const std::string why = refusal_of(machines, {.number = 2});
-    CHECK_THAT(why, Catch::Contains("/run/checkpoints: no tag can be loaded: global_step3 of epoch 1 is not "
-                                    "whole: the file of rank 2 of 3 (saved on "));
+    CHECK_THAT(why, Catch::Contains("there is no checkpoint that can be loaded") &&
+                        Catch::Contains("global_step3 of epoch 1 is not whole: the file of rank 2 of 3 (saved on "));
     CHECK_THAT(why, Catch::Contains(" is on none of the hosts that answered: "));
     CHECK_THAT(why, Catch::Contains("(ranks 0 to 1), "));
     CHECK_FALSE(refusal_of(machines, {.number = 3, .resume = ResumeMode::kRequired}).empty());
@@ -303,8 +302,8 @@ TEST_CASE("a lost disk is an error, or costs the tags since an older one, never 
     machines.disks[1]->remove_tree("/run/checkpoints/global_step3");
     const Heard second = live(machines, {.number = 2, .until = 4});
     CHECK(second.resumed_at == 2);
-    CHECK_THAT(second.line, Catch::Contains("resumed step=2 from=global_step2: global_step3 of epoch 1 is not "
-                                            "whole: the file of rank 2 of 3"));
+    CHECK_THAT(second.line, Catch::Contains("global_step3 of epoch 1 is not whole: the file of rank 2 of 3") &&
+                                Catch::Contains("resumed step=2 from=global_step2: going back from step 3 to step 2"));
     CHECK(live(machines, {.number = 3, .until = 4}).resumed_at == 4);
   }
   SECTION("a file that cannot be what it was") {
@@ -492,9 +491,9 @@ TEST_CASE("what a host has of a tag says what is missing", "[rankd][local]") {
   const FoundTag found = find_newest_valid(*machines.disks[0], kTags, Depth::kIndexes);
   CHECK_FALSE(found.tag.has_value());
   REQUIRE(found.rejected.size() == 1);
-  CHECK_THAT(found.rejected[0], Catch::Contains("/run/checkpoints/global_step1: the file of rank 1 of 2 (saved on "));
-  CHECK_THAT(found.rejected[0], Catch::Contains("is not here: the tag was saved with checkpoint.use_node_local_storage"));
-  CHECK_THAT(found.rejected[0], Catch::Contains("the folders global_step1 of all hosts, copied into one, make it whole"));
+  CHECK_THAT(found.rejected[0].why, Catch::Contains("/run/checkpoints/global_step1: the file of rank 1 of 2 (saved on "));
+  CHECK_THAT(found.rejected[0].why, Catch::Contains("is not here: the tag was saved with checkpoint.use_node_local_storage"));
+  CHECK_THAT(found.rejected[0].why, Catch::Contains("the folders global_step1 of all hosts, copied into one, make it whole"));
   // Copied into one, it is.
   const std::string name = "/run/checkpoints/global_step1/rank-00001.pieces";
   const std::unique_ptr<File> from = machines.disks[1]->open(name);

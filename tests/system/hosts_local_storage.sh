@@ -58,7 +58,8 @@ rm -r "$run/checkpoints"
 again 0 "${apart[@]}" train.steps=310  # from what both have
 mv disk-of-1/run disk-of-1/kept
 again 77 "${apart[@]}" train.steps=320
-expect_text err "no tag can be loaded: global_step310"
+expect_text err "there is no checkpoint that can be loaded"
+expect_text err "global_step310"
 expect_text err "the files of ranks 2 to 3 of 4 (saved on "
 mv disk-of-1/run disk-of-1/other
 mv disk-of-1/kept disk-of-1/run
