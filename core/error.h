@@ -63,6 +63,10 @@ class IoError : public Error {  // reading or writing failed: disk full, EIO, sh
  public:
   explicit IoError(const std::string& m) : Error(ExitCode::kStorage, m) {}
 };
+class PeerIoError : public IoError {  // another rank's disk; this one gives up what they did together
+ public:
+  explicit PeerIoError(const std::string& m) : IoError(m) {}
+};
 class CommError : public Error {  // a peer died, hung or disagreed during a collective
  public:
   explicit CommError(const std::string& m) : Error(ExitCode::kTrainingFailed, m) {}

@@ -110,7 +110,8 @@ class Coordinator::Service final : public control::Control::CallbackService {
 
   void answer(uint64_t ticket, const grpc::Status& status, const control::JobPlan* plan);
   void send_to_all(control::CommandMessage::Kind command);
-  EventQueue& events() { return events_; }
+  std::vector<RankEvent> take_events();
+  int event_fd() const { return events_.fd(); }
 
  private:
   class Attendance;
@@ -127,7 +128,8 @@ class Coordinator::Service final : public control::Control::CallbackService {
                      const control::Identity& who) const;
   void judge(const grpc::CallbackServerContext& context, bool is_a_rank);
   grpc::Status check_join(const control::JoinRequest& request);
-  bool enter(const control::Identity& identity, Attendance& attendance);
+  bool enter(const control::RankMessage& hello, Attendance& attendance);
+  bool is_new(int rank, uint64_t sequence);
   void leave(Attendance& attendance);
 
   const Options options_;
@@ -138,7 +140,12 @@ class Coordinator::Service final : public control::Control::CallbackService {
   std::unique_ptr<ExternalConnectionAcceptor> acceptor_;
   std::mutex mutex_;  // guards everything below; taken before an Attendance's own
   std::set<int> used_tokens_;
-  std::map<int, std::string> sessions_;
+  struct Session {
+    std::string token;
+    uint64_t heard = 0;         // the newest report that came
+    uint64_t acknowledged = 0;  // the newest that the launcher's loop has taken
+  };
+  std::map<int, Session> sessions_;
   std::map<uint64_t, PendingJoin> pending_joins_;
   uint64_t next_ticket_ = 1;
   std::map<int, Attendance*> attendances_;
@@ -162,20 +169,32 @@ class Coordinator::Service::Attendance final
     write_next();
   }
 
+  void acknowledge(uint64_t sequence) {
+    const std::scoped_lock lock(mutex_);
+    entered_ = true;
+    acknowledged_ = sequence;
+    write_next();
+  }
+
+  // The rank speaks over another stream now.
+  void replace() { end({grpc::StatusCode::ABORTED, "another stream has taken its place"}); }
+
   void OnReadDone(bool ok) override {
     if (!ok) {
       end(grpc::Status::OK);
       return;
     }
     if (rank_ >= 0) {
-      service_.events_.push({rank_, epoch_, steady_now(), std::move(message_)});
+      if (service_.is_new(rank_, message_.sequence())) {
+        service_.events_.push({rank_, epoch_, steady_now(), std::move(message_)});
+      }
     } else if (message_.body_case() != control::RankMessage::kHello ||
-               !service_.may_speak_for(context_, message_.hello()) ||
-               !service_.enter(message_.hello(), *this)) {
+               !service_.may_speak_for(context_, message_.hello()) || !service_.enter(message_, *this)) {
       service_.judge(context_, false);
       end({grpc::StatusCode::PERMISSION_DENIED, "not a joined rank"});
       return;
     } else {
+      service_.judge(context_, true);  // it may have come over a new connection
       rank_ = message_.hello().rank();
       epoch_ = message_.hello().epoch();
     }
@@ -203,12 +222,13 @@ class Coordinator::Service::Attendance final
 
  private:
   void write_next() {
-    if (!writing_ && !ended_ && !commands_.empty()) {
-      outgoing_.set_kind(commands_.front());
-      commands_.pop_front();
-      writing_ = true;
-      StartWrite(&outgoing_);
-    }
+    if (writing_ || ended_ || (commands_.empty() && (!entered_ || told_ == acknowledged_))) return;
+    outgoing_.set_kind(commands_.empty() ? control::CommandMessage::NONE : commands_.front());
+    outgoing_.set_acknowledged(acknowledged_);
+    if (!commands_.empty()) commands_.pop_front();
+    told_ = acknowledged_;
+    writing_ = true;
+    StartWrite(&outgoing_);
   }
 
   void end(const grpc::Status& status) {
@@ -225,6 +245,9 @@ class Coordinator::Service::Attendance final
   control::RankMessage message_;
   std::mutex mutex_;  // guards everything below
   std::deque<control::CommandMessage::Kind> commands_;
+  bool entered_ = false;
+  uint64_t acknowledged_ = 0;
+  std::optional<uint64_t> told_;  // of it; the first word says that the rank is heard
   control::CommandMessage outgoing_;
   bool writing_ = false;
   bool ended_ = false;
@@ -336,29 +359,58 @@ void Coordinator::Service::answer(uint64_t ticket, const grpc::Status& status,
     std::string session = random_bytes(kSecretBytes);
     *join.reply->mutable_plan() = *plan;
     join.reply->set_session(session);
-    sessions_[join.rank] = std::move(session);
+    sessions_[join.rank] = {.token = std::move(session)};
   }
   join.reactor->Finish(status);
 }
 
-bool Coordinator::Service::enter(const control::Identity& identity, Attendance& attendance) {
+// Also where the rank has attended before: its connection broke, whether or not we have noticed.
+bool Coordinator::Service::enter(const control::RankMessage& hello, Attendance& attendance) {
   const std::scoped_lock lock(mutex_);
-  const auto session = sessions_.find(identity.rank());
-  if (identity.epoch() != options_.epoch || session == sessions_.end() ||
-      !equal_secrets(identity.token(), session->second)) {
+  const control::Identity& who = hello.hello();
+  const auto session = sessions_.find(who.rank());
+  if (who.epoch() != options_.epoch || session == sessions_.end() ||
+      !equal_secrets(who.token(), session->second.token)) {
     return false;
   }
-  sessions_.erase(session);  // one stream per join
-  attendances_[identity.rank()] = &attendance;
-  for (const control::CommandMessage::Kind command : commands_) {
-    attendance.send(command);
-  }
+  if (const auto before = attendances_.find(who.rank()); before != attendances_.end()) before->second->replace();
+  attendances_[who.rank()] = &attendance;
+  for (size_t i = hello.commands_seen(); i < commands_.size(); ++i) attendance.send(commands_[i]);
+  attendance.acknowledge(session->second.acknowledged);
   return true;
+}
+
+// Over a new stream a rank says again what it does not know to be heard.
+bool Coordinator::Service::is_new(int rank, uint64_t sequence) {
+  if (sequence == 0) return true;
+  const std::scoped_lock lock(mutex_);
+  uint64_t& heard = sessions_[rank].heard;
+  const bool fresh = sequence > heard;
+  heard = std::max(heard, sequence);
+  return fresh;
 }
 
 void Coordinator::Service::leave(Attendance& attendance) {
   const std::scoped_lock lock(mutex_);
-  attendances_.erase(attendance.rank());
+  const auto found = attendances_.find(attendance.rank());
+  if (found != attendances_.end() && found->second == &attendance) attendances_.erase(found);
+}
+
+std::vector<RankEvent> Coordinator::Service::take_events() {
+  std::vector<RankEvent> events = events_.take();
+  std::map<int, uint64_t> taken;
+  for (const RankEvent& event : events) {
+    const auto* const message = std::get_if<control::RankMessage>(&event.body);
+    if (message != nullptr) taken[event.rank] = std::max(taken[event.rank], message->sequence());
+  }
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [rank, sequence] : taken) {
+    Session& session = sessions_[rank];
+    if (sequence <= session.acknowledged) continue;
+    session.acknowledged = sequence;
+    if (const auto found = attendances_.find(rank); found != attendances_.end()) found->second->acknowledge(sequence);
+  }
+  return events;
 }
 
 void Coordinator::Service::send_to_all(control::CommandMessage::Kind command) {
@@ -382,8 +434,8 @@ uint64_t Coordinator::strangers_turned_away() const {
 }
 
 void Coordinator::adopt(Fd connection) { service_->adopt(std::move(connection)); }
-int Coordinator::event_fd() const { return service_->events().fd(); }
-std::vector<RankEvent> Coordinator::take_events() { return service_->events().take(); }
+int Coordinator::event_fd() const { return service_->event_fd(); }
+std::vector<RankEvent> Coordinator::take_events() { return service_->take_events(); }
 
 void Coordinator::admit(uint64_t ticket, const control::JobPlan& plan) {
   service_->answer(ticket, grpc::Status::OK, &plan);

@@ -26,7 +26,7 @@ struct JoinEvent {
 struct JoinRefused {  // one of ours, but of another build or job
   std::string reason;
 };
-struct AttendanceEnded {};  // the rank closed its stream, or its connection broke
+struct AttendanceEnded {};  // the rank closed its stream, or its connection broke; it may come again
 
 struct RankEvent {
   int rank = 0;
@@ -64,6 +64,7 @@ class Coordinator {
   void adopt(Fd connection);
 
   int event_fd() const;  // readable while take_events() would return something
+  // What was taken is acknowledged to the ranks, which keep their reports until then.
   std::vector<RankEvent> take_events();
 
   void admit(uint64_t ticket, const control::JobPlan& plan);

@@ -66,12 +66,12 @@ std::string row(std::string_view name, std::string_view text) {
   return fmt::format("  {:<10} {}\n", name, text);
 }
 
-std::string disk_text(const DiskRoom& disk) {
-  return fmt::format("{} has {} free of {}{}", disk.path, format_bytes(disk.free_bytes),
-                     format_bytes(disk.total_bytes),
-                     disk.need_bytes > 0
-                         ? fmt::format("; a checkpoint takes {}", format_bytes(disk.need_bytes))
-                         : "");
+// As core/file.h and checkpoint/writer.h say it.
+bool lacks_room(const Failure& cause) {
+  return cause.kind == Failure::Kind::kExit && cause.value == static_cast<int>(ExitCode::kStorage) &&
+         (cause.detail.find("No space left on device") != std::string::npos ||
+          cause.detail.find("Disk quota exceeded") != std::string::npos ||
+          cause.detail.find(" need=") != std::string::npos);
 }
 
 std::string advice(const Failure& cause, const DeathCircumstances& circumstances) {
@@ -82,7 +82,7 @@ std::string advice(const Failure& cause, const DeathCircumstances& circumstances
   if (is_signal(cause, SIGKILL) && !circumstances.memory.looked) {
     return "if you did not kill it, the kernel may have run out of memory (dmesg tells)";
   }
-  return circumstances.disk ? "make room; what was committed is untouched" : "";
+  return lacks_room(cause) ? "make room there; what was committed is untouched" : "";
 }
 
 }  // namespace
@@ -114,7 +114,6 @@ std::string death_details(const Failure& cause, const DeathCircumstances& circum
   }
   if (!circumstances.progress.phase.empty()) text += row("last seen", describe(circumstances.progress));
   if (!circumstances.memory.kernel_line.empty()) text += row("kernel", circumstances.memory.kernel_line);
-  if (circumstances.disk) text += row("disk", disk_text(*circumstances.disk));
   if (const std::string what = advice(cause, circumstances); !what.empty()) text += row("advice", what);
   std::string_view name = "it said";
   for (const std::string& line : circumstances.words.lines()) {

@@ -28,21 +28,12 @@ class LastWords {
   std::optional<DeathNote> note_;
 };
 
-// Room in the run directory, for a rank that could not write.
-struct DiskRoom {
-  std::string path;
-  int64_t free_bytes = 0;
-  int64_t total_bytes = 0;
-  int64_t need_bytes = 0;  // of the newest checkpoint; 0: there is none yet
-};
-
 struct DeathCircumstances {
   std::string host{};  // empty: this machine
   int64_t pid = 0;     // 0: not known
   RankProgress progress{};  // as it last said; phase is empty where it said nothing
   MemoryDeath memory{};
   LastWords words{};
-  std::optional<DiskRoom> disk{};
 };
 
 // "killed by the kernel, which ran out of memory: cgroup /job allows 2.0 GiB", "sent by pid 12 (bash) of user 0".

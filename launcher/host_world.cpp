@@ -11,9 +11,11 @@ using Clock = HostLink::Clock;
 using std::chrono::seconds;
 
 constexpr seconds kEndLimit{5};  // for the ranks of a host after they were killed
-// Agents answer every second. One that is this late is not waited for when an epoch has failed. Ranks that hear
-// nothing end after 4 s, so a host whose ranks did so has been silent for as long.
+// Agents answer every second. One that is this late is not waited for when an epoch has failed.
 constexpr std::chrono::milliseconds kSuspicious{4000};
+// And one that is this late is lost, as a rank is whose heartbeats stay away for so long: it may not hear us any
+// more although what it says still comes.
+constexpr std::chrono::milliseconds kUnheard{5000};
 // One that has missed an answer may be cut off or only slow.
 constexpr std::chrono::milliseconds kLate{1500};
 
@@ -148,6 +150,9 @@ void HostWorld::pump(const RankSink& sink) {
 void HostWorld::pump_links(const RankSink& sink) {
   for (HostLink* const link : links_) {
     link->pump(Clock::now(), [&](const agent::FromAgent& message) { take(message, *link, sink); });
+    if (link->lost().empty() && link->silence(Clock::now()) > kUnheard) {
+      link->abandon(fmt::format("it has not answered for {} s", kUnheard.count() / 1000));
+    }
     if (!link->lost().empty()) {
       lose_ranks_of(*link);
     }

@@ -179,15 +179,18 @@ void Membership::kill_requested(Time now, int exit_code, const std::string& why)
   }
 }
 
+// If we did not run, we could not listen: silence of that time is nobody's, and no deadline has come nearer.
 void Membership::forgive_own_stall(Time now) {
-  // If we did not run, we could not listen: silence of that time is not the ranks'.
   const Time gap = now - last_tick_;
   last_tick_ = now;
-  if (gap > options_.lease / 2) {
-    hang_watch_.forgive(gap);
-    for (RankState& rank : ranks_) {
-      rank.heard = std::max(rank.heard, now - options_.lease / 2);
-    }
+  if (gap <= options_.lease / 2) return;
+  const auto later = [&](Time& at) { at = std::min(now, at + gap); };
+  hang_watch_.forgive(gap);
+  later(started_);
+  later(stop_at_);
+  for (RankState& rank : ranks_) {
+    later(rank.heard);
+    later(rank.final_at);
   }
 }
 
@@ -380,14 +383,8 @@ int Membership::failure_code(const Failure& cause) const {
       return static_cast<int>(ExitCode::kClusterUnusable);
     case Failure::Kind::kHostLost:
       return static_cast<int>(ExitCode::kBelowMinimum);
-    case Failure::Kind::kSignal: {
-      const bool everyone = failures_.size() == ranks_.size() &&
-                            std::ranges::all_of(failures_, [&](const Failure& f) {
-                              return f.kind == cause.kind && f.value == cause.value;
-                            });
-      return everyone && ranks_.size() > 1 ? 128 + cause.value
-                                           : static_cast<int>(ExitCode::kTrainingFailed);
-    }
+    case Failure::Kind::kSignal:
+      return 128 + cause.value;
     case Failure::Kind::kLease:
     case Failure::Kind::kHang:
     case Failure::Kind::kUnreported:

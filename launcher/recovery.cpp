@@ -60,7 +60,9 @@ Recourse Recovery::end(int exit_code, const std::string& reason) const {
 std::optional<Recourse> Recovery::growth(int ranks) const {
   std::optional<std::vector<RankPlacement>> world = pool_.next_world();
   if (!world || static_cast<int>(world->size()) <= ranks) return std::nullopt;
-  Recourse out{.restart = true, .grows = true, .reason = {}, .exit_code = 0, .wait = {}, .world = {}};
+  Recourse out;
+  out.restart = out.grows = true;
+  out.exit_code = 0;
   out.reason = fmt::format("there are nodes for {} ranks", world->size());
   out.world = *std::move(world);
   return out;
@@ -72,7 +74,19 @@ Recourse Recovery::nobody_came(const Recourse& waited) const {
                          std::chrono::ceil<std::chrono::seconds>(options_.wait_for_hosts).count()));
 }
 
+// The same world again: it counts as no restart, and nobody is to be left out.
+Recourse Recovery::after_own_stall(const EpochOutcome& outcome) {
+  std::optional<std::vector<RankPlacement>> world = pool_.next_world();
+  if (outcome.stop_asked || options_.max_restarts == 0 || !world) return end(outcome.exit_code, describe(outcome.cause));
+  ++restarts_;
+  Recourse out = end(outcome.exit_code, outcome.cause.detail);
+  out.restart = out.blames_nobody = true;
+  out.world = *std::move(world);
+  return out;
+}
+
 Recourse Recovery::after(const EpochOutcome& outcome) {
+  if (outcome.own_stall) return after_own_stall(outcome);
   for (const std::string& host : outcome.lost_hosts) {
     pool_.lose(host);
   }
@@ -121,6 +135,7 @@ Recourse Recovery::after(const EpochOutcome& outcome) {
   ++restarts_;
   return {.restart = true,
           .grows = false,
+          .blames_nobody = false,
           .waits_for_hosts = !world,
           .reason = describe(outcome.cause),
           .exit_code = outcome.exit_code,

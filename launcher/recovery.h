@@ -23,11 +23,13 @@ struct EpochOutcome {
   Time ran{};
   std::vector<std::string> lost_hosts;
   bool hosts_may_return = false;  // some are missing, and somebody looks for them
+  bool own_stall = false;  // the launcher stood still for so long that hosts gave it up: nothing of theirs failed
 };
 
 struct Recourse {
   bool restart = false;
   bool grows = false;  // nothing had failed: there are more nodes
+  bool blames_nobody = false;    // but the launcher itself: no restart is used up
   bool waits_for_hosts = false;  // too few are left: `world` is empty until enough have come back
   std::string reason;
   int exit_code = 1;                 // where it is the end
@@ -73,6 +75,7 @@ class Recovery {
   bool repeats() const;
   bool repeats_on_several_hosts() const;
   Recourse end(int exit_code, const std::string& reason) const;
+  Recourse after_own_stall(const EpochOutcome& outcome);
 
   const Options options_;
   NodePool pool_;

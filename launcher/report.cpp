@@ -112,7 +112,8 @@ std::string failure_line(const RunRecord& record, FaultAction action) {
   JsonObject line;
   line.text("event", "fault").integer("code", record.exit_code);
   line.raw("rank", record.root_cause ? std::to_string(record.root_cause->rank) : "null");
-  line.text("host", record.host);
+  const bool elsewhere = record.root_cause && !record.circumstances.host.empty();
+  line.text("host", elsewhere ? record.circumstances.host : record.host);
   line.integer("step", failure_step(record));
   line.raw("last_committed",
            record.last_commit ? json_string(record.last_commit->tag()) : "null");

@@ -153,6 +153,19 @@ std::optional<Lease> last_lease(const fs::path& run_directory) {
   }
 }
 
+bool is_launched(const fs::path& run_directory) {
+  try {
+    const fs::path path = lease_path(run_directory);
+    const Fd file = open_lease(path, 0);
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    return fcntl(file.get(), F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 RunLease RunLease::take(const fs::path& run_directory, const Patience& patience) {
   const fs::path path = lease_path(run_directory);
   Fd file = open_lease(path, O_CREAT);

@@ -23,6 +23,8 @@ class LeaseRefused : public Error {
 std::filesystem::path lease_path(const std::filesystem::path& run_directory);
 // Who launched last in the directory, running or not; nothing where nobody did or it cannot be read.
 std::optional<Lease> last_lease(const std::filesystem::path& run_directory);
+// Whether a launcher keeps its lock there now, as far as this file system shows it.
+bool is_launched(const std::filesystem::path& run_directory);
 
 class RunLease {
  public:

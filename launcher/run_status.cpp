@@ -199,15 +199,19 @@ RunStatus parse_status(std::string_view json) {
   return status;
 }
 
+std::string phase_of(int exit_code) {
+  return exit_code == static_cast<int>(ExitCode::kDone)      ? "done"
+         : exit_code == static_cast<int>(ExitCode::kRequeue) ? "stopped"
+                                                             : "failed";
+}
+
 void add_report(std::string_view report_json, RunStatus& status) {
   const rapidjson::Document document = parse_document(report_json);
   const Fields in(document);
   if (in.find("exit_code") == nullptr) throw DataError("report.json: no exit_code");
   const int code = static_cast<int>(in.integer("exit_code"));
   status.exit_code = code;
-  status.phase = code == static_cast<int>(ExitCode::kDone)      ? "done"
-                 : code == static_cast<int>(ExitCode::kRequeue) ? "stopped"
-                                                                : "failed";
+  status.phase = phase_of(code);
   status.reason = in.text("reason");
   status.epoch = in.integer("epoch");
   status.restarts = static_cast<int>(in.integer("restarts"));

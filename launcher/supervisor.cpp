@@ -59,6 +59,7 @@ RunRecord Supervisor::run() {
   announce_deadline();
   while (decide()) {
     wait_for_something();
+    notice_own_stall();
     if (world_) {
       take_rank_events();
       take_ends();
@@ -73,6 +74,25 @@ RunRecord Supervisor::run() {
     keep_records();
   }
   return record_;
+}
+
+// Stopped (SIGSTOP, Ctrl-Z, a debugger), starved, or on a machine that slept.
+void Supervisor::notice_own_stall() {
+  constexpr Time kTolerated = std::chrono::milliseconds(2500);
+  const Time at = now();
+  const Time gap = at - std::exchange(last_turn_, at);
+  if (last_turn_ == gap || gap < kTolerated) return;  // the first turn; everyday life
+  stall_ = gap;
+  stalled_at_ = at;
+  say(fmt::format("dslaunch itself stood still for {} (stopped, or its machine was busy); no rank is blamed for that",
+                  format_duration(gap)));
+}
+
+bool Supervisor::was_given_up() const {
+  constexpr Time kAgentsWait = std::chrono::seconds(11);  // 12 s since the last beat that they heard
+  constexpr Time kSeenSince = std::chrono::seconds(10);
+  const bool by_agents = !plan_.ranks.empty() && !plan_.ranks.front().host.empty();
+  return by_agents && stall_ >= kAgentsWait && now() - stalled_at_ < kSeenSince;
 }
 
 void Supervisor::say(const std::string& line) {
@@ -306,8 +326,13 @@ void Supervisor::judge(const Decision& decision) {
   if (decision.root_cause) {
     Failure& cause = *record_.root_cause;
     note_circumstances(cause);
-    const std::vector<std::string> lost =
-        world_ ? world_->lost_hosts() : std::exchange(unreachable_, {});
+    const bool given_up = was_given_up();
+    std::vector<std::string> lost = world_ ? world_->lost_hosts() : std::exchange(unreachable_, {});
+    if (given_up) {
+      lost.clear();
+      cause.detail = fmt::format("dslaunch itself stood still for {}, longer than its agents on the hosts wait for it (12 s)",
+                                 format_duration(stall_));
+    }
     for (const std::string& host : lost) growth_.lost(now(), host);
     recourse_ = recovery_.after({.cause = cause,
                                  .host = plan_.ranks.at(static_cast<size_t>(cause.rank)).host,
@@ -317,7 +342,8 @@ void Supervisor::judge(const Decision& decision) {
                                  .committed = committed_,
                                  .ran = now() - epoch_started_,
                                  .lost_hosts = lost,
-                                 .hosts_may_return = growth_.misses_any()});
+                                 .hosts_may_return = growth_.misses_any(),
+                                 .own_stall = given_up});
     record_.reason = recourse_->reason;
     record_.exit_code = recourse_->exit_code;
     record_.epochs.back().reason = describe(cause);
@@ -360,8 +386,9 @@ void Supervisor::announce_next_epoch() {
   const std::string from =
       (job_.config.keeps_in_memory ? "memory, or " : "") +
       (record_.last_commit ? record_.last_commit->tag() : std::string("the beginning"));
-  const std::string what = recourse_->grows ? "growth"
-                                            : fmt::format("restart {} of {}: {}", recovery_.counted(),
+  const std::string what = recourse_->grows           ? "growth"
+                           : recourse_->blames_nobody ? recourse_->reason
+                                                      : fmt::format("restart {} of {}: {}", recovery_.counted(),
                                                           recovery_.max_restarts(), recourse_->reason);
   const std::string next =
       recourse_->waits_for_hosts

@@ -79,6 +79,8 @@ class Supervisor {
   void take_signals();
   void check_timeout();
   void keep_records();
+  void notice_own_stall();
+  bool was_given_up() const;  // by the hosts, because it stood still
   void request_stop(const StopRequest& request, const std::string& notice);
   void finish_records(const Decision& decision);
   // Each of these is false once the run is over.
@@ -149,6 +151,9 @@ class Supervisor {
   bool prepared_grows_ = false;
   std::optional<Time> give_up_at_;    // between epochs: how long lost hosts have to come back
   Time look_again_at_{};              // for those
+  Time last_turn_{};                  // of the loop
+  Time stall_{};                      // the last one of ours
+  Time stalled_at_{};                 // when it was over
   std::optional<std::string> taken_over_;  // by another launcher, in words
   std::optional<StopRequest> stop_;   // of the user, whatever epoch it came in
   int64_t first_epoch_ = 0;

@@ -117,7 +117,7 @@ RunStatus Supervisor::status() const {
   if (left_) out.left_s = seconds_in(*left_);
   if (record_ended_) {
     out.exit_code = record_.exit_code;
-    out.phase = record_.exit_code == 0 ? "done" : record_.exit_code == 75 ? "stopped" : "failed";
+    out.phase = phase_of(record_.exit_code);
     return out;
   }
   if (!world_ || !membership_) {

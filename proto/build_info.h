@@ -17,6 +17,6 @@ BuildInfo build_info();
 // version+git_id: two programs with the same text were built from the same source.
 std::string build_id();
 
-constexpr int kProtocolVersion = 1;  // raised with every incompatible change of control.proto
+constexpr int kProtocolVersion = 2;  // raised with every incompatible change of control.proto
 
 }  // namespace ds

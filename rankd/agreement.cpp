@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/host.h"
+
 namespace ds {
 namespace {
 
@@ -21,6 +23,7 @@ void WireVote::vote(const FileVote& vote) {
 
 void WireVote::fail(const std::string& why) {
   put_text(error, why);
+  put_text(host, own_host_name());
   bytes = -1;
 }
 
@@ -30,7 +33,7 @@ std::vector<WireVote> exchange_votes(const WireVote& mine, Communicator& comm, S
 
 std::string first_failure(const std::vector<WireVote>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].bytes < 0) return fmt::format("rank {}: {}", rank, all[rank].error.data());
+    if (all[rank].bytes < 0) return fmt::format("rank {} on {}: {}", rank, all[rank].host.data(), all[rank].error.data());
   }
   return "";
 }
@@ -53,7 +56,10 @@ void agree_on_success(const std::string& what, const std::string& error, Communi
   mine.bytes = 0;
   if (!error.empty()) mine.fail(error);
   const std::string failure = first_failure(exchange_votes(mine, comm, stream));
-  if (!failure.empty()) throw IoError(fmt::format("{}: {}", what, failure));
+  if (failure.empty()) return;
+  const std::string message = fmt::format("{}: {}", what, failure);
+  if (error.empty()) throw PeerIoError(message);
+  throw IoError(message);
 }
 
 WireText to_wire_text(const std::string& text) {

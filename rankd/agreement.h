@@ -18,6 +18,7 @@ struct WireVote {
   std::array<char, 64> name{};
   std::array<char, 40> digest{};
   int64_t bytes = -1;  // -1: this rank failed
+  std::array<char, 64> host{};  // where it did
   std::array<char, 400> error{};
 
   void vote(const FileVote& vote);
@@ -25,12 +26,12 @@ struct WireVote {
 };
 
 std::vector<WireVote> exchange_votes(const WireVote& mine, Communicator& comm, Stream& stream);
-// "rank 2: ..." of the first rank that failed, or nothing.
+// "rank 2 on node-1: ..." of the first rank that failed, or nothing.
 std::string first_failure(const std::vector<WireVote>& all);
 std::vector<FileVote> votes_of(const std::vector<WireVote>& all, int64_t epoch);
 
-// Throws the first rank's error as IoError on every rank, so that all of them take the same way. `error`:
-// what went wrong here, or nothing.
+// Throws the first rank's error as IoError on every rank, so that all of them take the same way; as PeerIoError
+// on those that did not fail themselves. `error`: what went wrong here, or nothing.
 void agree_on_success(const std::string& what, const std::string& error, Communicator& comm,
                       Stream& stream);
 

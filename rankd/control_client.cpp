@@ -1,8 +1,10 @@
-// The control connection over gRPC: one thread writes (reports, heartbeats), one reads (commands).
+// The control connection over gRPC: one thread writes (reports, heartbeats), one for each stream reads (commands,
+// acknowledgements). A stream between hosts that breaks is opened again.
 #include "rankd/control_client.h"
 
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +23,7 @@
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
 #include "rankd/control_channel.h"
+#include "rankd/report_queue.h"
 #include "rankd/session.h"
 
 namespace ds {
@@ -32,10 +35,14 @@ using std::chrono::steady_clock;
 constexpr seconds kHeartbeatPeriod{1};
 constexpr seconds kJoinDeadline{120};  // longer than the launcher waits for the slowest rank
 constexpr seconds kJoinRetry{20};
-constexpr seconds kFinishDeadline{5};
+// After a stream between hosts broke. With the 4 s that it takes to notice a link that swallows everything, 12 s: as
+// long as an agent waits for a launcher that stands still.
+constexpr seconds kReconnect{8};
+constexpr std::chrono::milliseconds kConnectTurn{300};
+constexpr std::chrono::milliseconds kStreamTurn{50};  // between two streams over a connection that holds
 // Steps are reported at most so often; those between wait for each other. A message wakes a thread at both ends.
 constexpr std::chrono::milliseconds kStepReports{200};
-constexpr size_t kMaxQueued = 65536;  // reports kept while the launcher does not read
+constexpr size_t kMaxQueued = 1 << 20;  // reports kept while the launcher does not read
 
 ResumeMode to_resume(control::JobPlan::Resume resume) {
   switch (resume) {
@@ -115,12 +122,8 @@ class GrpcControlClient final : public ControlClient {
   GrpcControlClient& operator=(const GrpcControlClient&) = delete;
 
   ~GrpcControlClient() override {
-    if (stream_ == nullptr) {
-      return;
-    }
-    end_writing(nullptr);  // first: an end that we make is no loss
-    stream_context_.TryCancel();
-    join_threads();
+    end_service();
+    wipe(session_);
   }
 
   JobPlan join() override {
@@ -142,15 +145,15 @@ class GrpcControlClient final : public ControlClient {
                               bootstrap_.rank, status.error_message()));
     }
     DS_FAILPOINT("control.admitted");
-    open_stream(reply.session());
-    wipe(*reply.mutable_session());
+    session_ = std::move(*reply.mutable_session());
+    service_ = std::thread([this] { serve(); });
     return to_job_plan(reply.plan());
   }
 
   void report_progress(const Progress& progress) override {
     const std::scoped_lock lock(mutex_);
     // A save must not outlive the word of the steps before it.
-    if (progress_.phase() != progress.phase && !queue_.empty()) send_queued();
+    if (progress_.phase() != progress.phase && reports_.has_unsent()) send_reports();
     progress_.set_step(progress.step);
     progress_.set_micro_step(progress.micro_step);
     progress_.set_phase(progress.phase);
@@ -233,7 +236,7 @@ class GrpcControlClient final : public ControlClient {
   }
 
   bool finish(ExitCode code, ErrorOrigin origin, std::string_view error) override {
-    if (stream_ == nullptr) {
+    if (!service_.joinable()) {
       return false;
     }
     control::RankMessage message;
@@ -241,18 +244,16 @@ class GrpcControlClient final : public ControlClient {
     report.set_exit_code(static_cast<int>(code));
     report.set_origin(to_origin(origin));
     report.set_error(std::string(error));
-    end_writing(&message);
-    DS_FAILPOINT("control.final_queued");
     {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait_for(lock, kFinishDeadline, [&] { return stream_ended_; })) {
-        stream_context_.TryCancel();
-      }
+      const std::scoped_lock lock(mutex_);
+      reports_.add(std::move(message));
+      ending_ = true;
+      next_heartbeat_ = steady_clock::now();  // where it was at the end
     }
-    join_threads();
-    const bool told = stream_->Finish().ok();
-    stream_.reset();
-    return told;
+    changed_.notify_all();
+    DS_FAILPOINT("control.final_queued");
+    service_.join();
+    return reports_.all_acknowledged();
   }
 
  private:
@@ -271,6 +272,17 @@ class GrpcControlClient final : public ControlClient {
     }
   }
 
+  void end_service() {
+    if (!service_.joinable()) return;
+    {
+      const std::scoped_lock lock(mutex_);
+      ending_ = leaving_ = true;  // first: an end that we make is no loss
+      if (context_ != nullptr) context_->TryCancel();
+    }
+    changed_.notify_all();
+    service_.join();
+  }
+
   control::Identity identity(const std::string& token) const {
     control::Identity out;
     out.set_rank(bootstrap_.rank);
@@ -279,51 +291,25 @@ class GrpcControlClient final : public ControlClient {
     return out;
   }
 
-  void open_stream(const std::string& session) {
-    stream_ = stub_->Attend(&stream_context_);
-    control::RankMessage hello;
-    *hello.mutable_hello() = identity(session);
-    queue_.push_back(std::move(hello));
-    next_heartbeat_ = steady_clock::now();
-    writer_ = std::thread([this] { write_until_end(); });
-    reader_ = std::thread([this] { read_until_end(); });
-  }
-
-  void join_threads() {
-    writer_.join();
-    reader_.join();
-  }
-
   enum class Urgency { kNow, kMayWait };
 
   void enqueue(control::RankMessage message, Urgency urgency = Urgency::kNow) {
     const std::scoped_lock lock(mutex_);
-    if (ending_ || stream_ended_ || queue_.size() >= kMaxQueued) {
+    if (ending_ || lost_for_good_) {
       return;
     }
-    queue_.push_back(std::move(message));
+    const bool first = !reports_.has_unsent();
+    reports_.add(std::move(message));
     if (urgency == Urgency::kNow) {
-      send_queued();
-    } else if (queue_.size() == 1) {
+      send_reports();
+    } else if (first) {
       send_at_ = std::max(steady_clock::now(), sent_at_ + kStepReports);
       changed_.notify_all();
     }
   }
 
-  void send_queued() {  // under mutex_
+  void send_reports() {  // under mutex_
     send_at_ = steady_clock::time_point::min();
-    changed_.notify_all();
-  }
-
-  void end_writing(control::RankMessage* last) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (last != nullptr) {
-        *queue_.emplace_back().mutable_heartbeat() = heartbeat();
-        queue_.push_back(std::move(*last));
-      }
-      ending_ = true;
-    }
     changed_.notify_all();
   }
 
@@ -341,35 +327,104 @@ class GrpcControlClient final : public ControlClient {
     return out;
   }
 
-  // What is due: all that is queued, a heartbeat, or both. Waits for it; empty once the stream is at its end.
-  std::deque<control::RankMessage> take_due() {
-    std::unique_lock lock(mutex_);
-    while (!ending_ && !stream_ended_ && steady_clock::now() < std::min(send_at_, next_heartbeat_)) {
-      changed_.wait_until(lock, std::min(send_at_, next_heartbeat_));
+  using Stream = grpc::ClientReaderWriter<control::RankMessage, control::CommandMessage>;
+
+  bool over() const { return leaving_ || (ending_ && reports_.all_acknowledged()); }  // under mutex_
+
+  // The life of the connection: one stream after the other, until all is said or the launcher is lost.
+  void serve() {
+    auto give_up = steady_clock::time_point::max();
+    while (true) {
+      const grpc::StatusCode how = hold_stream(give_up);
+      std::unique_lock lock(mutex_);
+      if (over()) return;
+      // Whoever inherited its connection has no other; and who is told to go has a successor.
+      if (bootstrap_.certificate.empty() || how == grpc::StatusCode::PERMISSION_DENIED) break;
+      lock.unlock();
+      if (!connect_again(give_up)) break;
     }
-    if (stream_ended_) return {};
+    bool unexpected = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      lost_for_good_ = true;
+      unexpected = !ending_;
+    }
+    if (unexpected && lost_) lost_();
+  }
+
+  // False: the launcher is lost, or nobody wants it any more. gRPC gets on with a connection only while a thread
+  // waits for it.
+  bool connect_again(steady_clock::time_point give_up) {
+    std::this_thread::sleep_for(kStreamTurn);
+    while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectTurn)) {
+      const std::scoped_lock lock(mutex_);
+      if (leaving_ || steady_clock::now() >= give_up) return false;
+    }
+    return true;
+  }
+
+  // Opens a stream and speaks over it as long as it goes. `give_up` is renewed whenever the launcher is heard.
+  grpc::StatusCode hold_stream(steady_clock::time_point& give_up) {
+    grpc::ClientContext context;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (leaving_) return grpc::StatusCode::CANCELLED;
+      context_ = &context;
+      broken_ = false;
+      reports_.rewind();
+    }
+    const std::unique_ptr<Stream> stream = stub_->Attend(&context);
+    control::RankMessage hello;
+    *hello.mutable_hello() = identity(session_);
+    hello.set_commands_seen(commands_seen_);
+    grpc::StatusCode how = grpc::StatusCode::UNAVAILABLE;
+    if (stream->Write(hello)) {
+      std::thread reader([&] { read_until_end(*stream); });
+      write_until_end(*stream);
+      reader.join();
+    }
+    const grpc::Status status = stream->Finish();
+    how = status.error_code();
+    const std::scoped_lock lock(mutex_);
+    context_ = nullptr;
+    if (!over()) spdlog::info("the stream to the launcher ended: {} ({})", status.error_message(), static_cast<int>(how));
+    if (std::exchange(heard_, false)) give_up = steady_clock::now() + kReconnect;
+    if (give_up == steady_clock::time_point::max()) give_up = steady_clock::now() + kReconnect;
+    return how;
+  }
+
+  // What is due: all that is queued, a heartbeat, or both. Waits for it; empty once the stream is at its end.
+  std::vector<control::RankMessage> take_due() {
+    std::unique_lock lock(mutex_);
+    const auto next = [&] { return std::min(send_at_, next_heartbeat_); };
+    while (!over() && !broken_ && !(ending_ && reports_.has_unsent()) && steady_clock::now() < next()) {
+      changed_.wait_until(lock, next());
+    }
+    if (over() || broken_) return {};
     send_at_ = steady_clock::time_point::max();
-    if (!queue_.empty()) sent_at_ = steady_clock::now();
-    std::deque<control::RankMessage> due = std::exchange(queue_, {});
-    if (!ending_ && steady_clock::now() >= next_heartbeat_) {
+    std::vector<control::RankMessage> due;
+    if (steady_clock::now() >= next_heartbeat_) {
       DS_FAILPOINT("control.heartbeat");
       *due.emplace_back().mutable_heartbeat() = heartbeat();
       next_heartbeat_ = steady_clock::now() + kHeartbeatPeriod;
     }
+    std::vector<control::RankMessage> reports = reports_.take_unsent();
+    if (!reports.empty()) sent_at_ = steady_clock::now();
+    std::ranges::move(reports, std::back_inserter(due));
     return due;
   }
 
-  void write_until_end() {
+  void write_until_end(Stream& stream) {
     while (true) {
-      const std::deque<control::RankMessage> due = take_due();
+      const std::vector<control::RankMessage> due = take_due();
       if (due.empty()) break;
       for (const control::RankMessage& message : due) {
         grpc::WriteOptions options;
         if (&message != &due.back()) options.set_buffer_hint();
-        if (!stream_->Write(message, options)) return;
+        if (!stream.Write(message, options)) return;
       }
     }
-    stream_->WritesDone();
+    stream.WritesDone();
   }
 
   void dump() {
@@ -381,26 +436,23 @@ class GrpcControlClient final : public ControlClient {
     if (dump) dump();  // without the lock: heartbeats go on meanwhile
   }
 
-  void read_until_end() {
+  void read_until_end(Stream& stream) {
     control::CommandMessage message;
-    while (stream_->Read(&message)) {
+    while (stream.Read(&message)) {
       if (message.kind() == control::CommandMessage::DUMP) dump();
+      const std::scoped_lock lock(mutex_);
+      heard_ = true;
+      reports_.acknowledged(message.acknowledged());
+      if (message.kind() != control::CommandMessage::NONE) ++commands_seen_;
       if (const std::optional<Command> command = to_command(message.kind())) {
-        const std::scoped_lock lock(mutex_);
         DS_FAILPOINT("control.command");
         commands_.push_back(*command);
       }
+      changed_.notify_all();
     }
-    bool lost = false;
-    {
-      const std::scoped_lock lock(mutex_);
-      stream_ended_ = true;
-      lost = !ending_;
-    }
+    const std::scoped_lock lock(mutex_);
+    broken_ = true;
     changed_.notify_all();
-    if (lost && lost_) {
-      lost_();
-    }
   }
 
   Bootstrap bootstrap_;  // without the secrets that are used up
@@ -408,22 +460,25 @@ class GrpcControlClient final : public ControlClient {
   const std::string data_endpoint_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<control::Control::Stub> stub_;
-  grpc::ClientContext stream_context_;
-  std::unique_ptr<grpc::ClientReaderWriter<control::RankMessage, control::CommandMessage>> stream_;
-  std::thread writer_;
-  std::thread reader_;
+  std::string session_;   // before service_
+  std::thread service_;
   std::condition_variable changed_;
   std::mutex mutex_;  // guards everything below
-  std::deque<control::RankMessage> queue_;
+  grpc::ClientContext* context_ = nullptr;  // of the stream at hand
+  ReportQueue reports_{kMaxQueued};
   std::deque<Command> commands_;
+  uint64_t commands_seen_ = 0;  // of any kind, known here or not
   control::Progress progress_;
   std::function<CollectiveMark()> newest_collective_;
   std::function<void()> dump_;
   steady_clock::time_point send_at_ = steady_clock::time_point::max();  // what is queued
   steady_clock::time_point sent_at_{};
   steady_clock::time_point next_heartbeat_ = steady_clock::now();
-  bool ending_ = false;        // nothing more will be queued
-  bool stream_ended_ = false;  // the launcher closed its side
+  bool ending_ = false;         // nothing more will be queued
+  bool leaving_ = false;        // and nobody waits for what is
+  bool broken_ = false;         // the stream at hand
+  bool heard_ = false;          // something over it
+  bool lost_for_good_ = false;
 };
 
 // Fills `bytes` from `fd`; false at end of file.

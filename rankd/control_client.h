@@ -42,8 +42,8 @@ class ControlClient {
   // before it acts.
   virtual std::optional<Command> poll() = 0;
 
-  // Sends everything queued, then how this rank ends, and waits (at most 5 s) until the launcher has
-  // read it. Returns false if the launcher could not be told. `error` is empty on success.
+  // Sends everything queued, then how this rank ends, and waits until the launcher has taken it, however long that
+  // stands still. Returns false if the launcher could not be told. `error` is empty on success.
   virtual bool finish(ExitCode code, ErrorOrigin origin, std::string_view error) = 0;
 };
 

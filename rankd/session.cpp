@@ -106,6 +106,8 @@ Ending run_joined(const Training& training, ControlClient& control, const Bootst
     return {static_cast<ExitCode>(training(plan, control, listener)), ErrorOrigin::kNone, ""};
   } catch (const CommError& error) {
     return {error.exit_code(), ErrorOrigin::kPeer, error.what()};
+  } catch (const PeerIoError& error) {
+    return {error.exit_code(), ErrorOrigin::kPeer, error.what()};
   } catch (const Error& error) {
     return {error.exit_code(), ErrorOrigin::kOwn, error.what()};
   } catch (const std::bad_alloc&) {

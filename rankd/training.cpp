@@ -18,8 +18,10 @@
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"
 #include "rankd/memory_tier.h"
+#include "rankd/agreement.h"
 #include "rankd/resident_memory.h"
 #include "rankd/sample_audit.h"
+#include "rankd/save_schedule.h"
 #include "rankd/step_commands.h"
 #include "rankd/step_note.h"
 #include "rankd/thread_dump.h"
@@ -162,24 +164,21 @@ class TrainingRun {
     while (engine_.step() < steps_) {
       step();
       if (obey() == NextMove::kStop) {
-        save();
+        save_at_the_end();
         return static_cast<int>(ExitCode::kRequeue);
       }
-      const int64_t every = config_.train.save_every;
-      if (every > 0 && engine_.step() % every == 0 && engine_.step() < steps_ &&
-          saved_step_ != engine_.step()) {
-        save_and_go_on();
-      }
+      if (saves_.wants(engine_.step()) && saved_step_ != engine_.step()) save_and_go_on();
       keep_in_memory();
     }
     seconds_per_step_ = engine_.step() > first_step
                             ? seconds_since(start) / static_cast<double>(engine_.step() - first_step)
                             : 0.0;
-    save();
+    save_at_the_end();
     DS_FAILPOINT("train.before_export");
     progress("export", 0);
-    checkpoints_.export_model(plan_.run_dir + "/final", config_.data.tokenizer,
-                              config_.model.folder);
+    insist([&] {
+      checkpoints_.export_model(plan_.run_dir + "/final", config_.data.tokenizer, config_.model.folder);
+    });
     DS_FAILPOINT("train.exported");
     return static_cast<int>(ExitCode::kDone);
   }
@@ -275,6 +274,7 @@ class TrainingRun {
     const StepResult result = engine_.train_batch(train_, commands_.seen());
     DS_FAILPOINT("train.step_done");
     const double seconds = seconds_since(start);
+    last_step_seconds_ = seconds;
     const int64_t done = engine_.step();
     const int64_t every = config_.train.eval_every;
     std::optional<double> validation_loss;
@@ -311,17 +311,40 @@ class TrainingRun {
     memory_->set_note(to_notes(said_));
   }
 
-  // A save that fails on the way costs a tag, not the run: the tags before it stand, and the next save
-  // may find room again. Every rank throws the same IoError, so all of them go on alike.
+  // Every rank throws the same IoError, so all of them go on alike.
   void save_and_go_on() {
-    constexpr int kMaxFailures = 3;
     try {
       save();
-      save_failures_ = 0;
     } catch (const IoError& failure) {
-      if (++save_failures_ >= kMaxFailures) throw;
-      if (plan_.rank == 0) control_.report_text(fmt::format("warning: {}", failure.what()));
+      const double pace = gather_values(std::vector<double>{last_step_seconds_}, engine_.comm(), engine_.stream())[0];
+      if (!saves_.failed(engine_.step(), pace)) throw;
+      warn(fmt::format("{}; training goes on, and it is tried again soon", failure.what()));
     }
+  }
+
+  // There are no more steps in which it could be tried again.
+  void save_at_the_end() {
+    insist([this] { save(); });
+  }
+
+  template <class Part>
+  void insist(const Part& part) {
+    constexpr int kTries = 30;
+    constexpr std::chrono::seconds kBetween{1};
+    for (int tried = 1;; ++tried) {
+      try {
+        part();
+        return;
+      } catch (const IoError& failure) {
+        if (tried == kTries) throw;
+        if (tried == 1) warn(fmt::format("{}; it is tried again for half a minute", failure.what()));
+        std::this_thread::sleep_for(kBetween);
+      }
+    }
+  }
+
+  void warn(const std::string& what) {
+    if (plan_.rank == 0) control_.report_text("warning: " + what);
   }
 
   // What cannot be kept costs more steps after a failure, and nothing now.
@@ -340,8 +363,7 @@ class TrainingRun {
       memory_seconds_ += seconds_since(start);
       ++memory_saves_;
     } catch (const IoError& failure) {
-      const bool first = memory_failures_++ == 0;
-      if (first && plan_.rank == 0) control_.report_text(fmt::format("warning: {}", failure.what()));
+      if (memory_failures_++ == 0) warn(failure.what());
     }
   }
 
@@ -353,6 +375,7 @@ class TrainingRun {
     tag.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
     DS_FAILPOINT("train.saved");
     saved_step_ = engine_.step();
+    saves_.saved();
     if (plan_.rank == 0) control_.report_commit(tag);
   }
 
@@ -372,7 +395,8 @@ class TrainingRun {
   std::optional<double> validation_loss_;
   double seconds_per_step_ = 0;
   std::vector<StepMetrics> said_;  // of the last steps
-  int save_failures_ = 0;    // in a row
+  SaveSchedule saves_{config_.train.save_every, steps_};
+  double last_step_seconds_ = 0;
   int memory_failures_ = 0;  // in a row
   double memory_seconds_ = 0;
   int64_t memory_saves_ = 0;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "launcher/run_lease.h"
 
 namespace ds {
 namespace {
@@ -43,8 +44,22 @@ RunStatus status_of_ended(const fs::path& directory) {
   std::error_code error;
   const fs::path real = fs::canonical(directory, error);
   status.run_dir = error ? directory.string() : real.string();
+  const std::optional<Lease> lease = last_lease(directory);
+  if (lease && is_launched(directory)) {
+    status.phase = "running";
+    status.launcher_pid = lease->pid;
+    status.reason = fmt::format("{} runs it; from here it cannot be asked (another host or network namespace?)",
+                                describe(*lease));
+    return status;
+  }
   if (reported(directory)) {
     add_report(whole_file(directory / "report.json"), status);
+    return status;
+  }
+  if (lease && lease->over && lease->exit_code) {
+    status.exit_code = lease->exit_code;
+    status.phase = phase_of(*lease->exit_code);
+    status.reason = fmt::format("ended with code {}; its report could not be written", *lease->exit_code);
     return status;
   }
   status.phase = "killed";
@@ -78,6 +93,7 @@ ControlReply ask_running(const fs::path& directory, ControlVerb verb) {
   require_run(directory);
   if (auto reply = query_run(directory, control_request(verb))) return *reply;
   const RunStatus ended = status_of_ended(directory);
+  if (ended.live()) throw Error(ExitCode::kClusterUnusable, fmt::format("{}: {}", directory.string(), ended.reason));
   throw InputMissing(fmt::format("{} does not run any more: {}{}", directory.string(), ended.phase,
                                  ended.reason.empty() ? "" : fmt::format(" ({})", ended.reason)));
 }

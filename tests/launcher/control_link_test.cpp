@@ -25,14 +25,11 @@ int local_port(const Fd& socket) {
   return ntohs(address.sin_port);
 }
 
-// Passes bytes both ways until it is told to swallow them.
+// Passes bytes both ways, for one connection after the other, until it is told to swallow or to cut them.
 class Relay {
  public:
   explicit Relay(int to)
-      : listener_(listen_anywhere()),
-        port_(local_port(listener_)),
-        far_(dial(to)),
-        thread_([this] { run(); }) {}
+      : listener_(listen_anywhere()), port_(local_port(listener_)), to_(to), thread_([this] { run(); }) {}
   Relay(const Relay&) = delete;  // the thread holds `this`
   Relay& operator=(const Relay&) = delete;
   ~Relay() {
@@ -41,18 +38,27 @@ class Relay {
   }
   int port() const { return port_; }
   void swallow() { swallowing_ = true; }
+  void cut() { cutting_ = true; }  // the connection at hand; the next one passes
+  int connections() const { return connections_; }
 
  private:
   void run() {
-    const Fd near(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     while (!ending_) {
-      pollfd watched[] = {{near.get(), POLLIN, 0}, {far_.get(), POLLIN, 0}};
-      if (swallowing_) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // both sides' bytes pile up
-      } else if (poll(watched, 2, 10) > 0) {
-        pass(watched[0], far_.get());
-        pass(watched[1], near.get());
-      }
+      pollfd knock{listener_.get(), POLLIN, 0};
+      if (poll(&knock, 1, 10) <= 0) continue;
+      const Fd near(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      const Fd far = dial(to_);
+      ++connections_;
+      while (!ending_ && !cutting_.exchange(false)) pass_both(near.get(), far.get());
+    }
+  }
+  void pass_both(int near, int far) {
+    pollfd watched[] = {{near, POLLIN, 0}, {far, POLLIN, 0}};
+    if (swallowing_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // both sides' bytes pile up
+    } else if (poll(watched, 2, 10) > 0) {
+      pass(watched[0], far);
+      pass(watched[1], near);
     }
   }
   static void pass(const pollfd& from, int to) {
@@ -65,7 +71,9 @@ class Relay {
 
   const Fd listener_;
   const int port_;
-  const Fd far_;
+  const int to_;
+  std::atomic<int> connections_ = 0;
+  std::atomic<bool> cutting_ = false;
   std::atomic<bool> swallowing_ = false;
   std::atomic<bool> ending_ = false;
   std::thread thread_;  // last: uses everything above
@@ -84,7 +92,7 @@ TEST_CASE("a rank notices a link that swallows everything", "[rankd][security]")
   plane.join(*client);
   plane.expect<control::RankMessage>();
   relay.swallow();
-  // 4 s by design; the bound here only has to tell that from never.
+  // 12 s by design; the bound here only has to tell that from never.
   CHECK(lost.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready);
   plane.expect<AttendanceEnded>();
 }
@@ -98,9 +106,50 @@ TEST_CASE("a launcher that goes is noticed, an end agreed on is not a loss", "[r
   const std::unique_ptr<ControlClient> other =
       connect_control(plane->bootstrap(1), [] { FAIL("this one was not lost"); });
   plane->join(*other);
-  CHECK(other->finish(ExitCode::kDone, ErrorOrigin::kNone, ""));
+  CHECK(plane->finish(*other));
   plane.reset();
   CHECK(lost.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready);
+}
+
+TEST_CASE("a connection that breaks costs no report and no command, and tells none twice", "[rankd]") {
+  TlsPlane plane;
+  Relay relay(port_of(plane.endpoint()));
+  Bootstrap bootstrap = plane.bootstrap(0);
+  bootstrap.coordinator_address = fmt::format("127.0.0.1:{}", relay.port());
+  const std::unique_ptr<ControlClient> client = connect_control(bootstrap, [] { FAIL("it was not lost"); });
+  plane.join(*client);
+  std::vector<int64_t> heard;
+  std::vector<Command> commands;
+  StepMetrics metrics;
+  constexpr int64_t kSteps = 60;
+  for (metrics.step = 1; metrics.step <= kSteps; ++metrics.step) {
+    client->report_step(metrics);
+    client->report_text("at once");
+    if (metrics.step % 20 == 10) relay.cut();
+    if (metrics.step % 20 == 15) plane.coordinator().send_to_all(control::CommandMessage::SAVE_NOW);
+    while (heard.size() < static_cast<size_t>(metrics.step)) {
+      heard.push_back(plane.expect_step());
+      while (const auto command = client->poll()) commands.push_back(*command);
+    }
+  }
+  for (int64_t step = 1; step <= kSteps; ++step) CHECK(heard[static_cast<size_t>(step - 1)] == step);
+  CHECK(plane.finish(*client));
+  while (const auto command = client->poll()) commands.push_back(*command);
+  CHECK(commands.size() == 3);
+  CHECK(relay.connections() >= 4);
+}
+
+TEST_CASE("who is told that its epoch is over does not come again", "[rankd]") {
+  auto plane = std::make_unique<TlsPlane>();
+  Relay relay(port_of(plane->endpoint()));
+  Bootstrap bootstrap = plane->bootstrap(0);
+  bootstrap.coordinator_address = fmt::format("127.0.0.1:{}", relay.port());
+  std::promise<void> lost;
+  const std::unique_ptr<ControlClient> client = connect_control(bootstrap, [&] { lost.set_value(); });
+  plane->join(*client);
+  plane.reset();
+  CHECK(lost.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready);
+  CHECK_FALSE(client->finish(ExitCode::kDone, ErrorOrigin::kNone, ""));
 }
 
 }  // namespace ds

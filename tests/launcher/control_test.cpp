@@ -8,6 +8,7 @@
 #include "launcher/process.h"
 #include "proto/build_info.h"
 #include "rankd/session.h"
+#include "tests/launcher/finishing.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -52,6 +53,16 @@ class ControlPlane {
       REQUIRE(poll(&ready, 1, 10'000) == 1);
       seen_ = coordinator_.take_events();
     }
+  }
+
+  // What comes in the next moment is kept for expect().
+  void pump() {
+    pollfd ready{coordinator_.event_fd(), POLLIN, 0};
+    if (poll(&ready, 1, 10) == 0) return;
+    for (RankEvent& event : coordinator_.take_events()) seen_.push_back(std::move(event));
+  }
+  bool finish(ControlClient& client, ExitCode code, ErrorOrigin origin, const std::string& error) {
+    return finish_while([this] { pump(); }, client, code, origin, error);
   }
 
   control::RankMessage expect_message(control::RankMessage::BodyCase kind) {
@@ -141,7 +152,7 @@ TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   CHECK(plane.expect_message(Kind::kPlanJson).plan_json() == "{}");
   CHECK(plane.expect_message(Kind::kMeasured).measured().categories().at("parameters") == 7);
 
-  CHECK(client->finish(ExitCode::kBadData, ErrorOrigin::kOwn, "bad token"));
+  CHECK(plane.finish(*client, ExitCode::kBadData, ErrorOrigin::kOwn, "bad token"));
   CHECK(plane.expect_message(Kind::kHeartbeat).heartbeat().micro_step() == 2);
   const control::FinalReport final = plane.expect_message(Kind::kFinal).final();
   CHECK(final.exit_code() == 65);
@@ -168,8 +179,25 @@ TEST_CASE("steps are told together, in order and before what follows them", "[la
   }
   CHECK(plane.expect_message(Kind::kText).text() == "later");
   tell(21);
-  CHECK(client->finish(ExitCode::kDone, ErrorOrigin::kNone, ""));
+  CHECK(plane.finish(*client, ExitCode::kDone, ErrorOrigin::kNone, ""));
   CHECK(plane.expect_message(Kind::kStep).step().step() == 21);
+  CHECK(plane.expect_message(Kind::kFinal).final().exit_code() == 0);
+}
+
+TEST_CASE("a launcher that stands still costs no report, and nobody ends before it has heard", "[launcher][rankd]") {
+  ControlPlane plane(1);
+  const std::unique_ptr<ControlClient> client = plane.connect(0);
+  join(plane, *client, 0);
+  constexpr int64_t kSteps = 20000;  // far more than the connection holds
+  StepMetrics metrics;
+  for (metrics.step = 1; metrics.step <= kSteps; ++metrics.step) client->report_step(metrics);
+  client->report_measured({kSteps, 0, 0, 0, 0, {}});
+  CHECK(plane.finish(*client, ExitCode::kDone, ErrorOrigin::kNone, ""));
+  using Kind = control::RankMessage;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    REQUIRE(plane.expect_message(Kind::kStep).step().step() == step);
+  }
+  plane.expect_message(Kind::kMeasured);
   CHECK(plane.expect_message(Kind::kFinal).final().exit_code() == 0);
 }
 

@@ -17,7 +17,7 @@ TEST_CASE("a certified rank joins and attends over TLS", "[launcher][rankd][secu
       std::this_thread::yield();
     }
     CHECK(*command == Command::kSaveNow);
-    CHECK(client->finish(ExitCode::kDone, ErrorOrigin::kNone, ""));
+    CHECK(plane.finish(*client));
     CHECK(plane.coordinator().strangers_turned_away() == 0);
   }
 }

@@ -70,18 +70,16 @@ TEST_CASE("SIGKILL is the kernel's, somebody's, or nobody knows whose", "[launch
   CHECK_THAT(death_details(killed_by(SIGKILL), {}), Catch::Contains("dmesg tells"));
 }
 
-TEST_CASE("the block names process, kernel, disk and the last words", "[launcher]") {
+TEST_CASE("the block names process, kernel and the last words", "[launcher]") {
   DeathCircumstances out = with_memory({.looked = true, .out_of_memory = true, .kernel_line = "Killed process 77"});
   out.host = "node-2";
   out.pid = 77;
   out.progress = {.step = 6, .micro_step = 0, .phase = "train", .collective = {9, "data", 57, "all_gather", true}};
   for (int line = 1; line <= 7; ++line) out.words.add(fmt::format("line {}", line));
-  out.disk = DiskRoom{"runs/one", 4096, int64_t{1} << 20, int64_t{3} << 20};
   CHECK(death_details(killed_by(SIGKILL), out) ==
         "  process    pid 77 on node-2\n"
         "  last seen  at step 6.0 train inside all_gather #57 of data\n"
         "  kernel     Killed process 77\n"
-        "  disk       runs/one has 4.0 KiB free of 1.0 MiB; a checkpoint takes 3.0 MiB\n"
         "  advice     more memory for the job, fewer ranks on the host, or a higher ZeRO stage; `dslaunch "
         "plan` shows what takes the memory\n"
         "  it said    line 3\n"
@@ -90,6 +88,19 @@ TEST_CASE("the block names process, kernel, disk and the last words", "[launcher
         "             line 6\n"
         "             line 7\n");
   CHECK(death_details({0, Failure::Kind::kExit, 65, Blame::kOwn, "bad token", {}, 0}, {}).empty());
+}
+
+TEST_CASE("only who lacks room is told to make some", "[launcher]") {
+  const auto details = [](int code, const std::string& words) {
+    return death_details({0, Failure::Kind::kExit, code, Blame::kOwn, words, {}, 0}, {});
+  };
+  for (const std::string words : {"write at byte 0 of /run/x: No space left on device (0 of 1048576 bytes are free there)",
+                                  "save global_step3: need=2097152 free=100 bytes in /run",
+                                  "create /run/x: Disk quota exceeded (a quota of this user or project, not the disk)"}) {
+    CHECK_THAT(details(74, words), Catch::Contains("make room"));
+  }
+  CHECK(details(74, "fsync /run/x: Input/output error").empty());
+  CHECK(details(65, "corpus.txt: No space left on device").empty());
 }
 
 TEST_CASE("the kernel's log is read for one process and one time", "[launcher]") {

@@ -12,6 +12,7 @@
 #include "launcher/coordinator.h"
 #include "proto/build_info.h"
 #include "rankd/session.h"
+#include "tests/launcher/finishing.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -94,6 +95,23 @@ class TlsPlane {
       REQUIRE(poll(&ready, 1, 30'000) == 1);
       seen_ = coordinator_.take_events();
     }
+  }
+
+  int64_t expect_step() {
+    for (;;) {
+      const control::RankMessage message = expect<control::RankMessage>().second;
+      if (message.has_step()) return message.step().step();
+    }
+  }
+
+  // What comes in the next moment is kept for expect().
+  void pump() {
+    pollfd ready{coordinator_.event_fd(), POLLIN, 0};
+    if (poll(&ready, 1, 10) == 0) return;
+    for (RankEvent& event : coordinator_.take_events()) seen_.push_back(std::move(event));
+  }
+  bool finish(ControlClient& client) {
+    return finish_while([this] { pump(); }, client, ExitCode::kDone, ErrorOrigin::kNone);
   }
 
  private:

@@ -57,7 +57,7 @@ expect 77 train.json --run-dir run --resume required train.steps=$((stopped + 9)
 for victim in 0 1; do
   start --max-restarts 0
   kill -KILL "${ranks[$victim]}"
-  expect_end 1
+  expect_end 137
   expect_text err "rank $victim was killed by signal 9"
   gone "${ranks[@]}" || fail "a rank survived"
 done
@@ -72,14 +72,47 @@ if unshare -rm true 2> /dev/null; then
   mkdir small
   cat > full.sh <<'SCRIPT'
 mount -t tmpfs -o size=1200k none small || exit 1
-dslaunch train.json --run-dir small/run train.steps=3 model.n_embd=128
+dslaunch train.json --run-dir small/run train.steps=9 train.save_every=1 model.n_embd=128 --max-restarts 0
 code=$?
 ls small/run/checkpoints >&2
 exit $code
 SCRIPT
-  timeout 60 unshare -rm bash full.sh > out 2> err
+  timeout 90 unshare -rm bash full.sh > out 2> err
   [ $? -eq 74 ] || fail "a disk that is full at the checkpoint: no exit code 74"
   expect_text err "need="
+  expect_text err "advice     make room there"
+  # Full for some seconds only, at a checkpoint on the way: training goes on, the tag follows, the weights are those
+  # of a run that was left alone.
+  cat > filling.sh <<'SCRIPT'
+mount -t tmpfs -o size=3m none small || exit 1
+dslaunch train.json --run-dir small/run train.steps=4000 train.save_every=1000 train.keep_checkpoints=2 &
+until grep -qs '"step": 500,' small/run/metrics.jsonl; do sleep 0.01; done
+cat /dev/zero > small/filler 2> /dev/null
+until grep -qs "tried again soon" out; do sleep 0.05; done
+sleep 2
+rm small/filler
+wait %1
+code=$?
+cp small/run/final/model.safetensors filled.safetensors
+exit $code
+SCRIPT
+  timeout 90 unshare -rm bash filling.sh > out 2> err
+  [ $? -eq 0 ] || fail "a disk that was full for some seconds ended the run"
+  expect_text out "training goes on, and it is tried again soon"
+  grep -q restart out && fail "a disk that was full for some seconds cost a restart"
+  expect 0 train.json --run-dir alone train.steps=4000
+  cmp filled.safetensors alone/final/model.safetensors || fail "other weights"
+  # Full inodes are not full blocks.
+  cat > inodes.sh <<'SCRIPT'
+mount -t tmpfs -o size=8m,nr_inodes=30 none small || exit 1
+dslaunch train.json --run-dir small/run train.steps=20000 train.save_every=100 --max-restarts 0 &
+until [ -s small/run/metrics.jsonl ]; do sleep 0.01; done
+while : > small/$RANDOM$RANDOM; do :; done 2> /dev/null
+wait %1
+SCRIPT
+  timeout 90 unshare -rm bash inodes.sh > out 2> err
+  [ $? -eq 74 ] || fail "no inodes at the checkpoint: no exit code 74"
+  expect_text err "no inode is left there"
 else
   echo "skipped: no user namespaces, so no small disk to fill"
 fi

@@ -20,7 +20,8 @@ expect_text out "run run: 1 rank"
 # What a rank says and how it ends.
 run_on_hosts 65 "${by_ssh[@]}" --max-restarts 0 --env FAKE_RANK="steps=9 rank=3 at=2 do=data"
 expect_text err "token 50000 at position 12"
-run_on_hosts 1 "${by_ssh[@]}" --max-restarts 0 --env FAKE_RANK="steps=9 rank=2 at=2 do=kill"
+run_on_hosts 137 "${by_ssh[@]}" --max-restarts 0 --env FAKE_RANK="steps=9 rank=2 at=2 do=kill"
+expect_text err '"rank": 2, "host": "'
 run_on_hosts 0 "${by_ssh[@]}" --env FAKE_RANK="steps=9 rank=2 at=2 epoch=1 do=kill"
 expect_text out "restart 1 of 3"
 

@@ -64,9 +64,9 @@ FAKE_RANK="rank=1 at=2 do=data" expect 65 train.json
 expect_text err "rank 1: corpus.bin: token 50000"
 expect_text err '"event": "fault"'
 expect_text runs/latest/report.json '"exit_code": 65'
-FAKE_RANK="rank=1 at=2 do=crash steps=500" expect 1 train.json --max-restarts 0
+FAKE_RANK="rank=1 at=2 do=crash steps=500" expect 139 train.json --max-restarts 0
 expect_text err "rank 1 was killed by signal 11"
-FAKE_RANK="rank=0 at=2 do=kill steps=500" expect 1 train.json --max-restarts 0
+FAKE_RANK="rank=0 at=2 do=kill steps=500" expect 137 train.json --max-restarts 0
 expect_text err "rank 0 was killed by signal 9"
 FAKE_RANK="rank=1 at=2 do=exit7 steps=500" expect 1 train.json --max-restarts 0
 expect_text err "rank 1 exited with code 7 without a report"

@@ -15,7 +15,7 @@ for round in 1 2 3; do
 
   FAKE_RANK="steps=50000 ignore_stop=1" start --num-ranks 4 --max-restarts 0
   kill -KILL "${ranks[$round]}"
-  expect_end 1
+  expect_end 137
   expect_text err "was killed by signal 9"
   gone "${ranks[@]}" || fail "ranks outlived the launcher"
 done

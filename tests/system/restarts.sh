@@ -9,7 +9,7 @@ expect_text once/report.json '"restarts": 1'
 [ "$(wc -l < once/metrics.jsonl)" -eq 20 ] || fail "a step stands twice in the metrics"
 FAKE_RANK="rank=1 at=4 do=data steps=20" expect 65 train.json
 grep -q restart out && fail "a rank's own error was retried"
-FAKE_RANK="rank=0 at=1 do=kill steps=20" expect 1 train.json
+FAKE_RANK="rank=0 at=1 do=kill steps=20" expect 137 train.json
 expect_text err "3 times in a row"
 FAKE_RANK="rank=1 at=4 do=kill steps=20" expect 76 train.json --max-restarts 1 --run-dir used_up
 expect_text used_up/report.json '"exit_code": 76'
