@@ -30,7 +30,7 @@ std::unique_ptr<Communicator> connect(ConnectOptions options) {
                            .epoch = options.tcp.epoch,
                            .endpoints = std::move(options.tcp.endpoints),
                            .secret = std::move(options.tcp.secret)},
-                          {.timeout = options.timeout});
+                          {.timeout = options.timeout, .board = std::move(options.tcp.board)});
   }
   if (options.backend == "mpi") return connect_mpi(options);
   if (options.backend == "meta") return std::make_unique<MetaComm>(options.rank, options.size);

@@ -23,6 +23,7 @@ struct ConnectOptions {
     int64_t epoch = 1;
     std::vector<std::string> endpoints = {};
     std::string secret = {};
+    std::shared_ptr<LinkBoard> board = nullptr;
   } tcp = {};
   std::chrono::milliseconds timeout{30'000};  // of every wait
 };

@@ -53,6 +53,30 @@ Frame letter_frame(const Tensor& tensor) {
 
 }  // namespace
 
+// Of one wait: once a second it looks whether the connections carry anything, the first time with something to
+// carry. Short waits cost nothing.
+class TcpComm::StallWatch {
+ public:
+  StallWatch(TcpWire& wire, const TcpGroupState& group)
+      : wire_(wire), group_(group), next_(SteadyClock::now() + kTurn) {}
+
+  void look() {
+    const auto now = SteadyClock::now();
+    if (now < next_) return;
+    if (!std::exchange(probed_, true)) wire_.probe(group_);
+    wire_.feel_pulses();
+    next_ = now + kTurn;
+  }
+  SteadyClock::time_point next() const { return next_; }
+
+ private:
+  static constexpr std::chrono::seconds kTurn{1};
+  TcpWire& wire_;
+  const TcpGroupState& group_;
+  SteadyClock::time_point next_;
+  bool probed_ = false;
+};
+
 class TcpComm::Call {
  public:
   Call(TcpComm& comm, CollectiveCall call)
@@ -193,12 +217,14 @@ template <class Done, class Awaited>
 void TcpComm::await(const Done& done, const Awaited& awaited) {
   auto held = wire_->lock();
   auto deadline = SteadyClock::now() + wire_->timeout();
+  StallWatch stall(*wire_, *state_);
   std::optional<uint64_t> moved;
   while (true) {
     wire_->flush();
     if (done()) return;
     check_failure();
     const std::vector<int> late = awaited();
+    stall.look();
     check_gone(late);
     if (!moved) moved = bytes_moved(late);
     if (SteadyClock::now() >= deadline) {
@@ -207,7 +233,7 @@ void TcpComm::await(const Done& done, const Awaited& awaited) {
       moved = now_moved;
       deadline = SteadyClock::now() + wire_->timeout();
     }
-    wire_->progress(held, deadline);
+    wire_->progress(held, std::min(deadline, stall.next()));
   }
 }
 
@@ -414,7 +440,7 @@ std::unique_ptr<Communicator> open_tcp_group(TcpListener listener, const TcpWorl
                                              const TcpOptions& options) {
   check_world(listener, world);
   auto wire = std::make_shared<detail::TcpWire>(
-      detail::meet_peers(std::move(listener), world, options), options.timeout);
+      detail::meet_peers(std::move(listener), world, options), options.timeout, options.board);
   std::vector<int> members(static_cast<size_t>(world.size));
   std::iota(members.begin(), members.end(), 0);
   auto comm = std::make_unique<detail::TcpComm>(

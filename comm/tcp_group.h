@@ -44,6 +44,7 @@ class TcpComm final : public Communicator {
 
  private:
   class Call;  // one collective in progress: what everybody calls
+  class StallWatch;
 
   // Meeting the peers (tcp_group.cpp).
   CollectiveCall describe_call(CommOp op, const Tensor& in) const;

@@ -40,6 +40,7 @@ std::string frame_error(const Frame& frame) {
     }
     case FrameKind::kTaken:
     case FrameKind::kLeft:
+    case FrameKind::kProbe:
       return frame.bytes == 0 ? "" : "a payload where none belongs";
     case FrameKind::kFailed:
       return frame.bytes <= kMostReasonBytes ? "" : "too long";
@@ -57,7 +58,8 @@ void TcpLink::close(const std::string& why) {
 void TcpLink::push(Outgoing out) {
   if (closed() || write_broken_) return;
   bytes_queued_ += sizeof(Frame) + out.frame.bytes;
-  if (out.frame.kind != FrameKind::kLeft) bytes_important_ = bytes_queued_;
+  const bool awaited = out.frame.kind != FrameKind::kLeft && out.frame.kind != FrameKind::kProbe;
+  if (awaited) bytes_important_ = bytes_queued_;
   queue_.push_back(std::move(out));
 }
 
@@ -130,6 +132,7 @@ void TcpLink::advance_queue(size_t bytes) {
     }
     bytes -= left;
     if (out.ticket != nullptr) out.ticket->finish();
+    if (out.frame.kind == FrameKind::kProbe) bytes_probing_ += sizeof(Frame);
     queue_.pop_front();
   }
 }
@@ -149,6 +152,7 @@ void TcpLink::read_some() {
     if (result < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return;
+      broken_ = true;
       return close(system_error("the connection broke"));
     }
     const auto got = static_cast<size_t>(result);
@@ -194,6 +198,7 @@ void TcpLink::take_head(const std::byte*& bytes, size_t& count) {
   if (const std::string error = frame_error(head_); !error.empty()) {
     return close(fmt::format("it sent something that is no frame: {}", error));
   }
+  if (head_.kind == FrameKind::kProbe) bytes_probing_ += sizeof(Frame);
   target_ = sink_.begin_frame(peer_, head_);
   payload_left_ = head_.bytes;
   in_payload_ = true;

@@ -20,6 +20,7 @@ enum class FrameKind : uint8_t {
   kTaken,     // one letter was received
   kLeft,      // the sender's end of the group is gone
   kFailed,    // the sender's end of the group has failed; the payload says why
+  kProbe,     // nothing: its acknowledgement shows that the connection still carries something
 };
 
 struct Frame {  // the head of a frame, as it travels
@@ -75,10 +76,11 @@ class TcpLink {
   int fd() const { return socket_.get(); }
   bool wants_write() const { return !queue_.empty() && !closed() && !write_broken_; }
   bool closed() const { return !why_closed_.empty(); }
+  bool broken() const { return broken_; }  // closed by an error of the network, not by the peer
   const std::string& why_closed() const { return why_closed_; }
   void close(const std::string& why);
-  uint64_t bytes_moved() const { return bytes_in_ + bytes_out_; }
-  // Whether the peer's host has everything but farewells.
+  uint64_t bytes_moved() const { return bytes_in_ + bytes_out_ - bytes_probing_; }
+  // Whether the peer's host has everything but farewells and probes.
   bool delivered() const;
   void shut_writing();
 
@@ -100,12 +102,14 @@ class TcpLink {
   const int peer_;
   FrameSink& sink_;
   std::string why_closed_;
+  bool broken_ = false;
   bool write_broken_ = false;  // what still arrives is read all the same
   std::deque<Outgoing> queue_;
   uint64_t bytes_in_ = 0;
   uint64_t bytes_out_ = 0;
+  uint64_t bytes_probing_ = 0;    // of those: probes, which bring nobody further
   uint64_t bytes_queued_ = 0;     // ever
-  uint64_t bytes_important_ = 0;  // of those, up to the last frame that is not a farewell
+  uint64_t bytes_important_ = 0;  // of those, up to the last frame that somebody waits for
   Frame head_;
   size_t head_bytes_ = 0;      // of head_ that have arrived
   bool in_payload_ = false;

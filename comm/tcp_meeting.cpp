@@ -10,6 +10,7 @@
 #include <cstring>
 #include <list>
 
+#include "comm/link_pulse.h"
 #include "comm/shm_segment.h"
 #include "comm/tcp_address.h"
 #include "comm/tcp_handshake.h"
@@ -34,6 +35,7 @@ class Conversation {
 
   // Sends and receives what it can.
   State advance() {
+    answered_ = answered_ || is_connected();
     take_output();
     while (state() == State::kTalking && handshake_.wanted() != 0) {
       std::array<std::byte, 256> bytes;
@@ -47,7 +49,7 @@ class Conversation {
       } else if (errno == EAGAIN || errno == ENOTCONN) {
         break;
       } else if (errno != EINTR) {
-        end(system_error("recv"));
+        end_by_error("recv");
       }
     }
     flush();
@@ -79,6 +81,8 @@ class Conversation {
   pollfd watch() const {
     return {socket_.get(), static_cast<short>(output_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
   }
+  // Its host has answered, if only that nobody listens there.
+  bool answered() const { return answered_; }
   Fd take_socket() { return std::move(socket_); }
   std::string remote() const {
     try {
@@ -101,13 +105,24 @@ class Conversation {
       } else if (errno == EAGAIN) {
         return;
       } else if (errno != EINTR) {
-        end(system_error("send"));
+        end_by_error("send");
       }
     }
   }
 
+  bool is_connected() const {
+    sockaddr_storage peer;
+    socklen_t bytes = sizeof(peer);
+    return getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &bytes) == 0;
+  }
+  void end_by_error(const char* call) {
+    answered_ = answered_ || errno == ECONNREFUSED;
+    end(system_error(call));
+  }
+
   const TimePoint until_;
   Fd socket_;
+  bool answered_ = false;
   TcpHandshake handshake_;
   std::vector<std::byte> output_;
   std::string ended_;
@@ -149,6 +164,7 @@ class Meeting {
     while (true) {
       const TimePoint now = SteadyClock::now();
       for (Dial& dial : dials_) advance(dial, now);
+      tell_unreachable(now);
       accept_all(now);
       advance_visitors(now);
       if (missing() == 0) break;
@@ -158,6 +174,7 @@ class Meeting {
     for (const Fd& link : links_) {
       if (link.valid()) prepare(link, options_.timeout);
     }
+    if (options_.board) options_.board->post({});
     return std::move(links_);
   }
 
@@ -168,6 +185,7 @@ class Meeting {
     std::unique_ptr<Conversation> conversation;  // null: to be dialled at `again`, or done
     TimePoint again;
     std::string trouble;  // of the last attempt
+    std::optional<TimePoint> unreachable_since = std::nullopt;  // since then nothing of its host was heard
   };
 
   bool linked(int rank) const { return links_[static_cast<size_t>(rank)].valid(); }
@@ -184,8 +202,9 @@ class Meeting {
   void advance(Dial& dial, TimePoint now) {
     if (linked(dial.to)) return;
     if (!dial.conversation && now >= dial.again) start(dial, now);
-    if (!dial.conversation) return;
+    if (!dial.conversation) return note_answer(dial, now);
     const Conversation::State state = dial.conversation->advance();
+    note_answer(dial, now);
     if (state == Conversation::State::kWelcome) {
       links_[static_cast<size_t>(dial.to)] = dial.conversation->take_socket();
       dial.conversation.reset();
@@ -194,6 +213,27 @@ class Meeting {
       dial.conversation.reset();
       dial.again = now + kRedialPause;
     }
+  }
+
+  // A host that is there answers the first packet, be it by a refusal.
+  void note_answer(Dial& dial, TimePoint now) {
+    if (dial.conversation && dial.conversation->answered()) {
+      dial.unreachable_since.reset();
+    } else if (!dial.unreachable_since) {
+      dial.unreachable_since = now;
+    }
+  }
+
+  void tell_unreachable(TimePoint now) {
+    if (!options_.board) return;
+    std::vector<LinkTrouble> troubles;
+    for (Dial& dial : dials_) {
+      if (linked(dial.to)) continue;
+      if (dial.unreachable_since && now - *dial.unreachable_since >= LinkPulse::kSilence) {
+        troubles.push_back({dial.to, false, dial.trouble.empty() ? "no answer to any connection" : dial.trouble});
+      }
+    }
+    options_.board->post(std::move(troubles));
   }
 
   void start(Dial& dial, TimePoint now) {

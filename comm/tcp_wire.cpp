@@ -57,8 +57,12 @@ bool comes_from(const TcpGroupState& group, const TcpGroupState& ancestor) {
 
 }  // namespace
 
-TcpWire::TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout)
-    : timeout_(timeout), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), arriving_(sockets.size()) {
+TcpWire::TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout, std::shared_ptr<LinkBoard> board)
+    : timeout_(timeout),
+      board_(std::move(board)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      pulses_(sockets.size()),
+      arriving_(sockets.size()) {
   if (!wake_.valid()) throw CommError(system_error("eventfd"));
   FrameSink& sink = *this;
   for (size_t r = 0; r < sockets.size(); ++r) {
@@ -221,6 +225,8 @@ std::byte* TcpWire::begin_frame(int peer, const Frame& frame) {
     case FrameKind::kLeft:
       from.left = true;
       break;
+    case FrameKind::kProbe:
+      break;
     case FrameKind::kFailed:
       arriving.reason.resize(frame.bytes);
       return reinterpret_cast<std::byte*>(arriving.reason.data());
@@ -322,6 +328,33 @@ void TcpWire::move_bytes(std::unique_lock<std::mutex>& lock, TimePoint until) {
     if ((events & ~POLLOUT) != 0) links_[r]->read_some();
     if ((events & POLLOUT) != 0) links_[r]->write_some();
   }
+}
+
+void TcpWire::probe(const TcpGroupState& group) {
+  Frame frame;
+  frame.kind = FrameKind::kProbe;
+  frame.group = group.id;
+  for (const auto& each : links_) {
+    if (each && !each->closed()) each->enqueue_copy(frame, nullptr);
+  }
+  flush();
+}
+
+void TcpWire::feel_pulses() {
+  if (!board_) return;
+  const TimePoint now = SteadyClock::now();
+  std::vector<LinkTrouble> troubles;
+  for (size_t r = 0; r < links_.size(); ++r) {
+    if (!links_[r]) continue;
+    const auto peer = static_cast<int>(r);
+    if (links_[r]->broken()) {
+      troubles.push_back({peer, false, links_[r]->why_closed()});
+    } else if (const std::optional<TcpHealth> health = tcp_health(links_[r]->fd())) {
+      pulses_[r].sample(now, *health);
+      if (auto trouble = pulses_[r].trouble(now, peer)) troubles.push_back(*std::move(trouble));
+    }
+  }
+  board_->post(std::move(troubles));
 }
 
 std::optional<std::string> TcpWire::gone(const TcpGroupState& group, int member) const {

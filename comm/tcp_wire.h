@@ -16,6 +16,7 @@
 
 #include <poll.h>
 
+#include "comm/link_pulse.h"
 #include "comm/tcp_link.h"
 
 namespace ds::detail {
@@ -71,8 +72,9 @@ class TcpWire final : private FrameSink {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // One socket per peer in the order of world ranks, none for ourselves.
-  TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout);
+  // One socket per peer in the order of world ranks, none for ourselves. The board, where there is one, is told
+  // of connections that carry nothing.
+  TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout, std::shared_ptr<LinkBoard> board);
   ~TcpWire() override;  // waits until the peers' hosts have what was sent to them
   TcpWire(const TcpWire&) = delete;  // groups hold references
   TcpWire& operator=(const TcpWire&) = delete;
@@ -97,6 +99,11 @@ class TcpWire final : private FrameSink {
   void flush();
   // Until something has happened, or `until`.
   void progress(std::unique_lock<std::mutex>& lock, TimePoint until);
+
+  // For whoever waits without anything moving: sends something that every peer's host has to acknowledge.
+  void probe(const TcpGroupState& group);
+  // Looks which connections still carry something, and tells the board.
+  void feel_pulses();
 
   // Why nothing more will come from this member; nothing while it may.
   std::optional<std::string> gone(const TcpGroupState& group, int member) const;
@@ -125,12 +132,14 @@ class TcpWire final : private FrameSink {
   void drain();
 
   const std::chrono::milliseconds timeout_;
+  const std::shared_ptr<LinkBoard> board_;
   const Fd wake_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   bool polling_ = false;  // one thread is in poll()
   bool failed_ = false;   // some group has
   std::vector<std::unique_ptr<TcpLink>> links_;  // by world rank
+  std::vector<LinkPulse> pulses_;                // by world rank
   std::vector<Arriving> arriving_;               // by world rank
   std::vector<pollfd> watched_;                  // the polling thread's
   std::map<uint64_t, std::shared_ptr<TcpGroupState>> groups_;

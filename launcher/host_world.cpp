@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "launcher/host_survey.h"
+
 namespace ds {
 namespace {
 
@@ -280,6 +282,27 @@ std::vector<std::string> HostWorldStarter::reach(const std::vector<RankPlacement
     }
   }
   return listen_addresses_;
+}
+
+std::string HostWorldStarter::cut_between(const std::string& host, const std::vector<std::string>& others) {
+  std::vector<std::string> names{host};
+  std::ranges::copy_if(others, std::back_inserter(names), [&](const std::string& other) { return other != host; });
+  const HostAgents::Outcome reached = agents_.try_reach(names);
+  SlotMap slots;
+  for (const std::string& name : names) slots.push_back({name, {}});
+  SurveyOrders orders;
+  orders.directory = options_.directory.string();
+  orders.depth = SurveyDepth::kFull;
+  const std::vector<SurveyedHost> found = survey_hosts(slots, reached, orders);
+  if (!found.front().problem.empty()) return found.front().problem;
+  for (const SurveyedHost& one : found) {
+    if (!one.facts) continue;  // gone meanwhile: somebody else's business, as are links between the others
+    for (const agent::DialFailure& failure : one.facts->dial_failures()) {
+      const bool concerned = one.host.name == host || failure.endpoint().starts_with(host + " (");
+      if (concerned) return fmt::format("{} cannot connect to {}: {}", one.host.name, failure.endpoint(), failure.error());
+    }
+  }
+  return "";
 }
 
 // One that was away may have come back with a full disk or a clock of its own.

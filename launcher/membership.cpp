@@ -20,6 +20,12 @@ bool ends_well(int code) {
 
 double seconds_of(Time time) { return std::chrono::duration<double>(time).count(); }
 
+Failure cut_of(const LinkWatch::Verdict& verdict, Time now) {
+  Failure out{verdict.rank, Failure::Kind::kLinkCut, 0, Blame::kOwn, verdict.words, now, 0};
+  out.without = verdict.without;
+  return out;
+}
+
 }  // namespace
 
 std::string describe(const Failure& failure) {
@@ -47,6 +53,9 @@ std::string describe(const Failure& failure) {
     case Failure::Kind::kHostLost:
       what = fmt::format("rank {} is gone", failure.rank);
       break;
+    case Failure::Kind::kLinkCut:
+      what = "the network between hosts is cut";
+      break;
   }
   return failure.detail.empty() ? what : fmt::format("{}: {}", what, failure.detail);
 }
@@ -54,6 +63,7 @@ std::string describe(const Failure& failure) {
 Membership::Membership(const Options& options, Time now)
     : options_(options),
       hang_watch_(options.hang, options.world_size),
+      link_watch_(options.links, options.hosts),
       started_(now),
       last_tick_(now) {
   DS_CHECK(options.world_size > 0, "membership: world_size is {}, expected at least 1",
@@ -95,6 +105,10 @@ bool Membership::heartbeat(Time now, int64_t epoch, int rank, const RankProgress
     hang_watch_.progressed(now, rank, progress);
   }
   return true;
+}
+
+void Membership::links_reported(Time now, int rank, const std::vector<CutLink>& links) {
+  link_watch_.reported(now, rank, links);
 }
 
 bool Membership::stepped(Time now, int64_t epoch, int rank, int64_t step) {
@@ -151,8 +165,10 @@ void Membership::host_lost(Time now, int rank, const std::string& why) {
 }
 
 void Membership::fail(Failure failure) {
-  const bool known = std::ranges::any_of(
-      failures_, [&](const Failure& other) { return other.rank == failure.rank; });
+  const bool of_network = failure.kind == Failure::Kind::kLinkCut;  // no story of the rank that it is told with
+  const bool known = !of_network && std::ranges::any_of(failures_, [&](const Failure& other) {
+    return other.rank == failure.rank;
+  });
   if (known || phase_ == Phase::kStopping || phase_ == Phase::kOver) {
     return;  // the first failure of a rank is its own story; later ones are our doing
   }
@@ -186,6 +202,7 @@ void Membership::forgive_own_stall(Time now) {
   if (gap <= options_.lease / 2) return;
   const auto later = [&](Time& at) { at = std::min(now, at + gap); };
   hang_watch_.forgive(gap);
+  link_watch_.forgive(gap);
   later(started_);
   later(stop_at_);
   for (RankState& rank : ranks_) {
@@ -225,8 +242,20 @@ void Membership::check_progress(Time now) {
   }
 }
 
+// A host that is gone is also one that nobody reaches: whoever is silent decides that, by the lease.
+bool Membership::everybody_is_heard(Time now) const {
+  return std::ranges::all_of(ranks_, [&](const RankState& rank) {
+    return !rank.gone && (rank.final_report || now - rank.heard <= options_.lease / 2);
+  });
+}
+
+void Membership::check_links(Time now) {
+  if (phase_ != Phase::kRunning || !everybody_is_heard(now)) return;
+  if (const std::optional<LinkWatch::Verdict> verdict = link_watch_.verdict(now)) fail(cut_of(*verdict, now));
+}
+
 // When all that is known is that peers were missed: the rank they missed may have fallen silent, with its
-// lease not over yet, or still be there, stuck.
+// lease not over yet, be cut off from them alone, or still be there, stuck.
 void Membership::name_the_missed(Time now) {
   const bool echoes_only = std::ranges::all_of(
       failures_, [](const Failure& failure) { return failure.blame == Blame::kPeer; });
@@ -242,6 +271,8 @@ void Membership::name_the_missed(Time now) {
     fail({number, Failure::Kind::kLease, 0, Blame::kOwn,
           fmt::format("no heartbeat for {:.1f} s, and its peers miss it", seconds_of(silence(*longest))),
           now, longest->progress.step});
+  } else if (const auto cut = link_watch_.suspected()) {
+    fail(cut_of(*cut, now));
   } else if (const auto hang = hang_watch_.awaited(now)) {
     fail({hang->rank, Failure::Kind::kHang, 0, Blame::kOwn, hang->words, now, 0});
   }
@@ -260,6 +291,7 @@ std::optional<Decision> Membership::tick(Time now) {
   }
   check_leases(now);
   check_progress(now);
+  check_links(now);
   if (phase_ == Phase::kSettling) {
     if (now < settled_at_ && !all_gone()) {
       return std::nullopt;
@@ -301,7 +333,7 @@ Time Membership::next_deadline() const {
     next = std::min(next, stop_at_ + *stop_->grace);
   }
   if (phase_ == Phase::kRunning) {
-    next = std::min(next, hang_watch_.next_deadline());
+    next = std::min({next, hang_watch_.next_deadline(), link_watch_.next_deadline()});
   }
   for (const RankState& rank : ranks_) {
     if (phase_ == Phase::kRunning && !rank.gone) {
@@ -382,6 +414,7 @@ int Membership::failure_code(const Failure& cause) const {
     case Failure::Kind::kNeverJoined:
       return static_cast<int>(ExitCode::kClusterUnusable);
     case Failure::Kind::kHostLost:
+    case Failure::Kind::kLinkCut:
       return static_cast<int>(ExitCode::kBelowMinimum);
     case Failure::Kind::kSignal:
       return 128 + cause.value;

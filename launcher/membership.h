@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "launcher/clock_time.h"
 #include "launcher/hang_watch.h"
+#include "launcher/link_watch.h"
 
 namespace ds {
 
@@ -42,6 +43,7 @@ struct Failure {
     kHang,         // it answers, but does not progress
     kUnreported,   // it exited without telling of its end; value: the exit code
     kHostLost,     // its host cannot be reached; detail: which, and why
+    kLinkCut,      // hosts do not reach each other; detail: which; `without` them the others do
   };
   int rank = 0;
   Kind kind = Kind::kExit;
@@ -50,6 +52,7 @@ struct Failure {
   std::string detail;  // the rank's own words, may be empty
   Time at{};
   int64_t step = 0;  // where the world was, as far as any rank had said
+  std::vector<std::string> without{};
 };
 
 std::string describe(const Failure& failure);
@@ -88,6 +91,8 @@ class Membership {
     Time settle = std::chrono::milliseconds(100);
     Time exit_grace = std::chrono::seconds(10);  // from a rank's final report to its end
     HangWatch::Options hang{};
+    LinkWatch::Options links{};
+    std::vector<std::string> hosts{};  // of the ranks, as the hostfile calls them; empty: one machine
   };
 
   Membership(const Options& options, Time now);
@@ -96,7 +101,9 @@ class Membership {
   std::optional<std::string> joined(Time now, const WorldMember& member);
   // False if the sender is not a member of this epoch.
   bool heartbeat(Time now, int64_t epoch, int rank, const RankProgress& progress);
-  // The same where all that is known is that a step is done.
+  // What the rank says about its connections to others; all of it, every time.
+  void links_reported(Time now, int rank, const std::vector<CutLink>& links);
+  // As heartbeat(), where all that is known is that a step is done.
   bool stepped(Time now, int64_t epoch, int rank, int64_t step);
   // The rank says how it ends; its process is still there.
   void reported_end(Time now, int rank, int exit_code, Blame blame, const std::string& error);
@@ -143,6 +150,8 @@ class Membership {
   void forgive_own_stall(Time now);
   void check_leases(Time now);
   void check_progress(Time now);
+  void check_links(Time now);
+  bool everybody_is_heard(Time now) const;
   void fail(Failure failure);
   bool all_joined() const;
   bool all_gone() const;
@@ -159,6 +168,7 @@ class Membership {
   std::vector<RankState> ranks_;
   std::vector<Failure> failures_;  // in order of arrival
   HangWatch hang_watch_;
+  LinkWatch link_watch_;
   std::optional<StopRequest> stop_;
   std::optional<int> kill_code_;
   std::string kill_reason_;

@@ -10,6 +10,7 @@ namespace {
 
 // The same rank in the same way at the same step: what fails again then is the program or its data.
 bool same_failure(const Failure& a, const Failure& b) {
+  if (a.kind == Failure::Kind::kLinkCut) return false;  // the network
   // An error of a collective, such as a save that failed, is reported by whichever rank is first.
   const bool same_rank = a.rank == b.rank || a.kind == Failure::Kind::kExit;
   return same_rank && a.kind == b.kind && a.value == b.value && a.step == b.step;

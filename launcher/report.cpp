@@ -28,6 +28,8 @@ std::string kind_name(Failure::Kind kind) {
       return "no report";
     case Failure::Kind::kHostLost:
       return "host lost";
+    case Failure::Kind::kLinkCut:
+      return "link cut";
   }
   return "unknown";
 }

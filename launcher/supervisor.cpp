@@ -21,6 +21,12 @@ RankProgress to_progress(const control::Progress& in) {
           {last.number(), last.group(), last.sequence(), last.op(), last.inside()}};
 }
 
+std::vector<CutLink> to_links(const control::Progress& in) {
+  std::vector<CutLink> out;
+  for (const control::Progress::Link& link : in.cut_links()) out.push_back({link.peer(), link.heard(), link.what()});
+  return out;
+}
+
 std::string signal_name(int signal) { return fmt::format("SIG{}", sigabbrev_np(signal)); }
 
 }  // namespace
@@ -165,6 +171,7 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
     case control::RankMessage::kHeartbeat:
       progress = to_progress(message.heartbeat());
       membership_->heartbeat(event.at, event.epoch, event.rank, progress);
+      membership_->links_reported(event.at, event.rank, to_links(message.heartbeat()));
       break;
     case control::RankMessage::kStep:
       take_step(message.step());
@@ -333,6 +340,8 @@ void Supervisor::judge(const Decision& decision) {
       cause.detail = fmt::format("dslaunch itself stood still for {}, longer than its agents on the hosts wait for it (12 s)",
                                  format_duration(stall_));
     }
+    lost.insert(lost.end(), cause.without.begin(), cause.without.end());
+    cut_off_.insert(cause.without.begin(), cause.without.end());
     for (const std::string& host : lost) growth_.lost(now(), host);
     recourse_ = recovery_.after({.cause = cause,
                                  .host = plan_.ranks.at(static_cast<size_t>(cause.rank)).host,

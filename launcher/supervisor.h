@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,7 @@ class Supervisor {
   RunStatus status() const;
   // supervisor_growth.cpp
   void look_for_hosts();
+  std::string look_at_links(const std::string& host);
   void begin_growth();
   std::string join_new_hosts();
   bool leave_hosts_missing();  // false if the run is over
@@ -143,6 +145,7 @@ class Supervisor {
   Time epoch_started_{};
   bool committed_ = false;           // a tag in this epoch
   Growth growth_{Growth::Options{}};
+  std::set<std::string> cut_off_;    // hosts whose ways to the others nobody has tried since
   bool growing_ = false;             // the epoch was asked to end so that a larger one can begin
   std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start
   std::optional<Recourse> recourse_;  // decided when the epoch failed

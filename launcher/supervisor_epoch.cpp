@@ -26,6 +26,12 @@ control::JobPlan::Resume to_proto(ResumeMode mode) {
   return control::JobPlan::AUTO;
 }
 
+std::vector<std::string> hosts_by_rank(const std::vector<RankPlacement>& ranks) {
+  std::vector<std::string> out;
+  for (const RankPlacement& rank : ranks) out.push_back(rank.host);
+  return out;
+}
+
 }  // namespace
 
 void Supervisor::prepare_epoch(std::vector<RankPlacement> ranks) {
@@ -46,7 +52,8 @@ void Supervisor::start_epoch() {
   memory_deaths_.clear();
   membership_.emplace(Membership::Options{.world_size = static_cast<int>(plan_.ranks.size()),
                                           .epoch = plan_.epoch,
-                                          .hang = job_.hang},
+                                          .hang = job_.hang,
+                                          .hosts = hosts_by_rank(plan_.ranks)},
                       epoch_started_);
   open_coordinator();
   world_ = starter_.start(plan_);

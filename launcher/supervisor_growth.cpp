@@ -1,6 +1,7 @@
 // Hosts that come back or are added while a run goes on: looking for them, and making room for a larger world at
 // the next step edge. What is tried when is launcher/growth.h.
 #include <algorithm>
+#include <set>
 
 #include <spdlog/spdlog.h>
 
@@ -23,10 +24,15 @@ void Supervisor::look_for_hosts() {
     look_again_at_ = now() + kLookPeriod;
   }
   for (const std::string& host : growth_.to_try(now())) {
+    if (runs && cut_off_.contains(host)) {
+      growth_.missed(now(), host);  // that its agent answers says nothing of its way to the others
+      continue;
+    }
     log_->info("looking for host {}", host);
     starter_.seek(host);
   }
-  for (const SoughtHost& sought : starter_.take_sought()) {
+  for (SoughtHost& sought : starter_.take_sought()) {
+    if (sought.problem.empty() && cut_off_.contains(sought.host)) sought.problem = look_at_links(sought.host);
     if (sought.problem.empty()) {
       growth_.found(now(), sought.host);
       recovery_.pool().bring_back(sought.host);
@@ -38,6 +44,17 @@ void Supervisor::look_for_hosts() {
     }
   }
   if (runs && !growing_ && !paused_ && growth_.due(now())) begin_growth();
+}
+
+// Whether a host that was cut off from others reaches them again. Nothing runs meanwhile that this could disturb.
+std::string Supervisor::look_at_links(const std::string& host) {
+  if (world_) return "it was cut off from other hosts, and nobody has looked since";
+  std::set<std::string> others;
+  for (const RankPlacement& place : plan_.ranks) others.insert(place.host);
+  std::string problem = starter_.cut_between(host, {others.begin(), others.end()});
+  if (problem.empty()) cut_off_.erase(host);
+  last_turn_ = now();  // which has taken some seconds
+  return problem;
 }
 
 // Too few hosts are left for any world.
@@ -91,6 +108,7 @@ bool Supervisor::do_without(std::vector<std::string>& vanished) {
 std::string Supervisor::join_new_hosts() {
   if (!job_.read_nodes) throw Unsupported("this run has no hosts; it was started on one machine");
   NodePool& pool = recovery_.pool();
+  cut_off_.clear();  // whoever says so has repaired the network, or will see it fail again
   std::vector<std::string> added;
   for (PoolNode& node : job_.read_nodes()) {
     const std::string host = node.host;

@@ -103,6 +103,13 @@ class WorldStarter {
     static_cast<void>(ranks);
     return {};
   }
+  // Why a host that take_sought() has found and the other ones cannot connect to each other; empty: they can.
+  // Takes seconds; only while no world runs.
+  virtual std::string cut_between(const std::string& host, const std::vector<std::string>& others) {
+    static_cast<void>(host);
+    static_cast<void>(others);
+    return "";
+  }
   // Begins to reach a host that is in no world now, without waiting.
   virtual void seek(const std::string& host) { static_cast<void>(host); }
   // Those of which something became known since the last call, also that one found before is gone again. To be

@@ -164,6 +164,11 @@ class GrpcControlClient final : public ControlClient {
     newest_collective_ = std::move(newest);
   }
 
+  void watch_links(std::shared_ptr<const LinkBoard> board) override {
+    const std::scoped_lock lock(mutex_);
+    board_ = std::move(board);
+  }
+
   void on_dump(std::function<void()> dump) override {
     const std::scoped_lock lock(mutex_);
     dump_ = std::move(dump);
@@ -324,6 +329,13 @@ class GrpcControlClient final : public ControlClient {
       last.set_op(mark.op);
       last.set_inside(mark.inside);
     }
+    if (!board_) return out;
+    for (const LinkTrouble& trouble : board_->troubles()) {
+      control::Progress::Link& link = *out.add_cut_links();
+      link.set_peer(trouble.peer);
+      link.set_heard(trouble.heard);
+      link.set_what(trouble.what);
+    }
     return out;
   }
 
@@ -469,6 +481,7 @@ class GrpcControlClient final : public ControlClient {
   std::deque<Command> commands_;
   uint64_t commands_seen_ = 0;  // of any kind, known here or not
   control::Progress progress_;
+  std::shared_ptr<const LinkBoard> board_;
   std::function<CollectiveMark()> newest_collective_;
   std::function<void()> dump_;
   steady_clock::time_point send_at_ = steady_clock::time_point::max();  // what is queued

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "comm/link_board.h"
 #include "core/error.h"
 #include "rankd/job.h"
 
@@ -27,6 +28,9 @@ class ControlClient {
 
   // Asked before every heartbeat, from another thread, as long as the connection lives.
   virtual void watch_collectives(std::function<CollectiveMark()> newest) = 0;
+
+  // Whose troubles every heartbeat tells.
+  virtual void watch_links(std::shared_ptr<const LinkBoard> board) = 0;
 
   // Called by another thread when the launcher asks what this rank does, however stuck training is.
   virtual void on_dump(std::function<void()> dump) = 0;

@@ -59,7 +59,7 @@ class LoaderSource final : public BatchSource {
   const int rank_;
 };
 
-std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listener) {
+std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listener, std::shared_ptr<LinkBoard> board) {
   if (plan.data_endpoints.empty() && plan.local_size != plan.world_size) {
     throw Unsupported(fmt::format("{} ranks on several hosts, but none of them was told on which address "
                                   "to listen for data",
@@ -79,7 +79,8 @@ std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listene
                   .tcp = {.listener = std::move(listener),
                           .epoch = plan.epoch,
                           .endpoints = plan.data_endpoints,
-                          .secret = plan.data_secret},
+                          .secret = plan.data_secret,
+                          .board = std::move(board)},
                   .timeout = kLongestWait});
 }
 
@@ -448,9 +449,11 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   DS_FAILPOINT("train.before_comm");
   const auto ledger = std::make_shared<OwnLedger>();
   control.watch_collectives([ledger] { return ledger->newest(); });
+  const auto board = std::make_shared<LinkBoard>();
+  control.watch_links(board);
   control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
   const TracedComm::Sinks sinks{.volume = &volume, .ledger = &ledger->ledger};
-  std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener));
+  std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
   // A group of its own: what hosts copy to each other is no part of the order of the data group's calls.
   std::unique_ptr<Communicator> copies =
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;

@@ -17,6 +17,8 @@ namespace {
 //   join <rank> [epoch=<n>]       heartbeat <rank> <step> [epoch=<n>]
 //   report <rank> <code> [peer] [words]      exit <rank> <code>      signal <rank> <number>
 //   stop <why> <code saved> <code killed> [grace=<s>]      kill <code> <why>
+//   hosts <of rank 0> <of rank 1> ...         before the world
+//   cut <rank> <peer> [heard]     what the rank says of its connections, nothing else
 //   explain
 // After each line everything that tick() decides is printed.
 class Story {
@@ -69,6 +71,9 @@ class Story {
       double seconds = 0;
       words >> seconds;
       now_ = std::chrono::duration_cast<Time>(std::chrono::duration<double>(seconds));
+    } else if (verb == "hosts") {
+      options_.hosts.clear();
+      for (std::string host; words >> host;) options_.hosts.push_back(host);
     } else if (verb == "explain") {
       return world_->explain() + "\n";
     } else {
@@ -90,6 +95,12 @@ class Story {
       words >> number >> at_step >> rest;
       const bool taken = world_->heartbeat(now_, epoch_of(rest), number, {at_step, 0, "train"});
       return taken ? "" : "refused\n";
+    }
+    if (verb == "cut") {
+      int peer = 0;
+      words >> number >> peer >> rest;
+      world_->links_reported(now_, number, {{peer, rest == "heard", "silence"}});
+      return "";
     }
     int value = 0;
     if (verb == "stop") {

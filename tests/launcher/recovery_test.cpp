@@ -148,6 +148,24 @@ TEST_CASE("the same failure on different hosts is the program's", "[launcher]") 
   CHECK_THAT(recovery.after(killed(0, 7, "node1")).reason, Catch::Contains("not the hardware"));
 }
 
+TEST_CASE("a cut between hosts is never called the program's fault", "[launcher]") {
+  Recovery recovery({.max_restarts = 10}, NodePool([] {
+    NodePool::Options options;
+    options.nodes = {{"a", {0}}, {"b", {0}}};
+    return options;
+  }()));
+  EpochOutcome outcome;
+  outcome.cause.kind = Failure::Kind::kLinkCut;
+  outcome.cause.detail = "a and b cannot reach each other";
+  outcome.host = "b";
+  outcome.exit_code = static_cast<int>(ExitCode::kBelowMinimum);
+  for (int i = 0; i < 6; ++i) {
+    const Recourse next = recovery.after(outcome);
+    CHECK(next.restart);
+    CHECK(next.reason == "the network between hosts is cut: a and b cannot reach each other");
+  }
+}
+
 TEST_CASE("a lost host is replaced by a spare, then the world shrinks, then it is the end",
           "[launcher]") {
   Recovery recovery({.max_restarts = 100}, cluster(4, 1, 2));

@@ -19,6 +19,7 @@ class DeafControl final : public ControlClient {
   JobPlan join() override { return plan_; }
   void report_progress(const Progress& /*progress*/) override {}
   void watch_collectives(std::function<CollectiveMark()> /*newest*/) override {}
+  void watch_links(std::shared_ptr<const LinkBoard> /*board*/) override {}
   void on_dump(std::function<void()> /*dump*/) override {}
   void report_step(const StepMetrics& /*metrics*/) override {}
   void report_commit(const SavedTag& /*tag*/) override {}
