@@ -42,7 +42,7 @@ void throw_io_error(std::string_view operation, std::string_view path, int error
                                           std::generic_category().message(error_number));
   if (error_number == ENOENT || error_number == ENOTDIR) throw InputMissing(message);
   if (error_number == ENOSPC || error_number == EDQUOT) throw DiskFull(message + room_at(path, error_number));
-  throw IoError(message);
+  throw IoError(message + (error_number == EFBIG ? " (a limit on file sizes: ulimit -f)" : ""));
 }
 
 namespace {

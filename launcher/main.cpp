@@ -1,4 +1,5 @@
 // dslaunch: starts and watches training jobs. Environment variables are read here and nowhere else.
+#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -109,16 +110,32 @@ int run(int argc, char** argv) {
   return std::visit(Dispatch{surroundings}, command);
 }
 
+// Whoever's working directory was removed can be helped; every relative path fails there.
+int end_by(const std::filesystem::filesystem_error& error) {
+  std::error_code gone;
+  static_cast<void>(std::filesystem::current_path(gone));
+  if (!gone) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return static_cast<int>(ExitCode::kStorage);
+  }
+  fmt::print(stderr, "error: the working directory cannot be used ({}): it may have been removed; change to one that is "
+                     "there\n", gone.message());
+  return static_cast<int>(ExitCode::kInputMissing);
+}
+
 }  // namespace
 }  // namespace ds
 
 int main(int argc, char** argv) {
   ds::ensure_standard_descriptors();
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the file that reaches it
   try {
     return ds::run(argc, argv);
   } catch (const ds::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return static_cast<int>(error.exit_code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    return ds::end_by(error);
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {} (this is a bug in dslaunch)\n", error.what());
     return static_cast<int>(ds::ExitCode::kInternal);

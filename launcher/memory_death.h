@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/memory_cgroup.h"
+#include "core/memory_cgroup.h"
 
 namespace ds {
 

@@ -11,13 +11,16 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <new>
 #include <thread>
 
 #include "comm/tcp_comm.h"
+#include "core/memory_cgroup.h"
 #include "core/secrecy.h"
 #include "rankd/last_words.h"
+#include "rankd/pressure_words.h"
 #include "rankd/thread_dump.h"
 
 namespace ds {
@@ -43,10 +46,13 @@ void log_to_launcher() {
   spdlog::set_default_logger(std::move(logger));
 }
 
-// Standard input stays open as long as the launcher lives, however it ends.
+// Standard input stays open as long as the launcher lives, however it ends. Its thread has time to look after
+// the host's memory, too.
 class LauncherWatch {
  public:
   LauncherWatch() : stop_(eventfd(0, EFD_CLOEXEC)), thread_([this] { wait_for_end(); }) {}
+  // From now on; one rank of a host is enough.
+  void watch_memory() { watches_memory_ = true; }
   LauncherWatch(const LauncherWatch&) = delete;  // the thread holds `this`
   LauncherWatch& operator=(const LauncherWatch&) = delete;
   ~LauncherWatch() {
@@ -56,10 +62,20 @@ class LauncherWatch {
   }
 
  private:
-  void wait_for_end() const {
+  void look_at_memory() {
+    const std::optional<MemoryPressure> pressure = memory_pressure();
+    if (!pressure) return;
+    const std::string words = pressure_words_.look(std::chrono::steady_clock::now(), *pressure);
+    if (!words.empty()) spdlog::warn("{}", words);
+  }
+
+  void wait_for_end() {
     std::array<pollfd, 2> watched{{{STDIN_FILENO, POLLIN, 0}, {stop_, POLLIN, 0}}};
     while (watched[1].revents == 0) {
-      if (poll(watched.data(), watched.size(), -1) > 0 && watched[0].revents != 0) {
+      constexpr int kPeriodMs = 5000;
+      const int ready = poll(watched.data(), watched.size(), kPeriodMs);
+      if (ready == 0 && watches_memory_) look_at_memory();
+      if (ready > 0 && watched[0].revents != 0) {
         char byte = 0;
         if (read(STDIN_FILENO, &byte, 1) == 0) {
           kill(getpid(), SIGKILL);  // the launcher is gone, and with it everyone who could be told
@@ -69,7 +85,9 @@ class LauncherWatch {
   }
 
   const int stop_;
-  std::thread thread_;
+  std::atomic<bool> watches_memory_ = false;
+  PressureWords pressure_words_;  // the thread's
+  std::thread thread_;            // last: it uses the others
 };
 
 void die_with_launcher(int64_t launcher_pid) {
@@ -95,11 +113,12 @@ struct Ending {
 };
 
 Ending run_joined(const Training& training, ControlClient& control, const Bootstrap& bootstrap,
-                  TcpListener& listener) {
+                  TcpListener& listener, LauncherWatch& watch) {
   try {
     DS_FAILPOINT("session.before_join");
     JobPlan plan = control.join();
     plan.memory_fd = bootstrap.memory_fd;
+    if (plan.local_rank == 0) watch.watch_memory();
     DS_FAILPOINT("session.joined");
     spdlog::info("joined as rank {} of {}, epoch {}, {} threads, pid {}", plan.rank,
                  plan.world_size, plan.epoch, plan.threads, getpid());
@@ -121,7 +140,8 @@ Ending run_joined(const Training& training, ControlClient& control, const Bootst
 
 int run_session(const Training& training, const std::string& failpoints) {
   // Batch systems send a job's signals to all of its processes. What they mean is the launcher's to say.
-  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+  // A file that may not grow further is an error of writing it (EFBIG), like a full disk.
+  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ}) {
     signal(number, SIG_IGN);
   }
   forbid_core_dumps();  // what comes next is secret
@@ -132,13 +152,13 @@ int run_session(const Training& training, const std::string& failpoints) {
   arm_failpoints(failpoints, {bootstrap.rank, bootstrap.epoch});
   DS_FAILPOINT("session.begin");
   die_with_launcher(bootstrap.launcher_pid);
-  const LauncherWatch watch;
+  LauncherWatch watch;
   TcpListener listener = bootstrap.data_address.empty() ? TcpListener()
                                                          : TcpListener(bootstrap.data_address);
   const auto control = connect_control(bootstrap, end_without_launcher, listener.endpoint());
   control->on_dump([] { write_dump(""); });
   DS_FAILPOINT("session.connected");
-  const Ending ending = run_joined(training, *control, bootstrap, listener);
+  const Ending ending = run_joined(training, *control, bootstrap, listener, watch);
   DS_FAILPOINT("session.before_final");
   if (!ending.error.empty()) {
     spdlog::info("ends with code {}: {}", static_cast<int>(ending.code), ending.error);

@@ -24,6 +24,18 @@ MemoryCgroup read_again(const MemoryCgroup& group);
 
 std::optional<int64_t> machine_oom_kills();
 
+// How much of the last 10 s nothing of a group, or of the machine, ran because all of it waited for memory: what a
+// memory.high, or swap, costs.
+struct MemoryPressure {
+  std::string whose;                  // "cgroup /user.slice/job"; "the machine"
+  double stalled_percent = 0;         // "full avg10" of its pressure file
+  std::optional<int64_t> high;        // bytes: memory.high, where there is one
+  std::optional<int64_t> high_events; // how often it was exceeded so far
+};
+// Of this process: of its cgroup where that has such a file (version 2), else of the machine. Nothing where the
+// kernel does not count it.
+std::optional<MemoryPressure> memory_pressure();
+
 // Pure parts.
 struct CgroupPlace {
   int version = 2;
@@ -33,5 +45,7 @@ struct CgroupPlace {
 std::optional<CgroupPlace> memory_place(std::string_view proc_cgroup);
 // The number after `key` in lines "key value" or "key: value kB" (then bytes).
 std::optional<int64_t> counter(std::string_view text, std::string_view key);
+// In the text of a pressure file: "full avg10=12.34 avg60=...".
+std::optional<double> full_stall_percent(std::string_view text);
 
 }  // namespace ds

@@ -1,4 +1,4 @@
-#include "launcher/memory_cgroup.h"
+#include "core/memory_cgroup.h"
 
 #include <fmt/format.h>
 
@@ -107,6 +107,38 @@ MemoryCgroup read_again(const MemoryCgroup& group) {
   // Which version it was follows from where it is.
   const bool old = text_of(fmt::format("{}{}/memory.oom_control", kVersion1Root, group.name)).has_value();
   return read_place({old ? 1 : 2, group.name});
+}
+
+std::optional<double> full_stall_percent(std::string_view text) {
+  constexpr std::string_view kKey = "full avg10=";
+  const size_t at = text.find(kKey);
+  if (at == std::string_view::npos || (at != 0 && text[at - 1] != '\n')) return std::nullopt;
+  text.remove_prefix(at + kKey.size());
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<MemoryPressure> memory_pressure() {
+  const std::optional<std::string> groups = text_of("/proc/self/cgroup");
+  const std::optional<CgroupPlace> place = groups ? memory_place(*groups) : std::nullopt;
+  MemoryPressure out;
+  std::optional<std::string> text;
+  if (place && place->version == 2 && place->name != "/") {
+    const std::string folder = fmt::format("{}{}", kVersion2Root, place->name);
+    text = text_of(folder + "/memory.pressure");
+    out.whose = "cgroup " + place->name;
+    out.high = real_limit(number_of(folder + "/memory.high"));
+    out.high_events = counter_of(folder + "/memory.events", "high");
+  }
+  if (!text) {
+    text = text_of("/proc/pressure/memory");
+    out = {.whose = "the machine", .high = std::nullopt, .high_events = std::nullopt};
+  }
+  const std::optional<double> stalled = text ? full_stall_percent(*text) : std::nullopt;
+  if (!stalled) return std::nullopt;
+  out.stalled_percent = *stalled;
+  return out;
 }
 
 std::optional<int64_t> machine_oom_kills() { return counter_of("/proc/vmstat", "oom_kill"); }
