@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <thread>
 
 #include "comm/shm_group.h"
@@ -200,9 +203,22 @@ void remove_name(const Joining& join, std::byte* base) {
   await_joining(join, base, header.unlinked, 1);
 }
 
-size_t arena_bytes(const ShmOptions& options) {
+// Addresses are reserved, not memory: as many as the machine could fill. Where they are limited (ulimit -v), half of
+// what is left goes to the arenas of all ranks, each of which every rank maps; the other half to all else. An arena
+// is a file, for which ulimit -f holds, too.
+size_t arena_bytes(const ShmOptions& options, int ranks) {
   if (options.arena_bytes != 0) return options.arena_bytes;
-  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t machine = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  rlimit files{};
+  rlimit addresses{};
+  if (getrlimit(RLIMIT_FSIZE, &files) != 0 || getrlimit(RLIMIT_AS, &addresses) != 0) return machine;
+  const size_t most = std::min<size_t>(machine, files.rlim_cur / page * page);  // RLIM_INFINITY is the largest number
+  if (addresses.rlim_cur == RLIM_INFINITY) return most;
+  size_t used_pages = 0;
+  std::ifstream("/proc/self/statm") >> used_pages;
+  const size_t left = addresses.rlim_cur - std::min<size_t>(addresses.rlim_cur, used_pages * page);
+  return std::min(most, left / 2 / static_cast<size_t>(ranks));
 }
 
 }  // namespace
@@ -214,7 +230,7 @@ std::unique_ptr<Communicator> open_shm_group(const std::string& name, int rank, 
            "open_shm_group: \"{}\" is no segment name: 1 to 199 characters without slashes", name);
   const Joining join{"/" + name, rank, size, detail::ShmLayout(size),
                      SteadyClock::now() + options.timeout};
-  auto arena = std::make_unique<detail::ShmArena>(arena_bytes(options));
+  auto arena = std::make_unique<detail::ShmArena>(arena_bytes(options, size));
   const auto region = rank == 0 ? create(join) : find(join);
   publish(join, region->base(), *arena);  // a second claimant of a rank leaves the start alone
   try {

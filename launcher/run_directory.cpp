@@ -71,12 +71,12 @@ void prove_writable(const fs::path& directory) {
   const fs::path path = directory / fmt::format(".probe.{}", getpid());
   const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) {
-    throw_errno("writing into the run directory", directory, errno);
+    throw_io_error("writing into the run directory", directory.string(), errno);
   }
   const int error = posix_fallocate(fd.get(), 0, kRoom);
   unlink(path.c_str());
   if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
-    throw_errno("writing into the run directory", directory, error);
+    throw_io_error("writing into the run directory", directory.string(), error);
   }
 }
 
