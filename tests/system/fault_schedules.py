@@ -1,6 +1,7 @@
 """Real processes under seeded faults: each schedule trains on 2 to 4 ranks, has 1 to 4 faults (failpoints,
-kill -9, SIGSTOP, errors of the disk), and must end with code 0, the weights of the undisturbed run to the bit,
-every step once in the metrics, and nothing left behind.
+kill -9, SIGSTOP, errors of the disk), and in most the launcher has trouble of its own (it stands still, nobody
+reads what it prints, somebody launches again in its directory). It must end with code 0, the weights of the
+undisturbed run to the bit, every step once in the metrics, and nothing left behind; a second launch with 75.
 
 usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S]
 
@@ -9,6 +10,8 @@ Ends with 0 if all held, 1 with a line per schedule that did not, 77 where the b
 """
 import argparse
 import concurrent.futures
+import dataclasses
+import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 STEPS, SAVE_EVERY, LIMIT_S = 12, 3, 120
@@ -78,7 +82,25 @@ def make_schedule(seed, names):
             places.append(f"{name}@rank{rng.choice([0, rng.randrange(ranks)])}@epoch{epoch}={term}")
     memory_every = rng.choice([0, 1, 1, 2])
     apart = rng.random() < 0.5  # each host keeps its own files; here there is one host
-    return ranks, stage, memory_every, apart, "; ".join(places), signals
+    return Schedule(ranks, stage, memory_every, apart, "; ".join(places), signals, *launcher_troubles(rng))
+
+
+@dataclasses.dataclass
+class Schedule:
+    ranks: int
+    stage: int
+    memory_every: int
+    apart: bool
+    places: str  # failpoints
+    signals: list  # of ranks: when, which, number
+    pauses: list  # of the launcher: when, for how long
+    deaf: float  # when somebody begins to read what it prints; None: from the start
+    second: float  # when somebody launches again; None: nobody
+
+
+def launcher_troubles(rng):
+    pauses = [(rng.uniform(0, 1.5), rng.uniform(0.1, 4)) for _ in range(rng.choice([0, 0, 1, 2]))]
+    return sorted(pauses), rng.choice([None, rng.uniform(0.5, 5)]), rng.choice([None, None, rng.uniform(0.05, 1.5)])
 
 
 def children(pid):
@@ -108,6 +130,51 @@ def send_signals(process, run_dir, signals):
                 pass
 
 
+def pause_launcher(process, pauses):
+    start = time.monotonic()
+    for delay, length in pauses:
+        time.sleep(max(0.0, start + delay - time.monotonic()))
+        if process.poll() is not None:
+            return
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(length)
+        process.send_signal(signal.SIGCONT)
+
+
+def read_late(source, target, deaf, filler):
+    """What a launcher prints, from a pipe that is full from the start where nobody reads at first."""
+    if deaf is not None:
+        time.sleep(deaf)
+    with open(source, "rb", buffering=0) as pipe, open(target, "wb") as out:
+        skip = filler
+        while data := pipe.read(1 << 16):
+            out.write(data[min(skip, len(data)):])
+            skip -= min(skip, len(data))
+
+
+def full_pipe():
+    """Both ends, and how many bytes are in it."""
+    read_end, write_end = os.pipe()
+    size = fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(write_end, b"x" * size)
+    return read_end, write_end, size
+
+
+def launch_again(command_line, folder, first, at, log):
+    """Somebody who does not know of the first one; what it did wrong, or nothing."""
+    time.sleep(at)
+    lease = folder / "run/lease.json"
+    while first.poll() is None and not (lease.exists() and lease.stat().st_size):
+        time.sleep(0.01)
+    if first.poll() is not None:
+        return
+    second = subprocess.run(command_line + ["train.seed=99"], cwd=folder, capture_output=True, text=True,
+                            stdin=subprocess.DEVNULL)
+    # One that is over, but still has to print it, leaves its directory to others; then it is the seed that is refused.
+    if second.returncode != 75 and not (second.returncode == 77 and "the seed was" in second.stderr):
+        log.append(f"a second launch ended with {second.returncode}: {second.stderr[-300:]}")
+
+
 def processes_in(folder):
     found = []
     for entry in pathlib.Path("/proc").iterdir():
@@ -119,29 +186,50 @@ def processes_in(folder):
     return found
 
 
+def run_schedule(binaries, folder, schedule, problems):
+    """The exit code; None where it did not end."""
+    words = command(binaries, folder / "run", schedule.ranks, schedule.stage, schedule.memory_every, schedule.apart)
+    if schedule.deaf is None:
+        read_end, write_end = os.pipe()
+        filler = 0
+    else:
+        read_end, write_end, filler = full_pipe()
+    process = subprocess.Popen(words, cwd=folder, env=dict(os.environ, DSL_FAILPOINTS=schedule.places),
+                               stdout=write_end, stderr=write_end, stdin=subprocess.DEVNULL)
+    os.close(write_end)
+    helpers = [threading.Thread(target=read_late, args=(read_end, folder / "out", schedule.deaf, filler)),
+               threading.Thread(target=pause_launcher, args=(process, schedule.pauses))]
+    if schedule.second is not None:
+        helpers.append(threading.Thread(target=launch_again, args=(words, folder, process, schedule.second, problems)))
+    for helper in helpers:
+        helper.start()
+    send_signals(process, folder / "run", schedule.signals)
+    try:
+        code = process.wait(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = None
+    for helper in helpers:
+        helper.join()
+    return code
+
+
 def one_schedule(binaries, scratch, names, reference, seed):
     """What is wrong, or nothing; and the number of restarts."""
-    ranks, stage, memory_every, apart, places, signals = make_schedule(seed, names)
+    schedule = make_schedule(seed, names)
     folder = pathlib.Path(tempfile.mkdtemp(dir=scratch, prefix=f"seed{seed}-"))
     for name in ("train.json", "corpus.txt"):
         shutil.copy(scratch / name, folder)
     run_dir = folder / "run"
-    environment = dict(os.environ, DSL_FAILPOINTS=places)
-    with open(folder / "out", "w") as out:
-        process = subprocess.Popen(command(binaries, run_dir, ranks, stage, memory_every, apart), cwd=folder,
-                                   env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        send_signals(process, run_dir, signals)
-        try:
-            code = process.wait(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return f"no end after {LIMIT_S} s", 0
     problems, restarts = [], 0
+    code = run_schedule(binaries, folder, schedule, problems)
+    if code is None:
+        return f"{schedule}: no end after {LIMIT_S} s", 0
     if code != 0:
         problems.append(f"exit code {code}")
     else:
         restarts = json.loads((run_dir / "report.json").read_text())["restarts"]
-        weights, points = reference[ranks]
+        weights, points = reference[schedule.ranks]
         if digest(run_dir) != weights:
             problems.append("other weights")
         if metrics(run_dir) != points:
@@ -151,7 +239,7 @@ def one_schedule(binaries, scratch, names, reference, seed):
         problems.append("a process is left")
     if problems:
         tail = (folder / "out").read_text().splitlines()[-12:]
-        return f"{ranks} ranks, stage {stage}, in memory every {memory_every}, apart {apart}, {places} {signals}: {problems}\n    " + "\n    ".join(tail), restarts
+        return f"{schedule}: {problems}\n    " + "\n    ".join(tail), restarts
     shutil.rmtree(folder)
     return "", restarts
 
