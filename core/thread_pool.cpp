@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/signal_stack.h"
 
 namespace ds {
 
@@ -45,7 +46,10 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(int threads) : threads_(threads), state_(std::make_unique<State>()) {
   DS_CHECK(threads >= 1, "thread pool: {} threads, expected at least 1", threads);
   for (int index = 1; index < threads; ++index) {
-    state_->workers.emplace_back([state = state_.get(), index] { state->work(index); });
+    state_->workers.emplace_back([state = state_.get(), index] {
+      const SignalStack stack;  // the work may be a generated kernel that borrows the stack pointer
+      state->work(index);
+    });
   }
 }
 

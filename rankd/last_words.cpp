@@ -115,13 +115,7 @@ void install(int signal) {
 }  // namespace
 
 void prepare_last_words() {
-  // A stack that has overflowed is no place for a handler; this one serves the main thread.
-  static std::array<std::byte, size_t{64} << 10> spare;
-  stack_t stack{};
-  stack.ss_sp = spare.data();
-  stack.ss_size = spare.size();
   if (!sanitizers_speak()) {
-    sigaltstack(&stack, nullptr);
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) install(signal);
   }
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGXCPU}) install(signal);

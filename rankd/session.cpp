@@ -19,6 +19,7 @@
 #include "comm/tcp_comm.h"
 #include "core/memory_cgroup.h"
 #include "core/secrecy.h"
+#include "core/signal_stack.h"
 #include "rankd/last_words.h"
 #include "rankd/pressure_words.h"
 #include "rankd/thread_dump.h"
@@ -145,6 +146,7 @@ int run_session(const Training& training, const std::string& failpoints) {
     signal(number, SIG_IGN);
   }
   forbid_core_dumps();  // what comes next is secret
+  const SignalStack stack;  // of this thread, which trains
   prepare_thread_dumps();
   prepare_last_words();
   log_to_launcher();

@@ -131,7 +131,8 @@ void prepare_thread_dumps() {
   backtrace(frames.data(), static_cast<int>(frames.size()));  // loads what it needs
   struct sigaction action {};
   action.sa_handler = note_frames;
-  action.sa_flags = SA_RESTART;
+  // On a stack of its own where the thread has one: generated kernels use the stack pointer for data.
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigfillset(&action.sa_mask);
   sigaction(dump_signal(), &action, nullptr);
 }
