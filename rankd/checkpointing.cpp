@@ -97,7 +97,7 @@ FileVote Checkpointing::write_own(const std::string& tag) {
   CheckpointWriter writer(
       files_, {.root = root_, .tag = tag, .epoch = plan_.epoch, .rank = plan_.rank},
       owned_bytes(engine_));
-  put_pieces(engine_, plan_.rank, facts_now(options_.facts), writer);
+  put_pieces(engine_, plan_.rank, {.facts = facts_now(options_.facts), .note = note_}, writer);
   DS_FAILPOINT("ckpt.before_finish");
   return writer.finish();
 }
@@ -304,6 +304,7 @@ bool Checkpointing::take_set(const WholeSet& set) {
   }
   engine_.store().restore_from_owned();
   settle(&set, nullptr);
+  restored_note_ = memory_->restored_note();
   origin_ = "memory";
   return true;
 }
@@ -315,6 +316,7 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
   const auto take = [&](CheckpointReader& reader) {
     judge(reader, label);
     if (refusal_.empty()) restore_pieces(engine_, reader, tag.tag);
+    restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
   };
   if (spread_) {
     spread_->read(tag.tag, tag.epoch,

@@ -39,6 +39,9 @@ class Checkpointing {
   // Rank 0: what the user should know about where load() took the state from: "resumed step=7 from=memory",
   // and everything newer that it could not take.
   const std::vector<std::string>& notices() const { return notices_; }
+  // Rank 0: goes with every tag from now on; and what came with the state that load() took (rankd/step_note.h).
+  void set_note(std::string note) { note_ = std::move(note); }
+  const std::string& restored_note() const { return restored_note_; }
   // All ranks together: writes and commits tag global_step<N>. On return the tag is durable. IoError, on
   // every rank, if any of them could not write; the tags before are untouched. ValidationError, before
   // anything is written, if the ranks disagree about N and must not.
@@ -82,6 +85,7 @@ class Checkpointing {
   std::string origin_;        // what load() took
   std::string saved_at_;      // when it was saved, in words
   std::vector<std::string> notices_;
+  std::string note_, restored_note_;
   int64_t begun_in_ = 0;      // the epoch that began this training
   ds::CommittedTag last_;
 };

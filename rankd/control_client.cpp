@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <ranges>
 #include <thread>
 #include <utility>
 
@@ -108,6 +109,37 @@ std::optional<Command> to_command(control::CommandMessage::Kind kind) {
   }
 }
 
+control::StepMetrics to_proto(const StepMetrics& metrics) {
+  control::StepMetrics out;
+  out.set_step(metrics.step);
+  out.set_total_steps(metrics.total_steps);
+  out.set_loss(metrics.loss);
+  if (metrics.grad_norm) out.set_grad_norm(*metrics.grad_norm);
+  out.set_lr(metrics.lr);
+  out.set_loss_scale(metrics.loss_scale);
+  out.set_tokens_per_s(metrics.tokens_per_s);
+  out.set_samples(metrics.samples);
+  out.set_bytes_peak(metrics.bytes_peak);
+  if (metrics.validation_loss) out.set_validation_loss(*metrics.validation_loss);
+  return out;
+}
+
+StepMetrics from_proto(const control::StepMetrics& in) {
+  StepMetrics out{.step = in.step(),
+                  .total_steps = in.total_steps(),
+                  .loss = in.loss(),
+                  .grad_norm = std::nullopt,
+                  .lr = in.lr(),
+                  .loss_scale = in.loss_scale(),
+                  .tokens_per_s = in.tokens_per_s(),
+                  .samples = in.samples(),
+                  .bytes_peak = in.bytes_peak(),
+                  .validation_loss = std::nullopt};
+  if (in.has_grad_norm()) out.grad_norm = in.grad_norm();
+  if (in.has_validation_loss()) out.validation_loss = in.validation_loss();
+  return out;
+}
+
 class GrpcControlClient final : public ControlClient {
  public:
   GrpcControlClient(const Bootstrap& bootstrap, std::function<void()> lost, std::string data_endpoint)
@@ -176,23 +208,21 @@ class GrpcControlClient final : public ControlClient {
 
   void report_step(const StepMetrics& metrics) override {
     control::RankMessage message;
-    control::StepMetrics& step = *message.mutable_step();
-    step.set_step(metrics.step);
-    step.set_total_steps(metrics.total_steps);
-    step.set_loss(metrics.loss);
-    if (metrics.grad_norm) {
-      step.set_grad_norm(*metrics.grad_norm);
-    }
-    step.set_lr(metrics.lr);
-    step.set_loss_scale(metrics.loss_scale);
-    step.set_tokens_per_s(metrics.tokens_per_s);
-    step.set_samples(metrics.samples);
-    step.set_bytes_peak(metrics.bytes_peak);
-    if (metrics.validation_loss) {
-      step.set_validation_loss(*metrics.validation_loss);
-    }
+    *message.mutable_step() = to_proto(metrics);
     enqueue(std::move(message), Urgency::kMayWait);
     DS_FAILPOINT("control.step_queued");
+  }
+
+  std::vector<StepMetrics> untaken_steps() const override {
+    constexpr size_t kMost = 10'000;  // the newest; they go with every state that is saved
+    std::vector<StepMetrics> out;
+    const std::scoped_lock lock(mutex_);
+    for (const control::RankMessage& message : reports_.waiting() | std::views::reverse) {
+      if (out.size() == kMost) break;
+      if (message.has_step()) out.push_back(from_proto(message.step()));
+    }
+    std::ranges::reverse(out);
+    return out;
   }
 
   void report_commit(const SavedTag& tag) override {
@@ -475,7 +505,7 @@ class GrpcControlClient final : public ControlClient {
   std::string session_;   // before service_
   std::thread service_;
   std::condition_variable changed_;
-  std::mutex mutex_;  // guards everything below
+  mutable std::mutex mutex_;  // guards everything below
   grpc::ClientContext* context_ = nullptr;  // of the stream at hand
   ReportQueue reports_{kMaxQueued};
   std::deque<Command> commands_;

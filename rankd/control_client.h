@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/link_board.h"
 #include "core/error.h"
@@ -36,6 +37,8 @@ class ControlClient {
   virtual void on_dump(std::function<void()> dump) = 0;
 
   virtual void report_step(const StepMetrics& metrics) = 0;       // rank 0
+  // Those that the launcher has not taken yet, oldest first: lost with this process, unless somebody says them again.
+  virtual std::vector<StepMetrics> untaken_steps() const = 0;
   virtual void report_commit(const SavedTag& tag) = 0;        // rank 0, after the manifest is durable
   virtual void report_text(std::string_view line) = 0;            // rank 0: a line for the user
   virtual void report_plan(std::string_view plan_json) = 0;       // rank 0: becomes plan.json

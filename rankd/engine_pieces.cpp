@@ -57,7 +57,7 @@ void for_each_piece(Engine& engine, const std::function<void(const std::string& 
   }
 }
 
-void put_pieces(Engine& engine, int rank, const std::string& facts, CheckpointWriter& writer) {
+void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer) {
   for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
                              Tensor& data) {
     writer.put({.name = name, .global_shape = spec.shape, .region = region, .data = data});
@@ -66,7 +66,8 @@ void put_pieces(Engine& engine, int rank, const std::string& facts, CheckpointWr
   if (rank == 0) {
     writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine.step()));
     writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine.optimizer().family()));
-    if (!facts.empty()) writer.put_state(kFactsState, facts);
+    if (!states.facts.empty()) writer.put_state(kFactsState, states.facts);
+    if (!states.note.empty()) writer.put_state(kNoteState, states.note);
   }
 }
 

@@ -13,8 +13,14 @@
 namespace ds {
 
 int64_t owned_bytes(Engine& engine);
-// Rank 0 adds the states that the whole engine has once, and `facts` of the run (rankd/resume_facts.h; empty: none).
-void put_pieces(Engine& engine, int rank, const std::string& facts, CheckpointWriter& writer);
+// What rank 0 knows of the run beside the engine's state; empty: nothing.
+struct RunStates {
+  std::string facts;  // by which a later run is compared (rankd/resume_facts.h)
+  std::string note;   // of steps that the launcher may not have heard of (rankd/step_note.h)
+};
+inline constexpr const char* kNoteState = "note";
+// Rank 0 adds the states that the whole engine has once, and those of the run.
+void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer);
 // Each region that this rank owns: the tensor's name, the region, and where its elements live.
 void for_each_piece(Engine& engine, const std::function<void(const std::string& name, const ParamSpec& spec,
                                                              const Region& region, Tensor& data)>& take);

@@ -14,7 +14,6 @@ namespace ds {
 namespace {
 
 constexpr const char* kRoot = "memory";           // what the format calls a folder
-constexpr const char* kNote = "note";             // the state that holds it
 
 }  // namespace
 
@@ -39,8 +38,7 @@ FileVote MemoryTier::write_own(int buffer) {
                            .epoch = plan_.epoch,
                            .rank = plan_.rank},
                           owned_bytes(engine_));
-  put_pieces(engine_, plan_.rank, "", writer);
-  if (plan_.rank == 0) writer.put_state(kNote, note_);
+  put_pieces(engine_, plan_.rank, {.facts = "", .note = note_}, writer);
   DS_FAILPOINT("memory.before_finish");
   return writer.finish();
 }
@@ -160,7 +158,7 @@ void MemoryTier::restore(const WholeSet& set) {
                    .wanted = [&](const CheckpointReader& reader) { return ranks_needed(engine_, reader); },
                    .take = [&](CheckpointReader& reader) {
                      restore_pieces(engine_, reader, label);
-                     restored_note_ = reader.state(kNote);
+                     restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
                    }});
   DS_FAILPOINT("memory.restored");
 }

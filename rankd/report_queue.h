@@ -22,6 +22,7 @@ class ReportQueue {
   bool has_unsent() const { return sent_ < waiting_.size(); }
   void rewind() { sent_ = 0; }  // a new stream
   void acknowledged(uint64_t sequence);
+  const std::deque<control::RankMessage>& waiting() const { return waiting_; }
   bool all_acknowledged() const { return waiting_.empty(); }
   uint64_t dropped() const { return dropped_; }
 

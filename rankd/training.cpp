@@ -150,10 +150,8 @@ class TrainingRun {
     for (const std::string& notice : checkpoints_.notices()) {
       if (plan_.rank == 0) control_.report_text(notice);
     }
-    if (plan_.rank == 0 && memory_ != nullptr) {
-      said_ = read_step_notes(memory_->restored_note());
-      if (said_.empty() || said_.back().step != step) said_.clear();  // not from there
-      for (const StepMetrics& metrics : said_) control_.report_step(metrics);
+    if (plan_.rank == 0) {
+      for (const StepMetrics& metrics : read_step_notes(checkpoints_.restored_note())) control_.report_step(metrics);
     }
     return step;
   }
@@ -298,19 +296,13 @@ class TrainingRun {
                                 .bytes_peak = static_cast<int64_t>(workspace_.usage().bytes_peak),
                                 .validation_loss = validation_loss};
       control_.report_step(metrics);
-      if (memory_ != nullptr) note_step(metrics);
     }
     DS_FAILPOINT("train.step_reported");
     commands_.agree(result.flags);
   }
 
   // What was said last goes with the state: it may be lost with this rank before the launcher hears it.
-  void note_step(const StepMetrics& metrics) {
-    constexpr size_t kMostSaid = 16;
-    said_.push_back(metrics);
-    if (said_.size() > kMostSaid) said_.erase(said_.begin());
-    memory_->set_note(to_notes(said_));
-  }
+  std::string untaken_note() const { return plan_.rank == 0 ? to_notes(control_.untaken_steps()) : ""; }
 
   // Every rank throws the same IoError, so all of them go on alike.
   void save_and_go_on() {
@@ -357,6 +349,7 @@ class TrainingRun {
     progress("save", 0);
     const auto start = SteadyClock::now();
     try {
+      memory_->set_note(untaken_note());
       const int64_t copied = config_.train.copy_in_memory_every.value_or(1);
       memory_->save(engine_.step() % copied == 0 ? MemoryTier::Spread::kPeerHost
                                                  : MemoryTier::Spread::kOwnHost);
@@ -372,6 +365,7 @@ class TrainingRun {
     progress("save", 0);
     DS_FAILPOINT("train.before_save");
     const auto before = std::chrono::steady_clock::now();
+    checkpoints_.set_note(untaken_note());
     SavedTag tag = checkpoints_.save();
     tag.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
     DS_FAILPOINT("train.saved");
@@ -395,7 +389,6 @@ class TrainingRun {
   int64_t validation_batches_ = 0;
   std::optional<double> validation_loss_;
   double seconds_per_step_ = 0;
-  std::vector<StepMetrics> said_;  // of the last steps
   SaveSchedule saves_{config_.train.save_every, steps_};
   double last_step_seconds_ = 0;
   int memory_failures_ = 0;  // in a row

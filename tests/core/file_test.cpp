@@ -112,8 +112,10 @@ TEST_CASE("errors name the operation, the path and the system's reason", "[core]
     throw_io_error("write", "/f", ENOSPC);
   } catch (const DiskFull& error) {
     CHECK(error.exit_code() == ExitCode::kStorage);
-    CHECK(std::string(error.what()) == "write /f: No space left on device");
+    CHECK_THAT(error.what(), Catch::StartsWith("write /f: No space left on device (") && Catch::EndsWith(" bytes are free there)"));
   }
+  CHECK_THROWS_WITH(throw_io_error("write", "/f", EDQUOT), Catch::Contains("a quota of this user or project"));
+  CHECK_THROWS_WITH(throw_io_error("write", "/f", EFBIG), Catch::Contains("ulimit -f"));
 }
 
 TEST_CASE("opening a FIFO is refused and does not wait for a writer", "[core]") {

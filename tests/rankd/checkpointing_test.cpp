@@ -40,6 +40,7 @@ std::vector<std::string> save_at(const std::vector<int64_t>& steps, TagAgreement
 struct Beginning {
   std::string what;                  // "step 10", or why not
   std::vector<std::string> notices;  // of rank 0
+  std::string note{};                // that came with the state, of rank 0
 };
 
 struct Launch {
@@ -49,6 +50,7 @@ struct Launch {
   JobPlan plan{};  // what the launcher says besides
   std::optional<RunFacts> facts{};
   int64_t layers = 2;
+  std::string note{};  // to go with what is saved
 };
 
 // One epoch of two ranks, which saves at those steps: how it began.
@@ -74,7 +76,8 @@ Beginning begin(FileSystem& files, const Launch& launch) {
     } catch (const Error& refusal) {
       began = refusal.what();
     }
-    if (comm.rank() == 0) out = {began, checkpoints.notices()};
+    if (comm.rank() == 0) out = {began, checkpoints.notices(), checkpoints.restored_note()};
+    if (comm.rank() == 0) checkpoints.set_note(launch.note);
     if (!began.starts_with("step ")) return;
     for (const int64_t step : launch.saves) {
       engine.restore_step(step);
@@ -114,6 +117,13 @@ TEST_CASE("what began anew is gone on with later, and not the run before it", "[
   }
   CHECK_THAT(began_at(files, 7, ResumeMode::kAuto, {}), Catch::Contains("no checkpoint that can be loaded") && Catch::Contains("global_step8/rank-00001.pieces"));
   CHECK(began_at(files, 8, ResumeMode::kNever, {}) == "step 0");
+}
+
+TEST_CASE("steps that nobody may have heard of go with the tag", "[rankd]") {
+  MemoryFileSystem files;
+  begin(files, {.epoch = 1, .saves = {10}, .note = "step 9\nstep 10\n"});
+  CHECK(begin(files, {.epoch = 2, .saves = {12}}).note == "step 9\nstep 10\n");
+  CHECK(begin(files, {.epoch = 3}).note.empty());
 }
 
 TEST_CASE("ranks save under one tag, or say that they do not", "[rankd]") {

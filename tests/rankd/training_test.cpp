@@ -22,6 +22,7 @@ class DeafControl final : public ControlClient {
   void watch_links(std::shared_ptr<const LinkBoard> /*board*/) override {}
   void on_dump(std::function<void()> /*dump*/) override {}
   void report_step(const StepMetrics& /*metrics*/) override {}
+  std::vector<StepMetrics> untaken_steps() const override { return {}; }
   void report_commit(const SavedTag& /*tag*/) override {}
   void report_text(std::string_view /*line*/) override {}
   void report_plan(std::string_view /*plan_json*/) override {}

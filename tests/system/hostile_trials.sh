@@ -33,14 +33,23 @@ launcher_pid() { pgrep -P "$launcher" -x dslaunch || echo "$launcher"; }  # belo
 between() { awk -v a="$1" -v b="$2" -v r=$RANDOM 'BEGIN { printf "%.3f", a + (b - a) * r / 32767 }'; }
 one_of() { shift $((RANDOM % $#)); echo "$1"; }
 weights() { sha256sum < run/final/model.safetensors; }
-rank_of_ours() { pgrep -f "^$bin/rankd" | shuf -n 1 --random-source=<(yes "$RANDOM"); }
+# Those that work in this script's directory; other runs of the machine have theirs.
+our_ranks() {
+  local entry
+  for entry in $(find /proc/[0-9]* -maxdepth 1 -name cwd -lname "$scratch" 2> /dev/null); do
+    entry=${entry%/cwd}
+    case $({ tr '\0' ' ' < "$entry/cmdline"; } 2> /dev/null) in "$bin/rankd"*) echo "${entry#/proc/}" ;; esac
+  done
+}
+rank_of_ours() { our_ranks | shuf -n 1 --random-source=<(yes "$RANDOM"); }
+no_ranks_left() { [ -z "$(our_ranks)" ]; }
 
 check_run() {  # what must hold at the end of every trial
   [ "$(weights)" = "$reference" ] || fail "$trial: other weights than those of an undisturbed run"
   [ "$(grep -o '^{"step": [0-9]*' run/metrics.jsonl | sort -u | wc -l) $(wc -l < run/metrics.jsonl)" = "$steps $steps" ] ||
     fail "$trial: the metrics have $(wc -l < run/metrics.jsonl) of $steps steps"
   wait_until "an empty cluster" nobody_left
-  pgrep -f "^$bin/rankd" > /dev/null && fail "$trial: ranks are left"
+  wait_until "the end of all ranks" no_ranks_left
 }
 ends_with() {  # ends_with <code>: of the first launcher
   local got
