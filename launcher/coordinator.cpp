@@ -66,8 +66,10 @@ class Coordinator::Service final : public control::Control::CallbackService {
     if (!options.addresses.empty()) {
       DS_CHECK(options.authority != nullptr, "coordinator: has addresses but no authority");
       job_ = options.authority->job();
-      NetworkDoor::Options door{options.addresses, options.port, options.rules};
+      name_ = random_server_name();
+      NetworkDoor::Options door{options.addresses, options.port, name_, options.rules};
       door.rules.max_strangers += options.tokens.size();  // all ranks may come at the same moment
+      door.rules.max_acquaintances += options.tokens.size();
       door_.emplace(door);
     }
     start_server();
@@ -101,6 +103,7 @@ class Coordinator::Service final : public control::Control::CallbackService {
   }
 
   const NetworkDoor* door() const { return door_ ? &*door_ : nullptr; }
+  const std::string& name() const { return name_; }
 
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
                                  const control::JoinRequest* request,
@@ -134,6 +137,7 @@ class Coordinator::Service final : public control::Control::CallbackService {
 
   const Options options_;
   std::string job_;
+  std::string name_;
   EventQueue events_;
   std::optional<NetworkDoor> door_;  // before the server, whose threads speak to it
   std::unique_ptr<grpc::Server> server_;
@@ -270,7 +274,7 @@ void Coordinator::Service::start_server() {
                                kKeepAliveMs / 2);
     acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        coordinator_credentials(*options_.authority, options_.addresses));
+        coordinator_credentials(*options_.authority, options_.addresses, name_));
   }
   server_ = builder.BuildAndStart();
   DS_CHECK(server_ != nullptr, "coordinator: gRPC did not start");
@@ -428,6 +432,8 @@ const std::vector<std::string>& Coordinator::endpoints() const {
   static const std::vector<std::string> none;
   return service_->door() == nullptr ? none : service_->door()->endpoints();
 }
+
+const std::string& Coordinator::name() const { return service_->name(); }
 
 uint64_t Coordinator::strangers_turned_away() const {
   return service_->door() == nullptr ? 0 : service_->door()->failures();

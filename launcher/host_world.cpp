@@ -48,6 +48,7 @@ control::Bootstrap bootstrap_of(const HostWorldOptions& options, const WorldPlan
   out.set_ca_certificate(credential.ca_certificate);
   out.set_certificate(credential.certificate);
   out.set_private_key(credential.private_key);
+  out.set_coordinator_name(plan.coordinator_name);
   return out;
 }
 

@@ -76,6 +76,7 @@ void Supervisor::open_coordinator() {
   }
   coordinator_.emplace(options);
   plan_.coordinator_endpoints = coordinator_->endpoints();
+  plan_.coordinator_name = coordinator_->name();
   for (int rank = 0; authority_ && rank < static_cast<int>(plan_.ranks.size()); ++rank) {
     const TlsIdentity identity = authority_->certify_rank(plan_.epoch, rank);
     plan_.credentials.push_back(

@@ -18,6 +18,7 @@
 
 #include "core/error.h"
 #include "core/secrecy.h"
+#include "launcher/credentials.h"
 #include "launcher/process.h"
 
 namespace ds {
@@ -92,6 +93,8 @@ class Stream {
     DS_CHECK(ssl_ != nullptr && SSL_set_fd(ssl_.get(), connection_) == 1,
              "relay: OpenSSL takes no connection");
     SSL_set_app_data(ssl_.get(), &secret_);
+    // The server's door knows us by it from strangers.
+    if (role == TlsRelay::Role::kClient) SSL_set_tlsext_host_name(ssl_.get(), server_name_for(secret_).c_str());
     role == TlsRelay::Role::kServer ? SSL_set_accept_state(ssl_.get())
                                     : SSL_set_connect_state(ssl_.get());
     for (const int fd : {connection_, from_.get(), to_.get()}) {

@@ -523,7 +523,7 @@ Bootstrap read_bootstrap(int fd) {
   }
   Bootstrap out{in.coordinator_address(), in.token(), in.rank(), in.world_size(), in.epoch(),
                 in.run_dir(), in.launcher_pid(), in.config_digest(), in.ca_certificate(),
-                in.certificate(), in.private_key(), in.data_address(),
+                in.certificate(), in.private_key(), in.coordinator_name(), in.data_address(),
                 in.memory_fd() > 0 ? in.memory_fd() : -1};
   wipe(bytes);
   wipe(*in.mutable_token());

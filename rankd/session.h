@@ -27,6 +27,7 @@ struct Bootstrap {
   std::string ca_certificate;
   std::string certificate;
   std::string private_key;
+  std::string coordinator_name;  // what its certificate has to say, and by what it knows us from strangers
   std::string data_address;  // where to listen for the other ranks' data; empty: nowhere
   int memory_fd = -1;        // what the host keeps states in, inherited; -1: nothing
 
