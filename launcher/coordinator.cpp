@@ -12,6 +12,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "launcher/control_tls.h"
 #include "launcher/credentials.h"
 #include "launcher/network_door.h"
@@ -95,6 +96,8 @@ class Coordinator::Service final : public control::Control::CallbackService {
     }
     server_->Shutdown(std::chrono::system_clock::now());  // cancels the streams
     server_->Wait();
+    wipe(options_.tokens);
+    for (auto& [rank, session] : sessions_) wipe(session.token);
   }
 
   void adopt(Fd connection) {
@@ -135,7 +138,7 @@ class Coordinator::Service final : public control::Control::CallbackService {
   bool is_new(int rank, uint64_t sequence);
   void leave(Attendance& attendance);
 
-  const Options options_;
+  Options options_;  // of the tokens those that are not used up
   std::string job_;
   std::string name_;
   EventQueue events_;
@@ -302,6 +305,7 @@ grpc::Status Coordinator::Service::check_join(const control::JoinRequest& reques
     return {grpc::StatusCode::PERMISSION_DENIED, "no such rank, epoch and token"};
   }
   used_tokens_.insert(who.rank());
+  wipe(options_.tokens[static_cast<size_t>(who.rank())]);
   const auto differs = [&](const char* what, const auto& theirs, const auto& ours) {
     return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
                         fmt::format("{} differs: rank {} has {}, the launcher has {}", what,
@@ -340,7 +344,7 @@ grpc::ServerUnaryReactor* Coordinator::Service::Join(grpc::CallbackServerContext
   const uint64_t ticket = next_ticket_++;
   pending_joins_[ticket] = {reactor, reply, who.rank()};
   JoinEvent event{ticket, *request};
-  event.request.mutable_identity()->clear_token();  // used up; nobody else need have it
+  wipe(*event.request.mutable_identity()->mutable_token());  // used up; nobody else need have it
   events_.push({who.rank(), who.epoch(), steady_now(), std::move(event)});
   return reactor;
 }

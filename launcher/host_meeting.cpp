@@ -218,7 +218,6 @@ int join_meeting(const std::filesystem::path& file, const AgentSurroundings& sur
       if (code) return *code;
       why = fmt::format("{} does not know this job's secret", endpoint);
     }
-    if (found.place) wipe(found.place->secret);
     poll(nullptr, 0, static_cast<int>(kRetryPeriod.count()));
   } while (Clock::now() < deadline);
   throw Error(ExitCode::kClusterUnusable,

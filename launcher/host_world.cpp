@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "launcher/rank_process.h"
+
 namespace ds {
 namespace {
 
@@ -112,6 +114,7 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
     }
     links_.push_back(host.link);
     host.link->send(message);
+    for (agent::RankOrders& orders : *start.mutable_ranks()) wipe_secrets(*orders.mutable_bootstrap());
   }
 }
 

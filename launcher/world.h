@@ -40,7 +40,7 @@ struct WorldPlan {
   std::string coordinator_name;
   std::vector<RankCredential> credentials;
 
-  void forget_credentials();  // once the ranks have them
+  void forget_credentials();  // and tokens, once the ranks and the coordinator have them
 };
 
 // Takes a line for the log of a rank; must not wait.

@@ -33,6 +33,7 @@ struct Bootstrap {
 
   ~Bootstrap();  // wipes what is secret
 };
+void wipe_secrets(Bootstrap& bootstrap);
 
 // Reads one length-prefixed Bootstrap from `fd`. Throws UsageError if it is not one (someone typed the
 // command by hand), CommError if it is not complete after 30 s.
