@@ -1,8 +1,13 @@
 #include "core/secrecy.h"
 
+#include <malloc.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "core/error.h"
 
@@ -12,6 +17,53 @@ void wipe(std::string& secret) {
   secret.resize(secret.capacity());  // what an earlier, longer value left behind
   explicit_bzero(secret.data(), secret.size());
   secret.clear();
+}
+
+void wipe(std::span<char> bytes) { explicit_bzero(bytes.data(), bytes.size()); }
+
+void wipe(std::vector<std::string>& secrets) {
+  for (std::string& secret : secrets) wipe(secret);
+  secrets.clear();
+}
+
+void append_secret(std::string& secret, std::string_view more) {
+  const size_t needed = secret.size() + more.size();
+  if (needed > secret.capacity()) {
+    std::string larger;
+    larger.reserve(std::max(needed, 2 * secret.capacity()));
+    larger.append(secret);
+    secret.swap(larger);
+    wipe(larger);
+  }
+  secret.append(more);
+}
+
+void drop_front(std::string& secret, size_t count) {
+  const size_t left = secret.size() - count;
+  std::memmove(secret.data(), secret.data() + count, left);
+  explicit_bzero(secret.data() + left, count);
+  secret.resize(left);
+}
+
+void* WipingMemory::allocate(size_t bytes, const char* file, int line) {
+  static_cast<void>(file);
+  static_cast<void>(line);
+  return bytes == 0 ? nullptr : std::malloc(bytes);
+}
+
+void* WipingMemory::resize(void* memory, size_t bytes, const char* file, int line) {
+  void* const other = allocate(bytes, file, line);
+  if (memory == nullptr || (other == nullptr && bytes > 0)) return other;
+  if (other != nullptr) std::memcpy(other, memory, std::min(bytes, malloc_usable_size(memory)));
+  release(memory, file, line);
+  return other;
+}
+
+void WipingMemory::release(void* memory, const char* file, int line) {
+  static_cast<void>(file);
+  static_cast<void>(line);
+  if (memory != nullptr) explicit_bzero(memory, malloc_usable_size(memory));
+  std::free(memory);
 }
 
 void forbid_core_dumps() {

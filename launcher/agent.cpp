@@ -201,6 +201,7 @@ bool Agent::take_input() {
       reader_.feed({bytes.data(), static_cast<size_t>(got)},
                    [this](std::string_view message) { take_message(message); },
                    [](std::string_view) {});  // an echo of nobody we know
+      wipe(bytes);
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
       return false;
     } else if (errno == EAGAIN) {
@@ -227,6 +228,7 @@ void Agent::take_message(std::string_view bytes) {
   switch (message.body_case()) {
     case agent::ToAgent::kStart:
       start(message.start());
+      for (agent::RankOrders& rank : *message.mutable_start()->mutable_ranks()) wipe_secrets(*rank.mutable_bootstrap());
       break;
     case agent::ToAgent::kKill:
       if (message.kill().epoch() == epoch_) {
@@ -296,6 +298,7 @@ void Agent::start_rank(const agent::Start& orders, const agent::RankOrders& rank
   bootstrap.set_launcher_pid(getpid());  // whom the rank must not outlive
   bootstrap.set_memory_fd(RankProcess::memory_fd_in(options));
   const auto [at, added] = ranks_.try_emplace(bootstrap.rank(), options, bootstrap);
+  wipe_secrets(bootstrap);
   DS_CHECK(added, "agent: rank {} is started twice", bootstrap.rank());
   agent::FromAgent message;
   agent::Started& started = *message.mutable_started();

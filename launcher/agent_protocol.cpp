@@ -8,6 +8,7 @@
 
 #include "config/json_reader.h"
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "launcher/base64.h"
 
 namespace ds {
@@ -59,13 +60,16 @@ std::string read_greeting(std::string_view line) {
 std::string encode_message(std::string_view marker, std::string_view message) {
   DS_CHECK(marker.size() == kMarkerBytes && message.size() <= kLongestMessage,
            "agent channel: marker of {} bytes, message of {}", marker.size(), message.size());
-  std::string lines;
+  std::string lines;  // holds secrets, as does all that passes through here
   unsigned line = 0;
   do {
     const std::string_view chunk = message.substr(0, kChunkBytes);
     message.remove_prefix(chunk.size());
-    lines += fmt::format("{}{}{:08x}{}\n", marker, message.empty() ? '.' : '+',
-                         checksum(line++, chunk), encode_base64(chunk));
+    std::string digits = encode_base64(chunk);
+    append_secret(lines, fmt::format("{}{}{:08x}", marker, message.empty() ? '.' : '+', checksum(line++, chunk)));
+    append_secret(lines, digits);
+    append_secret(lines, "\n");
+    wipe(digits);
   } while (!message.empty());
   return lines;
 }
@@ -108,10 +112,13 @@ void MessageReader::take_frame(std::string_view frame, const Sink& messages) {
   if (partial_.size() + chunk.size() > kLongestMessage) {
     refuse(fmt::format("a message of more than {} bytes", kLongestMessage));
   }
-  partial_ += chunk;
+  append_secret(partial_, chunk);
+  wipe(chunk);
   if (kind == '.') {
     partial_lines_ = 0;
-    messages(std::exchange(partial_, {}));
+    std::string message = std::exchange(partial_, {});
+    messages(message);
+    wipe(message);
   }
 }
 

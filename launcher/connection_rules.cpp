@@ -1,76 +1,114 @@
 #include "launcher/connection_rules.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace ds {
 
-void ConnectionRules::forget_old_failures(Time now) {
-  for (auto host = failures_.begin(); host != failures_.end();) {
-    std::deque<Time>& times = host->second;
-    while (!times.empty() && now - times.front() >= options_.failure_window) {
-      times.pop_front();
+bool ConnectionRules::Circle::is_barred(const std::string& host, Time since) const {
+  const auto failed = failures.find(host);
+  return failed != failures.end() &&
+         std::ranges::count_if(failed->second, [&](Time time) { return time > since; }) >=
+             static_cast<std::ptrdiff_t>(max_failures);
+}
+
+void ConnectionRules::Circle::add_to_cut(Time now, std::vector<uint64_t>& out) const {
+  // How many of its host are newer; who has most of them goes first.
+  std::map<std::string_view, size_t> held;
+  std::vector<std::pair<size_t, uint64_t>> staying;
+  const bool crowded = guests.size() > max_guests;
+  for (auto at = guests.rbegin(); at != guests.rend(); ++at) {
+    if (now >= at->second.cut_at) {
+      out.push_back(at->first);
+    } else if (crowded) {
+      staying.emplace_back(held[at->second.host]++, at->first);
     }
-    host = times.empty() ? failures_.erase(host) : std::next(host);
+  }
+  if (staying.size() <= max_guests) return;
+  std::ranges::sort(staying, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  staying.resize(staying.size() - max_guests);
+  for (const auto& [newer, id] : staying) out.push_back(id);
+}
+
+// Now and then: a flood from many addresses must not pay for all of them each time.
+void ConnectionRules::forget_old_failures(Time now) {
+  if (now - forgotten_at_ < options_.failure_window) return;
+  forgotten_at_ = now;
+  for (Circle* const circle : {&strangers_, &acquaintances_}) {
+    std::erase_if(circle->failures, [&](const auto& host) {
+      return now - host.second.back() >= options_.failure_window;
+    });
   }
 }
 
-bool ConnectionRules::arrived(Time now, uint64_t id, const std::string& host) {
+void ConnectionRules::arrived(Time now, uint64_t id, const std::string& host) {
   forget_old_failures(now);
-  const auto failed = failures_.find(host);
-  if (failed != failures_.end() && failed->second.size() >= options_.max_failures) {
+  strangers_.guests[id] = {now + options_.proof_deadline, host};
+}
+
+bool ConnectionRules::greeted(Time now, uint64_t id, Greeting greeting) {
+  auto guest = strangers_.guests.extract(id);
+  if (guest.empty()) return false;
+  Circle& circle = greeting == Greeting::kKnowsTheName ? acquaintances_ : strangers_;
+  if (circle.is_barred(guest.mapped().host, now - options_.failure_window)) {
+    ++total_failures_;
     return false;
   }
-  strangers_[id] = {now + options_.proof_deadline, host};
+  circle.guests.insert(std::move(guest));
   return true;
 }
 
-void ConnectionRules::proven(uint64_t id) { strangers_.erase(id); }
+ConnectionRules::Circle* ConnectionRules::circle_of(uint64_t id) {
+  for (Circle* const circle : {&strangers_, &acquaintances_}) {
+    if (circle->guests.contains(id)) return circle;
+  }
+  return nullptr;
+}
 
-void ConnectionRules::count_failure(Time now, Stranger& stranger) {
-  if (std::exchange(stranger.counted, true)) {
-    return;
-  }
+void ConnectionRules::proven(uint64_t id) {
+  if (Circle* const circle = circle_of(id)) circle->guests.erase(id);
+}
+
+void ConnectionRules::count_failure(Time now, Circle& circle, Guest& guest) {
+  if (std::exchange(guest.counted, true)) return;
   ++total_failures_;
-  std::deque<Time>& times = failures_[stranger.host];
-  times.push_back(now);
-  if (times.size() > options_.max_failures) {
-    times.pop_front();
-  }
+  std::deque<Time>& times = circle.failures[guest.host];
+  while (!times.empty() && now - times.front() >= options_.failure_window) times.pop_front();
+  // Those that fail while the host is not heard do not lengthen that.
+  if (times.size() < circle.max_failures) times.push_back(now);
 }
 
 void ConnectionRules::refused(Time now, uint64_t id) {
-  const auto stranger = strangers_.find(id);
-  if (stranger != strangers_.end()) {
-    stranger->second.cut_at = std::min(stranger->second.cut_at, now + options_.farewell);
-    count_failure(now, stranger->second);
+  if (Circle* const circle = circle_of(id)) {
+    Guest& guest = circle->guests.at(id);
+    guest.cut_at = std::min(guest.cut_at, now + options_.farewell);
+    count_failure(now, *circle, guest);
   }
 }
 
 void ConnectionRules::ended(Time now, uint64_t id) {
-  const auto stranger = strangers_.find(id);
-  if (stranger != strangers_.end()) {
-    count_failure(now, stranger->second);
-    strangers_.erase(stranger);
+  if (Circle* const circle = circle_of(id)) {
+    count_failure(now, *circle, circle->guests.at(id));
+    circle->guests.erase(id);
   }
 }
 
 std::vector<uint64_t> ConnectionRules::to_cut(Time now) const {
   std::vector<uint64_t> out;
-  size_t left = strangers_.size();
-  for (const auto& [id, stranger] : strangers_) {
-    if (now >= stranger.cut_at || left > options_.max_strangers) {
-      out.push_back(id);
-      --left;
-    }
-  }
+  strangers_.add_to_cut(now, out);
+  acquaintances_.add_to_cut(now, out);
   return out;
 }
 
 std::optional<Time> ConnectionRules::next_deadline() const {
   std::optional<Time> earliest;
-  for (const auto& [id, stranger] : strangers_) {
-    earliest = std::min(earliest.value_or(stranger.cut_at), stranger.cut_at);
+  for (const Circle* const circle : {&strangers_, &acquaintances_}) {
+    for (const auto& [id, guest] : circle->guests) {
+      earliest = std::min(earliest.value_or(guest.cut_at), guest.cut_at);
+    }
   }
   return earliest;
 }

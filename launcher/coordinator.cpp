@@ -12,6 +12,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "launcher/control_tls.h"
 #include "launcher/credentials.h"
 #include "launcher/network_door.h"
@@ -66,8 +67,10 @@ class Coordinator::Service final : public control::Control::CallbackService {
     if (!options.addresses.empty()) {
       DS_CHECK(options.authority != nullptr, "coordinator: has addresses but no authority");
       job_ = options.authority->job();
-      NetworkDoor::Options door{options.addresses, options.port, options.rules};
+      name_ = random_server_name();
+      NetworkDoor::Options door{options.addresses, options.port, name_, options.rules};
       door.rules.max_strangers += options.tokens.size();  // all ranks may come at the same moment
+      door.rules.max_acquaintances += options.tokens.size();
       door_.emplace(door);
     }
     start_server();
@@ -93,6 +96,8 @@ class Coordinator::Service final : public control::Control::CallbackService {
     }
     server_->Shutdown(std::chrono::system_clock::now());  // cancels the streams
     server_->Wait();
+    wipe(options_.tokens);
+    for (auto& [rank, session] : sessions_) wipe(session.token);
   }
 
   void adopt(Fd connection) {
@@ -101,6 +106,7 @@ class Coordinator::Service final : public control::Control::CallbackService {
   }
 
   const NetworkDoor* door() const { return door_ ? &*door_ : nullptr; }
+  const std::string& name() const { return name_; }
 
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
                                  const control::JoinRequest* request,
@@ -132,8 +138,9 @@ class Coordinator::Service final : public control::Control::CallbackService {
   bool is_new(int rank, uint64_t sequence);
   void leave(Attendance& attendance);
 
-  const Options options_;
+  Options options_;  // of the tokens those that are not used up
   std::string job_;
+  std::string name_;
   EventQueue events_;
   std::optional<NetworkDoor> door_;  // before the server, whose threads speak to it
   std::unique_ptr<grpc::Server> server_;
@@ -270,7 +277,7 @@ void Coordinator::Service::start_server() {
                                kKeepAliveMs / 2);
     acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        coordinator_credentials(*options_.authority, options_.addresses));
+        coordinator_credentials(*options_.authority, options_.addresses, name_));
   }
   server_ = builder.BuildAndStart();
   DS_CHECK(server_ != nullptr, "coordinator: gRPC did not start");
@@ -298,6 +305,7 @@ grpc::Status Coordinator::Service::check_join(const control::JoinRequest& reques
     return {grpc::StatusCode::PERMISSION_DENIED, "no such rank, epoch and token"};
   }
   used_tokens_.insert(who.rank());
+  wipe(options_.tokens[static_cast<size_t>(who.rank())]);
   const auto differs = [&](const char* what, const auto& theirs, const auto& ours) {
     return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
                         fmt::format("{} differs: rank {} has {}, the launcher has {}", what,
@@ -336,7 +344,7 @@ grpc::ServerUnaryReactor* Coordinator::Service::Join(grpc::CallbackServerContext
   const uint64_t ticket = next_ticket_++;
   pending_joins_[ticket] = {reactor, reply, who.rank()};
   JoinEvent event{ticket, *request};
-  event.request.mutable_identity()->clear_token();  // used up; nobody else need have it
+  wipe(*event.request.mutable_identity()->mutable_token());  // used up; nobody else need have it
   events_.push({who.rank(), who.epoch(), steady_now(), std::move(event)});
   return reactor;
 }
@@ -428,6 +436,8 @@ const std::vector<std::string>& Coordinator::endpoints() const {
   static const std::vector<std::string> none;
   return service_->door() == nullptr ? none : service_->door()->endpoints();
 }
+
+const std::string& Coordinator::name() const { return service_->name(); }
 
 uint64_t Coordinator::strangers_turned_away() const {
   return service_->door() == nullptr ? 0 : service_->door()->failures();

@@ -58,6 +58,8 @@ class Coordinator {
   // Where ranks dial it, "10.0.0.1:4242": one for each of the addresses, in their order. Each rank
   // needs the authority's certificate and what its certify_rank() gives for this epoch.
   const std::vector<std::string>& endpoints() const;
+  // As what they have to address it there, so that the door knows them from strangers; empty without addresses.
+  const std::string& name() const;
   // Connections cut because nobody proved to be a rank of this epoch on them.
   uint64_t strangers_turned_away() const;
 

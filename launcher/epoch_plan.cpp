@@ -41,6 +41,7 @@ void WorldPlan::forget_credentials() {
     wipe(credential.private_key);
   }
   credentials.clear();
+  wipe(tokens);
 }
 
 }  // namespace ds

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "launcher/credentials.h"
 
 namespace ds {
@@ -94,7 +95,11 @@ void HostLink::add_poll_descriptors(std::vector<pollfd>& out) const {
 
 void HostLink::send(const agent::ToAgent& message) {
   if (lost_.empty()) {
-    input_.push(encode_message(marker_, message.SerializeAsString()));
+    std::string body = message.SerializeAsString();
+    std::string lines = encode_message(marker_, body);
+    input_.push(lines);
+    wipe(body);
+    wipe(lines);
     input_.flush();  // what fails shows as the end of the output
   }
 }

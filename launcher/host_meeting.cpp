@@ -49,12 +49,18 @@ class Arrivals {
   std::vector<Fd> arrived_;
 };
 
+NetworkDoor::Options door_options(const MeetingOptions& options, std::string_view secret) {
+  NetworkDoor::Options out{options.addresses, 0, server_name_for(secret), {}};
+  out.rules.max_acquaintances += static_cast<size_t>(std::max(0, options.processes));
+  return out;
+}
+
 class HostMeeting {
  public:
   explicit HostMeeting(const MeetingOptions& options)
       : options_(options),
         secret_(random_bytes(kRelaySecretBytes)),
-        door_({.addresses = options.addresses, .port = 0, .rules = {}}),
+        door_(door_options(options, secret_)),
         file_(options.file, {door_.endpoints(), secret_}) {
     door_.open([this](Fd connection) { arrivals_.push(std::move(connection)); });
   }
@@ -212,7 +218,6 @@ int join_meeting(const std::filesystem::path& file, const AgentSurroundings& sur
       if (code) return *code;
       why = fmt::format("{} does not know this job's secret", endpoint);
     }
-    if (found.place) wipe(found.place->secret);
     poll(nullptr, 0, static_cast<int>(kRetryPeriod.count()));
   } while (Clock::now() < deadline);
   throw Error(ExitCode::kClusterUnusable,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "launcher/host_survey.h"
+#include "launcher/rank_process.h"
 
 namespace ds {
 namespace {
@@ -50,6 +51,7 @@ control::Bootstrap bootstrap_of(const HostWorldOptions& options, const WorldPlan
   out.set_ca_certificate(credential.ca_certificate);
   out.set_certificate(credential.certificate);
   out.set_private_key(credential.private_key);
+  out.set_coordinator_name(plan.coordinator_name);
   return out;
 }
 
@@ -113,6 +115,7 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
     }
     links_.push_back(host.link);
     host.link->send(message);
+    for (agent::RankOrders& orders : *start.mutable_ranks()) wipe_secrets(*orders.mutable_bootstrap());
   }
 }
 

@@ -154,8 +154,9 @@ JobAuthority::JobAuthority(WallClock::time_point now, std::chrono::seconds job_l
 
 JobAuthority::~JobAuthority() = default;
 
-TlsIdentity JobAuthority::certify_coordinator(const std::vector<std::string>& addresses) const {
-  std::string names;
+TlsIdentity JobAuthority::certify_coordinator(const std::vector<std::string>& addresses,
+                                              const std::string& name) const {
+  std::string names = name.empty() ? "" : "DNS:" + name;
   for (const std::string& address : addresses) {
     names += (names.empty() ? "IP:" : ",IP:") + address;
   }

@@ -1,5 +1,7 @@
 #include "launcher/line_buffer.h"
 
+#include "core/secrecy.h"
+
 namespace ds {
 namespace {
 
@@ -8,13 +10,13 @@ constexpr size_t kLongestLine = 64 << 10;
 }  // namespace
 
 void LineBuffer::feed(std::string_view bytes, const Sink& sink) {
-  rest_ += bytes;
+  append_secret(rest_, bytes);  // agents are told secrets in lines
   size_t begin = 0;
   for (size_t end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n', begin)) {
     sink(std::string_view(rest_).substr(begin, end - begin));
     begin = end + 1;
   }
-  rest_.erase(0, begin);
+  drop_front(rest_, begin);
   if (rest_.size() > kLongestLine) {
     finish(sink);
   }
@@ -23,7 +25,7 @@ void LineBuffer::feed(std::string_view bytes, const Sink& sink) {
 void LineBuffer::finish(const Sink& sink) {
   if (!rest_.empty()) {
     sink(rest_);
-    rest_.clear();
+    wipe(rest_);
   }
 }
 

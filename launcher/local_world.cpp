@@ -42,7 +42,9 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   bootstrap.set_launcher_pid(getpid());
   bootstrap.set_config_digest(options.config_digest);
   if (process.memory_fd) bootstrap.set_memory_fd(RankProcess::memory_fd_in(process));
-  return {RankProcess(process, bootstrap), std::move(control.ours)};
+  RankProcess started(process, bootstrap);
+  wipe_secrets(bootstrap);
+  return {std::move(started), std::move(control.ours)};
 }
 
 std::string LocalWorld::describe(int rank) const {

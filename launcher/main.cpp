@@ -1,4 +1,5 @@
 // dslaunch: starts and watches training jobs. Environment variables are read here and nowhere else.
+#include <openssl/crypto.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <variant>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "launcher/addresses.h"
 #include "launcher/agent.h"
 #include "launcher/command_line.h"
@@ -93,6 +95,12 @@ bool stands_behind_another(const Surroundings& surroundings) {
   }
 }
 
+void wipe_what_openssl_frees() {
+  const bool ours = CRYPTO_set_mem_functions(&WipingMemory::allocate, &WipingMemory::resize,
+                                             &WipingMemory::release) == 1;
+  DS_CHECK(ours, "dslaunch: OpenSSL had memory before we began");
+}
+
 int run(int argc, char** argv) {
   const Surroundings surroundings = read_surroundings();
   CommandLine command;
@@ -130,6 +138,7 @@ int main(int argc, char** argv) {
   ds::ensure_standard_descriptors();
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the file that reaches it
   try {
+    ds::wipe_what_openssl_frees();
     return ds::run(argc, argv);
   } catch (const ds::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());

@@ -11,7 +11,6 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "core/secrecy.h"
 #include "launcher/credentials.h"
 #include "launcher/tls_relay.h"
 
@@ -31,9 +30,14 @@ std::string_view take_line(std::string_view& text) {
 }  // namespace
 
 std::string meeting_text(const MeetingPlace& place) {
-  std::string text = fmt::format("{}\n{}\n", kTitle, to_hex(place.secret));
-  for (const std::string& endpoint : place.endpoints) text += endpoint + "\n";
-  text += "end\n";
+  std::string text;
+  std::string secret = to_hex(place.secret);
+  append_secret(text, fmt::format("{}\n", kTitle));
+  append_secret(text, secret);
+  append_secret(text, "\n");
+  wipe(secret);
+  for (const std::string& endpoint : place.endpoints) append_secret(text, endpoint + "\n");
+  append_secret(text, "end\n");
   return text;
 }
 
@@ -43,6 +47,7 @@ std::optional<MeetingPlace> parse_meeting(std::string_view text) {
   const std::string_view hex = take_line(text);
   constexpr std::string_view kDigits = "0123456789abcdef";
   if (hex.size() != 2 * kRelaySecretBytes) return std::nullopt;
+  place.secret.reserve(kRelaySecretBytes);
   for (size_t i = 0; i < hex.size(); i += 2) {
     const size_t high = kDigits.find(hex[i]);
     const size_t low = kDigits.find(hex[i + 1]);
@@ -97,7 +102,7 @@ FoundMeeting read_meeting_file(const std::filesystem::path& path) {
   const ssize_t got = read(fd.get(), bytes.data(), bytes.size());
   FoundMeeting found;
   found.place = parse_meeting({bytes.data(), static_cast<size_t>(std::max<ssize_t>(0, got))});
-  std::memset(bytes.data(), 0, bytes.size());
+  wipe(bytes);
   if (!found.place) found.why = fmt::format("{} says nothing that is understood here", path.string());
   return found;
 }

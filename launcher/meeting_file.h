@@ -9,11 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/secrecy.h"
+
 namespace ds {
 
 struct MeetingPlace {
   std::vector<std::string> endpoints;  // "10.0.0.1:4242", to be tried in this order
-  std::string secret;                  // kRelaySecretBytes
+  std::string secret;                  // kRelaySecretBytes; wiped when it goes
+  ~MeetingPlace() { wipe(secret); }
   friend bool operator==(const MeetingPlace&, const MeetingPlace&) = default;
 };
 

@@ -1,12 +1,16 @@
 // Where the coordinator can be reached from other hosts: TCP sockets on literal addresses. A thread
-// takes connections, passes them on unread, and cuts those that ConnectionRules will not have.
-// It refuses to know what is spoken on them.
+// takes connections, looks at how they begin, passes them on with nothing taken away, and cuts those
+// that ConnectionRules will not have. Most of what a flood brings goes without anyone else hearing of
+// it. It refuses to know what is spoken after the beginning.
 #pragma once
+
+#include <sys/epoll.h>
 
 #include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -20,6 +24,8 @@ class NetworkDoor {
   struct Options {
     std::vector<std::string> addresses;  // literal IPv4 or IPv6
     int port = 0;                        // 0: any free one, for each address
+    // Whoever shows it as the server name of its TLS hello is no stranger: a hint and no proof.
+    std::string server_name;
     ConnectionRules::Options rules;
   };
   using Enter = std::function<void(Fd connection)>;
@@ -46,25 +52,27 @@ class NetworkDoor {
  private:
   struct Guest {
     std::string name;  // "10.0.0.2:5555"
-    Fd connection;     // a second descriptor of it: to see it end, and to end it
-  };
-
-  struct Happened {
-    std::vector<uint64_t> ended;  // guests that went
-    std::vector<int> knocked;     // listeners where somebody waits
+    Fd connection;     // once passed on a second descriptor of it: to see it end, and to end it
+    bool passed_on = false;
   };
 
   void serve();
-  Happened wait();
-  Fd accept_one(int listener);  // none if nobody waits or they are not wanted
+  int timeout_ms() const;
+  void take(const epoll_event& event, std::vector<Fd>& admitted);
+  void accept_waiting(int listener, std::vector<Fd>& admitted);
+  void look_at(uint64_t id, uint32_t events, std::vector<Fd>& admitted);
+  void greet(uint64_t id, Guest& guest, std::string_view server_name, std::vector<Fd>& admitted);
+  void cut_overdue(std::vector<Fd>& admitted);
   void make_room();
   void cut(uint64_t id);
   template <class Action>
   void with_guest(const std::string& peer, const Action& action);
 
+  const std::string server_name_;
   std::vector<std::string> endpoints_;
   std::vector<Fd> listeners_;
   Fd wake_;
+  Fd epoll_;
   Enter enter_;
   mutable std::mutex mutex_;  // guards everything below
   ConnectionRules rules_;

@@ -103,6 +103,11 @@ Process start_bound(const std::vector<int>& cores, const SpawnOptions& options) 
 
 }  // namespace
 
+void wipe_secrets(control::Bootstrap& orders) {
+  wipe(*orders.mutable_token());
+  wipe(*orders.mutable_private_key());
+}
+
 RankProcess::RankProcess(const RankProcessOptions& options, const control::Bootstrap& orders)
     : RankProcess(options, orders, make_pipe(), output_pipes(options)) {}
 

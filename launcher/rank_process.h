@@ -22,6 +22,9 @@ namespace control {
 class Bootstrap;
 }
 
+// Once the rank has them, or somebody who starts it.
+void wipe_secrets(control::Bootstrap& orders);
+
 enum class RankStream { kOutput, kError };
 
 struct RankProcessOptions {

@@ -4,11 +4,17 @@
 
 #include <cerrno>
 
+#include "core/secrecy.h"
+
 namespace ds {
 
 SendQueue::SendQueue(Fd fd) : fd_(std::move(fd)) {
   fcntl(fd_.get(), F_SETFL, fcntl(fd_.get(), F_GETFL) | O_NONBLOCK);
 }
+
+SendQueue::~SendQueue() { wipe(waiting_); }
+
+void SendQueue::push(std::string_view bytes) { append_secret(waiting_, bytes); }
 
 bool SendQueue::flush() {
   size_t sent = 0;
@@ -23,7 +29,7 @@ bool SendQueue::flush() {
       open = errno == EINTR;
     }
   }
-  waiting_.erase(0, sent);
+  drop_front(waiting_, sent);
   return open;
 }
 

@@ -1,4 +1,5 @@
-// Bytes on their way into a pipe that may be full: never blocks, keeps what does not go yet.
+// Bytes on their way into a pipe that may be full: never blocks, keeps what does not go yet, and
+// nothing of what went: orders hold secrets.
 #pragma once
 
 #include <poll.h>
@@ -14,8 +15,11 @@ namespace ds {
 class SendQueue {
  public:
   explicit SendQueue(Fd fd);  // taken over, becomes non-blocking
+  SendQueue(SendQueue&&) = default;
+  SendQueue& operator=(SendQueue&&) = default;
+  ~SendQueue();
 
-  void push(std::string_view bytes) { waiting_ += bytes; }
+  void push(std::string_view bytes);
   // Writes what goes. False once the reader is gone.
   bool flush();
   size_t waiting() const { return waiting_.size(); }

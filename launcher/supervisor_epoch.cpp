@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/secrecy.h"
 #include "launcher/credentials.h"
 #include "launcher/epoch_plan.h"
 #include "launcher/supervisor.h"
@@ -82,7 +83,9 @@ void Supervisor::open_coordinator() {
     options.authority = &*authority_;
   }
   coordinator_.emplace(options);
+  wipe(options.tokens);
   plan_.coordinator_endpoints = coordinator_->endpoints();
+  plan_.coordinator_name = coordinator_->name();
   for (int rank = 0; authority_ && rank < static_cast<int>(plan_.ranks.size()); ++rank) {
     const TlsIdentity identity = authority_->certify_rank(plan_.epoch, rank);
     plan_.credentials.push_back(

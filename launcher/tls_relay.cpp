@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -18,6 +17,7 @@
 
 #include "core/error.h"
 #include "core/secrecy.h"
+#include "launcher/credentials.h"
 #include "launcher/process.h"
 
 namespace ds {
@@ -81,6 +81,7 @@ class Stream {
     SSL_CTX_set_min_proto_version(context_.get(), TLS1_3_VERSION);
     SSL_CTX_set_ciphersuites(context_.get(), "TLS_AES_256_GCM_SHA384");
     SSL_CTX_set_num_tickets(context_.get(), 0);
+    SSL_CTX_set_options(context_.get(), SSL_OP_CLEANSE_PLAINTEXT);
     if (role == TlsRelay::Role::kClient) {
       SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);  // no certificate is good enough
     }
@@ -92,6 +93,8 @@ class Stream {
     DS_CHECK(ssl_ != nullptr && SSL_set_fd(ssl_.get(), connection_) == 1,
              "relay: OpenSSL takes no connection");
     SSL_set_app_data(ssl_.get(), &secret_);
+    // The server's door knows us by it from strangers.
+    if (role == TlsRelay::Role::kClient) SSL_set_tlsext_host_name(ssl_.get(), server_name_for(secret_).c_str());
     role == TlsRelay::Role::kServer ? SSL_set_accept_state(ssl_.get())
                                     : SSL_set_connect_state(ssl_.get());
     for (const int fd : {connection_, from_.get(), to_.get()}) {
@@ -100,7 +103,9 @@ class Stream {
   }
   Stream(const Stream&) = delete;  // OpenSSL knows where the secret is
   Stream& operator=(const Stream&) = delete;
-  ~Stream() { wipe(secret_); }
+  ~Stream() {
+    for (std::string* const secret : {&secret_, &outgoing_, &incoming_}) wipe(*secret);
+  }
 
   bool shake_hands(Clock::time_point deadline) {
     for (;;) {
@@ -161,8 +166,8 @@ class Stream {
     if (!from_.valid() || !outgoing_.empty()) return;
     std::array<char, kChunk> bytes{};
     const ssize_t got = read(from_.get(), bytes.data(), bytes.size());
-    if (got > 0) outgoing_.assign(bytes.data(), static_cast<size_t>(got));
-    OPENSSL_cleanse(bytes.data(), bytes.size());
+    if (got > 0) append_secret(outgoing_, {bytes.data(), static_cast<size_t>(got)});
+    wipe(bytes);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
       from_ = Fd();
       SSL_shutdown(ssl_.get());  // says that nothing more comes; the other direction stays
@@ -175,7 +180,7 @@ class Stream {
       ERR_clear_error();
       const int sent = SSL_write(ssl_.get(), outgoing_.data(), static_cast<int>(outgoing_.size()));
       if (sent <= 0) return wanted_after(sent) != 0;
-      outgoing_.erase(0, static_cast<size_t>(sent));
+      drop_front(outgoing_, static_cast<size_t>(sent));
     }
     return true;
   }
@@ -187,8 +192,8 @@ class Stream {
       ERR_clear_error();
       const int got = SSL_read(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()));
       if (got <= 0) return wanted_after(got) != 0;
-      if (to_.valid()) incoming_.append(bytes.data(), static_cast<size_t>(got));
-      OPENSSL_cleanse(bytes.data(), bytes.size());
+      if (to_.valid()) append_secret(incoming_, {bytes.data(), static_cast<size_t>(got)});
+      wipe(bytes);
     }
     return true;
   }
@@ -197,12 +202,12 @@ class Stream {
     while (to_.valid() && !incoming_.empty()) {
       const ssize_t wrote = write(to_.get(), incoming_.data(), incoming_.size());
       if (wrote > 0) {
-        incoming_.erase(0, static_cast<size_t>(wrote));
+        drop_front(incoming_, static_cast<size_t>(wrote));
       } else if (errno == EAGAIN) {
         return;
       } else if (errno != EINTR) {
         to_ = Fd();  // nobody reads any more
-        incoming_.clear();
+        wipe(incoming_);
       }
     }
   }

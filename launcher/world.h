@@ -34,12 +34,13 @@ struct WorldPlan {
   std::vector<RankPlacement> ranks;
   std::vector<std::string> tokens;  // one per rank, each good for one join in this epoch
   std::string rendezvous;           // random; names every shared-memory object of the epoch
-  // Where the coordinator listens, one for each address that reach() asked for, and who each rank is
-  // there. Empty where ranks inherit their connections.
+  // Where the coordinator listens, one for each address that reach() asked for, as what it is to be
+  // addressed there, and who each rank is. Empty where ranks inherit their connections.
   std::vector<std::string> coordinator_endpoints;
+  std::string coordinator_name;
   std::vector<RankCredential> credentials;
 
-  void forget_credentials();  // once the ranks have them
+  void forget_credentials();  // and tokens, once the ranks and the coordinator have them
 };
 
 // Takes a line for the log of a rank; must not wait.

@@ -75,8 +75,8 @@ std::string literal_target(const std::string& address) {
 
 std::shared_ptr<grpc::Channel> open_tls(const Bootstrap& bootstrap) {
   if (bootstrap.ca_certificate.empty() || bootstrap.certificate.empty() ||
-      bootstrap.private_key.empty()) {
-    throw UsageError(fmt::format("control connection to {}: the bootstrap has no certificates",
+      bootstrap.private_key.empty() || bootstrap.coordinator_name.empty()) {
+    throw UsageError(fmt::format("control connection to {}: the bootstrap has no certificates or no name for it",
                                  bootstrap.coordinator_address));
   }
   grpc::ChannelArguments arguments;
@@ -84,7 +84,9 @@ std::shared_ptr<grpc::Channel> open_tls(const Bootstrap& bootstrap) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // as many as it takes
-  // The launcher may be slow to accept, or deaf for a second to a host where others fail to log in.
+  // The launcher knows us by it from strangers, whom it may not hear just then, and has it in its certificate.
+  arguments.SetSslTargetNameOverride(bootstrap.coordinator_name);
+  // The launcher may be slow to accept, or have no room for a moment.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);

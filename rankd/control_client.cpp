@@ -420,7 +420,9 @@ class GrpcControlClient final : public ControlClient {
     *hello.mutable_hello() = identity(session_);
     hello.set_commands_seen(commands_seen_);
     grpc::StatusCode how = grpc::StatusCode::UNAVAILABLE;
-    if (stream->Write(hello)) {
+    const bool told = stream->Write(hello);
+    wipe(*hello.mutable_hello()->mutable_token());
+    if (told) {
       std::thread reader([&] { read_until_end(*stream); });
       write_until_end(*stream);
       reader.join();
@@ -566,7 +568,7 @@ Bootstrap read_bootstrap(int fd) {
   }
   Bootstrap out{in.coordinator_address(), in.token(), in.rank(), in.world_size(), in.epoch(),
                 in.run_dir(), in.launcher_pid(), in.config_digest(), in.ca_certificate(),
-                in.certificate(), in.private_key(), in.data_address(),
+                in.certificate(), in.private_key(), in.coordinator_name(), in.data_address(),
                 in.memory_fd() > 0 ? in.memory_fd() : -1};
   wipe(bytes);
   wipe(*in.mutable_token());
@@ -574,10 +576,12 @@ Bootstrap read_bootstrap(int fd) {
   return out;
 }
 
-Bootstrap::~Bootstrap() {
-  wipe(token);
-  wipe(private_key);
+void wipe_secrets(Bootstrap& bootstrap) {
+  wipe(bootstrap.token);
+  wipe(bootstrap.private_key);
 }
+
+Bootstrap::~Bootstrap() { wipe_secrets(*this); }
 
 std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap, std::function<void()> lost,
                                                const std::string& data_endpoint) {

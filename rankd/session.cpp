@@ -3,6 +3,7 @@
 #include "core/failpoint.h"
 
 #include <poll.h>
+#include <openssl/crypto.h>
 #include <signal.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
@@ -147,10 +148,13 @@ int run_session(const Training& training, const std::string& failpoints) {
   }
   forbid_core_dumps();  // what comes next is secret
   const SignalStack stack;  // of this thread, which trains
+  const bool ours = CRYPTO_set_mem_functions(&WipingMemory::allocate, &WipingMemory::resize,
+                                             &WipingMemory::release) == 1;
+  DS_CHECK(ours, "rankd: OpenSSL had memory before we began");
   prepare_thread_dumps();
   prepare_last_words();
   log_to_launcher();
-  const Bootstrap bootstrap = read_bootstrap(STDIN_FILENO);
+  Bootstrap bootstrap = read_bootstrap(STDIN_FILENO);
   arm_failpoints(failpoints, {bootstrap.rank, bootstrap.epoch});
   DS_FAILPOINT("session.begin");
   die_with_launcher(bootstrap.launcher_pid);
@@ -158,6 +162,7 @@ int run_session(const Training& training, const std::string& failpoints) {
   TcpListener listener = bootstrap.data_address.empty() ? TcpListener()
                                                          : TcpListener(bootstrap.data_address);
   const auto control = connect_control(bootstrap, end_without_launcher, listener.endpoint());
+  wipe_secrets(bootstrap);
   control->on_dump([] { write_dump(""); });
   DS_FAILPOINT("session.connected");
   const Ending ending = run_joined(training, *control, bootstrap, listener, watch);

@@ -27,11 +27,13 @@ struct Bootstrap {
   std::string ca_certificate;
   std::string certificate;
   std::string private_key;
+  std::string coordinator_name;  // what its certificate has to say, and by what it knows us from strangers
   std::string data_address;  // where to listen for the other ranks' data; empty: nowhere
   int memory_fd = -1;        // what the host keeps states in, inherited; -1: nothing
 
   ~Bootstrap();  // wipes what is secret
 };
+void wipe_secrets(Bootstrap& bootstrap);
 
 // Reads one length-prefixed Bootstrap from `fd`. Throws UsageError if it is not one (someone typed the
 // command by hand), CommError if it is not complete after 30 s.

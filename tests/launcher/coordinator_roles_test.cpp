@@ -112,6 +112,9 @@ TEST_CASE("a rank believes only the coordinator of its job", "[rankd][security]"
   Bootstrap clear = plane.bootstrap(0);
   clear.ca_certificate.clear();
   CHECK_THROWS_WITH(connect_control(clear), Catch::Contains("no certificates"));
+  Bootstrap nameless = plane.bootstrap(0);
+  nameless.coordinator_name.clear();
+  CHECK_THROWS_WITH(connect_control(nameless), Catch::Contains("no name"));
   Bootstrap named = plane.bootstrap(0);
   named.coordinator_address = "localhost:1";
   CHECK_THROWS_AS(connect_control(named), UsageError);

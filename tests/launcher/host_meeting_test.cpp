@@ -9,6 +9,7 @@
 #include <future>
 
 #include "core/error.h"
+#include "launcher/client_hello.h"
 #include "launcher/credentials.h"
 #include "launcher/meeting_file.h"
 #include "launcher/tls_relay.h"
@@ -106,6 +107,22 @@ TEST_CASE("another secret hears nothing", "[launcher]") {
   CHECK((wrote == 6 || wrote == -1));
   CHECK(read_to_end(pair.client->take_input()).empty());
   CHECK(read_to_end(pair.server->take_input()).empty());
+}
+
+TEST_CASE("a host shows that it knows the secret, not the secret", "[launcher][security]") {
+  const std::string secret = random_bytes(kRelaySecretBytes);
+  CHECK(server_name_for(secret) == server_name_for(secret));
+  CHECK(server_name_for(secret) != server_name_for(random_bytes(kRelaySecretBytes)));
+  std::array<int, 2> ends{};
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  const Fd server(ends[1]);
+  const TlsRelay client(TlsRelay::Role::kClient, Fd(ends[0]), secret, seconds(10));
+  std::array<char, 4096> bytes{};
+  const ssize_t got = read(server.get(), bytes.data(), bytes.size());
+  REQUIRE(got > 0);
+  const std::string_view said(bytes.data(), static_cast<size_t>(got));
+  CHECK(read_client_hello(said).server_name == server_name_for(secret));
+  CHECK(said.find(secret) == std::string_view::npos);
 }
 
 TEST_CASE("TLS without the secret is refused", "[launcher]") {

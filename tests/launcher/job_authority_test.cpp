@@ -69,6 +69,10 @@ TEST_CASE("certificates hold for their use, job and time", "[launcher][security]
   CHECK(X509_check_ip_asc(parse(server).get(), "10.0.0.1", 0) == 1);
   CHECK(X509_check_ip_asc(parse(server).get(), "fd00:0::1", 0) == 1);
   CHECK(X509_check_ip_asc(parse(server).get(), "10.0.0.2", 0) == 0);
+  const std::string named = ours.certify_coordinator({"10.0.0.1"}, "abc.invalid").certificate;
+  CHECK(X509_check_ip_asc(parse(named).get(), "10.0.0.1", 0) == 1);
+  CHECK(X509_check_host(parse(named).get(), "abc.invalid", 0, 0, nullptr) == 1);
+  CHECK(X509_check_host(parse(named).get(), "abd.invalid", 0, 0, nullptr) == 0);
 }
 
 TEST_CASE("a rank certifies nobody, and no two keys are equal", "[launcher][security]") {

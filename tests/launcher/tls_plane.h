@@ -50,6 +50,7 @@ class TlsPlane {
     out.ca_certificate = authority_.certificate();
     out.certificate = identity.certificate;
     out.private_key = identity.private_key;
+    out.coordinator_name = coordinator_.name();
     return out;
   }
 

@@ -5,6 +5,7 @@ usage: security.py FOLDER_OF_PROGRAMS           the test on one machine (77: ski
        security.py --keeper VAULT RANK          prints a program that keeps RANK's secrets in VAULT
        security.py --look VAULT RUN PIDS...     what another user sees of RUN's files and of processes
        security.py --search VAULT FILES...      where the secrets are
+       security.py --memory VAULT PIDS...       what of the ranks' secrets is in the memory of processes, and how often
        security.py --capture INTERFACE FILE     writes all packets, until it is killed
        security.py --scan ADDRESSES...          open ports, and what they say in clear
 
@@ -100,6 +101,67 @@ def secrets_in(vault):
                     if len(line) > 30 and b"-" not in line:
                         found.update(spellings(line))
     return found
+
+
+def key_number(pem):
+    """The secret number of an elliptic key: 32 bytes after the header of its innermost sequence."""
+    der = base64.b64decode(b"".join(line for line in pem.split(b"\n") if b"-" not in line))
+    at = der.index(b"\x02\x01\x01\x04\x20") + 5
+    return der[at:at + 32]
+
+
+def kept_secrets(vault):
+    """(pid of the rank, kind, bytes): its token, the text of its key line by line, and quarters of the number that
+    this is, as it is written and as OpenSSL holds it."""
+    for path in glob.glob(vault + "/*"):
+        pid = int(os.path.basename(path))
+        for number, value in fields(open(path, "rb").read()):
+            if number == 2:
+                yield pid, "token", value
+            elif number == 11:
+                yield from ((pid, "text", line) for line in value.split(b"\n") if len(line) > 30 and b"-" not in line)
+                for digits in (key_number(value), key_number(value)[::-1]):
+                    yield from ((pid, "number", digits[at:at + 8]) for at in range(0, 32, 8))
+
+
+def memory_of(pid):
+    """What a process can read of itself, region by region."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in open(f"/proc/{pid}/maps"):
+            words = line.split()
+            begin, end = (int(number, 16) for number in words[0].split("-"))
+            if not words[1].startswith("r") or words[-1] in ("[vvar]", "[vsyscall]") or end > 1 << 47:
+                continue
+            try:
+                memory.seek(begin)
+                content = bytearray()
+                while len(content) < end - begin and (part := memory.read(min(1 << 26, end - begin - len(content)))):
+                    content += part
+                yield bytes(content)
+            except OSError:
+                pass  # gone meanwhile, or of a device
+
+
+def search_memory(vault, pids):
+    """One line for each process: how many copies there are of its own secrets and of others', of keys whose PEM text
+    is not known, and a token that was planted, which shows that the search can find."""
+    secrets = list(kept_secrets(vault))
+    planted = os.urandom(32)
+    for pid in [os.getpid()] + [int(pid) for pid in pids]:
+        counts = {f"{whose}-{kind}": 0 for whose in ("own", "other") for kind in ("token", "text", "number")}
+        wanted = secrets if pid != os.getpid() else [(pid, "token", planted)]
+        pems = 0
+        found = [0] * len(wanted)
+        for content in memory_of(pid):
+            pems += content.count(b"-----BEGIN PRIVATE KEY-----\nM")
+            for index, (_, _, secret) in enumerate(wanted):
+                found[index] += content.count(secret)
+        for (owner, kind, _), count in zip(wanted, found):
+            name = f"{'own' if owner == pid else 'other'}-{kind}"
+            counts[name] = max(counts[name], count)
+        program = read(f"/proc/{pid}/cmdline").split(b"\0")
+        role = os.path.basename(program[0].decode()) + ("-agent" if b"agent" in program else "")
+        yield " ".join([role if pid != os.getpid() else "planted"] + [f"{k}={v}" for k, v in counts.items()] + [f"pems={pems}"])
 
 
 def read(path):
@@ -344,6 +406,8 @@ def main():
         print(f"{len(secrets)} secrets")
         print("\n".join(path for path in files_under(*rest[1:]) if tells(path, secrets)))
         print("\n".join(path for path in rest[1:] if os.path.isfile(path) and tells(path, secrets)))
+    elif task == "--memory":
+        print("\n".join(search_memory(*rest[:1], rest[1:])))
     elif task == "--capture":
         capture(*rest)
     elif task == "--scan":

@@ -1,0 +1,76 @@
+#include "core/secrecy.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+// In all that the string may write to, which a shorter one leaves alone.
+bool holds(const std::string& text, char byte) { return std::memchr(text.data(), byte, text.capacity()) != nullptr; }
+
+}  // namespace
+
+TEST_CASE("nothing of what was wiped is left", "[core][security]") {
+  std::string secret(100, 'x');
+  secret.resize(40);
+  wipe(secret);
+  CHECK(secret.empty());
+  CHECK_FALSE(holds(secret, 'x'));
+  std::array<char, 40> bytes{};
+  bytes.fill('x');
+  wipe(bytes);
+  CHECK(std::ranges::count(bytes, 'x') == 0);
+  std::vector<std::string> secrets{"one", std::string(100, 'x')};
+  wipe(secrets);
+  CHECK(secrets.empty());
+}
+
+TEST_CASE("what is taken from the front is not left at the end", "[core][security]") {
+  std::string text = std::string(60, 'x') + std::string(30, 'y');
+  drop_front(text, 60);
+  CHECK(text == std::string(30, 'y'));
+  CHECK_FALSE(holds(text, 'x'));
+  drop_front(text, 10);
+  CHECK(std::count(text.data(), text.data() + text.capacity(), 'y') == 20);
+  drop_front(text, 0);
+  drop_front(text, 20);
+  CHECK(text.empty());
+  CHECK_FALSE(holds(text, 'y'));
+}
+
+TEST_CASE("a growing secret keeps its bytes", "[core][security]") {
+  std::string text;
+  std::string expected;
+  for (int i = 0; i < 200; ++i) {
+    const std::string more(static_cast<size_t>(i % 7), static_cast<char>('a' + i % 26));
+    append_secret(text, more);
+    expected += more;
+  }
+  CHECK(text == expected);
+}
+
+TEST_CASE("memory that is given back is overwritten", "[core][security]") {
+  void* memory = WipingMemory::allocate(300, "", 0);
+  std::memset(memory, 'x', 300);
+  memory = WipingMemory::resize(memory, 600, "", 0);
+  const auto* const kept = static_cast<const char*>(memory);
+  CHECK(std::count(kept, kept + 300, 'x') == 300);
+  std::memset(memory, 'z', 600);
+  WipingMemory::release(memory, "", 0);
+  for (const size_t bytes : {size_t{300}, size_t{600}}) {
+    // The allocator gives out again what was given back last; what it adds itself is short.
+    char* const again = static_cast<char*>(WipingMemory::allocate(bytes, "", 0));
+    CHECK(std::count(again, again + bytes, bytes == 300 ? 'x' : 'z') < 16);
+    WipingMemory::release(again, "", 0);
+  }
+  CHECK(WipingMemory::allocate(0, "", 0) == nullptr);
+  CHECK(WipingMemory::resize(nullptr, 0, "", 0) == nullptr);
+  CHECK(WipingMemory::resize(WipingMemory::allocate(1, "", 0), 0, "", 0) == nullptr);
+  WipingMemory::release(nullptr, "", 0);
+}
+
+}  // namespace ds
