@@ -205,6 +205,40 @@ TEST_CASE("what an epoch left is taken from its writer whole", "[checkpoint]") {
   CHECK(was_gone);
 }
 
+TEST_CASE("a tag whose files are not all there, or not as long as they were, is named with the reason", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  for (int64_t step = 1; step <= 3; ++step) save_and_commit(fs, "/c", 2, {fmt::format("global_step{}", step), 1, step, 0});
+  fs.remove("/c/global_step3/rank-00001.pieces");
+  fs.truncate("/c/global_step2/rank-00000.pieces", 100);
+  const TagList list = list_tags(fs, "/c");
+  REQUIRE(list.tags.size() == 1);
+  CHECK(list.tags[0].step == 1);
+  REQUIRE(list.rejected.size() == 2);
+  CHECK_THAT(list.rejected[0].why, Catch::Contains("rank-00000.pieces: truncated or replaced"));
+  CHECK_THAT(list.rejected[1].why, Catch::Contains("rank-00001.pieces: is missing"));
+}
+
+TEST_CASE("a root that could not be made durable at first is made so by the next epoch", "[checkpoint]") {
+  for (int64_t call = 0;; ++call) {
+    MemoryFileSystem memory;
+    FaultFileSystem faults(memory);
+    faults.fail_call(call, Fault::kIoError);
+    bool failed = false;
+    try {
+      open_epoch(faults, "/run/c", 1);
+    } catch (const IoError&) {
+      failed = true;
+    }
+    open_epoch(memory, "/run/c", 2);
+    save_and_commit(memory, "/run/c", 2, {"t", 2, 1, 10});
+    const auto after = memory.after_crash(CrashModel::kKeepNone, 0);
+    INFO("failed in call " << call);
+    REQUIRE(list_tags(*after, "/run/c").tags.size() == 1);
+    if (!failed) break;
+  }
+}
+
 TEST_CASE("a tag under another name than its own is none", "[checkpoint]") {
   MemoryFileSystem fs;
   open_epoch(fs, "/c", 1);

@@ -239,6 +239,12 @@ TEST_CASE("a full disk stores what fits and says so", "[core]") {
   CHECK_THROWS_AS(file->allocate(30), DiskFull);
 }
 
+TEST_CASE("folders that are made are durable, each of them", "[core]") {
+  MemoryFileSystem fs;
+  fs.make_directories("/a/b/c");
+  CHECK(fs.after_crash(CrashModel::kKeepNone, 0)->exists("/a/b/c"));
+}
+
 TEST_CASE("a text that is replaced is the old or the new one, wherever that ends", "[core]") {
   const std::string old_text = "old";
   const std::string new_text = "new, and longer than a sector: " + std::string(2 * kSectorBytes, 'x');
