@@ -1,6 +1,8 @@
 """Real processes under seeded faults: each schedule trains on 2 to 4 ranks, has 1 to 4 faults (failpoints,
 kill -9, SIGSTOP, errors of the disk), and must end with code 0, the weights of the undisturbed run to the bit,
-every step once in the metrics, and nothing left behind.
+every step once in the metrics, and nothing left behind. In a part of them the launcher itself is stopped for 0.5 to
+20 s, nobody reads its output for a while, or it is started a second time in the same run directory, which must end
+with 75 and change nothing.
 
 usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S]
 
@@ -9,6 +11,8 @@ Ends with 0 if all held, 1 with a line per schedule that did not, 77 where the b
 """
 import argparse
 import concurrent.futures
+import dataclasses
+import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 STEPS, SAVE_EVERY, LIMIT_S = 12, 3, 120
@@ -61,6 +66,30 @@ def action_for(rng, name):
     return rng.choice(actions)
 
 
+@dataclasses.dataclass
+class LauncherFaults:
+    """When after its start, in seconds, and for how long."""
+    pauses: list
+    unread: float  # its output, from the start on; 0: it is read
+    launches: list  # others in the same run directory
+
+    def seconds(self):
+        return sum(length for _, length in self.pauses) + self.unread
+
+
+def make_launcher_faults(rng):
+    pauses, unread, launches = [], 0, []
+    if rng.random() < 0.3:
+        for _ in range(rng.choice([1, 1, 2])):
+            longest = rng.choice([2, 6, 6, 20])
+            pauses.append((rng.uniform(0.05, 2.5), rng.uniform(0.5, longest)))
+    if rng.random() < 0.2:
+        unread = rng.uniform(1, 12)
+    if rng.random() < 0.3:
+        launches = [rng.uniform(0.05, 3) for _ in range(rng.choice([1, 1, 2]))]
+    return LauncherFaults(pauses, unread, launches)
+
+
 def make_schedule(seed, names):
     rng = random.Random(seed)
     ranks, stage, places, signals = rng.choice([2, 3, 4]), rng.randrange(4), [], []
@@ -78,7 +107,7 @@ def make_schedule(seed, names):
             places.append(f"{name}@rank{rng.choice([0, rng.randrange(ranks)])}@epoch{epoch}={term}")
     memory_every = rng.choice([0, 1, 1, 2])
     apart = rng.random() < 0.5  # each host keeps its own files; here there is one host
-    return ranks, stage, memory_every, apart, "; ".join(places), signals
+    return ranks, stage, memory_every, apart, "; ".join(places), signals, make_launcher_faults(rng)
 
 
 def children(pid):
@@ -108,6 +137,68 @@ def send_signals(process, run_dir, signals):
                 pass
 
 
+def stop_and_continue(process, pauses):
+    start = time.monotonic()
+    for begin, length in sorted(pauses):
+        time.sleep(max(0, start + begin - time.monotonic()))
+        if process.poll() is None:
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(length)
+            process.send_signal(signal.SIGCONT)
+
+
+def launch_beside(process, arguments, folder, environment, delay, problems):
+    """Another dslaunch in the same run directory, as long as the first one is there."""
+    time.sleep(delay)
+    # It is there once it has said which run it is; a moment before, the second one may be the first.
+    while process.poll() is None and not (folder / "run/logs/dslaunch.log").exists():
+        time.sleep(0.01)
+    if process.poll() is not None:
+        return
+    second = subprocess.run(arguments, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                            text=True, errors="replace")
+    # A run that is over is gone on with, although its launcher may still wait for somebody to read its last lines.
+    over = second.returncode == 0 and f"resumed step={STEPS} " in second.stdout
+    if process.poll() is None and second.returncode != 75 and not over:
+        problems.append(f"a second launch ended with {second.returncode}: "
+                        f"{second.stdout[-300:]} {second.stderr[-300:]}")
+
+
+def full_pipe():
+    """A pipe with no room left: whoever waits for some waits until it is read."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writing, b"-" * (fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ) - 1) + b"\n")
+    return reading, writing
+
+
+def read_later(reading, delay, path):
+    time.sleep(delay)
+    with os.fdopen(reading, "rb") as pipe, open(path, "wb") as out:
+        shutil.copyfileobj(pipe, out)
+
+
+def start_all(arguments, folder, environment, run_dir, signals, faults, problems):
+    """The launcher, and threads that do to it and its ranks what the schedule says."""
+    if faults.unread:
+        reading, out = full_pipe()
+    else:
+        out = os.open(folder / "out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    process = subprocess.Popen(arguments, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT,
+                               stdin=subprocess.DEVNULL)
+    os.close(out)
+    threads = [threading.Thread(target=send_signals, args=(process, run_dir, signals)),
+               threading.Thread(target=stop_and_continue, args=(process, faults.pauses))]
+    if faults.unread:
+        threads.append(threading.Thread(target=read_later, args=(reading, faults.unread, folder / "out")))
+    for delay in faults.launches:
+        threads.append(threading.Thread(target=launch_beside,
+                                        args=(process, arguments, folder, environment, delay, problems)))
+    for thread in threads:
+        thread.start()
+    return process, threads
+
+
 def processes_in(folder):
     found = []
     for entry in pathlib.Path("/proc").iterdir():
@@ -121,22 +212,24 @@ def processes_in(folder):
 
 def one_schedule(binaries, scratch, names, reference, seed):
     """What is wrong, or nothing; and the number of restarts."""
-    ranks, stage, memory_every, apart, places, signals = make_schedule(seed, names)
+    ranks, stage, memory_every, apart, places, signals, faults = make_schedule(seed, names)
     folder = pathlib.Path(tempfile.mkdtemp(dir=scratch, prefix=f"seed{seed}-"))
     for name in ("train.json", "corpus.txt"):
         shutil.copy(scratch / name, folder)
     run_dir = folder / "run"
     environment = dict(os.environ, DSL_FAILPOINTS=places)
-    with open(folder / "out", "w") as out:
-        process = subprocess.Popen(command(binaries, run_dir, ranks, stage, memory_every, apart), cwd=folder,
-                                   env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        send_signals(process, run_dir, signals)
-        try:
-            code = process.wait(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return f"no end after {LIMIT_S} s", 0
+    arguments = command(binaries, run_dir, ranks, stage, memory_every, apart)
     problems, restarts = [], 0
+    process, threads = start_all(arguments, folder, environment, run_dir, signals, faults, problems)
+    try:
+        code = process.wait(timeout=LIMIT_S + faults.seconds())
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        return f"no end after {LIMIT_S + faults.seconds():.0f} s: {places} {signals} {faults}", 0
+    finally:
+        for thread in threads:
+            thread.join()
     if code != 0:
         problems.append(f"exit code {code}")
     else:
@@ -144,14 +237,17 @@ def one_schedule(binaries, scratch, names, reference, seed):
         weights, points = reference[ranks]
         if digest(run_dir) != weights:
             problems.append("other weights")
-        if metrics(run_dir) != points:
+        # What a rank has said to a stopped launcher can be lost if the rank is killed before the launcher goes on.
+        may_lack = faults.pauses and (places or signals)
+        found = metrics(run_dir)
+        if found != ([point for point in points if point in found] if may_lack else points):
             problems.append("other metrics")
     problems += [f"left behind: {p.name}" for p in run_dir.rglob("*") if any(mark in p.name for mark in (".tmp", ".old.", ".ready."))]
     if processes_in(folder):
         problems.append("a process is left")
     if problems:
-        tail = (folder / "out").read_text().splitlines()[-12:]
-        return f"{ranks} ranks, stage {stage}, in memory every {memory_every}, apart {apart}, {places} {signals}: {problems}\n    " + "\n    ".join(tail), restarts
+        tail = (folder / "out").read_text(errors="replace").splitlines()[-12:]
+        return f"{ranks} ranks, stage {stage}, in memory every {memory_every}, apart {apart}, {places} {signals} {faults}: {problems}\n    " + "\n    ".join(tail), restarts
     shutil.rmtree(folder)
     return "", restarts
 
