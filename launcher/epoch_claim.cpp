@@ -77,21 +77,27 @@ int64_t claim_epoch(FileSystem& files, const std::string& run_directory, int64_t
                     const std::string& holder) {
   constexpr int kMostTries = 1000;
   const std::string logs = logs_in(run_directory);
-  const int64_t first = std::max(wanted, 1 + newest_epoch(files, run_directory));
-  for (int64_t epoch = first; epoch < first + kMostTries; ++epoch) {
+  int64_t epoch = std::max(wanted, 1 + newest_epoch(files, run_directory));
+  for (int tries = 0; tries < kMostTries; ++tries) {
     const std::string path = join_path(logs, fmt::format("{}{}", kClaim, epoch));
     std::unique_ptr<File> claim;
     try {
       claim = files.create(path);
     } catch (const IoError&) {
       if (!files.exists(path)) throw;  // it failed for another reason than that somebody has it
+      ++epoch;
       continue;
     }
     say_who(*claim, holder);
+    // While we waited for the disk, another launcher may have had this number, and a later one, and forgotten it.
+    if (const int64_t newest = newest_epoch(files, run_directory); newest > epoch) {
+      epoch = newest + 1;
+      continue;
+    }
     forget_older(files, logs, epoch);
     return epoch;
   }
-  throw IoError(fmt::format("{}: {} numbers from {} on are all claimed", logs, kMostTries, first));
+  throw IoError(fmt::format("{}: {} numbers up to {} are all claimed", logs, kMostTries, epoch));
 }
 
 }  // namespace ds

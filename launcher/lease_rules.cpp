@@ -66,6 +66,11 @@ std::optional<Lease> parse_lease(std::string_view text) {
   return out;
 }
 
+bool is_anothers(std::string_view text, const Lease& ours) {
+  const std::optional<Lease> found = parse_lease(text);
+  return found && found->token != ours.token;
+}
+
 std::string describe(const Lease& lease) {
   return fmt::format("dslaunch, pid {} on {}{}", lease.pid, lease.host.empty() ? "an unknown host" : lease.host,
                      lease.since.empty() ? "" : ", since " + lease.since);

@@ -37,6 +37,8 @@ inline constexpr size_t kLeaseBytes = 1024;
 std::string to_text(const Lease& lease);
 // Nothing for what is none, such as a line torn by a crash.
 std::optional<Lease> parse_lease(std::string_view text);
+// Whether what stands in the lease file is another launcher's word, not ours or a torn one of ours.
+bool is_anothers(std::string_view text, const Lease& ours);
 // "dslaunch, pid 4711 on node-1, since 2026-11-22 10:31:05"
 std::string describe(const Lease& lease);
 

@@ -211,8 +211,8 @@ bool RunLease::follow_name() {
 void RunLease::renew() {
   const bool here = follow_name();
   const std::string text = here ? read_lease(file_, path_) : read_lease(open_lease(path_, 0), path_);
-  const std::optional<Lease> found = parse_lease(text);
-  if (!here || (found && found->token != lease_.token)) {
+  if (!here || is_anothers(text, lease_)) {
+    const std::optional<Lease> found = parse_lease(text);
     lease_.over = true;  // nothing is left that would be ours to mark
     throw LeaseRefused(fmt::format("{}: {} has taken this run over", path_.parent_path().string(),
                                    found ? describe(*found) : "another dslaunch"));

@@ -158,6 +158,99 @@ TEST_CASE("a writer of an older epoch cannot commit", "[checkpoint]") {
   CHECK_THROWS_WITH(open_epoch(fs, "/c", 3), Catch::Contains("no epoch number"));
 }
 
+TEST_CASE("an epoch that records itself between the two halves of a commit shuts the second one out", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  save_and_commit(fs, "/c", 2, {"t", 1, 1, 10});
+  prepare_tag(fs, save_parts(fs, "/c", 2, {"t", 1, 2, 20}));
+  fs.write_text_atomically("/c/epoch", "2 another\n");  // what open_epoch does first: nothing is cleared away yet
+  CHECK_THROWS_WITH(publish_tag(fs, "/c", "t", 1), Catch::Contains("epoch 1 is over, epoch 2"));
+  CHECK(load(fs, "/c", "t")[0] == 10);
+  CHECK(list_tags(fs, "/c").tags.at(0).step == 1);
+  CHECK(fs.list("/c").size() == 3);  // the tag, the epoch, and what was prepared: nothing went aside
+}
+
+TEST_CASE("a replacement whose own directory is gone leaves the tag in its place", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  save_and_commit(fs, "/c", 2, {"t", 1, 1, 10});
+  CHECK_THROWS_AS(publish_tag(fs, "/c", "t", 1), Error);
+  CHECK(load(fs, "/c", "t")[0] == 10);
+  CHECK(fs.list("/c").size() == 2);  // the tag and the epoch
+}
+
+TEST_CASE("what an epoch left is taken from its writer whole", "[checkpoint]") {
+  MemoryFileSystem before;
+  open_epoch(before, "/c", 1);
+  prepare_tag(before, save_parts(before, "/c", 2, {"t", 1, 1, 0}));
+  const size_t files = before.list("/c/t.tmp.1").size();
+  REQUIRE(files == 3);
+  bool was_gone = false;
+  for (int64_t call = 0;; ++call) {
+    const auto fs = before.after_crash(CrashModel::kKeepAll, 0);
+    FaultFileSystem faults(*fs);
+    faults.fail_call(call, Fault::kCrash);
+    bool crashed = false;
+    try {
+      open_epoch(faults, "/c", 2);
+    } catch (const SimulatedCrash&) {
+      crashed = true;
+    }
+    const bool gone = !fs->exists("/c/t.tmp.1");
+    INFO("stopped in call " << call);
+    CHECK((gone || fs->list("/c/t.tmp.1").size() == files));  // its writer could still name it: never a part
+    was_gone = was_gone || (gone && crashed);
+    if (!crashed) break;
+  }
+  CHECK(was_gone);
+}
+
+TEST_CASE("a tag whose files are not all there, or not as long as they were, is named with the reason", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  for (int64_t step = 1; step <= 3; ++step) save_and_commit(fs, "/c", 2, {fmt::format("global_step{}", step), 1, step, 0});
+  fs.remove("/c/global_step3/rank-00001.pieces");
+  fs.truncate("/c/global_step2/rank-00000.pieces", 100);
+  const TagList list = list_tags(fs, "/c");
+  REQUIRE(list.tags.size() == 1);
+  CHECK(list.tags[0].step == 1);
+  REQUIRE(list.rejected.size() == 2);
+  CHECK_THAT(list.rejected[0].why, Catch::Contains("rank-00000.pieces: truncated or replaced"));
+  CHECK_THAT(list.rejected[1].why, Catch::Contains("rank-00001.pieces: is missing"));
+}
+
+TEST_CASE("a root that could not be made durable at first is made so by the next epoch", "[checkpoint]") {
+  for (int64_t call = 0;; ++call) {
+    MemoryFileSystem memory;
+    FaultFileSystem faults(memory);
+    faults.fail_call(call, Fault::kIoError);
+    bool failed = false;
+    try {
+      open_epoch(faults, "/run/c", 1);
+    } catch (const IoError&) {
+      failed = true;
+    }
+    open_epoch(memory, "/run/c", 2);
+    save_and_commit(memory, "/run/c", 2, {"t", 2, 1, 10});
+    const auto after = memory.after_crash(CrashModel::kKeepNone, 0);
+    INFO("failed in call " << call);
+    REQUIRE(list_tags(*after, "/run/c").tags.size() == 1);
+    if (!failed) break;
+  }
+}
+
+TEST_CASE("a tag under another name than its own is none", "[checkpoint]") {
+  MemoryFileSystem fs;
+  open_epoch(fs, "/c", 1);
+  save_and_commit(fs, "/c", 2, {"global_step1", 1, 1, 10});
+  fs.rename("/c/global_step1", "/c/global_step9");
+  CHECK(list_tags(fs, "/c").tags.empty());
+  const FoundTag found = find_newest_valid(fs, "/c", Depth::kIndexes);
+  CHECK_FALSE(found.tag);
+  REQUIRE(found.rejected.size() == 1);
+  CHECK_THAT(found.rejected[0].why, Catch::Contains("of tag global_step1; the directory was renamed"));
+}
+
 TEST_CASE("of two launchers that number an epoch alike only the first may write", "[checkpoint]") {
   MemoryFileSystem fs;
   open_epoch(fs, "/c", {4, "first"});

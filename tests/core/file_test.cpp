@@ -241,6 +241,35 @@ TEST_CASE("a full disk stores what fits and says so", "[core]") {
   CHECK_THROWS_AS(file->allocate(30), DiskFull);
 }
 
+TEST_CASE("folders that are made are durable, each of them", "[core]") {
+  MemoryFileSystem fs;
+  fs.make_directories("/a/b/c");
+  CHECK(fs.after_crash(CrashModel::kKeepNone, 0)->exists("/a/b/c"));
+}
+
+TEST_CASE("a text that is replaced is the old or the new one, wherever that ends", "[core]") {
+  const std::string old_text = "old";
+  const std::string new_text = "new, and longer than a sector: " + std::string(2 * kSectorBytes, 'x');
+  const auto replace = [&](FileSystem& fs) { fs.write_text_atomically("/f", new_text); };
+  bool stayed = false;
+  for (int64_t call = 0; call < 5; ++call) {
+    for (const Fault fault : {Fault::kIoError, Fault::kShortWrite, Fault::kCrash}) {
+      MemoryFileSystem memory;
+      memory.write_text_atomically("/f", old_text);
+      FaultFileSystem faulty(memory);
+      faulty.fail_call(call, fault);
+      CHECK_THROWS(replace(faulty));
+      for (uint64_t seed = 0; seed < 20; ++seed) {
+        const auto after = memory.after_crash(seed == 0 ? CrashModel::kKeepAll : CrashModel::kTorn, seed);
+        const std::string found = text_of(*after, "/f");
+        CHECK((found == old_text || found == new_text));
+        stayed = stayed || found == old_text;
+      }
+    }
+  }
+  CHECK(stayed);
+}
+
 TEST_CASE("every mutating call can be made to fail in turn", "[core]") {
   const auto scenario = [](FileSystem& fs) { fs.write_text_atomically("/f", "text"); };
   MemoryFileSystem clean;

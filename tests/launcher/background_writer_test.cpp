@@ -37,6 +37,10 @@ struct Gate {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return reached; });
   }
+  bool comes() {  // or never will
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, std::chrono::seconds(20), [&] { return reached; });
+  }
 };
 
 }  // namespace
@@ -85,6 +89,23 @@ TEST_CASE("lanes go on beside one that fails, which is named with its reason", "
   CHECK(left[0].name == "broken");
   CHECK(left[0].jobs == 2);
   CHECK(left[0].error == "no room");
+}
+
+TEST_CASE("while a lane waits to be tried again, others do not", "[launcher]") {
+  BackgroundWriter writer({.retry = std::chrono::hours(1)});
+  const BackgroundWriter::Lane broken = writer.add_lane("broken", 1 << 20);
+  const BackgroundWriter::Lane sound = writer.add_lane("sound", 1 << 20);
+  const auto failed = std::make_shared<Gate>();
+  const auto done = std::make_shared<Gate>();
+  failed->open();
+  done->open();
+  writer.post(broken, 1, [failed] {
+    failed->pass();
+    throw IoError("no room");
+  });
+  failed->await();
+  writer.post(sound, 1, [done] { done->pass(); });
+  CHECK(done->comes());
 }
 
 TEST_CASE("what waits is bounded, and what is dropped is counted", "[launcher]") {

@@ -55,25 +55,30 @@ TEST_CASE("a number is given out once", "[launcher]") {
 }
 
 TEST_CASE("of two that ask at the same time each gets a number of its own", "[launcher]") {
-  // The other one claims between our look and our claim.
+  // The other one claims between our look and our claim, once or several times: then it forgets the first.
   class Racing final : public FaultFileSystem {
    public:
-    explicit Racing(MemoryFileSystem& files) : FaultFileSystem(files), files_(files) {}
+    Racing(MemoryFileSystem& files, int claims) : FaultFileSystem(files), files_(files), claims_(claims) {}
     std::unique_ptr<File> create(const std::string& path, Caching caching) override {
-      if (!std::exchange(raced_, true)) theirs = claim_epoch(files_, kRun, 1, "other");
+      while (claims_ > 0) {
+        --claims_;
+        theirs = claim_epoch(files_, kRun, 1, "other");
+      }
       return FaultFileSystem::create(path, caching);
     }
     int64_t theirs = 0;
 
    private:
     MemoryFileSystem& files_;
-    bool raced_ = false;
+    int claims_;
   };
+  const int claims = GENERATE(1, 2, 3);
   MemoryFileSystem files = run_directory();
-  Racing racing(files);
+  Racing racing(files, claims);
   const int64_t ours = claim_epoch(racing, kRun, 1, "me");
-  CHECK(racing.theirs == 1);
-  CHECK(ours == 2);
+  CHECK(racing.theirs == claims);
+  CHECK(ours == claims + 1);
+  CHECK(claim_epoch(files, kRun, 1, "other") == claims + 2);
 }
 
 TEST_CASE("a full disk still has room for a name; other errors are told", "[launcher]") {

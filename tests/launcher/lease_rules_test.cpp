@@ -51,6 +51,15 @@ TEST_CASE("what is no lease is none", "[launcher]") {
   }
 }
 
+TEST_CASE("a lease is lost to another's word, not to a torn one", "[launcher]") {
+  Lease theirs = lease();
+  theirs.token = "4567";
+  CHECK(is_anothers(to_text(theirs), lease()));
+  CHECK_FALSE(is_anothers(to_text(lease()), lease()));
+  CHECK_FALSE(is_anothers(to_text(theirs).substr(0, 100), lease()));
+  CHECK_FALSE(is_anothers("", lease()));
+}
+
 TEST_CASE("a launcher whose lock is held is there, stopped or not", "[launcher]") {
   const std::string text = to_text(lease());
   CHECK(first_look(LeaseLock::kHeld, text, kSameMachine) == Verdict::kRefuse);

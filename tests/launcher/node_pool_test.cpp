@@ -28,6 +28,16 @@ TEST_CASE("ranks are numbered through nodes and slots", "[launcher]") {
         "a:0 0/2 a:1 1/2 b:0 0/2 b:1 1/2 c:4 0/3 c:5 1/3 c:6 2/3 ");
 }
 
+TEST_CASE("spares wait until another node is lost", "[launcher]") {
+  NodePool::Options options = three_nodes();
+  options.spares = 1;
+  options.fits = [](int) { return true; };
+  NodePool pool(options);
+  CHECK(shown(pool.next_world()) == "a:0 0/2 a:1 1/2 b:0 0/2 b:1 1/2 ");
+  pool.lose("a");
+  CHECK(shown(pool.next_world()) == "b:0 0/2 b:1 1/2 c:4 0/3 c:5 1/3 c:6 2/3 ");
+}
+
 TEST_CASE("without rules every world but the first is refused", "[launcher]") {
   NodePool pool(three_nodes());
   pool.lose("b");

@@ -140,6 +140,17 @@ TEST_CASE("a resumed run continues its metrics where it resumed", "[launcher]") 
   CHECK(metrics.points()[2].loss == 7);
 }
 
+TEST_CASE("a step that another epoch of the same launch does again replaces what was there", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  MetricsFile metrics(run);
+  for (const int64_t number : {1, 2, 3, 2, 3, 4}) metrics.add(step(number, 1));
+  metrics.flush();
+  CHECK(content(run.file("metrics.csv")) == metrics_csv_header() +
+                                                "1,1,,0.5,1,0,8,\n2,1,,0.5,1,0,16,\n"
+                                                "3,1,,0.5,1,0,24,\n4,1,,0.5,1,0,32,\n");
+}
+
 TEST_CASE("only our own lines have a step", "[launcher]") {
   CHECK(step_of_json_line("{\"step\": 12, \"loss\": 1}") == 12);
   for (const char* line : {"", "{}", "{\"step\": }", "{\"step\": x}", "{\"step\": 12, \"loss\""}) {

@@ -4,8 +4,10 @@
 #include <csignal>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "checkpoint/tag_list.h"
 #include "core/error.h"
 
 namespace ds::sim {
@@ -25,18 +27,25 @@ Cluster::Cluster(const Settings& settings) : settings_(settings), draws_(setting
       breach(fmt::format("{} was committed by epoch {} after epoch {} had looked for tags", tag, epoch,
                          opened_epoch_));
     }
+    for (const CommittedTag& there : list_tags(*disk_.files, kRoot).tags) {
+      if (there.tag == tag) check_content(there, read_tag(*disk_.files, tag));
+    }
   };
+  disk_.created = [this](const std::string& path, int launch) { claim_created(path, launch); };
+  disk_.files->make_directories(kRun);
   hosts_.resize(static_cast<size_t>(1 + pick(3)));
   slots_ = hosts_.size() == 1 ? 2 + pick(2) : 1 + pick(2);
   elastic_ = chance(0.6);
   waits_for_hosts_ = chance(0.5);
   spares_ = hosts_.size() > 1 && chance(0.4) ? 1 : 0;
+  locks_ = std::array{Locks::kEverywhere, Locks::kSameMachine, Locks::kNone}[static_cast<size_t>(pick(3))];
 }
 
 // The fibres end first: they hold references to everything else.
 Cluster::~Cluster() {
   over_ = true;
   for (const auto& process : processes_) process->fibre->kill();
+  for (const auto& l : launchers_) l->writer->kill();
 }
 
 Time Cluster::random_time(Time low, Time high) {
@@ -63,19 +72,24 @@ void Cluster::at(Time when, std::function<void()> act) {
 
 Result Cluster::run() {
   plan_faults();
-  launch();
-  const Time limit = seconds(60) + seconds(90) * result_.faults;
+  launch_later(Time::zero(), 0, 0);
   while (!over_ && !events_.empty()) {
     const Event event = std::move(const_cast<Event&>(events_.top()));  // it is popped in any case
     events_.pop();
     now_ = event.at;
-    if (now_ > limit) {
-      breach(fmt::format("no end after {:.0f} s: {}", in_seconds(limit),
-                         launcher_.membership ? launcher_.membership->explain() : "between epochs"));
+    if (const Time limit = seconds(60) + seconds(90) * result_.faults + extra_; now_ > limit) {
+      std::string where;
+      for (const auto& l : launchers_) {
+        if (!l->alive) continue;
+        where += fmt::format("; launch {}: {}", l->number, l->membership ? l->membership->explain() : "between epochs");
+      }
+      breach(fmt::format("no end after {:.0f} s{}", in_seconds(limit), where));
       break;
     }
     event.act();
+    check_holders();
   }
+  if (!over_) breach("nothing more happens, and the run has not ended");
   return result_;
 }
 
@@ -128,22 +142,43 @@ void Cluster::wait_for_admission(Process& process) {
   const WorldMember member{process.rank, process.epoch, fmt::format("host{}", process.host), 1};
   for (int copies = chance(0.05) ? 2 : 1; copies > 0; --copies) {  // a message may come twice
     send_up(process, [this, member, me = handle(process)] {
-      const auto refusal = launcher_.membership->joined(now_, member);
+      const auto refusal = me->launcher->membership->joined(now_, member);
       if (refusal) trace(fmt::format("rank {} refused: {}", member.rank, *refusal));
-    });
+    }, Cut::kDelays);  // over a network it asks again
   }
   while (!process.admitted) block(process);
 }
 
-bool Cluster::connected(const Group& group) const {
-  std::vector<int> where;
-  for (const auto& process : processes_) {
-    if (process->group.get() == &group) where.push_back(process->host);
+bool Cluster::link_up(int from, int to) const {
+  const auto cut = cut_links_.find({from, to});
+  return cut == cut_links_.end() || cut->second <= now_;
+}
+
+// What the launcher would hear from the agents if it asked each whether it reaches the others: the place where a
+// verdict over links gets its facts. Nothing acts on it here yet.
+std::vector<std::pair<int, int>> Cluster::probe_links(const Launcher& l) const {
+  const std::set<int> used(l.hosts_of_ranks.begin(), l.hosts_of_ranks.end());
+  std::vector<std::pair<int, int>> cut;
+  for (const int from : used) {
+    for (const int to : used) {
+      const bool asked = hosts_[static_cast<size_t>(from)].reachable();
+      if (asked && from != to && !link_up(from, to)) cut.emplace_back(from, to);
+    }
   }
+  return cut;
+}
+
+bool Cluster::connected(const Group& group) const {
+  std::set<int> where;
+  for (const auto& process : processes_) {
+    if (process->group.get() == &group) where.insert(process->host);
+  }
+  if (where.size() < 2) return true;
   // A host that is cut off from the launcher is cut off from the other hosts, too.
-  return std::ranges::all_of(where, [&](int host) {
-    return hosts_[static_cast<size_t>(host)].reachable();
-  }) || std::ranges::all_of(where, [&](int host) { return host == where.front(); });
+  return std::ranges::all_of(where, [&](int from) {
+    return hosts_[static_cast<size_t>(from)].reachable() &&
+           std::ranges::all_of(where, [&](int to) { return from == to || link_up(from, to); });
+  });
 }
 
 void Cluster::complete_round(const std::shared_ptr<Group>& group, int round) {
@@ -171,9 +206,15 @@ std::vector<Message> Cluster::exchange(Process& process, Message mine) {
   if (++round.arrived == group->size) {
     at(now_, [this, group, number] { complete_round(group, number); });
   }
+  at(now_ + kCollectiveWaits, [this, me = handle(process), number] {
+    if (!me->alive || me->round != number || connected(*me->group)) return;
+    me->unreached = true;
+    wake(me, me->block);
+  });
   while (!round.complete) {
     const Host& host = hosts_[static_cast<size_t>(process.host)];
     if (group->broken && host.reachable()) throw CommError("a peer is gone");
+    if (process.unreached) throw CommError("peers cannot be reached");
     block(process);
   }
   process.progress.collective.inside = false;
@@ -181,11 +222,13 @@ std::vector<Message> Cluster::exchange(Process& process, Message mine) {
   return round.messages;
 }
 
-void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal) {
+// `host_lost`: why, where the process went with its agent.
+void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal, const std::string& host_lost) {
   if (!process->alive) return;
   process->alive = false;
-  trace(fmt::format("rank {} of epoch {} on host{} ends: code {} signal {}", process->rank,
-                    process->epoch, process->host, code, signal));
+  trace(fmt::format("rank {} of epoch {} on host{} ends: code {} signal {} {}", process->rank, process->epoch,
+                    process->host, code, signal, host_lost));
+  if (signal != 0 && !process->reports.all_acknowledged()) process->launcher->reports_lost = true;
   if (Fibre::running() != process->fibre.get()) process->fibre->kill();
   if (!hosts_[static_cast<size_t>(process->host)].alive) return;  // nobody is there to notice
   if ((code != 0 && code != static_cast<int>(ExitCode::kRequeue)) || signal != 0) {
@@ -202,15 +245,15 @@ void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal)
   // The agent tells of it, over a connection that a short cut only delays.
   send_up(
       *process,
-      [this, rank = process->rank, code, signal] {
-        launcher_.gone[static_cast<size_t>(rank)] = true;
-        launcher_.membership->ended(now_, rank, code, signal);
+      [this, l = process->launcher, rank = process->rank, code, signal, host_lost] {
+        l->gone[static_cast<size_t>(rank)] = true;
+        if (host_lost.empty()) {
+          l->membership->ended(now_, rank, code, signal);
+        } else {
+          l->membership->host_lost(now_, rank, host_lost);
+        }
       },
       Cut::kDelays);
-}
-
-void Cluster::body(const std::shared_ptr<Process>& process) {
-  rank_main(*this, *process);
 }
 
 // --- messages -------------------------------------------------------------------------------------
@@ -222,53 +265,48 @@ void Cluster::send_up(Process& process, std::function<void()> act, Cut cut) {
   const Time arrival =
       std::max(process.last_sent + Time(1), now_ + random_time(Time(200'000), milliseconds(20)));
   process.last_sent = arrival;
-  at(arrival, [this, sent = Sent{process.host, process.launch, process.epoch, std::move(act), cut}] {
+  at(arrival, [this, sent = Sent{handle(process), process.stream, std::move(act), cut}] {
     arrive(sent);
   });
 }
 
 void Cluster::arrive(const Sent& sent) {
-  const Host& from = hosts_[static_cast<size_t>(sent.host)];
-  if (!from.alive || sent.launch != launcher_.number || !launcher_.membership ||
-      sent.epoch != launcher_.epoch) {
-    return;
-  }
+  const Host& from = hosts_[static_cast<size_t>(sent.from->host)];
+  Launcher& l = *sent.from->launcher;
+  if (!from.alive || !l.alive || !l.membership || sent.from->epoch != l.epoch) return;
+  if (sent.cut == Cut::kLoses && sent.stream <= sent.from->broken_stream) return;
   if (!from.speaks) {
     if (sent.cut == Cut::kDelays) at(now_ + milliseconds(200), [this, sent] { arrive(sent); });
     return;
   }
+  if (l.paused) {  // the kernel keeps it
+    l.unheard.push_back(sent);
+    return;
+  }
   sent.act();
-  launcher_step();
+  launcher_step(l);
 }
 
+bool Cluster::in_contact(const Process& process) const {
+  const Launcher& l = *process.launcher;
+  return l.alive && !l.paused && hosts_[static_cast<size_t>(process.host)].reachable();
+}
+
+// Of the rank; and its agent's watch over the launcher, which runs whether or not the rank does.
 void Cluster::beat(const std::shared_ptr<Process>& process) {
   if (!process->alive || over_) return;
+  if (in_contact(*process)) process->contact = now_;
+  if (has_hosts() && now_ - process->contact > kAgentsWait) {
+    die(process, 0, SIGKILL, "its agent heard nothing from dslaunch for 12 s");
+    return;
+  }
   if (!process->paused && process->admitted) {
-    send_up(*process, [this, rank = process->rank, epoch = process->epoch,
+    send_up(*process, [this, l = process->launcher, rank = process->rank, epoch = process->epoch,
                        progress = process->progress] {
-      launcher_.membership->heartbeat(now_, epoch, rank, progress);
+      l->membership->heartbeat(now_, epoch, rank, progress);
     });
   }
   at(now_ + seconds(1), [this, process] { beat(process); });
-}
-
-void Cluster::report_step(Process& process, int64_t step) {
-  send_up(process, [this, rank = process.rank, epoch = process.epoch, step] {
-    launcher_.membership->stepped(now_, epoch, rank, step);
-  });
-}
-
-void Cluster::report_final(Process& process, int code, Blame blame, const std::string& words) {
-  // A rank waits for the launcher's answer, but not for ever.
-  const auto leave = [this, me = handle(process), code] { die(me, code, 0); };
-  send_up(
-      process,
-      [this, rank = process.rank, code, blame, words, leave] {
-        launcher_.membership->reported_end(now_, rank, code, blame, words);
-        at(now_ + milliseconds(2), leave);
-      },
-      Cut::kDelays);
-  at(now_ + seconds(5), leave);
 }
 
 // --- what must hold of the tags -------------------------------------------------------------------
@@ -276,13 +314,13 @@ void Cluster::report_final(Process& process, int code, Blame blame, const std::s
 void Cluster::committed(Process& process, int64_t step) {
   trace(fmt::format("epoch {} has committed step {}", process.epoch, step));
   committed_step_ = std::max(committed_step_, step);
-  send_up(process, [this] { launcher_.committed = true; });
+  report_commit(process, step);
 }
 
 void Cluster::opened(Process& process) {
   opened_epoch_ = std::max(opened_epoch_, process.epoch);
   if (process.epoch < newest_epoch_) return;  // a late one, that will find its links cut
-  const int64_t newest = newest_readable_step(*disk_.files);
+  const int64_t newest = newest_readable(*disk_.files).step;
   trace(fmt::format("epoch {} finds step {}", process.epoch, newest));
   if (newest < committed_step_) {
     breach(fmt::format("step {} was committed, but only {} can be read", committed_step_, newest));
@@ -290,10 +328,27 @@ void Cluster::opened(Process& process) {
 }
 
 void Cluster::loaded(Process& process, int64_t step) {
+  if (process.rank == 0 && !process.launcher->loaded) process.launcher->loaded = step;
   if (process.epoch < newest_epoch_) return;
   if (step < committed_step_ && process.rank == 0) {
     breach(fmt::format("resumed from step {} although {} was committed", step, committed_step_));
   }
+}
+
+void Cluster::computed(const Process& process, int64_t step, int64_t value) {
+  const auto [at, added] = values_.try_emplace({process.epoch, step}, value);
+  if (!added && at->second != value) {
+    breach(fmt::format("the ranks of epoch {} have other values at step {}", process.epoch, step));
+  }
+}
+
+// Of no other launcher's model, and of no other step.
+void Cluster::check_content(const CommittedTag& tag, std::span<const float> values) {
+  const auto expected = values_.find({tag.epoch, tag.step});
+  const bool right = expected != values_.end() && std::ranges::all_of(values, [&](float value) {
+    return value == static_cast<float>(expected->second);
+  });
+  if (!right) breach(fmt::format("{} of epoch {} has other content than that epoch had", tag.tag, tag.epoch));
 }
 
 }  // namespace ds::sim

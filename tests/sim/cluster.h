@@ -1,9 +1,12 @@
-// A simulated cluster: hosts, links, a shared disk, a launcher with the product's Membership, Recovery and
-// NodePool, and ranks that step and save with the product's commit protocol. One thread, one seed, a clock of
-// its own. What must hold is checked on the way; the first breach ends the schedule.
+// A simulated cluster: hosts, links, a shared disk, launchers with the product's lease rules, claims, Membership,
+// Recovery and NodePool, and ranks that step, report over the product's ReportQueue and save with the product's
+// commit protocol. One thread, one seed, a clock of its own. What must hold is checked on the way; the first
+// breach ends the schedule.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,8 +19,10 @@
 
 #include "checkpoint/commit.h"
 #include "launcher/growth.h"
+#include "launcher/lease_rules.h"
 #include "launcher/membership.h"
 #include "launcher/recovery.h"
+#include "rankd/report_queue.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fibre.h"
 
@@ -27,6 +32,10 @@ inline constexpr int64_t kSteps = 16;
 inline constexpr int64_t kElements = 12;  // of the one tensor
 inline constexpr Time kGrowthsApart = std::chrono::seconds(2);
 inline constexpr Time kHostsMayReturn = std::chrono::seconds(20);
+inline constexpr Time kAgentsWait = std::chrono::seconds(12);    // for a launcher that says nothing
+inline constexpr Time kStreamBreaks = std::chrono::seconds(4);   // between hosts, after so much silence
+inline constexpr Time kCollectiveWaits = std::chrono::seconds(11);  // for peers that cannot be reached
+inline constexpr const char* kRun = "/run";
 inline constexpr const char* kRoot = "/run/checkpoints";
 
 struct Settings {
@@ -47,19 +56,21 @@ struct Message {  // what one rank contributes to a collective
   std::string error;
   FileVote vote;
   bool stop = false;  // it was asked to save and end
+  std::vector<CommittedTag> tags{};  // of rank 0, which looks for all
 };
 
 enum class Cut { kLoses, kDelays };  // what a cut link does to a message
 
-struct Sent {  // from a process, or from the agent about it, to the launcher
-  int host = 0;
-  int launch = 0;
-  int64_t epoch = 0;
+class Cluster;
+struct Launcher;
+struct Process;
+
+struct Sent {  // from a process, or from the agent about it, to its launcher
+  std::shared_ptr<Process> from;
+  int stream = 0;
   std::function<void()> act;
   Cut cut = Cut::kLoses;
 };
-
-class Cluster;
 
 struct Group {  // the communicator of one epoch
   struct Round {
@@ -73,11 +84,12 @@ struct Group {  // the communicator of one epoch
 };
 
 struct Process {
+  std::shared_ptr<Launcher> launcher;
   int host = 0;
   int rank = 0;
   int64_t epoch = 0;
-  int launch = 0;  // of which launcher
-  int size = 0;    // of the world
+  std::string claim;  // the launcher's word for the epoch
+  int size = 0;       // of the world
   bool alive = true;
   bool paused = false;  // stopped: does nothing at all
   Time paused_until{};
@@ -88,10 +100,15 @@ struct Process {
   bool asked_to_stop = false;
   uint64_t block = 0;  // which wait it is in
   int round = 0;
-  int failures = 0;             // of saves, in a row
+  bool unreached = false;       // it waited too long for peers
   std::optional<int> fail_call; // disk calls until one fails
   bool disk_full = false;
   Time last_sent{};
+  int stream = 1;               // over which it speaks
+  int broken_stream = 0;        // what is on its way over this or an older one is lost
+  Time contact{};               // when its agent last heard the launcher
+  std::optional<int> leaving;   // with this code, once all is acknowledged
+  ReportQueue reports{1 << 20};
   RankProgress progress;
   std::shared_ptr<Group> group;
   std::unique_ptr<ProcessDisk> disk;
@@ -106,20 +123,84 @@ struct Host {
   bool reachable() const { return alive && hears && speaks; }
 };
 
-// The launcher's side of the simulation; gone and made again when the launcher crashes.
+// Whose locks on the lease a launcher sees.
+enum class Locks { kEverywhere, kSameMachine, kNone };
+
+enum class Lane { kLease, kClaims, kMetrics, kCount };  // of a launcher's writes
+
+struct WriterLane {
+  std::deque<std::function<void()>> jobs;
+  Time retry_at{};
+};
+
+// What happens to a launcher's own writes, each until then.
+struct DiskTrouble {
+  Time full{}, fails{}, hangs{};
+  bool any(Time now) const { return full > now || fails > now || hangs > now; }
+};
+
+struct Claimed {
+  int64_t epoch = 0;
+  std::string error;
+};
+
+// One `dslaunch`: its process, what it writes, and the epoch at hand.
 struct Launcher {
-  int number = 0;
+  int number = 0;    // counted from 1; its pid, too
+  int machine = 0;   // on which it runs
+  int settings = 0;  // of the model: launches may differ in them
+  // Its process.
+  bool alive = true;
+  bool paused = false;
+  int pauses = 0;
+  Time paused_at{}, paused_until{};
+  Time stall{}, stalled_at{};  // as it noticed its own pause
+  std::vector<Sent> unheard;   // arrived while it was paused
+  std::vector<std::function<void()>> owed;  // other things that were due then
+  std::optional<int> ending;   // with this code, once its files are written
+  uint64_t written = 0;        // of its jobs, when that was looked at last
+  Time written_at{};
+  // What it writes, on a thread of its own.
+  std::unique_ptr<ProcessDisk> disk;
+  std::unique_ptr<Fibre> writer;
+  uint64_t block = 0;
+  bool idle = false;
+  std::array<WriterLane, static_cast<size_t>(Lane::kCount)> lanes;
+  size_t turn = 0;
+  uint64_t done = 0;
+  DiskTrouble trouble;
+  bool locked = false;
+  bool holds = false;  // has taken the lease
+  // Another one has had it since. A write of ours that hung may have overwritten it: then that one ends, and this
+  // one goes on, without its metrics and behind its epoch.
+  bool followed = false;
+  Lease lease;
+  std::optional<Time> usurped;  // since when it could know that another one has its lease
+  std::optional<std::string> taken_over;
+  bool lost = false;
+  Time renewed_at{};
+  std::optional<Claimed> claimed;
+  std::optional<std::vector<RankPlacement>> prepared;
+  std::string claim;
+  // What it heard.
+  std::map<int, uint64_t> heard;    // by rank: the newest report
+  std::set<int64_t> steps_taken;    // of the epoch
+  std::vector<int64_t> metrics;     // the lines
+  std::optional<int64_t> loaded;    // where its first epoch began
+  bool reports_lost = false;        // with a rank that had some
+  // The run.
   std::unique_ptr<Recovery> recovery;
   std::unique_ptr<Membership> membership;
   std::vector<int> hosts_of_ranks;
   std::vector<bool> gone;
   int64_t epoch = 0;
+  bool first = true;  // no epoch was started yet
   Time epoch_started{};
+  bool innocent = false;  // nothing but launchers had trouble since the epoch began
   bool committed = false;
   bool stopping = false;
   bool running = false;
   std::optional<Recourse> recourse;
-  bool waiting = false;
   std::unique_ptr<Growth> growth = std::make_unique<Growth>(
       Growth::Options{.first_retry = std::chrono::milliseconds(500),
                       .longest_retry = std::chrono::seconds(4),
@@ -142,10 +223,14 @@ class Cluster {
   std::vector<Message> exchange(Process& process, Message mine);
   void wait_for_admission(Process& process);
   void report_step(Process& process, int64_t step);
+  void report_commit(Process& process, int64_t step);
   void report_final(Process& process, int code, Blame blame, const std::string& words);
   void committed(Process& process, int64_t step);   // a commit has returned
   void opened(Process& process);                    // the epoch has the root to itself, tags are listed
   void loaded(Process& process, int64_t step);
+  // The value of the one tensor of an epoch after a step: ranks say it when they save, and it must be in the tag.
+  void computed(const Process& process, int64_t step, int64_t value);
+  void check_content(const CommittedTag& tag, std::span<const float> values);
   bool mutant(Mutant which) const { return disk_.mutants.has(which); }
   void breach(const std::string& what);
   Time random_time(Time low, Time high);
@@ -164,37 +249,97 @@ class Cluster {
   void at(Time when, std::function<void()> act);
   void trace(const std::string& text) const;
 
+  bool has_hosts() const { return hosts_.size() > 1; }  // and agents on them
+  bool in_contact(const Process& process) const;
+
   void wake(const std::shared_ptr<Process>& process, uint64_t block);
   void block(Process& process);
   std::shared_ptr<Process> handle(Process& process);
   void complete_round(const std::shared_ptr<Group>& group, int round);
   bool connected(const Group& group) const;
+  bool link_up(int from, int to) const;
+  std::vector<std::pair<int, int>> probe_links(const Launcher& l) const;
   void send_up(Process& process, std::function<void()> act, Cut cut = Cut::kLoses);
   void arrive(const Sent& sent);
   void beat(const std::shared_ptr<Process>& process);
-  void die(const std::shared_ptr<Process>& process, int code, int signal);
-  void body(const std::shared_ptr<Process>& process);
+  void die(const std::shared_ptr<Process>& process, int code, int signal, const std::string& host_lost = "");
   void spend_disk_time(Process& process, const std::string& operation);
 
-  void launch();
+  // reports.cpp
+  void report(Process& process, control::RankMessage message);
+  void send_reports(Process& process);
+  void connect_again(Process& process);
+  void take_report(const std::shared_ptr<Process>& process, const control::RankMessage& message);
+  void acknowledge(const std::shared_ptr<Process>& process, uint64_t sequence);
+  void leave_when_heard(const std::shared_ptr<Process>& process);
+  void check_metrics(const Launcher& l);
+
+  // launcher_files.cpp
+  void sleep(Launcher& l, Time time);
+  void wake_writer(const std::shared_ptr<Launcher>& l, uint64_t block);
+  void writer_main(Launcher& l);
+  void carry_out(Launcher& l, WriterLane& lane);
+  void post(Launcher& l, Lane lane, std::function<void()> job);
+  void spend_writer_time(Launcher& l, const std::string& operation);
+  LeaseLock lock_lease(Launcher& l);
+  LeaseWitness witness_of(const Launcher& l, const std::string& text) const;
+  void take_lease(Launcher& l);
+  void renew_lease(Launcher& l);
+  void write_lease(Launcher& l);
+  void keep_lease(Launcher& l);
+  void claim_epoch_for(Launcher& l);
+  void claim_created(const std::string& path, int launch);
+  void check_claim(const Launcher& l, int64_t epoch);
+  void check_holders();
+
+  // launcher.cpp
+  std::shared_ptr<Launcher> handle(Launcher& l);
+  // Now or when it goes on; never once it is gone.
+  void when_awake(const std::shared_ptr<Launcher>& l, std::function<void()> act);
+  void launch(int machine, int settings);
+  void launch_later(Time wait, int machine, int settings);
+  void begin(Launcher& l);
+  void prepare_epoch(Launcher& l, const std::vector<RankPlacement>& world);
+  bool start_prepared(Launcher& l);
   NodePool make_pool() const;
-  void start_epoch(const std::vector<RankPlacement>& world);
+  void start_epoch(Launcher& l, const std::vector<RankPlacement>& world);
   void spawn(const std::shared_ptr<Process>& process);
-  void launcher_step();
-  void stop_all(const Decision& decision);
-  void look_for_hosts();
-  void try_hosts();
-  void await_hosts(int number, Time give_up);
-  void begin_growth();
-  void epoch_over(const Decision& decision);
-  void finish(int code, const std::string& reason);
-  void tick_every_second(int number);
+  void launcher_step(Launcher& l);
+  void kill_rest(Launcher& l);
+  void carry_out(Launcher& l, const Decision& decision);
+  void stop_all(Launcher& l, const Decision& decision);
+  void judge(Launcher& l, const Decision& decision);
+  void check_blame(const Launcher& l, const Decision& decision, bool given_up);
+  void look_for_hosts(Launcher& l);
+  void try_hosts(Launcher& l);
+  void await_hosts(Launcher& l, Time give_up);
+  void begin_growth(Launcher& l);
+  void epoch_over(Launcher& l, const Decision& decision);
+  void tick_every_second(const std::shared_ptr<Launcher>& l);
+
+  // ends.cpp
+  void finish(Launcher& l, int code, const std::string& reason);
+  void check_end(const Launcher& l, int code, const std::string& reason);
+  void depart_when_written(Launcher& l);
+  void depart(Launcher& l);
+  void crash(Launcher& l);
+  void pause(Launcher& l, Time length);
+  void go_on(Launcher& l);
+  std::shared_ptr<Launcher> some_launcher();
 
   void plan_faults();
+  void plan_duel();
+  void crash_a_rank_of_newest();
   void strike();
   void strike_process(const std::shared_ptr<Process>& process, int kind);
   void strike_host(int host, int kind);
+  void strike_launcher(int kind);
+  void strike_disk_of(Launcher& l, Time length);
+  void strike_and_launch();
+  void strike_link();
   void strike_all(int kind);
+  void launch_beside();
+  void disturb(Time length);
   void expect_notice(const Process& process, Time bound, const std::string& what);
 
   const Settings settings_;
@@ -209,20 +354,31 @@ class Cluster {
   bool waits_for_hosts_ = false;
   int spares_ = 0;
   std::vector<std::shared_ptr<Process>> processes_;
-  Launcher launcher_;
+  std::vector<std::shared_ptr<Launcher>> launchers_;
+  int launches_to_come_ = 0;
+  int boots_ = 1;
+  Locks locks_ = Locks::kEverywhere;
+  int holder_ = 0;  // which launch wrote the lease last
+  std::map<std::pair<int, int>, Time> cut_links_;       // until when
+  std::map<int64_t, int> claims_;                       // epoch -> launch, as claim_epoch gave it out
+  std::map<int64_t, int> claim_files_;                  // as the disk saw it: who made the file last
+  std::map<std::pair<int64_t, int64_t>, int64_t> values_;  // epoch, step -> the tensor's
+  Time disturbed_until_{};
+  Time extra_{};                 // more time that the schedule may take
   int64_t committed_step_ = 0;   // the furthest that any commit has returned for
   int64_t opened_epoch_ = 0;     // the newest that has listed the tags
   int64_t newest_epoch_ = 0;
-  int64_t launched_epoch_ = 0;   // as the launcher notes it in the run directory
-  int faults_left_ = 0;
   bool ambush_ = false;          // the next commit is cut off in its middle
+  bool done_ = false;            // some launch has ended with 0
   bool over_ = false;
   Result result_;
 };
 
 void rank_main(Cluster& cluster, Process& process);
-float value_at(int64_t step);
-// Whether the newest tag that can be read has this step and the right content.
-int64_t newest_readable_step(FileSystem& files);
+int64_t next_value(int64_t value, int64_t step, int settings);
+// The tensor of a tag. Throws where it cannot be read.
+std::vector<float> read_tag(FileSystem& files, const std::string& tag);
+// The newest tag that can be read; of step 0 if there is none.
+CommittedTag newest_readable(FileSystem& files);
 
 }  // namespace ds::sim

@@ -58,7 +58,9 @@ std::unique_ptr<File> ProcessDisk::open(const std::string& path, Caching caching
 
 std::unique_ptr<File> ProcessDisk::create(const std::string& path, Caching caching) {
   spend_("create");
-  return std::make_unique<ProcessFile>(*this, disk_.files->create(path, caching));
+  auto file = std::make_unique<ProcessFile>(*this, disk_.files->create(path, caching));
+  if (disk_.created) disk_.created(path, owner_);
+  return file;
 }
 
 void ProcessDisk::rename(const std::string& from, const std::string& to) {

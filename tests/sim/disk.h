@@ -18,13 +18,15 @@ struct SharedDisk {
   MutantSet mutants;
   // Called after a tag directory got its name: with the epoch of the directory it had been.
   std::function<void(const std::string& tag, int64_t epoch)> tag_named;
+  // Called after a file was made, with who made it.
+  std::function<void(const std::string& path, int owner)> created;
 };
 
 class ProcessDisk final : public FileSystem {
  public:
   // `spend` lets the time of a call pass; it throws Killed, or IoError for an injected fault.
-  ProcessDisk(SharedDisk& disk, std::function<void(const std::string& operation)> spend)
-      : disk_(disk), spend_(std::move(spend)) {}
+  ProcessDisk(SharedDisk& disk, int owner, std::function<void(const std::string& operation)> spend)
+      : disk_(disk), owner_(owner), spend_(std::move(spend)) {}
 
   using FileSystem::create;
   using FileSystem::open;
@@ -43,7 +45,8 @@ class ProcessDisk final : public FileSystem {
 
  private:
   SharedDisk& disk_;
-  std::function<void(const std::string&)> spend_;
+  const int owner_;  // which launch
+  const std::function<void(const std::string&)> spend_;
 };
 
 }  // namespace ds::sim

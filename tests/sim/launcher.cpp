@@ -1,8 +1,9 @@
-// The launcher of the simulated cluster: does what launcher/supervisor does around the same Membership,
-// Recovery and NodePool.
+// The launchers of the simulated cluster: each does what launcher/supervisor does around the same Membership,
+// Recovery and NodePool. What one writes is launcher_files.cpp, how it ends is ends.cpp.
 #include <csignal>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "tests/sim/cluster.h"
@@ -15,11 +16,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 int host_number(const std::string& name) { return std::stoi(name.substr(4)); }
-
-int64_t recorded_epoch(FileSystem& files) {
-  const std::string path = std::string(kRoot) + "/epoch";
-  return files.exists(path) ? std::stoll("0" + files.read_text(path, 64)) : 0;
-}
 
 }  // namespace
 
@@ -39,36 +35,100 @@ NodePool Cluster::make_pool() const {
   return NodePool(options);
 }
 
-// A launch: the first, or the user's next one after the launcher was lost.
-void Cluster::launch() {
-  Launcher fresh;
-  fresh.number = launcher_.number + 1;
+std::shared_ptr<Launcher> Cluster::handle(Launcher& l) { return launchers_.at(static_cast<size_t>(l.number) - 1); }
+
+void Cluster::when_awake(const std::shared_ptr<Launcher>& l, std::function<void()> act) {
+  if (!l->alive || over_) return;
+  if (l->paused) {
+    l->owed.push_back(std::move(act));
+  } else {
+    act();
+  }
+}
+
+void Cluster::launch_later(Time wait, int machine, int settings) {
+  ++launches_to_come_;
+  at(now_ + wait, [this, machine, settings] {
+    --launches_to_come_;
+    if (!done_) {
+      launch(machine, settings);
+    } else if (std::ranges::none_of(launchers_, [](const auto& l) { return l->alive; })) {
+      over_ = true;
+    }
+  });
+}
+
+// A user types `dslaunch`: for the first time, after a launcher was lost, or by mistake beside another one.
+void Cluster::launch(int machine, int settings) {
+  const auto l = std::make_shared<Launcher>();
+  launchers_.push_back(l);
+  l->number = static_cast<int>(launchers_.size());
+  l->machine = machine;
+  l->settings = settings;
+  l->lease = {.token = fmt::format("token-{}", l->number),
+              .host = fmt::format("machine{}", machine),
+              .pid = l->number,
+              .process_start = 1,
+              .kernel = fmt::format("kernel{}-{}", machine, boots_),
+              .pid_namespace = "pid:[1]",
+              .since = "",
+              .renewals = 0,
+              .over = false,
+              .exit_code = std::nullopt};
+  trace(fmt::format("launch {} on machine {}, settings {}", l->number, machine, settings));
+  Launcher* const self = l.get();
+  l->disk = std::make_unique<ProcessDisk>(
+      disk_, l->number, [this, self](const std::string& operation) { spend_writer_time(*self, operation); });
+  l->writer = std::make_unique<Fibre>([this, self] { writer_main(*self); });
+  at(now_, [this, l] { wake_writer(l, l->block); });
+}
+
+// Once it has the lease.
+void Cluster::begin(Launcher& l) {
   if (std::ranges::none_of(hosts_, [](const Host& host) { return host.reachable(); })) {
-    finish(69, "no host is left");
+    finish(l, 69, "no host is left");
     return;
   }
-  fresh.recovery = std::make_unique<Recovery>(
+  l.recovery = std::make_unique<Recovery>(
       Recovery::Options{.max_restarts = 2 * result_.faults + 2,
                         .same_failure_limit = 4,
                         .wait_for_hosts = waits_for_hosts_ ? Time(kHostsMayReturn) : Time::zero()},
       make_pool());
-  // As launcher/epoch_plan.h does it.
-  fresh.epoch = mutant(Mutant::kSameEpoch)
-                    ? 0
-                    : std::max(recorded_epoch(*disk_.files), launched_epoch_);
-  launcher_ = std::move(fresh);
-  start_epoch(launcher_.recovery->first_world());
-  tick_every_second(launcher_.number);
+  prepare_epoch(l, l.recovery->first_world());
+  tick_every_second(handle(l));
 }
 
-void Cluster::start_epoch(const std::vector<RankPlacement>& world) {
-  Launcher& l = launcher_;
-  if (!mutant(Mutant::kSameEpoch) || l.epoch == 0) ++l.epoch;
+void Cluster::prepare_epoch(Launcher& l, const std::vector<RankPlacement>& world) {
+  l.prepared = world;
+  claim_epoch_for(l);
+}
+
+// Once its number is claimed. False if the run is over.
+bool Cluster::start_prepared(Launcher& l) {
+  if (!l.claimed) return true;
+  const Claimed claim = *std::exchange(l.claimed, std::nullopt);
+  if (!claim.error.empty()) {
+    finish(l, static_cast<int>(ExitCode::kStorage), claim.error);
+    return false;
+  }
+  l.epoch = claim.epoch;
+  start_epoch(l, *std::exchange(l.prepared, std::nullopt));
+  return true;
+}
+
+void Cluster::start_epoch(Launcher& l, const std::vector<RankPlacement>& world) {
+  const auto claim = claims_.find(l.epoch);
+  if (claim == claims_.end() || claim->second != l.number) {
+    breach(fmt::format("launch {} starts epoch {}, which it has not claimed", l.number, l.epoch));
+  }
+  l.first = false;
   newest_epoch_ = std::max(newest_epoch_, l.epoch);
-  launched_epoch_ = l.epoch;
   l.epoch_started = now_;
+  l.innocent = disturbed_until_ <= now_;
   l.committed = l.stopping = l.running = l.growing = false;
   l.recourse.reset();
+  l.heard.clear();
+  l.steps_taken.clear();
   l.gone.assign(world.size(), false);
   l.hosts_of_ranks.clear();
   Membership::Options options{.world_size = static_cast<int>(world.size()), .epoch = l.epoch};
@@ -86,96 +146,121 @@ void Cluster::start_epoch(const std::vector<RankPlacement>& world) {
     const int host = host_number(world[rank].host);
     l.hosts_of_ranks.push_back(host);
     const auto process = std::make_shared<Process>();
+    process->launcher = handle(l);
     process->host = host;
     process->rank = static_cast<int>(rank);
     process->epoch = l.epoch;
-    process->launch = l.number;
+    process->claim = l.claim;
     process->size = group->size;
     process->group = group;
     at(now_ + random_time(milliseconds(1), milliseconds(20)), [this, process] {
-      if (hosts_[static_cast<size_t>(process->host)].reachable() &&
-          process->launch == launcher_.number && process->epoch == launcher_.epoch &&
-          !launcher_.stopping) {
-        spawn(process);
-      }
+      when_awake(process->launcher, [this, process] {
+        const Launcher& its = *process->launcher;
+        if (hosts_[static_cast<size_t>(process->host)].reachable() && process->epoch == its.epoch &&
+            its.membership && !its.stopping) {
+          spawn(process);
+        }
+      });
     });
   }
 }
 
 void Cluster::spawn(const std::shared_ptr<Process>& process) {
   Process* const self = process.get();
+  process->contact = now_;
   process->disk = std::make_unique<ProcessDisk>(
-      disk_, [this, self](const std::string& operation) { spend_disk_time(*self, operation); });
+      disk_, process->launcher->number,
+      [this, self](const std::string& operation) { spend_disk_time(*self, operation); });
   process->fibre = std::make_unique<Fibre>([this, self] { rank_main(*this, *self); });
   processes_.push_back(process);
   beat(process);
   at(now_, [this, process] { wake(process, process->block); });
 }
 
-void Cluster::tick_every_second(int number) {
-  if (over_ || number != launcher_.number) return;
-  launcher_step();
-  at(now_ + seconds(1), [this, number] { tick_every_second(number); });
+void Cluster::tick_every_second(const std::shared_ptr<Launcher>& l) {
+  if (over_ || !l->alive || l->ending) return;
+  if (!l->paused) launcher_step(*l);
+  at(now_ + seconds(1), [this, l] { tick_every_second(l); });
 }
 
-void Cluster::launcher_step() {
-  Launcher& l = launcher_;
-  if (!l.membership || over_) return;
-  if (l.stopping) {
-    for (const auto& process : processes_) {  // an order to end is repeated until it is followed
-      const bool ours = process->alive && process->launch == l.number && process->epoch == l.epoch;
-      if (ours && hosts_[static_cast<size_t>(process->host)].reachable()) {
-        at(now_ + milliseconds(10), [this, process] {
-          if (hosts_[static_cast<size_t>(process->host)].reachable()) die(process, 0, SIGKILL);
-        });
-      }
-    }
-    // Of hosts that cannot be reached nobody will ever hear the end.
-    for (size_t rank = 0; rank < l.gone.size(); ++rank) {
-      if (!l.gone[rank] && !hosts_[static_cast<size_t>(l.hosts_of_ranks[rank])].reachable()) {
-        l.gone[rank] = true;
-        l.membership->ended(now_, static_cast<int>(rank), 0, SIGKILL);
-      }
+// A turn of the loop in launcher/supervisor.cpp.
+void Cluster::launcher_step(Launcher& l) {
+  if (!l.alive || l.paused || l.ending || over_ || !l.holds) return;
+  keep_lease(l);
+  if (l.taken_over && !l.lost) {
+    l.lost = true;
+    if (l.membership) l.membership->kill_requested(now_, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
+  }
+  if (l.taken_over && !l.membership) {
+    finish(l, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
+    return;
+  }
+  if (!l.membership && l.prepared && !start_prepared(l)) return;
+  if (!l.membership) return;
+  if (l.stopping) kill_rest(l);
+  while (l.membership) {
+    const std::optional<Decision> decision = l.membership->tick(now_);
+    if (!decision) break;
+    carry_out(l, *decision);
+  }
+  if (!l.membership) return;
+  look_for_hosts(l);
+  Time next = l.membership->next_deadline();
+  if (const Time growth = l.growth->next_deadline(); growth > now_) next = std::min(next, growth);
+  if (next > now_ && next < now_ + seconds(1)) {
+    at(next + Time(1), [this, me = handle(l)] { launcher_step(*me); });
+  }
+}
+
+void Cluster::kill_rest(Launcher& l) {
+  for (const auto& process : processes_) {  // an order to end is repeated until it is followed
+    const bool ours = process->alive && process->launcher.get() == &l && process->epoch == l.epoch;
+    if (ours && hosts_[static_cast<size_t>(process->host)].reachable()) {
+      at(now_ + milliseconds(10), [this, process] {
+        if (hosts_[static_cast<size_t>(process->host)].reachable()) die(process, 0, SIGKILL);
+      });
     }
   }
-  while (const std::optional<Decision> decision = l.membership->tick(now_)) {
-    if (decision->kind == Decision::Kind::kStart) {
+  // Of hosts that cannot be reached nobody will ever hear the end.
+  for (size_t rank = 0; rank < l.gone.size(); ++rank) {
+    if (!l.gone[rank] && !hosts_[static_cast<size_t>(l.hosts_of_ranks[rank])].reachable()) {
+      l.gone[rank] = true;
+      l.reports_lost = true;
+      l.membership->ended(now_, static_cast<int>(rank), 0, SIGKILL);
+    }
+  }
+}
+
+void Cluster::carry_out(Launcher& l, const Decision& decision) {
+  switch (decision.kind) {
+    case Decision::Kind::kStart:
       l.running = true;
       for (const auto& process : processes_) {
-        if (process->launch != l.number || process->epoch != l.epoch) continue;
+        if (process->launcher.get() != &l || process->epoch != l.epoch) continue;
         at(now_ + random_time(Time(200'000), milliseconds(10)), [this, process] {
           if (!hosts_[static_cast<size_t>(process->host)].hears) return;
           process->admitted = true;
           wake(process, process->block);
         });
       }
-    } else if (decision->kind == Decision::Kind::kStopAll) {
-      stop_all(*decision);
-    } else {
-      epoch_over(*decision);
-      return;
-    }
-  }
-  look_for_hosts();
-  Time next = l.membership->next_deadline();
-  if (const Time growth = l.growth->next_deadline(); growth > now_) next = std::min(next, growth);
-  if (next > now_ && next < now_ + seconds(1)) {
-    at(next + Time(1), [this, number = l.number] {
-      if (number == launcher_.number) launcher_step();
-    });
+      break;
+    case Decision::Kind::kStopAll:
+      stop_all(l, decision);
+      break;
+    case Decision::Kind::kFinish:
+      epoch_over(l, decision);
+      break;
   }
 }
 
 // What launcher/supervisor_growth.cpp does.
-void Cluster::look_for_hosts() {
-  Launcher& l = launcher_;
+void Cluster::look_for_hosts(Launcher& l) {
   if (!l.running || l.stopping) return;
-  try_hosts();
-  if (!l.growing && l.growth->due(now_)) begin_growth();
+  try_hosts(l);
+  if (!l.growing && l.growth->due(now_)) begin_growth(l);
 }
 
-void Cluster::try_hosts() {
-  Launcher& l = launcher_;
+void Cluster::try_hosts(Launcher& l) {
   for (const std::string& host : l.growth->to_try(now_)) {
     if (hosts_[static_cast<size_t>(host_number(host))].reachable()) {
       trace(fmt::format("{} is found", host));
@@ -197,23 +282,23 @@ void Cluster::try_hosts() {
 }
 
 // Between epochs, with too few hosts for any world.
-void Cluster::await_hosts(int number, Time give_up) {
-  Launcher& l = launcher_;
-  if (number != l.number || over_) return;
+void Cluster::await_hosts(Launcher& l, Time give_up) {
+  if (l.ending || l.lost) return;
   l.growth->look_now(now_);
-  try_hosts();
+  try_hosts(l);
   if (const auto world = l.recovery->pool().next_world()) {
-    start_epoch(*world);
+    prepare_epoch(l, *world);
   } else if (now_ >= give_up) {
     const Recourse end = l.recovery->nobody_came(*l.recourse);
-    finish(end.exit_code, end.reason);
+    finish(l, end.exit_code, end.reason);
   } else {
-    at(now_ + seconds(2), [this, number, give_up] { await_hosts(number, give_up); });
+    at(now_ + seconds(2), [this, me = handle(l), give_up] {
+      when_awake(me, [this, me, give_up] { await_hosts(*me, give_up); });
+    });
   }
 }
 
-void Cluster::begin_growth() {
-  Launcher& l = launcher_;
+void Cluster::begin_growth(Launcher& l) {
   const auto larger = l.recovery->growth(static_cast<int>(l.gone.size()));
   if (!larger) return;
   if (l.grew_at && now_ - *l.grew_at < kGrowthsApart) breach("two growths came too soon after each other");
@@ -223,36 +308,20 @@ void Cluster::begin_growth() {
   l.grew_at = now_;
   l.growth->grown(now_);
   for (const auto& process : processes_) {
-    if (!process->alive || process->launch != l.number || process->epoch != l.epoch) continue;
+    if (!process->alive || process->launcher.get() != &l || process->epoch != l.epoch) continue;
     at(now_ + random_time(Time(200'000), milliseconds(20)), [this, process] {
       if (hosts_[static_cast<size_t>(process->host)].hears) process->asked_to_stop = true;
     });
   }
 }
 
-void Cluster::stop_all(const Decision& decision) {
-  Launcher& l = launcher_;
+void Cluster::stop_all(Launcher& l, const Decision& decision) {
   l.stopping = true;
   trace(fmt::format("epoch {} is stopped: {}", l.epoch, decision.reason));
-  if (decision.root_cause) {
-    const auto rank = static_cast<size_t>(decision.root_cause->rank);
-    EpochOutcome outcome{.cause = *decision.root_cause,
-                         .host = fmt::format("host{}", l.hosts_of_ranks[rank]),
-                         .exit_code = decision.exit_code,
-                         .committed = l.committed,
-                         .ran = now_ - l.epoch_started,
-                         .lost_hosts = {},
-                         .hosts_may_return = false};
-    for (size_t host = 0; host < hosts_.size() && !mutant(Mutant::kForgetLosses); ++host) {
-      if (!hosts_[host].reachable()) outcome.lost_hosts.push_back(fmt::format("host{}", host));
-    }
-    for (const std::string& host : outcome.lost_hosts) l.growth->lost(now_, host);
-    outcome.hosts_may_return = l.growth->misses_any();
-    l.recourse = l.recovery->after(outcome);
-    l.back.clear();
-  }
+  for (const auto& [from, to] : probe_links(l)) trace(fmt::format("host{} does not reach host{}", from, to));
+  if (decision.root_cause) judge(l, decision);
   for (const auto& process : processes_) {
-    if (!process->alive || process->launch != l.number || process->epoch != l.epoch) continue;
+    if (!process->alive || process->launcher.get() != &l || process->epoch != l.epoch) continue;
     if (mutant(Mutant::kLeaveOld)) {
       l.gone[static_cast<size_t>(process->rank)] = true;
       l.membership->ended(now_, process->rank, 0, SIGKILL);
@@ -265,7 +334,7 @@ void Cluster::stop_all(const Decision& decision) {
   // Processes that were told to start and never did.
   for (size_t rank = 0; rank < l.gone.size(); ++rank) {
     const bool there = std::ranges::any_of(processes_, [&](const auto& process) {
-      return process->alive && process->launch == l.number && process->epoch == l.epoch &&
+      return process->alive && process->launcher.get() == &l && process->epoch == l.epoch &&
              process->rank == static_cast<int>(rank);
     });
     if (!there) {
@@ -275,59 +344,79 @@ void Cluster::stop_all(const Decision& decision) {
   }
 }
 
-void Cluster::epoch_over(const Decision& decision) {
-  Launcher& l = launcher_;
+// As Supervisor::judge().
+void Cluster::judge(Launcher& l, const Decision& decision) {
+  const bool given_up = has_hosts() && l.stall >= seconds(11) && now_ - l.stalled_at < seconds(10);
+  const auto rank = static_cast<size_t>(decision.root_cause->rank);
+  EpochOutcome outcome{.cause = *decision.root_cause,
+                       .host = fmt::format("host{}", l.hosts_of_ranks[rank]),
+                       .exit_code = decision.exit_code,
+                       .committed = l.committed,
+                       .ran = now_ - l.epoch_started,
+                       .lost_hosts = {},
+                       .hosts_may_return = false,
+                       .own_stall = given_up};
+  for (size_t host = 0; host < hosts_.size() && !given_up && !mutant(Mutant::kForgetLosses); ++host) {
+    if (!hosts_[host].reachable()) outcome.lost_hosts.push_back(fmt::format("host{}", host));
+  }
+  for (const std::string& host : outcome.lost_hosts) l.growth->lost(now_, host);
+  outcome.hosts_may_return = l.growth->misses_any();
+  l.recourse = l.recovery->after(outcome);
+  l.back.clear();
+  check_blame(l, decision, given_up);
+}
+
+// Where only launchers had trouble, no rank is blamed.
+void Cluster::check_blame(const Launcher& l, const Decision& decision, bool given_up) {
+  if (!l.innocent) return;
+  const bool excused = given_up && l.recourse->blames_nobody;
+  const bool fenced = opened_epoch_ > l.epoch;  // by another launcher
+  if (fenced && holder_ == l.number && !l.followed) {
+    breach(fmt::format("launch {} has the lease, but epoch {} was shut out: {}", l.number, l.epoch, decision.reason));
+  }
+  if (!excused && !fenced) {
+    breach(fmt::format("nothing was wrong with the ranks of epoch {}, and yet: {}", l.epoch, decision.reason));
+  }
+}
+
+void Cluster::epoch_over(Launcher& l, const Decision& decision) {
   for (const auto& process : processes_) {
-    const bool ours = process->launch == l.number && process->epoch == l.epoch;
+    const bool ours = process->launcher.get() == &l && process->epoch == l.epoch;
     const Host& host = hosts_[static_cast<size_t>(process->host)];
     if (process->alive && ours && host.reachable() && host.cuts == 0) {
       breach(fmt::format("epoch {} is over, but its rank {} still runs", l.epoch, process->rank));
     }
   }
   l.membership.reset();
+  if (l.taken_over) {
+    finish(l, decision.exit_code, decision.reason);
+    return;
+  }
   if (!l.recourse && l.growing && decision.exit_code == static_cast<int>(ExitCode::kRequeue)) {
     ++result_.growths;
     l.recourse = l.recovery->growth(0);
     l.back.clear();
-    start_epoch(std::vector<RankPlacement>(l.recourse->world));
+    prepare_epoch(l, std::vector<RankPlacement>(l.recourse->world));
     return;
   }
   if (!l.recourse) {
-    finish(decision.exit_code, decision.reason);
+    finish(l, decision.exit_code, decision.reason);
     return;
   }
   if (!l.recourse->restart) {
-    finish(l.recourse->exit_code, l.recourse->reason);
+    finish(l, l.recourse->exit_code, l.recourse->reason);
     return;
   }
   ++result_.restarts;
   if (l.recourse->waits_for_hosts) {
-    await_hosts(l.number, now_ + kHostsMayReturn);
+    await_hosts(l, now_ + kHostsMayReturn);
     return;
   }
-  at(now_ + l.recourse->wait, [this, number = l.number, world = l.recourse->world] {
-    if (number == launcher_.number && !over_) start_epoch(world);
+  at(now_ + l.recourse->wait, [this, me = handle(l), world = l.recourse->world] {
+    when_awake(me, [this, me, world] {
+      if (!me->ending && !me->lost) prepare_epoch(*me, world);
+    });
   });
-}
-
-// The exit code must say what happened.
-void Cluster::finish(int code, const std::string& reason) {
-  result_.exit_code = code;
-  trace(fmt::format("the run ends with {}: {}", code, reason));
-  const int64_t newest = newest_readable_step(*disk_.files);
-  if (newest < committed_step_) {
-    breach(fmt::format("at the end step {} was committed, but only {} can be read", committed_step_,
-                       newest));
-  } else if (code == 0 && newest != kSteps) {
-    breach(fmt::format("exit code 0, but the newest tag is of step {}", newest));
-  }
-  const bool hosts_lost = std::ranges::any_of(hosts_, [](const Host& host) { return !host.reachable(); }) ||
-                          reason.find("nodes are left") != std::string::npos;
-  const bool explained = code == 0 || (code == 76 && reason.find("nodes are left") != std::string::npos) ||
-                         (code == 69 && (hosts_lost || result_.faults > 0)) ||
-                         reason.find("times in a row") != std::string::npos;
-  if (!explained) breach(fmt::format("exit code {}: {}", code, reason));
-  over_ = true;
 }
 
 }  // namespace ds::sim

@@ -1,5 +1,5 @@
 // sim: seeded schedules over the simulated cluster.
-//   sim --seed 17 --count 50000         schedules 17 .. 50016, until the first breach
+//   sim --seed 17 --count 50000         schedules 17 .. 50016, until the first breach, which is then told line by line
 //   sim --seed 17 --count 1 --trace     one of them, told line by line
 //   sim --mutant no_fence --count 5000  must find the bug: exit code 0 if it does
 //   sim --mutants --count 5000          every mutant in turn
@@ -22,6 +22,7 @@ struct Wanted {
   double seconds = 0;
   bool trace = false;
   bool all_mutants = false;
+  bool quiet = false;
   std::string mutant;
 };
 
@@ -77,6 +78,7 @@ int simulate(const Wanted& wanted) {
   const Tally tally = run_schedules(wanted, {});
   if (!tally.breach.empty()) {
     fmt::print("seed {}: {}\n", tally.seed, tally.breach);
+    if (!wanted.trace && !wanted.quiet) Cluster({tally.seed, {}, true}).run();  // the same again, told line by line
     return 1;
   }
   fmt::print("{} schedules, {} faults, {} restarts, {} growths, {} not finished for lack of hosts; all held\n",
@@ -94,6 +96,7 @@ int main(int argc, char** argv) {
   app.add_option("--count", wanted.count);
   app.add_option("--seconds", wanted.seconds);
   app.add_flag("--trace", wanted.trace);
+  app.add_flag("--quiet", wanted.quiet, "A breach in one line");
   app.add_flag("--mutants", wanted.all_mutants);
   app.add_option("--mutant", wanted.mutant)
       ->check(CLI::IsMember(std::vector<std::string>(ds::sim::kMutantNames.begin(),

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "checkpoint/reader.h"
+#include "checkpoint/tag_list.h"
 #include "core/error.h"
+#include "rankd/save_schedule.h"
 #include "tests/sim/cluster.h"
 
 namespace ds::sim {
@@ -13,7 +15,8 @@ using std::chrono::milliseconds;
 
 class Rank {
  public:
-  Rank(Cluster& cluster, Process& process) : cluster_(cluster), self_(process) {}
+  Rank(Cluster& cluster, Process& process)
+      : cluster_(cluster), self_(process), epoch_(process.epoch, process.claim) {}
 
   // The exit code.
   int live() {
@@ -26,13 +29,13 @@ class Rank {
       enter("train", step);
       cluster_.sleep(self_, cluster_.random_time(milliseconds(10), milliseconds(150)));
       const std::vector<Message> edge = cluster_.exchange(self_, {.error = "", .vote = {}, .stop = self_.asked_to_stop});
-      ++step;
+      value_ = next_value(value_, step++, self_.launcher->settings);
       if (self_.rank == 0) cluster_.report_step(self_, step);
       if (step < kSteps && std::ranges::any_of(edge, &Message::stop)) {
         save(step);
         return static_cast<int>(ExitCode::kRequeue);
       }
-      if (step % 2 == 0 && step < kSteps) save_and_go_on(step);
+      if (saves_.wants(step)) save_and_go_on(step);
     }
     save(step);
     return 0;
@@ -57,17 +60,22 @@ class Rank {
     std::string error;
     try {
       const bool skipped = cluster_.mutant(Mutant::kNoOpenEpoch);
-      if (self_.rank == 0 && !skipped) open_epoch(disk(), kRoot, self_.epoch);
+      if (self_.rank == 0 && !skipped) open_epoch(disk(), kRoot, epoch_);
     } catch (const Error& failure) {
       error = failure.what();
     }
     agree(error);
   }
 
-  // The newest tag that every rank can read.
+  // The newest tag that every rank can read, of those that rank 0 sees.
   int64_t load() {
-    std::vector<CommittedTag> tags = list_tags(disk(), kRoot).tags;
-    if (self_.rank == 0) cluster_.opened(self_);
+    std::vector<CommittedTag> mine;
+    if (self_.rank == 0) {
+      mine = resumable_tags(disk(), kRoot).tags;
+      cluster_.opened(self_);
+    }
+    std::vector<CommittedTag> tags =
+        cluster_.exchange(self_, {.error = "", .vote = {}, .stop = false, .tags = std::move(mine)})[0].tags;
     if (cluster_.mutant(Mutant::kResumeOldest)) std::reverse(tags.begin(), tags.end());
     if (cluster_.mutant(Mutant::kTrustLatest)) {
       const std::string path = std::string(kRoot) + "/latest";
@@ -93,13 +101,9 @@ class Rank {
   }
 
   void restore(const CommittedTag& tag) {
-    CheckpointReader reader = CheckpointReader::open(disk(), kRoot, tag.tag);
-    std::vector<float> values(kElements);
-    Tensor into = Tensor::borrow(values.data(), {kElements}, DType::kF32);
-    reader.get("w/weight", Region::flat(0, kElements), into);
-    for (const float value : values) {
-      if (value != value_at(tag.step)) cluster_.breach(fmt::format("{} has other content", tag.tag));
-    }
+    const std::vector<float> values = read_tag(disk(), tag.tag);
+    cluster_.check_content(tag, values);
+    value_ = static_cast<int64_t>(values[0]);
   }
 
   FileVote write_pieces(const std::string& tag, int64_t step) {
@@ -107,7 +111,8 @@ class Rank {
     const std::string path = join_path(directory, pieces_file_name(self_.rank));
     const int64_t begin = kElements * self_.rank / self_.size;
     const int64_t end = kElements * (self_.rank + 1) / self_.size;
-    const std::vector<float> values(static_cast<size_t>(end - begin), value_at(step));
+    cluster_.computed(self_, step, value_);
+    const std::vector<float> values(static_cast<size_t>(end - begin), static_cast<float>(value_));
     const auto data = std::as_bytes(std::span(values));
     FileIndex index{.tag = tag, .epoch = self_.epoch, .rank = self_.rank,
                     .data_bytes = static_cast<int64_t>(data.size()), .pieces = {}, .states = {},
@@ -140,9 +145,9 @@ class Rank {
   void save_and_go_on(int64_t step) {
     try {
       save(step);
-      self_.failures = 0;
+      saves_.saved();
     } catch (const IoError&) {
-      if (++self_.failures >= 3) throw;
+      if (!saves_.failed(step, 1.0)) throw;
     }
   }
 
@@ -153,7 +158,7 @@ class Rank {
     Message mine;
     try {
       if (cluster_.mutant(Mutant::kDeleteFirst) && self_.rank == 0) {
-        retain_tags(disk(), kRoot, 1, self_.epoch, step);
+        retain_tags(disk(), kRoot, 1, epoch_, step);
         for (const CommittedTag& old : list_tags(disk(), kRoot).tags) {
           disk().remove_tree(join_path(kRoot, old.tag));
         }
@@ -183,14 +188,14 @@ class Rank {
   std::string commit(const std::string& tag, int64_t step, const std::vector<FileVote>& votes) {
     try {
       if (cluster_.mutant(Mutant::kCommitFirst)) cluster_.committed(self_, step);
-      commit_tag(disk(), {.root = kRoot, .tag = tag, .epoch = self_.epoch, .step = step, .votes = votes});
+      commit_tag(disk(), {.root = kRoot, .tag = tag, .epoch = epoch_, .step = step, .votes = votes});
       cluster_.committed(self_, step);
     } catch (const Error& failure) {
       return failure.what();
     }
     try {
       write_latest(disk(), kRoot, tag);
-      retain_tags(disk(), kRoot, 2, self_.epoch, step);
+      retain_tags(disk(), kRoot, 2, epoch_, step);
       if (cluster_.mutant(Mutant::kDeleteNewest)) disk().remove_tree(join_path(kRoot, tag));
     } catch (const Error&) {  // the tag is committed; old ones may stay
       return "";
@@ -208,36 +213,42 @@ class Rank {
 
   Cluster& cluster_;
   Process& self_;
+  const EpochClaim epoch_;
+  SaveSchedule saves_{2, kSteps};
+  int64_t value_ = 7;
   std::string last_tag_;
 };
 
 }  // namespace
 
-float value_at(int64_t step) {
-  int64_t value = 7;
-  for (int64_t i = 0; i < step; ++i) value = (value * 31 + i) % 100003;
-  return static_cast<float>(value);
+int64_t next_value(int64_t value, int64_t step, int settings) { return (value * 31 + step + settings * 1009) % 100003; }
+
+std::vector<float> read_tag(FileSystem& files, const std::string& tag) {
+  CheckpointReader reader = CheckpointReader::open(files, kRoot, tag);
+  std::vector<float> values(kElements);
+  Tensor into = Tensor::borrow(values.data(), {kElements}, DType::kF32);
+  reader.get("w/weight", Region::flat(0, kElements), into);
+  return values;
 }
 
-int64_t newest_readable_step(FileSystem& files) {
+CommittedTag newest_readable(FileSystem& files) {
   for (const CommittedTag& tag : list_tags(files, kRoot).tags) {
     try {
-      CheckpointReader reader = CheckpointReader::open(files, kRoot, tag.tag);
-      std::vector<float> values(kElements);
-      Tensor into = Tensor::borrow(values.data(), {kElements}, DType::kF32);
-      reader.get("w/weight", Region::flat(0, kElements), into);
-      return tag.step;
+      read_tag(files, tag.tag);
+      return tag;
     } catch (const Error&) {
       continue;
     }
   }
-  return 0;
+  return {};
 }
 
 void rank_main(Cluster& cluster, Process& process) {
   try {
     const int code = Rank(cluster, process).live();
     cluster.report_final(process, code, Blame::kOwn, "");
+  } catch (const PeerIoError& error) {
+    cluster.report_final(process, static_cast<int>(error.exit_code()), Blame::kPeer, error.what());
   } catch (const CommError& error) {
     cluster.report_final(process, 1, Blame::kPeer, error.what());
   } catch (const Error& error) {

@@ -1,0 +1,232 @@
+"""Puts known faults into product files, one at a time, and shows that a named test finds each.
+
+usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--jobs J] [--nightly] [--only NAME ...]
+
+The table (table.toml, by default) says of every mutant: the file, what to replace with what, why that is a fault, and
+who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N simulated schedules from seed 1. Only
+the changed file is compiled; it is linked before the libraries into a copy of the program, whose run must then fail.
+Mutants marked `nightly` take longer and are left out without --nightly.
+
+Ends with 0 if every mutant was found. An error, and the end with 2, is: a text that is not there exactly once, a change
+that does not compile or link, a test case that is not there, and a program that fails without any change, rebuilt in
+the same way.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+
+LIMIT_S = 120  # a mutant that hangs has been found, too
+SCHEDULE_S = 0.1  # of the limit, for each simulated one
+SEED = 1
+
+
+class Dishonest(Exception):
+    """The run proves nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    name: str
+    file: str
+    find: str
+    replace: str
+    why: str
+    found_by: str
+    nightly: bool = False
+
+    @property
+    def program(self):
+        return self.found_by.partition(":")[0].strip()
+
+    @property
+    def wanted(self):
+        return self.found_by.partition(":")[2].strip()
+
+
+def read_table(path):
+    entries = tomllib.loads(path.read_text())["mutant"]
+    try:
+        mutants = [Mutant(**entry) for entry in entries]
+    except TypeError as error:
+        raise Dishonest(f"{path}: {error}") from None
+    names = [mutant.name for mutant in mutants]
+    for name in names:
+        if names.count(name) > 1:
+            raise Dishonest(f"{path}: two mutants are called {name}")
+    return mutants
+
+
+def changed_text(source, mutant):
+    path = source / mutant.file
+    text = path.read_text() if path.exists() else ""
+    count = text.count(mutant.find)
+    if count != 1 or not mutant.find:
+        raise Dishonest(f"{mutant.name}: the text to replace is {count} times in {mutant.file}, expected once")
+    if mutant.find == mutant.replace:
+        raise Dishonest(f"{mutant.name}: changes nothing")
+    return text.replace(mutant.find, mutant.replace)
+
+
+class Builder:
+    """Compiles one file anew and links it into a copy of a program, with the commands of the build."""
+
+    def __init__(self, source, build):
+        self.source, self.build = source, build
+        listed = subprocess.run(["ninja", "-C", str(build), "-t", "compdb"], capture_output=True, text=True, check=True)
+        self.compilations = {}
+        for entry in json.loads(listed.stdout):
+            file = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
+            if entry["output"].endswith(".o"):
+                self.compilations.setdefault(file, entry)
+        self.links = {}
+
+    def link_command(self, program):
+        if program not in self.links:
+            listed = subprocess.run(["ninja", "-C", str(self.build), "-t", "commands", f"bin/{program}"],
+                                    capture_output=True, text=True)
+            if listed.returncode != 0:
+                raise Dishonest(f"{program}: no such program in {self.build}")
+            self.links[program] = listed.stdout.splitlines()[-1]
+        return self.links[program]
+
+    def make(self, folder, file, text, program):
+        """The program with this text in place of the file; its path."""
+        entry = self.compilations.get(str(self.source / file))
+        if entry is None:
+            raise Dishonest(f"{file}: nothing compiles it")
+        shutil.rmtree(folder, ignore_errors=True)
+        changed = folder / file
+        changed.parent.mkdir(parents=True)
+        changed.write_text(text)
+        compiled = changed.with_suffix(".o")
+        arguments = shlex.split(entry["command"])
+        original = entry["file"]
+        kept, skip = [], False
+        for argument in arguments:  # without dependency files, and to another place
+            if skip or argument in ("-MD", "-c"):
+                skip = False
+            elif argument in ("-MT", "-MF", "-o"):
+                skip = True
+            elif argument != original:
+                kept.append(argument)
+        # A change may leave something unused behind.
+        kept += ["-Wno-error", "-g0", "-O1", "-c", str(changed), "-o", str(compiled)]
+        self.run(kept, f"{file} does not compile")
+        made = folder / program
+        # Where the program has the file among its own objects, instead of that; else before all libraries, of which the
+        # object of the same name is not needed any more.
+        words = []
+        for word in shlex.split(self.link_command(program)):
+            if word == file + ".o" or word.endswith("/" + file + ".o"):
+                continue
+            words += [str(compiled), str(made)] if word == f"bin/{program}" else [word]
+        output = words.index(str(compiled))
+        words[output - 1], words[output] = words[output], words[output - 1]  # OBJECT -o PROGRAM
+        inner = [word for word in words if word not in (":", "&&")]
+        self.run(inner, f"{program} does not link with {file}")
+        return made
+
+    def run(self, arguments, what):
+        done = subprocess.run(arguments, cwd=self.build, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Dishonest(f"{what}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+
+
+def arguments_for(mutant):
+    if mutant.program == "sim":
+        return ["--seed", str(SEED), "--count", mutant.wanted, "--quiet"]
+    return [re.sub(r"([,\[\]\\])", r"\\\1", mutant.wanted)]
+
+
+def fails(program, mutant, source):
+    """Whether the test fails, and the first word on why."""
+    limit = LIMIT_S + (SCHEDULE_S * int(mutant.wanted) if mutant.program == "sim" else 0)
+    try:
+        done = subprocess.run([str(program), *arguments_for(mutant)], cwd=source, capture_output=True, text=True,
+                              errors="replace", timeout=limit)
+    except subprocess.TimeoutExpired:
+        return True, f"no end after {limit:.0f} s"
+    if "No test cases matched" in done.stdout + done.stderr or "No tests ran" in done.stdout + done.stderr:
+        raise Dishonest(f"{mutant.name}: {mutant.program} has no test case \"{mutant.wanted}\"")
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    told = [line for line in lines if re.search(r"FAILED:|^seed \d+:|terminate|due to", line)]
+    return done.returncode != 0, (told or lines[-1:] or ["no word"])[0]
+
+
+def check_unchanged(builder, mutants, scratch):
+    """Every test that is asked passes, in a program that was made in the same way."""
+    made = {}
+    for mutant in mutants:
+        if mutant.program not in made:
+            text = (builder.source / mutant.file).read_text()
+            made[mutant.program] = builder.make(scratch / f"unchanged-{mutant.program}", mutant.file, text,
+                                                mutant.program)
+    asked = {mutant.found_by: mutant for mutant in mutants if mutant.program != "sim"}
+    simulated = [mutant for mutant in mutants if mutant.program == "sim"]
+    if simulated:  # the most schedules hold the others
+        most = max(simulated, key=lambda mutant: int(mutant.wanted))
+        asked[most.found_by] = most
+    for mutant in asked.values():
+        failed, why = fails(made[mutant.program], mutant, builder.source)
+        if failed:
+            raise Dishonest(f"{mutant.found_by}: fails without any change: {why}")
+
+
+def hunt(builder, mutant, scratch):
+    start = time.monotonic()
+    folder = scratch / mutant.name
+    program = builder.make(folder, mutant.file, changed_text(builder.source, mutant), mutant.program)
+    found, why = fails(program, mutant, builder.source)
+    shutil.rmtree(folder)
+    return found, why, time.monotonic() - start
+
+
+def run_all(args):
+    mutants = [mutant for mutant in read_table(args.table)
+               if (args.nightly or not mutant.nightly) and (not args.only or mutant.name in args.only)]
+    if not mutants:
+        raise Dishonest("no mutant is left to try")
+    for mutant in mutants:
+        changed_text(args.source, mutant)
+    builder = Builder(args.source, args.build)
+    scratch = args.build / "mutants"
+    check_unchanged(builder, mutants, scratch)
+    survived, start = 0, time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for mutant, (found, why, seconds) in zip(mutants, pool.map(lambda m: hunt(builder, m, scratch), mutants)):
+            survived += not found
+            print(f"{mutant.name:<32} {'found' if found else 'SURVIVED'} by {mutant.found_by} ({seconds:.1f} s): {why}",
+                  flush=True)
+    shutil.rmtree(scratch, ignore_errors=True)
+    print(f"{len(mutants)} mutants, {survived} survived, {time.monotonic() - start:.0f} s")
+    return 1 if survived else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source", type=lambda p: pathlib.Path(p).resolve())
+    parser.add_argument("build", type=lambda p: pathlib.Path(p).resolve())
+    parser.add_argument("--table", type=pathlib.Path, default=pathlib.Path(__file__).with_name("table.toml"))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--nightly", action="store_true")
+    parser.add_argument("--only", nargs="*", default=[])
+    args = parser.parse_args()
+    try:
+        return run_all(args)
+    except Dishonest as error:
+        print(f"error: {error}")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The runner of mutants must not claim what it has not shown: a small project of its own, with a table for each lie."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUNNER = pathlib.Path(__file__).with_name("run.py")
+
+NINJA = """
+rule compile
+  command = c++ -I{source} -MD -MT $out -MF $out.d -o $out -c $in
+rule archive
+  command = rm -f $out && ar rcs $out $in
+rule link
+  command = : && c++ $in -o $out libpart.a && :
+build part/sum.cpp.o: compile {source}/part/sum.cpp
+build part/other.cpp.o: compile {source}/part/other.cpp
+build own/main.cpp.o: compile {source}/own/main.cpp
+build libpart.a: archive part/sum.cpp.o part/other.cpp.o
+build bin/tests: link own/main.cpp.o | libpart.a
+default bin/tests
+"""
+FILES = {
+    "part/sum.h": "int sum(int a, int b);\nint twice(int a);\nbool listed(int a);\n",
+    "part/sum.cpp": '#include "part/sum.h"\nint sum(int a, int b) { return a + b; }\n'
+                    "bool listed(int a) { for (int i = 0; i < 3; ++i) { if (i == a) return true; } return false; }\n",
+    "part/other.cpp": '#include "part/sum.h"\nint twice(int a) { return sum(a, a); }\n',
+    "own/main.cpp": '#include <cstdio>\n#include <cstring>\n#include "part/sum.h"\nint main(int, char** argv) {\n'
+                    '  if (!std::strcmp(argv[1], "sums")) return sum(1, 2) == 3 && twice(2) == 4 ? 0 : 1;\n'
+                    '  if (!std::strcmp(argv[1], "broken")) return 1;\n'
+                    '  std::puts("No test cases matched");\n  return 0;\n}\n',
+}
+
+
+def entry(**changes):
+    mutant = {"name": "minus", "file": "part/sum.cpp", "find": "a + b", "replace": "a - b", "why": "it is no sum",
+              "found_by": "tests: sums", **changes}
+    return "[[mutant]]\n" + "".join(f'{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}\n'
+                                    for key, value in mutant.items())
+
+
+class RunnerTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="mutants-")
+        root = pathlib.Path(cls.folder.name)
+        cls.source, cls.build = root / "source", root / "build"
+        for name, text in FILES.items():
+            (cls.source / name).parent.mkdir(parents=True, exist_ok=True)
+            (cls.source / name).write_text(text)
+        cls.build.mkdir()
+        (cls.build / "build.ninja").write_text(NINJA.format(source=cls.source))
+        subprocess.run(["ninja", "-C", str(cls.build)], check=True, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_table(self, *entries, options=()):
+        table = pathlib.Path(self.folder.name) / "table.toml"
+        table.write_text("\n".join(entries))
+        done = subprocess.run([sys.executable, str(RUNNER), str(self.source), str(self.build), "--table", str(table),
+                               *options], capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout
+
+    def refused(self, why, *entries, options=()):
+        code, out = self.run_table(*entries, options=options)
+        self.assertEqual(code, 2, out)
+        self.assertIn(why, out)
+
+    def test_a_fault_is_found(self):
+        code, out = self.run_table(entry())
+        self.assertEqual(code, 0, out)
+        self.assertIn("1 mutants, 0 survived", out)
+
+    def test_a_fault_that_no_test_sees_survives(self):
+        code, out = self.run_table(entry(), entry(name="shorter", find="i < 3", replace="i < 2"))
+        self.assertEqual(code, 1, out)
+        self.assertIn("shorter                          SURVIVED", out)
+
+    def test_a_fault_in_the_programs_own_object_is_found(self):
+        code, out = self.run_table(entry(file="own/main.cpp", find="sum(1, 2) == 3", replace="sum(1, 2) == 4"))
+        self.assertEqual(code, 0, out)
+
+    def test_a_text_that_is_not_there_once_is_an_error(self):
+        self.refused("0 times", entry(find="a * b"))
+        self.refused("2 times", entry(find="(int a", replace="(long a"))
+        self.refused("0 times in part/none.cpp", entry(file="part/none.cpp"))
+
+    def test_a_change_that_does_not_compile_or_link_is_an_error(self):
+        self.refused("does not compile", entry(replace="a +"))
+        self.refused("does not link", entry(find="int sum(", replace="int total("))
+
+    def test_a_change_that_changes_nothing_is_an_error(self):
+        self.refused("changes nothing", entry(replace="a + b"))
+
+    def test_a_test_that_is_not_there_or_fails_anyway_is_an_error(self):
+        self.refused("has no test case", entry(found_by="tests: nothing like that"))
+        self.refused("fails without any change", entry(found_by="tests: broken"))
+        self.refused("no such program", entry(found_by="other_tests: sums"))
+
+    def test_nothing_to_try_is_an_error(self):
+        self.refused("no mutant is left", entry(nightly=True))
+        self.refused("no mutant is left", entry(), options=["--only", "another"])
+        self.refused("two mutants are called minus", entry(), entry())
+
+    def test_nightly_ones_run_when_asked_for(self):
+        code, out = self.run_table(entry(nightly=True), options=["--nightly"])
+        self.assertEqual(code, 0, out)
+
+
+if __name__ == "__main__":
+    unittest.main()
