@@ -164,14 +164,27 @@ void fields(Visitor& v, ModelSection& c) {
 
 void fields(Visitor& v, DataSection& c) {
   v.field("train", c.train,
-          {.meaning = "Training files: text, JSON lines, or an indexed dataset prefix.",
+          {.meaning = "Training data: files, folders (all files in them but those that begin with . or _), or "
+                      "patterns with * ? [ ] of text, JSON lines (.jsonl, .ndjson, .json), both also compressed "
+                      "with gzip or zstd, llm.c token shards, or the prefix of an indexed dataset.",
            .one_or_list = true});
-  v.field("validation", c.validation, {.meaning = "Validation files.", .one_or_list = true});
+  v.field("weights", c.weights,
+          {.meaning = "How often samples of each entry of train are drawn, relative to each other. An epoch then "
+                      "holds each sample at least once, and those of entries with more weight for their size "
+                      "several times. None: each sample once.",
+           .above = 0});
+  v.field("validation", c.validation, {.meaning = "Validation data, as train.", .one_or_list = true});
   v.field("validation_fraction", c.validation_fraction,
           {.meaning = "Share of the training tokens kept for validation, taken from the end; only "
                       "without validation files.",
            .min = 0,
            .below = 1});
+  v.field("field", c.field, {.meaning = "The field of each JSON line that holds its text."});
+  v.field("separator", c.separator,
+          {.meaning = "What is put after each document, which is a JSON line or a text file: the name of a token "
+                      "of the tokenizer, or any text.",
+           .unset_meaning = "after JSON lines the eos_token of tokenizer_config.json beside the tokenizer or, "
+                            "without one, a line feed; after text files nothing"});
   v.field("tokenizer", c.tokenizer,
           {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it."});
   v.field(

@@ -212,14 +212,38 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   return options;
 }
 
+namespace {
+
+// What ends documents: what the configuration says, or else the tokenizer's own token after JSON lines.
+TextOptions text_options(const DataSection& data, FileSystem& files) {
+  TextOptions options{.field = data.field};
+  if (data.separator) {
+    options.after_json_line.text = options.after_text_file.text = *data.separator;
+  } else if (const std::optional<std::string> eos = eos_token(files, data.tokenizer)) {
+    options.after_json_line = {*eos, Separator::Kind::kOneToken};
+  }
+  return options;
+}
+
+}  // namespace
+
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files) {
   std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, data.tokenizer);
   const ModelDimensions sizes = dimensions(model);
   const int64_t length = data.sequence_length.value_or(sizes.positions);
-  const auto open = [&](const std::vector<std::string>& paths) {
-    return SampleSet(open_token_sources(files, paths, *tokenizer), length, sizes.vocabulary);
+  const TextOptions text = text_options(data, files);
+  const auto sources = [&](const std::vector<std::string>& paths) {
+    return open_token_sources(files, paths, *tokenizer, text);
   };
-  SampleSet train = open(data.train);
+  const auto open = [&](const std::vector<std::string>& paths) {
+    return SampleSet(sources(paths), length, sizes.vocabulary);
+  };
+  const auto open_mixture = [&] {
+    std::vector<WeightedSources> groups;
+    for (size_t i = 0; i < data.train.size(); ++i) groups.push_back({sources({data.train[i]}), data.weights[i]});
+    return SampleSet(std::move(groups), length, sizes.vocabulary);
+  };
+  SampleSet train = data.weights.empty() ? open(data.train) : open_mixture();
   std::optional<SampleSet> validation;
   if (!data.validation.empty()) {
     validation = open(data.validation);

@@ -72,6 +72,15 @@ TEST_CASE("a FIFO or folder as configuration or include is refused at once", "[c
   CHECK_THROWS_AS(read_config("/dev/null"), DataError);
 }
 
+TEST_CASE("weights of data are one for each entry, and mix", "[config]") {
+  CHECK(parse_config(R"({"data": {"train": ["a", "b"], "weights": [1, 0.5]}})").data.weights ==
+        std::vector<double>{1, 0.5});
+  CHECK_THAT(error_of(R"({"data": {"train": ["a", "b"], "weights": [1]}})"), Catch::Contains("data.weights: has 1"));
+  CHECK_THAT(error_of(R"({"data": {"train": ["a"], "weights": [0]}})"), Catch::Contains("data.weights: got"));
+  CHECK_THAT(error_of(R"({"data": {"train": ["a"], "weights": [2], "order": "sequential"}})"),
+             Catch::Contains("data.weights: mixes"));
+}
+
 TEST_CASE("unknown keys and bad values are errors with their position", "[config]") {
   CHECK(error_of("{\"gradient_clipp1ng\": 1}") ==
         "config:1:2: gradient_clipp1ng: unknown key, did you mean \"gradient_clipping\"?");
