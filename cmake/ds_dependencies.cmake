@@ -6,6 +6,8 @@ find_package(Protobuf REQUIRED)
 find_package(OpenSSL REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(GRPCPP REQUIRED grpc++)
 
@@ -57,6 +59,12 @@ target_include_directories(ds_rapidjson SYSTEM INTERFACE ${RAPIDJSON_INCLUDE_DIR
 add_library(ds_cli11 INTERFACE)
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
 target_include_directories(ds_cli11 SYSTEM INTERFACE ${CLI11_INCLUDE_DIR})
+
+# Messages about Parquet name this option; Debian 12 has no package of Arrow to build it with.
+option(DS_WITH_ARROW "Read Parquet through Apache Arrow" OFF)
+if(DS_WITH_ARROW)
+  message(FATAL_ERROR "DS_WITH_ARROW=ON: no reader of Parquet has been written yet")
+endif()
 
 if(NOT DS_WITH_MPI STREQUAL "OFF")
   find_package(MPI COMPONENTS CXX)

@@ -15,6 +15,12 @@ namespace {
 
 constexpr double kTwoTo63 = 9223372036854775808.0;
 
+// Names and paths end at a NUL wherever the system reads them.
+bool has_nul(const Value& value) {
+  if (value.is_list()) return std::ranges::any_of(value.items(), has_nul);
+  return value.is_string() && value.as_string().find('\0') != std::string::npos;
+}
+
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
@@ -108,7 +114,7 @@ bool read(const Value& value, const Spec& spec, double& out) {
 }
 
 bool read(const Value& value, const Spec&, std::string& out) {
-  if (!value.is_string()) return false;
+  if (!value.is_string() || has_nul(value)) return false;
   out = value.as_string();
   return true;
 }
@@ -207,6 +213,7 @@ std::optional<bool> boolean_of(const Value& value) {
 namespace {
 
 std::string hint(const Value& value, const Field& field) {
+  if (has_nul(value)) return "; a NUL character can be in no name or path";
   if (!value.is_string()) return "";
   const std::string& text = value.as_string();
   // A text without quotes goes on to the end of its line (Hjson).

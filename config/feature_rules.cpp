@@ -65,6 +65,14 @@ void training_rules(const RuleContext& r) {
                                  *c.train.copy_in_memory_every, kept));
     }
   }
+  if (!c.data.weights.empty() && c.data.weights.size() != c.data.train.size()) {
+    r.refuse_early("data.weights", fmt::format("has {} numbers for the {} entries of data.train; give one for each",
+                                               c.data.weights.size(), c.data.train.size()));
+  }
+  if (!c.data.weights.empty() && c.data.order == DataOrder::kSequential) {
+    r.refuse_early("data.weights", "mixes the entries of data.train, and data.order \"sequential\" takes one after the "
+                                   "other; remove one of them");
+  }
   if (c.data.validation_fraction > 0 && !c.data.validation.empty()) {
     r.refuse_early("data.validation_fraction", "excludes data.validation; give one of them");
   }

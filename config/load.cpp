@@ -1,8 +1,7 @@
 #include "config/load.h"
 
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "config/field_writer.h"
 #include "config/inert.h"
@@ -11,6 +10,7 @@
 #include "config/rewrite.h"
 #include "config/rules.h"
 #include "core/error.h"
+#include "core/input_files.h"
 
 namespace ds {
 
@@ -19,15 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::error_code error;
-  if (!in || fs::is_directory(path, error)) {
-    throw InputMissing(fmt::format("config: cannot open {}", path));
-  }
+  RealFileSystem files;
+  const std::unique_ptr<File> file = InputFiles(files).open(path);
   // One byte beyond the limit is enough for the reader to refuse the text.
-  std::string text(kMaxTextBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
+  std::string text(std::min(static_cast<size_t>(file->size()), kMaxTextBytes + 1), '\0');
+  file->read(0, std::as_writable_bytes(std::span(text)));
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "config/training_config.h"
 
+#include "core/model_limits.h"
+
 namespace ds {
 
 std::span<const EnumName> names_of(ModelFamily) {
@@ -39,13 +41,13 @@ std::span<const EnumName> names_of(ResumeMode) {
 }
 
 void fields(Visitor& v, Gpt2Section& c) {
-  v.field("n_layer", c.n_layer, {.meaning = "Transformer layers.", .min = 1});
-  v.field("n_head", c.n_head, {.meaning = "Attention heads; divides n_embd.", .min = 1});
-  v.field("n_embd", c.n_embd, {.meaning = "Width of the hidden state.", .min = 1});
+  v.field("n_layer", c.n_layer, {.meaning = "Transformer layers.", .min = 1, .max = kMostLayers});
+  v.field("n_head", c.n_head, {.meaning = "Attention heads; divides n_embd.", .min = 1, .max = kMostHeads});
+  v.field("n_embd", c.n_embd, {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
   v.field("n_inner", c.n_inner,
-          {.meaning = "Width of the MLP.", .min = 1, .unset_meaning = "4 * n_embd"});
-  v.field("n_positions", c.n_positions, {.meaning = "Longest sequence, in tokens.", .min = 1});
-  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1});
+          {.meaning = "Width of the MLP.", .min = 1, .max = kLargestInnerWidth, .unset_meaning = "4 * n_embd"});
+  v.field("n_positions", c.n_positions, {.meaning = "Longest sequence, in tokens.", .min = 1, .max = kMostPositions});
+  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
   v.field("activation_function", c.activation_function,
           {.meaning = "Activation of the MLP: gelu_new (tanh form), gelu, or relu."});
   v.field("resid_pdrop", c.resid_pdrop,
@@ -63,21 +65,23 @@ void fields(Visitor& v, Gpt2Section& c) {
 }
 
 void fields(Visitor& v, LlamaSection& c) {
-  v.field("num_hidden_layers", c.num_hidden_layers, {.meaning = "Transformer layers.", .min = 1});
-  v.field("num_attention_heads", c.num_attention_heads, {.meaning = "Query heads.", .min = 1});
+  v.field("num_hidden_layers", c.num_hidden_layers, {.meaning = "Transformer layers.", .min = 1, .max = kMostLayers});
+  v.field("num_attention_heads", c.num_attention_heads, {.meaning = "Query heads.", .min = 1, .max = kMostHeads});
   v.field("num_key_value_heads", c.num_key_value_heads,
           {.meaning = "Key and value heads; divides num_attention_heads.",
            .min = 1,
+           .max = kMostHeads,
            .unset_meaning = "num_attention_heads"});
-  v.field("hidden_size", c.hidden_size, {.meaning = "Width of the hidden state.", .min = 1});
+  v.field("hidden_size", c.hidden_size, {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
   v.field("head_dim", c.head_dim,
           {.meaning = "Width of one head.",
            .min = 1,
+           .max = kLargestWidth,
            .unset_meaning = "hidden_size / num_attention_heads"});
-  v.field("intermediate_size", c.intermediate_size, {.meaning = "Width of the MLP.", .min = 1});
+  v.field("intermediate_size", c.intermediate_size, {.meaning = "Width of the MLP.", .min = 1, .max = kLargestInnerWidth});
   v.field("max_position_embeddings", c.max_position_embeddings,
-          {.meaning = "Longest sequence, in tokens.", .min = 1});
-  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1});
+          {.meaning = "Longest sequence, in tokens.", .min = 1, .max = kMostPositions});
+  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
   v.field("hidden_act", c.hidden_act, {.meaning = "Gate activation of the MLP."});
   v.field("rms_norm_eps", c.rms_norm_eps, {.meaning = "Epsilon of the norms.", .above = 0});
   v.field("rope_theta", c.rope_theta, {.meaning = "Base of the rotary frequencies.", .above = 0});
@@ -93,15 +97,15 @@ void fields(Visitor& v, LlamaSection& c) {
 }
 
 void fields(Visitor& v, BertSection& c) {
-  v.field("num_hidden_layers", c.num_hidden_layers, {.meaning = "Transformer layers.", .min = 1});
+  v.field("num_hidden_layers", c.num_hidden_layers, {.meaning = "Transformer layers.", .min = 1, .max = kMostLayers});
   v.field("num_attention_heads", c.num_attention_heads,
-          {.meaning = "Attention heads; divides hidden_size.", .min = 1});
-  v.field("hidden_size", c.hidden_size, {.meaning = "Width of the hidden state.", .min = 1});
-  v.field("intermediate_size", c.intermediate_size, {.meaning = "Width of the MLP.", .min = 1});
+          {.meaning = "Attention heads; divides hidden_size.", .min = 1, .max = kMostHeads});
+  v.field("hidden_size", c.hidden_size, {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
+  v.field("intermediate_size", c.intermediate_size, {.meaning = "Width of the MLP.", .min = 1, .max = kLargestInnerWidth});
   v.field("max_position_embeddings", c.max_position_embeddings,
-          {.meaning = "Longest sequence, in tokens.", .min = 1});
+          {.meaning = "Longest sequence, in tokens.", .min = 1, .max = kMostPositions});
   v.field("type_vocab_size", c.type_vocab_size, {.meaning = "Segment types.", .min = 1});
-  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1});
+  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
   v.field("hidden_act", c.hidden_act, {.meaning = "Activation of the MLP."});
   v.field("hidden_dropout_prob", c.hidden_dropout_prob,
           {.meaning = "Dropout after embeddings and sub-layers.", .min = 0, .below = 1});
@@ -160,14 +164,27 @@ void fields(Visitor& v, ModelSection& c) {
 
 void fields(Visitor& v, DataSection& c) {
   v.field("train", c.train,
-          {.meaning = "Training files: text, JSON lines, or an indexed dataset prefix.",
+          {.meaning = "Training data: files, folders (all files in them but those that begin with . or _), or "
+                      "patterns with * ? [ ] of text, JSON lines (.jsonl, .ndjson, .json), both also compressed "
+                      "with gzip or zstd, llm.c token shards, or the prefix of an indexed dataset.",
            .one_or_list = true});
-  v.field("validation", c.validation, {.meaning = "Validation files.", .one_or_list = true});
+  v.field("weights", c.weights,
+          {.meaning = "How often samples of each entry of train are drawn, relative to each other. An epoch then "
+                      "holds each sample at least once, and those of entries with more weight for their size "
+                      "several times. None: each sample once.",
+           .above = 0});
+  v.field("validation", c.validation, {.meaning = "Validation data, as train.", .one_or_list = true});
   v.field("validation_fraction", c.validation_fraction,
           {.meaning = "Share of the training tokens kept for validation, taken from the end; only "
                       "without validation files.",
            .min = 0,
            .below = 1});
+  v.field("field", c.field, {.meaning = "The field of each JSON line that holds its text."});
+  v.field("separator", c.separator,
+          {.meaning = "What is put after each document, which is a JSON line or a text file: the name of a token "
+                      "of the tokenizer, or any text.",
+           .unset_meaning = "after JSON lines the eos_token of tokenizer_config.json beside the tokenizer or, "
+                            "without one, a line feed; after text files nothing"});
   v.field("tokenizer", c.tokenizer,
           {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it."});
   v.field(

@@ -117,9 +117,12 @@ std::span<const EnumName> names_of(DataOrder);
 // Paths are relative to the configuration file; the resolved configuration holds absolute ones.
 struct DataSection {
   std::vector<std::string> train;
+  std::vector<double> weights;  // of the entries of `train`; none: every sample once an epoch
   std::vector<std::string> validation;
   double validation_fraction =
       0.0;  // of the training tokens, from the end; only without `validation`
+  std::string field = "text";              // of each JSON line
+  std::optional<std::string> separator;    // after each document
   std::string tokenizer = "byte";          // "byte", or a tokenizer.json or a folder that holds one
   std::optional<int64_t> sequence_length;  // tokens per sample; the model's longest by default
   DataOrder order = DataOrder::kShuffled;

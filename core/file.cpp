@@ -143,15 +143,39 @@ void remove_if_possible(FileSystem& files, const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<File> RealFileSystem::open(const std::string& path, Caching caching) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer before the check below refuses it.
-  Fd fd(open_with_caching(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, caching));
-  if (!fd.valid()) throw_io_error("open", path, errno);
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) throw_io_error("stat", path, errno);
-  if (!S_ISREG(info.st_mode)) {
-    throw IoError(fmt::format("open {}: not a regular file", path));
+namespace {
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+void require_regular_file(const std::string& path, const struct stat& info) {
+  if (S_ISREG(info.st_mode)) return;
+  throw NotAFile(fmt::format("open {}: it is {}, not a regular file", path, kind_of(info.st_mode)));
+}
+
+// Opening a FIFO must not wait for a writer before it is refused, nor a terminal become ours; a socket cannot be
+// opened at all.
+Fd open_regular_file(const std::string& path, Caching caching, struct stat& info) {
+  Fd fd(open_with_caching(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, caching));
+  const int error = errno;
+  if (!fd.valid()) {
+    if (error == ENXIO && ::stat(path.c_str(), &info) == 0) require_regular_file(path, info);
+    throw_io_error("open", path, error);
   }
+  if (::fstat(fd.get(), &info) != 0) throw_io_error("stat", path, errno);
+  require_regular_file(path, info);
+  return fd;
+}
+
+}  // namespace
+
+std::unique_ptr<File> RealFileSystem::open(const std::string& path, Caching caching) {
+  struct stat info {};
+  Fd fd = open_regular_file(path, caching, info);
   return std::make_unique<RealFile>(path, std::move(fd));
 }
 
@@ -245,8 +269,8 @@ std::string FileSystem::read_text(const std::string& path, int64_t max_bytes) {
   const std::unique_ptr<File> file = open(path);
   const int64_t size = file->size();
   if (size > max_bytes) {
-    throw IoError(fmt::format("read {}: the file has {} bytes, expected at most {}", path, size,
-                              max_bytes));
+    throw DataError(fmt::format("read {}: the file has {} bytes, expected at most {}", path, size,
+                                max_bytes));
   }
   std::string text(static_cast<size_t>(size), '\0');
   file->read(0, std::as_writable_bytes(std::span(text)));
@@ -288,11 +312,8 @@ int Fd::release() { return std::exchange(fd_, -1); }
 Mmap Mmap::read_only(const std::string& path) {
   Mmap map;
   map.path_ = path;
-  map.fd_ = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!map.fd_.valid()) throw_io_error("open", path, errno);
   struct stat info {};
-  if (::fstat(map.fd_.get(), &info) != 0) throw_io_error("stat", path, errno);
-  if (!S_ISREG(info.st_mode)) throw IoError(fmt::format("open {}: not a regular file", path));
+  map.fd_ = open_regular_file(path, Caching::kCached, info);
   map.size_ = static_cast<size_t>(info.st_size);
   if (map.size_ == 0) return map;  // mmap refuses empty ranges
   void* address = ::mmap(nullptr, map.size_, PROT_READ, MAP_SHARED, map.fd_.get(), 0);

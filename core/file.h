@@ -22,6 +22,12 @@ class DiskFull : public IoError {
   explicit DiskFull(const std::string& m) : IoError(m) {}
 };
 
+// What is there is a directory, FIFO, socket or device, where a regular file is needed.
+class NotAFile : public IoError {
+ public:
+  explicit NotAFile(const std::string& m) : IoError(m) {}
+};
+
 // Throws what the error number stands for: InputMissing for ENOENT and ENOTDIR, DiskFull for ENOSPC and
 // EDQUOT, else IoError. The message is "<operation> <path>: <reason>".
 [[noreturn]] void throw_io_error(std::string_view operation, std::string_view path, int error_number);
@@ -70,7 +76,7 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // A regular file for reading. InputMissing if there is none; IoError for a directory, FIFO or device
+  // A regular file for reading. InputMissing if there is none; NotAFile for a directory, FIFO or device
   // (never blocks on one).
   virtual std::unique_ptr<File> open(const std::string& path, Caching caching) = 0;
   // A new file for writing; IoError if the path exists.
@@ -91,7 +97,7 @@ class FileSystem {
   void make_directories(const std::string& path);
   // Removes a directory and everything below it; symbolic links are removed, not followed.
   void remove_tree(const std::string& path);
-  // The whole file as text; IoError if it is larger than max_bytes.
+  // The whole file as text; DataError if it is larger than max_bytes.
   std::string read_text(const std::string& path, int64_t max_bytes);
   // Replaces the file so that a crash leaves the old or the new text, never a part: temporary file in
   // the same directory, sync, rename, sync of the directory.

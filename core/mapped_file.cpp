@@ -25,7 +25,7 @@ struct ClosingFd {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
-  const ClosingFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const ClosingFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
   if (file.fd < 0) {
     throw InputMissing(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   }

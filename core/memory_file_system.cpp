@@ -289,7 +289,7 @@ std::unique_ptr<File> MemoryFileSystem::open(const std::string& path, Caching ca
   NodePtr node = store_->find(path);
   if (node == nullptr) throw_io_error("open", path, ENOENT);
   if (node->kind != Node::Kind::kFile) {
-    throw IoError(fmt::format("open {}: not a regular file", path));
+    throw NotAFile(fmt::format("open {}: it is a directory, not a regular file", path));
   }
   return std::make_unique<MemoryFile>(path, store_, std::move(node), caching);
 }

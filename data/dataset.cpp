@@ -3,35 +3,78 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/model_limits.h"
+
 namespace ds {
 
 SampleSet::SampleSet(std::vector<std::shared_ptr<const TokenSource>> sources,
                      int64_t sequence_length, int64_t vocab_size)
-    : sources_(std::move(sources)), sequence_length_(sequence_length), vocab_size_(vocab_size) {
-  DS_CHECK(sequence_length > 0 && vocab_size > 0, "samples: sequence length {} and vocabulary {}",
-           sequence_length, vocab_size);
-  first_sample_.push_back(0);
+    : sequence_length_(sequence_length), vocab_size_(vocab_size) {
+  parts_.push_back({.first = 0, .count = add_sources(std::move(sources))});
+  arrange();
+}
+
+SampleSet::SampleSet(std::vector<WeightedSources> groups, int64_t sequence_length, int64_t vocab_size)
+    : sequence_length_(sequence_length), vocab_size_(vocab_size) {
+  for (WeightedSources& group : groups) {
+    DS_CHECK(group.weight > 0, "samples: weight {}, expected more than 0", group.weight);
+    const int64_t first = first_sample_.back();
+    parts_.push_back({.first = first, .count = add_sources(std::move(group.sources)), .weight = group.weight});
+  }
+  arrange();
+}
+
+int64_t SampleSet::add_sources(std::vector<std::shared_ptr<const TokenSource>> sources) {
+  DS_CHECK(sequence_length_ > 0 && vocab_size_ > 0, "samples: sequence length {} and vocabulary {}",
+           sequence_length_, vocab_size_);
+  const int64_t before = first_sample_.back();
   int64_t tokens = 0;
-  for (const auto& source : sources_) {
+  for (const auto& source : sources) {
     tokens += source->size();
-    const int64_t samples = source->size() > 0 ? (source->size() - 1) / sequence_length : 0;
+    const int64_t samples = source->size() > 0 ? (source->size() - 1) / sequence_length_ : 0;
     first_sample_.push_back(first_sample_.back() + samples);
   }
-  end_ = first_sample_.back();
-  if (end_ == 0) {
-    const std::string where = sources_.empty() ? "no data files" : sources_[0]->locate(0);
+  if (first_sample_.back() == before) {
+    const std::string where = sources.empty() ? "no data files" : sources[0]->locate(0);
     throw DataError(fmt::format("{}: {} tokens make no sample of sequence length {}, which needs {} in "
-                                "one source", where, tokens, sequence_length, sequence_length + 1));
+                                "one source", where, tokens, sequence_length_, sequence_length_ + 1));
   }
+  sources_.insert(sources_.end(), sources.begin(), sources.end());
+  return first_sample_.back() - before;
+}
+
+// times_i = weight_i * max_j (count_j / weight_j): the part that is largest for its weight comes once.
+void SampleSet::arrange() {
+  double samples_per_weight = 0;
+  for (const Part& part : parts_) {
+    if (part.weight > 0) samples_per_weight = std::max(samples_per_weight, static_cast<double>(part.count) / part.weight);
+  }
+  size_ = 0;
+  for (Part& part : parts_) {
+    const double wanted = part.weight * samples_per_weight;
+    if (wanted > static_cast<double>(kMostSamples)) {
+      throw ConfigError(fmt::format("data.weights: {} is so much for its entry of {} samples that an epoch would have "
+                                    "more than {}; take weights that are nearer to each other", part.weight,
+                                    part.count, kMostSamples));
+    }
+    part.times = std::max(part.count, static_cast<int64_t>(std::llround(wanted)));
+    size_ += part.times;
+  }
+}
+
+size_t SampleSet::source_of(int64_t sample) const {
+  const auto after = std::upper_bound(first_sample_.begin(), first_sample_.end(), sample);
+  return static_cast<size_t>(after - first_sample_.begin()) - 1;
 }
 
 void SampleSet::read(int64_t sample, std::span<int32_t> tokens) const {
   DS_CHECK(sample >= 0 && sample < size(), "sample {} of {}", sample, size());
   DS_CHECK(static_cast<int64_t>(tokens.size()) == sequence_length_ + 1,
            "sample: room for {} tokens, expected {}", tokens.size(), sequence_length_ + 1);
-  const int64_t index = begin_ + sample;
-  const auto after = std::upper_bound(first_sample_.begin(), first_sample_.end(), index);
-  const auto at = static_cast<size_t>(after - first_sample_.begin()) - 1;
+  auto part = parts_.begin();
+  for (; sample >= part->times; ++part) sample -= part->times;
+  const int64_t index = part->first + sample % part->count;
+  const size_t at = source_of(index);
   const TokenSource& source = *sources_[at];
   const int64_t offset = (index - first_sample_[at]) * sequence_length_;
   source.read(offset, tokens);
@@ -54,16 +97,21 @@ void SampleSet::check(int64_t max_tokens) const {
 std::pair<SampleSet, SampleSet> SampleSet::split(double validation_fraction) const {
   DS_CHECK(validation_fraction > 0.0 && validation_fraction < 1.0,
            "validation fraction {}, expected more than 0 and less than 1", validation_fraction);
-  const auto wanted =
-      static_cast<int64_t>(std::ceil(validation_fraction * static_cast<double>(size())));
-  if (size() < 2) {
-    throw DataError(fmt::format("{}: one sample cannot be split into training and validation data",
-                                sources_[0]->locate(0)));
-  }
-  const int64_t count = std::min(wanted, size() - 1);
   std::pair<SampleSet, SampleSet> out(*this, *this);
-  out.first.end_ = end_ - count;
-  out.second.begin_ = end_ - count;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Part& whole = parts_[i];
+    if (whole.count < 2) {
+      throw DataError(fmt::format("{}: one sample cannot be split into training and validation data",
+                                  sources_[source_of(whole.first)]->locate(0)));
+    }
+    const auto wanted =
+        static_cast<int64_t>(std::ceil(validation_fraction * static_cast<double>(whole.count)));
+    const int64_t held = std::min(wanted, whole.count - 1);
+    out.first.parts_[i].count -= held;
+    out.second.parts_[i] = {.first = whole.first + whole.count - held, .count = held};
+  }
+  out.first.arrange();
+  out.second.arrange();
   return out;
 }
 

@@ -33,19 +33,40 @@ std::shared_ptr<const TokenSource> open_raw_tokens(std::unique_ptr<File> file, i
 // A shard of llm.c: 256 int32 of header (20240520, version 1, count: uint16 tokens; 20240801, version 7,
 // count: uint32 tokens). DataError unless the file has exactly the bytes its header announces.
 std::shared_ptr<const TokenSource> open_llmc_shard(FileSystem& file_system, const std::string& path);
-// Text files one after the other as one run of tokens; read as they are for the byte tokenizer,
-// tokenised now for others.
+// What is put after each document.
+struct Separator {
+  enum class Kind { kText, kOneToken };
+  std::string text = {};  // empty: nothing
+  Kind kind = Kind::kText;
+};
+// How documents become one run of tokens.
+struct TextOptions {
+  std::string field = "text";  // of a JSON line
+  Separator after_json_line = {"\n"};
+  Separator after_text_file = {};
+};
+// Text files and JSON lines, plain or compressed, one after the other as one run of tokens. Plain text is read as it
+// is for the byte tokenizer; the rest is decompressed and tokenised now, and held in memory. DataError for what is
+// no text, Unsupported for what this build could read with another library.
 std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
                                              std::span<const std::string> paths,
-                                             const Tokenizer& tokenizer);
+                                             const Tokenizer& tokenizer, const TextOptions& options = {});
 // A Megatron / DeepSpeed indexed data set: PREFIX.bin and PREFIX.idx, all items in file order.
 std::shared_ptr<const TokenSource> open_indexed(const std::string& prefix);
 
 // What the paths of a configuration name, told apart by content: llm.c shards each stay a source of
 // their own (as in llm.c, no sample crosses from one into the next), neighbouring text files become one.
-// A path to PREFIX, PREFIX.bin or PREFIX.idx with both files there is an indexed data set.
+// A path to PREFIX, PREFIX.bin or PREFIX.idx with both files there is an indexed data set. Folders and patterns stand
+// for the files in them (data/path_pattern.h).
 std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
-    FileSystem& file_system, std::span<const std::string> paths, const Tokenizer& tokenizer);
+    FileSystem& file_system, std::span<const std::string> paths, const Tokenizer& tokenizer,
+    const TextOptions& options = {});
+
+// Sources that are drawn from together, and how often relative to others.
+struct WeightedSources {
+  std::vector<std::shared_ptr<const TokenSource>> sources;
+  double weight = 1;  // more than 0
+};
 
 // Samples of T + 1 tokens: sample k of a source is its tokens [k T, k T + T], T inputs and the same
 // shifted by one as targets; a source of N tokens has (N - 1) / T. Thread-safe.
@@ -54,8 +75,11 @@ class SampleSet {
   // vocab_size bounds the ids. DataError if there is not one whole sample.
   SampleSet(std::vector<std::shared_ptr<const TokenSource>> sources, int64_t sequence_length,
             int64_t vocab_size);
+  // A mixture: each sample of each group at least once, and those of groups with more weight for their size as often
+  // as their weight says. DataError also if a group has no whole sample, ConfigError for weights too far apart.
+  SampleSet(std::vector<WeightedSources> groups, int64_t sequence_length, int64_t vocab_size);
 
-  int64_t size() const { return end_ - begin_; }
+  int64_t size() const { return size_; }
   int64_t sequence_length() const { return sequence_length_; }
   int64_t vocab_size() const { return vocab_size_; }
   // Fills T + 1 tokens. DataError naming file, offset and id for an id outside the vocabulary.
@@ -63,15 +87,26 @@ class SampleSet {
   // Reads samples from the start until `max_tokens`, so that a wrong vocabulary is met before training.
   void check(int64_t max_tokens) const;
   // {training, validation}: the last ceil(fraction * size) samples are for validation, and no fewer than
-  // one stays for training. 0 < fraction < 1.
+  // one stays for training. 0 < fraction < 1. Of a mixture, that of each group, once each for validation.
   std::pair<SampleSet, SampleSet> split(double validation_fraction) const;
 
  private:
+  // Samples that follow each other in the sources, of which this set has a number of its own: it goes round.
+  struct Part {
+    int64_t first = 0, count = 0;  // in the sources
+    int64_t times = 0;             // samples of this set that they are
+    double weight = 0;             // 0: each once
+  };
+  int64_t add_sources(std::vector<std::shared_ptr<const TokenSource>> sources);  // their samples
+  size_t source_of(int64_t sample) const;
+  void arrange();  // how often each part comes
+
   std::vector<std::shared_ptr<const TokenSource>> sources_;
-  std::vector<int64_t> first_sample_;  // of each source, and the total at the end
+  std::vector<int64_t> first_sample_{0};  // of each source, and the total at the end
   int64_t sequence_length_;
   int64_t vocab_size_;
-  int64_t begin_ = 0, end_ = 0;        // of all samples, those that belong to this set
+  std::vector<Part> parts_;
+  int64_t size_ = 0;
 };
 
 }  // namespace ds

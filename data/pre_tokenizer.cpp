@@ -6,14 +6,21 @@
 #include <array>
 #include <utility>
 
+#include "config/utf8.h"
 #include "core/error.h"
 
 namespace ds {
 namespace {
 
-// Backtracking steps per match: a word of the longest sane text needs far fewer, a hostile pattern is
-// stopped within about a second.
-constexpr uint32_t kMatchLimit = 50'000'000;
+// An attempt at one place of the text may take so many steps, and look so many bytes ahead, as part of what every
+// byte has to itself: some ten times what the patterns of known tokenizers take for words of natural text.
+constexpr uint32_t kFreeSteps = 200;
+constexpr size_t kFreeBytes = 512;
+// Beyond that it is charged. Long runs of spaces or letters, as texts have them, are well within the allowance.
+constexpr int64_t kAllowance = 20'000'000;
+constexpr int64_t kAllowancePerByte = 500;
+constexpr int64_t kStepsGrowth = 8;
+constexpr int64_t kMostSteps = int64_t{1} << 30;  // PCRE2 counts in 32 bits
 constexpr size_t kJitStackBytes = size_t{16} << 20;
 
 std::string message_of(int error) {
@@ -21,16 +28,6 @@ std::string message_of(int error) {
   pcre2_get_error_message(error, buffer.data(), buffer.size());
   return reinterpret_cast<const char*>(buffer.data());
 }
-
-struct FreeMatch {
-  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
-};
-struct FreeContext {
-  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
-};
-struct FreeStack {
-  void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
-};
 
 size_t next_character(std::string_view text, size_t at) {
   do {
@@ -41,71 +38,153 @@ size_t next_character(std::string_view text, size_t at) {
 
 }  // namespace
 
+struct PatternWork::Scratch {
+  pcre2_match_data* match = pcre2_match_data_create(1, nullptr);
+  pcre2_match_context* context = pcre2_match_context_create(nullptr);
+  pcre2_jit_stack* stack = pcre2_jit_stack_create(size_t{64} << 10, kJitStackBytes, nullptr);
+  Scratch() { pcre2_jit_stack_assign(context, nullptr, stack); }
+  Scratch(const Scratch&) = delete;
+  ~Scratch() {
+    pcre2_jit_stack_free(stack);
+    pcre2_match_context_free(context);
+    pcre2_match_data_free(match);
+  }
+};
+
+PatternWork::PatternWork(size_t text_bytes)
+    : scratch_(std::make_unique<Scratch>()),
+      left_(kAllowance + kAllowancePerByte * static_cast<int64_t>(text_bytes)) {}
+PatternWork::~PatternWork() = default;
+
 struct Regex::Code {
   pcre2_code* compiled = nullptr;
   ~Code() { pcre2_code_free(compiled); }
 };
 
-Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
+Regex::Regex(std::string_view pattern) : pattern_(pattern), code_(std::make_unique<Code>()) {
   int error = 0;
   size_t offset = 0;
   code_->compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
-                                  nullptr);
+                                  PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
+                                  &error, &offset, nullptr);
   if (code_->compiled == nullptr) {
     throw DataError(fmt::format("pre-tokenizer pattern '{}': {} at character {}", pattern,
                                 message_of(error), offset));
   }
   // Without JIT (hardened kernels forbid it) matching is interpreted: slower, same result.
-  pcre2_jit_compile(code_->compiled, PCRE2_JIT_COMPLETE);
+  pcre2_jit_compile(code_->compiled, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 }
 
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
-void Regex::for_each_match(
-    std::string_view text, const std::function<void(size_t begin, size_t end)>& on_match) const {
-  const std::unique_ptr<pcre2_match_data, FreeMatch> match(
-      pcre2_match_data_create_from_pattern(code_->compiled, nullptr));
-  const std::unique_ptr<pcre2_match_context, FreeContext> context(
-      pcre2_match_context_create(nullptr));
-  const std::unique_ptr<pcre2_jit_stack, FreeStack> stack(
-      pcre2_jit_stack_create(size_t{64} << 10, kJitStackBytes, nullptr));
-  pcre2_set_match_limit(context.get(), kMatchLimit);
-  pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
-  uint32_t options = 0;  // the first call checks the whole text for valid UTF-8, later ones need not
+// One call of PCRE2: a window of the text, whose end it must not take for the end of the text.
+struct Regex::Search {
+  enum class Places { kAll, kFirst };  // where a match may begin: anywhere in the window, or at `at` only
   size_t at = 0;
-  while (at < text.size()) {
-    const int result = pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                   text.size(), at, options, match.get(), context.get());
-    if (result == PCRE2_ERROR_NOMATCH) return;
-    if (result < 0) {
-      const bool invalid = result <= PCRE2_ERROR_UTF8_ERR1 && result >= PCRE2_ERROR_UTF8_ERR21;
-      const size_t where = invalid ? pcre2_get_startchar(match.get()) : at;
-      throw DataError(fmt::format("tokenizer: {} at byte {} of the text", message_of(result), where));
+  size_t window = kFreeBytes;
+  uint32_t steps = kFreeSteps;
+  Places places = Places::kAll;
+
+  // The window ends between two characters.
+  size_t end(std::string_view text) const {
+    size_t out = window < text.size() - at ? at + window : text.size();
+    while (out < text.size() && (static_cast<unsigned char>(text[out]) & 0xc0U) == 0x80U) --out;
+    return out;
+  }
+};
+
+int Regex::match(std::string_view text, const Search& search, PatternWork& work) const {
+  PatternWork::Scratch& scratch = *work.scratch_;
+  pcre2_set_match_limit(scratch.context, search.steps);
+  pcre2_set_offset_limit(scratch.context, search.places == Search::Places::kFirst ? search.at : PCRE2_UNSET);
+  const size_t end = search.end(text);
+  const uint32_t options = PCRE2_NO_UTF_CHECK | (end < text.size() ? PCRE2_PARTIAL_HARD : 0);
+  return pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), end, search.at, options,
+                     scratch.match, scratch.context);
+}
+
+void Regex::charge(int64_t amount, size_t at, PatternWork& work) const {
+  work.left_ -= amount;
+  if (work.left_ > 0) return;
+  throw DataError(fmt::format("tokenizer: the pattern '{}' takes too much work at byte {} of the text: it backtracks "
+                              "or looks ahead again and again; simplify it", pattern_, at));
+}
+
+bool Regex::find(std::string_view text, size_t at, PatternWork& work, size_t& begin, size_t& end) const {
+  using Places = Search::Places;
+  Search search{.at = at};
+  size_t careful_until = at;  // there one place is tried at a time: a hard one is among them
+  const auto move_to = [&](size_t place) {
+    search = {.at = place, .places = place < careful_until ? Places::kFirst : Places::kAll};
+  };
+  while (search.at < text.size()) {
+    const int result = match(text, search, work);
+    const size_t* range = pcre2_get_ovector_pointer(work.scratch_->match);
+    const size_t window_end = search.end(text);
+    const bool whole = window_end == text.size();
+    if (result >= 0 && (whole || range[0] < window_end)) {
+      begin = range[0];
+      end = range[1];
+      return true;
     }
-    options = PCRE2_NO_UTF_CHECK;
-    const size_t* range = pcre2_get_ovector_pointer(match.get());
-    if (range[1] <= range[0]) {
-      at = next_character(text, std::max(range[0], at));
+    if (result >= 0 || result == PCRE2_ERROR_NOMATCH) {
+      if (search.places == Places::kFirst) {
+        move_to(next_character(text, search.at));
+      } else {
+        if (whole) return false;
+        move_to(window_end);
+      }
+    } else if (result == PCRE2_ERROR_PARTIAL) {
+      if (range[0] > search.at && search.places == Places::kAll) {
+        move_to(range[0]);
+      } else {
+        charge(static_cast<int64_t>(search.window), search.at, work);
+        search.window *= 2;
+      }
+    } else if (result == PCRE2_ERROR_MATCHLIMIT && search.places == Places::kAll) {
+      careful_until = window_end;
+      search.places = Places::kFirst;
+    } else if (result == PCRE2_ERROR_MATCHLIMIT) {
+      charge(search.steps, search.at, work);
+      const int64_t wanted = std::min(kStepsGrowth * search.steps, work.left_);
+      search.steps = static_cast<uint32_t>(std::min(wanted, kMostSteps));
+    } else {
+      throw DataError(fmt::format("tokenizer: the pattern '{}' at byte {} of the text: {}", pattern_, search.at,
+                                  message_of(result)));
+    }
+  }
+  return false;
+}
+
+void Regex::for_each_match(std::string_view text, PatternWork& work,
+                           const std::function<void(size_t begin, size_t end)>& on_match) const {
+  if (const size_t invalid = first_invalid_utf8(text); invalid != std::string_view::npos) {
+    throw DataError(fmt::format("tokenizer: invalid UTF-8 at byte {} of the text", invalid));
+  }
+  size_t begin = 0;
+  size_t end = 0;
+  for (size_t at = 0; at < text.size() && find(text, at, work, begin, end);) {
+    if (end <= begin) {
+      at = next_character(text, std::max(begin, at));
       continue;
     }
-    on_match(range[0], range[1]);
-    at = range[1];
+    on_match(begin, end);
+    at = end;
   }
 }
 
 namespace {
 
-void split_piece(const PreTokenizerStep& step, std::string_view piece,
+void split_piece(const PreTokenizerStep& step, std::string_view piece, PatternWork& work,
                  std::vector<std::string_view>& out) {
   using Behavior = PreTokenizerStep::Behavior;
   size_t rest = 0;
   const auto keep_between = [&](size_t end) {
     if (end > rest && step.behavior != Behavior::kOnly) out.push_back(piece.substr(rest, end - rest));
   };
-  step.regex->for_each_match(piece, [&](size_t begin, size_t end) {
+  step.regex->for_each_match(piece, work, [&](size_t begin, size_t end) {
     keep_between(begin);
     if (step.behavior != Behavior::kRemoved) out.push_back(piece.substr(begin, end - begin));
     rest = end;
@@ -115,7 +194,7 @@ void split_piece(const PreTokenizerStep& step, std::string_view piece,
 
 }  // namespace
 
-Pieces PreTokenizer::split(std::string_view text) const {
+Pieces PreTokenizer::split(std::string_view text, PatternWork& work) const {
   Pieces pieces;
   if (!text.empty()) pieces.views.push_back(text);
   for (const PreTokenizerStep& step : steps_) {
@@ -127,7 +206,7 @@ Pieces PreTokenizer::split(std::string_view text) const {
       if (step.regex == nullptr) {
         next.push_back(piece);
       } else {
-        split_piece(step, piece, next);
+        split_piece(step, piece, work, next);
       }
     }
     pieces.views = std::move(next);

@@ -12,6 +12,22 @@
 
 namespace ds {
 
+// What all patterns together may do to one text: as much as any sane pattern takes, for every byte of it, and a
+// fixed allowance besides for hard places. It counts what PCRE2 counts (steps of backtracking) and the bytes that an
+// attempt looks ahead over, both deterministic, so that every rank refuses the same texts. Confined to one thread.
+class PatternWork {
+ public:
+  explicit PatternWork(size_t text_bytes);
+  ~PatternWork();
+  PatternWork(const PatternWork&) = delete;  // owns what PCRE2 works in
+
+ private:
+  friend class Regex;
+  struct Scratch;
+  std::unique_ptr<Scratch> scratch_;
+  int64_t left_;
+};
+
 // Thread-safe.
 class Regex {
  public:
@@ -21,12 +37,19 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
 
   // Calls `on_match` with begin and end of each non-empty match, left to right. DataError with the byte
-  // offset for invalid UTF-8, or where a match takes too much work.
-  void for_each_match(std::string_view text,
+  // offset for invalid UTF-8, or where the work is used up, naming the pattern.
+  void for_each_match(std::string_view text, PatternWork& work,
                       const std::function<void(size_t begin, size_t end)>& on_match) const;
 
  private:
   struct Code;
+  struct Search;
+  // The first match that begins at `at` or after it; an empty one begins and ends at the same place.
+  bool find(std::string_view text, size_t at, PatternWork& work, size_t& begin, size_t& end) const;
+  int match(std::string_view text, const Search& search, PatternWork& work) const;
+  void charge(int64_t amount, size_t at, PatternWork& work) const;  // DataError once nothing is left
+
+  std::string pattern_;
   std::unique_ptr<Code> code_;
 };
 
@@ -50,7 +73,7 @@ struct PreTokenizerStep {
 class PreTokenizer {
  public:
   explicit PreTokenizer(std::vector<PreTokenizerStep> steps) : steps_(std::move(steps)) {}
-  Pieces split(std::string_view text) const;
+  Pieces split(std::string_view text, PatternWork& work) const;
 
  private:
   std::vector<PreTokenizerStep> steps_;

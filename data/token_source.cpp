@@ -4,6 +4,8 @@
 
 #include "data/dataset.h"
 #include "data/indexed_dataset.h"
+#include "data/path_pattern.h"
+#include "data/token_parts.h"
 
 namespace ds {
 namespace {
@@ -61,69 +63,6 @@ class RawTokens final : public TokenSource {
   int64_t header_bytes_;
   int token_bytes_;
   int64_t size_ = 0;
-};
-
-class TokenList final : public TokenSource {
- public:
-  TokenList(std::string path, std::vector<int32_t> tokens)
-      : path_(std::move(path)), tokens_(std::move(tokens)) {}
-  int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
-  void read(int64_t offset, std::span<int32_t> out) const override {
-    DS_CHECK(offset >= 0 && offset + static_cast<int64_t>(out.size()) <= size(),
-             "read tokens [{}, {}) of {}, which has {}", offset,
-             offset + static_cast<int64_t>(out.size()), path_, size());
-    std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
-  }
-  std::string locate(int64_t token) const override {
-    return fmt::format("{} at token {}", path_, token);
-  }
-
- private:
-  std::string path_;
-  std::vector<int32_t> tokens_;
-};
-
-// Splits an index space over consecutive parts.
-class Offsets {
- public:
-  void add(int64_t size) { begin_.push_back(begin_.back() + size); }
-  int64_t total() const { return begin_.back(); }
-  // The part that holds the index, and the index inside it; empty parts hold none.
-  std::pair<size_t, int64_t> find(int64_t index) const {
-    const auto after = std::upper_bound(begin_.begin(), begin_.end(), index);
-    const auto part = static_cast<size_t>(after - begin_.begin()) - 1;
-    return {part, index - begin_[part]};
-  }
-  int64_t size(size_t part) const { return begin_[part + 1] - begin_[part]; }
-
- private:
-  std::vector<int64_t> begin_{0};
-};
-
-class Concatenation final : public TokenSource {
- public:
-  explicit Concatenation(std::vector<std::shared_ptr<const TokenSource>> parts)
-      : parts_(std::move(parts)) {
-    for (const auto& part : parts_) offsets_.add(part->size());
-  }
-  int64_t size() const override { return offsets_.total(); }
-  void read(int64_t offset, std::span<int32_t> out) const override {
-    while (!out.empty()) {
-      const auto [part, inside] = offsets_.find(offset);
-      const auto count = std::min(static_cast<int64_t>(out.size()), offsets_.size(part) - inside);
-      parts_[part]->read(inside, out.first(static_cast<size_t>(count)));
-      out = out.subspan(static_cast<size_t>(count));
-      offset += count;
-    }
-  }
-  std::string locate(int64_t token) const override {
-    const auto [part, inside] = offsets_.find(token);
-    return parts_[part]->locate(inside);
-  }
-
- private:
-  std::vector<std::shared_ptr<const TokenSource>> parts_;
-  Offsets offsets_;
 };
 
 class IndexedTokens final : public TokenSource {
@@ -214,41 +153,20 @@ std::shared_ptr<const TokenSource> open_llmc_shard(FileSystem& file_system,
   return open_raw_tokens(std::move(file), sizeof(header), token_bytes);
 }
 
-std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
-                                             std::span<const std::string> paths,
-                                             const Tokenizer& tokenizer) {
-  std::vector<std::shared_ptr<const TokenSource>> parts;
-  const bool as_bytes = dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr;
-  for (const std::string& path : paths) {
-    auto file = file_system.open(path);
-    if (as_bytes) {
-      parts.push_back(open_raw_tokens(std::move(file), 0, 1));
-      continue;
-    }
-    const std::string text = file_system.read_text(path, file->size());
-    try {
-      parts.push_back(std::make_shared<TokenList>(path, tokenizer.encode(text)));
-    } catch (const DataError& error) {
-      throw DataError(fmt::format("{}: {}", path, error.what()));
-    }
-  }
-  if (parts.size() == 1) return parts[0];
-  return std::make_shared<Concatenation>(std::move(parts));
-}
-
 std::shared_ptr<const TokenSource> open_indexed(const std::string& prefix) {
   return std::make_shared<IndexedTokens>(prefix);
 }
 
 std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
-    FileSystem& file_system, std::span<const std::string> paths, const Tokenizer& tokenizer) {
+    FileSystem& file_system, std::span<const std::string> paths, const Tokenizer& tokenizer,
+    const TextOptions& options) {
   std::vector<std::shared_ptr<const TokenSource>> sources;
   std::vector<std::string> texts;
   const auto finish_texts = [&] {
-    if (!texts.empty()) sources.push_back(open_text(file_system, texts, tokenizer));
+    if (!texts.empty()) sources.push_back(open_text(file_system, texts, tokenizer, options));
     texts.clear();
   };
-  for (const std::string& path : paths) {
+  for (const std::string& path : expand_paths(file_system, paths)) {
     if (const auto prefix = indexed_prefix(file_system, path)) {
       finish_texts();
       sources.push_back(open_indexed(*prefix));

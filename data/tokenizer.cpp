@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "data/added_tokens.h"
 #include "data/byte_pair.h"
 #include "data/pre_tokenizer.h"
 
@@ -64,79 +65,29 @@ class ByteAlphabet {
   std::unordered_map<char32_t, int> byte_of_;
 };
 
-struct AddedToken {
-  enum class Strip { kKeep, kStrip };  // white space beside the token
-  std::string content;
-  int32_t id;
-  Strip left, right;
-};
-
-// Tokens that are found in the text before anything else: leftmost first, then longest.
-class AddedTokens {
- public:
-  void add(AddedToken token) {
-    auto& list = by_first_byte_[static_cast<unsigned char>(token.content[0])];
-    list.push_back(std::move(token));
-    std::stable_sort(list.begin(), list.end(), [](const AddedToken& a, const AddedToken& b) {
-      return a.content.size() > b.content.size();
-    });
-  }
-
-  // Calls `on_text` and `on_token` for the sections of the text in order.
-  template <class OnText, class OnToken>
-  void split(std::string_view text, const OnText& on_text, const OnToken& on_token) const {
-    size_t rest = 0;
-    for (size_t at = 0; at < text.size();) {
-      const AddedToken* token = match(text.substr(at));
-      if (token == nullptr) {
-        ++at;
-        continue;
-      }
-      size_t begin = at;
-      at += token->content.size();
-      if (token->left == AddedToken::Strip::kStrip) {
-        while (begin > rest && is_space(text[begin - 1])) --begin;
-      }
-      if (token->right == AddedToken::Strip::kStrip) {
-        while (at < text.size() && is_space(text[at])) ++at;
-      }
-      if (begin > rest) on_text(text.substr(rest, begin - rest));
-      on_token(token->id);
-      rest = at;
-    }
-    if (rest < text.size()) on_text(text.substr(rest));
-  }
-
- private:
-  static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-  const AddedToken* match(std::string_view text) const {
-    for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(text[0])]) {
-      if (text.starts_with(token.content)) return &token;
-    }
-    return nullptr;
-  }
-
-  std::array<std::vector<AddedToken>, 256> by_first_byte_;
-};
+// No table with a place for every id: one high id, as a file may claim, must cost no more than any other.
+using BytesOfId = std::unordered_map<int32_t, std::string>;
 
 class BytePairTokenizer final : public Tokenizer {
  public:
   BytePairTokenizer(PreTokenizer pre_tokenizer, BytePairEncoder encoder, AddedTokens added,
-                    std::vector<std::optional<std::string>> bytes_of_id)
+                    BytesOfId bytes_of_id)
       : pre_tokenizer_(std::move(pre_tokenizer)),
         encoder_(std::move(encoder)),
         added_(std::move(added)),
-        bytes_of_id_(std::move(bytes_of_id)) {}
+        bytes_of_id_(std::move(bytes_of_id)) {
+    for (const auto& [id, bytes] : bytes_of_id_) vocab_size_ = std::max(vocab_size_, int64_t{id} + 1);
+  }
 
-  int64_t vocab_size() const override { return static_cast<int64_t>(bytes_of_id_.size()); }
+  int64_t vocab_size() const override { return vocab_size_; }
 
   std::vector<int32_t> encode(std::string_view text) const override {
+    PatternWork work(text.size());
     // Text repeats its words, so most pieces are looked up; local, to stay thread-safe.
     std::unordered_map<std::string, std::vector<int32_t>, StringHash, std::equal_to<>> cache;
     std::vector<int32_t> out;
     const auto on_text = [&](std::string_view section) {
-      const Pieces pieces = pre_tokenizer_.split(section);
+      const Pieces pieces = pre_tokenizer_.split(section, work);
       for (const std::string_view piece : pieces.views) {
         const auto known = cache.find(piece);
         if (known != cache.end()) {
@@ -157,9 +108,11 @@ class BytePairTokenizer final : public Tokenizer {
   std::string decode(std::span<const int32_t> ids) const override {
     std::string out;
     for (const int32_t id : ids) {
-      const bool known = id >= 0 && id < vocab_size() && bytes_of_id_[static_cast<size_t>(id)];
-      if (!known) throw DataError(fmt::format("tokenizer: id {} is not in the vocabulary", id));
-      out += *bytes_of_id_[static_cast<size_t>(id)];
+      const auto known = bytes_of_id_.find(id);
+      if (known == bytes_of_id_.end()) {
+        throw DataError(fmt::format("tokenizer: id {} is not in the vocabulary", id));
+      }
+      out += known->second;
     }
     return out;
   }
@@ -168,7 +121,8 @@ class BytePairTokenizer final : public Tokenizer {
   PreTokenizer pre_tokenizer_;
   BytePairEncoder encoder_;
   AddedTokens added_;
-  std::vector<std::optional<std::string>> bytes_of_id_;
+  BytesOfId bytes_of_id_;
+  int64_t vocab_size_ = 0;
 };
 
 // Reads one tokenizer.json; every method throws with the file's name in front.
@@ -318,12 +272,8 @@ class JsonReader {
     if (id < 0 || id >= kLargestId) {
       refuse(fmt::format("token id {} is out of range, expected 0 to {}", id, kLargestId - 1));
     }
-    const auto at = static_cast<size_t>(id);
-    if (at >= bytes_of_id_.size()) bytes_of_id_.resize(at + 1);
-    if (bytes_of_id_[at] && *bytes_of_id_[at] != bytes) {
-      refuse(fmt::format("token id {} is given to two tokens", id));
-    }
-    bytes_of_id_[at] = bytes;
+    const auto [entry, is_new] = bytes_of_id_.emplace(static_cast<int32_t>(id), bytes);
+    if (!is_new && entry->second != bytes) refuse(fmt::format("token id {} is given to two tokens", id));
   }
 
   void read_vocabulary(const Value& model, BytePairEncoder& encoder) {
@@ -366,9 +316,9 @@ class JsonReader {
   }
 
   AddedTokens read_added(const Value& document) {
-    AddedTokens out;
+    std::vector<AddedToken> out;
     const Value* list = member(document, "added_tokens");
-    if (!present(list)) return out;
+    if (!present(list)) return AddedTokens(std::move(out));
     if (!list->IsArray()) refuse("added_tokens is not a list");
     for (const Value& item : list->GetArray()) {
       const Value* id = item.IsObject() ? member(item, "id") : nullptr;
@@ -382,21 +332,24 @@ class JsonReader {
         return flag(item, key, false) ? AddedToken::Strip::kStrip : AddedToken::Strip::kKeep;
       };
       const std::string text = string_of(*content);
+      if (text.size() > AddedTokens::kLongest) {
+        refuse(fmt::format("an added token has {} bytes, expected at most {}", text.size(), AddedTokens::kLongest));
+      }
       const auto same = alphabet_.bytes_of(text);
       const int64_t number = id->GetInt64();
-      const bool in_vocabulary = number >= 0 && number < static_cast<int64_t>(bytes_of_id_.size()) &&
-                                 bytes_of_id_[static_cast<size_t>(number)] == same;
-      if (in_vocabulary) bytes_of_id_[static_cast<size_t>(number)].reset();  // decodes verbatim
+      const auto known = number >= 0 && number < kLargestId ? bytes_of_id_.find(static_cast<int32_t>(number))
+                                                             : bytes_of_id_.end();
+      if (known != bytes_of_id_.end() && known->second == same) bytes_of_id_.erase(known);  // decodes verbatim
       set_bytes(number, text);
-      out.add({text, static_cast<int32_t>(number), strip("lstrip"), strip("rstrip")});
+      out.push_back({text, static_cast<int32_t>(number), strip("lstrip"), strip("rstrip")});
     }
-    return out;
+    return AddedTokens(std::move(out));
   }
 
   std::string path_;
   ByteAlphabet alphabet_;
   std::vector<PreTokenizerStep> steps_;
-  std::vector<std::optional<std::string>> bytes_of_id_;
+  BytesOfId bytes_of_id_;
   bool byte_level_ = false;
   int depth_ = 0;
 };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,5 +41,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::st
 
 // "byte", a tokenizer.json, or a folder with one.
 std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system, const std::string& name_or_path);
+
+// The token that ends a document, of the tokenizer_config.json beside a tokenizer.json; nothing where there is none.
+std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path);
 
 }  // namespace ds

@@ -187,7 +187,11 @@ ModelConfig read_family(const rapidjson::Value& object, const std::string& path,
     const rapidjson::Value* rope = find(object, "rope_parameters");
     if (rope != nullptr) Reader(*rope, path)("rope_theta", config.rope_theta);
   }
-  check(config);
+  try {
+    check(config);
+  } catch (const ConfigError& error) {
+    throw DataError(fmt::format("{}: {}", path, error.what()));
+  }
   return config;
 }
 

@@ -1,9 +1,11 @@
 #include "model/hf_weights.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "core/dispatch.h"
+#include "model/hf_config.h"
 
 namespace ds {
 namespace {
@@ -52,6 +54,37 @@ void convert(const std::vector<std::byte>& bytes, int64_t count, To* to) {
 }
 
 }  // namespace
+
+namespace {
+
+// The layer that a stored tensor belongs to: 3 for "transformer.h.3.ln_1.weight", -1 for none.
+int64_t layer_of(const std::string& stored, std::string_view list) {
+  const std::string name = without_body_prefix(stored);
+  if (!name.starts_with(list)) return -1;
+  int32_t layer = -1;
+  const char* const end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + list.size(), end, layer);
+  return parsed.ec == std::errc() && parsed.ptr != end && *parsed.ptr == '.' ? layer : -1;
+}
+
+}  // namespace
+
+ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
+  ModelConfig config = read_hf_config(file_system, folder);
+  const bool has_weights = file_system.exists(join_path(folder, "model.safetensors")) ||
+                           file_system.exists(join_path(folder, "model.safetensors.index.json"));
+  if (!has_weights) return config;
+  const bool gpt2 = std::holds_alternative<Gpt2Config>(config);
+  int64_t layers = 0;
+  for (const std::string& name : SafetensorsFolder::open(file_system, folder).names()) {
+    layers = std::max(layers, layer_of(name, gpt2 ? "h." : "layers.") + 1);
+  }
+  if (const int64_t wanted = dimensions(config).layers; wanted != layers) {
+    throw DataError(fmt::format("{}: config.json says \"{}\": {}, but the weights beside it have {} layers", folder,
+                                gpt2 ? "n_layer" : "num_hidden_layers", wanted, layers));
+  }
+  return config;
+}
 
 HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
                      std::span<const ParamSpec> specs)

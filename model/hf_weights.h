@@ -9,9 +9,15 @@
 
 #include "core/tensor.h"
 #include "model/hf_safetensors.h"
+#include "model/model_config.h"
 #include "model/param.h"
 
 namespace ds {
+
+// The model of a folder: its config.json, whose number of layers is compared with the headers of the weights beside
+// it before anybody builds a table of parameters by it. A folder without weights is its config.json alone. DataError
+// where they differ; else as read_hf_config and SafetensorsFolder::open throw.
+ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder);
 
 class HfWeights {
  public:

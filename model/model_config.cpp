@@ -1,13 +1,15 @@
 #include "model/model_config.h"
 
 #include "core/error.h"
+#include "core/model_limits.h"
 #include "model/activation_name.h"
 
 namespace ds {
 namespace {
 
-void check_positive(const char* field, int64_t value) {
-  if (value < 1) throw ConfigError(fmt::format("model.{} = {}: expected at least 1", field, value));
+void check_size(const char* field, int64_t value, int64_t most) {
+  if (value >= 1 && value <= most) return;
+  throw ConfigError(fmt::format("model.{} = {}: expected 1 to {}", field, value, most));
 }
 
 void check_divides(const char* small_field, int64_t small, const char* large_field, int64_t large) {
@@ -27,13 +29,13 @@ void check_above_zero(const char* field, double value) {
 }
 
 void check_family(const Gpt2Config& c) {
-  check_positive("vocab_size", c.vocab_size);
-  check_positive("n_positions", c.n_positions);
-  check_positive("n_embd", c.n_embd);
-  check_positive("n_layer", c.n_layer);
-  check_positive("n_head", c.n_head);
+  check_size("vocab_size", c.vocab_size, kLargestVocabulary);
+  check_size("n_positions", c.n_positions, kMostPositions);
+  check_size("n_embd", c.n_embd, kLargestWidth);
+  check_size("n_layer", c.n_layer, kMostLayers);
+  check_size("n_head", c.n_head, kMostHeads);
   check_divides("n_head", c.n_head, "n_embd", c.n_embd);
-  if (c.n_inner < 0) check_positive("n_inner", c.n_inner);
+  if (c.n_inner != 0) check_size("n_inner", c.n_inner, kLargestInnerWidth);
   parse_activation(c.activation_function);
   check_probability("resid_pdrop", c.resid_pdrop);
   check_probability("embd_pdrop", c.embd_pdrop);
@@ -43,18 +45,20 @@ void check_family(const Gpt2Config& c) {
 }
 
 void check_family(const LlamaConfig& c) {
-  check_positive("vocab_size", c.vocab_size);
-  check_positive("max_position_embeddings", c.max_position_embeddings);
-  check_positive("hidden_size", c.hidden_size);
-  check_positive("intermediate_size", c.intermediate_size);
-  check_positive("num_hidden_layers", c.num_hidden_layers);
-  check_positive("num_attention_heads", c.num_attention_heads);
+  check_size("vocab_size", c.vocab_size, kLargestVocabulary);
+  check_size("max_position_embeddings", c.max_position_embeddings, kMostPositions);
+  check_size("hidden_size", c.hidden_size, kLargestWidth);
+  check_size("intermediate_size", c.intermediate_size, kLargestInnerWidth);
+  check_size("num_hidden_layers", c.num_hidden_layers, kMostLayers);
+  check_size("num_attention_heads", c.num_attention_heads, kMostHeads);
   if (c.num_key_value_heads != 0) {
-    check_positive("num_key_value_heads", c.num_key_value_heads);
+    check_size("num_key_value_heads", c.num_key_value_heads, kMostHeads);
     check_divides("num_key_value_heads", c.num_key_value_heads, "num_attention_heads",
                   c.num_attention_heads);
   }
-  if (c.head_dim == 0) {
+  if (c.head_dim != 0) {
+    check_size("head_dim", c.head_dim, kLargestWidth / c.num_attention_heads);
+  } else {
     check_divides("num_attention_heads", c.num_attention_heads, "hidden_size", c.hidden_size);
   }
   const int64_t head_dim = dimensions(c).head_dim;

@@ -5,7 +5,8 @@
 
 #include "config/elastic_options.h"
 #include "config/field_writer.h"
-#include "model/hf_config.h"
+#include "core/model_limits.h"
+#include "model/hf_weights.h"
 #include "optim/lr_schedule_params.h"
 
 namespace ds {
@@ -164,7 +165,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
 }  // namespace
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
-  if (model.folder) return read_hf_config(files, *model.folder);
+  if (model.folder) return read_hf_model(files, *model.folder);
   switch (model.family.value_or(ModelFamily::kGpt2)) {
     case ModelFamily::kGpt2: return from(model.gpt2);
     case ModelFamily::kLlama: return from(model.llama);
@@ -174,6 +175,12 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files) {
 
 BatchShape batch_shape(const Config& config, int world_size) {
   const BatchSizes sizes = batch_sizes(config, world_size);
+  const auto check_most = [](const char* key, int64_t value, int64_t most) {
+    if (value > most) throw ConfigError(fmt::format("{}: {}, expected at most {}", key, value, most));
+  };
+  check_most("gradient_accumulation_steps", sizes.accumulation, kMostMicroSteps);
+  check_most("train_micro_batch_size_per_gpu", sizes.micro, kMostTokensOfMicroBatch);
+  check_most("train_batch_size", sizes.train, kMostSamples);
   return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = world_size};
 }
 
@@ -185,6 +192,10 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   if (length > positions) {
     throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {} positions", length,
                                   positions));
+  }
+  if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
+    throw ConfigError(fmt::format("train_micro_batch_size_per_gpu: {} samples of {} tokens, expected at most {} tokens "
+                                  "in a micro-batch", batch.micro_batch, length, kMostTokensOfMicroBatch));
   }
   const OptimizerChoice optimizer = choose_optimizer(config.optimizer);
   EngineOptions options{.model = model,
@@ -201,14 +212,38 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   return options;
 }
 
+namespace {
+
+// What ends documents: what the configuration says, or else the tokenizer's own token after JSON lines.
+TextOptions text_options(const DataSection& data, FileSystem& files) {
+  TextOptions options{.field = data.field};
+  if (data.separator) {
+    options.after_json_line.text = options.after_text_file.text = *data.separator;
+  } else if (const std::optional<std::string> eos = eos_token(files, data.tokenizer)) {
+    options.after_json_line = {*eos, Separator::Kind::kOneToken};
+  }
+  return options;
+}
+
+}  // namespace
+
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files) {
   std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, data.tokenizer);
   const ModelDimensions sizes = dimensions(model);
   const int64_t length = data.sequence_length.value_or(sizes.positions);
-  const auto open = [&](const std::vector<std::string>& paths) {
-    return SampleSet(open_token_sources(files, paths, *tokenizer), length, sizes.vocabulary);
+  const TextOptions text = text_options(data, files);
+  const auto sources = [&](const std::vector<std::string>& paths) {
+    return open_token_sources(files, paths, *tokenizer, text);
   };
-  SampleSet train = open(data.train);
+  const auto open = [&](const std::vector<std::string>& paths) {
+    return SampleSet(sources(paths), length, sizes.vocabulary);
+  };
+  const auto open_mixture = [&] {
+    std::vector<WeightedSources> groups;
+    for (size_t i = 0; i < data.train.size(); ++i) groups.push_back({sources({data.train[i]}), data.weights[i]});
+    return SampleSet(std::move(groups), length, sizes.vocabulary);
+  };
+  SampleSet train = data.weights.empty() ? open(data.train) : open_mixture();
   std::optional<SampleSet> validation;
   if (!data.validation.empty()) {
     validation = open(data.validation);
@@ -225,10 +260,21 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
 }
 
 int64_t total_steps(const TrainSection& train, const BatchShape& batch, const SampleSet& samples) {
-  if (train.steps) return *train.steps;
+  const int64_t most = kMostSamples / batch.global_batch();
+  const auto check_most = [&](const char* key, double wanted) {
+    if (wanted <= static_cast<double>(most)) return;
+    throw ConfigError(fmt::format("{}: {} steps of {} samples, expected at most {} steps", key, wanted,
+                                  batch.global_batch(), most));
+  };
+  if (train.steps) {
+    check_most("train.steps", static_cast<double>(*train.steps));
+    return *train.steps;
+  }
   if (!train.epochs) throw ConfigError("train: give \"steps\" or \"epochs\"");
   const double needed = *train.epochs * static_cast<double>(samples.size());
-  return static_cast<int64_t>(std::ceil(needed / static_cast<double>(batch.global_batch())));
+  const double steps = std::ceil(needed / static_cast<double>(batch.global_batch()));
+  check_most("train.epochs", steps);
+  return static_cast<int64_t>(steps);
 }
 
 }  // namespace ds

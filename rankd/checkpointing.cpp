@@ -12,6 +12,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
 #include "core/failpoint.h"
+#include "core/input_files.h"
 #include "model/hf_weights.h"
 #include "rankd/agreement.h"
 #include "rankd/engine_pieces.h"
@@ -402,7 +403,8 @@ void Checkpointing::begin_anew(const std::optional<std::string>& folder) {
 
 void Checkpointing::load_folder(const std::string& folder) {
   const std::vector<ParamSpec> specs = specs_of(engine_.store());
-  const HfWeights weights(files_, folder, specs);
+  InputFiles inputs(files_);
+  const HfWeights weights(inputs, folder, specs);
   for (const OwnedSlice& slice : engine_.store().owned()) {
     for (const ShardField& field : slice.fields) {
       Tensor into = slice.master.narrow(field.offset, field.numel);

@@ -11,8 +11,8 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/reader.h"
 #include "config/load.h"
+#include "core/input_files.h"
 #include "data/tokenizer.h"
-#include "model/hf_config.h"
 #include "model/hf_weights.h"
 #include "model/plain_store.h"
 #include "model/zoo.h"
@@ -32,7 +32,7 @@ struct Source {
 };
 
 Source from_folder(FileSystem& files, const std::string& folder) {
-  return {.model = read_hf_config(files, folder),
+  return {.model = read_hf_model(files, folder),
           .tokenizer = folder,
           .load = [&files, folder](PlainStore& store) {
             const std::vector<ParamSpec> specs = specs_of(store);
@@ -127,7 +127,8 @@ std::span<const int32_t> window(const std::vector<int32_t>& all, int64_t positio
 }  // namespace
 
 int run_generate(const GenerateArgs& args) {
-  RealFileSystem files;
+  RealFileSystem real;
+  InputFiles files(real);
   const Source source = open_source(files, args.source);
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, source.tokenizer);
   HostMemory memory;

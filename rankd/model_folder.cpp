@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/failpoint.h"
+#include "core/input_files.h"
 #include "model/hf_config.h"
 #include "model/hf_weights.h"
 
@@ -33,7 +34,7 @@ std::string tokenizer_text(FileSystem& files, const std::string& tokenizer) {
   if (tokenizer == "byte") return byte_tokenizer_json();
   constexpr int64_t kLargest = 256 << 20;
   const bool is_file = tokenizer.ends_with(".json");
-  return files.read_text(is_file ? tokenizer : tokenizer + "/tokenizer.json", kLargest);
+  return InputFiles(files).read_text(is_file ? tokenizer : tokenizer + "/tokenizer.json", kLargest);
 }
 
 // Our name of each parameter -> its name in the export.
@@ -43,7 +44,8 @@ std::map<std::string, std::string> names_of_source(FileSystem& files, const Mode
     for (const ParamSpec& spec : what.specs) names[spec.name] = spec.name;
     return names;
   }
-  const HfWeights source(files, *what.source, what.specs);
+  InputFiles inputs(files);
+  const HfWeights source(inputs, *what.source, what.specs);
   for (size_t i = 0; i < what.specs.size(); ++i) {
     names[what.specs[i].name] = source.stored_name(i);
   }

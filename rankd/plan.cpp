@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "config/load.h"
+#include "core/input_files.h"
 #include "rankd/assemble.h"
 #include "rankd/dry_run.h"
 
@@ -11,7 +12,8 @@ namespace ds {
 int run_plan(const PlanArgs& args) {
   const Config config = load_config(args.config_path, args.overrides);
   RealFileSystem files;
-  const ModelConfig model = model_config(config.model, files);
+  InputFiles inputs(files);
+  const ModelConfig model = model_config(config.model, inputs);
   const EngineOptions options = engine_options(config, model, args.num_ranks);
   const RunPlan plan =
       dry_run(options, args.num_ranks, cpu_ceilings(args.threads, options.dtype));

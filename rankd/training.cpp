@@ -12,6 +12,7 @@
 #include "comm/traced_comm.h"
 #include "config/load.h"
 #include "core/failpoint.h"
+#include "core/input_files.h"
 #include "data/data_loader.h"
 #include "model/hf_config.h"
 #include "rankd/assemble.h"
@@ -427,13 +428,14 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   DS_FAILPOINT("train.begin");
   const Config config = parse_config(plan.config_text);
   RealFileSystem files;
-  const ModelConfig model = model_config(config.model, files);
+  InputFiles inputs(files);
+  const ModelConfig model = model_config(config.model, inputs);
   const EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
   RunPlan run_plan = dry_run(options, plan.world_size, cpu_ceilings(plan.threads, options.dtype));
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   DS_FAILPOINT("train.planned");
-  TrainingData data = open_data(config.data, model, files);
+  TrainingData data = open_data(config.data, model, inputs);
   if (plan.rehearsal == Rehearsal::kDryRun) return static_cast<int>(ExitCode::kDone);
 
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});

@@ -1,7 +1,10 @@
 #include "config/load.h"
 
+#include <sys/stat.h>
+
 #include "core/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ds {
 
@@ -47,6 +50,35 @@ TEST_CASE("an engine's keys arrive as typed fields", "[config]") {
   CHECK(config.zero_optimization.stage == 3);
   CHECK(config.zero_optimization.reduce_bucket_size == 50'000'000);
   CHECK(config.zero_optimization.stage3_prefetch_bucket_size == 1000);
+}
+
+TEST_CASE("a NUL character in a name or path is refused with its key", "[config]") {
+  CHECK_THAT(error_of("{\"data\": {\"tokenizer\": \"a\\u0000b\"}}"),
+             Catch::StartsWith("config:1:24: data.tokenizer: got") && Catch::Contains("NUL"));
+  CHECK_THAT(error_of("{\"data\": {\"train\": [\"a\", \"a\\u0000b\"]}}"), Catch::Contains("data.train: got") &&
+                                                                               Catch::Contains("NUL"));
+  CHECK_THAT(error_of("{\"model\": \"a\\u0000b\"}"), Catch::Contains("model.folder") && Catch::Contains("NUL"));
+}
+
+TEST_CASE("a FIFO or folder as configuration or include is refused at once", "[config]") {
+  const testing::TemporaryDirectory scratch;
+  const std::string fifo = scratch.path() / "fifo.json";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK_THROWS_AS(read_config(fifo), DataError);
+  CHECK_THROWS_WITH(read_config(fifo), Catch::Contains("fifo.json: it is a FIFO"));
+  CHECK_THROWS_AS(read_config(scratch.path()), DataError);
+  CHECK_THROWS_WITH(read_config_text(R"({"include": ["fifo.json"]})", "train.json", {}, scratch.path()),
+                    Catch::Contains("fifo.json: it is a FIFO"));
+  CHECK_THROWS_AS(read_config("/dev/null"), DataError);
+}
+
+TEST_CASE("weights of data are one for each entry, and mix", "[config]") {
+  CHECK(parse_config(R"({"data": {"train": ["a", "b"], "weights": [1, 0.5]}})").data.weights ==
+        std::vector<double>{1, 0.5});
+  CHECK_THAT(error_of(R"({"data": {"train": ["a", "b"], "weights": [1]}})"), Catch::Contains("data.weights: has 1"));
+  CHECK_THAT(error_of(R"({"data": {"train": ["a"], "weights": [0]}})"), Catch::Contains("data.weights: got"));
+  CHECK_THAT(error_of(R"({"data": {"train": ["a"], "weights": [2], "order": "sequential"}})"),
+             Catch::Contains("data.weights: mixes"));
 }
 
 TEST_CASE("unknown keys and bad values are errors with their position", "[config]") {

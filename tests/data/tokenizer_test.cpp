@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "core/memory_file_system.h"
+#include "data/added_tokens.h"
 #include "data/byte_pair.h"
 #include "data/pre_tokenizer.h"
 #include "tests/support/catch.h"
@@ -182,11 +183,109 @@ TEST_CASE("invalid UTF-8 is reported with its offset", "[data]") {
   CHECK_THROWS_WITH(tokenizer->encode("abc\xff"), Catch::Contains("byte 3 of the text"));
 }
 
-TEST_CASE("a pattern that backtracks for ever is stopped", "[data]") {
-  const Regex regex("(a+)+$");
-  const auto ignore = [](size_t, size_t) {};
-  const std::string text = fmt::format("{:a>60}b", "");
-  CHECK_THROWS_AS(regex.for_each_match(text, ignore), DataError);
+namespace {
+
+std::vector<std::string> matches(const std::string& pattern, const std::string& text) {
+  PatternWork work(text.size());
+  std::vector<std::string> out;
+  Regex(pattern).for_each_match(text, work, [&](size_t begin, size_t end) {
+    out.push_back(text.substr(begin, end - begin));
+  });
+  return out;
+}
+
+std::string repeated(const std::string& what, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += what;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a pattern that backtracks for ever is stopped, by name", "[data]") {
+  CHECK_THROWS_WITH(matches("(a+)+$", repeated("a", 60) + "b"),
+                    Catch::Contains("pattern '(a+)+$' takes too much work at byte 0"));
+  CHECK_THROWS_AS(matches("(a+)+$", repeated("a", 60) + "b"), DataError);
+}
+
+TEST_CASE("the limit on a pattern's work holds for all places of a text together", "[data]") {
+  // Each place alone takes n steps, no more than a long word may; n places take n^2.
+  const std::string text = repeated("a", 40'000);
+  CHECK_THROWS_AS(matches("(?:a|b)*(?:c|d)", text), DataError);
+  CHECK_THROWS_AS(matches("(?=.*+)c?", text), DataError);  // looks ahead over all of it, without backtracking
+  const Regex regex("(?:a|b)*(?:c|d)");
+  PatternWork work(100'000);
+  const auto many_calls = [&] {
+    for (int i = 0; i < 1000; ++i) regex.for_each_match(repeated("a", 2000), work, [](size_t, size_t) {});
+  };
+  CHECK_THROWS_AS(many_calls(), DataError);
+}
+
+TEST_CASE("a pattern finds the same wherever the text is and however long matches are", "[data]") {
+  const std::string pattern =
+      R"((?i:'s|'t|'re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  const std::string text = "It's " + repeated("é", 700) + repeated(" ", 3000) + "x" + repeated("?", 1300) + "\n" +
+                           repeated(" ", 600) + "\n" + repeated("12345", 300) + " 's't" + repeated("漢字 ", 400);
+  const std::vector<std::string> expected = matches(pattern, text);
+  CHECK(expected.size() > 900);
+  for (int shift = 1; shift < 600; shift += 37) {
+    const std::string before = repeated("ab\n", shift);
+    std::vector<std::string> shifted = matches(pattern, before + text);
+    const std::vector<std::string> first = matches(pattern, before);
+    REQUIRE(shifted.size() == first.size() + expected.size());
+    CHECK(std::equal(expected.begin(), expected.end(), shifted.end() - static_cast<ptrdiff_t>(expected.size())));
+  }
+  CHECK(matches(R"(\p{N})", repeated("x", 5000) + "7" + repeated("y", 5000) + "8") ==
+        std::vector<std::string>{"7", "8"});
+  CHECK(matches("a+$", repeated("a", 5000)) == std::vector<std::string>{repeated("a", 5000)});
+  CHECK(matches("a+$", repeated("a", 2000) + "b").empty());
+  CHECK(matches("(?<=b)a+", "b" + repeated("a", 2000)).size() == 1);
+}
+
+TEST_CASE("natural text with long runs is far from the limit on work", "[data]") {
+  const std::string pattern = R"( ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  CHECK(matches(pattern, repeated(" ", 100'000) + "x").size() == 2);
+  CHECK(matches(pattern, repeated(repeated(" ", 1000) + "word", 300)).size() == 600);
+  CHECK(matches(pattern, repeated("x", 200'000)).size() == 1);
+}
+
+TEST_CASE("of added tokens the leftmost, then the longest is found", "[data]") {
+  const auto keep = AddedToken::Strip::kKeep;
+  const AddedTokens tokens({{"<a>", 1, keep, keep},
+                            {"<ab>", 2, keep, keep},
+                            {"<a>>", 3, keep, keep},
+                            {"<a>", 9, keep, keep},
+                            {"<", 4, keep, keep},
+                            {" x", 5, AddedToken::Strip::kStrip, AddedToken::Strip::kStrip}});
+  const auto split = [&](std::string_view text) {
+    std::string out;
+    tokens.split(text, [&](std::string_view part) { out += fmt::format("[{}]", part); },
+                 [&](int32_t id) { out += std::to_string(id); });
+    return out;
+  };
+  CHECK(split("") == "");
+  CHECK(split("text") == "[text]");
+  CHECK(split("q<a>>r<a>s<abt<") == "[q]3[r]1[s]4[abt]4");
+  CHECK(split("<ab><a") == "24[a]");
+  CHECK(split("u   x  v") == "[u]5[v]");
+  CHECK(AddedTokens({}).kLongest == 1024);
+}
+
+TEST_CASE("twenty thousand added tokens and a high id are read like any others", "[data]") {
+  std::string list;
+  for (int i = 0; i < 20'000; ++i) {
+    list += fmt::format(R"({}{{"id":{},"content":"<|{}|>"}})", i == 0 ? "" : ",", 3 + i, i);
+  }
+  const std::string high = R"(,{"id":16777215,"content":"<high>"})";
+  const auto tokenizer = load(json(kModel, fmt::format(R"({},"added_tokens":[{}{}])", kByteLevel, list, high)));
+  CHECK(tokenizer->encode("ab<|7|>a<|19999|><high>") == std::vector<int32_t>{2, 10, 0, 20002, 16777215});
+  CHECK(tokenizer->decode(std::vector<int32_t>{16777215, 10}) == "<high><|7|>");
+  CHECK(tokenizer->vocab_size() == 16777216);
+  CHECK_THROWS_AS(tokenizer->decode(std::vector<int32_t>{16777000}), DataError);
+  const std::string longest = repeated("x", 1025);
+  CHECK_THROWS_WITH(
+      load(json(kModel, fmt::format(R"({},"added_tokens":[{{"id":3,"content":"{}"}}])", kByteLevel, longest))),
+      Catch::Contains("an added token has 1025 bytes, expected at most 1024"));
 }
 
 TEST_CASE("literal split patterns and empty matches are handled", "[data]") {
@@ -195,11 +294,5 @@ TEST_CASE("literal split patterns and empty matches are handled", "[data]") {
               R"("pattern":{"String":"."},"behavior":"Removed","invert":false},)"
               R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})"));
   CHECK(tokenizer->encode("ab.a.b") == std::vector<int32_t>{2, 0, 1});
-  int matches = 0;
-  Regex("x*").for_each_match("aéxxb", [&](size_t begin, size_t end) {
-    CHECK(begin == 3);
-    CHECK(end == 5);
-    ++matches;
-  });
-  CHECK(matches == 1);
+  CHECK(matches("x*", "aéxxb") == std::vector<std::string>{"xx"});
 }

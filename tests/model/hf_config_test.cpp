@@ -97,6 +97,18 @@ TEST_CASE("impossible or malformed configs are refused with the key", "[model]")
   CHECK_THAT(refusal(gpt2_with(R"(, "resid_pdrop": 1.0)")), Contains("resid_pdrop"));
   CHECK_THAT(refusal(llama_with(R"(, "num_key_value_heads": 3)")), Contains("num_key_value_heads"));
   CHECK_THAT(refusal(llama_with(R"(, "head_dim": 7)")), Contains("head_dim"));
+  for (const char* key : {"n_layer", "n_head", "n_embd", "n_positions", "vocab_size", "n_inner"}) {
+    for (const char* value : {"2147483647", "9223372036854775807", "9e15"}) {
+      const std::string json = fmt::format(R"({{"model_type": "gpt2", "{}": {}}})", key, value);
+      CHECK_THAT(refusal(json), Contains(fmt::format("config.json: model.{} = ", key)) && Contains("expected 1 to"));
+      CHECK_THROWS_AS(parse_hf_config(json, "config.json"), DataError);
+    }
+  }
+  for (const char* key : {"num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size", "head_dim",
+                          "intermediate_size", "max_position_embeddings", "vocab_size"}) {
+    const std::string json = fmt::format(R"({{"model_type": "llama", "{}": 9223372036854775806}})", key);
+    CHECK_THAT(refusal(json), Contains(fmt::format("model.{} = ", key)) && Contains("expected 1 to"));
+  }
   CHECK_THAT(refusal("[1]"), Contains("object"));
   CHECK_THAT(refusal("{"), Contains("JSON at byte"));
 }

@@ -87,3 +87,34 @@ TEST_CASE("the export list names every parameter once", "[model]") {
   CHECK(list[0].dtype == DType::kBF16);
   CHECK(list[1].shape == Shape{3});
 }
+
+TEST_CASE("the layers that config.json wants are compared with the weights first", "[model]") {
+  const auto folder_with = [](int layers, const std::string& prefix) {
+    auto fs = std::make_unique<MemoryFileSystem>();
+    std::vector<SafetensorsTensor> stored;
+    for (int layer = 0; layer < layers; ++layer) {
+      stored.push_back({fmt::format("{}h.{}.ln_1.bias", prefix, layer), DType::kBF16, Shape{3},
+                        std::as_bytes(std::span(kBias))});
+    }
+    write_safetensors(*fs, "/model.safetensors", stored);
+    return fs;
+  };
+  const auto config = [](MemoryFileSystem& fs, int64_t layers) {
+    fs.write_text_atomically("/config.json", fmt::format(R"({{"model_type": "gpt2", "n_layer": {}}})", layers));
+  };
+  for (const std::string prefix : {"", "transformer."}) {
+    const auto fs = folder_with(2, prefix);
+    config(*fs, 2);
+    CHECK(dimensions(read_hf_model(*fs, "/")).layers == 2);
+    for (const int64_t wrong : {1, 3, 4096}) {
+      config(*fs, wrong);
+      CHECK_THROWS_WITH(read_hf_model(*fs, "/"),
+                        Catch::Contains(fmt::format("\"n_layer\": {}, but the weights beside it have 2 layers", wrong)));
+      CHECK_THROWS_AS(read_hf_model(*fs, "/"), DataError);
+    }
+  }
+  const auto names_high = folder_with(0, "");
+  names_high->remove("/model.safetensors");
+  config(*names_high, 4);
+  CHECK(dimensions(read_hf_model(*names_high, "/")).layers == 4);  // no weights: the config alone
+}

@@ -4,6 +4,7 @@
 #include "config/available.h"
 #include "config/load.h"
 #include "core/error.h"
+#include "core/memory_file_system.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -25,6 +26,34 @@ EngineOptions options_with(const std::string& type, const std::string& params) {
       type, params));
   require_runnable(config);
   return engine_options(config, Gpt2Config{}, 2);
+}
+
+TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") {
+  const auto options = [](const std::string& sizes) {
+    return engine_options(parse_config(R"({"model": {"family": "gpt2"}, "data": {"train": ["/t.txt"]},
+        "optimizer": {"type": "AdamW"}, )" + sizes + "}"), Gpt2Config{}, 2);
+  };
+  CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 16385)"),
+                    Catch::Contains("train_micro_batch_size_per_gpu: 16385 samples of 1024 tokens"));
+  CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 4611686018427387904)"),
+                    Catch::Contains("does not fit 64 bits"));
+  CHECK_THROWS_WITH(options(R"("train_batch_size": 9223372036854775806)"), Catch::Contains("expected at most"));
+  CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2147483648)"),
+                    Catch::Contains("gradient_accumulation_steps: 2147483648, expected at most 65536"));
+  MemoryFileSystem fs;
+  fs.create("/t.txt")->write(0, std::as_bytes(std::span(std::string_view("0123456789"))));
+  const SampleSet samples(open_token_sources(fs, std::vector<std::string>{"/t.txt"}, ByteTokenizer()), 4, 256);
+  const BatchShape batch{.micro_batch = 4, .accumulation = 1, .ranks = 2};
+  TrainSection train;
+  train.steps = 7;
+  CHECK(total_steps(train, batch, samples) == 7);
+  train.steps = INT64_MAX;
+  CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.steps: "));
+  train.steps.reset();
+  train.epochs = 8;
+  CHECK(total_steps(train, batch, samples) == 2);
+  train.epochs = 1e300;
+  CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.epochs: "));
 }
 
 TEST_CASE("each optimizer gets its own parameters and rate", "[rankd]") {

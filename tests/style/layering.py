@@ -34,8 +34,9 @@ FENCES = {
     r"openssl/": [r"comm/tcp_proof\.cpp$", r"launcher/", r"rankd/"],
     r"grpc": [r"launcher/", r"rankd/"],
     r"proto/.*\.pb\.h": [r"launcher/", r"rankd/"],
+    r"(zlib|zstd)": [r"data/byte_stream\.cpp$"],
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
-    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf_[a-z_]+\.cpp$", r"data/tokenizer[a-z_]*\.cpp$",
+    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf_[a-z_]+\.cpp$", r"data/tokenizer[a-z_]*\.cpp$", r"data/json_lines\.cpp$",
                    r"rankd/", r"launcher/"],
 }
 

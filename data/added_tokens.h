@@ -1,0 +1,62 @@
+// Tokens that are found in a text before anything else is done to it: leftmost first, then longest. The number of
+// tokens costs nothing per byte of text but its logarithm where one may begin; their length is bounded by kLongest.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ds {
+
+struct AddedToken {
+  enum class Strip { kKeep, kStrip };  // white space beside the token
+  std::string content;                 // not empty
+  int32_t id;
+  Strip left, right;
+};
+
+// Thread-safe once built.
+class AddedTokens {
+ public:
+  static constexpr size_t kLongest = 1024;  // bytes
+
+  // Of two tokens with the same content the first one counts.
+  explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  // Calls `on_text` and `on_token` for the sections of the text in order.
+  template <class OnText, class OnToken>
+  void split(std::string_view text, const OnText& on_text, const OnToken& on_token) const {
+    size_t rest = 0;
+    for (size_t at = 0; at < text.size();) {
+      const AddedToken* token = match(text.substr(at));
+      if (token == nullptr) {
+        ++at;
+        continue;
+      }
+      size_t begin = at;
+      at += token->content.size();
+      if (token->left == AddedToken::Strip::kStrip) {
+        while (begin > rest && is_space(text[begin - 1])) --begin;
+      }
+      if (token->right == AddedToken::Strip::kStrip) {
+        while (at < text.size() && is_space(text[at])) ++at;
+      }
+      if (begin > rest) on_text(text.substr(rest, begin - rest));
+      on_token(token->id);
+      rest = at;
+    }
+    if (rest < text.size()) on_text(text.substr(rest));
+  }
+
+ private:
+  static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+  // The longest token that the text begins with, or null.
+  const AddedToken* match(std::string_view text) const;
+
+  std::vector<AddedToken> tokens_;        // sorted by content
+  std::array<size_t, 257> first_byte_{};  // where tokens that begin with a byte are in tokens_
+};
+
+}  // namespace ds

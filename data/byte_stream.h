@@ -1,0 +1,31 @@
+// The bytes of a file from its beginning to its end, decompressed where they are compressed. What comes out of
+// compressed files is bounded, so that a small file cannot fill the memory: kLargestText bytes in all, and beyond
+// kSmallText no more than kLargestRatio times what was read.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/file.h"
+#include "data/text_kind.h"
+
+namespace ds {
+
+inline constexpr int64_t kLargestText = int64_t{4} << 30;
+inline constexpr int64_t kSmallText = int64_t{16} << 20;
+inline constexpr int64_t kLargestRatio = 200;
+
+// Confined to one thread.
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  // Fills the beginning of `into` and says how much of it; 0 at the end only. DataError for damaged or truncated
+  // compressed data and beyond the bounds; else as File::read throws.
+  virtual size_t read(std::span<char> into) = 0;
+};
+
+// `path` is named in messages.
+std::unique_ptr<ByteStream> open_byte_stream(std::unique_ptr<File> file, Compression compression);
+
+}  // namespace ds

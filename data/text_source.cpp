@@ -1,0 +1,148 @@
+// Text files and JSON lines, plain or compressed, as one run of tokens.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "data/byte_stream.h"
+#include "data/dataset.h"
+#include "data/json_lines.h"
+#include "data/text_kind.h"
+#include "data/token_parts.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kSampleBytes = int64_t{1} << 16;  // looked at at the beginning, in the middle, at the end
+
+// Tokens that are bytes take one byte each, others four.
+class TokenCollector {
+ public:
+  TokenCollector(std::string path, const Tokenizer& tokenizer)
+      : path_(std::move(path)), tokenizer_(tokenizer), as_bytes_(is_byte_tokenizer(tokenizer)) {}
+
+  static bool is_byte_tokenizer(const Tokenizer& tokenizer) {
+    return dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr;
+  }
+
+  // `where` begins the message of an error.
+  void add_text(std::string_view text, const std::string& where) {
+    if (as_bytes_) {
+      bytes_.insert(bytes_.end(), text.begin(), text.end());
+      return;
+    }
+    try {
+      const std::vector<int32_t> ids = tokenizer_.encode(text);
+      tokens_.insert(tokens_.end(), ids.begin(), ids.end());
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("{}: {}", where, error.what()));
+    }
+  }
+  void add_separator(const Separator& separator) {
+    if (separator.text.empty()) return;
+    const size_t before = tokens_.size();
+    add_text(separator.text, "data.separator");
+    const size_t added = tokens_.size() - before;
+    if (separator.kind == Separator::Kind::kOneToken && !as_bytes_ && added != 1) {
+      throw DataError(fmt::format("the eos_token \"{}\" of tokenizer_config.json is {} tokens of the tokenizer, expected "
+                                  "one; give data.separator", separator.text, added));
+    }
+  }
+  std::shared_ptr<const TokenSource> finish() {
+    if (as_bytes_) return std::make_shared<TokenList<uint8_t>>(std::move(path_), std::move(bytes_));
+    return std::make_shared<TokenList<int32_t>>(std::move(path_), std::move(tokens_));
+  }
+
+ private:
+  std::string path_;
+  const Tokenizer& tokenizer_;
+  bool as_bytes_;
+  std::vector<uint8_t> bytes_;
+  std::vector<int32_t> tokens_;
+};
+
+std::string sample_of(const File& file, int64_t offset) {
+  std::string sample(static_cast<size_t>(std::min(kSampleBytes, file.size() - offset)), '\0');
+  file.read(offset, std::as_writable_bytes(std::span(sample)));
+  return sample;
+}
+
+void require_text_file(const File& file) {
+  require_text(sample_of(file, 0), SampleFrom::kBeginning, file.path());
+  if (file.size() <= kSampleBytes) return;
+  for (const int64_t offset : {file.size() / 2, file.size() - kSampleBytes}) {
+    require_text(sample_of(file, offset), SampleFrom::kInside, file.path());
+  }
+}
+
+// All that is left of the stream.
+std::string read_all(ByteStream& stream) {
+  constexpr size_t kStep = size_t{1} << 20;
+  std::string text;
+  for (size_t size = 0;;) {
+    text.resize(size + kStep);
+    const size_t count = stream.read(std::span(text).subspan(size));
+    size += count;
+    if (count == 0) {
+      text.resize(size);
+      return text;
+    }
+  }
+}
+
+class TextFile {
+ public:
+  TextFile(FileSystem& file_system, std::string path, const Tokenizer& tokenizer, const TextOptions& options)
+      : path_(std::move(path)), tokenizer_(tokenizer), options_(options), file_(file_system.open(path_)) {
+    if (file_->size() == 0) throw DataError(fmt::format("{}: the file is empty", path_));
+    compression_ = compression_of(sample_of(*file_, 0));
+    if (compression_ == Compression::kNone) require_text_file(*file_);
+  }
+
+  std::shared_ptr<const TokenSource> open() {
+    const bool plain = compression_ == Compression::kNone && layout_of(path_) == TextLayout::kPlain;
+    if (plain && TokenCollector::is_byte_tokenizer(tokenizer_) && options_.after_text_file.text.empty()) {
+      return open_raw_tokens(std::move(file_), 0, 1);
+    }
+    TokenCollector out(path_, tokenizer_);
+    const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file_), compression_);
+    if (layout_of(path_) == TextLayout::kJsonLines) {
+      collect_lines(*stream, out);
+    } else {
+      const std::string text = read_all(*stream);
+      if (compression_ != Compression::kNone) require_text(text, SampleFrom::kBeginning, path_);
+      out.add_text(text, path_);
+      out.add_separator(options_.after_text_file);
+    }
+    return out.finish();
+  }
+
+ private:
+  void collect_lines(ByteStream& stream, TokenCollector& out) const {
+    for_each_json_text(stream, path_, options_.field, [&](std::string_view text, int64_t line) {
+      out.add_text(text, fmt::format("{}:{}", path_, line));
+      out.add_separator(options_.after_json_line);
+    });
+  }
+
+  std::string path_;
+  const Tokenizer& tokenizer_;
+  const TextOptions& options_;
+  std::unique_ptr<File> file_;
+  Compression compression_ = Compression::kNone;
+};
+
+}  // namespace
+
+std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
+                                             std::span<const std::string> paths,
+                                             const Tokenizer& tokenizer, const TextOptions& options) {
+  std::vector<std::shared_ptr<const TokenSource>> parts;
+  for (const std::string& path : paths) {
+    parts.push_back(TextFile(file_system, path, tokenizer, options).open());
+    if (parts.back()->size() == 0) throw DataError(fmt::format("{}: there is no text in it", path));
+  }
+  if (parts.size() == 1) return parts[0];
+  return std::make_shared<Concatenation>(std::move(parts));
+}
+
+}  // namespace ds

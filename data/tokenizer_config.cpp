@@ -1,0 +1,38 @@
+// tokenizer_config.json of Hugging Face: only the token that ends a document is taken from it.
+#include <rapidjson/document.h>
+#include <rapidjson/error/en.h>
+
+#include "data/tokenizer.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kLargestFile = int64_t{1} << 26;
+
+}  // namespace
+
+std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path) {
+  if (name_or_path == "byte") return std::nullopt;
+  const bool is_folder = file_system.exists(join_path(name_or_path, "tokenizer.json"));
+  const std::string folder = is_folder ? name_or_path : parent_directory(name_or_path);
+  const std::string path = join_path(folder, "tokenizer_config.json");
+  if (!file_system.exists(path)) return std::nullopt;
+  const std::string text = file_system.read_text(path, kLargestFile);
+  rapidjson::Document document;
+  document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(text.data(), text.size());
+  if (document.HasParseError() || !document.IsObject()) {
+    throw DataError(fmt::format("{}: no JSON object: {} at byte {}", path,
+                                rapidjson::GetParseError_En(document.GetParseError()), document.GetErrorOffset()));
+  }
+  const auto found = document.FindMember("eos_token");
+  if (found == document.MemberEnd() || found->value.IsNull()) return std::nullopt;
+  const rapidjson::Value* token = &found->value;
+  if (token->IsObject()) {  // {"content": "</s>", "lstrip": false, ...}
+    const auto content = token->FindMember("content");
+    token = content == token->MemberEnd() ? nullptr : &content->value;
+  }
+  if (token == nullptr || !token->IsString()) throw DataError(fmt::format("{}: eos_token is no token", path));
+  return std::string(token->GetString(), token->GetStringLength());
+}
+
+}  // namespace ds

@@ -1,0 +1,296 @@
+// What training data may be: text, JSON lines, both compressed, folders and patterns; and what is refused, why.
+#include <zlib.h>
+#include <zstd.h>
+
+#include "core/input_files.h"
+#include "core/memory_file_system.h"
+#include "data/byte_stream.h"
+#include "data/dataset.h"
+#include "data/path_pattern.h"
+#include "data/text_kind.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+using namespace ds;
+using namespace std::string_view_literals;
+using Paths = std::vector<std::string>;
+
+namespace {
+
+void put(FileSystem& fs, const std::string& path, std::string_view text) {
+  fs.make_directories(parent_directory(path));
+  if (fs.exists(path)) fs.remove(path);
+  fs.create(path)->write(0, std::as_bytes(std::span(text)));
+}
+
+std::string gzip(std::string_view text) {
+  z_stream state{};
+  REQUIRE(deflateInit2(&state, 9, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string out(compressBound(text.size()) + 64, '\0');
+  state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  state.avail_in = static_cast<uInt>(text.size());
+  state.next_out = reinterpret_cast<Bytef*>(out.data());
+  state.avail_out = static_cast<uInt>(out.size());
+  REQUIRE(deflate(&state, Z_FINISH) == Z_STREAM_END);
+  out.resize(state.total_out);
+  deflateEnd(&state);
+  return out;
+}
+
+std::string zstd(std::string_view text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);  // as the program does
+  out.resize(ZSTD_compress2(context, out.data(), out.size(), text.data(), text.size()));
+  ZSTD_freeCCtx(context);
+  return out;
+}
+
+// All tokens of all sources, as text, with | between sources.
+std::string tokens_of(FileSystem& fs, const Paths& paths, const Tokenizer& tokenizer = ByteTokenizer(),
+                      const TextOptions& options = {}) {
+  std::string out;
+  for (const auto& source : open_token_sources(fs, paths, tokenizer, options)) {
+    std::vector<int32_t> ids(static_cast<size_t>(source->size()));
+    source->read(0, ids);
+    out += (out.empty() ? "" : "|") + tokenizer.decode(ids);
+  }
+  return out;
+}
+
+std::string long_text() {
+  std::string out;
+  for (int i = 0; i < 200'000; ++i) out += fmt::format("line {} of a long text\n", i * 7919 % 100'003);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("JSON lines give the text of a field, each with a separator", "[data]") {
+  MemoryFileSystem fs;
+  put(fs, "/a.jsonl", "{\"text\": \"one\\u00e9\", \"id\": 1}\n\n  \r\n{\"id\": 2, \"text\": \"two\\nlines\"}\r\n");
+  put(fs, "/b.ndjson", "{\"body\":\"x\"}\n{\"body\":\"\"}\n{\"body\":\"y\"}");
+  CHECK(tokens_of(fs, {"/a.jsonl"}) == "one\xc3\xa9\ntwo\nlines\n");
+  CHECK(tokens_of(fs, {"/b.ndjson"}, ByteTokenizer(), {.field = "body"}) == "x\n\ny\n");
+  CHECK(tokens_of(fs, {"/b.ndjson"}, ByteTokenizer(), {.field = "body", .after_json_line = {"<>"}}) == "x<><>y<>");
+  CHECK(tokens_of(fs, {"/b.ndjson"}, ByteTokenizer(), {.field = "body", .after_json_line = {}}) == "xy");
+  put(fs, "/c.txt", "plain");
+  CHECK(tokens_of(fs, {"/c.txt", "/a.jsonl", "/c.txt"}) == "plainone\xc3\xa9\ntwo\nlines\nplain");
+  CHECK(tokens_of(fs, {"/c.txt", "/c.txt"}, ByteTokenizer(), {.after_text_file = {"--"}}) == "plain--plain--");
+}
+
+TEST_CASE("JSON lines that are none are refused with their number", "[data]") {
+  using Catch::Contains;
+  MemoryFileSystem fs;
+  const auto refusal = [&](std::string_view text, const std::string& field = "text") {
+    put(fs, "/a.jsonl", text);
+    CHECK_THROWS_AS(tokens_of(fs, {"/a.jsonl"}, ByteTokenizer(), {.field = field}), DataError);
+    try {
+      tokens_of(fs, {"/a.jsonl"}, ByteTokenizer(), {.field = field});
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK_THAT(refusal("{\"text\":\"a\"}\n{\"body\":\"b\",\"id\":3}\n"),
+             Contains("/a.jsonl:2: there is no field \"text\"") && Contains("body, id"));
+  CHECK_THAT(refusal("\n{\"text\":3}"), Contains("/a.jsonl:2: the field \"text\" is no string"));
+  CHECK_THAT(refusal("{\"text\":\"a\"}\n{\"text\":"), Contains("/a.jsonl:2: not valid JSON at byte"));
+  CHECK_THAT(refusal("[{\"text\":\"a\"}]"), Contains("/a.jsonl:1: the line is no JSON object") && Contains("jq"));
+  CHECK_THAT(refusal("plain text\n"), Contains("/a.jsonl:1: not valid JSON"));
+  CHECK_THAT(refusal("{\"text\":\"\xff\"}\n"), Contains("/a.jsonl:1: not valid JSON"));
+  CHECK_THAT(refusal("\n\n"), Contains("there is no text in it"));
+}
+
+TEST_CASE("gzip and zstd of text and JSON lines are read as what they hold", "[data]") {
+  MemoryFileSystem fs;
+  const std::string text = long_text();
+  put(fs, "/t.txt.gz", gzip(text));
+  put(fs, "/t.txt.zst", zstd(text));
+  put(fs, "/renamed", gzip(text));  // by content, not by name
+  put(fs, "/members.gz", gzip("one ") + gzip("") + gzip("two"));
+  put(fs, "/frames.zst", zstd("one ") + zstd("") + zstd("two"));
+  put(fs, "/l.jsonl.gz", gzip("{\"text\":\"a\"}\n{\"text\":\"b\"}\n"));
+  put(fs, "/l.json.zst", zstd("{\"text\":\"a\"}\n{\"text\":\"b\"}\n"));
+  CHECK((tokens_of(fs, {"/t.txt.gz"}) == text));
+  CHECK((tokens_of(fs, {"/t.txt.zst"}) == text));
+  CHECK((tokens_of(fs, {"/renamed"}) == text));
+  CHECK(tokens_of(fs, {"/members.gz", "/frames.zst"}) == "one twoone two");
+  CHECK(tokens_of(fs, {"/l.jsonl.gz", "/l.json.zst"}) == "a\nb\na\nb\n");
+}
+
+TEST_CASE("damaged and truncated compressed files are refused at any length", "[data]") {
+  MemoryFileSystem fs;
+  const std::string text = long_text().substr(0, 3000);
+  for (const std::string& whole : {gzip(text), zstd(text)}) {
+    for (size_t length = 5; length < whole.size(); length += 7) {
+      put(fs, "/t", whole.substr(0, length));
+      CHECK_THROWS_AS(tokens_of(fs, {"/t"}), DataError);
+    }
+    put(fs, "/t", whole + "trailing");
+    CHECK_THROWS_WITH(tokens_of(fs, {"/t"}), Catch::Contains("damaged"));
+    std::string changed = whole;
+    changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 0x10);
+    put(fs, "/t", changed);
+    CHECK_THROWS_AS(tokens_of(fs, {"/t"}), DataError);
+  }
+}
+
+TEST_CASE("a small file that decompresses to a huge one is refused by its ratio", "[data]") {
+  MemoryFileSystem fs;
+  const std::string bomb(size_t{40} << 20, 'a');
+  put(fs, "/bomb.gz", gzip(bomb));
+  put(fs, "/bomb.zst", zstd(bomb));
+  CHECK_THROWS_WITH(tokens_of(fs, {"/bomb.gz"}), Catch::Contains("/bomb.gz: gzip data: more than 200 times"));
+  CHECK_THROWS_WITH(tokens_of(fs, {"/bomb.zst"}), Catch::Contains("more than 200 times"));
+  put(fs, "/small.gz", gzip(std::string(size_t{4} << 20, 'a')));
+  CHECK(open_text(fs, Paths{"/small.gz"}, ByteTokenizer())->size() == 4 << 20);
+}
+
+TEST_CASE("what is no text is refused with the reason", "[data]") {
+  using Catch::Contains;
+  MemoryFileSystem fs;
+  const auto refuse = [&](std::string_view content, const std::string& reason) {
+    INFO(reason);
+    put(fs, "/x", content);
+    CHECK_THROWS_WITH(tokens_of(fs, {"/x"}), Catch::StartsWith("/x: ") && Contains(reason));
+    put(fs, "/x.gz", gzip(content));
+    CHECK_THROWS_AS(tokens_of(fs, {"/x.gz"}), Error);
+  };
+  refuse("PAR1\x15\x04 and so on", "DS_WITH_ARROW");
+  CHECK_THROWS_AS(tokens_of(fs, {"/x"}), Unsupported);
+  refuse("\x93NUMPY\x01 {'descr'}", "NumPy");
+  refuse("PK\x03\x04 zipped", "ZIP");
+  refuse("BZh91AY", "bzip2");
+  refuse("\xFD" "7zXZ\0\0"sv, "xz");
+  refuse("%PDF-1.7 text", "PDF");
+  refuse("\xFF\xFEt\0e\0x\0t\0"sv, "iconv -f UTF-16");
+  refuse("MMIDIDX\0\0"sv, "without its .bin");
+  refuse("abc\0def"sv, "1 of 7 bytes looked at are NUL");
+  std::string noise;
+  for (int i = 0; i < 4000; ++i) noise += static_cast<char>(i * 37 % 255 + 1);
+  refuse(noise, "invalid UTF-8");
+  put(fs, "/nested.gz", gzip(gzip("text")));
+  CHECK_THROWS_WITH(tokens_of(fs, {"/nested.gz"}), Contains("decompress it once"));
+  put(fs, "/empty", "");
+  CHECK_THROWS_WITH(tokens_of(fs, {"/empty"}), "/empty: the file is empty");
+  put(fs, "/empty.gz", gzip(""));
+  CHECK_THROWS_WITH(tokens_of(fs, {"/empty.gz"}), Contains("there is no text in it"));
+  // Binary in the middle and at the end of what begins as text.
+  const std::string text = long_text();
+  put(fs, "/middle", text + std::string(1 << 17, '\0') + text);
+  CHECK_THROWS_WITH(tokens_of(fs, {"/middle"}), Contains("NUL"));
+  put(fs, "/end", text + std::string(8, '\0'));
+  CHECK_THROWS_WITH(tokens_of(fs, {"/end"}), Contains("NUL"));
+}
+
+TEST_CASE("text with a few bytes of another encoding, or cut inside a character, is text", "[data]") {
+  MemoryFileSystem fs;
+  put(fs, "/latin1", "d\xe9j\xe0 vu, and a lot of text that is plain, as most of it is in any language of Europe");
+  CHECK(tokens_of(fs, {"/latin1"}).size() == 84);
+  std::string wide;
+  for (int i = 0; i < 70'000; ++i) wide += "\xe6\xbc\xa2";
+  put(fs, "/wide", "x" + wide);
+  CHECK(tokens_of(fs, {"/wide"}).size() == 210'001);
+}
+
+TEST_CASE("folders and patterns stand for their files in order", "[data]") {
+  MemoryFileSystem fs;
+  put(fs, "/d/b.txt", "b");
+  put(fs, "/d/a.txt", "a");
+  put(fs, "/d/sub/c.txt", "c");
+  put(fs, "/d/.hidden", "h");
+  put(fs, "/d/_SUCCESS", "");
+  put(fs, "/d/[x].txt", "x");
+  put(fs, "/e/a1.txt", "1");
+  fs.make_directories("/none/.git");
+  const auto expand = [&](const std::string& path) { return expand_paths(fs, Paths{path}); };
+  CHECK(expand("/d") == Paths{"/d/[x].txt", "/d/a.txt", "/d/b.txt", "/d/sub/c.txt"});
+  CHECK(expand("/d/") == expand("/d"));
+  CHECK(expand("/*/a*.txt") == Paths{"/d/a.txt", "/e/a1.txt"});
+  CHECK(expand("/d/?.txt") == Paths{"/d/a.txt", "/d/b.txt"});
+  CHECK(expand("/d/[!a].txt") == Paths{"/d/b.txt"});
+  CHECK(expand("/d/[x].txt") == Paths{"/d/[x].txt"});  // there is one of this very name
+  CHECK(expand("/d/s*") == Paths{"/d/sub/c.txt"});
+  CHECK(expand("/d/.h*") == Paths{"/d/.hidden"});
+  CHECK(expand("/d/a.txt") == Paths{"/d/a.txt"});
+  CHECK(expand("/missing") == Paths{"/missing"});  // whoever opens it says so
+  CHECK_THROWS_AS(expand("/d/*.md"), InputMissing);
+  CHECK_THROWS_WITH(expand("/x*/y"), Catch::Contains("matches no file"));
+  CHECK_THROWS_WITH(expand("/none"), Catch::Contains("holds no file"));
+  CHECK_THROWS_AS(expand("/**/a.txt"), Unsupported);
+  CHECK(tokens_of(fs, {"/d/sub", "/d/a.txt"}) == "ca");
+  CHECK_THROWS_AS(tokens_of(fs, {"/missing"}), InputMissing);
+}
+
+TEST_CASE("an indexed data set in a folder is one source, not two", "[data]") {
+  MemoryFileSystem fs;
+  put(fs, "/d/set.bin", "x");
+  put(fs, "/d/set.idx", "x");
+  put(fs, "/d/alone.idx", "x");
+  CHECK(expand_paths(fs, Paths{"/d"}) == Paths{"/d/alone.idx", "/d/set.bin"});
+  CHECK(expand_paths(fs, Paths{"/d/s*"}) == Paths{"/d/set.bin"});
+  CHECK(expand_paths(fs, Paths{"/d/set"}) == Paths{"/d/set"});
+  CHECK(expand_paths(fs, Paths{"/d/set.idx"}) == Paths{"/d/set.idx"});
+}
+
+TEST_CASE("a BPE tokenizer ends JSON lines with its own token", "[data]") {
+  RealFileSystem real;
+  const std::string folder = testing::source_directory() + "/tests/data/tokenizers/";
+  const auto tokenizer = load_tokenizer(real, folder + "gpt2.json");
+  MemoryFileSystem fs;
+  put(fs, "/a.jsonl", "{\"text\":\"the theme\"}\n{\"text\":\"these things\"}\n");
+  const Separator eos{"<|endoftext|>", Separator::Kind::kOneToken};
+  CHECK(tokens_of(fs, {"/a.jsonl"}, *tokenizer, {.after_json_line = eos}) ==
+        "the theme<|endoftext|>these things<|endoftext|>");
+  CHECK_THROWS_WITH(tokens_of(fs, {"/a.jsonl"}, *tokenizer, {.after_json_line = {"<nope>", Separator::Kind::kOneToken}}),
+                    Catch::Contains("the eos_token \"<nope>\""));
+  put(fs, "/bad.jsonl", "{\"text\":\"fine\"}\n");
+  put(fs, "/t/tokenizer.json", "{}");
+  CHECK_FALSE(eos_token(fs, "/t"));
+  put(fs, "/t/tokenizer_config.json", R"({"eos_token": {"content": "</s>", "lstrip": false}})");
+  CHECK(eos_token(fs, "/t") == "</s>");
+  CHECK(eos_token(fs, "/t/tokenizer.json") == "</s>");
+  put(fs, "/t/tokenizer_config.json", R"({"eos_token": "<e>"})");
+  CHECK(eos_token(fs, "/t") == "<e>");
+  put(fs, "/t/tokenizer_config.json", R"({"eos_token": null})");
+  CHECK_FALSE(eos_token(fs, "/t"));
+  put(fs, "/t/tokenizer_config.json", R"({"eos_token": 3})");
+  CHECK_THROWS_AS(eos_token(fs, "/t"), DataError);
+  put(fs, "/t/tokenizer_config.json", "[");
+  CHECK_THROWS_AS(eos_token(fs, "/t"), DataError);
+  CHECK_FALSE(eos_token(fs, "byte"));
+}
+
+TEST_CASE("a mixture holds every sample, and groups as often as they weigh", "[data]") {
+  MemoryFileSystem fs;
+  put(fs, "/a", std::string(41, 'a'));   // 10 samples of 4 tokens
+  put(fs, "/b", std::string(81, 'b'));   // 20
+  put(fs, "/c", "cccc1dddd2eeee3ffff4gggg5");  // 6
+  const auto group = [&](const std::string& path, double weight) {
+    return WeightedSources{open_token_sources(fs, Paths{path}, ByteTokenizer()), weight};
+  };
+  const SampleSet set(std::vector<WeightedSources>{group("/a", 3), group("/b", 1), group("/c", 0.5)}, 4, 256);
+  CHECK(set.size() == 60 + 20 + 10);
+  std::map<std::string, int> times;
+  std::vector<int32_t> tokens(5);
+  for (int64_t i = 0; i < set.size(); ++i) {
+    set.read(i, tokens);
+    ++times[std::string(tokens.begin(), tokens.end())];
+  }
+  CHECK(times.at("aaaaa") == 60);
+  CHECK(times.at("bbbbb") == 20);
+  CHECK(times.at("cccc1") == 2);
+  CHECK(times.at("1dddd") == 2);
+  CHECK(times.at("gggg5") == 1);
+  const auto [train, held] = set.split(0.3);
+  CHECK(held.size() == 3 + 6 + 2);       // of each group once, whatever it weighs
+  CHECK(train.size() == 42 + 14 + 7);    // 7, 14 and 4 samples, weighed
+  for (int64_t i = 0; i < train.size(); ++i) {
+    train.read(i, tokens);
+    CHECK(std::string(tokens.begin(), tokens.end()).find('g') == std::string::npos);
+  }
+  CHECK_THROWS_AS(SampleSet(std::vector<WeightedSources>{group("/a", 1e300), group("/b", 1e-300)}, 4, 256), ConfigError);
+  put(fs, "/tiny", "abc");
+  CHECK_THROWS_AS(SampleSet(std::vector<WeightedSources>{group("/a", 1), group("/tiny", 1)}, 4, 256), DataError);
+}

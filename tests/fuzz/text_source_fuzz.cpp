@@ -1,0 +1,19 @@
+// Fuzzes training texts: telling formats apart, decompression, JSON lines. The first byte chooses the file's name.
+#include <array>
+
+#include "data/dataset.h"
+#include "tests/fuzz/one_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  constexpr std::array kNames = {"/f.txt", "/f.jsonl", "/f.jsonl.gz", "/f.txt.zst"};
+  const std::string name = kNames[data[0] % kNames.size()];
+  ds::MemoryFileSystem fs;
+  ds::fuzz::put(fs, name, ds::fuzz::bytes_of(data, size).subspan(1));
+  ds::fuzz::expect_refusal_or_success([&] {
+    const std::vector<std::string> paths = {name};
+    const ds::SampleSet set(ds::open_token_sources(fs, paths, ds::ByteTokenizer()), 4, 256);
+    set.check(1 << 20);
+  });
+  return 0;
+}
