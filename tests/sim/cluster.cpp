@@ -27,9 +27,7 @@ Cluster::Cluster(const Settings& settings) : settings_(settings), draws_(setting
       breach(fmt::format("{} was committed by epoch {} after epoch {} had looked for tags", tag, epoch,
                          opened_epoch_));
     }
-    for (const CommittedTag& there : list_tags(*disk_.files, kRoot).tags) {
-      if (there.tag == tag) check_content(there, read_tag(*disk_.files, tag));
-    }
+    check_named(tag);
   };
   disk_.created = [this](const std::string& path, int launch) { claim_created(path, launch); };
   disk_.files->make_directories(kRun);
@@ -89,6 +87,7 @@ Result Cluster::run() {
     event.act();
     check_holders();
   }
+  result_.launches = static_cast<int>(launchers_.size());
   if (!over_) breach("nothing more happens, and the run has not ended");
   return result_;
 }
@@ -332,6 +331,17 @@ void Cluster::loaded(Process& process, int64_t step) {
   if (process.epoch < newest_epoch_) return;
   if (step < committed_step_ && process.rank == 0) {
     breach(fmt::format("resumed from step {} although {} was committed", step, committed_step_));
+  }
+}
+
+// A tag that has just got its name is whole.
+void Cluster::check_named(const std::string& tag) {
+  try {
+    for (const CommittedTag& there : list_tags(*disk_.files, kRoot).tags) {
+      if (there.tag == tag) check_content(there, read_tag(*disk_.files, tag));
+    }
+  } catch (const Error& defect) {
+    breach(fmt::format("{} was committed, but: {}", tag, defect.what()));
   }
 }
 

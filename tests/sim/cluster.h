@@ -50,6 +50,8 @@ struct Result {
   int restarts = 0;
   int growths = 0;
   int faults = 0;
+  int launches = 0;
+  int takeovers = 0;  // of the run of a launcher that still lived
 };
 
 struct Message {  // what one rank contributes to a collective
@@ -249,6 +251,7 @@ class Cluster {
   void at(Time when, std::function<void()> act);
   void trace(const std::string& text) const;
 
+  void check_named(const std::string& tag);
   bool has_hosts() const { return hosts_.size() > 1; }  // and agents on them
   bool in_contact(const Process& process) const;
 

@@ -153,7 +153,9 @@ void Cluster::write_lease(Launcher& l) {
   disk_.files->open(kLease)->write(0, std::as_bytes(std::span(text)));
   if (std::exchange(holder_, l.number) == l.number) return;
   for (const auto& other : launchers_) {
-    if (other.get() != &l) other->followed = true;
+    if (other.get() == &l) continue;
+    if (other->alive && other->holds && !other->followed) ++result_.takeovers;
+    other->followed = true;
   }
 }
 

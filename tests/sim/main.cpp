@@ -27,7 +27,7 @@ struct Wanted {
 };
 
 struct Tally {
-  int64_t schedules = 0, restarts = 0, growths = 0, faults = 0, undone = 0;
+  int64_t schedules = 0, restarts = 0, growths = 0, faults = 0, undone = 0, launches = 0, takeovers = 0;
   std::string breach;
   uint64_t seed = 0;  // of the breach
 };
@@ -47,6 +47,8 @@ Tally run_schedules(const Wanted& wanted, const MutantSet& mutants) {
     tally.restarts += result.restarts;
     tally.growths += result.growths;
     tally.faults += result.faults;
+    tally.launches += result.launches;
+    tally.takeovers += result.takeovers;
     tally.undone += result.exit_code != 0 ? 1 : 0;
     tally.breach = result.breach;
   }
@@ -81,8 +83,9 @@ int simulate(const Wanted& wanted) {
     if (!wanted.trace && !wanted.quiet) Cluster({tally.seed, {}, true}).run();  // the same again, told line by line
     return 1;
   }
-  fmt::print("{} schedules, {} faults, {} restarts, {} growths, {} not finished for lack of hosts; all held\n",
-             tally.schedules, tally.faults, tally.restarts, tally.growths, tally.undone);
+  fmt::print("{} schedules, {} faults, {} launches, {} takeovers, {} restarts, {} growths, {} not finished for lack of "
+             "hosts; all held\n",
+             tally.schedules, tally.faults, tally.launches, tally.takeovers, tally.restarts, tally.growths, tally.undone);
   return 0;
 }
 
