@@ -117,6 +117,7 @@ class Coordinator::Service final : public control::Control::CallbackService {
   void answer(uint64_t ticket, const grpc::Status& status, const control::JobPlan* plan);
   void send_to_all(control::CommandMessage::Kind command);
   std::vector<RankEvent> take_events();
+  void steps_are_written();
   int event_fd() const { return events_.fd(); }
 
  private:
@@ -130,6 +131,7 @@ class Coordinator::Service final : public control::Control::CallbackService {
   using ExternalConnectionAcceptor = grpc::experimental::ExternalConnectionAcceptor;
 
   void start_server();
+  void acknowledge_taken();  // under mutex_
   bool may_speak_for(const grpc::CallbackServerContext& context,
                      const control::Identity& who) const;
   void judge(const grpc::CallbackServerContext& context, bool is_a_rank);
@@ -150,7 +152,9 @@ class Coordinator::Service final : public control::Control::CallbackService {
   struct Session {
     std::string token;
     uint64_t heard = 0;         // the newest report that came
-    uint64_t acknowledged = 0;  // the newest that the launcher's loop has taken
+    bool awaits_writing = false;  // steps among what was taken
+    uint64_t taken = 0;         // by the launcher's loop
+    uint64_t acknowledged = 0;
   };
   std::map<int, Session> sessions_;
   std::map<uint64_t, PendingJoin> pending_joins_;
@@ -406,19 +410,32 @@ void Coordinator::Service::leave(Attendance& attendance) {
 
 std::vector<RankEvent> Coordinator::Service::take_events() {
   std::vector<RankEvent> events = events_.take();
-  std::map<int, uint64_t> taken;
+  const std::scoped_lock lock(mutex_);
   for (const RankEvent& event : events) {
     const auto* const message = std::get_if<control::RankMessage>(&event.body);
-    if (message != nullptr) taken[event.rank] = std::max(taken[event.rank], message->sequence());
+    if (message == nullptr || message->sequence() == 0) continue;
+    Session& session = sessions_[event.rank];
+    session.taken = std::max(session.taken, message->sequence());
+    if (message->has_step()) session.awaits_writing = true;
+    if (message->has_final()) session.awaits_writing = false;
   }
-  const std::scoped_lock lock(mutex_);
-  for (const auto& [rank, sequence] : taken) {
-    Session& session = sessions_[rank];
-    if (sequence <= session.acknowledged) continue;
-    session.acknowledged = sequence;
-    if (const auto found = attendances_.find(rank); found != attendances_.end()) found->second->acknowledge(sequence);
-  }
+  acknowledge_taken();
   return events;
+}
+
+void Coordinator::Service::steps_are_written() {
+  const std::scoped_lock lock(mutex_);
+  for (auto& [rank, session] : sessions_) session.awaits_writing = false;
+  acknowledge_taken();
+}
+
+void Coordinator::Service::acknowledge_taken() {
+  for (auto& [rank, session] : sessions_) {
+    if (session.awaits_writing || session.taken <= session.acknowledged) continue;
+    session.acknowledged = session.taken;
+    const auto found = attendances_.find(rank);
+    if (found != attendances_.end()) found->second->acknowledge(session.acknowledged);
+  }
 }
 
 void Coordinator::Service::send_to_all(control::CommandMessage::Kind command) {
@@ -446,6 +463,8 @@ uint64_t Coordinator::strangers_turned_away() const {
 void Coordinator::adopt(Fd connection) { service_->adopt(std::move(connection)); }
 int Coordinator::event_fd() const { return service_->event_fd(); }
 std::vector<RankEvent> Coordinator::take_events() { return service_->take_events(); }
+
+void Coordinator::steps_are_written() { service_->steps_are_written(); }
 
 void Coordinator::admit(uint64_t ticket, const control::JobPlan& plan) {
   service_->answer(ticket, grpc::Status::OK, &plan);

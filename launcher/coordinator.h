@@ -66,8 +66,10 @@ class Coordinator {
   void adopt(Fd connection);
 
   int event_fd() const;  // readable while take_events() would return something
-  // What was taken is acknowledged to the ranks, which keep their reports until then.
+  // What was taken is acknowledged to the ranks, which keep their reports until then; steps only when they are
+  // written, so that they outlive this process, or with the rank's last report.
   std::vector<RankEvent> take_events();
+  void steps_are_written();  // all that were taken
 
   void admit(uint64_t ticket, const control::JobPlan& plan);
   void refuse(uint64_t ticket, const std::string& reason);

@@ -39,6 +39,7 @@ class RunRecords {
   void rank_line(int rank, std::string_view line);
   void step(const control::StepMetrics& metrics);
   bool has_metrics() const { return has_metrics_; }
+  bool steps_are_written() const { return writer_.waiting(metrics_) == 0; }
   void committed(const control::CommittedTag& tag, int64_t epoch);
   // The file is replaced whole, by the last text that was given for it.
   void replace(const std::string& name, std::string text);

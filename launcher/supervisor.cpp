@@ -138,6 +138,7 @@ void Supervisor::wait_for_something() {
 }
 
 void Supervisor::take_rank_events() {
+  if (records_.steps_are_written()) coordinator_->steps_are_written();
   for (const RankEvent& event : coordinator_->take_events()) {
     if (const auto* join = std::get_if<JoinEvent>(&event.body)) {
       take_join(event, *join);
