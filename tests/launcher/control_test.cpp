@@ -201,6 +201,30 @@ TEST_CASE("a launcher that stands still costs no report, and nobody ends before 
   CHECK(plane.expect_message(Kind::kFinal).final().exit_code() == 0);
 }
 
+TEST_CASE("a step is acknowledged when it is written, and everything with the last report", "[launcher][rankd]") {
+  ControlPlane plane(1);
+  const std::unique_ptr<ControlClient> client = plane.connect(0);
+  join(plane, *client, 0);
+  const auto all_taken = [&] {
+    for (int look = 0; look < 200 && !client->untaken_steps().empty(); ++look) plane.pump();
+    return client->untaken_steps().empty();
+  };
+  StepMetrics metrics;
+  metrics.step = 7;
+  metrics.loss = 0.25;
+  client->report_step(metrics);
+  CHECK(plane.expect_message(control::RankMessage::kStep).step().step() == 7);
+  for (int look = 0; look < 20; ++look) plane.pump();
+  REQUIRE(client->untaken_steps().size() == 1);  // taken, but not written
+  CHECK(client->untaken_steps().front().step == 7);
+  CHECK(client->untaken_steps().front().loss == 0.25);
+  plane.coordinator().steps_are_written();
+  CHECK(all_taken());
+  metrics.step = 8;
+  client->report_step(metrics);
+  CHECK(plane.finish(*client, ExitCode::kDone, ErrorOrigin::kNone, ""));  // whether or not it was written
+}
+
 TEST_CASE("commands reach those who attend and those who come later", "[launcher][rankd]") {
   ControlPlane plane(2);
   const std::unique_ptr<ControlClient> early = plane.connect(0);

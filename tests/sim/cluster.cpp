@@ -150,21 +150,22 @@ void Cluster::wait_for_admission(Process& process) {
 
 bool Cluster::link_up(int from, int to) const {
   const auto cut = cut_links_.find({from, to});
-  return cut == cut_links_.end() || cut->second <= now_;
+  return cut == cut_links_.end() || cut->second.until <= now_;
 }
 
-// What the launcher would hear from the agents if it asked each whether it reaches the others: the place where a
-// verdict over links gets its facts. Nothing acts on it here yet.
-std::vector<std::pair<int, int>> Cluster::probe_links(const Launcher& l) const {
-  const std::set<int> used(l.hosts_of_ranks.begin(), l.hosts_of_ranks.end());
-  std::vector<std::pair<int, int>> cut;
-  for (const int from : used) {
-    for (const int to : used) {
-      const bool asked = hosts_[static_cast<size_t>(from)].reachable();
-      if (asked && from != to && !link_up(from, to)) cut.emplace_back(from, to);
-    }
+// As comm/link_pulse: what a rank's kernel has sent there is not acknowledged, because either way is cut.
+std::vector<CutLink> Cluster::silent_links_of(const Process& process) const {
+  const auto silent = [&](int from, int to) {
+    return !link_up(from, to) && now_ - cut_links_.at({from, to}).since >= kLinkSilence;
+  };
+  std::vector<CutLink> out;
+  const std::vector<int>& hosts = process.launcher->hosts_of_ranks;
+  for (size_t peer = 0; peer < hosts.size(); ++peer) {
+    const bool there = silent(process.host, hosts[peer]);
+    if (hosts[peer] == process.host || (!there && !silent(hosts[peer], process.host))) continue;
+    out.push_back({static_cast<int>(peer), link_up(hosts[peer], process.host), "silence"});
   }
-  return cut;
+  return out;
 }
 
 bool Cluster::connected(const Group& group) const {
@@ -301,8 +302,8 @@ void Cluster::beat(const std::shared_ptr<Process>& process) {
   }
   if (!process->paused && process->admitted) {
     send_up(*process, [this, l = process->launcher, rank = process->rank, epoch = process->epoch,
-                       progress = process->progress] {
-      l->membership->heartbeat(now_, epoch, rank, progress);
+                       progress = process->progress, silent = silent_links_of(*process)] {
+      if (l->membership->heartbeat(now_, epoch, rank, progress)) l->membership->links_reported(now_, rank, silent);
     });
   }
   at(now_ + seconds(1), [this, process] { beat(process); });

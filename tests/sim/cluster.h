@@ -34,6 +34,7 @@ inline constexpr Time kGrowthsApart = std::chrono::seconds(2);
 inline constexpr Time kHostsMayReturn = std::chrono::seconds(20);
 inline constexpr Time kAgentsWait = std::chrono::seconds(12);    // for a launcher that says nothing
 inline constexpr Time kStreamBreaks = std::chrono::seconds(4);   // between hosts, after so much silence
+inline constexpr Time kLinkSilence = std::chrono::seconds(4);  // after which a rank complains of a link
 inline constexpr Time kCollectiveWaits = std::chrono::seconds(11);  // for peers that cannot be reached
 inline constexpr const char* kRun = "/run";
 inline constexpr const char* kRoot = "/run/checkpoints";
@@ -59,6 +60,10 @@ struct Message {  // what one rank contributes to a collective
   FileVote vote;
   bool stop = false;  // it was asked to save and end
   std::vector<CommittedTag> tags{};  // of rank 0, which looks for all
+};
+
+struct LinkCut {
+  Time since{}, until{};
 };
 
 enum class Cut { kLoses, kDelays };  // what a cut link does to a message
@@ -198,6 +203,7 @@ struct Launcher {
   int64_t epoch = 0;
   bool first = true;  // no epoch was started yet
   Time epoch_started{};
+  std::set<std::string> cut_off;  // hosts whose links to others were cut, and nobody has tried since
   bool innocent = false;  // nothing but launchers had trouble since the epoch began
   bool committed = false;
   bool stopping = false;
@@ -261,7 +267,8 @@ class Cluster {
   void complete_round(const std::shared_ptr<Group>& group, int round);
   bool connected(const Group& group) const;
   bool link_up(int from, int to) const;
-  std::vector<std::pair<int, int>> probe_links(const Launcher& l) const;
+  std::vector<CutLink> silent_links_of(const Process& process) const;
+  void check_link_verdict(const Failure& cause);
   void send_up(Process& process, std::function<void()> act, Cut cut = Cut::kLoses);
   void arrive(const Sent& sent);
   void beat(const std::shared_ptr<Process>& process);
@@ -362,7 +369,7 @@ class Cluster {
   int boots_ = 1;
   Locks locks_ = Locks::kEverywhere;
   int holder_ = 0;  // which launch wrote the lease last
-  std::map<std::pair<int, int>, Time> cut_links_;       // until when
+  std::map<std::pair<int, int>, LinkCut> cut_links_;    // from, to: the newest of each
   std::map<int64_t, int> claims_;                       // epoch -> launch, as claim_epoch gave it out
   std::map<int64_t, int> claim_files_;                  // as the disk saw it: who made the file last
   std::map<std::pair<int64_t, int64_t>, int64_t> values_;  // epoch, step -> the tensor's

@@ -202,8 +202,8 @@ void Cluster::strike_link() {
   trace(fmt::format("FAULT: host{} does not reach host{}{}", from, to, both ? ", nor the other way" : ""));
   disturb(length);
   extra_ += length;
-  cut_links_[{from, to}] = now_ + length;
-  if (both) cut_links_[{to, from}] = now_ + length;
+  cut_links_[{from, to}] = {now_, now_ + length};
+  if (both) cut_links_[{to, from}] = {now_, now_ + length};
   const Time bound = kCollectiveWaits + seconds(14);  // a rank may be inside a step or a disk call, or not have joined
   if (length < bound + seconds(1)) return;
   for (const auto& process : processes_) {

@@ -138,6 +138,7 @@ void Cluster::start_epoch(Launcher& l, const std::vector<RankPlacement>& world) 
   options.hang.steps = 1;  // a step that a cut link made long must not stretch the bound
   for (auto& [phase, bound] : options.hang.phases) bound = seconds(12);
   if (mutant(Mutant::kNoLease)) options.lease = hours(99);
+  for (const RankPlacement& place : world) options.hosts.push_back(place.host);
   l.membership = std::make_unique<Membership>(options, now_);
   const auto group = std::make_shared<Group>();
   group->size = static_cast<int>(world.size());
@@ -261,8 +262,18 @@ void Cluster::look_for_hosts(Launcher& l) {
 }
 
 void Cluster::try_hosts(Launcher& l) {
+  const auto reaches_the_others = [&](const std::string& host) {
+    if (l.running) return false;  // nobody looks while others train
+    const int number = host_number(host);
+    return std::ranges::all_of(l.hosts_of_ranks, [&](int other) {
+      return other == number || (link_up(number, other) && link_up(other, number));
+    });
+  };
   for (const std::string& host : l.growth->to_try(now_)) {
-    if (hosts_[static_cast<size_t>(host_number(host))].reachable()) {
+    if (l.cut_off.contains(host) && !reaches_the_others(host)) {
+      l.growth->missed(now_, host);
+    } else if (hosts_[static_cast<size_t>(host_number(host))].reachable()) {
+      l.cut_off.erase(host);
       trace(fmt::format("{} is found", host));
       l.growth->found(now_, host);
       l.recovery->pool().bring_back(host);
@@ -284,6 +295,7 @@ void Cluster::try_hosts(Launcher& l) {
 // Between epochs, with too few hosts for any world.
 void Cluster::await_hosts(Launcher& l, Time give_up) {
   if (l.ending || l.lost) return;
+  l.running = false;
   l.growth->look_now(now_);
   try_hosts(l);
   if (const auto world = l.recovery->pool().next_world()) {
@@ -318,7 +330,6 @@ void Cluster::begin_growth(Launcher& l) {
 void Cluster::stop_all(Launcher& l, const Decision& decision) {
   l.stopping = true;
   trace(fmt::format("epoch {} is stopped: {}", l.epoch, decision.reason));
-  for (const auto& [from, to] : probe_links(l)) trace(fmt::format("host{} does not reach host{}", from, to));
   if (decision.root_cause) judge(l, decision);
   for (const auto& process : processes_) {
     if (!process->alive || process->launcher.get() != &l || process->epoch != l.epoch) continue;
@@ -359,11 +370,27 @@ void Cluster::judge(Launcher& l, const Decision& decision) {
   for (size_t host = 0; host < hosts_.size() && !given_up && !mutant(Mutant::kForgetLosses); ++host) {
     if (!hosts_[host].reachable()) outcome.lost_hosts.push_back(fmt::format("host{}", host));
   }
+  const std::vector<std::string>& without = decision.root_cause->without;
+  outcome.lost_hosts.insert(outcome.lost_hosts.end(), without.begin(), without.end());
+  l.cut_off.insert(without.begin(), without.end());
+  if (decision.root_cause->kind == Failure::Kind::kLinkCut) check_link_verdict(*decision.root_cause);
   for (const std::string& host : outcome.lost_hosts) l.growth->lost(now_, host);
   outcome.hosts_may_return = l.growth->misses_any();
   l.recourse = l.recovery->after(outcome);
   l.back.clear();
   check_blame(l, decision, given_up);
+}
+
+// A host is done without only if one of its links was cut a moment ago, and the program is not blamed for that.
+void Cluster::check_link_verdict(const Failure& cause) {
+  for (const std::string& host : cause.without) {
+    const int number = host_number(host);
+    const bool cut = std::ranges::any_of(cut_links_, [&](const auto& entry) {
+      const auto& [ends, when] = entry;
+      return (ends.first == number || ends.second == number) && when.until + seconds(10) > now_;
+    });
+    if (!cut) breach(fmt::format("{} is done without, although none of its links was cut: {}", host, cause.detail));
+  }
 }
 
 // Where only launchers had trouble, no rank is blamed.
