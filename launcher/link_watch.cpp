@@ -17,9 +17,7 @@ void LinkWatch::reported(Time now, int rank, const std::vector<CutLink>& links) 
   complaints_.merge(kept);
 }
 
-void LinkWatch::forgive(Time silence) {
-  for (auto& [key, complaint] : complaints_) complaint.since += silence;
-}
+void LinkWatch::forget() { complaints_.clear(); }
 
 std::string LinkWatch::host_of(int rank) const {
   const auto at = static_cast<size_t>(rank);

@@ -33,7 +33,7 @@ class LinkWatch {
 
   // All that the rank has to complain of now.
   void reported(Time now, int rank, const std::vector<CutLink>& links);
-  void forgive(Time silence);  // we did not listen for so long
+  void forget();  // we did not listen for long: what stands here may be old, and will be said again if it holds
 
   struct Verdict {
     int rank = 0;                      // of the first host to do without, or an end of the link

@@ -202,7 +202,7 @@ void Membership::forgive_own_stall(Time now) {
   if (gap <= options_.lease / 2) return;
   const auto later = [&](Time& at) { at = std::min(now, at + gap); };
   hang_watch_.forgive(gap);
-  link_watch_.forgive(gap);
+  link_watch_.forget();
   later(started_);
   later(stop_at_);
   for (RankState& rank : ranks_) {

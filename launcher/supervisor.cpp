@@ -341,8 +341,10 @@ void Supervisor::judge(const Decision& decision) {
       cause.detail = fmt::format("dslaunch itself stood still for {}, longer than its agents on the hosts wait for it (12 s)",
                                  format_duration(stall_));
     }
-    lost.insert(lost.end(), cause.without.begin(), cause.without.end());
-    cut_off_.insert(cause.without.begin(), cause.without.end());
+    if (!given_up) {
+      lost.insert(lost.end(), cause.without.begin(), cause.without.end());
+      cut_off_.insert(cause.without.begin(), cause.without.end());
+    }
     for (const std::string& host : lost) growth_.lost(now(), host);
     recourse_ = recovery_.after({.cause = cause,
                                  .host = plan_.ranks.at(static_cast<size_t>(cause.rank)).host,

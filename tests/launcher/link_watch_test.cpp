@@ -64,12 +64,15 @@ TEST_CASE("link watch: repeating a complaint does not make it younger, and its e
   CHECK_FALSE(watch.verdict(seconds(60)));
 }
 
-TEST_CASE("link watch: time in which nobody listened does not count") {
+TEST_CASE("link watch: what was said before nobody listened has to be said again") {
   LinkWatch watch = watch_of({"a", "b"});
   watch.reported(seconds(1), 0, {{1, false, ""}});
-  watch.forgive(seconds(30));
-  CHECK_FALSE(watch.verdict(seconds(31)));
-  CHECK(watch.verdict(seconds(35)));
+  watch.forget();
+  CHECK_FALSE(watch.suspected());
+  CHECK_FALSE(watch.verdict(seconds(60)));
+  watch.reported(seconds(61), 0, {{1, false, ""}});
+  CHECK_FALSE(watch.verdict(seconds(64)));
+  CHECK(watch.verdict(seconds(65)));
 }
 
 TEST_CASE("link watch: all ranks of two hosts make one sentence") {

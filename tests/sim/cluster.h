@@ -268,7 +268,7 @@ class Cluster {
   bool connected(const Group& group) const;
   bool link_up(int from, int to) const;
   std::vector<CutLink> silent_links_of(const Process& process) const;
-  void check_link_verdict(const Failure& cause);
+  void check_link_verdict(const std::vector<std::string>& without);
   void send_up(Process& process, std::function<void()> act, Cut cut = Cut::kLoses);
   void arrive(const Sent& sent);
   void beat(const std::shared_ptr<Process>& process);

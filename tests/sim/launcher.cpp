@@ -370,10 +370,10 @@ void Cluster::judge(Launcher& l, const Decision& decision) {
   for (size_t host = 0; host < hosts_.size() && !given_up && !mutant(Mutant::kForgetLosses); ++host) {
     if (!hosts_[host].reachable()) outcome.lost_hosts.push_back(fmt::format("host{}", host));
   }
-  const std::vector<std::string>& without = decision.root_cause->without;
+  const std::vector<std::string> without = given_up ? std::vector<std::string>{} : decision.root_cause->without;
   outcome.lost_hosts.insert(outcome.lost_hosts.end(), without.begin(), without.end());
   l.cut_off.insert(without.begin(), without.end());
-  if (decision.root_cause->kind == Failure::Kind::kLinkCut) check_link_verdict(*decision.root_cause);
+  check_link_verdict(without);
   for (const std::string& host : outcome.lost_hosts) l.growth->lost(now_, host);
   outcome.hosts_may_return = l.growth->misses_any();
   l.recourse = l.recovery->after(outcome);
@@ -382,14 +382,14 @@ void Cluster::judge(Launcher& l, const Decision& decision) {
 }
 
 // A host is done without only if one of its links was cut a moment ago, and the program is not blamed for that.
-void Cluster::check_link_verdict(const Failure& cause) {
-  for (const std::string& host : cause.without) {
+void Cluster::check_link_verdict(const std::vector<std::string>& without) {
+  for (const std::string& host : without) {
     const int number = host_number(host);
     const bool cut = std::ranges::any_of(cut_links_, [&](const auto& entry) {
       const auto& [ends, when] = entry;
       return (ends.first == number || ends.second == number) && when.until + seconds(10) > now_;
     });
-    if (!cut) breach(fmt::format("{} is done without, although none of its links was cut: {}", host, cause.detail));
+    if (!cut) breach(fmt::format("{} is done without, although none of its links was cut", host));
   }
 }
 
