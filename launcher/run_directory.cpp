@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kRuns = "runs";
+
 [[noreturn]] void throw_errno(const char* operation, const fs::path& path, int error) {
   throw IoError(fmt::format("{} {}: {}", operation, path.string(), std::strerror(error)));
 }
@@ -50,12 +52,14 @@ fs::path make_new(const fs::path& runs, const std::string& name) {
   }
 }
 
-void point_latest_at(const fs::path& run) {
-  const fs::path latest = run.parent_path() / "latest";
-  const fs::path fresh = run.parent_path() / fmt::format(".latest.{}", getpid());
+void point_latest_at(const fs::path& run, const fs::path& runs) {
+  const fs::path latest = runs / "latest";
+  const fs::path fresh = runs / fmt::format(".latest.{}", getpid());
   std::error_code error;
+  fs::create_directory(runs, error);
   fs::remove(fresh, error);
-  fs::create_symlink(run.filename(), fresh, error);
+  const bool beside = run.parent_path() == runs;  // so that the folder can be moved whole
+  fs::create_symlink(beside ? run.filename() : run, fresh, error);
   if (!error) {
     fs::rename(fresh, latest, error);
   }
@@ -165,7 +169,7 @@ std::optional<fs::path> newest_resumable_run(const fs::path& here, std::string_v
   const std::string prefix = fmt::format("{}-", stem);
   std::optional<fs::path> newest;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(here / "runs", error)) {
+  for (const auto& entry : fs::directory_iterator(here / kRuns, error)) {
     const std::string name = entry.path().filename().string();
     const bool ours = name.starts_with(prefix) && name.size() > prefix.size() &&
                       name.find_first_not_of("0123456789-", prefix.size()) == std::string::npos;
@@ -186,14 +190,15 @@ RunDirectory RunDirectory::open(const std::optional<fs::path>& wanted, const fs:
     path = (here / *wanted).lexically_normal();
     make_directories(path);
   } else {
-    path = make_new(here / "runs", fmt::format("{}-{}", stem, local_time));
-    point_latest_at(path);
+    path = make_new(here / kRuns, fmt::format("{}-{}", stem, local_time));
   }
   make_directories(path / "logs");
   refuse_odd_files(path);
   prove_writable(path);
   return {std::move(path), here};
 }
+
+void RunDirectory::become_latest() const { point_latest_at(path_, here_ / kRuns); }
 
 std::string RunDirectory::shown(const fs::path& path) const {
   const std::string relative = path.lexically_relative(here_).string();

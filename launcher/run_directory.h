@@ -40,11 +40,13 @@ int64_t newest_checkpoint_bytes(const std::filesystem::path& run_directory);
 class RunDirectory {
  public:
   // With `wanted`: that directory (below `here` if relative), made where it is missing. Else runs/<stem>-<local_time> below
-  // `here` (a number appended until it is new), with runs/latest pointing at it. Makes logs/ in it and
-  // proves that it can be written. Throws IoError.
+  // `here` (a number appended until it is new). Makes logs/ in it and proves that it can be written. Throws IoError.
   static RunDirectory open(const std::optional<std::filesystem::path>& wanted,
                            const std::filesystem::path& here, std::string_view stem,
                            std::string_view local_time);
+
+  // It has trained a step: runs/latest below `here` is this one now, wherever it lies. A convenience, which may fail.
+  void become_latest() const;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }

@@ -111,7 +111,9 @@ void RunRecords::rank_line(int rank, std::string_view line) {
 }
 
 void RunRecords::step(const control::StepMetrics& metrics) {
-  has_metrics_ = true;
+  if (!std::exchange(has_metrics_, true)) {
+    post(lane_of("runs/latest"), kSmallJob, [shared = shared_] { shared->directory.become_latest(); });
+  }
   post(metrics_, sizeof(metrics), [shared = shared_, metrics, added = false]() mutable {
     if (!std::exchange(added, true)) shared->metrics.add(metrics);
     shared->metrics.flush();

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "core/error.h"
 #include "launcher/run_lease.h"
@@ -18,7 +20,7 @@ void require_run(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory / "logs", error)) {
     throw InputMissing(fmt::format("no run in {}; name its directory (runs/latest is the newest one "
-                                   "that was started in this directory)",
+                                   "started in this directory that has trained a step)",
                                    directory.string()));
   }
 }
@@ -82,6 +84,20 @@ RunStatus status_of_ended(const fs::path& directory) {
 }
 
 }  // namespace
+
+fs::path meant_run(const fs::path& named) {
+  if (named != "runs/latest" || is_launched(named)) return named;
+  std::vector<fs::path> live;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(named.parent_path(), error)) {
+    if (!entry.is_symlink(error) && is_launched(entry.path())) live.push_back(entry.path());
+  }
+  if (live.size() <= 1) return live.empty() ? named : live.front();
+  std::ranges::sort(live);
+  std::string names;
+  for (const fs::path& run : live) names += fmt::format("{}{}", names.empty() ? "" : ", ", run.string());
+  throw UsageError(fmt::format("{} runs go on here ({}): name one of them", live.size(), names));
+}
 
 RunStatus find_status(const fs::path& directory) {
   require_run(directory);

@@ -10,6 +10,10 @@
 
 namespace ds {
 
+// What is meant by the name of a run: "runs/latest", which is what nobody's name stands for, is the newest run that has
+// trained a step, unless that is over and another one goes on beside it. Throws UsageError where several do.
+std::filesystem::path meant_run(const std::filesystem::path& named);
+
 // The status of the run in `directory`. Throws InputMissing where there is none.
 RunStatus find_status(const std::filesystem::path& directory);
 

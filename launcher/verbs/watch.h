@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "launcher/control_request.h"
+#include "launcher/verbs/found_run.h"
 
 namespace ds {
 
@@ -51,7 +52,9 @@ inline int run_watch(const WatchCommand& command) {
     int operator()(const StackOptions& options) const { return run_stack(options); }
     int operator()(const CtlOptions& options) const { return run_ctl(options); }
   };
-  return std::visit(Verbs{}, command);
+  WatchCommand meant = command;
+  std::visit([](auto& options) { options.run = meant_run(options.run); }, meant);
+  return std::visit(Verbs{}, meant);
 }
 
 }  // namespace ds

@@ -32,15 +32,22 @@ control::StepMetrics step(int64_t number, double loss) {
 
 }  // namespace
 
-TEST_CASE("a run gets a new directory, and latest points at it", "[launcher]") {
+TEST_CASE("a run gets a new directory, and latest points at the one that has trained", "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory first = RunDirectory::open(std::nullopt, here.path(), "train", "20260101-1200");
   CHECK(first.path() == here.path() / "runs/train-20260101-1200");
   CHECK(fs::is_directory(first.file("logs")));
+  CHECK_FALSE(fs::exists(here.path() / "runs/latest"));
+  first.become_latest();
   CHECK(fs::read_symlink(here.path() / "runs/latest") == "train-20260101-1200");
   const RunDirectory second = RunDirectory::open(std::nullopt, here.path(), "train", "20260101-1200");
   CHECK(second.path() == here.path() / "runs/train-20260101-1200-2");
+  CHECK(fs::read_symlink(here.path() / "runs/latest") == "train-20260101-1200");
+  second.become_latest();
   CHECK(fs::read_symlink(here.path() / "runs/latest") == "train-20260101-1200-2");
+  const RunDirectory elsewhere = RunDirectory::open("a/b", here.path(), "train", "now");
+  elsewhere.become_latest();
+  CHECK(fs::read_symlink(here.path() / "runs/latest") == here.path() / "a/b");
   CHECK(first.shown(first.rank_log(3)) == "runs/train-20260101-1200/logs/rank-3.log");
   CHECK(first.shown("/elsewhere/x") == "/elsewhere/x");
 }
