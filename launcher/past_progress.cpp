@@ -44,8 +44,7 @@ std::optional<int64_t> last_metrics_step(const fs::path& path) {
 }
 
 // Of a launch that did not keep committed.json.
-PastProgress from_older_files(const fs::path& run_directory) {
-  PastProgress out;
+PastProgress from_older_files(const fs::path& run_directory, PastProgress out) {
   constexpr int64_t kLargestReport = 64 << 20;
   rapidjson::Document report;
   report.Parse<rapidjson::kParseIterativeFlag>(
@@ -58,9 +57,7 @@ PastProgress from_older_files(const fs::path& run_directory) {
       out.committed_by = "report.json";
     }
   }
-  if (const auto step = last_metrics_step(run_directory / "metrics.jsonl")) {
-    out.trace = fmt::format("metrics.jsonl holds steps up to {}", *step);
-  }
+  if (out.metrics_step > 0) out.trace = fmt::format("metrics.jsonl holds steps up to {}", out.metrics_step);
   return out;
 }
 
@@ -73,19 +70,20 @@ std::string committed_text(const std::string& tag, int64_t step, int64_t epoch) 
 PastProgress past_progress(const fs::path& run_directory) {
   constexpr int64_t kLongest = 4096;
   const std::optional<std::string> text = text_of(run_directory / kCommitted, kLongest);
-  if (!text) return from_older_files(run_directory);
+  PastProgress out;
+  out.metrics_step = last_metrics_step(run_directory / "metrics.jsonl").value_or(0);
+  if (!text) return from_older_files(run_directory, std::move(out));
   rapidjson::Document in;
   in.Parse<rapidjson::kParseIterativeFlag>(text->c_str());
   const bool holds = !in.HasParseError() && in.IsObject() && in.HasMember("step") && in["step"].IsInt64() &&
                      in["step"].GetInt64() >= 0 && in.HasMember("tag") && in["tag"].IsString();
-  PastProgress out;
   if (!holds) {
     out.trace = fmt::format("{} is there, but cannot be read", kCommitted);
   } else if (in["step"].GetInt64() > 0) {
     out.committed_step = in["step"].GetInt64();
     out.committed_by = fmt::format("{} names {}", kCommitted, in["tag"].GetString());
   } else {
-    out.unsaved_step = last_metrics_step(run_directory / "metrics.jsonl").value_or(0);
+    out.unsaved_step = out.metrics_step;
   }
   return out;
 }

@@ -12,6 +12,7 @@ struct PastProgress {
   int64_t committed_step = 0;  // of the newest checkpoint that was committed; 0: none, as far as is known
   std::string committed_by;    // who says so
   int64_t unsaved_step = 0;    // as far as an earlier launch came that saved nothing; 0: there is none
+  int64_t metrics_step = 0;    // the last in metrics.jsonl; 0: none
   std::string trace;           // of steps of which nobody knows whether they were saved; empty: there is none
 };
 

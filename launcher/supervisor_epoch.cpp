@@ -158,6 +158,8 @@ void Supervisor::admit_all() {
   plan.set_resume(resume_mode());
   plan.set_audit_samples(job_.audit_samples);
   plan.set_accept_changes(job_.accept_changes);
+  const bool begins = job_.resume == ResumeMode::kNever;  // what lies there is of another training
+  plan.set_told_step(record_.last_step ? record_.last_step->step() : begins ? 0 : job_.past.metrics_step);
   tell_progress(plan);
   plan.set_oldest_tag_epoch(job_.resume == ResumeMode::kNever ? first_epoch_ : 0);
   plan.set_rendezvous(plan_.rendezvous);

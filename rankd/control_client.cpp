@@ -43,7 +43,7 @@ constexpr std::chrono::milliseconds kConnectTurn{300};
 constexpr std::chrono::milliseconds kStreamTurn{50};  // between two streams over a connection that holds
 // Steps are reported at most so often; those between wait for each other. A message wakes a thread at both ends.
 constexpr std::chrono::milliseconds kStepReports{200};
-constexpr size_t kMaxQueued = 1 << 20;  // reports kept while the launcher does not read
+constexpr size_t kMaxQueued = 1 << 18;  // reports kept while the launcher does not read
 
 ResumeMode to_resume(control::JobPlan::Resume resume) {
   switch (resume) {
@@ -74,6 +74,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.committed_by = in.committed_by();
   plan.progress = in.progress();
   plan.accept_changes = in.accept_changes();
+  plan.told_step = in.told_step();
   plan.audit_samples = in.audit_samples();
   plan.rendezvous = in.rendezvous();
   plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
@@ -214,7 +215,7 @@ class GrpcControlClient final : public ControlClient {
   }
 
   std::vector<StepMetrics> untaken_steps() const override {
-    constexpr size_t kMost = 10'000;  // the newest; they go with every state that is saved
+    constexpr size_t kMost = 1'000;  // the newest; they go with every state that is saved
     std::vector<StepMetrics> out;
     const std::scoped_lock lock(mutex_);
     for (const control::RankMessage& message : reports_.waiting() | std::views::reverse) {

@@ -152,7 +152,12 @@ class TrainingRun {
       if (plan_.rank == 0) control_.report_text(notice);
     }
     if (plan_.rank == 0) {
-      for (const StepMetrics& metrics : read_step_notes(checkpoints_.restored_note())) control_.report_step(metrics);
+      const std::vector<StepMetrics> note = read_step_notes(checkpoints_.restored_note());
+      // A launcher that knows of no step while the note begins later is not the one that missed them.
+      const bool missed = plan_.told_step > 0 || (!note.empty() && note.front().step == 1);
+      for (const StepMetrics& metrics : note) {
+        if (missed && metrics.step > plan_.told_step) control_.report_step(metrics);
+      }
     }
     return step;
   }

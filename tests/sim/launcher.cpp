@@ -295,6 +295,10 @@ void Cluster::try_hosts(Launcher& l) {
 // Between epochs, with too few hosts for any world.
 void Cluster::await_hosts(Launcher& l, Time give_up) {
   if (l.ending || l.lost) return;
+  if (l.taken_over) {
+    finish(l, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
+    return;
+  }
   l.running = false;
   l.growth->look_now(now_);
   try_hosts(l);

@@ -84,7 +84,7 @@ SCRIPT
   # Full for some seconds only, at a checkpoint on the way: training goes on, the tag follows, the weights are those
   # of a run that was left alone.
   cat > filling.sh <<'SCRIPT'
-mount -t tmpfs -o size=3m none small || exit 1
+mount -t tmpfs -o size=4m none small || exit 1
 dslaunch train.json --run-dir small/run train.steps=4000 train.save_every=1000 train.keep_checkpoints=2 &
 until grep -qs '"step": 500,' small/run/metrics.jsonl; do sleep 0.01; done
 cat /dev/zero > small/filler 2> /dev/null
