@@ -287,9 +287,10 @@ std::vector<std::string> HostWorldStarter::reach(const std::vector<RankPlacement
   return listen_addresses_;
 }
 
-std::string HostWorldStarter::cut_between(const std::string& host, const std::vector<std::string>& others) {
-  std::vector<std::string> names{host};
-  std::ranges::copy_if(others, std::back_inserter(names), [&](const std::string& other) { return other != host; });
+std::string HostWorldStarter::cut_between(const std::string& host, const std::vector<RankPlacement>& ranks) {
+  std::vector<std::string> names = hosts_of(ranks);
+  std::erase(names, host);
+  names.insert(names.begin(), host);
   const HostAgents::Outcome reached = agents_.try_reach(names);
   SlotMap slots;
   for (const std::string& name : names) slots.push_back({name, {}});

@@ -85,7 +85,7 @@ class HostWorldStarter final : public WorldStarter {
       : agents_(agents), options_(std::move(options)), directory_(directory), log_(std::move(log)) {}
 
   std::vector<std::string> reach(const std::vector<RankPlacement>& ranks) override;
-  std::string cut_between(const std::string& host, const std::vector<std::string>& others) override;
+  std::string cut_between(const std::string& host, const std::vector<RankPlacement>& ranks) override;
   void seek(const std::string& host) override { agents_.seek(host); }
   std::vector<SoughtHost> take_sought() override { return agents_.take_sought(); }
   void tend() override { agents_.tend(); }

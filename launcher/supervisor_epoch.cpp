@@ -161,7 +161,7 @@ void Supervisor::admit_all() {
   const bool begins = job_.resume == ResumeMode::kNever;  // what lies there is of another training
   plan.set_told_step(record_.last_step ? record_.last_step->step() : begins ? 0 : job_.past.metrics_step);
   tell_progress(plan);
-  plan.set_oldest_tag_epoch(job_.resume == ResumeMode::kNever ? first_epoch_ : 0);
+  plan.set_oldest_tag_epoch(begins ? first_epoch_ : 0);
   plan.set_rendezvous(plan_.rendezvous);
   if (!data_endpoints_.empty()) {  // a rank that gave none gets an empty one, and says so
     for (int rank = 0; rank < plan.world_size(); ++rank) {

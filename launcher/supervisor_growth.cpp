@@ -1,7 +1,6 @@
 // Hosts that come back or are added while a run goes on: looking for them, and making room for a larger world at
 // the next step edge. What is tried when is launcher/growth.h.
 #include <algorithm>
-#include <set>
 
 #include <spdlog/spdlog.h>
 
@@ -49,9 +48,7 @@ void Supervisor::look_for_hosts() {
 // Whether a host that was cut off from others reaches them again. Nothing runs meanwhile that this could disturb.
 std::string Supervisor::look_at_links(const std::string& host) {
   if (world_) return "it was cut off from other hosts, and nobody has looked since";
-  std::set<std::string> others;
-  for (const RankPlacement& place : plan_.ranks) others.insert(place.host);
-  std::string problem = starter_.cut_between(host, {others.begin(), others.end()});
+  std::string problem = starter_.cut_between(host, plan_.ranks);
   if (problem.empty()) cut_off_.erase(host);
   last_turn_ = now();  // which has taken some seconds
   return problem;

@@ -104,11 +104,11 @@ class WorldStarter {
     static_cast<void>(ranks);
     return {};
   }
-  // Why a host that take_sought() has found and the other ones cannot connect to each other; empty: they can.
+  // Why a host that take_sought() has found and the others of `ranks` cannot connect to each other; empty: they can.
   // Takes seconds; only while no world runs.
-  virtual std::string cut_between(const std::string& host, const std::vector<std::string>& others) {
+  virtual std::string cut_between(const std::string& host, const std::vector<RankPlacement>& ranks) {
     static_cast<void>(host);
-    static_cast<void>(others);
+    static_cast<void>(ranks);
     return "";
   }
   // Begins to reach a host that is in no world now, without waiting.
