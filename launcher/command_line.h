@@ -1,28 +1,20 @@
-// The command line of dslaunch, parsed into values. Options may stand before and after the config.
+// What the command lines of jobs ask for, read from what cli/ has parsed: values that no option of its own can
+// check, and defaults that depend on each other.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <variant>
 #include <vector>
 
+#include "cli/verbs/preflight.h"
+#include "cli/verbs/run.h"
 #include "config/training_config.h"
+#include "launcher/clock_time.h"
 #include "launcher/job_hosts.h"
-#include "launcher/rank_binding.h"
-#include "launcher/membership.h"
 #include "launcher/node_list.h"
-#include "launcher/verbs/check.h"
-#include "launcher/verbs/elastic.h"
-#include "launcher/verbs/explain.h"
-#include "launcher/verbs/schema.h"
-#include "launcher/verbs/watch.h"
-
-namespace CLI {
-class App;
-}
+#include "launcher/rank_binding.h"
 
 namespace ds {
 
@@ -57,30 +49,8 @@ struct PreflightOptions {
   bool json = false;
 };
 
-// A verb that rankd carries out: its arguments are passed on as they are.
-struct EngineVerb {
-  std::vector<std::string> arguments;  // the verb first
-};
-
-// Text to print, then exit 0: help or version.
-struct InfoText {
-  std::string text;
-};
-
-// `dslaunch agent`, which no user types.
-struct AgentOptions {};
-
-using CommandLine = std::variant<RunOptions, PreflightOptions, AgentOptions, CheckOptions, ExplainOptions, ElasticVerbOptions,
-                                 SchemaForm, WatchCommand, EngineVerb, InfoText>;
-
-// `arguments` without argv[0]. Throws UsageError.
-CommandLine parse_command_line(const std::vector<std::string>& arguments);
-
-// For verbs that are described elsewhere: parses `arguments` into what `app` was told to fill; the help text
-// where that was asked for. Throws UsageError.
-std::optional<InfoText> parse_into(CLI::App& app, std::vector<std::string> arguments);
-
-// "90", "90s", "10m", "2h". Throws UsageError.
-Time parse_duration(std::string_view text);
+// Both throw UsageError.
+RunOptions run_options(const RunArgs& args);
+PreflightOptions preflight_options(const PreflightArgs& args);
 
 }  // namespace ds

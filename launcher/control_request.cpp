@@ -20,6 +20,14 @@ std::string control_request(ControlVerb verb) {
   return JsonObject().text("verb", kVerbs.at(static_cast<size_t>(verb))).str();
 }
 
+ControlVerb control_verb(std::string_view name) {
+  const auto* const found = std::ranges::find(kVerbs, name);
+  if (found == kVerbs.end()) {
+    throw UsageError(fmt::format("no verb '{:.40}': expected {}", name, fmt::join(kVerbs, ", ")));
+  }
+  return static_cast<ControlVerb>(found - kVerbs.begin());
+}
+
 ControlVerb parse_control_request(std::string_view line) {
   rapidjson::Document request;
   request.Parse<rapidjson::kParseIterativeFlag>(line.data(), line.size());
@@ -30,12 +38,7 @@ ControlVerb parse_control_request(std::string_view line) {
   if (verb == request.MemberEnd() || !verb->value.IsString()) {
     throw DataError("a request names its verb: {\"verb\": \"status\"}");
   }
-  const std::string_view name(verb->value.GetString(), verb->value.GetStringLength());
-  const auto* const found = std::ranges::find(kVerbs, name);
-  if (found == kVerbs.end()) {
-    throw UsageError(fmt::format("no verb '{:.40}': expected {}", name, fmt::join(kVerbs, ", ")));
-  }
-  return static_cast<ControlVerb>(found - kVerbs.begin());
+  return control_verb({verb->value.GetString(), verb->value.GetStringLength()});
 }
 
 std::string control_reply(std::string_view notice, const RunStatus& status) {

@@ -11,6 +11,8 @@ namespace ds {
 enum class ControlVerb { kStatus, kStack, kSave, kStop, kPause, kResume, kJoin };
 
 std::string control_request(ControlVerb verb);
+// By its name, as a request and `dslaunch ctl` have it. Throws UsageError for one that there is not.
+ControlVerb control_verb(std::string_view name);
 // Throws DataError naming what is wrong, UsageError for a verb there is not.
 ControlVerb parse_control_request(std::string_view line);
 

@@ -9,25 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "cli/hosts.h"
 #include "launcher/host_agents.h"
 #include "launcher/host_choice.h"
 
 namespace ds {
-
-struct HostOptions {
-  std::string launcher = "auto";
-  std::optional<std::string> hostfile;  // none: kDefaultHostfile where it is
-  std::string include;
-  std::string exclude;
-  std::optional<int> num_nodes;
-  std::optional<int> num_gpus;
-  std::optional<std::string> master_addr;
-  int master_port = 0;  // 0: any free one
-  std::string launcher_args;
-  std::vector<std::string> environment;  // --env
-  std::optional<std::string> environment_file;
-  std::optional<int> ssh_port;
-};
 
 inline constexpr const char* kDefaultHostfile = "/job/hostfile";  // DeepSpeed's
 

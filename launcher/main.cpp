@@ -7,22 +7,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
+#include <string>
 #include <thread>
+#include <utility>
 #include <variant>
+#include <vector>
 
+#include "cli/command_line.h"
 #include "core/error.h"
 #include "core/secrecy.h"
-#include "launcher/addresses.h"
-#include "launcher/agent.h"
-#include "launcher/command_line.h"
-#include "launcher/machine.h"
-#include "launcher/job_hosts.h"
 #include "launcher/process.h"
 #include "launcher/started_place.h"
-#include "launcher/verbs/engine_verb.h"
-#include "launcher/verbs/preflight.h"
+#include "launcher/verbs/actions.h"
 #include "launcher/verbs/run.h"
+#include "proto/build_info.h"
 
 namespace ds {
 namespace {
@@ -46,44 +44,32 @@ Surroundings read_surroundings() {
   return out;
 }
 
-// By which address this host was reached: sshd says it ("CLIENT PORT SERVER PORT"), and Slurm says where
-// we were started from. Empty where nobody does.
-std::string own_address() {
-  const char* const by_ssh = std::getenv("SSH_CONNECTION");
-  const char* const by_slurm = std::getenv("SLURM_LAUNCH_NODE_IPADDR");
-  if (by_slurm != nullptr) {
-    return local_address_towards(by_slurm);
-  }
-  std::istringstream words(by_ssh != nullptr ? by_ssh : "");
-  std::string client;
-  std::string port;
-  std::string server;
-  words >> client >> port >> server;
-  return server;
+std::string version_text() {
+  const BuildInfo build = build_info();
+  return fmt::format("dslaunch {} (commit {}; CUDA {}, MPI {})\n", build.version, build.git_id,
+                     build.has_cuda ? "yes" : "no", build.has_mpi ? "yes" : "no");
 }
 
-// One function per kind of command line.
-struct Dispatch {
-  const Surroundings& surroundings;
-
-  int operator()(const RunOptions& options) const { return run_training_job(options, surroundings); }
-  int operator()(const PreflightOptions& options) const { return run_preflight(options, surroundings); }
-  int operator()(AgentOptions) const {
-    return run_agent({surroundings.environment, own_address(),
-                      this_machine(surroundings.visible_gpus).gpus,
-                      !discover_start(as_environment(surroundings.environment))});
-  }
-  int operator()(const WatchCommand& command) const { return run_watch(command); }
-  int operator()(const EngineVerb& verb) const { become_engine(verb, surroundings); }
-  int operator()(const CheckOptions& options) const { return run_check(options); }
-  int operator()(const ExplainOptions& options) const { return run_explain(options); }
-  int operator()(const ElasticVerbOptions& options) const { return run_elastic(options); }
-  int operator()(SchemaForm form) const { return run_schema(form); }
-  int operator()(const InfoText& info) const {
-    fmt::print("{}", info.text);
-    return 0;
-  }
+// What a command line asks for, and who of many that a starter has started does it.
+struct Command {
+  Action action;
+  bool for_all = false;
 };
+
+Command text_to_print(std::string text) {
+  return {[text = std::move(text)](const Surroundings&) {
+    fmt::print("{}", text);
+    return 0;
+  }};
+}
+
+Command command_of(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "--version") return text_to_print(version_text());
+  ParsedLine line = parse_line(arguments);
+  if (auto* const info = std::get_if<InfoText>(&line)) return text_to_print(std::move(info->text));
+  const auto& parsed = std::get<ParsedVerb>(line);
+  return {action_for(parsed, arguments), parsed.verb->name == "run" || parsed.verb->name == "agent"};
+}
 
 // One of many that mpirun or srun has started, and not the one that speaks for them.
 bool stands_behind_another(const Surroundings& surroundings) {
@@ -103,19 +89,17 @@ void wipe_what_openssl_frees() {
 
 int run(int argc, char** argv) {
   const Surroundings surroundings = read_surroundings();
-  CommandLine command;
+  Command command;
   try {
-    command = parse_command_line({argv + 1, argv + argc});
+    command = command_of({argv + 1, argv + argc});
   } catch (const Error& error) {
     if (!stands_behind_another(surroundings)) throw;
     // The first one says it, and has to be heard before the starter ends all because of us.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     return static_cast<int>(error.exit_code());
   }
-  const bool for_all = std::holds_alternative<RunOptions>(command) ||
-                       std::holds_alternative<AgentOptions>(command);
-  if (!for_all && stands_behind_another(surroundings)) return 0;
-  return std::visit(Dispatch{surroundings}, command);
+  if (!command.for_all && stands_behind_another(surroundings)) return 0;
+  return command.action(surroundings);
 }
 
 // Whoever's working directory was removed can be helped; every relative path fails there.

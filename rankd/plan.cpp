@@ -14,11 +14,12 @@ int run_plan(const PlanArgs& args) {
   RealFileSystem files;
   InputFiles inputs(files);
   const ModelConfig model = model_config(config.model, inputs);
-  const EngineOptions options = engine_options(config, model, args.num_ranks);
+  const int ranks = args.num_ranks.value_or(1);
+  const EngineOptions options = engine_options(config, model, ranks);
   const RunPlan plan =
-      dry_run(options, args.num_ranks, cpu_ceilings(args.threads, options.dtype));
+      dry_run(options, ranks, cpu_ceilings(args.threads, options.dtype));
   const std::string text =
-      args.output == PlanOutput::kJson ? plan_json(plan) : plan_text(plan, options);
+      args.json ? plan_json(plan) : plan_text(plan, options);
   std::fputs(text.c_str(), stdout);
   return static_cast<int>(ExitCode::kDone);
 }

@@ -2,18 +2,11 @@
 // once.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
+
+#include "cli/verbs/check.h"
 
 namespace ds {
-
-struct CheckOptions {
-  std::string config;                  // path, or base64 of the text
-  std::vector<std::string> overrides;  // key.path=value, +key.path=value, ~key.path
-  std::optional<int64_t> num_ranks;    // also checks the batch sizes for that many ranks
-};
 
 struct CheckReport {
   std::string text;   // one problem a line, then a summary line

@@ -29,7 +29,7 @@ std::string elastic_text(const ElasticVerbOptions& options) {
     throw ConfigError(fmt::format("{}: elasticity.enabled is not true", options.config));
   }
   const ElasticOptions elastic = elastic_options(config.elasticity);
-  if (options.output == ElasticOutput::kJson) {
+  if (options.json) {
     const int64_t devices = options.nodes * options.devices_per_node;
     return as_json(elastic_batch(elastic, {options.world_size, devices}));
   }

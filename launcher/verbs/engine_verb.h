@@ -2,10 +2,18 @@
 // own and nothing stands between.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "launcher/command_line.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {
+
+// A verb that rankd carries out: its arguments are passed on as they are.
+struct EngineVerb {
+  std::vector<std::string> arguments;  // the verb first
+};
 
 // Does not return unless it fails. Throws InputMissing if rankd cannot be started.
 [[noreturn]] void become_engine(const EngineVerb& verb, const Surroundings& surroundings);

@@ -8,8 +8,8 @@
 
 namespace ds {
 
-int run_schema(SchemaForm form) {
-  fmt::print("{}", form == SchemaForm::kMarkdown ? config_documentation() : to_json(json_schema()));
+int run_schema(const SchemaOptions& options) {
+  fmt::print("{}", options.markdown ? config_documentation() : to_json(json_schema()));
   return 0;
 }
 

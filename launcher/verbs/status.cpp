@@ -10,16 +10,10 @@ namespace ds {
 
 int run_status(const StatusOptions& options) {
   const RunStatus status = find_status(options.run);
-  switch (options.form) {
-    case StatusForm::kText:
-      fmt::print("{}", status_text(status));
-      break;
-    case StatusForm::kJson:
-      fmt::print("{}\n", status_json(status));
-      break;
-    case StatusForm::kPrometheus:
-      fmt::print("{}", status_prometheus(status));
-      break;
+  if (options.json) {
+    fmt::print("{}\n", status_json(status));
+  } else {
+    fmt::print("{}", options.prometheus ? status_prometheus(status) : status_text(status));
   }
   return code_of(status);
 }

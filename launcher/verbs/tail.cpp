@@ -28,8 +28,8 @@ std::map<int, fs::path> wanted_logs(const TailOptions& options) {
   std::map<int, fs::path> logs = rank_logs(options.run);
   if (options.rank) std::erase_if(logs, [&](const auto& log) { return log.first != *options.rank; });
   if (logs.empty() && !options.follow) {
-    throw InputMissing(options.rank ? fmt::format("{}: no log of rank {}", options.run.string(), *options.rank)
-                                    : fmt::format("{}: no logs of ranks", options.run.string()));
+    throw InputMissing(options.rank ? fmt::format("{}: no log of rank {}", options.run, *options.rank)
+                                    : fmt::format("{}: no logs of ranks", options.run));
   }
   return logs;
 }

@@ -25,7 +25,7 @@ constexpr const char* kExample = R"({"elasticity": {"enabled": true,
 
 TEST_CASE("elastic prints the batch, the worlds and the micro batch", "[launcher]") {
   ElasticVerbOptions options;
-  options.output = ElasticOutput::kJson;
+  options.json = true;
   CHECK_THAT(elastic(kExample, options),
              Catch::StartsWith("{\"final_batch_size\": 9792, \"valid_gpus\": [32, ") &&
                  Catch::EndsWith("\"micro_batch_size\": null}\n"));

@@ -5,7 +5,6 @@
 #include "launcher/control_request.h"
 #include "launcher/log_fold.h"
 #include "launcher/status_text.h"
-#include "launcher/watch_command_line.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -114,24 +113,6 @@ TEST_CASE("requests name a verb", "[launcher]") {
   CHECK_THROWS_AS(parse_control_request(R"({"verb": 3})"), DataError);
   CHECK_THROWS_AS(parse_control_request(R"({"verb": "dance"})"), UsageError);
   CHECK_THROWS_AS(parse_control_request(std::string(50000, '[')), DataError);
-}
-
-TEST_CASE("the verbs that look at a run are parsed", "[launcher]") {
-  const auto tail = std::get<TailOptions>(
-      std::get<WatchCommand>(parse_command_line({"tail", "-f", "runs/x", "--rank", "3"})));
-  CHECK(tail.follow);
-  CHECK(tail.rank == 3);
-  CHECK(tail.run == "runs/x");
-  const auto ctl = std::get<CtlOptions>(std::get<WatchCommand>(parse_command_line({"ctl", "pause"})));
-  CHECK(ctl.order == ControlVerb::kPause);
-  CHECK(ctl.run == "runs/latest");
-  CHECK_THROWS_AS(parse_command_line({"ctl"}), UsageError);
-  CHECK_THROWS_AS(parse_command_line({"ctl", "dance"}), UsageError);
-  CHECK_THROWS_AS(parse_command_line({"status", "--json", "--prometheus"}), UsageError);
-  for (const char* verb : {"status", "top", "tail", "stack", "ctl"}) {
-    CHECK_THAT(std::get<InfoText>(parse_command_line({verb, "--help"})).text,
-               Catch::Contains("Examples:"));
-  }
 }
 
 }  // namespace ds

@@ -14,6 +14,7 @@ ALLOWED = {
     "kernels": ["core"],
     "config": ["core"],
     "proto": ["core"],
+    "cli": ["core", "config"],
     "comm": ["core", "kernels"],
     "offload": ["core", "kernels"],
     "model": ["core", "kernels", "comm", "offload"],
@@ -21,9 +22,9 @@ ALLOWED = {
     "data": ["core", "kernels", "comm", "offload", "config"],
     "zero": ["core", "kernels", "comm", "offload", "config", "model", "optim", "data"],
     "checkpoint": ["core", "kernels", "comm", "offload", "config", "model", "optim", "data", "zero"],
-    "rankd": ["core", "kernels", "config", "proto", "comm", "offload", "model", "optim", "data", "zero",
+    "rankd": ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero",
               "checkpoint"],
-    "launcher": ["core", "config", "proto"],
+    "launcher": ["core", "config", "proto", "cli"],
 }
 
 # header prefix -> paths that may include it
@@ -36,6 +37,7 @@ FENCES = {
     r"proto/.*\.pb\.h": [r"launcher/", r"rankd/"],
     r"(zlib|zstd)": [r"data/byte_stream\.cpp$"],
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
+    r"CLI/": [r"cli/"],
     r"rapidjson": [r"config/", r"checkpoint/", r"model/hf_[a-z_]+\.cpp$", r"data/tokenizer[a-z_]*\.cpp$", r"data/json_lines\.cpp$",
                    r"rankd/", r"launcher/"],
 }

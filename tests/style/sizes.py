@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["core", "kernels", "config", "proto", "comm", "offload", "model", "optim", "data", "zero",
+FOLDERS = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero",
            "checkpoint", "rankd", "launcher", "tests"]
 MAX_FILE, MAX_FUNCTION = 600, 70
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|TEST_CASE|\}|template\b.*\bclass\b.*\{$)")

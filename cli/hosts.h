@@ -1,0 +1,32 @@
+// The options that choose the hosts of a job, and how they are reached.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ds {
+
+struct HostOptions {
+  std::string launcher = "auto";
+  std::optional<std::string> hostfile;  // none: kDefaultHostfile where it is
+  std::string include;
+  std::string exclude;
+  std::optional<int> num_nodes;
+  std::optional<int> num_gpus;
+  std::optional<std::string> master_addr;
+  int master_port = 0;  // 0: any free one
+  std::string launcher_args;
+  std::vector<std::string> environment;  // --env
+  std::optional<std::string> environment_file;
+  std::optional<int> ssh_port;
+};
+
+// DeepSpeed's spellings, with underscores, are accepted beside ours.
+void describe_hosts(CLI::App& app, HostOptions& hosts);
+
+}  // namespace ds

@@ -1,0 +1,32 @@
+// Kinds of options that several verbs have.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+class Validator;
+}  // namespace CLI
+
+namespace ds {
+
+// Numbers from 1 on: of ranks, threads, hosts.
+CLI::Validator count_check();
+
+// "90", "10m", "2h".
+CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<std::chrono::nanoseconds>& value,
+                          const std::string& description);
+
+// The words key.path=value and ~key.path behind a config.
+void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
+// Whether the key exists is the config's business; that it is no stray word is ours. Throws UsageError.
+void check_overrides(const std::vector<std::string>& overrides);
+
+// The run that a verb looks at, runs/latest where none is named.
+void add_run_directory(CLI::App& app, std::string& run);
+
+}  // namespace ds

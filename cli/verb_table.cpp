@@ -1,0 +1,52 @@
+// One row per verb. A new one is a file in cli/verbs/, a row here, and a row in the table of the program that
+// carries it out: launcher/verbs/actions.cpp or rankd/main.cpp.
+#include <array>
+
+#include "cli/verb.h"
+#include "cli/verbs/agent.h"
+#include "cli/verbs/check.h"
+#include "cli/verbs/ctl.h"
+#include "cli/verbs/elastic.h"
+#include "cli/verbs/explain.h"
+#include "cli/verbs/generate.h"
+#include "cli/verbs/plan.h"
+#include "cli/verbs/preflight.h"
+#include "cli/verbs/run.h"
+#include "cli/verbs/schema.h"
+#include "cli/verbs/stack.h"
+#include "cli/verbs/status.h"
+#include "cli/verbs/tail.h"
+#include "cli/verbs/top.h"
+
+namespace ds {
+namespace {
+
+constexpr std::array kVerbs{
+    Verb{"run", "train as train.json says; the verb may be left out", described<RunArgs, describe_run>},
+    Verb{"plan", "memory, communication and FLOPs of a job, without running it", described<PlanArgs, describe_plan>,
+         Program::kEngine},
+    Verb{"generate", "continue a prompt with a trained model", described<GenerateArgs, describe_generate>,
+         Program::kEngine},
+    Verb{"check", "everything that is wrong with a configuration, at once", described<CheckOptions, describe_check>},
+    Verb{"preflight", "everything that is wrong with the hosts of a job, in one report",
+         described<PreflightArgs, describe_preflight>},
+    Verb{"explain", "values of a configuration and where they come from",
+         described<ExplainOptions, describe_explain>},
+    Verb{"elastic", "batch size and worlds of an elastic job, and what losing nodes does",
+         described<ElasticVerbOptions, describe_elastic>},
+    Verb{"schema", "the JSON Schema of train.json, for editors", described<SchemaOptions, describe_schema>},
+    Verb{"status", "where a run is, or how it ended", described<StatusOptions, describe_status>},
+    Verb{"top", "the status of a run, renewed every second", described<TopOptions, describe_top>},
+    Verb{"tail", "the logs of all ranks, equal lines folded", described<TailOptions, describe_tail>},
+    Verb{"stack", "what every thread of every rank does right now", described<StackOptions, describe_stack>},
+    Verb{"ctl", "save, stop, pause or resume a running job, or let hosts join it",
+         described<CtlOptions, describe_ctl>},
+    // What dslaunch starts on other hosts; nobody types it.
+    Verb{"agent", "one host of a job", described<AgentArgs, describe_agent>, Program::kLauncher, Listing::kHidden},
+};
+
+}  // namespace
+
+std::span<const Verb> verbs() { return kVerbs; }
+
+}  // namespace ds

@@ -1,0 +1,19 @@
+#include "cli/verbs/check.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/option_kinds.h"
+
+namespace ds {
+
+void describe_check(CLI::App& app, CheckOptions& values) {
+  app.add_option("config", values.config, "train.json")->type_name("FILE")->required();
+  add_overrides(app, values.overrides);
+  app.add_option("--num-ranks", values.num_ranks, "Also check the batch sizes for so many ranks")
+      ->check(count_check())
+      ->type_name("N");
+  app.footer("Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8");
+  app.final_callback([&values] { check_overrides(values.overrides); });
+}
+
+}  // namespace ds

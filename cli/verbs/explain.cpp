@@ -1,0 +1,43 @@
+#include "cli/verbs/explain.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/option_kinds.h"
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+void sort_words(ExplainOptions& values) {
+  for (const std::string& word : values.words) {
+    if (word.starts_with('~') || word.find('=') != std::string::npos) {
+      values.overrides.push_back(word);
+    } else if (values.key) {
+      throw UsageError(fmt::format("'{}': one key at a time, '{}' is already asked for", word, *values.key));
+    } else {
+      values.key = word;
+    }
+  }
+}
+
+}  // namespace
+
+void describe_explain(CLI::App& app, ExplainOptions& values) {
+  app.add_option("config", values.config, "train.json")->type_name("FILE")->required();
+  app.add_option("words", values.words, "One key to explain, and key.path=value overrides")
+      ->type_name("[KEY] [KEY=VALUE ...]");
+  app.add_option("--num-ranks", values.num_ranks, "Ranks that complete the batch sizes")
+      ->check(count_check())
+      ->type_name("N")
+      ->capture_default_str();
+  app.footer(
+      "Examples:\n"
+      "  dslaunch explain train.json\n"
+      "  dslaunch explain train.json zero_optimization.stage\n"
+      "  dslaunch explain train.json train_batch_size --num-ranks 4 gradient_accumulation_steps=2");
+  app.final_callback([&values] { sort_words(values); });
+}
+
+}  // namespace ds

@@ -1,0 +1,24 @@
+// `dslaunch plan train.json`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ds {
+
+struct PlanArgs {
+  std::string config_path;
+  std::vector<std::string> overrides;  // key.path=value
+  std::optional<int> num_ranks;        // none: those that `run` would use, 1 to the engine alone
+  int threads = 1;                     // per rank
+  bool json = false;
+};
+
+void describe_plan(CLI::App& app, PlanArgs& values);
+
+}  // namespace ds

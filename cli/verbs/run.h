@@ -1,0 +1,45 @@
+// `dslaunch [run] train.json`: train on this machine, or on the hosts that are named.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/hosts.h"
+
+namespace ds {
+
+struct RunArgs {
+  std::string config;
+  std::vector<std::string> overrides;  // key.path=value
+  std::optional<int> num_ranks;
+  std::optional<int> num_threads;
+  std::optional<std::string> resume;  // auto, required, never
+  bool accept_changes = false;        // of data, seed, batch sizes since the checkpoint
+  std::optional<std::string> run_dir;
+  std::optional<std::chrono::nanoseconds> timeout;
+  std::optional<std::string> time_limit;  // a duration, or none
+  int max_restarts = 3;
+  std::optional<std::string> wait_for_hosts;  // a duration, or 0
+  std::optional<std::chrono::nanoseconds> hang_after;
+  std::optional<std::string> nodes;  // N or MIN:MAX
+  int spares = 0;
+  HostOptions hosts;
+  bool bind_cores = false;
+  std::optional<std::string> bind_core_list;
+  bool report_bindings = false;
+  bool audit_samples = false;
+  std::optional<std::string> metrics_listen;
+  std::optional<std::string> metrics_textfile;
+  bool dry_run = false;
+  bool json = false;
+};
+
+void describe_run(CLI::App& app, RunArgs& values);
+
+// What --accept-changes of run and preflight says.
+inline constexpr const char* kAcceptChanges =
+    "Go on from a checkpoint although data, seed, batch size or sequence length have changed since";
+
+}  // namespace ds

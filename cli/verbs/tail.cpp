@@ -1,0 +1,28 @@
+#include "cli/verbs/tail.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/option_kinds.h"
+
+namespace ds {
+
+void describe_tail(CLI::App& app, TailOptions& values) {
+  add_run_directory(app, values.run);
+  app.add_option("--rank", values.rank, "This rank alone")
+      ->check(CLI::Range(0, 1 << 16).description(""))
+      ->type_name("R");
+  app.add_option("-n,--lines", values.lines, "The last N lines of each rank")
+      ->check(CLI::Range(0, 1 << 20).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_flag("-f,--follow", values.follow, "Go on until the run ends");
+  app.footer(
+      "Examples:\n"
+      "  dslaunch tail\n"
+      "  dslaunch tail runs/mine -f\n"
+      "  dslaunch tail --rank 3 -n 100\n"
+      "\n"
+      "Each line stands after the ranks that say it.");
+}
+
+}  // namespace ds

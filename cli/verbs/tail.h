@@ -1,0 +1,22 @@
+// `dslaunch tail [RUN_DIR]`.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace ds {
+
+struct TailOptions {
+  std::string run = "runs/latest";
+  std::optional<int> rank;
+  int lines = 20;
+  bool follow = false;
+};
+
+void describe_tail(CLI::App& app, TailOptions& values);
+
+}  // namespace ds

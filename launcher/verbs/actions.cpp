@@ -1,0 +1,108 @@
+#include "launcher/verbs/actions.h"
+
+#include <array>
+#include <algorithm>
+#include <sstream>
+
+#include "cli/verbs/agent.h"
+#include "core/error.h"
+#include "launcher/addresses.h"
+#include "launcher/agent.h"
+#include "launcher/command_line.h"
+#include "launcher/machine.h"
+#include "launcher/started_place.h"
+#include "launcher/verbs/check.h"
+#include "launcher/verbs/elastic.h"
+#include "launcher/verbs/engine_verb.h"
+#include "launcher/verbs/explain.h"
+#include "launcher/verbs/found_run.h"
+#include "launcher/verbs/preflight.h"
+#include "launcher/verbs/schema.h"
+#include "launcher/verbs/watch.h"
+
+namespace ds {
+namespace {
+
+struct Row {
+  std::string_view verb;
+  Action (*prepare)(const VerbLine& line);
+};
+
+Action train(const VerbLine& line) {
+  return [options = run_options(line.values<RunArgs>())](const Surroundings& surroundings) {
+    return run_training_job(options, surroundings);
+  };
+}
+
+Action preflight(const VerbLine& line) {
+  return [options = preflight_options(line.values<PreflightArgs>())](const Surroundings& surroundings) {
+    return run_preflight(options, surroundings);
+  };
+}
+
+// By which address this host was reached: sshd says it ("CLIENT PORT SERVER PORT"), and Slurm says where
+// we were started from. Empty where nobody does.
+std::string own_address(const Environment& environment) {
+  const auto by_slurm = environment.find("SLURM_LAUNCH_NODE_IPADDR");
+  if (by_slurm != environment.end()) return local_address_towards(by_slurm->second);
+  const auto by_ssh = environment.find("SSH_CONNECTION");
+  std::istringstream words(by_ssh != environment.end() ? by_ssh->second : "");
+  std::string client;
+  std::string port;
+  std::string server;
+  words >> client >> port >> server;
+  return server;
+}
+
+Action serve_as_agent(const VerbLine& /*line*/) {
+  return [](const Surroundings& surroundings) {
+    const Environment environment = as_environment(surroundings.environment);
+    return run_agent({surroundings.environment, own_address(environment),
+                      this_machine(surroundings.visible_gpus).gpus, !discover_start(environment)});
+  };
+}
+
+// Verbs that need nothing but their values.
+template <class Values, int (*kCarryOut)(const Values&)>
+Action alone(const VerbLine& line) {
+  return [values = line.values<Values>()](const Surroundings&) { return kCarryOut(values); };
+}
+
+// Verbs that look at a run.
+template <class Values, int (*kCarryOut)(const Values&)>
+Action watching(const VerbLine& line) {
+  return [values = line.values<Values>()](const Surroundings&) mutable {
+    values.run = meant_run(values.run).string();
+    return kCarryOut(values);
+  };
+}
+
+constexpr std::array kRows{
+    Row{"run", train},
+    Row{"check", alone<CheckOptions, run_check>},
+    Row{"preflight", preflight},
+    Row{"explain", alone<ExplainOptions, run_explain>},
+    Row{"elastic", alone<ElasticVerbOptions, run_elastic>},
+    Row{"schema", alone<SchemaOptions, run_schema>},
+    Row{"status", watching<StatusOptions, run_status>},
+    Row{"top", watching<TopOptions, run_top>},
+    Row{"tail", watching<TailOptions, run_tail>},
+    Row{"stack", watching<StackOptions, run_stack>},
+    Row{"ctl", watching<CtlOptions, run_ctl>},
+    Row{"agent", serve_as_agent},
+};
+
+}  // namespace
+
+Action action_for(const ParsedVerb& parsed, const std::vector<std::string>& arguments) {
+  if (parsed.verb->program == Program::kEngine) {
+    return [verb = EngineVerb{arguments}](const Surroundings& surroundings) -> int {
+      become_engine(verb, surroundings);
+    };
+  }
+  const auto row = std::ranges::find(kRows, parsed.verb->name, &Row::verb);
+  DS_CHECK(row != kRows.end(), "verb '{}': launcher/verbs/actions.cpp has no row for it", parsed.verb->name);
+  return row->prepare(*parsed.line);
+}
+
+}  // namespace ds

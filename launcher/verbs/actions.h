@@ -1,0 +1,18 @@
+// What dslaunch does for each verb of cli/verb_table.cpp: one row of a table per verb.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "launcher/verbs/run.h"
+
+namespace ds {
+
+using Action = std::function<int(const Surroundings&)>;  // returns the exit code
+
+// What to do for a verb that was parsed from `arguments`. Throws UsageError where its values do not fit together.
+Action action_for(const ParsedVerb& parsed, const std::vector<std::string>& arguments);
+
+}  // namespace ds
