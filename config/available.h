@@ -8,7 +8,8 @@
 
 namespace ds {
 
-// One error per enabled feature: `"sparse_attention": not available in this build`.
+// One error per enabled feature, `sparse_attention: not available in this build` with what there is instead. What only
+// we find wrong in its section is then a note: there is one thing to mend.
 void check_available(const Config& config, const Origins& origins, Problems& problems);
 
 // What a training run needs and a DeepSpeed file alone does not say: model, data, length,

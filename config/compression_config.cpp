@@ -92,7 +92,7 @@ void fields(Visitor& v, WeightQuantizationGroupParams& c) {
   v.field("start_bits", c.start_bits, {.meaning = "Bits at the start.", .min = 1});
   v.field("target_bits", c.target_bits, {.meaning = "Bits at the end.", .min = 1});
   v.field("quantization_period", c.quantization_period,
-          {.meaning = "Steps between bit reductions.", .min = 1});
+          {.meaning = "Steps between bit reductions; 0: none are waited for.", .min = 0});
 }
 
 void fields(Visitor& v, WeightQuantizationGroupConfig& c) {

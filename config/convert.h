@@ -17,6 +17,9 @@ enum class Stored { kDone, kOutOfRange, kWrongKind };
 // field as it is. "auto" must have been handled before.
 Stored store(const Value& value, const Field& field);
 
+// Whether an explicit null is a value of the field.
+bool takes_null(const Field& field);
+
 // What a boolean field would take the value for; nothing when it would refuse it.
 std::optional<bool> boolean_of(const Value& value);
 

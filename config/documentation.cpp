@@ -18,12 +18,18 @@ quoteless strings up to the end of the line. A base64 text may stand in place of
 as `5e8` or in quotes (the three batch numbers only without). Duplicate and unknown keys are errors, at every depth,
 with position and the nearest name.
 
+A published DeepSpeed file is valid as it is: keys that DeepSpeed passes over and that stand in such files all the
+same (of older releases, of its inference engine, copied misprints), comments under a key that begins with `_`, `#`,
+`//` or `$`, and what is wrong in a section that is switched off are notes. `null` where a key has no such value is as
+if the key were not given. What this build lacks is refused by name, and what else is wrong about it does not count
+then. Without `model`, `data` and `train` the notes say what a run still needs.
+
 * `"auto"` stands for "not given": the default, or the value that is derived when the key is absent.
 * `"include": ["base.json"]` merges other files below this one; objects are merged, anything else is replaced, and
   `null` removes.
 * On the command line: `a.b=v` sets, `+a.b=v` adds to a list or sets a key that is not there, `~a.b` removes.
-* `dslaunch check FILE` lists everything that is wrong, and keys without effect; `dslaunch explain FILE [KEY]` shows
-  values and where they come from; `dslaunch schema` prints a JSON Schema.
+* `dslaunch check FILE` lists everything that is wrong, in the file and in the data, tokenizer and model that it names,
+  and keys without effect; `--json` for programs. `dslaunch explain FILE [KEY]` shows values and where they come from; `dslaunch schema` prints a JSON Schema.
 )";
 
 std::string escaped(std::string_view text) {

@@ -267,10 +267,8 @@ template <class Technique>
 void technique_rules(const RuleContext& r, const std::string& name,
                      const std::optional<Technique>& technique) {
   if (!technique || !technique->shared_parameters.enabled) return;
-  if (technique->different_groups.empty()) {
-    const std::string path = fmt::format("compression_training.{}.different_groups", name);
-    r.refuse(path, "is required when the technique is enabled");
-  }
+  const std::string path = fmt::format("compression_training.{}.different_groups", name);
+  if (!r.given(path)) r.refuse(path, "is required when the technique is enabled");
 }
 
 void compression_rules(const RuleContext& r) {

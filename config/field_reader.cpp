@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "config/convert.h"
+#include "config/field_writer.h"
+#include "config/ignored_keys.h"
 #include "config/nearest.h"
 #include "core/error.h"
 
@@ -116,9 +118,14 @@ class FieldReader : public Visitor {
                : Basis::kOwn;
   }
   void offer(std::string_view key) { level_.offered.emplace(key); }
+  // Null where the field has no such value, and DeepSpeed does not look: as if not given.
+  bool leaves_open(const Field& field, const Value& value) const {
+    return value.is_null() && !takes_null(field) && !field.spec.required && value_basis(field.spec) == Basis::kOwn;
+  }
   const Member* given(const Field& field);
   void refuse(Basis basis, const std::string& path, const Origin& origin, std::string message);
   void report_unknown_keys(const std::function<void(Visitor&)>& walk);
+  void report_key_of_other_kind(const std::string& path, const Origin& origin, Basis basis, const std::string& message);
   bool is_reported(const Origin& origin) const;
   void read_collection_list(const Collection& collection, const Value& value);
 
@@ -172,6 +179,10 @@ void FieldReader::on_field(const Field& field) {
     return;
   }
   const Value& value = member->value;
+  if (leaves_open(field, value)) {
+    return problems_.note(path_of(field.key), value.origin(),
+                          fmt::format("null is taken as not given: it is {}", to_compact_json(field_value(field))));
+  }
   origins_[path_of(field.key)] = value.origin();
   const auto* names = std::get_if<EnumRef>(&field.slot);
   const bool auto_is_a_value =
@@ -277,17 +288,29 @@ void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk)
     }
     if (is_reported(member.origin)) continue;
     const std::string path = path_of(shortened(member.key));
+    if (const std::optional<std::string> why = why_ignored(level_.path, member.key)) {
+      problems_.note(path, member.origin, fmt::format("is ignored, as by DeepSpeed: {}", *why));
+      continue;
+    }
     ConditionFinder finder(member.key);
     walk(finder);
     if (finder.found()) {
-      // A refused discriminator ("type": "Adamm") already explains why its parameters have no
-      // place.
-      if (level_.failed) continue;
-      problems_.error(basis, path, member.origin, finder.message());
+      report_key_of_other_kind(path, member.origin, basis, finder.message());
       continue;
     }
     problems_.error(basis, path, member.origin, unknown_key(level_.path, member.key, known));
   }
+}
+
+// A key of this section that has no meaning beside the "type" or "mode" that is given. DeepSpeed passes over it, and
+// published files list the keys of all modes; in the sections that are ours it is a slip.
+void FieldReader::report_key_of_other_kind(const std::string& path, const Origin& origin, Basis basis,
+                                           const std::string& message) {
+  // A refused discriminator ("type": "Adamm") already explains why its parameters have no place.
+  if (level_.failed) return;
+  const bool ours = level_.path == "model" || level_.path == "data" || level_.path == "train";
+  if (ours || basis == Basis::kDeepSpeed) return problems_.error(basis, path, origin, message);
+  problems_.note(path, origin, message);
 }
 
 // Rewriting old spellings may have refused the key already, and said more about it.

@@ -10,6 +10,65 @@ namespace ds {
 
 namespace {
 
+struct Switch {
+  std::string_view section;
+  bool on;
+};
+
+// Sections that are read but have no effect while their `enabled` is false.
+std::vector<Switch> switches_of(const Config& c) {
+  const DataEfficiencyConfig& data = c.data_efficiency;
+  return {
+      {"amp", c.amp.enabled},
+      {"torch_autocast", c.torch_autocast.enabled},
+      {"tensorboard", c.tensorboard.enabled},
+      {"wandb", c.wandb.enabled},
+      {"comet", c.comet.enabled},
+      {"csv_monitor", c.csv_monitor.enabled},
+      {"flops_profiler", c.flops_profiler.enabled},
+      {"comms_logger", c.comms_logger.enabled},
+      {"autotuning", c.autotuning.enabled},
+      {"elasticity", c.elasticity.enabled},
+      {"curriculum_learning", c.curriculum_learning.enabled},
+      {"progressive_layer_drop", c.progressive_layer_drop.enabled},
+      {"eigenvalue", c.eigenvalue.enabled},
+      {"expert_parallel", c.expert_parallel.enabled},
+      {"hybrid_engine", c.hybrid_engine.enabled},
+      {"nebula", c.nebula.enabled},
+      {"data_efficiency.data_routing.random_ltd", data.data_routing.random_ltd.enabled},
+      {"data_efficiency.data_sampling.curriculum_learning", data.data_sampling.curriculum_learning.enabled},
+  };
+}
+
+template <class Technique>
+bool is_on(const std::optional<Technique>& technique) {
+  return technique && technique->shared_parameters.enabled;
+}
+
+// Those that have their switch elsewhere: only their errors are of interest, they say enough themselves.
+std::vector<Switch> other_switches_of(const Config& c) {
+  const CompressionConfig& compression = c.compression_training;
+  return {
+      {"fp16", c.fp16.enabled},
+      {"bf16", c.bf16.enabled},
+      {"zero_optimization", c.zero_optimization.stage > 0},
+      {"data_efficiency.data_sampling.dynamic_batching", c.data_efficiency.data_sampling.dynamic_batching.enabled},
+      {"compression_training.layer_reduction", compression.layer_reduction && compression.layer_reduction->enabled},
+      {"compression_training.weight_quantization", is_on(compression.weight_quantization)},
+      {"compression_training.activation_quantization", is_on(compression.activation_quantization)},
+      {"compression_training.sparse_pruning", is_on(compression.sparse_pruning)},
+      {"compression_training.row_pruning", is_on(compression.row_pruning)},
+      {"compression_training.head_pruning", is_on(compression.head_pruning)},
+      {"compression_training.channel_pruning", is_on(compression.channel_pruning)},
+  };
+}
+
+// The switch itself must be right, and a name that is not known may have been meant for it.
+bool may_switch(const Problem& problem) {
+  return problem.path.ends_with(".enabled") || problem.path == "zero_optimization.stage" ||
+         problem.path.find('.') == std::string::npos || problem.message.starts_with("unknown key");
+}
+
 class Inert {
  public:
   Inert(const Config& config, const Origins& origins, Problems& problems)
@@ -123,29 +182,9 @@ void Inert::reduction() {
 }
 
 void Inert::switches() {
-  const auto off = [&](bool enabled, std::string_view section) {
-    if (!enabled) all_in(section, "enabled", fmt::format("while {}.enabled is false", section));
-  };
-  off(c_.amp.enabled, "amp");
-  off(c_.torch_autocast.enabled, "torch_autocast");
-  off(c_.tensorboard.enabled, "tensorboard");
-  off(c_.wandb.enabled, "wandb");
-  off(c_.comet.enabled, "comet");
-  off(c_.csv_monitor.enabled, "csv_monitor");
-  off(c_.flops_profiler.enabled, "flops_profiler");
-  off(c_.comms_logger.enabled, "comms_logger");
-  off(c_.autotuning.enabled, "autotuning");
-  off(c_.elasticity.enabled, "elasticity");
-  off(c_.curriculum_learning.enabled, "curriculum_learning");
-  off(c_.progressive_layer_drop.enabled, "progressive_layer_drop");
-  off(c_.eigenvalue.enabled, "eigenvalue");
-  off(c_.expert_parallel.enabled, "expert_parallel");
-  off(c_.hybrid_engine.enabled, "hybrid_engine");
-  off(c_.nebula.enabled, "nebula");
-  off(c_.data_efficiency.data_routing.random_ltd.enabled,
-      "data_efficiency.data_routing.random_ltd");
-  off(c_.data_efficiency.data_sampling.curriculum_learning.enabled,
-      "data_efficiency.data_sampling.curriculum_learning");
+  for (const Switch& part : switches_of(c_)) {
+    if (!part.on) all_in(part.section, "enabled", fmt::format("while {}.enabled is false", part.section));
+  }
 }
 
 // Keys of the PyTorch engine that name nothing in this one.
@@ -154,10 +193,11 @@ void Inert::compatibility() {
   for (const std::string_view path :
        {"zero_allow_untested_optimizer", "zero_force_ds_cpu_optimizer", "disable_allgather",
         "graph_harvesting", "pipeline.stages", "pipeline.partition", "pipeline.seed_layers",
-        "pipeline.use_reentrant", "optimizer.legacy_fusion", "optimizer.params.torch_adam",
+        "pipeline.use_reentrant", "optimizer.legacy_fusion",
         "optimizer.params.set_grad_none", "optimizer.params.cuda_aware",
         "zero_optimization.leaf_module", "zero_optimization.memory_efficient_linear",
-        "zero_optimization.override_module_apply"}) {
+        "zero_optimization.override_module_apply", "activation_checkpointing.number_checkpoints",
+        "activation_checkpointing.synchronize_checkpoint_boundary", "activation_checkpointing.profile"}) {
     note(path, kWhy);
   }
 }
@@ -172,6 +212,17 @@ void note_inert_keys(const Config& config, const Origins& origins, Problems& pro
   inert.reduction();
   inert.switches();
   inert.compatibility();
+}
+
+void soften_what_is_off(const Config& config, Problems& problems) {
+  for (const auto& parts : {switches_of(config), other_switches_of(config)}) {
+    for (const Switch& part : parts) {
+      if (part.on) continue;
+      problems.soften(
+          [&](const Problem& problem) { return is_within(problem.path, part.section) && !may_switch(problem); },
+          fmt::format("while {} is off", part.section));
+    }
+  }
 }
 
 }  // namespace ds

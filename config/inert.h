@@ -1,4 +1,4 @@
-// Keys that are given and valid but have no effect in this combination: notes, never errors.
+// Keys that are given but have no effect in this combination: notes, never errors.
 #pragma once
 
 #include "config/config.h"
@@ -8,5 +8,8 @@
 namespace ds {
 
 void note_inert_keys(const Config& config, const Origins& origins, Problems& problems);
+
+// What is wrong in sections that are switched off, and not for DeepSpeed, becomes notes.
+void soften_what_is_off(const Config& config, Problems& problems);
 
 }  // namespace ds

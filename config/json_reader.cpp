@@ -49,8 +49,9 @@ bool is_json_number(std::string_view text) {
 
 class Reader {
  public:
-  Reader(std::string_view text, std::shared_ptr<const std::string> source)
-      : text_(text), source_(std::move(source)) {}
+  // Duplicate keys go to `problems`; where there are none they are thrown as everything else is.
+  Reader(std::string_view text, std::shared_ptr<const std::string> source, Problems* problems = nullptr)
+      : text_(text), source_(std::move(source)), problems_(problems) {}
 
   Value document();
   Value single(const Origin& origin);
@@ -76,6 +77,7 @@ class Reader {
   char peek() const { return text_[pos_]; }
   bool starts_with(std::string_view s) const { return text_.substr(pos_).starts_with(s); }
 
+  void report_repeated(size_t offset, const Origin& origin, const std::string& name, const Origin& first);
   void skip_blanks();
   void skip_block_comment();
   Value value(int depth);
@@ -92,6 +94,7 @@ class Reader {
 
   std::string_view text_;
   std::shared_ptr<const std::string> source_;
+  Problems* problems_ = nullptr;
   size_t pos_ = 0;
   int values_ = 0;
   // Line of the last position asked for: positions are asked for in ascending order, so lines are
@@ -218,19 +221,23 @@ Value Reader::object(int depth, bool braced) {
     const Origin origin = here();
     const size_t offset = pos_;
     std::string name = key();
-    if (!seen.insert(name).second) {
-      fail(offset, fmt::format("duplicate key \"{}\", first given at {}", name.substr(0, 60),
-                               result.find_member(name)->origin.text()));
-    }
+    const bool repeated = !seen.insert(name).second;
+    if (repeated) report_repeated(offset, origin, name, result.find_member(name)->origin);
     skip_blanks();
     if (done() || peek() != ':') fail(pos_, fmt::format("expected ':' after the key \"{}\"", name));
     ++pos_;
     Value item = value(depth + 1);
-    result.members().push_back({std::move(name), std::move(item), origin});
+    if (!repeated) result.members().push_back({std::move(name), std::move(item), origin});
     separator();
   }
   ++pos_;
   return result;
+}
+
+void Reader::report_repeated(size_t offset, const Origin& origin, const std::string& name, const Origin& first) {
+  std::string message = fmt::format("duplicate key \"{}\", first given at {}", name.substr(0, 60), first.text());
+  if (!problems_) fail(offset, message);
+  problems_->error(Basis::kDeepSpeed, "", origin, std::move(message));
 }
 
 Value Reader::list(int depth) {
@@ -445,6 +452,10 @@ Value Reader::scalar(std::string_view token, size_t offset, bool* known) {
 
 Value read_config_document(std::string_view text, const std::string& source) {
   return Reader(text, std::make_shared<const std::string>(source)).document();
+}
+
+Value read_config_document(std::string_view text, const std::string& source, Problems& problems) {
+  return Reader(text, std::make_shared<const std::string>(source), &problems).document();
 }
 
 Value read_config_value(std::string_view text, const Origin& origin) {

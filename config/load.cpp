@@ -27,11 +27,11 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-IncludedFile read_include(const std::string& path, const std::string& directory) {
+IncludedFile read_include(const std::string& path, const std::string& directory, Problems& problems) {
   const fs::path full = fs::path(directory) / path;
   std::error_code error;
   const std::string identity = fs::weakly_canonical(full, error).string();
-  return {read_config_document(read_file(full.string()), path), identity,
+  return {read_config_document(read_file(full.string()), path, problems), identity,
           full.parent_path().string()};
 }
 
@@ -52,9 +52,25 @@ void make_paths_absolute(Config& config, const std::string& directory) {
 
 namespace {
 
+// DeepSpeed hands the parameters to torch.optim.AdamW then, which decays by 0.01 where nothing is said; our Adam and
+// DeepSpeed's own do not.
+void derive_torch_decay(ReadConfig& result) {
+  OptimizerConfig& optimizer = result.config.optimizer;
+  constexpr double kTorchAdamWDecay = 0.01;
+  constexpr std::string_view kDecay = "optimizer.params.weight_decay";
+  const bool adamw = optimizer.type == OptimizerType::kAdamW;
+  const bool decoupled = adamw || (optimizer.type == OptimizerType::kAdam && optimizer.adam.adam_w_mode);
+  if (!decoupled || !optimizer.adam.torch_adam || result.origins.contains(kDecay)) return;
+  optimizer.adam.weight_decay = kTorchAdamWDecay;
+  const auto given = result.origins.find(std::string_view("optimizer.params.torch_adam"));
+  result.problems.note("optimizer.params.torch_adam", given->second,
+                       "weight_decay is not given and is 0.01, the default of PyTorch's AdamW");
+}
+
 // Values that follow from other sections.
 void derive(ReadConfig& result) {
   Config& config = result.config;
+  derive_torch_decay(result);
   if (config.flops_profiler.enabled && !config.wall_clock_breakdown) {
     config.wall_clock_breakdown = true;
     result.problems.note("wall_clock_breakdown", {}, "is turned on by flops_profiler.enabled");
@@ -63,26 +79,37 @@ void derive(ReadConfig& result) {
 
 }  // namespace
 
-ReadConfig read_config_tree(Value document) {
+ReadConfig read_config_tree(Value document, Problems earlier) {
   ReadConfig result;
+  result.problems = std::move(earlier);
   result.document = std::move(document);
   rewrite_old_spellings(result.document, result.problems);
   read_fields(result.document, result.config, result.origins, result.problems);
   check_rules(result.config, result.origins, result.problems);
   note_inert_keys(result.config, result.origins, result.problems);
+  soften_what_is_off(result.config, result.problems);
   derive(result);
   return result;
 }
 
 ReadConfig read_config_text(std::string_view text, const std::string& source,
                             std::span<const std::string> overrides, const std::string& directory) {
-  Value document = read_config_document(text, source);
+  Problems problems;
+  Value document = read_config_document(text, source, problems);
   const std::string where = directory.empty() ? "." : directory;
   std::error_code error;
   const std::string identity = fs::weakly_canonical(fs::path(where) / source, error).string();
-  merge_includes(document, identity, where, read_include);
-  for (const std::string& override_text : overrides) apply_override(document, override_text);
-  ReadConfig result = read_config_tree(std::move(document));
+  merge_includes(document, identity, where, [&](const std::string& path, const std::string& from) {
+    return read_include(path, from, problems);
+  });
+  for (const std::string& override_text : overrides) {
+    try {
+      apply_override(document, override_text);
+    } catch (const ConfigError& malformed) {
+      problems.error(Basis::kOwn, "", {}, malformed.what());  // and on with the others
+    }
+  }
+  ReadConfig result = read_config_tree(std::move(document), std::move(problems));
   if (!directory.empty()) make_paths_absolute(result.config, directory);
   return result;
 }

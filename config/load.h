@@ -26,8 +26,8 @@ struct ReadConfig {
 // `place` is a path, or URL-safe base64 of the text where no such file exists. Overrides are
 // applied in order: "a.b=v" (the key must be known), "+a.b=v" (add to free-form objects too),
 // "~a.b" (remove). Relative paths in model.folder and data.* become absolute, relative to the
-// file's folder. Throws ConfigError for a text that is no document at all or a malformed override,
-// InputMissing for a file that cannot be read.
+// file's folder. Throws ConfigError for a text that is no document at all, InputMissing for a file that cannot be read;
+// everything else that is wrong, malformed overrides and duplicate keys included, is among the problems.
 ReadConfig read_config(const std::string& place, std::span<const std::string> overrides = {});
 
 // The same from a text; `source` names it in messages, `directory` resolves includes and relative
@@ -36,8 +36,8 @@ ReadConfig read_config_text(std::string_view text, const std::string& source,
                             std::span<const std::string> overrides = {},
                             const std::string& directory = "");
 
-// A document that was read elsewhere: the common end of the two above.
-ReadConfig read_config_tree(Value document);
+// A document that was read elsewhere, with what was wrong in it: the common end of the two above.
+ReadConfig read_config_tree(Value document, Problems earlier = {});
 
 // Config or ConfigError with every error, one a line, "file:line:column: path: message".
 Config load_config(const std::string& place, std::span<const std::string> overrides = {});

@@ -2,7 +2,9 @@
 // user sees everything at once.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/value.h"
@@ -26,6 +28,9 @@ struct Problem {
   std::string text() const;
 };
 
+// Whether `path` is `section` or stands in it.
+bool is_within(std::string_view path, std::string_view section);
+
 class Problems {
  public:
   // Beyond this many entries only the count grows: a hostile file must not fill the screen.
@@ -34,6 +39,8 @@ class Problems {
   void add(Problem problem);
   void error(Basis basis, std::string path, const Origin& origin, std::string message);
   void note(std::string path, const Origin& origin, std::string message);
+  // Errors that only we raise, in what turned out not to matter, become notes that end in `why`.
+  void soften(const std::function<bool(const Problem&)>& is_moot, std::string_view why);
   const std::vector<Problem>& all() const { return all_; }
   size_t left_out() const { return left_out_; }
   bool has_errors() const;

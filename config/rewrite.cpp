@@ -33,10 +33,9 @@ class Rewriter {
   void note(std::string path, const Origin& origin, std::string_view replacement) {
     problems_.note(std::move(path), origin, fmt::format("is an older spelling of {}", replacement));
   }
-  void both(std::string path, const Origin& origin, std::string_view other,
-            Basis basis = Basis::kDeepSpeed) {
+  void both(std::string path, const Origin& origin, std::string_view other) {
     problems_.error(
-        basis, std::move(path), origin,
+        Basis::kDeepSpeed, std::move(path), origin,
         fmt::format("is an older spelling of {}, which is given too; remove one", other));
   }
   Value* object_at(std::string_view key) {
@@ -88,8 +87,9 @@ void Rewriter::old_bf16() {
     return;
   }
   if (present && !present->is_null()) {
-    // DeepSpeed reads bf16 and leaves the other aside.
-    return both("bfloat16", old->origin, "bf16", Basis::kOwn);
+    problems_.note("bfloat16", old->origin, "is an older spelling of bf16, which is given too and counts");
+    document_.erase("bfloat16");
+    return;
   }
   note("bfloat16", old->origin, "bf16");
   Value moved = old->value;
@@ -144,9 +144,9 @@ void Rewriter::old_bucket_size() {
   document_.erase("allgather_size");
   Value* zero = document_.find("zero_optimization");
   if (!zero || zero->kind() != Value::Kind::kBoolean) {
-    return problems_.error(
-        Basis::kOwn, "allgather_size", origin,
-        fmt::format("is read beside \"zero_optimization\": true only; use {}", kNew));
+    return problems_.note("allgather_size", origin,
+                          fmt::format("is ignored, as by DeepSpeed: it is read beside \"zero_optimization\": true "
+                                      "only; use {}", kNew));
   }
   note("allgather_size", origin, kNew);
   if (!zero->as_boolean()) return;

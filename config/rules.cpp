@@ -200,7 +200,7 @@ void zero_rules(const RuleContext& r) {
 void optimizer_rules(const RuleContext& r) {
   const Config& c = r.config;
   if (r.given("optimizer") && !c.optimizer.type && !r.given("optimizer.type")) {
-    r.refuse_early("optimizer.type", "is required in this section");
+    r.note("optimizer", "without type this section says nothing: DeepSpeed takes the program's own optimizer then");
   }
   if (is_one_bit(c.optimizer) && c.zero_optimization.stage > 0) {
     r.refuse_early("optimizer.type",
@@ -230,13 +230,9 @@ void compile_rules(const RuleContext& r) {
 void scheduler_rules(const RuleContext& r) {
   const SchedulerConfig& s = r.config.scheduler;
   if (r.given("scheduler") && !s.type && !r.given("scheduler.type")) {
-    r.refuse_early("scheduler.type", "is required in this section");
+    r.note("scheduler", "without type this section says nothing: the learning rate stays as it is");
   }
   const auto total = [&](const std::optional<int64_t>& steps, int64_t warmup) {
-    if (!steps && !r.config.train.steps) {
-      r.refuse_early("scheduler.params.total_num_steps",
-                     "is required (or train.steps, which it defaults to)");
-    }
     if (steps && *steps < warmup) {
       r.note("scheduler.params.total_num_steps",
              fmt::format("{} is smaller than warmup_num_steps {}: the warm-up never ends", *steps,

@@ -243,6 +243,12 @@ double LrSchedule::lr_for_update(int64_t n, size_t group) const {
   return n == 1 ? initial_lr(group) : lr_at(first_index_ + n - 1, group);
 }
 
+std::optional<std::array<double, 2>> LrSchedule::betas_for_update(int64_t n, size_t group) const {
+  const std::optional<double> momentum = momentum_for_update(n, group);
+  if (!momentum) return std::nullopt;
+  return std::array{*momentum, kCycledBeta2};
+}
+
 std::optional<double> LrSchedule::momentum_for_update(int64_t n, size_t group) const {
   DS_CHECK(n >= 1, "lr schedule: update number is {}, expected 1 or more", n);
   return n == 1 ? start_momentum(group) : momentum_at(first_index_ + n - 1, group);

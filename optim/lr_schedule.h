@@ -4,6 +4,7 @@
 // the rate where it belongs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -84,6 +85,9 @@ struct WarmupCosineOptions {
 using LrScheduleOptions = std::variant<LrRangeTestOptions, OneCycleOptions, WarmupOptions,
                                        WarmupDecayOptions, WarmupCosineOptions>;
 
+// DeepSpeed's OneCycle sets both betas, and the second to this.
+inline constexpr double kCycledBeta2 = 0.99;
+
 class LrSchedule {
  public:
   virtual ~LrSchedule() = default;
@@ -105,6 +109,9 @@ class LrSchedule {
   // last_batch_iteration where that was given), because the schedule steps after the update.
   double lr_for_update(int64_t n, size_t group = 0) const;
   std::optional<double> momentum_for_update(int64_t n, size_t group = 0) const;
+  // Both betas of an Adam or Lion whose momentum the schedule drives: the second is kCycledBeta2 then, whatever the
+  // optimizer was given.
+  std::optional<std::array<double, 2>> betas_for_update(int64_t n, size_t group = 0) const;
 
   // The state: index of the last finished step, -1 before the first.
   int64_t last_index() const { return last_index_; }

@@ -36,8 +36,8 @@ struct Shard {
 // What changes from step to step.
 struct Hyper {
   double lr = 0;
-  // What a schedule that drives the momentum says instead of beta1; nothing: the optimizer's own.
-  std::optional<double> beta1 = std::nullopt;
+  // What a schedule that drives the momentum says instead of both betas; nothing: the optimizer's own.
+  std::optional<std::array<double, 2>> betas = std::nullopt;
   float grad_scale = 1.0F;  // multiplies every gradient: unscale and clip in one factor
 };
 
@@ -47,7 +47,7 @@ class Optimizer {
   // The family whose state the slots are, as checkpoints record it: "adam", "lion", ...
   virtual std::string_view family() const = 0;
   virtual std::vector<std::string> slot_names() const = 0;
-  // Whether it heeds Hyper::beta1.
+  // Whether it heeds Hyper::betas.
   virtual MomentumSupport momentum_support() const = 0;
   // step counts from 1.
   virtual void step(Shard& shard, const Hyper& hyper, int64_t step, Stream& stream) const = 0;

@@ -51,7 +51,7 @@ void write_copy(Tensor& copy, int64_t begin, std::span<const float> weight) {
 }
 
 template <class Rule>
-constexpr bool kHasBeta1 = requires(Rule rule) { rule.beta1; };
+constexpr bool kHasBetas = requires(Rule rule) { rule.beta1, rule.beta2; };
 
 template <class Rule>
 class RuleOptimizer final : public Optimizer {
@@ -62,14 +62,19 @@ class RuleOptimizer final : public Optimizer {
   std::string_view family() const override { return family_; }
   std::vector<std::string> slot_names() const override { return slots_; }
   MomentumSupport momentum_support() const override {
-    return kHasBeta1<Rule> ? MomentumSupport::kBetas : MomentumSupport::kNone;
+    return kHasBetas<Rule> ? MomentumSupport::kBetas : MomentumSupport::kNone;
   }
 
   void step(Shard& shard, const Hyper& hyper, int64_t step, Stream& stream) const override {
     check_shard(shard, slots_.size());
     Rule rule = rule_;
     rule.lr = hyper.lr;
-    if constexpr (kHasBeta1<Rule>) rule.beta1 = hyper.beta1.value_or(rule.beta1);
+    if constexpr (kHasBetas<Rule>) {
+      if (hyper.betas) {
+        rule.beta1 = hyper.betas->at(0);
+        rule.beta2 = hyper.betas->at(1);
+      }
+    }
     const int64_t n = shard.master.numel();
     const double state_bytes = 8.0 * static_cast<double>(n) * static_cast<double>(slots_.size());
     stream.record("rule_update",

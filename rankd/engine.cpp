@@ -147,7 +147,7 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags) {
         step_ + 1, result.loss, result.grad_norm, step_));
   }
   const Hyper hyper{.lr = result.lr,
-                    .beta1 = schedule_ ? schedule_->momentum_for_update(step_ + 1) : std::nullopt,
+                    .betas = schedule_ ? schedule_->betas_for_update(step_ + 1) : std::nullopt,
                     .grad_scale = clip_factor(result.grad_norm, options_.gradient_clipping)};
   for (Shard& shard : store_.shards()) {
     optimizer_->step(shard, hyper, step_ + 1, seat_.stream);

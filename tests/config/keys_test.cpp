@@ -221,7 +221,8 @@ std::vector<Problem> errors_at(const ReadConfig& read, const Key& key) {
   }
   std::vector<Problem> errors;
   for (const Problem& problem : read.problems.all()) {
-    if (problem.severity == Severity::kError && problem.path == path) errors.push_back(problem);
+    const bool softened = problem.message.find("; has no effect while") != std::string::npos;  // the section is off
+    if ((problem.severity == Severity::kError || softened) && problem.path == path) errors.push_back(problem);
   }
   return errors;
 }

@@ -75,3 +75,22 @@ TEST_CASE("a shard whose parts differ is refused", "[optim]") {
   rig.shard.slots.push_back(rig.shard.master.narrow(0, 3));
   CHECK_THROWS_AS(lion->step(rig.shard, {}, 1, rig.stream), InternalError);
 }
+
+TEST_CASE("both betas of a schedule replace those of Adam and Lion", "[optim]") {
+  const Hyper cycled{.lr = 0.01, .betas = std::array{0.8, 0.99}};
+  const auto trained = [](const Optimizer& optimizer, const Hyper& hyper) {
+    Rig rig(optimizer, DType::kF32, DType::kBF16);
+    for (int64_t step = 1; step <= 3; ++step) {
+      rig.shard.grad.data<float>()[7] = static_cast<float>(step);
+      optimizer.step(rig.shard, hyper, step, rig.stream);
+    }
+    Floats out{rig.shard.master.data<float>()[7]};
+    for (const Tensor& slot : rig.shard.slots) out.push_back(slot.data<float>()[7]);
+    return out;
+  };
+  const Hyper own{.lr = 0.01};
+  const Floats adam = trained(*make_adam({.betas = {0.8, 0.99}}), own);
+  CHECK(trained(*make_adam({.betas = {0.9, 0.999}}), cycled) == adam);
+  CHECK(trained(*make_adam({.betas = {0.9, 0.999}}), own) != adam);
+  CHECK(trained(*make_lion({}), cycled) == trained(*make_lion({.beta1 = 0.8, .beta2 = 0.99}), own));
+}
