@@ -36,10 +36,7 @@ Surroundings read_surroundings() {
   out.own_program = self.string();
   // Tests put their own rank program here.
   const char* const program = std::getenv("DSLAUNCH_RANKD");
-  out.rank_program =
-      program != nullptr
-          ? program
-          : (self.parent_path() / "rankd").string();
+  out.rank_program = program != nullptr ? program : installed_engine(self);
   out.visible_gpus = std::getenv("CUDA_VISIBLE_DEVICES");
   const char* const no_colour = std::getenv("NO_COLOR");
   out.no_colour = no_colour != nullptr && *no_colour != '\0';

@@ -2,10 +2,16 @@
 // own and nothing stands between.
 #pragma once
 
+#include <filesystem>
+#include <string>
+
 #include "launcher/command_line.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {
+
+// Where rankd lies: beside dslaunch where both were built, in libexec/dslaunch where they were installed.
+std::string installed_engine(const std::filesystem::path& own_program);
 
 // Does not return unless it fails. Throws InputMissing if rankd cannot be started.
 [[noreturn]] void become_engine(const EngineVerb& verb, const Surroundings& surroundings);
