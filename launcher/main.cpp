@@ -19,6 +19,7 @@
 #include "launcher/process.h"
 #include "launcher/started_place.h"
 #include "launcher/verbs/actions.h"
+#include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/run.h"
 #include "proto/build_info.h"
 
@@ -34,10 +35,7 @@ Surroundings read_surroundings() {
   out.own_program = self.string();
   // Tests put their own rank program here.
   const char* const program = std::getenv("DSLAUNCH_RANKD");
-  out.rank_program =
-      program != nullptr
-          ? program
-          : (self.parent_path() / "rankd").string();
+  out.rank_program = program != nullptr ? program : installed_engine(self);
   out.visible_gpus = std::getenv("CUDA_VISIBLE_DEVICES");
   const char* const no_colour = std::getenv("NO_COLOR");
   out.no_colour = no_colour != nullptr && *no_colour != '\0';

@@ -31,6 +31,16 @@ EngineVerb plan_verb(const RunOptions& options, int ranks, int threads) {
   return verb;
 }
 
+std::string installed_engine(const std::filesystem::path& own_program) {
+  const std::filesystem::path folder = own_program.parent_path();
+  const std::filesystem::path installed = folder.parent_path() / "libexec/dslaunch/rankd";
+  std::error_code unreadable;
+  const std::filesystem::path beside = folder / "rankd";
+  return (!std::filesystem::exists(beside, unreadable) && std::filesystem::exists(installed, unreadable) ? installed
+                                                                                                          : beside)
+      .string();
+}
+
 void become_engine(const EngineVerb& verb, const Surroundings& surroundings) {
   std::vector<std::string> strings = completed_arguments(verb.arguments, surroundings.visible_gpus);
   strings.insert(strings.begin(), surroundings.rank_program);
@@ -40,7 +50,7 @@ void become_engine(const EngineVerb& verb, const Surroundings& surroundings) {
   }
   arguments.push_back(nullptr);
   execv(surroundings.rank_program.c_str(), arguments.data());
-  throw InputMissing(fmt::format("starting {}: {}; it belongs beside dslaunch",
+  throw InputMissing(fmt::format("starting {}: {}; it belongs beside dslaunch or into ../libexec/dslaunch",
                                  surroundings.rank_program, std::strerror(errno)));
 }
 

@@ -2,6 +2,7 @@
 // own and nothing stands between.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace ds {
 struct EngineVerb {
   std::vector<std::string> arguments;  // the verb first
 };
+
+// Where rankd lies: beside dslaunch where both were built, in libexec/dslaunch where they were installed.
+std::string installed_engine(const std::filesystem::path& own_program);
 
 // Does not return unless it fails. Throws InputMissing if rankd cannot be started.
 [[noreturn]] void become_engine(const EngineVerb& verb, const Surroundings& surroundings);

@@ -43,7 +43,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& ours, 
 // A missing program should be said before a run directory is made for it.
 void require_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) {
-    throw InputMissing(fmt::format("{} is missing; it belongs beside dslaunch", path));
+    throw InputMissing(fmt::format("{} is missing; it belongs beside dslaunch or into ../libexec/dslaunch", path));
   }
 }
 
