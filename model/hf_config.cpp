@@ -5,7 +5,9 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include <array>
 #include <cmath>
+#include <span>
 
 namespace ds {
 namespace {
@@ -61,12 +63,22 @@ const rapidjson::Value* find(const rapidjson::Value& object, const char* key) {
   return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
 }
 
+// Another name of a key.
+struct Alias {
+  const char* other;
+  const char* key;
+};
+// GPT2Config.attribute_map; LlamaConfig has none.
+constexpr std::array kGpt2Aliases{Alias{"hidden_size", "n_embd"}, Alias{"max_position_embeddings", "n_positions"},
+                                  Alias{"num_attention_heads", "n_head"}, Alias{"num_hidden_layers", "n_layer"}};
+
 class Reader {
  public:
-  Reader(const rapidjson::Value& object, const std::string& path) : object_(object), path_(path) {}
+  Reader(const rapidjson::Value& object, const std::string& path, std::span<const Alias> aliases = {})
+      : object_(object), path_(path), aliases_(aliases) {}
 
   void operator()(const char* key, int64_t& field) const {
-    const rapidjson::Value* value = find(object_, key);
+    const rapidjson::Value* value = find_by_any_name(key);
     if (value == nullptr) return;
     if (value->IsInt64()) {
       field = value->GetInt64();
@@ -97,12 +109,30 @@ class Reader {
   }
 
  private:
+  // transformers lets the alias win where both are given, which nobody can have meant.
+  const rapidjson::Value* find_by_any_name(const char*& key) const {
+    const rapidjson::Value* value = find(object_, key);
+    for (const Alias& alias : aliases_) {
+      const rapidjson::Value* other = std::string_view(alias.key) == key ? find(object_, alias.other) : nullptr;
+      if (other == nullptr) continue;
+      if (value == nullptr) {
+        key = alias.other;
+        return other;
+      }
+      if (*value != *other) {
+        throw DataError(fmt::format("{}: \"{}\" and \"{}\" are two names of one size, but differ; remove one", path_,
+                                    alias.key, alias.other));
+      }
+    }
+    return value;
+  }
   [[noreturn]] void refuse(const char* key, const char* expected) const {
     throw DataError(fmt::format("{}: \"{}\" must be {}", path_, key, expected));
   }
 
   const rapidjson::Value& object_;
   const std::string& path_;
+  std::span<const Alias> aliases_;
 };
 
 class Writer {
@@ -110,6 +140,14 @@ class Writer {
   using Json = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
   explicit Writer(Json& json) : json_(json) {}
 
+  void operator()(const char* key, const std::optional<int64_t>& id) const {
+    json_.Key(key);
+    if (id) {
+      json_.Int64(*id);
+    } else {
+      json_.Null();
+    }
+  }
   void operator()(const char* key, const int64_t& field) const {
     json_.Key(key);
     if (field == kDerived) {
@@ -176,16 +214,29 @@ void refuse_features(const rapidjson::Value& object, const std::string& path, co
   }
 }
 
+// Newer files have it in "rope_parameters".
+void read_rope_theta(const rapidjson::Value& object, const std::string& path, LlamaConfig& config) {
+  const rapidjson::Value* rope = find(object, "rope_parameters");
+  if (rope == nullptr) return;
+  const double outside = config.rope_theta;
+  Reader(*rope, path)("rope_theta", config.rope_theta);
+  if (find(object, "rope_theta") != nullptr && config.rope_theta != outside) {
+    throw DataError(fmt::format("{}: \"rope_theta\" is {}, but that of \"rope_parameters\" is {}; remove one", path,
+                                outside, config.rope_theta));
+  }
+}
+
 template <class Config>
 ModelConfig read_family(const rapidjson::Value& object, const std::string& path, Config config) {
   if (find(object, "quantization_config") != nullptr) {
     refuse_feature(path, "a quantized model (\"quantization_config\")");
   }
   refuse_features(object, path, config);
-  visit_fields(Reader(object, path), config);
   if constexpr (std::is_same_v<Config, LlamaConfig>) {
-    const rapidjson::Value* rope = find(object, "rope_parameters");
-    if (rope != nullptr) Reader(*rope, path)("rope_theta", config.rope_theta);
+    visit_fields(Reader(object, path), config);
+    read_rope_theta(object, path, config);
+  } else {
+    visit_fields(Reader(object, path, kGpt2Aliases), config);
   }
   try {
     check(config);
@@ -221,9 +272,9 @@ const char* torch_name(DType dtype) {
   }
 }
 
-}  // namespace
+using Buffer = rapidjson::StringBuffer;
 
-ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
+rapidjson::Document parse_object(std::string_view json, const std::string& path) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(json.data(),
                                                                                  json.size());
@@ -233,6 +284,21 @@ ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
                                 rapidjson::GetParseError_En(document.GetParseError())));
   }
   if (!document.IsObject()) throw DataError(fmt::format("{}: not a JSON object", path));
+  return document;
+}
+
+const char* class_name(const ModelConfig& config) {
+  return std::holds_alternative<Gpt2Config>(config) ? "GPT2LMHeadModel" : "LlamaForCausalLM";
+}
+
+const char* type_name(const ModelConfig& config) {
+  return std::holds_alternative<Gpt2Config>(config) ? "gpt2" : "llama";
+}
+
+}  // namespace
+
+ModelConfig parse_hf_config(std::string_view json, const std::string& path) {
+  const rapidjson::Document document = parse_object(json, path);
   const std::string name = architecture(document, path);
   if (name == "GPT2LMHeadModel" || name == "gpt2") {
     return read_family(document, path, gpt2_defaults());
@@ -249,18 +315,18 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
   return parse_hf_config(file_system.read_text(path, kLargestConfig), path);
 }
 
-std::string format_hf_config(const ModelConfig& config, DType dtype) {
-  rapidjson::StringBuffer buffer;
+std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids) {
+  Buffer buffer;
   Writer::Json json(buffer);
   json.SetIndent(' ', 2);
   json.StartObject();
   const bool gpt2 = std::holds_alternative<Gpt2Config>(config);
   json.Key("architectures");
   json.StartArray();
-  json.String(gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM");
+  json.String(class_name(config));
   json.EndArray();
   json.Key("model_type");
-  json.String(gpt2 ? "gpt2" : "llama");
+  json.String(type_name(config));
   json.Key("torch_dtype");
   json.String(torch_name(dtype));
   std::visit([&](const auto& family) { visit_fields(Writer(json), family); }, config);
@@ -268,7 +334,44 @@ std::string format_hf_config(const ModelConfig& config, DType dtype) {
     json.Key("hidden_act");
     json.String("silu");
   }
+  const Writer write(json);
+  write("bos_token_id", ids.bos);
+  write("eos_token_id", ids.eos);
+  write("pad_token_id", ids.pad);
   json.EndObject();
+  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+}
+
+std::string keep_hf_config(std::string_view source, const std::string& path, const ModelConfig& config, DType dtype) {
+  if (format_hf_config(parse_hf_config(source, path), dtype) != format_hf_config(config, dtype)) {
+    throw DataError(fmt::format("{}: it is no longer of the model that is trained; put back what it was", path));
+  }
+  rapidjson::Document document = parse_object(source, path);
+  auto& memory = document.GetAllocator();
+  const auto set = [&](const char* key, rapidjson::Value value) {
+    const auto found = document.FindMember(key);
+    if (found == document.MemberEnd()) {
+      document.AddMember(rapidjson::StringRef(key), value, memory);
+    } else {
+      found->value = value;
+    }
+  };
+  const auto text = [](const char* word) { return rapidjson::Value(rapidjson::StringRef(word)); };
+  if (find(document, "architectures") == nullptr) {
+    rapidjson::Value list(rapidjson::kArrayType);
+    list.PushBack(text(class_name(config)), memory);
+    set("architectures", std::move(list));
+  }
+  if (find(document, "model_type") == nullptr) set("model_type", text(type_name(config)));
+  // transformers 5 writes "dtype" and reads both; 4 writes "torch_dtype", and its older versions read no other.
+  if (document.HasMember("dtype")) set("dtype", text(torch_name(dtype)));
+  set("torch_dtype", text(torch_name(dtype)));
+  Buffer buffer;
+  Writer::Json json(buffer);
+  json.SetIndent(' ', 2);
+  if (!document.Accept(json)) {
+    throw Unsupported(fmt::format("{}: NaN or Infinity cannot be written back; remove it", path));
+  }
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
+#include <cstring>
 
 #include "core/dispatch.h"
 #include "model/hf_config.h"
@@ -47,6 +47,12 @@ void check_stored(const std::string& folder, const ParamSpec& spec, const Safete
   }
 }
 
+constexpr const char* kHead = "lm_head.weight";
+
+bool is_embedding(const std::string& parameter) {
+  return parameter == "transformer.wte.weight" || parameter == "model.embed_tokens.weight";
+}
+
 template <class From, class To>
 void convert(const std::vector<std::byte>& bytes, int64_t count, To* to) {
   const auto* from = reinterpret_cast<const From*>(bytes.data());
@@ -88,19 +94,23 @@ ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
 
 HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
                      std::span<const ParamSpec> specs)
-    : folder_(SafetensorsFolder::open(file_system, folder)) {
+    : path_(folder), folder_(SafetensorsFolder::open(file_system, folder)) {
+  const std::vector<std::string> names = folder_.names();
+  const std::set<std::string> present(names.begin(), names.end());
   std::vector<std::string> missing;
   std::set<std::string> used;
-  bool has_head = false;
+  const bool has_head = std::ranges::any_of(specs, [](const ParamSpec& spec) { return spec.name == kHead; });
   for (const ParamSpec& spec : specs) {
-    has_head = has_head || spec.name == "lm_head.weight";
-    std::string stored = spec.name;
-    if (!folder_.contains(stored)) stored = without_body_prefix(stored);
-    if (!folder_.contains(stored)) {
+    std::string stored = stored_name_of(spec.name, present);
+    if (!present.contains(stored)) {
       missing.push_back(spec.name);
       continue;
     }
     check_stored(folder, spec, folder_.info(stored));
+    if (is_embedding(spec.name) && !has_head && present.contains(kHead)) {
+      check_stored(folder, {.name = kHead, .shape = spec.shape, .dtype = spec.dtype, .init = {}}, folder_.info(kHead));
+      tied_embeddings_ = stored_names_.size();
+    }
     used.insert(stored);
     stored_names_.push_back(std::move(stored));
   }
@@ -108,8 +118,8 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
     throw DataError(fmt::format("{}: weights without {}", folder, join_some(missing)));
   }
   std::vector<std::string> unknown;
-  for (const std::string& name : folder_.names()) {
-    const bool tied_head = name == "lm_head.weight" && !has_head;
+  for (const std::string& name : names) {
+    const bool tied_head = name == kHead && !has_head;
     if (!used.contains(name) && !is_known_buffer(name) && !tied_head) unknown.push_back(name);
   }
   if (!unknown.empty()) {
@@ -120,7 +130,28 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
 
 void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
   DS_CHECK(index < stored_names_.size(), "read: parameter {} of {}", index, stored_names_.size());
-  const std::string& name = stored_names_[index];
+  read_stored(stored_names_[index], begin, range);
+  if (tied_embeddings_ == index) compare_tied_head(begin, range);
+}
+
+// Tied, the head is the embeddings; one that was trained apart would be lost without a word.
+void HfWeights::compare_tied_head(int64_t begin, const Tensor& range) const {
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(kChunkNumel, range.numel())) * size_of(range.dtype()));
+  for (int64_t done = 0; done < range.numel(); done += kChunkNumel) {
+    const int64_t count = std::min(kChunkNumel, range.numel() - done);
+    Tensor head = Tensor::borrow(bytes.data(), {count}, range.dtype());
+    read_stored(kHead, begin + done, head);
+    const std::byte* const embeddings =
+        static_cast<const std::byte*>(range.raw()) + done * static_cast<int64_t>(size_of(range.dtype()));
+    if (std::memcmp(embeddings, bytes.data(), head.bytes()) != 0) {
+      throw DataError(fmt::format("{}: config.json ties the output to the embeddings (\"tie_word_embeddings\", which "
+                                  "GPT-2 has without saying so), but {} differs from {}; set it to false there",
+                                  path_, kHead, stored_names_[*tied_embeddings_]));
+    }
+  }
+}
+
+void HfWeights::read_stored(const std::string& name, int64_t begin, Tensor& range) const {
   const SafetensorsInfo& info = folder_.info(name);
   DS_CHECK(begin >= 0 && begin + range.numel() <= info.shape.numel(),
            "read: elements [{}, {}) of {} {}", begin, begin + range.numel(), name,
@@ -147,6 +178,10 @@ int64_t HfWeights::bytes() const {
   int64_t sum = 0;
   for (const std::string& name : stored_names_) sum += folder_.info(name).bytes;
   return sum;
+}
+
+std::string stored_name_of(const std::string& parameter, const std::set<std::string>& stored) {
+  return stored.contains(parameter) ? parameter : without_body_prefix(parameter);
 }
 
 std::vector<ParamSpec> specs_of(const ParameterStore& store) {

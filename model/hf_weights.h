@@ -3,6 +3,8 @@
 // parameter, so that a rank reads only the bytes it owns.
 #pragma once
 
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,12 +25,13 @@ class HfWeights {
  public:
   // `specs`: every parameter of the model (make_model), in order. Stored names may lack the leading
   // "transformer." or "model." (exports of the headless model). Stored but ignored: buffers that old
-  // exports carry (attention masks, rotary frequencies), and lm_head.weight where it is tied. DataError
-  // lists what is missing, has another shape, or is stored and unknown.
+  // exports carry (attention masks, rotary frequencies), and lm_head.weight where it is tied and equal to the
+  // embeddings. DataError lists what is missing, has another shape, or is stored and unknown.
   HfWeights(FileSystem& file_system, const std::string& folder, std::span<const ParamSpec> specs);
 
   // Fills `range` (flat, on CPU; fp32, bf16 or fp16) with elements [begin, begin + range.numel()) of
-  // parameter `index` of `specs`, converted from the stored dtype. Thread-safe.
+  // parameter `index` of `specs`, converted from the stored dtype. DataError where these are tied embeddings and the
+  // stored lm_head.weight has other values there. Thread-safe.
   void read(size_t index, int64_t begin, Tensor& range) const;
   // The folder's own name for parameter `index`: an export keeps it.
   const std::string& stored_name(size_t index) const { return stored_names_[index]; }
@@ -36,9 +39,17 @@ class HfWeights {
   int64_t bytes() const;
 
  private:
+  void read_stored(const std::string& name, int64_t begin, Tensor& range) const;
+  void compare_tied_head(int64_t begin, const Tensor& range) const;
+
+  std::string path_;
   SafetensorsFolder folder_;
   std::vector<std::string> stored_names_;  // by parameter
+  std::optional<size_t> tied_embeddings_;  // the parameter of which lm_head.weight is stored besides
 };
+
+// The name of a parameter in a folder that stores these names: its own, or that without the body's prefix.
+std::string stored_name_of(const std::string& parameter, const std::set<std::string>& stored);
 
 std::vector<ParamSpec> specs_of(const ParameterStore& store);
 

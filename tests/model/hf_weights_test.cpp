@@ -63,6 +63,29 @@ TEST_CASE("names without the body's prefix, old buffers and a tied head are take
                  table("lm_head.weight")}) == "accepted");
 }
 
+TEST_CASE("a stored head that is tied must be the embeddings", "[model]") {
+  CpuStream cpu;
+  Tensor part = Tensor::empty({2}, DType::kF32, cpu.stream);
+  std::array<float, 6> other = kTable;
+  other[4] = 7;
+  const SafetensorsTensor head = {"lm_head.weight", DType::kF32, {2, 3}, std::as_bytes(std::span(other))};
+  MemoryFileSystem fs;
+  write_safetensors(fs, "/model.safetensors", {{table("wte.weight"), bias("ln_f.bias"), head}});
+  const HfWeights weights(fs, "/", kSpecs);
+  CHECK_NOTHROW(weights.read(0, 0, part));
+  CHECK_THROWS_AS(weights.read(0, 4, part), DataError);
+  CHECK_THROWS_WITH(weights.read(0, 3, part), Catch::Contains("lm_head.weight differs from wte.weight"));
+  // One of its own is a parameter like any other.
+  std::vector<ParamSpec> untied = kSpecs;
+  untied.push_back(spec("lm_head.weight", {2, 3}));
+  const HfWeights apart(fs, "/", untied);
+  CHECK_NOTHROW(apart.read(0, 3, part));
+  apart.read(2, 3, part);
+  CHECK(part.data<float>()[1] == 7);
+  CHECK_THAT(refusal({table("wte.weight"), bias("ln_f.bias"), table("lm_head.weight", {3, 2})}),
+             Catch::Contains("lm_head.weight has shape"));
+}
+
 TEST_CASE("the folder's own names are kept for an export", "[model]") {
   MemoryFileSystem fs;
   write_safetensors(fs, "/model.safetensors", {{table("wte.weight"), bias("transformer.ln_f.bias")}});
