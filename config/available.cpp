@@ -56,8 +56,6 @@ std::vector<Feature> zero_features(const Config& c) {
       {"zero_optimization.zeropp_loco_param", full && zero.zeropp_loco_param.has_value()},
       {"zero_optimization.mics_shard_size", full && zero.mics_shard_size > 0},
       {"zero_optimization.zenflow", sharded && zero.zenflow.has_value()},
-      {"zero_optimization.stage3_gather_16bit_weights_on_model_save",
-       full && zero.stage3_gather_16bit_weights_on_model_save},
   };
 }
 

@@ -10,6 +10,14 @@ std::span<const EnumName> names_of(GradientReduction) {
   return kNames;
 }
 
+std::optional<FloatType> gathered_dtype(const Config& config) {
+  const ZeroConfig& zero = config.zero_optimization;
+  if (zero.stage != 3 || !zero.stage3_gather_16bit_weights_on_model_save) return std::nullopt;
+  if (config.bf16.enabled) return FloatType::kBf16;
+  if (config.fp16.enabled) return FloatType::kFp16;
+  return std::nullopt;
+}
+
 namespace {
 
 void run_fields(Visitor& v, Config& c) {

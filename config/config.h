@@ -96,4 +96,8 @@ struct Config {
 };
 void fields(Visitor& v, Config& c);
 
+// What stage3_gather_16bit_weights_on_model_save makes the weights of the saved model: the 16-bit type of fp16 or bf16;
+// nothing without one of them, and at other ZeRO stages, where the key has no effect.
+std::optional<FloatType> gathered_dtype(const Config& config);
+
 }  // namespace ds

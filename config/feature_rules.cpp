@@ -73,6 +73,11 @@ void training_rules(const RuleContext& r) {
     r.refuse_early("data.weights", "mixes the entries of data.train, and data.order \"sequential\" takes one after the "
                                    "other; remove one of them");
   }
+  const std::optional<FloatType> gathered = gathered_dtype(c);
+  if (gathered && c.train.final_dtype && *c.train.final_dtype != *gathered) {
+    r.refuse_early("train.final_dtype", "contradicts zero_optimization.stage3_gather_16bit_weights_on_model_save, which "
+                                        "saves the weights in the 16-bit type of training; remove one of them");
+  }
   if (c.data.validation_fraction > 0 && !c.data.validation.empty()) {
     r.refuse_early("data.validation_fraction", "excludes data.validation; give one of them");
   }

@@ -138,6 +138,9 @@ void Inert::zero() {
   } else {
     notes(kSection, {"allgather_partitions", "allgather_bucket_size", "round_robin_gradients"},
           why);
+    if (c_.zero_optimization.stage3_gather_16bit_weights_on_model_save && !gathered_dtype(c_)) {
+      note("zero_optimization.stage3_gather_16bit_weights_on_model_save", "without fp16 or bf16");
+    }
   }
   if (stage != 1) note("zero_optimization.grad_hooks", why);
   if (stage != 2) note("zero_optimization.ignore_unused_parameters", why);

@@ -75,6 +75,7 @@ void derive(ReadConfig& result) {
     config.wall_clock_breakdown = true;
     result.problems.note("wall_clock_breakdown", {}, "is turned on by flops_profiler.enabled");
   }
+  if (config.model.folder && !result.origins.contains("data.tokenizer")) config.data.tokenizer = *config.model.folder;
 }
 
 }  // namespace

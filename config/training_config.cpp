@@ -186,7 +186,8 @@ void fields(Visitor& v, DataSection& c) {
            .unset_meaning = "after JSON lines the eos_token of tokenizer_config.json beside the tokenizer or, "
                             "without one, a line feed; after text files nothing"});
   v.field("tokenizer", c.tokenizer,
-          {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it."});
+          {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it. Where model.folder is "
+                      "given, that folder is the default."});
   v.field(
       "sequence_length", c.sequence_length,
       {.meaning = "Tokens per sample.", .min = 1, .unset_meaning = "the model's longest sequence"});
@@ -225,6 +226,10 @@ void fields(Visitor& v, TrainSection& c) {
   v.field("resume", c.resume,
           {.meaning = "auto continues from the newest checkpoint if there is one, required fails "
                       "without one, never starts anew."});
+  v.field("final_dtype", c.final_dtype,
+          {.meaning = "Number type of the weights in final/.",
+           .unset_meaning = "fp32, as they are trained; with stage3_gather_16bit_weights_on_model_save at ZeRO stage 3 "
+                            "that of fp16 or bf16"});
 }
 
 }  // namespace ds

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/fields.h"
+#include "config/precision_config.h"
 
 namespace ds {
 
@@ -123,7 +124,7 @@ struct DataSection {
       0.0;  // of the training tokens, from the end; only without `validation`
   std::string field = "text";              // of each JSON line
   std::optional<std::string> separator;    // after each document
-  std::string tokenizer = "byte";          // "byte", or a tokenizer.json or a folder that holds one
+  std::string tokenizer = "byte";          // "byte", or a tokenizer.json or a folder that holds one; silent: model.folder
   std::optional<int64_t> sequence_length;  // tokens per sample; the model's longest by default
   DataOrder order = DataOrder::kShuffled;
 };
@@ -145,6 +146,7 @@ struct TrainSection {
   std::optional<int64_t> copy_in_memory_every;  // steps; save_in_memory_every
   int64_t log_every = 1;         // steps between lines of metrics
   ResumeMode resume = ResumeMode::kAuto;
+  std::optional<FloatType> final_dtype;  // of the weights in final/
 };
 void fields(Visitor& v, TrainSection& c);
 

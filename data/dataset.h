@@ -54,6 +54,10 @@ std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
 // A Megatron / DeepSpeed indexed data set: PREFIX.bin and PREFIX.idx, all items in file order.
 std::shared_ptr<const TokenSource> open_indexed(const std::string& prefix);
 
+// Whether any of the paths names text, for which a tokenizer is needed; throws as open_token_sources does where that
+// cannot be told.
+bool has_text(FileSystem& file_system, std::span<const std::string> paths);
+
 // What the paths of a configuration name, told apart by content: llm.c shards each stay a source of
 // their own (as in llm.c, no sample crosses from one into the next), neighbouring text files become one.
 // A path to PREFIX, PREFIX.bin or PREFIX.idx with both files there is an indexed data set. Folders and patterns stand

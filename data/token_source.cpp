@@ -119,6 +119,18 @@ std::optional<std::string> indexed_prefix(FileSystem& file_system, const std::st
   return prefix;
 }
 
+enum class DataForm { kIndexed, kShard, kText };
+
+DataForm form_of(FileSystem& file_system, const std::string& path) {
+  if (indexed_prefix(file_system, path)) return DataForm::kIndexed;
+  if (is_llmc_shard(file_system, path)) return DataForm::kShard;
+  if (path.ends_with(".bin") || path.ends_with(".idx")) {
+    throw DataError(fmt::format("{}: neither a token shard (it lacks the header) nor an indexed data "
+                                "set (which needs a .bin and an .idx file)", path));
+  }
+  return DataForm::kText;
+}
+
 }  // namespace
 
 std::shared_ptr<const TokenSource> open_raw_tokens(std::unique_ptr<File> file, int64_t header_bytes,
@@ -157,6 +169,13 @@ std::shared_ptr<const TokenSource> open_indexed(const std::string& prefix) {
   return std::make_shared<IndexedTokens>(prefix);
 }
 
+bool has_text(FileSystem& file_system, std::span<const std::string> paths) {
+  const std::vector<std::string> files = expand_paths(file_system, paths);
+  return std::ranges::any_of(files, [&](const std::string& path) {
+    return form_of(file_system, path) == DataForm::kText;
+  });
+}
+
 std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
     FileSystem& file_system, std::span<const std::string> paths, const Tokenizer& tokenizer,
     const TextOptions& options) {
@@ -167,18 +186,14 @@ std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
     texts.clear();
   };
   for (const std::string& path : expand_paths(file_system, paths)) {
-    if (const auto prefix = indexed_prefix(file_system, path)) {
-      finish_texts();
-      sources.push_back(open_indexed(*prefix));
-    } else if (is_llmc_shard(file_system, path)) {
-      finish_texts();
-      sources.push_back(open_llmc_shard(file_system, path));
-    } else if (path.ends_with(".bin") || path.ends_with(".idx")) {
-      throw DataError(fmt::format("{}: neither a token shard (it lacks the header) nor an indexed data "
-                                  "set (which needs a .bin and an .idx file)", path));
-    } else {
+    const DataForm form = form_of(file_system, path);
+    if (form == DataForm::kText) {
       texts.push_back(path);
+      continue;
     }
+    finish_texts();
+    sources.push_back(form == DataForm::kShard ? open_llmc_shard(file_system, path)
+                                               : open_indexed(*indexed_prefix(file_system, path)));
   }
   finish_texts();
   return sources;

@@ -144,6 +144,7 @@ class JsonReader {
     const Value* model = member(document, "model");
     if (model == nullptr || !model->IsObject()) refuse("there is no model");
     check_model(*model);
+    for (const char* key : {"truncation", "padding"}) check_is_off(document, key);
     if (present(member(document, "normalizer"))) {
       unsupported(fmt::format("normalizer {}", type_of(*member(document, "normalizer"))));
     }
@@ -206,6 +207,13 @@ class JsonReader {
       unsupported("model.dropout");
     }
     if (flag(model, "byte_fallback", false)) unsupported("model.byte_fallback");
+  }
+
+  // What cuts or fills each text for a batch of sentences; text to train on is one run of tokens.
+  void check_is_off(const Value& document, const char* key) const {
+    if (!present(member(document, key))) return;
+    throw Unsupported(fmt::format("{}: \"{}\" is not supported: it would change the length of each text; set it to "
+                                  "null there", path_, key));
   }
 
   void add_step(const Value& step) {
@@ -385,8 +393,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::st
 std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system,
                                           const std::string& name_or_path) {
   if (name_or_path == "byte") return std::make_unique<ByteTokenizer>();
-  const std::string inside = join_path(name_or_path, "tokenizer.json");
-  return load_tokenizer(file_system, file_system.exists(inside) ? inside : name_or_path);
+  return load_tokenizer(file_system, find_tokenizer(file_system, name_or_path));
 }
 
 }  // namespace ds

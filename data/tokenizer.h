@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,10 +40,25 @@ class ByteTokenizer final : public Tokenizer {
 // model or pre-tokenizer that is not implemented.
 std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::string& path);
 
-// "byte", a tokenizer.json, or a folder with one.
+// "byte", a tokenizer.json, or a folder with one: throws as find_tokenizer and load_tokenizer do.
 std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system, const std::string& name_or_path);
+
+// What a name stands for: "byte", or the path of a tokenizer.json. Unsupported, with what to do instead, where it is
+// a tokenizer of another form or a folder with one; InputMissing for a folder without any. Writes nothing.
+std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_path);
+
+// ConfigError with both numbers where the tokenizer has ids that a model of `vocabulary` tokens has no row for. Fewer
+// are as it should be: vocabularies are padded. `name` is the tokenizer's, for the message.
+void check_vocabulary(const Tokenizer& tokenizer, const std::string& name, int64_t vocabulary);
+
+// What a model's folder holds of this tokenizer, whether it can be read here or not: name there -> path here. Of
+// "byte", nothing.
+std::map<std::string, std::string> tokenizer_files(FileSystem& file_system, const std::string& name_or_path);
 
 // The token that ends a document, of the tokenizer_config.json beside a tokenizer.json; nothing where there is none.
 std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path);
+// The same for another role: "bos_token", "pad_token".
+std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,
+                                         const std::string& role);
 
 }  // namespace ds

@@ -1,4 +1,4 @@
-// tokenizer_config.json of Hugging Face: only the token that ends a document is taken from it.
+// tokenizer_config.json of Hugging Face: which tokens begin and end a document, and which one pads.
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>
 
@@ -12,6 +12,11 @@ constexpr int64_t kLargestFile = int64_t{1} << 26;
 }  // namespace
 
 std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path) {
+  return token_of_role(file_system, name_or_path, "eos_token");
+}
+
+std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,
+                                         const std::string& role) {
   if (name_or_path == "byte") return std::nullopt;
   const bool is_folder = file_system.exists(join_path(name_or_path, "tokenizer.json"));
   const std::string folder = is_folder ? name_or_path : parent_directory(name_or_path);
@@ -24,14 +29,14 @@ std::optional<std::string> eos_token(FileSystem& file_system, const std::string&
     throw DataError(fmt::format("{}: no JSON object: {} at byte {}", path,
                                 rapidjson::GetParseError_En(document.GetParseError()), document.GetErrorOffset()));
   }
-  const auto found = document.FindMember("eos_token");
+  const auto found = document.FindMember(role.c_str());
   if (found == document.MemberEnd() || found->value.IsNull()) return std::nullopt;
   const rapidjson::Value* token = &found->value;
   if (token->IsObject()) {  // {"content": "</s>", "lstrip": false, ...}
     const auto content = token->FindMember("content");
     token = content == token->MemberEnd() ? nullptr : &content->value;
   }
-  if (token == nullptr || !token->IsString()) throw DataError(fmt::format("{}: eos_token is no token", path));
+  if (token == nullptr || !token->IsString()) throw DataError(fmt::format("{}: {} is no token", path, role));
   return std::string(token->GetString(), token->GetStringLength());
 }
 

@@ -184,6 +184,11 @@ BatchShape batch_shape(const Config& config, int world_size) {
   return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = world_size};
 }
 
+DType final_dtype(const Config& config) {
+  if (config.train.final_dtype) return dtype_of_config(*config.train.final_dtype);
+  return dtype_of_config(gathered_dtype(config).value_or(FloatType::kFp32));
+}
+
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
   const BatchShape batch = batch_shape(config, world_size);
   const DType dtype = config.bf16.enabled ? DType::kBF16 : DType::kF32;
@@ -228,12 +233,19 @@ TextOptions text_options(const DataSection& data, FileSystem& files) {
 }  // namespace
 
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files) {
-  std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, data.tokenizer);
   const ModelDimensions sizes = dimensions(model);
+  std::unique_ptr<Tokenizer> tokenizer;
+  TextOptions text;
+  if (has_text(files, data.train) || has_text(files, data.validation)) {
+    tokenizer = make_tokenizer(files, data.tokenizer);
+    check_vocabulary(*tokenizer, data.tokenizer, sizes.vocabulary);
+    text = text_options(data, files);
+  }
   const int64_t length = data.sequence_length.value_or(sizes.positions);
-  const TextOptions text = text_options(data, files);
+  const ByteTokenizer unused;  // token ids are no text: nobody asks it
+  const Tokenizer& any = tokenizer ? static_cast<const Tokenizer&>(*tokenizer) : unused;
   const auto sources = [&](const std::vector<std::string>& paths) {
-    return open_token_sources(files, paths, *tokenizer, text);
+    return open_token_sources(files, paths, any, text);
   };
   const auto open = [&](const std::vector<std::string>& paths) {
     return SampleSet(sources(paths), length, sizes.vocabulary);

@@ -21,13 +21,17 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files);
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size);
 BatchShape batch_shape(const Config& config, int world_size);
 
+// The number type of the weights in final/.
+DType final_dtype(const Config& config);
+
 struct TrainingData {
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Tokenizer> tokenizer;  // null where all data are token ids
   SampleSet train;
   std::optional<SampleSet> validation;
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
-// Opens what `data` names. InputMissing, DataError as the readers throw them.
+// Opens what `data` names. InputMissing, DataError as the readers throw them; ConfigError for a tokenizer that is not
+// the model's.
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files);
 
 // Optimizer steps of the whole run: train.steps, or as many as train.epochs need.

@@ -16,7 +16,6 @@
 #include "model/hf_weights.h"
 #include "rankd/agreement.h"
 #include "rankd/engine_pieces.h"
-#include "rankd/model_folder.h"
 
 namespace ds {
 namespace {
@@ -337,6 +336,11 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
     });
     agree_on_success(label, error, engine_.comm(), engine_.stream());
   }
+  throw_refusal();
+}
+
+// All ranks together: rank 0's counts.
+void Checkpointing::throw_refusal() const {
   const std::vector<char> mine(refusal_.begin(), refusal_.end());
   const std::vector<char> refusal = gather_lists(mine, engine_.comm(), engine_.stream())[0];
   if (!refusal.empty()) throw ValidationError(std::string(refusal.begin(), refusal.end()));
@@ -414,17 +418,15 @@ void Checkpointing::load_folder(const std::string& folder) {
   engine_.store().restore_from_owned();
 }
 
-void Checkpointing::export_model(const std::string& folder, const std::string& tokenizer,
-                                 const std::optional<std::string>& source) {
+void Checkpointing::export_model(const std::string& folder, const FolderFrame& frame) {
+  refusal_.clear();
   const auto write = [&](CheckpointReader& reader) {
     DS_FAILPOINT("export.opened");
-    write_model_folder(files_,
-                       {.folder = folder,
-                        .model = engine_.options().model,
-                        .specs = specs_of(engine_.store()),
-                        .source = source,
-                        .tokenizer = tokenizer},
-                       reader);
+    try {
+      write_model_folder(files_, {.folder = folder, .frame = frame, .specs = specs_of(engine_.store())}, reader);
+    } catch (const ValidationError& refused) {  // no matter of the disk, and nothing to try again
+      refusal_ = refused.what();
+    }
   };
   const std::string label = "export of " + folder;
   if (spread_) {
@@ -438,6 +440,7 @@ void Checkpointing::export_model(const std::string& folder, const std::string& t
                      if (plan_.rank == 0) write(reader);
                      DS_FAILPOINT("export.spread_written");
                    }});
+    throw_refusal();
     return;
   }
   const std::string error = failure_of([&] {
@@ -447,6 +450,7 @@ void Checkpointing::export_model(const std::string& folder, const std::string& t
   });
   DS_FAILPOINT("export.written");
   agree_on_success(label, error, engine_.comm(), engine_.stream());
+  throw_refusal();
 }
 
 }  // namespace ds

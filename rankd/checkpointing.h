@@ -12,6 +12,7 @@
 #include "rankd/engine.h"
 #include "rankd/job.h"
 #include "rankd/memory_tier.h"
+#include "rankd/model_folder.h"
 #include "rankd/resume_facts.h"
 #include "rankd/spread_tags.h"
 
@@ -46,10 +47,9 @@ class Checkpointing {
   // every rank, if any of them could not write; the tags before are untouched. ValidationError, before
   // anything is written, if the ranks disagree about N and must not.
   SavedTag save();
-  // All ranks together: rank 0 writes the last saved tag as a Hugging Face folder. `tokenizer`: as in
-  // the configuration; `source`: the Hugging Face folder training started from, whose names are kept.
-  void export_model(const std::string& folder, const std::string& tokenizer,
-                    const std::optional<std::string>& source);
+  // All ranks together: rank 0 writes the last saved tag as a Hugging Face folder. `frame`: rank 0's counts.
+  // IoError or ValidationError on every rank, as write_model_folder throws.
+  void export_model(const std::string& folder, const FolderFrame& frame);
 
  private:
   void compare_tags(const std::string& tag);
@@ -68,6 +68,7 @@ class Checkpointing {
   [[noreturn]] void refuse_to_begin(const std::vector<RejectedTag>& refused) const;
   void read_tag(const ds::CommittedTag& tag);
   void judge(const CheckpointReader& reader, const std::string& label);
+  void throw_refusal() const;
   void settle(const WholeSet* set, const ds::CommittedTag* tag);
   void begin_anew(const std::optional<std::string>& folder);
   void load_folder(const std::string& folder);
@@ -81,7 +82,7 @@ class Checkpointing {
   std::optional<SpreadTags> spread_;  // where each host keeps its own files
   TagList found_;             // before load()
   MemoryTier::Found kept_;    //
-  std::string refusal_;       // why what is being loaded may not be
+  std::string refusal_;       // why what is being loaded or exported may not be
   std::string origin_;        // what load() took
   std::string saved_at_;      // when it was saved, in words
   std::vector<std::string> notices_;

@@ -31,9 +31,17 @@ struct Source {
   std::function<void(PlainStore&)> load;
 };
 
+// The folder's own. What a run with the byte tokenizer wrote has none, and the run's configuration beside it says so.
+std::string tokenizer_of(FileSystem& files, const std::string& folder) {
+  const fs::path run = fs::path(folder).parent_path();
+  const bool of_run = files.exists((run / "config.json").string()) && files.exists((run / "checkpoints").string());
+  if (!of_run || !tokenizer_files(files, folder).empty()) return folder;
+  return load_config((run / "config.json").string()).data.tokenizer == "byte" ? "byte" : folder;
+}
+
 Source from_folder(FileSystem& files, const std::string& folder) {
   return {.model = read_hf_model(files, folder),
-          .tokenizer = folder,
+          .tokenizer = tokenizer_of(files, folder),
           .load = [&files, folder](PlainStore& store) {
             const std::vector<ParamSpec> specs = specs_of(store);
             const HfWeights weights(files, folder, specs);
@@ -130,7 +138,8 @@ int run_generate(const GenerateArgs& args) {
   RealFileSystem real;
   InputFiles files(real);
   const Source source = open_source(files, args.source);
-  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, source.tokenizer);
+  const std::unique_ptr<Tokenizer> tokenizer =
+      make_tokenizer(files, args.tokenizer.empty() ? source.tokenizer : args.tokenizer);
   HostMemory memory;
   ThreadPool pool(args.threads);
   Stream stream({.memory = &memory, .pool = &pool});

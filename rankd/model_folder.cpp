@@ -1,122 +1,127 @@
 #include "rankd/model_folder.h"
 
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
+#include <cmath>
 
-#include <map>
-
+#include "core/dispatch.h"
 #include "core/failpoint.h"
 #include "core/input_files.h"
+#include "data/tokenizer.h"
 #include "model/hf_config.h"
 #include "model/hf_weights.h"
 
 namespace ds {
 namespace {
 
-// The character that byte-level BPE writes for a byte: printable bytes stand for themselves, the others
-// follow from U+0100 on, in order (Radford et al., GPT-2 encoder).
-uint32_t character_of(int byte) {
-  const auto printable = [](int b) {
-    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
-  };
-  if (printable(byte)) return static_cast<uint32_t>(byte);
-  uint32_t next = 0x100;
-  for (int b = 0; b < byte; ++b) next += printable(b) ? 0 : 1;
-  return next;
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kConfig = "config.json";
+constexpr const char* kGeneration = "generation_config.json";
+constexpr int64_t kLargestFile = int64_t{256} << 20;
+
+// The id of the token in a role, where the tokenizer has one for it.
+std::optional<int64_t> id_of_role(FileSystem& files, const Tokenizer& tokenizer, const std::string& name,
+                                  const std::string& role) {
+  const std::optional<std::string> token = token_of_role(files, name, role);
+  if (!token) return std::nullopt;
+  const std::vector<int32_t> ids = tokenizer.encode(*token);
+  return ids.size() == 1 ? std::optional<int64_t>(ids[0]) : std::nullopt;
 }
 
-std::string utf8(uint32_t character) {
-  if (character < 0x80) return {static_cast<char>(character)};
-  return {static_cast<char>(0xC0 | (character >> 6)), static_cast<char>(0x80 | (character & 0x3F))};
+HfTokenIds ids_of(FileSystem& files, const std::string& tokenizer) {
+  if (tokenizer == "byte") return {};
+  const std::unique_ptr<Tokenizer> opened = make_tokenizer(files, tokenizer);
+  return {.bos = id_of_role(files, *opened, tokenizer, "bos_token"),
+          .eos = id_of_role(files, *opened, tokenizer, "eos_token"),
+          .pad = id_of_role(files, *opened, tokenizer, "pad_token")};
 }
 
-std::string tokenizer_text(FileSystem& files, const std::string& tokenizer) {
-  if (tokenizer == "byte") return byte_tokenizer_json();
-  constexpr int64_t kLargest = 256 << 20;
-  const bool is_file = tokenizer.ends_with(".json");
-  return InputFiles(files).read_text(is_file ? tokenizer : tokenizer + "/tokenizer.json", kLargest);
-}
-
-// Our name of each parameter -> its name in the export.
-std::map<std::string, std::string> names_of_source(FileSystem& files, const ModelExport& what) {
-  std::map<std::string, std::string> names;
-  if (!what.source) {
-    for (const ParamSpec& spec : what.specs) names[spec.name] = spec.name;
-    return names;
+// What an earlier export has that this one lacks would belong to another tokenizer.
+void remove_others(FileSystem& files, const ModelExport& what) {
+  std::map<std::string, std::string> there = tokenizer_files(files, what.folder);
+  there.emplace(kGeneration, join_path(what.folder, kGeneration));
+  for (const auto& [name, path] : there) {
+    if (!what.frame.files.contains(name) && files.exists(path)) files.remove(path);
   }
-  InputFiles inputs(files);
-  const HfWeights source(inputs, *what.source, what.specs);
-  for (size_t i = 0; i < what.specs.size(); ++i) {
-    names[what.specs[i].name] = source.stored_name(i);
+}
+
+void write_frame(FileSystem& files, const ModelExport& what) {
+  remove_others(files, what);
+  for (const auto& [name, content] : what.frame.files) {
+    const std::string path = join_path(what.folder, name);
+    files.make_directories(parent_directory(path));
+    files.write_text_atomically(path, content);
   }
-  return names;
+}
+
+// Rounds to the nearest; beyond the largest number there is no nearest.
+template <class To>
+std::vector<To> rounded(const std::vector<float>& values, const std::string& name) {
+  std::vector<To> out(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    out[i] = static_cast<To>(values[i]);
+    if (std::isfinite(values[i]) && !std::isfinite(static_cast<float>(out[i]))) {
+      throw ValidationError(fmt::format("export: {} has an element {}, which is too large for the number type of "
+                                        "train.final_dtype; take fp32 or bf16", name, values[i]));
+    }
+  }
+  return out;
+}
+
+void write_tensor(SafetensorsWriter& writer, const std::string& name, const std::vector<float>& values, DType dtype) {
+  on_float(dtype, [&]<class To>() {
+    if constexpr (std::is_same_v<To, float>) {
+      writer.write(name, std::as_bytes(std::span(values)));
+    } else {
+      writer.write(name, std::as_bytes(std::span<const To>(rounded<To>(values, name))));
+    }
+  });
 }
 
 }  // namespace
 
-std::string byte_tokenizer_json() {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
-  out.StartObject();
-  out.Key("version");
-  out.String("1.0");
-  out.Key("added_tokens");
-  out.StartArray();
-  out.EndArray();
-  for (const char* part : {"pre_tokenizer", "decoder"}) {
-    out.Key(part);
-    out.StartObject();
-    out.Key("type");
-    out.String("ByteLevel");
-    out.Key("add_prefix_space");
-    out.Bool(false);
-    out.Key("trim_offsets");
-    out.Bool(true);
-    out.Key("use_regex");
-    out.Bool(false);
-    out.EndObject();
+FolderFrame folder_frame(FileSystem& files, const ModelConfig& model, const std::optional<std::string>& source,
+                         const std::string& tokenizer, DType dtype) {
+  InputFiles inputs(files);
+  FolderFrame frame;
+  frame.dtype = dtype;
+  if (source) {
+    const std::string config = join_path(*source, kConfig);
+    frame.files[kConfig] = keep_hf_config(inputs.read_text(config, kLargestFile), config, model, dtype);
+    const std::string generation = join_path(*source, kGeneration);
+    if (inputs.exists(generation)) frame.files[kGeneration] = inputs.read_text(generation, kLargestFile);
+    const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
+    frame.stored_names.insert(names.begin(), names.end());
+  } else {
+    frame.files[kConfig] = format_hf_config(model, dtype, ids_of(inputs, tokenizer));
   }
-  out.Key("model");
-  out.StartObject();
-  out.Key("type");
-  out.String("BPE");
-  out.Key("vocab");
-  out.StartObject();
-  for (int byte = 0; byte < 256; ++byte) {
-    out.Key(utf8(character_of(byte)).c_str());
-    out.Int(byte);
-  }
-  out.EndObject();
-  out.Key("merges");
-  out.StartArray();
-  out.EndArray();
-  out.EndObject();
-  out.EndObject();
-  return buffer.GetString();
+  const std::map<std::string, std::string> parts = tokenizer_files(inputs, tokenizer);
+  if (parts.empty() && tokenizer != "byte" && tokenizer != source) inputs.open(tokenizer);  // says what is wrong with it
+  for (const auto& [name, path] : parts) frame.files[name] = inputs.read_text(path, kLargestFile);
+  return frame;
 }
 
 void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader) {
   files.make_directories(what.folder);
-  const std::map<std::string, std::string> names = names_of_source(files, what);
-  std::vector<SafetensorsTensor> list = export_list(what.specs, DType::kF32);
-  for (SafetensorsTensor& entry : list) entry.name = names.at(entry.name);
-  const std::string weights = what.folder + "/model.safetensors";
-  if (files.exists(weights)) files.remove(weights);
+  const auto stored_name = [&](const std::string& parameter) {
+    const std::set<std::string>& kept = what.frame.stored_names;
+    return kept.empty() ? parameter : stored_name_of(parameter, kept);
+  };
+  const std::vector<SafetensorsTensor> tensors = export_list(what.specs, what.frame.dtype);
+  std::vector<SafetensorsTensor> list = tensors;
+  for (SafetensorsTensor& entry : list) entry.name = stored_name(entry.name);
+  const std::string weights = join_path(what.folder, kWeights);
+  if (files.exists(weights)) files.remove(weights);  // a folder with weights is whole
+  write_frame(files, what);
   SafetensorsWriter writer(files, weights, list);
-  for (const SafetensorsTensor& entry : export_list(what.specs, DType::kF32)) {
+  for (const SafetensorsTensor& entry : tensors) {
     std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
     Tensor into = Tensor::borrow(values.data(), {entry.shape.numel()}, DType::kF32);
     reader.get(entry.name + "/weight", Region::whole(entry.shape), into);
     DS_FAILPOINT("export.tensor");
-    writer.write(names.at(entry.name), std::as_bytes(std::span(values)));
+    write_tensor(writer, stored_name(entry.name), values, what.frame.dtype);
   }
   DS_FAILPOINT("export.before_finish");
   writer.finish();
   DS_FAILPOINT("export.weights_written");
-  files.write_text_atomically(what.folder + "/config.json",
-                              format_hf_config(what.model, DType::kF32));
-  files.write_text_atomically(what.folder + "/tokenizer.json",
-                              tokenizer_text(files, what.tokenizer));
 }
 
 }  // namespace ds

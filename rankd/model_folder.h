@@ -1,7 +1,10 @@
-// Writing a trained model as a Hugging Face folder: config.json, model.safetensors, tokenizer.json.
+// Writing a trained model as a Hugging Face folder, which transformers loads: its weights, and beside them what the
+// folders that training started from say of the model and its tokenizer.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,17 +15,24 @@
 
 namespace ds {
 
-struct ModelExport {
-  std::string folder;                  // made if missing
-  ModelConfig model;
-  std::vector<ParamSpec> specs;
-  std::optional<std::string> source;   // the folder training started from, whose names are kept
-  std::string tokenizer;               // "byte", a tokenizer.json, or a folder with one
+// Everything in the folder but the weights. It is read before training, so that what it comes from may change or go.
+struct FolderFrame {
+  std::map<std::string, std::string> files;  // name -> content; config.json, generation_config.json, tokenizer.json ...
+  std::set<std::string> stored_names;  // of the weights that training started from, which an export keeps; may be empty
+  DType dtype = DType::kF32;           // of the weights
 };
-// Streams the fp32 master weights of a tag, one tensor at a time, into the folder.
-void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader);
+// `source`: the folder training started from. `tokenizer`: "byte", of which a folder holds nothing, a tokenizer.json,
+// or a folder with one. InputMissing or DataError for what cannot be read.
+FolderFrame folder_frame(FileSystem& files, const ModelConfig& model, const std::optional<std::string>& source,
+                         const std::string& tokenizer, DType dtype);
 
-// A tokenizer.json whose ids are the bytes themselves: byte-level BPE without merges.
-std::string byte_tokenizer_json();
+struct ModelExport {
+  std::string folder;  // made if missing
+  FolderFrame frame;
+  std::vector<ParamSpec> specs;
+};
+// Streams the fp32 master weights of a tag, one tensor at a time, into the folder. What an earlier export left there
+// goes. ValidationError for a weight that the number type cannot hold.
+void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader);
 
 }  // namespace ds

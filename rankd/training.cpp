@@ -120,6 +120,7 @@ struct RunParts {
   Engine& engine;
   FileSystem& files;
   MemoryTier* memory;  // null: not wanted
+  const FolderFrame& frame;  // of rank 0, for final/
 };
 
 // The run of one rank, from an engine that is ready to the exported model.
@@ -135,6 +136,7 @@ class TrainingRun {
         batch_(batch_shape(config_, plan_.world_size)),
         steps_(total_steps(config_.train, batch_, data_.train)),
         memory_(parts.memory),
+        frame_(parts.frame),
         checkpoints_(engine_, parts.files, plan_, checkpoint_options()),
         train_(data_.train, sampler(), batch_, plan_.rank) {
     if (data_.validation) open_validation(*data_.validation);
@@ -182,7 +184,7 @@ class TrainingRun {
     DS_FAILPOINT("train.before_export");
     progress("export", 0);
     insist([&] {
-      checkpoints_.export_model(plan_.run_dir + "/final", config_.data.tokenizer, config_.model.folder);
+      checkpoints_.export_model(plan_.run_dir + "/final", frame_);
     });
     DS_FAILPOINT("train.exported");
     return static_cast<int>(ExitCode::kDone);
@@ -389,6 +391,7 @@ class TrainingRun {
   const BatchShape batch_;
   const int64_t steps_;
   MemoryTier* const memory_;
+  const FolderFrame& frame_;
   Checkpointing checkpoints_;
   LoaderSource train_;
   std::optional<LoaderSource> validation_;
@@ -427,6 +430,19 @@ Measured measure(const Workspace& workspace, const ResidentMemory& resident, con
   return measured;
 }
 
+FolderFrame frame_of(const JobPlan& plan, const Config& config, const ModelConfig& model, FileSystem& files) {
+  if (plan.rank != 0) return {};
+  return folder_frame(files, model, config.model.folder, config.data.tokenizer, final_dtype(config));
+}
+
+// Nobody named it, so that it is said which one it is.
+void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& config, const ModelConfig& model,
+                    const TrainingData& data) {
+  if (plan.rank != 0 || data.tokenizer == nullptr || config.data.tokenizer != config.model.folder) return;
+  control.report_text(fmt::format("tokenizer: that of the model's folder, {} tokens (the model has {})",
+                                  data.tokenizer->vocab_size(), dimensions(model).vocabulary));
+}
+
 }  // namespace
 
 int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener) {
@@ -440,8 +456,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RunPlan run_plan = dry_run(options, plan.world_size, cpu_ceilings(plan.threads, options.dtype));
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   DS_FAILPOINT("train.planned");
-  TrainingData data = open_data(config.data, model, inputs);
+  const TrainingData data = open_data(config.data, model, inputs);
+  const FolderFrame frame = frame_of(plan, config, model, files);
   if (plan.rehearsal == Rehearsal::kDryRun) return static_cast<int>(ExitCode::kDone);
+  tell_tokenizer(plan, control, config, model, data);
 
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   ResidentMemory resident;
@@ -476,7 +494,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .workspace = workspace,
                    .engine = engine,
                    .files = files,
-                   .memory = memory ? &*memory : nullptr});
+                   .memory = memory ? &*memory : nullptr,
+                   .frame = frame});
   DS_FAILPOINT("train.before_load");
   const int64_t first_step = run.load();
   DS_FAILPOINT("train.loaded");

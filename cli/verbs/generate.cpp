@@ -11,6 +11,9 @@ void describe_generate(CLI::App& app, GenerateArgs& values) {
       ->type_name("DIR")
       ->required();
   app.add_option("--prompt", values.prompt, "Text to continue")->required();
+  app.add_option("--tokenizer", values.tokenizer,
+                 "\"byte\", a tokenizer.json, or a folder with one, instead of the source's own")
+      ->type_name("PATH");
   app.add_option("--max-tokens", values.max_tokens, "Tokens to add")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("N")

@@ -12,6 +12,7 @@ namespace ds {
 
 struct GenerateArgs {
   std::string source;        // a checkpoint tag, a run directory, or a Hugging Face folder
+  std::string tokenizer;     // empty: that of the source
   std::string prompt;
   int64_t max_tokens = 128;
   double temperature = 0.8;  // 0 takes the likeliest token

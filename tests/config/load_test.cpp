@@ -91,6 +91,30 @@ TEST_CASE("unknown keys and bad values are errors with their position", "[config
         "type is OneBitLamb");
 }
 
+TEST_CASE("a model's folder brings the tokenizer where none is named", "[config]") {
+  const auto tokenizer = [](const std::string& text) { return parse_config(text).data.tokenizer; };
+  CHECK(tokenizer(R"({"model": "gpt2/"})") == "gpt2/");
+  CHECK(tokenizer(R"({"model": {"folder": "/m"}, "data": {"train": ["a"]}})") == "/m");
+  CHECK(tokenizer(R"({"model": "gpt2/", "data": {"tokenizer": "byte"}})") == "byte");
+  CHECK(tokenizer(R"({"model": {"family": "gpt2"}})") == "byte");
+  CHECK(tokenizer(to_config_text(parse_config(R"({"model": "/m"})"))) == "/m");
+}
+
+TEST_CASE("16-bit weights are gathered at stage 3 in a 16-bit type", "[config]") {
+  const auto gathered = [](const std::string& more, int stage) {
+    return gathered_dtype(parse_config(fmt::format(
+        R"({{"zero_optimization": {{"stage": {}, "gather_16bit_weights_on_model_save": true}}{}}})", stage, more)));
+  };
+  const std::string bf16 = R"(, "bf16": {"enabled": true})";
+  CHECK(gathered(bf16, 3) == FloatType::kBf16);
+  CHECK(gathered(R"(, "fp16": {"enabled": true})", 3) == FloatType::kFp16);
+  CHECK_FALSE(gathered("", 3));
+  CHECK_FALSE(gathered(bf16, 2));
+  CHECK(gathered(bf16 + R"(, "train": {"final_dtype": "bf16"})", 3) == FloatType::kBf16);
+  CHECK_THROWS_WITH(gathered(bf16 + R"(, "train": {"final_dtype": "fp32"})", 3),
+                    Catch::Contains("train.final_dtype: contradicts"));
+}
+
 TEST_CASE("the canonical text reads back to the same configuration", "[config]") {
   const Config config = parse_config(
       R"({"model": "gpt2/", "train_batch_size": 8, "zero_optimization": {"stage": 2},

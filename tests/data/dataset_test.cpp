@@ -102,6 +102,17 @@ TEST_CASE("damaged shards are refused", "[data]") {
   CHECK_THROWS_AS(open_set(fs, {"/missing.txt"}, 4, 256), InputMissing);
 }
 
+TEST_CASE("token ids are no text", "[data]") {
+  MemoryFileSystem fs;
+  put_shard<uint16_t>(fs, "/0.bin", 20240520, 1, 9, 95);
+  put(fs, "/t.txt", "some text");
+  const auto text_in = [&](const std::vector<std::string>& paths) { return has_text(fs, paths); };
+  CHECK_FALSE(text_in({}));
+  CHECK_FALSE(text_in({"/0.bin"}));
+  CHECK(text_in({"/0.bin", "/t.txt"}));
+  CHECK_THROWS_AS(text_in({"/missing.txt"}), InputMissing);
+}
+
 TEST_CASE("a token outside the vocabulary is named with its file and offset", "[data]") {
   MemoryFileSystem fs;
   put_shard<uint16_t>(fs, "/0.bin", 20240520, 1, 9, 95);

@@ -137,6 +137,11 @@ TEST_CASE("unsupported tokenizers are refused by name", "[data]") {
   CHECK_THROWS_WITH(load(json(kModel, R"("pre_tokenizer":{"type":"Metaspace"})")),
                     Contains("Metaspace"));
   CHECK_THROWS_WITH(load(json(kModel, "")), Contains("not byte-level"));
+  for (const std::string key : {"truncation", "padding"}) {
+    const auto with = [&](const std::string& value) { return json(kModel, kByteLevel + ",\"" + key + "\":" + value); };
+    CHECK_THROWS_WITH(load(with(R"({"max_length":512})")), Contains("\"" + key + "\" is not supported"));
+    CHECK_NOTHROW(load(with("null")));
+  }
   CHECK_THROWS_WITH(
       load(json(kModel, R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"a"},)"
                         R"("behavior":"MergedWithNext"})")),
@@ -144,6 +149,62 @@ TEST_CASE("unsupported tokenizers are refused by name", "[data]") {
   CHECK_THROWS_AS(load(json(kModel, R"("normalizer":{"type":"NFC"})")), Unsupported);
   CHECK_NOTHROW(load(json(kModel, kByteLevel)));
   CHECK_NOTHROW(load(json(kModel, R"("decoder":{"type":"ByteLevel"})")));
+}
+
+TEST_CASE("the tokenizer of a folder is its tokenizer.json, or one error", "[data]") {
+  using Catch::Contains;
+  MemoryFileSystem fs;
+  const auto put = [&](const std::string& path) { fs.write_text_atomically(path, "{}"); };
+  for (const char* folder : {"/json", "/none", "/piece", "/apart", "/named"}) fs.make_directory(folder);
+  put("/json/tokenizer.json");
+  put("/json/tokenizer.model");
+  put("/none/config.json");
+  put("/piece/tokenizer.model");
+  put("/apart/vocab.json");
+  put("/apart/merges.txt");
+  put("/named/gpt2.json");
+  CHECK(find_tokenizer(fs, "byte") == "byte");
+  CHECK(find_tokenizer(fs, "/json") == "/json/tokenizer.json");
+  CHECK(find_tokenizer(fs, "/named/gpt2.json") == "/named/gpt2.json");
+  CHECK_THROWS_AS(find_tokenizer(fs, "/none"), InputMissing);
+  CHECK_THROWS_WITH(find_tokenizer(fs, "/none"), Contains("/none: the folder holds no tokenizer") && Contains("\"byte\""));
+  for (const char* place : {"/piece", "/piece/tokenizer.model"}) {
+    CHECK_THROWS_AS(find_tokenizer(fs, place), Unsupported);
+    CHECK_THROWS_WITH(find_tokenizer(fs, place), Contains("SentencePiece") && Contains("token ids"));
+  }
+  CHECK_THROWS_WITH(find_tokenizer(fs, "/apart"), Contains("vocab.json") && Contains("save_pretrained"));
+  CHECK_THROWS_AS(make_tokenizer(fs, "/nowhere"), InputMissing);
+}
+
+TEST_CASE("what belongs to a tokenizer is found beside it", "[data]") {
+  using Names = std::map<std::string, std::string>;
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  fs.make_directory("/m/additional_chat_templates");
+  for (const char* name : {"tokenizer.json", "merges.txt", "config.json", "model.safetensors", "chat_template.jinja",
+                           "tokenizer_config.json", "other.json", "additional_chat_templates/rag.jinja"}) {
+    fs.write_text_atomically(std::string("/m/") + name, "{}");
+  }
+  const Names whole = {{"tokenizer.json", "/m/tokenizer.json"},
+                       {"merges.txt", "/m/merges.txt"},
+                       {"chat_template.jinja", "/m/chat_template.jinja"},
+                       {"tokenizer_config.json", "/m/tokenizer_config.json"},
+                       {"additional_chat_templates/rag.jinja", "/m/additional_chat_templates/rag.jinja"}};
+  CHECK(tokenizer_files(fs, "/m") == whole);
+  CHECK(tokenizer_files(fs, "/m/tokenizer.json") == whole);
+  CHECK(tokenizer_files(fs, "/m/other.json") ==
+        Names{{"tokenizer.json", "/m/other.json"}, {"tokenizer_config.json", "/m/tokenizer_config.json"}});
+  CHECK(tokenizer_files(fs, "byte").empty());
+  CHECK(tokenizer_files(fs, "/nowhere").empty());
+}
+
+TEST_CASE("a tokenizer is not larger than the model's vocabulary", "[data]") {
+  const auto tokenizer = load(json(kModel, kByteLevel));
+  CHECK_NOTHROW(check_vocabulary(*tokenizer, "t", 3));
+  CHECK_NOTHROW(check_vocabulary(*tokenizer, "t", 64));
+  CHECK_THROWS_AS(check_vocabulary(*tokenizer, "t", 2), ConfigError);
+  CHECK_THROWS_WITH(check_vocabulary(*tokenizer, "/m", 2),
+                    Catch::Contains("/m has 3 tokens") && Catch::Contains("vocab_size is 2"));
 }
 
 TEST_CASE("malformed tokenizer files are refused with their defect", "[data]") {

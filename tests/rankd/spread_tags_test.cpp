@@ -144,7 +144,7 @@ Heard live(const Machines& machines, const Life& life) {
         if (comm.rank() == 0) heard.failures.emplace_back(failure.what());
       }
     }
-    if (life.exports) checkpoints.export_model("/run/final", "byte", std::nullopt);
+    if (life.exports) checkpoints.export_model("/run/final", folder_frame(disk, options.model, std::nullopt, "byte", DType::kF32));
     collect(engine, heard.after, mutex);
   });
   return heard;

@@ -29,7 +29,12 @@ import struct, sys
 header = struct.pack("<256i", 20240520, 1, 5000, *([0] * 253))
 sys.stdout.buffer.write(header + b"\x01\x00" * 4000)' > truncated.bin
 refused 65 'truncated.bin.*5000 tokens' train.json 'data.train=["truncated.bin"]'
-refused 65 'corpus.txt at byte .*outside the vocabulary of 40' train.json model.vocab_size=40
+refused 78 'data.tokenizer: byte has 256 tokens, but .*vocab_size is 40' train.json model.vocab_size=40
+python3 -c '
+import struct, sys
+header = struct.pack("<256i", 20240520, 1, 4000, *([0] * 253))
+sys.stdout.buffer.write(header + b"\x39\x00" * 4000)' > ids.bin
+refused 65 'ids.bin at byte .*id 57 is outside the vocabulary of 40' train.json 'data.train=["ids.bin"]' model.vocab_size=40
 refused 66 'no committed tag' train.json --run-dir fresh --resume required
 
 # A damaged newest tag: said so, and the one before it serves.

@@ -88,7 +88,7 @@ refused 65 'pipe: it is a FIFO' 'data.train=["pipe"]'
 refused 65 'socket: it is a socket' 'data.train=["socket"]'
 refused 65 '/dev/zero: it is a device' 'data.train=["/dev/zero"]'
 refused 65 'pipe: it is a FIFO' data.tokenizer=pipe
-refused 65 'nothing: it is a directory' data.tokenizer=nothing
+refused 66 'nothing: the folder holds no tokenizer' data.tokenizer=nothing
 refused 66 'missing.json' data.tokenizer=missing.json
 refused 78 'data.weights: has 1' 'data.train=["corpus.txt","folder"]' 'data.weights=[1]'
 

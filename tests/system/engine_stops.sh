@@ -22,7 +22,7 @@ one_error() {
 }
 
 one_error 66 "gone.txt" train.json 'data.train=["gone.txt"]'
-one_error 65 "" train.json model.vocab_size=50
+one_error 78 "256 tokens" train.json model.vocab_size=50
 : > empty.txt
 one_error 65 "empty.txt" train.json 'data.train=["empty.txt"]'
 [ -e final ] && fail "a failed run wrote a final model"

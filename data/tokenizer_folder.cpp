@@ -1,0 +1,101 @@
+// The tokenizer that a folder brings: in which form, and which files are part of it.
+#include <algorithm>
+#include <array>
+
+#include "data/tokenizer.h"
+
+namespace ds {
+namespace {
+
+constexpr const char* kTokenIds = "tokenise the text with another program and give the token ids as data (docs/data.md)";
+constexpr const char* kConvert = "write one with transformers, AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
+
+// A form that is not read, told by the name of its file.
+struct OtherForm {
+  const char* file;
+  const char* what;
+  const char* instead;
+};
+// A SentencePiece model converted would be BPE with byte_fallback, or Unigram: refused as well.
+constexpr std::array kOtherForms{
+    OtherForm{"tokenizer.model", "a SentencePiece model", kTokenIds},
+    OtherForm{"spiece.model", "a SentencePiece model", kTokenIds},
+    OtherForm{"sentencepiece.bpe.model", "a SentencePiece model", kTokenIds},
+    OtherForm{"tekken.json", "a Tekken vocabulary", kTokenIds},
+    OtherForm{"vocab.txt", "a WordPiece vocabulary", kTokenIds},
+    OtherForm{"vocab.json", "a vocabulary with merges apart", kConvert},
+    OtherForm{"merges.txt", "a vocabulary with merges apart", kConvert},
+};
+
+// What lies beside a tokenizer.json and speaks of it.
+constexpr std::array kCompanions{"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                 "chat_template.jinja",   "chat_template.json",      "tokenizer.model",
+                                 "spiece.model",          "sentencepiece.bpe.model", "tekken.json",
+                                 "vocab.txt",             "vocab.json",              "merges.txt"};
+constexpr const char* kTemplates = "additional_chat_templates";
+
+std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool is_folder(FileSystem& file_system, const std::string& path) {
+  try {
+    file_system.list(path);
+    return true;
+  } catch (const Error&) {  // whoever opens it says what it is
+    return false;
+  }
+}
+
+[[noreturn]] void refuse(const std::string& where, const OtherForm& form) {
+  throw Unsupported(fmt::format("{}: its tokenizer is {} ({}), and this build reads tokenizer.json only; {}", where,
+                                form.what, form.file, form.instead));
+}
+
+}  // namespace
+
+std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_path) {
+  if (name_or_path == "byte") return name_or_path;
+  std::string inside = join_path(name_or_path, "tokenizer.json");
+  if (file_system.exists(inside)) return inside;
+  for (const OtherForm& form : kOtherForms) {
+    if (file_system.exists(join_path(name_or_path, form.file))) refuse(name_or_path, form);
+    if (name_in(name_or_path) == form.file && file_system.exists(name_or_path)) refuse(name_or_path, form);
+  }
+  if (is_folder(file_system, name_or_path)) {
+    throw InputMissing(fmt::format("{}: the folder holds no tokenizer (tokenizer.json); name another one: a "
+                                   "tokenizer.json, a folder with one, or \"byte\"", name_or_path));
+  }
+  return name_or_path;
+}
+
+void check_vocabulary(const Tokenizer& tokenizer, const std::string& name, int64_t vocabulary) {
+  if (tokenizer.vocab_size() <= vocabulary) return;
+  throw ConfigError(fmt::format("data.tokenizer: {} has {} tokens, but the model's vocab_size is {}; they do not belong "
+                                "together", name, tokenizer.vocab_size(), vocabulary));
+}
+
+std::map<std::string, std::string> tokenizer_files(FileSystem& file_system, const std::string& name_or_path) {
+  std::map<std::string, std::string> files;
+  if (name_or_path == "byte") return files;
+  const auto add = [&](const std::string& name, const std::string& path) {
+    if (file_system.exists(path)) files.emplace(name, path);
+  };
+  const bool folder = is_folder(file_system, name_or_path);
+  const std::string place = folder ? name_or_path : parent_directory(name_or_path);
+  // Beside a file of a name of its own may lie those of other tokenizers.
+  if (!folder && name_in(name_or_path) != "tokenizer.json") {
+    add("tokenizer.json", name_or_path);
+    add("tokenizer_config.json", join_path(place, "tokenizer_config.json"));
+    return files;
+  }
+  add("tokenizer.json", join_path(place, "tokenizer.json"));
+  for (const char* const name : kCompanions) add(name, join_path(place, name));
+  const std::string templates = join_path(place, kTemplates);
+  if (!is_folder(file_system, templates)) return files;
+  for (const DirectoryEntry& entry : file_system.list(templates)) {
+    if (!entry.name.ends_with(".jinja")) continue;
+    add(fmt::format("{}/{}", kTemplates, entry.name), join_path(templates, entry.name));
+  }
+  return files;
+}
+
+}  // namespace ds
