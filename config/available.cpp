@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "config/convert.h"
 #include "core/error.h"
 
 namespace ds {
@@ -79,6 +80,13 @@ std::vector<Feature> number_features(const Config& c) {
   };
 }
 
+// A free-form section that says something and is not switched off.
+bool is_used(const Value& section) {
+  if (!section.is_object() || section.members().empty()) return false;
+  const Value* enabled = section.find("enabled");
+  return !enabled || boolean_of(*enabled).value_or(true);
+}
+
 std::vector<Feature> parallel_features(const Config& c) {
   const ActivationCheckpointingConfig& a = c.activation_checkpointing;
   return {
@@ -95,8 +103,8 @@ std::vector<Feature> parallel_features(const Config& c) {
       {"compile.deepcompile", c.compile.deepcompile, "", "compile"},
       {"hybrid_engine", c.hybrid_engine.enabled},
       {"eigenvalue", c.eigenvalue.enabled},
-      {"quantize_training", !c.quantize_training.is_null()},
-      {"weight_quantization", !c.weight_quantization.is_null()},
+      {"quantize_training", is_used(c.quantize_training)},
+      {"weight_quantization", is_used(c.weight_quantization)},
   };
 }
 

@@ -29,7 +29,8 @@ then. Without `model`, `data` and `train` the notes say what a run still needs.
   `null` removes.
 * On the command line: `a.b=v` sets, `+a.b=v` adds to a list or sets a key that is not there, `~a.b` removes.
 * `dslaunch check FILE` lists everything that is wrong, in the file and in the data, tokenizer and model that it names,
-  and keys without effect; `--json` for programs. `dslaunch explain FILE [KEY]` shows values and where they come from; `dslaunch schema` prints a JSON Schema.
+  and keys without effect; `dslaunch explain FILE [KEY]` shows values and where they come from; both take `--json`.
+  `dslaunch schema` prints a JSON Schema.
 )";
 
 std::string escaped(std::string_view text) {

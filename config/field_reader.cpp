@@ -189,7 +189,8 @@ void FieldReader::on_field(const Field& field) {
       names && std::any_of(names->names().begin(), names->names().end(),
                            [](const EnumName& name) { return name.name == "auto"; });
   if (value.is_string() && value.as_string() == "auto" && !auto_is_a_value) {
-    if (field.spec.required) {
+    // Nothing turns a feature on by itself, so a switch on "auto" is off.
+    if (field.spec.required && field.key != "enabled") {
       refuse(value_basis(field.spec), path_of(field.key), value.origin(),
              "\"auto\" has nothing to be derived from here; give a value");
     }

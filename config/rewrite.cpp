@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "config/convert.h"
 
@@ -18,6 +20,7 @@ class Rewriter {
     model_folder();
     old_bf16();
     null_as_absent();
+    torch_types();
     old_batch_key();
     old_bucket_size();
     zero_as_boolean();
@@ -58,6 +61,7 @@ class Rewriter {
   void model_folder();
   void old_bf16();
   void null_as_absent();
+  void torch_types();
   void old_batch_key();
   void zero_as_boolean();
   void old_bucket_size();
@@ -104,6 +108,7 @@ void Rewriter::null_as_absent() {
     if (value && value->is_null()) object->erase(key);
   };
   drop(&document_, "aio");
+  drop(object_at("optimizer"), "params");
   Value* zero = object_at("zero_optimization");
   drop(zero, "overlap_comm");
   drop(zero, "leaf_module");
@@ -111,6 +116,26 @@ void Rewriter::null_as_absent() {
     Value* offload = zero ? zero->find(section) : nullptr;
     if (offload && offload->is_object()) drop(offload, "nvme_path");
   }
+}
+
+// PyTorch's names of the three types, where DeepSpeed takes them beside its own.
+void Rewriter::torch_types() {
+  using Names = std::pair<std::string_view, std::string_view>;
+  constexpr std::array kNames = {Names{"float32", "fp32"}, Names{"float", "fp32"}, Names{"float16", "fp16"},
+                                 Names{"half", "fp16"}, Names{"bfloat16", "bf16"}};
+  const auto rename = [&](std::string_view section, std::string_view key) {
+    Value* object = object_at(section);
+    Value* type = object ? object->find(key) : nullptr;
+    if (!type || !type->is_string()) return;
+    std::string_view name = type->as_string();
+    if (name.starts_with("torch.")) name.remove_prefix(6);
+    for (const auto& [torch, ours] : kNames) {
+      if (name == torch) name = ours;
+    }
+    *type = Value::string(std::string(name), type->origin());
+  };
+  for (const std::string_view key : {"grad_accum_dtype", "param_dtype", "buffer_dtype"}) rename("data_types", key);
+  rename("torch_autocast", "dtype");
 }
 
 void Rewriter::old_batch_key() {

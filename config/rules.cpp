@@ -6,20 +6,14 @@
 #include <algorithm>
 #include <array>
 
+#include "config/origins.h"
+
 namespace ds {
 
 namespace detail {
 
-Origin RuleContext::at(std::string_view path) const {
-  // The nearest given ancestor: a rule may complain about a key that is missing.
-  while (true) {
-    const auto found = origins_.find(path);
-    if (found != origins_.end()) return found->second;
-    const size_t dot = path.rfind('.');
-    if (dot == std::string_view::npos) return {};
-    path = path.substr(0, dot);
-  }
-}
+// A rule may complain about a key that is missing.
+Origin RuleContext::at(std::string_view path) const { return origin_near(origins_, path); }
 
 namespace {
 

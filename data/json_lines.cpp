@@ -3,6 +3,7 @@
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>
 
+#include <optional>
 #include <vector>
 
 namespace ds {
@@ -62,11 +63,8 @@ class Lines {
   int64_t number_ = 0;
 };
 
-}  // namespace
-
-void for_each_json_text(ByteStream& stream, const std::string& path, const std::string& field,
-                        const std::function<void(std::string_view text, int64_t line)>& on_text) {
-  Lines lines(path, field, on_text);
+// Takes the lines of the stream until `enough`.
+void read_lines(ByteStream& stream, Lines& lines, const std::function<bool()>& enough) {
   std::vector<char> chunk(kChunkBytes);
   std::string unfinished;  // the beginning of a line that goes on in the next chunk
   while (const size_t count = stream.read(chunk)) {
@@ -79,12 +77,29 @@ void for_each_json_text(ByteStream& stream, const std::string& path, const std::
         lines.take(unfinished);
         unfinished.clear();
       }
+      if (enough()) return;
       rest.remove_prefix(end + 1);
     }
     unfinished += rest;
     if (unfinished.size() > kLongestLine) lines.refuse_length();
   }
   if (!unfinished.empty()) lines.take(unfinished);
+}
+
+}  // namespace
+
+void for_each_json_text(ByteStream& stream, const std::string& path, const std::string& field,
+                        const std::function<void(std::string_view text, int64_t line)>& on_text) {
+  Lines lines(path, field, on_text);
+  read_lines(stream, lines, [] { return false; });
+}
+
+std::string first_json_text(ByteStream& stream, const std::string& path, const std::string& field) {
+  std::optional<std::string> first;
+  const std::function<void(std::string_view, int64_t)> keep = [&](std::string_view text, int64_t) { first = text; };
+  Lines lines(path, field, keep);
+  read_lines(stream, lines, [&] { return first.has_value(); });
+  return first.value_or("");
 }
 
 }  // namespace ds

@@ -18,4 +18,7 @@ inline constexpr size_t kLongestLine = size_t{256} << 20;
 void for_each_json_text(ByteStream& stream, const std::string& path, const std::string& field,
                         const std::function<void(std::string_view text, int64_t line)>& on_text);
 
+// The first of those texts, read without going further; "" where there is none.
+std::string first_json_text(ByteStream& stream, const std::string& path, const std::string& field);
+
 }  // namespace ds

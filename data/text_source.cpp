@@ -98,6 +98,24 @@ class TextFile {
     if (compression_ == Compression::kNone) require_text_file(*file_);
   }
 
+  // Opened, and refused where that can be told; the first of it is read where the rest is not plain text.
+  int64_t look() {
+    const int64_t bytes = file_->size();
+    const bool plain = compression_ == Compression::kNone;
+    if (plain && layout_of(path_) == TextLayout::kPlain) return bytes;
+    const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file_), compression_);
+    if (layout_of(path_) == TextLayout::kJsonLines) {
+      first_json_text(*stream, path_, options_.field);
+    } else {
+      std::string head(kSampleBytes, '\0');
+      size_t size = 0;  // to the end, so that a file that is cut off shows it
+      while (const size_t count = stream->read(std::span(head).subspan(size))) size += count;
+      head.resize(size);
+      require_text(head, SampleFrom::kInside, path_);  // it may end inside a character
+    }
+    return plain ? bytes : kManyTokens;
+  }
+
   std::shared_ptr<const TokenSource> open() {
     const bool plain = compression_ == Compression::kNone && layout_of(path_) == TextLayout::kPlain;
     if (plain && TokenCollector::is_byte_tokenizer(tokenizer_) && options_.after_text_file.text.empty()) {
@@ -132,6 +150,10 @@ class TextFile {
 };
 
 }  // namespace
+
+int64_t look_at_text(FileSystem& file_system, const std::string& path, const TextOptions& options) {
+  return TextFile(file_system, path, ByteTokenizer(), options).look();
+}
 
 std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
                                              std::span<const std::string> paths,

@@ -199,4 +199,36 @@ std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
   return sources;
 }
 
+int64_t look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths, const TextOptions& options,
+                              const std::function<void(const Error& problem)>& on_problem) {
+  int64_t most = 0;    // tokens of a source
+  int64_t texts = 0;   // of neighbouring text files, which are one source
+  const auto look = [&](const std::string& path) {
+    const DataForm form = form_of(file_system, path);
+    if (form == DataForm::kText) {
+      texts = std::min(kManyTokens, texts + look_at_text(file_system, path, options));
+      most = std::max(most, texts);
+      return;
+    }
+    texts = 0;
+    const auto source = form == DataForm::kShard ? open_llmc_shard(file_system, path)
+                                                 : open_indexed(*indexed_prefix(file_system, path));
+    most = std::max(most, source->size());
+  };
+  for (const std::string& path : paths) {
+    try {
+      for (const std::string& file : expand_paths(file_system, std::span(&path, 1))) {
+        try {
+          look(file);
+        } catch (const Error& problem) {
+          on_problem(problem);
+        }
+      }
+    } catch (const Error& problem) {
+      on_problem(problem);
+    }
+  }
+  return most;
+}
+
 }  // namespace ds

@@ -189,15 +189,20 @@ DType final_dtype(const Config& config) {
   return dtype_of_config(gathered_dtype(config).value_or(FloatType::kFp32));
 }
 
-EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
-  const BatchShape batch = batch_shape(config, world_size);
-  const DType dtype = config.bf16.enabled ? DType::kBF16 : DType::kF32;
+int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
   const int64_t positions = dimensions(model).positions;
-  const int64_t length = config.data.sequence_length.value_or(positions);
+  const int64_t length = data.sequence_length.value_or(positions);
   if (length > positions) {
     throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {} positions", length,
                                   positions));
   }
+  return length;
+}
+
+EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
+  const BatchShape batch = batch_shape(config, world_size);
+  const DType dtype = config.bf16.enabled ? DType::kBF16 : DType::kF32;
+  const int64_t length = sequence_length(config.data, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
     throw ConfigError(fmt::format("train_micro_batch_size_per_gpu: {} samples of {} tokens, expected at most {} tokens "
                                   "in a micro-batch", batch.micro_batch, length, kMostTokensOfMicroBatch));
@@ -241,7 +246,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
     check_vocabulary(*tokenizer, data.tokenizer, sizes.vocabulary);
     text = text_options(data, files);
   }
-  const int64_t length = data.sequence_length.value_or(sizes.positions);
+  const int64_t length = sequence_length(data, model);
   const ByteTokenizer unused;  // token ids are no text: nobody asks it
   const Tokenizer& any = tokenizer ? static_cast<const Tokenizer&>(*tokenizer) : unused;
   const auto sources = [&](const std::vector<std::string>& paths) {

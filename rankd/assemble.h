@@ -24,6 +24,9 @@ BatchShape batch_shape(const Config& config, int world_size);
 // The number type of the weights in final/.
 DType final_dtype(const Config& config);
 
+// data.sequence_length, or the model's longest. ConfigError where the model has fewer positions.
+int64_t sequence_length(const DataSection& data, const ModelConfig& model);
+
 struct TrainingData {
   std::unique_ptr<Tokenizer> tokenizer;  // null where all data are token ids
   SampleSet train;

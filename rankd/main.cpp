@@ -13,6 +13,7 @@
 #include "core/failpoint.h"
 #include "proto/build_info.h"
 #include "rankd/generate.h"
+#include "rankd/look.h"
 #include "rankd/plan.h"
 #include "rankd/session.h"
 #include "rankd/training.h"
@@ -66,6 +67,7 @@ int run(int argc, char** argv) {
     const char* const failpoints = std::getenv("DSL_FAILPOINTS");
     return run_session(run_training, failpoints != nullptr ? failpoints : "");
   }
+  if (first == "--look" && argc > 2) return run_look({argv[2], {argv + 3, argv + argc}});
   return run_verb({argv + 1, argv + argc});
 }
 

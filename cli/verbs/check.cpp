@@ -12,7 +12,8 @@ void describe_check(CLI::App& app, CheckOptions& values) {
   app.add_option("--num-ranks", values.num_ranks, "Also check the batch sizes for so many ranks")
       ->check(count_check())
       ->type_name("N");
-  app.footer("Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8");
+  app.add_flag("--json", values.json, "One object: ok, problems, notes");
+  app.footer("Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8 --json");
   app.final_callback([&values] { check_overrides(values.overrides); });
 }
 

@@ -32,6 +32,7 @@ void describe_explain(CLI::App& app, ExplainOptions& values) {
       ->check(count_check())
       ->type_name("N")
       ->capture_default_str();
+  app.add_flag("--json", values.json, "One object: values, each with path, value and origin");
   app.footer(
       "Examples:\n"
       "  dslaunch explain train.json\n"

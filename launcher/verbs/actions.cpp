@@ -40,6 +40,12 @@ Action preflight(const VerbLine& line) {
   };
 }
 
+Action check(const VerbLine& line) {
+  return [options = line.values<CheckOptions>()](const Surroundings& surroundings) {
+    return run_check(options, surroundings);
+  };
+}
+
 // By which address this host was reached: sshd says it ("CLIENT PORT SERVER PORT"), and Slurm says where
 // we were started from. Empty where nobody does.
 std::string own_address(const Environment& environment) {
@@ -79,7 +85,7 @@ Action watching(const VerbLine& line) {
 
 constexpr std::array kRows{
     Row{"run", train},
-    Row{"check", alone<CheckOptions, run_check>},
+    Row{"check", check},
     Row{"preflight", preflight},
     Row{"explain", alone<ExplainOptions, run_explain>},
     Row{"elastic", alone<ElasticVerbOptions, run_elastic>},

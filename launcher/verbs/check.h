@@ -1,22 +1,16 @@
-// `dslaunch check train.json [key=value ...]`: everything that is wrong with a configuration, at
-// once.
+// `dslaunch check train.json [key=value ...]`: everything that is wrong with a configuration, and with the data,
+// tokenizer and model that it names, at once.
 #pragma once
-
-#include <string>
 
 #include "cli/verbs/check.h"
 
 namespace ds {
 
-struct CheckReport {
-  std::string text;   // one problem a line, then a summary line
-  int exit_code = 0;  // 0, or 78 when there are errors
-};
+struct Surroundings;
 
-// Never throws for what the file says. Throws InputMissing when there is no such file.
-CheckReport check_config(const CheckOptions& options);
-
-// Prints the report to standard output; returns the exit code.
-int run_check(const CheckOptions& options);
+// Prints the report, for programs {"ok", "config", "problems": [{"path", "file", "line", "column", "message"}],
+// "notes": [the same], "left_out"}. Returns 0, or 78 when there are errors. Never throws for what the files say;
+// InputMissing when there is no such configuration.
+int run_check(const CheckOptions& options, const Surroundings& surroundings);
 
 }  // namespace ds

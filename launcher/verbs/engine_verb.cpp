@@ -1,8 +1,10 @@
 #include "launcher/verbs/engine_verb.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -21,6 +23,28 @@ std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
     arguments.push_back(fmt::format("{}={}", kRanks, shape.ranks));
   }
   return arguments;
+}
+
+EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+  PipeEnds output = make_pipe();
+  const Fd input = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Fd errors = duplicate_high(STDERR_FILENO);
+  SpawnOptions spawn;
+  spawn.program = surroundings.rank_program;
+  spawn.arguments = arguments;
+  spawn.environment = surroundings.environment;
+  spawn.descriptors = {{STDIN_FILENO, input.get()},
+                       {STDOUT_FILENO, output.write.get()},
+                       {STDERR_FILENO, errors.get()}};
+  Process process(spawn);
+  output.write = Fd();
+  std::string text;
+  std::array<char, 16384> bytes{};
+  for (ssize_t got = 0; (got = read(output.read.get(), bytes.data(), bytes.size())) != 0;) {
+    if (got < 0 && errno != EINTR) break;
+    text.append(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  }
+  return {process.wait(), std::move(text)};
 }
 
 EngineVerb plan_verb(const RunOptions& options, int ranks, int threads) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/command_line.h"
+#include "launcher/process.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {
@@ -21,6 +22,13 @@ std::string installed_engine(const std::filesystem::path& own_program);
 
 // Does not return unless it fails. Throws InputMissing if rankd cannot be started.
 [[noreturn]] void become_engine(const EngineVerb& verb, const Surroundings& surroundings);
+
+// What an engine verb printed, run beside us; its errors go where ours go.
+struct EngineAnswer {
+  ExitStatus status;
+  std::string text;
+};
+EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings);
 
 // The `plan` of the job that these options start.
 EngineVerb plan_verb(const RunOptions& options, int ranks, int threads);

@@ -1,15 +1,11 @@
 #include "launcher/verbs/preflight.h"
 
-#include <fcntl.h>
 #include <rapidjson/document.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 
 #include "core/error.h"
-#include "launcher/process.h"
 #include "launcher/verbs/engine_verb.h"
 #include "proto/build_info.h"
 
@@ -21,28 +17,10 @@ namespace fs = std::filesystem;
 // Weights and two moments in fp32: what a checkpoint holds with the optimizers that hold most.
 constexpr int64_t kCheckpointBytesPerParameter = 12;
 
-// What `rankd plan` prints; its errors go where ours go.
 std::string plan_text_of(const RunOptions& options, const WorldShape& shape, const Surroundings& surroundings) {
-  PipeEnds output = make_pipe();
-  const Fd input = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const Fd errors = duplicate_high(STDERR_FILENO);
-  SpawnOptions spawn;
-  spawn.program = surroundings.rank_program;
-  spawn.arguments = plan_verb(options, shape.ranks, shape.threads).arguments;
-  spawn.arguments.emplace_back("--json");
-  spawn.environment = surroundings.environment;
-  spawn.descriptors = {{STDIN_FILENO, input.get()},
-                       {STDOUT_FILENO, output.write.get()},
-                       {STDERR_FILENO, errors.get()}};
-  Process process(spawn);
-  output.write = Fd();
-  std::string text;
-  std::array<char, 16384> bytes{};
-  for (ssize_t got = 0; (got = read(output.read.get(), bytes.data(), bytes.size())) != 0;) {
-    if (got < 0 && errno != EINTR) break;
-    text.append(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
-  }
-  const ExitStatus status = process.wait();
+  std::vector<std::string> arguments = plan_verb(options, shape.ranks, shape.threads).arguments;
+  arguments.emplace_back("--json");
+  const auto [status, text] = ask_engine(arguments, surroundings);
   if (status.signal != 0 || status.code != 0) {
     throw Error(status.signal == 0 ? static_cast<ExitCode>(status.code) : ExitCode::kInternal,
                 fmt::format("planning the job: rankd {}", describe(status)));

@@ -22,6 +22,7 @@
 #include "launcher/supervisor.h"
 #include "launcher/verbs/bound_ranks.h"
 #include "launcher/verbs/engine_verb.h"
+#include "launcher/verbs/input_look.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/started.h"
 
@@ -361,6 +362,7 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   require_fit_machine(job, options, surroundings.rank_program);
   RankBinding binding = bind_here(options, job.shape, attendants.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
+  require_inputs(options, surroundings);
   OpenRun run = open_run(job, options, attendants);
   print_bindings(binding, attendants.console);
   learn_past(job, run.directory, attendants.console);

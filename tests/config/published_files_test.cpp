@@ -67,6 +67,23 @@ TEST_CASE("a quantization period of nothing is a value", "[config]") {
             .empty());
 }
 
+TEST_CASE("what DeepSpeed takes for a value is taken for the same here", "[config]") {
+  for (const char* text : {
+           R"({"data_types": {"grad_accum_dtype": "float32", "param_dtype": "torch.float32", "buffer_dtype": null}})",
+           R"({"torch_autocast": {"enabled": false, "dtype": "torch.bfloat16"}})",
+           R"({"optimizer": {"type": "Adam", "params": null}})",
+           R"({"amp": {"enabled": "auto", "opt_level": "auto"}})",
+           R"({"quantize_training": {"enabled": false, "quantize_bits": {"start_bits": 16}}})",
+           R"({"weight_quantization": {}, "quantize_training": {}})",
+       }) {
+    CAPTURE(text);
+    CHECK_THAT(said_of(text), !Catch::Contains("error"));
+  }
+  const Config config = parse_config(R"({"zero_optimization": {"stage": 1}, "bf16": {"enabled": true},
+                                         "data_types": {"grad_accum_dtype": "torch.bfloat16"}})");
+  CHECK(config.data_types.grad_accum_dtype == FloatType::kBf16);
+}
+
 TEST_CASE("null takes the default, and the note says which", "[config]") {
   const ReadConfig read = read_config_text(R"({"gradient_clipping": null, "data": {"order": null}})", "f");
   CHECK(read.config.gradient_clipping == 1.0);

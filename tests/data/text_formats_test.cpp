@@ -294,3 +294,31 @@ TEST_CASE("a mixture holds every sample, and groups as often as they weigh", "[d
   put(fs, "/tiny", "abc");
   CHECK_THROWS_AS(SampleSet(std::vector<WeightedSources>{group("/a", 1), group("/tiny", 1)}, 4, 256), DataError);
 }
+
+TEST_CASE("a look finds what opening would refuse, in every file, without reading them through", "[data]") {
+  MemoryFileSystem memory;
+  InputFiles fs(memory);
+  put(memory, "d/good.txt", "one two three");
+  put(memory, "d/empty.txt", "");
+  put(memory, "d/image.txt", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR"sv);
+  put(memory, "d/other.jsonl", "{\"body\": \"x\"}\n{\"text\": \"never reached\"}\n");
+  put(memory, "d/broken.txt.gz", gzip("text").substr(0, 12));
+  put(memory, "late.jsonl", "\n{\"text\": \"first\"}\nno JSON, but a look does not come so far\n");
+  put(memory, "late.txt.zst", zstd(std::string(100000, 'a') + std::string(2, '\0')));
+  std::string problems;
+  const auto look = [&](const Paths& paths) {
+    problems.clear();
+    return look_at_token_sources(fs, paths, {}, [&](const Error& error) { problems += std::string(error.what()) + "\n"; });
+  };
+  CHECK(look({"d", "gone.txt", "*.parquet", "x.bin"}) == 13);  // of what is well
+  for (const char* const said : {"d/empty.txt: the file is empty", "d/image.txt", "no field \"text\"", "d/broken.txt.gz",
+                                 "gone.txt", "*.parquet", "x.bin"}) {
+    CAPTURE(said);
+    CHECK_THAT(problems, Catch::Contains(said));
+  }
+  CHECK(look({"late.jsonl"}) == 60);  // no more tokens than bytes
+  CHECK(problems.empty());
+  CHECK(look({"late.txt.zst"}) == kManyTokens);
+  CHECK(look({"d/good.txt", "d/good.txt"}) == 26);  // neighbours are one source
+  CHECK(look({"d/good.txt", "late.txt.zst", "late.txt.zst", "d/good.txt"}) == kManyTokens);
+}

@@ -1,0 +1,34 @@
+// The files that a configuration names, as the engine sees them: `rankd --look` opens them, since the launcher knows
+// nothing of models, tokenizers and data. `check` and `run` share it, so that both say the same.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "launcher/verbs/run.h"
+
+namespace ds {
+
+struct WrongInput {
+  ExitCode code = ExitCode::kDone;  // what a run would end with
+  std::string key;                  // of the configuration: "data.train"
+  std::string what;
+};
+
+struct InputLook {
+  std::vector<WrongInput> wrong;
+  std::optional<std::string> not_done;  // why nobody looked
+};
+
+InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
+                         const Surroundings& surroundings);
+
+// Throws an Error with everything that is wrong, before anything of the run is there.
+void require_inputs(const RunOptions& options, const Surroundings& surroundings);
+
+// What `rankd --look` printed; nothing where that is no such text (pure).
+std::optional<std::vector<WrongInput>> parse_look(const std::string& json);
+
+}  // namespace ds

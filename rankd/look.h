@@ -1,0 +1,34 @@
+// What a run would meet in the files that its configuration names, told before it starts and without reading them
+// through: the model and its folder, the tokenizer, the data, and whether they fit each other. Everything is looked at,
+// and each thing that is wrong is said once. `dslaunch check` and `dslaunch run` ask for it; a run finds the rest.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "core/error.h"
+#include "core/file.h"
+
+namespace ds {
+
+struct InputDefect {
+  ExitCode code = ExitCode::kConfig;  // what a run would end with
+  std::string key;                    // of the configuration: "data.train"
+  std::string what;
+};
+
+// Sections that are missing are not looked for.
+std::vector<InputDefect> look_at_inputs(const Config& config, FileSystem& files);
+
+struct LookArgs {
+  std::string config_path;             // or base64
+  std::vector<std::string> overrides;  // key.path=value
+};
+
+// `rankd --look`: prints {"defects": [{"code", "key", "what"}, ...]}, of which dslaunch makes its report. Errors of the
+// configuration itself are not among them; what they concern is left out.
+int run_look(const LookArgs& args);
+
+}  // namespace ds

@@ -1,0 +1,102 @@
+// What is said of the files that a configuration names before a run starts.
+#include "rankd/look.h"
+
+#include <array>
+
+#include "config/load.h"
+#include "core/input_files.h"
+#include "core/memory_file_system.h"
+#include "model/hf_safetensors.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+
+namespace {
+
+void put(FileSystem& fs, const std::string& path, std::string_view text) {
+  fs.make_directories(parent_directory(path));
+  if (fs.exists(path)) fs.remove(path);
+  fs.create(path)->write(0, std::as_bytes(std::span(text)));
+}
+
+constexpr const char* kGpt2 = R"("model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "n_positions": 8,
+                                 "vocab_size": 256})";
+
+// "66 data.train: gone.txt ...", one a line.
+std::string look(FileSystem& memory, const std::string& text) {
+  InputFiles files(memory);
+  std::string out;
+  for (const InputDefect& defect : look_at_inputs(parse_config("{" + text + "}"), files)) {
+    out += fmt::format("{} {}: {}\n", static_cast<int>(defect.code), defect.key, defect.what);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a whole job leaves nothing to say", "[rankd]") {
+  MemoryFileSystem memory;
+  put(memory, "corpus.txt", "more than eight bytes");
+  CHECK(look(memory, std::string(kGpt2) + R"(, "data": {"train": "corpus.txt", "validation": "corpus.txt"})").empty());
+  CHECK(look(memory, R"("train_batch_size": 8)").empty());
+}
+
+TEST_CASE("everything that is wrong with the inputs is said at once, with the code of a run", "[rankd]") {
+  MemoryFileSystem memory;
+  put(memory, "empty.txt", "");
+  const std::string said = look(memory, std::string(kGpt2) + R"(, "data": {"train": ["gone.txt", "empty.txt"],
+      "validation": "also-gone.txt", "tokenizer": "tokens", "sequence_length": 9})");
+  CHECK_THAT(said, Catch::Contains("66 data.train: gone.txt"));
+  CHECK_THAT(said, Catch::Contains("65 data.train: empty.txt: the file is empty"));
+  CHECK_THAT(said, Catch::Contains("66 data.validation: also-gone.txt"));
+  CHECK_THAT(said, Catch::Contains("66 data.tokenizer: tokens"));
+  CHECK_THAT(said, Catch::Contains("78 data.sequence_length: 9, but the model has 8 positions"));
+}
+
+TEST_CASE("names that a model cannot have are refused with those it can", "[rankd]") {
+  MemoryFileSystem memory;
+  CHECK_THAT(look(memory, R"("model": {"family": "gpt2", "activation_function": "gelu_nu"})"),
+             Catch::Contains("78 model.activation_function: ") && Catch::Contains("gelu_new"));
+  CHECK_THAT(look(memory, R"("model": {"family": "llama", "hidden_act": "relu"})"),
+             Catch::Contains("78 model.hidden_act: \"relu\", this build has \"silu\""));
+}
+
+TEST_CASE("a tokenizer has to fit the vocabulary, where there is text", "[rankd]") {
+  MemoryFileSystem memory;
+  put(memory, "corpus.txt", "more than eight bytes");
+  CHECK_THAT(look(memory, R"("model": {"family": "gpt2", "n_head": 1, "n_embd": 8, "n_positions": 8, "vocab_size": 255},
+                             "data": {"train": "corpus.txt"})"),
+             Catch::Contains("78 data.tokenizer: byte has 256 tokens, but the model's vocab_size is 255"));
+  std::vector<int32_t> shard(256);
+  std::ranges::copy(std::array{20240520, 1, 20}, shard.begin());
+  shard.resize(256 + 10);
+  put(memory, "ids.bin", {reinterpret_cast<const char*>(shard.data()), shard.size() * 4});
+  CHECK(look(memory, std::string(kGpt2) + R"(, "data": {"train": "ids.bin", "tokenizer": "gone"})").empty());
+}
+
+TEST_CASE("the data have to give one sample at least", "[rankd]") {
+  MemoryFileSystem memory;
+  put(memory, "corpus.txt", "12345678");
+  const std::string long_one = std::string(kGpt2) + R"(, "data": {"train": "corpus.txt"})";
+  CHECK_THAT(look(memory, long_one), Catch::Contains("65 data.train: too little for one sample of sequence length 8"));
+  put(memory, "corpus.txt", "123456789");
+  CHECK(look(memory, long_one).empty());
+}
+
+TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
+  MemoryFileSystem memory;
+  const std::string text = R"("model": "m")";
+  CHECK_THAT(look(memory, text), Catch::Contains("66 model.folder: m/config.json"));
+  put(memory, "m/config.json", R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba"})");
+  CHECK_THAT(look(memory, text), Catch::Contains("78 model.folder: ") && Catch::Contains("Mamba"));
+  put(memory, "m/config.json", R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 1, "n_head": 1,
+      "n_embd": 8, "n_positions": 8, "vocab_size": 256})");
+  CHECK_THAT(look(memory, text), Catch::Contains("66 model.folder: m/model.safetensors"));
+  const std::vector<float> zeros(8);
+  write_safetensors(memory, "m/model.safetensors",
+                    std::vector<SafetensorsTensor>{{.name = "h.0.ln_1.weight",
+                                                    .dtype = DType::kF32,
+                                                    .shape = {8},
+                                                    .data = std::as_bytes(std::span(zeros))}});
+  CHECK_THAT(look(memory, text), Catch::Contains("65 model.folder: m: weights without transformer.wte.weight"));
+}
