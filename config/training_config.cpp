@@ -183,7 +183,7 @@ void fields(Visitor& v, DataSection& c) {
   v.field("separator", c.separator,
           {.meaning = "What is put after each document, which is a JSON line or a text file: the name of a token "
                       "of the tokenizer, or any text.",
-           .unset_meaning = "after JSON lines the eos_token of tokenizer_config.json beside the tokenizer or, "
+           .unset_meaning = "after JSON lines the eos_token of the files beside the tokenizer or, "
                             "without one, a line feed; after text files nothing"});
   v.field("tokenizer", c.tokenizer,
           {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it. Where model.folder is "

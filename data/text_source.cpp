@@ -43,8 +43,8 @@ class TokenCollector {
     add_text(separator.text, "data.separator");
     const size_t added = tokens_.size() - before;
     if (separator.kind == Separator::Kind::kOneToken && !as_bytes_ && added != 1) {
-      throw DataError(fmt::format("the eos_token \"{}\" of tokenizer_config.json is {} tokens of the tokenizer, expected "
-                                  "one; give data.separator", separator.text, added));
+      throw DataError(fmt::format("the eos_token \"{}\" beside the tokenizer is {} tokens of it, expected one; give "
+                                  "data.separator", separator.text, added));
     }
   }
   std::shared_ptr<const TokenSource> finish() {

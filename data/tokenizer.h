@@ -55,7 +55,8 @@ void check_vocabulary(const Tokenizer& tokenizer, const std::string& name, int64
 // "byte", nothing.
 std::map<std::string, std::string> tokenizer_files(FileSystem& file_system, const std::string& name_or_path);
 
-// The token that ends a document, of the tokenizer_config.json beside a tokenizer.json; nothing where there is none.
+// The token that ends a document, of the tokenizer_config.json or else the special_tokens_map.json beside a
+// tokenizer.json; nothing where there is none.
 std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path);
 // The same for another role: "bos_token", "pad_token".
 std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,

@@ -1,4 +1,4 @@
-// tokenizer_config.json of Hugging Face: which tokens begin and end a document, and which one pads.
+// tokenizer_config.json and special_tokens_map.json of Hugging Face: which tokens begin and end a document, and which one pads.
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>
 
@@ -9,18 +9,8 @@ namespace {
 
 constexpr int64_t kLargestFile = int64_t{1} << 26;
 
-}  // namespace
-
-std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path) {
-  return token_of_role(file_system, name_or_path, "eos_token");
-}
-
-std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,
-                                         const std::string& role) {
-  if (name_or_path == "byte") return std::nullopt;
-  const bool is_folder = file_system.exists(join_path(name_or_path, "tokenizer.json"));
-  const std::string folder = is_folder ? name_or_path : parent_directory(name_or_path);
-  const std::string path = join_path(folder, "tokenizer_config.json");
+// The token that a file names for a role; nothing where there is no such file.
+std::optional<std::string> token_in(FileSystem& file_system, const std::string& path, const std::string& role) {
   if (!file_system.exists(path)) return std::nullopt;
   const std::string text = file_system.read_text(path, kLargestFile);
   rapidjson::Document document;
@@ -38,6 +28,23 @@ std::optional<std::string> token_of_role(FileSystem& file_system, const std::str
   }
   if (token == nullptr || !token->IsString()) throw DataError(fmt::format("{}: {} is no token", path, role));
   return std::string(token->GetString(), token->GetStringLength());
+}
+
+}  // namespace
+
+std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path) {
+  return token_of_role(file_system, name_or_path, "eos_token");
+}
+
+std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,
+                                         const std::string& role) {
+  if (name_or_path == "byte") return std::nullopt;
+  const bool is_folder = file_system.exists(join_path(name_or_path, "tokenizer.json"));
+  const std::string folder = is_folder ? name_or_path : parent_directory(name_or_path);
+  for (const char* const file : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    if (auto token = token_in(file_system, join_path(folder, file), role)) return token;
+  }
+  return std::nullopt;
 }
 
 }  // namespace ds

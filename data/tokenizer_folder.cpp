@@ -84,7 +84,7 @@ std::map<std::string, std::string> tokenizer_files(FileSystem& file_system, cons
   // Beside a file of a name of its own may lie those of other tokenizers.
   if (!folder && name_in(name_or_path) != "tokenizer.json") {
     add("tokenizer.json", name_or_path);
-    add("tokenizer_config.json", join_path(place, "tokenizer_config.json"));
+    for (const char* const name : {"tokenizer_config.json", "special_tokens_map.json"}) add(name, join_path(place, name));
     return files;
   }
   add("tokenizer.json", join_path(place, "tokenizer.json"));

@@ -77,9 +77,7 @@ int64_t layer_of(const std::string& stored, std::string_view list) {
 
 ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
   ModelConfig config = read_hf_config(file_system, folder);
-  const bool has_weights = file_system.exists(join_path(folder, "model.safetensors")) ||
-                           file_system.exists(join_path(folder, "model.safetensors.index.json"));
-  if (!has_weights) return config;
+  if (!has_hf_weights(file_system, folder)) return config;
   const bool gpt2 = std::holds_alternative<Gpt2Config>(config);
   int64_t layers = 0;
   for (const std::string& name : SafetensorsFolder::open(file_system, folder).names()) {
@@ -90,6 +88,11 @@ ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
                                 gpt2 ? "n_layer" : "num_hidden_layers", wanted, layers));
   }
   return config;
+}
+
+bool has_hf_weights(FileSystem& file_system, const std::string& folder) {
+  return file_system.exists(join_path(folder, "model.safetensors")) ||
+         file_system.exists(join_path(folder, "model.safetensors.index.json"));
 }
 
 HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,

@@ -21,6 +21,8 @@ namespace ds {
 // where they differ; else as read_hf_config and SafetensorsFolder::open throw.
 ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder);
 
+bool has_hf_weights(FileSystem& file_system, const std::string& folder);
+
 class HfWeights {
  public:
   // `specs`: every parameter of the model (make_model), in order. Stored names may lack the leading

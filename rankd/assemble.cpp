@@ -1,11 +1,13 @@
 #include "rankd/assemble.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "config/elastic_options.h"
 #include "config/field_writer.h"
 #include "core/model_limits.h"
+#include "model/hf_config.h"
 #include "model/hf_weights.h"
 #include "optim/lr_schedule_params.h"
 
@@ -224,12 +226,22 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
 
 namespace {
 
+// The token that ends a document. GPT-2's own folder names it by its id, in config.json alone.
+std::optional<std::string> end_of_document(const std::string& name, const Tokenizer& tokenizer, FileSystem& files) {
+  if (std::optional<std::string> token = eos_token(files, name)) return token;
+  const bool is_model = files.exists(join_path(name, "tokenizer.json")) && files.exists(join_path(name, "config.json"));
+  if (!is_model) return std::nullopt;
+  const int64_t id = read_hf_token_ids(files, name).eos.value_or(-1);
+  if (id < 0 || id >= tokenizer.vocab_size()) return std::nullopt;
+  return tokenizer.decode(std::array{static_cast<int32_t>(id)});
+}
+
 // What ends documents: what the configuration says, or else the tokenizer's own token after JSON lines.
-TextOptions text_options(const DataSection& data, FileSystem& files) {
+TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, FileSystem& files) {
   TextOptions options{.field = data.field};
   if (data.separator) {
     options.after_json_line.text = options.after_text_file.text = *data.separator;
-  } else if (const std::optional<std::string> eos = eos_token(files, data.tokenizer)) {
+  } else if (const std::optional<std::string> eos = end_of_document(data.tokenizer, tokenizer, files)) {
     options.after_json_line = {*eos, Separator::Kind::kOneToken};
   }
   return options;
@@ -244,7 +256,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
   if (has_text(files, data.train) || has_text(files, data.validation)) {
     tokenizer = make_tokenizer(files, data.tokenizer);
     check_vocabulary(*tokenizer, data.tokenizer, sizes.vocabulary);
-    text = text_options(data, files);
+    text = text_options(data, *tokenizer, files);
   }
   const int64_t length = sequence_length(data, model);
   const ByteTokenizer unused;  // token ids are no text: nobody asks it

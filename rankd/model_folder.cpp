@@ -88,8 +88,10 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model, const std:
     frame.files[kConfig] = keep_hf_config(inputs.read_text(config, kLargestFile), config, model, dtype);
     const std::string generation = join_path(*source, kGeneration);
     if (inputs.exists(generation)) frame.files[kGeneration] = inputs.read_text(generation, kLargestFile);
-    const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
-    frame.stored_names.insert(names.begin(), names.end());
+    if (has_hf_weights(inputs, *source)) {  // a plan, and a run that goes on from a checkpoint, need none
+      const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
+      frame.stored_names.insert(names.begin(), names.end());
+    }
   } else {
     frame.files[kConfig] = format_hf_config(model, dtype, ids_of(inputs, tokenizer));
   }

@@ -56,6 +56,56 @@ TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") 
   CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.epochs: "));
 }
 
+TEST_CASE("JSON lines end with the token that the tokenizer's folder names, wherever it does", "[rankd]") {
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  fs.write_text_atomically("/m/tokenizer.json", R"({"added_tokens": [{"id": 2, "content": "<end>"}],
+      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u010a": 3}, "merges": []}, "decoder": {"type": "ByteLevel"}})");
+  fs.write_text_atomically("/d.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"ba\"}\n");
+  const auto tokens = [&] {
+    DataSection section;
+    section.train = {"/d.jsonl"};
+    section.tokenizer = "/m";
+    section.sequence_length = 5;
+    const TrainingData data = open_data(section, Gpt2Config{.vocab_size = 4, .n_positions = 8}, fs);
+    std::vector<int32_t> ids(6);
+    data.train.read(0, ids);
+    return ids;
+  };
+  using Ids = std::vector<int32_t>;
+  CHECK(tokens() == Ids{0, 1, 3, 1, 0, 3});
+  fs.write_text_atomically("/m/config.json", R"({"eos_token_id": [2, 1]})");
+  CHECK(tokens() == Ids{0, 1, 2, 1, 0, 2});
+  fs.write_text_atomically("/m/config.json", R"({"eos_token_id": 50256})");  // of another vocabulary
+  CHECK(tokens() == Ids{0, 1, 3, 1, 0, 3});
+  fs.write_text_atomically("/m/special_tokens_map.json", R"({"eos_token": {"content": "<end>"}})");
+  CHECK(tokens() == Ids{0, 1, 2, 1, 0, 2});
+  fs.write_text_atomically("/m/tokenizer_config.json", R"({"eos_token": "a"})");
+  CHECK(tokens() == Ids{0, 1, 0, 1, 0, 0});
+}
+
+TEST_CASE("token ids need no tokenizer, text one that fits the model", "[rankd]") {
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  fs.write_text_atomically("/t.txt", "0123456789");
+  const auto open = [&](const std::string& file, const std::string& tokenizer, int64_t vocabulary) {
+    DataSection section;
+    section.train = {file};
+    section.tokenizer = tokenizer;
+    section.sequence_length = 4;
+    return open_data(section, Gpt2Config{.vocab_size = vocabulary, .n_positions = 8}, fs);
+  };
+  CHECK_THROWS_WITH(open("/t.txt", "/m", 256), Catch::Contains("/m: the folder holds no tokenizer"));
+  CHECK_THROWS_WITH(open("/t.txt", "byte", 255), Catch::Contains("256 tokens") && Catch::Contains("255"));
+  CHECK(open("/t.txt", "byte", 256).tokenizer != nullptr);
+  const std::array<int32_t, 256> header{20240801, 7, 9};
+  const std::array<int32_t, 9> ids{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  const auto shard = fs.create("/ids.bin");
+  shard->append(std::as_bytes(std::span(header)));
+  shard->append(std::as_bytes(std::span(ids)));
+  CHECK(open("/ids.bin", "/m", 9).tokenizer == nullptr);
+}
+
 TEST_CASE("each optimizer gets its own parameters and rate", "[rankd]") {
   const auto adam = options_with("Adam", R"("lr": 0.5, "adam_w_mode": false, "betas": [0.8, 0.7])");
   CHECK(adam.base_lr == 0.5);
