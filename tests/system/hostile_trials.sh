@@ -150,7 +150,7 @@ try_cut() {
   [ $way = back ] || block "${nodes[0]}" "${addresses[1]}"
   [ $way = there ] || block "${nodes[1]}" "${addresses[0]}"
   verdict=$(seconds_until "$long" noticed)
-  if noticed; then sleep "$(awk -v l="$long" -v v="$verdict" 'BEGIN { print l > v ? l - v : 0 }')"; fi
+  if noticed; then sleep "$(awk -v l="$long" -v v="$verdict" 'BEGIN { print (l > v ? l - v : 0) }')"; fi
   for name in "${nodes[@]}"; do ip -n "$name" neigh flush dev eth0 nud permanent; done
   ends_with 0
   if at_most 16 "$long"; then
