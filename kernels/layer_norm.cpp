@@ -58,28 +58,48 @@ T* row_of(const Tensor& tensor, int64_t row, int64_t columns) {
   return tensor.defined() ? tensor.data<T>() + row * columns : nullptr;
 }
 
-template <class T>
-void add_row(const T* x, const T* residual, T* sum, int64_t n) {
+// Vectors that a loop keeps in flight: an addition takes four cycles, and one sum alone would wait for each.
+constexpr int64_t kInFlight = 4;
+
+// The sum over i of term(i, count), vectors of a row of n; term leaves lanes beyond count at zero.
+template <class Term>
+HWY_INLINE float row_sum(int64_t n, const Term& term) {
   const Lanes d;
-  for (int64_t i = 0; i < n; i += lane_count()) {
-    const int64_t count = at_most_lanes(n - i);
-    put(hn::Add(get(d, x + i, count), get(d, residual + i, count)), d, sum + i, count);
+  F32Vector sums[kInFlight] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  int64_t i = 0;
+  for (; i + kInFlight * lane_count() <= n; i += kInFlight * lane_count()) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < kInFlight; ++v) {
+      sums[v] = hn::Add(sums[v], term(i + v * lane_count(), lane_count()));
+    }
   }
+  for (; i < n; i += lane_count()) sums[0] = hn::Add(sums[0], term(i, at_most_lanes(n - i)));
+  return sum_lanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
 }
 
-// Mean of (x - shift)^power over a row; lanes beyond the end add nothing.
-template <int kPower, class T>
-float row_mean(const T* x, float shift, int64_t n) {
+// Mean of a row; with a residual, of the sum of both, which is kept in `sum`.
+template <class T>
+float mean_of_row(const T* x, const T* residual, T* sum, int64_t n) {
   const Lanes d;
-  const auto offset = hn::Set(d, shift);
-  auto total = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += lane_count()) {
-    const int64_t count = at_most_lanes(n - i);
-    auto v = hn::Sub(get(d, x + i, count), offset);
+  const float total = row_sum(n, [&](int64_t i, int64_t count) HWY_ATTR {
+    if (residual == nullptr) return get(d, x + i, count);
+    put(hn::Add(get(d, x + i, count), get(d, residual + i, count)), d, sum + i, count);
+    return get(d, sum + i, count);  // as stored: rounded, where T has 16 bits
+  });
+  return total / static_cast<float>(n);
+}
+
+// Mean of (x - mean)^2.
+template <class T>
+float variance_of_row(const T* x, float mean, int64_t n) {
+  const Lanes d;
+  const auto shift = hn::Set(d, mean);
+  const float total = row_sum(n, [&](int64_t i, int64_t count) HWY_ATTR {
+    auto v = hn::Sub(get(d, x + i, count), shift);
     if (count < lane_count()) v = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), v);
-    total = kPower == 2 ? hn::MulAdd(v, v, total) : hn::Add(total, v);
-  }
-  return sum_lanes(d, total) / static_cast<float>(n);
+    return hn::Mul(v, v);
+  });
+  return total / static_cast<float>(n);
 }
 
 template <Norm kKind, class T>
@@ -88,8 +108,7 @@ void forward_row(const T* x, const T* gamma, const T* beta, float mean, float in
   const Lanes d;
   const auto shift = hn::Set(d, mean);
   const auto factor = hn::Set(d, inv);
-  for (int64_t i = 0; i < n; i += lane_count()) {
-    const int64_t count = at_most_lanes(n - i);
+  const auto normalise = [&](int64_t i, int64_t count) HWY_ATTR {
     const auto g = get(d, gamma + i, count);
     const auto v = get(d, x + i, count);
     if constexpr (kKind == Norm::kLayer) {
@@ -98,7 +117,10 @@ void forward_row(const T* x, const T* gamma, const T* beta, float mean, float in
     } else {
       put(hn::Mul(hn::Mul(v, factor), g), d, y + i, count);
     }
-  }
+  };
+  int64_t i = 0;
+  for (; i + lane_count() <= n; i += lane_count()) normalise(i, lane_count());
+  if (i < n) normalise(i, n - i);
 }
 
 template <Norm kKind, class T>
@@ -106,13 +128,13 @@ void forward_typed(const detail::NormForward& a, int64_t begin, int64_t end) {
   const int64_t n = a.gamma.numel();
   for (int64_t row = begin; row < end; ++row) {
     const T* x = row_of<T>(a.x, row, n);
-    if (a.residual.defined()) {
-      T* sum = row_of<T>(a.sum, row, n);
-      add_row(x, row_of<T>(a.residual, row, n), sum, n);
-      x = sum;
-    }
-    const float mean = kKind == Norm::kLayer ? row_mean<1>(x, 0.0F, n) : 0.0F;
-    const float inv = 1.0F / std::sqrt(row_mean<2>(x, mean, n) + a.eps);
+    const T* residual = row_of<T>(a.residual, row, n);
+    T* sum = row_of<T>(a.sum, row, n);
+    float mean = 0.0F;  // of no use to RMS norm, but that the pass adds the residual
+    if (kKind == Norm::kLayer || residual != nullptr) mean = mean_of_row(x, residual, sum, n);
+    if (kKind == Norm::kRms) mean = 0.0F;
+    if (residual != nullptr) x = sum;
+    const float inv = 1.0F / std::sqrt(variance_of_row(x, mean, n) + a.eps);
     const T* beta = kKind == Norm::kLayer ? row_of<T>(a.beta, 0, n) : nullptr;
     forward_row<kKind>(x, row_of<T>(a.gamma, 0, n), beta, mean, inv, row_of<T>(a.y, row, n), n);
     if (kKind == Norm::kLayer) a.mean.data<float>()[row] = mean;

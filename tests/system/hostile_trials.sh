@@ -5,14 +5,17 @@
 #                                 was killed
 #     pipe:local   pipe:hosts     nobody reads what it prints for some seconds; in half of the trials a rank dies meanwhile
 #     pause:local  pause:hosts    the launcher stands still for up to 9 s
-#     cut:hosts                   hosts do not reach each other, one way or both, for up to 20 s
-# Real training on shared memory (local) or TCP between two hosts (network namespaces). After each trial: the exit
-# codes are those that they should be, the weights are to the bit those of an undisturbed run, every step stands in the metrics once, nothing is left.
+#     cut:hosts    cut:pair       hosts do not reach each other, one way or both, for up to 20 s
+#     lose:hosts   lose:pair      the link of a host goes down for good, and the run goes on without it
+# Real training on shared memory (local), or TCP between two hosts (network namespaces) with two ranks each (hosts) or
+# one (pair). After each trial: the exit codes are those that they should be, the weights are to the bit those of an
+# undisturbed run of as many ranks, every step stands in the metrics once, nothing is left.
 # SEED=<n> begins another series; the same one gives the same moments. Not a test of its own: system.one_launcher,
 # launcher_writes, launcher_paused, hosts_paused and hosts_cut try each kind.
 trials=${2:-30}
 kinds=("${@:3}")
-[ ${#kinds[@]} -gt 0 ] || kinds=(second:local pipe:local pause:local second:hosts pipe:hosts pause:hosts cut:hosts)
+[ ${#kinds[@]} -gt 0 ] || kinds=(second:local pipe:local pause:local second:hosts pipe:hosts pause:hosts cut:hosts
+  cut:pair lose:hosts lose:pair)
 source "$(dirname "$0")/hosts.sh"
 export DSLAUNCH_RANKD="$bin/rankd"
 seq 4000 > corpus.txt
@@ -21,12 +24,14 @@ nowhere=02:00:00:00:00:01
 steps=0
 
 common=(--num-threads 1 train.save_every=100 train.keep_checkpoints=2 steps_per_print=1)
-launch() {  # launch <local|hosts> <words...>
+printf '%s slots=1\n' "${addresses[@]}" > pair
+launch() {  # launch <local|hosts|pair> <words...>
   local where=$1
   shift
   case $where in
     local) exec "$bin/dslaunch" train.json --run-dir run --num-ranks 2 "${common[@]}" "train.steps=$steps" "$@" ;;
-    hosts) exec ip netns exec "$here" "$bin/dslaunch" train.json --run-dir run "${by_ssh[@]}" "${common[@]}" "train.steps=$steps" "$@" ;;
+    *) exec ip netns exec "$here" "$bin/dslaunch" train.json --run-dir run --hostfile "$where" "${by_ssh[@]:2}" \
+      "${common[@]}" "train.steps=$steps" "$@" ;;
   esac
 }
 launcher_pid() { pgrep -P "$launcher" -x dslaunch || echo "$launcher"; }  # below `ip netns exec`
@@ -45,7 +50,7 @@ rank_of_ours() { our_ranks | shuf -n 1 --random-source=<(yes "$RANDOM"); }
 no_ranks_left() { [ -z "$(our_ranks)" ]; }
 
 check_run() {  # what must hold at the end of every trial
-  [ "$(weights)" = "$reference" ] || fail "$trial: other weights than those of an undisturbed run"
+  [ "$world" != kept ] || [ "$(weights)" = "$reference" ] || fail "$trial: other weights than those of an undisturbed run"
   [ "$(grep -o '^{"step": [0-9]*' run/metrics.jsonl | sort -u | wc -l) $(wc -l < run/metrics.jsonl)" = "$steps $steps" ] ||
     fail "$trial: the metrics have $(wc -l < run/metrics.jsonl) of $steps steps"
   wait_until "an empty cluster" nobody_left
@@ -119,29 +124,63 @@ try_pause() {
   ends_with 0
 }
 
+now() { date +%s.%N; }
+seconds_since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.1f", b - a }'; }
+at_most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a <= b) }'; }
+# seconds_until <limit> <command...>: how long it takes until the command succeeds; the limit where it does not.
+seconds_until() {
+  local began limit=$1
+  began=$(now)
+  shift
+  until "$@" || at_most "$limit" "$(seconds_since "$began")"; do sleep 0.1; done
+  seconds_since "$began"
+}
+noticed() { grep -q '"event": "fault"' err; }
+
 block() { ip -n "$1" neigh replace "$2" lladdr $nowhere dev eth0 nud permanent; }
 try_cut() {
-  local way long began=0
+  local way long verdict
   way=$(one_of there back both)
-  long=$(one_of "$(between 0.5 6)" "$(between 14 20)")
+  long=$(one_of "$(between 0.5 6)" "$(between 16 20)")
   trial="$trial, $way for $long s"
-  launch hosts > out 2> err &
+  launch "$1" > out 2> err &
   launcher=$!
   wait_at_most 30 "the first step" test -s run/metrics.jsonl
   sleep "$(between 0 1.5)"
   [ $way = back ] || block "${nodes[0]}" "${addresses[1]}"
   [ $way = there ] || block "${nodes[1]}" "${addresses[0]}"
-  began=$SECONDS
-  sleep "$long"
+  verdict=$(seconds_until "$long" noticed)
+  if noticed; then sleep "$(awk -v l="$long" -v v="$verdict" 'BEGIN { print (l > v ? l - v : 0) }')"; fi
   for name in "${nodes[@]}"; do ip -n "$name" neigh flush dev eth0 nud permanent; done
   ends_with 0
-  if awk -v l="$long" 'BEGIN { exit !(l > 13.5) }'; then
+  if at_most 16 "$long"; then
+    noticed && times+=("$verdict")
     grep -q "the network between hosts is cut: .* cannot reach " err || fail "$trial: no verdict names the link"
     [ "$(restarts)" -eq 1 ] || fail "$trial: $(restarts) restarts"
   else
     [ "$(restarts)" -eq 0 ] || fail "$trial: $(restarts) restarts for a cut that TCP outlives"
   fi
   grep -q "program or its data" out err && fail "$trial: the program is blamed"
+}
+
+steps_made() { wc -l < run/metrics.jsonl; }
+goes_on() { [ "$(steps_made)" -gt "$at" ]; }
+try_lose() {
+  local lost=$((RANDOM % 2)) took
+  world=shrinks  # sums of other parts: equal, but not to the bit
+  trial="$trial, host $lost"
+  launch "$1" --nodes 1:2 > out 2> err &
+  launcher=$!
+  wait_at_most 30 "the first save" grep -qs global_step100 out run/logs/dslaunch.log
+  sleep "$(between 0 1.5)"
+  ip -n "$here" link set "port$lost" down
+  sleep 0.5  # what was on its way
+  at=$(steps_made)
+  took=$(seconds_until 30 goes_on)
+  times+=("$took")
+  at_most "$took" 15 || fail "$trial: the next step after $took s"
+  ends_with 0
+  ip -n "$here" link set "port$lost" up
 }
 
 for kind in "${kinds[@]}"; do
@@ -152,14 +191,18 @@ for kind in "${kinds[@]}"; do
   reference=$(weights)
   took=$(grep -o '"seconds": [0-9.]*' run/report.json | head -1)
   held=0
+  times=()
   for ((i = 1; i <= trials; ++i)); do
     trial="$kind $i (seed ${SEED:-1})"
     before=$failures
+    world=kept
     rm -rf run out out2 err err2
     "try_${kind%:*}" "$where"
     check_run
     if [ $failures -eq "$before" ]; then held=$((held + 1)); else echo "  in trial: $trial"; fi
   done
   echo "$kind: $held of $trials held (undisturbed: $took)"
+  [ ${#times[@]} -eq 0 ] || printf '%s\n' "${times[@]}" | sort -n |
+    awk -v k="$kind" '{ t[NR] = $1 } END { print "  seconds to the verdict or the next step: median " t[int((NR + 1) / 2)] ", most " t[NR] " of " NR }'
 done
 finish

@@ -1,7 +1,10 @@
 """Training speed of PyTorch on the GPT-2 124M shape: plain model code, random weights and tokens.
 
 After two steps that are not timed (in which --compile compiles) it prints "ready"; for every line on standard
-input it then makes some steps and prints one JSON object with the tokens per second of each. bf16: weights stay fp32, products run in bf16 by autocast, the optimizer state is fp32.
+input it then makes some steps and prints one JSON object with the tokens per second of each.
+
+bf16 is autocast (weights, gradients and optimizer state stay fp32, products run in bf16) or, with --pure,
+everything in bf16. --keep-grads lets gradients keep their memory from step to step.
 """
 import argparse
 import json
@@ -53,22 +56,25 @@ def main():
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--pure", action="store_true")
+    parser.add_argument("--keep-grads", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    model = Gpt2()
+    autocast = args.dtype == "bf16" and not args.pure
+    model = Gpt2().to(torch.bfloat16 if args.pure else torch.float32)
     run = torch.compile(model) if args.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
 
     def timed_step():
         tokens = torch.randint(50257, (args.batch, args.length + 1))
         start = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=args.dtype == "bf16"):
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
             loss = run(tokens[:, :-1], tokens[:, 1:])
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=not args.keep_grads)
         return args.batch * args.length / (time.perf_counter() - start)
 
     for _ in range(2):
