@@ -222,9 +222,6 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   return options;
 }
 
-namespace {
-
-// What ends documents: what the configuration says, or else the tokenizer's own token after JSON lines.
 TextOptions text_options(const DataSection& data, FileSystem& files) {
   TextOptions options{.field = data.field};
   if (data.separator) {
@@ -234,8 +231,6 @@ TextOptions text_options(const DataSection& data, FileSystem& files) {
   }
   return options;
 }
-
-}  // namespace
 
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files) {
   const ModelDimensions sizes = dimensions(model);
