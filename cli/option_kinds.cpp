@@ -30,6 +30,21 @@ void check_overrides(const std::vector<std::string>& overrides) {
   }
 }
 
+void add_model_source(CLI::App& app, std::string& source) {
+  app.add_option("source", source, "Run directory, checkpoint tag, or Hugging Face folder")->type_name("DIR")->required();
+}
+
+void add_tokenizer_of_model(CLI::App& app, std::string& tokenizer) {
+  app.add_option("--tokenizer", tokenizer, "byte, tokenizer.json, or a folder with one (default: the model's)")
+      ->type_name("NAME");
+}
+
+CLI::Option* add_dtype(CLI::App& app, std::string& dtype, const std::string& description) {
+  return app.add_option("--dtype", dtype, description)
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
+      ->type_name("TYPE");
+}
+
 void add_run_directory(CLI::App& app, std::string& run) {
   app.add_option("run", run, "The run directory")->capture_default_str()->type_name("RUN_DIR");
 }

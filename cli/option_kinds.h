@@ -26,6 +26,11 @@ void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
 // Whether the key exists is the config's business; that it is no stray word is ours. Throws UsageError.
 void check_overrides(const std::vector<std::string>& overrides);
 
+// The trained model that a verb uses.
+void add_model_source(CLI::App& app, std::string& source);
+void add_tokenizer_of_model(CLI::App& app, std::string& tokenizer);
+CLI::Option* add_dtype(CLI::App& app, std::string& dtype, const std::string& description);
+
 // The run that a verb looks at, runs/latest where none is named.
 void add_run_directory(CLI::App& app, std::string& run);
 

@@ -7,6 +7,7 @@
 #include "cli/verbs/check.h"
 #include "cli/verbs/ctl.h"
 #include "cli/verbs/elastic.h"
+#include "cli/verbs/eval.h"
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/plan.h"
@@ -16,6 +17,7 @@
 #include "cli/verbs/stack.h"
 #include "cli/verbs/status.h"
 #include "cli/verbs/tail.h"
+#include "cli/verbs/tokenize.h"
 #include "cli/verbs/top.h"
 
 namespace ds {
@@ -27,6 +29,9 @@ constexpr std::array kVerbs{
          Program::kEngine},
     Verb{"generate", "continue a prompt with a trained model", described<GenerateArgs, describe_generate>,
          Program::kEngine},
+    Verb{"eval", "loss, perplexity and bits per byte of a model on given texts",
+         described<EvalArgs, describe_eval>, Program::kEngine},
+    Verb{"tokenize", "texts to token ids and back", described<TokenizeArgs, describe_tokenize>, Program::kEngine},
     Verb{"check", "everything that is wrong with a configuration, at once", described<CheckOptions, describe_check>},
     Verb{"preflight", "everything that is wrong with the hosts of a job, in one report",
          described<PreflightArgs, describe_preflight>},

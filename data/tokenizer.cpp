@@ -80,6 +80,7 @@ class BytePairTokenizer final : public Tokenizer {
   }
 
   int64_t vocab_size() const override { return vocab_size_; }
+  bool knows(int32_t id) const override { return bytes_of_id_.contains(id); }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     PatternWork work(text.size());

@@ -21,6 +21,7 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual int64_t vocab_size() const = 0;  // largest id + 1
+  virtual bool knows(int32_t id) const = 0;  // not every id below vocab_size() need be a token
   // DataError with the byte offset if the text cannot be encoded (invalid UTF-8, for BPE). Special
   // tokens that a post-processor would add (<|begin_of_text|>) are not added; those in the text are
   // recognised.
@@ -32,6 +33,7 @@ class Tokenizer {
 class ByteTokenizer final : public Tokenizer {
  public:
   int64_t vocab_size() const override { return 256; }
+  bool knows(int32_t id) const override { return id >= 0 && id < 256; }
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
 };

@@ -38,6 +38,10 @@ void finish_block(const Gemm& gemm, const GemmBlock& block, float* values, int64
 // Ours: every float dtype, every machine; computes in fp32, with one rounding at the end.
 void gemm_packed(Stream& stream, const Gemm& gemm);
 
+// One row times a matrix, at the speed of reading the matrix; every float dtype.
+bool is_vector_product(const Gemm& gemm);
+void gemm_vector(Stream& stream, const Gemm& gemm);
+
 // oneDNN's: fp32, and bf16 where it has instructions for it; single-threaded calls from our threads.
 bool onednn_supports(Stream& stream, DType dtype);
 void gemm_onednn(Stream& stream, const Gemm& gemm);

@@ -1,4 +1,4 @@
-// Front of the matrix products; see matmul.h. Checks, reports, and chooses between our product and
+// Front of the matrix products; see matmul.h. Checks, reports, and chooses between our products and
 // oneDNN's.
 #include "kernels/matmul.h"
 
@@ -89,7 +89,9 @@ void run(Stream& stream, const MatmulArgs& args) {
       .activation = args.activation,
       .pre_activation = args.pre_activation.defined() ? args.pre_activation.raw() : nullptr};
   const bool bias_fits = gemm.bias == nullptr || gemm.bias_dtype != DType::kF16;
-  if (bias_fits && detail::machine_prefers_onednn(stream, gemm.a.dtype)) {
+  if (detail::is_vector_product(gemm)) {
+    detail::gemm_vector(stream, gemm);
+  } else if (bias_fits && detail::machine_prefers_onednn(stream, gemm.a.dtype)) {
     detail::gemm_onednn(stream, gemm);
   } else {
     detail::gemm_packed(stream, gemm);

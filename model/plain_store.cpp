@@ -7,6 +7,8 @@ namespace ds {
 PlainStore::PlainStore(Stream& stream, uint64_t seed, Gradients gradients)
     : stream_(stream), seed_(seed), gradients_(gradients) {}
 
+PlainStore::PlainStore(Stream& stream) : stream_(stream), gradients_(Gradients::kNone) {}
+
 ParamId PlainStore::add(ParamSpec spec) {
   DS_CHECK(!sealed_, "add: {} comes after seal()", spec.name);
   for (const Param& other : params_) {
@@ -23,8 +25,10 @@ void PlainStore::seal() {
   for (Param& param : params_) {
     const ParamSpec& spec = param.spec;
     param.weight = Tensor::empty(spec.shape, spec.dtype, stream_, MemoryTag::kParameters);
-    Tensor flat = param.weight.reshape({spec.shape.numel()});
-    initialize(spec, seed_, 0, flat, stream_.device().is_meta() ? nullptr : &stream_.pool());
+    if (seed_) {
+      Tensor flat = param.weight.reshape({spec.shape.numel()});
+      initialize(spec, *seed_, 0, flat, stream_.device().is_meta() ? nullptr : &stream_.pool());
+    }
     if (gradients_ == Gradients::kAllocate) {
       param.gradient = Tensor::empty(spec.shape, spec.dtype, stream_, MemoryTag::kGradients);
     }

@@ -2,6 +2,7 @@
 // with or without sharding uses ShardedStore (zero/), which must give the same bits.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "model/param.h"
@@ -14,6 +15,8 @@ class PlainStore final : public ParameterStore {
 
   // seal() allocates from the stream and fills every weight by its initializer under `seed`.
   PlainStore(Stream& stream, uint64_t seed, Gradients gradients = Gradients::kAllocate);
+  // For weights that are loaded: seal() leaves them undefined, and there are no gradients.
+  explicit PlainStore(Stream& stream);
 
   ParamId add(ParamSpec spec) override;
   void seal() override;
@@ -45,7 +48,7 @@ class PlainStore final : public ParameterStore {
   Param& at(ParamId id) { return params_[index(id)]; }
 
   Stream& stream_;
-  const uint64_t seed_;
+  const std::optional<uint64_t> seed_;
   const Gradients gradients_;
   bool sealed_ = false;
   std::vector<Param> params_;

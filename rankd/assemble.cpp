@@ -236,7 +236,8 @@ std::optional<std::string> end_of_document(const std::string& name, const Tokeni
   return tokenizer.decode(std::array{static_cast<int32_t>(id)});
 }
 
-// What ends documents: what the configuration says, or else the tokenizer's own token after JSON lines.
+}  // namespace
+
 TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, FileSystem& files) {
   TextOptions options{.field = data.field};
   if (data.separator) {
@@ -246,8 +247,6 @@ TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, Fi
   }
   return options;
 }
-
-}  // namespace
 
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files) {
   const ModelDimensions sizes = dimensions(model);

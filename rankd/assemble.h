@@ -33,6 +33,9 @@ struct TrainingData {
   std::optional<SampleSet> validation;
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
+// What ends documents: what the configuration says, or else the tokenizer's own token after JSON lines.
+TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, FileSystem& files);
+
 // Opens what `data` names. InputMissing, DataError as the readers throw them; ConfigError for a tokenizer that is not
 // the model's.
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files);

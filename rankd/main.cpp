@@ -12,10 +12,12 @@
 #include "core/error.h"
 #include "core/failpoint.h"
 #include "proto/build_info.h"
+#include "rankd/evaluate.h"
 #include "rankd/generate.h"
 #include "rankd/look.h"
 #include "rankd/plan.h"
 #include "rankd/session.h"
+#include "rankd/tokenize.h"
 #include "rankd/training.h"
 
 namespace ds {
@@ -29,6 +31,14 @@ int generate(const VerbLine& line) {
   return run_generate(args);
 }
 
+int evaluate(const VerbLine& line) {
+  EvalArgs args = line.values<EvalArgs>();
+  if (args.threads == 0) args.threads = cores();
+  return run_evaluate(args);
+}
+
+int tokenize(const VerbLine& line) { return run_tokenize(line.values<TokenizeArgs>()); }
+
 int plan(const VerbLine& line) { return run_plan(line.values<PlanArgs>()); }
 
 struct Row {
@@ -36,7 +46,8 @@ struct Row {
   int (*carry_out)(const VerbLine& line);
 };
 
-constexpr std::array kRows{Row{"generate", generate}, Row{"plan", plan}};
+constexpr std::array kRows{Row{"eval", evaluate}, Row{"generate", generate}, Row{"plan", plan},
+                           Row{"tokenize", tokenize}};
 
 // `dslaunch generate ...` becomes this program, so help speaks in dslaunch's name.
 int run_verb(const std::vector<std::string>& arguments) {

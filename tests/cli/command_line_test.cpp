@@ -3,6 +3,7 @@
 #include "cli/verbs/check.h"
 #include "cli/verbs/ctl.h"
 #include "cli/verbs/elastic.h"
+#include "cli/verbs/eval.h"
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/plan.h"
@@ -11,6 +12,7 @@
 #include "cli/verbs/schema.h"
 #include "cli/verbs/status.h"
 #include "cli/verbs/tail.h"
+#include "cli/verbs/tokenize.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
 
@@ -71,7 +73,15 @@ TEST_CASE("wrong command lines are usage errors", "[cli]") {
                                              {"check", "t.json", "stray"},
                                              {"preflight", "train.json", "stray"},
                                              {"plan", "train.json", "stray"},
-                                             {"generate", "folder"},
+                                             {"generate"},
+                                             {"generate", "folder", "--top-p", "0"},
+                                             {"generate", "folder", "--top-p", "1.5"},
+                                             {"generate", "folder", "--dtype", "int8"},
+                                             {"eval", "folder"},
+                                             {"eval", "--data", "a.txt"},
+                                             {"eval", "folder", "--data", "a.txt", "--stride", "0"},
+                                             {"tokenize", "text"},
+                                             {"tokenize", "--tokenizer", "byte", "--count", "--decode"},
                                              {"agent", "stray"},
                                              {"ctl"},
                                              {"ctl", "dance"},
@@ -90,8 +100,26 @@ TEST_CASE("help is text", "[cli]") {
 TEST_CASE("verbs of the engine are parsed before the engine starts", "[cli]") {
   const auto parsed = std::get<ParsedVerb>(parse_line({"generate", "runs/latest", "--prompt", "--odd"}));
   CHECK(parsed.verb->program == Program::kEngine);
-  CHECK(parsed.line->values<GenerateArgs>().prompt == "--odd");
+  CHECK(parsed.line->values<GenerateArgs>().prompts == std::vector<std::string>{"--odd"});
   CHECK(values_of<PlanArgs>({"plan", "t.json", "--json", "a=1"}).json);
+}
+
+TEST_CASE("texts and files may be given several times, each with its own flag", "[cli]") {
+  const auto generate =
+      values_of<GenerateArgs>({"generate", "--prompt", "a", "--stop", ".", "--prompt", "-", "--stop", "b c", "runs/x"});
+  CHECK(generate.source == "runs/x");
+  CHECK(generate.prompts == std::vector<std::string>{"a", "-"});
+  CHECK(generate.stops == std::vector<std::string>{".", "b c"});
+  CHECK(values_of<GenerateArgs>({"generate", "runs/x"}).prompts.empty());
+
+  const auto eval = values_of<EvalArgs>({"eval", "runs/x", "--data", "a.txt", "b.jsonl", "--stride", "8"});
+  CHECK(eval.data == std::vector<std::string>{"a.txt", "b.jsonl"});
+  CHECK(eval.stride == 8);
+  CHECK_FALSE(eval.length);
+
+  const auto tokenize = values_of<TokenizeArgs>({"tokenize", "--tokenizer", "byte", "--file", "f", "one", "two"});
+  CHECK(tokenize.texts == std::vector<std::string>{"one", "two"});
+  CHECK(tokenize.files == std::vector<std::string>{"f"});
 }
 
 TEST_CASE("verbs about the configuration have their own options", "[cli]") {

@@ -1,6 +1,8 @@
 // PlainStore: initial weights, overwrite and accumulate, and refusal of calls out of order.
 #include "model/plain_store.h"
 
+#include <cstring>
+
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 
@@ -64,6 +66,30 @@ TEST_CASE("calls out of order are refused", "[model]") {
   store.grad_slot(id);
   CHECK_THROWS_AS(store.grad_slot(id), InternalError);
   CHECK_THROWS_AS(store.clear_gradients(), InternalError);
+}
+
+TEST_CASE("a store whose weights are loaded draws none and holds no gradients", "[model]") {
+  // Memory that is not fresh keeps what stood in it.
+  class Patterned final : public MemoryResource {
+   public:
+    void* allocate(size_t bytes, MemoryTag tag) override {
+      void* const memory = host_.allocate(bytes, tag);
+      std::memset(memory, 0x3f, bytes);
+      return memory;
+    }
+    void deallocate(void* memory, size_t bytes, MemoryTag tag) noexcept override { host_.deallocate(memory, bytes, tag); }
+
+   private:
+    HostMemory host_;
+  };
+  Patterned memory;
+  ThreadPool pool(1);
+  Stream stream({.memory = &memory, .pool = &pool});
+  PlainStore store(stream);
+  const ParamId id = store.add(ones_spec("w"));
+  store.seal();
+  CHECK(store.weight(id).data<float>()[5] != 1.0F);
+  CHECK_THROWS_AS(store.grad_slot(id), InternalError);
 }
 
 TEST_CASE("a store for inference holds no gradients", "[model]") {

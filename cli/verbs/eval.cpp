@@ -1,0 +1,41 @@
+#include "cli/verbs/eval.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/option_kinds.h"
+
+namespace ds {
+
+void describe_eval(CLI::App& app, EvalArgs& values) {
+  const CLI::Validator positive = CLI::PositiveNumber.description("");
+  add_model_source(app, values.source);
+  app.add_option("--data", values.data, "Text or JSON lines (also .gz, .zst), token files, folders, patterns")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--field", values.field, "The text's, of JSON lines")->type_name("NAME")->capture_default_str();
+  app.add_option("--seq-length", values.length, "Tokens of a window (default: the model's positions)")
+      ->check(positive)
+      ->type_name("N");
+  app.add_option("--stride", values.stride, "Tokens from window to window (default: no overlap)")
+      ->check(positive)
+      ->type_name("N");
+  app.add_option("--batch", values.batch, "Windows at a time")
+      ->check(count_check())
+      ->type_name("N")
+      ->capture_default_str();
+  add_tokenizer_of_model(app, values.tokenizer);
+  add_dtype(app, values.dtype, "To compute in: fp32, bf16, fp16")->capture_default_str();
+  app.add_option("--num-threads", values.threads, "CPU threads (default: one per core)")
+      ->check(count_check())
+      ->type_name("N");
+  app.add_flag("--json", values.json, "Print one JSON object");
+  app.footer(
+      "Every token but the first is predicted once. The loss is the mean of -ln p over them, bits per byte\n"
+      "the sum of -log2 p over the bytes of the text.\n"
+      "\n"
+      "Examples:\n"
+      "  dslaunch eval runs/latest --data held_out.txt\n"
+      "  dslaunch eval path/to/huggingface/folder --data docs.jsonl.gz --stride 512 --json");
+}
+
+}  // namespace ds

@@ -1,0 +1,30 @@
+// `dslaunch eval SOURCE --data FILES`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ds {
+
+struct EvalArgs {
+  std::string source;             // a checkpoint tag, a run directory, or a Hugging Face folder
+  std::vector<std::string> data;  // all that data.train may name
+  std::string field = "text";     // of JSON lines
+  std::string tokenizer;          // empty: the model's own
+  std::optional<int64_t> length;  // tokens of a window; none: the model's positions
+  std::optional<int64_t> stride;  // none: no overlap
+  int64_t batch = 1;              // windows at a time
+  std::string dtype = "fp32";
+  int threads = 0;                // 0: one per core
+  bool json = false;
+};
+
+void describe_eval(CLI::App& app, EvalArgs& values);
+
+}  // namespace ds

@@ -1,0 +1,31 @@
+#include "cli/verbs/tokenize.h"
+
+#include <CLI/CLI.hpp>
+
+namespace ds {
+
+void describe_tokenize(CLI::App& app, TokenizeArgs& values) {
+  app.add_option("text", values.texts, "Texts; without them and without --file: standard input")->type_name("TEXT");
+  app.add_option("--tokenizer", values.tokenizer, "byte, tokenizer.json, a folder with one, a run directory or tag")
+      ->type_name("NAME")
+      ->required();
+  app.add_option("--file", values.files, "A file with one text, also .gz and .zst. May be repeated")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  app.add_flag("--lines", values.lines, "Each line of files and standard input is a text of its own");
+  CLI::Option* const special =
+      app.add_flag("--special-tokens", values.special_tokens, "With what the tokenizer puts around a text");
+  CLI::Option* const decode = app.add_flag("--decode", values.decode, "From ids to texts");
+  decode->excludes(special);
+  app.add_flag("--count", values.count, "Only how many tokens each text has")->excludes(decode);
+  app.add_flag("--json", values.json, "One object per text: ids, tokens and their number");
+  app.footer(
+      "Prints one line of ids per text. A text is taken as it is, with its line breaks.\n"
+      "\n"
+      "Examples:\n"
+      "  dslaunch tokenize --tokenizer path/to/huggingface/folder \"Hello, world\"\n"
+      "  dslaunch tokenize --tokenizer runs/latest --count --file corpus.txt\n"
+      "  echo 15496 11 995 | dslaunch tokenize --tokenizer tokenizer.json --decode");
+}
+
+}  // namespace ds

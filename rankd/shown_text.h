@@ -1,0 +1,31 @@
+// What of a generated text may be shown so far (pure): whole UTF-8 characters only, and nothing that may yet turn out
+// to be the beginning of a stop text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ds {
+
+class ShownText {
+ public:
+  // The text ends before the first of `stops` that comes, none of them empty.
+  explicit ShownText(std::vector<std::string> stops);
+
+  // The bytes of one more token; returns what can be shown now. Nothing after a stop text.
+  std::string add(std::string_view bytes);
+  // No more will come: what was held back. Bytes that are no characters are shown as U+FFFD.
+  std::string finish();
+  bool has_stopped() const { return stopped_; }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string pending_;
+  bool stopped_ = false;
+};
+
+// With U+FFFD in the place of each byte that is no part of valid UTF-8.
+std::string as_utf8(std::string_view bytes);
+
+}  // namespace ds
