@@ -7,6 +7,7 @@
 #include "cli/verbs/check.h"
 #include "cli/verbs/ctl.h"
 #include "cli/verbs/elastic.h"
+#include "cli/verbs/env.h"
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/plan.h"
@@ -34,6 +35,7 @@ constexpr std::array kVerbs{
          described<ExplainOptions, describe_explain>},
     Verb{"elastic", "batch size and worlds of an elastic job, and what losing nodes does",
          described<ElasticVerbOptions, describe_elastic>},
+    Verb{"env", "what this build has, what this machine offers, what each feature needs", described<EnvOptions, describe_env>},
     Verb{"schema", "the JSON Schema of train.json, for editors", described<SchemaOptions, describe_schema>},
     Verb{"status", "where a run is, or how it ended", described<StatusOptions, describe_status>},
     Verb{"top", "the status of a run, renewed every second", described<TopOptions, describe_top>},

@@ -13,6 +13,7 @@
 #include "core/failpoint.h"
 #include "proto/build_info.h"
 #include "rankd/generate.h"
+#include "rankd/inventory.h"
 #include "rankd/look.h"
 #include "rankd/plan.h"
 #include "rankd/session.h"
@@ -63,6 +64,7 @@ int run(int argc, char** argv) {
     for (const std::string_view name : failpoint_names()) fmt::print("{}\n", name);
     return 0;
   }
+  if (first == "--inventory") return run_inventory();
   if (first == "--from-stdin") {
     const char* const failpoints = std::getenv("DSL_FAILPOINTS");
     return run_session(run_training, failpoints != nullptr ? failpoints : "");
