@@ -10,6 +10,7 @@
 #include "cli/verbs/env.h"
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
+#include "cli/verbs/init.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
@@ -28,6 +29,7 @@ constexpr std::array kVerbs{
          Program::kEngine},
     Verb{"generate", "continue a prompt with a trained model", described<GenerateArgs, describe_generate>,
          Program::kEngine},
+    Verb{"init", "write a first train.json, from answers or options", described<InitOptions, describe_init>},
     Verb{"check", "everything that is wrong with a configuration, at once", described<CheckOptions, describe_check>},
     Verb{"preflight", "everything that is wrong with the hosts of a job, in one report",
          described<PreflightArgs, describe_preflight>},

@@ -13,6 +13,7 @@
 #include "core/failpoint.h"
 #include "proto/build_info.h"
 #include "rankd/generate.h"
+#include "rankd/input_facts.h"
 #include "rankd/inventory.h"
 #include "rankd/look.h"
 #include "rankd/plan.h"
@@ -65,6 +66,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (first == "--inventory") return run_inventory();
+  if (first == "--facts-of" && argc == 3) return print_input_facts(argv[2]);
   if (first == "--from-stdin") {
     const char* const failpoints = std::getenv("DSL_FAILPOINTS");
     return run_session(run_training, failpoints != nullptr ? failpoints : "");

@@ -17,6 +17,7 @@
 #include "launcher/verbs/env.h"
 #include "launcher/verbs/explain.h"
 #include "launcher/verbs/found_run.h"
+#include "launcher/verbs/init.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/schema.h"
 #include "launcher/verbs/watch.h"
@@ -95,6 +96,7 @@ constexpr std::array kRows{
     Row{"check", check},
     Row{"preflight", preflight},
     Row{"env", looking_around<EnvOptions, run_env>},
+    Row{"init", looking_around<InitOptions, run_init>},
     Row{"explain", alone<ExplainOptions, run_explain>},
     Row{"elastic", alone<ElasticVerbOptions, run_elastic>},
     Row{"schema", alone<SchemaOptions, run_schema>},
