@@ -7,9 +7,11 @@
 #include "cli/verbs/check.h"
 #include "cli/verbs/ctl.h"
 #include "cli/verbs/elastic.h"
+#include "cli/verbs/env.h"
 #include "cli/verbs/eval.h"
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
+#include "cli/verbs/init.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
@@ -32,6 +34,7 @@ constexpr std::array kVerbs{
     Verb{"eval", "loss, perplexity and bits per byte of a model on given texts",
          described<EvalArgs, describe_eval>, Program::kEngine},
     Verb{"tokenize", "texts to token ids and back", described<TokenizeArgs, describe_tokenize>, Program::kEngine},
+    Verb{"init", "write a first train.json, from answers or options", described<InitOptions, describe_init>},
     Verb{"check", "everything that is wrong with a configuration, at once", described<CheckOptions, describe_check>},
     Verb{"preflight", "everything that is wrong with the hosts of a job, in one report",
          described<PreflightArgs, describe_preflight>},
@@ -39,6 +42,7 @@ constexpr std::array kVerbs{
          described<ExplainOptions, describe_explain>},
     Verb{"elastic", "batch size and worlds of an elastic job, and what losing nodes does",
          described<ElasticVerbOptions, describe_elastic>},
+    Verb{"env", "what this build has, what this machine offers, what each feature needs", described<EnvOptions, describe_env>},
     Verb{"schema", "the JSON Schema of train.json, for editors", described<SchemaOptions, describe_schema>},
     Verb{"status", "where a run is, or how it ended", described<StatusOptions, describe_status>},
     Verb{"top", "the status of a run, renewed every second", described<TopOptions, describe_top>},

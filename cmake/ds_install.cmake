@@ -58,9 +58,10 @@ set(CPACK_PACKAGE_NAME dslaunch)
 set(CPACK_PACKAGE_VENDOR dslaunch)
 set(CPACK_PACKAGE_CONTACT "${maintainer}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains neural networks from one DeepSpeed JSON file")
-set(CPACK_PACKAGE_DESCRIPTION "A native program that trains large language models on many devices from one
-DeepSpeed JSON file: ZeRO stages 0 to 3, restarts, exact resume, checkpoints that
-any number of ranks can load. It needs no Python and no compiler.")
+set(CPACK_PACKAGE_DESCRIPTION "A native program that trains large language models on many devices from
+one DeepSpeed JSON file: ZeRO stages 0 to 3, restarts, exact resume, and
+checkpoints that any number of ranks can load. It needs no Python and no
+compiler.")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGE_FILE_NAME dslaunch-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_STRIP_FILES ON)

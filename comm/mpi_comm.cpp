@@ -467,6 +467,14 @@ void MpiComm::abort() noexcept {
 
 bool built_with_mpi() { return true; }
 
+std::string mpi_library() {
+  std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  int length = 0;
+  DS_MPI(MPI_Get_library_version(text.data(), &length));  // allowed before MPI_Init
+  text.resize(static_cast<size_t>(length));
+  return text.substr(0, text.find(','));
+}
+
 std::unique_ptr<Communicator> open_mpi_world(const MpiOptions& options) {
   auto session = std::make_shared<MpiSession>();
   MPI_Comm world = MPI_COMM_NULL;

@@ -1,11 +1,12 @@
 // MpiComm: collectives over MPI, for CPU ranks on many hosts and inside any MPI batch job. Data moves by
 // nonblocking point-to-point messages that are polled with a deadline; sums are made by our own
-// reduction in rank order, so the bits equal those of shared memory. Where this build has no MPI, both
-// functions exist all the same: one says so, the other throws.
+// reduction in rank order, so the bits equal those of shared memory. Where this build has no MPI, the
+// functions exist all the same: two say so, the other throws.
 #pragma once
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "comm/communicator.h"
 
@@ -16,6 +17,7 @@ struct MpiOptions {
 };
 
 bool built_with_mpi();
+std::string mpi_library();  // "Open MPI v4.1.4" as it was loaded; empty without MPI
 
 // All ranks of MPI_COMM_WORLD. Initialises MPI (THREAD_MULTIPLE) unless somebody has, and then also
 // finalises it with the last communicator. Collective. Throws Unsupported without MPI.

@@ -170,26 +170,39 @@ std::vector<Feature> model_features(const Config& c) {
   };
 }
 
+std::vector<Feature> all_features(const Config& config) {
+  std::vector<Feature> all;
+  for (const auto& some : {model_features(config), number_features(config), zero_features(config),
+                           parallel_features(config), training_features(config)}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 void check_available(const Config& config, const Origins& origins, Problems& problems) {
   Problems missing;
-  for (const auto& features :
-       {model_features(config), number_features(config), zero_features(config),
-        parallel_features(config), training_features(config)}) {
-    for (const Feature& feature : features) {
-      if (!feature.enabled) continue;
-      const std::string_view section = *feature.section ? feature.section : feature.path;
-      const auto is_moot = [&](const Problem& problem) {
-        return is_within(problem.path, section) || is_within(problem.path, feature.path);
-      };
-      problems.soften(is_moot, "without the feature");
-      const auto given = origins.find(std::string_view(feature.path));
-      missing.error(Basis::kOwn, feature.path, given == origins.end() ? Origin{} : given->second,
-                    fmt::format("not available in this build{}", feature.instead));
-    }
+  for (const Feature& feature : all_features(config)) {
+    if (!feature.enabled) continue;
+    const std::string_view section = *feature.section ? feature.section : feature.path;
+    const auto is_moot = [&](const Problem& problem) {
+      return is_within(problem.path, section) || is_within(problem.path, feature.path);
+    };
+    problems.soften(is_moot, "without the feature");
+    const auto given = origins.find(std::string_view(feature.path));
+    missing.error(Basis::kOwn, feature.path, given == origins.end() ? Origin{} : given->second,
+                  fmt::format("not available in this build{}", feature.instead));
   }
   for (const Problem& problem : missing.all()) problems.add(problem);
+}
+
+std::vector<std::string> keys_with_missing_features() {
+  const Config any;
+  std::vector<std::string> keys;
+  for (const Feature& feature : all_features(any)) keys.emplace_back(feature.path);
+  std::ranges::sort(keys);
+  return keys;
 }
 
 void check_complete(const Config& config, Problems& problems) {

@@ -98,20 +98,28 @@ std::string local_address_towards(const std::string& literal) {
 
 bool is_loopback_address(const std::string& literal) { return literal_address(literal).is_loopback(); }
 
-std::vector<std::string> reachable_addresses() {
+std::vector<NetworkAddress> network_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
     throw IoError(fmt::format("asking for the addresses of this machine: {}", std::strerror(errno)));
   }
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  std::vector<std::string> addresses;
+  std::vector<NetworkAddress> addresses;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     const int family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
     const SocketAddress address =
         address_from(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    if (!address.is_link_local() && !address.is_loopback()) addresses.push_back(address.host());
+    if (!address.is_link_local()) addresses.push_back({entry->ifa_name, address.host(), address.is_loopback()});
+  }
+  return addresses;
+}
+
+std::vector<std::string> reachable_addresses() {
+  std::vector<std::string> addresses;
+  for (const NetworkAddress& entry : network_addresses()) {
+    if (!entry.is_loopback) addresses.push_back(entry.address);
   }
   if (addresses.empty()) addresses.emplace_back("127.0.0.1");
   return addresses;

@@ -23,6 +23,14 @@ std::string local_address_towards(const std::string& literal);
 // Throws CommError for what is no literal address.
 bool is_loopback_address(const std::string& literal);
 
+// Of the interfaces that are up, link-local addresses left out. Throws IoError.
+struct NetworkAddress {
+  std::string interface;
+  std::string address;  // literal
+  bool is_loopback = false;
+};
+std::vector<NetworkAddress> network_addresses();
+
 // What every other host can reach this machine by: its addresses, loopback only where there is nothing
 // else. Throws IoError.
 std::vector<std::string> reachable_addresses();

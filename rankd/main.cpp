@@ -14,6 +14,8 @@
 #include "proto/build_info.h"
 #include "rankd/evaluate.h"
 #include "rankd/generate.h"
+#include "rankd/input_facts.h"
+#include "rankd/inventory.h"
 #include "rankd/look.h"
 #include "rankd/plan.h"
 #include "rankd/session.h"
@@ -74,6 +76,8 @@ int run(int argc, char** argv) {
     for (const std::string_view name : failpoint_names()) fmt::print("{}\n", name);
     return 0;
   }
+  if (first == "--inventory") return run_inventory();
+  if (first == "--facts-of" && argc == 3) return print_input_facts(argv[2]);
   if (first == "--from-stdin") {
     const char* const failpoints = std::getenv("DSL_FAILPOINTS");
     return run_session(run_training, failpoints != nullptr ? failpoints : "");

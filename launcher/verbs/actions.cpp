@@ -14,8 +14,10 @@
 #include "launcher/verbs/check.h"
 #include "launcher/verbs/elastic.h"
 #include "launcher/verbs/engine_verb.h"
+#include "launcher/verbs/env.h"
 #include "launcher/verbs/explain.h"
 #include "launcher/verbs/found_run.h"
+#include "launcher/verbs/init.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/schema.h"
 #include "launcher/verbs/watch.h"
@@ -74,6 +76,12 @@ Action alone(const VerbLine& line) {
   return [values = line.values<Values>()](const Surroundings&) { return kCarryOut(values); };
 }
 
+// Verbs that also take what lies around: other programs, the machine.
+template <class Values, int (*kCarryOut)(const Values&, const Surroundings&)>
+Action looking_around(const VerbLine& line) {
+  return [values = line.values<Values>()](const Surroundings& surroundings) { return kCarryOut(values, surroundings); };
+}
+
 // Verbs that look at a run.
 template <class Values, int (*kCarryOut)(const Values&)>
 Action watching(const VerbLine& line) {
@@ -87,6 +95,8 @@ constexpr std::array kRows{
     Row{"run", train},
     Row{"check", check},
     Row{"preflight", preflight},
+    Row{"env", looking_around<EnvOptions, run_env>},
+    Row{"init", looking_around<InitOptions, run_init>},
     Row{"explain", alone<ExplainOptions, run_explain>},
     Row{"elastic", alone<ElasticVerbOptions, run_elastic>},
     Row{"schema", alone<SchemaOptions, run_schema>},

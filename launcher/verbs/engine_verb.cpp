@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "launcher/machine.h"
+#include "launcher/process.h"
 
 namespace ds {
 
@@ -63,6 +64,17 @@ std::string installed_engine(const std::filesystem::path& own_program) {
   return (!std::filesystem::exists(beside, unreadable) && std::filesystem::exists(installed, unreadable) ? installed
                                                                                                           : beside)
       .string();
+}
+
+std::string engine_output(const std::vector<std::string>& arguments, const Surroundings& surroundings,
+                          std::string_view why) {
+  EngineAnswer answer = ask_engine(arguments, surroundings);
+  const ExitStatus& status = answer.status;
+  if (status.signal != 0 || status.code != 0) {
+    throw Error(status.signal == 0 ? static_cast<ExitCode>(status.code) : ExitCode::kInternal,
+                fmt::format("{}: rankd {}", why, describe(status)));
+  }
+  return std::move(answer.text);
 }
 
 void become_engine(const EngineVerb& verb, const Surroundings& surroundings) {

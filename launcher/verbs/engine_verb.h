@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/command_line.h"
@@ -29,6 +30,9 @@ struct EngineAnswer {
   std::string text;
 };
 EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings);
+// The same where it has to succeed: else an Error with rankd's exit code whose message begins with `why`.
+std::string engine_output(const std::vector<std::string>& arguments, const Surroundings& surroundings,
+                          std::string_view why);
 
 // The `plan` of the job that these options start.
 EngineVerb plan_verb(const RunOptions& options, int ranks, int threads);

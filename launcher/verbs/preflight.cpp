@@ -20,12 +20,7 @@ constexpr int64_t kCheckpointBytesPerParameter = 12;
 std::string plan_text_of(const RunOptions& options, const WorldShape& shape, const Surroundings& surroundings) {
   std::vector<std::string> arguments = plan_verb(options, shape.ranks, shape.threads).arguments;
   arguments.emplace_back("--json");
-  const auto [status, text] = ask_engine(arguments, surroundings);
-  if (status.signal != 0 || status.code != 0) {
-    throw Error(status.signal == 0 ? static_cast<ExitCode>(status.code) : ExitCode::kInternal,
-                fmt::format("planning the job: rankd {}", describe(status)));
-  }
-  return text;
+  return engine_output(arguments, surroundings, "planning the job");
 }
 
 PreflightNeeds needs_of_plan(const std::string& plan) {

@@ -1,0 +1,15 @@
+#include "cli/verbs/env.h"
+
+#include <CLI/CLI.hpp>
+
+namespace ds {
+
+void describe_env(CLI::App& app, EnvOptions& options) {
+  app.add_flag("--json", options.json, "One JSON object; null is what could not be found out");
+  app.footer(
+      "Examples:\n"
+      "  dslaunch env\n"
+      "  dslaunch env --json > env.json");
+}
+
+}  // namespace ds

@@ -1,0 +1,198 @@
+#include "launcher/inventory/machine_facts.h"
+
+#include <gnu/libc-version.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/host.h"
+#include "core/memory_cgroup.h"
+#include "launcher/addresses.h"
+#include "launcher/host_probe.h"
+#include "launcher/machine.h"
+#include "launcher/machine_cores.h"
+#include "launcher/progress.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The text behind `name` and `separator` in the first such line of a file of the kernel's or the distribution's kind.
+std::optional<std::string> field_of(const std::string& path, std::string_view name, char separator) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find(separator);
+    if (at == std::string::npos || !line.starts_with(name)) continue;
+    if (line.find_first_not_of(" \t", name.size()) != at) continue;  // a longer name
+    const size_t begin = line.find_first_not_of(" \t\"", at + 1);
+    if (begin == std::string::npos) return std::nullopt;
+    return line.substr(begin, line.find_last_not_of(" \t\"") + 1 - begin);
+  }
+  return std::nullopt;
+}
+
+Fact known_or(std::string key, std::optional<std::string> value, const std::string& source) {
+  if (value) return {.key = std::move(key), .value = std::move(*value)};
+  return {.key = std::move(key), .note = fmt::format("{} does not say", source)};
+}
+
+Fact bytes(std::string key, std::optional<int64_t> value, std::string note) {
+  Fact fact{.key = std::move(key), .note = std::move(note), .unit = FactUnit::kBytes};
+  if (value) fact.value = *value;
+  return fact;
+}
+
+// Of those that matter to training, what the kernel lists.
+Fact instructions() {
+#if defined(__x86_64__)
+  constexpr std::array kWanted{"avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16"};
+  const auto flags = field_of("/proc/cpuinfo", "flags", ':');
+#else
+  constexpr std::array kWanted{"asimd", "bf16", "sve", "sve2"};
+  const auto flags = field_of("/proc/cpuinfo", "Features", ':');
+#endif
+  if (!flags) return known_or("instructions", std::nullopt, "/proc/cpuinfo");
+  std::istringstream words(*flags);
+  const std::set<std::string> listed{std::istream_iterator<std::string>(words), {}};
+  std::string out;
+  for (const char* const wanted : kWanted) {
+    if (listed.contains(wanted)) out += (out.empty() ? "" : " ") + std::string(wanted);
+  }
+  return {.key = "instructions", .value = out.empty() ? "none of those that help" : out};
+}
+
+std::vector<Fact> topology() {
+  try {
+    const std::vector<PhysicalCore> cores = machine_cores();
+    std::set<int> nodes;
+    std::set<int> packages;
+    for (const PhysicalCore& core : cores) {
+      nodes.insert(core.numa);
+      packages.insert(core.package);
+    }
+    return {{.key = "physical_cores", .value = static_cast<int64_t>(cores.size()), .note = "that this process may use"},
+            {.key = "packages", .value = static_cast<int64_t>(packages.size())},
+            {.key = "memory_nodes", .value = static_cast<int64_t>(nodes.size())}};
+  } catch (const Error& error) {
+    return {{.key = "physical_cores", .note = error.what()}};
+  }
+}
+
+Fact limit(std::string key, const agent::Limit& limits, FactUnit unit) {
+  Fact fact{.key = std::move(key), .value = std::string("unlimited"), .unit = unit};
+  if (limits.soft() >= 0) fact.value = limits.soft();
+  if (limits.hard() < 0) {
+    fact.note = "hard limit: none";
+  } else {
+    fact.note = fmt::format("hard limit {}", unit == FactUnit::kBytes ? format_bytes(limits.hard()) : std::to_string(limits.hard()));
+  }
+  return fact;
+}
+
+}  // namespace
+
+agent::Facts probe_this_machine() {
+  agent::Probe order;
+  order.set_step(agent::Probe::COLLECT);
+  return HostProbe(this_machine(nullptr).gpus).carry_out(order, wall_clock_us());
+}
+
+FactGroup system_facts() {
+  utsname kernel{};
+  const bool asked = uname(&kernel) == 0;
+  return {"system",
+          {{.key = "host", .value = own_host_name()},
+           known_or("distribution", field_of("/etc/os-release", "PRETTY_NAME", '='), "/etc/os-release"),
+           known_or("kernel",
+                    asked ? std::optional(fmt::format("{} {} {}", kernel.sysname, kernel.release, kernel.machine))
+                          : std::nullopt,
+                    "uname"),
+           {.key = "c_library", .value = fmt::format("glibc {}", gnu_get_libc_version())}}};
+}
+
+FactGroup cpu_facts() {
+  const Machine machine = this_machine(nullptr);
+  FactGroup group{"cpu", {known_or("model", field_of("/proc/cpuinfo", "model name", ':'), "/proc/cpuinfo")}};
+  group.facts.push_back({.key = "cores",
+                         .value = int64_t{machine.cores},
+                         .note = "that ranks may use: affinity mask and the control group's quota"});
+  for (Fact& fact : topology()) group.facts.push_back(std::move(fact));
+  group.facts.push_back(instructions());
+  return group;
+}
+
+FactGroup gpu_facts() {
+  FactGroup group{"gpus", {}};
+  std::error_code none;
+  int64_t count = 0;
+  for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus", none)) {
+    const auto model = field_of((entry.path() / "information").string(), "Model", ':');
+    group.facts.push_back(known_or(fmt::format("gpu_{}", count++), model, entry.path().string()));
+  }
+  if (none) {
+    group.facts.push_back({.key = "nvidia_driver", .value = false, .note = "/proc/driver/nvidia/gpus is not there"});
+  } else {
+    group.facts.push_back(known_or("nvidia_driver", field_of("/proc/driver/nvidia/version", "NVRM version", ':'),
+                                   "/proc/driver/nvidia/version"));
+  }
+  group.facts.push_back({.key = "count", .value = count});
+  return group;
+}
+
+FactGroup memory_facts(const agent::Facts& probed) {
+  struct sysinfo info {};
+  const bool asked = sysinfo(&info) == 0;
+  const MemoryCgroup cgroup = memory_cgroup_of(0);
+  FactGroup group{"memory", {}};
+  group.facts.push_back(bytes("total", asked ? std::optional(static_cast<int64_t>(info.totalram * info.mem_unit)) : std::nullopt,
+                              asked ? "" : "sysinfo failed"));
+  group.facts.push_back(bytes("available", probed.memory_available() > 0 ? std::optional(probed.memory_available()) : std::nullopt,
+                              probed.memory_available() > 0 ? "of " + probed.memory_bound() : "/proc/meminfo does not say"));
+  if (cgroup.name.empty()) {
+    group.facts.push_back({.key = "cgroup", .note = "no control group for memory was found"});
+  } else {
+    group.facts.push_back({.key = "cgroup", .value = cgroup.name});
+    group.facts.push_back(cgroup.limit ? bytes("cgroup_limit", cgroup.limit, "")
+                                       : Fact{.key = "cgroup_limit", .value = std::string("none")});
+  }
+  return group;
+}
+
+FactGroup limit_facts(const agent::Facts& probed) {
+  FactGroup group{"limits",
+                  {limit("open_files", probed.open_files(), FactUnit::kPlain),
+                   limit("processes", probed.processes(), FactUnit::kPlain),
+                   limit("locked_memory", probed.locked_memory(), FactUnit::kBytes)}};
+  if (probed.shared_memory_error().empty()) {
+    group.facts.push_back(bytes("dev_shm_total", probed.shared_memory_total(), ""));
+    group.facts.push_back(bytes("dev_shm_free", probed.shared_memory_free(), ""));
+  } else {
+    group.facts.push_back({.key = "dev_shm_total", .note = "/dev/shm: " + probed.shared_memory_error()});
+  }
+  return group;
+}
+
+std::vector<InterfaceFact> network_facts() {
+  std::vector<InterfaceFact> out;
+  for (NetworkAddress& address : network_addresses()) {
+    auto at = std::ranges::find(out, address.interface, &InterfaceFact::name);
+    if (at == out.end()) {
+      at = out.insert(out.end(), {address.interface, {}});
+      std::ifstream speed(fmt::format("/sys/class/net/{}/speed", address.interface));
+      int64_t megabits = 0;
+      if (speed >> megabits && megabits > 0) at->megabits = megabits;
+    }
+    at->addresses.push_back(std::move(address.address));
+  }
+  return out;
+}
+
+}  // namespace ds

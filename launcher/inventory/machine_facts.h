@@ -1,0 +1,22 @@
+// What this machine is like, read from the kernel, hwloc and the host probe. Judges nothing, throws nothing for
+// what a machine does not say.
+#pragma once
+
+#include <vector>
+
+#include "launcher/inventory/inventory.h"
+#include "proto/agent.pb.h"
+
+namespace ds {
+
+// The probe's facts about limits, memory and /dev/shm: as before every run (launcher/host_probe.h).
+agent::Facts probe_this_machine();
+
+FactGroup system_facts();
+FactGroup cpu_facts();
+FactGroup gpu_facts();
+FactGroup memory_facts(const agent::Facts& probed);
+FactGroup limit_facts(const agent::Facts& probed);
+std::vector<InterfaceFact> network_facts();
+
+}  // namespace ds

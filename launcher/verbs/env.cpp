@@ -1,0 +1,126 @@
+#include "launcher/verbs/env.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "config/available.h"
+#include "core/error.h"
+#include "launcher/environment_list.h"
+#include "launcher/inventory/features.h"
+#include "launcher/inventory/inventory_text.h"
+#include "launcher/inventory/libraries.h"
+#include "launcher/inventory/machine_facts.h"
+#include "launcher/machine.h"
+#include "launcher/verbs/engine_verb.h"
+#include "proto/build_info.h"
+
+namespace ds {
+namespace {
+
+struct EngineBuild {
+  std::optional<EngineFacts> facts;
+  std::string problem;
+};
+
+EngineBuild engine_build(const Surroundings& surroundings) {
+  try {
+    EngineFacts facts =
+        parse_engine_facts(engine_output({"--inventory"}, surroundings, "asking rankd what it was built with"));
+    std::string problem;
+    if (facts.build_id != build_id()) {
+      problem = fmt::format("{} is of another build: {}, dslaunch {}", surroundings.rank_program, facts.build_id, build_id());
+    }
+    return {std::move(facts), std::move(problem)};
+  } catch (const Error& error) {
+    return {std::nullopt, error.what()};
+  }
+}
+
+FactGroup build_facts(const EngineBuild& engine, const Surroundings& surroundings) {
+  const BuildInfo build = build_info();
+  FactGroup group{"build",
+                  {{.key = "version", .value = std::string(build.version)},
+                   {.key = "commit", .value = std::string(build.git_id)},
+                   {.key = "build_id", .value = build_id()},
+                   {.key = "compiler", .value = std::string(build.compiler)},
+                   {.key = "build_type", .value = std::string(build.build_type)},
+                   {.key = "cuda", .value = build.has_cuda},
+                   {.key = "mpi", .value = build.has_mpi},
+                   {.key = "failpoints", .value = build.has_failpoints},
+                   {.key = "sanitizers", .value = *build.sanitizers != '\0' ? build.sanitizers : std::string("none")},
+                   {.key = "dslaunch", .value = surroundings.own_program}}};
+  Fact& rankd = group.facts.emplace_back(Fact{.key = "rankd", .note = engine.problem});
+  if (engine.facts) rankd.value = surroundings.rank_program;
+  return group;
+}
+
+FactGroup cpu_group(const EngineBuild& engine) {
+  FactGroup group = cpu_facts();
+  const std::string unasked = "rankd could not be asked";
+  Fact onednn{.key = "used_by_onednn", .note = unasked};
+  Fact vectors{.key = "used_by_vector_code", .note = unasked};
+  if (engine.facts) {
+    onednn = {.key = onednn.key, .value = engine.facts->onednn_isa};
+    vectors = {.key = vectors.key, .value = engine.facts->vectors};
+  }
+  group.facts.push_back(std::move(onednn));
+  group.facts.push_back(std::move(vectors));
+  return group;
+}
+
+// Those of `names` that PATH leads to.
+std::vector<std::string> programs_found(const std::vector<std::string>& names, const std::vector<std::string>& environment) {
+  const Environment variables = as_environment(environment);
+  const auto path = variables.find("PATH");
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    std::string_view rest = path != variables.end() ? path->second : std::string_view();
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find(':'), rest.size());
+      const std::filesystem::path candidate = std::filesystem::path(rest.substr(0, end)) / name;
+      if (access(candidate.c_str(), X_OK) == 0) {
+        out.push_back(name);
+        break;
+      }
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  return out;
+}
+
+Inventory gather(const Surroundings& surroundings) {
+  const EngineBuild engine = engine_build(surroundings);
+  const agent::Facts probed = probe_this_machine();
+  Inventory out;
+  out.groups = {build_facts(engine, surroundings), system_facts(), cpu_group(engine), gpu_facts(),
+                memory_facts(probed), limit_facts(probed)};
+  out.network = network_facts();
+  if (engine.facts) out.libraries = engine.facts->libraries;
+  for (auto& more : {launcher_libraries(), optional_libraries()}) {
+    out.libraries.insert(out.libraries.end(), more.begin(), more.end());
+  }
+  out.missing_keys = keys_with_missing_features();
+  FeatureInputs inputs{.engine_problem = engine.problem,
+                       .shared_memory_problem = probed.shared_memory_error(),
+                       .programs = programs_found({"ssh", "mpirun", "srun"}, surroundings.environment),
+                       .has_cuda = build_info().has_cuda,
+                       .has_mpi = build_info().has_mpi,
+                       .gpus = this_machine(surroundings.visible_gpus).gpus,
+                       .missing_keys = out.missing_keys};
+  if (engine.facts) inputs.bf16_products = engine.facts->bf16_products;
+  out.features = judge_features(inputs);
+  return out;
+}
+
+}  // namespace
+
+int run_env(const EnvOptions& options, const Surroundings& surroundings) {
+  const Inventory inventory = gather(surroundings);
+  fmt::print("{}", options.json ? inventory_json(inventory) : inventory_text(inventory));
+  return 0;
+}
+
+}  // namespace ds

@@ -1,0 +1,37 @@
+# What `dslaunch env` tells agrees with what the machine and --version say; what nobody could find out is null.
+. "$(dirname "$0")/launcher.sh"
+unset DSLAUNCH_RANKD
+
+expect 0 env
+expect_text out "oneDNN"
+expect 0 env --json
+cp out env.json
+python3 - "$(dslaunch --version)" <<'PY' || fail "env --json: $(head -c 2000 env.json)"
+import json, os, sys
+said = json.load(open("env.json"))
+version = sys.argv[1]
+assert f"commit {said['build']['commit']};" in version and ("CUDA yes" in version) == said["build"]["cuda"], version
+features = {feature["name"]: feature for feature in said["features"]}
+assert features["training on CPUs"]["has"] is True
+assert all(feature["has"] is True or feature["how"] for feature in features.values()), features
+libraries = {library["name"]: library for library in said["libraries"]}
+assert all(libraries[name]["version"] for name in ("oneDNN", "gRPC", "Protobuf", "OpenSSL")), libraries
+assert said["cpu"]["cores"] <= len(os.sched_getaffinity(0)) and said["memory"]["total"] > 0
+assert "lo" in [interface["name"] for interface in said["network"]]
+assert "tensorboard" in said["missing_keys"]
+PY
+# Without rankd, or with another's, nothing that it would say is claimed.
+DSLAUNCH_RANKD=/nowhere/rankd expect 0 env --json
+printf '#!/bin/sh\necho usage\n' > other && chmod +x other
+cp out env.json
+DSLAUNCH_RANKD="$PWD/other" expect 0 env
+expect_text out "no       training on CPUs"
+python3 - <<'PY' || fail "env without rankd: $(head -c 2000 env.json)"
+import json
+said = json.load(open("env.json"))
+features = {feature["name"]: feature for feature in said["features"]}
+assert said["build"]["rankd"] is None and "/nowhere/rankd" in said["build"]["rankd_note"], said["build"]
+assert features["training on CPUs"]["has"] is False and features["bf16 faster than fp32"]["has"] is None, features
+assert said["cpu"]["used_by_onednn"] is None and "oneDNN" not in [library["name"] for library in said["libraries"]]
+PY
+finish
