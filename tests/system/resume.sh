@@ -92,5 +92,5 @@ copy
 rm -rf run/final
 printf X | dd of=run/checkpoints/global_step30/manifest.json bs=1 seek=200 conv=notrunc 2> /dev/null
 dslaunch generate run --prompt 1 --max-tokens 1 > out 2> err || fail "generate from the tag before"
-expect_text err "generating from global_step20"
+expect_text err "taken is global_step20"
 finish
