@@ -13,14 +13,14 @@ namespace ds {
 
 // As typed: questions on the terminal take the same words, and launcher/init/questions.h checks both.
 struct InitOptions {
-  std::vector<std::string> data;
-  std::optional<std::string> model;
-  std::optional<std::string> tokenizer;
-  std::optional<std::string> sequence_length;
-  std::optional<std::string> batch;
-  std::optional<std::string> precision;
-  std::optional<std::string> zero_stage;
-  std::optional<std::string> steps;
+  std::vector<std::string> data{};
+  std::optional<std::string> model{};
+  std::optional<std::string> tokenizer{};
+  std::optional<std::string> sequence_length{};
+  std::optional<std::string> batch{};
+  std::optional<std::string> precision{};
+  std::optional<std::string> zero_stage{};
+  std::optional<std::string> steps{};
   std::string output = "train.json";
   bool force = false;
   bool json = false;

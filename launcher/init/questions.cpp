@@ -165,7 +165,8 @@ void Chooser::choose_sizes() {
 }
 
 void Chooser::choose_numbers() {
-  const Question precision{"--precision", "Precision: fp32 or bf16", surroundings_.bf16_is_faster ? "bf16" : "fp32"};
+  Question precision{"--precision", "Precision: fp32 or bf16"};
+  if (!options_.precision) precision.fallback = surroundings_.bf16_is_faster() ? "bf16" : "fp32";
   out_.bf16 = decide(options_.precision, precision, answers_, [](const std::string& text) {
     if (text != "fp32" && text != "bf16") throw UsageError("expected fp32 or bf16");
     return text == "bf16";

@@ -30,7 +30,7 @@ struct InitSurroundings {
   std::function<bool(const std::string& path)> exists;
   std::function<std::optional<int64_t>(const std::string& path)> file_bytes;  // none: no plain file
   int ranks = 1;            // that a run here would have
-  bool bf16_is_faster = false;
+  std::function<bool()> bf16_is_faster;  // than fp32; asked only where nobody says what is wanted
 };
 
 // `answers` is null where nobody can be asked: then what has no default and no option is a UsageError that names

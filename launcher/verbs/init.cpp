@@ -9,11 +9,13 @@
 #include "config/load.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "launcher/base64.h"
 #include "launcher/init/questions.h"
 #include "launcher/init/train_file.h"
 #include "launcher/inventory/libraries.h"
 #include "launcher/machine.h"
 #include "launcher/verbs/engine_verb.h"
+#include "launcher/verbs/input_look.h"
 
 namespace ds {
 namespace {
@@ -50,8 +52,9 @@ InitSurroundings look_around(const Surroundings& surroundings) {
     return no_file ? std::nullopt : std::optional(static_cast<int64_t>(size));
   };
   out.ranks = choose_shape(this_machine(surroundings.visible_gpus), std::nullopt, std::nullopt).ranks;
-  out.bf16_is_faster =
-      parse_engine_facts(engine_output({"--inventory"}, surroundings, "asking rankd about this CPU")).bf16_products;
+  out.bf16_is_faster = [&surroundings] {
+    return parse_engine_facts(engine_output({"--inventory"}, surroundings, "asking rankd about this CPU")).bf16_products;
+  };
   return out;
 }
 
@@ -62,17 +65,38 @@ void refuse_existing(const InitOptions& options) {
   }
 }
 
-// What was typed is relative to here, what stands in the file to the file. Symbolic links are followed now: the run
-// itself moves runs/latest, and goes on from runs/latest/final all the same.
-void turn_towards(const fs::path& file, TrainingChoices& choices) {
-  const fs::path folder = fs::weakly_canonical(fs::absolute(file)).parent_path();
-  const auto turned = [&](const std::string& path) {
-    const fs::path place = fs::weakly_canonical(fs::absolute(path));
+// The choices with other words for each path.
+template <class Rename>
+TrainingChoices renamed(TrainingChoices choices, const Rename& rename) {
+  for (std::string& path : choices.data) path = rename(path);
+  if (find_model_size(choices.model) == nullptr) choices.model = rename(choices.model);
+  if (choices.tokenizer != "byte") choices.tokenizer = rename(choices.tokenizer);
+  return choices;
+}
+
+// Symbolic links are followed now: the run itself moves runs/latest, and goes on from runs/latest/final all the same.
+fs::path real_place(const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); }
+
+// What was typed is relative to here, what stands in the file to the file.
+TrainingChoices seen_from(const std::string& file, const TrainingChoices& choices) {
+  const fs::path folder = real_place(file).parent_path();
+  return renamed(choices, [&](const std::string& path) {
+    const fs::path place = real_place(path);
     return fs::path(path).is_absolute() ? place.string() : place.lexically_proximate(folder).string();
-  };
-  for (std::string& path : choices.data) path = turned(path);
-  if (find_model_size(choices.model) == nullptr) choices.model = turned(choices.model);
-  if (choices.tokenizer != "byte") choices.tokenizer = turned(choices.tokenizer);
+  });
+}
+
+// Data, tokenizer and model as a run would meet them, before anything is written.
+void require_readable(const TrainingChoices& choices, const Surroundings& surroundings) {
+  const TrainingChoices placed = renamed(choices, [](const std::string& path) { return real_place(path).string(); });
+  const InputLook look = look_at_inputs(encode_base64(train_file(placed, "train.json")), {}, surroundings);
+  if (look.not_done) throw InternalError(*look.not_done);
+  if (look.wrong.empty()) return;
+  std::string text;
+  for (const WrongInput& wrong : look.wrong) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "\n", wrong.key, wrong.what);
+  }
+  throw Error(look.wrong.front().code, text);
 }
 
 // What is written here has to be valid, whatever the answers were.
@@ -118,8 +142,9 @@ int run_init(const InitOptions& options, const Surroundings& surroundings) {
   Terminal terminal;
   const bool asks = options.data.empty() && isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   const InitSurroundings around = look_around(surroundings);
-  TrainingChoices choices = choose_training(options, around, asks ? &terminal : nullptr);
-  turn_towards(options.output, choices);
+  const TrainingChoices typed = choose_training(options, around, asks ? &terminal : nullptr);
+  require_readable(typed, surroundings);
+  const TrainingChoices choices = seen_from(options.output, typed);
   const std::string text = train_file(choices, options.output);
   require_valid(text, options);
   write(text, options);

@@ -107,7 +107,7 @@ TEST_CASE("what is not known is said to be unknown, to people and to programs", 
   inventory.features = {{"bf16", "AMX", std::nullopt, "rankd could not be asked"}};
   inventory.missing_keys = {"fp16"};
   const std::string text = inventory_text(inventory);
-  for (const char* const line : {"  total         1 GiB\n", "  cgroup limit  unknown (the kernel does not say)\n",
+  for (const char* const line : {"  total         1.0 GiB\n", "  cgroup limit  unknown (the kernel does not say)\n",
                                  "  NCCL    not found               for GPUs\n",
                                  "  libaio  found, version unknown  for NVMe\n", "  eth0  speed unknown  10.0.0.2\n",
                                  "  unknown  bf16  AMX  rankd could not be asked\n", "1 keys of train.json"}) {

@@ -10,6 +10,11 @@ expect_text err "--data is needed"
 [ -e train.json ] && fail "a file without data was written"
 expect 2 init --data nowhere.txt
 expect_text err "there is no nowhere.txt"
+printf 'PAR1abcdPAR1' > table.parquet
+expect 78 init --data table.parquet
+expect_text err "data.train"
+expect 66 init --data 'nothing/*.txt'
+[ -e train.json ] && fail "a file was written for data that cannot be read"
 expect 0 init --data corpus.txt --model tiny --sequence-length 32 --steps 3
 expect_text out "wrote train.json"
 cp train.json first.json
