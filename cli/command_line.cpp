@@ -4,13 +4,22 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "cli/overview.h"
+#include "cli/typing.h"
 #include "core/error.h"
 
 namespace ds {
 namespace {
+
+// An unknown option explains everything else: its value is taken for another word.
+UsageError refusal(const CLI::App& app, const std::string& otherwise) {
+  return UsageError(fmt::format("{} (see `{} --help`)", unknown_option(app, app.remaining()).value_or(otherwise),
+                                app.get_name()));
+}
 
 ParsedLine parse_verb(const Verb& verb, std::vector<std::string> words) {
   ParsedVerb parsed{&verb, verb.describe(verb)};
@@ -21,7 +30,9 @@ ParsedLine parse_verb(const Verb& verb, std::vector<std::string> words) {
   } catch (const CLI::CallForHelp&) {
     return InfoText{app.help()};
   } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("{} (see `{} --help`)", error.what(), app.get_name()));
+    throw refusal(app, error.what());
+  } catch (const UsageError& error) {
+    throw refusal(app, error.what());
   }
   return parsed;
 }
@@ -31,10 +42,14 @@ ParsedLine parse_verb(const Verb& verb, std::vector<std::string> words) {
 ParsedLine parse_line(const std::vector<std::string>& arguments) {
   if (arguments.empty()) throw UsageError(fmt::format("no config given\n\n{}", overview()));
   const std::string& first = arguments.front();
-  if (first == "--help" || first == "-h" || first == "help") return InfoText{overview()};
+  const bool helpful = first == "--help" || first == "-h" || first == "help";
+  if (helpful && arguments.size() == 1) return InfoText{overview()};
+  if (helpful) return parse_line({arguments[1], "--help"});
   if (const Verb* const verb = find_verb(first)) {
     return parse_verb(*verb, {arguments.begin() + 1, arguments.end()});
   }
+  std::error_code unseen;
+  if (is_written_as_verb(first) && !std::filesystem::exists(first, unseen)) throw UsageError(unknown_verb(first));
   return parse_verb(*find_verb("run"), arguments);
 }
 

@@ -1,15 +1,25 @@
 #include "cli/option_kinds.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/duration.h"
+#include "cli/typing.h"
 #include "core/error.h"
 
 namespace ds {
 
 CLI::Validator count_check() { return CLI::Range(1, 1 << 16).description(""); }
+
+CLI::Validator choice_check(const std::vector<std::string>& choices) {
+  const auto check = [choices](const std::string& value) {
+    return std::ranges::find(choices, value) != choices.end() ? std::string() : unknown_choice(value, choices);
+  };
+  return CLI::Validator(check, fmt::format("{{{}}}", fmt::join(choices, ",")));
+}
 
 CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<std::chrono::nanoseconds>& value,
                           const std::string& description) {
@@ -41,7 +51,7 @@ void add_tokenizer_of_model(CLI::App& app, std::string& tokenizer) {
 
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype, const std::string& description) {
   return app.add_option("--dtype", dtype, description)
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
+      ->check(choice_check({"fp32", "bf16", "fp16"}))
       ->type_name("TYPE");
 }
 

@@ -17,6 +17,9 @@ namespace ds {
 // Numbers from 1 on: of ranks, threads, hosts.
 CLI::Validator count_check();
 
+// One of these words; what is none of them is told the nearest.
+CLI::Validator choice_check(const std::vector<std::string>& choices);
+
 // "90", "10m", "2h".
 CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<std::chrono::nanoseconds>& value,
                           const std::string& description);

@@ -5,6 +5,7 @@
 #include "cli/verb.h"
 #include "cli/verbs/agent.h"
 #include "cli/verbs/check.h"
+#include "cli/verbs/completion.h"
 #include "cli/verbs/ctl.h"
 #include "cli/verbs/elastic.h"
 #include "cli/verbs/env.h"
@@ -12,6 +13,7 @@
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/init.h"
+#include "cli/verbs/man.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
@@ -42,7 +44,8 @@ constexpr std::array kVerbs{
          described<ExplainOptions, describe_explain>},
     Verb{"elastic", "batch size and worlds of an elastic job, and what losing nodes does",
          described<ElasticVerbOptions, describe_elastic>},
-    Verb{"env", "what this build has, what this machine offers, what each feature needs", described<EnvOptions, describe_env>},
+    Verb{"env", "what this build has, what this machine offers, what each feature needs",
+         described<EnvOptions, describe_env>},
     Verb{"schema", "the JSON Schema of train.json, for editors", described<SchemaOptions, describe_schema>},
     Verb{"status", "where a run is, or how it ended", described<StatusOptions, describe_status>},
     Verb{"top", "the status of a run, renewed every second", described<TopOptions, describe_top>},
@@ -50,6 +53,9 @@ constexpr std::array kVerbs{
     Verb{"stack", "what every thread of every rank does right now", described<StackOptions, describe_stack>},
     Verb{"ctl", "save, stop, pause or resume a running job, or let hosts join it",
          described<CtlOptions, describe_ctl>},
+    Verb{"completion", "what a shell needs to complete these command lines",
+         described<CompletionOptions, describe_completion>},
+    Verb{"man", "the manual pages", described<ManOptions, describe_man>},
     // What dslaunch starts on other hosts; nobody types it.
     Verb{"agent", "one host of a job", described<AgentArgs, describe_agent>, Program::kLauncher, Listing::kHidden},
 };

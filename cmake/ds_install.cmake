@@ -22,6 +22,27 @@ install(TARGETS rankd RUNTIME DESTINATION ${engine_dir} COMPONENT dslaunch)
 install(FILES README.md hostfile.example DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dslaunch)
 install(DIRECTORY docs examples deploy DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dslaunch)
 
+# Completion and manual pages: the program makes them from its own table of verbs.
+set(made_dir ${PROJECT_BINARY_DIR}/made_by_dslaunch)
+find_program(GZIP gzip REQUIRED)
+add_custom_command(OUTPUT ${made_dir}/complete
+                   COMMAND ${CMAKE_COMMAND} -E rm -rf ${made_dir}
+                   COMMAND ${CMAKE_COMMAND} -E make_directory ${made_dir}
+                   COMMAND sh -c "$<TARGET_FILE:dslaunch> completion bash > ${made_dir}/dslaunch"
+                   COMMAND sh -c "$<TARGET_FILE:dslaunch> completion zsh > ${made_dir}/_dslaunch"
+                   COMMAND sh -c "$<TARGET_FILE:dslaunch> completion fish > ${made_dir}/dslaunch.fish"
+                   COMMAND sh -c "$<TARGET_FILE:dslaunch> man --output ${made_dir}/man1 > ${made_dir}/pages"
+                   COMMAND sh -c "${GZIP} -9n ${made_dir}/man1/*.1"
+                   COMMAND ${CMAKE_COMMAND} -E touch ${made_dir}/complete
+                   DEPENDS dslaunch VERBATIM)
+add_custom_target(ds_made_by_dslaunch ALL DEPENDS ${made_dir}/complete)
+install(FILES ${made_dir}/dslaunch DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        COMPONENT dslaunch)
+install(FILES ${made_dir}/_dslaunch DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT dslaunch)
+install(FILES ${made_dir}/dslaunch.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+        COMPONENT dslaunch)
+install(DIRECTORY ${made_dir}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT dslaunch)
+
 # For projects that start dslaunch from their own build or tests. There is no library to link with.
 configure_package_config_file(cmake/dslaunchConfig.cmake.in ${PROJECT_BINARY_DIR}/dslaunchConfig.cmake
   INSTALL_DESTINATION ${config_dir} PATH_VARS command_dir engine_dir)
@@ -35,7 +56,6 @@ string(TIMESTAMP year "%Y" UTC)
 set(maintainer "dslaunch maintainers <maintainers@dslaunch.example>")
 configure_file(cmake/copyright.in ${PROJECT_BINARY_DIR}/copyright @ONLY)
 configure_file(cmake/changelog.in ${PROJECT_BINARY_DIR}/changelog @ONLY)
-find_program(GZIP gzip REQUIRED)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/changelog.gz
                    COMMAND ${GZIP} -9nkf ${PROJECT_BINARY_DIR}/changelog
                    DEPENDS ${PROJECT_BINARY_DIR}/changelog VERBATIM)

@@ -31,7 +31,9 @@ class Explainer : public Visitor {
                         value.items().size() == 1 && !value.items().front().is_string();
     ExplainedValue row{path_of(field.key),
                        to_compact_json(single ? value.items().front() : value), "default"};
-    if (value.is_null() && !field.spec.unset_text.empty()) row.value = field.spec.unset_text;
+    if (value.is_null() && !field.spec.unset_text.empty()) {
+      row.value = to_compact_json(Value::string(std::string(field.spec.unset_text)));
+    }
     if (const auto given = origins_.find(row.path); given != origins_.end()) {
       row.origin = given->second.text();
     } else if (value.is_null() && !field.spec.unset_meaning.empty()) {

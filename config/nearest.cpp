@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -18,15 +19,22 @@ namespace {
 constexpr size_t kLongest = 100;  // no key is near to longer names; keeps hostile input cheap
 constexpr size_t kSlip = 2;
 
+// Letters put in, left out, replaced, and neighbours exchanged, which is one slip of the fingers (optimal string
+// alignment).
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  std::iota(row.begin(), row.end(), 0);
+  std::vector<size_t> above(row.size());
+  std::vector<size_t> above_that(row.size());
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
+    std::swap(above_that, above);
+    std::swap(above, row);
+    row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      const size_t replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({replaced, above[j] + 1, row[j - 1] + 1});
+      const bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (exchanged) row[j] = std::min(row[j], above_that[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -125,7 +133,7 @@ std::string_view foreign_name(std::string_view section, std::string_view key) {
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   if (name.size() > kLongest) return "";
   const Near near = nearest_of(name, known);
-  if (near.distance <= kSlip) return near.name;
+  if (near.distance <= std::min(kSlip, (name.size() + 1) / 2)) return near.name;
   const std::string longer = with_all_words(name, known);
   if (!longer.empty()) return longer;
   return near.distance <= name.size() / 3 ? near.name : "";

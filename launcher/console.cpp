@@ -104,6 +104,7 @@ void Console::rank_output(int rank, std::string_view text) {
 }
 
 void Console::raw_error(std::string_view text) {
+  if (options_.live) return;  // people are told the same in words
   print(options_.error_fd, fmt::format("{}\n", text), Worth::kKeep);
 }
 

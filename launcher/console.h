@@ -34,7 +34,7 @@ class Console {
   void closing_line(std::string_view text);         // like errors and results, it is never dropped while we run
   void error(std::string_view text);                // "error: ..." on standard error
   void rank_output(int rank, std::string_view text);  // "[rank 3] ..." on standard error
-  void raw_error(std::string_view text);            // a line for machines on standard error
+  void raw_error(std::string_view text);            // a line for machines on standard error, where no person sits before it
   void result(std::string_view text);               // as it is, where results go
   void set_live(std::string_view text);
   void clear_live();

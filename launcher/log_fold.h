@@ -15,5 +15,8 @@ std::string rank_ranges(const std::vector<int>& ranks);
 // to the one before them. Two lines are equal if the rest is; the k-th of one rank only ever meets the k-th
 // of another. The time shown is the first one. No newlines in, one after each line out.
 std::string fold_logs(const std::map<int, std::vector<std::string>>& lines);
+// The same as lines of JSON: {"ranks": [0, 1], "time": "12:00:00.000", "text": "loaded"}; a line without a time has null
+// there.
+std::string fold_logs_as_json(const std::map<int, std::vector<std::string>>& lines);
 
 }  // namespace ds

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/failure.h"
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "launcher/process.h"
@@ -123,8 +124,10 @@ int main(int argc, char** argv) {
     ds::wipe_what_openssl_frees();
     return ds::run(argc, argv);
   } catch (const ds::Error& error) {
+    const int code = static_cast<int>(error.exit_code());
     fmt::print(stderr, "error: {}\n", error.what());
-    return static_cast<int>(error.exit_code());
+    if (ds::wants_json({argv + 1, argv + argc})) fmt::print("{}", ds::failure_json(error.what(), code));
+    return code;
   } catch (const std::filesystem::filesystem_error& error) {
     return ds::end_by(error);
   } catch (const std::exception& error) {

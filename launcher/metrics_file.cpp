@@ -97,7 +97,8 @@ void MetricsFile::flush() {
     }
     jsonl_->add(metrics_json(metrics));
     csv_->add(metrics_csv(metrics));
-    points_.push_back({metrics.step(), metrics.loss()});
+    points_.push_back({metrics.step(), metrics.loss(),
+                       metrics.has_validation_loss() ? std::optional(metrics.validation_loss()) : std::nullopt});
   }
   flush_files();
 }
@@ -112,7 +113,7 @@ void MetricsFile::open_at(int64_t first_step) {
     const std::optional<int64_t> step = step_of_json_line(line);
     const bool before = step && *step < first_step;
     if (const auto loss = before ? number_after(line, "\"loss\": ") : std::nullopt) {
-      points_.push_back({*step, *loss});
+      points_.push_back({*step, *loss, number_after(line, "\"validation_loss\": ")});
     }
     return before;
   });

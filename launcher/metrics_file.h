@@ -26,6 +26,7 @@ class MetricsFile {
   struct Point {
     int64_t step = 0;
     double loss = 0;
+    std::optional<double> validation_loss = std::nullopt;  // where the step was evaluated
   };
   const std::vector<Point>& points() const { return points_; }  // that were written
 

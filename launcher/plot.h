@@ -1,4 +1,4 @@
-// loss.svg (pure): the loss over the steps as a small stand-alone picture.
+// loss.svg (pure): the loss over the steps, and that of the validation data, as a small stand-alone picture.
 #pragma once
 
 #include <string>

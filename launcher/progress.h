@@ -20,6 +20,10 @@ std::string format_count(int64_t count, std::string_view what);  // "1 rank", "2
 // "step 120/2000  loss 3.412  lr 3.00e-04  norm 1.23  12.3k tok/s  mem 412 MiB  ETA 3m12s"
 std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left);
 
+// What stays on a terminal when the run is over: its last step, and the newest validation loss where that is of an
+// earlier one.
+std::string last_line(const control::StepMetrics& last, const std::optional<control::StepMetrics>& validated);
+
 // Time to the end from the pace of the newer half of the steps since the start: saves and evaluations count with
 // the share that they have, and several reports may come at once.
 class PaceEstimate {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "cli/typing.h"
 #include "core/error.h"
 #include "launcher/node_list.h"
 
@@ -98,8 +99,7 @@ RunnerChoice runner_named(std::string_view name) {
   if (name == "mvapich") {
     throw Unsupported("--launcher mvapich: MVAPICH's mpirun is not known here; use ssh, mpi or slurm");
   }
-  throw UsageError(
-      fmt::format("--launcher '{}' is unknown, expected {}", name, fmt::join(kNames, ", ")));
+  throw UsageError("--launcher: " + unknown_choice(std::string(name), {kNames.begin(), kNames.end()}));
 }
 
 std::vector<std::string> agent_command(RunnerKind kind, const std::string& host,

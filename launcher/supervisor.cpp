@@ -211,6 +211,7 @@ void Supervisor::take_step(const control::StepMetrics& metrics) {
   }
   records_.step(metrics);
   record_.last_step = metrics;
+  if (metrics.has_validation_loss()) validated_ = metrics;
   if (deadline_) deadline_->stepped(now());
   left_ = pace_.update(now(), metrics.step(), metrics.total_steps());
   const std::string line = step_line(metrics, left_);
@@ -452,6 +453,7 @@ bool Supervisor::leave_waiting() {
 
 void Supervisor::finish_records(const Decision& decision) {
   console_.clear_live();
+  if (console_.live() && record_.last_step) console_.closing_line(last_line(*record_.last_step, validated_));
   record_.exit_code = decision.exit_code;
   record_.reason = decision.reason;
   record_.root_cause = decision.root_cause;

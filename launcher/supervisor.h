@@ -162,6 +162,7 @@ class Supervisor {
   int64_t first_epoch_ = 0;
   PaceEstimate pace_;
   PrintPolicy print_policy_;
+  std::optional<control::StepMetrics> validated_;  // the newest step with a validation loss
   RunRecord record_;
   Time live_at_{};
   std::optional<DeadlineWatch> deadline_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/failure.h"
 #include "core/error.h"
 #include "core/failpoint.h"
 #include "proto/build_info.h"
@@ -93,8 +94,10 @@ int main(int argc, char** argv) {
   try {
     return ds::run(argc, argv);
   } catch (const ds::Error& error) {
+    const int code = static_cast<int>(error.exit_code());
     fmt::print(stderr, "error: {}\n", error.what());
-    return static_cast<int>(error.exit_code());
+    if (ds::wants_json({argv + 1, argv + argc})) fmt::print("{}", ds::failure_json(error.what(), code));
+    return code;
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {} (this is a bug in rankd)\n", error.what());
     return static_cast<int>(ds::ExitCode::kInternal);

@@ -11,8 +11,9 @@ void describe_ctl(CLI::App& app, CtlOptions& values) {
                  "save: a checkpoint, and on; stop: save and exit 75; pause; resume; join: "
                  "read the hostfile again and grow onto hosts that are new or back")
       ->required()
-      ->check(CLI::IsMember({"save", "stop", "pause", "resume", "join"}));
+      ->check(choice_check({"save", "stop", "pause", "resume", "join"}));
   add_run_directory(app, values.run);
+  app.add_flag("--json", values.json, "One JSON object: notice, and the status as status has it");
   app.footer(
       "Examples:\n"
       "  dslaunch ctl save\n"

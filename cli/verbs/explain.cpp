@@ -32,12 +32,13 @@ void describe_explain(CLI::App& app, ExplainOptions& values) {
       ->check(count_check())
       ->type_name("N")
       ->capture_default_str();
-  app.add_flag("--json", values.json, "One object: values, each with path, value and origin");
+  app.add_flag("--json", values.json, "One JSON object: values, each with path, value and origin, and errors");
   app.footer(
       "Examples:\n"
       "  dslaunch explain train.json\n"
       "  dslaunch explain train.json zero_optimization.stage\n"
-      "  dslaunch explain train.json train_batch_size --num-ranks 4 gradient_accumulation_steps=2");
+      "  dslaunch explain train.json train_batch_size --num-ranks 4 gradient_accumulation_steps=2\n"
+      "  dslaunch explain train.json optimizer --json");
   app.final_callback([&values] { sort_words(values); });
 }
 

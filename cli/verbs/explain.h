@@ -18,7 +18,7 @@ struct ExplainOptions {
   std::optional<std::string> key;
   std::vector<std::string> overrides;
   int64_t num_ranks = 1;  // data-parallel ranks that complete the batch sizes
-  bool json = false;      // {"values": [{"path", "value", "origin"}, ...]}, all of them or those of the key
+  bool json = false;      // {"values": [{"path", "value", "origin"}, ...], "errors": [...]}
 };
 
 void describe_explain(CLI::App& app, ExplainOptions& values);

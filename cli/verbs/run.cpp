@@ -75,7 +75,7 @@ void describe_run(CLI::App& app, RunArgs& values) {
       ->type_name("N");
   app.add_option("--resume", values.resume,
                  "From the newest checkpoint: if there is one, necessarily, or not (default: the config's)")
-      ->check(CLI::IsMember({"auto", "required", "never"}));
+      ->check(choice_check({"auto", "required", "never"}));
   app.add_flag("--accept-changes", values.accept_changes, kAcceptChanges);
   app.add_option("--run-dir", values.run_dir, "Where everything goes (default: runs/<config>-<time>)")
       ->type_name("DIR");
@@ -91,7 +91,7 @@ void describe_run(CLI::App& app, RunArgs& values) {
                  "Keep a Prometheus text file up to date, for node_exporter's textfile collector")
       ->type_name("FILE");
   app.add_flag("--dry-run", values.dry_run, "Check, print what would be started, start nothing");
-  app.add_flag("--json", values.json, "Print report.json on standard output at the end");
+  app.add_flag("--json", values.json, "Print report.json on standard output at the end; with --dry-run, plan.json");
   app.footer(kFooter);
   app.final_callback([&values] { check_overrides(values.overrides); });
 }

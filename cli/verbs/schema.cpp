@@ -5,7 +5,8 @@
 namespace ds {
 
 void describe_schema(CLI::App& app, SchemaOptions& values) {
-  app.add_flag("--markdown", values.markdown, "The same as a page to read");
+  auto* const as_json = app.add_flag("--json", values.json, "As without it: the schema is JSON");
+  app.add_flag("--markdown", values.markdown, "The same as a page to read")->excludes(as_json);
   app.footer("Examples:\n  dslaunch schema > train.schema.json\n  dslaunch schema --markdown");
 }
 

@@ -9,6 +9,7 @@ namespace ds {
 
 struct SchemaOptions {
   bool markdown = false;  // docs/config.md, else the JSON Schema
+  bool json = false;      // what is printed without --markdown is JSON by itself
 };
 
 void describe_schema(CLI::App& app, SchemaOptions& values);

@@ -11,6 +11,7 @@ namespace ds {
 
 struct StackOptions {
   std::string run = "runs/latest";
+  bool json = false;
 };
 
 void describe_stack(CLI::App& app, StackOptions& values);

@@ -16,11 +16,13 @@ void describe_tail(CLI::App& app, TailOptions& values) {
       ->type_name("N")
       ->capture_default_str();
   app.add_flag("-f,--follow", values.follow, "Go on until the run ends");
+  app.add_flag("--json", values.json, "Each line as one line of JSON: ranks, time (or null), text");
   app.footer(
       "Examples:\n"
       "  dslaunch tail\n"
       "  dslaunch tail runs/mine -f\n"
-      "  dslaunch tail --rank 3 -n 100\n"
+      "  dslaunch tail --rank 0 -n 100\n"
+      "  dslaunch tail --json\n"
       "\n"
       "Each line stands after the ranks that say it.");
 }

@@ -15,6 +15,7 @@ struct TailOptions {
   std::optional<int> rank;
   int lines = 20;
   bool follow = false;
+  bool json = false;
 };
 
 void describe_tail(CLI::App& app, TailOptions& values);

@@ -11,12 +11,15 @@ void describe_top(CLI::App& app, TopOptions& values) {
   app.add_option("-n,--samples", values.samples, "Leave after so many (default: when the run ends)")
       ->check(CLI::Range(1, 1 << 30).description(""))
       ->type_name("N");
+  app.add_flag("--json", values.json, "Each sample as one line of JSON, as status has it");
   app.footer(
       "Examples:\n"
       "  dslaunch top\n"
       "  dslaunch top runs/mine -n 10\n"
+      "  dslaunch top runs/mine --json -n 2\n"
       "\n"
-      "Ctrl-C leaves it, the run goes on. Where standard output is no terminal: one sample, or N.");
+      "Ctrl-C leaves it, the run goes on. Where standard output is no terminal, and with\n"
+      "--json: one sample, or N.");
 }
 
 }  // namespace ds

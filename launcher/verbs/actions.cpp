@@ -12,12 +12,14 @@
 #include "launcher/machine.h"
 #include "launcher/started_place.h"
 #include "launcher/verbs/check.h"
+#include "launcher/verbs/completion.h"
 #include "launcher/verbs/elastic.h"
 #include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/env.h"
 #include "launcher/verbs/explain.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/init.h"
+#include "launcher/verbs/man.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/schema.h"
 #include "launcher/verbs/watch.h"
@@ -105,6 +107,8 @@ constexpr std::array kRows{
     Row{"tail", watching<TailOptions, run_tail>},
     Row{"stack", watching<StackOptions, run_stack>},
     Row{"ctl", watching<CtlOptions, run_ctl>},
+    Row{"completion", alone<CompletionOptions, run_completion>},
+    Row{"man", alone<ManOptions, run_man>},
     Row{"agent", serve_as_agent},
 };
 

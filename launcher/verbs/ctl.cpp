@@ -3,13 +3,19 @@
 #include <cstdio>
 
 #include "launcher/control_request.h"
+#include "launcher/json_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
 
 namespace ds {
 
 int run_ctl(const CtlOptions& options) {
-  fmt::print("{}\n", ask_running(options.run, control_verb(options.order)).notice);
+  const ControlReply reply = ask_running(options.run, control_verb(options.order));
+  if (options.json) {
+    fmt::print("{}\n", JsonObject().text("notice", reply.notice).raw("status", status_json(reply.status)).str());
+  } else {
+    fmt::print("{}\n", reply.notice);
+  }
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 
+#include "cli/failure.h"
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "launcher/environment_list.h"
@@ -501,9 +502,11 @@ int train(const RunOptions& given, const Surroundings& surroundings,
     if (group) group->end_with(code);
     return code;
   } catch (const Error& error) {
+    const int code = static_cast<int>(error.exit_code());
     console.error(error.what());  // before the others end, which may end us
-    if (group) group->end_with(static_cast<int>(error.exit_code()));
-    return static_cast<int>(error.exit_code());
+    if (given.json) console.result(failure_json(error.what(), code));
+    if (group) group->end_with(code);
+    return code;
   }
 }
 
@@ -538,10 +541,15 @@ int run_training_job(const RunOptions& options, const Surroundings& surroundings
     binding = bind_here(reporting, job.shape, nullptr);
     if (!wanted.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
   }
-  print_dry_run(job, wanted, hosts, binding, surroundings.rank_program);
-  std::fputs("\n", stdout);
-  std::fflush(stdout);
-  become_engine(plan_verb(wanted, job.shape.ranks, job.shape.threads), surroundings);
+  EngineVerb plan = plan_verb(wanted, job.shape.ranks, job.shape.threads);
+  if (wanted.json) {
+    plan.arguments.emplace_back("--json");
+  } else {
+    print_dry_run(job, wanted, hosts, binding, surroundings.rank_program);
+    std::fputs("\n", stdout);
+    std::fflush(stdout);
+  }
+  become_engine(plan, surroundings);
 }
 
 }  // namespace ds

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -6,6 +7,7 @@
 #include <thread>
 
 #include "core/host.h"
+#include "launcher/json_text.h"
 #include "launcher/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
@@ -64,36 +66,73 @@ std::string silent_rank_text(const RankStatus& rank) {
                          : text + "; the kernel knows of its threads:\n" + threads;
 }
 
-}  // namespace
+struct Dumps {
+  RunStatus status;
+  std::map<int, std::string> texts;  // by rank, of those that answered
+};
 
-int run_stack(const StackOptions& options) {
+Dumps ask_for_dumps(const fs::path& run) {
   // The sizes first: what stands behind them is the answer.
   std::map<int, uintmax_t> offsets;
-  for (const auto& [rank, path] : rank_logs(options.run)) offsets[rank] = size_of_file(path);
-  const RunStatus status = ask_running(options.run, ControlVerb::kStack).status;
-  const std::map<int, fs::path> logs = rank_logs(options.run);
-  std::map<int, std::string> dumps;
+  for (const auto& [rank, path] : rank_logs(run)) offsets[rank] = size_of_file(path);
+  Dumps out{.status = ask_running(run, ControlVerb::kStack).status, .texts = {}};
+  const std::map<int, fs::path> logs = rank_logs(run);
   const auto deadline = std::chrono::steady_clock::now() + kDumpPatience;
   const auto missing = [&] {
-    return std::ranges::any_of(status.ranks, [&](const RankStatus& rank) {
-      return rank.state == "alive" && !dumps.contains(rank.rank);
+    return std::ranges::any_of(out.status.ranks, [&](const RankStatus& rank) {
+      return rank.state == "alive" && !out.texts.contains(rank.rank);
     });
   };
   while (missing() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     for (const auto& [rank, path] : logs) {
-      if (const auto dump = dump_in(path, offsets[rank])) dumps[rank] = *dump;
+      if (const auto dump = dump_in(path, offsets[rank])) out.texts[rank] = *dump;
     }
   }
+  return out;
+}
+
+// What there is to read of a rank below its heading.
+std::string details(const Dumps& dumps, const RankStatus& rank) {
+  if (rank.state != "alive") return "";
+  const auto dump = dumps.texts.find(rank.rank);
+  return dump != dumps.texts.end() ? dump->second : silent_rank_text(rank);
+}
+
+std::string as_json(const Dumps& dumps, const std::string& verdict) {
+  std::vector<std::string> ranks;
+  for (const RankStatus& rank : dumps.status.ranks) {
+    JsonObject one;
+    one.integer("rank", rank.rank).integer("pid", rank.pid).text("host", rank.host).text("state", rank.state);
+    one.text("place", place_text(rank)).raw("answered", dumps.texts.contains(rank.rank) ? "true" : "false");
+    ranks.push_back(one.text("dump", details(dumps, rank)).str());
+  }
+  return JsonObject()
+      .text("run_dir", dumps.status.run_dir)
+      .integer("epoch", dumps.status.epoch)
+      .number("elapsed_s", dumps.status.elapsed_s)
+      .raw("waiting", verdict.empty() ? "null" : json_string(verdict))
+      .raw("ranks", fmt::format("[{}]", fmt::join(ranks, ", ")))
+      .str();
+}
+
+}  // namespace
+
+int run_stack(const StackOptions& options) {
+  const Dumps dumps = ask_for_dumps(options.run);
+  const RunStatus& status = dumps.status;
   // Who stands still shows by now.
   const auto later = query_run(options.run, control_request(ControlVerb::kStatus));
   const std::string verdict = verdict_text(later ? later->status : status);
+  if (options.json) {
+    fmt::print("{}\n", as_json(dumps, verdict));
+    return 0;
+  }
   fmt::print("{}, epoch {}, after {:.1f} s\n", status.run_dir, status.epoch, status.elapsed_s);
   if (!verdict.empty()) fmt::print("waiting: {}\n", verdict);
   for (const RankStatus& rank : status.ranks) {
     fmt::print("\nrank {} (pid {} on {}): {}\n", rank.rank, rank.pid, rank.host, place_text(rank));
-    if (rank.state != "alive") continue;
-    fmt::print("{}", dumps.contains(rank.rank) ? dumps[rank.rank] : silent_rank_text(rank));
+    fmt::print("{}", details(dumps, rank));
   }
   return 0;
 }

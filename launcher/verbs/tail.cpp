@@ -46,6 +46,10 @@ Lines read_new(const TailOptions& options, std::map<int, FollowedLog>& followed)
   return out;
 }
 
+void show(const TailOptions& options, const Lines& lines) {
+  fmt::print("{}", options.json ? fold_logs_as_json(lines) : fold_logs(lines));
+}
+
 void keep_last(Lines& lines, size_t count) {
   for (auto& [rank, log] : lines) {
     if (log.size() > count) log.erase(log.begin(), log.end() - static_cast<std::ptrdiff_t>(count));
@@ -61,7 +65,7 @@ void follow_logs(const TailOptions& options, std::map<int, FollowedLog>& followe
     pollfd watched{signals.fd(), POLLIN, 0};
     if (poll(&watched, 1, kPeriodMs) != 0) return;
     const bool over = round % kAskEvery == 0 && !find_status(options.run).live();
-    fmt::print("{}", fold_logs(read_new(options, followed)));
+    show(options, read_new(options, followed));
     if (over) return;
   }
 }
@@ -76,7 +80,7 @@ int run_tail(const TailOptions& options) {
   }
   Lines lines = read_new(options, followed);
   keep_last(lines, static_cast<size_t>(options.lines));
-  fmt::print("{}", fold_logs(lines));
+  show(options, lines);
   if (options.follow) follow_logs(options, followed);
   return 0;
 }

@@ -44,13 +44,14 @@ RunStatus show_samples(const TopOptions& options, bool screen) {
   RunStatus status = find_status(options.run);
   const int wanted = options.samples > 0 || screen ? options.samples : 1;
   for (int shown = 1;; ++shown) {
-    const std::string text = status_text(status);
     if (screen) {
-      AlternateScreen::show(text);
+      AlternateScreen::show(status_text(status));
+    } else if (options.json) {
+      fmt::print("{}\n", status_json(status));
     } else {
-      fmt::print("{}{}", shown > 1 ? "\n" : "", text);
-      std::fflush(stdout);
+      fmt::print("{}{}", shown > 1 ? "\n" : "", status_text(status));
     }
+    std::fflush(stdout);
     if (shown == wanted || !status.live() || !wait_a_second(signals)) return status;
     status = find_status(options.run);
   }
@@ -59,7 +60,7 @@ RunStatus show_samples(const TopOptions& options, bool screen) {
 }  // namespace
 
 int run_top(const TopOptions& options) {
-  if (isatty(STDOUT_FILENO) == 0) return code_of(show_samples(options, false));
+  if (options.json || isatty(STDOUT_FILENO) == 0) return code_of(show_samples(options, false));
   RunStatus last;
   {
     const AlternateScreen screen;

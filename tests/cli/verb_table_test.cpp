@@ -13,19 +13,20 @@ namespace ds {
 TEST_CASE("every listed verb stands in the overview with its line", "[cli]") {
   for (const Verb& verb : verbs()) {
     INFO(verb.name);
-    const std::string line = fmt::format("  {:<9}  {}\n", verb.name, verb.summary);
+    const std::string line = fmt::format("\n  {:<10}  {}\n", verb.name, verb.summary);
     CHECK((overview().find(line) != std::string::npos) == (verb.listing == Listing::kListed));
     CHECK(verb.summary.size() < 72);
   }
 }
 
-TEST_CASE("every listed verb has help with examples, and every option says what it is", "[cli]") {
+TEST_CASE("every listed verb has help with examples and --json, and every option says what it is", "[cli]") {
   for (const Verb& verb : verbs()) {
     if (verb.listing == Listing::kHidden) continue;
     INFO(verb.name);
     const std::string help = std::get<InfoText>(parse_line({std::string(verb.name), "--help"})).text;
     CHECK_THAT(help, Catch::Contains("Examples:\n  dslaunch "));
     const auto line = verb.describe(verb);
+    CHECK(line->app().get_option_no_throw("--json") != nullptr);
     for (const CLI::Option* option : line->app().get_options()) {
       INFO(option->get_name());
       CHECK_FALSE(option->get_description().empty());

@@ -49,6 +49,20 @@ TEST_CASE("lines, errors and results go where they belong", "[launcher]") {
   CHECK(read_all(error.read.get()) == "error: no such thing\n[rank 3] warning\n{}\n");
 }
 
+TEST_CASE("a terminal gets no lines for machines", "[launcher]") {
+  PipeEnds out = make_pipe();
+  PipeEnds error = make_pipe();
+  {
+    Console::Options options = to(out, error);
+    options.live = true;
+    Console console(options);
+    console.raw_error("{}");
+    console.error("in words");
+  }
+  error.write = Fd();
+  CHECK(read_all(error.read.get()) == "error: in words\n");
+}
+
 TEST_CASE("a reader that takes nothing costs lines and no time; they are counted", "[launcher]") {
   PipeEnds out = make_pipe();
   PipeEnds error = make_pipe();

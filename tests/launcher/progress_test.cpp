@@ -28,6 +28,22 @@ TEST_CASE("a step is one line", "[launcher]") {
         "mem 412 MiB  validation loss 3.5000  ETA 3m12s");
 }
 
+TEST_CASE("the last line keeps the losses, also of an evaluation that was earlier", "[launcher]") {
+  control::StepMetrics validated;
+  validated.set_step(100);
+  validated.set_validation_loss(3.5);
+  control::StepMetrics last;
+  last.set_step(120);
+  last.set_total_steps(120);
+  last.set_loss(3.25);
+  last.set_lr(3e-4);
+  last.set_loss_scale(1);
+  CHECK(last_line(last, std::nullopt) == "step 120/120  loss 3.2500  lr 3.00e-04  0 tok/s");
+  CHECK_THAT(last_line(last, validated), Catch::EndsWith("  validation loss 3.5000 (step 100)"));
+  last.set_validation_loss(3.125);
+  CHECK_THAT(last_line(last, validated), Catch::EndsWith("  validation loss 3.1250"));
+}
+
 TEST_CASE("sizes, times and rates are short", "[launcher]") {
   CHECK(format_bytes(0) == "0 B");
   CHECK(format_bytes(1023) == "1023 B");

@@ -133,4 +133,16 @@ TEST_CASE("a long run is thinned to what a screen can show", "[launcher]") {
   CHECK(loss_plot("long", points).size() < 20000);
 }
 
+TEST_CASE("the validation loss has a curve of its own and a legend", "[launcher]") {
+  const std::string alone = loss_plot("run", {{1, 3.0}, {2, 2.0}});
+  CHECK_THAT(alone, !Catch::Contains("validation"));
+  const std::string both = loss_plot("run", {{1, 3.0}, {2, 2.5, 2.75}, {3, 2.25}, {4, 2.0, 4.0}});
+  CHECK_THAT(both, Catch::Contains(">training</text>") && Catch::Contains(">validation</text>"));
+  CHECK(std::ranges::count(both, 'M') == 2);
+  // The highest value is one of the validation: the picture has room for it.
+  CHECK_THAT(both, Catch::Contains("L704.0 32.0 "));
+  // A single evaluation is a dot, since no line leads to it.
+  CHECK_THAT(loss_plot("run", {{1, 3.0}, {2, 2.5, 2.75}}), Catch::Contains("<circle"));
+}
+
 }  // namespace ds

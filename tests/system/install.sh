@@ -19,7 +19,10 @@ echo "a prefix"
 cmake --install "$build" --prefix "$scratch/prefix" > out 2> err || fail "cmake --install"
 trains "$scratch/prefix/bin"
 for file in libexec/dslaunch/rankd share/doc/dslaunch/README.md share/doc/dslaunch/docs/config.md \
-            share/doc/dslaunch/examples/kjv/train.json share/doc/dslaunch/LICENSE; do
+            share/doc/dslaunch/examples/kjv/train.json share/doc/dslaunch/LICENSE \
+            share/bash-completion/completions/dslaunch share/zsh/vendor-completions/_dslaunch \
+            share/fish/vendor_completions.d/dslaunch.fish share/man/man1/dslaunch.1.gz \
+            share/man/man1/dslaunch-run.1.gz; do
   [ -e "prefix/$file" ] || fail "not installed: $file"
 done
 mv prefix moved

@@ -1,0 +1,16 @@
+// Completion for shells, from the outlines of the verbs (pure).
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cli/outline.h"
+
+namespace ds {
+
+enum class Shell { kBash, kZsh, kFish };
+
+// A script that the shell reads; it completes verbs, options, choices, files and folders.
+std::string completion_script(Shell shell, std::span<const VerbOutline> verbs);
+
+}  // namespace ds

@@ -1,0 +1,82 @@
+#include "cli/outline.h"
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+
+namespace ds {
+namespace {
+
+// CLI11 adds what checks say of themselves: "TEXT:{auto,never}".
+std::vector<std::string> choices_in(const std::string& type) {
+  const size_t open = type.find('{');
+  const size_t close = type.find('}', open);
+  std::vector<std::string> choices;
+  if (open == std::string::npos || close == std::string::npos) return choices;
+  std::istringstream words(type.substr(open + 1, close - open - 1));
+  for (std::string word; std::getline(words, word, ',');) choices.push_back(word);
+  return choices;
+}
+
+ValueKind kind_of(const std::string& type, const std::vector<std::string>& choices) {
+  if (!choices.empty()) return ValueKind::kChoice;
+  if (type == "FILE") return ValueKind::kFile;
+  if (type == "DIR" || type == "RUN_DIR") return ValueKind::kDirectory;
+  return ValueKind::kText;
+}
+
+OptionOutline option_outline(const CLI::Option& option) {
+  OptionOutline out;
+  out.description = option.get_description();
+  out.default_value = option.get_default_str();
+  out.group = option.get_group();
+  out.required = option.get_required();
+  if (option.get_positional()) {
+    out.names.push_back(option.get_name(true));
+  } else {
+    for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
+    for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
+  }
+  if (option.get_items_expected_max() == 0) return out;  // a flag
+  out.repeats = option.get_items_expected_max() > 1;
+  out.choices = choices_in(option.get_type_name());
+  out.type = out.choices.empty() ? option.get_type_name() : "WORD";
+  out.kind = kind_of(out.type, out.choices);
+  return out;
+}
+
+void read_footer(const std::string& footer, VerbOutline& out) {
+  std::istringstream lines(footer);
+  bool examples = false;  // until a blank line
+  for (std::string line; std::getline(lines, line);) {
+    examples = line == "Examples:" || (examples && !line.empty());
+    if (examples && line.starts_with("  ")) {
+      out.examples.push_back(line.substr(2));
+    } else if (!examples && !(line.empty() && out.notes.empty())) {
+      out.notes += line + "\n";
+    }
+  }
+}
+
+}  // namespace
+
+VerbOutline outline(const Verb& verb) {
+  const auto line = verb.describe(verb);
+  VerbOutline out;
+  out.name = verb.name;
+  out.summary = verb.summary;
+  for (const CLI::Option* option : line->app().get_options()) {
+    (option->get_positional() ? out.places : out.options).push_back(option_outline(*option));
+  }
+  read_footer(line->app().get_footer(), out);
+  return out;
+}
+
+std::vector<VerbOutline> outlines() {
+  std::vector<VerbOutline> out;
+  for (const Verb& verb : verbs()) {
+    if (verb.listing == Listing::kListed) out.push_back(outline(verb));
+  }
+  return out;
+}
+
+}  // namespace ds

@@ -1,0 +1,23 @@
+#include "launcher/verbs/completion.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "cli/completion.h"
+#include "launcher/json_text.h"
+
+namespace ds {
+
+int run_completion(const CompletionOptions& options) {
+  const Shell shell = options.shell == "bash" ? Shell::kBash : options.shell == "zsh" ? Shell::kZsh : Shell::kFish;
+  const std::string script = completion_script(shell, outlines());
+  if (options.json) {
+    fmt::print("{}\n", JsonObject().text("shell", options.shell).text("script", script).str());
+  } else {
+    fmt::print("{}", script);
+  }
+  return 0;
+}
+
+}  // namespace ds
