@@ -109,7 +109,9 @@ class TextFile {
     } else {
       std::string head(kSampleBytes, '\0');
       size_t size = 0;  // to the end, so that a file that is cut off shows it
-      while (const size_t count = stream->read(std::span(head).subspan(size))) size += count;
+      for (size_t count = 1; count > 0 && size < head.size(); size += count) {
+        count = stream->read(std::span(head).subspan(size));
+      }
       head.resize(size);
       require_text(head, SampleFrom::kInside, path_);  // it may end inside a character
     }

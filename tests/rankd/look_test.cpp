@@ -46,10 +46,10 @@ TEST_CASE("everything that is wrong with the inputs is said at once, with the co
   put(memory, "empty.txt", "");
   const std::string said = look(memory, std::string(kGpt2) + R"(, "data": {"train": ["gone.txt", "empty.txt"],
       "validation": "also-gone.txt", "tokenizer": "tokens", "sequence_length": 9})");
-  CHECK_THAT(said, Catch::Contains("66 data.train: gone.txt"));
+  CHECK_THAT(said, Catch::Contains("66 data.train: open gone.txt: No such file"));
   CHECK_THAT(said, Catch::Contains("65 data.train: empty.txt: the file is empty"));
-  CHECK_THAT(said, Catch::Contains("66 data.validation: also-gone.txt"));
-  CHECK_THAT(said, Catch::Contains("66 data.tokenizer: tokens"));
+  CHECK_THAT(said, Catch::Contains("66 data.validation: open also-gone.txt"));
+  CHECK_THAT(said, Catch::Contains("66 data.tokenizer: open tokens"));
   CHECK_THAT(said, Catch::Contains("78 data.sequence_length: 9, but the model has 8 positions"));
 }
 
@@ -86,12 +86,12 @@ TEST_CASE("the data have to give one sample at least", "[rankd]") {
 TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
   MemoryFileSystem memory;
   const std::string text = R"("model": "m")";
-  CHECK_THAT(look(memory, text), Catch::Contains("66 model.folder: m/config.json"));
+  CHECK_THAT(look(memory, text), Catch::Contains("66 model.folder: open m/config.json"));
   put(memory, "m/config.json", R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba"})");
   CHECK_THAT(look(memory, text), Catch::Contains("78 model.folder: ") && Catch::Contains("Mamba"));
   put(memory, "m/config.json", R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 1, "n_head": 1,
       "n_embd": 8, "n_positions": 8, "vocab_size": 256})");
-  CHECK_THAT(look(memory, text), Catch::Contains("66 model.folder: m/model.safetensors"));
+  CHECK_THAT(look(memory, text), Catch::Contains("66 model.folder: m: there is neither model.safetensors"));
   const std::vector<float> zeros(8);
   write_safetensors(memory, "m/model.safetensors",
                     std::vector<SafetensorsTensor>{{.name = "h.0.ln_1.weight",
