@@ -68,6 +68,12 @@ foreach(package libgrpc-dev libabsl-dev libprotobuf-dev libre2-dev libhwy-dev ra
           RENAME ${package}.copyright COMPONENT dslaunch OPTIONAL)
 endforeach()
 
+install(CODE "set(dslaunch \"$<TARGET_FILE:dslaunch>\")
+set(gzip \"${GZIP}\")
+set(share \"${CMAKE_INSTALL_DATADIR}\")
+set(work \"${PROJECT_BINARY_DIR}/shell\")
+include(\"${PROJECT_SOURCE_DIR}/cmake/install_shell.cmake\")" COMPONENT dslaunch)
+
 # The archive alone takes this one along.
 install(CODE "set(bundle_dir \"${bundle_dir}\")
 set(programs \"${command_dir}/dslaunch;${engine_dir}/rankd\")

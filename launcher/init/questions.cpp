@@ -130,9 +130,14 @@ void Chooser::choose_model() {
 
 void Chooser::choose_tokenizer() {
   Question question{"--tokenizer", "Tokenizer: byte, a tokenizer.json or a folder with one", "byte"};
-  if (model_.positions) question.fallback = model_.tokenizer ? std::optional(out_.model) : std::nullopt;
+  constexpr int64_t kBytes = 256;
+  if (model_.tokenizer) {
+    question.fallback = out_.model;
+  } else if (model_.positions && model_.vocabulary != kBytes) {
+    question.fallback.reset();  // whose ids they are, the folder does not say; of 256 they are bytes
+  }
   out_.tokenizer = decide(options_.tokenizer, question, answers_, [&](const std::string& text) {
-    int64_t ids = 256;
+    int64_t ids = kBytes;
     if (text != "byte") {
       require_path(text);
       ids = surroundings_.look(text).tokenizer.value_or(0);

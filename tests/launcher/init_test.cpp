@@ -35,11 +35,12 @@ InitSurroundings two_ranks() {
   out.look = [](const std::string& path) -> InputFacts {
     if (path == "gpt2") return {1024, 50257, 50257};
     if (path == "bare") return {128, 300, std::nullopt};
+    if (path == "bytes") return {128, 256, std::nullopt};
     if (path == "bpe") return {std::nullopt, std::nullopt, 1000};
     return {};
   };
   out.exists = [](const std::string& path) {
-    return path == "a.txt" || path == "b.txt" || path == "gpt2" || path == "bare" || path == "bpe" || path == "empty";
+    return path == "a.txt" || path == "b.txt" || path == "gpt2" || path == "bare" || path == "bpe" || path == "empty" || path == "bytes";
   };
   out.file_bytes = [](const std::string& path) {
     return path.ends_with(".txt") ? std::optional<int64_t>(1'000'000) : std::nullopt;
@@ -158,6 +159,12 @@ TEST_CASE("the vocabulary of a new model covers the tokenizer, padded", "[launch
   const TrainingChoices choices = choose_training({.data = {"a.txt"}, .tokenizer = "bpe"}, two_ranks(), nullptr);
   const Config config = parse_config(train_file(choices, "train.json"));
   CHECK(config.model.llama.vocab_size == 1024);
+}
+
+TEST_CASE("a model folder brings its tokenizer, or has 256 ids, or one has to be named", "[launcher]") {
+  CHECK(choose_training({.data = {"a.txt"}, .model = "gpt2"}, two_ranks(), nullptr).tokenizer == "gpt2");
+  CHECK(choose_training({.data = {"a.txt"}, .model = "bytes"}, two_ranks(), nullptr).tokenizer == "byte");
+  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare"}), Catch::StartsWith("--tokenizer is needed"));
 }
 
 TEST_CASE("names with quotes and control characters stay what they are", "[launcher]") {

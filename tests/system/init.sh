@@ -27,7 +27,7 @@ expect 0 train.json --num-ranks 2 --run-dir run
 expect_text out "done: 3 steps"
 [ "$(grep -c '^ *//' train.json)" -ge 8 ] || fail "there are hardly any comments"
 
-# On from the model that came out, in bf16, with its tokenizer; paths are relative to the file, and runs/latest moves.
+# On from the model that came out, in bf16; paths are relative to the file, and runs/latest moves.
 mkdir -p runs conf && ln -sfn "$PWD/run" runs/latest
 expect 0 init --data corpus.txt --model runs/latest/final --precision bf16 --zero-stage 3 --steps 3 \
   --output conf/tune.json --json
@@ -35,7 +35,7 @@ python3 - <<'PY' || fail "--json: $(cat out)"
 import json
 said = json.load(open("out"))
 assert said["output"] == "conf/tune.json" and said["data"] == ["../corpus.txt"], said
-assert said["model"] == said["tokenizer"] == "../run/final", said
+assert (said["model"], said["tokenizer"]) == ("../run/final", "byte"), said
 assert (said["precision"], said["zero_stage"], said["steps"], said["sequence_length"]) == ("bf16", 3, 3, 32), said
 PY
 expect 0 check conf/tune.json

@@ -25,6 +25,13 @@ for file in libexec/dslaunch/rankd share/doc/dslaunch/README.md share/doc/dslaun
             share/man/man1/dslaunch-run.1.gz; do
   [ -e "prefix/$file" ] || fail "not installed: $file"
 done
+# Completion and manual pages are made by dslaunch itself, where it can.
+shell_files() { [ "$makes_pages" = no ] || printf '%s\n' "$@"; }
+"$bin/dslaunch" --help | grep -q '^  completion ' && makes_pages=yes || makes_pages=no
+for file in $(shell_files bash-completion/completions/dslaunch zsh/site-functions/_dslaunch \
+                          fish/vendor_completions.d/dslaunch.fish man/man1/dslaunch.1.gz man/man1/dslaunch-run.1.gz); do
+  [ -s "prefix/share/$file" ] || fail "not installed: share/$file"
+done
 mv prefix moved
 trains "$scratch/moved/bin"
 
@@ -58,6 +65,9 @@ dpkg-deb -c packages/dslaunch_*.deb | awk '{print $1, $2, $6}' > contents
 for line in "-rwxr-xr-x root/root ./usr/bin/dslaunch" "-rwxr-xr-x root/root ./usr/libexec/dslaunch/rankd" \
             "-rw-r--r-- root/root ./usr/share/doc/dslaunch/copyright"; do
   expect_text contents "$line"
+done
+for file in $(shell_files zsh/vendor-completions/_dslaunch man/man1/dslaunch.1.gz); do
+  expect_text contents "-rw-r--r-- root/root ./usr/share/$file"
 done
 grep -q "/lib/dslaunch" contents && fail "the deb brings libraries, which it should depend on"
 dpkg-deb -f packages/dslaunch_*.deb Package Depends > fields

@@ -1,0 +1,31 @@
+# Run at installation: completion for shells and manual pages, which dslaunch makes from the table of its verbs.
+# `dslaunch` is the program in the build folder, `gzip` the compressor; `share` and `work` are folders.
+execute_process(COMMAND "${dslaunch}" --help OUTPUT_VARIABLE verbs COMMAND_ERROR_IS_FATAL ANY)
+if(NOT verbs MATCHES "\n  completion " OR NOT verbs MATCHES "\n  man ")
+  message(STATUS "this dslaunch makes no completion and no manual pages; none are installed")
+  return()
+endif()
+set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${share}")
+file(MAKE_DIRECTORY "${work}")
+# Debian's zsh looks here for what packages bring, and into site-functions for everybody else.
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(zsh_dir zsh/vendor-completions)
+else()
+  set(zsh_dir zsh/site-functions)
+endif()
+foreach(place "bash:bash-completion/completions/dslaunch" "zsh:${zsh_dir}/_dslaunch"
+              "fish:fish/vendor_completions.d/dslaunch.fish")
+  string(REGEX MATCH "^([a-z]+):(.*)/([^/]+)$" matched "${place}")
+  set(made "${work}/${CMAKE_MATCH_3}")
+  set(folder "${CMAKE_MATCH_2}")
+  execute_process(COMMAND "${dslaunch}" completion ${CMAKE_MATCH_1} OUTPUT_FILE "${made}"
+                  COMMAND_ERROR_IS_FATAL ANY)
+  file(INSTALL "${made}" DESTINATION "${root}/${folder}")
+endforeach()
+file(REMOVE_RECURSE "${work}/man1")
+file(MAKE_DIRECTORY "${work}/man1")
+execute_process(COMMAND "${dslaunch}" man --output "${work}/man1" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+file(GLOB pages "${work}/man1/*.1")
+execute_process(COMMAND "${gzip}" -9nf ${pages} COMMAND_ERROR_IS_FATAL ANY)
+list(TRANSFORM pages APPEND .gz)
+file(INSTALL ${pages} DESTINATION "${root}/man/man1")
