@@ -38,7 +38,14 @@ add_custom_command(OUTPUT ${made_dir}/complete
 add_custom_target(ds_made_by_dslaunch ALL DEPENDS ${made_dir}/complete)
 install(FILES ${made_dir}/dslaunch DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         COMPONENT dslaunch)
-install(FILES ${made_dir}/_dslaunch DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT dslaunch)
+# Debian's zsh looks here for what packages bring, and into site-functions for everybody else's.
+install(CODE "set(folder site-functions)
+if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr\")
+  set(folder vendor-completions)
+endif()
+file(INSTALL \"${made_dir}/_dslaunch\"
+     DESTINATION \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${folder}\")"
+        COMPONENT dslaunch)
 install(FILES ${made_dir}/dslaunch.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         COMPONENT dslaunch)
 install(DIRECTORY ${made_dir}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT dslaunch)
@@ -67,12 +74,6 @@ foreach(package libgrpc-dev libabsl-dev libprotobuf-dev libre2-dev libhwy-dev ra
   install(FILES /usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}/notices
           RENAME ${package}.copyright COMPONENT dslaunch OPTIONAL)
 endforeach()
-
-install(CODE "set(dslaunch \"$<TARGET_FILE:dslaunch>\")
-set(gzip \"${GZIP}\")
-set(share \"${CMAKE_INSTALL_DATADIR}\")
-set(work \"${PROJECT_BINARY_DIR}/shell\")
-include(\"${PROJECT_SOURCE_DIR}/cmake/install_shell.cmake\")" COMPONENT dslaunch)
 
 # The archive alone takes this one along.
 install(CODE "set(bundle_dir \"${bundle_dir}\")
