@@ -6,10 +6,10 @@ usage: generate_vs_transformers.py BIN_DIR --python PYTHON [--folder FOLDER] [--
 PYTHON must have torch and transformers. Both read one folder with random weights, which is made if it is not there,
 and continue one prompt greedily with a cache; the texts must be equal in fp32 (in bf16 they part at the first two
 logits that round alike, and where is printed). In each round both generate once, one after the other; printed are the
-medians over the rounds of tokens per second (the prompt's time included, loading not) and of processor seconds per
-token, and of the ratios within a round. transformers is loaded and warmed up once and asleep while the other one
-runs; of its variants (eager; compiled with a static cache, with --compile) the best counts in a round. It waits for
-its threads passively, which is faster where the processors are shared.
+medians over the rounds of tokens per second (the prompt's time included, loading not) and of processor time per token
+(ours without that of loading), and of the ratios within a round. transformers is loaded and warmed up once and asleep
+while the other one runs; of its variants (eager; compiled with a static cache, with --compile) the best counts in a
+round. It waits for its threads passively, which is faster where the processors are shared.
 """
 import argparse
 import contextlib
@@ -54,8 +54,7 @@ def dslaunch(args, folder, prompt, tokens):
                           "--max-tokens", str(tokens), "--num-threads", str(args.threads), "--json"],
                          check=True, capture_output=True, text=True).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return json.loads(out) | {"cpu_s": cpu}
+    return json.loads(out) | {"cpu_s": after.ru_utime - before.ru_utime}  # the system's time is that of loading
 
 
 def agreement(ours, theirs):
@@ -72,12 +71,13 @@ def measure(args, dtype):
     serve = [args.python, PEER, "serve", folder, "--threads", str(args.threads)]
     names = ["eager", "compiled"] if args.compile else ["eager"]
     ours, theirs, ratios = [], {name: [] for name in names}, []
-    loading = statistics.median(dslaunch(args, folder, prompt, 1)["cpu_s"] for _ in range(3))
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(Transformers(serve + (["--compile"] if name == "compiled" else []), wanted))
                  for name in names]
         for _ in range(args.rounds):
+            loading = dslaunch(args, folder, prompt, 1)["cpu_s"]
             ours.append(dslaunch(args, folder, prompt, args.tokens))
+            ours[-1]["cpu_s_per_token"] = (ours[-1]["cpu_s"] - loading) / (args.tokens - 1)
             for name, peer in zip(names, peers):
                 theirs[name].append(peer.generate())
             ratios.append(ours[-1]["tokens_per_s"] / max(theirs[name][-1]["tokens_per_s"] for name in names))
@@ -85,7 +85,7 @@ def measure(args, dtype):
     if dtype == "float32" and same != "texts equal":
         raise SystemExit(f"{dtype}: {same}")
     median = statistics.median
-    cpu = median((one["cpu_s"] - loading) / (args.tokens - 1) for one in ours)
+    cpu = median(one["cpu_s_per_token"] for one in ours)
     line = f"{dtype} {args.threads} threads, prompt {args.prompt_length}, {args.tokens} tokens: "
     line += f"{median(one['tokens_per_s'] for one in ours):.1f} tok/s ({1e3 * cpu:.1f} ms CPU a token)"
     for name in names:
