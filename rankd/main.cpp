@@ -67,6 +67,16 @@ int run_verb(const std::vector<std::string>& arguments) {
   return row->carry_out(*parsed.line);
 }
 
+// What dslaunch asks when only the engine knows; whoever asked and was killed wants no answer.
+int answer(const std::string& launcher_pid, const std::vector<std::string>& question) {
+  die_with_launcher(std::atoll(launcher_pid.c_str()));
+  const std::string& what = question.front();
+  if (what == "--inventory") return run_inventory();
+  if (what == "--facts-of" && question.size() == 2) return print_input_facts(question[1]);
+  if (what == "--look" && question.size() > 1) return run_look({question[1], {question.begin() + 2, question.end()}});
+  return run_verb(question);
+}
+
 int run(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "--version") {
@@ -77,13 +87,11 @@ int run(int argc, char** argv) {
     for (const std::string_view name : failpoint_names()) fmt::print("{}\n", name);
     return 0;
   }
-  if (first == "--inventory") return run_inventory();
-  if (first == "--facts-of" && argc == 3) return print_input_facts(argv[2]);
   if (first == "--from-stdin") {
     const char* const failpoints = std::getenv("DSL_FAILPOINTS");
     return run_session(run_training, failpoints != nullptr ? failpoints : "");
   }
-  if (first == "--look" && argc > 2) return run_look({argv[2], {argv + 3, argv + argc}});
+  if (first == "--answer" && argc > 3) return answer(argv[2], {argv + 3, argv + argc});
   return run_verb({argv + 1, argv + argc});
 }
 

@@ -92,16 +92,6 @@ class LauncherWatch {
   std::thread thread_;            // last: it uses the others
 };
 
-void die_with_launcher(int64_t launcher_pid) {
-  if (launcher_pid == 0) {
-    return;
-  }
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != launcher_pid) {  // it died before the line above
-    throw CommError(fmt::format("rankd: the launcher (pid {}) is gone", launcher_pid));
-  }
-}
-
 // A launcher that cannot be reached has given this rank up, and may have started its successor.
 void end_without_launcher() {
   spdlog::error("lost the connection to the launcher; ending");
@@ -139,6 +129,16 @@ Ending run_joined(const Training& training, ControlClient& control, const Bootst
 }
 
 }  // namespace
+
+void die_with_launcher(int64_t launcher_pid) {
+  if (launcher_pid == 0) {
+    return;
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher_pid) {  // it died before the line above
+    throw CommError(fmt::format("rankd: the launcher (pid {}) is gone", launcher_pid));
+  }
+}
 
 int run_session(const Training& training, const std::string& failpoints) {
   // Batch systems send a job's signals to all of its processes. What they mean is the launcher's to say.

@@ -46,6 +46,10 @@ std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap,
                                                std::function<void()> lost = {},
                                                const std::string& data_endpoint = "");
 
+// The kernel ends this process as soon as that one, its parent, is gone; 0: nothing is done. CommError where it is gone
+// already.
+void die_with_launcher(int64_t launcher_pid);
+
 // May take the listener, which listens if the bootstrap said where.
 using Training = std::function<int(const JobPlan&, ControlClient&, TcpListener&)>;
 

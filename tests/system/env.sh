@@ -20,6 +20,10 @@ assert said["cpu"]["cores"] <= len(os.sched_getaffinity(0)) and said["memory"]["
 assert "lo" in [interface["name"] for interface in said["network"]]
 assert "tensorboard" in said["missing_keys"]
 PY
+# What dslaunch asks of it rankd does not go on with when nobody waits for it any more.
+"$bin/rankd" --answer 1 --inventory > out 2> err
+[ $? -eq 69 ] || fail "rankd answers one that is gone"
+expect_text err "the launcher (pid 1) is gone"
 # Without rankd, or with another's, nothing that it would say is claimed.
 DSLAUNCH_RANKD=/nowhere/rankd expect 0 env --json
 printf '#!/bin/sh\necho usage\n' > other && chmod +x other
