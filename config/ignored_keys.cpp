@@ -33,6 +33,7 @@ constexpr auto kIgnored = std::to_array<IgnoredKeys>({
      "training_mp_size mp_size mpu moe moe_experts moe_type ep_size quant dtype base_dir checkpoint_config "
      "save_mp_checkpoint_path",
      kInference},
+    {"compile", "enabled disable backend kwargs", "it is of an older release and turns PyTorch's compiler on or off"},
     {"eigenvalue", "model_name", kLayers},
     {"flops_profiler", "step", "the step that is profiled is profile_step"},
     {"torch_autocast", "enable", "the switch is enabled"},

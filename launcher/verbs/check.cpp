@@ -139,7 +139,9 @@ bool names_inputs(const Config& config) {
 void look_at_files(const CheckOptions& options, const Surroundings& surroundings, Checked& checked) {
   std::vector<Problem>& problems = checked.report.problems;
   const InputLook look = look_at_inputs(options.config, options.overrides, surroundings);
-  if (look.not_done) problems.push_back({.severity = Severity::kNote, .path = "", .origin = {}, .message = *look.not_done});
+  if (look.not_done) {
+    problems.push_back({.severity = Severity::kNote, .path = "", .origin = {}, .message = *look.not_done});
+  }
   const std::vector<Problem> before = problems;
   for (const WrongInput& wrong : look.wrong) {
     if (is_refused(before, wrong.key)) continue;  // the report says so already

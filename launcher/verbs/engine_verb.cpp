@@ -1,11 +1,13 @@
 #include "launcher/verbs/engine_verb.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "core/error.h"
@@ -26,7 +28,30 @@ std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
   return arguments;
 }
 
-EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+namespace {
+
+// Until `fd` can be read.
+EngineAnswer::End wait_for(int fd, const AskLimits& limits, std::chrono::steady_clock::time_point started) {
+  using std::chrono::milliseconds;
+  std::array<pollfd, 2> waited{{{fd, POLLIN, 0}, {limits.interrupt_fd, POLLIN, 0}}};  // a negative one is passed over
+  while (true) {
+    int left = -1;
+    if (limits.longest) {
+      const auto passed = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - started);
+      left = static_cast<int>(std::max(milliseconds::zero(), *limits.longest - passed).count());
+    }
+    const int ready = poll(waited.data(), waited.size(), left);
+    if (ready < 0 && errno == EINTR) continue;
+    if (waited[1].revents != 0) return EngineAnswer::End::kInterrupted;
+    return ready == 0 ? EngineAnswer::End::kTooLate : EngineAnswer::End::kItsOwn;
+  }
+}
+
+}  // namespace
+
+EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings,
+                        const AskLimits& limits) {
+  const auto started = std::chrono::steady_clock::now();
   PipeEnds output = make_pipe();
   const Fd input = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Fd errors = duplicate_high(STDERR_FILENO);
@@ -40,13 +65,18 @@ EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroun
                        {STDERR_FILENO, errors.get()}};
   Process process(spawn);
   output.write = Fd();
-  std::string text;
+  EngineAnswer answer;
   std::array<char, 16384> bytes{};
-  for (ssize_t got = 0; (got = read(output.read.get(), bytes.data(), bytes.size())) != 0;) {
-    if (got < 0 && errno != EINTR) break;
-    text.append(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  while (true) {
+    answer.end = wait_for(output.read.get(), limits, started);
+    if (answer.end != EngineAnswer::End::kItsOwn) process.signal_group(SIGKILL);
+    const ssize_t got = read(output.read.get(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || answer.end != EngineAnswer::End::kItsOwn) break;
+    answer.text.append(bytes.data(), static_cast<size_t>(got));
   }
-  return {process.wait(), std::move(text)};
+  answer.status = process.wait();
+  return answer;
 }
 
 EngineVerb plan_verb(const RunOptions& options, int ranks, int threads) {

@@ -2,7 +2,9 @@
 // own and nothing stands between.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,10 +28,16 @@ std::string installed_engine(const std::filesystem::path& own_program);
 
 // What an engine verb printed, run beside us; its errors go where ours go.
 struct EngineAnswer {
+  enum class End { kItsOwn, kInterrupted, kTooLate } end = End::kItsOwn;
   ExitStatus status;
   std::string text;
 };
-EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings);
+struct AskLimits {
+  int interrupt_fd = -1;  // readable: it is ended at once
+  std::optional<std::chrono::milliseconds> longest = std::nullopt;
+};
+EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings,
+                        const AskLimits& limits = {});
 // The same where it has to succeed: else an Error with rankd's exit code whose message begins with `why`.
 std::string engine_output(const std::vector<std::string>& arguments, const Surroundings& surroundings,
                           std::string_view why);

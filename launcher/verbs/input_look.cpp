@@ -11,6 +11,8 @@
 namespace ds {
 namespace {
 
+constexpr std::chrono::seconds kLongestLook{60};
+
 bool is_defect(const rapidjson::Value& item) {
   const auto has = [&](const char* name) { return item.HasMember(name) && item[name].IsString(); };
   return item.IsObject() && item.HasMember("code") && item["code"].IsInt() && has("key") && has("what");
@@ -35,7 +37,7 @@ std::optional<std::vector<WrongInput>> parse_look(const std::string& json) {
 }
 
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
-                         const Surroundings& surroundings) {
+                         const Surroundings& surroundings, int interrupt_fd) {
   const auto not_done = [&](const std::string& why) {
     return InputLook{{}, fmt::format("data, tokenizer and model were not looked at: {} {}", surroundings.rank_program,
                                      why)};
@@ -43,14 +45,23 @@ InputLook look_at_inputs(const std::string& config, const std::vector<std::strin
   if (access(surroundings.rank_program.c_str(), X_OK) != 0) return not_done("is missing; it belongs beside dslaunch");
   std::vector<std::string> arguments = {"--look", config};
   arguments.insert(arguments.end(), overrides.begin(), overrides.end());
-  const EngineAnswer answer = ask_engine(arguments, surroundings);
+  const EngineAnswer answer =
+      ask_engine(arguments, surroundings, {.interrupt_fd = interrupt_fd, .longest = kLongestLook});
+  if (answer.end == EngineAnswer::End::kTooLate) {
+    return not_done(fmt::format("had not done so after {} s", kLongestLook.count()));
+  }
+  if (answer.end == EngineAnswer::End::kInterrupted) return not_done("was interrupted");
   if (answer.status.signal != 0 || answer.status.code != 0) return not_done(describe(answer.status));
   std::optional<std::vector<WrongInput>> wrong = parse_look(answer.text);
   return wrong ? InputLook{std::move(*wrong), {}} : not_done("is of another build");
 }
 
-void require_inputs(const RunOptions& options, const Surroundings& surroundings) {
-  const InputLook look = look_at_inputs(options.config, options.overrides, surroundings);
+void require_inputs(const RunOptions& options, const Surroundings& surroundings, SignalWatch& signals) {
+  const InputLook look = look_at_inputs(options.config, options.overrides, surroundings, signals.fd());
+  if (look.not_done) {
+    const std::optional<int> signal = signals.take();
+    if (signal) throw Error(static_cast<ExitCode>(128 + *signal), "interrupted");
+  }
   if (look.wrong.empty()) return;  // and if nobody looked, the ranks will
   const Origins origins = read_config(options.config, options.overrides).origins;
   std::string text;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launcher/signals.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {
@@ -22,11 +23,13 @@ struct InputLook {
   std::optional<std::string> not_done;  // why nobody looked
 };
 
+// It takes a minute at most: on a slow disk a run goes on without, and finds what there is to find. `interrupt_fd`
+// (-1: none) ends it when it becomes readable.
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
-                         const Surroundings& surroundings);
+                         const Surroundings& surroundings, int interrupt_fd = -1);
 
-// Throws an Error with everything that is wrong, before anything of the run is there.
-void require_inputs(const RunOptions& options, const Surroundings& surroundings);
+// Throws an Error with everything that is wrong, before anything of the run is there; that of a signal where one came.
+void require_inputs(const RunOptions& options, const Surroundings& surroundings, SignalWatch& signals);
 
 // What `rankd --look` printed; nothing where that is no such text (pure).
 std::optional<std::vector<WrongInput>> parse_look(const std::string& json);

@@ -363,7 +363,7 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   require_fit_machine(job, options, surroundings.rank_program);
   RankBinding binding = bind_here(options, job.shape, attendants.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
-  require_inputs(options, surroundings);
+  require_inputs(options, surroundings, attendants.signals);
   OpenRun run = open_run(job, options, attendants);
   print_bindings(binding, attendants.console);
   learn_past(job, run.directory, attendants.console);

@@ -50,6 +50,7 @@ TEST_CASE("harmless and null values of published files get notes", "[config]") {
            R"({"bf16": {"enabled": true}, "bfloat16": {"enabled": true}})",
            R"({"zero_optimization": {"stage": 1}, "allgather_size": 7})",
            R"({"cuda_visible_devices": "0,1", "grandient_accumulation_steps": 1, "_comment": "x", "// doc": [1]})",
+           R"({"compile": {"enabled": true, "backend": "inductor"}})",
            R"({"eigenvalue": {"enabled": false, "model_name": "bert", "max_iter": 0}})",
            R"({"progressive_layer_drop": {"enabled": false, "theta": 2}})",
            R"({"fp16": {"enabled": "auto", "loss_scale": 0}, "train_batch_size": "auto", "scheduler": {

@@ -65,6 +65,18 @@ expect_text err "data.train: "
 expect 65 train.json data.train=empty.txt
 expect 78 train.json data.sequence_length=9
 [ -e runs ] && fail "a run that could not start left a run directory"
+
+# A look that does not come to its end is no reason not to stop, and large compressed data none not to come to it.
+printf '#!/bin/sh\nexec sleep 600\n' > slow && chmod +x slow
+DSLAUNCH_RANKD=$PWD/slow dslaunch train.json > out 2> err &
+launcher=$!
+wait_until "the look" pgrep -P "$launcher" sleep > /dev/null
+kill -TERM "$launcher"
+expect_end 143
+[ -e runs ] && fail "a run that was stopped before it began left a run directory"
+head -c 30000000 /dev/zero | tr '\0' a | gzip > long.txt.gz
+expect 0 check train.json data.train=long.txt.gz
+
 touch runs
 expect 78 check train.json
 expect_text out "runs are kept in a folder of this name, and this is none"
