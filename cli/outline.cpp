@@ -51,10 +51,11 @@ void read_footer(const std::string& footer, VerbOutline& out) {
     examples = line == "Examples:" || (examples && !line.empty());
     if (examples && line.starts_with("  ")) {
       out.examples.push_back(line.substr(2));
-    } else if (!examples && !(line.empty() && out.notes.empty())) {
+    } else if (!examples && !(line.empty() && (out.notes.empty() || out.notes.ends_with("\n\n")))) {
       out.notes += line + "\n";
     }
   }
+  if (out.notes.ends_with("\n\n")) out.notes.pop_back();
 }
 
 }  // namespace

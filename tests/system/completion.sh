@@ -19,7 +19,7 @@ completes() {
 }
 
 completes "stack status" dslaunch sta
-completes "top" dslaunch to
+completes "tokenize top" dslaunch to
 completes "configs" dslaunch conf
 completes "--hang-after --help --hostfile" dslaunch run --h
 completes "--hang-after --help --hostfile" dslaunch train.json --h
