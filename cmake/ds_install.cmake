@@ -44,7 +44,7 @@ if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr\")
   set(folder vendor-completions)
 endif()
 file(INSTALL \"${made_dir}/_dslaunch\"
-     DESTINATION \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${folder}\")"
+     DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${folder}\")"
         COMPONENT dslaunch)
 install(FILES ${made_dir}/dslaunch.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         COMPONENT dslaunch)
