@@ -7,6 +7,7 @@
 #include "config/load.h"
 #include "core/error.h"
 #include "launcher/credentials.h"
+#include "launcher/run_directory.h"
 
 namespace ds {
 namespace {
@@ -40,6 +41,13 @@ BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
              : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
 }
 
+// A run that goes on from the model of another moves runs/latest to itself, and reads what it goes on from again when it
+// restarts.
+void pin_latest(Config& config) {
+  if (config.model.folder) config.model.folder = without_latest(*config.model.folder).string();
+  config.data.tokenizer = without_latest(config.data.tokenizer).string();
+}
+
 }  // namespace
 
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides) {
@@ -47,6 +55,7 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
   check_available(read.config, read.origins, read.problems);
   check_complete(read.config, read.problems);
   read.problems.throw_if_any();
+  pin_latest(read.config);
   JobConfig out;
   std::error_code error;
   const std::filesystem::path file(path);

@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRuns = "runs";
+constexpr const char* kLatest = "latest";
 
 [[noreturn]] void throw_errno(const char* operation, const fs::path& path, int error) {
   throw IoError(fmt::format("{} {}: {}", operation, path.string(), std::strerror(error)));
@@ -53,7 +54,7 @@ fs::path make_new(const fs::path& runs, const std::string& name) {
 }
 
 void point_latest_at(const fs::path& run, const fs::path& runs) {
-  const fs::path latest = runs / "latest";
+  const fs::path latest = runs / kLatest;
   const fs::path fresh = runs / fmt::format(".latest.{}", getpid());
   std::error_code error;
   fs::create_directory(runs, error);
@@ -132,6 +133,17 @@ void give_name(int fd, const fs::path& path, const fs::path& named) {
 }
 
 }  // namespace
+
+fs::path without_latest(const fs::path& path) {
+  fs::path out;
+  for (const fs::path& part : path) {
+    const fs::path next = out / part;
+    std::error_code error;
+    const bool is_link = part == kLatest && fs::is_symlink(next, error);
+    out = is_link ? out / fs::read_symlink(next, error) : next;
+  }
+  return out;
+}
 
 // A FIFO would make us wait for a reader.
 AppendFile::AppendFile(const fs::path& path)

@@ -37,6 +37,10 @@ std::optional<std::filesystem::path> newest_resumable_run(const std::filesystem:
 // Of the newest checkpoint in a run directory; 0 where there is none.
 int64_t newest_checkpoint_bytes(const std::filesystem::path& run_directory);
 
+// The path with the run that runs/latest means now in the place of that link, which a run moves to itself once it
+// trains.
+std::filesystem::path without_latest(const std::filesystem::path& path);
+
 class RunDirectory {
  public:
   // With `wanted`: that directory (below `here` if relative), made where it is missing. Else runs/<stem>-<local_time> below

@@ -315,17 +315,6 @@ ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder) {
   return parse_hf_config(file_system.read_text(path, kLargestConfig), path);
 }
 
-HfTokenIds read_hf_token_ids(FileSystem& file_system, const std::string& folder) {
-  const std::string path = join_path(folder, "config.json");
-  const rapidjson::Document document = parse_object(file_system.read_text(path, kLargestConfig), path);
-  const auto id = [&](const char* key) {
-    const rapidjson::Value* value = find(document, key);
-    if (value != nullptr && value->IsArray() && value->Size() > 0) value = &(*value)[0];
-    return value != nullptr && value->IsInt64() ? std::optional<int64_t>(value->GetInt64()) : std::nullopt;
-  };
-  return {.bos = id("bos_token_id"), .eos = id("eos_token_id"), .pad = id("pad_token_id")};
-}
-
 std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids) {
   Buffer buffer;
   Writer::Json json(buffer);

@@ -26,9 +26,6 @@ struct HfTokenIds {
   std::optional<int64_t> bos{}, eos{}, pad{};
 };
 
-// Those of folder/config.json; of several for one role the first.
-HfTokenIds read_hf_token_ids(FileSystem& file_system, const std::string& folder);
-
 // The text of a config.json that transformers and parse_hf_config read back to the same model. Ids that are not given
 // are null: without the key transformers has ids of its own (50256 for GPT-2), which mean nothing here.
 std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids = {});

@@ -1,13 +1,14 @@
 #include "rankd/assemble.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <span>
 
 #include "config/elastic_options.h"
 #include "config/field_writer.h"
 #include "core/model_limits.h"
 #include "model/hf_config.h"
+#include "model/hf_generation.h"
 #include "model/hf_weights.h"
 #include "optim/lr_schedule_params.h"
 
@@ -231,9 +232,9 @@ std::optional<std::string> end_of_document(const std::string& name, const Tokeni
   if (std::optional<std::string> token = eos_token(files, name)) return token;
   const bool is_model = files.exists(join_path(name, "tokenizer.json")) && files.exists(join_path(name, "config.json"));
   if (!is_model) return std::nullopt;
-  const int64_t id = read_hf_token_ids(files, name).eos.value_or(-1);
-  if (id < 0 || id >= tokenizer.vocab_size()) return std::nullopt;
-  return tokenizer.decode(std::array{static_cast<int32_t>(id)});
+  const std::vector<int32_t> ids = read_eos_ids(files, name).value_or(std::vector<int32_t>());
+  if (ids.empty() || ids.front() >= tokenizer.vocab_size()) return std::nullopt;
+  return tokenizer.decode(std::span(ids).first(1));  // of several the first
 }
 
 }  // namespace

@@ -25,6 +25,19 @@ JobConfig load(const std::string& text, const std::vector<std::string>& override
 
 }  // namespace
 
+TEST_CASE("a model of runs/latest is that of the run which it names at the start", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const std::filesystem::path runs = here.path() / "runs";
+  std::filesystem::create_directories(runs / "one" / "final");
+  std::filesystem::create_directory_symlink("one", runs / "latest");
+  const std::string folder = (runs / "latest" / "final").string();
+  std::ofstream(here.path() / "train.json") << R"({"model": ")" << folder << R"(", "data": {"train": ["/a.txt"]},
+      "train_batch_size": 8, "optimizer": {"type": "AdamW"}, "train": {"steps": 1}})";
+  const std::string text = load_job_config((here.path() / "train.json").string(), {}).canonical_text;
+  CHECK_THAT(text, Catch::Contains((runs / "one" / "final").string()));
+  CHECK_THAT(text, !Catch::Contains("latest"));
+}
+
 TEST_CASE("equal configurations have one digest, whatever their spelling", "[launcher]") {
   const JobConfig a = load(R"({"train_batch_size": 8, "bf16": {"enabled": true}})");
   const JobConfig b = load("{bf16: {enabled: true}  # comment\n train_batch_size: 8}");

@@ -103,15 +103,6 @@ TEST_CASE("ids of tokens are written, and are no part of the model", "[model]") 
   CHECK(said("") == said(R"(, "hidden_size": 64)"));
 }
 
-TEST_CASE("ids of tokens are read, of several the first", "[model]") {
-  MemoryFileSystem fs;
-  fs.write_text_atomically("/config.json", R"({"bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": null})");
-  const HfTokenIds ids = read_hf_token_ids(fs, "/");
-  CHECK(ids.bos == 1);
-  CHECK(ids.eos == 2);
-  CHECK_FALSE(ids.pad);
-}
-
 TEST_CASE("an export's config.json keeps what the source's says, but for the number type", "[model]") {
   using Catch::Contains;
   const std::string source = R"({"model_type": "gpt2", "hidden_size": 64, "n_head": 4, "eos_token_id": [2, 3],
