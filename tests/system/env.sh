@@ -22,7 +22,7 @@ assert "tensorboard" in said["missing_keys"]
 PY
 # What dslaunch asks of it rankd does not go on with when nobody waits for it any more.
 "$bin/rankd" --answer 1 --inventory > out 2> err
-[ $? -eq 69 ] || fail "rankd answers one that is gone"
+[ $? -eq 1 ] || fail "rankd answers one that is gone"
 expect_text err "the launcher (pid 1) is gone"
 # Without rankd, or with another's, nothing that it would say is claimed.
 DSLAUNCH_RANKD=/nowhere/rankd expect 0 env --json

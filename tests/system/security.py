@@ -31,6 +31,8 @@ CONFIG = """{"model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8,
 # Takes the orders from standard input, keeps them, and hands them on to the real rank.
 KEEPER = """#!/usr/bin/env python3
 import os, sys
+if sys.argv[1:2] == ["--answer"]:  # a question before the run, not a rank
+    os.execv({rank!r}, [{rank!r}] + sys.argv[1:])
 orders = b""
 while len(orders) < 4 or len(orders) < 4 + int.from_bytes(orders[:4], "little"):
     orders += os.read(0, 1)
