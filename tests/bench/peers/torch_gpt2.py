@@ -39,6 +39,10 @@ class Gpt2(nn.Module):
         self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(positions, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.ln_f = nn.LayerNorm(width)
+        # GPT-2's own. PyTorch's, of deviation 1, makes gradients so small that products of them are slow.
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, tokens, targets):
         x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
@@ -61,6 +65,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
+    torch.set_flush_denormal(True)
     autocast = args.dtype == "bf16" and not args.pure
     model = Gpt2().to(torch.bfloat16 if args.pure else torch.float32)
     run = torch.compile(model) if args.compile else model
