@@ -108,7 +108,8 @@ TEST_CASE("the end waits for a reader that takes something, and not for one that
     std::signal(SIGPIPE, SIG_IGN);  // as in the launcher
     console.line(std::string(1 << 18, 'x'));
   }
-  out.read = Fd();  // frees the thread that waits
+  out.read = Fd();           // frees the thread that waits
+  (void)out.write.release();  // whose descriptor must not become another test's before it has seen that
 }
 
 }  // namespace ds
