@@ -1,7 +1,5 @@
 // tokenizer_config.json and special_tokens_map.json of Hugging Face: which tokens begin and end a document, and which one pads.
-#include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
-
+#include "data/json_object.h"
 #include "data/tokenizer.h"
 
 namespace ds {
@@ -12,13 +10,7 @@ constexpr int64_t kLargestFile = int64_t{1} << 26;
 // The token that a file names for a role; nothing where there is no such file.
 std::optional<std::string> token_in(FileSystem& file_system, const std::string& path, const std::string& role) {
   if (!file_system.exists(path)) return std::nullopt;
-  const std::string text = file_system.read_text(path, kLargestFile);
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(text.data(), text.size());
-  if (document.HasParseError() || !document.IsObject()) {
-    throw DataError(fmt::format("{}: no JSON object: {} at byte {}", path,
-                                rapidjson::GetParseError_En(document.GetParseError()), document.GetErrorOffset()));
-  }
+  const rapidjson::Document document = read_json_object(file_system, path, kLargestFile);
   const auto found = document.FindMember(role.c_str());
   if (found == document.MemberEnd() || found->value.IsNull()) return std::nullopt;
   const rapidjson::Value* token = &found->value;

@@ -1,10 +1,9 @@
 #include "data/tokenizer_frame.h"
 
-#include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
-
 #include <algorithm>
 #include <optional>
+
+#include "data/json_object.h"
 
 namespace ds {
 namespace {
@@ -22,17 +21,6 @@ const Value* member(const Value& object, const char* key) {
 
 std::string text_of(const Value* value) {
   return value != nullptr && value->IsString() ? std::string(value->GetString(), value->GetStringLength()) : "";
-}
-
-rapidjson::Document parse(FileSystem& files, const std::string& path) {
-  const std::string text = files.read_text(path, kLargestFile);
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(text.data(), text.size());
-  if (document.HasParseError() || !document.IsObject()) {
-    throw DataError(fmt::format("{}: no JSON object: {} at byte {}", path,
-                                rapidjson::GetParseError_En(document.GetParseError()), document.GetErrorOffset()));
-  }
-  return document;
 }
 
 // The post_processor of one tokenizer.json.
@@ -147,10 +135,12 @@ TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path, co
   if (name_or_path == "byte") return {};
   const std::string path = find_tokenizer(files, name_or_path);
   TokenizerFrame frame;
-  const rapidjson::Document document = parse(files, path);
+  const rapidjson::Document document = read_json_object(files, path, kLargestFile);
   if (const Value* processor = member(document, "post_processor")) frame = ProcessorReader(path).read(*processor);
   const std::string config_path = join_path(parent_directory(path), "tokenizer_config.json");
-  if (files.exists(config_path)) apply_config(parse(files, config_path), config_path, tokenizer, frame);
+  if (files.exists(config_path)) {
+    apply_config(read_json_object(files, config_path, kLargestFile), config_path, tokenizer, frame);
+  }
   for (const auto* side : {&frame.before, &frame.after}) {
     for (const int32_t id : *side) {
       if (!tokenizer.knows(id)) throw DataError(fmt::format("{}: post_processor: id {} is no token", path, id));
