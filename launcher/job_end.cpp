@@ -53,16 +53,6 @@ std::string ask_squeue(const std::string& job, const std::string& program,
   return first_line_of(options, answer.read);
 }
 
-std::string find_on_path(std::string_view path, const char* name) {
-  while (!path.empty()) {
-    const size_t colon = std::min(path.find(':'), path.size());
-    const std::string candidate = fmt::format("{}/{}", path.substr(0, colon), name);
-    if (colon > 0 && access(candidate.c_str(), X_OK) == 0) return candidate;
-    path.remove_prefix(std::min(colon + 1, path.size()));
-  }
-  return "";
-}
-
 }  // namespace
 
 TimeLeft slurm_time_left(const std::vector<std::string>& environment, int64_t unix_seconds) {

@@ -183,4 +183,14 @@ void ensure_standard_descriptors() {
   }
 }
 
+std::string find_on_path(std::string_view path, std::string_view name) {
+  while (!path.empty()) {
+    const size_t colon = std::min(path.find(':'), path.size());
+    const std::string candidate = fmt::format("{}/{}", path.substr(0, colon), name);
+    if (colon > 0 && access(candidate.c_str(), X_OK) == 0) return candidate;
+    path.remove_prefix(std::min(colon + 1, path.size()));
+  }
+  return "";
+}
+
 }  // namespace ds

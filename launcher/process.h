@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/file.h"
@@ -70,5 +71,8 @@ Fd duplicate_high(int fd);  // a copy that closes on exec and lies above the sta
 
 // Opens 0, 1 and 2 on /dev/null where the caller's parent had closed them.
 void ensure_standard_descriptors();
+
+// The first folder of `path` (as in PATH, empty entries passed over) that has the program; "" where none has.
+std::string find_on_path(std::string_view path, std::string_view name);
 
 }  // namespace ds

@@ -1,10 +1,6 @@
 #include "launcher/verbs/env.h"
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <optional>
-#include <string_view>
 
 #include "config/available.h"
 #include "core/error.h"
@@ -72,23 +68,13 @@ FactGroup cpu_group(const EngineBuild& engine) {
 }
 
 // Those of `names` that PATH leads to.
-std::vector<std::string> programs_found(const std::vector<std::string>& names, const std::vector<std::string>& environment) {
+std::vector<std::string> programs_found(std::vector<std::string> names, const std::vector<std::string>& environment) {
   const Environment variables = as_environment(environment);
   const auto path = variables.find("PATH");
-  std::vector<std::string> out;
-  for (const std::string& name : names) {
-    std::string_view rest = path != variables.end() ? path->second : std::string_view();
-    while (!rest.empty()) {
-      const size_t end = std::min(rest.find(':'), rest.size());
-      const std::filesystem::path candidate = std::filesystem::path(rest.substr(0, end)) / name;
-      if (access(candidate.c_str(), X_OK) == 0) {
-        out.push_back(name);
-        break;
-      }
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  }
-  return out;
+  std::erase_if(names, [&](const std::string& name) {
+    return find_on_path(path == variables.end() ? "" : path->second, name).empty();
+  });
+  return names;
 }
 
 Inventory gather(const Surroundings& surroundings) {
