@@ -108,13 +108,7 @@ std::vector<Feature> parallel_features(const Config& c) {
   };
 }
 
-template <class Technique>
-bool is_on(const std::optional<Technique>& technique) {
-  return technique && technique->shared_parameters.enabled;
-}
-
 std::vector<Feature> training_features(const Config& c) {
-  const CompressionConfig& compression = c.compression_training;
   const DataEfficiencyConfig& data = c.data_efficiency;
   return {
       {"data_efficiency.data_routing.random_ltd", data.data_routing.random_ltd.enabled},
@@ -124,14 +118,19 @@ std::vector<Feature> training_features(const Config& c) {
        data.data_sampling.dynamic_batching.enabled},
       {"curriculum_learning", c.curriculum_learning.enabled},
       {"progressive_layer_drop", c.progressive_layer_drop.enabled},
-      {"compression_training.layer_reduction",
-       compression.layer_reduction && compression.layer_reduction->enabled},
-      {"compression_training.weight_quantization", is_on(compression.weight_quantization)},
-      {"compression_training.activation_quantization", is_on(compression.activation_quantization)},
-      {"compression_training.sparse_pruning", is_on(compression.sparse_pruning)},
-      {"compression_training.row_pruning", is_on(compression.row_pruning)},
-      {"compression_training.head_pruning", is_on(compression.head_pruning)},
-      {"compression_training.channel_pruning", is_on(compression.channel_pruning)},
+  };
+}
+
+std::vector<Feature> compression_features(const Config& c) {
+  std::vector<Feature> features;
+  for (const CompressionSwitch& technique : switches(c.compression_training)) {
+    features.push_back({technique.section, technique.on});
+  }
+  return features;
+}
+
+std::vector<Feature> service_features(const Config& c) {
+  return {
       {"tensorboard", c.tensorboard.enabled},
       {"wandb", c.wandb.enabled},
       {"comet", c.comet.enabled},
@@ -173,7 +172,8 @@ std::vector<Feature> model_features(const Config& c) {
 std::vector<Feature> all_features(const Config& config) {
   std::vector<Feature> all;
   for (const auto& some : {model_features(config), number_features(config), zero_features(config),
-                           parallel_features(config), training_features(config)}) {
+                           parallel_features(config), training_features(config),
+                           compression_features(config), service_features(config)}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -276,4 +276,17 @@ void fields(Visitor& v, CompressionConfig& c) {
             {.meaning = "Pruning of output channels of the first of two Conv2d layers."});
 }
 
+std::vector<CompressionSwitch> switches(const CompressionConfig& c) {
+  const auto is_on = [](const auto& technique) { return technique && technique->shared_parameters.enabled; };
+  return {
+      {"compression_training.layer_reduction", c.layer_reduction && c.layer_reduction->enabled},
+      {"compression_training.weight_quantization", is_on(c.weight_quantization)},
+      {"compression_training.activation_quantization", is_on(c.activation_quantization)},
+      {"compression_training.sparse_pruning", is_on(c.sparse_pruning)},
+      {"compression_training.row_pruning", is_on(c.row_pruning)},
+      {"compression_training.head_pruning", is_on(c.head_pruning)},
+      {"compression_training.channel_pruning", is_on(c.channel_pruning)},
+  };
+}
+
 }  // namespace ds

@@ -40,27 +40,18 @@ std::vector<Switch> switches_of(const Config& c) {
   };
 }
 
-template <class Technique>
-bool is_on(const std::optional<Technique>& technique) {
-  return technique && technique->shared_parameters.enabled;
-}
-
 // Those that have their switch elsewhere: only their errors are of interest, they say enough themselves.
 std::vector<Switch> other_switches_of(const Config& c) {
-  const CompressionConfig& compression = c.compression_training;
-  return {
+  std::vector<Switch> out{
       {"fp16", c.fp16.enabled},
       {"bf16", c.bf16.enabled},
       {"zero_optimization", c.zero_optimization.stage > 0},
       {"data_efficiency.data_sampling.dynamic_batching", c.data_efficiency.data_sampling.dynamic_batching.enabled},
-      {"compression_training.layer_reduction", compression.layer_reduction && compression.layer_reduction->enabled},
-      {"compression_training.weight_quantization", is_on(compression.weight_quantization)},
-      {"compression_training.activation_quantization", is_on(compression.activation_quantization)},
-      {"compression_training.sparse_pruning", is_on(compression.sparse_pruning)},
-      {"compression_training.row_pruning", is_on(compression.row_pruning)},
-      {"compression_training.head_pruning", is_on(compression.head_pruning)},
-      {"compression_training.channel_pruning", is_on(compression.channel_pruning)},
   };
+  for (const CompressionSwitch& technique : switches(c.compression_training)) {
+    out.push_back({technique.section, technique.on});
+  }
+  return out;
 }
 
 // The switch itself must be right, and a name that is not known may have been meant for it.
