@@ -1,4 +1,4 @@
-// `rankd --facts-of PATH`: what a model folder or a tokenizer says of its sizes, one JSON object. `dslaunch init`
+// The question --facts-of PATH: what a model folder or a tokenizer says of its sizes, one JSON object. `dslaunch init`
 // asks, because dslaunch itself links no engine.
 #pragma once
 

@@ -1,4 +1,4 @@
-// `rankd --inventory`: which libraries the engine was linked with and what it can use of this processor, one JSON
+// The question --inventory: which libraries the engine was linked with and what it can use of this processor, one JSON
 // object. `dslaunch env` asks, because dslaunch itself links no engine.
 #pragma once
 

@@ -27,7 +27,7 @@ struct LookArgs {
   std::vector<std::string> overrides;  // key.path=value
 };
 
-// `rankd --look`: prints {"defects": [{"code", "key", "what"}, ...]}, of which dslaunch makes its report. Errors of the
+// The question --look: prints {"defects": [{"code", "key", "what"}, ...]}, of which dslaunch makes its report. Errors of the
 // configuration itself are not among them; what they concern is left out.
 int run_look(const LookArgs& args);
 

@@ -28,16 +28,12 @@ namespace {
 
 int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-int generate(const VerbLine& line) {
-  GenerateArgs args = line.values<GenerateArgs>();
+// Verbs whose threads are all cores where nobody says how many.
+template <class Args, int (*kCarryOut)(const Args&)>
+int on_cores(const VerbLine& line) {
+  Args args = line.values<Args>();
   if (args.threads == 0) args.threads = cores();
-  return run_generate(args);
-}
-
-int evaluate(const VerbLine& line) {
-  EvalArgs args = line.values<EvalArgs>();
-  if (args.threads == 0) args.threads = cores();
-  return run_evaluate(args);
+  return kCarryOut(args);
 }
 
 int tokenize(const VerbLine& line) { return run_tokenize(line.values<TokenizeArgs>()); }
@@ -49,7 +45,8 @@ struct Row {
   int (*carry_out)(const VerbLine& line);
 };
 
-constexpr std::array kRows{Row{"eval", evaluate}, Row{"generate", generate}, Row{"plan", plan},
+constexpr std::array kRows{Row{"eval", on_cores<EvalArgs, run_evaluate>},
+                           Row{"generate", on_cores<GenerateArgs, run_generate>}, Row{"plan", plan},
                            Row{"tokenize", tokenize}};
 
 // `dslaunch generate ...` becomes this program, so help speaks in dslaunch's name.
