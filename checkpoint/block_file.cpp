@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 
 namespace ds {
 namespace {

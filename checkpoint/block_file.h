@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "checkpoint/format.h"
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

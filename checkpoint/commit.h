@@ -13,7 +13,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/tag.h"
 #include "checkpoint/tag_list.h"
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

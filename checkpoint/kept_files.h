@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/memory_sets.h"
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -24,7 +24,7 @@
 
 #include "checkpoint/format.h"
 #include "checkpoint/kept_files.h"
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

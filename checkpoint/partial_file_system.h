@@ -3,7 +3,7 @@
 // a mistake of ours: InternalError.
 #pragma once
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "comm/shm_segment.h"
-#include "core/memory.h"
+#include "core/memory/resource.h"
 
 namespace ds::detail {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds::detail {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "comm/shm_group.h"
-#include "core/memory_adaptors.h"
+#include "core/memory/adaptors.h"
 
 namespace ds {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 
 namespace ds::detail {
 

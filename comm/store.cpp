@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 namespace {

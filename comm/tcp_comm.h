@@ -16,7 +16,7 @@
 
 #include "comm/communicator.h"
 #include "comm/link_board.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "core/secrecy.h"
 
 namespace ds {

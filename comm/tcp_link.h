@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds::detail {
 

@@ -10,7 +10,7 @@
 #include "config/rewrite.h"
 #include "config/rules.h"
 #include "core/error.h"
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 
 namespace ds {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/device.h"
-#include "core/memory.h"
+#include "core/memory/resource.h"
 #include "core/thread_pool.h"
 #include "core/trace.h"
 

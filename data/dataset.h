@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "data/tokenizer.h"
 
 namespace ds {

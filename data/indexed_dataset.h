@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 
 namespace ds {
 

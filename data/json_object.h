@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

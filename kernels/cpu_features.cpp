@@ -4,7 +4,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 #include "core/stream.h"
 #include "core/thread_pool.h"
 #include "kernels/gemm.h"

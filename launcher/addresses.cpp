@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "core/socket_address.h"
 
 namespace ds {

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/abstract_address.h"
 #include "launcher/control_socket.h"
 

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/connection_rules.h"
 #include "launcher/job_authority.h"
 #include "launcher/membership.h"

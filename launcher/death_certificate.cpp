@@ -66,7 +66,7 @@ std::string row(std::string_view name, std::string_view text) {
   return fmt::format("  {:<10} {}\n", name, text);
 }
 
-// As core/file.h and checkpoint/writer.h say it.
+// As core/files/file.h and checkpoint/writer.h say it.
 bool lacks_room(const Failure& cause) {
   return cause.kind == Failure::Kind::kExit && cause.value == static_cast<int>(ExitCode::kStorage) &&
          (cause.detail.find("No space left on device") != std::string::npos ||

@@ -14,7 +14,7 @@
 #include "core/host.h"
 #include "launcher/epoch_claim.h"
 #include "launcher/machine.h"
-#include "core/memory_cgroup.h"
+#include "core/memory/cgroup.h"
 #include "launcher/peer_dial.h"
 
 namespace ds {

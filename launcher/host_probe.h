@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "proto/agent.pb.h"
 
 namespace ds {

@@ -4,7 +4,7 @@
 // what lies in it; empty it takes no memory.
 #pragma once
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/credentials.h"
 #include "launcher/tls_relay.h"
 

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 namespace {

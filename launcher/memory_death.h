@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/memory_cgroup.h"
+#include "core/memory/cgroup.h"
 
 namespace ds {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/connection_rules.h"
 
 namespace ds {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/json_text.h"
 #include "launcher/metrics_file.h"
 

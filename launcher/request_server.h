@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/clock_time.h"
 
 namespace ds {

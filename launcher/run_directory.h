@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

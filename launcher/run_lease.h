@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/lease_rules.h"
 
 namespace ds {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

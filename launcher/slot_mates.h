@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

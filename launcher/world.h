@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/memory_death.h"
 #include "launcher/placement.h"
 #include "launcher/process.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "core/dtype.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "model/model_config.h"
 
 namespace ds {

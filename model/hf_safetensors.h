@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "core/shape.h"
 
 namespace ds {

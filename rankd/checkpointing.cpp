@@ -12,7 +12,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
 #include "core/failpoint.h"
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 #include "model/hf_weights.h"
 #include "rankd/agreement.h"
 #include "rankd/engine_pieces.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "rankd/engine.h"
 #include "rankd/job.h"
 #include "rankd/memory_tier.h"

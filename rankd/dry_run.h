@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "core/memory_adaptors.h"
+#include "core/memory/adaptors.h"
 #include "rankd/engine.h"
 
 namespace ds {

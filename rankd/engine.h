@@ -10,7 +10,7 @@
 
 #include "comm/communicator.h"
 #include "core/clock.h"
-#include "core/replay_arena.h"
+#include "core/memory/replay_arena.h"
 #include "model/zoo.h"
 #include "optim/lr_schedule.h"
 #include "optim/rule_optimizer.h"

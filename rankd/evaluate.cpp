@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 #include "data/dataset.h"
 #include "data/tokenizer_frame.h"
 #include "rankd/assemble.h"

@@ -8,7 +8,7 @@
 #include <functional>
 #include <span>
 
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 #include "core/rng.h"
 #include "data/tokenizer_frame.h"
 #include "model/hf_generation.h"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "config/value.h"
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 #include "data/tokenizer.h"
 #include "model/hf_config.h"
 

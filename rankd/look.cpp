@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "config/load.h"
-#include "core/input_files.h"
-#include "core/memory_adaptors.h"
+#include "core/files/input_files.h"
+#include "core/memory/adaptors.h"
 #include "core/thread_pool.h"
 #include "model/activation_name.h"
 #include "model/hf_weights.h"

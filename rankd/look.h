@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 
 #include "core/dispatch.h"
 #include "core/failpoint.h"
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 #include "data/tokenizer.h"
 #include "model/hf_config.h"
 #include "model/hf_weights.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/reader.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "model/model_config.h"
 #include "model/param.h"
 

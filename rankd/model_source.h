@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "core/file.h"
-#include "core/memory.h"
+#include "core/files/file.h"
+#include "core/memory/resource.h"
 #include "core/stream.h"
 #include "core/thread_pool.h"
 #include "model/kv_cache.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "config/load.h"
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 #include "rankd/assemble.h"
 #include "rankd/dry_run.h"
 

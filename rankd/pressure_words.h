@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/memory_cgroup.h"
+#include "core/memory/cgroup.h"
 
 namespace ds {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "comm/tcp_comm.h"
-#include "core/memory_cgroup.h"
+#include "core/memory/cgroup.h"
 #include "core/secrecy.h"
 #include "core/signal_stack.h"
 #include "rankd/last_words.h"

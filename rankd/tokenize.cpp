@@ -6,7 +6,7 @@
 
 #include <charconv>
 
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 #include "data/tokenizer_frame.h"
 #include "rankd/input_texts.h"
 #include "rankd/model_source.h"

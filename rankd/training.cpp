@@ -12,7 +12,7 @@
 #include "comm/traced_comm.h"
 #include "config/load.h"
 #include "core/failpoint.h"
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 #include "data/data_loader.h"
 #include "model/hf_config.h"
 #include "rankd/assemble.h"

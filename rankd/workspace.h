@@ -3,7 +3,7 @@
 #pragma once
 
 #include "comm/communicator.h"
-#include "core/memory_adaptors.h"
+#include "core/memory/adaptors.h"
 #include "core/stream.h"
 #include "rankd/engine.h"
 

@@ -13,7 +13,7 @@
 
 #include "core/error.h"
 #include "core/host.h"
-#include "core/memory_cgroup.h"
+#include "core/memory/cgroup.h"
 #include "launcher/addresses.h"
 #include "launcher/host_probe.h"
 #include "launcher/machine.h"

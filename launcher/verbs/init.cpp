@@ -8,7 +8,7 @@
 #include "config/available.h"
 #include "config/load.h"
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "launcher/base64.h"
 #include "launcher/init/questions.h"
 #include "launcher/init/train_file.h"

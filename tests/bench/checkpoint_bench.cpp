@@ -19,7 +19,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
-#include "core/memory.h"
+#include "core/memory/resource.h"
 #include "tests/bench/median.h"
 
 namespace {

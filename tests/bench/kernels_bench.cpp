@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"

@@ -1,8 +1,8 @@
 // Saving and loading through the public interface: any layout to any layout, tags, corruption, full disks.
 #include <stdlib.h>
 
-#include "core/fault_file_system.h"
-#include "core/memory_file_system.h"
+#include "tests/support/fault_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
 

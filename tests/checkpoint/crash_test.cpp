@@ -2,8 +2,8 @@
 // never does (the save protocol of docs/architecture.md).
 #include <functional>
 
-#include "core/fault_file_system.h"
-#include "core/memory_file_system.h"
+#include "tests/support/fault_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
 

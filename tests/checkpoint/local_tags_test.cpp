@@ -1,6 +1,6 @@
 #include "checkpoint/local_tags.h"
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 #include "core/thread_pool.h"
 #include "data/token_batches.h"
 #include "kernels/onebit_math.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -1,13 +1,13 @@
 // The real file system, the one in memory with its crash model, and the fault decorator.
-#include "core/file.h"
+#include "core/files/file.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/fault_file_system.h"
-#include "core/memory_file_system.h"
+#include "tests/support/fault_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

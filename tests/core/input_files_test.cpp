@@ -1,13 +1,13 @@
 // What the user named and cannot be read: never an error that a second try could mend, and never a wait.
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/mapped_file.h"
-#include "core/memory_file_system.h"
+#include "core/files/mapped_file.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,4 +1,4 @@
-#include "core/memory_adaptors.h"
+#include "core/memory/adaptors.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/replay_arena.h"
+#include "core/memory/replay_arena.h"
 
 #include "core/error.h"
 #include "core/rng.h"

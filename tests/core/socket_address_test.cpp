@@ -1,7 +1,7 @@
 #include "core/socket_address.h"
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "core/host.h"
 #include "tests/support/catch.h"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/memory_adaptors.h"
+#include "core/memory/adaptors.h"
 #include "core/rng.h"
 #include "tests/support/catch.h"
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <numeric>
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "data/data_loader.h"
 #include "data/indexed_dataset.h"
 #include "tests/support/catch.h"

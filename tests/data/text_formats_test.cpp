@@ -2,8 +2,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "core/input_files.h"
-#include "core/memory_file_system.h"
+#include "core/files/input_files.h"
+#include "tests/support/memory_file_system.h"
 #include "data/byte_stream.h"
 #include "data/dataset.h"
 #include "data/path_pattern.h"

@@ -1,7 +1,7 @@
 // What tokenizers put around a text: each kind of post-processor, the flags that overrule it, and what is refused.
 #include "data/tokenizer_frame.h"
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

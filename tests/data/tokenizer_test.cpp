@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "data/added_tokens.h"
 #include "data/byte_pair.h"
 #include "data/pre_tokenizer.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 
 namespace ds::fuzz {
 

@@ -1,7 +1,7 @@
 #include "launcher/epoch_claim.h"
 
-#include "core/fault_file_system.h"
-#include "core/memory_file_system.h"
+#include "tests/support/fault_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 
 namespace ds {

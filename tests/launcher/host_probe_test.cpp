@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/memory_cgroup.h"
+#include "core/memory/cgroup.h"
 #include "launcher/peer_dial.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_directory.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "tests/support/catch.h"
 
 namespace ds {

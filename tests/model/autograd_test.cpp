@@ -2,7 +2,7 @@
 // else looks.
 #include "model/autograd.h"
 
-#include "core/memory_adaptors.h"
+#include "core/memory/adaptors.h"
 #include "model/context.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"

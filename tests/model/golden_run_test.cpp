@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "model/hf_config.h"
 #include "model/hf_weights.h"
 #include "tests/model/plain_trainer.h"

@@ -1,7 +1,7 @@
 // config.json in and out: defaults, synonyms of versions, and refusals by name.
 #include "model/hf_config.h"
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

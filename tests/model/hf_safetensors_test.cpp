@@ -1,8 +1,8 @@
 // Safetensors: round trips, the layout other programs expect, and refusal of everything malformed.
 #include "model/hf_safetensors.h"
 
-#include "core/fault_file_system.h"
-#include "core/memory_file_system.h"
+#include "tests/support/fault_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

@@ -1,7 +1,7 @@
 // Weights of a Hugging Face folder: names, ranges, conversions, and refusal of what does not fit.
 #include "model/hf_weights.h"
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 

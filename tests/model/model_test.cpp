@@ -2,8 +2,8 @@
 // the dry run on meta, and generation with and without a cache.
 #include <set>
 
-#include "core/memory_adaptors.h"
-#include "core/replay_arena.h"
+#include "core/memory/adaptors.h"
+#include "core/memory/replay_arena.h"
 #include "kernels/reduce.h"
 #include "model/plain_store.h"
 #include "model/zoo.h"

@@ -2,7 +2,7 @@
 // dtype.
 #include "optim/rule_optimizer.h"
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 #include "core/rng.h"
 #include "core/thread_pool.h"
 #include "tests/support/catch.h"

@@ -4,7 +4,7 @@
 #include "config/available.h"
 #include "config/load.h"
 #include "core/error.h"
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 
 namespace ds {

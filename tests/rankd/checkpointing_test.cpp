@@ -1,6 +1,6 @@
 #include "rankd/checkpointing.h"
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "rankd/workspace.h"
 #include "tests/rankd/small_engine.h"
 #include "tests/support/catch.h"

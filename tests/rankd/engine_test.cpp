@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "comm/traced_comm.h"
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"
 #include "rankd/workspace.h"

@@ -1,7 +1,7 @@
 // Prompts and texts out of files and lines.
 #include "rankd/input_texts.h"
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "config/load.h"
-#include "core/input_files.h"
-#include "core/memory_file_system.h"
+#include "core/files/input_files.h"
+#include "tests/support/memory_file_system.h"
 #include "model/hf_safetensors.h"
 #include "tests/support/catch.h"
 

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"
 #include "rankd/workspace.h"

@@ -1,8 +1,8 @@
 #include "rankd/spread_tags.h"
 
 #include "core/failpoint.h"
-#include "core/fault_file_system.h"
-#include "core/memory_file_system.h"
+#include "tests/support/fault_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"
 #include "rankd/workspace.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory_file_system.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/sim/mutant.h"
 
 namespace ds::sim {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 #include "core/stream.h"
 #include "core/tensor.h"
 #include "core/thread_pool.h"

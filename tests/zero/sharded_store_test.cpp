@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/memory_adaptors.h"
+#include "core/memory/adaptors.h"
 #include "kernels/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"

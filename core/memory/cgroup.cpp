@@ -1,4 +1,4 @@
-#include "core/memory_cgroup.h"
+#include "core/memory/cgroup.h"
 
 #include <fmt/format.h>
 

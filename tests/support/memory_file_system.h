@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

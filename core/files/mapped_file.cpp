@@ -1,5 +1,5 @@
 // Read-only memory mapping of a whole file (POSIX).
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

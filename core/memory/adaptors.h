@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 
 namespace ds {
 

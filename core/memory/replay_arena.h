@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/memory/resource.h"
 
 namespace ds {
 

@@ -3,7 +3,7 @@
 // InputMissing (it cannot be read) or DataError (it is no file that can be read). It writes nothing.
 #pragma once
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace ds {
 

@@ -1,4 +1,4 @@
-#include "core/input_files.h"
+#include "core/files/input_files.h"
 
 #include <utility>
 

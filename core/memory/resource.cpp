@@ -1,4 +1,4 @@
-#include "core/memory.h"
+#include "core/memory/resource.h"
 
 #include <sys/mman.h>
 
