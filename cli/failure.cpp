@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "config/value.h"
+#include "config/reader/value.h"
 
 namespace ds {
 

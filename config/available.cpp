@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "config/convert.h"
+#include "config/reader/convert.h"
 #include "core/error.h"
 
 namespace ds {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/value.h"
+#include "config/reader/value.h"
 
 namespace ds {
 

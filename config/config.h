@@ -8,20 +8,20 @@
 #include <span>
 #include <string>
 
-#include "config/attention_config.h"
-#include "config/autotuning_config.h"
-#include "config/checkpoint_config.h"
-#include "config/compression_config.h"
-#include "config/data_efficiency_config.h"
-#include "config/elasticity_config.h"
-#include "config/fields.h"
-#include "config/monitor_config.h"
-#include "config/optimizer_config.h"
-#include "config/parallel_config.h"
-#include "config/precision_config.h"
-#include "config/scheduler_config.h"
-#include "config/training_config.h"
-#include "config/zero_config.h"
+#include "config/sections/attention.h"
+#include "config/sections/autotuning.h"
+#include "config/sections/checkpoint.h"
+#include "config/sections/compression.h"
+#include "config/sections/data_efficiency.h"
+#include "config/sections/elasticity.h"
+#include "config/reader/fields.h"
+#include "config/sections/monitor.h"
+#include "config/sections/optimizer.h"
+#include "config/sections/parallel.h"
+#include "config/sections/precision.h"
+#include "config/sections/scheduler.h"
+#include "config/sections/training.h"
+#include "config/sections/zero.h"
 
 namespace ds {
 

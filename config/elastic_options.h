@@ -2,7 +2,7 @@
 #pragma once
 
 #include "config/elastic_batch.h"
-#include "config/elasticity_config.h"
+#include "config/sections/elasticity.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "config/convert.h"
+#include "config/reader/convert.h"
 #include "config/field_writer.h"
 #include "config/ignored_keys.h"
 #include "config/nearest.h"

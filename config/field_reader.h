@@ -6,8 +6,8 @@
 #include <string>
 
 #include "config/config.h"
-#include "config/problem.h"
-#include "config/value.h"
+#include "config/reader/problem.h"
+#include "config/reader/value.h"
 
 namespace ds {
 

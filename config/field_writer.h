@@ -3,7 +3,7 @@
 #pragma once
 
 #include "config/config.h"
-#include "config/value.h"
+#include "config/reader/value.h"
 
 namespace ds {
 

@@ -3,7 +3,7 @@
 
 #include "config/config.h"
 #include "config/field_reader.h"
-#include "config/problem.h"
+#include "config/reader/problem.h"
 
 namespace ds {
 

@@ -5,9 +5,9 @@
 
 #include "config/field_writer.h"
 #include "config/inert.h"
-#include "config/json_reader.h"
-#include "config/overrides.h"
-#include "config/rewrite.h"
+#include "config/reader/json_reader.h"
+#include "config/reader/overrides.h"
+#include "config/reader/rewrite.h"
 #include "config/rules.h"
 #include "core/error.h"
 #include "core/files/input_files.h"

@@ -11,8 +11,8 @@
 
 #include "config/config.h"
 #include "config/field_reader.h"
-#include "config/problem.h"
-#include "config/value.h"
+#include "config/reader/problem.h"
+#include "config/reader/value.h"
 
 namespace ds {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "config/origins.h"
+#include "config/reader/origins.h"
 
 namespace ds {
 

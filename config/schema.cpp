@@ -251,7 +251,7 @@ class SchemaWriter : public Visitor {
   Level level_;
 };
 
-// Spellings that config/rewrite.h turns into the sections' own form.
+// Spellings that config/reader/rewrite.h turns into the sections' own form.
 void add_short_forms(Value& schema) {
   const auto also = [&](std::string_view key, std::string_view type) {
     Value& section = *schema.find("properties")->find(key);

@@ -3,7 +3,7 @@
 // reader's coercions (digits in quotes, Hjson) are not part of it.
 #pragma once
 
-#include "config/value.h"
+#include "config/reader/value.h"
 
 namespace ds {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "config/utf8.h"
+#include "config/reader/utf8.h"
 #include "core/error.h"
 
 namespace ds {

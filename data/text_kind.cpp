@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "config/utf8.h"
+#include "config/reader/utf8.h"
 #include "core/error.h"
 
 namespace ds {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "launcher/base64.h"

@@ -1,4 +1,4 @@
-// Bytes as text (pure): base64 in the URL-safe alphabet, padded. decode_base64 of config/json_reader.h
+// Bytes as text (pure): base64 in the URL-safe alphabet, padded. decode_base64 of config/reader/json_reader.h
 // reads it back.
 #pragma once
 

@@ -10,7 +10,7 @@
 
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
-#include "config/training_config.h"
+#include "config/sections/training.h"
 #include "launcher/clock_time.h"
 #include "launcher/job_hosts.h"
 #include "launcher/node_list.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <unordered_set>
 
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 #include "core/error.h"
 #include "launcher/base64.h"
 #include "launcher/json_text.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/elastic_batch.h"
-#include "config/training_config.h"
+#include "config/sections/training.h"
 
 namespace ds {
 

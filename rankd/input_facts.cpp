@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "config/value.h"
+#include "config/reader/value.h"
 #include "core/files/input_files.h"
 #include "data/tokenizer.h"
 #include "model/hf_config.h"

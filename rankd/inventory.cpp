@@ -5,7 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "comm/mpi_comm.h"
-#include "config/value.h"
+#include "config/reader/value.h"
 #include "kernels/cpu_features.h"
 #include "proto/build_info.h"
 

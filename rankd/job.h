@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/training_config.h"
+#include "config/sections/training.h"
 
 namespace ds {
 
@@ -26,7 +26,7 @@ struct JobPlan {
   std::string config_text;  // canonical JSON of the resolved train.json
   std::string config_dir;   // absolute; relative paths inside the config start here
   std::string run_dir;      // absolute
-  ResumeMode resume = ResumeMode::kAuto;  // of config/training_config.h
+  ResumeMode resume = ResumeMode::kAuto;  // of config/sections/training.h
   int64_t oldest_tag_epoch = 0;  // tags of older epochs are passed over
   // What is known to have been committed in the run directory: of which step (0: nothing is known of), by whom.
   int64_t committed_step = 0;

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "checkpoint/format.h"
-#include "config/json_reader.h"
-#include "config/value.h"
+#include "config/reader/json_reader.h"
+#include "config/reader/value.h"
 #include "core/error.h"
 
 namespace ds {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "config/utf8.h"
+#include "config/reader/utf8.h"
 #include "core/error.h"
 
 namespace ds {

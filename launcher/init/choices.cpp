@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 #include "core/error.h"
 
 namespace ds {

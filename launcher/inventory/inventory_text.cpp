@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "config/value.h"
+#include "config/reader/value.h"
 #include "launcher/progress.h"
 
 namespace ds {

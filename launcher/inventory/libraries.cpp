@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 #include "core/error.h"
 
 namespace ds {

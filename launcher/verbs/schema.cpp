@@ -4,7 +4,7 @@
 
 #include "config/documentation.h"
 #include "config/schema.h"
-#include "config/value.h"
+#include "config/reader/value.h"
 
 namespace ds {
 

@@ -1,4 +1,4 @@
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 
 #include "core/error.h"
 #include "tests/support/catch.h"

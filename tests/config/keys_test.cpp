@@ -7,9 +7,9 @@
 
 #include "config/catalogue.h"
 #include "config/explain.h"
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 #include "config/load.h"
-#include "config/overrides.h"
+#include "config/reader/overrides.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "config/batch.h"
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 #include "config/load.h"
 #include "core/error.h"
 #include "tests/support/catch.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "config/explain.h"
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 #include "config/load.h"
 #include "core/error.h"
 

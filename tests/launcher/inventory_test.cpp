@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "config/available.h"
-#include "config/json_reader.h"
+#include "config/reader/json_reader.h"
 #include "config/load.h"
 #include "core/error.h"
 #include "launcher/inventory/features.h"

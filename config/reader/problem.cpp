@@ -1,0 +1,62 @@
+#include "config/reader/problem.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace ds {
+
+std::string Problem::text() const {
+  std::string out;
+  if (origin.source) out = origin.text() + ": ";
+  if (!path.empty()) out += path + ": ";
+  return out + message;
+}
+
+void Problems::add(Problem problem) {
+  if (all_.size() < kMostReported) {
+    all_.push_back(std::move(problem));
+  } else {
+    ++left_out_;
+  }
+}
+
+void Problems::error(Basis basis, std::string path, const Origin& origin, std::string message) {
+  add({Severity::kError, basis, std::move(path), origin, std::move(message)});
+}
+
+void Problems::note(std::string path, const Origin& origin, std::string message) {
+  add({Severity::kNote, Basis::kOwn, std::move(path), origin, std::move(message)});
+}
+
+bool is_within(std::string_view path, std::string_view section) {
+  if (!path.starts_with(section)) return false;
+  return path.size() == section.size() || path[section.size()] == '.' || path[section.size()] == '[';
+}
+
+void Problems::soften(const std::function<bool(const Problem&)>& is_moot, std::string_view why) {
+  for (Problem& problem : all_) {
+    if (problem.severity != Severity::kError || problem.basis != Basis::kOwn || !is_moot(problem)) continue;
+    problem.severity = Severity::kNote;
+    problem.message += fmt::format("; has no effect {}", why);
+  }
+}
+
+bool Problems::has_errors() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Problem& p) { return p.severity == Severity::kError; });
+}
+
+void Problems::throw_if_any() const {
+  std::string text;
+  for (const Problem& problem : all_) {
+    if (problem.severity != Severity::kError) continue;
+    if (!text.empty()) text += '\n';
+    text += problem.text();
+  }
+  if (text.empty()) return;
+  if (left_out_ > 0) text += fmt::format("\n... and {} more", left_out_);
+  throw ConfigError(text);
+}
+
+}  // namespace ds

@@ -1,0 +1,292 @@
+#include "config/sections/optimizer.h"
+
+namespace ds {
+
+std::span<const EnumName> names_of(OptimizerType) {
+  static constexpr EnumName kNames[] = {
+      {"Adam", static_cast<int>(OptimizerType::kAdam)},
+      {"AdamW", static_cast<int>(OptimizerType::kAdamW)},
+      {"OneBitAdam", static_cast<int>(OptimizerType::kOneBitAdam)},
+      {"ZeroOneAdam", static_cast<int>(OptimizerType::kZeroOneAdam)},
+      {"Lamb", static_cast<int>(OptimizerType::kLamb)},
+      {"OneBitLamb", static_cast<int>(OptimizerType::kOneBitLamb)},
+      {"Lion", static_cast<int>(OptimizerType::kLion)},
+      {"Adagrad", static_cast<int>(OptimizerType::kAdagrad)},
+      {"SGD", static_cast<int>(OptimizerType::kSgd)},
+      {"Muon", static_cast<int>(OptimizerType::kMuon)},
+      {"MuAdam", static_cast<int>(OptimizerType::kMuAdam)},
+      {"MuAdamW", static_cast<int>(OptimizerType::kMuAdamW)},
+      {"MuSGD", static_cast<int>(OptimizerType::kMuSgd)},
+  };
+  return kNames;
+}
+
+std::span<const EnumName> names_of(CommBackend) {
+  static constexpr EnumName kNames[] = {
+      {"nccl", static_cast<int>(CommBackend::kNccl)},
+      {"mpi", static_cast<int>(CommBackend::kMpi)},
+      {"hccl", static_cast<int>(CommBackend::kHccl)},
+      {"compressed", static_cast<int>(CommBackend::kCompressed)},
+  };
+  return kNames;
+}
+
+std::span<const EnumName> names_of(NewtonSchulz) {
+  static constexpr EnumName kNames[] = {
+      {"standard", static_cast<int>(NewtonSchulz::kStandard)},
+      {"gram", static_cast<int>(NewtonSchulz::kGram)},
+  };
+  return kNames;
+}
+
+void fields(Visitor& v, AdamParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("betas", c.betas,
+          {.meaning = "Decay rates of the running averages of the gradient and of its square.",
+           .min = 0,
+           .below = 1});
+  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning =
+               "Weight decay coefficient; decoupled from the gradient when AdamW mode is active.",
+           .min = 0});
+  v.field("torch_adam", c.torch_adam,
+          {.meaning = "Use the framework's plain Adam/AdamW rather than the fused kernel (or the "
+                      "vectorised CPU one); with decoupled decay weight_decay is 0.01 then where it is not given."});
+  v.field(
+      "adam_w_mode", c.adam_w_mode,
+      {.meaning =
+           "true: decoupled weight decay (AdamW); false: classic L2 term added to the gradient."});
+  v.field("bias_correction", c.bias_correction,
+          {.meaning = "Divide the moments by 1-beta^t before the update."});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+  v.field("set_grad_none", c.set_grad_none,
+          {.meaning = "zero_grad() drops gradient storage instead of filling it with zeros."});
+  v.field("fp32_optimizer_states", c.fp32_optimizer_states,
+          {.meaning = "CPU variant: keep both moments in fp32 whatever the parameter precision."});
+}
+
+void fields(Visitor& v, OneBitAdamParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("betas", c.betas,
+          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
+  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "Weight decay added to the update before it is scaled by the learning rate.",
+           .min = 0});
+  v.field("bias_correction", c.bias_correction,
+          {.meaning = "Accepted for signature compatibility."});
+  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
+          {.meaning = "Accepted for signature compatibility."});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+  v.field("cuda_aware", c.cuda_aware,
+          {.meaning = "States that the MPI library can read device memory directly."});
+  v.field("comm_backend_name", c.comm_backend_name,
+          {.meaning = "Backend of the compressed allreduce."});
+  v.field(
+      "freeze_step", c.freeze_step,
+      {.meaning =
+           "Length, in optimizer steps, of the uncompressed warm-up stage; afterwards the variance "
+           "is frozen and the momentum is exchanged with 1-bit error-compensated compression.",
+       .min = 0});
+}
+
+void fields(Visitor& v, ZeroOneAdamParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("betas", c.betas,
+          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
+  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "Weight decay added to the update before it is scaled by the learning rate.",
+           .min = 0});
+  v.field("bias_correction", c.bias_correction,
+          {.meaning = "Accepted for signature compatibility."});
+  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
+          {.meaning = "Accepted for signature compatibility."});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+  v.field("cuda_aware", c.cuda_aware,
+          {.meaning = "States that the MPI library can read device memory directly."});
+  v.field("comm_backend_name", c.comm_backend_name,
+          {.meaning = "Backend of the compressed allreduce."});
+  v.field(
+      "var_freeze_step", c.var_freeze_step,
+      {.meaning =
+           "Last step at which the variance is still updated; afterwards local steps are enabled.",
+       .min = 1});
+  v.field(
+      "var_update_scaler", c.var_update_scaler,
+      {.meaning =
+           "Number of variance updates after which the interval between variance updates doubles.",
+       .min = 1});
+  v.field("local_step_scaler", c.local_step_scaler,
+          {.meaning = "Number of steps after which the interval between synchronised (non-local) "
+                      "steps doubles.",
+           .min = 1});
+  v.field("local_step_clipper", c.local_step_clipper,
+          {.meaning = "Upper bound of the local-step interval.", .min = 1});
+}
+
+void fields(Visitor& v, LambParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("bias_correction", c.bias_correction, {.meaning = "Divide the moments by 1-beta^t."});
+  v.field("betas", c.betas,
+          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
+  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
+          {.meaning = "Add eps under the square root rather than after it."});
+  v.field(
+      "weight_decay", c.weight_decay,
+      {.meaning = "Weight decay added to the update before the trust ratio is formed.", .min = 0});
+  v.field("max_coeff", c.max_coeff,
+          {.meaning = "Upper clamp of the per-tensor trust ratio ||w||/||u||."});
+  v.field("min_coeff", c.min_coeff, {.meaning = "Lower clamp of the per-tensor trust ratio."});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+}
+
+void fields(Visitor& v, OneBitLambParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("betas", c.betas,
+          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
+  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "Weight decay added to the update before it is scaled by the learning rate.",
+           .min = 0});
+  v.field("bias_correction", c.bias_correction,
+          {.meaning = "Accepted for signature compatibility."});
+  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
+          {.meaning = "Accepted for signature compatibility."});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+  v.field("cuda_aware", c.cuda_aware,
+          {.meaning = "States that the MPI library can read device memory directly."});
+  v.field("comm_backend_name", c.comm_backend_name,
+          {.meaning = "Backend of the compressed allreduce."});
+  v.field("freeze_step", c.freeze_step,
+          {.meaning = "Length of the uncompressed LAMB warm-up stage in steps.", .min = 0});
+  v.field("max_coeff", c.max_coeff,
+          {.meaning = "Upper clamp of the per-tensor LAMB trust ratio during warm-up."});
+  v.field("min_coeff", c.min_coeff,
+          {.meaning = "Lower clamp of the per-tensor LAMB trust ratio during warm-up."});
+  v.field("coeff_beta", c.coeff_beta,
+          {.meaning = "Decay rate of the running average of the trust ratio that is frozen at the "
+                      "end of warm-up."});
+  v.field("factor_max", c.factor_max,
+          {.meaning = "Upper clamp of the factor that rescales the frozen trust ratio in the "
+                      "compression stage."});
+  v.field("factor_min", c.factor_min, {.meaning = "Lower clamp of that factor."});
+  v.field("factor_threshold", c.factor_threshold,
+          {.meaning = "Largest relative change of that factor between two consecutive steps."});
+}
+
+void fields(Visitor& v, LionParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("betas", c.betas,
+          {.meaning = "Interpolation rate of the update and decay rate of the momentum.",
+           .min = 0,
+           .below = 1});
+  v.field("weight_decay", c.weight_decay, {.meaning = "Decoupled weight decay.", .min = 0});
+  v.field("set_grad_none", c.set_grad_none,
+          {.meaning = "GPU variant only: drop gradients on zero_grad()."});
+  v.field("fp32_optimizer_states", c.fp32_optimizer_states,
+          {.meaning = "CPU variant only: keep the momentum in fp32."});
+}
+
+void fields(Visitor& v, AdagradParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+  v.field("weight_decay", c.weight_decay, {.meaning = "L2 term.", .min = 0});
+  v.field("lr_decay", c.lr_decay,
+          {.meaning = "Learning-rate decay per step (torch variant only).", .min = 0});
+  v.field("initial_accumulator_value", c.initial_accumulator_value,
+          {.meaning = "Start value of the squared-gradient sum (torch variant only).", .min = 0});
+  v.field("amsgrad", c.amsgrad, {.meaning = "Accepted and unused (CPU variant only)."});
+  v.field("fp32_optimizer_states", c.fp32_optimizer_states,
+          {.meaning = "CPU variant only: keep the state in fp32."});
+}
+
+void fields(Visitor& v, SgdParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate (mandatory in old torch releases).", .min = 0});
+  v.field("momentum", c.momentum, {.meaning = "Momentum factor.", .min = 0});
+  v.field("dampening", c.dampening, {.meaning = "Dampening of the momentum."});
+  v.field("weight_decay", c.weight_decay, {.meaning = "L2 term added to the gradient.", .min = 0});
+  v.field("nesterov", c.nesterov,
+          {.meaning = "Nesterov momentum; needs momentum>0 and dampening 0."});
+  v.field("maximize", c.maximize, {.meaning = "Ascend instead of descend."});
+}
+
+void fields(Visitor& v, MuonParams& c) {
+  v.field("lr", c.lr,
+          {.meaning = "Learning rate of both groups unless overridden by muon_lr / adam_lr.",
+           .min = 0});
+  v.field("muon_lr", c.muon_lr,
+          {.meaning = "Learning rate of the matrix (Muon) group only; overrides lr."});
+  v.field("adam_lr", c.adam_lr,
+          {.meaning = "Learning rate of the auxiliary Adam group only; overrides lr."});
+  v.field("momentum", c.momentum, {.meaning = "Momentum of the Muon group.", .min = 0, .below = 1});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "Decoupled weight decay of both groups.", .min = 0});
+  v.field("ns_method", c.ns_method,
+          {.meaning = "Newton-Schulz variant used to orthogonalise the update."});
+  v.field("betas", c.betas,
+          {.meaning = "Betas of the auxiliary Adam group.", .min = 0, .below = 1});
+  v.field("eps", c.eps, {.meaning = "Epsilon of the auxiliary Adam group.", .min = 0});
+}
+
+void fields(Visitor& v, OptimizerConfig& c) {
+  v.field(
+      "type", c.type,
+      {.meaning = "Optimizer name. Names known to DeepSpeed are matched without regard to case; "
+                  "any other name is looked up, case-sensitively, among the torch optimizers.",
+       .letter_case = LetterCase::kIgnored});
+  v.when(c.type == OptimizerType::kAdam || c.type == OptimizerType::kAdamW ||
+             c.type == OptimizerType::kMuAdam || c.type == OptimizerType::kMuAdamW,
+         "type is Adam or AdamW or MuAdam or MuAdamW", [&] {
+           v.section("params", c.adam,
+                     {.meaning = "Keyword arguments handed to the optimizer constructor; names "
+                                 "must match its signature."});
+         });
+  v.when(c.type == OptimizerType::kOneBitAdam, "type is OneBitAdam", [&] {
+    v.section("params", c.onebit_adam,
+              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
+                          "its signature."});
+  });
+  v.when(c.type == OptimizerType::kZeroOneAdam, "type is ZeroOneAdam", [&] {
+    v.section("params", c.zero_one_adam,
+              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
+                          "its signature."});
+  });
+  v.when(c.type == OptimizerType::kLamb, "type is Lamb", [&] {
+    v.section("params", c.lamb,
+              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
+                          "its signature."});
+  });
+  v.when(c.type == OptimizerType::kOneBitLamb, "type is OneBitLamb", [&] {
+    v.section("params", c.onebit_lamb,
+              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
+                          "its signature."});
+  });
+  v.when(c.type == OptimizerType::kLion, "type is Lion", [&] {
+    v.section("params", c.lion,
+              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
+                          "its signature."});
+  });
+  v.when(c.type == OptimizerType::kAdagrad, "type is Adagrad", [&] {
+    v.section("params", c.adagrad,
+              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
+                          "its signature."});
+  });
+  v.when(c.type == OptimizerType::kSgd || c.type == OptimizerType::kMuSgd, "type is SGD or MuSGD",
+         [&] {
+           v.section("params", c.sgd,
+                     {.meaning = "Keyword arguments handed to the optimizer constructor; names "
+                                 "must match its signature."});
+         });
+  v.when(c.type == OptimizerType::kMuon, "type is Muon", [&] {
+    v.section("params", c.muon,
+              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
+                          "its signature."});
+  });
+  v.field("legacy_fusion", c.legacy_fusion,
+          {.meaning = "Selects the legacy fused-step path of the fp16 optimizer."});
+}
+
+}  // namespace ds

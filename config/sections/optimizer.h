@@ -1,0 +1,175 @@
+// The optimizer section: a name and, per name, the parameters of its constructor. Only the struct
+// that belongs to `type` is read and written; the others keep their defaults.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/reader/fields.h"
+
+namespace ds {
+
+enum class OptimizerType : int {
+  kAdam,
+  kAdamW,
+  kOneBitAdam,
+  kZeroOneAdam,
+  kLamb,
+  kOneBitLamb,
+  kLion,
+  kAdagrad,
+  kSgd,
+  kMuon,
+  kMuAdam,
+  kMuAdamW,
+  kMuSgd
+};
+std::span<const EnumName> names_of(OptimizerType);
+enum class CommBackend : int { kNccl, kMpi, kHccl, kCompressed };
+std::span<const EnumName> names_of(CommBackend);
+enum class NewtonSchulz : int { kStandard, kGram };
+std::span<const EnumName> names_of(NewtonSchulz);
+
+// Adam and AdamW (also MuAdam, MuAdamW). Decoupled decay when the type is AdamW or adam_w_mode is
+// set.
+struct AdamParams {
+  double lr = 0.001;
+  Pair betas = {0.9, 0.999};
+  double eps = 1e-08;
+  double weight_decay = 0.0;
+  bool torch_adam = false;
+  bool adam_w_mode = true;
+  bool bias_correction = true;
+  bool amsgrad = false;
+  bool set_grad_none = true;
+  bool fp32_optimizer_states = true;
+};
+void fields(Visitor& v, AdamParams& c);
+
+struct OneBitAdamParams {
+  double lr = 0.001;
+  Pair betas = {0.9, 0.999};
+  double eps = 1e-08;
+  double weight_decay = 0.0;
+  bool bias_correction = true;
+  bool eps_inside_sqrt = false;
+  bool amsgrad = false;
+  bool cuda_aware = false;
+  CommBackend comm_backend_name = CommBackend::kNccl;
+  int64_t freeze_step = 100000;
+};
+void fields(Visitor& v, OneBitAdamParams& c);
+
+struct ZeroOneAdamParams {
+  double lr = 0.001;
+  Pair betas = {0.9, 0.999};
+  double eps = 1e-08;
+  double weight_decay = 0.0;
+  bool bias_correction = true;
+  bool eps_inside_sqrt = false;
+  bool amsgrad = false;
+  bool cuda_aware = false;
+  CommBackend comm_backend_name = CommBackend::kNccl;
+  int64_t var_freeze_step = 100000;
+  int64_t var_update_scaler = 16;
+  int64_t local_step_scaler = 32678;
+  int64_t local_step_clipper = 16;
+};
+void fields(Visitor& v, ZeroOneAdamParams& c);
+
+struct LambParams {
+  double lr = 0.001;
+  bool bias_correction = true;
+  Pair betas = {0.9, 0.999};
+  double eps = 1e-08;
+  bool eps_inside_sqrt = false;
+  double weight_decay = 0.0;
+  double max_coeff = 10.0;
+  double min_coeff = 0.01;
+  bool amsgrad = false;
+};
+void fields(Visitor& v, LambParams& c);
+
+struct OneBitLambParams {
+  double lr = 0.001;
+  Pair betas = {0.9, 0.999};
+  double eps = 1e-08;
+  double weight_decay = 0.0;
+  bool bias_correction = true;
+  bool eps_inside_sqrt = false;
+  bool amsgrad = false;
+  bool cuda_aware = false;
+  CommBackend comm_backend_name = CommBackend::kNccl;
+  int64_t freeze_step = 100000;
+  double max_coeff = 10.0;
+  double min_coeff = 0.01;
+  double coeff_beta = 0.9;
+  double factor_max = 4.0;
+  double factor_min = 0.5;
+  double factor_threshold = 0.1;
+};
+void fields(Visitor& v, OneBitLambParams& c);
+
+struct LionParams {
+  double lr = 0.001;
+  Pair betas = {0.9, 0.999};
+  double weight_decay = 0.0;
+  bool set_grad_none = true;
+  bool fp32_optimizer_states = true;
+};
+void fields(Visitor& v, LionParams& c);
+
+struct AdagradParams {
+  double lr = 0.01;
+  double eps = 1e-10;
+  double weight_decay = 0.0;
+  double lr_decay = 0.0;
+  double initial_accumulator_value = 0.0;
+  bool amsgrad = false;
+  bool fp32_optimizer_states = true;
+};
+void fields(Visitor& v, AdagradParams& c);
+
+// SGD (also MuSGD).
+struct SgdParams {
+  double lr = 0.001;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  double weight_decay = 0.0;
+  bool nesterov = false;
+  bool maximize = false;
+};
+void fields(Visitor& v, SgdParams& c);
+
+struct MuonParams {
+  double lr = 0.02;
+  std::optional<double> muon_lr;
+  std::optional<double> adam_lr;
+  double momentum = 0.95;
+  double weight_decay = 0.0;
+  NewtonSchulz ns_method = NewtonSchulz::kGram;
+  Pair betas = {0.9, 0.95};
+  double eps = 1e-10;
+};
+void fields(Visitor& v, MuonParams& c);
+
+struct OptimizerConfig {
+  std::optional<OptimizerType> type;
+  AdamParams adam;
+  OneBitAdamParams onebit_adam;
+  ZeroOneAdamParams zero_one_adam;
+  LambParams lamb;
+  OneBitLambParams onebit_lamb;
+  LionParams lion;
+  AdagradParams adagrad;
+  SgdParams sgd;
+  MuonParams muon;
+  bool legacy_fusion = false;
+};
+void fields(Visitor& v, OptimizerConfig& c);
+
+}  // namespace ds

@@ -1,0 +1,107 @@
+#include "config/sections/precision.h"
+
+namespace ds {
+
+std::span<const EnumName> names_of(FloatType) {
+  static constexpr EnumName kNames[] = {
+      {"fp32", static_cast<int>(FloatType::kFp32)},
+      {"fp16", static_cast<int>(FloatType::kFp16)},
+      {"bf16", static_cast<int>(FloatType::kBf16)},
+  };
+  return kNames;
+}
+
+std::span<const EnumName> names_of(AmpLevel) {
+  static constexpr EnumName kNames[] = {
+      {"O0", static_cast<int>(AmpLevel::kO0)},
+      {"O1", static_cast<int>(AmpLevel::kO1)},
+      {"O2", static_cast<int>(AmpLevel::kO2)},
+      {"O3", static_cast<int>(AmpLevel::kO3)},
+  };
+  return kNames;
+}
+
+std::span<const EnumName> names_of(AutocastType) {
+  static constexpr EnumName kNames[] = {
+      {"bfloat16", static_cast<int>(AutocastType::kBf16)},
+      {"bf16", static_cast<int>(AutocastType::kBf16)},
+      {"float16", static_cast<int>(AutocastType::kFp16)},
+      {"fp16", static_cast<int>(AutocastType::kFp16)},
+      {"half", static_cast<int>(AutocastType::kFp16)},
+      {"float32", static_cast<int>(AutocastType::kFp32)},
+      {"fp32", static_cast<int>(AutocastType::kFp32)},
+      {"float", static_cast<int>(AutocastType::kFp32)},
+  };
+  return kNames;
+}
+
+void fields(Visitor& v, Fp16Config& c) {
+  v.field("enabled", c.enabled, {.meaning = "Turns fp16 training on."});
+  v.field("auto_cast", c.auto_cast,
+          {.meaning = "Cast floating-point inputs of forward() to fp16."});
+  v.field("loss_scale", c.loss_scale,
+          {.meaning = "0 selects dynamic loss scaling, any positive number is a fixed scale.",
+           .min = 0,
+           .refuse_boolean = true});
+  v.field("initial_scale_power", c.initial_scale_power,
+          {.meaning = "The dynamic scale starts at 2 to this power.",
+           .min = 0,
+           .max = 126,
+           .own_range = true});
+  v.field("loss_scale_window", c.loss_scale_window,
+          {.meaning = "Overflow-free steps after which the dynamic scale doubles.",
+           .refuse_boolean = true});
+  v.field("hysteresis", c.hysteresis,
+          {.meaning = "Number of overflows tolerated before the dynamic scale is halved.",
+           .min = 1,
+           .own_range = true});
+  v.field("consecutive_hysteresis", c.consecutive_hysteresis,
+          {.meaning = "Refill the hysteresis counter at every overflow-free step rather than only "
+                      "when the scale grows."});
+  v.field("min_loss_scale", c.min_loss_scale,
+          {.meaning = "Floor of the dynamic scale.", .refuse_boolean = true});
+  v.field("fp16_master_weights_and_grads", c.fp16_master_weights_and_grads,
+          {.meaning = "Keep master weights and gradients in fp16."});
+}
+
+void fields(Visitor& v, Bf16Config& c) {
+  v.field("enabled", c.enabled, {.meaning = "Turns bf16 training on."});
+  v.field("immediate_grad_update", c.immediate_grad_update,
+          {.meaning = "Accumulate each gradient into the fp32 buffer as soon as it is produced."});
+  v.field("check_grad_overflow", c.check_grad_overflow,
+          {.meaning = "Skip the update when a gradient is inf or nan."});
+  v.field("bf16_master_weights_and_grads", c.bf16_master_weights_and_grads,
+          {.meaning = "Keep ZeRO master weights and gradients in bf16."});
+  v.field("bf16_optimizer_states", c.bf16_optimizer_states,
+          {.meaning = "Keep optimizer moments in bf16 as well."});
+}
+
+void fields(Visitor& v, AmpConfig& c) {
+  v.field("enabled", c.enabled,
+          {.meaning = "Turns amp on.", .required = true, .deepspeed_refuses = true});
+  v.field("opt_level", c.opt_level,
+          {.meaning = "Apex optimisation level, one of the pass-through parameters."});
+  v.rest("<param>", c.others,
+         "Any other parameter of the mixed-precision library, passed on unchecked.");
+}
+
+void fields(Visitor& v, TorchAutocastConfig& c) {
+  v.field("enabled", c.enabled, {.meaning = "Turns autocast on."});
+  v.field("dtype", c.dtype,
+          {.meaning = "Lower precision used inside autocast.", .deepspeed_refuses = true});
+  v.field("lower_precision_safe_modules", c.lower_precision_safe_modules,
+          {.meaning = "Module types whose parameters and gradients may be communicated in the "
+                      "lower precision.",
+           .deepspeed_refuses = true});
+}
+
+void fields(Visitor& v, DataTypesConfig& c) {
+  v.field("grad_accum_dtype", c.grad_accum_dtype,
+          {.meaning =
+               "Data type in which gradients are accumulated; null follows the model data type."});
+  v.field("param_dtype", c.param_dtype, {.meaning = "Data type the parameters are cast to."});
+  v.field("buffer_dtype", c.buffer_dtype,
+          {.meaning = "Data type that module buffers are cast to; null keeps what was loaded."});
+}
+
+}  // namespace ds

@@ -1,0 +1,267 @@
+#include "config/sections/zero.h"
+
+namespace ds {
+
+std::span<const EnumName> names_of(OffloadDevice) {
+  static constexpr EnumName kNames[] = {
+      {"none", static_cast<int>(OffloadDevice::kNone)},
+      {"cpu", static_cast<int>(OffloadDevice::kCpu)},
+      {"nvme", static_cast<int>(OffloadDevice::kNvme)},
+  };
+  return kNames;
+}
+
+std::span<const EnumName> names_of(ZenflowStrategy) {
+  static constexpr EnumName kNames[] = {
+      {"auto", static_cast<int>(ZenflowStrategy::kAuto)},
+      {"step", static_cast<int>(ZenflowStrategy::kStep)},
+      {"epoch", static_cast<int>(ZenflowStrategy::kEpoch)},
+  };
+  return kNames;
+}
+
+void fields(Visitor& v, OffloadParamConfig& c) {
+  v.field("device", c.device, {.meaning = "Where parameters are kept."});
+  v.field("nvme_path", c.nvme_path, {.meaning = "Directory on the NVMe device."});
+  v.field("pin_memory", c.pin_memory, {.meaning = "Use page-locked host memory."});
+  v.field("buffer_count", c.buffer_count,
+          {.meaning = "Buffers in the NVMe staging pool.", .min = 0});
+  v.field("buffer_size", c.buffer_size, {.meaning = "Elements per staging buffer.", .min = 0});
+  v.field("max_in_cpu", c.max_in_cpu,
+          {.meaning = "Parameter elements kept in host memory when the device is nvme.", .min = 0});
+}
+
+void fields(Visitor& v, OffloadOptimizerConfig& c) {
+  v.field(
+      "device", c.device,
+      {.meaning = "Where optimizer state is kept; the update itself runs on the CPU either way."});
+  v.field("nvme_path", c.nvme_path, {.meaning = "Directory on the NVMe device."});
+  v.field("pin_memory", c.pin_memory, {.meaning = "Use page-locked host memory."});
+  v.field(
+      "ratio", c.ratio,
+      {.meaning =
+           "Share of parameters whose update runs on the CPU; the rest is updated on the device.",
+       .min = 0,
+       .max = 1});
+  v.field("buffer_count", c.buffer_count,
+          {.meaning = "Buffers in the NVMe staging pool; at least the number of states per "
+                      "parameter (Adam: 4).",
+           .min = 0});
+  v.field("fast_init", c.fast_init,
+          {.meaning = "Quick initialisation of NVMe-resident optimizer state."});
+  v.field("pipeline_read", c.pipeline_read,
+          {.meaning = "Read the next tile while the present one is computed."});
+  v.field("pipeline_write", c.pipeline_write,
+          {.meaning = "Write the previous tile while the present one is computed."});
+  v.field("super_offload", c.super_offload,
+          {.meaning = "CPU offload path for tightly coupled CPU-GPU chips."});
+  v.field("cpuadam_cores_perc", c.cpuadam_cores_perc,
+          {.meaning = "Share of CPU cores for the CPU Adam of super_offload.", .min = 0, .max = 1});
+}
+
+void fields(Visitor& v, LocoConfig& c) {
+  v.field("err_beta", c.err_beta, {.meaning = "Decay of the error average."});
+  v.field("reset_T", c.reset_steps, {.meaning = "Steps between resets of the error buffer."});
+}
+
+void fields(Visitor& v, LeafModuleConfig& c) {
+  v.field("classes", c.classes, {.meaning = "Fully qualified class names.", .one_or_list = true});
+  v.field("names", c.names, {.meaning = "Module names.", .one_or_list = true});
+  v.field("name_suffixes", c.name_suffixes,
+          {.meaning = "Module name suffixes.", .one_or_list = true});
+}
+
+void fields(Visitor& v, ZenflowConfig& c) {
+  v.field("topk_ratio", c.topk_ratio,
+          {.meaning = "Fraction of gradient columns updated at once.", .above = 0, .below = 1});
+  v.field("select_strategy", c.select_strategy,
+          {.meaning = "When the important columns are chosen anew."});
+  v.field("select_interval", c.select_interval,
+          {.meaning = "Interval of that choice.",
+           .refuse_null = true,
+           .refuse_text = true,
+           .unset_text = "auto"});
+  v.field("update_interval", c.update_interval,
+          {.meaning = "Interval at which accumulated unimportant gradients are applied.",
+           .min = 1,
+           .refuse_null = true,
+           .refuse_text = true,
+           .unset_text = "auto"});
+  v.field("overlap_step", c.overlap_step,
+          {.meaning = "Overlap the CPU step with forward and backward."});
+  v.field("offload", c.offload, {.meaning = "Offload the selective optimizer's own state."});
+  v.field("auto_ratio", c.auto_ratio,
+          {.meaning = "Threshold of the automatic update interval.", .min = 0, .max = 1});
+  v.field("full_warm_up_rounds", c.full_warm_up_rounds,
+          {.meaning = "Initial rounds with full updates.", .min = 0, .own_range = true});
+  v.field("pt_reserved_cores_perc", c.pt_reserved_cores_perc,
+          {.meaning = "Share of cores kept for the framework's threads.", .min = 0, .max = 1});
+}
+
+// Beyond 70 lines in one piece, hence four, in the order of the documentation.
+namespace {
+
+void gradient_fields(Visitor& v, ZeroConfig& c) {
+  v.field(
+      "stage", c.stage,
+      {.meaning = "0 off, 1 optimizer states, 2 plus gradients, 3 plus parameters are partitioned.",
+       .min = 0,
+       .max = 3});
+  v.field("allgather_partitions", c.allgather_partitions,
+          {.meaning = "After a step, collect updated parameters with allgather (true) or with a "
+                      "series of broadcasts (false)."});
+  v.field("allgather_bucket_size", c.allgather_bucket_size,
+          {.meaning = "Elements per allgather call.", .min = 0});
+  v.field("overlap_comm", c.overlap_comm,
+          {.meaning = "Run gradient reduction concurrently with the backward pass."});
+  v.field("reduce_scatter", c.reduce_scatter,
+          {.meaning = "Average gradients with reduce or reduce-scatter rather than allreduce."});
+  v.field("reduce_bucket_size", c.reduce_bucket_size,
+          {.meaning = "Elements per gradient reduction call.", .above = 0});
+  v.field(
+      "contiguous_gradients", c.contiguous_gradients,
+      {.meaning =
+           "Copy gradients into one contiguous buffer as they appear, to avoid fragmentation."});
+  v.field("load_from_fp32_weights", c.load_from_fp32_weights,
+          {.meaning = "When loading a checkpoint, build fp32 master weights from its fp32 copies "
+                      "(true) or from the 16-bit weights (false)."});
+  v.field("grad_hooks", c.grad_hooks,
+          {.meaning = "Stage 1: reduce gradients from backward hooks (true) or once at the end of "
+                      "the backward pass (false)."});
+  v.field("round_robin_gradients", c.round_robin_gradients,
+          {.meaning = "Stage 1/2 with CPU offload: spread the gradient copies to host over the "
+                      "ranks in round-robin order."});
+}
+
+void parameter_fields(Visitor& v, ZeroConfig& c) {
+  v.section("offload_param", c.offload_param,
+            {.meaning = "Offload of parameters to CPU or NVMe.",
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+  v.section("offload_optimizer", c.offload_optimizer,
+            {.meaning = "Offload of optimizer state to CPU or NVMe and of the update to CPU.",
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+  v.field("stage3_max_live_parameters", c.stage3_max_live_parameters,
+          {.meaning = "Upper bound on gathered parameter elements resident per device.",
+           .min = 0,
+           .synonyms = {"max_live_parameters"}});
+  v.field(
+      "stage3_max_reuse_distance", c.stage3_max_reuse_distance,
+      {.meaning =
+           "Keep a gathered parameter if it is needed again within this many parameter elements.",
+       .min = 0,
+       .synonyms = {"max_reuse_distance"}});
+  v.field("stage3_prefetch_bucket_size", c.stage3_prefetch_bucket_size,
+          {.meaning = "Parameter elements fetched ahead of use.",
+           .min = 0,
+           .synonyms = {"prefetch_bucket_size"}});
+  v.field("stage3_param_persistence_threshold", c.stage3_param_persistence_threshold,
+          {.meaning = "Parameters with fewer elements than this stay unpartitioned.",
+           .min = 0,
+           .synonyms = {"param_persistence_threshold"}});
+  v.field("stage3_gather_16bit_weights_on_model_save", c.stage3_gather_16bit_weights_on_model_save,
+          {.meaning = "Consolidate the partitioned 16-bit weights when the model is saved: final/ then has them in the "
+                      "type of fp16 or bf16 and not in fp32.",
+           .synonyms = {"stage3_gather_fp16_weights_on_model_save",
+                        "gather_16bit_weights_on_model_save"}});
+  v.field("stage3_module_granularity_threshold", c.stage3_module_granularity_threshold,
+          {.meaning = "Modules whose ratio parameters/(1+descendants) is below this are fetched as "
+                      "one unit; 0 disables.",
+           .synonyms = {"module_granularity_threshold"}});
+  v.field("stage3_model_persistence_threshold", c.stage3_model_persistence_threshold,
+          {.meaning =
+               "Upper bound on the total number of unpartitioned (persistent) parameter elements.",
+           .min = 0,
+           .synonyms = {"model_persistence_threshold"}});
+  v.field("stage3_use_all_reduce_for_fetch_params", c.stage3_use_all_reduce_for_fetch_params,
+          {.meaning = "Fetch parameters with allreduce rather than allgather.",
+           .synonyms = {"use_all_reduce_for_fetch_params"}});
+  v.field("stage3_allgather_sequential", c.stage3_allgather_sequential,
+          {.meaning = "Gather parameters one by one without the bucket buffer.",
+           .synonyms = {"allgather_sequential"}});
+}
+
+void shard_fields(Visitor& v, ZeroConfig& c) {
+  v.field("sub_group_size", c.sub_group_size,
+          {.meaning = "Parameter elements per tile of the stage-3 optimizer step.", .min = 0});
+  v.field("elastic_checkpoint", c.elastic_checkpoint,
+          {.meaning = "Write stage 1/2 optimizer state so that it can be repartitioned for another "
+                      "data-parallel size."});
+  v.field("ignore_unused_parameters", c.ignore_unused_parameters,
+          {.meaning = "true: parameters that took no part in the loss are tolerated; false: they "
+                      "end training with an error."});
+  v.field("zero_hpz_partition_size", c.zero_hpz_partition_size,
+          {.meaning = "Ranks per secondary parameter partition (hpZ of ZeRO++); 1 means off.",
+           .min = 0});
+  v.field("zero_quantized_weights", c.zero_quantized_weights,
+          {.meaning = "Quantise weights for the parameter allgather (qwZ of ZeRO++)."});
+  v.field(
+      "zero_quantized_gradients", c.zero_quantized_gradients,
+      {.meaning = "Quantise gradients in a hierarchical all-to-all reduction (qgZ of ZeRO++)."});
+  v.field("log_trace_cache_warnings", c.log_trace_cache_warnings,
+          {.meaning = "Log events such as invalidation of the stage-3 parameter fetch trace."});
+  v.retired("cpu_offload", "zero_optimization.offload_optimizer",
+            "Older switch for optimizer offload to CPU.");
+  v.retired("cpu_offload_param", "zero_optimization.offload_param",
+            "Older switch for parameter offload to CPU.");
+  v.retired("cpu_offload_use_pin_memory", "zero_optimization.offload_optimizer.pin_memory",
+            "Older switch for pinned host memory; only warns.");
+}
+
+void extension_fields(Visitor& v, ZeroConfig& c) {
+  v.field("legacy_stage1", c.legacy_stage1,
+          {.meaning = "Selects a removed implementation of stage 1."});
+  v.field("use_multi_rank_bucket_allreduce", c.use_multi_rank_bucket_allreduce,
+          {.meaning = "Merge reduce buckets destined for different ranks into one allreduce."});
+  v.field("zero_quantized_nontrainable_weights", c.zero_quantized_nontrainable_weights,
+          {.meaning = "Store frozen weights in quantised form (for LoRA)."});
+  v.section("zeropp_loco_param", c.zeropp_loco_param,
+            {.meaning = "Error-feedback (LoCo) parameters for quantised gradients."});
+  v.field("mics_shard_size", c.mics_shard_size,
+          {.meaning = "Ranks per MiCS shard; -1 off.", .min = -1, .own_range = true});
+  v.field("mics_hierarchical_params_gather", c.mics_hierarchical_params_gather,
+          {.meaning = "Two-level gather inside a MiCS shard."});
+  v.field("memory_efficient_linear", c.memory_efficient_linear,
+          {.meaning = "Use the stage-3 linear layer that does not keep gathered weights alive."});
+  v.field(
+      "pipeline_loading_checkpoint", c.pipeline_loading_checkpoint,
+      {.meaning = "Load stage-3 checkpoints one local rank after another to bound host memory."});
+  v.field("override_module_apply", c.override_module_apply,
+          {.meaning = "Gather parameters inside module.apply."});
+  v.field("enable_sanity_checks", c.enable_sanity_checks,
+          {.meaning = "Internal consistency checks."});
+  v.field("save_muon_momentum_buffer_in_memory", c.save_muon_momentum_buffer_in_memory,
+          {.meaning = "Keep the Muon momentum out of NVMe swapping."});
+  v.section("leaf_module", c.leaf_module,
+            {.meaning = "Module classes or names whose hooks are not installed below them (treated "
+                        "as one unit).",
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+  v.section("zenflow", c.zenflow,
+            {.meaning = "ZenFlow: update the most important gradient columns on the device at once "
+                        "and the rest asynchronously on the CPU.",
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+}
+
+}  // namespace
+
+void fields(Visitor& v, ZeroConfig& c) {
+  gradient_fields(v, c);
+  parameter_fields(v, c);
+  shard_fields(v, c);
+  extension_fields(v, c);
+}
+
+void fields(Visitor& v, AioConfig& c) {
+  v.field("block_size", c.block_size, {.meaning = "Bytes per I/O request.", .above = 0});
+  v.field("queue_depth", c.queue_depth, {.meaning = "Requests in flight per thread.", .above = 0});
+  v.field("thread_count", c.thread_count,
+          {.meaning = "Threads that share one read or write.",
+           .above = 0,
+           .synonyms = {"intra_op_parallelism"}});
+  v.field("single_submit", c.single_submit,
+          {.meaning = "Submit requests one at a time instead of as a batch."});
+  v.field("overlap_events", c.overlap_events,
+          {.meaning = "Submit new requests without waiting for earlier ones."});
+  v.field("use_gds", c.use_gds, {.meaning = "Use GPUDirect Storage."});
+}
+
+}  // namespace ds
