@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "cli/verb.h"
-#include "config/nearest.h"
+#include "config/reader/nearest.h"
 
 namespace ds {
 namespace {

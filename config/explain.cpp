@@ -10,7 +10,7 @@
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/field_writer.h"
-#include "config/nearest.h"
+#include "config/reader/nearest.h"
 #include "core/error.h"
 
 namespace ds {

@@ -7,7 +7,7 @@
 #include "config/reader/convert.h"
 #include "config/field_writer.h"
 #include "config/ignored_keys.h"
-#include "config/nearest.h"
+#include "config/unknown_key.h"
 #include "core/error.h"
 
 namespace ds {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "config/reader/origins.h"
+#include "config/origins.h"
 
 namespace ds {
 

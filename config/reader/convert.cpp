@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "config/nearest.h"
+#include "config/reader/nearest.h"
 
 namespace ds {
 

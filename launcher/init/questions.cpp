@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "config/batch.h"
-#include "config/nearest.h"
+#include "config/reader/nearest.h"
 #include "core/error.h"
 
 namespace ds {

@@ -12,7 +12,7 @@
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/load.h"
-#include "config/reader/origins.h"
+#include "config/origins.h"
 #include "core/error.h"
 #include "launcher/json_text.h"
 #include "launcher/run_directory.h"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "config/load.h"
-#include "config/reader/origins.h"
+#include "config/origins.h"
 #include "launcher/verbs/engine_verb.h"
 
 namespace ds {

@@ -1,4 +1,4 @@
-#include "config/reader/origins.h"
+#include "config/origins.h"
 
 namespace ds {
 
