@@ -1,8 +1,8 @@
 #include "comm/connect.h"
 
 #include "comm/meta_comm.h"
-#include "comm/mpi_comm.h"
-#include "comm/shm_comm.h"
+#include "comm/mpi/comm.h"
+#include "comm/shm/comm.h"
 
 namespace ds {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/tcp_comm.h"
+#include "comm/tcp/comm.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
 
-#include "comm/mpi_comm.h"
+#include "comm/mpi/comm.h"
 #include "config/reader/value.h"
 #include "kernels/cpu_features.h"
 #include "proto/build_info.h"

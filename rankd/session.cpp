@@ -17,7 +17,7 @@
 #include <new>
 #include <thread>
 
-#include "comm/tcp_comm.h"
+#include "comm/tcp/comm.h"
 #include "core/memory/cgroup.h"
 #include "core/secrecy.h"
 #include "core/signal_stack.h"

@@ -11,7 +11,7 @@
 
 namespace ds {
 
-class TcpListener;  // of comm/tcp_comm.h
+class TcpListener;  // of comm/tcp/comm.h
 
 // What the launcher writes on a rank's standard input (proto/control.proto).
 struct Bootstrap {

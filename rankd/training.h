@@ -1,7 +1,7 @@
 // Training as one rank: the entry that rankd calls once it has joined.
 #pragma once
 
-#include "comm/tcp_comm.h"
+#include "comm/tcp/comm.h"
 #include "rankd/control_client.h"
 #include "rankd/job.h"
 

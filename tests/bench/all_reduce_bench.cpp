@@ -13,8 +13,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "comm/shm_comm.h"
-#include "comm/tcp_comm.h"
+#include "comm/shm/comm.h"
+#include "comm/tcp/comm.h"
 #include "tests/bench/median.h"
 
 namespace {

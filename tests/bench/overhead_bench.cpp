@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "comm/ledger.h"
-#include "comm/shm_comm.h"
+#include "comm/shm/comm.h"
 #include "comm/traced_comm.h"
 #include "launcher/coordinator.h"
 #include "launcher/process.h"

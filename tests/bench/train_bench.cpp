@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "comm/shm_comm.h"
+#include "comm/shm/comm.h"
 #include "rankd/dry_run.h"
 #include "rankd/workspace.h"
 #include "tests/bench/random_tokens.h"

@@ -1,6 +1,6 @@
 #include "comm/connect.h"
 
-#include "comm/mpi_comm.h"
+#include "comm/mpi/comm.h"
 #include "tests/support/catch.h"
 #include "tests/support/processes.h"
 

@@ -1,4 +1,4 @@
-#include "comm/link_pulse.h"
+#include "comm/tcp/link_pulse.h"
 
 #include "tests/support/catch.h"
 

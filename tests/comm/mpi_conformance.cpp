@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include "comm/mpi_comm.h"
-#include "comm/shm_comm.h"
+#include "comm/mpi/comm.h"
+#include "comm/shm/comm.h"
 #include "tests/suites/communicator_suite.h"
 #include "tests/support/ranks.h"
 

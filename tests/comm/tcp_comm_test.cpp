@@ -1,4 +1,4 @@
-#include "comm/tcp_comm.h"
+#include "comm/tcp/comm.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,10 +1,10 @@
-#include "comm/tcp_handshake.h"
+#include "comm/tcp/handshake.h"
 
 #include <cstring>
 
-#include "comm/tcp_address.h"
-#include "comm/tcp_comm.h"
-#include "comm/tcp_link.h"
+#include "comm/tcp/address.h"
+#include "comm/tcp/comm.h"
+#include "comm/tcp/link.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

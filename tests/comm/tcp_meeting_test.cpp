@@ -2,8 +2,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "comm/tcp_address.h"
-#include "comm/tcp_handshake.h"
+#include "comm/tcp/address.h"
+#include "comm/tcp/handshake.h"
 #include "tests/support/catch.h"
 #include "tests/support/tcp_ranks.h"
 

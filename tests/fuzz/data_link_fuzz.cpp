@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "comm/tcp_handshake.h"
-#include "comm/tcp_link.h"
+#include "comm/tcp/handshake.h"
+#include "comm/tcp/link.h"
 #include "tests/fuzz/one_input.h"
 
 namespace {

@@ -153,7 +153,7 @@ bool Cluster::link_up(int from, int to) const {
   return cut == cut_links_.end() || cut->second.until <= now_;
 }
 
-// As comm/link_pulse: what a rank's kernel has sent there is not acknowledged, because either way is cut.
+// As comm/tcp/link_pulse: what a rank's kernel has sent there is not acknowledged, because either way is cut.
 std::vector<CutLink> Cluster::silent_links_of(const Process& process) const {
   const auto silent = [&](int from, int to) {
     return !link_up(from, to) && now_ - cut_links_.at({from, to}).since >= kLinkSilence;

@@ -30,9 +30,9 @@ ALLOWED = {
 # header prefix -> paths that may include it
 FENCES = {
     r"cuda": [r".*\.cu$", r"core/cuda_runtime\.cpp$"],
-    r"nccl": [r"comm/nccl_comm\.cpp$"],
-    r"mpi\.h": [r"comm/mpi_[a-z_]+\.cpp$"],
-    r"openssl/": [r"comm/tcp_proof\.cpp$", r"launcher/", r"rankd/"],
+    r"nccl": [r"comm/nccl/"],
+    r"mpi\.h": [r"comm/mpi/"],
+    r"openssl/": [r"comm/tcp/proof\.cpp$", r"launcher/", r"rankd/"],
     r"grpc": [r"launcher/", r"rankd/"],
     r"proto/.*\.pb\.h": [r"launcher/", r"rankd/"],
     r"(zlib|zstd)": [r"data/byte_stream\.cpp$"],

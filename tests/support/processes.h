@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/shm_comm.h"
+#include "comm/shm/comm.h"
 #include "tests/support/catch.h"
 
 namespace ds::test {

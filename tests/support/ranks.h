@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/shm_comm.h"
+#include "comm/shm/comm.h"
 
 namespace ds::test {
 

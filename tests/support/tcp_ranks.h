@@ -2,7 +2,7 @@
 // starts, and worlds of threads or processes that meet over them.
 #pragma once
 
-#include "comm/tcp_comm.h"
+#include "comm/tcp/comm.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 

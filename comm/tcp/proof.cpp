@@ -1,0 +1,42 @@
+#include "comm/tcp/proof.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+
+#include <vector>
+
+#include "comm/shm/segment.h"
+#include "core/error.h"
+
+namespace ds::detail {
+
+ProofBytes prove(std::string_view secret, std::initializer_list<std::span<const std::byte>> parts) {
+  std::vector<std::byte> message;
+  for (const auto& part : parts) message.insert(message.end(), part.begin(), part.end());
+  ProofBytes proof{};
+  unsigned int length = 0;
+  const unsigned char* const done =
+      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(message.data()), message.size(),
+           reinterpret_cast<unsigned char*>(proof.data()), &length);
+  if (done == nullptr || length != proof.size()) {
+    throw CommError("data connection: libcrypto computes no HMAC-SHA256");
+  }
+  return proof;
+}
+
+bool equal_proofs(const ProofBytes& a, const ProofBytes& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+ProofBytes random_challenge() {
+  ProofBytes bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw CommError(system_error("getrandom"));
+  }
+  return bytes;
+}
+
+}  // namespace ds::detail
