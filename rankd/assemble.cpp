@@ -7,9 +7,9 @@
 #include "config/elastic_options.h"
 #include "config/field_writer.h"
 #include "core/model_limits.h"
-#include "model/hf_config.h"
-#include "model/hf_generation.h"
-#include "model/hf_weights.h"
+#include "model/hf/config.h"
+#include "model/hf/generation.h"
+#include "model/hf/weights.h"
 #include "optim/lr_schedule_params.h"
 
 namespace ds {

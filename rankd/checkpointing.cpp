@@ -13,7 +13,7 @@
 #include "checkpoint/writer.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
-#include "model/hf_weights.h"
+#include "model/hf/weights.h"
 #include "rankd/agreement.h"
 #include "rankd/engine_pieces.h"
 

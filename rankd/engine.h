@@ -11,7 +11,7 @@
 #include "comm/communicator.h"
 #include "core/clock.h"
 #include "core/memory/replay_arena.h"
-#include "model/zoo.h"
+#include "model/families/zoo.h"
 #include "optim/lr_schedule.h"
 #include "optim/rule_optimizer.h"
 #include "zero/sharded_store.h"

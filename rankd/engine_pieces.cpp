@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/failpoint.h"
-#include "model/hf_weights.h"
+#include "model/hf/weights.h"
 #include "rankd/resume_facts.h"
 
 namespace ds {

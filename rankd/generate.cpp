@@ -11,7 +11,7 @@
 #include "core/files/input_files.h"
 #include "core/rng.h"
 #include "data/tokenizer_frame.h"
-#include "model/hf_generation.h"
+#include "model/hf/generation.h"
 #include "rankd/input_texts.h"
 #include "rankd/model_source.h"
 #include "rankd/shown_text.h"

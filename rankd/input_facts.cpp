@@ -7,7 +7,7 @@
 #include "config/reader/value.h"
 #include "core/files/input_files.h"
 #include "data/tokenizer.h"
-#include "model/hf_config.h"
+#include "model/hf/config.h"
 
 namespace ds {
 

@@ -13,9 +13,9 @@
 #include "core/memory/adaptors.h"
 #include "core/thread_pool.h"
 #include "model/activation_name.h"
-#include "model/hf_weights.h"
+#include "model/hf/weights.h"
 #include "model/plain_store.h"
-#include "model/zoo.h"
+#include "model/families/zoo.h"
 #include "rankd/assemble.h"
 
 namespace ds {

@@ -6,8 +6,8 @@
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "data/tokenizer.h"
-#include "model/hf_config.h"
-#include "model/hf_weights.h"
+#include "model/hf/config.h"
+#include "model/hf/weights.h"
 
 namespace ds {
 namespace {

@@ -8,8 +8,8 @@
 #include "config/load.h"
 #include "data/tokenizer.h"
 #include "kernels/elementwise.h"
-#include "model/hf_weights.h"
-#include "model/zoo.h"
+#include "model/hf/weights.h"
+#include "model/families/zoo.h"
 #include "rankd/assemble.h"
 
 namespace ds {

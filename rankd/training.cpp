@@ -14,7 +14,7 @@
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "data/data_loader.h"
-#include "model/hf_config.h"
+#include "model/hf/config.h"
 #include "rankd/assemble.h"
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"

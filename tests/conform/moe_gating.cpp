@@ -1,8 +1,8 @@
-// Area moe_gating: model/moe_gate.
+// Area moe_gating: model/parallel/moe_gate.
 #include <algorithm>
 #include <stdexcept>
 
-#include "model/moe_gate.h"
+#include "model/parallel/moe_gate.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

@@ -4,8 +4,8 @@
 
 #include "comm/coalesce.h"
 #include "comm/traffic_figures.h"
-#include "model/pipeline_cut.h"
-#include "model/tensor_shard.h"
+#include "model/parallel/pipeline_cut.h"
+#include "model/parallel/tensor_shard.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 #include "tests/support/ranks.h"

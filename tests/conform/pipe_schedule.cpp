@@ -1,5 +1,5 @@
 // Area pipe_schedule: the instructions of one stage as text.
-#include "model/pipeline_schedule.h"
+#include "model/parallel/pipeline_schedule.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

@@ -1,5 +1,5 @@
 // Fuzzes the safetensors reader: any bytes as a file, every tensor of an accepted one read.
-#include "model/hf_safetensors.h"
+#include "model/hf/safetensors.h"
 #include "tests/fuzz/one_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "core/files/file.h"
-#include "model/hf_config.h"
-#include "model/hf_weights.h"
+#include "model/hf/config.h"
+#include "model/hf/weights.h"
 #include "tests/model/plain_trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"

@@ -1,5 +1,5 @@
 // config.json in and out: defaults, synonyms of versions, and refusals by name.
-#include "model/hf_config.h"
+#include "model/hf/config.h"
 
 #include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"

@@ -1,5 +1,5 @@
 // Safetensors: round trips, the layout other programs expect, and refusal of everything malformed.
-#include "model/hf_safetensors.h"
+#include "model/hf/safetensors.h"
 
 #include "tests/support/fault_file_system.h"
 #include "tests/support/memory_file_system.h"

@@ -1,5 +1,5 @@
 // Weights of a Hugging Face folder: names, ranges, conversions, and refusal of what does not fit.
-#include "model/hf_weights.h"
+#include "model/hf/weights.h"
 
 #include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"

@@ -6,7 +6,7 @@
 #include "core/memory/replay_arena.h"
 #include "kernels/reduce.h"
 #include "model/plain_store.h"
-#include "model/zoo.h"
+#include "model/families/zoo.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/tensor_gradcheck.h"
 

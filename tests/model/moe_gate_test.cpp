@@ -1,5 +1,5 @@
 // Mixture-of-experts gating, by tests/golden/moe_gate.txt and by properties.
-#include "model/moe_gate.h"
+#include "model/parallel/moe_gate.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

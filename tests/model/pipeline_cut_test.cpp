@@ -1,5 +1,5 @@
 // Stage cuts by layers, parameters and class names.
-#include "model/pipeline_cut.h"
+#include "model/parallel/pipeline_cut.h"
 
 #include "core/error.h"
 #include "tests/support/catch.h"

@@ -1,13 +1,13 @@
 // Pipeline schedules: golden lists that a person can follow, and the laws that every schedule
 // keeps.
-#include "model/pipeline_schedule.h"
+#include "model/parallel/pipeline_schedule.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "core/error.h"
-#include "model/pipeline_timing.h"
+#include "model/parallel/pipeline_timing.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

@@ -10,7 +10,7 @@
 #include "kernels/reduce.h"
 #include "kernels/update.h"
 #include "model/plain_store.h"
-#include "model/zoo.h"
+#include "model/families/zoo.h"
 #include "tests/support/cpu_stream.h"
 
 namespace ds::testing {

@@ -1,5 +1,5 @@
 // Shares of tensor-parallel ranks.
-#include "model/tensor_shard.h"
+#include "model/parallel/tensor_shard.h"
 
 #include <numeric>
 

@@ -6,7 +6,7 @@
 #include "config/load.h"
 #include "core/files/input_files.h"
 #include "tests/support/memory_file_system.h"
-#include "model/hf_safetensors.h"
+#include "model/hf/safetensors.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

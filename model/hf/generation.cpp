@@ -1,4 +1,4 @@
-#include "model/hf_generation.h"
+#include "model/hf/generation.h"
 
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>

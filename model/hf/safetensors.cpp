@@ -1,4 +1,4 @@
-#include "model/hf_safetensors.h"
+#include "model/hf/safetensors.h"
 
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>

@@ -1,5 +1,5 @@
 // A discrete simulation of a pipeline: each stage is one clock, each message a time of arrival.
-#include "model/pipeline_timing.h"
+#include "model/parallel/pipeline_timing.h"
 
 #include <algorithm>
 #include <deque>

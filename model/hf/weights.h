@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "model/hf_safetensors.h"
+#include "model/hf/safetensors.h"
 #include "model/model_config.h"
 #include "model/param.h"
 

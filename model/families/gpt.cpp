@@ -1,4 +1,4 @@
-#include "model/gpt.h"
+#include "model/families/gpt.h"
 
 #include <cmath>
 

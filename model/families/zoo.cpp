@@ -1,7 +1,7 @@
-#include "model/zoo.h"
+#include "model/families/zoo.h"
 
-#include "model/gpt.h"
-#include "model/llama.h"
+#include "model/families/gpt.h"
+#include "model/families/llama.h"
 
 namespace ds {
 namespace {

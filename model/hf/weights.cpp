@@ -1,11 +1,11 @@
-#include "model/hf_weights.h"
+#include "model/hf/weights.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 
 #include "core/dispatch.h"
-#include "model/hf_config.h"
+#include "model/hf/config.h"
 
 namespace ds {
 namespace {

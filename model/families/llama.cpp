@@ -1,4 +1,4 @@
-#include "model/llama.h"
+#include "model/families/llama.h"
 
 #include "model/decoder.h"
 

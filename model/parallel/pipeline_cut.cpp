@@ -1,5 +1,5 @@
 // Where a model is cut into pipeline stages.
-#include "model/pipeline_cut.h"
+#include "model/parallel/pipeline_cut.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "model/pipeline_schedule.h"
+#include "model/parallel/pipeline_schedule.h"
 
 namespace ds {
 

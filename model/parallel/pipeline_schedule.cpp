@@ -1,13 +1,13 @@
 // Pipeline schedules: closed forms for the step-locked kinds, orders with buffers and messages for
 // the others.
-#include "model/pipeline_schedule.h"
+#include "model/parallel/pipeline_schedule.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "core/error.h"
-#include "model/pipeline_orders.h"
+#include "model/parallel/pipeline_orders.h"
 
 namespace ds {
 

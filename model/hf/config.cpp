@@ -1,4 +1,4 @@
-#include "model/hf_config.h"
+#include "model/hf/config.h"
 
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>

@@ -1,5 +1,5 @@
 // Mixture-of-experts gating.
-#include "model/moe_gate.h"
+#include "model/parallel/moe_gate.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Orders of compute work.
-#include "model/pipeline_orders.h"
+#include "model/parallel/pipeline_orders.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Tensor-parallel shares.
-#include "model/tensor_shard.h"
+#include "model/parallel/tensor_shard.h"
 
 #include <algorithm>
 #include <array>
