@@ -13,7 +13,7 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace ds {
 

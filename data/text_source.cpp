@@ -7,7 +7,7 @@
 #include "data/dataset.h"
 #include "data/json_lines.h"
 #include "data/text_kind.h"
-#include "data/token_parts.h"
+#include "data/tokenizer/token_parts.h"
 
 namespace ds {
 namespace {

@@ -5,7 +5,7 @@
 #include "data/dataset.h"
 #include "data/indexed_dataset.h"
 #include "data/path_pattern.h"
-#include "data/token_parts.h"
+#include "data/tokenizer/token_parts.h"
 
 namespace ds {
 namespace {

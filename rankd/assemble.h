@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "rankd/engine.h"
 
 namespace ds {

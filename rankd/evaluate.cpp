@@ -10,7 +10,7 @@
 
 #include "core/files/input_files.h"
 #include "data/dataset.h"
-#include "data/tokenizer_frame.h"
+#include "data/tokenizer/tokenizer_frame.h"
 #include "rankd/assemble.h"
 #include "rankd/input_texts.h"
 #include "rankd/model_source.h"

@@ -6,7 +6,7 @@
 
 #include "config/reader/value.h"
 #include "core/files/input_files.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "model/hf/config.h"
 
 namespace ds {

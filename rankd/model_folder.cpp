@@ -5,7 +5,7 @@
 #include "core/dispatch.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "model/hf/config.h"
 #include "model/hf/weights.h"
 

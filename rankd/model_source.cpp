@@ -6,7 +6,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/reader.h"
 #include "config/load.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "kernels/elementwise.h"
 #include "model/hf/weights.h"
 #include "model/families/zoo.h"

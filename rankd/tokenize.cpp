@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "core/files/input_files.h"
-#include "data/tokenizer_frame.h"
+#include "data/tokenizer/tokenizer_frame.h"
 #include "rankd/input_texts.h"
 #include "rankd/model_source.h"
 #include "rankd/shown_text.h"

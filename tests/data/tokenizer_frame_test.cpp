@@ -1,5 +1,5 @@
 // What tokenizers put around a text: each kind of post-processor, the flags that overrule it, and what is refused.
-#include "data/tokenizer_frame.h"
+#include "data/tokenizer/tokenizer_frame.h"
 
 #include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"

@@ -1,12 +1,12 @@
 // Tokenizers: ids equal to those of the reference implementation, and refusal of what is not supported.
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 #include <sstream>
 
 #include "tests/support/memory_file_system.h"
-#include "data/added_tokens.h"
-#include "data/byte_pair.h"
-#include "data/pre_tokenizer.h"
+#include "data/tokenizer/added_tokens.h"
+#include "data/tokenizer/byte_pair.h"
+#include "data/tokenizer/pre_tokenizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

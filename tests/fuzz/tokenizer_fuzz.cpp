@@ -1,5 +1,5 @@
 // Fuzzes tokenizer.json: an accepted one encodes and decodes a text without losing a byte it kept.
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "tests/fuzz/one_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace ds {
 namespace {

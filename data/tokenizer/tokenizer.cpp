@@ -1,4 +1,4 @@
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>
@@ -7,9 +7,9 @@
 #include <array>
 #include <optional>
 
-#include "data/added_tokens.h"
-#include "data/byte_pair.h"
-#include "data/pre_tokenizer.h"
+#include "data/tokenizer/added_tokens.h"
+#include "data/tokenizer/byte_pair.h"
+#include "data/tokenizer/pre_tokenizer.h"
 
 namespace ds {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace ds {
 

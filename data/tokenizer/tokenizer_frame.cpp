@@ -1,9 +1,9 @@
-#include "data/tokenizer_frame.h"
+#include "data/tokenizer/tokenizer_frame.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "data/json_object.h"
+#include "data/tokenizer/json_object.h"
 
 namespace ds {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/byte_pair.h"
+#include "data/tokenizer/byte_pair.h"
 
 #include <queue>
 

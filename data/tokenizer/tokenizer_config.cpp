@@ -1,6 +1,6 @@
 // tokenizer_config.json and special_tokens_map.json of Hugging Face: which tokens begin and end a document, and which one pads.
-#include "data/json_object.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/json_object.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace ds {
 namespace {
