@@ -7,7 +7,7 @@
 #include "core/memory/resource.h"
 #include "core/stream.h"
 #include "core/thread_pool.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/simd.h"
 
 namespace ds::kernels {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/tensor.h"
-#include "kernels/matmul.h"
+#include "kernels/gemm/matmul.h"
 
 namespace ds::kernels {
 

@@ -1,7 +1,7 @@
 #include "model/decoder.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/matmul.h"
+#include "kernels/gemm/matmul.h"
 
 namespace ds {
 namespace {

@@ -1,7 +1,7 @@
 #include <optional>
 
 #include "kernels/elementwise.h"
-#include "kernels/matmul.h"
+#include "kernels/gemm/matmul.h"
 #include "kernels/reduce.h"
 #include "model/functions.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/rng.h"
 #include "core/tensor.h"
-#include "kernels/matmul.h"
+#include "kernels/gemm/matmul.h"
 
 namespace ds {
 

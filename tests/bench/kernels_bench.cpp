@@ -12,7 +12,7 @@
 #include "core/memory/resource.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/layer_norm.h"
 #include "kernels/softmax.h"
 #include "kernels/spans.h"

@@ -1,5 +1,5 @@
 // Our matrix product and oneDNN's, side by side: matmul() runs only the one that suits the machine.
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"

@@ -1,5 +1,5 @@
 // Matrix products against the fp64 reference: dtypes, transposes, strides, odd shapes, epilogues.
-#include "kernels/matmul.h"
+#include "kernels/gemm/matmul.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"

@@ -8,7 +8,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/layer_norm.h"
-#include "kernels/matmul.h"
+#include "kernels/gemm/matmul.h"
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
 #include "kernels/softmax.h"

@@ -38,7 +38,7 @@ FENCES = {
     r"(zlib|zstd)": [r"data/byte_stream\.cpp$"],
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
     r"CLI/": [r"cli/"],
-    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/tokenizer/tokenizer[a-z_]*\.cpp$", r"data/json_[a-z]+\.(h|cpp)$",
+    r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/tokenizer/", r"data/json_lines\.cpp$",
                    r"rankd/", r"launcher/"],
 }
 

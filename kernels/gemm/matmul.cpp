@@ -1,10 +1,10 @@
 // Front of the matrix products; see matmul.h. Checks, reports, and chooses between our products and
 // oneDNN's.
-#include "kernels/matmul.h"
+#include "kernels/gemm/matmul.h"
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 namespace ds::kernels {
 namespace {

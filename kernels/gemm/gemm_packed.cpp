@@ -2,7 +2,7 @@
 // the threads and finishes each block (bias, activation, rounding, accumulation) while it is in the
 // cache.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/gemm_packed.cpp"
+#define HWY_TARGET_INCLUDE "kernels/gemm/gemm_packed.cpp"
 
 #include <hwy/foreach_target.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/dispatch.h"
-#include "kernels/gemm.h"
-#include "kernels/gemm_panels.inl"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemm_panels.inl"
 #include "kernels/scratch.h"
 #include "kernels/simd.h"
 #include "kernels/spans.h"

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/thread_pool.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/spans.h"
 
 // Of libgomp, which Debian's oneDNN is built on; the header would need -fopenmp for the whole

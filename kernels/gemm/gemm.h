@@ -4,7 +4,7 @@
 
 #include "core/stream.h"
 #include "core/tensor.h"
-#include "kernels/matmul.h"
+#include "kernels/gemm/matmul.h"
 
 namespace ds::kernels::detail {
 

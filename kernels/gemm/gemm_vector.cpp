@@ -1,7 +1,7 @@
 // The product of one row with a matrix, as generation makes for every token; see gemm.h. Nothing of the matrix is used
 // twice, so the time is that of reading it once: no panels are packed, and rows are read in the order of memory.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/gemm_vector.cpp"
+#define HWY_TARGET_INCLUDE "kernels/gemm/gemm_vector.cpp"
 
 #include <hwy/foreach_target.h>
 
@@ -9,7 +9,7 @@
 #include <atomic>
 
 #include "core/dispatch.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/scratch.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
