@@ -32,7 +32,7 @@ struct EpochClaim {
 // was interrupted. Creates the root. ValidationError if a newer epoch was here, or one of the same number that
 // another launcher started. Returns what it removed or put back, in words.
 //
-// Where each host keeps its own files (checkpoint/local_tags.h), nobody can tell from one root alone what
+// Where each host keeps its own files (checkpoint/hosts/local_tags.h), nobody can tell from one root alone what
 // is whole: what has a manifest is then kept, out of its writer's reach, as "<tag>.ready.<epoch>", and so is
 // what was about to be replaced.
 enum class Unfinished { kSettle, kKeep };

@@ -10,7 +10,7 @@
 //   global_step14.tmp.3/     a save in progress, or one that epoch 3 did not finish; never loaded
 //   global_step12.old.4/     what epoch 4 is replacing under that name; deleted, or put back after a crash
 //   global_step14.ready.3/   a save with its manifest that epoch 3 did not finish naming; only where each
-//                            host keeps its own files (checkpoint/local_tags.h)
+//                            host keeps its own files (checkpoint/hosts/local_tags.h)
 //
 // A *piece* is a region of one logical tensor: name, dtype, global shape, region, raw little-endian
 // elements. A rank writes the pieces it owns; together the files of a tag hold every tensor whole, so any

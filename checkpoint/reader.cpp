@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/commit.h"
-#include "checkpoint/local_tags.h"
+#include "checkpoint/hosts/local_tags.h"
 
 namespace ds {
 namespace {

@@ -14,7 +14,7 @@
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "model/hf/weights.h"
-#include "rankd/agreement.h"
+#include "checkpoint/hosts/agreement.h"
 #include "rankd/engine_pieces.h"
 
 namespace ds {
@@ -54,7 +54,13 @@ Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& p
       options_(options),
       memory_(options.memory) {
   if (options.storage == TagStorage::kEachHost) {
-    spread_.emplace(files_, root_, plan_, engine_.comm(), engine_.stream());
+    spread_.emplace(files_, root_,
+                    SpreadTags::Place{.rank = plan.rank,
+                                      .local_rank = plan.local_rank,
+                                      .epoch = plan.epoch,
+                                      .claim = plan.claim,
+                                      .rendezvous = plan.rendezvous},
+                    engine_.comm(), engine_.stream());
   } else {
     open_root();
   }

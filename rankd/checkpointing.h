@@ -1,5 +1,5 @@
 // Checkpointing: the engine's state to and from tags on disk. Every rank writes and reads what it owns;
-// rank 0 commits, or one rank of each host where each keeps its own files (rankd/spread_tags.h). Weights come from the newest of committed tags and states in memory
+// rank 0 commits, or one rank of each host where each keeps its own files (checkpoint/hosts/spread_tags.h). Weights come from the newest of committed tags and states in memory
 // (rankd/memory_tier.h), a Hugging Face folder, or the initialisers.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "rankd/memory_tier.h"
 #include "rankd/model_folder.h"
 #include "rankd/resume_facts.h"
-#include "rankd/spread_tags.h"
+#include "checkpoint/hosts/spread_tags.h"
 
 namespace ds {
 

@@ -7,7 +7,7 @@
 
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
-#include "rankd/agreement.h"
+#include "checkpoint/hosts/agreement.h"
 #include "rankd/engine_pieces.h"
 
 namespace ds {

@@ -1,5 +1,5 @@
 // The state of the world in the memory of its hosts (train.save_in_memory_every, copy_in_memory_every): now
-// and then each rank writes its pieces into its host's memory (checkpoint/memory_vault.h), and less often
+// and then each rank writes its pieces into its host's memory (checkpoint/hosts/memory_vault.h), and less often
 // also into that of another host, over the data plane. A lost process then costs the steps since the last
 // such save, a lost host those since the last copy; no disk is touched. The bytes are those of a pieces file on disk, so a set can be
 // loaded by any number of ranks, on any hosts that together keep all of it.
@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/memory_vault.h"
+#include "checkpoint/hosts/memory_vault.h"
 #include "rankd/engine.h"
 #include "rankd/job.h"
-#include "rankd/spread_sets.h"
+#include "checkpoint/hosts/spread_sets.h"
 
 namespace ds {
 

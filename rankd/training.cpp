@@ -19,7 +19,7 @@
 #include "rankd/checkpointing.h"
 #include "rankd/dry_run.h"
 #include "rankd/memory_tier.h"
-#include "rankd/agreement.h"
+#include "checkpoint/hosts/agreement.h"
 #include "rankd/resident_memory.h"
 #include "rankd/sample_audit.h"
 #include "rankd/save_schedule.h"

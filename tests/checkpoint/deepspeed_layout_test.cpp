@@ -1,8 +1,8 @@
 // Names, layouts, consolidation and merging of DeepSpeed checkpoints.
-#include "checkpoint/consolidate.h"
-#include "checkpoint/deepspeed_names.h"
-#include "checkpoint/reshape.h"
-#include "checkpoint/state_tree.h"
+#include "checkpoint/deepspeed/consolidate.h"
+#include "checkpoint/deepspeed/names.h"
+#include "checkpoint/deepspeed/reshape.h"
+#include "checkpoint/deepspeed/state_tree.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
 

@@ -1,4 +1,4 @@
-#include "checkpoint/local_tags.h"
+#include "checkpoint/hosts/local_tags.h"
 
 #include "tests/support/memory_file_system.h"
 #include "tests/checkpoint/fixture.h"

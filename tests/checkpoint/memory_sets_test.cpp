@@ -1,4 +1,4 @@
-#include "checkpoint/memory_sets.h"
+#include "checkpoint/hosts/memory_sets.h"
 
 #include <array>
 

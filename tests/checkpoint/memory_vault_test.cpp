@@ -1,11 +1,11 @@
-#include "checkpoint/memory_vault.h"
+#include "checkpoint/hosts/memory_vault.h"
 
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "checkpoint/set_view.h"
+#include "checkpoint/hosts/set_view.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
 

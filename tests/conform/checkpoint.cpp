@@ -1,10 +1,10 @@
 // Area checkpoint: names, tags, layouts and values of DeepSpeed checkpoints.
 #include <fmt/format.h>
 
-#include "checkpoint/consolidate.h"
-#include "checkpoint/deepspeed_names.h"
-#include "checkpoint/reshape.h"
-#include "checkpoint/state_tree.h"
+#include "checkpoint/deepspeed/consolidate.h"
+#include "checkpoint/deepspeed/names.h"
+#include "checkpoint/deepspeed/reshape.h"
+#include "checkpoint/deepspeed/state_tree.h"
 #include "checkpoint/tag.h"
 #include "core/error.h"
 #include "tests/conform/areas.h"

@@ -10,7 +10,7 @@
 #include "tests/conform/json_io.h"
 #include "tests/support/ranks.h"
 #include "zero/estimate.h"
-#include "zero/partition.h"
+#include "checkpoint/deepspeed/partition.h"
 
 namespace ds::conform {
 namespace {

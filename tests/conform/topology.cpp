@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "comm/mesh_layout.h"
-#include "comm/rank_grid.h"
+#include "checkpoint/deepspeed/rank_grid.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

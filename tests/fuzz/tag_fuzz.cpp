@@ -1,5 +1,5 @@
 // Fuzzes tags, the hint file, and the file names of DeepSpeed checkpoints.
-#include "checkpoint/deepspeed_names.h"
+#include "checkpoint/deepspeed/names.h"
 #include "checkpoint/tag.h"
 #include "tests/fuzz/one_input.h"
 

@@ -1,4 +1,4 @@
-#include "rankd/spread_tags.h"
+#include "checkpoint/hosts/spread_tags.h"
 
 #include "core/failpoint.h"
 #include "tests/support/fault_file_system.h"

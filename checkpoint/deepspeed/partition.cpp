@@ -1,5 +1,5 @@
 // Which rank owns which elements under ZeRO.
-#include "zero/partition.h"
+#include "checkpoint/deepspeed/partition.h"
 
 #include <algorithm>
 #include <functional>

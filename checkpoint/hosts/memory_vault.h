@@ -13,7 +13,7 @@
 // kind take turns between two shelves (`buffer`), so the set before the newest is whole while the newest
 // is written. Nothing is mapped: sizes are checked by every read, and lost pages are an error, never a signal.
 //
-// Refuses to know who else keeps what, and when a set is whole (checkpoint/memory_sets.h).
+// Refuses to know who else keeps what, and when a set is whole (checkpoint/hosts/memory_sets.h).
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "checkpoint/format.h"
-#include "checkpoint/kept_files.h"
+#include "checkpoint/hosts/kept_files.h"
 #include "core/files/file.h"
 
 namespace ds {

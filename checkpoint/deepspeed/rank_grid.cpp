@@ -1,5 +1,5 @@
 // Ranks as a grid of named axes.
-#include "comm/rank_grid.h"
+#include "checkpoint/deepspeed/rank_grid.h"
 
 #include <algorithm>
 #include <limits>

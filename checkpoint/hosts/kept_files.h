@@ -1,12 +1,12 @@
-// What one host keeps of sets (checkpoint/memory_sets.h), wherever: in its memory (checkpoint/memory_vault.h)
-// or on its disk (checkpoint/local_tags.h). Refuses to know what other hosts keep.
+// What one host keeps of sets (checkpoint/hosts/memory_sets.h), wherever: in its memory (checkpoint/hosts/memory_vault.h)
+// or on its disk (checkpoint/hosts/local_tags.h). Refuses to know what other hosts keep.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "checkpoint/memory_sets.h"
+#include "checkpoint/hosts/memory_sets.h"
 #include "core/files/file.h"
 
 namespace ds {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "checkpoint/deepspeed_names.h"
+#include "checkpoint/deepspeed/names.h"
 
 namespace ds::deepspeed {
 

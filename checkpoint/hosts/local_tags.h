@@ -1,6 +1,6 @@
 // The tags in the root of one host where each host keeps the files of its own ranks
 // (checkpoint.use_node_local_storage). Each host has the manifest, which names the files of all; a tag is
-// whole if the hosts together have every file under one manifest (checkpoint/memory_sets.h), whatever the
+// whole if the hosts together have every file under one manifest (checkpoint/hosts/memory_sets.h), whatever the
 // directory is called on each of them: an epoch may end while some hosts have named a tag and others not yet.
 //
 // Refuses to know what other hosts keep; who does tells it what is whole.
@@ -12,7 +12,7 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/format.h"
-#include "checkpoint/kept_files.h"
+#include "checkpoint/hosts/kept_files.h"
 #include "checkpoint/tag_list.h"
 
 namespace ds {

@@ -1,4 +1,4 @@
-#include "rankd/spread_tags.h"
+#include "checkpoint/hosts/spread_tags.h"
 
 #include <spdlog/spdlog.h>
 
@@ -10,22 +10,22 @@
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
 #include "core/host.h"
-#include "rankd/agreement.h"
+#include "checkpoint/hosts/agreement.h"
 
 namespace ds {
 namespace {
 
 // Which disk each rank writes to, from 0 without gaps. Hosts may well share a file system: each leaves a mark
 // on its own, and looks for those of the others.
-std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root, const JobPlan& plan,
+std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root, const SpreadTags::Place& place,
                                 Communicator& comm, Stream& stream) {
   const std::vector<int> host_of =
-      hosts_of_ranks(gather_values(std::vector<int>{plan.local_rank}, comm, stream));
+      hosts_of_ranks(gather_values(std::vector<int>{place.local_rank}, comm, stream));
   if (host_of.back() == 0) return host_of;
-  const int own = host_of[static_cast<size_t>(plan.rank)];
-  const bool speaks = plan.local_rank == 0;
+  const int own = host_of[static_cast<size_t>(place.rank)];
+  const bool speaks = place.local_rank == 0;
   const auto mark_of = [&](int host) {
-    return temporary_directory(root, fmt::format("host-{}-{}", host, plan.rendezvous), plan.epoch);
+    return temporary_directory(root, fmt::format("host-{}-{}", host, place.rendezvous), place.epoch);
   };
   const std::string error = failure_of([&] {
     if (!speaks) return;
@@ -60,15 +60,15 @@ CommittedTag tag_of(const SetIdentity& set) {
   return {default_tag(set.step), set.step, set.epoch, set.begun_in};
 }
 
-SpreadTags::SpreadTags(FileSystem& files, std::string root, const JobPlan& plan, Communicator& comm,
+SpreadTags::SpreadTags(FileSystem& files, std::string root, const Place& place, Communicator& comm,
                        Stream& stream)
     : files_(files),
       root_(std::move(root)),
-      epoch_(plan.epoch, plan.claim),
+      epoch_(place.epoch, place.claim),
       comm_(comm),
       stream_(stream),
       local_(files_, root_),
-      sets_(local_, disks_of_ranks(files_, root_, plan, comm, stream), comm, stream) {
+      sets_(local_, disks_of_ranks(files_, root_, place, comm, stream), comm, stream) {
   const std::vector<int>& disk_of = sets_.host_of();
   for (size_t rank = 0; rank < disk_of.size(); ++rank) {
     if (disk_of[rank] == sets_.host()) here_.push_back(static_cast<int>(rank));

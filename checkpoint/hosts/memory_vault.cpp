@@ -1,4 +1,4 @@
-#include "checkpoint/memory_vault.h"
+#include "checkpoint/hosts/memory_vault.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 
 #include "checkpoint/block_file.h"
 #include "checkpoint/partial_file_system.h"
-#include "checkpoint/set_view.h"
+#include "checkpoint/hosts/set_view.h"
 #include "core/host.h"
 
 namespace ds {

@@ -1,4 +1,4 @@
-#include "rankd/agreement.h"
+#include "checkpoint/hosts/agreement.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Who owns which elements under ZeRO.
-#include "zero/partition.h"
+#include "checkpoint/deepspeed/partition.h"
 
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // Whole fp32 weights out of ZeRO partitions.
-#include "checkpoint/consolidate.h"
+#include "checkpoint/deepspeed/consolidate.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // File names of DeepSpeed's checkpoints.
-#include "checkpoint/deepspeed_names.h"
+#include "checkpoint/deepspeed/names.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Which source files a smaller target layout reads.
-#include "checkpoint/reshape.h"
+#include "checkpoint/deepspeed/reshape.h"
 
 #include "core/error.h"
 

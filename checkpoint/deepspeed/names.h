@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/rank_grid.h"
+#include "checkpoint/deepspeed/rank_grid.h"
 
 namespace ds::deepspeed {
 

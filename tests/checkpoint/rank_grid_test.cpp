@@ -1,5 +1,5 @@
 // Rank grids: coordinates, groups, labels and what is refused.
-#include "comm/rank_grid.h"
+#include "checkpoint/deepspeed/rank_grid.h"
 
 #include "core/error.h"
 #include "tests/support/catch.h"

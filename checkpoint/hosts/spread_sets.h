@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/kept_files.h"
+#include "checkpoint/hosts/kept_files.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/set_view.h"
+#include "checkpoint/hosts/set_view.h"
 #include "comm/communicator.h"
 
 namespace ds {

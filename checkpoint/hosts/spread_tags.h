@@ -15,9 +15,8 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
-#include "checkpoint/local_tags.h"
-#include "rankd/job.h"
-#include "rankd/spread_sets.h"
+#include "checkpoint/hosts/local_tags.h"
+#include "checkpoint/hosts/spread_sets.h"
 
 namespace ds {
 
@@ -26,8 +25,16 @@ CommittedTag tag_of(const SetIdentity& set);
 
 class SpreadTags {
  public:
+  // The caller's among the ranks that share the tags; rendezvous and claim are the epoch's own words.
+  struct Place {
+    int rank = 0;
+    int local_rank = 0;
+    int64_t epoch = 0;
+    std::string claim;
+    std::string rendezvous;
+  };
   // Opens the epoch in the root of every host. IoError on every rank if one of them cannot.
-  SpreadTags(FileSystem& files, std::string root, const JobPlan& plan, Communicator& comm, Stream& stream);
+  SpreadTags(FileSystem& files, std::string root, const Place& place, Communicator& comm, Stream& stream);
 
   struct Found {
     std::vector<WholeSet> whole;        // newest first

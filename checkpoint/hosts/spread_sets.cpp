@@ -1,4 +1,4 @@
-#include "rankd/spread_sets.h"
+#include "checkpoint/hosts/spread_sets.h"
 
 #include <spdlog/spdlog.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/failpoint.h"
-#include "rankd/agreement.h"
+#include "checkpoint/hosts/agreement.h"
 
 namespace ds {
 namespace {

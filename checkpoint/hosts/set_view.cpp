@@ -1,4 +1,4 @@
-#include "checkpoint/set_view.h"
+#include "checkpoint/hosts/set_view.h"
 
 #include <algorithm>
 #include <array>

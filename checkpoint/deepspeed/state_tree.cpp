@@ -1,5 +1,5 @@
 // Merging nested state.
-#include "checkpoint/state_tree.h"
+#include "checkpoint/deepspeed/state_tree.h"
 
 #include <algorithm>
 

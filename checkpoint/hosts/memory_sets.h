@@ -1,7 +1,7 @@
 // What the states that hosts keep are, and which of them are whole (pure). A *set* is the state of the whole
 // world after one step: one pieces file (checkpoint/format.h) per rank that saved, and the manifest that
 // names them. Each file lies with its rank's host: in its memory, and then a copy in that of another host, or
-// on its disk (checkpoint/local_tags.h).
+// on its disk (checkpoint/hosts/local_tags.h).
 #pragma once
 
 #include <cstdint>

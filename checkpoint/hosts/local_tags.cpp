@@ -1,11 +1,11 @@
-#include "checkpoint/local_tags.h"
+#include "checkpoint/hosts/local_tags.h"
 
 #include <algorithm>
 #include <set>
 
 #include "checkpoint/block_file.h"
 #include "checkpoint/commit.h"
-#include "checkpoint/set_view.h"
+#include "checkpoint/hosts/set_view.h"
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
 
