@@ -12,7 +12,7 @@
 
 #include "comm/link_board.h"
 #include "core/error.h"
-#include "rankd/job.h"
+#include "train/job.h"
 
 namespace ds {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "rankd/control_client.h"
-#include "rankd/job.h"
+#include "train/job.h"
 
 namespace ds {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "rankd/job.h"
+#include "train/job.h"
 
 namespace ds {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rankd/job.h"
+#include "train/job.h"
 
 namespace ds {
 

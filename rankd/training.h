@@ -3,7 +3,7 @@
 
 #include "comm/tcp/comm.h"
 #include "rankd/control_client.h"
-#include "rankd/job.h"
+#include "train/job.h"
 
 namespace ds {
 

@@ -18,9 +18,9 @@
 #include "launcher/coordinator.h"
 #include "launcher/process.h"
 #include "proto/build_info.h"
-#include "rankd/dry_run.h"
+#include "train/dry_run.h"
 #include "rankd/session.h"
-#include "rankd/workspace.h"
+#include "train/workspace.h"
 #include "tests/bench/median.h"
 #include "tests/bench/random_tokens.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/rng.h"
-#include "rankd/engine.h"
+#include "train/engine.h"
 
 namespace ds::bench {
 

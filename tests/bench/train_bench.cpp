@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "comm/shm/comm.h"
-#include "rankd/dry_run.h"
-#include "rankd/workspace.h"
+#include "train/dry_run.h"
+#include "train/workspace.h"
 #include "tests/bench/random_tokens.h"
 
 namespace ds {

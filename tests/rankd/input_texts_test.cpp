@@ -1,5 +1,5 @@
 // Prompts and texts out of files and lines.
-#include "rankd/input_texts.h"
+#include "rankd/verbs/input_texts.h"
 
 #include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"

@@ -1,5 +1,5 @@
 // What is said of the files that a configuration names before a run starts.
-#include "rankd/look.h"
+#include "rankd/verbs/look.h"
 
 #include <array>
 

@@ -1,5 +1,5 @@
 // What of a text is shown when: stop texts over token borders, characters in pieces, bytes that are none.
-#include "rankd/shown_text.h"
+#include "rankd/verbs/shown_text.h"
 
 #include "tests/support/catch.h"
 

@@ -1,11 +1,11 @@
-// A simulated rank: joins, loads, steps, saves. The order of its disk calls is that of rankd/checkpointing and
+// A simulated rank: joins, loads, steps, saves. The order of its disk calls is that of train/checkpointing and
 // checkpoint/writer; opening, committing, listing, reading and deleting tags is the product's own code.
 #include <algorithm>
 
 #include "checkpoint/reader.h"
 #include "checkpoint/tag_list.h"
 #include "core/error.h"
-#include "rankd/save_schedule.h"
+#include "train/save_schedule.h"
 #include "tests/sim/cluster.h"
 
 namespace ds::sim {

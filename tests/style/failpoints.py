@@ -11,7 +11,7 @@ root = pathlib.Path(sys.argv[1])
 text = (root / "core/failpoint.cpp").read_text()
 listed = re.findall(r'"([^"]+)"', text[text.index("kNames{"):text.index("};", text.index("kNames{"))])
 placed = []
-for folder in ("core", "comm", "zero", "checkpoint", "rankd", "data", "optim", "model", "offload"):
+for folder in ("core", "comm", "zero", "checkpoint", "train", "rankd", "data", "optim", "model", "offload"):
     for path in sorted((root / folder).rglob("*.cpp")):
         placed += re.findall(r'DS_FAILPOINT\("([^"]+)"\)', path.read_text())
 bad = [f"not sorted or listed twice: {b}" for a, b in zip(listed, listed[1:]) if a >= b]

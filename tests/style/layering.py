@@ -22,8 +22,9 @@ ALLOWED = {
     "data": ["core", "kernels", "comm", "offload", "config"],
     "zero": ["core", "kernels", "comm", "offload", "config", "model", "optim", "data"],
     "checkpoint": ["core", "kernels", "comm", "offload", "config", "model", "optim", "data", "zero"],
+    "train": ["core", "kernels", "comm", "offload", "config", "model", "optim", "data", "zero", "checkpoint"],
     "rankd": ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero",
-              "checkpoint"],
+              "checkpoint", "train"],
     "launcher": ["core", "config", "proto", "cli"],
 }
 
@@ -39,7 +40,7 @@ FENCES = {
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
     r"CLI/": [r"cli/"],
     r"rapidjson": [r"config/", r"checkpoint/", r"model/hf/", r"data/tokenizer/", r"data/json_lines\.cpp$",
-                   r"rankd/", r"launcher/"],
+                   r"train/", r"rankd/", r"launcher/"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')

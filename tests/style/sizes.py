@@ -12,7 +12,7 @@ import re
 import sys
 
 FOLDERS = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero",
-           "checkpoint", "rankd", "launcher", "tests"]
+           "checkpoint", "train", "rankd", "launcher", "tests"]
 MAX_FILE, MAX_FUNCTION = 600, 70
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|TEST_CASE|\}|template\b.*\bclass\b.*\{$)")
 BANNED = re.compile(r"(^|_)(utils?|helpers?|common|misc|manager)(_|\.|$)")

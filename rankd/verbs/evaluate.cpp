@@ -1,0 +1,201 @@
+#include "rankd/verbs/evaluate.h"
+
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numbers>
+
+#include "core/files/input_files.h"
+#include "data/dataset.h"
+#include "data/tokenizer/tokenizer_frame.h"
+#include "train/assemble.h"
+#include "rankd/verbs/input_texts.h"
+#include "train/model_source.h"
+#include "train/text_windows.h"
+
+namespace ds {
+namespace {
+
+struct Figures {
+  double nats = 0;
+  int64_t predicted = 0;  // tokens
+  int64_t tokens = 0;
+  int64_t bytes = 0;      // of the text
+  double seconds = 0;
+
+  double loss() const { return nats / static_cast<double>(predicted); }
+  double bits_per_byte() const { return nats / std::numbers::ln2 / static_cast<double>(bytes); }
+};
+
+// One run of tokens with what the tokenizer puts before it.
+class Run {
+ public:
+  Run(std::shared_ptr<const TokenSource> source, std::vector<int32_t> before, int64_t vocabulary)
+      : source_(std::move(source)), before_(std::move(before)), vocabulary_(vocabulary) {}
+
+  int64_t size() const { return before() + source_->size(); }
+  int64_t before() const { return static_cast<int64_t>(before_.size()); }
+  void read(int64_t first, std::span<int32_t> out) const {
+    const int64_t own = std::clamp<int64_t>(before() - first, 0, static_cast<int64_t>(out.size()));
+    std::copy_n(before_.begin() + std::min(first, before()), own, out.begin());
+    const std::span<int32_t> rest = out.subspan(static_cast<size_t>(own));
+    if (rest.empty()) return;
+    const int64_t offset = first + own - before();
+    source_->read(offset, rest);
+    for (size_t i = 0; i < rest.size(); ++i) {
+      if (rest[i] >= 0 && rest[i] < vocabulary_) continue;
+      throw DataError(fmt::format("{}: token {}, the model has a vocabulary of {}; the tokenizer is not this model's",
+                                  source_->locate(offset + static_cast<int64_t>(i)), rest[i], vocabulary_));
+    }
+  }
+
+ private:
+  std::shared_ptr<const TokenSource> source_;
+  std::vector<int32_t> before_;
+  int64_t vocabulary_;
+};
+
+class Evaluation {
+ public:
+  Evaluation(LoadedModel& loaded, const Tokenizer& tokenizer, std::vector<int32_t> separators)
+      : loaded_(loaded), tokenizer_(tokenizer), separators_(std::move(separators)) {}
+
+  void add(const Run& run, int64_t length, int64_t stride, int64_t batch) {
+    figures_.tokens += run.size() - run.before();
+    count_bytes(run);
+    const std::vector<TextWindow> windows = text_windows(run.size(), length, stride);
+    for (size_t i = 0; i < windows.size();) {
+      size_t end = i + 1;
+      const size_t most = std::min(windows.size(), i + static_cast<size_t>(batch));
+      while (end < most && windows[end].length == windows[i].length) ++end;
+      score(run, std::span(windows).subspan(i, end - i));
+      i = end;
+    }
+  }
+  Figures& figures() { return figures_; }
+
+ private:
+  // Of the text: tokens that only separate documents have none.
+  void count_bytes(const Run& run) {
+    constexpr int64_t kStep = 1 << 16;
+    for (int64_t first = run.before(); first < run.size(); first += kStep) {
+      std::vector<int32_t> ids(static_cast<size_t>(std::min(kStep, run.size() - first)));
+      run.read(first, ids);
+      std::erase_if(ids, [&](int32_t id) { return std::ranges::find(separators_, id) != separators_.end(); });
+      figures_.bytes += static_cast<int64_t>(tokenizer_.decode(ids).size());
+    }
+  }
+
+  // The same loss, without a tape, that training's validation uses.
+  void score(const Run& run, std::span<const TextWindow> windows) {
+    const auto rows = static_cast<int64_t>(windows.size());
+    const int64_t length = windows[0].length;
+    Tensor tokens = Tensor::empty({rows, length}, DType::kI32, loaded_.stream());
+    Tensor targets = Tensor::empty({rows, length}, DType::kI32, loaded_.stream());
+    std::vector<int32_t> row(static_cast<size_t>(length) + 1);
+    for (int64_t i = 0; i < rows; ++i) {
+      const TextWindow& window = windows[static_cast<size_t>(i)];
+      run.read(window.first, row);
+      std::copy_n(row.begin(), length, tokens.data<int32_t>() + i * length);
+      std::copy_n(row.begin() + 1, length, targets.data<int32_t>() + i * length);
+      std::fill_n(targets.data<int32_t>() + i * length, window.known, -1);
+      figures_.predicted += length - window.known;
+    }
+    Context context = loaded_.context();
+    const Tensor losses = loaded_.model().loss(context, tokens, targets, 1.0F);
+    for (int64_t i = 0; i < losses.numel(); ++i) figures_.nats += losses.data<float>()[i];
+  }
+
+  LoadedModel& loaded_;
+  const Tokenizer& tokenizer_;
+  std::vector<int32_t> separators_;
+  Figures figures_;
+};
+
+std::string to_json(const Figures& f, const ModelSource& source, int64_t length, int64_t stride) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
+  out.StartObject();
+  out.Key("source");
+  out.String(source.place.c_str());
+  out.Key("loss");
+  out.Double(f.loss());
+  out.Key("perplexity");
+  out.Double(std::exp(f.loss()));
+  out.Key("bits_per_byte");
+  out.Double(f.bits_per_byte());
+  out.Key("nats");
+  out.Double(f.nats);
+  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, int64_t>>{
+           {"tokens", f.tokens}, {"predicted_tokens", f.predicted}, {"bytes", f.bytes}, {"seq_length", length},
+           {"stride", stride}}) {
+    out.Key(key);
+    out.Int64(value);
+  }
+  out.Key("seconds");
+  out.Double(f.seconds);
+  out.EndObject();
+  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+}
+
+std::string to_text(const Figures& f, int64_t length, int64_t stride) {
+  return fmt::format(
+      "loss           {:.6f} nats per token\n"
+      "perplexity     {:.6g}\n"
+      "bits per byte  {:.6f}\n"
+      "tokens         {}, {} of them predicted in windows of {} every {}\n"
+      "bytes          {}\n"
+      "seconds        {:.1f}\n",
+      f.loss(), std::exp(f.loss()), f.bits_per_byte(), f.tokens, f.predicted, length, stride, f.bytes, f.seconds);
+}
+
+int64_t within(const char* option, std::optional<int64_t> given, int64_t most, const char* what) {
+  const int64_t value = given.value_or(most);
+  if (value >= 1 && value <= most) return value;
+  throw UsageError(fmt::format("eval: {} {}: expected 1 to {}, {}", option, value, most, what));
+}
+
+}  // namespace
+
+int run_evaluate(const EvalArgs& args) {
+  const auto start = std::chrono::steady_clock::now();
+  RealFileSystem real;
+  InputFiles files(real);
+  const ModelSource source = open_model_source(files, args.source);
+  const ModelDimensions dims = dimensions(source.model);
+  const int64_t length = within("--seq-length", args.length, dims.positions, "the model's positions");
+  const int64_t stride = within("--stride", args.stride, length, "the length of a window");
+  const std::string name = args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, name);
+  check_vocabulary(*tokenizer, name, dims.vocabulary);
+  const std::vector<int32_t> before = read_frame(files, name, *tokenizer).before;
+  DataSection section;
+  section.field = args.field;
+  section.tokenizer = name;
+  const TextOptions text = text_options(section, *tokenizer, files);
+  std::vector<int32_t> separators;
+  if (text.after_json_line.kind == Separator::Kind::kOneToken) {
+    separators = tokenizer->encode(text.after_json_line.text);
+  }
+  std::vector<Run> runs;
+  for (const auto& tokens : open_token_sources(files, args.data, *tokenizer, text)) {
+    runs.emplace_back(tokens, before, dims.vocabulary);
+  }
+  LoadedModel loaded(source, parse_dtype(args.dtype), args.threads);
+  Evaluation evaluation(loaded, *tokenizer, separators);
+  for (const Run& run : runs) evaluation.add(run, length, stride, args.batch);
+  Figures& figures = evaluation.figures();
+  if (figures.predicted == 0) throw DataError("eval: the text is one token, and none is there to predict it from");
+  if (!std::isfinite(figures.nats)) {
+    throw ValidationError(fmt::format("eval: the loss is {}; the weights are damaged or too large for --dtype {}",
+                                      figures.nats, args.dtype));
+  }
+  figures.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  print_now(args.json ? to_json(figures, source, length, stride) : to_text(figures, length, stride));
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace ds

@@ -1,0 +1,168 @@
+#include "rankd/verbs/look.h"
+
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <optional>
+
+#include "config/load.h"
+#include "core/files/input_files.h"
+#include "core/memory/adaptors.h"
+#include "core/thread_pool.h"
+#include "model/activation_name.h"
+#include "model/hf/weights.h"
+#include "model/plain_store.h"
+#include "model/families/zoo.h"
+#include "train/assemble.h"
+
+namespace ds {
+namespace {
+
+class Looker {
+ public:
+  Looker(const Config& config, FileSystem& files) : config_(config), files_(files) {}
+
+  std::vector<InputDefect> look() {
+    if (config_.model.folder || config_.model.family) look_at_model();
+    look_at_tokenizer();
+    if (!config_.data.train.empty()) look_at_data("data.train", config_.data.train);
+    if (!config_.data.validation.empty()) look_at_data("data.validation", config_.data.validation);
+    return std::move(found_);
+  }
+
+ private:
+  void look_at_model();
+  void look_at_weights(const std::string& folder);
+  bool needs_tokenizer() const;
+  void look_at_tokenizer();
+  void look_at_data(const std::string& key, const std::vector<std::string>& paths);
+
+  void add(const Error& error, const std::string& key) {
+    // The constructors name the key themselves where they know it.
+    const std::string_view text = error.what();
+    const std::string_view section = std::string_view(key).substr(0, key.find('.'));
+    const size_t end = text.find(": ");
+    const std::string_view named = text.substr(0, end);
+    const bool has_key = end != std::string_view::npos && named.starts_with(section) &&
+                         named.find_first_of(" /") == std::string_view::npos && named.size() > section.size() &&
+                         named[section.size()] == '.';
+    found_.push_back({error.exit_code(), has_key ? std::string(named) : key,
+                      std::string(has_key ? text.substr(end + 2) : text)});
+  }
+  // Whether it was done without an error.
+  bool attempt(const std::string& key, const std::function<void()>& what) {
+    try {
+      what();
+      return true;
+    } catch (const Error& error) {
+      add(error, key);
+      return false;
+    }
+  }
+
+  const Config& config_;
+  FileSystem& files_;
+  std::optional<ModelConfig> model_;  // none: it could not be told
+  std::vector<InputDefect> found_;
+};
+
+void Looker::look_at_model() {
+  const ModelSection& section = config_.model;
+  const bool gpt2 = !section.folder && section.family == ModelFamily::kGpt2;
+  // A wrong name is refused below again, so the rest is not looked at then.
+  if (gpt2 && !attempt("model.activation_function", [&] { parse_activation(section.gpt2.activation_function); })) {
+    return;
+  }
+  const std::string key = section.folder ? "model.folder" : "model.family";
+  attempt(key, [&] {
+    const ModelConfig model = model_config(section, files_);
+    check(model);
+    model_ = model;
+  });
+  if (!model_) return;
+  attempt("data.sequence_length", [&] { sequence_length(config_.data, *model_); });
+  if (section.folder) look_at_weights(*section.folder);
+}
+
+// Names, shapes and types of all weights are in the headers of their files.
+void Looker::look_at_weights(const std::string& folder) {
+  MetaMemory nowhere;
+  ThreadPool pool(1);
+  Stream stream({.device = Device::meta(), .memory = &nowhere, .pool = &pool});
+  attempt("model.folder", [&] {
+    PlainStore store(stream, 0, PlainStore::Gradients::kNone);
+    make_model(*model_, DType::kF32, store);  // unsealed: a list of parameters, nothing is allocated
+    const HfWeights weights(files_, folder, specs_of(store));
+  });
+}
+
+// Token ids need no tokenizer; what cannot be told is said of the data.
+bool Looker::needs_tokenizer() const {
+  const auto is_text = [&](const std::string& path) {
+    try {
+      return has_text(files_, std::span(&path, 1));
+    } catch (const Error&) {
+      return true;
+    }
+  };
+  return std::ranges::any_of(config_.data.train, is_text) || std::ranges::any_of(config_.data.validation, is_text);
+}
+
+void Looker::look_at_tokenizer() {
+  if (!needs_tokenizer()) return;
+  attempt("data.tokenizer", [&] {
+    const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files_, config_.data.tokenizer);
+    if (model_) check_vocabulary(*tokenizer, config_.data.tokenizer, dimensions(*model_).vocabulary);
+  });
+}
+
+void Looker::look_at_data(const std::string& key, const std::vector<std::string>& paths) {
+  TextOptions options{.field = config_.data.field};
+  // Without a tokenizer its end token is not known, and does not matter here.
+  if (config_.data.separator) options.after_text_file.text = *config_.data.separator;
+  const size_t before = found_.size();
+  const int64_t most = look_at_token_sources(files_, paths, options, [&](const Error& error) { add(error, key); });
+  if (!model_ || found_.size() != before) return;
+  const int64_t length = config_.data.sequence_length.value_or(dimensions(*model_).positions);
+  // Room for tokens that are not in the text, and for normal forms that are longer than what was written.
+  const int64_t tokens_of_byte = config_.data.tokenizer == "byte" ? 1 : 4;
+  if (std::min(most, kManyTokens / tokens_of_byte) * tokens_of_byte > length) return;
+  found_.push_back({ExitCode::kBadData, key,
+                    fmt::format("too little for one sample of sequence length {}, which needs {} tokens in one source; "
+                                "give more text or a smaller data.sequence_length",
+                                length, length + 1)});
+}
+
+}  // namespace
+
+std::vector<InputDefect> look_at_inputs(const Config& config, FileSystem& files) { return Looker(config, files).look(); }
+
+int run_look(const LookArgs& args) {
+  const ReadConfig read = read_config(args.config_path, args.overrides);
+  RealFileSystem files;
+  InputFiles inputs(files);
+  rapidjson::StringBuffer text;
+  rapidjson::Writer<rapidjson::StringBuffer> out(text);
+  out.StartObject();
+  out.Key("defects");
+  out.StartArray();
+  for (const InputDefect& defect : look_at_inputs(read.config, inputs)) {
+    out.StartObject();
+    out.Key("code");
+    out.Int(static_cast<int>(defect.code));
+    out.Key("key");
+    out.String(defect.key.c_str());
+    out.Key("what");
+    out.String(defect.what.c_str());
+    out.EndObject();
+  }
+  out.EndArray();
+  out.EndObject();
+  std::puts(text.GetString());
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace ds

@@ -1,0 +1,27 @@
+#include "rankd/verbs/plan.h"
+
+#include <cstdio>
+
+#include "config/load.h"
+#include "core/files/input_files.h"
+#include "train/assemble.h"
+#include "train/dry_run.h"
+
+namespace ds {
+
+int run_plan(const PlanArgs& args) {
+  const Config config = load_config(args.config_path, args.overrides);
+  RealFileSystem files;
+  InputFiles inputs(files);
+  const ModelConfig model = model_config(config.model, inputs);
+  const int ranks = args.num_ranks.value_or(1);
+  const EngineOptions options = engine_options(config, model, ranks);
+  const RunPlan plan =
+      dry_run(options, ranks, cpu_ceilings(args.threads, options.dtype));
+  const std::string text =
+      args.json ? plan_json(plan) : plan_text(plan, options);
+  std::fputs(text.c_str(), stdout);
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace ds

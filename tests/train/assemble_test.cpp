@@ -1,0 +1,190 @@
+// From keys to constructor options: what every optimizer and schedule of the file becomes.
+#include "train/assemble.h"
+
+#include "config/available.h"
+#include "config/load.h"
+#include "core/error.h"
+#include "tests/support/memory_file_system.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+Config config_of(const std::string& more) {
+  return parse_config(R"({"model": {"family": "gpt2"}, "data": {"train": ["/t.txt"]},
+      "train_batch_size": 4, "optimizer": {"type": "AdamW"}, )" + more + "}");
+}
+
+EngineOptions options_of(const std::string& more) {
+  return engine_options(config_of(more), Gpt2Config{}, 2);
+}
+
+EngineOptions options_with(const std::string& type, const std::string& params) {
+  Config config = parse_config(fmt::format(
+      R"({{"model": {{"family": "gpt2"}}, "data": {{"train": ["/t.txt"]}}, "train": {{"steps": 40}},
+          "train_batch_size": 4, "optimizer": {{"type": "{}", "params": {{{}}}}}}})",
+      type, params));
+  require_runnable(config);
+  return engine_options(config, Gpt2Config{}, 2);
+}
+
+TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") {
+  const auto options = [](const std::string& sizes) {
+    return engine_options(parse_config(R"({"model": {"family": "gpt2"}, "data": {"train": ["/t.txt"]},
+        "optimizer": {"type": "AdamW"}, )" + sizes + "}"), Gpt2Config{}, 2);
+  };
+  CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 16385)"),
+                    Catch::Contains("train_micro_batch_size_per_gpu: 16385 samples of 1024 tokens"));
+  CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 4611686018427387904)"),
+                    Catch::Contains("does not fit 64 bits"));
+  CHECK_THROWS_WITH(options(R"("train_batch_size": 9223372036854775806)"), Catch::Contains("expected at most"));
+  CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2147483648)"),
+                    Catch::Contains("gradient_accumulation_steps: 2147483648, expected at most 65536"));
+  MemoryFileSystem fs;
+  fs.create("/t.txt")->write(0, std::as_bytes(std::span(std::string_view("0123456789"))));
+  const SampleSet samples(open_token_sources(fs, std::vector<std::string>{"/t.txt"}, ByteTokenizer()), 4, 256);
+  const BatchShape batch{.micro_batch = 4, .accumulation = 1, .ranks = 2};
+  TrainSection train;
+  train.steps = 7;
+  CHECK(total_steps(train, batch, samples) == 7);
+  train.steps = INT64_MAX;
+  CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.steps: "));
+  train.steps.reset();
+  train.epochs = 8;
+  CHECK(total_steps(train, batch, samples) == 2);
+  train.epochs = 1e300;
+  CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.epochs: "));
+}
+
+TEST_CASE("JSON lines end with the token that the tokenizer's folder names, wherever it does", "[rankd]") {
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  fs.write_text_atomically("/m/tokenizer.json", R"({"added_tokens": [{"id": 2, "content": "<end>"}],
+      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u010a": 3}, "merges": []}, "decoder": {"type": "ByteLevel"}})");
+  fs.write_text_atomically("/d.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"ba\"}\n");
+  const auto tokens = [&] {
+    DataSection section;
+    section.train = {"/d.jsonl"};
+    section.tokenizer = "/m";
+    section.sequence_length = 5;
+    const TrainingData data = open_data(section, Gpt2Config{.vocab_size = 4, .n_positions = 8}, fs);
+    std::vector<int32_t> ids(6);
+    data.train.read(0, ids);
+    return ids;
+  };
+  using Ids = std::vector<int32_t>;
+  CHECK(tokens() == Ids{0, 1, 3, 1, 0, 3});
+  fs.write_text_atomically("/m/config.json", R"({"eos_token_id": [2, 1]})");
+  CHECK(tokens() == Ids{0, 1, 2, 1, 0, 2});
+  fs.write_text_atomically("/m/config.json", R"({"eos_token_id": 50256})");  // of another vocabulary
+  CHECK(tokens() == Ids{0, 1, 3, 1, 0, 3});
+  fs.write_text_atomically("/m/special_tokens_map.json", R"({"eos_token": {"content": "<end>"}})");
+  CHECK(tokens() == Ids{0, 1, 2, 1, 0, 2});
+  fs.write_text_atomically("/m/tokenizer_config.json", R"({"eos_token": "a"})");
+  CHECK(tokens() == Ids{0, 1, 0, 1, 0, 0});
+}
+
+TEST_CASE("token ids need no tokenizer, text one that fits the model", "[rankd]") {
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  fs.write_text_atomically("/t.txt", "0123456789");
+  const auto open = [&](const std::string& file, const std::string& tokenizer, int64_t vocabulary) {
+    DataSection section;
+    section.train = {file};
+    section.tokenizer = tokenizer;
+    section.sequence_length = 4;
+    return open_data(section, Gpt2Config{.vocab_size = vocabulary, .n_positions = 8}, fs);
+  };
+  CHECK_THROWS_WITH(open("/t.txt", "/m", 256), Catch::Contains("/m: the folder holds no tokenizer"));
+  CHECK_THROWS_WITH(open("/t.txt", "byte", 255), Catch::Contains("256 tokens") && Catch::Contains("255"));
+  CHECK(open("/t.txt", "byte", 256).tokenizer != nullptr);
+  const std::array<int32_t, 256> header{20240801, 7, 9};
+  const std::array<int32_t, 9> ids{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  const auto shard = fs.create("/ids.bin");
+  shard->append(std::as_bytes(std::span(header)));
+  shard->append(std::as_bytes(std::span(ids)));
+  CHECK(open("/ids.bin", "/m", 9).tokenizer == nullptr);
+}
+
+TEST_CASE("each optimizer gets its own parameters and rate", "[rankd]") {
+  const auto adam = options_with("Adam", R"("lr": 0.5, "adam_w_mode": false, "betas": [0.8, 0.7])");
+  CHECK(adam.base_lr == 0.5);
+  CHECK_FALSE(std::get<AdamOptions>(adam.optimizer).decoupled_decay);
+  CHECK(std::get<AdamOptions>(adam.optimizer).betas == std::array{0.8, 0.7});
+
+  const auto lion = options_with("Lion", R"("lr": 1e-4, "betas": [0.95, 0.98], "weight_decay": 0.2)");
+  CHECK(lion.base_lr == 1e-4);
+  CHECK(std::get<LionRule>(lion.optimizer).beta1 == 0.95);
+  CHECK(std::get<LionRule>(lion.optimizer).beta2 == 0.98);
+  CHECK(std::get<LionRule>(lion.optimizer).weight_decay == 0.2);
+
+  const auto adagrad = options_with("Adagrad", R"("eps": 1e-5, "weight_decay": 0.3)");
+  CHECK(adagrad.base_lr == 0.01);
+  CHECK(std::get<AdagradRule>(adagrad.optimizer).eps == 1e-5);
+  CHECK(std::get<AdagradRule>(adagrad.optimizer).weight_decay == 0.3);
+
+  const auto sgd = options_with("SGD", R"("lr": 0.1, "momentum": 0.9, "nesterov": true)");
+  CHECK(sgd.base_lr == 0.1);
+  CHECK(std::get<SgdRule>(sgd.optimizer).momentum == 0.9);
+  CHECK(std::get<SgdRule>(sgd.optimizer).nesterov == Nesterov::kOn);
+}
+
+TEST_CASE("what an optimizer does not have here is refused by name", "[rankd]") {
+  CHECK_THROWS_WITH(options_with("Lamb", ""), Catch::Contains("optimizer.type"));
+  CHECK_THROWS_WITH(options_with("Adam", R"("amsgrad": true)"), Catch::Contains("amsgrad"));
+  CHECK_THROWS_WITH(options_with("Adagrad", R"("lr_decay": 0.1)"), Catch::Contains("lr_decay"));
+  CHECK_THROWS_WITH(options_with("Adagrad", R"("initial_accumulator_value": 0.1)"),
+                    Catch::Contains("initial_accumulator_value"));
+  CHECK_THROWS_WITH(options_with("SGD", R"("maximize": true)"), Catch::Contains("maximize"));
+  CHECK_THROWS_WITH(options_with("SGD", R"("nesterov": true)"),
+                    Catch::Contains("needs momentum > 0"));
+}
+
+TEST_CASE("every key of a schedule arrives", "[rankd]") {
+  const auto cycle = std::get<OneCycleOptions>(
+      *options_of(R"("scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1,
+          "cycle_max_lr": 0.2, "cycle_first_step_size": 10, "cycle_second_step_size": 5,
+          "cycle_first_stair_count": 2, "cycle_second_stair_count": 3, "decay_step_size": 7,
+          "decay_lr_rate": 0.01, "cycle_momentum": false, "cycle_min_mom": 0.7,
+          "cycle_max_mom": 0.95, "decay_mom_rate": 0.02, "last_batch_iteration": 4}})")
+           .schedule);
+  CHECK(std::get<std::vector<double>>(cycle.min_lr) == std::vector{0.1});
+  CHECK(std::get<std::vector<double>>(cycle.max_lr) == std::vector{0.2});
+  CHECK(cycle.first_step_size == 10);
+  CHECK(cycle.second_step_size == 5.0);
+  CHECK(cycle.first_stair_count == 2);
+  CHECK(cycle.second_stair_count == 3);
+  CHECK(cycle.decay_step_size == 7);
+  CHECK(cycle.decay_lr_rate == 0.01);
+  CHECK_FALSE(cycle.cycle_momentum);
+  CHECK(std::get<std::vector<double>>(cycle.min_mom) == std::vector{0.7});
+  CHECK(std::get<std::vector<double>>(cycle.max_mom) == std::vector{0.95});
+  CHECK(cycle.decay_mom_rate == 0.02);
+  CHECK(cycle.last_batch_iteration == 4);
+
+  const auto warmup = std::get<WarmupOptions>(
+      *options_of(R"("scheduler": {"type": "WarmupLR", "params": {"warmup_type": "linear",
+          "warmup_num_steps": 7}})")
+           .schedule);
+  CHECK_FALSE(warmup.max_lr.has_value());
+  CHECK(warmup.shape == WarmupShape::kLinear);
+  CHECK(warmup.num_steps == 7);
+}
+
+TEST_CASE("a decay ends with the run unless it says when", "[rankd]") {
+  const auto total = [](const std::string& params) {
+    return std::get<WarmupCosineOptions>(
+               *options_of(R"("train": {"steps": 40}, "scheduler": {"type": "WarmupCosineLR",
+                   "params": {)" + params + "}}")
+                    .schedule)
+        .total_num_steps;
+  };
+  CHECK(total("") == 40);
+  CHECK(total(R"("total_num_steps": 90)") == 90);
+  Config endless = config_of(R"("train": {"steps": 1}, "scheduler": {"type": "WarmupDecayLR"})");
+  endless.train.steps.reset();
+  CHECK_THROWS_WITH(engine_options(endless, Gpt2Config{}, 2), Catch::Contains("total_num_steps"));
+}
+
+}  // namespace
+}  // namespace ds

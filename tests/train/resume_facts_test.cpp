@@ -1,0 +1,91 @@
+#include "train/resume_facts.h"
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+using Words = std::vector<std::string>;
+
+RunFacts facts() {
+  return {.model = R"({"model_type": "gpt2", "n_layer": 2, "attn_pdrop": 0.1, "bos_token_id": 1})",
+          .config = R"({"train": {"seed": 1, "steps": 10}, "bf16": {"enabled": false}})",
+          .data = "0123",
+          .seed = 1,
+          .global_batch = 8,
+          .sequence_length = 16,
+          .order = "shuffled",
+          .saved_at = 1795344000};
+}
+
+// Tokens that count up, from a start.
+class Counting final : public TokenSource {
+ public:
+  Counting(int64_t size, int64_t changed = -1) : size_(size), changed_(changed) {}
+  int64_t size() const override { return size_; }
+  void read(int64_t offset, std::span<int32_t> out) const override {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const int64_t at = offset + static_cast<int64_t>(i);
+      out[i] = static_cast<int32_t>(at == changed_ ? 99 : at % 50);
+    }
+  }
+  std::string locate(int64_t) const override { return "here"; }
+
+ private:
+  const int64_t size_;
+  const int64_t changed_;
+};
+
+std::string digest(int64_t tokens, int64_t length, int64_t changed = -1) {
+  return digest_of(SampleSet({std::make_shared<Counting>(tokens, changed)}, length, 100));
+}
+
+}  // namespace
+
+TEST_CASE("facts are text and back", "[rankd]") {
+  const RunFacts one = facts();
+  const RunFacts back = parse_facts(to_text(one));
+  CHECK(back.model == one.model);
+  CHECK(back.config == one.config);
+  CHECK(back.saved_at == one.saved_at);
+  CHECK(back.order == one.order);
+  for (const char* const bad : {"", "[]", "{}", R"({"model": 1})", "\xff"}) CHECK_THROWS_AS(parse_facts(bad), ValidationError);
+}
+
+TEST_CASE("equal runs have no changes", "[rankd]") {
+  RunFacts later = facts();
+  later.saved_at += 100;
+  const FactChanges changes = compare(facts(), later);
+  CHECK(changes.model.empty());
+  CHECK(changes.exact.empty());
+  CHECK(changes.other.empty());
+}
+
+TEST_CASE("each change is what it is: of the model, of what is exact, or of the rest", "[rankd]") {
+  RunFacts now = facts();
+  now.model = R"({"model_type": "gpt2", "n_layer": 3, "attn_pdrop": 0.2, "bos_token_id": 7})";
+  now.config = R"({"train": {"seed": 9, "steps": 20}, "bf16": {"enabled": true}, "fp16": {}})";
+  now.seed = 9;
+  now.global_batch = 16;
+  now.sequence_length = 8;
+  now.order = "sequential";
+  now.data = "4567";
+  const FactChanges changes = compare(facts(), now);
+  CHECK(changes.model == Words{"n_layer was 2 and is 3"});
+  CHECK(changes.exact == Words{"attn_pdrop was 0.1 and is 0.2", "the seed was 1 and is 9",
+                               "the global batch size was 8 and is 16", "the sequence length was 16 and is 8",
+                               "the order of samples was shuffled and is sequential",
+                               "the training data are others"});
+  CHECK(changes.other == Words{"bf16.enabled was false and is true", "train.steps was 10 and is 20"});
+}
+
+TEST_CASE("data are told apart by size, length of samples and every token", "[rankd]") {
+  const std::string one = digest(1000, 10);
+  CHECK(digest(1000, 10) == one);
+  CHECK(digest(1011, 10) != one);
+  CHECK(digest(1000, 20) != one);
+  for (const int64_t changed : {0, 500, 989}) CHECK(digest(1000, 10, changed) != one);
+}
+
+}  // namespace ds

@@ -1,0 +1,95 @@
+// A tiny model and its data for tests that train: what ranks are made of, and what a run can be told by.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "train/engine.h"
+
+namespace ds::testing {
+
+// Sample k of the endless sequence is the same tokens for everyone.
+class CountingSource final : public BatchSource {
+ public:
+  CountingSource(const EngineOptions& options, int rank, int ranks)
+      : options_(options), rank_(rank), ranks_(ranks) {}
+
+  int64_t fill(int64_t step, int micro_step, std::span<int32_t> tokens,
+               std::span<int32_t> targets) override {
+    const int64_t batch = options_.micro_batch * options_.micro_steps() * ranks_;
+    const int64_t first = (micro_step * ranks_ + rank_) * options_.micro_batch;
+    for (int64_t row = 0; row < options_.micro_batch; ++row) {
+      for (int64_t t = 0; t < options_.length; ++t) {
+        const auto at = static_cast<size_t>(row * options_.length + t);
+        const int64_t sample = step * batch + first + row;
+        tokens[at] = static_cast<int32_t>((sample * 31 + t * t * 7) % 29);
+        targets[at] = static_cast<int32_t>((sample * 31 + (t + 1) * (t + 1) * 7) % 29);
+      }
+    }
+    return first;
+  }
+
+ private:
+  const EngineOptions& options_;
+  const int rank_;
+  const int ranks_;
+};
+
+struct Setting {
+  int ranks = 1;
+  int stage = 0;
+  DType dtype = DType::kF32;
+  int micro_steps = 1;
+  int64_t global_batch = 12;
+  OptimizerRule optimizer = AdamOptions{.weight_decay = 0.1};
+  double lr = 0.01;
+};
+
+inline EngineOptions options_of(const Setting& s) {
+  return {.model = Gpt2Config{.vocab_size = 29, .n_positions = 16, .n_embd = 32, .n_layer = 2,
+                              .n_head = 2},
+          .dtype = s.dtype,
+          .zero = {.policy = zero_policy(s.stage),
+                   .bucket_numel = 5000,
+                   .persistence_numel = 64,
+                   .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
+                   .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
+                   .micro_steps = s.micro_steps,
+                   .slot_names = {}},
+          .optimizer = s.optimizer,
+          .base_lr = s.lr,
+          .schedule = WarmupOptions{.max_lr = s.lr, .num_steps = 4},
+          .gradient_clipping = 1.0,
+          .micro_batch = s.global_batch / s.ranks / s.micro_steps,
+          .length = 16,
+          .seed = 5};
+}
+
+// Everything a run can be told apart by: every element of weights and optimizer state, and the losses.
+struct Outcome {
+  std::map<std::string, std::vector<float>> state;
+  std::vector<double> losses;
+  MemoryUsage memory;
+  int64_t wire_bytes = 0;  // of the last step
+};
+
+inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
+  const std::vector<std::string> slots = engine.optimizer().slot_names();
+  const std::lock_guard lock(mutex);
+  for (const OwnedSlice& slice : engine.store().owned()) {
+    for (const ShardField& field : slice.fields) {
+      const ParamSpec& spec = engine.store().spec(field.param);
+      const auto copy = [&](const std::string& slot, const Tensor& from) {
+        std::vector<float>& into = outcome.state[spec.name + "/" + slot];
+        into.resize(static_cast<size_t>(spec.shape.numel()));
+        std::copy_n(from.data<float>() + field.offset, field.numel,
+                    into.begin() + field.param_begin);
+      };
+      copy("weight", slice.master);
+      for (size_t i = 0; i < slots.size(); ++i) copy(slots[i], slice.slots[i]);
+    }
+  }
+}
+
+}  // namespace ds::testing

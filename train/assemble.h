@@ -1,0 +1,46 @@
+// From the configuration to plain options: the one place where keys of train.json meet constructors.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/config.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+#include "data/tokenizer/tokenizer.h"
+#include "train/engine.h"
+
+namespace ds {
+
+// The model of the configuration: its family's dimensions, or those of the Hugging Face folder.
+ModelConfig model_config(const ModelSection& model, FileSystem& files);
+
+// Everything the engine needs on one of `world_size` data-parallel ranks. Throws ConfigError for
+// batch sizes that do not fit the world, Unsupported for optimizers this build does not have.
+EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size);
+BatchShape batch_shape(const Config& config, int world_size);
+
+// The number type of the weights in final/.
+DType final_dtype(const Config& config);
+
+// data.sequence_length, or the model's longest. ConfigError where the model has fewer positions.
+int64_t sequence_length(const DataSection& data, const ModelConfig& model);
+
+struct TrainingData {
+  std::unique_ptr<Tokenizer> tokenizer;  // null where all data are token ids
+  SampleSet train;
+  std::optional<SampleSet> validation;
+  double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
+};
+// What ends documents: what the configuration says, or else the tokenizer's own token after JSON lines.
+TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, FileSystem& files);
+
+// Opens what `data` names. InputMissing, DataError as the readers throw them; ConfigError for a tokenizer that is not
+// the model's.
+TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files);
+
+// Optimizer steps of the whole run: train.steps, or as many as train.epochs need.
+int64_t total_steps(const TrainSection& train, const BatchShape& batch, const SampleSet& samples);
+
+}  // namespace ds

@@ -1,0 +1,462 @@
+#include "train/checkpointing.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <set>
+#include <vector>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/writer.h"
+#include "core/failpoint.h"
+#include "core/files/input_files.h"
+#include "model/hf/weights.h"
+#include "checkpoint/hosts/agreement.h"
+#include "train/engine_pieces.h"
+
+namespace ds {
+namespace {
+
+std::set<int> ranks_with_weights(Engine& engine, const CheckpointReader& reader) {
+  std::set<int> out;
+  for (const ParamSpec& spec : specs_of(engine.store())) {
+    out.merge(reader.ranks_holding(spec.name + "/weight", Region::whole(spec.shape)));
+  }
+  return out;
+}
+
+std::string facts_now(const std::optional<RunFacts>& facts) {
+  if (!facts) return "";
+  RunFacts now = *facts;
+  now.saved_at = std::time(nullptr);
+  return to_text(now);
+}
+
+// Without spaces, as a word of a line: "2026-11-22T10:31:05".
+std::string time_in_words(int64_t seconds) {
+  const std::time_t time = seconds;
+  std::tm local{};
+  if (localtime_r(&time, &local) == nullptr) return "";
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &local)};
+}
+
+}  // namespace
+
+Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, const Options& options)
+    : engine_(engine),
+      files_(files),
+      plan_(plan),
+      root_(plan.run_dir + "/checkpoints"),
+      options_(options),
+      memory_(options.memory) {
+  if (options.storage == TagStorage::kEachHost) {
+    spread_.emplace(files_, root_,
+                    SpreadTags::Place{.rank = plan.rank,
+                                      .local_rank = plan.local_rank,
+                                      .epoch = plan.epoch,
+                                      .claim = plan.claim,
+                                      .rendezvous = plan.rendezvous},
+                    engine_.comm(), engine_.stream());
+  } else {
+    open_root();
+  }
+  DS_FAILPOINT("ckpt.epoch_agreed");
+}
+
+void Checkpointing::open_root() {
+  std::string error;
+  try {
+    DS_FAILPOINT("ckpt.before_open_epoch");
+    if (plan_.rank == 0) open_epoch(files_, root_, {plan_.epoch, plan_.claim});
+    DS_FAILPOINT("ckpt.epoch_opened");
+  } catch (const Error& failure) {
+    error = failure.what();
+  }
+  agree_on_success("checkpoints", error, engine_.comm(), engine_.stream());
+}
+
+void Checkpointing::compare_tags(const std::string& tag) {
+  if (options_.tags == TagAgreement::kIgnore) return;
+  using WireTag = std::array<char, kLongestTag + 1>;
+  std::vector<WireTag> mine(1, WireTag{});
+  std::copy_n(tag.begin(), std::min(tag.size(), kLongestTag), mine[0].begin());
+  std::vector<std::string> all;
+  for (const WireTag& of_rank : gather_values(mine, engine_.comm(), engine_.stream())) {
+    all.emplace_back(of_rank.data());
+  }
+  const TagVerdict verdict = judge_tags(all, options_.tags);
+  if (verdict.failed.empty() && verdict.warned.empty()) return;
+  const size_t other = static_cast<size_t>(std::ranges::find_if(all, [&](const std::string& one) {
+                                             return one != all[0];
+                                           }) - all.begin());
+  const std::string text = fmt::format("the ranks are about to save under different tags: rank 0 under "
+                                       "{}, rank {} under {}", all[0], other, all[other]);
+  if (!verdict.failed.empty()) throw ValidationError(text + " (checkpoint.tag_validation is Fail)");
+  spdlog::warn("{}", text);
+}
+
+FileVote Checkpointing::write_own(const std::string& tag) {
+  CheckpointWriter writer(
+      files_, {.root = root_, .tag = tag, .epoch = plan_.epoch, .rank = plan_.rank},
+      owned_bytes(engine_));
+  put_pieces(engine_, plan_.rank, {.facts = facts_now(options_.facts), .note = note_}, writer);
+  DS_FAILPOINT("ckpt.before_finish");
+  return writer.finish();
+}
+
+SavedTag Checkpointing::save() {
+  const std::string tag = default_tag(engine_.step());
+  compare_tags(tag);
+  if (tag == last_.tag) return {.tag = tag, .step = engine_.step()};
+  WireVote mine;
+  try {
+    mine.vote(write_own(tag));
+    DS_FAILPOINT("ckpt.pieces_written");
+  } catch (const IoError& failure) {
+    mine.fail(failure.what());
+  }
+  const std::vector<WireVote> all = exchange_votes(mine, engine_.comm(), engine_.stream());
+  DS_FAILPOINT("ckpt.votes_exchanged");
+  const ds::CommittedTag saved{tag, engine_.step(), plan_.epoch, begun_in_};
+  if (spread_) {
+    spread_->commit(saved, first_failure(all), votes_of(all, plan_.epoch), options_.keep);
+  } else {
+    commit_from_rank_0(tag, first_failure(all), votes_of(all, plan_.epoch));
+  }
+  DS_FAILPOINT("ckpt.agreed");
+  last_ = saved;
+  return {.tag = tag, .step = engine_.step()};
+}
+
+void Checkpointing::commit_from_rank_0(const std::string& tag, std::string error,
+                                       std::vector<FileVote> votes) {
+  if (plan_.rank == 0) {
+    if (error.empty()) error = commit(tag, std::move(votes));
+    DS_FAILPOINT("ckpt.before_agreement");
+    if (!error.empty()) discard_tag(files_, root_, tag, plan_.epoch);
+  }
+  agree_on_success(fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag),
+                   error, engine_.comm(), engine_.stream());
+}
+
+// Rank 0. Returns what went wrong, or nothing.
+std::string Checkpointing::commit(const std::string& tag, std::vector<FileVote> votes) {
+  try {
+    commit_tag(files_, {.root = root_,
+                        .tag = tag,
+                        .epoch = {plan_.epoch, plan_.claim},
+                        .step = engine_.step(),
+                        .votes = std::move(votes),
+                        .begun_in = begun_in_});
+  } catch (const Error& failure) {
+    return failure.what();
+  }
+  DS_FAILPOINT("ckpt.committed");
+  tidy_after_commit(tag);
+  DS_FAILPOINT("ckpt.tidied");
+  return "";
+}
+
+// The tag is committed by now: `latest` is a hint and old tags only take room, so a failure here is
+// worth a warning and nothing more.
+void Checkpointing::tidy_after_commit(const std::string& tag) {
+  try {
+    write_latest(files_, root_, tag);
+    if (options_.keep > 0) {
+      retain_tags(files_, root_, static_cast<int>(options_.keep), {plan_.epoch, plan_.claim}, engine_.step());
+    }
+  } catch (const Error& failure) {
+    spdlog::warn("checkpoint {} is committed, but: {}", tag, failure.what());
+  }
+}
+
+// What may be loaded, newest first, and what else looks like a checkpoint.
+void Checkpointing::candidates() {
+  found_ = {};
+  if (spread_) {  // also where nothing is to be loaded: what is whole is not to be cleared away
+    const SpreadTags::Found& spread = spread_->find(plan_.oldest_tag_epoch);
+    for (const WholeSet& set : spread.whole) found_.tags.push_back(tag_of(set.id));
+    found_.rejected = spread.rejected;
+    return;
+  }
+  TagList mine;
+  const std::string error = failure_of([&] {
+    if (plan_.rank == 0) mine = resumable_tags(files_, root_, plan_.oldest_tag_epoch);
+  });
+  agree_on_success("checkpoints", error, engine_.comm(), engine_.stream());
+  found_ = from_rank_0(std::move(mine));
+}
+
+// One list for all: ranks that each looked for themselves might see different things on a network file system.
+TagList Checkpointing::from_rank_0(TagList mine) {
+  struct WireTag {
+    std::array<char, kLongestTag + 1> name{};
+    int64_t step = 0, epoch = 0, begun_in = 0;
+  };
+  std::vector<WireTag> wire;
+  for (const ds::CommittedTag& tag : mine.tags) {
+    WireTag& out = wire.emplace_back(WireTag{{}, tag.step, tag.epoch, tag.begun_in});
+    std::copy_n(tag.tag.begin(), std::min(tag.tag.size(), kLongestTag), out.name.begin());
+  }
+  TagList out;
+  const auto tags = gather_lists(std::move(wire), engine_.comm(), engine_.stream());
+  for (const WireTag& tag : tags[0]) {
+    out.tags.push_back({tag.name.data(), tag.step, tag.epoch, tag.begun_in});
+  }
+  std::vector<WireTrace> traces;
+  for (const RejectedTag& trace : mine.rejected) traces.push_back(to_wire(trace));
+  const auto all_traces = gather_lists(std::move(traces), engine_.comm(), engine_.stream());
+  for (const WireTrace& trace : all_traces[0]) {
+    out.rejected.push_back(from_wire(trace));
+  }
+  return out;
+}
+
+int64_t Checkpointing::load(const std::optional<std::string>& folder) {
+  if (memory_ != nullptr) kept_ = memory_->find();
+  candidates();
+  if (plan_.resume != ResumeMode::kNever) {
+    std::vector<RejectedTag> refused = found_.rejected;
+    if (const std::optional<int64_t> step = take_newest(refused)) {
+      tell_origin(*step, refused);
+      return *step;
+    }
+    if (!refused.empty() || plan_.committed_step > 0 || !plan_.progress.empty()) refuse_to_begin(refused);
+    if (plan_.resume == ResumeMode::kRequired) {
+      throw InputMissing(fmt::format("--resume required: {} holds no committed tag", root_));
+    }
+  }
+  begin_anew(folder);
+  if (kept_.newest) {
+    notices_.push_back(fmt::format("resumed step=0 from=the beginning: step {} in memory is not whole", *kept_.newest));
+  }
+  return 0;
+}
+
+// The newest state, wherever it is; of one step, that in memory, which is nearer.
+std::optional<int64_t> Checkpointing::take_newest(std::vector<RejectedTag>& refused) {
+  auto set = kept_.whole.begin();
+  const auto take_sets = [&](int64_t down_to) -> std::optional<int64_t> {
+    for (; set != kept_.whole.end() && set->id.step >= down_to; ++set) {
+      require_newest(set->id.step, refused);
+      if (take_set(*set)) return set->id.step;
+    }
+    return std::nullopt;
+  };
+  for (const ds::CommittedTag& tag : found_.tags) {
+    if (const std::optional<int64_t> step = take_sets(tag.step)) return step;
+    require_newest(tag.step, refused);
+    if (take_tag(tag, refused)) return tag.step;
+  }
+  return take_sets(0);
+}
+
+// Going back is for those who did not ask for the newest.
+void Checkpointing::require_newest(int64_t step, const std::vector<RejectedTag>& refused) const {
+  if (plan_.resume != ResumeMode::kRequired) return;
+  const auto lost = std::ranges::find_if(refused, [&](const RejectedTag& trace) { return may_be_newer(trace, step); });
+  const bool known_better = plan_.committed_step > step;
+  if (lost == refused.end() && !known_better) return;
+  throw ValidationError(
+      fmt::format("--resume required: the newest whole state is of step {}, but {}; to go back to it, use --resume auto",
+                  step, lost != refused.end() && !lost->why.empty()
+                            ? lost->why
+                            : fmt::format("step {} was committed ({})", plan_.committed_step, plan_.committed_by)));
+}
+
+void Checkpointing::tell_origin(int64_t step, const std::vector<RejectedTag>& refused) {
+  std::string line = fmt::format("resumed step={} from={}", step, origin_);
+  if (!saved_at_.empty()) line += " saved=" + saved_at_;
+  if (kept_.newest.value_or(step) > step) {
+    line += fmt::format(": step {} in memory is not whole", *kept_.newest);
+  }
+  int64_t newest = plan_.committed_step;
+  for (const RejectedTag& trace : refused) {
+    notices_.push_back(fmt::format("warning: {}", trace.why));
+    if (may_be_newer(trace, step)) newest = std::max(newest, trace.step.value_or(step));
+  }
+  if (newest > step) {
+    line += fmt::format(": going back from step {} to step {}", newest, step);
+    if (plan_.committed_step > step) {
+      line += fmt::format("; step {} was committed ({})", plan_.committed_step, plan_.committed_by);
+    }
+  }
+  notices_.push_back(line);
+}
+
+void Checkpointing::refuse_to_begin(const std::vector<RejectedTag>& refused) const {
+  constexpr size_t kMostNamed = 8;
+  std::string why;
+  for (size_t i = 0; i < std::min(refused.size(), kMostNamed); ++i) why += "\n  " + refused[i].why;
+  if (refused.size() > kMostNamed) why += fmt::format("\n  and {} more", refused.size() - kMostNamed);
+  if (plan_.committed_step > 0) {
+    why += fmt::format("\n  step {} was committed ({})", plan_.committed_step, plan_.committed_by);
+  }
+  if (!plan_.progress.empty()) why += "\n  " + plan_.progress;
+  throw ValidationError(fmt::format("{}: there is no checkpoint that can be loaded, but there has been progress:{}\n"
+                                    "bring them back (a disk or folder that is missing?), or begin anew with --resume never", root_, why));
+}
+
+bool Checkpointing::take_set(const WholeSet& set) {
+  try {
+    memory_->restore(set);
+  } catch (const IoError& failure) {
+    spdlog::warn("{}; trying the state before it", failure.what());
+    return false;
+  }
+  engine_.store().restore_from_owned();
+  settle(&set, nullptr);
+  restored_note_ = memory_->restored_note();
+  origin_ = "memory";
+  return true;
+}
+
+// IoError on every rank if one of them cannot; ValidationError on every rank if it must not be loaded.
+void Checkpointing::read_tag(const ds::CommittedTag& tag) {
+  const std::string label = "checkpoint " + tag.tag;
+  refusal_.clear();
+  const auto take = [&](CheckpointReader& reader) {
+    judge(reader, label);
+    if (refusal_.empty()) restore_pieces(engine_, reader, tag.tag);
+    restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
+  };
+  if (spread_) {
+    spread_->read(tag.tag, tag.epoch,
+                  {.label = label,
+                   .place = spread_->place_of(tag.tag),
+                   .wanted = [&](const CheckpointReader& reader) {
+                     return why_another(engine_, reader, label).empty() ? ranks_needed(engine_, reader)
+                                                                       : std::set<int>();
+                   },
+                   .take = take});
+  } else {
+    const std::string error = failure_of([&] {
+      DS_FAILPOINT("load.before_restore");
+      CheckpointReader reader = CheckpointReader::open(files_, root_, tag.tag);
+      take(reader);
+      DS_FAILPOINT("load.restored");
+    });
+    agree_on_success(label, error, engine_.comm(), engine_.stream());
+  }
+  throw_refusal();
+}
+
+// All ranks together: rank 0's counts.
+void Checkpointing::throw_refusal() const {
+  const std::vector<char> mine(refusal_.begin(), refusal_.end());
+  const std::vector<char> refusal = gather_lists(mine, engine_.comm(), engine_.stream())[0];
+  if (!refusal.empty()) throw ValidationError(std::string(refusal.begin(), refusal.end()));
+}
+
+// Whether a run may go on from it. All ranks see another model; what else has changed, rank 0 knows.
+void Checkpointing::judge(const CheckpointReader& reader, const std::string& label) {
+  refusal_ = why_another(engine_, reader, label);
+  saved_at_.clear();
+  if (!refusal_.empty() || !options_.facts || !reader.has_state(kFactsState)) return;
+  const RunFacts saved = parse_facts(reader.state(kFactsState));
+  saved_at_ = time_in_words(saved.saved_at);
+  const FactChanges changes = compare(saved, *options_.facts);
+  if (!changes.model.empty()) {
+    refusal_ = fmt::format("{} is of another model: {}; keep the model, or choose another --run-dir", label,
+                           fmt::join(changes.model, "; "));
+  } else if (!changes.exact.empty() && !plan_.accept_changes) {
+    refusal_ = fmt::format("{} was saved by a run with other settings: {}; training would not go on as if it had "
+                           "never stopped. Put them back, or go on all the same with --accept-changes",
+                           label, fmt::join(changes.exact, "; "));
+  }
+  if (!refusal_.empty()) return;
+  for (const std::vector<std::string>& list : {changes.exact, changes.other}) {
+    if (!list.empty()) notices_.push_back(fmt::format("note: since {}: {}", label, fmt::join(list, "; ")));
+  }
+}
+
+void Checkpointing::settle(const WholeSet* set, const ds::CommittedTag* tag) {
+  begun_in_ = set != nullptr ? set->id.begun_in : tag != nullptr ? tag->begun_in : plan_.epoch;
+  if (spread_) spread_->settle(tag);
+  if (memory_ != nullptr) memory_->settle(set, begun_in_);
+}
+
+bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<RejectedTag>& refused) {
+  try {
+    read_tag(tag);
+  } catch (const IoError& failure) {
+    refused.push_back({tag.tag, tag.step, failure.what(), tag.begun_in});
+    spdlog::warn("{}; trying the tag before it", failure.what());
+    return false;
+  }
+  DS_FAILPOINT("load.agreed");
+  engine_.store().restore_from_owned();
+  DS_FAILPOINT("load.published");
+  settle(nullptr, &tag);
+  last_ = tag;
+  origin_ = tag.tag;
+  return true;
+}
+
+void Checkpointing::begin_anew(const std::optional<std::string>& folder) {
+  if (folder) {
+    load_folder(*folder);
+  } else {
+    engine_.initialize();
+  }
+  if (!kept_.whole.empty()) {  // one that was refused may have left its marks
+    clear_slots(engine_);
+    engine_.store().restore_from_owned();
+  }
+  settle(nullptr, nullptr);
+  origin_ = "the beginning";
+}
+
+void Checkpointing::load_folder(const std::string& folder) {
+  const std::vector<ParamSpec> specs = specs_of(engine_.store());
+  InputFiles inputs(files_);
+  const HfWeights weights(inputs, folder, specs);
+  for (const OwnedSlice& slice : engine_.store().owned()) {
+    for (const ShardField& field : slice.fields) {
+      Tensor into = slice.master.narrow(field.offset, field.numel);
+      weights.read(static_cast<size_t>(field.param), field.param_begin, into);
+    }
+  }
+  engine_.store().restore_from_owned();
+}
+
+void Checkpointing::export_model(const std::string& folder, const FolderFrame& frame) {
+  refusal_.clear();
+  const auto write = [&](CheckpointReader& reader) {
+    DS_FAILPOINT("export.opened");
+    try {
+      write_model_folder(files_, {.folder = folder, .frame = frame, .specs = specs_of(engine_.store())}, reader);
+    } catch (const ValidationError& refused) {  // no matter of the disk, and nothing to try again
+      refusal_ = refused.what();
+    }
+  };
+  const std::string label = "export of " + folder;
+  if (spread_) {
+    spread_->read(last_.tag, last_.epoch,
+                  {.label = label,
+                   .place = spread_->place_of(last_.tag),
+                   .wanted = [&](const CheckpointReader& reader) {
+                     return plan_.rank == 0 ? ranks_with_weights(engine_, reader) : std::set<int>();
+                   },
+                   .take = [&](CheckpointReader& reader) {
+                     if (plan_.rank == 0) write(reader);
+                     DS_FAILPOINT("export.spread_written");
+                   }});
+    throw_refusal();
+    return;
+  }
+  const std::string error = failure_of([&] {
+    if (plan_.rank != 0) return;
+    CheckpointReader reader = CheckpointReader::open(files_, root_, last_.tag);
+    write(reader);
+  });
+  DS_FAILPOINT("export.written");
+  agree_on_success(label, error, engine_.comm(), engine_.stream());
+  throw_refusal();
+}
+
+}  // namespace ds

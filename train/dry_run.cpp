@@ -1,0 +1,89 @@
+#include "train/dry_run.h"
+
+#include <algorithm>
+
+#include "comm/meta_comm.h"
+#include "comm/traced_comm.h"
+#include "train/workspace.h"
+
+namespace ds {
+namespace {
+
+class NoData final : public BatchSource {
+ public:
+  int64_t fill(int64_t, int, std::span<int32_t>, std::span<int32_t>) override {
+    throw InternalError("dry run: asked for data");
+  }
+};
+
+// Adds up what kernels report, as work and as time on a machine with these two ceilings.
+class CostTrace final : public Trace {
+ public:
+  explicit CostTrace(const DeviceCeilings& ceilings) : ceilings_(ceilings) {}
+  void on_op(std::string_view /*name*/, const OpCost& cost) override {
+    flops += cost.flops;
+    seconds += std::max(cost.flops / ceilings_.flops_per_s, cost.bytes / ceilings_.bytes_per_s);
+  }
+  double flops = 0;
+  double seconds = 0;
+
+ private:
+  const DeviceCeilings ceilings_;
+};
+
+// First pass: on demand, recording. What the micro-step and the evaluation allocate beside the state.
+StepPlan record(const EngineOptions& options, int world_size) {
+  MetaComm comm(0, world_size);
+  Workspace workspace(Device::meta(), 1, comm);
+  EngineOptions one = options;
+  one.zero.micro_steps = 1;  // every micro-step allocates alike
+  Engine engine(one, workspace.seat(), std::nullopt);
+  NoData nothing;
+  StepPlan plan;
+  RecordingMemory training(workspace.heap());
+  {
+    const MemoryScope scope(workspace.stream(), training);
+    engine.first_micro_step(nothing);
+  }
+  RecordingMemory evaluation(workspace.heap());
+  {
+    const MemoryScope scope(workspace.stream(), evaluation);
+    engine.evaluate(nothing, 1);
+  }
+  plan.train = plan_arena(training.spans());
+  plan.evaluate = plan_arena(evaluation.spans());
+  std::vector<int64_t> numel;
+  for (const Bucket& bucket : engine.store().layout().buckets()) numel.push_back(bucket.numel);
+  plan.gathers = plan_gathers(engine.store().recorded_events(), numel, options.zero.gather);
+  return plan;
+}
+
+}  // namespace
+
+RunPlan dry_run(const EngineOptions& options, int world_size, const DeviceCeilings& ceilings) {
+  RunPlan plan;
+  plan.step = record(options, world_size);
+  plan.world_size = world_size;
+  CommVolume volume;
+  TracedComm comm(std::make_unique<MetaComm>(0, world_size), "data", {.volume = &volume});
+  CostTrace cost(ceilings);
+  Workspace workspace(Device::meta(), 1, comm, &cost);
+  NoData nothing;
+  Engine engine(options, workspace.seat(), plan.step);
+  engine.train_batch(nothing, 0);
+  plan.flops_per_step = cost.flops;
+  const CommVolume::ByAxis totals = volume.totals();
+  for (const auto& [op, count] : totals.contains("data") ? totals.at("data") : CommVolume::ByOp{}) {
+    plan.wire_bytes[op] = static_cast<double>(count.wire_bytes);
+  }
+  plan.seconds_per_step =
+      cost.seconds + static_cast<double>(volume.wire_bytes()) / ceilings.bytes_per_s;
+  engine.evaluate(nothing, 1);
+  plan.memory = workspace.usage();
+  for (ParamId id = 0; id < engine.store().count(); ++id) {
+    plan.parameters += engine.store().spec(id).shape.numel();
+  }
+  return plan;
+}
+
+}  // namespace ds

@@ -1,0 +1,183 @@
+#include "train/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/failpoint.h"
+#include "kernels/reduce.h"
+#include "optim/clip.h"
+
+namespace ds {
+namespace {
+
+ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
+  zero.slot_names = optimizer.slot_names();
+  return zero;
+}
+
+MemoryResource& arena_or_own(Stream& stream, ReplayArena* arena) {
+  return arena != nullptr ? static_cast<MemoryResource&>(*arena) : stream.memory();
+}
+
+struct MicroBatch {
+  Tensor tokens, targets;  // int32 [m, T]
+  int64_t first_sample = 0;
+};
+
+MicroBatch load(const EngineOptions& options, Stream& stream, BatchSource& source, int64_t step,
+                int micro_step) {
+  const Shape shape{options.micro_batch, options.length};
+  MicroBatch batch{.tokens = Tensor::empty(shape, DType::kI32, stream),
+                   .targets = Tensor::empty(shape, DType::kI32, stream)};
+  if (!stream.device().is_meta()) {
+    const auto numel = static_cast<size_t>(shape.numel());
+    batch.first_sample = source.fill(step, micro_step, {batch.tokens.data<int32_t>(), numel},
+                                     {batch.targets.data<int32_t>(), numel});
+  }
+  return batch;
+}
+
+}  // namespace
+
+Engine::Engine(const EngineOptions& options, const EngineSeat& seat, std::optional<StepPlan> plan)
+    : options_(options),
+      seat_(seat),
+      optimizer_(make_optimizer(options.optimizer)),
+      store_(with_slots(options.zero, *optimizer_), seat.comm, seat.stream, seat.comm_memory),
+      model_(make_model(options.model, options.dtype, store_)) {
+  if (options_.schedule) {
+    const std::array<double, 1> base{options_.base_lr};
+    schedule_ = make_lr_schedule(*options_.schedule, base, optimizer_->momentum_support());
+  }
+  store_.seal();
+  if (!plan) return;
+  const size_t bytes = std::max(plan->train.bytes_total, plan->evaluate.bytes_total);
+  arena_block_ = Tensor::empty({static_cast<int64_t>(bytes)}, DType::kU8, seat_.stream,
+                               MemoryTag::kActivations);
+  void* block = arena_block_.address();
+  train_arena_ = std::make_unique<ReplayArena>(std::move(plan->train), block);
+  evaluate_arena_ = std::make_unique<ReplayArena>(std::move(plan->evaluate), block);
+  store_.follow(std::move(plan->gathers));
+}
+
+Engine::~Engine() = default;
+
+double Engine::lr_of_next_step() const {
+  return schedule_ ? schedule_->lr_for_update(step_ + 1) : options_.base_lr;
+}
+
+double Engine::sum_losses(const Tensor& losses) const {
+  return losses.is_meta() ? 0.0 : kernels::sum(seat_.stream, losses);
+}
+
+double Engine::run_micro_step(BatchSource& source, int micro_step) {
+  double loss = 0;
+  {
+    const MemoryScope scope(seat_.stream, arena_or_own(seat_.stream, train_arena_.get()));
+    const MicroBatch batch = load(options_, seat_.stream, source, step_, micro_step);
+    DS_FAILPOINT("engine.batch_loaded");
+    store_.begin_micro_step();
+    Tape tape;
+    Context context{.stream = seat_.stream,
+                    .store = store_,
+                    .mode = RunMode::kTrain,
+                    .tape = &tape,
+                    .dropout = Rng(options_.seed, "dropout").derive(static_cast<uint64_t>(step_)),
+                    .first_sample = batch.first_sample};
+    const double tokens = static_cast<double>(options_.micro_batch) *
+                          static_cast<double>(options_.length) * options_.micro_steps() *
+                          seat_.comm.size();
+    const Tensor losses = model_->loss(context, batch.tokens, batch.targets,
+                                       static_cast<float>(1.0 / tokens));
+    DS_FAILPOINT("engine.forward_done");
+    loss = sum_losses(losses) / tokens;
+    model_->backward(context);
+    DS_FAILPOINT("engine.backward_done");
+    store_.end_micro_step();
+    DS_FAILPOINT("engine.reduced");
+  }
+  if (train_arena_) train_arena_->rewind();
+  return loss;
+}
+
+Engine::Sums Engine::reduce_sums(const Sums& mine) {
+  constexpr int64_t kValues = 3;
+  const int64_t ranks = seat_.comm.size();
+  std::array<double, kValues> local{mine.loss, mine.squares, static_cast<double>(mine.flags)};
+  std::vector<double> all(static_cast<size_t>(kValues * ranks));
+  const Device device = seat_.stream.device();
+  Tensor gathered = Tensor::borrow(all.data(), {kValues * ranks}, DType::kF64, device);
+  seat_.comm.all_gather(Tensor::borrow(local.data(), {kValues}, DType::kF64, device), gathered,
+                        seat_.stream);
+  Sums sums;
+  for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank) {
+    sums.loss += all[rank * kValues];
+    sums.squares += all[rank * kValues + 1];
+    sums.flags = std::max(sums.flags, static_cast<int64_t>(all[rank * kValues + 2]));
+  }
+  return sums;
+}
+
+double Engine::first_micro_step(BatchSource& source) {
+  store_.begin_step();
+  return run_micro_step(source, 0);
+}
+
+StepResult Engine::train_batch(BatchSource& source, int64_t flags) {
+  Sums mine{.flags = flags};
+  store_.begin_step();
+  for (int micro_step = 0; micro_step < options_.micro_steps(); ++micro_step) {
+    if (on_micro_step) on_micro_step(micro_step);
+    mine.loss += run_micro_step(source, micro_step);
+  }
+  DS_FAILPOINT("engine.before_norm");
+  mine.squares = store_.local_sum_of_squares();
+  DS_FAILPOINT("engine.before_sums");
+  const Sums sums = reduce_sums(mine);
+  DS_FAILPOINT("engine.sums_reduced");
+  StepResult result{.loss = sums.loss,
+                    .grad_norm = std::sqrt(sums.squares),
+                    .lr = lr_of_next_step(),
+                    .flags = sums.flags};
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+    throw ValidationError(fmt::format(
+        "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
+        "{}; lower the learning rate or set gradient_clipping",
+        step_ + 1, result.loss, result.grad_norm, step_));
+  }
+  const Hyper hyper{.lr = result.lr,
+                    .betas = schedule_ ? schedule_->betas_for_update(step_ + 1) : std::nullopt,
+                    .grad_scale = clip_factor(result.grad_norm, options_.gradient_clipping)};
+  for (Shard& shard : store_.shards()) {
+    optimizer_->step(shard, hyper, step_ + 1, seat_.stream);
+    DS_FAILPOINT("engine.shard_updated");
+  }
+  DS_FAILPOINT("engine.before_publish");
+  store_.publish();
+  DS_FAILPOINT("engine.published");
+  ++step_;
+  return result;
+}
+
+double Engine::forward_only(BatchSource& source, int64_t batch) {
+  double loss = 0;
+  {
+    const MemoryScope scope(seat_.stream, arena_or_own(seat_.stream, evaluate_arena_.get()));
+    const MicroBatch micro = load(options_, seat_.stream, source, batch, 0);
+    Context context{.stream = seat_.stream, .store = store_, .mode = RunMode::kEval};
+    loss = sum_losses(model_->loss(context, micro.tokens, micro.targets, 1.0F));
+  }
+  if (evaluate_arena_) evaluate_arena_->rewind();
+  return loss;
+}
+
+double Engine::evaluate(BatchSource& source, int64_t batches) {
+  Sums mine;
+  for (int64_t batch = 0; batch < batches; ++batch) mine.loss += forward_only(source, batch);
+  const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
+                        static_cast<double>(batches) * seat_.comm.size();
+  return reduce_sums(mine).loss / tokens;
+}
+
+}  // namespace ds

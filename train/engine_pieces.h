@@ -1,0 +1,38 @@
+// The engine's state as pieces of a checkpoint: what this rank owns, into a writer and out of a reader.
+// The same for a tag on disk and a set in memory.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "checkpoint/reader.h"
+#include "checkpoint/writer.h"
+#include "train/engine.h"
+
+namespace ds {
+
+int64_t owned_bytes(Engine& engine);
+// What rank 0 knows of the run beside the engine's state; empty: nothing.
+struct RunStates {
+  std::string facts;  // by which a later run is compared (train/resume_facts.h)
+  std::string note;   // of steps that the launcher may not have heard of (rankd/step_note.h)
+};
+inline constexpr const char* kNoteState = "note";
+// Rank 0 adds the states that the whole engine has once, and those of the run.
+void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer);
+// Each region that this rank owns: the tensor's name, the region, and where its elements live.
+void for_each_piece(Engine& engine, const std::function<void(const std::string& name, const ParamSpec& spec,
+                                                             const Region& region, Tensor& data)>& take);
+// The ranks that saved what this rank owns.
+std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader);
+// Why the checkpoint is of another model or optimizer, in words that begin with `label`; empty: it is not. The same
+// on all ranks.
+std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label);
+// Fills what this rank owns. ValidationError if something is missing or corrupt.
+void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label);
+
+// Zeros in the optimizer state that this rank owns: that of an optimizer that has made no step.
+void clear_slots(Engine& engine);
+
+}  // namespace ds

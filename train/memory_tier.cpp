@@ -1,0 +1,188 @@
+#include "train/memory_tier.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+
+#include "checkpoint/tag.h"
+#include "core/failpoint.h"
+#include "checkpoint/hosts/agreement.h"
+#include "train/engine_pieces.h"
+
+namespace ds {
+namespace {
+
+constexpr const char* kRoot = "memory";           // what the format calls a folder
+
+}  // namespace
+
+MemoryTier::MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm)
+    : engine_(engine), plan_(plan), comm_(comm), vault_([&] {
+        if (plan.memory_fd < 0) {
+          throw Unsupported("train.save_in_memory_every: whoever started this rank holds no memory "
+                            "for it; start it by dslaunch, or set the key to 0");
+        }
+        return plan.memory_fd;
+      }()),
+      sets_(vault_,
+            hosts_of_ranks(gather_values(std::vector<int>{plan.local_rank}, comm, engine.stream())),
+            comm, engine.stream()),
+      copies_(plan_peer_copies(sets_.host_of())) {}
+
+FileVote MemoryTier::write_own(int buffer) {
+  const std::unique_ptr<FileSystem> shelf = vault_.shelf_of(plan_.rank, buffer);
+  CheckpointWriter writer(*shelf,
+                          {.root = kRoot,
+                           .tag = default_tag(engine_.step()),
+                           .epoch = plan_.epoch,
+                           .rank = plan_.rank},
+                          owned_bytes(engine_));
+  put_pieces(engine_, plan_.rank, {.facts = "", .note = note_}, writer);
+  DS_FAILPOINT("memory.before_finish");
+  return writer.finish();
+}
+
+// With a single host nothing is ever copied, and one kind of places is enough.
+size_t MemoryTier::kind_of(Spread spread) const {
+  return spread == Spread::kPeerHost && !copies_.empty() ? 1 : 0;
+}
+
+void MemoryTier::save(Spread spread) {
+  DS_FAILPOINT("memory.before_save");
+  const size_t kind = kind_of(spread);
+  // The groups know nothing of each other's order: who is elsewhere in the engine's calls is told here, by
+  // an error, and not waited for.
+  engine_.comm().barrier();
+  // The first set of this epoch with all that it may need is whole by now: all ranks have made a step since.
+  if (leftovers_ == Leftovers::kSuperseded) sweep();
+  const int buffer = static_cast<int>(2 * kind) + next_buffer_[kind];
+  WireVote mine;
+  try {
+    mine.vote(write_own(buffer));
+  } catch (const IoError& failure) {
+    mine.fail(failure.what());
+  }
+  DS_FAILPOINT("memory.written");
+  const std::vector<WireVote> all = exchange_votes(mine, comm_, engine_.stream());
+  if (const std::string failure = first_failure(all); !failure.empty()) {
+    throw IoError(fmt::format("step {} could not be kept in memory: {}", engine_.step(), failure));
+  }
+  DS_FAILPOINT("memory.votes_exchanged");
+  const Manifest manifest{.tag = default_tag(engine_.step()),
+                          .step = engine_.step(),
+                          .epoch = plan_.epoch,
+                          .files = votes_of(all, plan_.epoch),
+                          .begun_in = begun_in_};
+  vault_.commit(plan_.rank, buffer, manifest);
+  DS_FAILPOINT("memory.committed");
+  for (const PeerCopy& copy : copies_) {
+    if (kind == 0) break;
+    if (copy.from == plan_.rank) send_copy(copy, buffer, manifest);
+    if (copy.to == plan_.rank) take_copy(copy, buffer, manifest);
+  }
+  DS_FAILPOINT("memory.saved");
+  next_buffer_[kind] = 1 - next_buffer_[kind];
+  const bool survives_all = kind == kind_of(Spread::kPeerHost);
+  if (survives_all && leftovers_ == Leftovers::kNeeded) leftovers_ = Leftovers::kSuperseded;
+}
+
+void MemoryTier::send_copy(const PeerCopy& copy, int buffer, const Manifest& manifest) {
+  const FileVote& vote = manifest.files[static_cast<size_t>(copy.from)];
+  sets_.send_file({.set = {}, .rank = copy.from, .buffer = buffer, .bytes = vote.bytes}, copy.to);
+  DS_FAILPOINT("memory.copy_sent");
+}
+
+// Whatever fails here, the sender is heard to the end: it has its own copy, and training goes on.
+void MemoryTier::take_copy(const PeerCopy& copy, int buffer, const Manifest& manifest) {
+  const FileVote& vote = manifest.files[static_cast<size_t>(copy.from)];
+  std::unique_ptr<File> shelf;
+  std::string error = failure_of([&] {
+    const int64_t room = vault_.room_for(copy.from, buffer);
+    if (room < vote.bytes) {
+      throw DiskFull(fmt::format("need={} free={} bytes of memory", vote.bytes, room));
+    }
+    shelf = vault_.begin(copy.from, buffer);
+  });
+  letter_.resize(kLetterBytes);
+  for (int64_t at = 0; at < vote.bytes;) {
+    const auto count = std::min(letter_.size(), static_cast<size_t>(vote.bytes - at));
+    const auto bytes = std::span(letter_).first(count);
+    Tensor into = letter_of(bytes);
+    comm_.recv(into, copy.from, engine_.stream());
+    DS_FAILPOINT("memory.letter_taken");
+    if (error.empty()) error = failure_of([&] { shelf->write(at, bytes); });
+    at += static_cast<int64_t>(count);
+  }
+  if (error.empty()) error = failure_of([&] { vault_.commit(copy.from, buffer, manifest); });
+  if (!error.empty()) {
+    spdlog::warn("no copy of rank {}'s state at step {} here: {}; a lost host would cost more steps",
+                 copy.from, manifest.step, error);
+  }
+  DS_FAILPOINT("memory.copy_taken");
+}
+
+// What lies here where nobody saves any more: of the epoch before, of other placements. Nobody writes
+// there, so one rank of the host can do it.
+void MemoryTier::sweep() {
+  leftovers_ = Leftovers::kSwept;
+  if (!sets_.speaks()) return;
+  const std::vector<int>& host_of = sets_.host_of();
+  std::set<int> own, guests;
+  for (size_t rank = 0; rank < host_of.size(); ++rank) {
+    if (host_of[rank] == sets_.host()) own.insert(static_cast<int>(rank));
+  }
+  for (const PeerCopy& copy : copies_) {
+    if (host_of[static_cast<size_t>(copy.to)] == sets_.host()) guests.insert(copy.from);
+  }
+  vault_.drop_if([&](int rank, int buffer) {
+    const bool copied = buffer >= 2;
+    const bool wanted = own.contains(rank) ? !copied || !copies_.empty()
+                                           : copied && guests.contains(rank);
+    return !wanted;
+  });
+  DS_FAILPOINT("memory.swept");
+}
+
+const MemoryTier::Found& MemoryTier::find() {
+  const std::vector<HostFile> kept = sets_.gather();
+  found_ = {whole_sets(kept), newest_kept_step(kept)};
+  return found_;
+}
+
+void MemoryTier::restore(const WholeSet& set) {
+  const std::string label = fmt::format("step {} in memory", set.id.step);
+  DS_FAILPOINT("memory.before_restore");
+  sets_.load(set, {.label = label,
+                   .place = kRoot,
+                   .wanted = [&](const CheckpointReader& reader) { return ranks_needed(engine_, reader); },
+                   .take = [&](CheckpointReader& reader) {
+                     restore_pieces(engine_, reader, label);
+                     restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
+                   }});
+  DS_FAILPOINT("memory.restored");
+}
+
+void MemoryTier::settle(const WholeSet* from, int64_t begun_in) {
+  begun_in_ = begun_in;
+  // Older ones lie on the way that led here; the newest of each kind is not to be written over next.
+  std::vector<const WholeSet*> wanted;
+  next_buffer_ = {};
+  leftovers_ = Leftovers::kNeeded;
+  for (auto set = found_.whole.rbegin(); from != nullptr && set != found_.whole.rend(); ++set) {
+    if (set->id.step >= from->id.step && !(set->id == from->id)) continue;
+    wanted.push_back(&*set);
+    next_buffer_.at(static_cast<size_t>(set->buffer / 2)) = 1 - set->buffer % 2;
+  }
+  if (!sets_.speaks()) return;
+  std::set<std::pair<int, int>> kept;
+  for (const KeptFile& file : vault_.files()) {
+    const bool needed = std::ranges::any_of(
+        wanted, [&](const WholeSet* set) { return set->id == file.set && set->buffer == file.buffer; });
+    if (needed) kept.insert({file.rank, file.buffer});
+  }
+  vault_.drop_if([&](int rank, int buffer) { return !kept.contains({rank, buffer}); });
+  DS_FAILPOINT("memory.settled");
+}
+
+}  // namespace ds

@@ -1,0 +1,129 @@
+#include "train/model_folder.h"
+
+#include <cmath>
+
+#include "core/dispatch.h"
+#include "core/failpoint.h"
+#include "core/files/input_files.h"
+#include "data/tokenizer/tokenizer.h"
+#include "model/hf/config.h"
+#include "model/hf/weights.h"
+
+namespace ds {
+namespace {
+
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kConfig = "config.json";
+constexpr const char* kGeneration = "generation_config.json";
+constexpr int64_t kLargestFile = int64_t{256} << 20;
+
+// The id of the token in a role, where the tokenizer has one for it.
+std::optional<int64_t> id_of_role(FileSystem& files, const Tokenizer& tokenizer, const std::string& name,
+                                  const std::string& role) {
+  const std::optional<std::string> token = token_of_role(files, name, role);
+  if (!token) return std::nullopt;
+  const std::vector<int32_t> ids = tokenizer.encode(*token);
+  return ids.size() == 1 ? std::optional<int64_t>(ids[0]) : std::nullopt;
+}
+
+HfTokenIds ids_of(FileSystem& files, const std::string& tokenizer) {
+  if (tokenizer == "byte") return {};
+  const std::unique_ptr<Tokenizer> opened = make_tokenizer(files, tokenizer);
+  return {.bos = id_of_role(files, *opened, tokenizer, "bos_token"),
+          .eos = id_of_role(files, *opened, tokenizer, "eos_token"),
+          .pad = id_of_role(files, *opened, tokenizer, "pad_token")};
+}
+
+// What an earlier export has that this one lacks would belong to another tokenizer.
+void remove_others(FileSystem& files, const ModelExport& what) {
+  std::map<std::string, std::string> there = tokenizer_files(files, what.folder);
+  there.emplace(kGeneration, join_path(what.folder, kGeneration));
+  for (const auto& [name, path] : there) {
+    if (!what.frame.files.contains(name) && files.exists(path)) files.remove(path);
+  }
+}
+
+void write_frame(FileSystem& files, const ModelExport& what) {
+  remove_others(files, what);
+  for (const auto& [name, content] : what.frame.files) {
+    const std::string path = join_path(what.folder, name);
+    files.make_directories(parent_directory(path));
+    files.write_text_atomically(path, content);
+  }
+}
+
+// Rounds to the nearest; beyond the largest number there is no nearest.
+template <class To>
+std::vector<To> rounded(const std::vector<float>& values, const std::string& name) {
+  std::vector<To> out(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    out[i] = static_cast<To>(values[i]);
+    if (std::isfinite(values[i]) && !std::isfinite(static_cast<float>(out[i]))) {
+      throw ValidationError(fmt::format("export: {} has an element {}, which is too large for the number type of "
+                                        "train.final_dtype; take fp32 or bf16", name, values[i]));
+    }
+  }
+  return out;
+}
+
+void write_tensor(SafetensorsWriter& writer, const std::string& name, const std::vector<float>& values, DType dtype) {
+  on_float(dtype, [&]<class To>() {
+    if constexpr (std::is_same_v<To, float>) {
+      writer.write(name, std::as_bytes(std::span(values)));
+    } else {
+      writer.write(name, std::as_bytes(std::span<const To>(rounded<To>(values, name))));
+    }
+  });
+}
+
+}  // namespace
+
+FolderFrame folder_frame(FileSystem& files, const ModelConfig& model, const std::optional<std::string>& source,
+                         const std::string& tokenizer, DType dtype) {
+  InputFiles inputs(files);
+  FolderFrame frame;
+  frame.dtype = dtype;
+  if (source) {
+    const std::string config = join_path(*source, kConfig);
+    frame.files[kConfig] = keep_hf_config(inputs.read_text(config, kLargestFile), config, model, dtype);
+    const std::string generation = join_path(*source, kGeneration);
+    if (inputs.exists(generation)) frame.files[kGeneration] = inputs.read_text(generation, kLargestFile);
+    if (has_hf_weights(inputs, *source)) {  // a plan, and a run that goes on from a checkpoint, need none
+      const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
+      frame.stored_names.insert(names.begin(), names.end());
+    }
+  } else {
+    frame.files[kConfig] = format_hf_config(model, dtype, ids_of(inputs, tokenizer));
+  }
+  const std::map<std::string, std::string> parts = tokenizer_files(inputs, tokenizer);
+  if (parts.empty() && tokenizer != "byte" && tokenizer != source) inputs.open(tokenizer);  // says what is wrong with it
+  for (const auto& [name, path] : parts) frame.files[name] = inputs.read_text(path, kLargestFile);
+  return frame;
+}
+
+void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader) {
+  files.make_directories(what.folder);
+  const auto stored_name = [&](const std::string& parameter) {
+    const std::set<std::string>& kept = what.frame.stored_names;
+    return kept.empty() ? parameter : stored_name_of(parameter, kept);
+  };
+  const std::vector<SafetensorsTensor> tensors = export_list(what.specs, what.frame.dtype);
+  std::vector<SafetensorsTensor> list = tensors;
+  for (SafetensorsTensor& entry : list) entry.name = stored_name(entry.name);
+  const std::string weights = join_path(what.folder, kWeights);
+  if (files.exists(weights)) files.remove(weights);  // a folder with weights is whole
+  write_frame(files, what);
+  SafetensorsWriter writer(files, weights, list);
+  for (const SafetensorsTensor& entry : tensors) {
+    std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
+    Tensor into = Tensor::borrow(values.data(), {entry.shape.numel()}, DType::kF32);
+    reader.get(entry.name + "/weight", Region::whole(entry.shape), into);
+    DS_FAILPOINT("export.tensor");
+    write_tensor(writer, stored_name(entry.name), values, what.frame.dtype);
+  }
+  DS_FAILPOINT("export.before_finish");
+  writer.finish();
+  DS_FAILPOINT("export.weights_written");
+}
+
+}  // namespace ds

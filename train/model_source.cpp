@@ -1,0 +1,124 @@
+#include "train/model_source.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/reader.h"
+#include "config/load.h"
+#include "data/tokenizer/tokenizer.h"
+#include "kernels/elementwise.h"
+#include "model/hf/weights.h"
+#include "model/families/zoo.h"
+#include "train/assemble.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kReadNumel = 1 << 20;  // by one thread at a time
+
+bool has_weights(FileSystem& files, const std::string& folder) {
+  return files.exists(join_path(folder, "model.safetensors")) ||
+         files.exists(join_path(folder, "model.safetensors.index.json"));
+}
+
+DType stored_dtype(FileSystem& files, const std::string& folder) {
+  const SafetensorsFolder weights = SafetensorsFolder::open(files, folder);
+  const std::vector<std::string> names = weights.names();
+  const bool all = !names.empty() && std::ranges::all_of(names, [&](const std::string& name) {
+    return weights.info(name).stored_dtype == DType::kBF16;
+  });
+  return all ? DType::kBF16 : DType::kF32;
+}
+
+// The folder's own. What a run with the byte tokenizer wrote has none, and the run's configuration beside it says so.
+std::string tokenizer_of(FileSystem& files, const std::string& folder) {
+  const fs::path run = fs::path(folder).parent_path();
+  const bool of_run = files.exists((run / "config.json").string()) && files.exists((run / "checkpoints").string());
+  if (!of_run || !tokenizer_files(files, folder).empty()) return folder;
+  return load_config((run / "config.json").string()).data.tokenizer == "byte" ? "byte" : folder;
+}
+
+ModelSource from_folder(FileSystem& files, const std::string& folder) {
+  return {.place = folder,
+          .model = read_hf_model(files, folder),
+          .tokenizer = tokenizer_of(files, folder),
+          .folder = folder,
+          .stored = stored_dtype(files, folder),
+          .load = [&files, folder](PlainStore& store, Stream& stream) {
+            const std::vector<ParamSpec> specs = specs_of(store);
+            const HfWeights weights(files, folder, specs);
+            for (size_t i = 0; i < specs.size(); ++i) {
+              const Tensor flat = store.weight(static_cast<ParamId>(i)).reshape({specs[i].shape.numel()});
+              stream.pool().parallel_for(flat.numel(), kReadNumel, [&](int64_t begin, int64_t end) {
+                Tensor part = flat.narrow(begin, end - begin);
+                weights.read(i, begin, part);
+              });
+            }
+          }};
+}
+
+// A committed tag, with the configuration of its run two folders up.
+ModelSource from_tag(FileSystem& files, const std::string& tag) {
+  const std::string run = fs::path(tag).parent_path().parent_path().string();
+  const Config config = load_config(run + "/config.json");
+  return {.place = tag,
+          .model = model_config(config.model, files),
+          .tokenizer = config.data.tokenizer,
+          .folder = std::nullopt,
+          .stored = DType::kF32,  // the master weights
+          .load = [&files, tag](PlainStore& store, Stream& stream) {
+            CheckpointReader reader = CheckpointReader::open_directory(files, tag);
+            for (ParamId id = 0; id < store.count(); ++id) {
+              const ParamSpec& spec = store.spec(id);
+              Tensor flat = store.weight(id).reshape({spec.shape.numel()});
+              const bool direct = flat.dtype() == DType::kF32;
+              Tensor master = direct ? flat : Tensor::empty(flat.shape(), DType::kF32, stream);
+              reader.get(spec.name + "/weight", Region::whole(spec.shape), master);
+              if (!direct) kernels::cast(stream, master, flat);
+            }
+          }};
+}
+
+}  // namespace
+
+ModelSource open_model_source(FileSystem& files, const std::string& given) {
+  const std::string place = fs::weakly_canonical(given).string();
+  if (files.exists(place + "/manifest.json")) return from_tag(files, place);
+  if (has_weights(files, place)) return from_folder(files, place);
+  if (has_weights(files, place + "/final")) return from_folder(files, place + "/final");
+  for (const std::string& root : {place + "/checkpoints", place}) {
+    if (!files.exists(root)) continue;
+    const FoundTag found = find_newest_valid(files, root, Depth::kIndexes);
+    for (const RejectedTag& trace : found.rejected) {
+      if (found.tag) fmt::print(stderr, "warning: {}; taken is {}\n", trace.why, found.tag->tag);
+    }
+    if (found.tag) return from_tag(files, root + "/" + found.tag->tag);
+    if (!found.rejected.empty()) {
+      throw InputMissing(fmt::format("{}: no tag can be read: {}", given, found.rejected.front().why));
+    }
+  }
+  throw InputMissing(fmt::format("{} is no run directory, checkpoint tag or Hugging Face folder with weights", given));
+}
+
+std::string tokenizer_place(FileSystem& files, const std::string& given) {
+  if (given == "byte" || given == "bytes") return "byte";
+  if (files.exists(join_path(given, "tokenizer.json"))) return given;
+  for (const char* const part : {"manifest.json", "checkpoints", "final"}) {
+    if (files.exists(join_path(given, part))) return open_model_source(files, given).tokenizer;
+  }
+  return given;
+}
+
+LoadedModel::LoadedModel(const ModelSource& source, DType dtype, int threads)
+    : pool_(threads), stream_({.memory = &memory_, .pool = &pool_}), store_(stream_), dims_(dimensions(source.model)) {
+  model_ = make_model(source.model, dtype, store_);
+  store_.seal();
+  source.load(store_, stream_);
+}
+
+Context LoadedModel::context(KvCache* cache) { return {.stream = stream_, .store = store_, .cache = cache}; }
+
+}  // namespace ds

@@ -1,0 +1,89 @@
+#include "train/token_sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+int32_t likeliest(std::span<const float> logits) {
+  size_t best = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i])) {
+      throw ValidationError(fmt::format("generate: the model's logit of token {} is not a number; its weights are "
+                                        "damaged or too large for their type", i));
+    }
+    if (logits[i] > logits[best]) best = i;
+  }
+  if (logits.empty() || logits[best] == kNever) {
+    throw ValidationError("generate: no token can be drawn: the model gives none that the tokenizer knows");
+  }
+  return static_cast<int32_t>(best);
+}
+
+}  // namespace
+
+TokenSampler::TokenSampler(const SamplerOptions& options, std::vector<int32_t> never)
+    : options_(options), never_(std::move(never)) {
+  DS_CHECK(options.temperature >= 0 && options.top_k >= 0 && options.top_p > 0 && options.top_p <= 1,
+           "token sampler: temperature {}, top_k {}, top_p {}", options.temperature, options.top_k, options.top_p);
+}
+
+int32_t TokenSampler::draw(std::span<float> logits, float uniform) {
+  for (const int32_t id : never_) {
+    if (static_cast<size_t>(id) < logits.size()) logits[static_cast<size_t>(id)] = kNever;
+  }
+  const int32_t best = likeliest(logits);
+  if (options_.temperature == 0 || options_.top_k == 1) return best;
+  collect(logits);
+  const double highest = logits[static_cast<size_t>(best)];
+  weights_.clear();
+  for (const Candidate& candidate : candidates_) {
+    weights_.push_back(std::exp((candidate.logit - highest) / options_.temperature));
+  }
+  if (options_.top_p < 1) keep_top_p();
+  double left = uniform * std::reduce(weights_.begin(), weights_.end());
+  size_t last = 0;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] == 0) continue;
+    last = i;
+    left -= weights_[i];
+    if (left < 0) break;
+  }
+  return candidates_[last].id;
+}
+
+void TokenSampler::collect(std::span<const float> logits) {
+  const size_t most = options_.top_k == 0 ? logits.size() : static_cast<size_t>(options_.top_k);
+  candidates_.clear();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const Candidate candidate{logits[i], static_cast<int32_t>(i)};
+    if (candidate.logit == kNever) continue;
+    if (candidates_.size() < most) {
+      candidates_.push_back(candidate);
+      if (candidates_.size() == most) std::ranges::make_heap(candidates_, is_before);
+    } else if (is_before(candidate, candidates_.front())) {  // the least likely so far
+      std::ranges::pop_heap(candidates_, is_before);
+      candidates_.back() = candidate;
+      std::ranges::push_heap(candidates_, is_before);
+    }
+  }
+  const bool in_order = options_.top_k > 0 || options_.top_p < 1;
+  if (in_order) std::ranges::sort(candidates_, is_before);
+}
+
+void TokenSampler::keep_top_p() {
+  const double wanted = options_.top_p * std::reduce(weights_.begin(), weights_.end());
+  double sum = 0;
+  size_t kept = 0;
+  while (kept < weights_.size() && sum < wanted) sum += weights_[kept++];
+  weights_.resize(kept);
+}
+
+}  // namespace ds

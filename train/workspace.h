@@ -1,0 +1,38 @@
+// Workspace: the memory, threads and stream of one rank on one device, with one account over heap and
+// shared memory, so that the peak is that of both together.
+#pragma once
+
+#include "comm/communicator.h"
+#include "core/memory/adaptors.h"
+#include "core/stream.h"
+#include "train/engine.h"
+
+namespace ds {
+
+class Workspace {
+ public:
+  // comm must outlive the workspace: tensors may lie in its memory.
+  Workspace(Device device, int threads, Communicator& comm, Trace* trace = nullptr)
+      : heap_(device.is_meta() ? static_cast<MemoryResource&>(meta_) : host_, account_),
+        shared_(comm.memory(), account_),
+        pool_(device.is_meta() ? 1 : threads),
+        stream_({.device = device, .memory = &heap_, .pool = &pool_, .trace = trace}),
+        comm_(comm) {}
+
+  EngineSeat seat() { return {.stream = stream_, .comm = comm_, .comm_memory = shared_}; }
+  Stream& stream() { return stream_; }
+  MemoryResource& heap() { return heap_; }
+  MemoryUsage usage() const { return account_.usage(); }
+
+ private:
+  HostMemory host_;
+  MetaMemory meta_;
+  MemoryAccount account_;
+  TrackingMemory heap_;
+  TrackingMemory shared_;
+  ThreadPool pool_;
+  Stream stream_;
+  Communicator& comm_;
+};
+
+}  // namespace ds
