@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "config/reader/value.h"
-#include "launcher/progress.h"
+#include "launcher/show/progress.h"
 
 namespace ds {
 namespace {

@@ -14,11 +14,11 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "core/memory/cgroup.h"
-#include "launcher/addresses.h"
-#include "launcher/host_probe.h"
-#include "launcher/machine.h"
-#include "launcher/machine_cores.h"
-#include "launcher/progress.h"
+#include "launcher/process/addresses.h"
+#include "launcher/agents/host_probe.h"
+#include "launcher/process/machine.h"
+#include "launcher/process/machine_cores.h"
+#include "launcher/show/progress.h"
 
 namespace ds {
 namespace {

@@ -9,7 +9,7 @@
 
 namespace ds {
 
-// The probe's facts about limits, memory and /dev/shm: as before every run (launcher/host_probe.h).
+// The probe's facts about limits, memory and /dev/shm: as before every run (launcher/agents/host_probe.h).
 agent::Facts probe_this_machine();
 
 FactGroup system_facts();

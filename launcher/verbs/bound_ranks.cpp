@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "launcher/machine.h"
-#include "launcher/machine_cores.h"
+#include "launcher/process/machine.h"
+#include "launcher/process/machine_cores.h"
 #include "launcher/verbs/started.h"
 
 namespace ds {

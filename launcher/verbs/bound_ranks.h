@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "launcher/command_line.h"
-#include "launcher/console.h"
-#include "launcher/host_agents.h"
-#include "launcher/machine.h"
-#include "launcher/node_pool.h"
-#include "launcher/rank_binding.h"
+#include "launcher/verbs/command_line.h"
+#include "launcher/show/console.h"
+#include "launcher/agents/host_agents.h"
+#include "launcher/process/machine.h"
+#include "launcher/decide/node_pool.h"
+#include "launcher/process/rank_binding.h"
 
 namespace ds {
 

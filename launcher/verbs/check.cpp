@@ -14,8 +14,8 @@
 #include "config/load.h"
 #include "config/origins.h"
 #include "core/error.h"
-#include "launcher/json_text.h"
-#include "launcher/run_directory.h"
+#include "launcher/decide/json_text.h"
+#include "launcher/process/run_directory.h"
 #include "launcher/verbs/input_look.h"
 
 namespace ds {

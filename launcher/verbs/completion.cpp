@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "cli/completion.h"
-#include "launcher/json_text.h"
+#include "launcher/decide/json_text.h"
 
 namespace ds {
 

@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
-#include "launcher/control_request.h"
-#include "launcher/json_text.h"
+#include "launcher/control/control_request.h"
+#include "launcher/decide/json_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
 

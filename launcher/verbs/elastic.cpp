@@ -6,7 +6,7 @@
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "core/error.h"
-#include "launcher/json_text.h"
+#include "launcher/decide/json_text.h"
 
 namespace ds {
 namespace {

@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "launcher/machine.h"
-#include "launcher/process.h"
+#include "launcher/process/machine.h"
+#include "launcher/process/process.h"
 
 namespace ds {
 

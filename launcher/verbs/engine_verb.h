@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/command_line.h"
-#include "launcher/process.h"
+#include "launcher/verbs/command_line.h"
+#include "launcher/process/process.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {

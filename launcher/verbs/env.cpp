@@ -4,12 +4,12 @@
 
 #include "config/available.h"
 #include "core/error.h"
-#include "launcher/environment_list.h"
+#include "launcher/process/environment_list.h"
 #include "launcher/inventory/features.h"
 #include "launcher/inventory/inventory_text.h"
 #include "launcher/inventory/libraries.h"
 #include "launcher/inventory/machine_facts.h"
-#include "launcher/machine.h"
+#include "launcher/process/machine.h"
 #include "launcher/verbs/engine_verb.h"
 #include "proto/build_info.h"
 

@@ -8,7 +8,7 @@
 #include "config/explain.h"
 #include "config/load.h"
 #include "core/error.h"
-#include "launcher/json_text.h"
+#include "launcher/decide/json_text.h"
 
 namespace ds {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launcher/run_lease.h"
+#include "launcher/process/run_lease.h"
 
 namespace ds {
 namespace {

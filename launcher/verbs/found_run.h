@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "launcher/control_query.h"
-#include "launcher/control_request.h"
+#include "launcher/control/control_query.h"
+#include "launcher/control/control_request.h"
 
 namespace ds {
 

@@ -9,11 +9,11 @@
 #include "config/load.h"
 #include "core/error.h"
 #include "core/files/file.h"
-#include "launcher/base64.h"
+#include "launcher/decide/base64.h"
 #include "launcher/init/questions.h"
 #include "launcher/init/train_file.h"
 #include "launcher/inventory/libraries.h"
-#include "launcher/machine.h"
+#include "launcher/process/machine.h"
 #include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/input_look.h"
 

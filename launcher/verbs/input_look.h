@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launcher/signals.h"
+#include "launcher/process/signals.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {

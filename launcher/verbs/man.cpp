@@ -9,8 +9,8 @@
 #include "cli/manual.h"
 #include "cli/typing.h"
 #include "core/error.h"
-#include "launcher/json_text.h"
-#include "launcher/run_directory.h"
+#include "launcher/decide/json_text.h"
+#include "launcher/process/run_directory.h"
 #include "proto/build_info.h"
 
 namespace ds {

@@ -2,8 +2,8 @@
 // wrong with any of them in one report; and the short form of it before every run.
 #pragma once
 
-#include "launcher/command_line.h"
-#include "launcher/host_survey.h"
+#include "launcher/verbs/command_line.h"
+#include "launcher/agents/host_survey.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/command_line.h"
-#include "launcher/job_config.h"
-#include "launcher/machine.h"
+#include "launcher/verbs/command_line.h"
+#include "launcher/run/job_config.h"
+#include "launcher/process/machine.h"
 
 namespace ds {
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "core/host.h"
-#include "launcher/json_text.h"
-#include "launcher/status_text.h"
+#include "launcher/decide/json_text.h"
+#include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
 #include "proto/dump_marks.h"

@@ -9,10 +9,10 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "core/secrecy.h"
-#include "launcher/machine.h"
-#include "launcher/meeting_file.h"
-#include "launcher/rank_binding.h"
-#include "launcher/signals.h"
+#include "launcher/process/machine.h"
+#include "launcher/agents/meeting_file.h"
+#include "launcher/process/rank_binding.h"
+#include "launcher/process/signals.h"
 
 namespace ds {
 namespace {

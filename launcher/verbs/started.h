@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/command_line.h"
-#include "launcher/host_meeting.h"
-#include "launcher/job_hosts.h"
-#include "launcher/slot_mates.h"
-#include "launcher/started_place.h"
-#include "launcher/starter_watch.h"
+#include "launcher/verbs/command_line.h"
+#include "launcher/agents/host_meeting.h"
+#include "launcher/run/job_hosts.h"
+#include "launcher/agents/slot_mates.h"
+#include "launcher/agents/started_place.h"
+#include "launcher/process/starter_watch.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {

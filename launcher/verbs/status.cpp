@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "launcher/status_text.h"
+#include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
 

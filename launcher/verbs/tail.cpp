@@ -5,9 +5,9 @@
 #include <map>
 
 #include "core/error.h"
-#include "launcher/line_buffer.h"
-#include "launcher/log_fold.h"
-#include "launcher/signals.h"
+#include "launcher/decide/line_buffer.h"
+#include "launcher/show/log_fold.h"
+#include "launcher/process/signals.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
 

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "launcher/signals.h"
-#include "launcher/status_text.h"
+#include "launcher/process/signals.h"
+#include "launcher/show/status_text.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
 

@@ -1,11 +1,11 @@
 // Areas hostfile and launcher: hosts, filters, lists and who a rank is.
-#include "launcher/hostfile.h"
+#include "launcher/decide/hostfile.h"
 
 #include <stdexcept>
 
-#include "launcher/host_filter.h"
-#include "launcher/node_list.h"
-#include "launcher/rank_discovery.h"
+#include "launcher/decide/host_filter.h"
+#include "launcher/decide/node_list.h"
+#include "launcher/decide/rank_discovery.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

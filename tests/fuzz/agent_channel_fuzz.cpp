@@ -2,7 +2,7 @@
 // a shell prints beside it; what others write into the channel is refused or passed on as text.
 #include <algorithm>
 
-#include "launcher/agent_protocol.h"
+#include "launcher/agents/agent_protocol.h"
 #include "tests/fuzz/one_input.h"
 
 namespace {

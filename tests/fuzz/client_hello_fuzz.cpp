@@ -1,5 +1,5 @@
 // Fuzzes the look at how a connection from the network begins; the name lies within the bytes.
-#include "launcher/client_hello.h"
+#include "launcher/control/client_hello.h"
 #include "tests/fuzz/one_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,10 +1,10 @@
 // Fuzzes the short texts that a launcher hears: requests for the figures of the run, the file and the lines by which
 // several dslaunch of one job meet, what squeue prints, and environment files.
-#include "launcher/deadline_watch.h"
-#include "launcher/environment_list.h"
-#include "launcher/meeting_file.h"
-#include "launcher/metrics_endpoint.h"
-#include "launcher/slot_mates.h"
+#include "launcher/decide/deadline_watch.h"
+#include "launcher/process/environment_list.h"
+#include "launcher/agents/meeting_file.h"
+#include "launcher/show/metrics_endpoint.h"
+#include "launcher/agents/slot_mates.h"
 #include "tests/fuzz/one_input.h"
 
 namespace {

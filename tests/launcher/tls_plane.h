@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/coordinator.h"
+#include "launcher/control/coordinator.h"
 #include "proto/build_info.h"
 #include "rankd/session.h"
 #include "tests/launcher/finishing.h"

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
-#include "launcher/growth.h"
-#include "launcher/lease_rules.h"
-#include "launcher/membership.h"
-#include "launcher/recovery.h"
+#include "launcher/decide/growth.h"
+#include "launcher/decide/lease_rules.h"
+#include "launcher/decide/membership.h"
+#include "launcher/decide/recovery.h"
 #include "rankd/report_queue.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fibre.h"

@@ -1,4 +1,4 @@
-// The launchers of the simulated cluster: each does what launcher/supervisor does around the same Membership,
+// The launchers of the simulated cluster: each does what launcher/run/supervisor does around the same Membership,
 // Recovery and NodePool. What one writes is launcher_files.cpp, how it ends is ends.cpp.
 #include <csignal>
 
@@ -184,7 +184,7 @@ void Cluster::tick_every_second(const std::shared_ptr<Launcher>& l) {
   at(now_ + seconds(1), [this, l] { tick_every_second(l); });
 }
 
-// A turn of the loop in launcher/supervisor.cpp.
+// A turn of the loop in launcher/run/supervisor.cpp.
 void Cluster::launcher_step(Launcher& l) {
   if (!l.alive || l.paused || l.ending || over_ || !l.holds) return;
   keep_lease(l);
@@ -254,7 +254,7 @@ void Cluster::carry_out(Launcher& l, const Decision& decision) {
   }
 }
 
-// What launcher/supervisor_growth.cpp does.
+// What launcher/run/supervisor_growth.cpp does.
 void Cluster::look_for_hosts(Launcher& l) {
   if (!l.running || l.stopping) return;
   try_hosts(l);

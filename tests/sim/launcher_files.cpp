@@ -1,13 +1,13 @@
 // What a simulated launcher writes: its lease, by the product's LeaseContest; claims, by the product's claim_epoch;
-// and metrics. All of it on a thread of its own that tries again what fails, as launcher/background_writer and
-// launcher/run_records do it, so that a disk that fails or hangs stops nothing else.
+// and metrics. All of it on a thread of its own that tries again what fails, as launcher/process/background_writer and
+// launcher/show/run_records do it, so that a disk that fails or hangs stops nothing else.
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "core/error.h"
-#include "launcher/epoch_claim.h"
-#include "launcher/run_lease.h"
+#include "launcher/process/epoch_claim.h"
+#include "launcher/process/run_lease.h"
 #include "tests/sim/cluster.h"
 
 namespace ds::sim {
@@ -120,7 +120,7 @@ LeaseWitness Cluster::witness_of(const Launcher& l, const std::string& text) con
           })};
 }
 
-// As launcher/run_lease.cpp does it.
+// As launcher/process/run_lease.cpp does it.
 void Cluster::take_lease(Launcher& l) {
   l.disk->make_directories(kLogs);
   if (!disk_.files->exists(kLease)) {

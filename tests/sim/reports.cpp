@@ -1,5 +1,5 @@
 // What ranks tell their launcher and must arrive exactly once: the product's ReportQueue on the rank's side, and
-// on the launcher's what launcher/coordinator and launcher/supervisor do with it.
+// on the launcher's what launcher/control/coordinator and launcher/run/supervisor do with it.
 #include <utility>
 
 #include "core/error.h"
@@ -43,7 +43,7 @@ void Cluster::take_report(const std::shared_ptr<Process>& process, const control
       const int64_t step = message.step().step();
       if (!l.steps_taken.insert(step).second) breach(fmt::format("step {} was reported twice", step));
       l.membership->stepped(now_, process->epoch, process->rank, step);
-      post(l, Lane::kMetrics, [this, &l, step] {  // as launcher/metrics_file: a step that is done again replaces
+      post(l, Lane::kMetrics, [this, &l, step] {  // as launcher/show/metrics_file: a step that is done again replaces
         spend_writer_time(l, "write");
         while (!l.metrics.empty() && l.metrics.back() >= step) l.metrics.pop_back();
         l.metrics.push_back(step);

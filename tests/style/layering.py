@@ -3,7 +3,7 @@
 usage: layering.py SOURCE_DIR
 
 A folder may include only the folders on lower lines of the table; folders on one line do not include
-each other. Exit status 1 with one line per violation.
+each other. Inside some folders the rooms have floors, too. Exit status 1 with one line per violation.
 """
 import pathlib
 import re
@@ -28,6 +28,12 @@ ALLOWED = {
     "launcher": ["core", "config", "proto", "cli"],
 }
 
+# Rooms of a folder, from the lowest floor up: each may include those before it. What is not named here is above.
+FLOORS = {
+    "config": ["reader", "sections"],
+    "launcher": ["decide", "process", "control", "show", "agents", "run"],
+}
+
 # header prefix -> paths that may include it
 FENCES = {
     r"cuda": [r".*\.cu$", r"core/cuda_runtime\.cpp$"],
@@ -46,6 +52,17 @@ FENCES = {
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 
 
+def floor_of(name):
+    top, *rest = name.split("/")
+    floors = FLOORS[top]
+    return floors.index(rest[0]) if rest[0] in floors else len(floors)
+
+
+def climbs(name, header):
+    top = name.split("/")[0]
+    return top in FLOORS and header.startswith(top + "/") and floor_of(header) > floor_of(name)
+
+
 def violations(root):
     for layer, allowed in ALLOWED.items():
         for path in sorted((root / layer).rglob("*")):
@@ -60,6 +77,8 @@ def violations(root):
                 top = header.split("/")[0]
                 if top in ALLOWED and top != layer and top not in allowed:
                     yield f"{name}:{number}: {layer} may not include {header}"
+                if climbs(name, header):
+                    yield f"{name}:{number}: {header} is on a higher floor"
                 for prefix, places in FENCES.items():
                     if re.match(prefix, header) and not any(re.match(p, name) for p in places):
                         yield f"{name}:{number}: {header} is fenced off from {layer}"

@@ -1,0 +1,398 @@
+#include "launcher/agents/agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <optional>
+
+#include "core/error.h"
+#include "core/host.h"
+#include "core/secrecy.h"
+#include "launcher/agents/agent_protocol.h"
+#include "launcher/agents/host_probe.h"
+#include "launcher/process/kept_memory.h"
+#include "launcher/process/machine.h"
+#include "launcher/process/machine_cores.h"
+#include "launcher/decide/memory_death.h"
+#include "launcher/process/rank_process.h"
+#include "launcher/process/send_queue.h"
+#include "launcher/process/environment_list.h"
+#include "launcher/agents/epoch_plan.h"
+#include "launcher/process/signals.h"
+#include "launcher/agents/slot_mates.h"
+#include "proto/agent.pb.h"
+#include "proto/build_info.h"
+
+namespace ds {
+namespace {
+
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+// The launcher sends a beat every second. One that lives but cannot be heard must not find its ranks
+// running beside those of a newer epoch.
+constexpr seconds kLauncherSilence{12};
+constexpr seconds kGreetingDeadline{30};
+constexpr seconds kLastWordsDeadline{2};
+constexpr size_t kLongestBacklog = size_t{8} << 20;  // of output that the launcher does not take
+
+int64_t shared_memory_free() {
+  struct statvfs info {};
+  return statvfs("/dev/shm", &info) == 0 ? static_cast<int64_t>(info.f_bavail * info.f_frsize) : 0;
+}
+
+bool readable(const Fd& fd, Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  pollfd watched{fd.get(), POLLIN, 0};
+  return poll(&watched, 1, static_cast<int>(std::max<int64_t>(0, left.count()))) > 0;
+}
+
+// Left empty where it cannot be read: the launcher says so if anybody wants it.
+void add_topology(agent::Ready& ready) {
+  const std::vector<int> allowed = own_cores();
+  ready.mutable_allowed_cpus()->Add(allowed.begin(), allowed.end());
+  try {
+    for (const PhysicalCore& core : machine_cores()) {
+      agent::TopologyCore& out = *ready.add_topology();
+      out.mutable_cpus()->Add(core.cpus.begin(), core.cpus.end());
+      out.set_numa(core.numa);
+      out.set_package(core.package);
+    }
+  } catch (const Unsupported&) {
+    ready.clear_topology();
+  }
+}
+
+// Byte by byte: what follows the line belongs to the messages.
+std::string take_greeting(const Fd& input) {
+  const auto deadline = Clock::now() + kGreetingDeadline;
+  std::string line;
+  char byte = 0;
+  while (line.size() < 256 && readable(input, deadline) && read(input.get(), &byte, 1) == 1) {
+    if (byte == '\n') {
+      return read_greeting(line);
+    }
+    line += byte;
+  }
+  return read_greeting(line);  // refuses what is incomplete
+}
+
+class Agent {
+ public:
+  Agent(const AgentSurroundings& surroundings, DialledAgent* dialled, Fd input, Fd output,
+        const std::string& marker)
+      : surroundings_(surroundings),
+        dialled_(dialled),
+        input_(std::move(input)),
+        marker_(marker),
+        reader_(marker),
+        probe_(surroundings.gpus),
+        output_(std::move(output)) {
+    fcntl(input_.get(), F_SETFL, fcntl(input_.get(), F_GETFL) | O_NONBLOCK);
+  }
+  Agent(const Agent&) = delete;  // owns processes
+  Agent& operator=(const Agent&) = delete;
+  ~Agent() { end_ranks(); }
+
+  int run();  // the exit code that the launcher wants, kClusterUnusable when it is lost
+
+ private:
+  void say_ready();
+  void send(const agent::FromAgent& message);
+  void wait_for_something();
+  bool take_input();
+  bool told_to_end();
+  void take_message(std::string_view bytes);
+  void answer_probe(const agent::Probe& order);
+  void start(const agent::Start& orders);
+  void start_rank(const agent::Start& orders, const agent::RankOrders& rank);
+  void pump();
+  RankProcess::Sink pass_on(int rank);
+  void add_evidence(int pid, agent::DeathEvidence& out) const;
+  void end_ranks();
+  void say_last_words();
+
+  const AgentSurroundings surroundings_;
+  const DialledAgent* const dialled_;  // null: the launcher has started us
+  const Fd input_;
+  const std::string marker_;
+  MessageReader reader_;
+  HostProbe probe_;
+  SendQueue output_;
+  const Fd memory_ = make_kept_memory();  // over epochs
+  SignalWatch signals_;
+  int64_t epoch_ = 0;
+  std::string rendezvous_;
+  std::map<int, RankProcess> ranks_;
+  std::optional<MemoryWatch> memory_watch_;
+  bool killing_ = false;  // ends by SIGKILL are ours
+  Clock::time_point heard_ = Clock::now();
+  bool leaving_ = false;
+  int exit_code_ = static_cast<int>(ExitCode::kClusterUnusable);
+  int64_t lines_dropped_ = 0;
+};
+
+int Agent::run() {
+  say_ready();
+  while (!leaving_) {
+    wait_for_something();
+    const bool launcher_there = take_input() && output_.flush();
+    leaving_ = leaving_ || !launcher_there || told_to_end() ||
+               Clock::now() - heard_ > kLauncherSilence;
+    pump();
+  }
+  end_ranks();
+  say_last_words();
+  return exit_code_;
+}
+
+void Agent::say_ready() {
+  agent::FromAgent message;
+  agent::Ready& ready = *message.mutable_ready();
+  ready.set_build_id(build_id());
+  ready.set_host(own_host_name());
+  ready.set_address(surroundings_.address);
+  ready.set_cores(this_machine(nullptr).cores);
+  ready.set_gpus(surroundings_.gpus);
+  ready.set_shared_memory_free(shared_memory_free());
+  ready.set_pid(getpid());
+  add_topology(ready);
+  if (dialled_) {
+    ready.set_start_rank(dialled_->start_rank);
+    if (!dialled_->host.empty()) ready.set_host(dialled_->host);
+    for (const std::vector<int>& cores : dialled_->slot_cores) {
+      ready.add_slots()->mutable_cores()->Add(cores.begin(), cores.end());
+    }
+  }
+  send(message);
+}
+
+void Agent::send(const agent::FromAgent& message) {
+  if (message.has_output() && output_.waiting() > kLongestBacklog) {
+    ++lines_dropped_;  // training must not wait for a reader
+    return;
+  }
+  output_.push(encode_message(marker_, message.SerializeAsString()));
+  output_.flush();
+}
+
+void Agent::wait_for_something() {
+  std::vector<pollfd> watched{{input_.get(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
+  output_.add_poll_descriptor(watched);
+  for (const auto& [number, rank] : ranks_) {
+    rank.add_poll_descriptors(watched);
+  }
+  poll(watched.data(), watched.size(), 1000);
+}
+
+// False once the launcher is gone.
+bool Agent::take_input() {
+  std::array<char, 16384> bytes{};
+  for (;;) {
+    const ssize_t got = read(input_.get(), bytes.data(), bytes.size());
+    if (got > 0) {
+      reader_.feed({bytes.data(), static_cast<size_t>(got)},
+                   [this](std::string_view message) { take_message(message); },
+                   [](std::string_view) {});  // an echo of nobody we know
+      wipe(bytes);
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+      return false;
+    } else if (errno == EAGAIN) {
+      return true;
+    }
+  }
+}
+
+// USR1 and USR2 are for training, and batch systems send them to every step.
+bool Agent::told_to_end() {
+  bool told = false;
+  while (const std::optional<int> signal = signals_.take()) {
+    told = told || (surroundings_.heeds_signals && *signal != SIGUSR1 && *signal != SIGUSR2);
+  }
+  return told;
+}
+
+void Agent::take_message(std::string_view bytes) {
+  heard_ = Clock::now();
+  agent::ToAgent message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    throw CommError("agent channel: a message that is none");
+  }
+  switch (message.body_case()) {
+    case agent::ToAgent::kStart:
+      start(message.start());
+      for (agent::RankOrders& rank : *message.mutable_start()->mutable_ranks()) wipe_secrets(*rank.mutable_bootstrap());
+      break;
+    case agent::ToAgent::kKill:
+      if (message.kill().epoch() == epoch_) {
+        killing_ = true;
+        for (auto& [number, rank] : ranks_) {
+          rank.kill();
+        }
+      }
+      break;
+    case agent::ToAgent::kBeat: {
+      agent::FromAgent answer;
+      answer.mutable_beat();
+      send(answer);
+      break;
+    }
+    case agent::ToAgent::kLeave:
+      leaving_ = true;
+      exit_code_ = message.leave().exit_code();
+      break;
+    case agent::ToAgent::kProbe:
+      answer_probe(message.probe());
+      break;
+    default:
+      break;
+  }
+}
+
+void Agent::answer_probe(const agent::Probe& order) {
+  agent::FromAgent answer;
+  *answer.mutable_facts() = probe_.carry_out(order, wall_clock_us());
+  if (order.step() != agent::Probe::END) send(answer);
+}
+
+void Agent::start(const agent::Start& orders) {
+  end_ranks();  // of an epoch whose end the launcher did not wait for
+  epoch_ = orders.epoch();
+  rendezvous_ = orders.rendezvous();
+  killing_ = false;
+  memory_watch_.emplace();  // what was killed before is not ours
+  try {
+    if (chdir(orders.directory().c_str()) != 0) {
+      throw InputMissing(fmt::format("the working directory {}: {}; it has to be there on every host",
+                                     orders.directory(), std::strerror(errno)));
+    }
+    for (const agent::RankOrders& rank : orders.ranks()) {
+      start_rank(orders, rank);
+    }
+  } catch (const Error& error) {
+    end_ranks();
+    agent::FromAgent message;
+    message.mutable_start_failed()->set_epoch(epoch_);
+    message.mutable_start_failed()->set_reason(error.what());
+    send(message);
+  }
+}
+
+void Agent::start_rank(const agent::Start& orders, const agent::RankOrders& rank) {
+  RankProcessOptions options;
+  options.program = orders.program();
+  std::vector<std::string> environment = surroundings_.environment;
+  environment.insert(environment.end(), orders.environment().begin(), orders.environment().end());
+  environment.insert(environment.end(), rank.environment().begin(), rank.environment().end());
+  options.environment = with_last_values(environment);
+  options.cores.assign(rank.cores().begin(), rank.cores().end());
+  options.memory_fd = memory_.get();
+  control::Bootstrap bootstrap = rank.bootstrap();
+  bootstrap.set_launcher_pid(getpid());  // whom the rank must not outlive
+  bootstrap.set_memory_fd(RankProcess::memory_fd_in(options));
+  const auto [at, added] = ranks_.try_emplace(bootstrap.rank(), options, bootstrap);
+  wipe_secrets(bootstrap);
+  DS_CHECK(added, "agent: rank {} is started twice", bootstrap.rank());
+  agent::FromAgent message;
+  agent::Started& started = *message.mutable_started();
+  started.set_epoch(epoch_);
+  started.set_rank(bootstrap.rank());
+  started.set_pid(at->second.pid());
+  send(message);
+}
+
+RankProcess::Sink Agent::pass_on(int rank) {
+  return [this, rank](RankStream stream, std::string_view line) {
+    agent::FromAgent message;
+    agent::Output& output = *message.mutable_output();
+    output.set_epoch(epoch_);
+    output.set_rank(rank);
+    output.set_stream(stream == RankStream::kOutput ? agent::Output::LOG : agent::Output::ERROR);
+    output.set_line(std::string(line));
+    send(message);
+  };
+}
+
+void Agent::pump() {
+  for (auto& [number, rank] : ranks_) {
+    rank.pump(pass_on(number));
+    if (const std::optional<ExitStatus> status = rank.newly_ended(pass_on(number))) {
+      agent::FromAgent message;
+      agent::Ended& ended = *message.mutable_ended();
+      ended.set_epoch(epoch_);
+      ended.set_rank(number);
+      ended.set_code(status->code);
+      ended.set_signal(status->signal);
+      if (status->signal == SIGKILL && !killing_) add_evidence(rank.pid(), *ended.mutable_evidence());
+      send(message);
+    }
+  }
+  const bool all_ended =
+      std::ranges::all_of(ranks_, [](const auto& entry) { return entry.second.reported(); });
+  if (!ranks_.empty() && all_ended) {
+    end_ranks();
+  }
+}
+
+void Agent::add_evidence(int pid, agent::DeathEvidence& out) const {
+  const MemoryDeath death = memory_watch_ ? memory_watch_->examine(pid) : MemoryDeath{};
+  out.set_counters_read(death.looked);
+  out.set_out_of_memory(death.out_of_memory);
+  out.set_cgroup(death.cgroup);
+  out.set_cgroup_limit(death.cgroup_limit);
+  out.set_kernel_line(death.kernel_line);
+}
+
+void Agent::end_ranks() {
+  for (auto& [number, rank] : ranks_) {
+    rank.kill();  // all at once; destroying them then waits for each
+  }
+  ranks_.clear();
+  if (!rendezvous_.empty()) {
+    remove_shared_memory(std::exchange(rendezvous_, {}));
+  }
+}
+
+void Agent::say_last_words() {
+  const auto deadline = Clock::now() + kLastWordsDeadline;
+  while (output_.waiting() > 0 && Clock::now() < deadline && output_.flush()) {
+    std::vector<pollfd> watched;
+    output_.add_poll_descriptor(watched);
+    poll(watched.data(), watched.size(), 100);
+  }
+}
+
+}  // namespace
+
+int run_agent(const AgentSurroundings& surroundings) {
+  if (isatty(STDIN_FILENO) != 0) {
+    read_greeting("");  // refuses
+  }
+  forbid_core_dumps();
+  hide_from_same_user();  // ranks' secrets pass through
+  Fd input = duplicate_high(STDIN_FILENO);
+  const std::string marker = take_greeting(input);
+  Agent(surroundings, nullptr, std::move(input), duplicate_high(STDOUT_FILENO), marker).run();
+  return static_cast<int>(ExitCode::kDone);
+}
+
+std::optional<int> run_dialled_agent(const AgentSurroundings& surroundings, DialledAgent dialled) {
+  std::string marker;
+  try {
+    marker = take_greeting(dialled.input);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+  Fd input = std::move(dialled.input);
+  Fd output = std::move(dialled.output);
+  return Agent(surroundings, &dialled, std::move(input), std::move(output), marker).run();
+}
+
+}  // namespace ds

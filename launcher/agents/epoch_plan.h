@@ -1,0 +1,19 @@
+// What an epoch is given before it starts, and what it leaves in the machine when it is over.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/process/world.h"
+
+namespace ds {
+
+// Fresh tokens, a fresh claim and a fresh rendezvous name for these ranks. Throws InternalError.
+// Whoever starts it claims the number first (launcher/process/epoch_claim.h).
+WorldPlan make_epoch_plan(std::vector<RankPlacement> ranks);
+
+// Removes shared memory that a killed rank could not. Ours alone: the name is random.
+void remove_shared_memory(const std::string& rendezvous);
+
+}  // namespace ds

@@ -1,0 +1,228 @@
+#include "launcher/agents/host_meeting.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "core/error.h"
+#include "core/secrecy.h"
+#include "core/socket_address.h"
+#include "launcher/process/credentials.h"
+#include "launcher/agents/meeting_file.h"
+#include "launcher/control/network_door.h"
+#include "launcher/control/peer_dial.h"
+#include "launcher/control/tls_relay.h"
+#include "proto/build_info.h"
+
+namespace ds {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kHandshakeLimit{5000};
+constexpr milliseconds kConnectLimit{2000};
+constexpr milliseconds kRetryPeriod{50};
+
+// What came through the door, until the loop below takes it.
+class Arrivals {
+ public:
+  void push(Fd connection) {
+    const std::scoped_lock lock(mutex_);
+    arrived_.push_back(std::move(connection));
+    eventfd_write(wake_.get(), 1);
+  }
+  std::vector<Fd> take() {
+    eventfd_t count = 0;
+    eventfd_read(wake_.get(), &count);
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(arrived_, {});
+  }
+  int fd() const { return wake_.get(); }
+
+ private:
+  const Fd wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::mutex mutex_;  // guards arrived_
+  std::vector<Fd> arrived_;
+};
+
+NetworkDoor::Options door_options(const MeetingOptions& options, std::string_view secret) {
+  NetworkDoor::Options out{options.addresses, 0, server_name_for(secret), {}};
+  out.rules.max_acquaintances += static_cast<size_t>(std::max(0, options.processes));
+  return out;
+}
+
+class HostMeeting {
+ public:
+  explicit HostMeeting(const MeetingOptions& options)
+      : options_(options),
+        secret_(random_bytes(kRelaySecretBytes)),
+        door_(door_options(options, secret_)),
+        file_(options.file, {door_.endpoints(), secret_}) {
+    door_.open([this](Fd connection) { arrivals_.push(std::move(connection)); });
+  }
+  HostMeeting(const HostMeeting&) = delete;  // the door's thread holds `this`
+  HostMeeting& operator=(const HostMeeting&) = delete;
+  ~HostMeeting() {
+    door_.close();
+    wipe(secret_);
+  }
+
+  std::vector<std::unique_ptr<HostLink>> wait_for_all() {
+    const auto deadline = Clock::now() + options_.limit;
+    while (represented_ < options_.processes) {
+      if (Clock::now() >= deadline) refuse_missing();
+      wait(deadline);
+      admit();
+      hear();
+    }
+    std::vector<std::unique_ptr<HostLink>> links;
+    for (auto& [rank, link] : met_) links.push_back(std::move(link));
+    return links;
+  }
+
+ private:
+  struct Caller {
+    std::string peer;
+    std::unique_ptr<HostLink> link;
+  };
+
+  void wait(Clock::time_point deadline) {
+    std::vector<pollfd> watched{{arrivals_.fd(), POLLIN, 0}, {options_.interrupt_fd, POLLIN, 0}};
+    for (const Caller& caller : callers_) caller.link->add_poll_descriptors(watched);
+    for (const auto& [rank, link] : met_) link->add_poll_descriptors(watched);
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    poll(watched.data(), watched.size(),
+         static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1000)));
+    if (watched[1].revents != 0) {
+      throw Error(ExitCode::kClusterUnusable,
+                  "stopped while the other hosts were waited for; nothing was started");
+    }
+  }
+
+  void admit() {
+    for (Fd& connection : arrivals_.take()) {
+      std::string peer;
+      try {
+        peer = peer_address(connection.get()).endpoint();
+      } catch (const CommError&) {
+        continue;  // gone already
+      }
+      callers_.push_back({peer, std::make_unique<HostLink>(std::make_unique<TlsRelay>(
+                                    TlsRelay::Role::kServer, std::move(connection), secret_,
+                                    kHandshakeLimit))});
+    }
+  }
+
+  void hear() {
+    const auto now = Clock::now();
+    const auto ignore = [](const agent::FromAgent&) {};
+    for (auto& [rank, link] : met_) {
+      link->pump(now, ignore);
+      if (!link->lost().empty()) {
+        throw Error(ExitCode::kClusterUnusable,
+                    fmt::format("host {}, of rank {}, went again while others were waited for: {}",
+                                link->host(), rank, link->lost()));
+      }
+    }
+    for (Caller& caller : callers_) {
+      caller.link->pump(now, ignore);
+      if (caller.link->ready()) welcome(caller);
+    }
+    std::erase_if(callers_, [](const Caller& caller) {
+      return !caller.link || !caller.link->lost().empty();  // a stranger, whom nobody misses
+    });
+  }
+
+  void welcome(Caller& caller) {
+    const agent::Ready& ready = *caller.link->ready();
+    door_.proven("ip:" + caller.peer);
+    if (ready.build_id() != build_id()) {
+      throw Error(ExitCode::kClusterUnusable,
+                  fmt::format("host {} has another build of dslaunch: {} there, {} here",
+                              ready.host(), ready.build_id(), build_id()));
+    }
+    if (ready.slots_size() < 1 || met_.contains(ready.start_rank())) {
+      throw Error(ExitCode::kClusterUnusable,
+                  fmt::format("two dslaunch, the second on host {}, say that they are rank {} of this "
+                              "job; another job of the same name uses {}",
+                              ready.host(), ready.start_rank(), options_.file.string()));
+    }
+    represented_ += ready.slots_size();
+    const bool name_is_taken = std::ranges::any_of(
+        met_, [&](const auto& entry) { return entry.second->host() == ready.host(); });
+    caller.link->set_host(name_is_taken ? fmt::format("{}.{}", ready.host(), ready.start_rank())
+                                        : ready.host());
+    met_[ready.start_rank()] = std::move(caller.link);
+  }
+
+  [[noreturn]] void refuse_missing() const {
+    std::vector<std::string> missing = options_.missing_names;
+    for (const auto& [rank, link] : met_) {
+      std::erase(missing, link->host());
+    }
+    const std::string who =
+        missing.empty() ? fmt::format("{} of {} dslaunch of other hosts",
+                                      options_.processes - represented_, options_.processes)
+                        : fmt::format("{}", fmt::join(missing, ", "));
+    throw Error(ExitCode::kClusterUnusable,
+                fmt::format("no word from {} within {} s; they look for {}, which has to be in a folder "
+                            "that all hosts share, and dial {}; --master-addr names an address that "
+                            "they reach, and --hostfile with --launcher ssh needs neither",
+                            who, options_.limit.count(), options_.file.string(),
+                            fmt::join(door_.endpoints(), ", ")));
+  }
+
+  const MeetingOptions options_;
+  std::string secret_;
+  Arrivals arrivals_;
+  NetworkDoor door_;
+  const MeetingFile file_;
+  std::vector<Caller> callers_;
+  std::map<int, std::unique_ptr<HostLink>> met_;
+  int represented_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<HostLink>> meet_hosts(const MeetingOptions& options) {
+  return HostMeeting(options).wait_for_all();
+}
+
+int join_meeting(const std::filesystem::path& file, const AgentSurroundings& surroundings,
+                 const DialledAgent& self, seconds limit) {
+  const auto deadline = Clock::now() + limit;
+  std::string why;
+  do {
+    FoundMeeting found = read_meeting_file(file);
+    why = found.why;
+    for (const std::string& endpoint : found.place ? found.place->endpoints : std::vector<std::string>()) {
+      PeerDial dial = std::move(dial_peers({endpoint}, kConnectLimit).front());
+      if (!dial.error.empty()) {
+        why = fmt::format("nobody answers at {}: {}", endpoint, dial.error);
+        continue;
+      }
+      AgentSurroundings here = surroundings;
+      here.address = own_address(dial.connection.get()).host();
+      TlsRelay relay(TlsRelay::Role::kClient, std::move(dial.connection), found.place->secret,
+                     kHandshakeLimit);
+      const std::optional<int> code =
+          run_dialled_agent(here, {.start_rank = self.start_rank,
+                                   .host = self.host,
+                                   .slot_cores = self.slot_cores,
+                                   .input = relay.take_input(),
+                                   .output = relay.take_output()});
+      if (code) return *code;
+      why = fmt::format("{} does not know this job's secret", endpoint);
+    }
+    poll(nullptr, 0, static_cast<int>(kRetryPeriod.count()));
+  } while (Clock::now() < deadline);
+  throw Error(ExitCode::kClusterUnusable,
+              fmt::format("rank {} did not meet the first dslaunch of its job within {} s: {}",
+                          self.start_rank, limit.count(), why));
+}
+
+}  // namespace ds

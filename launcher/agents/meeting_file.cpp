@@ -1,0 +1,110 @@
+#include "launcher/agents/meeting_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/files/file.h"
+#include "launcher/process/credentials.h"
+#include "launcher/control/tls_relay.h"
+
+namespace ds {
+namespace {
+
+constexpr std::string_view kTitle = "dslaunch meeting 1";
+constexpr size_t kMaxBytes = 4096;
+
+std::string_view take_line(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+}  // namespace
+
+std::string meeting_text(const MeetingPlace& place) {
+  std::string text;
+  std::string secret = to_hex(place.secret);
+  append_secret(text, fmt::format("{}\n", kTitle));
+  append_secret(text, secret);
+  append_secret(text, "\n");
+  wipe(secret);
+  for (const std::string& endpoint : place.endpoints) append_secret(text, endpoint + "\n");
+  append_secret(text, "end\n");
+  return text;
+}
+
+std::optional<MeetingPlace> parse_meeting(std::string_view text) {
+  if (take_line(text) != kTitle) return std::nullopt;
+  MeetingPlace place;
+  const std::string_view hex = take_line(text);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (hex.size() != 2 * kRelaySecretBytes) return std::nullopt;
+  place.secret.reserve(kRelaySecretBytes);
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    const size_t high = kDigits.find(hex[i]);
+    const size_t low = kDigits.find(hex[i + 1]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
+    place.secret += static_cast<char>(high * 16 + low);
+  }
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
+    if (line == "end") return place.endpoints.empty() ? std::nullopt : std::optional(place);
+    place.endpoints.emplace_back(line);
+  }
+  return std::nullopt;  // torn
+}
+
+std::string meeting_file_name(std::string_view job) {
+  return ".dslaunch-meeting-" + sha256_hex(job).substr(0, 32);
+}
+
+MeetingFile::MeetingFile(std::filesystem::path path, const MeetingPlace& place)
+    : path_(std::move(path)) {
+  const std::string draft = fmt::format("{}.{}", path_.string(), to_hex(random_bytes(8)));
+  const auto failed = [&](const char* what) {
+    const std::string reason = std::strerror(errno);
+    unlink(draft.c_str());
+    throw IoError(fmt::format("{} {}: {}; the folder has to be writable and shared by all hosts of "
+                              "the job",
+                              what, path_.string(), reason));
+  };
+  const Fd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.valid()) failed("making");
+  std::string text = meeting_text(place);
+  const bool written = write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  wipe(text);
+  if (!written || fsync(fd.get()) != 0) failed("writing");
+  if (rename(draft.c_str(), path_.c_str()) != 0) failed("naming");
+}
+
+MeetingFile::~MeetingFile() { unlink(path_.c_str()); }
+
+FoundMeeting read_meeting_file(const std::filesystem::path& path) {
+  // Network file systems look into a folder anew when it is opened, not when a name in it is asked for.
+  const Fd folder(open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return {std::nullopt, fmt::format("{}: {}", path.parent_path().string(), std::strerror(errno))};
+  const Fd fd(openat(folder.get(), path.filename().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid()) return {std::nullopt, fmt::format("{}: {}", path.string(), std::strerror(errno))};
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
+      (info.st_mode & 077) != 0) {
+    return {std::nullopt, fmt::format("{} is not a file of this user alone", path.string())};
+  }
+  std::array<char, kMaxBytes> bytes{};
+  const ssize_t got = read(fd.get(), bytes.data(), bytes.size());
+  FoundMeeting found;
+  found.place = parse_meeting({bytes.data(), static_cast<size_t>(std::max<ssize_t>(0, got))});
+  wipe(bytes);
+  if (!found.place) found.why = fmt::format("{} says nothing that is understood here", path.string());
+  return found;
+}
+
+}  // namespace ds

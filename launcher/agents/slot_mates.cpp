@@ -1,0 +1,181 @@
+#include "launcher/agents/slot_mates.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "core/error.h"
+#include "launcher/process/abstract_address.h"
+#include "launcher/process/credentials.h"
+
+namespace ds {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr size_t kLongestLine = 16384;
+constexpr milliseconds kRetryPeriod{20};
+
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
+}
+
+// One line, without its end; nullopt at the end of the input or of the patience.
+std::optional<std::string> receive_line(int fd, Clock::time_point deadline) {
+  std::string line;
+  char byte = 0;
+  while (line.size() < kLongestLine) {
+    pollfd watched{fd, POLLIN, 0};
+    if (poll(&watched, 1, milliseconds_until(deadline)) <= 0) {
+      if (Clock::now() >= deadline) return std::nullopt;
+      continue;
+    }
+    const ssize_t got = recv(fd, &byte, 1, 0);
+    if (got == 1 && byte == '\n') return line;
+    if (got == 1) {
+      line += byte;
+    } else if (got == 0 || errno != EINTR) {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+bool send_line(int fd, const std::string& line) {
+  const std::string text = line + "\n";
+  return send(fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+}
+
+template <class Int>
+bool read_whole(std::string_view text, Int& value) {
+  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && at == text.data() + text.size();
+}
+
+bool same_user(int fd) {
+  const std::optional<unsigned> uid = peer_uid(fd);
+  return uid && *uid == geteuid();
+}
+
+}  // namespace
+
+std::string share_line(const SlotShare& share) {
+  return fmt::format("slot {} cores {}", share.local_rank, fmt::join(share.cores, ","));
+}
+
+std::optional<SlotShare> parse_share(std::string_view line) {
+  constexpr std::string_view kSlot = "slot ";
+  constexpr std::string_view kCores = " cores ";
+  const size_t middle = line.find(kCores);
+  SlotShare share;
+  if (!line.starts_with(kSlot) || middle == std::string_view::npos ||
+      !read_whole(line.substr(kSlot.size(), middle - kSlot.size()), share.local_rank)) {
+    return std::nullopt;
+  }
+  line.remove_prefix(middle + kCores.size());
+  for (size_t comma = 0; comma != std::string_view::npos; line.remove_prefix(comma + 1)) {
+    comma = line.find(',');
+    int core = -1;
+    const bool ascends = read_whole(line.substr(0, comma), core) && core < CPU_SETSIZE &&
+                         core > (share.cores.empty() ? -1 : share.cores.back());
+    if (!ascends) return std::nullopt;
+    share.cores.push_back(core);
+    if (comma == std::string_view::npos) break;
+  }
+  return share;
+}
+
+std::string mates_socket_name(std::string_view job, std::string_view host, unsigned uid) {
+  return "dslaunch-mates-" + sha256_hex(fmt::format("{}\n{}\n{}", job, host, uid)).substr(0, 32);
+}
+
+SlotMates::SlotMates(const std::string& name)
+    : listener_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const AbstractAddress address(name);
+  if (!listener_.valid() || bind(listener_.get(), address.get(), address.size()) != 0 ||
+      listen(listener_.get(), SOMAXCONN) != 0) {
+    throw IoError(fmt::format("the socket for the other dslaunch of this job on this host: {}{}",
+                              std::strerror(errno),
+                              errno == EADDRINUSE ? " (another job of the same name runs here)" : ""));
+  }
+}
+
+std::vector<SlotShare> SlotMates::gather(int mates, std::chrono::seconds limit, int interrupt_fd) {
+  const auto deadline = Clock::now() + limit;
+  std::map<int, SlotShare> shares;
+  while (shares.size() < static_cast<size_t>(mates)) {
+    std::array<pollfd, 2> watched{{{listener_.get(), POLLIN, 0}, {interrupt_fd, POLLIN, 0}}};
+    const int ready = poll(watched.data(), watched.size(), milliseconds_until(deadline));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready > 0 && watched[1].revents != 0) {
+      throw Error(ExitCode::kClusterUnusable, "stopped while the job's dslaunch were waited for");
+    }
+    if (ready <= 0) break;
+    Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection.valid() || !same_user(connection.get())) continue;
+    // It writes its line before all else, so one that does not is none of ours.
+    const auto line = receive_line(connection.get(), std::min(deadline, Clock::now() + std::chrono::seconds(1)));
+    const std::optional<SlotShare> share = line ? parse_share(*line) : std::nullopt;
+    const bool expected = share && share->local_rank >= 1 && share->local_rank <= mates &&
+                          !shares.contains(share->local_rank);
+    if (expected) {
+      shares[share->local_rank] = *share;
+      connections_.push_back(std::move(connection));
+    }
+  }
+  std::vector<SlotShare> out;
+  std::vector<int> missing;
+  for (int mate = 1; mate <= mates; ++mate) {
+    shares.contains(mate) ? out.push_back(shares[mate]) : missing.push_back(mate);
+  }
+  if (!missing.empty()) {
+    throw Error(ExitCode::kClusterUnusable,
+                fmt::format("of the {} dslaunch on this host, those of local rank {} did not come "
+                            "within {} s",
+                            mates + 1, fmt::join(missing, ", "), limit.count()));
+  }
+  return out;
+}
+
+void SlotMates::release(int code) noexcept {
+  for (const Fd& connection : connections_) {
+    send_line(connection.get(), fmt::format("end {}", code));
+  }
+  connections_.clear();
+}
+
+int wait_for_first(const std::string& name, const SlotShare& share, std::chrono::seconds limit) {
+  const auto deadline = Clock::now() + limit;
+  const AbstractAddress address(name);
+  Fd connection;
+  for (;;) {
+    connection = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connection.valid() && connect(connection.get(), address.get(), address.size()) == 0 &&
+        same_user(connection.get()) && send_line(connection.get(), share_line(share))) {
+      break;
+    }
+    if (Clock::now() >= deadline) {
+      throw Error(ExitCode::kClusterUnusable,
+                  fmt::format("the first dslaunch of this job on this host did not appear within {} s",
+                              limit.count()));
+    }
+    poll(nullptr, 0, static_cast<int>(kRetryPeriod.count()));
+  }
+  const std::optional<std::string> line = receive_line(connection.get(), Clock::time_point::max());
+  int code = 0;
+  constexpr std::string_view kEnd = "end ";
+  const bool told = line && line->starts_with(kEnd) &&
+                    read_whole(std::string_view(*line).substr(kEnd.size()), code);
+  return told ? code : static_cast<int>(ExitCode::kClusterUnusable);
+}
+
+}  // namespace ds

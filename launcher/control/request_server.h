@@ -1,0 +1,60 @@
+// Takes the connections of a listening socket, reads one request from each, replies and hangs up. Never waits:
+// requests are read, and replies written, as the poll loop comes round; who is slow is dropped. Refuses to know
+// what a request looks like and what is asked.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/files/file.h"
+#include "launcher/decide/clock_time.h"
+
+namespace ds {
+
+class RequestServer {
+ public:
+  struct Limits {
+    size_t connections = 8;  // at once; more wait in the kernel's queue
+    size_t request_bytes = 64 << 10;
+    Time patience = std::chrono::seconds(5);  // from the connection to the reply's last byte
+  };
+  // Whether this connection is listened to at all.
+  using Admit = std::function<bool(int connection)>;
+  // `listener`: bound, listening and not blocking. `admit` may be empty: everybody.
+  RequestServer(Fd listener, const Limits& limits, Admit admit);
+
+  void add_poll_descriptors(std::vector<pollfd>& out) const;
+  // All of the reply to what has come so far; nothing while more has to come. `full`: it is longer than is
+  // allowed, so that nothing is no answer. Must not throw.
+  using Reply = std::function<std::optional<std::string>(std::string_view so_far, bool full)>;
+  void serve(Time now, const Reply& reply);
+
+  size_t connections() const { return callers_.size(); }
+
+ private:
+  struct Caller {
+    Fd fd;
+    Time until{};
+    std::string request{};
+    std::string reply{};  // what is left of it
+    bool answered = false;
+  };
+  void accept_callers(Time now);
+  bool keep(Caller& caller, const Reply& reply) const;  // false: it is over
+  bool read_request(Caller& caller, const Reply& reply) const;
+
+  const Limits limits_;
+  const Fd listener_;
+  const Admit admit_;
+  Time deaf_until_{};
+  std::list<Caller> callers_;
+};
+
+}  // namespace ds

@@ -1,0 +1,227 @@
+#include "launcher/control/run_status.h"
+
+#include <rapidjson/document.h>
+
+#include "core/error.h"
+#include "launcher/decide/json_text.h"
+
+namespace ds {
+namespace {
+
+std::string collective_json(const LastCollective& last) {
+  if (last.number == 0) return "null";
+  return JsonObject()
+      .integer("number", static_cast<int64_t>(last.number))
+      .text("group", last.group)
+      .integer("sequence", static_cast<int64_t>(last.sequence))
+      .text("op", last.op)
+      .raw("inside", last.inside ? "true" : "false")
+      .str();
+}
+
+std::string one_rank_json(const RankStatus& rank) {
+  return JsonObject()
+      .integer("rank", rank.rank)
+      .text("host", rank.host)
+      .integer("pid", rank.pid)
+      .text("state", rank.state)
+      .integer("step", rank.progress.step)
+      .integer("micro_step", rank.progress.micro_step)
+      .text("phase", rank.progress.phase)
+      .number("silent_s", rank.silent_s)
+      .raw("collective", collective_json(rank.progress.collective))
+      .str();
+}
+
+std::string last_step_json(const control::StepMetrics& step) {
+  JsonObject out;
+  out.integer("step", step.step())
+      .integer("total_steps", step.total_steps())
+      .number("loss", step.loss())
+      .number("grad_norm", step.has_grad_norm() ? std::optional(step.grad_norm()) : std::nullopt)
+      .number("lr", step.lr())
+      .number("loss_scale", step.loss_scale())
+      .number("tokens_per_s", step.tokens_per_s())
+      .integer("samples", step.samples())
+      .integer("bytes_peak", step.bytes_peak());
+  out.number("validation_loss",
+             step.has_validation_loss() ? std::optional(step.validation_loss()) : std::nullopt);
+  return out.str();
+}
+
+// Fields by name; what is absent or null has the default, what has another type is refused.
+class Fields {
+ public:
+  explicit Fields(const rapidjson::Value& object) : object_(object) {
+    if (!object.IsObject()) throw DataError("status: expected a JSON object");
+  }
+
+  const rapidjson::Value* find(const char* key) const {
+    const auto found = object_.FindMember(key);
+    return found == object_.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
+  }
+  std::string text(const char* key) const {
+    const rapidjson::Value* value = checked(key, &rapidjson::Value::IsString);
+    return value == nullptr ? "" : std::string(value->GetString(), value->GetStringLength());
+  }
+  int64_t integer(const char* key) const {
+    const rapidjson::Value* value = checked(key, &rapidjson::Value::IsInt64);
+    return value == nullptr ? 0 : value->GetInt64();
+  }
+  std::optional<double> number(const char* key) const {
+    const rapidjson::Value* value = checked(key, &rapidjson::Value::IsNumber);
+    return value == nullptr ? std::nullopt : std::optional(value->GetDouble());
+  }
+  bool flag(const char* key) const {
+    const rapidjson::Value* value = checked(key, &rapidjson::Value::IsBool);
+    return value != nullptr && value->GetBool();
+  }
+
+ private:
+  const rapidjson::Value* checked(const char* key, bool (rapidjson::Value::*is)() const) const {
+    const rapidjson::Value* const value = find(key);
+    if (value != nullptr && !(value->*is)()) {
+      throw DataError(fmt::format("status: '{}' is not of the expected type", key));
+    }
+    return value;
+  }
+
+  const rapidjson::Value& object_;
+};
+
+rapidjson::Document parse_document(std::string_view json) {
+  rapidjson::Document document;
+  // Iterative: depth costs no stack.
+  document.Parse<rapidjson::kParseIterativeFlag>(json.data(), json.size());
+  if (document.HasParseError()) {
+    throw DataError(fmt::format("status: not JSON at byte {}", document.GetErrorOffset()));
+  }
+  return document;
+}
+
+RankStatus read_rank(const rapidjson::Value& value) {
+  const Fields in(value);
+  RankStatus rank;
+  rank.rank = static_cast<int>(in.integer("rank"));
+  rank.host = in.text("host");
+  rank.pid = in.integer("pid");
+  rank.state = in.text("state");
+  rank.progress.step = in.integer("step");
+  rank.progress.micro_step = in.integer("micro_step");
+  rank.progress.phase = in.text("phase");
+  rank.silent_s = in.number("silent_s").value_or(0);
+  if (const rapidjson::Value* collective = in.find("collective")) {
+    const Fields last(*collective);
+    rank.progress.collective = {static_cast<uint64_t>(last.integer("number")), last.text("group"),
+                                static_cast<uint64_t>(last.integer("sequence")), last.text("op"),
+                                last.flag("inside")};
+  }
+  return rank;
+}
+
+control::StepMetrics read_step(const rapidjson::Value& value) {
+  const Fields in(value);
+  control::StepMetrics step;
+  step.set_step(in.integer("step"));
+  step.set_total_steps(in.integer("total_steps"));
+  step.set_loss(in.number("loss").value_or(std::numeric_limits<double>::quiet_NaN()));
+  if (const auto norm = in.number("grad_norm")) step.set_grad_norm(*norm);
+  step.set_lr(in.number("lr").value_or(0));
+  step.set_loss_scale(in.number("loss_scale").value_or(1));
+  step.set_tokens_per_s(in.number("tokens_per_s").value_or(0));
+  step.set_samples(in.integer("samples"));
+  step.set_bytes_peak(in.integer("bytes_peak"));
+  if (const auto loss = in.number("validation_loss")) step.set_validation_loss(*loss);
+  return step;
+}
+
+std::optional<control::CommittedTag> read_commit(const Fields& in) {
+  const rapidjson::Value* const value = in.find("last_committed");
+  if (value == nullptr) return std::nullopt;
+  const Fields fields(*value);
+  control::CommittedTag tag;
+  tag.set_tag(fields.text("tag"));
+  tag.set_step(fields.integer("step"));
+  return tag;
+}
+
+}  // namespace
+
+std::string status_json(const RunStatus& status) {
+  JsonObject out;
+  out.text("run_dir", status.run_dir)
+      .text("config", status.config)
+      .text("phase", status.phase)
+      .integer("launcher_pid", status.launcher_pid)
+      .integer("epoch", status.epoch)
+      .integer("restarts", status.restarts)
+      .number("elapsed_s", status.elapsed_s)
+      .raw("stop_requested", status.stop_requested ? "true" : "false")
+      .raw("exit_code", status.exit_code ? std::to_string(*status.exit_code) : "null")
+      .text("reason", status.reason)
+      .raw("last_step", status.last_step ? last_step_json(*status.last_step) : "null")
+      .number("left_s", status.left_s)
+      .raw("last_committed", status.last_commit ? JsonObject()
+                                                      .text("tag", status.last_commit->tag())
+                                                      .integer("step", status.last_commit->step())
+                                                      .str()
+                                                : "null")
+      .text("waits_for", status.waits_for);
+  std::string ranks;
+  for (const RankStatus& rank : status.ranks) {
+    ranks += (ranks.empty() ? "" : ", ") + one_rank_json(rank);
+  }
+  return out.raw("ranks", fmt::format("[{}]", ranks)).str();
+}
+
+RunStatus parse_status(std::string_view json) {
+  const rapidjson::Document document = parse_document(json);
+  const Fields in(document);
+  RunStatus status;
+  status.run_dir = in.text("run_dir");
+  status.config = in.text("config");
+  status.phase = in.text("phase");
+  status.launcher_pid = in.integer("launcher_pid");
+  status.epoch = in.integer("epoch");
+  status.restarts = static_cast<int>(in.integer("restarts"));
+  status.elapsed_s = in.number("elapsed_s").value_or(0);
+  status.stop_requested = in.flag("stop_requested");
+  if (in.find("exit_code") != nullptr) status.exit_code = static_cast<int>(in.integer("exit_code"));
+  status.reason = in.text("reason");
+  if (const rapidjson::Value* step = in.find("last_step")) status.last_step = read_step(*step);
+  status.left_s = in.number("left_s");
+  status.last_commit = read_commit(in);
+  status.waits_for = in.text("waits_for");
+  const rapidjson::Value* const ranks = in.find("ranks");
+  if (ranks != nullptr && ranks->IsArray()) {
+    for (const rapidjson::Value& rank : ranks->GetArray()) status.ranks.push_back(read_rank(rank));
+  }
+  return status;
+}
+
+std::string phase_of(int exit_code) {
+  return exit_code == static_cast<int>(ExitCode::kDone)      ? "done"
+         : exit_code == static_cast<int>(ExitCode::kRequeue) ? "stopped"
+                                                             : "failed";
+}
+
+void add_report(std::string_view report_json, RunStatus& status) {
+  const rapidjson::Document document = parse_document(report_json);
+  const Fields in(document);
+  if (in.find("exit_code") == nullptr) throw DataError("report.json: no exit_code");
+  const int code = static_cast<int>(in.integer("exit_code"));
+  status.exit_code = code;
+  status.phase = phase_of(code);
+  status.reason = in.text("reason");
+  status.epoch = in.integer("epoch");
+  status.restarts = static_cast<int>(in.integer("restarts"));
+  status.elapsed_s = in.number("seconds").value_or(0);
+  status.last_commit = read_commit(in);
+  if (const int64_t steps = in.integer("steps"); steps > 0 && !status.last_step) {
+    status.last_step.emplace().set_step(steps);
+    const auto loss = in.number("loss");
+    status.last_step->set_loss(loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+  }
+}
+
+}  // namespace ds

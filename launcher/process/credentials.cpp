@@ -1,0 +1,64 @@
+#include "launcher/process/credentials.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <sys/random.h>
+
+#include <array>
+
+#include "core/error.h"
+#include "core/secrecy.h"
+
+namespace ds {
+namespace {
+
+constexpr size_t kNameBytes = 16;
+constexpr std::string_view kNamePurpose = "dslaunch server name of ";
+
+}  // namespace
+
+std::string random_bytes(size_t count) {
+  std::string bytes(count, '\0');
+  // Up to 256 bytes come whole and cannot be interrupted (getrandom(2)).
+  DS_CHECK(count <= 256, "random_bytes: {} asked for, at most 256 come at once", count);
+  const ssize_t got = getrandom(bytes.data(), count, 0);
+  DS_CHECK(got == static_cast<ssize_t>(count), "random_bytes: got {} of {} bytes", got, count);
+  return bytes;
+}
+
+std::string to_hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  out.reserve(2 * bytes.size());  // a secret leaves no shorter copies behind
+  for (const char byte : bytes) {
+    out += kDigits[static_cast<unsigned char>(byte) >> 4];
+    out += kDigits[static_cast<unsigned char>(byte) & 15U];
+  }
+  return out;
+}
+
+std::string sha256_hex(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  const int done =
+      EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  DS_CHECK(done == 1, "sha256: libcrypto refused to digest {} bytes", text.size());
+  return to_hex({reinterpret_cast<const char*>(digest.data()), size});
+}
+
+std::string random_server_name() { return to_hex(random_bytes(kNameBytes)) + ".invalid"; }
+
+std::string server_name_for(std::string_view secret) {
+  std::string text;
+  text.reserve(kNamePurpose.size() + secret.size());  // no copy is left behind
+  text.append(kNamePurpose).append(secret);
+  const std::string digest = sha256_hex(text);
+  wipe(text);
+  return digest.substr(0, 2 * kNameBytes) + ".invalid";
+}
+
+bool equal_secrets(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace ds

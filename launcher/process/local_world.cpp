@@ -1,0 +1,93 @@
+#include "launcher/process/local_world.h"
+
+#include "core/error.h"
+#include "proto/control.pb.h"
+
+namespace ds {
+
+LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory, RankLog log,
+                       const std::vector<AppendFile>& files)
+    : log_(std::move(log)) {
+  for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
+    ranks_.push_back(start(rank, options, plan, directory, files.at(static_cast<size_t>(rank))));
+  }
+}
+
+std::unique_ptr<World> LocalStarter::start(const WorldPlan& plan) {
+  while (files_.size() < plan.ranks.size()) {
+    files_.emplace_back(directory_.rank_log(static_cast<int>(files_.size())));
+  }
+  return std::make_unique<LocalWorld>(options_, plan, directory_, log_, files_);
+}
+
+LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const WorldPlan& plan,
+                                   const RunDirectory& directory, const AppendFile& file) {
+  const Fd log_copy = duplicate_high(file.fd());
+  SocketEnds control = make_socket_pair();
+  RankProcessOptions process;
+  process.program = options.program;
+  process.environment = options.environment;
+  process.output_fd = log_copy.get();
+  process.control_fd = control.theirs.get();
+  if (!options.cores.empty()) process.cores = options.cores.at(static_cast<size_t>(rank));
+  if (options.memory_fd >= 0) process.memory_fd = options.memory_fd;
+
+  control::Bootstrap bootstrap;
+  bootstrap.set_coordinator_address(fmt::format("fd:{}", RankProcess::kControlFd));
+  bootstrap.set_token(plan.tokens.at(static_cast<size_t>(rank)));
+  bootstrap.set_rank(rank);
+  bootstrap.set_world_size(static_cast<int>(plan.ranks.size()));
+  bootstrap.set_epoch(plan.epoch);
+  bootstrap.set_run_dir(directory.path().string());
+  bootstrap.set_launcher_pid(getpid());
+  bootstrap.set_config_digest(options.config_digest);
+  if (process.memory_fd) bootstrap.set_memory_fd(RankProcess::memory_fd_in(process));
+  RankProcess started(process, bootstrap);
+  wipe_secrets(bootstrap);
+  return {std::move(started), std::move(control.ours)};
+}
+
+std::string LocalWorld::describe(int rank) const {
+  return fmt::format("pid {}", ranks_.at(static_cast<size_t>(rank)).process.pid());
+}
+
+std::vector<Fd> LocalWorld::take_connections() {
+  std::vector<Fd> connections;
+  for (Rank& rank : ranks_) {
+    connections.push_back(std::move(rank.connection));
+  }
+  return connections;
+}
+
+void LocalWorld::add_poll_descriptors(std::vector<pollfd>& out) const {
+  for (const Rank& rank : ranks_) {
+    rank.process.add_poll_descriptors(out);
+  }
+}
+
+RankProcess::Sink LocalWorld::log_and_show(int number, const RankSink& sink) {
+  return [this, number, &sink](RankStream, std::string_view line) {
+    log_(number, line);
+    sink(number, line);
+  };
+}
+
+void LocalWorld::pump(const RankSink& sink) {
+  for (int rank = 0; rank < size(); ++rank) {
+    Rank& state = ranks_[static_cast<size_t>(rank)];
+    state.process.pump(log_and_show(rank, sink));
+  }
+}
+
+std::optional<ExitStatus> LocalWorld::newly_ended(int rank, const RankSink& sink) {
+  Rank& state = ranks_.at(static_cast<size_t>(rank));
+  return state.process.newly_ended(log_and_show(rank, sink));
+}
+
+void LocalWorld::kill_all() {
+  for (Rank& rank : ranks_) {
+    rank.process.kill();
+  }
+}
+
+}  // namespace ds

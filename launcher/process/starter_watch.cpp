@@ -1,0 +1,50 @@
+#include "launcher/process/starter_watch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+// Between the wish and the end: time to save a little, and less than what an orphan may live.
+constexpr int kMercyMs = 10'000;
+
+}  // namespace
+
+StarterWatch::StarterWatch()
+    : parent_(static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0))),
+      end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!parent_.valid() || !end_.valid()) {
+    throw IoError(fmt::format("watching the process that started dslaunch: {}", std::strerror(errno)));
+  }
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for those who wait for them
+  thread_ = std::thread([this] { watch(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+StarterWatch::~StarterWatch() {
+  eventfd_write(end_.get(), 1);
+  thread_.join();
+}
+
+void StarterWatch::watch() const {
+  std::array<pollfd, 2> watched{{{end_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}}};
+  while (poll(watched.data(), watched.size(), -1) < 0) {}
+  if (watched[0].revents != 0) return;
+  kill(getpid(), SIGTERM);
+  pollfd end{end_.get(), POLLIN, 0};
+  if (poll(&end, 1, kMercyMs) == 0) kill(getpid(), SIGKILL);
+}
+
+}  // namespace ds

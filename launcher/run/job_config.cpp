@@ -1,0 +1,113 @@
+#include "launcher/run/job_config.h"
+
+#include <algorithm>
+
+#include "config/available.h"
+#include "config/elastic_options.h"
+#include "config/load.h"
+#include "core/error.h"
+#include "launcher/process/credentials.h"
+#include "launcher/process/run_directory.h"
+
+namespace ds {
+namespace {
+
+BatchRequest batch_request(const Config& config) {
+  const int64_t model_ranks = std::max<int64_t>(1, config.pipeline.stages.value_or(1)) *
+                              std::max<int64_t>(1, config.tensor_parallel.autotp_size) *
+                              std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
+  return {config.train_batch_size, config.train_micro_batch_size_per_gpu,
+          config.gradient_accumulation_steps, model_ranks,
+          config.elasticity.enabled ? std::optional(elastic_options(config.elasticity))
+                                    : std::nullopt};
+}
+
+std::vector<std::string> nvme_paths(const ZeroConfig& zero) {
+  std::vector<std::string> out;
+  const auto add = [&](const auto& part) {
+    if (part && part->device == OffloadDevice::kNvme && std::ranges::find(out, part->nvme_path) == out.end()) {
+      out.push_back(part->nvme_path);
+    }
+  };
+  add(zero.offload_param);
+  add(zero.offload_optimizer);
+  return out;
+}
+
+BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
+  const int64_t data_parallel = data_parallel_size(ranks, batch.model_ranks);
+  return batch.elastic
+             ? elastic_batch_sizes(*batch.elastic, data_parallel, BatchKeys::kAbsent)
+             : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
+}
+
+// A run that goes on from the model of another moves runs/latest to itself, and reads what it goes on from again when it
+// restarts.
+void pin_latest(Config& config) {
+  if (config.model.folder) config.model.folder = without_latest(*config.model.folder).string();
+  config.data.tokenizer = without_latest(config.data.tokenizer).string();
+}
+
+}  // namespace
+
+JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides) {
+  ReadConfig read = read_config(path, overrides);
+  check_available(read.config, read.origins, read.problems);
+  check_complete(read.config, read.problems);
+  read.problems.throw_if_any();
+  pin_latest(read.config);
+  JobConfig out;
+  std::error_code error;
+  const std::filesystem::path file(path);
+  const bool is_file = std::filesystem::exists(file, error);  // else the config itself, in base64
+  out.directory = std::filesystem::absolute(is_file ? file : ".").parent_path();
+  out.stem = is_file ? file.stem().string() : "config";
+  out.canonical_text = to_config_text(read.config);
+  out.digest = sha256_hex(out.canonical_text);
+  out.steps_per_print = read.config.steps_per_print.value_or(0);
+  out.keeps_in_memory = read.config.train.save_in_memory_every > 0;
+  out.resume = read.config.train.resume;
+  out.batch = batch_request(read.config);
+  out.shares_directory = !read.config.checkpoint.use_node_local_storage;
+  out.nvme_paths = nvme_paths(read.config.zero_optimization);
+  for (const Problem& problem : read.problems.all()) {
+    if (problem.severity == Severity::kNote) {
+      out.notes.push_back(problem.text());
+    }
+  }
+  return out;
+}
+
+std::optional<int64_t> implied_ranks(const BatchRequest& batch) {
+  if (!batch.train || !batch.micro || !batch.accumulation) {
+    return std::nullopt;
+  }
+  const int64_t per_rank = *batch.micro * *batch.accumulation;
+  if (per_rank <= 0 || *batch.train % per_rank != 0) {
+    return std::nullopt;  // wrong for every world; check_batch_sizes says how
+  }
+  return *batch.train / per_rank * batch.model_ranks;
+}
+
+void check_batch_sizes(const BatchRequest& batch, int ranks) {
+  try {
+    sizes_for(batch, ranks);
+  } catch (const ElasticError&) {
+    throw;  // says all there is to say
+  } catch (const ConfigError& error) {
+    const std::optional<int64_t> implied = implied_ranks(batch);
+    throw ConfigError(
+        fmt::format("{} (for {} ranks){}", error.what(), ranks,
+                    implied ? fmt::format("; the batch sizes fit --num-ranks {}", *implied) : ""));
+  }
+}
+
+bool same_batch(const BatchRequest& batch, int first_ranks, int ranks) {
+  try {
+    return sizes_for(batch, ranks).train == sizes_for(batch, first_ranks).train;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
+}  // namespace ds

@@ -1,0 +1,173 @@
+#include "launcher/run/job_hosts.h"
+
+#include <array>
+
+#include "core/error.h"
+#include "core/host.h"
+#include "launcher/process/addresses.h"
+#include "launcher/process/environment_list.h"
+#include "launcher/agents/host_meeting.h"
+#include "launcher/decide/hostfile.h"
+#include "launcher/process/input_file.h"
+
+namespace ds {
+namespace {
+
+constexpr size_t kMaxEnvironmentFile = size_t{1} << 20;
+constexpr const char* kEnvironmentFile = ".deepspeed_env";
+constexpr std::chrono::seconds kResolveLimit{5};
+constexpr std::chrono::seconds kSshDeadline{20};
+constexpr std::chrono::seconds kBatchDeadline{60};  // mpirun and srun start daemons and steps first
+
+HostRequest host_request(const HostOptions& options, const Environment& environment) {
+  HostRequest request;
+  request.launcher = options.launcher;
+  request.include = options.include;
+  request.exclude = options.exclude;
+  request.num_nodes = options.num_nodes;
+  request.num_gpus = options.num_gpus;
+  request.environment = environment;
+  request.this_host = own_host_name();
+  request.hostfile_name = options.hostfile.value_or(kDefaultHostfile);
+  const bool local_by_name = options.launcher == "local" && !options.hostfile;
+  if (options.hostfile) {
+    request.hostfile_text = read_input_file(*options.hostfile, kMaxHostfileBytes);
+  } else if (!local_by_name) {
+    request.hostfile_text = read_input_file_if_there(kDefaultHostfile, kMaxHostfileBytes);
+  }
+  return request;
+}
+
+// DeepSpeed's file is for other hosts: ranks of this machine have our environment anyway.
+EnvironmentSources environment_sources(const HostOptions& options, RunnerKind kind,
+                                       const std::vector<std::string>& ours,
+                                       const Environment& environment) {
+  EnvironmentSources sources;
+  sources.ours = ours;
+  sources.named = options.environment;
+  if (options.environment_file) {
+    sources.file_name = *options.environment_file;
+    sources.file_text = read_input_file(sources.file_name, kMaxEnvironmentFile);
+  }
+  if (options.environment_file || kind == RunnerKind::kLocal) {
+    return sources;
+  }
+  std::vector<std::filesystem::path> places{kEnvironmentFile};
+  if (const auto home = environment.find("HOME"); home != environment.end()) {
+    places.push_back(std::filesystem::path(home->second) / kEnvironmentFile);
+  }
+  for (const std::filesystem::path& place : places) {
+    if (auto text = read_input_file_if_there(place, kMaxEnvironmentFile)) {
+      sources.file_name = place.string();
+      sources.file_text = *std::move(text);
+      break;
+    }
+  }
+  return sources;
+}
+
+std::string resolve_own_address(const std::string& name) {
+  const ResolvedHost resolved = resolve_hosts({name}, kResolveLimit).front();
+  if (resolved.address.empty()) {
+    throw UsageError(fmt::format("--master-addr {}: {}", name, resolved.error));
+  }
+  return resolved.address;
+}
+
+std::string lookup(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+void refuse_choice_of_hosts(const HostOptions& options, std::string_view starter) {
+  const std::array<std::pair<const char*, bool>, 7> choices{{
+      {"--hostfile", options.hostfile.has_value()},
+      {"--launcher", options.launcher != "auto"},
+      {"--launcher-args", !options.launcher_args.empty()},
+      {"--include", !options.include.empty()},
+      {"--exclude", !options.exclude.empty()},
+      {"--num-nodes", options.num_nodes.has_value()},
+      {"--num-gpus", options.num_gpus.has_value()},
+  }};
+  for (const auto& [name, given] : choices) {
+    if (given) {
+      throw UsageError(fmt::format("{}: {} has chosen the hosts and their slots already; leave it out, "
+                                   "or start dslaunch by itself",
+                                   name, starter));
+    }
+  }
+}
+
+}  // namespace
+
+Environment as_environment(const std::vector<std::string>& entries) {
+  Environment out;
+  for (const std::string& entry : entries) {
+    const size_t equals = std::min(entry.find('='), entry.size());
+    out[entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
+  }
+  return out;
+}
+
+std::vector<std::string> meeting_addresses(const HostOptions& options) {
+  return options.master_addr ? std::vector{resolve_own_address(*options.master_addr)}
+                             : reachable_addresses();
+}
+
+JobHosts gather_started_hosts(const HostOptions& options, const std::vector<std::string>& environment,
+                              const std::string& dslaunch, std::string_view starter, SlotMap slots) {
+  const Environment variables = as_environment(environment);
+  refuse_choice_of_hosts(options, starter);
+  JobHosts out;
+  // The kind is only that of names: nothing is started by mpirun or srun any more.
+  out.choice.kind = slots.empty()       ? RunnerKind::kLocal
+                    : starter == "srun" ? RunnerKind::kSlurm
+                                        : RunnerKind::kMpi;
+  out.choice.hosts = std::move(slots);
+  out.exported = exported_environment(
+      environment_sources(options, out.choice.kind, environment, variables));
+  if (out.choice.hosts.empty()) return out;
+  HostAgents::Options agents;
+  agents.kind = RunnerKind::kLocal;  // this host's, by ourselves; the others came
+  agents.runner.dslaunch = dslaunch;
+  agents.environment = environment;
+  agents.path = lookup(variables, "PATH");
+  if (options.master_addr) agents.coordinator_address = resolve_own_address(*options.master_addr);
+  out.agents = std::move(agents);
+  return out;
+}
+
+JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
+                          const std::string& dslaunch) {
+  const Environment variables = as_environment(environment);
+  JobHosts out;
+  out.choice = choose_hosts(host_request(options, variables));
+  out.exported = exported_environment(
+      environment_sources(options, out.choice.kind, environment, variables));
+  if (out.choice.kind == RunnerKind::kLocal) {
+    return out;
+  }
+  if (!lookup(variables, "CUDA_VISIBLE_DEVICES").empty()) {
+    out.choice.notes.push_back(
+        "CUDA_VISIBLE_DEVICES is ignored: it would mean other devices on every host; use slots");
+  }
+  HostAgents::Options agents;
+  agents.kind = out.choice.kind;
+  agents.runner = {.dslaunch = dslaunch,
+                   .ssh_port = options.ssh_port,
+                   .connect_timeout_s = 10,
+                   .extra = split_words(options.launcher_args)};
+  agents.environment = environment;
+  agents.path = lookup(variables, "PATH");
+  agents.deadline = agents.kind == RunnerKind::kSsh ? kSshDeadline : kBatchDeadline;
+  if (options.master_addr) {
+    agents.coordinator_address = resolve_own_address(*options.master_addr);
+  }
+  for (const HostSlots& host : out.choice.hosts) {
+    agent_command(agents.kind, host.name, agents.runner);  // refuses what cannot be, before all else
+  }
+  out.agents = std::move(agents);
+  return out;
+}
+
+}  // namespace ds

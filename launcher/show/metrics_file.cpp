@@ -1,0 +1,130 @@
+#include "launcher/show/metrics_file.h"
+
+#include <charconv>
+#include <fstream>
+
+#include "core/error.h"
+#include "launcher/decide/json_text.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kJsonStart = "{\"step\": ";
+
+std::optional<int64_t> leading_integer(std::string_view text) {
+  int64_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<double> number_after(std::string_view line, std::string_view key) {
+  const size_t at = line.find(key);
+  double value = 0;
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const char* const end = line.data() + line.size();
+  const auto parsed = std::from_chars(line.data() + at + key.size(), end, value);
+  return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+// Calls `keep` with each whole line; the text of those it wants.
+template <class Keep>
+std::string filtered(const fs::path& path, const Keep& keep) {
+  std::ifstream in(path, std::ios::binary);
+  std::string out;
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    if (keep(line)) {
+      out += line;
+      out += '\n';
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<int64_t> step_of_json_line(std::string_view line) {
+  if (!line.starts_with(kJsonStart) || !line.ends_with('}')) {
+    return std::nullopt;
+  }
+  return leading_integer(line.substr(kJsonStart.size()));
+}
+
+std::string metrics_json(const control::StepMetrics& metrics) {
+  JsonObject line;
+  line.integer("step", metrics.step()).number("loss", metrics.loss());
+  line.number("grad_norm",
+              metrics.has_grad_norm() ? std::optional(metrics.grad_norm()) : std::nullopt);
+  line.number("lr", metrics.lr())
+      .number("loss_scale", metrics.loss_scale())
+      .number("tokens_per_s", metrics.tokens_per_s())
+      .integer("samples", metrics.samples());
+  if (metrics.has_validation_loss()) {
+    line.number("validation_loss", metrics.validation_loss());
+  }
+  return line.str() + "\n";
+}
+
+std::string metrics_csv_header() {
+  return "step,loss,grad_norm,lr,loss_scale,tokens_per_s,samples,validation_loss\n";
+}
+
+std::string metrics_csv(const control::StepMetrics& metrics) {
+  const std::string grad_norm =
+      metrics.has_grad_norm() ? fmt::format("{}", metrics.grad_norm()) : "";
+  const std::string validation =
+      metrics.has_validation_loss() ? fmt::format("{}", metrics.validation_loss()) : "";
+  return fmt::format("{},{},{},{},{},{},{},{}\n", metrics.step(), metrics.loss(), grad_norm,
+                     metrics.lr(), metrics.loss_scale(), metrics.tokens_per_s(), metrics.samples(),
+                     validation);
+}
+
+void MetricsFile::flush_files() {
+  if (jsonl_) jsonl_->flush();
+  if (csv_) csv_->flush();
+}
+
+void MetricsFile::flush() {
+  for (; !waiting_.empty(); waiting_.pop_front()) {
+    const control::StepMetrics& metrics = waiting_.front();
+    const bool redone = !points_.empty() && metrics.step() <= points_.back().step;
+    if (!jsonl_ || !csv_ || redone) {
+      flush_files();
+      open_at(metrics.step());
+    }
+    jsonl_->add(metrics_json(metrics));
+    csv_->add(metrics_csv(metrics));
+    points_.push_back({metrics.step(), metrics.loss(),
+                       metrics.has_validation_loss() ? std::optional(metrics.validation_loss()) : std::nullopt});
+  }
+  flush_files();
+}
+
+void MetricsFile::open_at(int64_t first_step) {
+  const fs::path jsonl = directory_.file("metrics.jsonl");
+  const fs::path csv = directory_.file("metrics.csv");
+  jsonl_.reset();
+  csv_.reset();
+  points_.clear();
+  const std::string kept = filtered(jsonl, [&](const std::string& line) {
+    const std::optional<int64_t> step = step_of_json_line(line);
+    const bool before = step && *step < first_step;
+    if (const auto loss = before ? number_after(line, "\"loss\": ") : std::nullopt) {
+      points_.push_back({*step, *loss, number_after(line, "\"validation_loss\": ")});
+    }
+    return before;
+  });
+  const std::string kept_csv = filtered(csv, [&](const std::string& line) {
+    const std::optional<int64_t> step = leading_integer(line);
+    return step && *step < first_step;
+  });
+  write_whole_file(jsonl, kept);
+  write_whole_file(csv, metrics_csv_header() + kept_csv);
+  jsonl_.emplace(jsonl);
+  csv_.emplace(csv);
+}
+
+}  // namespace ds

@@ -1,0 +1,51 @@
+// metrics.jsonl and metrics.csv: one line per step, as soon as the disk takes it. A run that
+// resumes at step k, in a new launch or a new epoch, continues the files behind step k-1: they are
+// replaced by their own beginning in one rename, so that no step ever stands there twice.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/process/run_directory.h"
+#include "proto/control.pb.h"
+
+namespace ds {
+
+class MetricsFile {
+ public:
+  explicit MetricsFile(const RunDirectory& directory) : directory_(directory) {}
+
+  // A step that is not beyond the last one replaces it and what came after.
+  void add(const control::StepMetrics& metrics) { waiting_.push_back(metrics); }
+  // Writes what was added. Throws IoError; nothing is lost or doubled when it is called again.
+  void flush();
+
+  struct Point {
+    int64_t step = 0;
+    double loss = 0;
+    std::optional<double> validation_loss = std::nullopt;  // where the step was evaluated
+  };
+  const std::vector<Point>& points() const { return points_; }  // that were written
+
+ private:
+  void open_at(int64_t first_step);
+  void flush_files();
+
+  const RunDirectory directory_;
+  std::deque<control::StepMetrics> waiting_;
+  std::optional<AppendFile> jsonl_;
+  std::optional<AppendFile> csv_;
+  std::vector<Point> points_;
+};
+
+std::string metrics_json(const control::StepMetrics& metrics);
+std::string metrics_csv_header();
+std::string metrics_csv(const control::StepMetrics& metrics);
+
+// The step of one of our own lines; nothing if it is not one (a line torn by a crash).
+std::optional<int64_t> step_of_json_line(std::string_view line);
+
+}  // namespace ds

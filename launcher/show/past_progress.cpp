@@ -1,0 +1,91 @@
+#include "launcher/show/past_progress.h"
+
+#include <fmt/format.h>
+#include <rapidjson/document.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/files/file.h"
+#include "launcher/decide/json_text.h"
+#include "launcher/show/metrics_file.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCommitted = "committed.json";
+
+std::optional<std::string> text_of(const fs::path& path, int64_t most) {
+  RealFileSystem files;
+  if (!files.exists(path.string())) return std::nullopt;
+  try {
+    return files.read_text(path.string(), most);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+// The last whole line of metrics.jsonl says how far the run came.
+std::optional<int64_t> last_metrics_step(const fs::path& path) {
+  constexpr std::streamoff kTail = 64 << 10;
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) return std::nullopt;
+  in.seekg(std::max<std::streamoff>(0, static_cast<std::streamoff>(in.tellg()) - kTail));
+  std::optional<int64_t> last;
+  for (std::string line; std::getline(in, line);) {
+    if (const auto step = step_of_json_line(line)) last = step;
+  }
+  return last;
+}
+
+// Of a launch that did not keep committed.json.
+PastProgress from_older_files(const fs::path& run_directory, PastProgress out) {
+  constexpr int64_t kLargestReport = 64 << 20;
+  rapidjson::Document report;
+  report.Parse<rapidjson::kParseIterativeFlag>(
+      text_of(run_directory / "report.json", kLargestReport).value_or("").c_str());
+  if (!report.HasParseError() && report.IsObject() && report.HasMember("last_committed")) {
+    const rapidjson::Value& commit = report["last_committed"];
+    const bool told = commit.IsObject() && commit.HasMember("step") && commit["step"].IsInt64();
+    if (told) {
+      out.committed_step = commit["step"].GetInt64();
+      out.committed_by = "report.json";
+    }
+  }
+  if (out.metrics_step > 0) out.trace = fmt::format("metrics.jsonl holds steps up to {}", out.metrics_step);
+  return out;
+}
+
+}  // namespace
+
+std::string committed_text(const std::string& tag, int64_t step, int64_t epoch) {
+  return JsonObject().text("tag", tag).integer("step", step).integer("epoch", epoch).str() + "\n";
+}
+
+PastProgress past_progress(const fs::path& run_directory) {
+  constexpr int64_t kLongest = 4096;
+  const std::optional<std::string> text = text_of(run_directory / kCommitted, kLongest);
+  PastProgress out;
+  out.metrics_step = last_metrics_step(run_directory / "metrics.jsonl").value_or(0);
+  if (!text) return from_older_files(run_directory, std::move(out));
+  rapidjson::Document in;
+  in.Parse<rapidjson::kParseIterativeFlag>(text->c_str());
+  const bool holds = !in.HasParseError() && in.IsObject() && in.HasMember("step") && in["step"].IsInt64() &&
+                     in["step"].GetInt64() >= 0 && in.HasMember("tag") && in["tag"].IsString();
+  if (!holds) {
+    out.trace = fmt::format("{} is there, but cannot be read", kCommitted);
+  } else if (in["step"].GetInt64() > 0) {
+    out.committed_step = in["step"].GetInt64();
+    out.committed_by = fmt::format("{} names {}", kCommitted, in["tag"].GetString());
+  } else {
+    out.unsaved_step = out.metrics_step;
+  }
+  return out;
+}
+
+}  // namespace ds

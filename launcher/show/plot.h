@@ -1,0 +1,15 @@
+// loss.svg (pure): the loss over the steps, and that of the validation data, as a small stand-alone picture.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/show/metrics_file.h"
+
+namespace ds {
+
+// Losses that are not finite leave gaps. Long runs are thinned to the mean of equal stretches.
+std::string loss_plot(std::string_view title, const std::vector<MetricsFile::Point>& points);
+
+}  // namespace ds

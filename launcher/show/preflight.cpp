@@ -1,0 +1,220 @@
+#include "launcher/show/preflight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/show/progress.h"
+
+namespace ds {
+namespace {
+
+// A process of ours opens its logs, shared memory, checkpoint and data files, and a connection to each peer.
+constexpr int64_t kFilesOfEachRank = 128;
+constexpr int64_t kFilesForEachPeer = 2;
+// Beside the threads of the computation: control connection, storage, dumps.
+constexpr int64_t kThreadsBesides = 32;
+// Of /dev/shm, for each rank of a host: staging buffers and mailboxes. Buckets are in nameless memory.
+constexpr int64_t kSharedMemoryOfEachRank = int64_t{1} << 20;
+// Two checkpoints exist while the newer one is written.
+constexpr int64_t kCheckpointsAtOnce = 2;
+// Certificates are good from a day before; an hour of that is left for the rest.
+constexpr int64_t kClockLimitUs = int64_t{23} * 3600 * 1'000'000;
+constexpr int64_t kClockNoticeUs = 2'000'000;
+
+class Judge {
+ public:
+  Judge(const PreflightNeeds& needs, const SurveyedHost& host, std::vector<Finding>& findings)
+      : needs_(needs),
+        host_(host),
+        ranks_(static_cast<int64_t>(host.host.slots.size())),
+        findings_(findings) {}
+
+  void judge() {
+    if (!host_.problem.empty()) {
+      bad("reachable", host_.problem, host_.advice);
+      return;
+    }
+    clock();
+    if (!host_.facts) return;
+    limits(*host_.facts);
+    shared_memory(*host_.facts);
+    memory(*host_.facts);
+    program(*host_.facts);
+    disk(*host_.facts);
+    nvme(*host_.facts);
+    ports(*host_.facts);
+    devices(*host_.facts);
+  }
+
+ private:
+  void bad(std::string check, std::string what, std::string fix) {
+    findings_.push_back({host_.host.name, std::move(check), Severity::kBad, std::move(what), std::move(fix)});
+  }
+  void warn(std::string check, std::string what, std::string fix) {
+    findings_.push_back(
+        {host_.host.name, std::move(check), Severity::kWarning, std::move(what), std::move(fix)});
+  }
+  std::string its_ranks() const {
+    return ranks_ == 1 ? "its rank needs" : fmt::format("its {} ranks need", ranks_);
+  }
+
+  void clock() {
+    if (!host_.clock) return;
+    const int64_t surely = std::abs(host_.clock->offset_us) - host_.clock->uncertainty_us;
+    const std::string what = fmt::format(
+        "its clock is {:.1f} s {}", static_cast<double>(std::abs(host_.clock->offset_us)) / 1e6,
+        host_.clock->offset_us > 0 ? "ahead" : "behind");
+    if (surely > kClockLimitUs) {
+      bad("clock", what + "; it would take the job's certificates for expired or not yet good",
+          "set it, for instance with `timedatectl set-ntp true` or `chronyc makestep`");
+    } else if (surely > kClockNoticeUs) {
+      warn("clock", what + "; times in logs will not match",
+           "set it, for instance with `timedatectl set-ntp true` or `chronyc makestep`");
+    }
+  }
+
+  void limit(const agent::Limit& limit, int64_t need, const char* check, const char* what,
+             const char* ulimit, const char* word) {
+    if (limit.soft() < 0 || limit.soft() >= need) return;
+    const bool may_raise = limit.hard() < 0 || limit.hard() >= need;
+    bad(check, fmt::format("{} {} are allowed, {} at least are needed", limit.soft(), what, need),
+        fmt::format("`ulimit {} {}`{}", ulimit, need,
+                    may_raise ? " before dslaunch, or on the host in its shell's start-up file"
+                              : fmt::format(" needs a higher hard limit ({}): {} in "
+                                            "/etc/security/limits.conf, Limit{}= of the sshd service",
+                                            limit.hard(), word,
+                                            check == std::string_view("open files") ? "NOFILE" : "NPROC")));
+  }
+
+  void limits(const agent::Facts& facts) {
+    limit(facts.open_files(), kFilesOfEachRank + kFilesForEachPeer * needs_.world_size, "open files",
+          "open files", "-n", "nofile");
+    if (!facts.superuser()) {  // the kernel does not count root's
+      limit(facts.processes(), ranks_ * (needs_.threads + kThreadsBesides), "processes",
+            "processes and threads", "-u", "nproc");
+    }
+  }
+
+  void shared_memory(const agent::Facts& facts) {
+    const int64_t need = ranks_ * kSharedMemoryOfEachRank;
+    const char* const fix =
+        "mount -o remount,size=1G /dev/shm; of a container: --shm-size=1g, or an emptyDir of medium Memory";
+    if (!facts.shared_memory_error().empty()) {
+      bad("shared memory", fmt::format("/dev/shm cannot be used: {}", facts.shared_memory_error()),
+          "mount -t tmpfs tmpfs /dev/shm");
+    } else if (facts.shared_memory_free() < need) {
+      bad("shared memory",
+          fmt::format("/dev/shm has {} free of {}, {} {}", format_bytes(facts.shared_memory_free()),
+                      format_bytes(facts.shared_memory_total()), its_ranks(), format_bytes(need)),
+          facts.shared_memory_total() < need ? fix : "remove what is left there of programs that have ended");
+    }
+  }
+
+  void memory(const agent::Facts& facts) {
+    const int64_t need = ranks_ * needs_.memory_bytes;
+    if (need > 0 && facts.memory_available() < need) {
+      bad("memory",
+          fmt::format("{} of memory are left of {}, {} {}", format_bytes(facts.memory_available()),
+                      facts.memory_bound(), its_ranks(), format_bytes(need)),
+          "fewer slots on it, a higher ZeRO stage, a smaller micro batch; `dslaunch plan` shows what takes "
+          "the memory");
+    }
+  }
+
+  void program(const agent::Facts& facts) {
+    if (!facts.program_error().empty()) {
+      bad("program", fmt::format("the program of the ranks cannot be started there: {}", facts.program_error()),
+          "dslaunch and rankd have to be at the same path on every host");
+    }
+  }
+
+  void disk(const agent::Facts& facts) {
+    if (!facts.has_directory()) return;
+    const agent::PathFacts& at = facts.directory();
+    const std::string place =
+        at.existing() == at.path() || at.existing().empty() ? at.path()
+                                                            : fmt::format("{} (for {})", at.existing(), at.path());
+    if (!at.error().empty()) {
+      bad("disk", fmt::format("{} cannot be written: {}", place, at.error()),
+          "give the run a directory of your own with --run-dir");
+    }
+    const int64_t need = kCheckpointsAtOnce * needs_.checkpoint_bytes;
+    if (need > 0 && at.free_bytes() < need) {
+      bad("disk",
+          fmt::format("{} has {} free, two checkpoints take {}", place, format_bytes(at.free_bytes()),
+                      format_bytes(need)),
+          "free some, or put the run elsewhere with --run-dir");
+    }
+    if (!needs_.shares_directory) return;
+    const std::string unshared = !facts.witness_error().empty() ? facts.witness_error() : host_.own_file_error;
+    if (!unshared.empty() && at.error().empty()) {
+      bad("shared folder",
+          fmt::format("{} is not the launcher's: a file written {} is not seen {} ({})", place,
+                      facts.witness_error().empty() ? "there" : "here",
+                      facts.witness_error().empty() ? "here" : "there", unshared),
+          "the run directory has to be on a file system that all hosts share, at the same path");
+    }
+  }
+
+  void nvme(const agent::Facts& facts) {
+    for (const agent::PathFacts& at : facts.nvme()) {
+      if (at.existing() != at.path()) {
+        bad("nvme", fmt::format("nvme_path {} is not there", at.path()),
+            "make it on the NVMe device, or name another in the configuration");
+      } else if (!at.error().empty()) {
+        bad("nvme", fmt::format("nvme_path {} cannot be written: {}", at.path(), at.error()),
+            "let the user of the job write there");
+      }
+    }
+  }
+
+  void ports(const agent::Facts& facts) {
+    if (!facts.listen_error().empty()) {
+      bad("ports", facts.listen_error(), "check the host's address and what else listens there");
+    }
+    for (const agent::DialFailure& failure : facts.dial_failures()) {
+      bad("ports", fmt::format("it cannot connect to {}: {}", failure.endpoint(), failure.error()),
+          "hosts connect to each other and to the launcher on any port: open the firewall between them, or "
+          "name an address that they reach with --master-addr");
+    }
+  }
+
+  void devices(const agent::Facts& facts) {
+    if (needs_.uses_gpus) {
+      const auto highest = std::ranges::max_element(host_.host.slots);
+      if (highest != host_.host.slots.end() && *highest >= facts.gpus()) {
+        bad("devices", fmt::format("slot {} is wanted, it has {} GPUs", *highest, facts.gpus()),
+            "lower its slots in the hostfile, or leave out what is not there with --exclude");
+      }
+    } else if (ranks_ > facts.cores()) {
+      warn("devices", fmt::format("{} ranks share {} cores", ranks_, facts.cores()),
+           "lower its slots in the hostfile");
+    }
+  }
+
+  const PreflightNeeds& needs_;
+  const SurveyedHost& host_;
+  const int64_t ranks_;
+  std::vector<Finding>& findings_;
+};
+
+}  // namespace
+
+ClockOffset clock_offset(int64_t sent_us, int64_t asked_us, int64_t answered_us, int64_t received_us) {
+  const int64_t there = std::max<int64_t>(0, answered_us - asked_us);
+  const int64_t under_way = std::max<int64_t>(0, received_us - sent_us - there);
+  return {((asked_us - sent_us) + (answered_us - received_us)) / 2, under_way / 2};
+}
+
+std::vector<Finding> judge_hosts(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts) {
+  std::vector<Finding> findings;
+  for (const SurveyedHost& host : hosts) Judge(needs, host, findings).judge();
+  return findings;
+}
+
+bool any_bad(const std::vector<Finding>& findings) {
+  return std::ranges::any_of(findings, [](const Finding& finding) { return finding.level == Severity::kBad; });
+}
+
+}  // namespace ds

@@ -1,0 +1,192 @@
+#include "launcher/show/status_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "launcher/show/progress.h"
+
+namespace ds {
+namespace {
+
+constexpr double kSilent = 2.5;  // heartbeats come every second
+
+Time to_time(double seconds) {
+  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(seconds));
+}
+
+std::string headline_of(const RunStatus& status) {
+  std::string text = status.phase;
+  if (status.exit_code) text += fmt::format(" with code {}", *status.exit_code);
+  if (status.stop_requested && status.live()) text += ", asked to stop";
+  if (status.epoch > 0) text += fmt::format(", epoch {}", status.epoch);
+  if (status.restarts > 0) text += fmt::format(", {}", format_count(status.restarts, "restart"));
+  if (status.elapsed_s > 0) {
+    text += fmt::format("{}{}", status.live() ? ", for " : ", after ", format_duration(to_time(status.elapsed_s)));
+  }
+  if (status.live()) text += fmt::format(", pid {}", status.launcher_pid);
+  return text;
+}
+
+std::string last_step_text(const RunStatus& status) {
+  if (status.last_step->total_steps() == 0) {  // all that a report keeps
+    return fmt::format("step {}  loss {:.4f}", status.last_step->step(), status.last_step->loss());
+  }
+  return step_line(*status.last_step,
+                   status.left_s ? std::optional(to_time(*status.left_s)) : std::nullopt);
+}
+
+std::string rank_table(const RunStatus& status) {
+  size_t host_width = 4;
+  for (const RankStatus& rank : status.ranks) host_width = std::max(host_width, rank.host.size());
+  std::string text = fmt::format("{:>5}  {:<{}}  {:>8}  {:>7}  where\n", "rank", "host", host_width,
+                                 "pid", "heard");
+  for (const RankStatus& rank : status.ranks) {
+    text += fmt::format("{:>5}  {:<{}}  {:>8}  {:>6.1f}s  {}\n", rank.rank, rank.host, host_width,
+                        rank.pid, rank.silent_s, place_text(rank));
+  }
+  return text;
+}
+
+std::string escape_label(std::string_view value) {
+  std::string out;
+  for (const char c : value) {
+    if (c == '\n') {
+      out += "\\n";
+      continue;
+    }
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+// One family after the other, each with its help and type once.
+class Exposition {
+ public:
+  explicit Exposition(const RunStatus& status)
+      : run_(escape_label(std::filesystem::path(status.run_dir).filename().string())) {}
+
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  }
+  void sample(double value) { text_ += fmt::format("{}{{run=\"{}\"}} {}\n", name_, run_, shown(value)); }
+  void sample(const RankStatus& rank, double value) {
+    text_ += fmt::format("{}{{run=\"{}\",rank=\"{}\",host=\"{}\"}} {}\n", name_, run_, rank.rank,
+                         escape_label(rank.host), shown(value));
+  }
+  void gauge(std::string_view name, std::string_view help, double value) {
+    family(name, "gauge", help);
+    sample(value);
+  }
+  std::string text() const { return text_; }
+
+ private:
+  static std::string shown(double value) {
+    if (std::isnan(value)) return "NaN";
+    if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+    return fmt::format("{}", value);
+  }
+
+  const std::string run_;
+  std::string_view name_;
+  std::string text_;
+};
+
+void expose_step(Exposition& out, const control::StepMetrics& step) {
+  out.gauge("dslaunch_step", "Optimizer steps done.", static_cast<double>(step.step()));
+  out.gauge("dslaunch_steps_planned", "Optimizer steps of the whole run.",
+            static_cast<double>(step.total_steps()));
+  out.gauge("dslaunch_loss", "Mean loss over the last global batch.", step.loss());
+  if (step.has_grad_norm()) {
+    out.gauge("dslaunch_gradient_norm", "Norm of the last gradient, before clipping.",
+              step.grad_norm());
+  }
+  out.gauge("dslaunch_learning_rate", "Learning rate of the last step.", step.lr());
+  out.gauge("dslaunch_loss_scale", "Loss scale of the last step.", step.loss_scale());
+  out.gauge("dslaunch_tokens_per_second", "Tokens of all ranks per second in the last step.",
+            step.tokens_per_s());
+  out.gauge("dslaunch_samples", "Samples consumed since step 0.", static_cast<double>(step.samples()));
+}
+
+void expose_ranks(Exposition& out, const std::vector<RankStatus>& ranks) {
+  out.family("dslaunch_rank_up", "gauge", "1 for a rank that is there.");
+  for (const RankStatus& rank : ranks) out.sample(rank, rank.state == "alive" ? 1 : 0);
+  out.family("dslaunch_rank_step", "gauge", "Optimizer steps that the rank has done.");
+  for (const RankStatus& rank : ranks) out.sample(rank, static_cast<double>(rank.progress.step));
+  out.family("dslaunch_rank_silent_seconds", "gauge", "Time since the rank was heard.");
+  for (const RankStatus& rank : ranks) out.sample(rank, rank.silent_s);
+  out.family("dslaunch_rank_in_collective", "gauge", "1 for a rank that is inside a collective.");
+  for (const RankStatus& rank : ranks) out.sample(rank, rank.progress.collective.inside ? 1 : 0);
+}
+
+}  // namespace
+
+std::string place_text(const RankStatus& rank) {
+  if (rank.state != "alive") return rank.state;
+  std::string text = fmt::format("at step {}.{} {}", rank.progress.step, rank.progress.micro_step,
+                                 rank.progress.phase.empty() ? "joined" : rank.progress.phase);
+  const LastCollective& last = rank.progress.collective;
+  if (last.number > 0) {
+    text += fmt::format(", {} {}", last.inside ? "inside" : "after", describe(last));
+  }
+  return text;
+}
+
+std::string verdict_text(const RunStatus& status) {
+  const RankStatus* quietest = nullptr;
+  for (const RankStatus& rank : status.ranks) {
+    if (rank.state == "alive" && rank.silent_s > kSilent &&
+        (quietest == nullptr || rank.silent_s > quietest->silent_s)) {
+      quietest = &rank;
+    }
+  }
+  if (quietest != nullptr) {
+    return fmt::format("rank {} has not answered for {:.1f} s; it was {}", quietest->rank,
+                       quietest->silent_s, place_text(*quietest));
+  }
+  return status.waits_for;
+}
+
+std::string status_text(const RunStatus& status) {
+  std::string text = fmt::format("run {}", status.run_dir);
+  if (!status.config.empty()) text += fmt::format(" ({})", status.config);
+  text += fmt::format("\n{}\n", headline_of(status));
+  if (!status.reason.empty()) text += fmt::format("reason: {}\n", status.reason);
+  if (status.last_step) text += last_step_text(status) + "\n";
+  if (status.last_commit) {
+    text += fmt::format("checkpoint {}\n", status.last_commit->tag());
+  }
+  if (!status.ranks.empty()) text += rank_table(status);
+  if (const std::string verdict = verdict_text(status); !verdict.empty()) {
+    text += fmt::format("waiting: {}\n", verdict);
+  }
+  return text;
+}
+
+std::string status_prometheus(const RunStatus& status) {
+  Exposition out(status);
+  out.gauge("dslaunch_running", "1 while dslaunch runs this job.", status.live() ? 1 : 0);
+  out.gauge("dslaunch_paused", "1 while the ranks wait at a step edge.", status.phase == "paused" ? 1 : 0);
+  if (status.exit_code) {
+    out.gauge("dslaunch_exit_code", "How the run ended.", *status.exit_code);
+  }
+  out.gauge("dslaunch_epoch", "Incarnation of the world.", static_cast<double>(status.epoch));
+  out.family("dslaunch_restarts_total", "counter", "Restarts of the world.");
+  out.sample(status.restarts);
+  out.gauge("dslaunch_elapsed_seconds", "Time since dslaunch was started.", status.elapsed_s);
+  if (status.left_s) {
+    out.gauge("dslaunch_left_seconds", "Estimated time to the last step.", *status.left_s);
+  }
+  if (status.last_step) expose_step(out, *status.last_step);
+  if (status.last_commit) {
+    out.gauge("dslaunch_committed_step", "Step of the newest checkpoint.",
+              static_cast<double>(status.last_commit->step()));
+  }
+  if (!status.ranks.empty()) expose_ranks(out, status.ranks);
+  return out.text();
+}
+
+}  // namespace ds

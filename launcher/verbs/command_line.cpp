@@ -1,0 +1,79 @@
+#include "launcher/verbs/command_line.h"
+
+#include <map>
+
+#include "cli/duration.h"
+#include "core/error.h"
+#include "launcher/show/metrics_endpoint.h"
+#include "launcher/decide/runner.h"
+
+namespace ds {
+namespace {
+
+// What runs and their preflight have in common.
+RunOptions common_options(const RunArgs& args) {
+  RunOptions options;
+  options.config = args.config;
+  options.overrides = args.overrides;
+  options.num_ranks = args.num_ranks;
+  options.num_threads = args.num_threads;
+  options.accept_changes = args.accept_changes;
+  if (args.run_dir && args.run_dir->empty()) throw UsageError("--run-dir: the path is empty");
+  options.run_dir = args.run_dir;
+  options.hosts = args.hosts;
+  if (args.hosts.launcher != "auto") runner_named(args.hosts.launcher);  // refuses what is unknown
+  return options;
+}
+
+NodeCount node_count(const std::string& text) {
+  const NodeCount nodes = parse_node_count(text, Elasticity::kOn);
+  if (nodes.min < 1 || (nodes.max >= 0 && nodes.max < nodes.min)) {
+    throw UsageError(fmt::format("--nodes {}: expected N or MIN:MAX, at least 1, ascending", text));
+  }
+  return nodes;
+}
+
+void set_lifetime(const RunArgs& args, RunOptions& options) {
+  if (args.resume) {
+    const std::map<std::string, ResumeMode> modes{{"auto", ResumeMode::kAuto},
+                                                  {"required", ResumeMode::kRequired},
+                                                  {"never", ResumeMode::kNever}};
+    options.resume = modes.at(*args.resume);
+  }
+  options.timeout = args.timeout;
+  if (args.time_limit) {
+    options.ask_for_time_limit = false;
+    if (*args.time_limit != "none") options.time_limit = parse_duration(*args.time_limit);
+  }
+  options.max_restarts = args.max_restarts;
+  options.hang_after = args.hang_after;
+  if (args.wait_for_hosts) {
+    options.wait_for_hosts = *args.wait_for_hosts == "0" ? Time::zero() : parse_duration(*args.wait_for_hosts);
+  }
+  if (args.nodes) options.nodes = node_count(*args.nodes);
+  options.spares = args.spares;
+  if (options.hosts.num_nodes && options.nodes) {
+    throw UsageError("--nodes and --num-nodes both say how many hosts; give one of them");
+  }
+}
+
+}  // namespace
+
+RunOptions run_options(const RunArgs& args) {
+  RunOptions options = common_options(args);
+  set_lifetime(args, options);
+  options.binding.bind = args.bind_cores;
+  if (args.bind_core_list) options.binding.cores = parse_core_list(*args.bind_core_list);
+  options.binding.report = args.report_bindings;
+  options.audit_samples = args.audit_samples;
+  if (args.metrics_listen) MetricsEndpoint::check(*args.metrics_listen);
+  options.metrics_listen = args.metrics_listen;
+  if (args.metrics_textfile) options.metrics_textfile = std::filesystem::absolute(*args.metrics_textfile);
+  options.dry_run = args.dry_run;
+  options.json = args.json;
+  return options;
+}
+
+PreflightOptions preflight_options(const PreflightArgs& args) { return {common_options(args.run), args.json}; }
+
+}  // namespace ds

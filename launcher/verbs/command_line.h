@@ -1,0 +1,56 @@
+// What the command lines of jobs ask for, read from what cli/ has parsed: values that no option of its own can
+// check, and defaults that depend on each other.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/verbs/preflight.h"
+#include "cli/verbs/run.h"
+#include "config/sections/training.h"
+#include "launcher/decide/clock_time.h"
+#include "launcher/run/job_hosts.h"
+#include "launcher/decide/node_list.h"
+#include "launcher/process/rank_binding.h"
+
+namespace ds {
+
+struct RunOptions {
+  std::string config;
+  std::vector<std::string> overrides;  // key.path=value
+  std::optional<int> num_ranks;
+  std::optional<int> num_threads;
+  std::optional<ResumeMode> resume;  // none: what the config says
+  bool accept_changes = false;       // of data, seed, batch sizes since the checkpoint
+  std::optional<std::filesystem::path> run_dir;
+  std::optional<Time> timeout;
+  std::optional<Time> time_limit;  // until somebody ends the job
+  bool ask_for_time_limit = true;  // Slurm, unless time_limit is given
+  int max_restarts = 3;
+  std::optional<NodeCount> nodes;  // with a maximum: the world may shrink to the minimum
+  int spares = 0;
+  std::optional<Time> hang_after;
+  Time wait_for_hosts = std::chrono::seconds(60);  // that were lost, when too few are left
+  HostOptions hosts;
+  BindingOptions binding;
+  bool audit_samples = false;
+  std::optional<std::filesystem::path> metrics_textfile;
+  std::optional<std::string> metrics_listen;  // "127.0.0.1:9400"
+  bool dry_run = false;
+  bool json = false;
+};
+
+// `dslaunch preflight`: the hosts of a run, and the run itself where a config is given.
+struct PreflightOptions {
+  RunOptions run;  // `config` may be empty
+  bool json = false;
+};
+
+// Both throw UsageError.
+RunOptions run_options(const RunArgs& args);
+PreflightOptions preflight_options(const PreflightArgs& args);
+
+}  // namespace ds

@@ -1,0 +1,85 @@
+#include "launcher/agents/slot_mates.h"
+
+#include <sys/socket.h>
+
+#include <future>
+
+#include "core/error.h"
+#include "launcher/process/abstract_address.h"
+#include "launcher/process/rank_binding.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+using std::chrono::seconds;
+
+std::string fresh_name() {
+  static int count = 0;
+  return mates_socket_name(fmt::format("test {} {}", getpid(), ++count), "", geteuid());
+}
+
+}  // namespace
+
+TEST_CASE("what a slot may use, as a line", "[launcher]") {
+  const SlotShare share{3, {0, 2, 17}};
+  CHECK(share_line(share) == "slot 3 cores 0,2,17");
+  CHECK(parse_share(share_line(share)) == share);
+  for (const char* text : {"", "slot", "slot 1 cores ", "slot x cores 1", "slot 1 cores 1,,2",
+                           "slot 1 cores 2,1", "slot 1 cores 1,1", "slot 1 cores -1",
+                           "slot 1 cores 99999999", "slot 1 cores 1 ", "cores 1 slot 1"}) {
+    INFO(text);
+    CHECK_FALSE(parse_share(text));
+  }
+}
+
+TEST_CASE("the others of a host come, wait, and get the exit code", "[launcher]") {
+  const std::string name = fresh_name();
+  auto second = std::async(std::launch::async,
+                           [&] { return wait_for_first(name, {2, {1}}, seconds(10)); });
+  auto first = std::async(std::launch::async,
+                          [&] { return wait_for_first(name, {1, {0}}, seconds(10)); });
+  SlotMates mates(name);
+  CHECK(mates.gather(2, seconds(10), -1) == std::vector<SlotShare>{{1, {0}}, {2, {1}}});
+  mates.release(75);
+  CHECK(first.get() == 75);
+  CHECK(second.get() == 75);
+}
+
+TEST_CASE("who loses the first of its host ends with 69", "[launcher]") {
+  const std::string name = fresh_name();
+  auto mate = std::async(std::launch::async,
+                         [&] { return wait_for_first(name, {1, {0}}, seconds(10)); });
+  {
+    SlotMates mates(name);
+    mates.gather(1, seconds(10), -1);
+  }
+  CHECK(mate.get() == static_cast<int>(ExitCode::kClusterUnusable));
+}
+
+TEST_CASE("whoever does not come is named; strangers and doubles do not count", "[launcher]") {
+  const std::string name = fresh_name();
+  SlotMates mates(name);
+  const AbstractAddress address(name);
+  std::vector<Fd> callers;
+  for (const char* text : {"hello\n", "slot 7 cores 0\n", "slot 1 cores 0\n", "slot 1 cores 0\n"}) {
+    callers.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(connect(callers.back().get(), address.get(), address.size()) == 0);
+    REQUIRE(send(callers.back().get(), text, strlen(text), MSG_NOSIGNAL) > 0);
+  }
+  CHECK_THROWS_WITH(mates.gather(2, seconds(1), -1), Catch::Contains("local rank 2 did not come"));
+  CHECK_THROWS_WITH(SlotMates(name), Catch::Contains("another job"));
+  CHECK_THROWS_WITH(wait_for_first(fresh_name(), {1, {0}}, seconds(0)),
+                    Catch::Contains("did not appear"));
+}
+
+TEST_CASE("bindings are kept where slots were given different cores", "[launcher]") {
+  CHECK(slot_bindings({{0, 1}, {0, 1}}).empty());
+  CHECK(slot_bindings({{0}, {1}}) == std::vector<std::vector<int>>{{0}, {1}});
+  CHECK(threads_of_bindings({{0}, {1}}) == 1);
+  CHECK(threads_of_bindings({{0, 1, 2, 3}, {0, 1, 2, 3}, {4, 5, 6, 7}, {4, 5, 6, 7}}) == 2);
+  CHECK(threads_of_bindings({{0, 1, 2, 3}, {4, 5}}) == 2);
+  CHECK(threads_of_bindings({{0}, {0}, {1}}) == 1);
+}
+
+}  // namespace ds

@@ -1,0 +1,107 @@
+// Command lines of the runners, and rank discovery.
+#include "launcher/decide/runner.h"
+
+#include "core/error.h"
+#include "launcher/decide/rank_discovery.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace ds {
+namespace {
+
+const RunnerOptions kOptions{.dslaunch = "/opt/ds/bin/dslaunch",
+                             .ssh_port = std::nullopt,
+                             .connect_timeout_s = 10,
+                             .extra = {}};
+
+// One word in a way that shows where it ends.
+std::string shown(const std::string& word) {
+  return word.find(' ') == std::string::npos ? word : "'" + word + "'";
+}
+
+// Commands: KIND HOST [PORT] [EXTRA]; port 0 is none.
+std::string answer(std::string command) {
+  while (command.ends_with('\n')) command.pop_back();
+  const std::vector<std::string> words = split_words(command);
+  try {
+    RunnerOptions options = kOptions;
+    if (words.size() > 2 && words[2] != "0") options.ssh_port = std::stoi(words[2]);
+    if (words.size() > 3) options.extra.assign(words.begin() + 3, words.end());
+    std::string out;
+    for (const std::string& word :
+         agent_command(runner_named(words.at(0)).kind, words.at(1), options)) {
+      out += (out.empty() ? "" : " ") + shown(word);
+    }
+    return out;
+  } catch (const UsageError& error) {
+    return std::string("error: ") + error.what();
+  }
+}
+
+TEST_CASE("command lines of the runners", "[launcher]") {
+  testing::run_golden("runner.txt", answer);
+}
+
+TEST_CASE("nothing hostile reaches a command line", "[launcher]") {
+  for (const char* host :
+       {"-oProxyCommand=x", "h;id", "`id`", "$(id)", "a b", "", "h\nslots=1", "user@", "[::1]"}) {
+    for (const RunnerKind kind : {RunnerKind::kSsh, RunnerKind::kMpi, RunnerKind::kSlurm}) {
+      INFO(host);
+      CHECK_THROWS_AS(agent_command(kind, host, kOptions), UsageError);
+    }
+  }
+  for (const char* path : {"", "-rf", "dslaunch", "/a/dslaunch;id", "/a b", "$HOME/dslaunch"}) {
+    INFO(path);
+    RunnerOptions options = kOptions;
+    options.dslaunch = path;
+    CHECK_THROWS_AS(agent_command(RunnerKind::kSsh, "h", options), UsageError);
+  }
+  RunnerOptions options = kOptions;
+  options.ssh_port = 0;
+  CHECK_THROWS_AS(agent_command(RunnerKind::kSsh, "h", options), UsageError);
+  CHECK_THROWS_AS(runner_named("rsh"), UsageError);
+}
+
+TEST_CASE("launcher arguments are cut like a shell's words, and nothing is expanded", "[launcher]") {
+  using Words = std::vector<std::string>;
+  CHECK(split_words("") == Words{});
+  CHECK(split_words("  -F cfg\t-v\n") == Words{"-F", "cfg", "-v"});
+  CHECK(split_words(R"(-o 'A=b c' "d \" e" f\ g '' $HOME `id`)") ==
+        Words{"-o", "A=b c", "d \" e", "f g", "", "$HOME", "`id`"});
+  CHECK_THROWS_AS(split_words("-o 'open"), UsageError);
+}
+
+TEST_CASE("a rank finds itself in its launcher's variables", "[launcher]") {
+  CHECK_FALSE(discover_rank({{"RANK", "3"}}).has_value());
+  CHECK(discover_rank({{"OMPI_COMM_WORLD_RANK", "5"},
+                       {"OMPI_COMM_WORLD_SIZE", "8"},
+                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}) == RankPlace{5, 8, 1, "Open MPI"});
+  CHECK(discover_rank({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}) ==
+        RankPlace{0, 2, 0, "Slurm"});
+  CHECK_THROWS_WITH(discover_rank({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}),
+                    Catch::Contains("SLURM_LOCALID"));
+  CHECK_THROWS_AS(
+      discover_rank({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}),
+      UsageError);
+  CHECK_THROWS_AS(
+      discover_rank({{"SLURM_PROCID", "x"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}),
+      UsageError);
+  CHECK_THROWS_AS(
+      discover_rank({{"SLURM_PROCID", "-1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}),
+      UsageError);
+}
+
+TEST_CASE("MPICH's variables must agree", "[launcher]") {
+  const auto both =
+      mpich_rank_variables({{"PMI_RANK", "10"}, {"MPI_LOCALRANKID", "2"}, {"RANK", "99"}});
+  CHECK(both.rank == "10");
+  CHECK(both.local_rank == "2");
+  CHECK_THROWS_AS(
+      mpich_rank_variables({{"PMI_RANK", "1"}, {"PMIX_RANK", "2"}, {"MPI_LOCALRANKID", "2"}}),
+      UsageError);
+  CHECK_THROWS_AS(mpich_rank_variables({{"MPI_LOCALRANKID", "2"}}), UsageError);
+  CHECK_THROWS_AS(mpich_rank_variables({{"PMI_RANK", "2"}}), UsageError);
+}
+
+}  // namespace
+}  // namespace ds

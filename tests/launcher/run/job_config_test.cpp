@@ -1,0 +1,81 @@
+#include "launcher/run/job_config.h"
+
+#include <fstream>
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ds {
+namespace {
+
+JobConfig load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const testing::TemporaryDirectory here;
+  const std::filesystem::path path = here.path() / "train.json";
+  // What a run needs besides the keys under test.
+  std::ofstream(here.path() / "rest.json")
+      << R"({"model": {"family": "gpt2"}, "data": {"train": ["/a.txt"]},
+             "optimizer": {"type": "AdamW"}, "train": {"steps": 1}})";
+  std::ofstream(path) << R"({"include": ["rest.json"], )" << text.substr(1);
+  JobConfig config = load_job_config(path.string(), overrides);
+  CHECK(config.directory == here.path());
+  CHECK(config.stem == "train");
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a model of runs/latest is that of the run which it names at the start", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const std::filesystem::path runs = here.path() / "runs";
+  std::filesystem::create_directories(runs / "one" / "final");
+  std::filesystem::create_directory_symlink("one", runs / "latest");
+  const std::string folder = (runs / "latest" / "final").string();
+  std::ofstream(here.path() / "train.json") << R"({"model": ")" << folder << R"(", "data": {"train": ["/a.txt"]},
+      "train_batch_size": 8, "optimizer": {"type": "AdamW"}, "train": {"steps": 1}})";
+  const std::string text = load_job_config((here.path() / "train.json").string(), {}).canonical_text;
+  CHECK_THAT(text, Catch::Contains((runs / "one" / "final").string()));
+  CHECK_THAT(text, !Catch::Contains("latest"));
+}
+
+TEST_CASE("equal configurations have one digest, whatever their spelling", "[launcher]") {
+  const JobConfig a = load(R"({"train_batch_size": 8, "bf16": {"enabled": true}})");
+  const JobConfig b = load("{bf16: {enabled: true}  # comment\n train_batch_size: 8}");
+  CHECK(a.digest.size() == 64);
+  CHECK(a.digest == b.digest);
+  CHECK(load(R"({"train_batch_size": 8})").digest != a.digest);
+  CHECK(load(R"({"train_batch_size": 8})", {"bf16.enabled=true"}).digest == a.digest);
+}
+
+TEST_CASE("the launcher takes its own settings from the config", "[launcher]") {
+  const JobConfig config =
+      load(R"({"train_batch_size": 8, "steps_per_print": 3, "train": {"resume": "never"}})");
+  CHECK(config.steps_per_print == 3);
+  CHECK(config.resume == ResumeMode::kNever);
+  CHECK_FALSE(implied_ranks(config.batch));
+}
+
+TEST_CASE("three batch sizes leave one number of ranks", "[launcher]") {
+  const JobConfig config = load(
+      R"({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 2,
+          "gradient_accumulation_steps": 3})");
+  CHECK(implied_ranks(config.batch) == 4);
+  check_batch_sizes(config.batch, 4);
+  CHECK_THROWS_WITH(check_batch_sizes(config.batch, 2), Catch::Contains("--num-ranks 4"));
+  const JobConfig odd = load(
+      R"({"train_batch_size": 25, "train_micro_batch_size_per_gpu": 2,
+          "gradient_accumulation_steps": 3})");
+  CHECK_FALSE(implied_ranks(odd.batch));
+  CHECK_THROWS_AS(check_batch_sizes(odd.batch, 4), ConfigError);
+}
+
+TEST_CASE("what is wrong is found before anything starts", "[launcher]") {
+  CHECK_THROWS_AS(load(R"({"train_batch_sise": 8})"), ConfigError);
+  CHECK_THROWS_AS(load(R"({"train_batch_size": )"), ConfigError);
+  CHECK_THROWS_AS(load(R"({"train_batch_size": 8})", {"no.such.key=1"}), ConfigError);
+  CHECK_THROWS_AS(load_job_config("/nowhere/train.json", {}), InputMissing);
+  CHECK_THROWS_WITH(load(R"({"train_batch_size": 8})", {"~model"}),
+                    Catch::Contains("model: is needed to train"));
+}
+
+}  // namespace ds

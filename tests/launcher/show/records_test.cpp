@@ -1,0 +1,148 @@
+// What is said at the end: failure line, report, words, picture.
+#include <csignal>
+
+#include "launcher/show/plot.h"
+#include "launcher/show/report.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ds {
+namespace {
+
+RunRecord failed_record() {
+  RunRecord record;
+  record.host = "node1";
+  record.epochs = {{1, 2, 12, "rank 1 was killed by signal 9 (Killed)"}};
+  record.ranks.resize(2);
+  record.ranks[1].signal = SIGKILL;
+  record.last_step.emplace().set_step(12);
+  record.last_step->set_loss(2.5);
+  record.exit_code = 1;
+  record.root_cause = Failure{1, Failure::Kind::kSignal, SIGKILL, Blame::kOwn, "", {}, 11};
+  record.reason = describe(*record.root_cause);
+  record.elapsed = std::chrono::seconds(90);
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("the failure line is JSON that names rank, step and last commit", "[launcher]") {
+  RunRecord record = failed_record();
+  CHECK(failure_line(record, FaultAction::kStop) ==
+        R"j({"event": "fault", "code": 1, "rank": 1, "host": "node1", "step": 12, )j"
+        R"j("last_committed": null, "action": "stop", )j"
+        R"j("cause": "rank 1 was killed by signal 9 (Killed)"})j");
+  record.last_commit.emplace().set_tag("global_step10");
+  record.root_cause.reset();
+  record.reason = "second Ctrl-C";
+  CHECK_THAT(failure_line(record, FaultAction::kRestart),
+             Catch::Contains(R"j("rank": null)j") && Catch::Contains(R"j("action": "restart")j") &&
+                                       Catch::Contains(R"j("last_committed": "global_step10")j") &&
+                                       Catch::Contains(R"j("cause": "second Ctrl-C")j"));
+}
+
+TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
+  RunRecord record = failed_record();
+  record.ranks[0].exit_code = 0;
+  record.ranks[0].measured.set_host_bytes_peak(1000);
+  (*record.ranks[0].measured.mutable_categories())["parameters"] = 400;
+  (*record.ranks[0].measured.mutable_categories())["gradients"] = 300;
+  CHECK(report_json(record) ==
+        R"j({"exit_code": 1, "reason": "rank 1 was killed by signal 9 (Killed)", "steps": 12, )j"
+        R"j("seconds": 90, "host": "node1", "epoch": 1, "restarts": 0, "world_size": 2, "loss": 2.5, )j"
+        R"j("last_committed": null, "root_cause": {"rank": 1, "kind": "signal", "value": 9, )j"
+        R"j("step": 11, "message": "rank 1 was killed by signal 9 (Killed)"}, "ranks": [)j"
+        "\n  "
+        R"j({"rank": 0, "exit_code": 0, "signal": null, "steps": 0, "device_bytes_peak": 0, )j"
+        R"j("host_bytes_peak": 1000, "nvme_bytes": 0, "rss_bytes_peak": 0, )j"
+        R"j("categories": {"gradients": 300, "parameters": 400}},)j"
+        "\n  "
+        R"j({"rank": 1, "exit_code": null, "signal": 9, "steps": 0, "device_bytes_peak": 0, )j"
+        R"j("host_bytes_peak": 0, "nvme_bytes": 0, "rss_bytes_peak": 0, "categories": {}})j"
+        "\n], "
+        R"j("epochs": [)j"
+        "\n  "
+        R"j({"epoch": 1, "world_size": 2, "steps": 12, "reason": )j"
+        R"j("rank 1 was killed by signal 9 (Killed)"})j"
+        "\n]}\n");
+}
+
+TEST_CASE("a failure is told with the rank's own words and its log", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  RunRecord record = failed_record();
+  CHECK_THAT(failure_text(record, run), Catch::Contains("rank 1 was killed by signal 9") &&
+                                            Catch::Contains("all 2 ranks were stopped") &&
+                                            Catch::Contains("run/logs/rank-1.log"));
+  record.root_cause = Failure{0, Failure::Kind::kExit, 65, Blame::kOwn, "bad token", {}, 0};
+  CHECK_THAT(failure_text(record, run), Catch::StartsWith("rank 0: bad token"));
+  record.root_cause.reset();
+  CHECK(failure_text(record, run).empty());
+}
+
+TEST_CASE("the closing words name only what exists", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  RunRecord record;
+  record.last_step.emplace().set_step(7);
+  record.elapsed = std::chrono::seconds(65);
+  record.written = {"metrics.jsonl"};
+  CHECK(closing_text(record, run) ==
+        "done: 7 steps after 1m05s\n"
+        "  run         run\n"
+        "  metrics     run/metrics.jsonl\n"
+        "  model       run/final\n"
+        "  logs        run/logs");
+  record.exit_code = 75;
+  record.reason = "Ctrl-C";
+  CHECK_THAT(closing_text(record, run),
+             Catch::Contains("stopped at step 7 after 1m05s and saved (Ctrl-C)") &&
+                 Catch::Contains("the same command with --run-dir run"));
+}
+
+TEST_CASE("a failure is told once: the closing words give only its code", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  RunRecord record = failed_record();
+  CHECK_THAT(closing_text(record, run),
+             Catch::StartsWith("ended at step 12 after 1m30s with code 1\n"));
+  record.root_cause.reset();
+  record.exit_code = 130;
+  record.reason = "second Ctrl-C";
+  CHECK_THAT(closing_text(record, run),
+             Catch::StartsWith("ended at step 12 after 1m30s with code 130 (second Ctrl-C)\n"));
+}
+
+TEST_CASE("the plot survives nothing, one point, flat lines and NaN", "[launcher]") {
+  const double nan = std::nan("");
+  using Points = std::vector<MetricsFile::Point>;
+  for (const Points& points : {Points{}, Points{{1, 2.5}}, Points{{1, 2}, {2, 2}}, Points{{1, nan}},
+                               Points{{1, 3}, {2, nan}, {3, 1}}, Points{{1, 1e300}, {2, -1e300}}}) {
+    const std::string svg = loss_plot("a < b & c", points);
+    CHECK_THAT(svg, Catch::StartsWith("<svg") && Catch::EndsWith("</svg>\n") &&
+                        Catch::Contains("a &lt; b &amp; c") && !Catch::Contains("nan") &&
+                        !Catch::Contains("inf"));
+  }
+}
+
+TEST_CASE("a long run is thinned to what a screen can show", "[launcher]") {
+  std::vector<MetricsFile::Point> points;
+  for (int64_t s = 1; s <= 100000; ++s) {
+    points.push_back({s, 1.0 / static_cast<double>(s)});
+  }
+  CHECK(loss_plot("long", points).size() < 20000);
+}
+
+TEST_CASE("the validation loss has a curve of its own and a legend", "[launcher]") {
+  const std::string alone = loss_plot("run", {{1, 3.0}, {2, 2.0}});
+  CHECK_THAT(alone, !Catch::Contains("validation"));
+  const std::string both = loss_plot("run", {{1, 3.0}, {2, 2.5, 2.75}, {3, 2.25}, {4, 2.0, 4.0}});
+  CHECK_THAT(both, Catch::Contains(">training</text>") && Catch::Contains(">validation</text>"));
+  CHECK(std::ranges::count(both, 'M') == 2);
+  // The highest value is one of the validation: the picture has room for it.
+  CHECK_THAT(both, Catch::Contains("L704.0 32.0 "));
+  // A single evaluation is a dot, since no line leads to it.
+  CHECK_THAT(loss_plot("run", {{1, 3.0}, {2, 2.5, 2.75}}), Catch::Contains("<circle"));
+}
+
+}  // namespace ds

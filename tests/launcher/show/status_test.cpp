@@ -1,0 +1,118 @@
+// What is said of a run: text, JSON there and back, Prometheus, folded logs, requests.
+#include <cmath>
+
+#include "core/error.h"
+#include "launcher/control/control_request.h"
+#include "launcher/show/log_fold.h"
+#include "launcher/show/status_text.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+RunStatus running_status() {
+  RunStatus status;
+  status.run_dir = "/home/me/runs/kjv \"1\"";
+  status.config = "kjv";
+  status.phase = "running";
+  status.launcher_pid = 77;
+  status.epoch = 2;
+  status.restarts = 1;
+  status.elapsed_s = 90;
+  status.left_s = 30;
+  control::StepMetrics& step = status.last_step.emplace();
+  step.set_step(12);
+  step.set_total_steps(16);
+  step.set_loss(2.5);
+  step.set_lr(3e-4);
+  step.set_loss_scale(1);
+  step.set_tokens_per_s(1200);
+  status.last_commit.emplace().set_tag("global_step10");
+  status.last_commit->set_step(10);
+  status.waits_for = "rank 1: no progress";
+  status.ranks = {{0, "a", 101, "alive", {12, 1, "train", {57, "data", 57, "all_gather", true}}, 0.5},
+                  {1, "b\\", 102, "alive", {12, 0, "train", {}}, 0.25},
+                  {2, "b\\", 0, "absent", {}, 0}};
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("status text says where a run and its ranks are", "[launcher]") {
+  CHECK(status_text(running_status()) ==
+        "run /home/me/runs/kjv \"1\" (kjv)\n"
+        "running, epoch 2, 1 restart, for 1m30s, pid 77\n"
+        "step 12/16  loss 2.5000  lr 3.00e-04  1.2k tok/s  ETA 30s\n"
+        "checkpoint global_step10\n"
+        " rank  host       pid    heard  where\n"
+        "    0  a          101     0.5s  at step 12.1 train, inside all_gather #57 of data\n"
+        "    1  b\\         102     0.2s  at step 12.0 train\n"
+        "    2  b\\           0     0.0s  absent\n"
+        "waiting: rank 1: no progress\n");
+  RunStatus silent = running_status();
+  silent.ranks[0].silent_s = 3.25;
+  CHECK(verdict_text(silent) ==
+        "rank 0 has not answered for 3.2 s; it was at step 12.1 train, inside all_gather #57 of data");
+}
+
+TEST_CASE("status JSON is read back as it was written", "[launcher]") {
+  const RunStatus status = running_status();
+  const std::string json = status_json(status);
+  CHECK(json.find('\n') == std::string::npos);
+  CHECK(status_json(parse_status(json)) == json);
+  CHECK(status_text(parse_status(json)) == status_text(status));
+  RunStatus broken = status;
+  broken.last_step->set_loss(std::nan(""));
+  CHECK(std::isnan(parse_status(status_json(broken)).last_step->loss()));
+  CHECK_THROWS_AS(parse_status("{"), DataError);
+  CHECK_THROWS_AS(parse_status("[]"), DataError);
+  CHECK_THROWS_AS(parse_status(R"({"epoch": "two"})"), DataError);
+}
+
+TEST_CASE("report.json says how a run ended", "[launcher]") {
+  RunStatus status;
+  add_report(R"({"exit_code": 75, "reason": "Ctrl-C", "steps": 12, "seconds": 9.5, "loss": 2.5,
+                 "last_committed": {"tag": "global_step12", "step": 12}, "restarts": 1, "epoch": 2})",
+             status);
+  CHECK(status.phase == "stopped");
+  CHECK_FALSE(status.live());
+  CHECK(status.last_commit->tag() == "global_step12");
+  CHECK_THAT(status_text(status), Catch::Contains("stopped with code 75, epoch 2, 1 restart, after 9.5s"));
+  CHECK_THROWS_AS(add_report("{}", status), DataError);
+}
+
+TEST_CASE("Prometheus text has each family once and no label that grows", "[launcher]") {
+  const std::string text = status_prometheus(running_status());
+  CHECK_THAT(text, Catch::Contains("# HELP dslaunch_step Optimizer steps done.\n"
+                                   "# TYPE dslaunch_step gauge\n"
+                                   "dslaunch_step{run=\"kjv \\\"1\\\"\"} 12\n"));
+  CHECK_THAT(text, Catch::Contains("# TYPE dslaunch_restarts_total counter\n"));
+  CHECK_THAT(text, Catch::Contains("# TYPE dslaunch_rank_step gauge\n"
+                                   "dslaunch_rank_step{run=\"kjv \\\"1\\\"\",rank=\"0\",host=\"a\"} 12\n"
+                                   "dslaunch_rank_step{run=\"kjv \\\"1\\\"\",rank=\"1\",host=\"b\\\\\"} 12\n"));
+  RunStatus broken = running_status();
+  broken.last_step->set_loss(std::nan(""));
+  CHECK_THAT(status_prometheus(broken), Catch::Contains("} NaN\n"));
+}
+
+TEST_CASE("equal lines of several ranks are folded", "[launcher]") {
+  CHECK(rank_ranges({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8");
+  CHECK(fold_logs({{0, {"10:00:00.001 info: load", "detail", "10:00:00.005 info: step", "10:00:00.006 info: step"}},
+                   {1, {"10:00:00.002 info: load", "10:00:00.003 warn: odd", "10:00:00.007 info: step"}}}) ==
+        "[0-1] 10:00:00.001 info: load\n"
+        "[0] detail\n"
+        "[1] 10:00:00.003 warn: odd\n"
+        "[0-1] 10:00:00.005 info: step\n"
+        "[0] 10:00:00.006 info: step\n");
+  CHECK(fold_logs({}).empty());
+}
+
+TEST_CASE("requests name a verb", "[launcher]") {
+  CHECK(parse_control_request(control_request(ControlVerb::kResume)) == ControlVerb::kResume);
+  CHECK_THROWS_AS(parse_control_request(""), DataError);
+  CHECK_THROWS_AS(parse_control_request(R"({"verb": 3})"), DataError);
+  CHECK_THROWS_AS(parse_control_request(R"({"verb": "dance"})"), UsageError);
+  CHECK_THROWS_AS(parse_control_request(std::string(50000, '[')), DataError);
+}
+
+}  // namespace ds
