@@ -1,17 +1,17 @@
 #include "checkpoint/block_file.h"
 
-#include "core/failpoint.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
+#include "core/failpoint.h"
 #include "core/memory/resource.h"
 
 namespace ds {
 namespace {
 
-// Large enough that the disk sees few requests, small enough that two chunks are nothing beside a model.
+// Large enough that the disk sees few requests, small enough that two chunks are nothing beside a
+// model.
 constexpr size_t kChunkBytes = size_t{4 * kBlockBytes};
 constexpr size_t kChunks = 3;
 constexpr size_t kCachedBlocks = 16;
@@ -27,8 +27,8 @@ void AlignedBuffer::Free::operator()(std::byte* data) const {
 
 AlignedBuffer::AlignedBuffer(size_t bytes)
     : size_(bytes),
-      data_(static_cast<std::byte*>(HostMemory().allocate(std::max(bytes, kHugePage),
-                                                          MemoryTag::kScratch)),
+      data_(static_cast<std::byte*>(
+                HostMemory().allocate(std::max(bytes, kHugePage), MemoryTag::kScratch)),
             Free{std::max(bytes, kHugePage)}) {}
 
 BlockFileWriter::BlockFileWriter(FileSystem& file_system, const std::string& path)
@@ -197,8 +197,8 @@ void BlockFileReader::open_file(FileSystem& file_system, const std::string& path
   }
   const int64_t size = file_->size();
   if (size != expected.bytes || size < kTrailerBytes || size % kUncachedAlignment != 0) {
-    throw ValidationError(fmt::format("{}: truncated or not of this tag: {} bytes, expected {}", path,
-                                      size, expected.bytes));
+    throw ValidationError(fmt::format("{}: truncated or not of this tag: {} bytes, expected {}",
+                                      path, size, expected.bytes));
   }
 }
 
@@ -210,19 +210,23 @@ void BlockFileReader::read_index(const FileVote& expected) {
   const std::string text = read_text(trailer.index_offset, trailer.index_bytes);
   const std::string found = digest_of(std::as_bytes(std::span(text)));
   if (found != trailer.index_digest) {
-    throw ValidationError(fmt::format("{}: corrupt: the index at byte {} has digest {}, expected {}",
-                                      path, trailer.index_offset, found, trailer.index_digest));
+    throw ValidationError(
+        fmt::format("{}: corrupt: the index at byte {} has digest {}, expected {}", path,
+                    trailer.index_offset, found, trailer.index_digest));
   }
   if (found != expected.digest) {
-    throw ValidationError(fmt::format("{}: not the file of this tag: its index has digest {}, the "
-                                      "manifest says {}", path, found, expected.digest));
+    throw ValidationError(
+        fmt::format("{}: not the file of this tag: its index has digest {}, the "
+                    "manifest says {}",
+                    path, found, expected.digest));
   }
   index_ = parse_index(path, text);
   const bool belongs = index_.rank == expected.rank && index_.epoch == expected.epoch &&
                        index_.data_bytes <= trailer.index_offset;
   if (!belongs) {
-    throw ValidationError(fmt::format("{}: the index is of rank {}, epoch {}, expected rank {}, epoch {}",
-                                      path, index_.rank, index_.epoch, expected.rank, expected.epoch));
+    throw ValidationError(
+        fmt::format("{}: the index is of rank {}, epoch {}, expected rank {}, epoch {}", path,
+                    index_.rank, index_.epoch, expected.rank, expected.epoch));
   }
 }
 
@@ -246,9 +250,9 @@ void BlockFileReader::verify_block(int64_t block, std::span<const std::byte> byt
   const std::string found = digest_of(bytes);
   const std::string& expected = index_.blocks[static_cast<size_t>(block)];
   if (found != expected) {
-    throw ValidationError(fmt::format("{}: corrupt: block {} (bytes [{}, {})) has digest {}, expected {}",
-                                      file_->path(), block, block * kBlockBytes,
-                                      block * kBlockBytes + block_bytes(block), found, expected));
+    throw ValidationError(fmt::format(
+        "{}: corrupt: block {} (bytes [{}, {})) has digest {}, expected {}", file_->path(), block,
+        block * kBlockBytes, block * kBlockBytes + block_bytes(block), found, expected));
   }
 }
 
@@ -258,7 +262,8 @@ void BlockFileReader::read_run(int64_t first, int64_t count, std::span<std::byte
   if (!straight) {
     const auto bytes =
         static_cast<size_t>((count - 1) * kBlockBytes + block_bytes(first + count - 1));
-    const size_t aligned = (bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
+    const size_t aligned =
+        (bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
     file_->read(first * kBlockBytes, scratch.bytes().first(aligned));
   }
   for (int64_t i = 0; i < count; ++i) {
@@ -330,8 +335,8 @@ void BlockFileReader::read(int64_t offset, std::span<std::byte> into, BlockCache
     } else {
       const int64_t end = offset + static_cast<int64_t>(into.size());
       // The last block of the data may be short and whole at once.
-      const int64_t last = end == index_.data_bytes ? static_cast<int64_t>(index_.blocks.size())
-                                                    : end / kBlockBytes;
+      const int64_t last =
+          end == index_.data_bytes ? static_cast<int64_t>(index_.blocks.size()) : end / kBlockBytes;
       count = std::min(static_cast<size_t>((last - block) * kBlockBytes), into.size());
       read_blocks(block, last - block, into.first(count));
     }
@@ -340,8 +345,6 @@ void BlockFileReader::read(int64_t offset, std::span<std::byte> into, BlockCache
   }
 }
 
-void BlockFileReader::verify() {
-  read_blocks(0, static_cast<int64_t>(index_.blocks.size()), {});
-}
+void BlockFileReader::verify() { read_blocks(0, static_cast<int64_t>(index_.blocks.size()), {}); }
 
 }  // namespace ds

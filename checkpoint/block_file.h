@@ -1,6 +1,6 @@
-// The bytes of a pieces file (checkpoint/format.h): written front to back past the page cache by a thread
-// of its own while the next megabytes are copied and hashed; read in any order, every block checked
-// against its digest before a byte of it is handed out.
+// The bytes of a pieces file (checkpoint/format.h): written front to back past the page cache by a
+// thread of its own while the next megabytes are copied and hashed; read in any order, every block
+// checked against its digest before a byte of it is handed out.
 #pragma once
 
 #include <condition_variable>
@@ -20,8 +20,9 @@
 
 namespace ds {
 
-// Memory that uncached files accept. Large buffers lie on huge pages where the system has them: a disk
-// takes a request of a few long pieces more than twice as fast as one of thousands of 4 KiB pages.
+// Memory that uncached files accept. Large buffers lie on huge pages where the system has them: a
+// disk takes a request of a few long pieces more than twice as fast as one of thousands of 4 KiB
+// pages.
 class AlignedBuffer {
  public:
   explicit AlignedBuffer(size_t bytes);  // a multiple of kUncachedAlignment
@@ -36,8 +37,8 @@ class AlignedBuffer {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-// Confined to one thread. The first failure of the disk is thrown by the next call, then by every later
-// one; nothing is retried.
+// Confined to one thread. The first failure of the disk is thrown by the next call, then by every
+// later one; nothing is retried.
 class BlockFileWriter {
  public:
   // Storage is not reserved beforehand: turning reserved extents into written ones costs more than
@@ -103,13 +104,13 @@ class BlockCache {
 // Confined to one thread; large reads are spread over a few of its own.
 class BlockFileReader {
  public:
-  // Opens a file and checks its length, trailer and index against what the manifest says. ValidationError
-  // naming the file for any difference.
+  // Opens a file and checks its length, trailer and index against what the manifest says.
+  // ValidationError naming the file for any difference.
   BlockFileReader(FileSystem& file_system, const std::string& directory, const FileVote& expected);
 
   const FileIndex& index() const { return index_; }
-  // Fills `into` from a byte of the data. ValidationError naming file, offset and block if the bytes do
-  // not match their digest; then `into` is not to be used.
+  // Fills `into` from a byte of the data. ValidationError naming file, offset and block if the
+  // bytes do not match their digest; then `into` is not to be used.
   void read(int64_t offset, std::span<std::byte> into, BlockCache& cache);
   void verify();  // all data
 

@@ -26,8 +26,10 @@ EpochClaim recorded_epoch(FileSystem& file_system, const std::string& root) {
   std::string_view rest(parsed.ptr, static_cast<size_t>(text.data() + text.size() - parsed.ptr));
   const bool ends = rest.empty() || rest.front() == ' ' || rest.front() == '\n';
   if (parsed.ec != std::errc() || epoch < 0 || !ends) {
-    throw ValidationError(fmt::format("{}: '{}' is no epoch number; delete the file if no other job "
-                                      "uses this folder", path, text));
+    throw ValidationError(
+        fmt::format("{}: '{}' is no epoch number; delete the file if no other job "
+                    "uses this folder",
+                    path, text));
   }
   if (rest.starts_with(' ')) rest.remove_prefix(1);
   return {epoch, std::string(rest.substr(0, rest.find('\n')))};
@@ -36,13 +38,17 @@ EpochClaim recorded_epoch(FileSystem& file_system, const std::string& root) {
 void check_fence(FileSystem& file_system, const std::string& root, const EpochClaim& epoch) {
   const EpochClaim newest = recorded_epoch(file_system, root);
   if (newest.number > epoch.number) {
-    throw ValidationError(fmt::format("checkpoints in {}: epoch {} is over, epoch {} has taken its place",
-                                      root, epoch.number, newest.number));
+    throw ValidationError(
+        fmt::format("checkpoints in {}: epoch {} is over, epoch {} has taken its place", root,
+                    epoch.number, newest.number));
   }
-  const bool another = !newest.holder.empty() && !epoch.holder.empty() && newest.holder != epoch.holder;
+  const bool another =
+      !newest.holder.empty() && !epoch.holder.empty() && newest.holder != epoch.holder;
   if (newest.number == epoch.number && another) {
-    throw ValidationError(fmt::format("checkpoints in {}: another dslaunch has started an epoch {} here, "
-                                      "too, and was first", root, epoch.number));
+    throw ValidationError(
+        fmt::format("checkpoints in {}: another dslaunch has started an epoch {} here, "
+                    "too, and was first",
+                    root, epoch.number));
   }
 }
 
@@ -77,8 +83,8 @@ std::string settle_replaced(FileSystem& file_system, const std::string& root,
 }
 
 // What an epoch that is over left of a tag whose other files lie on other hosts. First out of its
-// writer's reach: what has no manifest then will never have one, and its writer cannot tell the others that
-// it has.
+// writer's reach: what has no manifest then will never have one, and its writer cannot tell the
+// others that it has.
 std::string keep_prepared(FileSystem& file_system, const std::string& root, const std::string& name,
                           const MarkedName& parsed) {
   const std::string kept = fmt::format("{}{}{}", parsed.tag, kReadyMark, parsed.epoch);
@@ -93,8 +99,8 @@ std::string keep_prepared(FileSystem& file_system, const std::string& root, cons
 }
 
 // One directory that an earlier epoch left in the root; what was done, in words, or nothing.
-std::string settle_leftover(FileSystem& file_system, const std::string& root, const std::string& name,
-                            int64_t epoch, Unfinished unfinished) {
+std::string settle_leftover(FileSystem& file_system, const std::string& root,
+                            const std::string& name, int64_t epoch, Unfinished unfinished) {
   if (parse_marked(name, kDiscardedMark)) {
     file_system.remove_tree(join_path(root, name));
     return "";
@@ -122,9 +128,10 @@ void check_votes(const CommitRequest& request) {
     const bool known = vote.rank >= 0 && static_cast<size_t>(vote.rank) < seen.size();
     if (!known || seen[static_cast<size_t>(vote.rank)] || vote.epoch != request.epoch.number ||
         vote.name != pieces_file_name(vote.rank)) {
-      throw ValidationError(fmt::format("commit {}: vote of rank {} for '{}' in epoch {}, expected one "
-                                        "vote of each of {} ranks in epoch {}", request.tag, vote.rank,
-                                        vote.name, vote.epoch, seen.size(), request.epoch.number));
+      throw ValidationError(fmt::format(
+          "commit {}: vote of rank {} for '{}' in epoch {}, expected one "
+          "vote of each of {} ranks in epoch {}",
+          request.tag, vote.rank, vote.name, vote.epoch, seen.size(), request.epoch.number));
     }
     seen[static_cast<size_t>(vote.rank)] = true;
   }
@@ -140,21 +147,24 @@ std::string temporary_directory(const std::string& root, std::string_view tag, i
 std::vector<std::string> open_epoch(FileSystem& file_system, const std::string& root,
                                     const EpochClaim& epoch, Unfinished unfinished) {
   file_system.make_directories(root);
-  // Also where the directories are there already: who made them may have failed to make that durable.
+  // Also where the directories are there already: who made them may have failed to make that
+  // durable.
   const std::string parent = parent_directory(root);
   file_system.sync_directory(parent_directory(parent));
   file_system.sync_directory(parent);
   check_fence(file_system, root, epoch);
   DS_FAILPOINT("epoch.before_record");
-  file_system.write_text_atomically(epoch_path(root), epoch.holder.empty() ? fmt::format("{}\n", epoch.number)
-                                                            : fmt::format("{} {}\n", epoch.number, epoch.holder));
+  file_system.write_text_atomically(
+      epoch_path(root), epoch.holder.empty() ? fmt::format("{}\n", epoch.number)
+                                             : fmt::format("{} {}\n", epoch.number, epoch.holder));
   DS_FAILPOINT("epoch.recorded");
   std::vector<std::string> done;
   const std::string hint = join_path(root, "latest.tmp");
   if (file_system.exists(hint)) file_system.remove(hint);
   for (const DirectoryEntry& entry : file_system.list(root)) {
     if (entry.kind != DirectoryEntry::Kind::kDirectory) continue;
-    const std::string what = settle_leftover(file_system, root, entry.name, epoch.number, unfinished);
+    const std::string what =
+        settle_leftover(file_system, root, entry.name, epoch.number, unfinished);
     if (!what.empty()) done.push_back(what);
   }
   DS_FAILPOINT("epoch.before_sync");
@@ -170,7 +180,8 @@ void prepare_tag(FileSystem& file_system, const CommitRequest& request) {
   DS_FAILPOINT("commit.fence_checked");
   const std::string temporary =
       temporary_directory(request.root, request.tag, request.epoch.number);
-  Manifest manifest{request.tag, request.step, request.epoch.number, request.votes, request.hosts, request.begun_in};
+  Manifest manifest{request.tag,   request.step,  request.epoch.number,
+                    request.votes, request.hosts, request.begun_in};
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const FileVote& a, const FileVote& b) { return a.rank < b.rank; });
   for (const FileVote& vote : manifest.files) {  // re-reads length, trailer and index
@@ -178,8 +189,8 @@ void prepare_tag(FileSystem& file_system, const CommitRequest& request) {
     const BlockFileReader file(file_system, temporary, vote);
     DS_FAILPOINT("commit.file_checked");
     if (file.index().tag != request.tag) {
-      throw ValidationError(fmt::format("commit {}: {} is of tag {}", request.tag, vote.name,
-                                        file.index().tag));
+      throw ValidationError(
+          fmt::format("commit {}: {} is of tag {}", request.tag, vote.name, file.index().tag));
     }
   }
   DS_FAILPOINT("commit.before_manifest");
@@ -208,7 +219,8 @@ void publish_tag(FileSystem& file_system, const std::string& root, const std::st
   DS_FAILPOINT("commit.synced");
 }
 
-void drop_replaced(FileSystem& file_system, const std::string& root, const std::string& tag, int64_t epoch) {
+void drop_replaced(FileSystem& file_system, const std::string& root, const std::string& tag,
+                   int64_t epoch) {
   const std::string aside = replaced_directory(root, tag, epoch);
   if (file_system.exists(aside)) file_system.remove_tree(aside);
 }
@@ -239,8 +251,8 @@ void discard_prepared(FileSystem& file_system, const std::string& root, const st
   if (file_system.exists(temporary)) file_system.remove_tree(temporary);
 }
 
-// In one step: a writer of an old epoch that still runs must find all of its directory or nothing, never a
-// part that it could give the tag's name.
+// In one step: a writer of an old epoch that still runs must find all of its directory or nothing,
+// never a part that it could give the tag's name.
 void remove_marked(FileSystem& file_system, const std::string& root, const std::string& name) {
   std::optional<MarkedName> parsed;
   for (const std::string_view mark : {kTemporaryMark, kReplacedMark, kReadyMark}) {
@@ -287,8 +299,8 @@ std::vector<std::string> retain_tags(FileSystem& file_system, const std::string&
   return removed;
 }
 
-void remove_tags(FileSystem& file_system, const std::string& root, std::span<const std::string> tags,
-                 const EpochClaim& epoch) {
+void remove_tags(FileSystem& file_system, const std::string& root,
+                 std::span<const std::string> tags, const EpochClaim& epoch) {
   check_fence(file_system, root, epoch);
   for (const std::string& tag : tags) {
     const std::string aside = replaced_directory(root, tag, epoch.number);

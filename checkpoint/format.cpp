@@ -216,7 +216,8 @@ FileIndex parse_index(const std::string& path, const std::string& text) {
   const rapidjson::Document document = parse_json(path, text);
   const Fields fields(path, document);
   if (const int64_t version = fields.number("version", kAnyNumber); version != kCheckpointVersion) {
-    refuse(path, fmt::format("format version {}, this build reads {}", version, kCheckpointVersion));
+    refuse(path,
+           fmt::format("format version {}, this build reads {}", version, kCheckpointVersion));
   }
   FileIndex index;
   index.tag = fields.text("tag");
@@ -330,8 +331,8 @@ std::vector<std::byte> to_bytes(const Trailer& trailer) {
   put_little_endian(bytes.subspan(8), static_cast<uint64_t>(trailer.index_offset));
   put_little_endian(bytes.subspan(16), static_cast<uint64_t>(trailer.index_bytes));
   for (size_t i = 0; i < 16; ++i) {
-    out[24 + i] = static_cast<std::byte>(
-        std::stoul(trailer.index_digest.substr(2 * i, 2), nullptr, 16));
+    out[24 + i] =
+        static_cast<std::byte>(std::stoul(trailer.index_digest.substr(2 * i, 2), nullptr, 16));
   }
   const auto own = xxh3_128(bytes.first(56));
   std::memcpy(out.data() + 56, own.data(), 8);

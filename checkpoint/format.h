@@ -4,42 +4,46 @@
 //
 //   latest                   the newest tag, one line; a hint for people and for DeepSpeed's tools
 //   epoch                    the newest epoch that opened the root; older writers may not commit
-//   global_step12/           a committed tag: it has this name only once everything in it is durable
+//   global_step12/           a committed tag: it has this name only once everything in it is
+//   durable
 //     manifest.json          what belongs to the tag; the truth
 //     rank-00000.pieces      one file per rank that saved
 //   global_step14.tmp.3/     a save in progress, or one that epoch 3 did not finish; never loaded
-//   global_step12.old.4/     what epoch 4 is replacing under that name; deleted, or put back after a crash
-//   global_step14.ready.3/   a save with its manifest that epoch 3 did not finish naming; only where each
+//   global_step12.old.4/     what epoch 4 is replacing under that name; deleted, or put back after
+//   a crash global_step14.ready.3/   a save with its manifest that epoch 3 did not finish naming;
+//   only where each
 //                            host keeps its own files (checkpoint/hosts/local_tags.h)
 //
 // A *piece* is a region of one logical tensor: name, dtype, global shape, region, raw little-endian
-// elements. A rank writes the pieces it owns; together the files of a tag hold every tensor whole, so any
-// number of ranks with any sharding can read it: every checkpoint is universal.
+// elements. A rank writes the pieces it owns; together the files of a tag hold every tensor whole,
+// so any number of ranks with any sharding can read it: every checkpoint is universal.
 //
 // A pieces file is written once, front to back:
 //
 //   data     pieces one after the other, each beginning on a multiple of 64 bytes; zeros between
 //   index    JSON: {"version", "tag", "epoch", "rank", "data_bytes", "pieces": [{"name", "dtype",
-//            "shape", "begin", "end", "offset"}], "states": {name: text}, "blocks": hex}, and spaces
-//            so that the file's length is a multiple of 4096, which O_DIRECT wants
-//   trailer  the last 64 bytes: "DSPIECES", u64 index offset, u64 index bytes, 16 bytes XXH3-128 of the
+//            "shape", "begin", "end", "offset"}], "states": {name: text}, "blocks": hex}, and
+//            spaces so that the file's length is a multiple of 4096, which O_DIRECT wants
+//   trailer  the last 64 bytes: "DSPIECES", u64 index offset, u64 index bytes, 16 bytes XXH3-128 of
+//   the
 //            index, 16 zeros, 8 bytes: the first half of the XXH3-128 of the trailer before them
 //
-// "blocks" holds the XXH3-128 of each 1 MiB block of the data (the last may be shorter), 32 hex digits
-// each. The manifest holds each file's length and the digest of its index, and its own digest; so one
-// chain of digests leads from the manifest to every byte, and a reader of a part needs to read only the
-// blocks that cover it. XXH3 finds accidents, not forgers.
+// "blocks" holds the XXH3-128 of each 1 MiB block of the data (the last may be shorter), 32 hex
+// digits each. The manifest holds each file's length and the digest of its index, and its own
+// digest; so one chain of digests leads from the manifest to every byte, and a reader of a part
+// needs to read only the blocks that cover it. XXH3 finds accidents, not forgers.
 //
-//   manifest.json   {"digest":"<32 hex>", and on: "format": "dslaunch checkpoint", "version", "tag",
-//                   "step", "epoch", "begun_in", "files": [{"name", "rank", "bytes", "digest", "host"}]}
-//                   begun_in: the epoch that began, from step 0 on, the training that the tag is of; where it
-//                   is not there: 0
-//                   host: who keeps the file, where each host keeps its own; else it is not there
-//                   digest: XXH3-128 of everything after `{"digest":"<32 hex>",`
+//   manifest.json   {"digest":"<32 hex>", and on: "format": "dslaunch checkpoint", "version",
+//   "tag",
+//                   "step", "epoch", "begun_in", "files": [{"name", "rank", "bytes", "digest",
+//                   "host"}]} begun_in: the epoch that began, from step 0 on, the training that the
+//                   tag is of; where it is not there: 0 host: who keeps the file, where each host
+//                   keeps its own; else it is not there digest: XXH3-128 of everything after
+//                   `{"digest":"<32 hex>",`
 //
-// Commit protocol (checkpoint/commit.h): all files written, synced, digested -> votes to the committing
-// rank -> lengths and trailers re-read -> manifest (temporary, sync, rename, directory sync) -> directory
-// renamed to the tag -> root synced: committed -> `latest` rewritten atomically.
+// Commit protocol (checkpoint/commit.h): all files written, synced, digested -> votes to the
+// committing rank -> lengths and trailers re-read -> manifest (temporary, sync, rename, directory
+// sync) -> directory renamed to the tag -> root synced: committed -> `latest` rewritten atomically.
 #pragma once
 
 #include <cstdint>
@@ -65,8 +69,8 @@ inline constexpr int64_t kLargestManifest = int64_t{1} << 28;
 // XXH3-128 of some bytes, 32 lower-case hex digits in canonical (big-endian) order.
 std::string digest_of(std::span<const std::byte> bytes);
 
-// A box of a logical tensor, begin <= i < end per axis; or, with one extent, a range of its elements in
-// row-major order (for one-axis tensors the two are the same).
+// A box of a logical tensor, begin <= i < end per axis; or, with one extent, a range of its
+// elements in row-major order (for one-axis tensors the two are the same).
 struct Region {
   std::vector<int64_t> begin, end;
   static Region flat(int64_t begin, int64_t end) { return {{begin}, {end}}; }
@@ -77,7 +81,7 @@ struct Region {
 
 // A stretch of a region that is contiguous in the whole tensor.
 struct Run {
-  int64_t first;   // element of the flattened tensor
+  int64_t first;  // element of the flattened tensor
   int64_t numel;
   int64_t inside;  // element of the flattened region
 };
@@ -85,9 +89,9 @@ struct Run {
 std::vector<Run> runs_of(const Region& region, const Shape& shape);
 
 struct PieceInfo {
-  std::string name;    // "<parameter name>/<slot>"
+  std::string name;  // "<parameter name>/<slot>"
   DType dtype = DType::kF32;
-  Shape shape;         // of the whole tensor
+  Shape shape;  // of the whole tensor
   Region region;
   int64_t offset = 0;  // of its first byte in the file
   int64_t bytes() const { return region.numel() * static_cast<int64_t>(size_of(dtype)); }
@@ -111,7 +115,7 @@ struct Trailer {
 
 // What a rank votes with, and what the manifest keeps of its file.
 struct FileVote {
-  std::string name;    // in the tag's directory
+  std::string name;  // in the tag's directory
   int rank = 0;
   int64_t epoch = 0;
   int64_t bytes = 0;   // of the file
@@ -128,8 +132,8 @@ struct Manifest {
   int64_t begun_in = 0;  // the epoch that began the training, from step 0 on
 };
 
-// States of one folder by age, the newest last. A training that was begun anew takes the place of the one before
-// it, however far that one had come.
+// States of one folder by age, the newest last. A training that was begun anew takes the place of
+// the one before it, however far that one had come.
 template <class State>
 auto age_of(const State& state) {
   return std::tuple(state.begun_in, state.step, state.epoch);
@@ -137,13 +141,14 @@ auto age_of(const State& state) {
 
 std::string pieces_file_name(int rank);  // "rank-00000.pieces"
 
-// Text and back. Parsers throw ValidationError naming `path` and what is wrong; they check every number
-// against what it is used for (offsets against data_bytes, regions against shapes).
+// Text and back. Parsers throw ValidationError naming `path` and what is wrong; they check every
+// number against what it is used for (offsets against data_bytes, regions against shapes).
 std::string to_text(const FileIndex& index);
 FileIndex parse_index(const std::string& path, const std::string& text);
 std::string to_text(const Manifest& manifest);
 Manifest parse_manifest(const std::string& path, const std::string& text);
 std::vector<std::byte> to_bytes(const Trailer& trailer);  // kTrailerBytes
-Trailer parse_trailer(const std::string& path, std::span<const std::byte> bytes, int64_t file_bytes);
+Trailer parse_trailer(const std::string& path, std::span<const std::byte> bytes,
+                      int64_t file_bytes);
 
 }  // namespace ds

@@ -21,14 +21,14 @@ void PartialFileSystem::rename(const std::string& from, const std::string& /*to*
 void PartialFileSystem::make_directory(const std::string& path) {
   refuse_operation("make directory", path);
 }
-void PartialFileSystem::sync_directory(const std::string& path) {
-  refuse_operation("sync", path);
-}
+void PartialFileSystem::sync_directory(const std::string& path) { refuse_operation("sync", path); }
 void PartialFileSystem::remove(const std::string& path) { refuse_operation("remove", path); }
 std::vector<DirectoryEntry> PartialFileSystem::list(const std::string& path) const {
   refuse_operation("list", path);
 }
-bool PartialFileSystem::exists(const std::string& path) const { refuse_operation("look for", path); }
+bool PartialFileSystem::exists(const std::string& path) const {
+  refuse_operation("look for", path);
+}
 int64_t PartialFileSystem::free_bytes(const std::string& path) const {
   refuse_operation("free space of", path);
 }

@@ -1,6 +1,6 @@
-// A file system that offers a few of its operations and refuses the others: the base of the narrow ones
-// beneath which the writer and the reader of checkpoints work on memory. What a caller asks for in vain is
-// a mistake of ours: InternalError.
+// A file system that offers a few of its operations and refuses the others: the base of the narrow
+// ones beneath which the writer and the reader of checkpoints work on memory. What a caller asks
+// for in vain is a mistake of ours: InternalError.
 #pragma once
 
 #include "core/files/file.h"

@@ -9,16 +9,19 @@ namespace ds {
 namespace {
 
 // Where each host keeps its own files, one that lacks the others' is no defect, and easily helped.
-void require_files(FileSystem& file_system, const std::string& directory, const Manifest& manifest) {
+void require_files(FileSystem& file_system, const std::string& directory,
+                   const Manifest& manifest) {
   std::vector<int> missing;
   for (const FileVote& vote : manifest.files) {
     if (!file_system.exists(join_path(directory, vote.name))) missing.push_back(vote.rank);
   }
   if (missing.empty()) return;
   throw InputMissing(fmt::format(
-      "{}: {} {} not here: the tag was saved with checkpoint.use_node_local_storage, so every host keeps "
-      "the files of its own ranks; the folders {} of all hosts, copied into one, make it whole", directory,
-      files_in_words(manifest, missing), missing.size() == 1 ? "is" : "are", manifest.tag));
+      "{}: {} {} not here: the tag was saved with checkpoint.use_node_local_storage, so every host "
+      "keeps "
+      "the files of its own ranks; the folders {} of all hosts, copied into one, make it whole",
+      directory, files_in_words(manifest, missing), missing.size() == 1 ? "is" : "are",
+      manifest.tag));
 }
 
 }  // namespace
@@ -28,8 +31,8 @@ CheckpointReader CheckpointReader::open(FileSystem& file_system, const std::stri
   check_tag(tag);
   CheckpointReader out = open_directory(file_system, join_path(root, tag));
   if (out.manifest_.tag != tag) {
-    throw ValidationError(fmt::format("{}: the manifest is of tag {}", out.directory_,
-                                      out.manifest_.tag));
+    throw ValidationError(
+        fmt::format("{}: the manifest is of tag {}", out.directory_, out.manifest_.tag));
   }
   return out;
 }
@@ -50,8 +53,8 @@ CheckpointReader CheckpointReader::open_directory(FileSystem& file_system,
 void CheckpointReader::add_file(BlockFileReader file) {
   const FileIndex& index = file.index();
   if (index.tag != manifest_.tag) {
-    throw ValidationError(fmt::format("{}: the file of rank {} is of tag {}", directory_, index.rank,
-                                      index.tag));
+    throw ValidationError(
+        fmt::format("{}: the file of rank {} is of tag {}", directory_, index.rank, index.tag));
   }
   for (size_t piece = 0; piece < index.pieces.size(); ++piece) {
     const PieceInfo& info = index.pieces[piece];
@@ -61,9 +64,10 @@ void CheckpointReader::add_file(BlockFileReader file) {
                                    ? index.pieces[sources[0].piece]
                                    : files_[sources[0].file].index().pieces[sources[0].piece];
       if (first.dtype != info.dtype || !(first.shape == info.shape)) {
-        throw ValidationError(fmt::format("{}: pieces of '{}' disagree: {} {} and {} {}", directory_,
-                                          info.name, name_of(first.dtype), first.shape.to_string(),
-                                          name_of(info.dtype), info.shape.to_string()));
+        throw ValidationError(fmt::format("{}: pieces of '{}' disagree: {} {} and {} {}",
+                                          directory_, info.name, name_of(first.dtype),
+                                          first.shape.to_string(), name_of(info.dtype),
+                                          info.shape.to_string()));
       }
     }
     sources.push_back({files_.size(), piece});
@@ -131,13 +135,14 @@ void CheckpointReader::get(const std::string& name, const Region& region, Tensor
   for (const Run& run : wanted) {
     int64_t at = run.first;
     const int64_t end = run.first + run.numel;
-    auto source = std::upper_bound(sources.begin(), sources.end(), at,
-                                   [](int64_t value, const SourceRun& s) { return value < s.first; });
+    auto source =
+        std::upper_bound(sources.begin(), sources.end(), at,
+                         [](int64_t value, const SourceRun& s) { return value < s.first; });
     if (source != sources.begin()) --source;
     while (at < end) {
       if (source == sources.end() || at < source->first || at >= source->first + source->numel) {
-        throw ValidationError(fmt::format("{}: no piece covers element {} of '{}'", directory_, at,
-                                          name));
+        throw ValidationError(
+            fmt::format("{}: no piece covers element {} of '{}'", directory_, at, name));
       }
       const int64_t count = std::min(end, source->first + source->numel) - at;
       const int64_t target = (run.inside + at - run.first) * item;

@@ -1,5 +1,5 @@
-// Reading a committed tag from any layout into any other: a rank asks for the regions it needs and reads
-// the blocks that cover them, each verified before its bytes are used.
+// Reading a committed tag from any layout into any other: a rank asks for the regions it needs and
+// reads the blocks that cover them, each verified before its bytes are used.
 #pragma once
 
 #include <map>
@@ -16,9 +16,9 @@ namespace ds {
 // Confined to one thread; ranks each open their own.
 class CheckpointReader {
  public:
-  // Manifest, lengths, trailers and indexes are checked now, data when read. ValidationError naming file
-  // and defect; InputMissing if there is no such tag, or if each host keeps its own files and not all of them
-  // are here; UsageError for a bad tag name.
+  // Manifest, lengths, trailers and indexes are checked now, data when read. ValidationError naming
+  // file and defect; InputMissing if there is no such tag, or if each host keeps its own files and
+  // not all of them are here; UsageError for a bad tag name.
   static CheckpointReader open(FileSystem& file_system, const std::string& root,
                                const std::string& tag);
   // The same for a directory under any name.
@@ -55,7 +55,7 @@ class CheckpointReader {
   struct SourceRun {
     int64_t first, numel;  // elements of the flattened tensor
     size_t file;
-    int64_t offset;        // of the first byte in the file
+    int64_t offset;  // of the first byte in the file
   };
   void add_file(BlockFileReader file);
   std::vector<SourceRun> source_runs(const std::string& name) const;

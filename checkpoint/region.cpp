@@ -15,10 +15,9 @@ std::vector<Run> runs_of(const Region& region, const Shape& shape) {
   DS_CHECK(axes == region.end.size() && axes >= 1, "region: {} begins, {} ends", axes,
            region.end.size());
   if (axes == 1) {
-    DS_CHECK(region.begin[0] >= 0 && region.begin[0] <= region.end[0] &&
-                 region.end[0] <= shape.numel(),
-             "region: elements [{}, {}) of shape {}", region.begin[0], region.end[0],
-             shape.to_string());
+    DS_CHECK(
+        region.begin[0] >= 0 && region.begin[0] <= region.end[0] && region.end[0] <= shape.numel(),
+        "region: elements [{}, {}) of shape {}", region.begin[0], region.end[0], shape.to_string());
     if (region.begin[0] == region.end[0]) return {};
     return {{region.begin[0], region.end[0] - region.begin[0], 0}};
   }
@@ -32,7 +31,8 @@ std::vector<Run> runs_of(const Region& region, const Shape& shape) {
   }
   const int64_t total = region.numel();
   if (total == 0) return {};
-  // Axes after `inner` are whole, so one run spans the box's extent on `inner` and everything after it.
+  // Axes after `inner` are whole, so one run spans the box's extent on `inner` and everything after
+  // it.
   size_t inner = axes - 1;
   int64_t stride = 1;  // elements per step on `inner`
   while (inner > 0 && region.begin[inner] == 0 && region.end[inner] == shape.extents()[inner]) {
@@ -41,7 +41,8 @@ std::vector<Run> runs_of(const Region& region, const Shape& shape) {
   }
   const int64_t length = (region.end[inner] - region.begin[inner]) * stride;
   std::vector<Run> runs;
-  std::vector<int64_t> at(region.begin.begin(), region.begin.begin() + static_cast<ptrdiff_t>(inner));
+  std::vector<int64_t> at(region.begin.begin(),
+                          region.begin.begin() + static_cast<ptrdiff_t>(inner));
   for (int64_t inside = 0; inside < total; inside += length) {
     int64_t first = 0;
     for (size_t axis = 0; axis < inner; ++axis) first = first * shape.extents()[axis] + at[axis];

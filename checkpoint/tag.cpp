@@ -40,18 +40,21 @@ void check_tag(std::string_view tag) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
-  const bool allowed =
-      !tag.empty() && tag.size() <= kLongestTag && is_plain(tag[0]) &&
-      std::all_of(tag.begin(), tag.end(),
-                  [&](char c) { return is_plain(c) || c == '.' || c == '_' || c == '-'; });
+  const bool allowed = !tag.empty() && tag.size() <= kLongestTag && is_plain(tag[0]) &&
+                       std::all_of(tag.begin(), tag.end(), [&](char c) {
+                         return is_plain(c) || c == '.' || c == '_' || c == '-';
+                       });
   if (!allowed) {
-    throw UsageError(fmt::format("checkpoint tag '{}': expected 1 to {} letters, digits, '.', '_' or "
-                                 "'-', the first a letter or digit", tag, kLongestTag));
+    throw UsageError(
+        fmt::format("checkpoint tag '{}': expected 1 to {} letters, digits, '.', '_' or "
+                    "'-', the first a letter or digit",
+                    tag, kLongestTag));
   }
   if (is_marked(tag) || tag == "latest" || tag == "epoch") {
-    throw UsageError(fmt::format("checkpoint tag '{}': names ending in {}N, {}N, {}N or {}N and the "
-                                 "names latest and epoch are reserved", tag, kTemporaryMark,
-                                 kReplacedMark, kDiscardedMark, kReadyMark));
+    throw UsageError(
+        fmt::format("checkpoint tag '{}': names ending in {}N, {}N, {}N or {}N and the "
+                    "names latest and epoch are reserved",
+                    tag, kTemporaryMark, kReplacedMark, kDiscardedMark, kReadyMark));
   }
 }
 

@@ -27,24 +27,26 @@ void check_files(FileSystem& file_system, const std::string& directory, const Ma
     }
     const int64_t bytes = file_system.open(path)->size();
     if (bytes != vote.bytes) {
-      throw ValidationError(fmt::format("{}: truncated or replaced: {} bytes, the manifest says {}", path, bytes,
-                                        vote.bytes));
+      throw ValidationError(fmt::format("{}: truncated or replaced: {} bytes, the manifest says {}",
+                                        path, bytes, vote.bytes));
     }
   }
 }
 
-Manifest read_manifest(FileSystem& file_system, const std::string& directory, const std::string& name) {
+Manifest read_manifest(FileSystem& file_system, const std::string& directory,
+                       const std::string& name) {
   const std::string path = join_path(directory, kManifestName);
   Manifest manifest = parse_manifest(path, file_system.read_text(path, kLargestManifest));
   if (manifest.tag != name) {
-    throw ValidationError(fmt::format("{}: the manifest is of tag {}; the directory was renamed", path,
-                                      manifest.tag));
+    throw ValidationError(fmt::format("{}: the manifest is of tag {}; the directory was renamed",
+                                      path, manifest.tag));
   }
   return manifest;
 }
 
 // What `latest` names and nobody has.
-std::optional<RejectedTag> missing_latest(FileSystem& file_system, const std::string& root, const TagList& list) {
+std::optional<RejectedTag> missing_latest(FileSystem& file_system, const std::string& root,
+                                          const TagList& list) {
   constexpr int64_t kLongest = 4096;
   const std::string path = join_path(root, "latest");
   std::string name;
@@ -54,13 +56,16 @@ std::optional<RejectedTag> missing_latest(FileSystem& file_system, const std::st
     name.erase(name.find_last_not_of(" \n\r\t") + 1);
     check_tag(name);
   } catch (const Error&) {
-    return RejectedTag{"latest", std::nullopt, fmt::format("{}: names no tag; a tag was committed here once", path)};
+    return RejectedTag{"latest", std::nullopt,
+                       fmt::format("{}: names no tag; a tag was committed here once", path)};
   }
-  const bool known = std::ranges::find(list.tags, name, &CommittedTag::tag) != list.tags.end() ||
-                     std::ranges::find(list.rejected, name, &RejectedTag::name) != list.rejected.end();
+  const bool known =
+      std::ranges::find(list.tags, name, &CommittedTag::tag) != list.tags.end() ||
+      std::ranges::find(list.rejected, name, &RejectedTag::name) != list.rejected.end();
   if (known) return std::nullopt;
-  return RejectedTag{name, step_in_name(name),
-                     fmt::format("{}: names {}, which is not there; it was removed or renamed", path, name)};
+  return RejectedTag{
+      name, step_in_name(name),
+      fmt::format("{}: names {}, which is not there; it was removed or renamed", path, name)};
 }
 
 }  // namespace
@@ -71,33 +76,38 @@ std::optional<int64_t> step_in_name(const std::string& name) {
   int64_t step = 0;
   const char* const end = name.data() + name.size();
   const auto parsed = std::from_chars(name.data() + prefix.size(), end, step);
-  return parsed.ec == std::errc() && parsed.ptr == end && step >= 0 ? std::optional(step) : std::nullopt;
+  return parsed.ec == std::errc() && parsed.ptr == end && step >= 0 ? std::optional(step)
+                                                                    : std::nullopt;
 }
 
-bool may_be_newer(const RejectedTag& trace, int64_t step) { return trace.step.value_or(step + 1) > step; }
+bool may_be_newer(const RejectedTag& trace, int64_t step) {
+  return trace.step.value_or(step + 1) > step;
+}
 
-JudgedDirectory judge_directory(FileSystem& file_system, const std::string& root, const DirectoryEntry& entry,
-                                Files files) {
+JudgedDirectory judge_directory(FileSystem& file_system, const std::string& root,
+                                const DirectoryEntry& entry, Files files) {
   const std::string directory = join_path(root, entry.name);
   RejectedTag trace{entry.name, step_in_name(entry.name), ""};
   try {
     if (entry.kind != DirectoryEntry::Kind::kDirectory) {
       if (!trace.step) return {};
-      trace.why = fmt::format("{}: is no directory but a link or a file; put the directory itself there", directory);
+      trace.why = fmt::format(
+          "{}: is no directory but a link or a file; put the directory itself there", directory);
       return {std::nullopt, trace};
     }
     const std::string path = join_path(directory, kManifestName);
     if (!file_system.exists(path)) {
       if (!trace.step && !holds_pieces(file_system, directory)) return {};
-      trace.why = fmt::format("{}: has no {}; it was removed, or another program wrote this", directory,
-                              kManifestName);
+      trace.why = fmt::format("{}: has no {}; it was removed, or another program wrote this",
+                              directory, kManifestName);
       return {std::nullopt, trace};
     }
     const Manifest manifest = read_manifest(file_system, directory, entry.name);
     trace.step = manifest.step;
     trace.begun_in = manifest.begun_in;
     if (files == Files::kCheck) check_files(file_system, directory, manifest);
-    return {CommittedTag{manifest.tag, manifest.step, manifest.epoch, manifest.begun_in}, std::nullopt};
+    return {CommittedTag{manifest.tag, manifest.step, manifest.epoch, manifest.begun_in},
+            std::nullopt};
   } catch (const Error& error) {
     trace.why = error.what();
     return {std::nullopt, trace};
@@ -113,7 +123,8 @@ TagList list_tags(FileSystem& file_system, const std::string& root) {
     if (judged.tag) out.tags.push_back(*std::move(judged.tag));
     if (judged.rejected) out.rejected.push_back(*std::move(judged.rejected));
   }
-  if (auto trace = missing_latest(file_system, root, out)) out.rejected.push_back(*std::move(trace));
+  if (auto trace = missing_latest(file_system, root, out))
+    out.rejected.push_back(*std::move(trace));
   std::ranges::stable_sort(out.tags, std::ranges::greater(), age_of<CommittedTag>);
   return out;
 }
@@ -121,7 +132,8 @@ TagList list_tags(FileSystem& file_system, const std::string& root) {
 TagList resumable_of(TagList list, int64_t oldest_epoch) {
   std::erase_if(list.tags, [&](const CommittedTag& tag) { return tag.epoch < oldest_epoch; });
   int64_t last_begun = list.tags.empty() ? 0 : list.tags.front().begun_in;
-  for (const RejectedTag& trace : list.rejected) last_begun = std::max(last_begun, trace.begun_in.value_or(0));
+  for (const RejectedTag& trace : list.rejected)
+    last_begun = std::max(last_begun, trace.begun_in.value_or(0));
   std::erase_if(list.tags, [&](const CommittedTag& tag) { return tag.begun_in < last_begun; });
   // What was there before a training was begun anew on purpose is nobody's loss.
   std::erase_if(list.rejected, [&](const RejectedTag& trace) {

@@ -1,5 +1,6 @@
-// Which tags a root holds, and what else in it looks like one: nothing that might be a checkpoint is passed over
-// without a word. Manifests are the truth; `latest` only bears witness to a tag that is gone.
+// Which tags a root holds, and what else in it looks like one: nothing that might be a checkpoint
+// is passed over without a word. Manifests are the truth; `latest` only bears witness to a tag that
+// is gone.
 #pragma once
 
 #include <optional>
@@ -18,22 +19,22 @@ struct CommittedTag {
 };
 // A trace of a checkpoint that cannot be loaded.
 struct RejectedTag {
-  std::string name;             // of the directory
-  std::optional<int64_t> step;  // where manifest or name tell it
-  std::string why;              // names the path
+  std::string name;                   // of the directory
+  std::optional<int64_t> step;        // where manifest or name tell it
+  std::string why;                    // names the path
   std::optional<int64_t> begun_in{};  // where the manifest tells it
 };
 struct TagList {
   std::vector<CommittedTag> tags;     // newest (format.h, age_of) first
   std::vector<RejectedTag> rejected;  // by name
 };
-// Tags whose manifest holds and whose files are there with the right lengths. Rejected is every directory that has
-// no manifest but a name or files like ours, whose manifest does not hold or is not its own, whose files are not
-// all there, that is a symbolic link, and the tag that `latest` names if it is not there at all. Directories of
-// other programs are passed over.
+// Tags whose manifest holds and whose files are there with the right lengths. Rejected is every
+// directory that has no manifest but a name or files like ours, whose manifest does not hold or is
+// not its own, whose files are not all there, that is a symbolic link, and the tag that `latest`
+// names if it is not there at all. Directories of other programs are passed over.
 TagList list_tags(FileSystem& file_system, const std::string& root);
-// Those that training may go on from: of the training that was begun last, and of no epoch before the oldest; and
-// the traces that may be of it.
+// Those that training may go on from: of the training that was begun last, and of no epoch before
+// the oldest; and the traces that may be of it.
 TagList resumable_tags(FileSystem& file_system, const std::string& root, int64_t oldest_epoch = 0);
 // The same, of a list (pure).
 TagList resumable_of(TagList list, int64_t oldest_epoch);
@@ -44,7 +45,8 @@ enum class Depth {
 };
 struct FoundTag {
   std::optional<CommittedTag> tag;
-  std::vector<RejectedTag> rejected;  // newer ones, and such as may be, and why they were passed over
+  std::vector<RejectedTag>
+      rejected;  // newer ones, and such as may be, and why they were passed over
 };
 // Of the resumable ones. No tag if there is none that holds.
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);
@@ -58,8 +60,8 @@ struct JudgedDirectory {
   std::optional<CommittedTag> tag;
   std::optional<RejectedTag> rejected;
 };
-JudgedDirectory judge_directory(FileSystem& file_system, const std::string& root, const DirectoryEntry& entry,
-                                Files files);
+JudgedDirectory judge_directory(FileSystem& file_system, const std::string& root,
+                                const DirectoryEntry& entry, Files files);
 // "global_step12" is of step 12.
 std::optional<int64_t> step_in_name(const std::string& name);
 

@@ -25,8 +25,8 @@ CheckpointWriter::CheckpointWriter(FileSystem& file_system, SaveTarget target, i
   const int64_t need = data_bytes + kOverheadBytes;
   const int64_t free = file_system_.free_bytes(target.root);
   if (free < need) {
-    throw DiskFull(fmt::format("save {}: need={} free={} bytes in {}", index_.tag, need, free,
-                               target.root));
+    throw DiskFull(
+        fmt::format("save {}: need={} free={} bytes in {}", index_.tag, need, free, target.root));
   }
   file_system_.make_directories(directory);
   if (file_system_.exists(path_)) file_system_.remove(path_);  // of an attempt that failed
@@ -56,8 +56,8 @@ void CheckpointWriter::put(const Piece& piece) {
            "checkpoint: piece '{}' has {} elements on {}, expected {} on the CPU", piece.name,
            piece.data.numel(), piece.data.device().to_string(), piece.region.numel());
   file_->append_zeros(bytes_to_multiple(file_->offset(), kPieceAlignment));
-  index_.pieces.push_back({piece.name, piece.data.dtype(), piece.global_shape, piece.region,
-                           file_->offset()});
+  index_.pieces.push_back(
+      {piece.name, piece.data.dtype(), piece.global_shape, piece.region, file_->offset()});
   if (piece.data.numel() == 0) return;
   file_->append({static_cast<const std::byte*>(piece.data.raw()), piece.data.bytes()});
 }

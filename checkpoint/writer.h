@@ -1,5 +1,6 @@
-// One rank's part of a save: writes the pieces it owns into its file of the tag's temporary directory and
-// ends with a vote. Nothing it does makes the tag loadable; that is checkpoint/commit.h.
+// One rank's part of a save: writes the pieces it owns into its file of the tag's temporary
+// directory and ends with a vote. Nothing it does makes the tag loadable; that is
+// checkpoint/commit.h.
 #pragma once
 
 #include <map>
@@ -14,10 +15,10 @@
 namespace ds {
 
 struct Piece {
-  std::string name;     // "<parameter name>/<slot>": "lm_head.weight/exp_avg"
-  Shape global_shape;   // of the whole tensor
+  std::string name;    // "<parameter name>/<slot>": "lm_head.weight/exp_avg"
+  Shape global_shape;  // of the whole tensor
   Region region;
-  Tensor data;          // region.numel() elements on the CPU
+  Tensor data;  // region.numel() elements on the CPU
 };
 
 // Where one rank saves.
@@ -31,14 +32,15 @@ struct SaveTarget {
 // Confined to one thread. If it is destroyed without finish() its file is removed.
 class CheckpointWriter {
  public:
-  // `data_bytes` is what the pieces will amount to (a lower bound): DiskFull with need and free bytes if
-  // the storage cannot hold it, before anything is written. UsageError for a bad tag.
+  // `data_bytes` is what the pieces will amount to (a lower bound): DiskFull with need and free
+  // bytes if the storage cannot hold it, before anything is written. UsageError for a bad tag.
   CheckpointWriter(FileSystem& file_system, SaveTarget target, int64_t data_bytes);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;  // owns the file
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // The data is copied (or on disk) when the call returns. IoError if the disk failed, now or earlier.
+  // The data is copied (or on disk) when the call returns. IoError if the disk failed, now or
+  // earlier.
   void put(const Piece& piece);
   // A named text, small: JSON of the schedule, the scaler, random states. Each name once per rank.
   void put_state(const std::string& name, std::string_view json);

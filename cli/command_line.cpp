@@ -17,7 +17,8 @@ namespace {
 
 // An unknown option explains everything else: its value is taken for another word.
 UsageError refusal(const CLI::App& app, const std::string& otherwise) {
-  return UsageError(fmt::format("{} (see `{} --help`)", unknown_option(app, app.remaining()).value_or(otherwise),
+  return UsageError(fmt::format("{} (see `{} --help`)",
+                                unknown_option(app, app.remaining()).value_or(otherwise),
                                 app.get_name()));
 }
 
@@ -49,7 +50,8 @@ ParsedLine parse_line(const std::vector<std::string>& arguments) {
     return parse_verb(*verb, {arguments.begin() + 1, arguments.end()});
   }
   std::error_code unseen;
-  if (is_written_as_verb(first) && !std::filesystem::exists(first, unseen)) throw UsageError(unknown_verb(first));
+  if (is_written_as_verb(first) && !std::filesystem::exists(first, unseen))
+    throw UsageError(unknown_verb(first));
   return parse_verb(*find_verb("run"), arguments);
 }
 

@@ -1,5 +1,5 @@
-// The command line of dslaunch, parsed into the verb that is meant and its values. Options may stand before and
-// after the other words. What files say is not looked at.
+// The command line of dslaunch, parsed into the verb that is meant and its values. Options may
+// stand before and after the other words. What files say is not looked at.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,9 @@ struct InfoText {
 
 using ParsedLine = std::variant<ParsedVerb, InfoText>;
 
-// `arguments` without argv[0]; where the first is no verb, `run` is meant, unless it is written as a verb and no file
-// has that name. Throws UsageError, which says the nearest word that is understood and where to read more.
+// `arguments` without argv[0]; where the first is no verb, `run` is meant, unless it is written as
+// a verb and no file has that name. Throws UsageError, which says the nearest word that is
+// understood and where to read more.
 ParsedLine parse_line(const std::vector<std::string>& arguments);
 
 }  // namespace ds

@@ -36,7 +36,8 @@ std::string verb_names(std::span<const VerbOutline> verbs) {
 std::string bash_values(const OptionOutline& option) {
   switch (option.kind) {
     case ValueKind::kChoice:
-      return fmt::format("__dslaunch_words {}", quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+      return fmt::format("__dslaunch_words {}",
+                         quoted(fmt::format("{}", fmt::join(option.choices, " "))));
     case ValueKind::kFile:
       return "__dslaunch_paths -f";
     case ValueKind::kDirectory:
@@ -48,7 +49,8 @@ std::string bash_values(const OptionOutline& option) {
   return ":";
 }
 
-constexpr const char* kBashHead = R"(# bash completion for dslaunch; made by `dslaunch completion bash`
+constexpr const char* kBashHead =
+    R"(# bash completion for dslaunch; made by `dslaunch completion bash`
 __dslaunch_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
 __dslaunch_paths() {
   compopt -o filenames 2>/dev/null
@@ -60,8 +62,11 @@ __dslaunch_paths() {
 constexpr const char* kBashBody = R"(_dslaunch() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=run first=1 place=0 i
   COMPREPLY=()
-  if [[ $cur == "=" ]]; then cur=; elif [[ $prev == "=" ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
-  if [[ $COMP_CWORD -gt 1 && " $__dslaunch_verbs " == *" ${COMP_WORDS[1]} "* ]]; then verb=${COMP_WORDS[1]} first=2; fi
+  if [[ $cur == "=" ]]; then cur=
+  elif [[ $prev == "=" ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
+  if [[ $COMP_CWORD -gt 1 && " $__dslaunch_verbs " == *" ${COMP_WORDS[1]} "* ]]; then
+    verb=${COMP_WORDS[1]} first=2
+  fi
   for ((i = first; i < COMP_CWORD; i++)); do
     case "${COMP_WORDS[i]}" in
       -*) if __dslaunch_takes_value "$verb" "${COMP_WORDS[i]}"; then
@@ -75,7 +80,8 @@ constexpr const char* kBashBody = R"(_dslaunch() {
   if [[ $cur == -* ]]; then __dslaunch_options "$verb"; return; fi
   if [[ $COMP_CWORD -eq 1 ]]; then
     compopt -o filenames 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen -W "$__dslaunch_verbs --help --version" -- "$cur"; compgen -f -- "$cur")
+    mapfile -t COMPREPLY < <(compgen -W "$__dslaunch_verbs --help --version" -- "$cur"
+                             compgen -f -- "$cur")
     return
   fi
   __dslaunch_place "$verb" "$place"
@@ -89,7 +95,8 @@ std::string bash_takes_value(std::span<const VerbOutline> verbs) {
     std::vector<std::string> patterns;
     for (const OptionOutline& option : verb.options) {
       if (option.kind == ValueKind::kNone) continue;
-      for (const std::string& name : option.names) patterns.push_back(quoted(verb.name + " " + name));
+      for (const std::string& name : option.names)
+        patterns.push_back(quoted(verb.name + " " + name));
     }
     if (!patterns.empty()) text += fmt::format("    {}) return 0 ;;\n", fmt::join(patterns, "|"));
   }
@@ -102,7 +109,8 @@ std::string bash_value(std::span<const VerbOutline> verbs) {
     for (const OptionOutline& option : verb.options) {
       if (option.kind == ValueKind::kNone || option.kind == ValueKind::kText) continue;
       std::vector<std::string> patterns;
-      for (const std::string& name : option.names) patterns.push_back(quoted(verb.name + " " + name));
+      for (const std::string& name : option.names)
+        patterns.push_back(quoted(verb.name + " " + name));
       text += fmt::format("    {}) {} ;;\n", fmt::join(patterns, "|"), bash_values(option));
     }
   }
@@ -116,15 +124,17 @@ std::string bash_options_and_places(std::span<const VerbOutline> verbs) {
     options += fmt::format("    {}) __dslaunch_words {} ;;\n", verb.name,
                            quoted(fmt::format("{}", fmt::join(option_names(verb), " "))));
     for (size_t i = 0; i < verb.places.size(); ++i) {
-      places += fmt::format("    {}) {} ;;\n", quoted(fmt::format("{} {}", verb.name, i)), bash_values(verb.places[i]));
+      places += fmt::format("    {}) {} ;;\n", quoted(fmt::format("{} {}", verb.name, i)),
+                            bash_values(verb.places[i]));
     }
   }
   return options + "  esac\n}\n" + places + "  esac\n}\n";
 }
 
 std::string bash_script(std::span<const VerbOutline> verbs) {
-  return fmt::format("{}__dslaunch_verbs={}\n{}{}{}{}", kBashHead, quoted(verb_names(verbs)), bash_takes_value(verbs),
-                     bash_value(verbs), bash_options_and_places(verbs), kBashBody);
+  return fmt::format("{}__dslaunch_verbs={}\n{}{}{}{}", kBashHead, quoted(verb_names(verbs)),
+                     bash_takes_value(verbs), bash_value(verbs), bash_options_and_places(verbs),
+                     kBashBody);
 }
 
 // In a specification of _arguments, brackets and colons have a meaning of their own.
@@ -158,17 +168,20 @@ std::string zsh_arguments(const VerbOutline& verb) {
     for (const std::string& name : option.names) {
       if (name.find('_') != std::string::npos) continue;
       const bool is_long = name.starts_with("--");
-      const std::string value = option.kind == ValueKind::kNone
-                                    ? ""
-                                    : fmt::format(":{}:{}", zsh_escaped(option.type), zsh_action(option));
-      text += fmt::format(" \\\n        {}",
-                          quoted(fmt::format("{}{}[{}]{}", name, is_long && !value.empty() ? "=" : "",
-                                             zsh_escaped(option.description), value)));
+      const std::string value =
+          option.kind == ValueKind::kNone
+              ? ""
+              : fmt::format(":{}:{}", zsh_escaped(option.type), zsh_action(option));
+      text +=
+          fmt::format(" \\\n        {}",
+                      quoted(fmt::format("{}{}[{}]{}", name, is_long && !value.empty() ? "=" : "",
+                                         zsh_escaped(option.description), value)));
     }
   }
   for (const OptionOutline& place : verb.places) {
-    text += fmt::format(" \\\n        {}", quoted(fmt::format("{}:{}:{}", place.repeats ? "*" : "",
-                                                            zsh_escaped(place.names.front()), zsh_action(place))));
+    text += fmt::format(" \\\n        {}",
+                        quoted(fmt::format("{}:{}:{}", place.repeats ? "*" : "",
+                                           zsh_escaped(place.names.front()), zsh_action(place))));
   }
   return text;
 }
@@ -193,7 +206,8 @@ std::string zsh_script(std::span<const VerbOutline> verbs) {
   }
   return text +
          "  esac\n}\n"
-         "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _dslaunch \"$@\"; else compdef _dslaunch dslaunch; fi\n";
+         "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _dslaunch \"$@\"; else compdef "
+         "_dslaunch dslaunch; fi\n";
 }
 
 std::string fish_values(const OptionOutline& option) {
@@ -214,16 +228,17 @@ std::string fish_values(const OptionOutline& option) {
 
 std::string fish_verb(const VerbOutline& verb) {
   const std::string condition = quoted("__dslaunch_is " + verb.name);
-  std::string text = fmt::format("complete -c dslaunch -n __dslaunch_first -f -a {} -d {}\n", verb.name,
-                                 quoted(verb.summary));
+  std::string text = fmt::format("complete -c dslaunch -n __dslaunch_first -f -a {} -d {}\n",
+                                 verb.name, quoted(verb.summary));
   for (const OptionOutline& option : verb.options) {
     std::string names;
     for (const std::string& name : option.names) {
       if (name.find('_') != std::string::npos) continue;
-      names += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
+      names += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2))
+                                      : fmt::format(" -s {}", name.substr(1));
     }
-    text += fmt::format("complete -c dslaunch -n {}{}{} -d {}\n", condition, names, fish_values(option),
-                        quoted(option.description));
+    text += fmt::format("complete -c dslaunch -n {}{}{} -d {}\n", condition, names,
+                        fish_values(option), quoted(option.description));
   }
   for (const OptionOutline& place : verb.places) {
     if (place.kind == ValueKind::kChoice) {

@@ -1,4 +1,5 @@
-// What a verb with --json prints on standard output when it fails, beside the words on standard error (pure).
+// What a verb with --json prints on standard output when it fails, beside the words on standard
+// error (pure).
 #pragma once
 
 #include <string>

@@ -14,7 +14,8 @@ void describe_choice(CLI::App& app, HostOptions& hosts) {
                  "Lines 'HOST slots=N' (default: /job/hostfile where it is, else this machine)")
       ->type_name("FILE")
       ->group(kGroup);
-  app.add_option("-i,--include", hosts.include, "HOST[:SLOT[,SLOT]][@HOST...] of the hostfile")->group(kGroup);
+  app.add_option("-i,--include", hosts.include, "HOST[:SLOT[,SLOT]][@HOST...] of the hostfile")
+      ->group(kGroup);
   app.add_option("-e,--exclude", hosts.exclude, "The same, left out")->group(kGroup);
   app.add_option("--num-nodes,--num_nodes", hosts.num_nodes, "The first N hosts")
       ->check(count_check())
@@ -49,7 +50,8 @@ void describe_hosts(CLI::App& app, HostOptions& hosts) {
       ->check(CLI::Range(0, 65535).description(""))
       ->type_name("PORT")
       ->group(kGroup);
-  app.add_option("--env", hosts.environment, "NAME=VALUE, or NAME with its value here, for every rank")
+  app.add_option("--env", hosts.environment,
+                 "NAME=VALUE, or NAME with its value here, for every rank")
       ->take_all()
       ->allow_extra_args(false)
       ->group(kGroup);

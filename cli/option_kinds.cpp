@@ -16,19 +16,22 @@ CLI::Validator count_check() { return CLI::Range(1, 1 << 16).description(""); }
 
 CLI::Validator choice_check(const std::vector<std::string>& choices) {
   const auto check = [choices](const std::string& value) {
-    return std::ranges::find(choices, value) != choices.end() ? std::string() : unknown_choice(value, choices);
+    return std::ranges::find(choices, value) != choices.end() ? std::string()
+                                                              : unknown_choice(value, choices);
   };
   return CLI::Validator(check, fmt::format("{{{}}}", fmt::join(choices, ",")));
 }
 
-CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<std::chrono::nanoseconds>& value,
+CLI::Option* add_duration(CLI::App& app, const std::string& name,
+                          std::optional<std::chrono::nanoseconds>& value,
                           const std::string& description) {
   const auto take = [&value](const std::string& text) { value = parse_duration(text); };
   return app.add_option_function<std::string>(name, take, description)->type_name("TIME");
 }
 
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides) {
-  app.add_option("overrides", overrides, "key.path=value changes the config, ~key.path removes a key")
+  app.add_option("overrides", overrides,
+                 "key.path=value changes the config, ~key.path removes a key")
       ->type_name("KEY=VALUE");
 }
 
@@ -41,11 +44,14 @@ void check_overrides(const std::vector<std::string>& overrides) {
 }
 
 void add_model_source(CLI::App& app, std::string& source) {
-  app.add_option("source", source, "Run directory, checkpoint tag, or Hugging Face folder")->type_name("DIR")->required();
+  app.add_option("source", source, "Run directory, checkpoint tag, or Hugging Face folder")
+      ->type_name("DIR")
+      ->required();
 }
 
 void add_tokenizer_of_model(CLI::App& app, std::string& tokenizer) {
-  app.add_option("--tokenizer", tokenizer, "byte, tokenizer.json, or a folder with one (default: the model's)")
+  app.add_option("--tokenizer", tokenizer,
+                 "byte, tokenizer.json, or a folder with one (default: the model's)")
       ->type_name("NAME");
 }
 

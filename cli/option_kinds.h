@@ -21,12 +21,14 @@ CLI::Validator count_check();
 CLI::Validator choice_check(const std::vector<std::string>& choices);
 
 // "90", "10m", "2h".
-CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<std::chrono::nanoseconds>& value,
+CLI::Option* add_duration(CLI::App& app, const std::string& name,
+                          std::optional<std::chrono::nanoseconds>& value,
                           const std::string& description);
 
 // The words key.path=value and ~key.path behind a config.
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
-// Whether the key exists is the config's business; that it is no stray word is ours. Throws UsageError.
+// Whether the key exists is the config's business; that it is no stray word is ours. Throws
+// UsageError.
 void check_overrides(const std::vector<std::string>& overrides);
 
 // The trained model that a verb uses.

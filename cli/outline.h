@@ -1,5 +1,5 @@
-// The options and words of each verb, read back from what CLI11 was told of them: what completion and manual pages
-// are made from.
+// The options and words of each verb, read back from what CLI11 was told of them: what completion
+// and manual pages are made from.
 #pragma once
 
 #include <string>

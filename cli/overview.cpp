@@ -35,7 +35,8 @@ std::string overview() {
   for (const Verb& verb : verbs()) widest = std::max(widest, verb.name.size());
   std::string text = kHead;
   for (const Verb& verb : verbs()) {
-    if (verb.listing == Listing::kListed) text += fmt::format("  {:<{}}  {}\n", verb.name, widest, verb.summary);
+    if (verb.listing == Listing::kListed)
+      text += fmt::format("  {:<{}}  {}\n", verb.name, widest, verb.summary);
   }
   return text + kTail;
 }

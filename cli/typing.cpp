@@ -29,7 +29,8 @@ std::vector<std::string> long_names(const CLI::App& app) {
 
 }  // namespace
 
-std::optional<std::string> unknown_option(const CLI::App& app, const std::vector<std::string>& words) {
+std::optional<std::string> unknown_option(const CLI::App& app,
+                                          const std::vector<std::string>& words) {
   const auto found = std::ranges::find_if(
       words, [](const std::string& word) { return word.size() > 1 && word.starts_with('-'); });
   if (found == words.end()) return std::nullopt;
@@ -56,9 +57,9 @@ std::string unknown_verb(const std::string& word) {
 
 bool is_written_as_verb(const std::string& word) {
   constexpr size_t kLongest = 24;
-  return !word.empty() && word.size() <= kLongest && !word.starts_with('-') && std::ranges::all_of(word, [](char c) {
-    return (c >= 'a' && c <= 'z') || c == '-' || c == '_';
-  });
+  return !word.empty() && word.size() <= kLongest && !word.starts_with('-') &&
+         std::ranges::all_of(word,
+                             [](char c) { return (c >= 'a' && c <= 'z') || c == '-' || c == '_'; });
 }
 
 }  // namespace ds

@@ -1,4 +1,5 @@
-// What to say of words on the command line that are not understood: the nearest that is, and where to read more.
+// What to say of words on the command line that are not understood: the nearest that is, and where
+// to read more.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,8 @@ class App;
 namespace ds {
 
 // Of the first option among `words` that the verb does not have; nothing where it has them all.
-std::optional<std::string> unknown_option(const CLI::App& app, const std::vector<std::string>& words);
+std::optional<std::string> unknown_option(const CLI::App& app,
+                                          const std::vector<std::string>& words);
 
 // Of a value that is none of `choices`.
 std::string unknown_choice(const std::string& value, const std::vector<std::string>& choices);
@@ -20,7 +22,8 @@ std::string unknown_choice(const std::string& value, const std::vector<std::stri
 // Of a first word that cannot be the name of a configuration: it is neither a verb nor a file.
 std::string unknown_verb(const std::string& word);
 
-// Whether `word` is written as verbs are: a file's name has a dot or a slash, base64 is longer and has capitals.
+// Whether `word` is written as verbs are: a file's name has a dot or a slash, base64 is longer and
+// has capitals.
 bool is_written_as_verb(const std::string& word);
 
 }  // namespace ds

@@ -1,5 +1,5 @@
-// The verbs of dslaunch as one table: parsing, help, completion and manual pages are made from it. What a verb
-// does is elsewhere: in the program that carries it out.
+// The verbs of dslaunch as one table: parsing, help, completion and manual pages are made from it.
+// What a verb does is elsewhere: in the program that carries it out.
 #pragma once
 
 #include <any>

@@ -1,5 +1,5 @@
-// One row per verb. A new one is a file in cli/verbs/, a row here, and a row in the table of the program that
-// carries it out: launcher/verbs/actions.cpp or rankd/main.cpp.
+// One row per verb. A new one is a file in cli/verbs/, a row here, and a row in the table of the
+// program that carries it out: launcher/verbs/actions.cpp or rankd/main.cpp.
 #include <array>
 
 #include "cli/verb.h"
@@ -28,16 +28,20 @@ namespace ds {
 namespace {
 
 constexpr std::array kVerbs{
-    Verb{"run", "train as train.json says; the verb may be left out", described<RunArgs, describe_run>},
-    Verb{"plan", "memory, communication and FLOPs of a job, without running it", described<PlanArgs, describe_plan>,
-         Program::kEngine},
-    Verb{"generate", "continue a prompt with a trained model", described<GenerateArgs, describe_generate>,
-         Program::kEngine},
+    Verb{"run", "train as train.json says; the verb may be left out",
+         described<RunArgs, describe_run>},
+    Verb{"plan", "memory, communication and FLOPs of a job, without running it",
+         described<PlanArgs, describe_plan>, Program::kEngine},
+    Verb{"generate", "continue a prompt with a trained model",
+         described<GenerateArgs, describe_generate>, Program::kEngine},
     Verb{"eval", "loss, perplexity and bits per byte of a model on given texts",
          described<EvalArgs, describe_eval>, Program::kEngine},
-    Verb{"tokenize", "texts to token ids and back", described<TokenizeArgs, describe_tokenize>, Program::kEngine},
-    Verb{"init", "write a first train.json, from answers or options", described<InitOptions, describe_init>},
-    Verb{"check", "everything that is wrong with a configuration, at once", described<CheckOptions, describe_check>},
+    Verb{"tokenize", "texts to token ids and back", described<TokenizeArgs, describe_tokenize>,
+         Program::kEngine},
+    Verb{"init", "write a first train.json, from answers or options",
+         described<InitOptions, describe_init>},
+    Verb{"check", "everything that is wrong with a configuration, at once",
+         described<CheckOptions, describe_check>},
     Verb{"preflight", "everything that is wrong with the hosts of a job, in one report",
          described<PreflightArgs, describe_preflight>},
     Verb{"explain", "values of a configuration and where they come from",
@@ -46,18 +50,22 @@ constexpr std::array kVerbs{
          described<ElasticVerbOptions, describe_elastic>},
     Verb{"env", "what this build has, what this machine offers, what each feature needs",
          described<EnvOptions, describe_env>},
-    Verb{"schema", "the JSON Schema of train.json, for editors", described<SchemaOptions, describe_schema>},
+    Verb{"schema", "the JSON Schema of train.json, for editors",
+         described<SchemaOptions, describe_schema>},
     Verb{"status", "where a run is, or how it ended", described<StatusOptions, describe_status>},
     Verb{"top", "the status of a run, renewed every second", described<TopOptions, describe_top>},
-    Verb{"tail", "the logs of all ranks, equal lines folded", described<TailOptions, describe_tail>},
-    Verb{"stack", "what every thread of every rank does right now", described<StackOptions, describe_stack>},
+    Verb{"tail", "the logs of all ranks, equal lines folded",
+         described<TailOptions, describe_tail>},
+    Verb{"stack", "what every thread of every rank does right now",
+         described<StackOptions, describe_stack>},
     Verb{"ctl", "save, stop, pause or resume a running job, or let hosts join it",
          described<CtlOptions, describe_ctl>},
     Verb{"completion", "what a shell needs to complete these command lines",
          described<CompletionOptions, describe_completion>},
     Verb{"man", "the manual pages", described<ManOptions, describe_man>},
     // What dslaunch starts on other hosts; nobody types it.
-    Verb{"agent", "one host of a job", described<AgentArgs, describe_agent>, Program::kLauncher, Listing::kHidden},
+    Verb{"agent", "one host of a job", described<AgentArgs, describe_agent>, Program::kLauncher,
+         Listing::kHidden},
 };
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 namespace ds::detail {
 
-struct CollectiveCall {      // plain bytes: it travels as it is
-  uint64_t sequence = 0;     // of the group, from 1
-  int64_t numel = 0;         // of the whole (not per-rank) tensor
+struct CollectiveCall {   // plain bytes: it travels as it is
+  uint64_t sequence = 0;  // of the group, from 1
+  int64_t numel = 0;      // of the whole (not per-rank) tensor
   int32_t root = 0;
   CommOp op = CommOp::kBarrier;
   ReduceOp reduce = ReduceOp::kSum;

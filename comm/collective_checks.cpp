@@ -19,9 +19,10 @@ void check_reduce_scatter(const Tensor& full, const Tensor& shard, int size) {
 }
 
 void check_all_to_all(const Tensor& in, const Tensor& out, int size) {
-  DS_CHECK(in.numel() == out.numel() && in.dtype() == out.dtype() && in.numel() % size == 0,
-           "all_to_all: in has {} elements of {}, out {} of {}; expected equal, and a multiple of {}",
-           in.numel(), name_of(in.dtype()), out.numel(), name_of(out.dtype()), size);
+  DS_CHECK(
+      in.numel() == out.numel() && in.dtype() == out.dtype() && in.numel() % size == 0,
+      "all_to_all: in has {} elements of {}, out {} of {}; expected equal, and a multiple of {}",
+      in.numel(), name_of(in.dtype()), out.numel(), name_of(out.dtype()), size);
   DS_CHECK(!in.aliases(out) || in.numel() == 0 || size == 1, "all_to_all: in and out are the same");
 }
 

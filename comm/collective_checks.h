@@ -1,4 +1,5 @@
-// What a caller can get wrong in a collective, checked alike by every transport before it moves a byte.
+// What a caller can get wrong in a collective, checked alike by every transport before it moves a
+// byte.
 #pragma once
 
 #include "comm/communicator.h"

@@ -1,8 +1,8 @@
-// Communicator: one rank's end of one group. Calls are collective: every rank of the group makes the
-// same calls in the same order with equal sizes, dtypes and operations. Every wait has a deadline and
-// fails with a CommError that names the ranks waited for; a dead peer is an error, never a hang. After
-// an error the communicator is unusable: abort() it and start a new epoch.
-// Sums over ranks are made in rank order in fp32 (fp64 for fp64), whatever the bucket or chunk sizes.
+// Communicator: one rank's end of one group. Calls are collective: every rank of the group makes
+// the same calls in the same order with equal sizes, dtypes and operations. Every wait has a
+// deadline and fails with a CommError that names the ranks waited for; a dead peer is an error,
+// never a hang. After an error the communicator is unusable: abort() it and start a new epoch. Sums
+// over ranks are made in rank order in fp32 (fp64 for fp64), whatever the bucket or chunk sizes.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,9 @@ class Communicator {
   virtual void all_reduce(Tensor& inout, ReduceOp op, Stream& stream) = 0;
   // full.numel() == size() * shard.numel(); in place where shard aliases its slice of full.
   virtual void all_gather(const Tensor& shard, Tensor& full, Stream& stream) = 0;
-  // Rank r receives slice r of the reduced `full`; shard may alias that slice. `full` is left undefined
-  // elsewhere. The shard may be fp32 where full is bf16 or fp16: then the sum is not rounded.
+  // Rank r receives slice r of the reduced `full`; shard may alias that slice. `full` is left
+  // undefined elsewhere. The shard may be fp32 where full is bf16 or fp16: then the sum is not
+  // rounded.
   virtual void reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Stream& stream) = 0;
   // Slice r of `in` goes to rank r; slice r of `out` comes from rank r.
   virtual void all_to_all(const Tensor& in, Tensor& out, Stream& stream) = 0;
@@ -39,9 +40,9 @@ class Communicator {
   // Unblocks every pending call of this rank with CommError, and tells the peers. Thread-safe.
   virtual void abort() noexcept = 0;
 
-  // Where buffers for collectives are best allocated: memory that peers can read directly, where the
-  // transport has such (shared memory, registered memory). Never null; may be the plain heap. Blocks
-  // must be freed before the communicator dies.
+  // Where buffers for collectives are best allocated: memory that peers can read directly, where
+  // the transport has such (shared memory, registered memory). Never null; may be the plain heap.
+  // Blocks must be freed before the communicator dies.
   virtual MemoryResource& memory() = 0;
 };
 

@@ -21,7 +21,8 @@ std::unique_ptr<Communicator> connect_mpi(const ConnectOptions& options) {
 std::unique_ptr<Communicator> connect(ConnectOptions options) {
   if (options.backend == "shm") {
     if (options.size == 1) return std::move(make_thread_group(1).front());
-    return open_shm_group(options.shm_name, options.rank, options.size, {.timeout = options.timeout});
+    return open_shm_group(options.shm_name, options.rank, options.size,
+                          {.timeout = options.timeout});
   }
   if (options.backend == "tcp") {
     return open_tcp_group(std::move(options.tcp.listener),
@@ -37,9 +38,10 @@ std::unique_ptr<Communicator> connect(ConnectOptions options) {
   if (options.backend == "nccl") {
     throw Unsupported("connect: this build has no NCCL communicator (build option DS_WITH_NCCL)");
   }
-  throw ConfigError(fmt::format("connect: unknown communication backend \"{}\"; expected shm, tcp, "
-                                "mpi, nccl or meta",
-                                options.backend));
+  throw ConfigError(
+      fmt::format("connect: unknown communication backend \"{}\"; expected shm, tcp, "
+                  "mpi, nccl or meta",
+                  options.backend));
 }
 
 }  // namespace ds

@@ -12,8 +12,9 @@
 namespace ds {
 
 struct ConnectOptions {
-  // "shm": processes of one host. "tcp": processes that were told each other's endpoints. "mpi": ranks that mpirun or srun started; rank and size must be what
-  // MPI says. "meta": nobody, for the dry run.
+  // "shm": processes of one host. "tcp": processes that were told each other's endpoints. "mpi":
+  // ranks that mpirun or srun started; rank and size must be what MPI says. "meta": nobody, for the
+  // dry run.
   std::string backend = "shm";
   int rank = 0;
   int size = 1;
@@ -28,8 +29,9 @@ struct ConnectOptions {
   std::chrono::milliseconds timeout{30'000};  // of every wait
 };
 
-// One rank alone shares memory with nobody: its memory() is the heap. Throws ConfigError for an unknown backend, Unsupported for one that this build lacks, and CommError
-// when the ranks do not find each other.
+// One rank alone shares memory with nobody: its memory() is the heap. Throws ConfigError for an
+// unknown backend, Unsupported for one that this build lacks, and CommError when the ranks do not
+// find each other.
 std::unique_ptr<Communicator> connect(ConnectOptions options);
 
 }  // namespace ds

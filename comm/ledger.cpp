@@ -54,7 +54,8 @@ std::string Ledger::to_text() const {
   for (const LedgerEntry& entry : entries()) {
     text += fmt::format("{} {} #{} {} bytes={} enter_ns={} ", entry.number, entry.group,
                         entry.sequence, name_of(entry.op), entry.bytes, entry.enter_ns);
-    text += entry.exit_ns < 0 ? "inside" : fmt::format("took_ns={}", entry.exit_ns - entry.enter_ns);
+    text +=
+        entry.exit_ns < 0 ? "inside" : fmt::format("took_ns={}", entry.exit_ns - entry.enter_ns);
     text += entry.label.empty() ? "\n" : fmt::format(" for {}\n", entry.label);
   }
   return text;

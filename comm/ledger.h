@@ -1,6 +1,6 @@
 // Ledger: the last collectives of one rank, in a ring: which group, which call, how many bytes, for
-// whom, when it was entered and left. When a rank hangs, the ledgers say who did not enter what, and
-// where it is instead. Thread-safe: the watchdog reads it while the rank is stuck in a call.
+// whom, when it was entered and left. When a rank hangs, the ledgers say who did not enter what,
+// and where it is instead. Thread-safe: the watchdog reads it while the rank is stuck in a call.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct LedgerEntry {
   std::string group;      // the axis, or "world"
   uint64_t sequence = 0;  // within the group, from 1: equal on all ranks of a call
   CommOp op = CommOp::kBarrier;
-  int64_t bytes = 0;      // of the whole tensor
-  std::string label;      // what the caller was doing: a layer's name
+  int64_t bytes = 0;  // of the whole tensor
+  std::string label;  // what the caller was doing: a layer's name
   int64_t enter_ns = 0;
-  int64_t exit_ns = -1;   // -1: still inside, or left by an error
+  int64_t exit_ns = -1;  // -1: still inside, or left by an error
 };
 
 class Ledger {

@@ -1,5 +1,5 @@
-// What a rank finds out about its connections to other ranks, for whoever reports it: a cut between two hosts
-// stops the collectives, but not what each of them says to the launcher. Thread-safe.
+// What a rank finds out about its connections to other ranks, for whoever reports it: a cut between
+// two hosts stops the collectives, but not what each of them says to the launcher. Thread-safe.
 #pragma once
 
 #include <mutex>

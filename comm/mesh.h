@@ -1,5 +1,5 @@
-// Mesh: this rank's communicator along every axis. The arithmetic is comm/mesh_layout.h; here it meets
-// a world of ranks, or, for the dry run, none.
+// Mesh: this rank's communicator along every axis. The arithmetic is comm/mesh_layout.h; here it
+// meets a world of ranks, or, for the dry run, none.
 #pragma once
 
 #include <array>

@@ -53,7 +53,8 @@ void MetaComm::recv(Tensor& tensor, int from, Stream& /*stream*/) {
 
 std::unique_ptr<Communicator> MetaComm::split(int /*color*/, int /*key*/) {
   throw Unsupported(
-      "split: a meta communicator has no peers to ask for their colours; make the groups of a dry run "
+      "split: a meta communicator has no peers to ask for their colours; make the groups of a dry "
+      "run "
       "with Mesh::meta or MetaComm(rank, size)");
 }
 

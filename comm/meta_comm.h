@@ -20,8 +20,8 @@ class MetaComm final : public Communicator {
   void send(const Tensor& tensor, int to, Stream& stream) override;
   void recv(Tensor& tensor, int from, Stream& stream) override;
   void barrier() override {}
-  // Throws Unsupported: the colours of absent peers are unknown. Mesh makes its meta groups from the
-  // axis sizes instead.
+  // Throws Unsupported: the colours of absent peers are unknown. Mesh makes its meta groups from
+  // the axis sizes instead.
   std::unique_ptr<Communicator> split(int color, int key) override;
   void abort() noexcept override {}
   MemoryResource& memory() override { return memory_; }

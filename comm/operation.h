@@ -1,5 +1,5 @@
-// Names of the collective operations and what they cost: shared by the transports (mismatch errors),
-// the ledger (who is where) and the traffic count (bytes on the wire).
+// Names of the collective operations and what they cost: shared by the transports (mismatch
+// errors), the ledger (who is where) and the traffic count (bytes on the wire).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,15 @@
 namespace ds {
 
 enum class CommOp : uint8_t {
-  kBarrier, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kSend, kRecv, kSplit
+  kBarrier,
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBroadcast,
+  kSend,
+  kRecv,
+  kSplit
 };
 
 std::string_view name_of(CommOp op);    // "all_reduce", "barrier", ...
@@ -18,7 +26,8 @@ std::string_view name_of(ReduceOp op);  // "sum", "average", "min", "max", "prod
 
 // Bytes that one rank of a group of n = `size` puts on the wire, by the usual bandwidth-optimal
 // algorithms (Thakur, Rabenseifner, Gropp 2005). S = `bytes` of the *whole* tensor: the inout of an
-// all_reduce or broadcast, the full side of an all_gather or reduce_scatter, the input of an all_to_all.
+// all_reduce or broadcast, the full side of an all_gather or reduce_scatter, the input of an
+// all_to_all.
 //   all_reduce                             2 (n-1)/n S
 //   all_gather, reduce_scatter, all_to_all   (n-1)/n S
 //   broadcast, send                                  S   (recv and barrier: 0; n = 1: 0)

@@ -55,8 +55,7 @@ HWY_INLINE void store(FloatTag tag, FloatVec value, BF16* to) {
   const auto bits = hn::BitCast(wide, value);
   const auto upper = hn::ShiftRight<16>(bits);
   const auto odd = hn::And(upper, hn::Set(wide, 1U));
-  const auto rounded =
-      hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fffU))));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fffU))));
   const auto quiet = hn::Or(upper, hn::Set(wide, 0x40U));
   const auto is_nan = hn::RebindMask(wide, hn::IsNaN(value));
   const auto result = hn::IfThenElse(is_nan, quiet, rounded);
@@ -129,8 +128,8 @@ void reduce_floats(const std::byte* const* raw_sources, size_t ranks, std::byte*
   }
   for (; i + lanes <= numel; i += lanes) reduce_vectors<1, op>(sources, ranks, target, i);
   if (i == numel) return;
-  // The tail takes the same instructions on padded copies, so that an element's bits do not depend on
-  // where a chunk ended. One rank at a time: the padded sum of the ranks so far is source 0.
+  // The tail takes the same instructions on padded copies, so that an element's bits do not depend
+  // on where a chunk ended. One rank at a time: the padded sum of the ranks so far is source 0.
   constexpr size_t kMaxLanes = HWY_MAX_BYTES / sizeof(float);
   const FloatTag tag;
   In padded[kMaxLanes] = {};
@@ -145,8 +144,8 @@ void reduce_floats(const std::byte* const* raw_sources, size_t ranks, std::byte*
   std::memcpy(target + i, result, (numel - i) * sizeof(Out));
 }
 
-// fp64 and integers: plain loops that the compiler vectorises for this instruction set. Integers are
-// combined as unsigned, which wraps instead of overflowing.
+// fp64 and integers: plain loops that the compiler vectorises for this instruction set. Integers
+// are combined as unsigned, which wraps instead of overflowing.
 template <ReduceOp op, class T>
 HWY_INLINE T combine_plain(T a, T b) {
   if constexpr (op == ReduceOp::kMin || op == ReduceOp::kMax) {
@@ -194,18 +193,24 @@ void reduce_with(const ReduceTypes& types, const std::byte* const* sources, size
                  std::byte* target, size_t numel) {
   const bool widened = types.out != types.in;
   switch (types.in) {
-    case DType::kF32: return reduce_floats<op, float, float>(sources, ranks, target, numel);
+    case DType::kF32:
+      return reduce_floats<op, float, float>(sources, ranks, target, numel);
     case DType::kBF16:
       return widened ? reduce_floats<op, BF16, float>(sources, ranks, target, numel)
                      : reduce_floats<op, BF16, BF16>(sources, ranks, target, numel);
     case DType::kF16:
       return widened ? reduce_floats<op, F16, float>(sources, ranks, target, numel)
                      : reduce_floats<op, F16, F16>(sources, ranks, target, numel);
-    case DType::kF64: return reduce_plain<op, double>(sources, ranks, target, numel);
-    case DType::kI32: return reduce_plain<op, int32_t>(sources, ranks, target, numel);
-    case DType::kI64: return reduce_plain<op, int64_t>(sources, ranks, target, numel);
-    case DType::kU8: return reduce_plain<op, uint8_t>(sources, ranks, target, numel);
-    case DType::kI8: return reduce_plain<op, int8_t>(sources, ranks, target, numel);
+    case DType::kF64:
+      return reduce_plain<op, double>(sources, ranks, target, numel);
+    case DType::kI32:
+      return reduce_plain<op, int32_t>(sources, ranks, target, numel);
+    case DType::kI64:
+      return reduce_plain<op, int64_t>(sources, ranks, target, numel);
+    case DType::kU8:
+      return reduce_plain<op, uint8_t>(sources, ranks, target, numel);
+    case DType::kI8:
+      return reduce_plain<op, int8_t>(sources, ranks, target, numel);
   }
 }
 
@@ -266,7 +271,7 @@ void reduce_in_rank_order(const ReduceTypes& types, std::span<const std::byte* c
 
 void reduce_on_pool(const ReduceTypes& types, std::span<const std::byte* const> sources,
                     std::span<std::byte* const> targets, int64_t numel, Stream& stream) {
-  constexpr int64_t kPieceUnit = 64;  // pieces start on cache lines
+  constexpr int64_t kPieceUnit = 64;                   // pieces start on cache lines
   constexpr int64_t kWorthSharing = int64_t{1} << 18;  // elements: far above a wake-up's cost
   if (numel < kWorthSharing || stream.pool().threads() == 1) {
     reduce_in_rank_order(types, sources, targets, numel);

@@ -8,8 +8,8 @@
 namespace ds::detail {
 
 std::vector<int64_t> equal_bounds(int size, int64_t slice);
-// For any numel; starts are multiples of 64 elements, a cache line of the smallest dtype, so that no two
-// ranks write the same line.
+// For any numel; starts are multiples of 64 elements, a cache line of the smallest dtype, so that
+// no two ranks write the same line.
 std::vector<int64_t> aligned_bounds(int size, int64_t numel);
 
 }  // namespace ds::detail

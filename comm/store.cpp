@@ -22,7 +22,8 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 [[noreturn]] void fail(const std::string& call, const std::string& path) {
-  throw CommError(fmt::format("store: {} {}: {}", call, path, std::generic_category().message(errno)));
+  throw CommError(
+      fmt::format("store: {} {}: {}", call, path, std::generic_category().message(errno)));
 }
 
 [[noreturn]] void timed_out(const std::string& key, std::chrono::milliseconds timeout) {
@@ -138,8 +139,8 @@ FileStore::FileStore(std::string directory) : directory_(std::move(directory)) {
   struct stat status {};
   if (lstat(directory_.c_str(), &status) != 0) fail("lstat", directory_);
   if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
-    throw CommError(fmt::format("store: {} is not a directory of ours that others cannot enter (0700)",
-                                directory_));
+    throw CommError(fmt::format(
+        "store: {} is not a directory of ours that others cannot enter (0700)", directory_));
   }
 }
 

@@ -1,6 +1,7 @@
-// Store: a few small values by which ranks find each other before they have a communicator. Every get
-// has a deadline and names the key it waited for. MemoryStore serves threads, FileStore the processes
-// of one host; the launcher's coordinator serves many hosts (rankd/grpc_store). Thread-safe.
+// Store: a few small values by which ranks find each other before they have a communicator. Every
+// get has a deadline and names the key it waited for. MemoryStore serves threads, FileStore the
+// processes of one host; the launcher's coordinator serves many hosts (rankd/grpc_store).
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -18,8 +19,8 @@ class Store {
   virtual void set(const std::string& key, std::string_view value) = 0;
   // Waits until the key has a value. Throws CommError, naming the key, when none comes in time.
   virtual std::string get(const std::string& key, std::chrono::milliseconds timeout) = 0;
-  // Adds to a counter that starts at 0, atomically among all users; returns the new value. The counter
-  // reads as decimal digits. Throws CommError when the key holds something else.
+  // Adds to a counter that starts at 0, atomically among all users; returns the new value. The
+  // counter reads as decimal digits. Throws CommError when the key holds something else.
   virtual int64_t add(const std::string& key, int64_t delta) = 0;
   // Waits until the counter is at least `target`. Throws CommError as get does.
   virtual void wait(const std::string& key, int64_t target, std::chrono::milliseconds timeout) = 0;

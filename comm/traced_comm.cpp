@@ -49,7 +49,8 @@ void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Cal
 }
 
 void TracedComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {
-  traced(CommOp::kAllReduce, inout.bytes(), &stream, [&] { inner_->all_reduce(inout, op, stream); });
+  traced(CommOp::kAllReduce, inout.bytes(), &stream,
+         [&] { inner_->all_reduce(inout, op, stream); });
 }
 
 void TracedComm::all_gather(const Tensor& shard, Tensor& full, Stream& stream) {

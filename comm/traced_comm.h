@@ -1,6 +1,7 @@
-// TracedComm: a communicator that counts what passes through it: per axis and operation in a CommVolume,
-// call by call in a Ledger, and on the stream's trace. The count of bytes on the wire is by formula
-// (comm/operation.h), whatever the transport really moves, so that plan and run are comparable.
+// TracedComm: a communicator that counts what passes through it: per axis and operation in a
+// CommVolume, call by call in a Ledger, and on the stream's trace. The count of bytes on the wire
+// is by formula (comm/operation.h), whatever the transport really moves, so that plan and run are
+// comparable.
 #pragma once
 
 #include <map>
@@ -22,8 +23,8 @@ class CommVolume {
     int64_t wire_bytes = 0;    // sum of wire_bytes(op, group size, tensor bytes)
     bool operator==(const Count&) const = default;
   };
-  using ByOp = std::map<std::string, Count>;    // "all_reduce" -> count
-  using ByAxis = std::map<std::string, ByOp>;   // "data" -> ...
+  using ByOp = std::map<std::string, Count>;   // "all_reduce" -> count
+  using ByAxis = std::map<std::string, ByOp>;  // "data" -> ...
 
   void add(std::string_view axis, CommOp op, int64_t tensor_bytes, int64_t wire_bytes);
   ByAxis totals() const;  // since construction or the last reset

@@ -46,13 +46,17 @@ std::vector<Feature> zero_features(const Config& c) {
   return {
       {"zero_optimization.offload_param",
        sharded && zero.offload_param && zero.offload_param->device != OffloadDevice::kNone,
-       zero.offload_param ? fmt::format(" to \"{}\"{}", name_of(zero.offload_param->device), kept) : ""},
+       zero.offload_param ? fmt::format(" to \"{}\"{}", name_of(zero.offload_param->device), kept)
+                          : ""},
       {"zero_optimization.offload_optimizer",
        sharded && zero.offload_optimizer && zero.offload_optimizer->device != OffloadDevice::kNone,
-       zero.offload_optimizer ? fmt::format(" to \"{}\"{}", name_of(zero.offload_optimizer->device), kept) : ""},
+       zero.offload_optimizer
+           ? fmt::format(" to \"{}\"{}", name_of(zero.offload_optimizer->device), kept)
+           : ""},
       {"zero_optimization.zero_hpz_partition_size", full && zero.zero_hpz_partition_size > 1},
       {"zero_optimization.zero_quantized_weights", full && zero.zero_quantized_weights},
-      {"zero_optimization.zero_quantized_nontrainable_weights", full && zero.zero_quantized_nontrainable_weights},
+      {"zero_optimization.zero_quantized_nontrainable_weights",
+       full && zero.zero_quantized_nontrainable_weights},
       {"zero_optimization.zero_quantized_gradients", full && zero.zero_quantized_gradients},
       {"zero_optimization.zeropp_loco_param", full && zero.zeropp_loco_param.has_value()},
       {"zero_optimization.mics_shard_size", full && zero.mics_shard_size > 0},
@@ -90,10 +94,12 @@ bool is_used(const Value& section) {
 std::vector<Feature> parallel_features(const Config& c) {
   const ActivationCheckpointingConfig& a = c.activation_checkpointing;
   return {
-      {"activation_checkpointing.partition_activations", a.partition_activations, "", "activation_checkpointing"},
-      {"activation_checkpointing.cpu_checkpointing", a.cpu_checkpointing, "", "activation_checkpointing"},
-      {"activation_checkpointing.contiguous_memory_optimization", a.contiguous_memory_optimization, "",
+      {"activation_checkpointing.partition_activations", a.partition_activations, "",
        "activation_checkpointing"},
+      {"activation_checkpointing.cpu_checkpointing", a.cpu_checkpointing, "",
+       "activation_checkpointing"},
+      {"activation_checkpointing.contiguous_memory_optimization", a.contiguous_memory_optimization,
+       "", "activation_checkpointing"},
       {"sparse_attention", c.sparse_attention && c.sparse_attention->mode != SparsityMode::kDense},
       {"pipeline.stages", c.pipeline.stages.value_or(1) > 1, "", "pipeline"},
       {"tensor_parallel", c.tensor_parallel.autotp_size > 1 || c.tensor_parallel.tp.tp_size > 1 ||
@@ -146,8 +152,9 @@ std::vector<Feature> service_features(const Config& c) {
 
 std::vector<Feature> model_features(const Config& c) {
   const std::vector<ModelFamily> families = {ModelFamily::kGpt2, ModelFamily::kLlama};
-  const std::vector<OptimizerType> optimizers = {OptimizerType::kAdam, OptimizerType::kAdamW, OptimizerType::kLion,
-                                                 OptimizerType::kAdagrad, OptimizerType::kSgd};
+  const std::vector<OptimizerType> optimizers = {OptimizerType::kAdam, OptimizerType::kAdamW,
+                                                 OptimizerType::kLion, OptimizerType::kAdagrad,
+                                                 OptimizerType::kSgd};
   const auto optimizer = [&](OptimizerType t) { return c.optimizer.type == t; };
   const bool adam = optimizer(OptimizerType::kAdam) || optimizer(OptimizerType::kAdamW);
   const bool adagrad = optimizer(OptimizerType::kAdagrad);
@@ -155,7 +162,8 @@ std::vector<Feature> model_features(const Config& c) {
     return !wanted || std::ranges::find(there, *wanted) != there.end();
   };
   const auto others = [](const auto& wanted, const auto& there) {
-    return wanted ? fmt::format(" as \"{}\"; available are {}", name_of(*wanted), names_with(there)) : "";
+    return wanted ? fmt::format(" as \"{}\"; available are {}", name_of(*wanted), names_with(there))
+                  : "";
   };
   return {
       {"model.family", !among(c.model.family, families), others(c.model.family, families)},
@@ -214,8 +222,10 @@ void check_complete(const Config& config, Problems& problems) {
   need(config.train.steps || config.train.epochs, "train.steps",
        "is needed to train (or train.epochs)");
   const SchedulerConfig& scheduler = config.scheduler;
-  const bool decays = scheduler.type == SchedulerType::kWarmupDecayLR && !scheduler.warmup_decay.total_num_steps;
-  const bool waves = scheduler.type == SchedulerType::kWarmupCosineLR && !scheduler.warmup_cosine.total_num_steps;
+  const bool decays =
+      scheduler.type == SchedulerType::kWarmupDecayLR && !scheduler.warmup_decay.total_num_steps;
+  const bool waves =
+      scheduler.type == SchedulerType::kWarmupCosineLR && !scheduler.warmup_cosine.total_num_steps;
   need((!decays && !waves) || config.train.steps, "scheduler.params.total_num_steps",
        "is needed to train (or train.steps, which it defaults to)");
   need(config.optimizer.type.has_value(), "optimizer", "is needed to train");

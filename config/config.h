@@ -8,13 +8,13 @@
 #include <span>
 #include <string>
 
+#include "config/reader/fields.h"
 #include "config/sections/attention.h"
 #include "config/sections/autotuning.h"
 #include "config/sections/checkpoint.h"
 #include "config/sections/compression.h"
 #include "config/sections/data_efficiency.h"
 #include "config/sections/elasticity.h"
-#include "config/reader/fields.h"
 #include "config/sections/monitor.h"
 #include "config/sections/optimizer.h"
 #include "config/sections/parallel.h"
@@ -96,8 +96,9 @@ struct Config {
 };
 void fields(Visitor& v, Config& c);
 
-// What stage3_gather_16bit_weights_on_model_save makes the weights of the saved model: the 16-bit type of fp16 or bf16;
-// nothing without one of them, and at other ZeRO stages, where the key has no effect.
+// What stage3_gather_16bit_weights_on_model_save makes the weights of the saved model: the 16-bit
+// type of fp16 or bf16; nothing without one of them, and at other ZeRO stages, where the key has no
+// effect.
 std::optional<FloatType> gathered_dtype(const Config& config);
 
 }  // namespace ds

@@ -20,7 +20,8 @@ ElasticOptions elastic_options(const ElasticityConfig& config) {
 }
 
 BatchSizes batch_sizes(const Config& config, int64_t data_parallel_size) {
-  // Batch keys beside an elasticity section that does not permit them were refused when it was read.
+  // Batch keys beside an elasticity section that does not permit them were refused when it was
+  // read.
   return config.elasticity.enabled
              ? elastic_batch_sizes(elastic_options(config.elasticity), data_parallel_size,
                                    BatchKeys::kAbsent)

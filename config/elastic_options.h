@@ -8,8 +8,8 @@ namespace ds {
 
 ElasticOptions elastic_options(const ElasticityConfig& config);
 
-// The batch triangle of a configuration for a data-parallel size, by the elastic rules where they are
-// switched on. Throws ConfigError, ElasticError.
+// The batch triangle of a configuration for a data-parallel size, by the elastic rules where they
+// are switched on. Throws ConfigError, ElasticError.
 struct Config;
 BatchSizes batch_sizes(const Config& config, int64_t data_parallel_size);
 

@@ -27,10 +27,10 @@ class Explainer : public Visitor {
     const Value value = field_value(field);
     if (value.is_null() && field.spec.omit_unset) return;
     // One number stands for every parameter group, and is shown as the user writes it.
-    const bool single = field.spec.one_or_list && value.is_list() &&
-                        value.items().size() == 1 && !value.items().front().is_string();
-    ExplainedValue row{path_of(field.key),
-                       to_compact_json(single ? value.items().front() : value), "default"};
+    const bool single = field.spec.one_or_list && value.is_list() && value.items().size() == 1 &&
+                        !value.items().front().is_string();
+    ExplainedValue row{path_of(field.key), to_compact_json(single ? value.items().front() : value),
+                       "default"};
     if (value.is_null() && !field.spec.unset_text.empty()) {
       row.value = to_compact_json(Value::string(std::string(field.spec.unset_text)));
     }

@@ -59,24 +59,29 @@ void training_rules(const RuleContext& r) {
   if (c.train.copy_in_memory_every) {
     const int64_t kept = c.train.save_in_memory_every;
     if (kept == 0 || *c.train.copy_in_memory_every % kept != 0) {
-      r.refuse_early("train.copy_in_memory_every",
-                     fmt::format("{} is no multiple of save_in_memory_every = {}: only states that are "
-                                 "kept can be copied",
-                                 *c.train.copy_in_memory_every, kept));
+      r.refuse_early(
+          "train.copy_in_memory_every",
+          fmt::format("{} is no multiple of save_in_memory_every = {}: only states that are "
+                      "kept can be copied",
+                      *c.train.copy_in_memory_every, kept));
     }
   }
   if (!c.data.weights.empty() && c.data.weights.size() != c.data.train.size()) {
-    r.refuse_early("data.weights", fmt::format("has {} numbers for the {} entries of data.train; give one for each",
-                                               c.data.weights.size(), c.data.train.size()));
+    r.refuse_early("data.weights",
+                   fmt::format("has {} numbers for the {} entries of data.train; give one for each",
+                               c.data.weights.size(), c.data.train.size()));
   }
   if (!c.data.weights.empty() && c.data.order == DataOrder::kSequential) {
-    r.refuse_early("data.weights", "mixes the entries of data.train, and data.order \"sequential\" takes one after the "
-                                   "other; remove one of them");
+    r.refuse_early(
+        "data.weights",
+        "mixes the entries of data.train, and data.order \"sequential\" takes one after the "
+        "other; remove one of them");
   }
   const std::optional<FloatType> gathered = gathered_dtype(c);
   if (gathered && c.train.final_dtype && *c.train.final_dtype != *gathered) {
-    r.refuse_early("train.final_dtype", "contradicts zero_optimization.stage3_gather_16bit_weights_on_model_save, which "
-                                        "saves the weights in the 16-bit type of training; remove one of them");
+    r.refuse_early("train.final_dtype",
+                   "contradicts zero_optimization.stage3_gather_16bit_weights_on_model_save, which "
+                   "saves the weights in the 16-bit type of training; remove one of them");
   }
   if (c.data.validation_fraction > 0 && !c.data.validation.empty()) {
     r.refuse_early("data.validation_fraction", "excludes data.validation; give one of them");

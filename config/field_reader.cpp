@@ -4,9 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "config/reader/convert.h"
 #include "config/field_writer.h"
 #include "config/ignored_keys.h"
+#include "config/reader/convert.h"
 #include "config/unknown_key.h"
 #include "core/error.h"
 
@@ -120,12 +120,14 @@ class FieldReader : public Visitor {
   void offer(std::string_view key) { level_.offered.emplace(key); }
   // Null where the field has no such value, and DeepSpeed does not look: as if not given.
   bool leaves_open(const Field& field, const Value& value) const {
-    return value.is_null() && !takes_null(field) && !field.spec.required && value_basis(field.spec) == Basis::kOwn;
+    return value.is_null() && !takes_null(field) && !field.spec.required &&
+           value_basis(field.spec) == Basis::kOwn;
   }
   const Member* given(const Field& field);
   void refuse(Basis basis, const std::string& path, const Origin& origin, std::string message);
   void report_unknown_keys(const std::function<void(Visitor&)>& walk);
-  void report_key_of_other_kind(const std::string& path, const Origin& origin, Basis basis, const std::string& message);
+  void report_key_of_other_kind(const std::string& path, const Origin& origin, Basis basis,
+                                const std::string& message);
   bool is_reported(const Origin& origin) const;
   void read_collection_list(const Collection& collection, const Value& value);
 
@@ -180,8 +182,9 @@ void FieldReader::on_field(const Field& field) {
   }
   const Value& value = member->value;
   if (leaves_open(field, value)) {
-    return problems_.note(path_of(field.key), value.origin(),
-                          fmt::format("null is taken as not given: it is {}", to_compact_json(field_value(field))));
+    return problems_.note(
+        path_of(field.key), value.origin(),
+        fmt::format("null is taken as not given: it is {}", to_compact_json(field_value(field))));
   }
   origins_[path_of(field.key)] = value.origin();
   const auto* names = std::get_if<EnumRef>(&field.slot);
@@ -303,10 +306,11 @@ void FieldReader::report_unknown_keys(const std::function<void(Visitor&)>& walk)
   }
 }
 
-// A key of this section that has no meaning beside the "type" or "mode" that is given. DeepSpeed passes over it, and
-// published files list the keys of all modes; in the sections that are ours it is a slip.
-void FieldReader::report_key_of_other_kind(const std::string& path, const Origin& origin, Basis basis,
-                                           const std::string& message) {
+// A key of this section that has no meaning beside the "type" or "mode" that is given. DeepSpeed
+// passes over it, and published files list the keys of all modes; in the sections that are ours it
+// is a slip.
+void FieldReader::report_key_of_other_kind(const std::string& path, const Origin& origin,
+                                           Basis basis, const std::string& message) {
   // A refused discriminator ("type": "Adamm") already explains why its parameters have no place.
   if (level_.failed) return;
   const bool ours = level_.path == "model" || level_.path == "data" || level_.path == "train";

@@ -36,17 +36,20 @@ std::vector<Switch> switches_of(const Config& c) {
       {"hybrid_engine", c.hybrid_engine.enabled},
       {"nebula", c.nebula.enabled},
       {"data_efficiency.data_routing.random_ltd", data.data_routing.random_ltd.enabled},
-      {"data_efficiency.data_sampling.curriculum_learning", data.data_sampling.curriculum_learning.enabled},
+      {"data_efficiency.data_sampling.curriculum_learning",
+       data.data_sampling.curriculum_learning.enabled},
   };
 }
 
-// Those that have their switch elsewhere: only their errors are of interest, they say enough themselves.
+// Those that have their switch elsewhere: only their errors are of interest, they say enough
+// themselves.
 std::vector<Switch> other_switches_of(const Config& c) {
   std::vector<Switch> out{
       {"fp16", c.fp16.enabled},
       {"bf16", c.bf16.enabled},
       {"zero_optimization", c.zero_optimization.stage > 0},
-      {"data_efficiency.data_sampling.dynamic_batching", c.data_efficiency.data_sampling.dynamic_batching.enabled},
+      {"data_efficiency.data_sampling.dynamic_batching",
+       c.data_efficiency.data_sampling.dynamic_batching.enabled},
   };
   for (const CompressionSwitch& technique : switches(c.compression_training)) {
     out.push_back({technique.section, technique.on});
@@ -177,7 +180,8 @@ void Inert::reduction() {
 
 void Inert::switches() {
   for (const Switch& part : switches_of(c_)) {
-    if (!part.on) all_in(part.section, "enabled", fmt::format("while {}.enabled is false", part.section));
+    if (!part.on)
+      all_in(part.section, "enabled", fmt::format("while {}.enabled is false", part.section));
   }
 }
 
@@ -187,11 +191,12 @@ void Inert::compatibility() {
   for (const std::string_view path :
        {"zero_allow_untested_optimizer", "zero_force_ds_cpu_optimizer", "disable_allgather",
         "graph_harvesting", "pipeline.stages", "pipeline.partition", "pipeline.seed_layers",
-        "pipeline.use_reentrant", "optimizer.legacy_fusion",
-        "optimizer.params.set_grad_none", "optimizer.params.cuda_aware",
-        "zero_optimization.leaf_module", "zero_optimization.memory_efficient_linear",
-        "zero_optimization.override_module_apply", "activation_checkpointing.number_checkpoints",
-        "activation_checkpointing.synchronize_checkpoint_boundary", "activation_checkpointing.profile"}) {
+        "pipeline.use_reentrant", "optimizer.legacy_fusion", "optimizer.params.set_grad_none",
+        "optimizer.params.cuda_aware", "zero_optimization.leaf_module",
+        "zero_optimization.memory_efficient_linear", "zero_optimization.override_module_apply",
+        "activation_checkpointing.number_checkpoints",
+        "activation_checkpointing.synchronize_checkpoint_boundary",
+        "activation_checkpointing.profile"}) {
     note(path, kWhy);
   }
 }
@@ -213,7 +218,9 @@ void soften_what_is_off(const Config& config, Problems& problems) {
     for (const Switch& part : parts) {
       if (part.on) continue;
       problems.soften(
-          [&](const Problem& problem) { return is_within(problem.path, part.section) && !may_switch(problem); },
+          [&](const Problem& problem) {
+            return is_within(problem.path, part.section) && !may_switch(problem);
+          },
           fmt::format("while {} is off", part.section));
     }
   }

@@ -27,7 +27,8 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-IncludedFile read_include(const std::string& path, const std::string& directory, Problems& problems) {
+IncludedFile read_include(const std::string& path, const std::string& directory,
+                          Problems& problems) {
   const fs::path full = fs::path(directory) / path;
   std::error_code error;
   const std::string identity = fs::weakly_canonical(full, error).string();
@@ -52,14 +53,15 @@ void make_paths_absolute(Config& config, const std::string& directory) {
 
 namespace {
 
-// DeepSpeed hands the parameters to torch.optim.AdamW then, which decays by 0.01 where nothing is said; our Adam and
-// DeepSpeed's own do not.
+// DeepSpeed hands the parameters to torch.optim.AdamW then, which decays by 0.01 where nothing is
+// said; our Adam and DeepSpeed's own do not.
 void derive_torch_decay(ReadConfig& result) {
   OptimizerConfig& optimizer = result.config.optimizer;
   constexpr double kTorchAdamWDecay = 0.01;
   constexpr std::string_view kDecay = "optimizer.params.weight_decay";
   const bool adamw = optimizer.type == OptimizerType::kAdamW;
-  const bool decoupled = adamw || (optimizer.type == OptimizerType::kAdam && optimizer.adam.adam_w_mode);
+  const bool decoupled =
+      adamw || (optimizer.type == OptimizerType::kAdam && optimizer.adam.adam_w_mode);
   if (!decoupled || !optimizer.adam.torch_adam || result.origins.contains(kDecay)) return;
   optimizer.adam.weight_decay = kTorchAdamWDecay;
   const auto given = result.origins.find(std::string_view("optimizer.params.torch_adam"));
@@ -75,7 +77,8 @@ void derive(ReadConfig& result) {
     config.wall_clock_breakdown = true;
     result.problems.note("wall_clock_breakdown", {}, "is turned on by flops_profiler.enabled");
   }
-  if (config.model.folder && !result.origins.contains("data.tokenizer")) config.data.tokenizer = *config.model.folder;
+  if (config.model.folder && !result.origins.contains("data.tokenizer"))
+    config.data.tokenizer = *config.model.folder;
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ struct ReadConfig {
 // `place` is a path, or URL-safe base64 of the text where no such file exists. Overrides are
 // applied in order: "a.b=v" (the key must be known), "+a.b=v" (add to free-form objects too),
 // "~a.b" (remove). Relative paths in model.folder and data.* become absolute, relative to the
-// file's folder. Throws ConfigError for a text that is no document at all, InputMissing for a file that cannot be read;
-// everything else that is wrong, malformed overrides and duplicate keys included, is among the problems.
+// file's folder. Throws ConfigError for a text that is no document at all, InputMissing for a file
+// that cannot be read; everything else that is wrong, malformed overrides and duplicate keys
+// included, is among the problems.
 ReadConfig read_config(const std::string& place, std::span<const std::string> overrides = {});
 
 // The same from a text; `source` names it in messages, `directory` resolves includes and relative

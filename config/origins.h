@@ -7,7 +7,8 @@
 
 namespace ds {
 
-// Of the key itself, or of the nearest section around it that is given; without a source where there is none.
+// Of the key itself, or of the nearest section around it that is given; without a source where
+// there is none.
 Origin origin_near(const Origins& origins, std::string_view path);
 
 }  // namespace ds

@@ -194,7 +194,9 @@ void zero_rules(const RuleContext& r) {
 void optimizer_rules(const RuleContext& r) {
   const Config& c = r.config;
   if (r.given("optimizer") && !c.optimizer.type && !r.given("optimizer.type")) {
-    r.note("optimizer", "without type this section says nothing: DeepSpeed takes the program's own optimizer then");
+    r.note(
+        "optimizer",
+        "without type this section says nothing: DeepSpeed takes the program's own optimizer then");
   }
   if (is_one_bit(c.optimizer) && c.zero_optimization.stage > 0) {
     r.refuse_early("optimizer.type",

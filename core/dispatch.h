@@ -29,10 +29,14 @@ void on_device(Device device, F&& f) {
 template <class F>
 decltype(auto) on_float(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kF32: return f.template operator()<float>();
-    case DType::kBF16: return f.template operator()<BF16>();
-    case DType::kF16: return f.template operator()<F16>();
-    default: throw InternalError(fmt::format("on_float: {} is no float type", name_of(dtype)));
+    case DType::kF32:
+      return f.template operator()<float>();
+    case DType::kBF16:
+      return f.template operator()<BF16>();
+    case DType::kF16:
+      return f.template operator()<F16>();
+    default:
+      throw InternalError(fmt::format("on_float: {} is no float type", name_of(dtype)));
   }
 }
 

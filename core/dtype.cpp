@@ -24,14 +24,22 @@ size_t size_of(DType dtype) {
 
 std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "fp32";
-    case DType::kBF16: return "bf16";
-    case DType::kF16: return "fp16";
-    case DType::kF64: return "fp64";
-    case DType::kI32: return "int32";
-    case DType::kI64: return "int64";
-    case DType::kU8: return "uint8";
-    case DType::kI8: return "int8";
+    case DType::kF32:
+      return "fp32";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kF16:
+      return "fp16";
+    case DType::kF64:
+      return "fp64";
+    case DType::kI32:
+      return "int32";
+    case DType::kI64:
+      return "int64";
+    case DType::kU8:
+      return "uint8";
+    case DType::kI8:
+      return "int8";
   }
   throw InternalError("name_of: unknown dtype");
 }

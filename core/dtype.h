@@ -11,21 +11,23 @@ namespace ds {
 
 enum class DType : uint8_t { kF32, kBF16, kF16, kF64, kI32, kI64, kU8, kI8 };
 
-size_t size_of(DType dtype);                 // bytes of one element
-std::string_view name_of(DType dtype);       // "fp32", "bf16", "fp16", "fp64", "int32", ...
-DType parse_dtype(std::string_view name);    // also "float32", "bfloat16", ...; throws ConfigError
+size_t size_of(DType dtype);               // bytes of one element
+std::string_view name_of(DType dtype);     // "fp32", "bf16", "fp16", "fp64", "int32", ...
+DType parse_dtype(std::string_view name);  // also "float32", "bfloat16", ...; throws ConfigError
 
 struct BF16 {
   uint16_t bits = 0;
   BF16() = default;
-  explicit BF16(float value);                // round to nearest even, NaN stays NaN
-  explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  explicit BF16(float value);  // round to nearest even, NaN stays NaN
+  explicit operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
 };
 
 struct F16 {
   uint16_t bits = 0;
   F16() = default;
-  explicit F16(float value);                 // round to nearest even, overflow to infinity
+  explicit F16(float value);  // round to nearest even, overflow to infinity
   explicit operator float() const;
 };
 
@@ -71,20 +73,36 @@ inline F16::operator float() const {
 template <class T>
 struct dtype_of;
 template <>
-struct dtype_of<float> { static constexpr DType value = DType::kF32; };
+struct dtype_of<float> {
+  static constexpr DType value = DType::kF32;
+};
 template <>
-struct dtype_of<BF16> { static constexpr DType value = DType::kBF16; };
+struct dtype_of<BF16> {
+  static constexpr DType value = DType::kBF16;
+};
 template <>
-struct dtype_of<F16> { static constexpr DType value = DType::kF16; };
+struct dtype_of<F16> {
+  static constexpr DType value = DType::kF16;
+};
 template <>
-struct dtype_of<double> { static constexpr DType value = DType::kF64; };
+struct dtype_of<double> {
+  static constexpr DType value = DType::kF64;
+};
 template <>
-struct dtype_of<int32_t> { static constexpr DType value = DType::kI32; };
+struct dtype_of<int32_t> {
+  static constexpr DType value = DType::kI32;
+};
 template <>
-struct dtype_of<int64_t> { static constexpr DType value = DType::kI64; };
+struct dtype_of<int64_t> {
+  static constexpr DType value = DType::kI64;
+};
 template <>
-struct dtype_of<uint8_t> { static constexpr DType value = DType::kU8; };
+struct dtype_of<uint8_t> {
+  static constexpr DType value = DType::kU8;
+};
 template <>
-struct dtype_of<int8_t> { static constexpr DType value = DType::kI8; };
+struct dtype_of<int8_t> {
+  static constexpr DType value = DType::kI8;
+};
 
 }  // namespace ds

@@ -1,6 +1,7 @@
 // Errors of the whole product: one hierarchy, each class carrying the exit code a process ends with
-// when nobody handles it (docs/architecture.md, "Exit codes"). IoError and CommError are recoverable:
-// rankd may catch them and ask for a restart plan. Everything else ends the rank with its message.
+// when nobody handles it (docs/architecture.md, "Exit codes"). IoError and CommError are
+// recoverable: rankd may catch them and ask for a restart plan. Everything else ends the rank with
+// its message.
 #pragma once
 
 #include <fmt/format.h>
@@ -63,7 +64,8 @@ class IoError : public Error {  // reading or writing failed: disk full, EIO, sh
  public:
   explicit IoError(const std::string& m) : Error(ExitCode::kStorage, m) {}
 };
-class PeerIoError : public IoError {  // another rank's disk; this one gives up what they did together
+class PeerIoError
+    : public IoError {  // another rank's disk; this one gives up what they did together
  public:
   explicit PeerIoError(const std::string& m) : IoError(m) {}
 };
@@ -86,11 +88,11 @@ namespace detail {
 
 }  // namespace ds
 
-// DS_CHECK(condition, "operation: what it got and what it expected", args...) for what a caller can get
-// wrong. Throws InternalError with file and line.
-#define DS_CHECK(condition, ...)                                                    \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
-      ::ds::detail::check_failed(__FILE__, __LINE__, ::fmt::format(__VA_ARGS__));   \
-    }                                                                               \
+// DS_CHECK(condition, "operation: what it got and what it expected", args...) for what a caller can
+// get wrong. Throws InternalError with file and line.
+#define DS_CHECK(condition, ...)                                                  \
+  do {                                                                            \
+    if (!(condition)) {                                                           \
+      ::ds::detail::check_failed(__FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
+    }                                                                             \
   } while (false)

@@ -1,6 +1,7 @@
-// The largest models that can be described: far beyond any that was ever trained, and small enough that no product
-// of these numbers (bytes of all states of all layers: below 2^62) leaves 64 bits, and that tables with a row per
-// parameter stay small; likewise batches and runs. Whoever needs more raises them here.
+// The largest models that can be described: far beyond any that was ever trained, and small enough
+// that no product of these numbers (bytes of all states of all layers: below 2^62) leaves 64 bits,
+// and that tables with a row per parameter stay small; likewise batches and runs. Whoever needs
+// more raises them here.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ std::string quantity_text(double value, std::string_view name,
 std::string parameter_count_text(double value, std::optional<std::string_view> unit = std::nullopt,
                                  int precision = 2);
 
-// A size over the largest power of 1024 that keeps it at 1 or above, up to TiB. The caller chooses the
-// decimals.
+// A size over the largest power of 1024 that keeps it at 1 or above, up to TiB. The caller chooses
+// the decimals.
 struct ScaledBytes {
   double value = 0;
   std::string_view unit;  // "B", "KiB", ...

@@ -27,7 +27,8 @@ std::array<float, 2> box_muller(uint32_t radius_word, uint32_t angle_word) {
   const double u = (static_cast<double>(radius_word) + 1.0) * 0x1p-32;
   const double angle = 2.0 * std::numbers::pi * (static_cast<double>(angle_word) * 0x1p-32);
   const double radius = std::sqrt(-2.0 * std::log(u));
-  return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+  return {static_cast<float>(radius * std::cos(angle)),
+          static_cast<float>(radius * std::sin(angle))};
 }
 
 }  // namespace
@@ -58,9 +59,7 @@ std::array<uint32_t, 4> Rng::block(uint64_t index) const {
 
 uint32_t Rng::bits(uint64_t index) const { return block(index / 4)[index % 4]; }
 
-float Rng::uniform(uint64_t index) const {
-  return static_cast<float>(bits(index) >> 8) * 0x1p-24F;
-}
+float Rng::uniform(uint64_t index) const { return static_cast<float>(bits(index) >> 8) * 0x1p-24F; }
 
 float Rng::normal(uint64_t index) const {
   const auto words = block(index / 4);

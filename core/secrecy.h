@@ -15,13 +15,14 @@ void wipe(std::string& secret);
 void wipe(std::span<char> bytes);
 void wipe(std::vector<std::string>& secrets);
 
-// For buffers through which secrets pass: a string leaves what it held behind when it grows, and at its old end when
-// something is taken from its front.
+// For buffers through which secrets pass: a string leaves what it held behind when it grows, and at
+// its old end when something is taken from its front.
 void append_secret(std::string& secret, std::string_view more);
 void drop_front(std::string& secret, size_t count);
 
-// Memory for a library that takes functions for it, as OpenSSL does (CRYPTO_set_mem_functions): what is given back is
-// overwritten. Libraries wipe the keys that they hold, but not always what they wrote them into on the way.
+// Memory for a library that takes functions for it, as OpenSSL does (CRYPTO_set_mem_functions):
+// what is given back is overwritten. Libraries wipe the keys that they hold, but not always what
+// they wrote them into on the way.
 struct WipingMemory {
   static void* allocate(size_t bytes, const char* file, int line);
   static void* resize(void* memory, size_t bytes, const char* file, int line);

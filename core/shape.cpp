@@ -38,8 +38,6 @@ bool Shape::operator==(const Shape& other) const {
   return std::ranges::equal(extents(), other.extents());
 }
 
-std::string Shape::to_string() const {
-  return fmt::format("[{}]", fmt::join(extents(), ", "));
-}
+std::string Shape::to_string() const { return fmt::format("[{}]", fmt::join(extents(), ", ")); }
 
 }  // namespace ds

@@ -18,11 +18,11 @@ class Shape {
   explicit Shape(std::span<const int64_t> extents);
 
   int rank() const { return rank_; }
-  int64_t operator[](int axis) const;        // negative counts from the back; throws when out of range
-  int64_t numel() const;                     // 1 for rank 0; throws on overflow
+  int64_t operator[](int axis) const;  // negative counts from the back; throws when out of range
+  int64_t numel() const;               // 1 for rank 0; throws on overflow
   std::span<const int64_t> extents() const { return {extents_.data(), static_cast<size_t>(rank_)}; }
   bool operator==(const Shape& other) const;
-  std::string to_string() const;             // "[4, 64, 768]"
+  std::string to_string() const;  // "[4, 64, 768]"
 
  private:
   std::array<int64_t, kMaxRank> extents_{};

@@ -1,6 +1,6 @@
-// A stack for signal handlers, for as long as the object lives on its thread. Code that uses the stack pointer for
-// something else, as the kernels that oneDNN generates do, is not struck by a handler that runs here (SA_ONSTACK);
-// neither is a stack that has overflowed.
+// A stack for signal handlers, for as long as the object lives on its thread. Code that uses the
+// stack pointer for something else, as the kernels that oneDNN generates do, is not struck by a
+// handler that runs here (SA_ONSTACK); neither is a stack that has overflowed.
 #pragma once
 
 #include <cstddef>

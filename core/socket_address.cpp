@@ -46,7 +46,8 @@ SocketAddress end_of(int socket, const char* name, const Call& call) {
 }  // namespace
 
 int SocketAddress::port() const {
-  return ntohs(family() == AF_INET6 ? as<sockaddr_in6>(*this).sin6_port : as<sockaddr_in>(*this).sin_port);
+  return ntohs(family() == AF_INET6 ? as<sockaddr_in6>(*this).sin6_port
+                                    : as<sockaddr_in>(*this).sin_port);
 }
 
 std::string SocketAddress::host() const {
@@ -62,7 +63,8 @@ std::string SocketAddress::host() const {
 }
 
 std::string SocketAddress::endpoint() const {
-  return family() == AF_INET6 ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
+  return family() == AF_INET6 ? fmt::format("[{}]:{}", host(), port())
+                              : fmt::format("{}:{}", host(), port());
 }
 
 bool SocketAddress::is_wildcard() const {

@@ -6,18 +6,18 @@ namespace ds {
 
 std::string Device::to_string() const {
   switch (kind) {
-    case Kind::kCpu: return "cpu";
-    case Kind::kCuda: return fmt::format("cuda:{}", index);
-    case Kind::kMeta: return "meta";
+    case Kind::kCpu:
+      return "cpu";
+    case Kind::kCuda:
+      return fmt::format("cuda:{}", index);
+    case Kind::kMeta:
+      return "meta";
   }
   return "unknown";
 }
 
 Stream::Stream(const StreamOptions& options)
-    : device_(options.device),
-      memory_(options.memory),
-      pool_(options.pool),
-      trace_(options.trace) {
+    : device_(options.device), memory_(options.memory), pool_(options.pool), trace_(options.trace) {
   if (device_.kind == Device::Kind::kCuda) {
     throw Unsupported("stream: this build has no CUDA kernels (build option DS_WITH_CUDA)");
   }

@@ -1,6 +1,6 @@
-// A stream is an ordered queue of work on one device, with what that work needs: memory, threads, and
-// an optional trace. CPU streams run inline, in order; meta streams run nothing. There is no default
-// stream: every kernel, collective and allocation names its own.
+// A stream is an ordered queue of work on one device, with what that work needs: memory, threads,
+// and an optional trace. CPU streams run inline, in order; meta streams run nothing. There is no
+// default stream: every kernel, collective and allocation names its own.
 #pragma once
 
 #include <memory>

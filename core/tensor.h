@@ -1,5 +1,5 @@
-// Tensor: a shared handle on a buffer, with shape and dtype; contiguous, row-major. It knows nothing of
-// gradients, names or sharding. Copies share the bytes.
+// Tensor: a shared handle on a buffer, with shape and dtype; contiguous, row-major. It knows
+// nothing of gradients, names or sharding. Copies share the bytes.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,8 @@ class Tensor {
  public:
   Tensor() = default;  // undefined: defined() is false
 
-  // Contents undefined. Allocated from stream.memory() under `tag`; freed when the last handle goes.
+  // Contents undefined. Allocated from stream.memory() under `tag`; freed when the last handle
+  // goes.
   static Tensor empty(const Shape& shape, DType dtype, Stream& stream,
                       MemoryTag tag = MemoryTag::kActivations);
   static Tensor zeros(const Shape& shape, DType dtype, Stream& stream,
@@ -41,15 +42,17 @@ class Tensor {
     return static_cast<T*>(raw());
   }
   void* raw() const;  // throws on meta
-  void* address() const { return data_; }  // also on meta, where nothing may be read or written there
+  void* address() const {
+    return data_;
+  }  // also on meta, where nothing may be read or written there
 
   // A flat view of `numel` elements from element `offset`; shares the bytes.
   Tensor narrow(int64_t offset, int64_t numel) const;
   Tensor reshape(const Shape& shape) const;  // same numel; shares the bytes
   Tensor reinterpret(DType dtype) const;     // the same bytes as a flat tensor of another dtype
   bool aliases(const Tensor& other) const { return data_ != nullptr && data_ == other.data_; }
-  // No other handle shares these bytes, so they may be overwritten in place. Exact because a tensor is
-  // confined to one thread; false for borrowed bytes without an owner.
+  // No other handle shares these bytes, so they may be overwritten in place. Exact because a tensor
+  // is confined to one thread; false for borrowed bytes without an owner.
   bool is_sole_owner() const { return owner_.use_count() == 1; }
 
  private:

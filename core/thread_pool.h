@@ -1,5 +1,6 @@
-// A fixed set of threads that split one loop at a time. The split depends on the loop's length and the
-// number of threads alone, so that equal inputs give equal bits. One pool per rank; the caller works too.
+// A fixed set of threads that split one loop at a time. The split depends on the loop's length and
+// the number of threads alone, so that equal inputs give equal bits. One pool per rank; the caller
+// works too.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,10 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(begin, end) on disjoint ranges that cover [0, count), at most threads() of them, each a
-  // multiple of `grain` long (the last excepted). Returns when all are done; the first exception that a
-  // body threw is rethrown. Confined to one calling thread at a time; bodies must not call it again.
+  // Calls body(begin, end) on disjoint ranges that cover [0, count), at most threads() of them,
+  // each a multiple of `grain` long (the last excepted). Returns when all are done; the first
+  // exception that a body threw is rethrown. Confined to one calling thread at a time; bodies must
+  // not call it again.
   void parallel_for(int64_t count, int64_t grain,
                     const std::function<void(int64_t begin, int64_t end)>& body);
 

@@ -16,7 +16,8 @@ class FileBytes final : public ByteStream {
   explicit FileBytes(std::unique_ptr<File> file) : file_(std::move(file)), size_(file_->size()) {}
 
   size_t read(std::span<char> into) override {
-    const auto count = static_cast<size_t>(std::min(static_cast<int64_t>(into.size()), size_ - offset_));
+    const auto count =
+        static_cast<size_t>(std::min(static_cast<int64_t>(into.size()), size_ - offset_));
     file_->read(offset_, std::as_writable_bytes(into.first(count)));
     offset_ += static_cast<int64_t>(count);
     return count;
@@ -32,7 +33,11 @@ class FileBytes final : public ByteStream {
 class CompressedInput {
  public:
   CompressedInput(std::unique_ptr<File> file, std::string_view format)
-      : path_(file->path()), format_(format), compressed_(file->size()), bytes_(std::move(file)), chunk_(kChunkBytes) {}
+      : path_(file->path()),
+        format_(format),
+        compressed_(file->size()),
+        bytes_(std::move(file)),
+        chunk_(kChunkBytes) {}
 
   // What is there and not used yet; empty at the end of the file.
   std::span<const char> pending() {
@@ -47,11 +52,14 @@ class CompressedInput {
   void count_output(size_t count) {
     output_ += static_cast<int64_t>(count);
     if (output_ > kLargestText) {
-      refuse(fmt::format("more than {} bytes come out of it; decompress it to a file", kLargestText));
+      refuse(
+          fmt::format("more than {} bytes come out of it; decompress it to a file", kLargestText));
     }
     if (output_ > kSmallText && output_ / kLargestRatio > compressed_) {
-      refuse(fmt::format("more than {} times its {} bytes come out of it; if that is meant, decompress it to a file",
-                         kLargestRatio, compressed_));
+      refuse(
+          fmt::format("more than {} times its {} bytes come out of it; if that is meant, "
+                      "decompress it to a file",
+                      kLargestRatio, compressed_));
     }
   }
   [[noreturn]] void refuse(const std::string& defect) const {
@@ -73,7 +81,8 @@ class GzipBytes final : public ByteStream {
  public:
   explicit GzipBytes(std::unique_ptr<File> file) : input_(std::move(file), "gzip") {
     constexpr int kGzipHeader = 16;
-    if (::inflateInit2(&state_, MAX_WBITS + kGzipHeader) != Z_OK) throw OutOfMemory("gzip: no memory to decompress");
+    if (::inflateInit2(&state_, MAX_WBITS + kGzipHeader) != Z_OK)
+      throw OutOfMemory("gzip: no memory to decompress");
   }
   GzipBytes(const GzipBytes&) = delete;  // owns the state of zlib
   ~GzipBytes() override { ::inflateEnd(&state_); }
@@ -94,12 +103,14 @@ class GzipBytes final : public ByteStream {
       state_.avail_in = static_cast<uInt>(pending.size());
       const int result = ::inflate(&state_, Z_NO_FLUSH);
       input_.use(pending.size() - state_.avail_in);
-      has_more_ = result != Z_STREAM_END && state_.avail_out == 0;  // it may hold back what did not fit
+      has_more_ =
+          result != Z_STREAM_END && state_.avail_out == 0;  // it may hold back what did not fit
       if (result == Z_STREAM_END) {
         inside_member_ = false;
         ::inflateReset(&state_);
       } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        input_.refuse(fmt::format("damaged: {}", state_.msg != nullptr ? state_.msg : ::zError(result)));
+        input_.refuse(
+            fmt::format("damaged: {}", state_.msg != nullptr ? state_.msg : ::zError(result)));
       }
     }
     const size_t count = room - state_.avail_out;
@@ -117,7 +128,8 @@ class GzipBytes final : public ByteStream {
 // One or more frames (RFC 8878), with windows of at most 128 MiB.
 class ZstdBytes final : public ByteStream {
  public:
-  explicit ZstdBytes(std::unique_ptr<File> file) : input_(std::move(file), "zstd"), state_(::ZSTD_createDCtx()) {
+  explicit ZstdBytes(std::unique_ptr<File> file)
+      : input_(std::move(file), "zstd"), state_(::ZSTD_createDCtx()) {
     if (state_ == nullptr) throw OutOfMemory("zstd: no memory to decompress");
   }
   ZstdBytes(const ZstdBytes&) = delete;  // owns the state of libzstd
@@ -134,7 +146,8 @@ class ZstdBytes final : public ByteStream {
       ZSTD_inBuffer in{pending.data(), pending.size(), 0};
       const size_t result = ::ZSTD_decompressStream(state_, &out, &in);
       input_.use(in.pos);
-      if (::ZSTD_isError(result) != 0) input_.refuse(fmt::format("damaged: {}", ::ZSTD_getErrorName(result)));
+      if (::ZSTD_isError(result) != 0)
+        input_.refuse(fmt::format("damaged: {}", ::ZSTD_getErrorName(result)));
       inside_frame_ = result != 0;
       has_more_ = inside_frame_ && out.pos == out.size;  // it may hold back what did not fit
     }
@@ -153,9 +166,12 @@ class ZstdBytes final : public ByteStream {
 
 std::unique_ptr<ByteStream> open_byte_stream(std::unique_ptr<File> file, Compression compression) {
   switch (compression) {
-    case Compression::kGzip: return std::make_unique<GzipBytes>(std::move(file));
-    case Compression::kZstd: return std::make_unique<ZstdBytes>(std::move(file));
-    case Compression::kNone: break;
+    case Compression::kGzip:
+      return std::make_unique<GzipBytes>(std::move(file));
+    case Compression::kZstd:
+      return std::make_unique<ZstdBytes>(std::move(file));
+    case Compression::kNone:
+      break;
   }
   return std::make_unique<FileBytes>(std::move(file));
 }

@@ -1,6 +1,6 @@
-// The bytes of a file from its beginning to its end, decompressed where they are compressed. What comes out of
-// compressed files is bounded, so that a small file cannot fill the memory: kLargestText bytes in all, and beyond
-// kSmallText no more than kLargestRatio times what was read.
+// The bytes of a file from its beginning to its end, decompressed where they are compressed. What
+// comes out of compressed files is bounded, so that a small file cannot fill the memory:
+// kLargestText bytes in all, and beyond kSmallText no more than kLargestRatio times what was read.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ inline constexpr int64_t kLargestRatio = 200;
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  // Fills the beginning of `into` and says how much of it; 0 at the end only. DataError for damaged or truncated
-  // compressed data and beyond the bounds; else as File::read throws.
+  // Fills the beginning of `into` and says how much of it; 0 at the end only. DataError for damaged
+  // or truncated compressed data and beyond the bounds; else as File::read throws.
   virtual size_t read(std::span<char> into) = 0;
 };
 

@@ -24,8 +24,7 @@ Batch DataLoader::next(int64_t step, int64_t micro_step) const {
   int32_t* targets = tokens + rows * width;
   std::vector<int32_t> sample(width + 1);
   Batch batch;
-  const int64_t position =
-      step * shape_.global_batch() + shape_.first_index(micro_step, rank_);
+  const int64_t position = step * shape_.global_batch() + shape_.first_index(micro_step, rank_);
   for (size_t row = 0; row < rows; ++row) {
     batch.samples.push_back(sampler_.sample_at(position + static_cast<int64_t>(row)));
     samples_.read(batch.samples.back(), sample);

@@ -1,5 +1,6 @@
-// Batches for one rank: reads the samples that the sampler gives this rank in a step and micro-step. It
-// has no state but its construction, so a restart needs the step number and nothing else.
+// Batches for one rank: reads the samples that the sampler gives this rank in a step and
+// micro-step. It has no state but its construction, so a restart needs the step number and nothing
+// else.
 #pragma once
 
 #include <span>
@@ -11,8 +12,8 @@
 namespace ds {
 
 struct Batch {
-  Tensor tokens;   // [micro batch, T] int32 on the CPU
-  Tensor targets;  // the same, shifted by one
+  Tensor tokens;                 // [micro batch, T] int32 on the CPU
+  Tensor targets;                // the same, shifted by one
   std::vector<int64_t> samples;  // which sample each row is
 };
 
@@ -20,7 +21,8 @@ struct Batch {
 class DataLoader {
  public:
   // `rank` counts data-parallel ranks: 0 .. shape.ranks - 1. The samples must outlive the loader.
-  DataLoader(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape, int64_t rank);
+  DataLoader(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
+             int64_t rank);
 
   // Steps and micro-steps count from 0. Errors as SampleSet::read.
   Batch next(int64_t step, int64_t micro_step) const;

@@ -14,12 +14,14 @@ SampleSet::SampleSet(std::vector<std::shared_ptr<const TokenSource>> sources,
   arrange();
 }
 
-SampleSet::SampleSet(std::vector<WeightedSources> groups, int64_t sequence_length, int64_t vocab_size)
+SampleSet::SampleSet(std::vector<WeightedSources> groups, int64_t sequence_length,
+                     int64_t vocab_size)
     : sequence_length_(sequence_length), vocab_size_(vocab_size) {
   for (WeightedSources& group : groups) {
     DS_CHECK(group.weight > 0, "samples: weight {}, expected more than 0", group.weight);
     const int64_t first = first_sample_.back();
-    parts_.push_back({.first = first, .count = add_sources(std::move(group.sources)), .weight = group.weight});
+    parts_.push_back(
+        {.first = first, .count = add_sources(std::move(group.sources)), .weight = group.weight});
   }
   arrange();
 }
@@ -36,26 +38,32 @@ int64_t SampleSet::add_sources(std::vector<std::shared_ptr<const TokenSource>> s
   }
   if (first_sample_.back() == before) {
     const std::string where = sources.empty() ? "no data files" : sources[0]->locate(0);
-    throw DataError(fmt::format("{}: {} tokens make no sample of sequence length {}, which needs {} in "
-                                "one source", where, tokens, sequence_length_, sequence_length_ + 1));
+    throw DataError(
+        fmt::format("{}: {} tokens make no sample of sequence length {}, which needs {} in "
+                    "one source",
+                    where, tokens, sequence_length_, sequence_length_ + 1));
   }
   sources_.insert(sources_.end(), sources.begin(), sources.end());
   return first_sample_.back() - before;
 }
 
-// times_i = weight_i * max_j (count_j / weight_j): the part that is largest for its weight comes once.
+// times_i = weight_i * max_j (count_j / weight_j): the part that is largest for its weight comes
+// once.
 void SampleSet::arrange() {
   double samples_per_weight = 0;
   for (const Part& part : parts_) {
-    if (part.weight > 0) samples_per_weight = std::max(samples_per_weight, static_cast<double>(part.count) / part.weight);
+    if (part.weight > 0)
+      samples_per_weight =
+          std::max(samples_per_weight, static_cast<double>(part.count) / part.weight);
   }
   size_ = 0;
   for (Part& part : parts_) {
     const double wanted = part.weight * samples_per_weight;
     if (wanted > static_cast<double>(kMostSamples)) {
-      throw ConfigError(fmt::format("data.weights: {} is so much for its entry of {} samples that an epoch would have "
-                                    "more than {}; take weights that are nearer to each other", part.weight,
-                                    part.count, kMostSamples));
+      throw ConfigError(fmt::format(
+          "data.weights: {} is so much for its entry of {} samples that an epoch would have "
+          "more than {}; take weights that are nearer to each other",
+          part.weight, part.count, kMostSamples));
     }
     part.times = std::max(part.count, static_cast<int64_t>(std::llround(wanted)));
     size_ += part.times;
@@ -78,9 +86,8 @@ void SampleSet::read(int64_t sample, std::span<int32_t> tokens) const {
   const TokenSource& source = *sources_[at];
   const int64_t offset = (index - first_sample_[at]) * sequence_length_;
   source.read(offset, tokens);
-  const auto bad = std::find_if(tokens.begin(), tokens.end(), [&](int32_t id) {
-    return id < 0 || id >= vocab_size_;
-  });
+  const auto bad = std::find_if(tokens.begin(), tokens.end(),
+                                [&](int32_t id) { return id < 0 || id >= vocab_size_; });
   if (bad != tokens.end()) {
     throw DataError(fmt::format("{}: token id {} is outside the vocabulary of {}",
                                 source.locate(offset + (bad - tokens.begin())),
@@ -101,8 +108,9 @@ std::pair<SampleSet, SampleSet> SampleSet::split(double validation_fraction) con
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Part& whole = parts_[i];
     if (whole.count < 2) {
-      throw DataError(fmt::format("{}: one sample cannot be split into training and validation data",
-                                  sources_[source_of(whole.first)]->locate(0)));
+      throw DataError(
+          fmt::format("{}: one sample cannot be split into training and validation data",
+                      sources_[source_of(whole.first)]->locate(0)));
     }
     const auto wanted =
         static_cast<int64_t>(std::ceil(validation_fraction * static_cast<double>(whole.count)));

@@ -1,6 +1,6 @@
-// Where training tokens come from, and how they become samples. A TokenSource is a run of tokens with
-// random access; a SampleSet cuts sources into samples. Every read goes through File::read, so a file
-// that shrinks while in use is an error with its name, not a SIGBUS.
+// Where training tokens come from, and how they become samples. A TokenSource is a run of tokens
+// with random access; a SampleSet cuts sources into samples. Every read goes through File::read, so
+// a file that shrinks while in use is an error with its name, not a SIGBUS.
 #pragma once
 
 #include <functional>
@@ -28,13 +28,15 @@ class TokenSource {
   virtual std::string locate(int64_t token) const = 0;
 };
 
-// Tokens in a file as little-endian integers of 1, 2 or 4 bytes after a header: a text seen as bytes,
-// and llm.c shards.
+// Tokens in a file as little-endian integers of 1, 2 or 4 bytes after a header: a text seen as
+// bytes, and llm.c shards.
 std::shared_ptr<const TokenSource> open_raw_tokens(std::unique_ptr<File> file, int64_t header_bytes,
                                                    int token_bytes);
-// A shard of llm.c: 256 int32 of header (20240520, version 1, count: uint16 tokens; 20240801, version 7,
-// count: uint32 tokens). DataError unless the file has exactly the bytes its header announces.
-std::shared_ptr<const TokenSource> open_llmc_shard(FileSystem& file_system, const std::string& path);
+// A shard of llm.c: 256 int32 of header (20240520, version 1, count: uint16 tokens; 20240801,
+// version 7, count: uint32 tokens). DataError unless the file has exactly the bytes its header
+// announces.
+std::shared_ptr<const TokenSource> open_llmc_shard(FileSystem& file_system,
+                                                   const std::string& path);
 // What is put after each document.
 struct Separator {
   enum class Kind { kText, kOneToken };
@@ -47,35 +49,39 @@ struct TextOptions {
   Separator after_json_line = {"\n"};
   Separator after_text_file = {};
 };
-// Text files and JSON lines, plain or compressed, one after the other as one run of tokens. Plain text is read as it
-// is for the byte tokenizer; the rest is decompressed and tokenised now, and held in memory. DataError for what is
-// no text, Unsupported for what this build could read with another library.
+// Text files and JSON lines, plain or compressed, one after the other as one run of tokens. Plain
+// text is read as it is for the byte tokenizer; the rest is decompressed and tokenised now, and
+// held in memory. DataError for what is no text, Unsupported for what this build could read with
+// another library.
 std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
                                              std::span<const std::string> paths,
-                                             const Tokenizer& tokenizer, const TextOptions& options = {});
-// What open_text would refuse of one such file, told by its first bytes (and samples of it, where it is plain) without
-// tokenising it. Returns the most tokens it can hold: its bytes, or kManyTokens where it is compressed.
+                                             const Tokenizer& tokenizer,
+                                             const TextOptions& options = {});
+// What open_text would refuse of one such file, told by its first bytes (and samples of it, where
+// it is plain) without tokenising it. Returns the most tokens it can hold: its bytes, or
+// kManyTokens where it is compressed.
 inline constexpr int64_t kManyTokens = int64_t{1} << 61;
 int64_t look_at_text(FileSystem& file_system, const std::string& path, const TextOptions& options);
 // A Megatron / DeepSpeed indexed data set: PREFIX.bin and PREFIX.idx, all items in file order.
 std::shared_ptr<const TokenSource> open_indexed(const std::string& prefix);
 
-// Whether any of the paths names text, for which a tokenizer is needed; throws as open_token_sources does where that
-// cannot be told.
+// Whether any of the paths names text, for which a tokenizer is needed; throws as
+// open_token_sources does where that cannot be told.
 bool has_text(FileSystem& file_system, std::span<const std::string> paths);
 
 // What the paths of a configuration name, told apart by content: llm.c shards each stay a source of
-// their own (as in llm.c, no sample crosses from one into the next), neighbouring text files become one.
-// A path to PREFIX, PREFIX.bin or PREFIX.idx with both files there is an indexed data set. Folders and patterns stand
-// for the files in them (data/path_pattern.h).
+// their own (as in llm.c, no sample crosses from one into the next), neighbouring text files become
+// one. A path to PREFIX, PREFIX.bin or PREFIX.idx with both files there is an indexed data set.
+// Folders and patterns stand for the files in them (data/path_pattern.h).
 std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
     FileSystem& file_system, std::span<const std::string> paths, const Tokenizer& tokenizer,
     const TextOptions& options = {});
 
-// What open_token_sources would refuse of these paths, as far as that can be told without reading them through; each
-// path and each file is looked at, and `on_problem` gets what is wrong with it. Returns the most tokens that one source
-// can hold: a sample never crosses from one into the next.
-int64_t look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths, const TextOptions& options,
+// What open_token_sources would refuse of these paths, as far as that can be told without reading
+// them through; each path and each file is looked at, and `on_problem` gets what is wrong with it.
+// Returns the most tokens that one source can hold: a sample never crosses from one into the next.
+int64_t look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths,
+                              const TextOptions& options,
                               const std::function<void(const Error& problem)>& on_problem);
 
 // Sources that are drawn from together, and how often relative to others.
@@ -91,8 +97,9 @@ class SampleSet {
   // vocab_size bounds the ids. DataError if there is not one whole sample.
   SampleSet(std::vector<std::shared_ptr<const TokenSource>> sources, int64_t sequence_length,
             int64_t vocab_size);
-  // A mixture: each sample of each group at least once, and those of groups with more weight for their size as often
-  // as their weight says. DataError also if a group has no whole sample, ConfigError for weights too far apart.
+  // A mixture: each sample of each group at least once, and those of groups with more weight for
+  // their size as often as their weight says. DataError also if a group has no whole sample,
+  // ConfigError for weights too far apart.
   SampleSet(std::vector<WeightedSources> groups, int64_t sequence_length, int64_t vocab_size);
 
   int64_t size() const { return size_; }
@@ -100,14 +107,17 @@ class SampleSet {
   int64_t vocab_size() const { return vocab_size_; }
   // Fills T + 1 tokens. DataError naming file, offset and id for an id outside the vocabulary.
   void read(int64_t sample, std::span<int32_t> tokens) const;
-  // Reads samples from the start until `max_tokens`, so that a wrong vocabulary is met before training.
+  // Reads samples from the start until `max_tokens`, so that a wrong vocabulary is met before
+  // training.
   void check(int64_t max_tokens) const;
-  // {training, validation}: the last ceil(fraction * size) samples are for validation, and no fewer than
-  // one stays for training. 0 < fraction < 1. Of a mixture, that of each group, once each for validation.
+  // {training, validation}: the last ceil(fraction * size) samples are for validation, and no fewer
+  // than one stays for training. 0 < fraction < 1. Of a mixture, that of each group, once each for
+  // validation.
   std::pair<SampleSet, SampleSet> split(double validation_fraction) const;
 
  private:
-  // Samples that follow each other in the sources, of which this set has a number of its own: it goes round.
+  // Samples that follow each other in the sources, of which this set has a number of its own: it
+  // goes round.
   struct Part {
     int64_t first = 0, count = 0;  // in the sources
     int64_t times = 0;             // samples of this set that they are

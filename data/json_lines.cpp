@@ -21,18 +21,20 @@ class Lines {
     ++number_;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     rapidjson::Document document;
-    document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(line.data(), line.size());
+    document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(
+        line.data(), line.size());
     if (document.HasParseError()) {
-      refuse(fmt::format("not valid JSON at byte {} of the line: {}; each line must be one JSON object",
-                         document.GetErrorOffset(), rapidjson::GetParseError_En(document.GetParseError())));
+      refuse(fmt::format(
+          "not valid JSON at byte {} of the line: {}; each line must be one JSON object",
+          document.GetErrorOffset(), rapidjson::GetParseError_En(document.GetParseError())));
     }
     if (!document.IsObject()) {
       refuse("the line is no JSON object; a list of objects becomes JSON lines with: jq -c '.[]'");
     }
     const auto found = document.FindMember(field_.c_str());
     if (found == document.MemberEnd()) {
-      refuse(fmt::format("there is no field \"{}\"; data.field chooses another (there are: {})", field_,
-                         names_in(document)));
+      refuse(fmt::format("there is no field \"{}\"; data.field chooses another (there are: {})",
+                         field_, names_in(document)));
     }
     if (!found->value.IsString()) refuse(fmt::format("the field \"{}\" is no string", field_));
     on_text_({found->value.GetString(), found->value.GetStringLength()}, number_);
@@ -96,7 +98,9 @@ void for_each_json_text(ByteStream& stream, const std::string& path, const std::
 
 std::string first_json_text(ByteStream& stream, const std::string& path, const std::string& field) {
   std::optional<std::string> first;
-  const std::function<void(std::string_view, int64_t)> keep = [&](std::string_view text, int64_t) { first = text; };
+  const std::function<void(std::string_view, int64_t)> keep = [&](std::string_view text, int64_t) {
+    first = text;
+  };
   Lines lines(path, field, keep);
   read_lines(stream, lines, [&] { return first.has_value(); });
   return first.value_or("");

@@ -10,10 +10,13 @@ namespace {
 
 constexpr int kDeepestFolder = 32;  // links may lead in circles
 
-bool is_pattern(std::string_view path) { return path.find_first_of("*?[") != std::string_view::npos; }
+bool is_pattern(std::string_view path) {
+  return path.find_first_of("*?[") != std::string_view::npos;
+}
 
 // The entries of a folder, or nothing where the path is none.
-std::optional<std::vector<DirectoryEntry>> entries_of(const FileSystem& file_system, const std::string& path) {
+std::optional<std::vector<DirectoryEntry>> entries_of(const FileSystem& file_system,
+                                                      const std::string& path) {
   try {
     if (file_system.exists(path)) return file_system.list(path);
   } catch (const InputMissing&) {  // a file, or one that cannot be read: whoever opens it says so
@@ -24,7 +27,8 @@ std::optional<std::vector<DirectoryEntry>> entries_of(const FileSystem& file_sys
 
 bool is_hidden(const std::string& name) { return name.starts_with('.') || name.starts_with('_'); }
 
-void add_folder(const FileSystem& file_system, const std::string& path, int depth, std::vector<std::string>& out) {
+void add_folder(const FileSystem& file_system, const std::string& path, int depth,
+                std::vector<std::string>& out) {
   if (depth > kDeepestFolder) {
     throw DataError(fmt::format("{}: folders are nested more than {} deep", path, kDeepestFolder));
   }
@@ -32,7 +36,8 @@ void add_folder(const FileSystem& file_system, const std::string& path, int dept
     if (is_hidden(entry.name)) continue;
     const std::string inside = join_path(path, entry.name);
     const bool is_link = entry.kind == DirectoryEntry::Kind::kOther;
-    if (entry.kind == DirectoryEntry::Kind::kDirectory || (is_link && entries_of(file_system, inside))) {
+    if (entry.kind == DirectoryEntry::Kind::kDirectory ||
+        (is_link && entries_of(file_system, inside))) {
       add_folder(file_system, inside, depth + 1, out);
     } else {
       out.push_back(inside);
@@ -47,7 +52,9 @@ void add_matches(const FileSystem& file_system, const std::string& folder, std::
   const std::string component(pattern.substr(0, slash));
   const std::string_view rest = slash == std::string_view::npos ? "" : pattern.substr(slash + 1);
   if (component.find("**") != std::string::npos) {
-    throw Unsupported("data: a pattern with ** is not supported; name the folder, which is read with all below it");
+    throw Unsupported(
+        "data: a pattern with ** is not supported; name the folder, which is read with all below "
+        "it");
   }
   const auto go_on = [&](const std::string& path) {
     if (slash == std::string_view::npos) {
@@ -58,7 +65,9 @@ void add_matches(const FileSystem& file_system, const std::string& folder, std::
   };
   if (component.empty()) return go_on(folder);
   const std::string base = folder.empty() ? "." : folder;
-  const auto joined = [&](const std::string& name) { return folder.empty() ? name : join_path(folder, name); };
+  const auto joined = [&](const std::string& name) {
+    return folder.empty() ? name : join_path(folder, name);
+  };
   if (!is_pattern(component)) {
     if (file_system.exists(joined(component))) go_on(joined(component));
     return;
@@ -67,7 +76,8 @@ void add_matches(const FileSystem& file_system, const std::string& folder, std::
   if (!entries) return;
   for (const DirectoryEntry& entry : *entries) {
     const bool wanted = !is_hidden(entry.name) || is_hidden(component);
-    if (wanted && ::fnmatch(component.c_str(), entry.name.c_str(), FNM_PERIOD) == 0) go_on(joined(entry.name));
+    if (wanted && ::fnmatch(component.c_str(), entry.name.c_str(), FNM_PERIOD) == 0)
+      go_on(joined(entry.name));
   }
 }
 
@@ -90,7 +100,8 @@ std::vector<std::string> expand_one(const FileSystem& file_system, const std::st
     found.push_back(path);
   } else {
     const bool absolute = path.starts_with('/');
-    add_matches(file_system, absolute ? "/" : "", std::string_view(path).substr(absolute ? 1 : 0), found);
+    add_matches(file_system, absolute ? "/" : "", std::string_view(path).substr(absolute ? 1 : 0),
+                found);
     if (found.empty()) throw InputMissing(fmt::format("{}: the pattern matches no file", path));
     std::sort(found.begin(), found.end());
   }
@@ -105,7 +116,8 @@ std::vector<std::string> expand_one(const FileSystem& file_system, const std::st
     const size_t before = out.size();
     add_folder(file_system, one, 0, out);
     if (out.size() == before) {
-      throw DataError(fmt::format("{}: the folder holds no file (names that begin with . or _ do not count)", one));
+      throw DataError(fmt::format(
+          "{}: the folder holds no file (names that begin with . or _ do not count)", one));
     }
   }
   if (searched) drop_indexes(out);
@@ -114,12 +126,14 @@ std::vector<std::string> expand_one(const FileSystem& file_system, const std::st
 
 }  // namespace
 
-std::vector<std::string> expand_paths(const FileSystem& file_system, std::span<const std::string> paths) {
+std::vector<std::string> expand_paths(const FileSystem& file_system,
+                                      std::span<const std::string> paths) {
   std::vector<std::string> out;
   for (const std::string& path : paths) {
     // The prefix of an indexed data set is no file itself, and may be a folder's name as well.
     const bool is_prefix = file_system.exists(path + ".bin") && file_system.exists(path + ".idx");
-    const std::vector<std::string> files = is_prefix ? std::vector{path} : expand_one(file_system, path);
+    const std::vector<std::string> files =
+        is_prefix ? std::vector{path} : expand_one(file_system, path);
     out.insert(out.end(), files.begin(), files.end());
   }
   return out;

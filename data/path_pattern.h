@@ -1,6 +1,7 @@
-// Which files a path of `data` stands for: itself, the files of a folder and its subfolders, or those that a pattern
-// with * ? [ ] matches; in the order of their names, so that all ranks see the same one. Names that begin with . or _
-// (marks and metadata of other programs) are no data unless named.
+// Which files a path of `data` stands for: itself, the files of a folder and its subfolders, or
+// those that a pattern with * ? [ ] matches; in the order of their names, so that all ranks see the
+// same one. Names that begin with . or _ (marks and metadata of other programs) are no data unless
+// named.
 #pragma once
 
 #include <span>
@@ -11,8 +12,10 @@
 
 namespace ds {
 
-// InputMissing where a path or pattern names nothing, DataError for a folder without files, Unsupported for **. Of an
-// indexed data set found in a folder or by a pattern, the .bin stands for both of its files.
-std::vector<std::string> expand_paths(const FileSystem& file_system, std::span<const std::string> paths);
+// InputMissing where a path or pattern names nothing, DataError for a folder without files,
+// Unsupported for **. Of an indexed data set found in a folder or by a pattern, the .bin stands for
+// both of its files.
+std::vector<std::string> expand_paths(const FileSystem& file_system,
+                                      std::span<const std::string> paths);
 
 }  // namespace ds

@@ -24,9 +24,9 @@ uint64_t Permutation::encrypt(uint64_t value) const {
   uint64_t left = value >> half_bits_;
   uint64_t right = value & mask;
   for (uint32_t round = 0; round < kRounds; ++round) {
-    const auto words = philox4x32(
-        {static_cast<uint32_t>(right), static_cast<uint32_t>(right >> 32), round, 0},
-        {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
+    const auto words =
+        philox4x32({static_cast<uint32_t>(right), static_cast<uint32_t>(right >> 32), round, 0},
+                   {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
     const uint64_t drawn = uint64_t{words[1]} << 32 | words[0];
     const uint64_t next = left ^ (drawn & mask);
     left = right;

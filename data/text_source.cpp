@@ -12,7 +12,8 @@
 namespace ds {
 namespace {
 
-constexpr int64_t kSampleBytes = int64_t{1} << 16;  // looked at at the beginning, in the middle, at the end
+constexpr int64_t kSampleBytes = int64_t{1}
+                                 << 16;  // looked at at the beginning, in the middle, at the end
 
 // Tokens that are bytes take one byte each, others four.
 class TokenCollector {
@@ -43,8 +44,10 @@ class TokenCollector {
     add_text(separator.text, "data.separator");
     const size_t added = tokens_.size() - before;
     if (separator.kind == Separator::Kind::kOneToken && !as_bytes_ && added != 1) {
-      throw DataError(fmt::format("the eos_token \"{}\" beside the tokenizer is {} tokens of it, expected one; give "
-                                  "data.separator", separator.text, added));
+      throw DataError(fmt::format(
+          "the eos_token \"{}\" beside the tokenizer is {} tokens of it, expected one; give "
+          "data.separator",
+          separator.text, added));
     }
   }
   std::shared_ptr<const TokenSource> finish() {
@@ -91,14 +94,19 @@ std::string read_all(ByteStream& stream) {
 
 class TextFile {
  public:
-  TextFile(FileSystem& file_system, std::string path, const Tokenizer& tokenizer, const TextOptions& options)
-      : path_(std::move(path)), tokenizer_(tokenizer), options_(options), file_(file_system.open(path_)) {
+  TextFile(FileSystem& file_system, std::string path, const Tokenizer& tokenizer,
+           const TextOptions& options)
+      : path_(std::move(path)),
+        tokenizer_(tokenizer),
+        options_(options),
+        file_(file_system.open(path_)) {
     if (file_->size() == 0) throw DataError(fmt::format("{}: the file is empty", path_));
     compression_ = compression_of(sample_of(*file_, 0));
     if (compression_ == Compression::kNone) require_text_file(*file_);
   }
 
-  // Opened, and refused where that can be told; the first of it is read where the rest is not plain text.
+  // Opened, and refused where that can be told; the first of it is read where the rest is not plain
+  // text.
   int64_t look() {
     const int64_t bytes = file_->size();
     const bool plain = compression_ == Compression::kNone;
@@ -120,7 +128,8 @@ class TextFile {
 
   std::shared_ptr<const TokenSource> open() {
     const bool plain = compression_ == Compression::kNone && layout_of(path_) == TextLayout::kPlain;
-    if (plain && TokenCollector::is_byte_tokenizer(tokenizer_) && options_.after_text_file.text.empty()) {
+    if (plain && TokenCollector::is_byte_tokenizer(tokenizer_) &&
+        options_.after_text_file.text.empty()) {
       return open_raw_tokens(std::move(file_), 0, 1);
     }
     TokenCollector out(path_, tokenizer_);
@@ -159,7 +168,8 @@ int64_t look_at_text(FileSystem& file_system, const std::string& path, const Tex
 
 std::shared_ptr<const TokenSource> open_text(FileSystem& file_system,
                                              std::span<const std::string> paths,
-                                             const Tokenizer& tokenizer, const TextOptions& options) {
+                                             const Tokenizer& tokenizer,
+                                             const TextOptions& options) {
   std::vector<std::shared_ptr<const TokenSource>> parts;
   for (const std::string& path : paths) {
     parts.push_back(TextFile(file_system, path, tokenizer, options).open());

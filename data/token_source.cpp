@@ -23,14 +23,21 @@ class RawTokens final : public TokenSource {
     DS_CHECK(offset >= 0 && offset + static_cast<int64_t>(out.size()) <= size_,
              "read tokens [{}, {}) of {}, which has {}", offset,
              offset + static_cast<int64_t>(out.size()), file_->path(), size_);
-    // The narrow tokens arrive at the end of the wide buffer and are widened from the front: a token
-    // is never overwritten before it is read.
-    const auto bytes = std::as_writable_bytes(out).last(out.size() * static_cast<size_t>(token_bytes_));
+    // The narrow tokens arrive at the end of the wide buffer and are widened from the front: a
+    // token is never overwritten before it is read.
+    const auto bytes =
+        std::as_writable_bytes(out).last(out.size() * static_cast<size_t>(token_bytes_));
     read_bytes(header_bytes_ + offset * token_bytes_, bytes);
     switch (token_bytes_) {
-      case 1: widen<uint8_t>(bytes, out); break;
-      case 2: widen<uint16_t>(bytes, out); break;
-      default: widen<uint32_t>(bytes, out); break;
+      case 1:
+        widen<uint8_t>(bytes, out);
+        break;
+      case 2:
+        widen<uint16_t>(bytes, out);
+        break;
+      default:
+        widen<uint32_t>(bytes, out);
+        break;
     }
   }
 
@@ -125,8 +132,10 @@ DataForm form_of(FileSystem& file_system, const std::string& path) {
   if (indexed_prefix(file_system, path)) return DataForm::kIndexed;
   if (is_llmc_shard(file_system, path)) return DataForm::kShard;
   if (path.ends_with(".bin") || path.ends_with(".idx")) {
-    throw DataError(fmt::format("{}: neither a token shard (it lacks the header) nor an indexed data "
-                                "set (which needs a .bin and an .idx file)", path));
+    throw DataError(
+        fmt::format("{}: neither a token shard (it lacks the header) nor an indexed data "
+                    "set (which needs a .bin and an .idx file)",
+                    path));
   }
   return DataForm::kText;
 }
@@ -152,15 +161,18 @@ std::shared_ptr<const TokenSource> open_llmc_shard(FileSystem& file_system,
   const bool narrow = header[0] == kLlmcMagic16 && header[1] == 1;
   const bool wide = header[0] == kLlmcMagic32 && header[1] == 7;
   if (!narrow && !wide) {
-    throw DataError(fmt::format("{}: magic {} version {} is no token shard, expected {} version 1 or "
-                                "{} version 7", path, header[0], header[1], kLlmcMagic16,
-                                kLlmcMagic32));
+    throw DataError(
+        fmt::format("{}: magic {} version {} is no token shard, expected {} version 1 or "
+                    "{} version 7",
+                    path, header[0], header[1], kLlmcMagic16, kLlmcMagic32));
   }
   const int token_bytes = narrow ? 2 : 4;
   const int64_t expected = static_cast<int64_t>(sizeof(header)) + int64_t{header[2]} * token_bytes;
   if (header[2] < 0 || file->size() != expected) {
-    throw DataError(fmt::format("{}: the header announces {} tokens, {} bytes in all, but the file has "
-                                "{} bytes", path, header[2], expected, file->size()));
+    throw DataError(
+        fmt::format("{}: the header announces {} tokens, {} bytes in all, but the file has "
+                    "{} bytes",
+                    path, header[2], expected, file->size()));
   }
   return open_raw_tokens(std::move(file), sizeof(header), token_bytes);
 }
@@ -199,10 +211,11 @@ std::vector<std::shared_ptr<const TokenSource>> open_token_sources(
   return sources;
 }
 
-int64_t look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths, const TextOptions& options,
+int64_t look_at_token_sources(FileSystem& file_system, std::span<const std::string> paths,
+                              const TextOptions& options,
                               const std::function<void(const Error& problem)>& on_problem) {
-  int64_t most = 0;    // tokens of a source
-  int64_t texts = 0;   // of neighbouring text files, which are one source
+  int64_t most = 0;   // tokens of a source
+  int64_t texts = 0;  // of neighbouring text files, which are one source
   const auto look = [&](const std::string& path) {
     const DataForm form = form_of(file_system, path);
     if (form == DataForm::kText) {

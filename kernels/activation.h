@@ -13,13 +13,13 @@ void activation_forward(Stream& stream, Activation kind, const Tensor& x, Tensor
 void activation_backward(Stream& stream, Activation kind, const Tensor& x, const Tensor& dy,
                          Tensor& dx);
 
-// SwiGLU (Shazeer, arXiv 2002.05202): gate_up [N, 2F] holds gate in columns [0, F) and up in [F, 2F);
-// y [N, F] = silu(gate) * up.
+// SwiGLU (Shazeer, arXiv 2002.05202): gate_up [N, 2F] holds gate in columns [0, F) and up in [F,
+// 2F); y [N, F] = silu(gate) * up.
 void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y);
 void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Tensor& dgate_up);
 
-// Inverted dropout: y = x / (1 - p) where rng.uniform(first_index + i) >= p, else 0. Applied to dy with
-// the same arguments it is its own backward, so no mask is kept. y may alias x.
+// Inverted dropout: y = x / (1 - p) where rng.uniform(first_index + i) >= p, else 0. Applied to dy
+// with the same arguments it is its own backward, so no mask is kept. y may alias x.
 void dropout(Stream& stream, const Tensor& x, float p, const Rng& rng, uint64_t first_index,
              Tensor& y);
 

@@ -1,5 +1,6 @@
-// Checks that every front function makes of its arguments: once, before the work is reported or done.
-// All throw InternalError naming the operation, the operand, what it has and what was expected.
+// Checks that every front function makes of its arguments: once, before the work is reported or
+// done. All throw InternalError naming the operation, the operand, what it has and what was
+// expected.
 #pragma once
 
 #include <string_view>
@@ -11,9 +12,12 @@ namespace ds::kernels::detail {
 // Defined, on the stream's device, and `numel` elements; shapes are the caller's view of the bytes.
 void require_numel(std::string_view op, std::string_view operand, const Stream& stream,
                    const Tensor& tensor, int64_t numel);
-void require_dtype(std::string_view op, std::string_view operand, const Tensor& tensor, DType dtype);
-void require_float(std::string_view op, std::string_view operand, const Tensor& tensor);  // 32 or 16 bits
+void require_dtype(std::string_view op, std::string_view operand, const Tensor& tensor,
+                   DType dtype);
+void require_float(std::string_view op, std::string_view operand,
+                   const Tensor& tensor);  // 32 or 16 bits
 // Rows of a tensor whose last axis has `columns` elements.
-int64_t rows_of(std::string_view op, std::string_view operand, const Tensor& tensor, int64_t columns);
+int64_t rows_of(std::string_view op, std::string_view operand, const Tensor& tensor,
+                int64_t columns);
 
 }  // namespace ds::kernels::detail

@@ -17,9 +17,9 @@ struct AttentionShape {
   int64_t packed() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
-// Inverted dropout of the attention probabilities: each is kept and divided by 1 - p where a uniform
-// number of `rng` is at least p. The number depends on the sample's index first_sample + b, head, query
-// and key alone, so backward repeats the mask and nothing is kept.
+// Inverted dropout of the attention probabilities: each is kept and divided by 1 - p where a
+// uniform number of `rng` is at least p. The number depends on the sample's index first_sample + b,
+// head, query and key alone, so backward repeats the mask and nothing is kept.
 struct AttentionDropout {
   float p = 0;  // 0: none
   Rng rng{0, "attention"};
@@ -35,8 +35,8 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
                         const Tensor& y, const Tensor& log_sum_exp, const Tensor& dy, Tensor& dqkv,
                         const AttentionDropout& dropout = {});
 
-// One new position per sequence against a cache, for generation: q [batch, heads*D], cache_k/cache_v
-// [batch, capacity, kv_heads*D] with `length` filled positions; y [batch, heads*D].
+// One new position per sequence against a cache, for generation: q [batch, heads*D],
+// cache_k/cache_v [batch, capacity, kv_heads*D] with `length` filled positions; y [batch, heads*D].
 void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor& q,
                       const Tensor& cache_k, const Tensor& cache_v, int64_t capacity, Tensor& y);
 

@@ -63,15 +63,17 @@ HWY_INLINE void add_weighted_transposed(const float* weights, const float* value
   }
 }
 
-// Online softmax of one row of `count` scores: turns them into weights e^(scale s - new maximum), the
-// other lanes of the row into 0, and returns the factor by which earlier sums of the row shrink.
+// Online softmax of one row of `count` scores: turns them into weights e^(scale s - new maximum),
+// the other lanes of the row into 0, and returns the factor by which earlier sums of the row
+// shrink.
 HWY_INLINE float online_softmax(float* scores, int64_t count, float scale, float* most,
                                 float* total) {
   const Lanes d;
   float best = *most;
   auto top = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (int64_t j = 0; j < kBlock; j += lane_count()) {
-    const auto inside = hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, kBlock)));
+    const auto inside =
+        hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, kBlock)));
     const auto s = hn::IfThenElse(inside, hn::Mul(hn::Load(d, scores + j), hn::Set(d, scale)),
                                   hn::Set(d, -std::numeric_limits<float>::infinity()));
     hn::Store(s, d, scores + j);
@@ -110,8 +112,8 @@ template <class T>
 HWY_INLINE void pack_by_depth(const HeadPanels& h, const T* from, int64_t stride, int64_t block,
                               float* to) {
   std::fill(to, to + kBlock * h.dim, 0.0F);
-  pack_b_transposed<kAcross>(from + block * kBlock * stride, stride, h.dim, rows_in(h, block), h.dim,
-                             to);
+  pack_b_transposed<kAcross>(from + block * kBlock * stride, stride, h.dim, rows_in(h, block),
+                             h.dim, to);
 }
 template <class T>
 HWY_INLINE void pack_by_row(const HeadPanels& h, const T* from, int64_t stride, int64_t block,
@@ -155,7 +157,8 @@ HWY_INLINE void softmax_row_of(float* scores, float* products, int64_t count, fl
                                float lse) {
   const Lanes d;
   for (int64_t j = 0; j < kBlock; j += lane_count()) {
-    const auto inside = hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, kBlock)));
+    const auto inside =
+        hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, kBlock)));
     const auto s = hn::MulSub(hn::Load(d, scores + j), hn::Set(d, scale), hn::Set(d, lse));
     hn::Store(hn::IfThenElseZero(inside, exp(d, s)), d, scores + j);
     hn::Store(hn::IfThenElseZero(inside, hn::Load(d, products + j)), d, products + j);

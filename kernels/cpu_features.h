@@ -1,5 +1,5 @@
-// What the kernels use of this processor, as oneDNN and our own vector code see it, for people who ask why a
-// machine is slow.
+// What the kernels use of this processor, as oneDNN and our own vector code see it, for people who
+// ask why a machine is slow.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ struct CpuFeatures {
   std::string onednn_version;  // of the library that was loaded: "2.6.3"
   std::string onednn_isa;      // the widest instructions it uses here: "AVX512-BF16"
   std::string vectors;         // of our own code: "AVX-512", "AVX2", "NEON", "plain C++"
-  bool bf16_products = false;  // products in bf16 have instructions of their own and use them; else fp32's
+  bool bf16_products =
+      false;  // products in bf16 have instructions of their own and use them; else fp32's
 };
 
 CpuFeatures cpu_features();

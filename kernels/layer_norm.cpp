@@ -58,7 +58,8 @@ T* row_of(const Tensor& tensor, int64_t row, int64_t columns) {
   return tensor.defined() ? tensor.data<T>() + row * columns : nullptr;
 }
 
-// Vectors that a loop keeps in flight: an addition takes four cycles, and one sum alone would wait for each.
+// Vectors that a loop keeps in flight: an addition takes four cycles, and one sum alone would wait
+// for each.
 constexpr int64_t kInFlight = 4;
 
 // The sum over i of term(i, count), vectors of a row of n; term leaves lanes beyond count at zero.

@@ -1,5 +1,6 @@
 // Layer norm (Ba et al., arXiv 1607.06450) and RMS norm (Zhang and Sennrich, arXiv 1910.07467) over
-// the last axis. x and y are [N, C] in any float dtype; gamma and beta [C] in the same; statistics fp32.
+// the last axis. x and y are [N, C] in any float dtype; gamma and beta [C] in the same; statistics
+// fp32.
 #pragma once
 
 #include "core/tensor.h"
@@ -7,7 +8,7 @@
 
 namespace ds::kernels {
 
-struct LayerNormGrads {   // where the weight gradients go, and how
+struct LayerNormGrads {            // where the weight gradients go, and how
   Tensor dgamma = {}, dbeta = {};  // [C], float dtype; dbeta undefined for rms_norm
   Write write_gamma = Write::kOverwrite;
   Write write_beta = Write::kOverwrite;

@@ -137,16 +137,14 @@ void check(std::string_view op, const Stream& stream, const Tensor& x) {
 double sum_of_squares(Stream& stream, const Tensor& x) {
   check("sum_of_squares", stream, x);
   double total = 0;
-  on_device(stream.device(),
-            [&](Cpu) { total = sum_blocks(stream, x, DS_SIMD(square_block)); });
+  on_device(stream.device(), [&](Cpu) { total = sum_blocks(stream, x, DS_SIMD(square_block)); });
   return total;
 }
 
 double sum(Stream& stream, const Tensor& x) {
   check("sum", stream, x);
   double total = 0;
-  on_device(stream.device(),
-            [&](Cpu) { total = sum_blocks(stream, x, DS_SIMD(sum_block)); });
+  on_device(stream.device(), [&](Cpu) { total = sum_blocks(stream, x, DS_SIMD(sum_block)); });
   return total;
 }
 

@@ -1,4 +1,5 @@
-// A thread's scratch floats for blocked kernels: on a cache-line border, kept between calls, only growing.
+// A thread's scratch floats for blocked kernels: on a cache-line border, kept between calls, only
+// growing.
 #pragma once
 
 #include <cstddef>

@@ -10,9 +10,9 @@ int64_t targets_of_this_cpu() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
                     __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt");
-  const bool avx3 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512cd");
+  const bool avx3 = avx2 && __builtin_cpu_supports("avx512f") &&
+                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
   if (avx2) targets |= HWY_AVX2;
   if (avx3) targets |= HWY_AVX3;
 #endif

@@ -1,6 +1,6 @@
-// Chooses at run time among the versions of a function that Highway compiled (foreach_target.h). In place of
-// HWY_EXPORT and HWY_DYNAMIC_DISPATCH, which need libhwy: that measures the clock while it is loaded, 3 ms in
-// every rank.
+// Chooses at run time among the versions of a function that Highway compiled (foreach_target.h). In
+// place of HWY_EXPORT and HWY_DYNAMIC_DISPATCH, which need libhwy: that measures the clock while it
+// is loaded, 3 ms in every rank.
 #pragma once
 
 #include <hwy/targets.h>
@@ -17,8 +17,9 @@ const hwy::ChosenTarget& simd_target();
 #define DS_SIMD_EXPORT(name) HWY_EXPORT(name)
 #define DS_SIMD(name) HWY_STATIC_DISPATCH(name)
 #else
-#define DS_SIMD_EXPORT(name)                                       \
-  static decltype(&HWY_STATIC_DISPATCH(name)) const HWY_DISPATCH_TABLE( \
-      name)[HWY_MAX_DYNAMIC_TARGETS + 2] = {nullptr, HWY_CHOOSE_TARGET_LIST(name), HWY_CHOOSE_FALLBACK(name)}
+#define DS_SIMD_EXPORT(name)                                                       \
+  static decltype(&HWY_STATIC_DISPATCH(name)) const HWY_DISPATCH_TABLE(            \
+      name)[HWY_MAX_DYNAMIC_TARGETS + 2] = {nullptr, HWY_CHOOSE_TARGET_LIST(name), \
+                                            HWY_CHOOSE_FALLBACK(name)}
 #define DS_SIMD(name) (*(HWY_DISPATCH_TABLE(name)[ds::kernels::simd_target().GetIndex()]))
 #endif

@@ -1,6 +1,6 @@
-// Vectors over float, BF16 and F16 storage, always computed in fp32, for the target that the including
-// source is being compiled for. Rounding to 16 bits is to nearest even, NaN stays NaN: the same bits as
-// the scalar types of core/dtype.h.
+// Vectors over float, BF16 and F16 storage, always computed in fp32, for the target that the
+// including source is being compiled for. Rounding to 16 bits is to nearest even, NaN stays NaN:
+// the same bits as the scalar types of core/dtype.h.
 #if defined(DS_KERNELS_SIMD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef DS_KERNELS_SIMD_INL
 #undef DS_KERNELS_SIMD_INL
@@ -119,8 +119,8 @@ HWY_INLINE int64_t at_most_lanes(int64_t left) { return left < lane_count() ? le
 HWY_INLINE float sum_lanes(Lanes d, F32Vector v) { return hn::GetLane(hn::SumOfLanes(d, v)); }
 HWY_INLINE float max_lanes(Lanes d, F32Vector v) { return hn::GetLane(hn::MaxOfLanes(d, v)); }
 
-// e^x to 2 ulp (Cody-Waite reduction by ln 2 in two parts, then a degree-6 polynomial); 0 below -87.3,
-// infinity above 88.7; NaN stays NaN.
+// e^x to 2 ulp (Cody-Waite reduction by ln 2 in two parts, then a degree-6 polynomial); 0 below
+// -87.3, infinity above 88.7; NaN stays NaN.
 HWY_INLINE F32Vector exp(Lanes d, F32Vector x) {
   const hn::RebindToSigned<Lanes> di;
   const auto clamped = hn::Min(hn::Max(x, hn::Set(d, -87.5F)), hn::Set(d, 89.0F));

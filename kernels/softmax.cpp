@@ -160,8 +160,8 @@ void block_losses(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& lo
         losses[row] = 0.0F;
         if (gradients == Gradients::kYes) std::fill(values, values + vocabulary, 0.0F);
       } else if (gradients == Gradients::kYes) {
-        losses[row] = DS_SIMD(cross_entropy_grad_row)(
-            values, targets[row], args.grad_scale, args.x.dtype(), vocabulary);
+        losses[row] = DS_SIMD(cross_entropy_grad_row)(values, targets[row], args.grad_scale,
+                                                      args.x.dtype(), vocabulary);
       } else {
         losses[row] = DS_SIMD(cross_entropy_row)(values, targets[row], vocabulary);
       }

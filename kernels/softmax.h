@@ -1,5 +1,5 @@
-// Softmax cross entropy fused with the output projection: logits exist for one block of rows at a time
-// and are never materialised whole.
+// Softmax cross entropy fused with the output projection: logits exist for one block of rows at a
+// time and are never materialised whole.
 #pragma once
 
 #include "core/tensor.h"
@@ -8,18 +8,18 @@
 namespace ds::kernels {
 
 struct LinearCrossEntropyArgs {
-  Tensor x;         // [N, C]
-  Tensor weight;    // [V, C]
-  Tensor targets;   // int32 [N]; negative = ignored row
-  Tensor losses;    // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
+  Tensor x;        // [N, C]
+  Tensor weight;   // [V, C]
+  Tensor targets;  // int32 [N]; negative = ignored row
+  Tensor losses;   // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
   // Backward in the same pass; all undefined for evaluation.
   float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
-  Tensor dx = {};            // [N, C]
-  Tensor dweight = {};       // [V, C]
+  Tensor dx = {};           // [N, C]
+  Tensor dweight = {};      // [V, C]
   Write write_dweight = Write::kOverwrite;
 };
-// Rows a block holds (its fp32 or bf16 logits are the scratch); the scratch is allocated here from the
-// stream under MemoryTag::kScratch.
+// Rows a block holds (its fp32 or bf16 logits are the scratch); the scratch is allocated here from
+// the stream under MemoryTag::kScratch.
 int64_t linear_cross_entropy_rows(int64_t vocabulary);
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args);
 

@@ -1,5 +1,6 @@
-// The register tile that matrix products and attention are made of, and the fp32 panels it runs over:
-// operands are copied to panels as they are read, whatever their storage, after Goto and van de Geijn
+// The register tile that matrix products and attention are made of, and the fp32 panels it runs
+// over: operands are copied to panels as they are read, whatever their storage, after Goto and van
+// de Geijn
 // ("Anatomy of high-performance matrix multiplication", 2008). Sums run in order of depth.
 #if defined(DS_KERNELS_TILE_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef DS_KERNELS_TILE_INL
@@ -15,7 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 
-// With three vectors across: 24 accumulators of the 32 registers of AVX-512 and NEON, 12 of 16 of AVX2.
+// With three vectors across: 24 accumulators of the 32 registers of AVX-512 and NEON, 12 of 16 of
+// AVX2.
 constexpr int64_t kTileRows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SCALAR ? 4 : 8;
 constexpr int64_t kAheadRows = 4;  // packing asks for lines this many rows ahead
 
@@ -64,8 +66,8 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_REST
   }
 }
 
-// Every packing function reserves `reserved` >= depth rows per panel and fills missing rows or columns
-// with zeros.
+// Every packing function reserves `reserved` >= depth rows per panel and fills missing rows or
+// columns with zeros.
 
 // Rows of `from` [count, depth], each `reserved` apart: a(i, k) with steps (reserved, 1).
 template <class T>
@@ -86,7 +88,8 @@ void pack_rows(const T* from, int64_t stride, int64_t count, int64_t depth, int6
   }
 }
 
-// Columns of `from` [depth, count] in panels of kTileRows: panel[k][i] = from(k, i), steps (1, kTileRows).
+// Columns of `from` [depth, count] in panels of kTileRows: panel[k][i] = from(k, i), steps (1,
+// kTileRows).
 template <class T>
 void pack_columns(const T* from, int64_t stride, int64_t count, int64_t depth, int64_t reserved,
                   float* to) {
@@ -110,7 +113,8 @@ void pack_columns(const T* from, int64_t stride, int64_t count, int64_t depth, i
 // Panels of b [depth, count]: panel p holds columns [p w, (p + 1) w), w being kVectors vectors:
 // panel[k][j] = b(k, p w + j).
 template <int kVectors, class T>
-void pack_b(const T* from, int64_t stride, int64_t depth, int64_t count, int64_t reserved, float* to) {
+void pack_b(const T* from, int64_t stride, int64_t depth, int64_t count, int64_t reserved,
+            float* to) {
   const Lanes d;
   const int64_t width = kVectors * lane_count();
   for (int64_t k = 0; k < depth; ++k) {
@@ -145,8 +149,8 @@ HWY_INLINE F32Vector load_blocks(const T* from, int64_t stride) {
 #endif
 }
 
-// out[k][0..lanes) = from(0..lanes, k), k < 4: vectors r = 0..3 hold rows r, r + 4, r + 8, ... a block
-// each, so that four-by-four transposes inside the blocks leave whole columns.
+// out[k][0..lanes) = from(0..lanes, k), k < 4: vectors r = 0..3 hold rows r, r + 4, r + 8, ... a
+// block each, so that four-by-four transposes inside the blocks leave whole columns.
 template <class T>
 HWY_INLINE void transpose_four(const T* from, int64_t stride, float* out, int64_t out_stride) {
   const Lanes d;

@@ -17,8 +17,8 @@
 #include "cli/failure.h"
 #include "core/error.h"
 #include "core/secrecy.h"
-#include "launcher/process/process.h"
 #include "launcher/agents/started_place.h"
+#include "launcher/process/process.h"
 #include "launcher/verbs/actions.h"
 #include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/run.h"
@@ -67,7 +67,8 @@ Command command_of(const std::vector<std::string>& arguments) {
   ParsedLine line = parse_line(arguments);
   if (auto* const info = std::get_if<InfoText>(&line)) return text_to_print(std::move(info->text));
   const auto& parsed = std::get<ParsedVerb>(line);
-  return {action_for(parsed, arguments), parsed.verb->name == "run" || parsed.verb->name == "agent"};
+  return {action_for(parsed, arguments),
+          parsed.verb->name == "run" || parsed.verb->name == "agent"};
 }
 
 // One of many that mpirun or srun has started, and not the one that speaks for them.
@@ -109,8 +110,11 @@ int end_by(const std::filesystem::filesystem_error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return static_cast<int>(ExitCode::kStorage);
   }
-  fmt::print(stderr, "error: the working directory cannot be used ({}): it may have been removed; change to one that is "
-                     "there\n", gone.message());
+  fmt::print(stderr,
+             "error: the working directory cannot be used ({}): it may have been removed; change "
+             "to one that is "
+             "there\n",
+             gone.message());
   return static_cast<int>(ExitCode::kInputMissing);
 }
 
@@ -126,7 +130,8 @@ int main(int argc, char** argv) {
   } catch (const ds::Error& error) {
     const int code = static_cast<int>(error.exit_code());
     fmt::print(stderr, "error: {}\n", error.what());
-    if (ds::wants_json({argv + 1, argv + argc})) fmt::print("{}", ds::failure_json(error.what(), code));
+    if (ds::wants_json({argv + 1, argv + argc}))
+      fmt::print("{}", ds::failure_json(error.what(), code));
     return code;
   } catch (const std::filesystem::filesystem_error& error) {
     return ds::end_by(error);

@@ -21,7 +21,8 @@ kernels::Activation parse_activation(std::string_view name) {
   }
   throw Unsupported(fmt::format(
       "model.activation_function = \"{}\": known are gelu_new, gelu_pytorch_tanh, gelu_fast, gelu, "
-      "relu, silu, swish", name));
+      "relu, silu, swish",
+      name));
 }
 
 }  // namespace ds

@@ -76,8 +76,8 @@ int Tape::new_slot(const Tensor& value) {
   return static_cast<int>(gradients_.size()) - 1;
 }
 
-// The sum may overwrite either operand if nobody else sees it; which of them is decided by the graph
-// alone, so that a dry run on meta allocates the same.
+// The sum may overwrite either operand if nobody else sees it; which of them is decided by the
+// graph alone, so that a dry run on meta allocates the same.
 void Tape::add_gradient(Stream& stream, int slot, Tensor gradient) {
   const auto index = static_cast<size_t>(slot);
   DS_CHECK(gradient.shape() == shapes_[index], "gradient: shape {} for a value of shape {}",

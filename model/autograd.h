@@ -1,8 +1,8 @@
-// Reverse-mode differentiation on a tape. A differentiable function computes its outputs, declares what
-// it keeps (Saved), and records one closure that turns gradients of outputs into gradients of inputs.
-// backward() runs the closures in reverse and destroys each as soon as it has run, so that activations
-// and gradients live no longer than they must. Gradients of parameters never pass through here: they
-// are written straight into the store's GradSlots.
+// Reverse-mode differentiation on a tape. A differentiable function computes its outputs, declares
+// what it keeps (Saved), and records one closure that turns gradients of outputs into gradients of
+// inputs. backward() runs the closures in reverse and destroys each as soon as it has run, so that
+// activations and gradients live no longer than they must. Gradients of parameters never pass
+// through here: they are written straight into the store's GradSlots.
 #pragma once
 
 #include <functional>
@@ -25,18 +25,19 @@ struct Var {
   bool defined() const { return value.defined(); }
 };
 
-// A tensor a closure needs again: kept, offloaded or recomputed, the closure cannot tell. Empty after
-// take().
+// A tensor a closure needs again: kept, offloaded or recomputed, the closure cannot tell. Empty
+// after take().
 using Saved = std::function<Tensor()>;
-Tensor take(Saved& saved);  // fetches it and drops the hold, so that its bytes go after the last use
+Tensor take(
+    Saved& saved);  // fetches it and drops the hold, so that its bytes go after the last use
 
 class Tape;
 
 // What a backward closure sees: gradients of its outputs to take, gradients of its inputs to give.
 class GradientFlow {
  public:
-  // Gradient of output `index`; undefined when nothing flowed into it. Moved out: a closure that finds
-  // itself the sole owner may overwrite it.
+  // Gradient of output `index`; undefined when nothing flowed into it. Moved out: a closure that
+  // finds itself the sole owner may overwrite it.
   Tensor take(int index);
   bool wanted(int input) const;  // false for constants: computing that gradient would be wasted
   // Adds to the gradient of input `index`; ignored for constants.
@@ -44,7 +45,8 @@ class GradientFlow {
 
  private:
   friend class Tape;
-  GradientFlow(Tape& tape, Stream& stream, std::span<const int> inputs, std::span<const int> outputs)
+  GradientFlow(Tape& tape, Stream& stream, std::span<const int> inputs,
+               std::span<const int> outputs)
       : tape_(tape), stream_(stream), inputs_(inputs), outputs_(outputs) {}
 
   Tape& tape_;
@@ -70,7 +72,8 @@ class Tape {
   std::vector<Var> record(std::string_view name, std::span<const Var> inputs,
                           std::vector<Tensor> outputs, Backward backward);
 
-  // Lets `gradient` (the value's shape) flow into `from` before backward(): a later pipeline stage's.
+  // Lets `gradient` (the value's shape) flow into `from` before backward(): a later pipeline
+  // stage's.
   void seed(Stream& stream, const Var& from, Tensor gradient);
   // Runs and drops every closure, newest first.
   void backward(Stream& stream);

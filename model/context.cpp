@@ -10,8 +10,6 @@ std::vector<Var> Context::record(std::string_view name, std::span<const Var> inp
   return vars;
 }
 
-Saved Context::save(const Tensor& tensor) {
-  return tape != nullptr ? tape->save(tensor) : Saved();
-}
+Saved Context::save(const Tensor& tensor) { return tape != nullptr ? tape->save(tensor) : Saved(); }
 
 }  // namespace ds

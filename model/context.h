@@ -1,5 +1,5 @@
-// What one forward pass runs with: where it computes, who owns the weights, whether it trains. Passed
-// by reference through every layer; nothing of it is global.
+// What one forward pass runs with: where it computes, who owns the weights, whether it trains.
+// Passed by reference through every layer; nothing of it is global.
 #pragma once
 
 #include "core/rng.h"

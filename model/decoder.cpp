@@ -26,8 +26,9 @@ void Decoder::check_tokens(const Tensor& tokens) const {
   DS_CHECK(tokens.dtype() == DType::kI32 && tokens.shape().rank() == 2,
            "model: tokens are {} {}, expected int32 [B, T]", name_of(tokens.dtype()),
            tokens.shape().to_string());
-  DS_CHECK(tokens.shape()[1] <= dims_.positions, "model: sequences of {} tokens, it has {} positions",
-           tokens.shape()[1], dims_.positions);
+  DS_CHECK(tokens.shape()[1] <= dims_.positions,
+           "model: sequences of {} tokens, it has {} positions", tokens.shape()[1],
+           dims_.positions);
 }
 
 Residual Decoder::run_blocks(Context& context, const Tensor& tokens,
@@ -60,7 +61,8 @@ Tensor Decoder::loss(Context& context, const Tensor& tokens, const Tensor& targe
 
 Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
   check_tokens(tokens);
-  DS_CHECK(!context.differentiates(), "next_logits: not differentiable, give a context without tape");
+  DS_CHECK(!context.differentiates(),
+           "next_logits: not differentiable, give a context without tape");
   const SequenceRows rows{.batch = tokens.shape()[0],
                           .length = tokens.shape()[1],
                           .first_position = context.cache != nullptr ? context.cache->length() : 0};

@@ -1,6 +1,6 @@
-// Decoder: the frame all decoder-only language models share. Embedding, a stack of blocks that add to
-// a residual stream, a final norm, and the loss head fused with the output projection. A family brings
-// its blocks; the frame brings loss, backward and generation.
+// Decoder: the frame all decoder-only language models share. Embedding, a stack of blocks that add
+// to a residual stream, a final norm, and the loss head fused with the output projection. A family
+// brings its blocks; the frame brings loss, backward and generation.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace ds {
 
-// Where the rows of [N, C] values come from: `batch` sequences of `length` positions, row b * length +
-// t holding position first_position + t.
+// Where the rows of [N, C] values come from: `batch` sequences of `length` positions, row b *
+// length + t holding position first_position + t.
 struct SequenceRows {
   int64_t batch = 0;
   int64_t length = 0;

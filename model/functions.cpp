@@ -90,8 +90,8 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
     flow.give(0, std::move(dx));
   };
   const std::array<Var, 2> inputs{residual, branch};
-  std::vector<Var> out = context.record("norm", inputs, {std::move(values.sum), std::move(values.y)},
-                                        std::move(backward));
+  std::vector<Var> out = context.record(
+      "norm", inputs, {std::move(values.sum), std::move(values.y)}, std::move(backward));
   return {std::move(out[0]), std::move(out[1])};
 }
 
@@ -114,8 +114,7 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   if (context.mode != RunMode::kTrain || spec.p == 0) return x;
   Stream& stream = context.stream;
   const Rng rng = context.dropout.derive(spec.site);
-  const auto first =
-      static_cast<uint64_t>(context.first_sample * length * x.value.shape()[1]);
+  const auto first = static_cast<uint64_t>(context.first_sample * length * x.value.shape()[1]);
   const auto apply = [&stream, rng, first, p = spec.p](Tensor from) {
     Tensor to = from.is_sole_owner() ? from : Tensor::empty(from.shape(), from.dtype(), stream);
     kernels::dropout(stream, from, p, rng, first, to);

@@ -1,18 +1,18 @@
-// Differentiable functions: a kernel, what it keeps, and the closure that undoes it. They lease weights
-// from the context's store around each use and write parameter gradients straight into the store's
-// slots. Values are [N, C] with N = batch * length rows. Without a tape they only compute.
+// Differentiable functions: a kernel, what it keeps, and the closure that undoes it. They lease
+// weights from the context's store around each use and write parameter gradients straight into the
+// store's slots. Values are [N, C] with N = batch * length rows. Without a tape they only compute.
 #pragma once
 
-#include "kernels/attention.h"
 #include "kernels/activation.h"
+#include "kernels/attention.h"
 #include "model/context.h"
 
 namespace ds {
 
 inline constexpr ParamId kNoParam = -1;
 
-// A place where values are dropped in training. The mask depends on site, step and the element's index
-// in the global batch.
+// A place where values are dropped in training. The mask depends on site, step and the element's
+// index in the global batch.
 struct DropoutSpec {
   float p = 0;
   uint64_t site = 0;  // number of the place within the model
@@ -42,14 +42,14 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec);
 
 // ---- attention (functions_attention.cpp)
 
-// Causal attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache the
-// keys and values are also put into the cache as those of `layer`; a single new position attends to
-// all cached ones. In training `dropout` applies to the attention probabilities.
+// Causal attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache
+// the keys and values are also put into the cache as those of `layer`; a single new position
+// attends to all cached ones. In training `dropout` applies to the attention probabilities.
 Var attention(Context& context, const kernels::AttentionShape& shape, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout = {});
 // Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it.
-Var rope(Context& context, const kernels::AttentionShape& shape, float theta, int64_t first_position,
-         Var qkv);
+Var rope(Context& context, const kernels::AttentionShape& shape, float theta,
+         int64_t first_position, Var qkv);
 
 // ---- norm, MLP, embedding, dropout (functions.cpp)
 
@@ -62,8 +62,8 @@ struct NormOutput {
   Var sum;  // residual + branch, the new residual stream
   Var y;    // norm(sum)
 };
-// `branch` may be undefined: then sum is the residual itself. Both gradients that meet at the residual
-// stream are added by the norm's backward kernel.
+// `branch` may be undefined: then sum is the residual itself. Both gradients that meet at the
+// residual stream are added by the norm's backward kernel.
 NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec);
 
 // gate_up [N, 2F] -> silu(gate) * up [N, F].

@@ -101,13 +101,12 @@ Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& s
   int64_t column = 0;
   for (const LinearPart& part : spec.parts) {
     const Lease weight = store.acquire(part.weight);
-    kernels::matmul(
-        stream,
-        {.a = kernels::columns_of(whole, column, part.out),
-         .b = weight_view(weight.weight(), spec, part),
-         .c = kernels::matrix(dx, rows, spec.in),
-         .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kNo : Transpose::kYes,
-         .write = column == 0 ? Write::kOverwrite : Write::kAccumulate});
+    kernels::matmul(stream, {.a = kernels::columns_of(whole, column, part.out),
+                             .b = weight_view(weight.weight(), spec, part),
+                             .c = kernels::matrix(dx, rows, spec.in),
+                             .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kNo
+                                                                                : Transpose::kYes,
+                             .write = column == 0 ? Write::kOverwrite : Write::kAccumulate});
     column += part.out;
   }
   return dx;
@@ -145,11 +144,12 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
   project(context, x.value, spec, y, pre_activation);
 
   auto backward = [&stream, &store, spec, x_saved = context.save(x.value),
-                   pre_saved = activates ? context.save(pre_activation) : Saved()](
-                      GradientFlow& flow) mutable {
+                   pre_saved = activates ? context.save(pre_activation)
+                                         : Saved()](GradientFlow& flow) mutable {
     Tensor dy = flow.take(0);
     if (pre_saved) dy = undo_activation(stream, spec.activation, take(pre_saved), std::move(dy));
-    // Gradients first: they can be on their way to the other ranks while dx is computed, and x can go.
+    // Gradients first: they can be on their way to the other ranks while dx is computed, and x can
+    // go.
     write_weight_gradients(stream, store, spec, take(x_saved), dy);
     write_bias_gradients(stream, store, spec, dy);
     if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec, dy));

@@ -1,5 +1,5 @@
-// The first value of every weight: a pure function of seed, name and index, so that any rank can make
-// any range of any parameter and gets the same bits.
+// The first value of every weight: a pure function of seed, name and index, so that any rank can
+// make any range of any parameter and gets the same bits.
 #pragma once
 
 #include "core/thread_pool.h"

@@ -1,5 +1,5 @@
-// Keys and values of the positions a generation has seen, per layer; one new position attends to them
-// without recomputing the prompt.
+// Keys and values of the positions a generation has seen, per layer; one new position attends to
+// them without recomputing the prompt.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,8 @@ namespace ds {
 class KvCache {
  public:
   // Room for `capacity` positions of `batch` sequences of equal length.
-  KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, int64_t batch, int64_t capacity);
+  KvCache(Stream& stream, const ModelDimensions& dims, DType dtype, int64_t batch,
+          int64_t capacity);
 
   int64_t batch() const { return batch_; }
   int64_t capacity() const { return capacity_; }

@@ -64,7 +64,8 @@ void check_family(const LlamaConfig& c) {
   const int64_t head_dim = dimensions(c).head_dim;
   if (head_dim < 2 || head_dim % 2 != 0) {
     throw ConfigError(fmt::format(
-        "model.head_dim = {}: rotary positions pair its halves, expected an even number", head_dim));
+        "model.head_dim = {}: rotary positions pair its halves, expected an even number",
+        head_dim));
   }
   check_probability("attention_dropout", c.attention_dropout);
   check_above_zero("rms_norm_eps", c.rms_norm_eps);

@@ -1,5 +1,6 @@
-// The architecture of a language model in the words of its Hugging Face config.json: one plain struct
-// per family, field names unchanged. check() refuses what cannot be built, naming field, value and fix.
+// The architecture of a language model in the words of its Hugging Face config.json: one plain
+// struct per family, field names unchanged. check() refuses what cannot be built, naming field,
+// value and fix.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace ds {
 
-// GPT2LMHeadModel. Dropout defaults to 0 here; a config.json that is silent means Hugging Face's 0.1.
+// GPT2LMHeadModel. Dropout defaults to 0 here; a config.json that is silent means Hugging Face's
+// 0.1.
 struct Gpt2Config {
   int64_t vocab_size = 50257;
   int64_t n_positions = 1024;
@@ -55,7 +57,7 @@ struct ModelDimensions {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  int64_t inner = 0;      // of the MLP
+  int64_t inner = 0;  // of the MLP
 };
 ModelDimensions dimensions(const ModelConfig& config);
 

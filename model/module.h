@@ -1,6 +1,6 @@
 // How modules come by their parameters: a BuildContext carries the path of names down the tree of
-// modules, so that a parameter's full name is the one Hugging Face gives it. Modules are plain objects
-// that keep ParamIds; they run through a Context and hold no weights.
+// modules, so that a parameter's full name is the one Hugging Face gives it. Modules are plain
+// objects that keep ParamIds; they run through a Context and hold no weights.
 #pragma once
 
 #include <string>

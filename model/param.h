@@ -1,6 +1,7 @@
-// Parameters as a model sees them: named specs handed to a ParameterStore, whole weights seen through
-// leases, gradients written into slots. Which rank holds which bytes is the store's business: PlainStore
-// (model/plain_store.h) keeps everything here, ShardedStore (zero/) implements ZeRO stages 0-3.
+// Parameters as a model sees them: named specs handed to a ParameterStore, whole weights seen
+// through leases, gradients written into slots. Which rank holds which bytes is the store's
+// business: PlainStore (model/plain_store.h) keeps everything here, ShardedStore (zero/) implements
+// ZeRO stages 0-3.
 #pragma once
 
 #include <functional>
@@ -15,19 +16,19 @@ namespace ds {
 
 using ParamId = int;  // 0, 1, 2, ... in order of add()
 
-// How a parameter starts; a pure function of the seed and the element's index in the whole tensor, so
-// that every sharding starts from the same bits.
+// How a parameter starts; a pure function of the seed and the element's index in the whole tensor,
+// so that every sharding starts from the same bits.
 struct Initializer {
   enum class Kind : uint8_t { kZeros, kOnes, kNormal } kind = Kind::kZeros;
   float standard_deviation = 0.0F;
 };
 
 struct ParamSpec {
-  std::string name;   // Hugging Face name: "transformer.h.0.attn.c_attn.weight"
+  std::string name;  // Hugging Face name: "transformer.h.0.attn.c_attn.weight"
   Shape shape;
   DType dtype = DType::kF32;  // of the weight the model computes with, and of its gradient
   Initializer init{};
-  int unit = 0;       // number of the model block it belongs to: buckets do not span units
+  int unit = 0;  // number of the model block it belongs to: buckets do not span units
 };
 
 // The right to see a whole weight. Dropping the last lease of a bucket releases what was gathered.
@@ -35,7 +36,9 @@ class Lease {
  public:
   Lease(Tensor weight, std::function<void()> release)
       : weight_(std::move(weight)), release_(std::move(release)) {}
-  ~Lease() { if (release_) release_(); }
+  ~Lease() {
+    if (release_) release_();
+  }
   Lease(Lease&& other) noexcept
       : weight_(std::move(other.weight_)), release_(std::exchange(other.release_, nullptr)) {}
   Lease& operator=(Lease&&) = delete;
@@ -48,8 +51,8 @@ class Lease {
   std::function<void()> release_;
 };
 
-// Where the gradient of one parameter goes. The first writer of a backward pass overwrites, later ones
-// (a tied weight, a further micro-step into the same memory) accumulate; the store says which.
+// Where the gradient of one parameter goes. The first writer of a backward pass overwrites, later
+// ones (a tied weight, a further micro-step into the same memory) accumulate; the store says which.
 struct GradSlot {
   Tensor grad;  // the parameter's shape and dtype (or fp32, if the store accumulates so)
   kernels::Write write = kernels::Write::kOverwrite;

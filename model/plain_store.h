@@ -1,5 +1,5 @@
-// PlainStore: every weight and gradient whole, on one rank. For tests, generation and tools; training
-// with or without sharding uses ShardedStore (zero/), which must give the same bits.
+// PlainStore: every weight and gradient whole, on one rank. For tests, generation and tools;
+// training with or without sharding uses ShardedStore (zero/), which must give the same bits.
 #pragma once
 
 #include <optional>

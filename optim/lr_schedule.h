@@ -109,8 +109,8 @@ class LrSchedule {
   // last_batch_iteration where that was given), because the schedule steps after the update.
   double lr_for_update(int64_t n, size_t group = 0) const;
   std::optional<double> momentum_for_update(int64_t n, size_t group = 0) const;
-  // Both betas of an Adam or Lion whose momentum the schedule drives: the second is kCycledBeta2 then, whatever the
-  // optimizer was given.
+  // Both betas of an Adam or Lion whose momentum the schedule drives: the second is kCycledBeta2
+  // then, whatever the optimizer was given.
   std::optional<std::array<double, 2>> betas_for_update(int64_t n, size_t group = 0) const;
 
   // The state: index of the last finished step, -1 before the first.

@@ -1,5 +1,5 @@
-// Optimizers: update rules over shards. An optimizer holds hyper-parameters only, never tensors; state
-// tensors (slots) live in the Shard, wherever that lives.
+// Optimizers: update rules over shards. An optimizer holds hyper-parameters only, never tensors;
+// state tensors (slots) live in the Shard, wherever that lives.
 #pragma once
 
 #include <array>
@@ -26,17 +26,18 @@ struct ShardField {
 
 // What one rank updates of one bucket: contiguous, element i of every tensor belongs together.
 struct Shard {
-  Tensor master;              // fp32 weights
-  Tensor grad;                // fp32, bf16 or fp16: the reduced gradient
-  Tensor copy;                // low-precision weights written after the update, or undefined
-  std::vector<Tensor> slots;  // fp32, one per slot_names()
+  Tensor master;                   // fp32 weights
+  Tensor grad;                     // fp32, bf16 or fp16: the reduced gradient
+  Tensor copy;                     // low-precision weights written after the update, or undefined
+  std::vector<Tensor> slots;       // fp32, one per slot_names()
   std::vector<ShardField> fields;  // ascending by offset
 };
 
 // What changes from step to step.
 struct Hyper {
   double lr = 0;
-  // What a schedule that drives the momentum says instead of both betas; nothing: the optimizer's own.
+  // What a schedule that drives the momentum says instead of both betas; nothing: the optimizer's
+  // own.
   std::optional<std::array<double, 2>> betas = std::nullopt;
   float grad_scale = 1.0F;  // multiplies every gradient: unscale and clip in one factor
 };

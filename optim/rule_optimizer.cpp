@@ -51,7 +51,9 @@ void write_copy(Tensor& copy, int64_t begin, std::span<const float> weight) {
 }
 
 template <class Rule>
-constexpr bool kHasBetas = requires(Rule rule) { rule.beta1, rule.beta2; };
+constexpr bool kHasBetas = requires(Rule rule) {
+  rule.beta1, rule.beta2;
+};
 
 template <class Rule>
 class RuleOptimizer final : public Optimizer {

@@ -6,9 +6,10 @@
 namespace ds {
 
 struct BuildInfo {
-  const char* version;   // semantic version
-  const char* git_id;    // commit, with "-dirty" where the tree had changes; "unknown" outside its repository
-  bool has_cuda;         // CUDA sources were compiled; a mere nvcc on the machine does not count
+  const char* version;  // semantic version
+  const char*
+      git_id;  // commit, with "-dirty" where the tree had changes; "unknown" outside its repository
+  bool has_cuda;  // CUDA sources were compiled; a mere nvcc on the machine does not count
   bool has_mpi;
   bool has_failpoints;   // tests can make it fail: no release
   const char* compiler;  // "GNU 12.2.0"

@@ -1,5 +1,6 @@
-// The line that a dying rank writes on its standard error, from a signal handler: which signal, and who sent it
-// or which address it was about. The launcher reads it and tells the user. One place for both ends.
+// The line that a dying rank writes on its standard error, from a signal handler: which signal, and
+// who sent it or which address it was about. The launcher reads it and tells the user. One place
+// for both ends.
 #pragma once
 
 #include <charconv>
@@ -35,8 +36,9 @@ inline std::optional<DeathNote> parse_death_note(std::string_view line) {
     if (line.starts_with(' ')) line.remove_prefix(1);
     return true;
   };
-  if (!take("signal=", note.signal, 10) || !take("code=", note.code, 10) || !take("sender=", note.sender, 10) ||
-      !take("user=", note.user, 10) || !take("address=", note.address, 16) || !line.starts_with("name=")) {
+  if (!take("signal=", note.signal, 10) || !take("code=", note.code, 10) ||
+      !take("sender=", note.sender, 10) || !take("user=", note.user, 10) ||
+      !take("address=", note.address, 16) || !line.starts_with("name=")) {
     return std::nullopt;
   }
   note.sender_name = std::string(line.substr(5));

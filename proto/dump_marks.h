@@ -1,4 +1,5 @@
-// The lines between which a rank's log holds a dump of what it does; `dslaunch stack` looks for them.
+// The lines between which a rank's log holds a dump of what it does; `dslaunch stack` looks for
+// them.
 #pragma once
 
 #include <string_view>

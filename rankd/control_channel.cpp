@@ -76,15 +76,17 @@ std::string literal_target(const std::string& address) {
 std::shared_ptr<grpc::Channel> open_tls(const Bootstrap& bootstrap) {
   if (bootstrap.ca_certificate.empty() || bootstrap.certificate.empty() ||
       bootstrap.private_key.empty() || bootstrap.coordinator_name.empty()) {
-    throw UsageError(fmt::format("control connection to {}: the bootstrap has no certificates or no name for it",
-                                 bootstrap.coordinator_address));
+    throw UsageError(
+        fmt::format("control connection to {}: the bootstrap has no certificates or no name for it",
+                    bootstrap.coordinator_address));
   }
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // as many as it takes
-  // The launcher knows us by it from strangers, whom it may not hear just then, and has it in its certificate.
+  // The launcher knows us by it from strangers, whom it may not hear just then, and has it in its
+  // certificate.
   arguments.SetSslTargetNameOverride(bootstrap.coordinator_name);
   // The launcher may be slow to accept, or have no room for a moment.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);

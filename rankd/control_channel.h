@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "rankd/session.h"
+#include "rankd/bootstrap.h"
 
 namespace ds {
 

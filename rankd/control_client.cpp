@@ -1,14 +1,12 @@
-// The control connection over gRPC: one thread writes (reports, heartbeats), one for each stream reads (commands,
-// acknowledgements). A stream between hosts that breaks is opened again.
+// The control connection over gRPC: one thread writes (reports, heartbeats), one for each stream
+// reads (commands, acknowledgements). A stream between hosts that breaks is opened again.
 #include "rankd/control_client.h"
 
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -24,6 +22,7 @@
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
 #include "rankd/control_channel.h"
+#include "rankd/control_messages.h"
 #include "rankd/report_queue.h"
 #include "rankd/session.h"
 
@@ -36,114 +35,21 @@ using std::chrono::steady_clock;
 constexpr seconds kHeartbeatPeriod{1};
 constexpr seconds kJoinDeadline{120};  // longer than the launcher waits for the slowest rank
 constexpr seconds kJoinRetry{20};
-// After a stream between hosts broke. With the 4 s that it takes to notice a link that swallows everything, 12 s: as
-// long as an agent waits for a launcher that stands still.
+// After a stream between hosts broke. With the 4 s that it takes to notice a link that swallows
+// everything, 12 s: as long as an agent waits for a launcher that stands still.
 constexpr seconds kReconnect{8};
 constexpr std::chrono::milliseconds kConnectTurn{300};
-constexpr std::chrono::milliseconds kStreamTurn{50};  // between two streams over a connection that holds
-// Steps are reported at most so often; those between wait for each other. A message wakes a thread at both ends.
+constexpr std::chrono::milliseconds kStreamTurn{
+    50};  // between two streams over a connection that holds
+// Steps are reported at most so often; those between wait for each other. A message wakes a thread
+// at both ends.
 constexpr std::chrono::milliseconds kStepReports{200};
 constexpr size_t kMaxQueued = 1 << 18;  // reports kept while the launcher does not read
 
-ResumeMode to_resume(control::JobPlan::Resume resume) {
-  switch (resume) {
-    case control::JobPlan::REQUIRED:
-      return ResumeMode::kRequired;
-    case control::JobPlan::NEVER:
-      return ResumeMode::kNever;
-    default:
-      return ResumeMode::kAuto;
-  }
-}
-
-JobPlan to_job_plan(const control::JobPlan& in) {
-  JobPlan plan;
-  plan.rank = in.rank();
-  plan.world_size = in.world_size();
-  plan.local_rank = in.local_rank();
-  plan.local_size = in.local_size();
-  plan.epoch = in.epoch();
-  plan.claim = in.claim();
-  plan.threads = in.threads();
-  plan.config_text = in.config_text();
-  plan.config_dir = in.config_dir();
-  plan.run_dir = in.run_dir();
-  plan.resume = to_resume(in.resume());
-  plan.oldest_tag_epoch = in.oldest_tag_epoch();
-  plan.committed_step = in.committed_step();
-  plan.committed_by = in.committed_by();
-  plan.progress = in.progress();
-  plan.accept_changes = in.accept_changes();
-  plan.told_step = in.told_step();
-  plan.audit_samples = in.audit_samples();
-  plan.rendezvous = in.rendezvous();
-  plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
-  plan.data_secret = in.data_secret();
-  plan.rehearsal = in.dry_run() ? Rehearsal::kDryRun : Rehearsal::kNo;
-  return plan;
-}
-
-control::FinalReport::Origin to_origin(ErrorOrigin origin) {
-  switch (origin) {
-    case ErrorOrigin::kOwn:
-      return control::FinalReport::OWN;
-    case ErrorOrigin::kPeer:
-      return control::FinalReport::PEER;
-    case ErrorOrigin::kNone:
-      break;
-  }
-  return control::FinalReport::NONE;
-}
-
-std::optional<Command> to_command(control::CommandMessage::Kind kind) {
-  switch (kind) {
-    case control::CommandMessage::STOP_AND_SAVE:
-      return Command::kStopAndSave;
-    case control::CommandMessage::SAVE_NOW:
-      return Command::kSaveNow;
-    case control::CommandMessage::PAUSE:
-      return Command::kPause;
-    case control::CommandMessage::RESUME:
-      return Command::kResume;
-    default:
-      return std::nullopt;  // a newer launcher's command: not ours to act on
-  }
-}
-
-control::StepMetrics to_proto(const StepMetrics& metrics) {
-  control::StepMetrics out;
-  out.set_step(metrics.step);
-  out.set_total_steps(metrics.total_steps);
-  out.set_loss(metrics.loss);
-  if (metrics.grad_norm) out.set_grad_norm(*metrics.grad_norm);
-  out.set_lr(metrics.lr);
-  out.set_loss_scale(metrics.loss_scale);
-  out.set_tokens_per_s(metrics.tokens_per_s);
-  out.set_samples(metrics.samples);
-  out.set_bytes_peak(metrics.bytes_peak);
-  if (metrics.validation_loss) out.set_validation_loss(*metrics.validation_loss);
-  return out;
-}
-
-StepMetrics from_proto(const control::StepMetrics& in) {
-  StepMetrics out{.step = in.step(),
-                  .total_steps = in.total_steps(),
-                  .loss = in.loss(),
-                  .grad_norm = std::nullopt,
-                  .lr = in.lr(),
-                  .loss_scale = in.loss_scale(),
-                  .tokens_per_s = in.tokens_per_s(),
-                  .samples = in.samples(),
-                  .bytes_peak = in.bytes_peak(),
-                  .validation_loss = std::nullopt};
-  if (in.has_grad_norm()) out.grad_norm = in.grad_norm();
-  if (in.has_validation_loss()) out.validation_loss = in.validation_loss();
-  return out;
-}
-
 class GrpcControlClient final : public ControlClient {
  public:
-  GrpcControlClient(const Bootstrap& bootstrap, std::function<void()> lost, std::string data_endpoint)
+  GrpcControlClient(const Bootstrap& bootstrap, std::function<void()> lost,
+                    std::string data_endpoint)
       : bootstrap_(bootstrap),
         lost_(std::move(lost)),
         data_endpoint_(std::move(data_endpoint)),
@@ -174,8 +80,8 @@ class GrpcControlClient final : public ControlClient {
     wipe(bootstrap_.token);
     if (!status.ok()) {
       throw Error(ExitCode::kClusterUnusable,
-                  fmt::format("join: rank {} was not admitted by the launcher: {}",
-                              bootstrap_.rank, status.error_message()));
+                  fmt::format("join: rank {} was not admitted by the launcher: {}", bootstrap_.rank,
+                              status.error_message()));
     }
     DS_FAILPOINT("control.admitted");
     session_ = std::move(*reply.mutable_session());
@@ -301,8 +207,8 @@ class GrpcControlClient final : public ControlClient {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + kJoinDeadline);
       grpc::Status status = stub_->Join(&context, request, &reply);
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
-          bootstrap_.certificate.empty() || steady_clock::now() > give_up) {
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || bootstrap_.certificate.empty() ||
+          steady_clock::now() > give_up) {
         return status;
       }
     }
@@ -372,9 +278,12 @@ class GrpcControlClient final : public ControlClient {
 
   using Stream = grpc::ClientReaderWriter<control::RankMessage, control::CommandMessage>;
 
-  bool over() const { return leaving_ || (ending_ && reports_.all_acknowledged()); }  // under mutex_
+  bool over() const {
+    return leaving_ || (ending_ && reports_.all_acknowledged());
+  }  // under mutex_
 
-  // The life of the connection: one stream after the other, until all is said or the launcher is lost.
+  // The life of the connection: one stream after the other, until all is said or the launcher is
+  // lost.
   void serve() {
     auto give_up = steady_clock::time_point::max();
     while (true) {
@@ -395,8 +304,8 @@ class GrpcControlClient final : public ControlClient {
     if (unexpected && lost_) lost_();
   }
 
-  // False: the launcher is lost, or nobody wants it any more. gRPC gets on with a connection only while a thread
-  // waits for it.
+  // False: the launcher is lost, or nobody wants it any more. gRPC gets on with a connection only
+  // while a thread waits for it.
   bool connect_again(steady_clock::time_point give_up) {
     std::this_thread::sleep_for(kStreamTurn);
     while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectTurn)) {
@@ -406,7 +315,8 @@ class GrpcControlClient final : public ControlClient {
     return true;
   }
 
-  // Opens a stream and speaks over it as long as it goes. `give_up` is renewed whenever the launcher is heard.
+  // Opens a stream and speaks over it as long as it goes. `give_up` is renewed whenever the
+  // launcher is heard.
   grpc::StatusCode hold_stream(steady_clock::time_point& give_up) {
     grpc::ClientContext context;
     {
@@ -432,17 +342,21 @@ class GrpcControlClient final : public ControlClient {
     how = status.error_code();
     const std::scoped_lock lock(mutex_);
     context_ = nullptr;
-    if (!over()) spdlog::info("the stream to the launcher ended: {} ({})", status.error_message(), static_cast<int>(how));
+    if (!over())
+      spdlog::info("the stream to the launcher ended: {} ({})", status.error_message(),
+                   static_cast<int>(how));
     if (std::exchange(heard_, false)) give_up = steady_clock::now() + kReconnect;
     if (give_up == steady_clock::time_point::max()) give_up = steady_clock::now() + kReconnect;
     return how;
   }
 
-  // What is due: all that is queued, a heartbeat, or both. Waits for it; empty once the stream is at its end.
+  // What is due: all that is queued, a heartbeat, or both. Waits for it; empty once the stream is
+  // at its end.
   std::vector<control::RankMessage> take_due() {
     std::unique_lock lock(mutex_);
     const auto next = [&] { return std::min(send_at_, next_heartbeat_); };
-    while (!over() && !broken_ && !(ending_ && reports_.has_unsent()) && steady_clock::now() < next()) {
+    while (!over() && !broken_ && !(ending_ && reports_.has_unsent()) &&
+           steady_clock::now() < next()) {
       changed_.wait_until(lock, next());
     }
     if (over() || broken_) return {};
@@ -505,10 +419,10 @@ class GrpcControlClient final : public ControlClient {
   const std::string data_endpoint_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<control::Control::Stub> stub_;
-  std::string session_;   // before service_
+  std::string session_;  // before service_
   std::thread service_;
   std::condition_variable changed_;
-  mutable std::mutex mutex_;  // guards everything below
+  mutable std::mutex mutex_;                // guards everything below
   grpc::ClientContext* context_ = nullptr;  // of the stream at hand
   ReportQueue reports_{kMaxQueued};
   std::deque<Command> commands_;
@@ -520,71 +434,17 @@ class GrpcControlClient final : public ControlClient {
   steady_clock::time_point send_at_ = steady_clock::time_point::max();  // what is queued
   steady_clock::time_point sent_at_{};
   steady_clock::time_point next_heartbeat_ = steady_clock::now();
-  bool ending_ = false;         // nothing more will be queued
-  bool leaving_ = false;        // and nobody waits for what is
-  bool broken_ = false;         // the stream at hand
-  bool heard_ = false;          // something over it
+  bool ending_ = false;   // nothing more will be queued
+  bool leaving_ = false;  // and nobody waits for what is
+  bool broken_ = false;   // the stream at hand
+  bool heard_ = false;    // something over it
   bool lost_for_good_ = false;
 };
 
-// Fills `bytes` from `fd`; false at end of file.
-bool read_fully(int fd, char* bytes, size_t count, steady_clock::time_point deadline) {
-  for (size_t done = 0; done < count;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
-    pollfd ready{fd, POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0) {
-      throw CommError("bootstrap: nothing more came on standard input for 30 s");
-    }
-    const ssize_t got = read(fd, bytes + done, count - done);
-    if (got == 0) {
-      return false;
-    }
-    if (got < 0 && errno != EINTR) {
-      throw CommError(fmt::format("bootstrap: reading standard input: {}", std::strerror(errno)));
-    }
-    done += got > 0 ? static_cast<size_t>(got) : 0;
-  }
-  return true;
-}
-
 }  // namespace
 
-Bootstrap read_bootstrap(int fd) {
-  constexpr uint32_t kMaxBytes = 1 << 20;
-  const auto deadline = steady_clock::now() + seconds(30);
-  std::array<unsigned char, 4> prefix{};
-  control::Bootstrap in;
-  std::string bytes;
-  bool complete = read_fully(fd, reinterpret_cast<char*>(prefix.data()), prefix.size(), deadline);
-  const uint32_t size = static_cast<uint32_t>(prefix[0]) | static_cast<uint32_t>(prefix[1]) << 8 |
-                        static_cast<uint32_t>(prefix[2]) << 16 |
-                        static_cast<uint32_t>(prefix[3]) << 24;
-  if (complete && size <= kMaxBytes) {
-    bytes.resize(size);
-    complete = read_fully(fd, bytes.data(), size, deadline);
-  }
-  if (!complete || size > kMaxBytes || !in.ParseFromString(bytes)) {
-    throw UsageError("rankd: standard input is not a bootstrap message; dslaunch starts rankd, "
-                     "use `dslaunch train.json`");
-  }
-  Bootstrap out{in.coordinator_address(), in.token(), in.rank(), in.world_size(), in.epoch(),
-                in.run_dir(), in.launcher_pid(), in.config_digest(), in.ca_certificate(),
-                in.certificate(), in.private_key(), in.coordinator_name(), in.data_address(),
-                in.memory_fd() > 0 ? in.memory_fd() : -1};
-  wipe(bytes);
-  wipe(*in.mutable_token());
-  wipe(*in.mutable_private_key());
-  return out;
-}
-
-void wipe_secrets(Bootstrap& bootstrap) {
-  wipe(bootstrap.token);
-  wipe(bootstrap.private_key);
-}
-
-Bootstrap::~Bootstrap() { wipe_secrets(*this); }
-
-std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap, std::function<void()> lost,
+std::unique_ptr<ControlClient> connect_control(const Bootstrap& bootstrap,
+                                               std::function<void()> lost,
                                                const std::string& data_endpoint) {
   return std::make_unique<GrpcControlClient>(bootstrap, std::move(lost), data_endpoint);
 }

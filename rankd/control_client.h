@@ -1,6 +1,6 @@
 // A rank's end of the control connection: join, progress, reports up; commands down.
-// Thread-safe. Nothing but join() and finish() waits; reports are queued and sent by a thread of the
-// connection, so that a slow launcher never slows training.
+// Thread-safe. Nothing but join() and finish() waits; reports are queued and sent by a thread of
+// the connection, so that a slow launcher never slows training.
 #pragma once
 
 #include <functional>
@@ -36,21 +36,23 @@ class ControlClient {
   // Called by another thread when the launcher asks what this rank does, however stuck training is.
   virtual void on_dump(std::function<void()> dump) = 0;
 
-  virtual void report_step(const StepMetrics& metrics) = 0;       // rank 0
-  // Those that the launcher has not taken yet, oldest first: lost with this process, unless somebody says them again.
+  virtual void report_step(const StepMetrics& metrics) = 0;  // rank 0
+  // Those that the launcher has not taken yet, oldest first: lost with this process, unless
+  // somebody says them again.
   virtual std::vector<StepMetrics> untaken_steps() const = 0;
-  virtual void report_commit(const SavedTag& tag) = 0;        // rank 0, after the manifest is durable
-  virtual void report_text(std::string_view line) = 0;            // rank 0: a line for the user
-  virtual void report_plan(std::string_view plan_json) = 0;       // rank 0: becomes plan.json
-  virtual void report_measured(const Measured& measured) = 0;     // every rank, before it returns
+  virtual void report_commit(const SavedTag& tag) = 0;  // rank 0, after the manifest is durable
+  virtual void report_text(std::string_view line) = 0;  // rank 0: a line for the user
+  virtual void report_plan(std::string_view plan_json) = 0;    // rank 0: becomes plan.json
+  virtual void report_measured(const Measured& measured) = 0;  // every rank, before it returns
 
   // The next command not yet handed out; each is handed out once. Ranks may see a command at
   // different step edges, so the training loop must agree on the step (a maximum over the ranks)
   // before it acts.
   virtual std::optional<Command> poll() = 0;
 
-  // Sends everything queued, then how this rank ends, and waits until the launcher has taken it, however long that
-  // stands still. Returns false if the launcher could not be told. `error` is empty on success.
+  // Sends everything queued, then how this rank ends, and waits until the launcher has taken it,
+  // however long that stands still. Returns false if the launcher could not be told. `error` is
+  // empty on success.
   virtual bool finish(ExitCode code, ErrorOrigin origin, std::string_view error) = 0;
 };
 

@@ -28,7 +28,9 @@ class SignalSafeLine {
   }
   SignalSafeLine& number(int64_t value, unsigned base = 10) {
     if (value < 0) text("-");
-    return digits(value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value), base);
+    return digits(
+        value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value),
+        base);
   }
   SignalSafeLine& digits(uint64_t value, unsigned base) {
     std::array<char, 24> out{};
@@ -70,12 +72,15 @@ void append_name(SignalSafeLine& line, int64_t pid) {
 }
 
 bool is_fault(int signal) {
-  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGABRT;
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGABRT;
 }
 
 void write_stack(int signal) {
   SignalSafeLine head;
-  head.text("=== killed by signal ").number(signal).text(", the stack of the thread that it struck:\n");
+  head.text("=== killed by signal ")
+      .number(signal)
+      .text(", the stack of the thread that it struck:\n");
   head.write_to(STDOUT_FILENO);
   std::array<void*, 64> frames{};
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
@@ -87,8 +92,13 @@ void leave_last_words(int signal, siginfo_t* info, void*) {
   const bool sent = info->si_code <= 0;  // by a process; else by the kernel, for what we did
   SignalSafeLine note;
   note.text(kDeathNoteBegins).text("signal=").number(signal).text(" code=").number(info->si_code);
-  note.text(" sender=").number(sent ? info->si_pid : 0).text(" user=").number(sent ? info->si_uid : 0);
-  note.text(" address=").digits(sent ? 0 : reinterpret_cast<uint64_t>(info->si_addr), 16).text(" name=");
+  note.text(" sender=")
+      .number(sent ? info->si_pid : 0)
+      .text(" user=")
+      .number(sent ? info->si_uid : 0);
+  note.text(" address=")
+      .digits(sent ? 0 : reinterpret_cast<uint64_t>(info->si_addr), 16)
+      .text(" name=");
   if (sent && info->si_pid > 0) append_name(note, info->si_pid);
   note.text("\n").write_to(STDERR_FILENO);
   if (is_fault(signal)) write_stack(signal);

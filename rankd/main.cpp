@@ -13,15 +13,15 @@
 #include "core/error.h"
 #include "core/failpoint.h"
 #include "proto/build_info.h"
+#include "rankd/session.h"
+#include "rankd/training.h"
 #include "rankd/verbs/evaluate.h"
 #include "rankd/verbs/generate.h"
 #include "rankd/verbs/input_facts.h"
 #include "rankd/verbs/inventory.h"
 #include "rankd/verbs/look.h"
 #include "rankd/verbs/plan.h"
-#include "rankd/session.h"
 #include "rankd/verbs/tokenize.h"
-#include "rankd/training.h"
 
 namespace ds {
 namespace {
@@ -59,7 +59,8 @@ int run_verb(const std::vector<std::string>& arguments) {
   const auto& parsed = std::get<ParsedVerb>(line);
   const auto row = std::ranges::find(kRows, parsed.verb->name, &Row::verb);
   if (row == kRows.end()) {
-    throw UsageError(fmt::format("rankd is started by dslaunch: `dslaunch {} --help`", parsed.verb->name));
+    throw UsageError(
+        fmt::format("rankd is started by dslaunch: `dslaunch {} --help`", parsed.verb->name));
   }
   return row->carry_out(*parsed.line);
 }
@@ -70,7 +71,8 @@ int answer(const std::string& launcher_pid, const std::vector<std::string>& ques
   const std::string& what = question.front();
   if (what == "--inventory") return run_inventory();
   if (what == "--facts-of" && question.size() == 2) return print_input_facts(question[1]);
-  if (what == "--look" && question.size() > 1) return run_look({question[1], {question.begin() + 2, question.end()}});
+  if (what == "--look" && question.size() > 1)
+    return run_look({question[1], {question.begin() + 2, question.end()}});
   return run_verb(question);
 }
 
@@ -101,7 +103,8 @@ int main(int argc, char** argv) {
   } catch (const ds::Error& error) {
     const int code = static_cast<int>(error.exit_code());
     fmt::print(stderr, "error: {}\n", error.what());
-    if (ds::wants_json({argv + 1, argv + argc})) fmt::print("{}", ds::failure_json(error.what(), code));
+    if (ds::wants_json({argv + 1, argv + argc}))
+      fmt::print("{}", ds::failure_json(error.what(), code));
     return code;
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {} (this is a bug in rankd)\n", error.what());

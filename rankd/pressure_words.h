@@ -1,5 +1,5 @@
-// What to say when the kernel lets a host's ranks wait for memory (pure; clock injected): a run that crawls under
-// memory.high, or swaps, looks like one that hangs.
+// What to say when the kernel lets a host's ranks wait for memory (pure; clock injected): a run
+// that crawls under memory.high, or swaps, looks like one that hangs.
 #pragma once
 
 #include <chrono>

@@ -12,7 +12,8 @@ void ReportQueue::add(control::RankMessage message) {
 
 // The oldest step goes: what is rare, such as a commit or the end, is worth more.
 void ReportQueue::make_room() {
-  const auto step = std::ranges::find_if(waiting_, [](const control::RankMessage& message) { return message.has_step(); });
+  const auto step = std::ranges::find_if(
+      waiting_, [](const control::RankMessage& message) { return message.has_step(); });
   if (step == waiting_.end()) return;
   if (step - waiting_.begin() < static_cast<std::ptrdiff_t>(sent_)) --sent_;
   waiting_.erase(step);
@@ -20,7 +21,8 @@ void ReportQueue::make_room() {
 }
 
 std::vector<control::RankMessage> ReportQueue::take_unsent() {
-  std::vector<control::RankMessage> out(waiting_.begin() + static_cast<std::ptrdiff_t>(sent_), waiting_.end());
+  std::vector<control::RankMessage> out(waiting_.begin() + static_cast<std::ptrdiff_t>(sent_),
+                                        waiting_.end());
   sent_ = waiting_.size();
   return out;
 }

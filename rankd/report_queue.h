@@ -1,6 +1,6 @@
-// What a rank has to tell and the launcher has not taken yet (confined to the holder of its lock): numbered, kept
-// until it is acknowledged, and sent again over a new stream where one broke. So a launcher that stands still for a
-// while, or a connection that is lost, costs no report.
+// What a rank has to tell and the launcher has not taken yet (confined to the holder of its lock):
+// numbered, kept until it is acknowledged, and sent again over a new stream where one broke. So a
+// launcher that stands still for a while, or a connection that is lost, costs no report.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,7 @@
 #include "rankd/session.h"
 
-#include "core/failpoint.h"
-
-#include <poll.h>
 #include <openssl/crypto.h>
+#include <poll.h>
 #include <signal.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
@@ -18,6 +16,7 @@
 #include <thread>
 
 #include "comm/tcp/comm.h"
+#include "core/failpoint.h"
 #include "core/memory/cgroup.h"
 #include "core/secrecy.h"
 #include "core/signal_stack.h"
@@ -48,8 +47,8 @@ void log_to_launcher() {
   spdlog::set_default_logger(std::move(logger));
 }
 
-// Standard input stays open as long as the launcher lives, however it ends. Its thread has time to look after
-// the host's memory, too.
+// Standard input stays open as long as the launcher lives, however it ends. Its thread has time to
+// look after the host's memory, too.
 class LauncherWatch {
  public:
   LauncherWatch() : stop_(eventfd(0, EFD_CLOEXEC)), thread_([this] { wait_for_end(); }) {}
@@ -141,12 +140,12 @@ void die_with_launcher(int64_t launcher_pid) {
 }
 
 int run_session(const Training& training, const std::string& failpoints) {
-  // Batch systems send a job's signals to all of its processes. What they mean is the launcher's to say.
-  // A file that may not grow further is an error of writing it (EFBIG), like a full disk.
+  // Batch systems send a job's signals to all of its processes. What they mean is the launcher's to
+  // say. A file that may not grow further is an error of writing it (EFBIG), like a full disk.
   for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ}) {
     signal(number, SIG_IGN);
   }
-  forbid_core_dumps();  // what comes next is secret
+  forbid_core_dumps();      // what comes next is secret
   const SignalStack stack;  // of this thread, which trains
   const bool ours = CRYPTO_set_mem_functions(&WipingMemory::allocate, &WipingMemory::resize,
                                              &WipingMemory::release) == 1;
@@ -159,8 +158,8 @@ int run_session(const Training& training, const std::string& failpoints) {
   DS_FAILPOINT("session.begin");
   die_with_launcher(bootstrap.launcher_pid);
   LauncherWatch watch;
-  TcpListener listener = bootstrap.data_address.empty() ? TcpListener()
-                                                         : TcpListener(bootstrap.data_address);
+  TcpListener listener =
+      bootstrap.data_address.empty() ? TcpListener() : TcpListener(bootstrap.data_address);
   const auto control = connect_control(bootstrap, end_without_launcher, listener.endpoint());
   wipe_secrets(bootstrap);
   control->on_dump([] { write_dump(""); });

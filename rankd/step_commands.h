@@ -1,7 +1,7 @@
-// The launcher's commands at step edges. Every rank gets the same commands in the same order, but sees
-// them at different moments; so ranks tell each other how many they have seen (with the sums of a step),
-// and each acts on them up to the highest number, waiting for those still on their way to it. Refuses to
-// know what a command does.
+// The launcher's commands at step edges. Every rank gets the same commands in the same order, but
+// sees them at different moments; so ranks tell each other how many they have seen (with the sums
+// of a step), and each acts on them up to the highest number, waiting for those still on their way
+// to it. Refuses to know what a command does.
 #pragma once
 
 #include <deque>

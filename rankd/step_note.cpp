@@ -38,13 +38,15 @@ std::string to_note(const StepMetrics& m) {
       R"({{"step": {}, "total_steps": {}, "loss": {:.17g}, "lr": {:.17g}, "loss_scale": {:.17g}, )"
       R"("tokens_per_s": {:.17g}, "samples": {}, "bytes_peak": {}{}{}}})",
       m.step, m.total_steps, m.loss, m.lr, m.loss_scale, m.tokens_per_s, m.samples, m.bytes_peak,
-      optional_number("grad_norm", m.grad_norm), optional_number("validation_loss", m.validation_loss));
+      optional_number("grad_norm", m.grad_norm),
+      optional_number("validation_loss", m.validation_loss));
 }
 
 StepMetrics read_note(const std::string& text) {
   rapidjson::Document note;
   note.Parse<rapidjson::kParseFullPrecisionFlag>(text.c_str());
-  if (note.HasParseError() || !note.IsObject()) throw ValidationError("the note of a step is no object");
+  if (note.HasParseError() || !note.IsObject())
+    throw ValidationError("the note of a step is no object");
   return {.step = integer_in(note, "step"),
           .total_steps = integer_in(note, "total_steps"),
           .loss = number_in(note, "loss"),

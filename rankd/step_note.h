@@ -1,5 +1,5 @@
-// What rank 0 said of the last steps, kept with the state after them (pure): it may have died before the
-// launcher heard it, and whoever goes on from there says it again.
+// What rank 0 said of the last steps, kept with the state after them (pure): it may have died
+// before the launcher heard it, and whoever goes on from there says it again.
 #pragma once
 
 #include <span>

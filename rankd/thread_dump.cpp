@@ -25,7 +25,8 @@ namespace ds {
 namespace {
 
 constexpr int kFrames = 48;
-constexpr size_t kThreads = 256;  // more than a rank ever has; those beyond are named without frames
+constexpr size_t kThreads =
+    256;  // more than a rank ever has; those beyond are named without frames
 
 enum SlotState : int { kFree, kAsked, kNoted };
 
@@ -40,7 +41,8 @@ std::array<FrameSlot, kThreads> slots;
 
 int dump_signal() { return SIGRTMIN + 7; }
 
-// Since glibc 2.35 the unwinder finds its tables without a lock, and prepare_thread_dumps() has loaded it.
+// Since glibc 2.35 the unwinder finds its tables without a lock, and prepare_thread_dumps() has
+// loaded it.
 void note_frames(int) {
   const int before = errno;
   const auto self = static_cast<pid_t>(syscall(SYS_gettid));
@@ -87,7 +89,8 @@ std::string readable(std::string text) {
   const std::string mangled = text.substr(open + 1, plus - open - 1);
   const std::unique_ptr<char, decltype(&std::free)> name(
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
-  return status == 0 ? fmt::format("{} {}", name.get(), text.substr(plus, text.find(')') - plus)) : text;
+  return status == 0 ? fmt::format("{} {}", name.get(), text.substr(plus, text.find(')') - plus))
+                     : text;
 }
 
 std::string frames_text(const FrameSlot& slot) {
@@ -131,7 +134,8 @@ void prepare_thread_dumps() {
   backtrace(frames.data(), static_cast<int>(frames.size()));  // loads what it needs
   struct sigaction action {};
   action.sa_handler = note_frames;
-  // On a stack of its own where the thread has one: generated kernels use the stack pointer for data.
+  // On a stack of its own where the thread has one: generated kernels use the stack pointer for
+  // data.
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigfillset(&action.sa_mask);
   sigaction(dump_signal(), &action, nullptr);

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <thread>
 
+#include "checkpoint/hosts/agreement.h"
 #include "comm/connect.h"
 #include "comm/ledger.h"
 #include "comm/traced_comm.h"
@@ -15,17 +16,16 @@
 #include "core/files/input_files.h"
 #include "data/data_loader.h"
 #include "model/hf/config.h"
+#include "rankd/step_commands.h"
+#include "rankd/step_note.h"
+#include "rankd/thread_dump.h"
 #include "train/assemble.h"
 #include "train/checkpointing.h"
 #include "train/dry_run.h"
 #include "train/memory_tier.h"
-#include "checkpoint/hosts/agreement.h"
 #include "train/resident_memory.h"
 #include "train/sample_audit.h"
 #include "train/save_schedule.h"
-#include "rankd/step_commands.h"
-#include "rankd/step_note.h"
-#include "rankd/thread_dump.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -60,11 +60,13 @@ class LoaderSource final : public BatchSource {
   const int rank_;
 };
 
-std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listener, std::shared_ptr<LinkBoard> board) {
+std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listener,
+                                        std::shared_ptr<LinkBoard> board) {
   if (plan.data_endpoints.empty() && plan.local_size != plan.world_size) {
-    throw Unsupported(fmt::format("{} ranks on several hosts, but none of them was told on which address "
-                                  "to listen for data",
-                                  plan.world_size));
+    throw Unsupported(
+        fmt::format("{} ranks on several hosts, but none of them was told on which address "
+                    "to listen for data",
+                    plan.world_size));
   }
   // The launcher sees ranks that die, fall silent or hang, and ends the epoch long before this.
   constexpr std::chrono::minutes kLongestWait{60};
@@ -119,7 +121,7 @@ struct RunParts {
   const Workspace& workspace;
   Engine& engine;
   FileSystem& files;
-  MemoryTier* memory;  // null: not wanted
+  MemoryTier* memory;        // null: not wanted
   const FolderFrame& frame;  // of rank 0, for final/
 };
 
@@ -141,7 +143,8 @@ class TrainingRun {
         train_(data_.train, sampler(), batch_, plan_.rank) {
     if (data_.validation) open_validation(*data_.validation);
     if (plan_.audit_samples) {
-      parts.files.make_directories(plan_.run_dir + "/logs");  // the launcher's may lie on another disk
+      parts.files.make_directories(plan_.run_dir +
+                                   "/logs");  // the launcher's may lie on another disk
       train_.audit = std::make_unique<SampleAudit>(plan_.run_dir, plan_.rank, plan_.epoch);
     }
     engine_.on_micro_step = [this](int micro_step) { progress("train", micro_step); };
@@ -155,7 +158,8 @@ class TrainingRun {
     }
     if (plan_.rank == 0) {
       const std::vector<StepMetrics> note = read_step_notes(checkpoints_.restored_note());
-      // A launcher that knows of no step while the note begins later is not the one that missed them.
+      // A launcher that knows of no step while the note begins later is not the one that missed
+      // them.
       const bool missed = plan_.told_step > 0 || (!note.empty() && note.front().step == 1);
       for (const StepMetrics& metrics : note) {
         if (missed && metrics.step > plan_.told_step) control_.report_step(metrics);
@@ -177,15 +181,14 @@ class TrainingRun {
       if (saves_.wants(engine_.step()) && saved_step_ != engine_.step()) save_and_go_on();
       keep_in_memory();
     }
-    seconds_per_step_ = engine_.step() > first_step
-                            ? seconds_since(start) / static_cast<double>(engine_.step() - first_step)
-                            : 0.0;
+    seconds_per_step_ =
+        engine_.step() > first_step
+            ? seconds_since(start) / static_cast<double>(engine_.step() - first_step)
+            : 0.0;
     save_at_the_end();
     DS_FAILPOINT("train.before_export");
     progress("export", 0);
-    insist([&] {
-      checkpoints_.export_model(plan_.run_dir + "/final", frame_);
-    });
+    insist([&] { checkpoints_.export_model(plan_.run_dir + "/final", frame_); });
     DS_FAILPOINT("train.exported");
     return static_cast<int>(ExitCode::kDone);
   }
@@ -210,19 +213,21 @@ class TrainingRun {
     Checkpointing::Options out{.keep = config_.train.keep_checkpoints,
                                .memory = memory_,
                                .tags = tag_agreement(config_.checkpoint.tag_validation),
-                               .storage = config_.checkpoint.use_node_local_storage ? TagStorage::kEachHost
-                                                                                    : TagStorage::kShared,
+                               .storage = config_.checkpoint.use_node_local_storage
+                                              ? TagStorage::kEachHost
+                                              : TagStorage::kShared,
                                .facts = std::nullopt};
     if (plan_.rank != 0) return out;
     const EngineOptions& engine = engine_.options();
-    out.facts = RunFacts{.model = format_hf_config(engine.model, DType::kF32),
-                         .config = plan_.config_text,
-                         .data = digest_of(data_.train),
-                         .seed = config_.train.seed,
-                         .global_batch = batch_.global_batch(),
-                         .sequence_length = engine.length,
-                         .order = config_.data.order == DataOrder::kSequential ? "sequential" : "shuffled",
-                         .saved_at = 0};
+    out.facts =
+        RunFacts{.model = format_hf_config(engine.model, DType::kF32),
+                 .config = plan_.config_text,
+                 .data = digest_of(data_.train),
+                 .seed = config_.train.seed,
+                 .global_batch = batch_.global_batch(),
+                 .sequence_length = engine.length,
+                 .order = config_.data.order == DataOrder::kSequential ? "sequential" : "shuffled",
+                 .saved_at = 0};
     return out;
   }
 
@@ -309,15 +314,19 @@ class TrainingRun {
     commands_.agree(result.flags);
   }
 
-  // What was said last goes with the state: it may be lost with this rank before the launcher hears it.
-  std::string untaken_note() const { return plan_.rank == 0 ? to_notes(control_.untaken_steps()) : ""; }
+  // What was said last goes with the state: it may be lost with this rank before the launcher hears
+  // it.
+  std::string untaken_note() const {
+    return plan_.rank == 0 ? to_notes(control_.untaken_steps()) : "";
+  }
 
   // Every rank throws the same IoError, so all of them go on alike.
   void save_and_go_on() {
     try {
       save();
     } catch (const IoError& failure) {
-      const double pace = gather_values(std::vector<double>{last_step_seconds_}, engine_.comm(), engine_.stream())[0];
+      const double pace = gather_values(std::vector<double>{last_step_seconds_}, engine_.comm(),
+                                        engine_.stream())[0];
       if (!saves_.failed(engine_.step(), pace)) throw;
       warn(fmt::format("{}; training goes on, and it is tried again soon", failure.what()));
     }
@@ -338,7 +347,8 @@ class TrainingRun {
         return;
       } catch (const IoError& failure) {
         if (tried == kTries) throw;
-        if (tried == 1) warn(fmt::format("{}; it is tried again for half a minute", failure.what()));
+        if (tried == 1)
+          warn(fmt::format("{}; it is tried again for half a minute", failure.what()));
         std::this_thread::sleep_for(kBetween);
       }
     }
@@ -351,7 +361,8 @@ class TrainingRun {
   // What cannot be kept costs more steps after a failure, and nothing now.
   void keep_in_memory() {
     // By the step alone: whether a checkpoint was saved, ranks may see differently when one fails.
-    const bool due = memory_ != nullptr && engine_.step() % config_.train.save_in_memory_every == 0 &&
+    const bool due = memory_ != nullptr &&
+                     engine_.step() % config_.train.save_in_memory_every == 0 &&
                      engine_.step() < steps_;
     if (!due) return;
     progress("save", 0);
@@ -430,17 +441,21 @@ Measured measure(const Workspace& workspace, const ResidentMemory& resident, con
   return measured;
 }
 
-FolderFrame frame_of(const JobPlan& plan, const Config& config, const ModelConfig& model, FileSystem& files) {
+FolderFrame frame_of(const JobPlan& plan, const Config& config, const ModelConfig& model,
+                     FileSystem& files) {
   if (plan.rank != 0) return {};
-  return folder_frame(files, model, config.model.folder, config.data.tokenizer, final_dtype(config));
+  return folder_frame(files, model, config.model.folder, config.data.tokenizer,
+                      final_dtype(config));
 }
 
 // Nobody named it, so that it is said which one it is.
-void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& config, const ModelConfig& model,
-                    const TrainingData& data) {
-  if (plan.rank != 0 || data.tokenizer == nullptr || config.data.tokenizer != config.model.folder) return;
-  control.report_text(fmt::format("tokenizer: that of the model's folder, {} tokens (the model has {})",
-                                  data.tokenizer->vocab_size(), dimensions(model).vocabulary));
+void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& config,
+                    const ModelConfig& model, const TrainingData& data) {
+  if (plan.rank != 0 || data.tokenizer == nullptr || config.data.tokenizer != config.model.folder)
+    return;
+  control.report_text(
+      fmt::format("tokenizer: that of the model's folder, {} tokens (the model has {})",
+                  data.tokenizer->vocab_size(), dimensions(model).vocabulary));
 }
 
 }  // namespace
@@ -472,7 +487,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
   const TracedComm::Sinks sinks{.volume = &volume, .ledger = &ledger->ledger};
   std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
-  // A group of its own: what hosts copy to each other is no part of the order of the data group's calls.
+  // A group of its own: what hosts copy to each other is no part of the order of the data group's
+  // calls.
   std::unique_ptr<Communicator> copies =
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
   TracedComm comm(std::move(world), "data", sinks);

@@ -7,9 +7,9 @@
 
 namespace ds {
 
-// Trains to the end or until a stop command. Returns the exit code of the process: 0 done, 75 stopped
-// and saved. Throws an Error (core/error.h) for everything else; the caller reports it.
-// The listener is taken where the plan has data endpoints.
+// Trains to the end or until a stop command. Returns the exit code of the process: 0 done, 75
+// stopped and saved. Throws an Error (core/error.h) for everything else; the caller reports it. The
+// listener is taken where the plan has data endpoints.
 int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener);
 
 }  // namespace ds

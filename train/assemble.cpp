@@ -33,7 +33,8 @@ ModelConfig from(const Gpt2Section& c) {
 
 ModelConfig from(const LlamaSection& c) {
   if (c.hidden_act != "silu") {
-    throw Unsupported(fmt::format("model.hidden_act: \"{}\", this build has \"silu\"", c.hidden_act));
+    throw Unsupported(
+        fmt::format("model.hidden_act: \"{}\", this build has \"silu\"", c.hidden_act));
   }
   if (c.attention_dropout != 0) {
     throw Unsupported("model.attention_dropout: not available in this build; set it to 0");
@@ -56,9 +57,12 @@ ModelConfig from(const LlamaSection& c) {
 
 DType dtype_of_config(FloatType type) {
   switch (type) {
-    case FloatType::kFp32: return DType::kF32;
-    case FloatType::kFp16: return DType::kF16;
-    case FloatType::kBf16: return DType::kBF16;
+    case FloatType::kFp32:
+      return DType::kF32;
+    case FloatType::kFp16:
+      return DType::kF16;
+    case FloatType::kBf16:
+      return DType::kBF16;
   }
   throw InternalError("unknown float type");
 }
@@ -90,7 +94,8 @@ OptimizerChoice choose_optimizer(const OptimizerConfig& c) {
   const OptimizerType type = c.type.value_or(OptimizerType::kAdamW);
   switch (type) {
     case OptimizerType::kAdam:
-    case OptimizerType::kAdamW: return {adam_rule(c.adam, type), c.adam.lr};
+    case OptimizerType::kAdamW:
+      return {adam_rule(c.adam, type), c.adam.lr};
     case OptimizerType::kLion:
       return {LionRule{.lr = c.lion.lr,
                        .beta1 = c.lion.betas[0],
@@ -98,28 +103,34 @@ OptimizerChoice choose_optimizer(const OptimizerConfig& c) {
                        .weight_decay = c.lion.weight_decay},
               c.lion.lr};
     case OptimizerType::kAdagrad:
-      return {AdagradRule{.lr = c.adagrad.lr,
-                          .eps = c.adagrad.eps,
-                          .weight_decay = c.adagrad.weight_decay},
+      return {AdagradRule{
+                  .lr = c.adagrad.lr, .eps = c.adagrad.eps, .weight_decay = c.adagrad.weight_decay},
               c.adagrad.lr};
-    case OptimizerType::kSgd: return {sgd_rule(c.sgd), c.sgd.lr};
-    default: break;
+    case OptimizerType::kSgd:
+      return {sgd_rule(c.sgd), c.sgd.lr};
+    default:
+      break;
   }
   throw Unsupported("optimizer.type: this build has Adam, AdamW, Lion, Adagrad and SGD");
 }
 
 ScheduleValue schedule_value(const Value& value) {
   switch (value.kind()) {
-    case Value::Kind::kBoolean: return value.as_boolean();
-    case Value::Kind::kInteger: return value.as_integer();
-    case Value::Kind::kNumber: return value.as_number();
-    case Value::Kind::kString: return value.as_string();
+    case Value::Kind::kBoolean:
+      return value.as_boolean();
+    case Value::Kind::kInteger:
+      return value.as_integer();
+    case Value::Kind::kNumber:
+      return value.as_number();
+    case Value::Kind::kString:
+      return value.as_string();
     case Value::Kind::kList: {
       std::vector<double> numbers;
       for (const Value& item : value.items()) numbers.push_back(item.as_number());
       return numbers;
     }
-    default: return std::monostate{};
+    default:
+      return std::monostate{};
   }
 }
 
@@ -148,8 +159,9 @@ LrScheduleOptions schedule_options(const Config& config) {
 
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
-  // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as the
-  // ZeRO memory formula counts it. Sums over micro-steps are kept in fp32 unless the file says otherwise.
+  // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
+  // the ZeRO memory formula counts it. Sums over micro-steps are kept in fp32 unless the file says
+  // otherwise.
   DType slice = micro_steps > 1 ? DType::kF32 : dtype;
   if (config.data_types.grad_accum_dtype) {
     slice = dtype_of_config(*config.data_types.grad_accum_dtype);
@@ -170,16 +182,20 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
   if (model.folder) return read_hf_model(files, *model.folder);
   switch (model.family.value_or(ModelFamily::kGpt2)) {
-    case ModelFamily::kGpt2: return from(model.gpt2);
-    case ModelFamily::kLlama: return from(model.llama);
-    default: throw Unsupported("model.family: this build has gpt2 and llama");
+    case ModelFamily::kGpt2:
+      return from(model.gpt2);
+    case ModelFamily::kLlama:
+      return from(model.llama);
+    default:
+      throw Unsupported("model.family: this build has gpt2 and llama");
   }
 }
 
 BatchShape batch_shape(const Config& config, int world_size) {
   const BatchSizes sizes = batch_sizes(config, world_size);
   const auto check_most = [](const char* key, int64_t value, int64_t most) {
-    if (value > most) throw ConfigError(fmt::format("{}: {}, expected at most {}", key, value, most));
+    if (value > most)
+      throw ConfigError(fmt::format("{}: {}, expected at most {}", key, value, most));
   };
   check_most("gradient_accumulation_steps", sizes.accumulation, kMostMicroSteps);
   check_most("train_micro_batch_size_per_gpu", sizes.micro, kMostTokensOfMicroBatch);
@@ -196,8 +212,8 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
   const int64_t positions = dimensions(model).positions;
   const int64_t length = data.sequence_length.value_or(positions);
   if (length > positions) {
-    throw ConfigError(fmt::format("data.sequence_length: {}, but the model has {} positions", length,
-                                  positions));
+    throw ConfigError(
+        fmt::format("data.sequence_length: {}, but the model has {} positions", length, positions));
   }
   return length;
 }
@@ -207,8 +223,10 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   const DType dtype = config.bf16.enabled ? DType::kBF16 : DType::kF32;
   const int64_t length = sequence_length(config.data, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
-    throw ConfigError(fmt::format("train_micro_batch_size_per_gpu: {} samples of {} tokens, expected at most {} tokens "
-                                  "in a micro-batch", batch.micro_batch, length, kMostTokensOfMicroBatch));
+    throw ConfigError(fmt::format(
+        "train_micro_batch_size_per_gpu: {} samples of {} tokens, expected at most {} tokens "
+        "in a micro-batch",
+        batch.micro_batch, length, kMostTokensOfMicroBatch));
   }
   const OptimizerChoice optimizer = choose_optimizer(config.optimizer);
   EngineOptions options{.model = model,
@@ -228,9 +246,11 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
 namespace {
 
 // The token that ends a document. GPT-2's own folder names it by its id, in config.json alone.
-std::optional<std::string> end_of_document(const std::string& name, const Tokenizer& tokenizer, FileSystem& files) {
+std::optional<std::string> end_of_document(const std::string& name, const Tokenizer& tokenizer,
+                                           FileSystem& files) {
   if (std::optional<std::string> token = eos_token(files, name)) return token;
-  const bool is_model = files.exists(join_path(name, "tokenizer.json")) && files.exists(join_path(name, "config.json"));
+  const bool is_model = files.exists(join_path(name, "tokenizer.json")) &&
+                        files.exists(join_path(name, "config.json"));
   if (!is_model) return std::nullopt;
   const std::vector<int32_t> ids = read_eos_ids(files, name).value_or(std::vector<int32_t>());
   if (ids.empty() || ids.front() >= tokenizer.vocab_size()) return std::nullopt;
@@ -243,7 +263,8 @@ TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, Fi
   TextOptions options{.field = data.field};
   if (data.separator) {
     options.after_json_line.text = options.after_text_file.text = *data.separator;
-  } else if (const std::optional<std::string> eos = end_of_document(data.tokenizer, tokenizer, files)) {
+  } else if (const std::optional<std::string> eos =
+                 end_of_document(data.tokenizer, tokenizer, files)) {
     options.after_json_line = {*eos, Separator::Kind::kOneToken};
   }
   return options;
@@ -269,7 +290,8 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
   };
   const auto open_mixture = [&] {
     std::vector<WeightedSources> groups;
-    for (size_t i = 0; i < data.train.size(); ++i) groups.push_back({sources({data.train[i]}), data.weights[i]});
+    for (size_t i = 0; i < data.train.size(); ++i)
+      groups.push_back({sources({data.train[i]}), data.weights[i]});
     return SampleSet(std::move(groups), length, sizes.vocabulary);
   };
   SampleSet train = data.weights.empty() ? open(data.train) : open_mixture();
@@ -292,8 +314,8 @@ int64_t total_steps(const TrainSection& train, const BatchShape& batch, const Sa
   const int64_t most = kMostSamples / batch.global_batch();
   const auto check_most = [&](const char* key, double wanted) {
     if (wanted <= static_cast<double>(most)) return;
-    throw ConfigError(fmt::format("{}: {} steps of {} samples, expected at most {} steps", key, wanted,
-                                  batch.global_batch(), most));
+    throw ConfigError(fmt::format("{}: {} steps of {} samples, expected at most {} steps", key,
+                                  wanted, batch.global_batch(), most));
   };
   if (train.steps) {
     check_most("train.steps", static_cast<double>(*train.steps));

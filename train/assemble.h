@@ -1,4 +1,5 @@
-// From the configuration to plain options: the one place where keys of train.json meet constructors.
+// From the configuration to plain options: the one place where keys of train.json meet
+// constructors.
 #pragma once
 
 #include <memory>
@@ -33,11 +34,12 @@ struct TrainingData {
   std::optional<SampleSet> validation;
   double validation_bytes_per_token = 0;  // for bits per byte; 0 where the text is not known
 };
-// What ends documents: what the configuration says, or else the tokenizer's own token after JSON lines.
+// What ends documents: what the configuration says, or else the tokenizer's own token after JSON
+// lines.
 TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, FileSystem& files);
 
-// Opens what `data` names. InputMissing, DataError as the readers throw them; ConfigError for a tokenizer that is not
-// the model's.
+// Opens what `data` names. InputMissing, DataError as the readers throw them; ConfigError for a
+// tokenizer that is not the model's.
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files);
 
 // Optimizer steps of the whole run: train.steps, or as many as train.epochs need.

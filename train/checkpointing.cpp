@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/hosts/agreement.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "model/hf/weights.h"
-#include "checkpoint/hosts/agreement.h"
 #include "train/engine_pieces.h"
 
 namespace ds {
@@ -46,7 +46,8 @@ std::string time_in_words(int64_t seconds) {
 
 }  // namespace
 
-Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, const Options& options)
+Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan,
+                             const Options& options)
     : engine_(engine),
       files_(files),
       plan_(plan),
@@ -90,19 +91,21 @@ void Checkpointing::compare_tags(const std::string& tag) {
   }
   const TagVerdict verdict = judge_tags(all, options_.tags);
   if (verdict.failed.empty() && verdict.warned.empty()) return;
-  const size_t other = static_cast<size_t>(std::ranges::find_if(all, [&](const std::string& one) {
-                                             return one != all[0];
-                                           }) - all.begin());
-  const std::string text = fmt::format("the ranks are about to save under different tags: rank 0 under "
-                                       "{}, rank {} under {}", all[0], other, all[other]);
+  const size_t other = static_cast<size_t>(
+      std::ranges::find_if(all, [&](const std::string& one) { return one != all[0]; }) -
+      all.begin());
+  const std::string text = fmt::format(
+      "the ranks are about to save under different tags: rank 0 under "
+      "{}, rank {} under {}",
+      all[0], other, all[other]);
   if (!verdict.failed.empty()) throw ValidationError(text + " (checkpoint.tag_validation is Fail)");
   spdlog::warn("{}", text);
 }
 
 FileVote Checkpointing::write_own(const std::string& tag) {
-  CheckpointWriter writer(
-      files_, {.root = root_, .tag = tag, .epoch = plan_.epoch, .rank = plan_.rank},
-      owned_bytes(engine_));
+  CheckpointWriter writer(files_,
+                          {.root = root_, .tag = tag, .epoch = plan_.epoch, .rank = plan_.rank},
+                          owned_bytes(engine_));
   put_pieces(engine_, plan_.rank, {.facts = facts_now(options_.facts), .note = note_}, writer);
   DS_FAILPOINT("ckpt.before_finish");
   return writer.finish();
@@ -139,8 +142,9 @@ void Checkpointing::commit_from_rank_0(const std::string& tag, std::string error
     DS_FAILPOINT("ckpt.before_agreement");
     if (!error.empty()) discard_tag(files_, root_, tag, plan_.epoch);
   }
-  agree_on_success(fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag),
-                   error, engine_.comm(), engine_.stream());
+  agree_on_success(
+      fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag), error,
+      engine_.comm(), engine_.stream());
 }
 
 // Rank 0. Returns what went wrong, or nothing.
@@ -167,7 +171,8 @@ void Checkpointing::tidy_after_commit(const std::string& tag) {
   try {
     write_latest(files_, root_, tag);
     if (options_.keep > 0) {
-      retain_tags(files_, root_, static_cast<int>(options_.keep), {plan_.epoch, plan_.claim}, engine_.step());
+      retain_tags(files_, root_, static_cast<int>(options_.keep), {plan_.epoch, plan_.claim},
+                  engine_.step());
     }
   } catch (const Error& failure) {
     spdlog::warn("checkpoint {} is committed, but: {}", tag, failure.what());
@@ -191,7 +196,8 @@ void Checkpointing::candidates() {
   found_ = from_rank_0(std::move(mine));
 }
 
-// One list for all: ranks that each looked for themselves might see different things on a network file system.
+// One list for all: ranks that each looked for themselves might see different things on a network
+// file system.
 TagList Checkpointing::from_rank_0(TagList mine) {
   struct WireTag {
     std::array<char, kLongestTag + 1> name{};
@@ -225,14 +231,16 @@ int64_t Checkpointing::load(const std::optional<std::string>& folder) {
       tell_origin(*step, refused);
       return *step;
     }
-    if (!refused.empty() || plan_.committed_step > 0 || !plan_.progress.empty()) refuse_to_begin(refused);
+    if (!refused.empty() || plan_.committed_step > 0 || !plan_.progress.empty())
+      refuse_to_begin(refused);
     if (plan_.resume == ResumeMode::kRequired) {
       throw InputMissing(fmt::format("--resume required: {} holds no committed tag", root_));
     }
   }
   begin_anew(folder);
   if (kept_.newest) {
-    notices_.push_back(fmt::format("resumed step=0 from=the beginning: step {} in memory is not whole", *kept_.newest));
+    notices_.push_back(fmt::format(
+        "resumed step=0 from=the beginning: step {} in memory is not whole", *kept_.newest));
   }
   return 0;
 }
@@ -258,14 +266,17 @@ std::optional<int64_t> Checkpointing::take_newest(std::vector<RejectedTag>& refu
 // Going back is for those who did not ask for the newest.
 void Checkpointing::require_newest(int64_t step, const std::vector<RejectedTag>& refused) const {
   if (plan_.resume != ResumeMode::kRequired) return;
-  const auto lost = std::ranges::find_if(refused, [&](const RejectedTag& trace) { return may_be_newer(trace, step); });
+  const auto lost = std::ranges::find_if(
+      refused, [&](const RejectedTag& trace) { return may_be_newer(trace, step); });
   const bool known_better = plan_.committed_step > step;
   if (lost == refused.end() && !known_better) return;
-  throw ValidationError(
-      fmt::format("--resume required: the newest whole state is of step {}, but {}; to go back to it, use --resume auto",
-                  step, lost != refused.end() && !lost->why.empty()
-                            ? lost->why
-                            : fmt::format("step {} was committed ({})", plan_.committed_step, plan_.committed_by)));
+  throw ValidationError(fmt::format(
+      "--resume required: the newest whole state is of step {}, but {}; to go back to it, use "
+      "--resume auto",
+      step,
+      lost != refused.end() && !lost->why.empty()
+          ? lost->why
+          : fmt::format("step {} was committed ({})", plan_.committed_step, plan_.committed_by)));
 }
 
 void Checkpointing::tell_origin(int64_t step, const std::vector<RejectedTag>& refused) {
@@ -292,13 +303,16 @@ void Checkpointing::refuse_to_begin(const std::vector<RejectedTag>& refused) con
   constexpr size_t kMostNamed = 8;
   std::string why;
   for (size_t i = 0; i < std::min(refused.size(), kMostNamed); ++i) why += "\n  " + refused[i].why;
-  if (refused.size() > kMostNamed) why += fmt::format("\n  and {} more", refused.size() - kMostNamed);
+  if (refused.size() > kMostNamed)
+    why += fmt::format("\n  and {} more", refused.size() - kMostNamed);
   if (plan_.committed_step > 0) {
     why += fmt::format("\n  step {} was committed ({})", plan_.committed_step, plan_.committed_by);
   }
   if (!plan_.progress.empty()) why += "\n  " + plan_.progress;
-  throw ValidationError(fmt::format("{}: there is no checkpoint that can be loaded, but there has been progress:{}\n"
-                                    "bring them back (a disk or folder that is missing?), or begin anew with --resume never", root_, why));
+  throw ValidationError(fmt::format(
+      "{}: there is no checkpoint that can be loaded, but there has been progress:{}\n"
+      "bring them back (a disk or folder that is missing?), or begin anew with --resume never",
+      root_, why));
 }
 
 bool Checkpointing::take_set(const WholeSet& set) {
@@ -315,7 +329,8 @@ bool Checkpointing::take_set(const WholeSet& set) {
   return true;
 }
 
-// IoError on every rank if one of them cannot; ValidationError on every rank if it must not be loaded.
+// IoError on every rank if one of them cannot; ValidationError on every rank if it must not be
+// loaded.
 void Checkpointing::read_tag(const ds::CommittedTag& tag) {
   const std::string label = "checkpoint " + tag.tag;
   refusal_.clear();
@@ -328,10 +343,12 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
     spread_->read(tag.tag, tag.epoch,
                   {.label = label,
                    .place = spread_->place_of(tag.tag),
-                   .wanted = [&](const CheckpointReader& reader) {
-                     return why_another(engine_, reader, label).empty() ? ranks_needed(engine_, reader)
-                                                                       : std::set<int>();
-                   },
+                   .wanted =
+                       [&](const CheckpointReader& reader) {
+                         return why_another(engine_, reader, label).empty()
+                                    ? ranks_needed(engine_, reader)
+                                    : std::set<int>();
+                       },
                    .take = take});
   } else {
     const std::string error = failure_of([&] {
@@ -352,7 +369,8 @@ void Checkpointing::throw_refusal() const {
   if (!refusal.empty()) throw ValidationError(std::string(refusal.begin(), refusal.end()));
 }
 
-// Whether a run may go on from it. All ranks see another model; what else has changed, rank 0 knows.
+// Whether a run may go on from it. All ranks see another model; what else has changed, rank 0
+// knows.
 void Checkpointing::judge(const CheckpointReader& reader, const std::string& label) {
   refusal_ = why_another(engine_, reader, label);
   saved_at_.clear();
@@ -361,16 +379,19 @@ void Checkpointing::judge(const CheckpointReader& reader, const std::string& lab
   saved_at_ = time_in_words(saved.saved_at);
   const FactChanges changes = compare(saved, *options_.facts);
   if (!changes.model.empty()) {
-    refusal_ = fmt::format("{} is of another model: {}; keep the model, or choose another --run-dir", label,
-                           fmt::join(changes.model, "; "));
+    refusal_ =
+        fmt::format("{} is of another model: {}; keep the model, or choose another --run-dir",
+                    label, fmt::join(changes.model, "; "));
   } else if (!changes.exact.empty() && !plan_.accept_changes) {
-    refusal_ = fmt::format("{} was saved by a run with other settings: {}; training would not go on as if it had "
-                           "never stopped. Put them back, or go on all the same with --accept-changes",
-                           label, fmt::join(changes.exact, "; "));
+    refusal_ = fmt::format(
+        "{} was saved by a run with other settings: {}; training would not go on as if it had "
+        "never stopped. Put them back, or go on all the same with --accept-changes",
+        label, fmt::join(changes.exact, "; "));
   }
   if (!refusal_.empty()) return;
   for (const std::vector<std::string>& list : {changes.exact, changes.other}) {
-    if (!list.empty()) notices_.push_back(fmt::format("note: since {}: {}", label, fmt::join(list, "; ")));
+    if (!list.empty())
+      notices_.push_back(fmt::format("note: since {}: {}", label, fmt::join(list, "; ")));
   }
 }
 
@@ -429,7 +450,8 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
   const auto write = [&](CheckpointReader& reader) {
     DS_FAILPOINT("export.opened");
     try {
-      write_model_folder(files_, {.folder = folder, .frame = frame, .specs = specs_of(engine_.store())}, reader);
+      write_model_folder(
+          files_, {.folder = folder, .frame = frame, .specs = specs_of(engine_.store())}, reader);
     } catch (const ValidationError& refused) {  // no matter of the disk, and nothing to try again
       refusal_ = refused.what();
     }
@@ -439,13 +461,16 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
     spread_->read(last_.tag, last_.epoch,
                   {.label = label,
                    .place = spread_->place_of(last_.tag),
-                   .wanted = [&](const CheckpointReader& reader) {
-                     return plan_.rank == 0 ? ranks_with_weights(engine_, reader) : std::set<int>();
-                   },
-                   .take = [&](CheckpointReader& reader) {
-                     if (plan_.rank == 0) write(reader);
-                     DS_FAILPOINT("export.spread_written");
-                   }});
+                   .wanted =
+                       [&](const CheckpointReader& reader) {
+                         return plan_.rank == 0 ? ranks_with_weights(engine_, reader)
+                                                : std::set<int>();
+                       },
+                   .take =
+                       [&](CheckpointReader& reader) {
+                         if (plan_.rank == 0) write(reader);
+                         DS_FAILPOINT("export.spread_written");
+                       }});
     throw_refusal();
     return;
   }

@@ -1,6 +1,7 @@
-// Checkpointing: the engine's state to and from tags on disk. Every rank writes and reads what it owns;
-// rank 0 commits, or one rank of each host where each keeps its own files (checkpoint/hosts/spread_tags.h). Weights come from the newest of committed tags and states in memory
-// (train/memory_tier.h), a Hugging Face folder, or the initialisers.
+// Checkpointing: the engine's state to and from tags on disk. Every rank writes and reads what it
+// owns; rank 0 commits, or one rank of each host where each keeps its own files
+// (checkpoint/hosts/spread_tags.h). Weights come from the newest of committed tags and states in
+// memory (train/memory_tier.h), a Hugging Face folder, or the initialisers.
 #pragma once
 
 #include <optional>
@@ -8,13 +9,13 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/hosts/spread_tags.h"
 #include "core/files/file.h"
 #include "train/engine.h"
 #include "train/job.h"
 #include "train/memory_tier.h"
 #include "train/model_folder.h"
 #include "train/resume_facts.h"
-#include "checkpoint/hosts/spread_tags.h"
 
 namespace ds {
 
@@ -24,31 +25,34 @@ enum class TagStorage { kShared, kEachHost };
 class Checkpointing {
  public:
   struct Options {
-    int64_t keep = 0;               // committed tags to retain, 0 for all
-    MemoryTier* memory = nullptr;   // null without
-    TagAgreement tags = TagAgreement::kWarn;  // whether ranks that are about to save under different tags may
+    int64_t keep = 0;              // committed tags to retain, 0 for all
+    MemoryTier* memory = nullptr;  // null without
+    TagAgreement tags =
+        TagAgreement::kWarn;  // whether ranks that are about to save under different tags may
     TagStorage storage = TagStorage::kShared;
     std::optional<RunFacts> facts{};  // rank 0: of this run; without, nothing is compared
   };
   Checkpointing(Engine& engine, FileSystem& files, const JobPlan& plan, const Options& options);
 
-  // Fills the engine as plan.resume says and returns the step to go on from. `folder`: the Hugging Face
-  // folder to start from where there is no tag. ValidationError on all ranks alike: if what is there cannot be
-  // loaded, or is of another model or, without plan.accept_changes, of another run; if a newer state is lost and
-  // resuming is required; if there are traces of progress, but nothing to go on from.
+  // Fills the engine as plan.resume says and returns the step to go on from. `folder`: the Hugging
+  // Face folder to start from where there is no tag. ValidationError on all ranks alike: if what is
+  // there cannot be loaded, or is of another model or, without plan.accept_changes, of another run;
+  // if a newer state is lost and resuming is required; if there are traces of progress, but nothing
+  // to go on from.
   int64_t load(const std::optional<std::string>& folder);
-  // Rank 0: what the user should know about where load() took the state from: "resumed step=7 from=memory",
-  // and everything newer that it could not take.
+  // Rank 0: what the user should know about where load() took the state from: "resumed step=7
+  // from=memory", and everything newer that it could not take.
   const std::vector<std::string>& notices() const { return notices_; }
-  // Rank 0: goes with every tag from now on; and what came with the state that load() took (rankd/step_note.h).
+  // Rank 0: goes with every tag from now on; and what came with the state that load() took
+  // (rankd/step_note.h).
   void set_note(std::string note) { note_ = std::move(note); }
   const std::string& restored_note() const { return restored_note_; }
-  // All ranks together: writes and commits tag global_step<N>. On return the tag is durable. IoError, on
-  // every rank, if any of them could not write; the tags before are untouched. ValidationError, before
-  // anything is written, if the ranks disagree about N and must not.
+  // All ranks together: writes and commits tag global_step<N>. On return the tag is durable.
+  // IoError, on every rank, if any of them could not write; the tags before are untouched.
+  // ValidationError, before anything is written, if the ranks disagree about N and must not.
   SavedTag save();
-  // All ranks together: rank 0 writes the last saved tag as a Hugging Face folder. `frame`: rank 0's counts.
-  // IoError or ValidationError on every rank, as write_model_folder throws.
+  // All ranks together: rank 0 writes the last saved tag as a Hugging Face folder. `frame`: rank
+  // 0's counts. IoError or ValidationError on every rank, as write_model_folder throws.
   void export_model(const std::string& folder, const FolderFrame& frame);
 
  private:
@@ -78,16 +82,16 @@ class Checkpointing {
   const JobPlan& plan_;
   const std::string root_;
   const Options options_;
-  MemoryTier* const memory_;  // not owned, may be null
+  MemoryTier* const memory_;          // not owned, may be null
   std::optional<SpreadTags> spread_;  // where each host keeps its own files
-  TagList found_;             // before load()
-  MemoryTier::Found kept_;    //
-  std::string refusal_;       // why what is being loaded or exported may not be
-  std::string origin_;        // what load() took
-  std::string saved_at_;      // when it was saved, in words
+  TagList found_;                     // before load()
+  MemoryTier::Found kept_;            //
+  std::string refusal_;               // why what is being loaded or exported may not be
+  std::string origin_;                // what load() took
+  std::string saved_at_;              // when it was saved, in words
   std::vector<std::string> notices_;
   std::string note_, restored_note_;
-  int64_t begun_in_ = 0;      // the epoch that began this training
+  int64_t begun_in_ = 0;  // the epoch that began this training
   ds::CommittedTag last_;
 };
 

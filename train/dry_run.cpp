@@ -31,7 +31,8 @@ class CostTrace final : public Trace {
   const DeviceCeilings ceilings_;
 };
 
-// First pass: on demand, recording. What the micro-step and the evaluation allocate beside the state.
+// First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
+// state.
 StepPlan record(const EngineOptions& options, int world_size) {
   MetaComm comm(0, world_size);
   Workspace workspace(Device::meta(), 1, comm);

@@ -1,6 +1,6 @@
-// The dry run: the real engine for one step on meta tensors. It yields what the real run follows (the
-// places of all tensors of a micro-step, the order of gathers) and what it will cost (memory by
-// category, bytes per collective, floating-point operations, an estimate of time).
+// The dry run: the real engine for one step on meta tensors. It yields what the real run follows
+// (the places of all tensors of a micro-step, the order of gathers) and what it will cost (memory
+// by category, bytes per collective, floating-point operations, an estimate of time).
 #pragma once
 
 #include <cstdint>

@@ -88,8 +88,8 @@ double Engine::run_micro_step(BatchSource& source, int micro_step) {
     const double tokens = static_cast<double>(options_.micro_batch) *
                           static_cast<double>(options_.length) * options_.micro_steps() *
                           seat_.comm.size();
-    const Tensor losses = model_->loss(context, batch.tokens, batch.targets,
-                                       static_cast<float>(1.0 / tokens));
+    const Tensor losses =
+        model_->loss(context, batch.tokens, batch.targets, static_cast<float>(1.0 / tokens));
     DS_FAILPOINT("engine.forward_done");
     loss = sum_losses(losses) / tokens;
     model_->backward(context);

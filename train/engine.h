@@ -1,7 +1,7 @@
-// Engine: one rank's training loop body. It wires model, store, optimizer and schedule together and has
-// four verbs: train a global batch, evaluate, and (through checkpointing.h) save and load. Policy lives
-// elsewhere: sharding in zero/, update rules in optim/, order of samples in data/. The same engine runs
-// on meta tensors for the dry run.
+// Engine: one rank's training loop body. It wires model, store, optimizer and schedule together and
+// has four verbs: train a global batch, evaluate, and (through checkpointing.h) save and load.
+// Policy lives elsewhere: sharding in zero/, update rules in optim/, order of samples in data/. The
+// same engine runs on meta tensors for the dry run.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,9 @@ namespace ds {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Fills [micro_batch * length] inputs and the targets one position later for this rank's part of a
-  // micro-step. step counts from 0. Returns the index, within the global batch, of the first sample.
+  // Fills [micro_batch * length] inputs and the targets one position later for this rank's part of
+  // a micro-step. step counts from 0. Returns the index, within the global batch, of the first
+  // sample.
   virtual int64_t fill(int64_t step, int micro_step, std::span<int32_t> tokens,
                        std::span<int32_t> targets) = 0;
 };
@@ -61,19 +62,19 @@ struct StepResult {
   double loss = 0;       // mean over the global batch, before the update
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  int64_t flags = 0;     // the largest `flags` of any rank
+  int64_t flags = 0;  // the largest `flags` of any rank
 };
 
 class Engine {
  public:
-  // With a plan, micro-steps allocate from an arena and stage 3 follows the gather plan; without, both
-  // happen on demand (as the dry run does it).
+  // With a plan, micro-steps allocate from an arena and stage 3 follows the gather plan; without,
+  // both happen on demand (as the dry run does it).
   Engine(const EngineOptions& options, const EngineSeat& seat, std::optional<StepPlan> plan);
   ~Engine();
 
-  // One optimizer step over the global batch. `flags` travels to every rank with the step's one small
-  // collective: ranks agree on stopping or saving at no extra cost. Throws ValidationError when loss or
-  // gradient norm is not finite; weights are then those of before.
+  // One optimizer step over the global batch. `flags` travels to every rank with the step's one
+  // small collective: ranks agree on stopping or saving at no extra cost. Throws ValidationError
+  // when loss or gradient norm is not finite; weights are then those of before.
   StepResult train_batch(BatchSource& source, int64_t flags);
   // Forward, backward and reduction of the first micro-step, without an update: what the dry run
   // records. Returns this rank's share of the mean loss.

@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kOptimizerState = "optimizer";
 
 // Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
-std::string another_optimizer(const CheckpointReader& reader, std::string_view family, const std::string& label) {
+std::string another_optimizer(const CheckpointReader& reader, std::string_view family,
+                              const std::string& label) {
   if (!reader.has_state(kOptimizerState)) return "";  // written before this was recorded: by Adam
   const std::string& saved = reader.state(kOptimizerState);
   if (saved == fmt::format("\"{}\"", family)) return "";
@@ -40,8 +41,9 @@ int64_t owned_bytes(Engine& engine) {
   return bytes;
 }
 
-void for_each_piece(Engine& engine, const std::function<void(const std::string& name, const ParamSpec& spec,
-                                                             const Region& region, Tensor& data)>& take) {
+void for_each_piece(Engine& engine,
+                    const std::function<void(const std::string& name, const ParamSpec& spec,
+                                             const Region& region, Tensor& data)>& take) {
   const std::vector<std::string> slots = engine.optimizer().slot_names();
   for (const OwnedSlice& slice : engine.store().owned()) {
     for (const ShardField& field : slice.fields) {
@@ -73,9 +75,8 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
 
 std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
   std::set<int> out;
-  for_each_piece(engine, [&](const std::string& name, const ParamSpec&, const Region& region, Tensor&) {
-    out.merge(reader.ranks_holding(name, region));
-  });
+  for_each_piece(engine, [&](const std::string& name, const ParamSpec&, const Region& region,
+                             Tensor&) { out.merge(reader.ranks_holding(name, region)); });
   return out;
 }
 
@@ -86,14 +87,17 @@ void clear_slots(Engine& engine) {
 }
 
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label) {
-  if (std::string why = another_optimizer(reader, engine.optimizer().family(), label); !why.empty()) return why;
+  if (std::string why = another_optimizer(reader, engine.optimizer().family(), label); !why.empty())
+    return why;
   constexpr size_t kMostNamed = 4;
-  std::vector<std::string> found = compare_tensors(reader, specs_of(engine.store()), engine.optimizer().slot_names());
+  std::vector<std::string> found =
+      compare_tensors(reader, specs_of(engine.store()), engine.optimizer().slot_names());
   if (found.empty()) return "";
   const size_t all = found.size();
   found.resize(std::min(all, kMostNamed));
-  return fmt::format("{} is of another model: {}{}; keep the model, or choose another --run-dir", label,
-                     fmt::join(found, "; "), all > kMostNamed ? fmt::format("; and {} more", all - kMostNamed) : "");
+  return fmt::format("{} is of another model: {}{}; keep the model, or choose another --run-dir",
+                     label, fmt::join(found, "; "),
+                     all > kMostNamed ? fmt::format("; and {} more", all - kMostNamed) : "");
 }
 
 void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label) {

@@ -1,5 +1,5 @@
-// The engine's state as pieces of a checkpoint: what this rank owns, into a writer and out of a reader.
-// The same for a tag on disk and a set in memory.
+// The engine's state as pieces of a checkpoint: what this rank owns, into a writer and out of a
+// reader. The same for a tag on disk and a set in memory.
 #pragma once
 
 #include <functional>
@@ -22,12 +22,13 @@ inline constexpr const char* kNoteState = "note";
 // Rank 0 adds the states that the whole engine has once, and those of the run.
 void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer);
 // Each region that this rank owns: the tensor's name, the region, and where its elements live.
-void for_each_piece(Engine& engine, const std::function<void(const std::string& name, const ParamSpec& spec,
-                                                             const Region& region, Tensor& data)>& take);
+void for_each_piece(Engine& engine,
+                    const std::function<void(const std::string& name, const ParamSpec& spec,
+                                             const Region& region, Tensor& data)>& take);
 // The ranks that saved what this rank owns.
 std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader);
-// Why the checkpoint is of another model or optimizer, in words that begin with `label`; empty: it is not. The same
-// on all ranks.
+// Why the checkpoint is of another model or optimizer, in words that begin with `label`; empty: it
+// is not. The same on all ranks.
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label);
 // Fills what this rank owns. ValidationError if something is missing or corrupt.
 void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label);

@@ -27,20 +27,23 @@ struct JobPlan {
   std::string config_dir;   // absolute; relative paths inside the config start here
   std::string run_dir;      // absolute
   ResumeMode resume = ResumeMode::kAuto;  // of config/sections/training.h
-  int64_t oldest_tag_epoch = 0;  // tags of older epochs are passed over
-  // What is known to have been committed in the run directory: of which step (0: nothing is known of), by whom.
+  int64_t oldest_tag_epoch = 0;           // tags of older epochs are passed over
+  // What is known to have been committed in the run directory: of which step (0: nothing is known
+  // of), by whom.
   int64_t committed_step = 0;
   std::string committed_by;
-  // Why nobody may begin at step 0 here although no checkpoint is found; empty: nothing speaks against it.
+  // Why nobody may begin at step 0 here although no checkpoint is found; empty: nothing speaks
+  // against it.
   std::string progress;
-  bool accept_changes = false;   // go on from a checkpoint that was made with other data, seed or batch sizes
-  int64_t told_step = 0;  // the newest of which the launcher has the metrics; 0: none
-  bool audit_samples = false;    // train/sample_audit.h
+  bool accept_changes =
+      false;  // go on from a checkpoint that was made with other data, seed or batch sizes
+  int64_t told_step = 0;       // the newest of which the launcher has the metrics; 0: none
+  bool audit_samples = false;  // train/sample_audit.h
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string rendezvous;
-  // Ranks on more than one host meet over TCP: every rank's data endpoint in rank order, and the secret
-  // of the epoch. Empty: shared memory.
+  // Ranks on more than one host meet over TCP: every rank's data endpoint in rank order, and the
+  // secret of the epoch. Empty: shared memory.
   std::vector<std::string> data_endpoints;
   std::string data_secret;
   int memory_fd = -1;  // what the host keeps states in over epochs, inherited; -1: nothing
@@ -65,15 +68,15 @@ struct Progress {
 
 // One line of metrics.jsonl. Rank 0 reports it after each step.
 struct StepMetrics {
-  int64_t step = 0;               // 1 for the first
-  int64_t total_steps = 0;        // of the whole run
-  double loss = 0;                // mean over the global batch
+  int64_t step = 0;                 // 1 for the first
+  int64_t total_steps = 0;          // of the whole run
+  double loss = 0;                  // mean over the global batch
   std::optional<double> grad_norm;  // before clipping; absent where it is not computed
   double lr = 0;
   double loss_scale = 1;
-  double tokens_per_s = 0;    // of all ranks together
-  int64_t samples = 0;        // consumed since step 0, of all ranks together
-  int64_t bytes_peak = 0;     // tracked peak of this rank so far, host and device together
+  double tokens_per_s = 0;  // of all ranks together
+  int64_t samples = 0;      // consumed since step 0, of all ranks together
+  int64_t bytes_peak = 0;   // tracked peak of this rank so far, host and device together
   std::optional<double> validation_loss;  // where this step ended with an evaluation
 };
 
@@ -84,7 +87,8 @@ struct SavedTag {
   double seconds = 0;  // that saving took
 };
 
-// What the rank measured; the fields of a plan's ranks[] entry (docs/architecture.md, run directory).
+// What the rank measured; the fields of a plan's ranks[] entry (docs/architecture.md, run
+// directory).
 struct Measured {
   int64_t steps = 0;
   int64_t device_bytes_peak = 0;

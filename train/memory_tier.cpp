@@ -5,23 +5,27 @@
 #include <algorithm>
 #include <set>
 
+#include "checkpoint/hosts/agreement.h"
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
-#include "checkpoint/hosts/agreement.h"
 #include "train/engine_pieces.h"
 
 namespace ds {
 namespace {
 
-constexpr const char* kRoot = "memory";           // what the format calls a folder
+constexpr const char* kRoot = "memory";  // what the format calls a folder
 
 }  // namespace
 
 MemoryTier::MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm)
-    : engine_(engine), plan_(plan), comm_(comm), vault_([&] {
+    : engine_(engine),
+      plan_(plan),
+      comm_(comm),
+      vault_([&] {
         if (plan.memory_fd < 0) {
-          throw Unsupported("train.save_in_memory_every: whoever started this rank holds no memory "
-                            "for it; start it by dslaunch, or set the key to 0");
+          throw Unsupported(
+              "train.save_in_memory_every: whoever started this rank holds no memory "
+              "for it; start it by dslaunch, or set the key to 0");
         }
         return plan.memory_fd;
       }()),
@@ -32,12 +36,10 @@ MemoryTier::MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm)
 
 FileVote MemoryTier::write_own(int buffer) {
   const std::unique_ptr<FileSystem> shelf = vault_.shelf_of(plan_.rank, buffer);
-  CheckpointWriter writer(*shelf,
-                          {.root = kRoot,
-                           .tag = default_tag(engine_.step()),
-                           .epoch = plan_.epoch,
-                           .rank = plan_.rank},
-                          owned_bytes(engine_));
+  CheckpointWriter writer(
+      *shelf,
+      {.root = kRoot, .tag = default_tag(engine_.step()), .epoch = plan_.epoch, .rank = plan_.rank},
+      owned_bytes(engine_));
   put_pieces(engine_, plan_.rank, {.facts = "", .note = note_}, writer);
   DS_FAILPOINT("memory.before_finish");
   return writer.finish();
@@ -51,10 +53,11 @@ size_t MemoryTier::kind_of(Spread spread) const {
 void MemoryTier::save(Spread spread) {
   DS_FAILPOINT("memory.before_save");
   const size_t kind = kind_of(spread);
-  // The groups know nothing of each other's order: who is elsewhere in the engine's calls is told here, by
-  // an error, and not waited for.
+  // The groups know nothing of each other's order: who is elsewhere in the engine's calls is told
+  // here, by an error, and not waited for.
   engine_.comm().barrier();
-  // The first set of this epoch with all that it may need is whole by now: all ranks have made a step since.
+  // The first set of this epoch with all that it may need is whole by now: all ranks have made a
+  // step since.
   if (leftovers_ == Leftovers::kSuperseded) sweep();
   const int buffer = static_cast<int>(2 * kind) + next_buffer_[kind];
   WireVote mine;
@@ -116,14 +119,15 @@ void MemoryTier::take_copy(const PeerCopy& copy, int buffer, const Manifest& man
   }
   if (error.empty()) error = failure_of([&] { vault_.commit(copy.from, buffer, manifest); });
   if (!error.empty()) {
-    spdlog::warn("no copy of rank {}'s state at step {} here: {}; a lost host would cost more steps",
-                 copy.from, manifest.step, error);
+    spdlog::warn(
+        "no copy of rank {}'s state at step {} here: {}; a lost host would cost more steps",
+        copy.from, manifest.step, error);
   }
   DS_FAILPOINT("memory.copy_taken");
 }
 
-// What lies here where nobody saves any more: of the epoch before, of other placements. Nobody writes
-// there, so one rank of the host can do it.
+// What lies here where nobody saves any more: of the epoch before, of other placements. Nobody
+// writes there, so one rank of the host can do it.
 void MemoryTier::sweep() {
   leftovers_ = Leftovers::kSwept;
   if (!sets_.speaks()) return;
@@ -137,8 +141,8 @@ void MemoryTier::sweep() {
   }
   vault_.drop_if([&](int rank, int buffer) {
     const bool copied = buffer >= 2;
-    const bool wanted = own.contains(rank) ? !copied || !copies_.empty()
-                                           : copied && guests.contains(rank);
+    const bool wanted =
+        own.contains(rank) ? !copied || !copies_.empty() : copied && guests.contains(rank);
     return !wanted;
   });
   DS_FAILPOINT("memory.swept");
@@ -153,19 +157,22 @@ const MemoryTier::Found& MemoryTier::find() {
 void MemoryTier::restore(const WholeSet& set) {
   const std::string label = fmt::format("step {} in memory", set.id.step);
   DS_FAILPOINT("memory.before_restore");
-  sets_.load(set, {.label = label,
-                   .place = kRoot,
-                   .wanted = [&](const CheckpointReader& reader) { return ranks_needed(engine_, reader); },
-                   .take = [&](CheckpointReader& reader) {
-                     restore_pieces(engine_, reader, label);
-                     restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
-                   }});
+  sets_.load(
+      set, {.label = label,
+            .place = kRoot,
+            .wanted = [&](const CheckpointReader& reader) { return ranks_needed(engine_, reader); },
+            .take =
+                [&](CheckpointReader& reader) {
+                  restore_pieces(engine_, reader, label);
+                  restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
+                }});
   DS_FAILPOINT("memory.restored");
 }
 
 void MemoryTier::settle(const WholeSet* from, int64_t begun_in) {
   begun_in_ = begun_in;
-  // Older ones lie on the way that led here; the newest of each kind is not to be written over next.
+  // Older ones lie on the way that led here; the newest of each kind is not to be written over
+  // next.
   std::vector<const WholeSet*> wanted;
   next_buffer_ = {};
   leftovers_ = Leftovers::kNeeded;
@@ -177,8 +184,9 @@ void MemoryTier::settle(const WholeSet* from, int64_t begun_in) {
   if (!sets_.speaks()) return;
   std::set<std::pair<int, int>> kept;
   for (const KeptFile& file : vault_.files()) {
-    const bool needed = std::ranges::any_of(
-        wanted, [&](const WholeSet* set) { return set->id == file.set && set->buffer == file.buffer; });
+    const bool needed = std::ranges::any_of(wanted, [&](const WholeSet* set) {
+      return set->id == file.set && set->buffer == file.buffer;
+    });
     if (needed) kept.insert({file.rank, file.buffer});
   }
   vault_.drop_if([&](int rank, int buffer) { return !kept.contains({rank, buffer}); });

@@ -1,7 +1,8 @@
-// The state of the world in the memory of its hosts (train.save_in_memory_every, copy_in_memory_every): now
-// and then each rank writes its pieces into its host's memory (checkpoint/hosts/memory_vault.h), and less often
-// also into that of another host, over the data plane. A lost process then costs the steps since the last
-// such save, a lost host those since the last copy; no disk is touched. The bytes are those of a pieces file on disk, so a set can be
+// The state of the world in the memory of its hosts (train.save_in_memory_every,
+// copy_in_memory_every): now and then each rank writes its pieces into its host's memory
+// (checkpoint/hosts/memory_vault.h), and less often also into that of another host, over the data
+// plane. A lost process then costs the steps since the last such save, a lost host those since the
+// last copy; no disk is touched. The bytes are those of a pieces file on disk, so a set can be
 // loaded by any number of ranks, on any hosts that together keep all of it.
 //
 // Collective: all ranks of the communicator call alike. Refuses to choose between memory and disk.
@@ -14,9 +15,9 @@
 #include <vector>
 
 #include "checkpoint/hosts/memory_vault.h"
+#include "checkpoint/hosts/spread_sets.h"
 #include "train/engine.h"
 #include "train/job.h"
-#include "checkpoint/hosts/spread_sets.h"
 
 namespace ds {
 
@@ -26,24 +27,26 @@ class MemoryTier {
   MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm);
 
   enum class Spread { kOwnHost, kPeerHost };
-  // Keeps the state as it is now, also on another host if that is wanted and there is one. The two kinds
-  // have places of their own, so the newest state with copies stays until the next one with copies. Between
-  // two saves the ranks must have made a step together. IoError on every rank if one of them could not; what was kept before
-  // stays whole. A copy that cannot be taken here is a warning.
+  // Keeps the state as it is now, also on another host if that is wanted and there is one. The two
+  // kinds have places of their own, so the newest state with copies stays until the next one with
+  // copies. Between two saves the ranks must have made a step together. IoError on every rank if
+  // one of them could not; what was kept before stays whole. A copy that cannot be taken here is a
+  // warning.
   void save(Spread spread);
   // Rank 0's, kept with the states saved from now on.
   void set_note(std::string note) { note_ = std::move(note); }
 
   struct Found {
-    std::vector<WholeSet> whole;     // newest first
-    std::optional<int64_t> newest;   // step of which anything is kept
+    std::vector<WholeSet> whole;    // newest first
+    std::optional<int64_t> newest;  // step of which anything is kept
   };
   const Found& find();
-  // Fills the engine's shards. IoError on every rank if one of them cannot; then they must not be used.
+  // Fills the engine's shards. IoError on every rank if one of them cannot; then they must not be
+  // used.
   void restore(const WholeSet& set);
   const std::string& restored_note() const { return restored_note_; }  // that was kept with it
-  // Training, which began in that epoch, goes on from `from`, one of those found (null: from elsewhere): gives
-  // back the memory of all that is newer or not whole (null: of everything).
+  // Training, which began in that epoch, goes on from `from`, one of those found (null: from
+  // elsewhere): gives back the memory of all that is newer or not whole (null: of everything).
   void settle(const WholeSet* from, int64_t begun_in);
 
  private:
@@ -62,7 +65,7 @@ class MemoryTier {
   std::vector<std::byte> letter_;  // what is under way between vault and peer
   Found found_;
   std::string note_, restored_note_;
-  int64_t begun_in_ = 0;  // the epoch that began the training
+  int64_t begun_in_ = 0;              // the epoch that began the training
   std::array<int, 2> next_buffer_{};  // of each kind, 0 or 1
   enum class Leftovers { kNeeded, kSuperseded, kSwept } leftovers_ = Leftovers::kNeeded;
 };

@@ -18,8 +18,8 @@ constexpr const char* kGeneration = "generation_config.json";
 constexpr int64_t kLargestFile = int64_t{256} << 20;
 
 // The id of the token in a role, where the tokenizer has one for it.
-std::optional<int64_t> id_of_role(FileSystem& files, const Tokenizer& tokenizer, const std::string& name,
-                                  const std::string& role) {
+std::optional<int64_t> id_of_role(FileSystem& files, const Tokenizer& tokenizer,
+                                  const std::string& name, const std::string& role) {
   const std::optional<std::string> token = token_of_role(files, name, role);
   if (!token) return std::nullopt;
   const std::vector<int32_t> ids = tokenizer.encode(*token);
@@ -59,14 +59,17 @@ std::vector<To> rounded(const std::vector<float>& values, const std::string& nam
   for (size_t i = 0; i < values.size(); ++i) {
     out[i] = static_cast<To>(values[i]);
     if (std::isfinite(values[i]) && !std::isfinite(static_cast<float>(out[i]))) {
-      throw ValidationError(fmt::format("export: {} has an element {}, which is too large for the number type of "
-                                        "train.final_dtype; take fp32 or bf16", name, values[i]));
+      throw ValidationError(
+          fmt::format("export: {} has an element {}, which is too large for the number type of "
+                      "train.final_dtype; take fp32 or bf16",
+                      name, values[i]));
     }
   }
   return out;
 }
 
-void write_tensor(SafetensorsWriter& writer, const std::string& name, const std::vector<float>& values, DType dtype) {
+void write_tensor(SafetensorsWriter& writer, const std::string& name,
+                  const std::vector<float>& values, DType dtype) {
   on_float(dtype, [&]<class To>() {
     if constexpr (std::is_same_v<To, float>) {
       writer.write(name, std::as_bytes(std::span(values)));
@@ -78,17 +81,21 @@ void write_tensor(SafetensorsWriter& writer, const std::string& name, const std:
 
 }  // namespace
 
-FolderFrame folder_frame(FileSystem& files, const ModelConfig& model, const std::optional<std::string>& source,
-                         const std::string& tokenizer, DType dtype) {
+FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
+                         const std::optional<std::string>& source, const std::string& tokenizer,
+                         DType dtype) {
   InputFiles inputs(files);
   FolderFrame frame;
   frame.dtype = dtype;
   if (source) {
     const std::string config = join_path(*source, kConfig);
-    frame.files[kConfig] = keep_hf_config(inputs.read_text(config, kLargestFile), config, model, dtype);
+    frame.files[kConfig] =
+        keep_hf_config(inputs.read_text(config, kLargestFile), config, model, dtype);
     const std::string generation = join_path(*source, kGeneration);
-    if (inputs.exists(generation)) frame.files[kGeneration] = inputs.read_text(generation, kLargestFile);
-    if (has_hf_weights(inputs, *source)) {  // a plan, and a run that goes on from a checkpoint, need none
+    if (inputs.exists(generation))
+      frame.files[kGeneration] = inputs.read_text(generation, kLargestFile);
+    if (has_hf_weights(inputs,
+                       *source)) {  // a plan, and a run that goes on from a checkpoint, need none
       const std::vector<std::string> names = SafetensorsFolder::open(inputs, *source).names();
       frame.stored_names.insert(names.begin(), names.end());
     }
@@ -96,7 +103,8 @@ FolderFrame folder_frame(FileSystem& files, const ModelConfig& model, const std:
     frame.files[kConfig] = format_hf_config(model, dtype, ids_of(inputs, tokenizer));
   }
   const std::map<std::string, std::string> parts = tokenizer_files(inputs, tokenizer);
-  if (parts.empty() && tokenizer != "byte" && tokenizer != source) inputs.open(tokenizer);  // says what is wrong with it
+  if (parts.empty() && tokenizer != "byte" && tokenizer != source)
+    inputs.open(tokenizer);  // says what is wrong with it
   for (const auto& [name, path] : parts) frame.files[name] = inputs.read_text(path, kLargestFile);
   return frame;
 }

@@ -1,5 +1,5 @@
-// Writing a trained model as a Hugging Face folder, which transformers loads: its weights, and beside them what the
-// folders that training started from say of the model and its tokenizer.
+// Writing a trained model as a Hugging Face folder, which transformers loads: its weights, and
+// beside them what the folders that training started from say of the model and its tokenizer.
 #pragma once
 
 #include <map>
@@ -15,24 +15,28 @@
 
 namespace ds {
 
-// Everything in the folder but the weights. It is read before training, so that what it comes from may change or go.
+// Everything in the folder but the weights. It is read before training, so that what it comes from
+// may change or go.
 struct FolderFrame {
-  std::map<std::string, std::string> files;  // name -> content; config.json, generation_config.json, tokenizer.json ...
-  std::set<std::string> stored_names;  // of the weights that training started from, which an export keeps; may be empty
+  std::map<std::string, std::string>
+      files;  // name -> content; config.json, generation_config.json, tokenizer.json ...
+  std::set<std::string> stored_names;  // of the weights that training started from, which an export
+                                       // keeps; may be empty
   DType dtype = DType::kF32;           // of the weights
 };
-// `source`: the folder training started from. `tokenizer`: "byte", of which a folder holds nothing, a tokenizer.json,
-// or a folder with one. InputMissing or DataError for what cannot be read.
-FolderFrame folder_frame(FileSystem& files, const ModelConfig& model, const std::optional<std::string>& source,
-                         const std::string& tokenizer, DType dtype);
+// `source`: the folder training started from. `tokenizer`: "byte", of which a folder holds nothing,
+// a tokenizer.json, or a folder with one. InputMissing or DataError for what cannot be read.
+FolderFrame folder_frame(FileSystem& files, const ModelConfig& model,
+                         const std::optional<std::string>& source, const std::string& tokenizer,
+                         DType dtype);
 
 struct ModelExport {
   std::string folder;  // made if missing
   FolderFrame frame;
   std::vector<ParamSpec> specs;
 };
-// Streams the fp32 master weights of a tag, one tensor at a time, into the folder. What an earlier export left there
-// goes. ValidationError for a weight that the number type cannot hold.
+// Streams the fp32 master weights of a tag, one tensor at a time, into the folder. What an earlier
+// export left there goes. ValidationError for a weight that the number type cannot hold.
 void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointReader& reader);
 
 }  // namespace ds

@@ -8,8 +8,8 @@
 #include "config/load.h"
 #include "data/tokenizer/tokenizer.h"
 #include "kernels/elementwise.h"
-#include "model/hf/weights.h"
 #include "model/families/zoo.h"
+#include "model/hf/weights.h"
 #include "train/assemble.h"
 
 namespace ds {
@@ -33,10 +33,12 @@ DType stored_dtype(FileSystem& files, const std::string& folder) {
   return all ? DType::kBF16 : DType::kF32;
 }
 
-// The folder's own. What a run with the byte tokenizer wrote has none, and the run's configuration beside it says so.
+// The folder's own. What a run with the byte tokenizer wrote has none, and the run's configuration
+// beside it says so.
 std::string tokenizer_of(FileSystem& files, const std::string& folder) {
   const fs::path run = fs::path(folder).parent_path();
-  const bool of_run = files.exists((run / "config.json").string()) && files.exists((run / "checkpoints").string());
+  const bool of_run =
+      files.exists((run / "config.json").string()) && files.exists((run / "checkpoints").string());
   if (!of_run || !tokenizer_files(files, folder).empty()) return folder;
   return load_config((run / "config.json").string()).data.tokenizer == "byte" ? "byte" : folder;
 }
@@ -51,7 +53,8 @@ ModelSource from_folder(FileSystem& files, const std::string& folder) {
             const std::vector<ParamSpec> specs = specs_of(store);
             const HfWeights weights(files, folder, specs);
             for (size_t i = 0; i < specs.size(); ++i) {
-              const Tensor flat = store.weight(static_cast<ParamId>(i)).reshape({specs[i].shape.numel()});
+              const Tensor flat =
+                  store.weight(static_cast<ParamId>(i)).reshape({specs[i].shape.numel()});
               stream.pool().parallel_for(flat.numel(), kReadNumel, [&](int64_t begin, int64_t end) {
                 Tensor part = flat.narrow(begin, end - begin);
                 weights.read(i, begin, part);
@@ -97,10 +100,12 @@ ModelSource open_model_source(FileSystem& files, const std::string& given) {
     }
     if (found.tag) return from_tag(files, root + "/" + found.tag->tag);
     if (!found.rejected.empty()) {
-      throw InputMissing(fmt::format("{}: no tag can be read: {}", given, found.rejected.front().why));
+      throw InputMissing(
+          fmt::format("{}: no tag can be read: {}", given, found.rejected.front().why));
     }
   }
-  throw InputMissing(fmt::format("{} is no run directory, checkpoint tag or Hugging Face folder with weights", given));
+  throw InputMissing(fmt::format(
+      "{} is no run directory, checkpoint tag or Hugging Face folder with weights", given));
 }
 
 std::string tokenizer_place(FileSystem& files, const std::string& given) {
@@ -113,12 +118,17 @@ std::string tokenizer_place(FileSystem& files, const std::string& given) {
 }
 
 LoadedModel::LoadedModel(const ModelSource& source, DType dtype, int threads)
-    : pool_(threads), stream_({.memory = &memory_, .pool = &pool_}), store_(stream_), dims_(dimensions(source.model)) {
+    : pool_(threads),
+      stream_({.memory = &memory_, .pool = &pool_}),
+      store_(stream_),
+      dims_(dimensions(source.model)) {
   model_ = make_model(source.model, dtype, store_);
   store_.seal();
   source.load(store_, stream_);
 }
 
-Context LoadedModel::context(KvCache* cache) { return {.stream = stream_, .store = store_, .cache = cache}; }
+Context LoadedModel::context(KvCache* cache) {
+  return {.stream = stream_, .store = store_, .cache = cache};
+}
 
 }  // namespace ds

@@ -1,5 +1,5 @@
-// What `generate`, `eval` and `tokenize` are given: a Hugging Face folder, a run directory or a checkpoint tag; and the
-// model of it, loaded whole into this process.
+// What `generate`, `eval` and `tokenize` are given: a Hugging Face folder, a run directory or a
+// checkpoint tag; and the model of it, loaded whole into this process.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 namespace ds {
 
 struct ModelSource {
-  std::string place;                  // the folder or tag that was chosen
+  std::string place;  // the folder or tag that was chosen
   ModelConfig model;
   std::string tokenizer;              // "byte", a tokenizer.json, or a folder
   std::optional<std::string> folder;  // the Hugging Face folder, if it is one
@@ -27,10 +27,12 @@ struct ModelSource {
   std::function<void(PlainStore&, Stream&)> load;
 };
 
-// Where training goes on, of a run directory its final model. InputMissing if there is nothing of the kind.
+// Where training goes on, of a run directory its final model. InputMissing if there is nothing of
+// the kind.
 ModelSource open_model_source(FileSystem& files, const std::string& given);
 
-// In the words of make_tokenizer: "byte" (or "bytes"), a tokenizer.json, a folder with one, a run directory or a tag.
+// In the words of make_tokenizer: "byte" (or "bytes"), a tokenizer.json, a folder with one, a run
+// directory or a tag.
 std::string tokenizer_place(FileSystem& files, const std::string& given);
 
 // Confined to one thread, but for the threads it makes.

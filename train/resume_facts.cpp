@@ -25,13 +25,18 @@ Value parse_object(const std::string& text, const std::string& what) {
 const Value& member(const Value& in, const char* key, Value::Kind kind) {
   const Value* const found = in.find(key);
   if (found == nullptr || found->kind() != kind) {
-    throw ValidationError(fmt::format("the facts of a checkpoint have no \"{}\" of the right kind", key));
+    throw ValidationError(
+        fmt::format("the facts of a checkpoint have no \"{}\" of the right kind", key));
   }
   return *found;
 }
 
-std::string text_in(const Value& in, const char* key) { return member(in, key, Value::Kind::kString).as_string(); }
-int64_t integer_in(const Value& in, const char* key) { return member(in, key, Value::Kind::kInteger).as_integer(); }
+std::string text_in(const Value& in, const char* key) {
+  return member(in, key, Value::Kind::kString).as_string();
+}
+int64_t integer_in(const Value& in, const char* key) {
+  return member(in, key, Value::Kind::kInteger).as_integer();
+}
 
 // "a.b" -> its value as JSON, for everything that is no object.
 void flatten(const Value& value, const std::string& path, std::map<std::string, std::string>& out) {
@@ -41,14 +46,16 @@ void flatten(const Value& value, const std::string& path, std::map<std::string, 
     out[path] = std::move(text);
     return;
   }
-  for (const Member& one : value.members()) flatten(one.value, path.empty() ? one.key : path + "." + one.key, out);
+  for (const Member& one : value.members())
+    flatten(one.value, path.empty() ? one.key : path + "." + one.key, out);
 }
 
 struct Difference {
   std::string key, before, now;
 };
 
-std::vector<Difference> differences(const std::string& before, const std::string& now, const std::string& what) {
+std::vector<Difference> differences(const std::string& before, const std::string& now,
+                                    const std::string& what) {
   std::map<std::string, std::string> a;
   std::map<std::string, std::string> b;
   flatten(parse_object(before, what), "", a);
@@ -63,7 +70,8 @@ std::vector<Difference> differences(const std::string& before, const std::string
     return found == side.end() ? "nothing" : found->second;
   };
   for (const std::string& key : keys) {
-    if (value_in(a, key) != value_in(b, key)) out.push_back({key, value_in(a, key), value_in(b, key)});
+    if (value_in(a, key) != value_in(b, key))
+      out.push_back({key, value_in(a, key), value_in(b, key)});
   }
   return out;
 }
@@ -74,8 +82,9 @@ std::string words(const Difference& one) {
 
 // Keys of config.json that say nothing about what the model computes.
 bool is_about_the_model(const std::string& key) {
-  constexpr std::array kOther{"architectures", "torch_dtype", "dtype", "use_cache", "transformers_version",
-                              "initializer_range", "pad_token_id", "bos_token_id", "eos_token_id"};
+  constexpr std::array kOther{"architectures", "torch_dtype",          "dtype",
+                              "use_cache",     "transformers_version", "initializer_range",
+                              "pad_token_id",  "bos_token_id",         "eos_token_id"};
   return std::ranges::find(kOther, key) == kOther.end();
 }
 
@@ -85,8 +94,12 @@ bool is_dropout(const std::string& key) {
 
 // Compared by what they mean, or said elsewhere.
 bool is_compared_already(const std::string& key) {
-  constexpr std::array kKeys{"train.seed", "data.order", "data.sequence_length", "train_batch_size",
-                             "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"};
+  constexpr std::array kKeys{"train.seed",
+                             "data.order",
+                             "data.sequence_length",
+                             "train_batch_size",
+                             "train_micro_batch_size_per_gpu",
+                             "gradient_accumulation_steps"};
   return key.starts_with("model.") || std::ranges::find(kKeys, key) != kKeys.end();
 }
 
@@ -124,22 +137,26 @@ FactChanges compare(const RunFacts& saved, const RunFacts& now) {
     (is_dropout(one.key) ? out.exact : out.model).push_back(words(one));
   }
   const auto compare_number = [&](const char* what, int64_t before, int64_t after) {
-    if (before != after) out.exact.push_back(fmt::format("{} was {} and is {}", what, before, after));
+    if (before != after)
+      out.exact.push_back(fmt::format("{} was {} and is {}", what, before, after));
   };
   compare_number("the seed", saved.seed, now.seed);
   compare_number("the global batch size", saved.global_batch, now.global_batch);
   compare_number("the sequence length", saved.sequence_length, now.sequence_length);
   if (saved.order != now.order) {
-    out.exact.push_back(fmt::format("the order of samples was {} and is {}", saved.order, now.order));
+    out.exact.push_back(
+        fmt::format("the order of samples was {} and is {}", saved.order, now.order));
   }
   if (saved.data != now.data) out.exact.emplace_back("the training data are others");
-  for (const Difference& one : differences(saved.config, now.config, "the configuration of a checkpoint")) {
+  for (const Difference& one :
+       differences(saved.config, now.config, "the configuration of a checkpoint")) {
     if (!is_compared_already(one.key)) out.other.push_back(words(one));
   }
   return out;
 }
 
-std::vector<std::string> compare_tensors(const CheckpointReader& reader, const std::vector<ParamSpec>& specs,
+std::vector<std::string> compare_tensors(const CheckpointReader& reader,
+                                         const std::vector<ParamSpec>& specs,
                                          const std::vector<std::string>& slots) {
   std::vector<std::string> out;
   std::set<std::string> wanted;
@@ -152,13 +169,14 @@ std::vector<std::string> compare_tensors(const CheckpointReader& reader, const s
       if (!reader.contains(name)) {
         out.push_back(fmt::format("{} is not in it", name));
       } else if (const Shape shape = reader.info(name).shape; shape != spec.shape) {
-        out.push_back(fmt::format("{} has shape {} in it, and {} in the model", name, shape.to_string(),
-                                  spec.shape.to_string()));
+        out.push_back(fmt::format("{} has shape {} in it, and {} in the model", name,
+                                  shape.to_string(), spec.shape.to_string()));
       }
     }
   }
   for (const std::string& name : reader.names()) {
-    if (!wanted.contains(name)) out.push_back(fmt::format("{} is in it, and not in the model", name));
+    if (!wanted.contains(name))
+      out.push_back(fmt::format("{} is in it, and not in the model", name));
   }
   return out;
 }

@@ -1,6 +1,7 @@
-// What a checkpoint says of the run that made it, and whether a run may go on from it (pure). A model of another
-// shape never may. What changes which samples come next, or what a step computes from them, breaks the promise
-// that training goes on as if it had never stopped: that has to be asked for. The rest is named.
+// What a checkpoint says of the run that made it, and whether a run may go on from it (pure). A
+// model of another shape never may. What changes which samples come next, or what a step computes
+// from them, breaks the promise that training goes on as if it had never stopped: that has to be
+// asked for. The rest is named.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct RunFacts {
   int64_t seed = 0;
   int64_t global_batch = 0;
   int64_t sequence_length = 0;
-  std::string order;      // of the samples
-  int64_t saved_at = 0;   // seconds since 1970
+  std::string order;     // of the samples
+  int64_t saved_at = 0;  // seconds since 1970
 };
 std::string to_text(const RunFacts& facts);
 // ValidationError for what is none.
@@ -36,13 +37,14 @@ struct FactChanges {
 };
 FactChanges compare(const RunFacts& saved, const RunFacts& now);
 
-// Tensors that a checkpoint has and the model does not, the other way round, and those of another shape; empty if
-// there are none. `slots`: the optimizer's.
-std::vector<std::string> compare_tensors(const CheckpointReader& reader, const std::vector<ParamSpec>& specs,
+// Tensors that a checkpoint has and the model does not, the other way round, and those of another
+// shape; empty if there are none. `slots`: the optimizer's.
+std::vector<std::string> compare_tensors(const CheckpointReader& reader,
+                                         const std::vector<ParamSpec>& specs,
                                          const std::vector<std::string>& slots);
 
-// Equal for equal samples in equal number, whatever files they come from. Of large sets many samples are looked at,
-// not all.
+// Equal for equal samples in equal number, whatever files they come from. Of large sets many
+// samples are looked at, not all.
 std::string digest_of(const SampleSet& samples);
 
 }  // namespace ds

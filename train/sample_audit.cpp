@@ -17,8 +17,8 @@ SampleAudit::SampleAudit(const std::string& run_dir, int rank, int64_t epoch)
 
 void SampleAudit::note(int64_t step, int micro_step, std::span<const int64_t> samples) {
   const std::string line =
-      fmt::format("{{\"epoch\": {}, \"step\": {}, \"micro_step\": {}, \"samples\": [{}]}}\n", epoch_,
-                  step + 1, micro_step, fmt::join(samples, ", "));
+      fmt::format("{{\"epoch\": {}, \"step\": {}, \"micro_step\": {}, \"samples\": [{}]}}\n",
+                  epoch_, step + 1, micro_step, fmt::join(samples, ", "));
   // One write: a line is there whole or, if the disk is full, the run ends.
   if (::write(fd_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     throw_io_error("write", path_, errno);

@@ -1,6 +1,7 @@
-// The audit log of samples: which samples this rank was given at which step, one JSON line per micro-step in
-// logs/samples-rank-<r>.jsonl, so that a test can show that every sample was used exactly once whatever
-// happened to the world. A step that was redone stands there once per epoch; its last epoch counts.
+// The audit log of samples: which samples this rank was given at which step, one JSON line per
+// micro-step in logs/samples-rank-<r>.jsonl, so that a test can show that every sample was used
+// exactly once whatever happened to the world. A step that was redone stands there once per epoch;
+// its last epoch counts.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,9 @@
 
 namespace ds {
 
-bool SaveSchedule::wants(int64_t step) const { return is_due(step) || (retry_at_ && step >= *retry_at_); }
+bool SaveSchedule::wants(int64_t step) const {
+  return is_due(step) || (retry_at_ && step >= *retry_at_);
+}
 
 void SaveSchedule::saved() {
   due_failures_ = 0;

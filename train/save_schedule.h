@@ -1,7 +1,8 @@
-// When a run saves, and what follows when that fails (pure): a save that fails costs a tag, not the run. It is tried
-// again at the next step edges, ever less often; only when several saves in a row that were due have failed is it
-// the end, because the run then works for nothing. All ranks see the same failures at the same steps, so
-// all of them decide alike; how long a step takes, they have from rank 0. Refuses to know what is saved.
+// When a run saves, and what follows when that fails (pure): a save that fails costs a tag, not the
+// run. It is tried again at the next step edges, ever less often; only when several saves in a row
+// that were due have failed is it the end, because the run then works for nothing. All ranks see
+// the same failures at the same steps, so all of them decide alike; how long a step takes, they
+// have from rank 0. Refuses to know what is saved.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,8 @@
 namespace ds {
 
 std::vector<TextWindow> text_windows(int64_t tokens, int64_t length, int64_t stride) {
-  DS_CHECK(length >= 1 && stride >= 1 && stride <= length, "text windows: length {}, stride {}", length, stride);
+  DS_CHECK(length >= 1 && stride >= 1 && stride <= length, "text windows: length {}, stride {}",
+           length, stride);
   std::vector<TextWindow> windows;
   const int64_t predictions = tokens - 1;
   int64_t done = 0;

@@ -16,13 +16,16 @@ int32_t likeliest(std::span<const float> logits) {
   size_t best = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i])) {
-      throw ValidationError(fmt::format("generate: the model's logit of token {} is not a number; its weights are "
-                                        "damaged or too large for their type", i));
+      throw ValidationError(
+          fmt::format("generate: the model's logit of token {} is not a number; its weights are "
+                      "damaged or too large for their type",
+                      i));
     }
     if (logits[i] > logits[best]) best = i;
   }
   if (logits.empty() || logits[best] == kNever) {
-    throw ValidationError("generate: no token can be drawn: the model gives none that the tokenizer knows");
+    throw ValidationError(
+        "generate: no token can be drawn: the model gives none that the tokenizer knows");
   }
   return static_cast<int32_t>(best);
 }
@@ -31,8 +34,10 @@ int32_t likeliest(std::span<const float> logits) {
 
 TokenSampler::TokenSampler(const SamplerOptions& options, std::vector<int32_t> never)
     : options_(options), never_(std::move(never)) {
-  DS_CHECK(options.temperature >= 0 && options.top_k >= 0 && options.top_p > 0 && options.top_p <= 1,
-           "token sampler: temperature {}, top_k {}, top_p {}", options.temperature, options.top_k, options.top_p);
+  DS_CHECK(
+      options.temperature >= 0 && options.top_k >= 0 && options.top_p > 0 && options.top_p <= 1,
+      "token sampler: temperature {}, top_k {}, top_p {}", options.temperature, options.top_k,
+      options.top_p);
 }
 
 int32_t TokenSampler::draw(std::span<float> logits, float uniform) {

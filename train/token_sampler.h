@@ -1,5 +1,6 @@
-// Which token comes next (pure): temperature, then the k likeliest, then the likeliest that make up the probability p,
-// in the order of Hugging Face's generate, so that equal settings mean the same distribution.
+// Which token comes next (pure): temperature, then the k likeliest, then the likeliest that make up
+// the probability p, in the order of Hugging Face's generate, so that equal settings mean the same
+// distribution.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,12 @@ struct SamplerOptions {
 // Confined to one thread: it keeps what it works in.
 class TokenSampler {
  public:
-  // Ids of `never` are not drawn: those that the model has room for and the tokenizer does not know.
+  // Ids of `never` are not drawn: those that the model has room for and the tokenizer does not
+  // know.
   TokenSampler(const SamplerOptions& options, std::vector<int32_t> never);
 
-  // A token for `uniform` in [0, 1); of equally likely ones the first. The logits of ids that are never drawn are
-  // overwritten. ValidationError if a logit is NaN or none is left.
+  // A token for `uniform` in [0, 1); of equally likely ones the first. The logits of ids that are
+  // never drawn are overwritten. ValidationError if a logit is NaN or none is left.
   int32_t draw(std::span<float> logits, float uniform);
 
  private:
@@ -32,8 +34,9 @@ class TokenSampler {
   static bool is_before(const Candidate& a, const Candidate& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   }
-  void collect(std::span<const float> logits);  // into candidates_, the likeliest first where it matters
-  void keep_top_p();                            // of weights_
+  void collect(
+      std::span<const float> logits);  // into candidates_, the likeliest first where it matters
+  void keep_top_p();                   // of weights_
 
   SamplerOptions options_;
   std::vector<int32_t> never_;

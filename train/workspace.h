@@ -1,5 +1,5 @@
-// Workspace: the memory, threads and stream of one rank on one device, with one account over heap and
-// shared memory, so that the peak is that of both together.
+// Workspace: the memory, threads and stream of one rank on one device, with one account over heap
+// and shared memory, so that the peak is that of both together.
 #pragma once
 
 #include "comm/communicator.h"

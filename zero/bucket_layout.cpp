@@ -78,9 +78,9 @@ int64_t BucketLayout::numel() const {
 std::string BucketLayout::to_string() const {
   std::string text;
   for (size_t b = 0; b < buckets_.size(); ++b) {
-    text += fmt::format("bucket {}: {} elements, slices of {}{}\n", b, buckets_[b].numel,
-                        slice_numel(static_cast<int>(b)),
-                        buckets_[b].persistent ? ", persistent" : "");
+    text +=
+        fmt::format("bucket {}: {} elements, slices of {}{}\n", b, buckets_[b].numel,
+                    slice_numel(static_cast<int>(b)), buckets_[b].persistent ? ", persistent" : "");
     for (const BucketParam& at : buckets_[b].params) {
       text += fmt::format("  param {} at {}, {} elements\n", at.param, at.offset, at.numel);
     }

@@ -1,7 +1,7 @@
 // (pure) Which parameter lies where: parameters are laid end to end in buckets, the units of
 // communication; every rank of the group owns an equal slice of every bucket. The layout depends on
-// the parameters, the bucket sizes and the group size, not on the ZeRO stage: that is what makes the
-// stages bit-identical (equal slices, equal sums of squares, equal order).
+// the parameters, the bucket sizes and the group size, not on the ZeRO stage: that is what makes
+// the stages bit-identical (equal slices, equal sums of squares, equal order).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ struct LayoutParam {
 };
 
 struct LayoutOptions {
-  int64_t bucket_numel = 500'000'000;  // a bucket holds at most this many elements, or one parameter
-  int64_t persistence_numel = 0;       // smaller parameters stay whole on every rank at stage 3
+  int64_t bucket_numel =
+      500'000'000;                // a bucket holds at most this many elements, or one parameter
+  int64_t persistence_numel = 0;  // smaller parameters stay whole on every rank at stage 3
   int group_size = 1;
 };
 
@@ -48,7 +49,8 @@ class BucketLayout {
   int bucket_of(int param) const { return places_[static_cast<size_t>(param)].bucket; }
   int64_t offset_of(int param) const { return places_[static_cast<size_t>(param)].offset; }
   int64_t slice_numel(int bucket) const;
-  // What slice `rank` of a bucket holds, without padding; with rank < 0, what the whole bucket holds.
+  // What slice `rank` of a bucket holds, without padding; with rank < 0, what the whole bucket
+  // holds.
   std::vector<ShardField> fields(int bucket, int rank) const;
   int64_t numel() const;  // sum over buckets, padding included
   std::string to_string() const;

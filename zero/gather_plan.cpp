@@ -127,8 +127,10 @@ std::string GatherPlan::to_string() const {
   for (size_t i = 0; i < events.size(); ++i) {
     text += fmt::format("{} {}", events[i].kind == GatherEvent::Kind::kAcquire ? "acquire" : "idle",
                         events[i].bucket);
-    if (!actions[i].release.empty()) text += fmt::format(" release {}", fmt::join(actions[i].release, " "));
-    if (!actions[i].gather.empty()) text += fmt::format(" gather {}", fmt::join(actions[i].gather, " "));
+    if (!actions[i].release.empty())
+      text += fmt::format(" release {}", fmt::join(actions[i].release, " "));
+    if (!actions[i].gather.empty())
+      text += fmt::format(" gather {}", fmt::join(actions[i].gather, " "));
     text += '\n';
   }
   text += fmt::format("gathered {} elements, at most {} live\n", numel_gathered, live_numel_peak);

@@ -1,7 +1,8 @@
 // (pure) When stage 3 gathers and releases which bucket. The dry run records the order in which the
-// model acquires buckets; from it and the limits of the configuration follows, for every event, what to
-// gather (the bucket itself, and prefetches) and what to release. Without a plan (evaluation,
-// generation, the dry run itself) buckets are gathered when acquired and released when idle.
+// model acquires buckets; from it and the limits of the configuration follows, for every event,
+// what to gather (the bucket itself, and prefetches) and what to release. Without a plan
+// (evaluation, generation, the dry run itself) buckets are gathered when acquired and released when
+// idle.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,10 @@
 namespace ds {
 
 struct GatherEvent {
-  enum class Kind : uint8_t { kAcquire, kIdle } kind = Kind::kAcquire;  // first lease, last lease gone
+  enum class Kind : uint8_t {
+    kAcquire,
+    kIdle
+  } kind = Kind::kAcquire;  // first lease, last lease gone
   int bucket = 0;
   bool operator==(const GatherEvent&) const = default;
 };
@@ -36,8 +40,8 @@ struct GatherPlan {
   std::string to_string() const;
 };
 
-// bucket_numel[b]: elements of bucket b. Every bucket that is live after the last event is released by
-// that event's action, so that a micro-step starts and ends with nothing gathered.
+// bucket_numel[b]: elements of bucket b. Every bucket that is live after the last event is released
+// by that event's action, so that a micro-step starts and ends with nothing gathered.
 GatherPlan plan_gathers(std::span<const GatherEvent> events, std::span<const int64_t> bucket_numel,
                         const GatherLimits& limits);
 

@@ -23,8 +23,8 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
     if (keeps_whole) state.whole = new_whole(b, MemoryTag::kGradients);
     const int64_t numel = layout_.slice_numel(b);
     const bool shares =
-        keeps_whole && (direct() || (options_.micro_steps == 1 &&
-                                     options_.dtype == options_.slice_dtype));
+        keeps_whole &&
+        (direct() || (options_.micro_steps == 1 && options_.dtype == options_.slice_dtype));
     if (direct() || options_.state == Sharding::kWhole) {
       state.reduced = direct() || options_.dtype == options_.slice_dtype
                           ? state.whole

@@ -1,5 +1,5 @@
-// ZeRO (Rajbhandari et al., arXiv 1910.02054) as a table: which of the three kinds of model state is
-// sharded over the data axis, and on which tier it lives. A stage is a row.
+// ZeRO (Rajbhandari et al., arXiv 1910.02054) as a table: which of the three kinds of model state
+// is sharded over the data axis, and on which tier it lives. A stage is a row.
 #pragma once
 
 #include <cstdint>

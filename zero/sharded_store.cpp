@@ -37,13 +37,12 @@ void ShardedStore::seal() {
   const int buckets = static_cast<int>(layout_.buckets().size());
   weights_.resize(static_cast<size_t>(buckets));
   for (int b = 0; b < buckets; ++b) make_weights(b);
-  grads_ = std::make_unique<GradReducer>(
-      GradOptions{.sharding = options_.policy.grads.sharding,
-                  .state = options_.policy.state.sharding,
-                  .dtype = specs_.front().dtype,
-                  .slice_dtype = options_.grad_slice_dtype,
-                  .micro_steps = options_.micro_steps},
-      layout_, uses_, comm_, stream_, memory_);
+  grads_ = std::make_unique<GradReducer>(GradOptions{.sharding = options_.policy.grads.sharding,
+                                                     .state = options_.policy.state.sharding,
+                                                     .dtype = specs_.front().dtype,
+                                                     .slice_dtype = options_.grad_slice_dtype,
+                                                     .micro_steps = options_.micro_steps},
+                                         layout_, uses_, comm_, stream_, memory_);
   for (int b = 0; b < buckets; ++b) make_shard(b);
 }
 
@@ -59,8 +58,7 @@ void ShardedStore::make_weights(int bucket) {
 
 void ShardedStore::make_shard(int bucket) {
   const Weights& weights = weights_[static_cast<size_t>(bucket)];
-  const bool whole_state =
-      options_.policy.state.sharding == Sharding::kWhole || comm_.size() == 1;
+  const bool whole_state = options_.policy.state.sharding == Sharding::kWhole || comm_.size() == 1;
   const int64_t slice = layout_.slice_numel(bucket);
   const int64_t numel = whole_state ? slice * comm_.size() : slice;
   const Tensor mine = weights.sharded || whole_state
@@ -195,8 +193,7 @@ std::vector<OwnedSlice> ShardedStore::owned() const {
 }
 
 void ShardedStore::restore_from_owned() {
-  const bool whole_state =
-      options_.policy.state.sharding == Sharding::kWhole && comm_.size() > 1;
+  const bool whole_state = options_.policy.state.sharding == Sharding::kWhole && comm_.size() > 1;
   if (whole_state) {
     for (Shard& shard : shards_) {
       const int64_t slice = shard.master.numel() / comm_.size();

@@ -1,6 +1,6 @@
-// ShardedStore: the one ParameterStore behind ZeRO stages 0 to 3. It lays parameters out in buckets,
-// keeps what the policy says this rank keeps, gathers the rest while it is leased, reduces gradients,
-// and shows the optimizer this rank's shards. Confined to the thread that runs the step.
+// ShardedStore: the one ParameterStore behind ZeRO stages 0 to 3. It lays parameters out in
+// buckets, keeps what the policy says this rank keeps, gathers the rest while it is leased, reduces
+// gradients, and shows the optimizer this rank's shards. Confined to the thread that runs the step.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct ZeroOptions {
   GatherLimits gather;
   DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
   int micro_steps = 1;
-  std::vector<std::string> slot_names;   // of the optimizer
+  std::vector<std::string> slot_names;  // of the optimizer
 };
 
 // What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
@@ -36,8 +36,8 @@ struct OwnedSlice {
 
 class ShardedStore final : public ParameterStore {
  public:
-  // comm is the data group. memory: for what peers read (comm.memory(), perhaps tracked); everything
-  // else comes from stream.memory() at seal(). All references must outlive the store.
+  // comm is the data group. memory: for what peers read (comm.memory(), perhaps tracked);
+  // everything else comes from stream.memory() at seal(). All references must outlive the store.
   ShardedStore(ZeroOptions options, Communicator& comm, Stream& stream, MemoryResource& memory);
 
   ParamId add(ParamSpec spec) override;
@@ -54,15 +54,15 @@ class ShardedStore final : public ParameterStore {
   void begin_step() { grads_->begin_step(); }
   void begin_micro_step();
   void end_micro_step();
-  double local_sum_of_squares();       // of this rank's reduced slices, fp64
+  double local_sum_of_squares();  // of this rank's reduced slices, fp64
   std::span<Shard> shards() { return shards_; }
-  void publish();                      // every rank sees the updated weights
+  void publish();  // every rank sees the updated weights
 
   // Weights as their initialisers say, equal at every rank count; then publish().
   void initialize(uint64_t seed);
   std::vector<OwnedSlice> owned() const;
-  // After owned() tensors were written: low-precision copies and whole weights follow. With whole state
-  // (stage 0) the slices of master and slots travel to every rank.
+  // After owned() tensors were written: low-precision copies and whole weights follow. With whole
+  // state (stage 0) the slices of master and slots travel to every rank.
   void restore_from_owned();
 
   // The dry run records; its events make the plan that the real store follows.
@@ -95,7 +95,7 @@ class ShardedStore final : public ParameterStore {
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;
   std::vector<Shard> shards_;
-  GatherPlan plan_;          // empty: on demand
+  GatherPlan plan_;  // empty: on demand
   bool in_micro_step_ = false;
   size_t next_event_ = 0;
   std::vector<GatherEvent> recorded_;

@@ -33,7 +33,8 @@ std::vector<WireVote> exchange_votes(const WireVote& mine, Communicator& comm, S
 
 std::string first_failure(const std::vector<WireVote>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].bytes < 0) return fmt::format("rank {} on {}: {}", rank, all[rank].host.data(), all[rank].error.data());
+    if (all[rank].bytes < 0)
+      return fmt::format("rank {} on {}: {}", rank, all[rank].host.data(), all[rank].error.data());
   }
   return "";
 }
@@ -69,7 +70,9 @@ WireText to_wire_text(const std::string& text) {
 }
 
 WireTrace to_wire(const RejectedTag& trace) {
-  WireTrace out{.name = {}, .step = trace.step.value_or(-1), .begun_in = trace.begun_in.value_or(-1),
+  WireTrace out{.name = {},
+                .step = trace.step.value_or(-1),
+                .begun_in = trace.begun_in.value_or(-1),
                 .why = to_wire_text(trace.why)};
   put_text(out.name, trace.name);
   return out;

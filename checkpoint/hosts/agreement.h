@@ -1,5 +1,5 @@
-// What ranks tell each other around a save or a load: votes, and whether any of them failed. Collective:
-// all ranks of the communicator call alike. Refuses to know what is saved where.
+// What ranks tell each other around a save or a load: votes, and whether any of them failed.
+// Collective: all ranks of the communicator call alike. Refuses to know what is saved where.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace ds {
 struct WireVote {
   std::array<char, 64> name{};
   std::array<char, 40> digest{};
-  int64_t bytes = -1;  // -1: this rank failed
+  int64_t bytes = -1;           // -1: this rank failed
   std::array<char, 64> host{};  // where it did
   std::array<char, 400> error{};
 
@@ -30,8 +30,8 @@ std::vector<WireVote> exchange_votes(const WireVote& mine, Communicator& comm, S
 std::string first_failure(const std::vector<WireVote>& all);
 std::vector<FileVote> votes_of(const std::vector<WireVote>& all, int64_t epoch);
 
-// Throws the first rank's error as IoError on every rank, so that all of them take the same way; as PeerIoError
-// on those that did not fail themselves. `error`: what went wrong here, or nothing.
+// Throws the first rank's error as IoError on every rank, so that all of them take the same way; as
+// PeerIoError on those that did not fail themselves. `error`: what went wrong here, or nothing.
 void agree_on_success(const std::string& what, const std::string& error, Communicator& comm,
                       Stream& stream);
 
@@ -50,7 +50,8 @@ RejectedTag from_wire(const WireTrace& wire);
 
 // Fixed-size values of all ranks, in rank order.
 template <class Value>
-std::vector<Value> gather_values(const std::vector<Value>& mine, Communicator& comm, Stream& stream) {
+std::vector<Value> gather_values(const std::vector<Value>& mine, Communicator& comm,
+                                 Stream& stream) {
   std::vector<Value> all(mine.size() * static_cast<size_t>(comm.size()));
   if (mine.empty()) return all;
   std::vector<Value> copy = mine;

@@ -1,5 +1,6 @@
-// What one host keeps of sets (checkpoint/hosts/memory_sets.h), wherever: in its memory (checkpoint/hosts/memory_vault.h)
-// or on its disk (checkpoint/hosts/local_tags.h). Refuses to know what other hosts keep.
+// What one host keeps of sets (checkpoint/hosts/memory_sets.h), wherever: in its memory
+// (checkpoint/hosts/memory_vault.h) or on its disk (checkpoint/hosts/local_tags.h). Refuses to know
+// what other hosts keep.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,8 @@ class KeptFiles {
 
   // In a fixed order. Data are not read, and may not hold.
   virtual std::vector<KeptFile> files() const = 0;
-  // Of the file's set, as text. ValidationError if it is not the one that the file's identity speaks of.
+  // Of the file's set, as text. ValidationError if it is not the one that the file's identity
+  // speaks of.
   virtual std::string manifest(const KeptFile& file) const = 0;
   virtual std::unique_ptr<File> open(const KeptFile& file, Caching caching) const = 0;
   std::unique_ptr<File> open(const KeptFile& file) const { return open(file, Caching::kCached); }

@@ -27,8 +27,8 @@ std::string in_words(std::span<const int> rising) {
     size_t last = i;
     while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
     if (!out.empty()) out += ", ";
-    out += last == i ? fmt::format("{}", rising[i])
-                     : fmt::format("{} to {}", rising[i], rising[last]);
+    out +=
+        last == i ? fmt::format("{}", rising[i]) : fmt::format("{} to {}", rising[i], rising[last]);
     i = last + 1;
   }
   return out;
@@ -39,8 +39,9 @@ std::string in_words(std::span<const int> rising) {
 std::string files_in_words(const Manifest& manifest, std::span<const int> ranks) {
   std::vector<int> rising(ranks.begin(), ranks.end());
   std::ranges::sort(rising);
-  std::string out = fmt::format("the file{} of rank{} {} of {}", rising.size() == 1 ? "" : "s",
-                                rising.size() == 1 ? "" : "s", in_words(rising), manifest.files.size());
+  std::string out =
+      fmt::format("the file{} of rank{} {} of {}", rising.size() == 1 ? "" : "s",
+                  rising.size() == 1 ? "" : "s", in_words(rising), manifest.files.size());
   std::set<std::string> hosts;
   for (const int rank : rising) {
     if (static_cast<size_t>(rank) < manifest.hosts.size()) {
@@ -77,13 +78,14 @@ void LocalTags::add(const std::string& directory, Tag::Stage stage) {
     Manifest manifest = parse_manifest(path, text);
     const bool named_right = directory == manifest.tag || directory.starts_with(manifest.tag + ".");
     if (!named_right || manifest.tag != default_tag(manifest.step)) {
-      throw ValidationError(fmt::format("{}: the manifest is of tag {}, step {}", path, manifest.tag,
-                                        manifest.step));
+      throw ValidationError(
+          fmt::format("{}: the manifest is of tag {}, step {}", path, manifest.tag, manifest.step));
     }
     const SetIdentity set = identity_of(manifest, text);
     tags_.push_back({directory, stage, set, std::move(manifest), std::move(text)});
   } catch (const Error& error) {
-    if (!is_marked(directory)) rejected_.push_back({directory, step_in_name(directory), error.what()});
+    if (!is_marked(directory))
+      rejected_.push_back({directory, step_in_name(directory), error.what()});
   }
 }
 
@@ -104,7 +106,10 @@ std::vector<KeptFile> LocalTags::files() const {
       try {
         const std::unique_ptr<File> file = file_system_.open(join_path(directory, vote.name));
         if (file->size() != vote.bytes) continue;
-        out.push_back({.set = tag.set, .rank = vote.rank, .buffer = 0, .bytes = vote.bytes,
+        out.push_back({.set = tag.set,
+                       .rank = vote.rank,
+                       .buffer = 0,
+                       .bytes = vote.bytes,
                        .tail = tail_of(*file)});
       } catch (const Error&) {
         continue;  // as good as not there
@@ -117,7 +122,8 @@ std::vector<KeptFile> LocalTags::files() const {
 std::string LocalTags::manifest(const KeptFile& file) const {
   const Tag* tag = find(file.set);
   if (tag == nullptr) {
-    throw ValidationError(fmt::format("{}: no tag of step {}, epoch {}", root_, file.set.step, file.set.epoch));
+    throw ValidationError(
+        fmt::format("{}: no tag of step {}, epoch {}", root_, file.set.step, file.set.epoch));
   }
   return tag->text;
 }
@@ -125,9 +131,11 @@ std::string LocalTags::manifest(const KeptFile& file) const {
 std::unique_ptr<File> LocalTags::open(const KeptFile& file, Caching caching) const {
   const Tag* tag = find(file.set);
   if (tag == nullptr) {
-    throw InputMissing(fmt::format("{}: no tag of step {}, epoch {}", root_, file.set.step, file.set.epoch));
+    throw InputMissing(
+        fmt::format("{}: no tag of step {}, epoch {}", root_, file.set.step, file.set.epoch));
   }
-  return file_system_.open(join_path(join_path(root_, tag->directory), pieces_file_name(file.rank)), caching);
+  return file_system_.open(join_path(join_path(root_, tag->directory), pieces_file_name(file.rank)),
+                           caching);
 }
 
 void LocalTags::put_in_place(const Tag& tag, int64_t epoch) {
@@ -148,15 +156,18 @@ void LocalTags::settle(std::span<const WholeSet> whole, const WholeSet* loaded, 
   look();
   const auto stays = [&](const SetIdentity& set) {
     if (loaded != nullptr && loaded->id.step == set.step) return loaded->id == set;
-    const auto newest = std::ranges::find(whole, set.step, [](const WholeSet& one) { return one.id.step; });
+    const auto newest =
+        std::ranges::find(whole, set.step, [](const WholeSet& one) { return one.id.step; });
     return newest != whole.end() && newest->id == set;
   };
   for (const Tag& tag : tags_) {
     if (tag.directory != tag.manifest.tag && stays(tag.set)) put_in_place(tag, epoch);
   }
   for (const DirectoryEntry& entry : file_system_.list(root_)) {
-    const bool left = parse_marked(entry.name, kReadyMark) || parse_marked(entry.name, kReplacedMark);
-    if (left && entry.kind == DirectoryEntry::Kind::kDirectory) remove_marked(file_system_, root_, entry.name);
+    const bool left =
+        parse_marked(entry.name, kReadyMark) || parse_marked(entry.name, kReplacedMark);
+    if (left && entry.kind == DirectoryEntry::Kind::kDirectory)
+      remove_marked(file_system_, root_, entry.name);
   }
   DS_FAILPOINT("local.settled");
   look();
@@ -165,9 +176,11 @@ void LocalTags::settle(std::span<const WholeSet> whole, const WholeSet* loaded, 
 void LocalTags::verify(const std::string& tag, std::span<const int> ranks) {
   look();
   const auto found = std::ranges::find(tags_, tag, &Tag::directory);
-  if (found == tags_.end()) throw ValidationError(fmt::format("{}: there is no tag {}", root_, tag));
+  if (found == tags_.end())
+    throw ValidationError(fmt::format("{}: there is no tag {}", root_, tag));
   for (const int rank : ranks) {
-    BlockFileReader(file_system_, join_path(root_, tag), found->manifest.files.at(static_cast<size_t>(rank)))
+    BlockFileReader(file_system_, join_path(root_, tag),
+                    found->manifest.files.at(static_cast<size_t>(rank)))
         .verify();
   }
 }

@@ -1,7 +1,8 @@
 // The tags in the root of one host where each host keeps the files of its own ranks
-// (checkpoint.use_node_local_storage). Each host has the manifest, which names the files of all; a tag is
-// whole if the hosts together have every file under one manifest (checkpoint/hosts/memory_sets.h), whatever the
-// directory is called on each of them: an epoch may end while some hosts have named a tag and others not yet.
+// (checkpoint.use_node_local_storage). Each host has the manifest, which names the files of all; a
+// tag is whole if the hosts together have every file under one manifest
+// (checkpoint/hosts/memory_sets.h), whatever the directory is called on each of them: an epoch may
+// end while some hosts have named a tag and others not yet.
 //
 // Refuses to know what other hosts keep; who does tells it what is whole.
 #pragma once
@@ -20,7 +21,8 @@ namespace ds {
 // "the files of ranks 2, 5 to 7 of 8 (saved on node-2, node-3)"
 std::string files_in_words(const Manifest& manifest, std::span<const int> ranks);
 
-// Confined to one thread. Only one rank of a host may call what changes files, and the others look() after.
+// Confined to one thread. Only one rank of a host may call what changes files, and the others
+// look() after.
 class LocalTags final : public KeptFiles {
  public:
   LocalTags(FileSystem& file_system, std::string root)
@@ -44,8 +46,8 @@ class LocalTags final : public KeptFiles {
   using KeptFiles::open;
   std::unique_ptr<File> open(const KeptFile& file, Caching caching) const override;
 
-  // Gives whole tags their names and removes what else an interrupted commit left behind. Of two of one
-  // name, `loaded` stays (null: none), else the newer. Other tags stay, whole or not.
+  // Gives whole tags their names and removes what else an interrupted commit left behind. Of two of
+  // one name, `loaded` stays (null: none), else the newer. Other tags stay, whole or not.
   void settle(std::span<const WholeSet> whole, const WholeSet* loaded, int64_t epoch);
   // Reads the tag's files of those ranks through. ValidationError for the first that does not hold.
   void verify(const std::string& tag, std::span<const int> ranks);

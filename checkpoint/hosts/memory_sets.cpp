@@ -41,11 +41,11 @@ std::vector<WholeSet> whole_sets(std::span<const HostFile> kept) {
     if (at == place.hosts.end() || *at != one.host) place.hosts.insert(at, one.host);
   }
   std::erase_if(sets, [](const WholeSet& set) {
-    return set.files.empty() || std::ranges::any_of(set.files, [](const auto& place) {
-             return place.hosts.empty();
-           });
+    return set.files.empty() ||
+           std::ranges::any_of(set.files, [](const auto& place) { return place.hosts.empty(); });
   });
-  std::ranges::stable_sort(sets, std::ranges::greater(), [](const WholeSet& set) { return age_of(set.id); });
+  std::ranges::stable_sort(sets, std::ranges::greater(),
+                           [](const WholeSet& set) { return age_of(set.id); });
   return sets;
 }
 

@@ -1,7 +1,7 @@
-// What the states that hosts keep are, and which of them are whole (pure). A *set* is the state of the whole
-// world after one step: one pieces file (checkpoint/format.h) per rank that saved, and the manifest that
-// names them. Each file lies with its rank's host: in its memory, and then a copy in that of another host, or
-// on its disk (checkpoint/hosts/local_tags.h).
+// What the states that hosts keep are, and which of them are whole (pure). A *set* is the state of
+// the whole world after one step: one pieces file (checkpoint/format.h) per rank that saved, and
+// the manifest that names them. Each file lies with its rank's host: in its memory, and then a copy
+// in that of another host, or on its disk (checkpoint/hosts/local_tags.h).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct SetIdentity {
   int64_t epoch = 0;  // that saved it
   int64_t step = 0;
   int64_t begun_in = 0;  // the epoch that began the training
-  int files = 0;       // one per rank of that epoch
-  std::string digest;  // of the manifest
+  int files = 0;         // one per rank of that epoch
+  std::string digest;    // of the manifest
   bool operator==(const SetIdentity&) const = default;
 };
 
@@ -50,17 +50,18 @@ std::vector<WholeSet> whole_sets(std::span<const HostFile> kept);
 // The newest step of which anything is kept, whole or not.
 std::optional<int64_t> newest_kept_step(std::span<const HostFile> kept);
 
-// Which host each rank is on, from 0: ranks of one host are consecutive, and each host's begin at local
-// rank 0.
+// Which host each rank is on, from 0: ranks of one host are consecutive, and each host's begin at
+// local rank 0.
 std::vector<int> hosts_of_ranks(std::span<const int> local_ranks);
 
 struct PeerCopy {
   int from = 0, to = 0;  // ranks
   bool operator==(const PeerCopy&) const = default;
 };
-// Each rank's file goes to one rank of the next host (after the last comes the first), spread over that
-// host's ranks; none with a single host. In an order in which ranks that each do their part, one after
-// the other, never wait for each other in a ring; half of the hosts send while the other half receives.
+// Each rank's file goes to one rank of the next host (after the last comes the first), spread over
+// that host's ranks; none with a single host. In an order in which ranks that each do their part,
+// one after the other, never wait for each other in a ring; half of the hosts send while the other
+// half receives.
 std::vector<PeerCopy> plan_peer_copies(std::span<const int> host_of);
 
 // Who sends a kept file to a rank whose host lacks it: one of the ranks of the hosts that keep it.

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "checkpoint/block_file.h"
-#include "checkpoint/partial_file_system.h"
 #include "checkpoint/hosts/set_view.h"
+#include "checkpoint/partial_file_system.h"
 #include "core/host.h"
 
 namespace ds {
@@ -37,8 +37,7 @@ struct Header {
 static_assert(sizeof(Header) <= kHeaderBytes);
 
 int64_t shelf_at(int rank, int buffer) {
-  DS_CHECK(rank >= 0 && rank < kMostKeptRanks && buffer >= 0 &&
-               buffer < kShelvesPerRank,
+  DS_CHECK(rank >= 0 && rank < kMostKeptRanks && buffer >= 0 && buffer < kShelvesPerRank,
            "memory: there is no shelf {} of rank {}", buffer, rank);
   return (int64_t{kShelvesPerRank} * rank + buffer) * kShelfSpan;
 }
@@ -160,15 +159,16 @@ std::vector<KeptFile> MemoryVault::files() const {
   for_each_shelf([&](int rank, int buffer) {
     const auto header = read_at<Header>(memory_.get(), shelf_at(rank, buffer));
     if (!holds(header, rank, buffer)) return;
-    out.push_back({.set = {.epoch = header.epoch,
-                           .step = header.step,
-                           .begun_in = header.begun_in,
-                           .files = static_cast<int>(header.files),
-                           .digest = {header.manifest_digest.begin(), header.manifest_digest.end()}},
-                   .rank = rank,
-                   .buffer = buffer,
-                   .bytes = header.bytes,
-                   .tail = header.tail});
+    out.push_back(
+        {.set = {.epoch = header.epoch,
+                 .step = header.step,
+                 .begun_in = header.begun_in,
+                 .files = static_cast<int>(header.files),
+                 .digest = {header.manifest_digest.begin(), header.manifest_digest.end()}},
+         .rank = rank,
+         .buffer = buffer,
+         .bytes = header.bytes,
+         .tail = header.tail});
   });
   return out;
 }
@@ -229,8 +229,8 @@ void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
   view.add(*vote, [&](Caching) { return open({{}, rank, buffer, vote->bytes, header.tail}); });
   const BlockFileReader checked(view, "", *vote);
   if (checked.index().tag != manifest.tag || header.manifest_bytes > kLargestKeptManifest) {
-    throw ValidationError(fmt::format("{}: it holds tag {}, expected {}", name, checked.index().tag,
-                                      manifest.tag));
+    throw ValidationError(
+        fmt::format("{}: it holds tag {}, expected {}", name, checked.index().tag, manifest.tag));
   }
   ShelfFile(name, memory_.get(), shelf + kHeaderBytes, 0).write(0, std::as_bytes(std::span(text)));
   const std::string text_digest = digest_of(std::as_bytes(std::span(text)));

@@ -1,17 +1,19 @@
 // The memory in which a host keeps states over the death of its ranks: one piece of nameless memory
-// (memfd), which the launcher or the host's agent made and holds open and which each of its ranks inherits.
-// It has no name that could be left behind, outlives ranks and epochs, and goes with its holder.
+// (memfd), which the launcher or the host's agent made and holds open and which each of its ranks
+// inherits. It has no name that could be left behind, outlives ranks and epochs, and goes with its
+// holder.
 //
-// It is a sparse file. Rank r of an epoch has kShelvesPerRank shelves from number kShelvesPerRank * r on,
-// kShelfSpan bytes apart, each with room for one pieces file:
+// It is a sparse file. Rank r of an epoch has kShelvesPerRank shelves from number kShelvesPerRank *
+// r on, kShelfSpan bytes apart, each with room for one pieces file:
 //
-//   header     at 0: what lies on the shelf and its digests, 4 KiB; zeros while the shelf is written
-//   manifest   at 4 KiB: that of the set, as in a tag's manifest.json
-//   pieces     at 512 MiB: the file, as on disk
+//   header     at 0: what lies on the shelf and its digests, 4 KiB; zeros while the shelf is
+//   written manifest   at 4 KiB: that of the set, as in a tag's manifest.json pieces     at 512
+//   MiB: the file, as on disk
 //
-// The header is written last, so a shelf holds a whole file or none, whenever a rank is killed. Saves of a
-// kind take turns between two shelves (`buffer`), so the set before the newest is whole while the newest
-// is written. Nothing is mapped: sizes are checked by every read, and lost pages are an error, never a signal.
+// The header is written last, so a shelf holds a whole file or none, whenever a rank is killed.
+// Saves of a kind take turns between two shelves (`buffer`), so the set before the newest is whole
+// while the newest is written. Nothing is mapped: sizes are checked by every read, and lost pages
+// are an error, never a signal.
 //
 // Refuses to know who else keeps what, and when a set is whole (checkpoint/hosts/memory_sets.h).
 #pragma once
@@ -48,8 +50,8 @@ class MemoryVault final : public KeptFiles {
   std::unique_ptr<File> begin(int rank, int buffer);
   // A file system for one CheckpointWriter, in which "rank-<rank>.pieces" is that shelf.
   std::unique_ptr<FileSystem> shelf_of(int rank, int buffer);
-  // Makes the shelf hold the file that `manifest` names for the rank, after looking at its length, trailer
-  // and index. ValidationError if what was written is another file.
+  // Makes the shelf hold the file that `manifest` names for the rank, after looking at its length,
+  // trailer and index. ValidationError if what was written is another file.
   void commit(int rank, int buffer, const Manifest& manifest);
   // Gives back the memory of all shelves of which `unwanted` holds.
   void drop_if(const std::function<bool(int rank, int buffer)>& unwanted);

@@ -28,8 +28,9 @@ class TextFile final : public ReadOnlyFile {
   void read(int64_t offset, std::span<std::byte> into) const override {
     DS_CHECK(offset >= 0 && static_cast<size_t>(offset) + into.size() <= text_.size(),
              "read {}: past its end", path());
-    std::ranges::copy(std::as_bytes(std::span(text_)).subspan(static_cast<size_t>(offset), into.size()),
-                      into.begin());
+    std::ranges::copy(
+        std::as_bytes(std::span(text_)).subspan(static_cast<size_t>(offset), into.size()),
+        into.begin());
   }
 
  private:
@@ -56,7 +57,9 @@ class ReceivedFile final : public ReadOnlyFile {
   const std::shared_ptr<const SetView::Received> from_;
 };
 
-std::string file_name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+std::string file_name_of(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
 
 }  // namespace
 
@@ -75,9 +78,7 @@ int64_t tail_of(const File& file) {
   return read_trailer(file).index_offset / kUncachedAlignment * kUncachedAlignment;
 }
 
-void SetView::add(const FileVote& vote, OpenKept open) {
-  files_[vote.name] = std::move(open);
-}
+void SetView::add(const FileVote& vote, OpenKept open) { files_[vote.name] = std::move(open); }
 
 std::span<std::byte> SetView::add_tail(const FileVote& vote, int64_t tail) {
   DS_CHECK(tail >= 0 && tail < vote.bytes, "set: the tail of {} begins at {} of {}", vote.name,

@@ -1,6 +1,6 @@
-// A set that hosts keep, seen as the directory of a tag, so that CheckpointReader reads it like one that
-// lies in one place. Its files come from this host or from others: of those, first the tail (index and
-// trailer), which is all that a reader wants to know what is where, then the whole.
+// A set that hosts keep, seen as the directory of a tag, so that CheckpointReader reads it like one
+// that lies in one place. Its files come from this host or from others: of those, first the tail
+// (index and trailer), which is all that a reader wants to know what is where, then the whole.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ class SetView final : public PartialFileSystem {
   using OpenKept = std::function<std::unique_ptr<File>(Caching caching)>;
   // A file that this host keeps.
   void add(const FileVote& vote, OpenKept open);
-  // A file of which only the bytes from `tail` on are there; returns the room for them, which the caller
-  // fills. Reading what is not there is a ValidationError.
+  // A file of which only the bytes from `tail` on are there; returns the room for them, which the
+  // caller fills. Reading what is not there is a ValidationError.
   std::span<std::byte> add_tail(const FileVote& vote, int64_t tail);
   // Makes room for all of such a file, which the caller fills.
   std::span<std::byte> make_whole(const FileVote& vote);

@@ -6,8 +6,8 @@
 #include <array>
 #include <optional>
 
-#include "core/failpoint.h"
 #include "checkpoint/hosts/agreement.h"
+#include "core/failpoint.h"
 
 namespace ds {
 namespace {
@@ -56,7 +56,8 @@ Manifest checked_manifest(const WholeSet& set, const std::string& place, const s
 
 WireSet to_wire(const SetIdentity& set) {
   WireSet out{.epoch = set.epoch, .step = set.step, .begun_in = set.begun_in, .files = set.files};
-  std::copy_n(set.digest.begin(), std::min(set.digest.size(), out.digest.size()), out.digest.begin());
+  std::copy_n(set.digest.begin(), std::min(set.digest.size(), out.digest.size()),
+              out.digest.begin());
   return out;
 }
 
@@ -133,7 +134,8 @@ void SpreadSets::bring_tails(const WholeSet& set, const Manifest& manifest, SetV
     const WholeSet::Place& place = set.files[file];
     if (std::ssize(place.hosts) == hosts_) continue;
     const int root = sender_of(place, static_cast<int>(file), host_of_);
-    std::vector<std::byte> known(host_keeps(set, file) ? static_cast<size_t>(place.bytes - place.tail) : 0);
+    std::vector<std::byte> known(
+        host_keeps(set, file) ? static_cast<size_t>(place.bytes - place.tail) : 0);
     const std::span<std::byte> tail =
         known.empty() ? view.add_tail(manifest.files[file], place.tail) : std::span(known);
     if (root == comm_.rank()) {

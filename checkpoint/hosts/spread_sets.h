@@ -1,9 +1,9 @@
-// Sets whose files lie spread over hosts, loaded by any number of ranks on any hosts that together keep all
-// of them: what a rank needs and its host lacks comes over the data plane, each block verified where it is
-// used.
+// Sets whose files lie spread over hosts, loaded by any number of ranks on any hosts that together
+// keep all of them: what a rank needs and its host lacks comes over the data plane, each block
+// verified where it is used.
 //
-// Collective: all ranks of the communicator call alike. Refuses to know whether the files lie in memory or
-// on disks, and which set is to be loaded.
+// Collective: all ranks of the communicator call alike. Refuses to know whether the files lie in
+// memory or on disks, and which set is to be loaded.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "checkpoint/hosts/kept_files.h"
-#include "checkpoint/reader.h"
 #include "checkpoint/hosts/set_view.h"
+#include "checkpoint/reader.h"
 #include "comm/communicator.h"
 
 namespace ds {
@@ -32,8 +32,8 @@ Tensor letter_of(std::span<std::byte> bytes);
 
 class SpreadSets {
  public:
-  // kept: what this rank's host keeps. host_of: of each rank, from 0 without gaps; the lowest rank of each
-  // speaks for it.
+  // kept: what this rank's host keeps. host_of: of each rank, from 0 without gaps; the lowest rank
+  // of each speaks for it.
   SpreadSets(const KeptFiles& kept, std::vector<int> host_of, Communicator& comm, Stream& stream);
 
   const std::vector<int>& host_of() const { return host_of_; }
@@ -59,8 +59,8 @@ class SpreadSets {
   bool host_keeps(const WholeSet& set, size_t file) const;
   std::string spread_manifest(const WholeSet& set);
   void bring_tails(const WholeSet& set, const Manifest& manifest, SetView& view);
-  void bring_files(const WholeSet& set, const Manifest& manifest, const std::vector<uint8_t>& wanted,
-                   SetView& view);
+  void bring_files(const WholeSet& set, const Manifest& manifest,
+                   const std::vector<uint8_t>& wanted, SetView& view);
 
   const KeptFiles& kept_;
   const std::vector<int> host_of_;

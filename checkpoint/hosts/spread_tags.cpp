@@ -7,25 +7,27 @@
 #include <functional>
 #include <set>
 
+#include "checkpoint/hosts/agreement.h"
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
 #include "core/host.h"
-#include "checkpoint/hosts/agreement.h"
 
 namespace ds {
 namespace {
 
-// Which disk each rank writes to, from 0 without gaps. Hosts may well share a file system: each leaves a mark
-// on its own, and looks for those of the others.
-std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root, const SpreadTags::Place& place,
-                                Communicator& comm, Stream& stream) {
+// Which disk each rank writes to, from 0 without gaps. Hosts may well share a file system: each
+// leaves a mark on its own, and looks for those of the others.
+std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root,
+                                const SpreadTags::Place& place, Communicator& comm,
+                                Stream& stream) {
   const std::vector<int> host_of =
       hosts_of_ranks(gather_values(std::vector<int>{place.local_rank}, comm, stream));
   if (host_of.back() == 0) return host_of;
   const int own = host_of[static_cast<size_t>(place.rank)];
   const bool speaks = place.local_rank == 0;
   const auto mark_of = [&](int host) {
-    return temporary_directory(root, fmt::format("host-{}-{}", host, place.rendezvous), place.epoch);
+    return temporary_directory(root, fmt::format("host-{}-{}", host, place.rendezvous),
+                               place.epoch);
   };
   const std::string error = failure_of([&] {
     if (!speaks) return;
@@ -73,7 +75,8 @@ SpreadTags::SpreadTags(FileSystem& files, std::string root, const Place& place, 
   for (size_t rank = 0; rank < disk_of.size(); ++rank) {
     if (disk_of[rank] == sets_.host()) here_.push_back(static_cast<int>(rank));
   }
-  for (const WireText& name : gather_values(std::vector<WireText>{to_wire_text(own_host_name())}, comm_, stream_)) {
+  for (const WireText& name :
+       gather_values(std::vector<WireText>{to_wire_text(own_host_name())}, comm_, stream_)) {
     names_.emplace_back(name.data());
   }
   agree("checkpoints", if_speaking([&] {
@@ -112,7 +115,8 @@ const SpreadTags::Found& SpreadTags::find(int64_t oldest_epoch) {
   for (const std::vector<WireTrace>& of_rank : gather_lists(mine, comm_, stream_)) {
     for (const WireTrace& wire : of_rank) {
       const RejectedTag trace = from_wire(wire);
-      const bool told = std::ranges::find(found_.rejected, trace.why, &RejectedTag::why) != found_.rejected.end();
+      const bool told =
+          std::ranges::find(found_.rejected, trace.why, &RejectedTag::why) != found_.rejected.end();
       if (!told) found_.rejected.push_back(trace);
     }
   }
@@ -123,7 +127,8 @@ const SpreadTags::Found& SpreadTags::find(int64_t oldest_epoch) {
 // Of the training that was begun last, as far as anything is known of it.
 void SpreadTags::keep_last_begun(int64_t oldest_epoch) {
   int64_t last = oldest_epoch;
-  for (const RejectedTag& trace : found_.rejected) last = std::max(last, trace.begun_in.value_or(0));
+  for (const RejectedTag& trace : found_.rejected)
+    last = std::max(last, trace.begun_in.value_or(0));
   for (const WholeSet& set : found_.whole) last = std::max(last, set.id.begun_in);
   std::erase_if(found_.whole, [&](const WholeSet& set) { return set.id.begun_in < last; });
   std::erase_if(found_.rejected, [&](const RejectedTag& trace) {
@@ -131,33 +136,36 @@ void SpreadTags::keep_last_begun(int64_t oldest_epoch) {
   });
 }
 
-// What this host has named and all hosts together do not have whole, and what else it has that is no tag. Of a tag
-// that is not whole, only who has the manifest can say all.
-std::vector<RejectedTag> SpreadTags::traces_here(const std::vector<HostFile>& kept, int64_t oldest_epoch) const {
+// What this host has named and all hosts together do not have whole, and what else it has that is
+// no tag. Of a tag that is not whole, only who has the manifest can say all.
+std::vector<RejectedTag> SpreadTags::traces_here(const std::vector<HostFile>& kept,
+                                                 int64_t oldest_epoch) const {
   constexpr size_t kMost = 8;
   if (!sets_.speaks()) return {};
   std::vector<RejectedTag> out;
   for (const LocalTags::Tag& tag : local_.tags()) {
-    const bool counts = tag.stage == LocalTags::Tag::Stage::kPublished && tag.set.epoch >= oldest_epoch;
+    const bool counts =
+        tag.stage == LocalTags::Tag::Stage::kPublished && tag.set.epoch >= oldest_epoch;
     const bool whole = std::ranges::find(all_whole_, tag.set, &WholeSet::id) != all_whole_.end();
     if (counts && !whole) {
       out.push_back({tag.manifest.tag, tag.set.step, why_broken(tag.set, kept), tag.set.begun_in});
     }
   }
   out.insert(out.end(), local_.rejected().begin(), local_.rejected().end());
-  std::ranges::stable_sort(out, std::ranges::greater(), [](const RejectedTag& trace) { return trace.step.value_or(0); });
+  std::ranges::stable_sort(out, std::ranges::greater(),
+                           [](const RejectedTag& trace) { return trace.step.value_or(0); });
   out.resize(std::min(out.size(), kMost));
   return out;
 }
 
-std::string SpreadTags::why_broken(const SetIdentity& set, const std::vector<HostFile>& kept) const {
+std::string SpreadTags::why_broken(const SetIdentity& set,
+                                   const std::vector<HostFile>& kept) const {
   const auto tag = std::ranges::find(local_.tags(), set, &LocalTags::Tag::set);
   if (tag == local_.tags().end()) return "";
   std::vector<int> missing;
   for (int rank = 0; rank < set.files; ++rank) {
-    const bool there = std::ranges::any_of(kept, [&](const HostFile& one) {
-      return one.file.set == set && one.file.rank == rank;
-    });
+    const bool there = std::ranges::any_of(
+        kept, [&](const HostFile& one) { return one.file.set == set && one.file.rank == rank; });
     if (!there) missing.push_back(rank);
   }
   return fmt::format("{} of epoch {} is not whole: {} {} on none of the hosts that answered: {}",
@@ -218,7 +226,8 @@ CommitRequest SpreadTags::request_of(const CommittedTag& tag, std::vector<FileVo
 }
 
 void SpreadTags::commit_everywhere(const CommitRequest& request) {
-  const std::string what = fmt::format("checkpoint {} was not saved, the tags before it are untouched", request.tag);
+  const std::string what =
+      fmt::format("checkpoint {} was not saved, the tags before it are untouched", request.tag);
   agree(what, if_speaking([&] {
           prepare_tag(files_, request);
           DS_FAILPOINT("local.prepared");
@@ -230,12 +239,12 @@ void SpreadTags::commit_everywhere(const CommitRequest& request) {
         }));
 }
 
-void SpreadTags::commit(const CommittedTag& tag, const std::string& failure, std::vector<FileVote> votes,
-                        int64_t keep) {
+void SpreadTags::commit(const CommittedTag& tag, const std::string& failure,
+                        std::vector<FileVote> votes, int64_t keep) {
   if (!failure.empty()) {
     withdraw(tag.tag);
-    throw IoError(fmt::format("checkpoint {} was not saved, the tags before it are untouched: {}", tag.tag,
-                              failure));
+    throw IoError(fmt::format("checkpoint {} was not saved, the tags before it are untouched: {}",
+                              tag.tag, failure));
   }
   try {
     commit_everywhere(request_of(tag, std::move(votes)));
@@ -247,8 +256,8 @@ void SpreadTags::commit(const CommittedTag& tag, const std::string& failure, std
   tidy(tag, keep);
 }
 
-// All hosts are back at what was before the first of them forgets the new tag: a tag that has a name anywhere
-// is whole at any time.
+// All hosts are back at what was before the first of them forgets the new tag: a tag that has a
+// name anywhere is whole at any time.
 void SpreadTags::withdraw(const std::string& tag) {
   const std::string error = if_speaking([&] {
     unpublish_tag(files_, root_, tag, epoch_);
@@ -260,7 +269,8 @@ void SpreadTags::withdraw(const std::string& tag) {
     spdlog::warn("{}; what was written of it stays", kept.what());
     return;
   }
-  const std::string left = if_speaking([&] { discard_prepared(files_, root_, tag, epoch_.number); });
+  const std::string left =
+      if_speaking([&] { discard_prepared(files_, root_, tag, epoch_.number); });
   if (!left.empty()) spdlog::warn("{}", left);
 }
 
@@ -270,8 +280,8 @@ void SpreadTags::note_whole(const CommittedTag& tag) {
   std::ranges::sort(whole_, std::ranges::greater(), age_of<CommittedTag>);
 }
 
-// The tag is committed by now, so a failure here is worth a warning and nothing more. Nothing is deleted
-// anywhere before every host has read its part of the new tag through.
+// The tag is committed by now, so a failure here is worth a warning and nothing more. Nothing is
+// deleted anywhere before every host has read its part of the new tag through.
 void SpreadTags::tidy(const CommittedTag& tag, int64_t keep) {
   const auto warn = [&](const std::string& error) {
     if (!error.empty()) spdlog::warn("checkpoint {} is committed, but: {}", tag.tag, error);
@@ -281,7 +291,8 @@ void SpreadTags::tidy(const CommittedTag& tag, int64_t keep) {
     drop_replaced(files_, root_, tag.tag, epoch_.number);
     write_latest(files_, root_, tag.tag);
   }));
-  std::vector<std::string> wanted, rest;  // tags of later steps, which do not hold or are passed over, stay
+  std::vector<std::string> wanted,
+      rest;  // tags of later steps, which do not hold or are passed over, stay
   for (const CommittedTag& one : whole_) {
     if (one.step > tag.step) continue;
     (std::ssize(wanted) < keep ? wanted : rest).push_back(one.tag);
@@ -297,7 +308,8 @@ void SpreadTags::tidy(const CommittedTag& tag, int64_t keep) {
     DS_FAILPOINT("local.verified");
     local_.remove_others(wanted, tag.step, epoch_);
   }));
-  std::erase_if(whole_, [&](const CommittedTag& one) { return std::ranges::count(rest, one.tag) > 0; });
+  std::erase_if(whole_,
+                [&](const CommittedTag& one) { return std::ranges::count(rest, one.tag) > 0; });
 }
 
 }  // namespace ds

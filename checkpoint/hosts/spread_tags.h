@@ -1,10 +1,10 @@
 // Tags of which every host keeps the files of its own ranks on its own disk, under the same path
-// (checkpoint.use_node_local_storage), so that no file system has to be shared. Hosts that see each other's
-// files count as one; with a single one a tag is what it is elsewhere, all in one place.
+// (checkpoint.use_node_local_storage), so that no file system has to be shared. Hosts that see each
+// other's files count as one; with a single one a tag is what it is elsewhere, all in one place.
 //
-// A commit has two halves, each agreed on by all ranks: first every host prepares the tag, all of whose files
-// and manifest are then durable; only then do they name it. So a tag that any host has named is whole over
-// the hosts, and if it is not found so later, a disk was lost.
+// A commit has two halves, each agreed on by all ranks: first every host prepares the tag, all of
+// whose files and manifest are then durable; only then do they name it. So a tag that any host has
+// named is whole over the hosts, and if it is not found so later, a disk was lost.
 //
 // Collective: all ranks of the communicator call alike. Refuses to know what is in the files.
 #pragma once
@@ -25,7 +25,8 @@ CommittedTag tag_of(const SetIdentity& set);
 
 class SpreadTags {
  public:
-  // The caller's among the ranks that share the tags; rendezvous and claim are the epoch's own words.
+  // The caller's among the ranks that share the tags; rendezvous and claim are the epoch's own
+  // words.
   struct Place {
     int rank = 0;
     int local_rank = 0;
@@ -34,33 +35,38 @@ class SpreadTags {
     std::string rendezvous;
   };
   // Opens the epoch in the root of every host. IoError on every rank if one of them cannot.
-  SpreadTags(FileSystem& files, std::string root, const Place& place, Communicator& comm, Stream& stream);
+  SpreadTags(FileSystem& files, std::string root, const Place& place, Communicator& comm,
+             Stream& stream);
 
   struct Found {
-    std::vector<WholeSet> whole;        // newest first
-    std::vector<RejectedTag> rejected;  // tags that were committed and are not whole any more, and other traces
+    std::vector<WholeSet> whole;  // newest first
+    std::vector<RejectedTag>
+        rejected;  // tags that were committed and are not whole any more, and other traces
   };
-  // What all hosts hold together of the training that was begun last, but for tags of epochs before the
-  // oldest.
+  // What all hosts hold together of the training that was begun last, but for tags of epochs before
+  // the oldest.
   const Found& find(int64_t oldest_epoch);
-  // All ranks read of one of those found, or of the last one committed. IoError on every rank if one of them
-  // cannot.
+  // All ranks read of one of those found, or of the last one committed. IoError on every rank if
+  // one of them cannot.
   void read(const std::string& tag, int64_t epoch, const SpreadSets::Use& use);
   std::string place_of(const std::string& tag) const { return join_path(root_, tag); }
   // Training goes on from that tag (null: from elsewhere): clears up after the epochs before.
   void settle(const CommittedTag* from);
 
-  // Each rank has written its file under the tag, and voted; `failure`: why one of them could not, or nothing.
-  // When it returns the tag is committed and durable on all hosts, and all but the newest `keep` (0: none) are
-  // deleted. IoError on every rank if it is not committed; then the tags before it are as they were.
-  void commit(const CommittedTag& tag, const std::string& failure, std::vector<FileVote> votes, int64_t keep);
+  // Each rank has written its file under the tag, and voted; `failure`: why one of them could not,
+  // or nothing. When it returns the tag is committed and durable on all hosts, and all but the
+  // newest `keep` (0: none) are deleted. IoError on every rank if it is not committed; then the
+  // tags before it are as they were.
+  void commit(const CommittedTag& tag, const std::string& failure, std::vector<FileVote> votes,
+              int64_t keep);
 
  private:
   std::string if_speaking(const std::function<void()>& part) const;
   void agree(const std::string& what, const std::string& error);
   std::vector<HostFile> look();
   void keep_last_begun(int64_t oldest_epoch);
-  std::vector<RejectedTag> traces_here(const std::vector<HostFile>& kept, int64_t oldest_epoch) const;
+  std::vector<RejectedTag> traces_here(const std::vector<HostFile>& kept,
+                                       int64_t oldest_epoch) const;
   std::string why_broken(const SetIdentity& set, const std::vector<HostFile>& kept) const;
   std::string hosts_in_words() const;
   CommitRequest request_of(const CommittedTag& tag, std::vector<FileVote> votes) const;
@@ -76,8 +82,8 @@ class SpreadTags {
   Stream& stream_;
   LocalTags local_;
   SpreadSets sets_;
-  std::vector<std::string> names_;  // of the host of each rank
-  std::vector<int> here_;           // the ranks of this host
+  std::vector<std::string> names_;   // of the host of each rank
+  std::vector<int> here_;            // the ranks of this host
   std::vector<WholeSet> all_whole_;  // when found
   Found found_;
   std::vector<CommittedTag> whole_;  // now, newest first

@@ -13,7 +13,8 @@ void describe_check(CLI::App& app, CheckOptions& values) {
       ->check(count_check())
       ->type_name("N");
   app.add_flag("--json", values.json, "One object: ok, problems, notes");
-  app.footer("Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8 --json");
+  app.footer(
+      "Examples:\n  dslaunch check train.json\n  dslaunch check train.json --num-ranks 8 --json");
   app.final_callback([&values] { check_overrides(values.overrides); });
 }
 

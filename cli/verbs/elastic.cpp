@@ -7,7 +7,9 @@
 namespace ds {
 
 void describe_elastic(CLI::App& app, ElasticVerbOptions& values) {
-  app.add_option("config", values.config, "train.json with an elasticity section")->type_name("FILE")->required();
+  app.add_option("config", values.config, "train.json with an elasticity section")
+      ->type_name("FILE")
+      ->required();
   add_overrides(app, values.overrides);
   app.add_option("-w,--world-size", values.world_size, "Also the micro batch for so many ranks")
       ->check(CLI::NonNegativeNumber.description(""))
@@ -20,7 +22,8 @@ void describe_elastic(CLI::App& app, ElasticVerbOptions& values) {
       ->check(count_check())
       ->type_name("N")
       ->capture_default_str();
-  app.add_flag("--json", values.json, "Print final_batch_size, valid_gpus and micro_batch_size as JSON");
+  app.add_flag("--json", values.json,
+               "Print final_batch_size, valid_gpus and micro_batch_size as JSON");
   app.footer(
       "Examples:\n"
       "  dslaunch elastic train.json --nodes 4 --devices-per-node 8\n"

@@ -9,11 +9,15 @@ namespace ds {
 void describe_eval(CLI::App& app, EvalArgs& values) {
   const CLI::Validator positive = CLI::PositiveNumber.description("");
   add_model_source(app, values.source);
-  app.add_option("--data", values.data, "Text or JSON lines (also .gz, .zst), token files, folders, patterns")
+  app.add_option("--data", values.data,
+                 "Text or JSON lines (also .gz, .zst), token files, folders, patterns")
       ->type_name("FILE")
       ->required();
-  app.add_option("--field", values.field, "The text's, of JSON lines")->type_name("NAME")->capture_default_str();
-  app.add_option("--seq-length", values.length, "Tokens of a window (default: the model's positions)")
+  app.add_option("--field", values.field, "The text's, of JSON lines")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--seq-length", values.length,
+                 "Tokens of a window (default: the model's positions)")
       ->check(positive)
       ->type_name("N");
   app.add_option("--stride", values.stride, "Tokens from window to window (default: no overlap)")
@@ -30,7 +34,8 @@ void describe_eval(CLI::App& app, EvalArgs& values) {
       ->type_name("N");
   app.add_flag("--json", values.json, "Print one JSON object");
   app.footer(
-      "Every token but the first is predicted once. The loss is the mean of -ln p over them, bits per byte\n"
+      "Every token but the first is predicted once. The loss is the mean of -ln p over them, bits "
+      "per byte\n"
       "the sum of -log2 p over the bytes of the text.\n"
       "\n"
       "Examples:\n"

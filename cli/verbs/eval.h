@@ -21,7 +21,7 @@ struct EvalArgs {
   std::optional<int64_t> stride;  // none: no overlap
   int64_t batch = 1;              // windows at a time
   std::string dtype = "fp32";
-  int threads = 0;                // 0: one per core
+  int threads = 0;  // 0: one per core
   bool json = false;
 };
 

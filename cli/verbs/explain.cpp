@@ -15,7 +15,8 @@ void sort_words(ExplainOptions& values) {
     if (word.starts_with('~') || word.find('=') != std::string::npos) {
       values.overrides.push_back(word);
     } else if (values.key) {
-      throw UsageError(fmt::format("'{}': one key at a time, '{}' is already asked for", word, *values.key));
+      throw UsageError(
+          fmt::format("'{}': one key at a time, '{}' is already asked for", word, *values.key));
     } else {
       values.key = word;
     }
@@ -32,7 +33,8 @@ void describe_explain(CLI::App& app, ExplainOptions& values) {
       ->check(count_check())
       ->type_name("N")
       ->capture_default_str();
-  app.add_flag("--json", values.json, "One JSON object: values, each with path, value and origin, and errors");
+  app.add_flag("--json", values.json,
+               "One JSON object: values, each with path, value and origin, and errors");
   app.footer(
       "Examples:\n"
       "  dslaunch explain train.json\n"

@@ -14,7 +14,7 @@ namespace ds {
 
 struct ExplainOptions {
   std::string config;
-  std::vector<std::string> words;      // as they are typed; sorted into the two that follow
+  std::vector<std::string> words;  // as they are typed; sorted into the two that follow
   std::optional<std::string> key;
   std::vector<std::string> overrides;
   int64_t num_ranks = 1;  // data-parallel ranks that complete the batch sizes

@@ -16,18 +16,22 @@ void describe_drawing(CLI::App& app, GenerateArgs& values) {
       ->check(CLI::NonNegativeNumber.description(""))
       ->type_name("K")
       ->capture_default_str();
-  app.add_option("--top-p", values.top_p, "Draw from the likeliest tokens that make up the probability p; 1: from all")
+  app.add_option("--top-p", values.top_p,
+                 "Draw from the likeliest tokens that make up the probability p; 1: from all")
       ->check(CLI::Range(1e-9, 1.0).description(""))
       ->type_name("P")
       ->capture_default_str();
-  app.add_option("--seed", values.seed, "Same seed, same text")->type_name("SEED")->capture_default_str();
+  app.add_option("--seed", values.seed, "Same seed, same text")
+      ->type_name("SEED")
+      ->capture_default_str();
 }
 
 }  // namespace
 
 void describe_generate(CLI::App& app, GenerateArgs& values) {
   add_model_source(app, values.source);
-  app.add_option("--prompt", values.prompts, "Text to continue; -, or none: standard input. May be repeated")
+  app.add_option("--prompt", values.prompts,
+                 "Text to continue; -, or none: standard input. May be repeated")
       ->allow_extra_args(false)
       ->type_name("TEXT");
   app.add_flag("--lines", values.lines, "Each line of standard input is a prompt of its own");
@@ -40,11 +44,13 @@ void describe_generate(CLI::App& app, GenerateArgs& values) {
       ->type_name("TEXT");
   describe_drawing(app, values);
   add_tokenizer_of_model(app, values.tokenizer);
-  add_dtype(app, values.dtype, "To compute in: fp32, bf16, fp16 (default: bf16 if the weights are, else fp32)");
+  add_dtype(app, values.dtype,
+            "To compute in: fp32, bf16, fp16 (default: bf16 if the weights are, else fp32)");
   app.add_option("--num-threads", values.threads, "CPU threads (default: one per core)")
       ->check(count_check())
       ->type_name("N");
-  app.add_flag("--json", values.json, "One object per prompt: text, ids, counts, why it ended, tokens per second");
+  app.add_flag("--json", values.json,
+               "One object per prompt: text, ids, counts, why it ended, tokens per second");
   app.footer(
       "A text ends at the model's end-of-text tokens, before a --stop, or after --max-tokens.\n"
       "\n"

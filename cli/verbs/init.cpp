@@ -5,13 +5,16 @@
 namespace ds {
 
 void describe_init(CLI::App& app, InitOptions& options) {
-  app.add_option("--data", options.data, "What to train on: files, folders, patterns; without it, init asks")
+  app.add_option("--data", options.data,
+                 "What to train on: files, folders, patterns; without it, init asks")
       ->type_name("PATH...");
   app.add_option("--model", options.model,
-                 "tiny, small, medium or large (0.4, 5, 25, 85 million parameters without the vocabulary), or a "
+                 "tiny, small, medium or large (0.4, 5, 25, 85 million parameters without the "
+                 "vocabulary), or a "
                  "Hugging Face folder to go on from (default: small)");
-  app.add_option("--tokenizer", options.tokenizer,
-                 "byte, a tokenizer.json or a folder with one (default: the model folder's, else byte)");
+  app.add_option(
+      "--tokenizer", options.tokenizer,
+      "byte, a tokenizer.json or a folder with one (default: the model folder's, else byte)");
   app.add_option("--sequence-length", options.sequence_length, "Tokens per sample")->type_name("N");
   app.add_option("--batch", options.batch, "Samples per step, over all ranks")->type_name("N");
   app.add_option("--precision", options.precision, "fp32 or bf16 (default: what is faster here)");
@@ -24,9 +27,11 @@ void describe_init(CLI::App& app, InitOptions& options) {
       "Examples:\n"
       "  dslaunch init\n"
       "  dslaunch init --data corpus.txt --steps 1000\n"
-      "  dslaunch init --data 'shards/*.jsonl' --model path/to/huggingface/folder --output tune.json\n"
+      "  dslaunch init --data 'shards/*.jsonl' --model path/to/huggingface/folder --output "
+      "tune.json\n"
       "\n"
-      "On a terminal and without --data it asks for what no option says. The file has comments, and trains at once.");
+      "On a terminal and without --data it asks for what no option says. The file has comments, "
+      "and trains at once.");
 }
 
 }  // namespace ds

@@ -11,7 +11,8 @@ class App;
 
 namespace ds {
 
-// As typed: questions on the terminal take the same words, and launcher/init/questions.h checks both.
+// As typed: questions on the terminal take the same words, and launcher/init/questions.h checks
+// both.
 struct InitOptions {
   std::vector<std::string> data{};
   std::optional<std::string> model{};

@@ -7,8 +7,10 @@
 namespace ds {
 
 void describe_man(CLI::App& app, ManOptions& values) {
-  auto* const page = app.add_option("verb", values.page, "Print the page of this verb (default: of dslaunch itself)");
-  app.add_option("--output", values.output, "Write all pages into this folder: dslaunch.1, dslaunch-run.1, ...")
+  auto* const page = app.add_option("verb", values.page,
+                                    "Print the page of this verb (default: of dslaunch itself)");
+  app.add_option("--output", values.output,
+                 "Write all pages into this folder: dslaunch.1, dslaunch-run.1, ...")
       ->type_name("DIR")
       ->excludes(page);
   app.add_flag("--json", values.json, "One JSON object: pages, each with name and text");

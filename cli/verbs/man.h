@@ -11,7 +11,7 @@ class App;
 namespace ds {
 
 struct ManOptions {
-  std::string page;  // a verb, empty for dslaunch itself
+  std::string page;                   // a verb, empty for dslaunch itself
   std::optional<std::string> output;  // a folder for all pages
   bool json = false;
 };

@@ -9,10 +9,13 @@ namespace ds {
 void describe_plan(CLI::App& app, PlanArgs& values) {
   app.add_option("config", values.config_path, "train.json")->type_name("FILE")->required();
   add_overrides(app, values.overrides);
-  app.add_option("--num-ranks", values.num_ranks, "Ranks to plan for (default: those that run would use)")
+  app.add_option("--num-ranks", values.num_ranks,
+                 "Ranks to plan for (default: those that run would use)")
       ->check(count_check())
       ->type_name("N");
-  app.add_option("--num-threads", values.threads, "CPU threads per rank")->check(count_check())->type_name("N");
+  app.add_option("--num-threads", values.threads, "CPU threads per rank")
+      ->check(count_check())
+      ->type_name("N");
   app.add_flag("--json", values.json, "Print plan.json instead of a table");
   app.footer(
       "Examples:\n"

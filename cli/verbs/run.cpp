@@ -16,11 +16,14 @@ constexpr const char* kFooter =
     "  dslaunch --hostfile hosts train.json\n"
     "  dslaunch --hostfile hosts --exclude node-2:3 --launcher mpi train.json\n"
     "\n"
-    "Ctrl-C stops at the end of the step, saves and exits with 75; a second Ctrl-C kills everything.\n"
-    "After a crash, a hang or the loss of a host the run starts again from the newest checkpoint, at\n"
+    "Ctrl-C stops at the end of the step, saves and exits with 75; a second Ctrl-C kills "
+    "everything.\n"
+    "After a crash, a hang or the loss of a host the run starts again from the newest checkpoint, "
+    "at\n"
     "most --max-restarts times; what a rank itself finds wrong ends it at once.\n"
     "Exit codes: 0 done, 1 training failed, 2 usage, 65 bad data, 66 input missing, 69 cluster\n"
-    "unusable, 70 internal error, 74 storage, 75 saved and wants to run again, 76 restarts or nodes\n"
+    "unusable, 70 internal error, 74 storage, 75 saved and wants to run again, 76 restarts or "
+    "nodes\n"
     "used up, 77 validation failed, 78 configuration, 124 --timeout, 128+n signal n.";
 
 void describe_binding(CLI::App& app, RunArgs& values) {
@@ -32,15 +35,18 @@ void describe_binding(CLI::App& app, RunArgs& values) {
                  "The same, with these cores of every host: 0,2-5, as the kernel numbers them")
       ->type_name("LIST")
       ->group(group);
-  app.add_flag("--report-bindings", values.report_bindings, "Print on which cores each slot runs")->group(group);
+  app.add_flag("--report-bindings", values.report_bindings, "Print on which cores each slot runs")
+      ->group(group);
 }
 
 // When a run goes on, starts again, waits or gives up.
 void describe_lifetime(CLI::App& app, RunArgs& values) {
-  add_duration(app, "--timeout", values.timeout, "Save and exit with 124 after this time: 90, 10m, 2h");
-  app.add_option("--time-limit", values.time_limit,
-                 "Somebody ends the job after this time: save and exit with 75 before (default: what "
-                 "Slurm says; none: nobody)")
+  add_duration(app, "--timeout", values.timeout,
+               "Save and exit with 124 after this time: 90, 10m, 2h");
+  app.add_option(
+         "--time-limit", values.time_limit,
+         "Somebody ends the job after this time: save and exit with 75 before (default: what "
+         "Slurm says; none: nobody)")
       ->type_name("TIME|none");
   app.add_option("--max-restarts", values.max_restarts,
                  "Restarts after crashes, hangs and lost hosts, each from the newest checkpoint")
@@ -48,12 +54,14 @@ void describe_lifetime(CLI::App& app, RunArgs& values) {
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--wait-for-hosts", values.wait_for_hosts,
-                 "With too few hosts left, how long lost ones have to come back (default: 60s; 0: that is the end)")
+                 "With too few hosts left, how long lost ones have to come back (default: 60s; 0: "
+                 "that is the end)")
       ->type_name("TIME");
   add_duration(app, "--hang-after", values.hang_after,
                "A rank without progress for this time, and for 5 steps, hangs (default: 30s)");
-  app.add_option("--nodes", values.nodes,
-                 "Nodes to train on, N or MIN:MAX; with MIN:MAX the world shrinks when nodes are lost")
+  app.add_option(
+         "--nodes", values.nodes,
+         "Nodes to train on, N or MIN:MAX; with MIN:MAX the world shrinks when nodes are lost")
       ->type_name("N|MIN:MAX");
   app.add_option("--spares", values.spares, "Nodes held back to replace lost ones")
       ->check(CLI::Range(0, 1 << 16).description(""))
@@ -70,14 +78,17 @@ void describe_run(CLI::App& app, RunArgs& values) {
   app.add_option("--num-ranks", values.num_ranks, "Ranks (default: the GPUs, else one per 2 cores)")
       ->check(count_check())
       ->type_name("N");
-  app.add_option("--num-threads", values.num_threads, "CPU threads per rank (default: cores / ranks)")
+  app.add_option("--num-threads", values.num_threads,
+                 "CPU threads per rank (default: cores / ranks)")
       ->check(count_check())
       ->type_name("N");
-  app.add_option("--resume", values.resume,
-                 "From the newest checkpoint: if there is one, necessarily, or not (default: the config's)")
+  app.add_option(
+         "--resume", values.resume,
+         "From the newest checkpoint: if there is one, necessarily, or not (default: the config's)")
       ->check(choice_check({"auto", "required", "never"}));
   app.add_flag("--accept-changes", values.accept_changes, kAcceptChanges);
-  app.add_option("--run-dir", values.run_dir, "Where everything goes (default: runs/<config>-<time>)")
+  app.add_option("--run-dir", values.run_dir,
+                 "Where everything goes (default: runs/<config>-<time>)")
       ->type_name("DIR");
   describe_lifetime(app, values);
   describe_hosts(app, values.hosts);
@@ -91,7 +102,8 @@ void describe_run(CLI::App& app, RunArgs& values) {
                  "Keep a Prometheus text file up to date, for node_exporter's textfile collector")
       ->type_name("FILE");
   app.add_flag("--dry-run", values.dry_run, "Check, print what would be started, start nothing");
-  app.add_flag("--json", values.json, "Print report.json on standard output at the end; with --dry-run, plan.json");
+  app.add_flag("--json", values.json,
+               "Print report.json on standard output at the end; with --dry-run, plan.json");
   app.footer(kFooter);
   app.final_callback([&values] { check_overrides(values.overrides); });
 }

@@ -9,14 +9,16 @@ namespace ds {
 void describe_stack(CLI::App& app, StackOptions& values) {
   add_run_directory(app, values.run);
   app.add_flag("--json", values.json,
-               "One JSON object: run_dir, epoch, elapsed_s, waiting, and ranks, each with its place and its dump");
+               "One JSON object: run_dir, epoch, elapsed_s, waiting, and ranks, each with its "
+               "place and its dump");
   app.footer(
       "Examples:\n"
       "  dslaunch stack\n"
       "  dslaunch stack runs/mine > stacks.txt\n"
       "  dslaunch stack --json\n"
       "\n"
-      "The last collectives of every rank and the stack of each thread; the same goes into the ranks'\n"
+      "The last collectives of every rank and the stack of each thread; the same goes into the "
+      "ranks'\n"
       "logs. Training is not disturbed.");
 }
 

@@ -5,16 +5,19 @@
 namespace ds {
 
 void describe_tokenize(CLI::App& app, TokenizeArgs& values) {
-  app.add_option("text", values.texts, "Texts; without them and without --file: standard input")->type_name("TEXT");
-  app.add_option("--tokenizer", values.tokenizer, "byte, tokenizer.json, a folder with one, a run directory or tag")
+  app.add_option("text", values.texts, "Texts; without them and without --file: standard input")
+      ->type_name("TEXT");
+  app.add_option("--tokenizer", values.tokenizer,
+                 "byte, tokenizer.json, a folder with one, a run directory or tag")
       ->type_name("NAME")
       ->required();
   app.add_option("--file", values.files, "A file with one text, also .gz and .zst. May be repeated")
       ->allow_extra_args(false)
       ->type_name("FILE");
-  app.add_flag("--lines", values.lines, "Each line of files and standard input is a text of its own");
-  CLI::Option* const special =
-      app.add_flag("--special-tokens", values.special_tokens, "With what the tokenizer puts around a text");
+  app.add_flag("--lines", values.lines,
+               "Each line of files and standard input is a text of its own");
+  CLI::Option* const special = app.add_flag("--special-tokens", values.special_tokens,
+                                            "With what the tokenizer puts around a text");
   CLI::Option* const decode = app.add_flag("--decode", values.decode, "From ids to texts");
   decode->excludes(special);
   app.add_flag("--count", values.count, "Only how many tokens each text has")->excludes(decode);

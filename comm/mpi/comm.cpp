@@ -49,7 +49,8 @@ class MpiSession {
       DS_MPI(MPI_Query_thread(&provided));
     }
     if (provided < MPI_THREAD_MULTIPLE) {
-      throw Unsupported("mpi: the library does not provide MPI_THREAD_MULTIPLE, which abort() needs");
+      throw Unsupported(
+          "mpi: the library does not provide MPI_THREAD_MULTIPLE, which abort() needs");
     }
   }
   ~MpiSession() {
@@ -97,8 +98,14 @@ class MpiComm final : public Communicator {
   MemoryResource& memory() override { return memory_; }
 
  private:
-  struct Header { int64_t numel; int32_t dtype; };
-  struct Outgoing { MPI_Request request; std::vector<std::byte> data; };
+  struct Header {
+    int64_t numel;
+    int32_t dtype;
+  };
+  struct Outgoing {
+    MPI_Request request;
+    std::vector<std::byte> data;
+  };
 
   CollectiveCall call_of(CommOp op, const Tensor& in) const;
   void agree(CollectiveCall call);
@@ -163,8 +170,8 @@ void MpiComm::fail(const std::string& text) {
 
 void MpiComm::check_state() {
   if (!failure_.empty()) {
-    throw CommError(fmt::format("{} on rank {}: the group has failed: {}", name_of(op_), rank_,
-                                failure_));
+    throw CommError(
+        fmt::format("{} on rank {}: the group has failed: {}", name_of(op_), rank_, failure_));
   }
   if (aborted_.load(std::memory_order_relaxed)) {
     fail(fmt::format("the group has failed: rank {} called abort()", rank_));
@@ -172,7 +179,8 @@ void MpiComm::check_state() {
   int there = 0;
   MPI_Status status;
   DS_MPI(MPI_Iprobe(MPI_ANY_SOURCE, kAbortTag, control_, &there, &status));
-  if (there != 0) fail(fmt::format("the group has failed: rank {} called abort()", status.MPI_SOURCE));
+  if (there != 0)
+    fail(fmt::format("the group has failed: rank {} called abort()", status.MPI_SOURCE));
 }
 
 // Done when all requests are; the deadline starts anew whenever one of them comes through.
@@ -197,7 +205,8 @@ void MpiComm::wait(std::vector<MPI_Request>& requests, const std::vector<int>& p
       std::string names;
       for (size_t i = 0; i < open.size(); ++i) {
         const std::string name = fmt::format("rank {}", peers[i]);
-        if (open[i] && names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
+        if (open[i] && names.find(name) == std::string::npos)
+          names += (names.empty() ? "" : ", ") + name;
       }
       fail(fmt::format("no answer within {:.1f} s from: {}",
                        static_cast<double>(options_.timeout.count()) / 1e3, names));
@@ -206,7 +215,8 @@ void MpiComm::wait(std::vector<MPI_Request>& requests, const std::vector<int>& p
   }
 }
 
-void MpiComm::transfer(const std::vector<Piece>& sends, const std::vector<Piece>& receives, int tag) {
+void MpiComm::transfer(const std::vector<Piece>& sends, const std::vector<Piece>& receives,
+                       int tag) {
   std::vector<MPI_Request> requests;
   std::vector<int> peers;
   const auto post = [&](const Piece& piece, const auto& start) {
@@ -321,8 +331,8 @@ void MpiComm::all_reduce(Tensor& inout, ReduceOp op, Stream& /*stream*/) {
   const size_t element = size_of(inout.dtype());
   std::vector<int64_t> bounds = detail::aligned_bounds(size_, inout.numel());
   std::byte* const data = bytes_of(inout);
-  reduce_slices(data, data + static_cast<size_t>(bounds[static_cast<size_t>(rank_)]) * element, types,
-                bounds);
+  reduce_slices(data, data + static_cast<size_t>(bounds[static_cast<size_t>(rank_)]) * element,
+                types, bounds);
   for (int64_t& bound : bounds) bound *= static_cast<int64_t>(element);
   gather_slices(data, bounds);
 }
@@ -366,8 +376,8 @@ void MpiComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
   transfer(sends, receives, kDataTag);
 }
 
-// Along a chain of pieces: rank after the root passes each on while it receives the next. The root's
-// bytes leave it once, whatever the size of the group.
+// Along a chain of pieces: rank after the root passes each on while it receives the next. The
+// root's bytes leave it once, whatever the size of the group.
 void MpiComm::broadcast(Tensor& inout, int root, Stream& /*stream*/) {
   detail::check_root(root, size_);
   CollectiveCall call = call_of(CommOp::kBroadcast, inout);
@@ -442,8 +452,8 @@ std::unique_ptr<Communicator> MpiComm::split(int color, int key) {
   CollectiveCall call;
   call.op = CommOp::kSplit;
   agree(call);
-  // MPI_Comm_split wants colours of 0 and more, and orders by key, then rank, as we do. Everybody has
-  // come, so this blocks no longer than MPI's own messages take.
+  // MPI_Comm_split wants colours of 0 and more, and orders by key, then rank, as we do. Everybody
+  // has come, so this blocks no longer than MPI's own messages take.
   DS_CHECK(color >= 0, "split: color {}, expected 0 or more", color);
   MPI_Comm group = MPI_COMM_NULL;
   DS_MPI(MPI_Comm_split(data_, color, key, &group));

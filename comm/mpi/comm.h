@@ -1,7 +1,7 @@
-// MpiComm: collectives over MPI, for CPU ranks on many hosts and inside any MPI batch job. Data moves by
-// nonblocking point-to-point messages that are polled with a deadline; sums are made by our own
-// reduction in rank order, so the bits equal those of shared memory. Where this build has no MPI, the
-// functions exist all the same: two say so, the other throws.
+// MpiComm: collectives over MPI, for CPU ranks on many hosts and inside any MPI batch job. Data
+// moves by nonblocking point-to-point messages that are polled with a deadline; sums are made by
+// our own reduction in rank order, so the bits equal those of shared memory. Where this build has
+// no MPI, the functions exist all the same: two say so, the other throws.
 #pragma once
 
 #include <chrono>

@@ -9,7 +9,8 @@ std::string mpi_library() { return {}; }
 
 std::unique_ptr<Communicator> open_mpi_world(const MpiOptions& /*options*/) {
   throw Unsupported(
-      "mpi: this build has no MPI communicator; install libopenmpi-dev and build with DS_WITH_MPI=ON");
+      "mpi: this build has no MPI communicator; install libopenmpi-dev and build with "
+      "DS_WITH_MPI=ON");
 }
 
 }  // namespace ds

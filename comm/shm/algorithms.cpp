@@ -1,5 +1,5 @@
-// How the data moves. Direct: every rank reads its peers' tensors. Staged: chunk by chunk through two
-// buffers per rank. Both feed the same reduction in the same order, so they give the same bits.
+// How the data moves. Direct: every rank reads its peers' tensors. Staged: chunk by chunk through
+// two buffers per rank. Both feed the same reduction in the same order, so they give the same bits.
 #include <algorithm>
 #include <cstring>
 
@@ -25,8 +25,8 @@ int64_t longest(std::span<const int64_t> bounds) {
 
 }  // namespace
 
-// One signal per chunk. A rank signals chunk c+1 after it has drained chunk c, so whoever has seen all
-// signals of c may overwrite the buffer of c-1, which is the one that c+1 uses.
+// One signal per chunk. A rank signals chunk c+1 after it has drained chunk c, so whoever has seen
+// all signals of c may overwrite the buffer of c-1, which is the one that c+1 uses.
 template <class Fill, class Drain>
 void ShmComm::pipeline(int64_t chunks, const Fill& fill, const Drain& drain) {
   if (chunks == 0) return;
@@ -56,14 +56,15 @@ void ShmComm::reduce_direct(Tensor& inout, const ReduceTypes& types, Stream& str
 }
 
 void ShmComm::reduce_staged(Tensor& inout, const ReduceTypes& types) {
-  // Few ranks: each reduces whole chunks for itself, which saves a pass. More: each reduces its slice,
-  // then the slices are gathered, which keeps the reads per rank constant.
+  // Few ranks: each reduces whole chunks for itself, which saves a pass. More: each reduces its
+  // slice, then the slices are gathered, which keeps the reads per rank constant.
   constexpr int kFewRanks = 3;
   auto* const data = static_cast<std::byte*>(inout.raw());
   const size_t element = size_of(types.in);
   if (size_ > kFewRanks) {
     std::vector<int64_t> bounds = aligned_bounds(size_, inout.numel());
-    std::byte* const shard = data + static_cast<size_t>(bounds[static_cast<size_t>(rank_)]) * element;
+    std::byte* const shard =
+        data + static_cast<size_t>(bounds[static_cast<size_t>(rank_)]) * element;
     reduce_scatter_staged(data, shard, types, bounds);
     signal();  // the gather reuses the staging buffers
     await_peers();
@@ -90,9 +91,10 @@ void ShmComm::reduce_scatter_staged(const std::byte* full, std::byte* shard,
                                     const ReduceTypes& types, std::span<const int64_t> bounds) {
   const size_t in = size_of(types.in);
   const size_t out = size_of(types.out);
-  const int64_t piece = static_cast<int64_t>(layout_.chunk_bytes / in) / size_ / kPieceUnit * kPieceUnit;
-  DS_CHECK(piece > 0, "reduce_scatter: {} ranks are too many for staging buffers of {} bytes", size_,
-           layout_.chunk_bytes);
+  const int64_t piece =
+      static_cast<int64_t>(layout_.chunk_bytes / in) / size_ / kPieceUnit * kPieceUnit;
+  DS_CHECK(piece > 0, "reduce_scatter: {} ranks are too many for staging buffers of {} bytes",
+           size_, layout_.chunk_bytes);
   const auto length = [&](int r, int64_t c) {
     const auto i = static_cast<size_t>(r);
     return piece_length(bounds[i + 1] - bounds[i], c * piece, piece);
@@ -126,7 +128,8 @@ void ShmComm::all_gather_staged(const std::byte* shard, std::byte* full,
   pipeline(
       divide_up(longest(bounds), piece),
       [&](int64_t c) {
-        if (length(rank_, c) != 0) std::memcpy(stage(rank_, c), shard + c * piece, length(rank_, c));
+        if (length(rank_, c) != 0)
+          std::memcpy(stage(rank_, c), shard + c * piece, length(rank_, c));
       },
       [&](int64_t c) {
         for (int i = 1; i < size_; ++i) {

@@ -24,14 +24,15 @@ size_t align_for(size_t offset, size_t bytes) {
 }  // namespace
 
 ShmArena::ShmArena(size_t reserved_bytes)
-    : fd_(make_sealed_memory(round_up(std::max<size_t>(reserved_bytes, 1), kGrowth), "shared arena")),
+    : fd_(make_sealed_memory(round_up(std::max<size_t>(reserved_bytes, 1), kGrowth),
+                             "shared arena")),
       mapping_(fd_, round_up(std::max<size_t>(reserved_bytes, 1), kGrowth), "shared arena") {}
 
 void* ShmArena::allocate(size_t bytes, MemoryTag tag) {
   const std::lock_guard lock(free_mutex_);
   if (bytes > reserved_bytes()) {
-    throw OutOfMemory(fmt::format("shared arena: {} bytes for {} of {} reserved", bytes, name_of(tag),
-                                  reserved_bytes()));
+    throw OutOfMemory(fmt::format("shared arena: {} bytes for {} of {} reserved", bytes,
+                                  name_of(tag), reserved_bytes()));
   }
   const size_t need = block_bytes(bytes);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
@@ -45,8 +46,8 @@ void* ShmArena::allocate(size_t bytes, MemoryTag tag) {
   }
   const size_t start = align_for(top_, need);
   if (start + need > reserved_bytes()) {
-    throw OutOfMemory(fmt::format("shared arena: {} bytes for {}, {} of {} reserved are left", bytes,
-                                  name_of(tag), reserved_bytes() - top_, reserved_bytes()));
+    throw OutOfMemory(fmt::format("shared arena: {} bytes for {}, {} of {} reserved are left",
+                                  bytes, name_of(tag), reserved_bytes() - top_, reserved_bytes()));
   }
   if (start + need > committed_) {
     const size_t end = round_up(start + need, kGrowth);

@@ -1,6 +1,6 @@
-// ShmArena: a rank's memory that the other processes of its host can map: one nameless, sealed file,
-// whose pages are taken as it grows and kept until the arena goes. First fit, lowest address first, so
-// that a step that repeats finds its blocks where they were. Thread-safe.
+// ShmArena: a rank's memory that the other processes of its host can map: one nameless, sealed
+// file, whose pages are taken as it grows and kept until the arena goes. First fit, lowest address
+// first, so that a step that repeats finds its blocks where they were. Thread-safe.
 #pragma once
 
 #include <map>

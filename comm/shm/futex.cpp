@@ -21,7 +21,8 @@ void pause_cpu() {
 }  // namespace
 
 void wake_all(Flag& flag) noexcept {
-  // Not FUTEX_PRIVATE: the sleepers may be other processes. A failed wake costs them one time slice.
+  // Not FUTEX_PRIVATE: the sleepers may be other processes. A failed wake costs them one time
+  // slice.
   (void)syscall(SYS_futex, &flag.value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 

@@ -45,9 +45,9 @@ class ShmComm::Scope {
 
  private:
   void publish(uint64_t inside) {
-    comm_.slot(comm_.rank_).doing.store(
-        comm_.sequence_ << 8 | static_cast<uint64_t>(comm_.op_) << 1 | inside,
-        std::memory_order_relaxed);
+    comm_.slot(comm_.rank_)
+        .doing.store(comm_.sequence_ << 8 | static_cast<uint64_t>(comm_.op_) << 1 | inside,
+                     std::memory_order_relaxed);
   }
   ShmComm& comm_;
 };
@@ -239,7 +239,7 @@ void ShmComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
     const int peer = (rank_ + i) % size_;
     const std::byte* const input = small ? inline_data(peer) : input_of(peer, in.bytes());
     copy_bytes(bytes_of(out) + slice * static_cast<size_t>(peer),
-         input + slice * static_cast<size_t>(rank_), slice);
+               input + slice * static_cast<size_t>(rank_), slice);
   }
   if (small) return;
   signal();
@@ -271,8 +271,12 @@ void ShmComm::broadcast(Tensor& inout, int root, Stream& /*stream*/) {
 
 std::unique_ptr<Communicator> ShmComm::split(int color, int key) {
   const Scope scope(*this, CommOp::kSplit);
-  struct Wish { int color, key, rank; };
-  struct Offer { uint64_t ticket; };
+  struct Wish {
+    int color, key, rank;
+  };
+  struct Offer {
+    uint64_t ticket;
+  };
   Call call;
   call.sequence = sequence_;
   call.op = CommOp::kSplit;
@@ -317,7 +321,8 @@ std::unique_ptr<Communicator> ShmComm::split(int color, int key) {
 void ShmComm::abort() noexcept {
   token_->aborted.store(true, std::memory_order_relaxed);
   try {
-    publish_failure(fmt::format("{} called abort()", world_->describe(members_[static_cast<size_t>(rank_)])));
+    publish_failure(
+        fmt::format("{} called abort()", world_->describe(members_[static_cast<size_t>(rank_)])));
   } catch (...) {
     publish_failure("a rank called abort()");
   }

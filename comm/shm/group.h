@@ -1,5 +1,5 @@
-// ShmComm's class: one rank's end of a group over a ShmWorld. Private to comm/; others see Communicator.
-// Confined to one thread, but for abort().
+// ShmComm's class: one rank's end of a group over a ShmWorld. Private to comm/; others see
+// Communicator. Confined to one thread, but for abort().
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ class ShmComm final : public Communicator {
     std::shared_ptr<const AbortToken> parent;
   };
   explicit ShmComm(Group group);
-  ~ShmComm() override;  // waits for peers to take what was sent to them
+  ~ShmComm() override;               // waits for peers to take what was sent to them
   ShmComm(const ShmComm&) = delete;  // one end per rank
   ShmComm& operator=(const ShmComm&) = delete;
 
@@ -71,7 +71,7 @@ class ShmComm final : public Communicator {
   void locate_input(Call& call, const Tensor& in) const;
   void exchange(const Call& call);  // publishes ours, waits for all, compares; fills calls_
   void signal();
-  void await_peers();               // until every rank has signalled as often as we have
+  void await_peers();  // until every rank has signalled as often as we have
   bool all_visible() const;
   std::byte* input_of(int rank, size_t bytes) const;
 
@@ -115,13 +115,16 @@ class ShmComm final : public Communicator {
   std::byte* const base_;
   const int spins_;
   const std::shared_ptr<AbortToken> token_;
-  uint32_t phase_ = 0;       // signals given so far
-  uint32_t exchanges_ = 0;   // made so far; unlike the sequence it skips calls that were refused
-  uint64_t sequence_ = 0;    // of the call in progress or last made
+  uint32_t phase_ = 0;      // signals given so far
+  uint32_t exchanges_ = 0;  // made so far; unlike the sequence it skips calls that were refused
+  uint64_t sequence_ = 0;   // of the call in progress or last made
   CommOp op_ = CommOp::kBarrier;
-  std::vector<Call> calls_;  // every rank's side of the call in progress
+  std::vector<Call> calls_;                // every rank's side of the call in progress
   std::vector<const std::byte*> sources_;  // scratch: every rank's input
-  struct Sent { uint32_t number; std::byte* payload; };
+  struct Sent {
+    uint32_t number;
+    std::byte* payload;
+  };
   std::vector<std::deque<Sent>> outbox_;  // per receiver, oldest first
   std::vector<uint32_t> sent_, received_;
 };

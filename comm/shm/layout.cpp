@@ -7,8 +7,8 @@ namespace {
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Two buffers per rank that fit the second-level cache together; smaller in large groups, so that the
-// region stays within the 64 MiB of shared memory that containers get by default.
+// Two buffers per rank that fit the second-level cache together; smaller in large groups, so that
+// the region stays within the 64 MiB of shared memory that containers get by default.
 size_t chunk_bytes_for(int size) {
   constexpr size_t kLargest = size_t{256} << 10;
   constexpr size_t kSmallest = size_t{32} << 10;

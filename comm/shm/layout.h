@@ -1,9 +1,11 @@
-// What the ranks of one group share, byte by byte: a header, one slot per rank, one mailbox per pair of
-// ranks, one staging area per rank. The same layout serves threads (anonymous memory) and processes
-// (POSIX shared memory). A fresh region is all zero bytes, which is every field's start value.
+// What the ranks of one group share, byte by byte: a header, one slot per rank, one mailbox per
+// pair of ranks, one staging area per rank. The same layout serves threads (anonymous memory) and
+// processes (POSIX shared memory). A fresh region is all zero bytes, which is every field's start
+// value.
 //
-// Only `Flag`s order anything: a rank writes plain bytes (its call, its inline data, its staging area),
-// then raises its flag with release; a peer that has seen the flag with acquire may read them.
+// Only `Flag`s order anything: a rank writes plain bytes (its call, its inline data, its staging
+// area), then raises its flag with release; a peer that has seen the flag with acquire may read
+// them.
 #pragma once
 
 #include <array>
@@ -16,8 +18,8 @@
 namespace ds::detail {
 
 inline constexpr size_t kCacheLine = 64;
-inline constexpr size_t kInlineBytes = 4096;     // largest message that travels inside the slot
-inline constexpr size_t kMailboxLetters = 16;    // sends in flight from one rank to another
+inline constexpr size_t kInlineBytes = 4096;   // largest message that travels inside the slot
+inline constexpr size_t kMailboxLetters = 16;  // sends in flight from one rank to another
 inline constexpr uint64_t kRegionMagic = 0x31'6d68'732d'7364ULL;  // "ds-shm1"
 
 // A counter that others wait for; it wraps. Sleepers use its word as a futex.
@@ -29,19 +31,20 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 // What a rank calls, and where its peers find the data.
 struct alignas(kCacheLine) Call : CollectiveCall {
-  uint64_t location = 0;    // of the input; the meaning is the ShmWorld's
-  bool visible = false;     // `location` is valid; otherwise the data is staged
+  uint64_t location = 0;  // of the input; the meaning is the ShmWorld's
+  bool visible = false;   // `location` is valid; otherwise the data is staged
 };
 
 struct alignas(4096) Slot {
-  Flag phase;                    // counts this rank's signals; all ranks signal equally often
-  alignas(kCacheLine) std::atomic<uint64_t> doing;  // diagnosis only: sequence << 8 | op << 1 | inside
-  std::atomic<uint32_t> left;    // 1 once this rank closed its end
-  std::atomic<int32_t> pid;      // processes only
+  Flag phase;  // counts this rank's signals; all ranks signal equally often
+  alignas(
+      kCacheLine) std::atomic<uint64_t> doing;  // diagnosis only: sequence << 8 | op << 1 | inside
+  std::atomic<uint32_t> left;                   // 1 once this rank closed its end
+  std::atomic<int32_t> pid;                     // processes only
   std::atomic<uint64_t> started;  // its start time in clock ticks: tells a reused pid apart
   std::atomic<uint64_t> arena_bytes;
   std::atomic<int32_t> arena_fd;
-  std::array<Call, 2> calls;     // by parity of the exchange: a fast rank may be one ahead
+  std::array<Call, 2> calls;  // by parity of the exchange: a fast rank may be one ahead
   alignas(kCacheLine) std::byte data[2][kInlineBytes];
 };
 
@@ -51,19 +54,19 @@ struct alignas(kCacheLine) Letter {
   DType dtype;
 };
 
-struct Mailbox {                 // one writer, one reader
+struct Mailbox {  // one writer, one reader
   Flag sent;
   Flag received;
   std::array<Letter, kMailboxLetters> letters;
 };
 
 struct alignas(4096) Header {
-  std::atomic<uint64_t> magic;   // stored last by the creator: the region is ready
+  std::atomic<uint64_t> magic;  // stored last by the creator: the region is ready
   std::atomic<int32_t> size;
   std::atomic<int32_t> creator_pid;
   std::atomic<uint64_t> creator_started;
-  Flag joined;                   // how many ranks have published themselves
-  Flag unlinked;                 // 1 when the name is gone
+  Flag joined;                    // how many ranks have published themselves
+  Flag unlinked;                  // 1 when the name is gone
   std::atomic<uint32_t> failure;  // 0 none, 1 being written, 2 failure_text is valid
   char failure_text[512];
 };
@@ -72,7 +75,7 @@ struct alignas(4096) Header {
 struct ShmLayout {
   explicit ShmLayout(int size);
   int size;
-  size_t chunk_bytes;            // one of a rank's two staging buffers
+  size_t chunk_bytes;                       // one of a rank's two staging buffers
   size_t slots, mailboxes, staging, bytes;  // offsets, and the whole
 
   Header& header(std::byte* base) const { return *reinterpret_cast<Header*>(base); }
@@ -80,8 +83,8 @@ struct ShmLayout {
     return *reinterpret_cast<Slot*>(base + slots + sizeof(Slot) * static_cast<size_t>(rank));
   }
   Mailbox& mailbox(std::byte* base, int from, int to) const {
-    const auto index = static_cast<size_t>(from) * static_cast<size_t>(size) +
-                       static_cast<size_t>(to);
+    const auto index =
+        static_cast<size_t>(from) * static_cast<size_t>(size) + static_cast<size_t>(to);
     return *reinterpret_cast<Mailbox*>(base + mailboxes + sizeof(Mailbox) * index);
   }
   std::byte* stage(std::byte* base, int rank, int64_t chunk) const {

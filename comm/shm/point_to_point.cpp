@@ -1,5 +1,5 @@
-// Sends and receives: up to kMailboxLetters messages per ordered pair are under way at a time, each in
-// a payload of its own, so that a send returns without its receiver.
+// Sends and receives: up to kMailboxLetters messages per ordered pair are under way at a time, each
+// in a payload of its own, so that a send returns without its receiver.
 #include <cstring>
 
 #include "comm/collective_checks.h"
@@ -55,8 +55,8 @@ void ShmComm::reclaim_payloads(int to) {
   }
 }
 
-// The payloads lie in our memory, which ends with us. What a failed group did not take stays allocated
-// until the world goes: a peer may still be reading it.
+// The payloads lie in our memory, which ends with us. What a failed group did not take stays
+// allocated until the world goes: a peer may still be reading it.
 void ShmComm::drain_outboxes() noexcept {
   if (world_->payloads_outlive_sender()) return;
   for (int to = 0; to < size_; ++to) {

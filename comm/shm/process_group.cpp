@@ -39,7 +39,8 @@ struct Joining {
   SteadyClock::time_point deadline;
 
   [[noreturn]] void fail(const std::string& text) const {
-    throw CommError(fmt::format("open_shm_group: rank {} of {}, segment {}: {}", rank, size, name, text));
+    throw CommError(
+        fmt::format("open_shm_group: rank {} of {}, segment {}: {}", rank, size, name, text));
   }
   void check_deadline(const std::string& waiting_for) const {
     if (SteadyClock::now() >= deadline) fail("timed out waiting for " + waiting_for);
@@ -51,7 +52,8 @@ ProcessId creator_of(const Header& header) {
           header.creator_started.load(std::memory_order_acquire)};
 }
 
-// Opens the segment if it exists, is ours alone and has its full size; an invalid result means "not yet".
+// Opens the segment if it exists, is ours alone and has its full size; an invalid result means "not
+// yet".
 Fd open_segment(const Joining& join) {
   Fd fd(shm_open(join.name.c_str(), O_RDWR | O_CLOEXEC, 0));
   if (!fd.valid()) {
@@ -78,7 +80,8 @@ void remove_leftover(const Joining& join) {
     const NamedRegion region(fd, join.layout.bytes);
     const ProcessId creator = creator_of(join.layout.header(region.base()));
     if (detail::is_running(creator)) {
-      join.fail(fmt::format("is in use by process {}; every start needs its own name", creator.pid));
+      join.fail(
+          fmt::format("is in use by process {}; every start needs its own name", creator.pid));
     }
   }
   if (shm_unlink(join.name.c_str()) != 0 && errno != ENOENT) {
@@ -186,7 +189,8 @@ std::vector<detail::ProcessWorld::Peer> read_peers(const Joining& join, std::byt
   std::vector<detail::ProcessWorld::Peer> peers;
   for (int r = 0; r < join.size; ++r) {
     const detail::Slot& slot = join.layout.slot(base, r);
-    peers.push_back({{slot.pid.load(), slot.started.load()}, slot.arena_fd.load(),
+    peers.push_back({{slot.pid.load(), slot.started.load()},
+                     slot.arena_fd.load(),
                      static_cast<size_t>(slot.arena_bytes.load())});
   }
   return peers;
@@ -203,9 +207,9 @@ void remove_name(const Joining& join, std::byte* base) {
   await_joining(join, base, header.unlinked, 1);
 }
 
-// Addresses are reserved, not memory: as many as the machine could fill. Where they are limited (ulimit -v), half of
-// what is left goes to the arenas of all ranks, each of which every rank maps; the other half to all else. An arena
-// is a file, for which ulimit -f holds, too.
+// Addresses are reserved, not memory: as many as the machine could fill. Where they are limited
+// (ulimit -v), half of what is left goes to the arenas of all ranks, each of which every rank maps;
+// the other half to all else. An arena is a file, for which ulimit -f holds, too.
 size_t arena_bytes(const ShmOptions& options, int ranks) {
   if (options.arena_bytes != 0) return options.arena_bytes;
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -213,7 +217,8 @@ size_t arena_bytes(const ShmOptions& options, int ranks) {
   rlimit files{};
   rlimit addresses{};
   if (getrlimit(RLIMIT_FSIZE, &files) != 0 || getrlimit(RLIMIT_AS, &addresses) != 0) return machine;
-  const size_t most = std::min<size_t>(machine, files.rlim_cur / page * page);  // RLIM_INFINITY is the largest number
+  const size_t most = std::min<size_t>(
+      machine, files.rlim_cur / page * page);  // RLIM_INFINITY is the largest number
   if (addresses.rlim_cur == RLIM_INFINITY) return most;
   size_t used_pages = 0;
   std::ifstream("/proc/self/statm") >> used_pages;
@@ -239,12 +244,13 @@ std::unique_ptr<Communicator> open_shm_group(const std::string& name, int rank, 
     auto world = std::make_shared<detail::ProcessWorld>(rank, std::move(arena), peers);
     std::vector<int> members;
     for (int r = 0; r < size; ++r) members.push_back(r);
-    auto comm = std::make_unique<detail::ShmComm>(
-        detail::ShmComm::Group{std::move(world), region, std::move(members), rank, options, nullptr});
+    auto comm = std::make_unique<detail::ShmComm>(detail::ShmComm::Group{
+        std::move(world), region, std::move(members), rank, options, nullptr});
     comm->barrier();  // from here on every peer watches every other
     return comm;
   } catch (...) {
-    // The start has failed for all: whoever notices removes the name. It is random, so nobody else's.
+    // The start has failed for all: whoever notices removes the name. It is random, so nobody
+    // else's.
     shm_unlink(join.name.c_str());
     throw;
   }

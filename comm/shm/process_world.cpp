@@ -23,7 +23,8 @@ class MemoryRegion final : public ShmRegion {
 
 }  // namespace
 
-ProcessWorld::ProcessWorld(int rank, std::unique_ptr<ShmArena> arena, const std::vector<Peer>& peers)
+ProcessWorld::ProcessWorld(int rank, std::unique_ptr<ShmArena> arena,
+                           const std::vector<Peer>& peers)
     : rank_(rank), arena_(std::move(arena)), peers_(peers.size()) {
   for (size_t r = 0; r < peers.size(); ++r) {
     peers_[r].peer = peers[r];
@@ -39,8 +40,8 @@ std::byte* ProcessWorld::resolve(int owner, uint64_t location, size_t bytes) {
   Known& known = peers_[static_cast<size_t>(owner)];
   const size_t limit = known.peer.arena_bytes;
   if (location > limit || bytes > limit - location) {
-    throw CommError(fmt::format("{} located {} bytes at {} of an arena of {}", describe(owner), bytes,
-                                location, limit));
+    throw CommError(fmt::format("{} located {} bytes at {} of an arena of {}", describe(owner),
+                                bytes, location, limit));
   }
   std::byte* base = known.base.load(std::memory_order_acquire);
   if (base == nullptr) base = map_arena(known, owner);
@@ -50,8 +51,8 @@ std::byte* ProcessWorld::resolve(int owner, uint64_t location, size_t bytes) {
 std::byte* ProcessWorld::map_arena(Known& known, int owner) {
   const std::lock_guard lock(map_mutex_);
   if (!known.mapping) {
-    const Fd fd = open_peer_memory(known.peer.process, known.peer.arena_fd,
-                                      known.peer.arena_bytes, describe(owner));
+    const Fd fd = open_peer_memory(known.peer.process, known.peer.arena_fd, known.peer.arena_bytes,
+                                   describe(owner));
     known.mapping = std::make_unique<ShmMapping>(fd, known.peer.arena_bytes, describe(owner));
     known.base.store(known.mapping->base(), std::memory_order_release);
   }
@@ -87,7 +88,8 @@ std::shared_ptr<ShmRegion> ProcessWorld::create_region(size_t bytes, uint64_t& t
 std::shared_ptr<ShmRegion> ProcessWorld::open_region(int creator, uint64_t ticket, size_t bytes) {
   const Known& known = peers_[static_cast<size_t>(creator)];
   return std::make_shared<MemoryRegion>(
-      open_peer_memory(known.peer.process, static_cast<int>(ticket), bytes, describe(creator)), bytes);
+      open_peer_memory(known.peer.process, static_cast<int>(ticket), bytes, describe(creator)),
+      bytes);
 }
 
 bool ProcessWorld::is_dead(int rank) {

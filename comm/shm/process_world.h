@@ -1,5 +1,5 @@
-// Ranks that are processes of one host. Each owns an arena that its peers map when they first need it;
-// each watches its peers' lives. Private to comm/.
+// Ranks that are processes of one host. Each owns an arena that its peers map when they first need
+// it; each watches its peers' lives. Private to comm/.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class ProcessWorld final : public ShmWorld {
  private:
   struct Known {
     Peer peer;
-    Fd watch;                          // invalid for ourselves
+    Fd watch;                             // invalid for ourselves
     std::unique_ptr<ShmMapping> mapping;  // written once, under map_mutex_
     std::atomic<std::byte*> base{nullptr};
   };

@@ -51,8 +51,8 @@ void commit_pages(const Fd& fd, size_t begin, size_t end, const std::string& wha
     result = fallocate(fd.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
   } while (result != 0 && errno == EINTR);
   if (result != 0) {
-    throw OutOfMemory(fmt::format("{}: {} more bytes refused: {}", what, end - begin,
-                                  system_error("fallocate")));
+    throw OutOfMemory(
+        fmt::format("{}: {} more bytes refused: {}", what, end - begin, system_error("fallocate")));
   }
 }
 
@@ -63,7 +63,8 @@ uint64_t start_time_of(int pid) {
   const ssize_t length = read(file.get(), buffer.data(), buffer.size());
   if (length <= 0) return 0;
   std::string_view text(buffer.data(), static_cast<size_t>(length));
-  // proc(5): the command in parentheses may hold anything; starttime is field 22, the 20th after it.
+  // proc(5): the command in parentheses may hold anything; starttime is field 22, the 20th after
+  // it.
   const size_t close_paren = text.rfind(')');
   if (close_paren == std::string_view::npos) return 0;
   text.remove_prefix(close_paren + 1);
@@ -107,7 +108,8 @@ Fd open_peer_memory(const ProcessId& of, int number, size_t bytes, const std::st
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
       seals < 0 || (seals & F_SEAL_SHRINK) == 0 || status.st_size < static_cast<off_t>(bytes)) {
-    throw CommError(fmt::format("{}: {} is not sealed memory of ours of {} bytes", who, path, bytes));
+    throw CommError(
+        fmt::format("{}: {} is not sealed memory of ours of {} bytes", who, path, bytes));
   }
   return fd;
 }

@@ -1,5 +1,5 @@
-// Owned file descriptors and shared mappings, and who a process is. The building bricks of the process
-// group; every system call's result is checked here, once.
+// Owned file descriptors and shared mappings, and who a process is. The building bricks of the
+// process group; every system call's result is checked here, once.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ Fd make_sealed_memory(size_t bytes, const std::string& what);
 // Takes the pages of [begin, end) now. Throws OutOfMemory instead of a SIGBUS later.
 void commit_pages(const Fd& fd, size_t begin, size_t end, const std::string& what);
 
-// A process, told apart from a later one with the same pid by when it started (clock ticks since boot).
+// A process, told apart from a later one with the same pid by when it started (clock ticks since
+// boot).
 struct ProcessId {
   int pid = 0;
   uint64_t started = 0;
@@ -40,11 +41,13 @@ ProcessId this_process();
 uint64_t start_time_of(int pid);
 bool is_running(const ProcessId& process);
 
-// A descriptor of a live process, readable when it ends (pidfd). Throws CommError when it has ended.
+// A descriptor of a live process, readable when it ends (pidfd). Throws CommError when it has
+// ended.
 Fd watch_process(const ProcessId& process, const std::string& who);
 bool has_ended(const Fd& watch);
 
-// Opens what process `of` holds as descriptor `number`; checks owner, seals and size. Throws CommError.
+// Opens what process `of` holds as descriptor `number`; checks owner, seals and size. Throws
+// CommError.
 Fd open_peer_memory(const ProcessId& of, int number, size_t bytes, const std::string& who);
 
 std::string system_error(const std::string& call);  // "shm_open: Permission denied"

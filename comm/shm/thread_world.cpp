@@ -13,10 +13,12 @@ namespace {
 class AnonymousRegion final : public detail::ShmRegion {
  public:
   explicit AnonymousRegion(size_t bytes) : bytes_(bytes) {
-    // Fresh zero pages that cost memory only where touched; shared, so that futexes are keyed alike.
+    // Fresh zero pages that cost memory only where touched; shared, so that futexes are keyed
+    // alike.
     base_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (base_ == MAP_FAILED) {
-      throw OutOfMemory(fmt::format("communicator: {} bytes for a group of threads refused", bytes));
+      throw OutOfMemory(
+          fmt::format("communicator: {} bytes for a group of threads refused", bytes));
     }
   }
   ~AnonymousRegion() override { munmap(base_, bytes_); }

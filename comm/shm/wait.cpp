@@ -50,8 +50,8 @@ void ShmComm::await_slowly(Flag& flag, uint32_t target, int peer, Lagging who) {
   }
 }
 
-// The ranks whose fault the wait may be. In a collective that is anyone who is behind: the peer whose
-// flag we sleep on may itself be waiting for a dead one.
+// The ranks whose fault the wait may be. In a collective that is anyone who is behind: the peer
+// whose flag we sleep on may itself be waiting for a dead one.
 std::vector<int> ShmComm::laggards(const Flag& flag, uint32_t target, int peer, Lagging who) const {
   std::vector<int> late;
   if (who == Lagging::kOnePeer) {

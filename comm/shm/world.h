@@ -1,5 +1,6 @@
-// ShmWorld: what the ranks of one launch can see of each other's memory and life, whatever groups they
-// form. One implementation for ranks that are threads, one for ranks that are processes. Thread-safe.
+// ShmWorld: what the ranks of one launch can see of each other's memory and life, whatever groups
+// they form. One implementation for ranks that are threads, one for ranks that are processes.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,9 @@ class ShmWorld {
   // The bytes that world rank `owner` located. Bounds are checked on each use. Throws CommError.
   virtual std::byte* resolve(int owner, uint64_t location, size_t bytes) = 0;
 
-  // Memory that outlives its sender's interest in it: payloads of sends. The receiver disposes of it
-  // (discard), or, where it lies in the sender's memory, the sender once it was received (reclaim).
+  // Memory that outlives its sender's interest in it: payloads of sends. The receiver disposes of
+  // it (discard), or, where it lies in the sender's memory, the sender once it was received
+  // (reclaim).
   virtual std::byte* make_payload(size_t bytes) = 0;
   virtual uint64_t payload_location(const std::byte* payload) const = 0;
   virtual void discard(std::byte* payload) noexcept = 0;

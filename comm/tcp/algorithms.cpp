@@ -1,6 +1,7 @@
-// How the data move: straight from the one who has them to the one who needs them, so that every byte
-// crosses the network once. Reductions work on pieces: while one is added up, the next arrives, and the
-// sums of the last are on their way. Sums are made where all inputs meet, in rank order.
+// How the data move: straight from the one who has them to the one who needs them, so that every
+// byte crosses the network once. Reductions work on pieces: while one is added up, the next
+// arrives, and the sums of the last are on their way. Sums are made where all inputs meet, in rank
+// order.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -12,7 +13,8 @@
 namespace ds::detail {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{512} << 10;  // per peer: small enough for caches, large for calls
+constexpr size_t kPieceBytes = size_t{512}
+                               << 10;  // per peer: small enough for caches, large for calls
 constexpr int64_t kPieceUnit = 64;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -36,7 +38,8 @@ class Pieces {
     return static_cast<size_t>(length(rank, piece)) * element_bytes_;
   }
   size_t offset(int rank, int64_t piece) const {
-    return static_cast<size_t>(bounds_[static_cast<size_t>(rank)] + piece * numel_) * element_bytes_;
+    return static_cast<size_t>(bounds_[static_cast<size_t>(rank)] + piece * numel_) *
+           element_bytes_;
   }
 
  private:
@@ -48,7 +51,8 @@ class Pieces {
 
 }  // namespace
 
-void TcpComm::reduce_whole(std::byte* data, const ReduceTypes& types, int64_t numel, Stream& stream) {
+void TcpComm::reduce_whole(std::byte* data, const ReduceTypes& types, int64_t numel,
+                           Stream& stream) {
   const size_t bytes = static_cast<size_t>(numel) * size_of(types.in);
   scratch_.resize(std::max(scratch_.size(), bytes * static_cast<size_t>(size_)));
   TcpBatch batch(*wire_, *state_);
@@ -66,11 +70,13 @@ void TcpComm::reduce_whole(std::byte* data, const ReduceTypes& types, int64_t nu
 void TcpComm::reduce_slices(const std::byte* full, std::byte* shard, std::byte* gathered,
                             const ReduceTypes& types, std::span<const int64_t> bounds,
                             Stream& stream) {
-  const auto piece_numel = static_cast<int64_t>(kPieceBytes / size_of(types.in)) / kPieceUnit * kPieceUnit;
+  const auto piece_numel =
+      static_cast<int64_t>(kPieceBytes / size_of(types.in)) / kPieceUnit * kPieceUnit;
   const Pieces pieces(bounds, size_of(types.in), piece_numel);
   const size_t stride = static_cast<size_t>(piece_numel) * size_of(types.in);
   const auto ranks = static_cast<size_t>(size_);
-  if (size_ > 1 && pieces.count() > 0) scratch_.resize(std::max(scratch_.size(), 2 * ranks * stride));
+  if (size_ > 1 && pieces.count() > 0)
+    scratch_.resize(std::max(scratch_.size(), 2 * ranks * stride));
   const auto place = [&](int peer, int64_t piece) {
     const size_t half = (piece & 1) == 0 ? 0 : ranks;
     return scratch_.data() + (half + static_cast<size_t>(peer)) * stride;
@@ -123,9 +129,9 @@ void TcpComm::broadcast_whole(std::byte* data, size_t bytes, int root) {
   wait(batch);
 }
 
-// The root gives every rank its slice, and each passes its own on to the others: the root's bytes leave
-// it once (and its own slice to everybody), whatever the size of the group. Piece by piece, so that all
-// links work at once. `bounds` in bytes.
+// The root gives every rank its slice, and each passes its own on to the others: the root's bytes
+// leave it once (and its own slice to everybody), whatever the size of the group. Piece by piece,
+// so that all links work at once. `bounds` in bytes.
 void TcpComm::broadcast_slices(std::byte* data, std::span<const int64_t> bounds, int root) {
   const Pieces pieces(bounds, 1, static_cast<int64_t>(kPieceBytes));
   TcpBatch others(*wire_, *state_);

@@ -1,6 +1,6 @@
-// Messages of one call that are waited for together. What is still open when the batch dies is taken
-// back: no byte is read from or written to the caller's memory after that. Takes the wire's lock where
-// it is not said that the caller holds it.
+// Messages of one call that are waited for together. What is still open when the batch dies is
+// taken back: no byte is read from or written to the caller's memory after that. Takes the wire's
+// lock where it is not said that the caller holds it.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// The calls themselves: check what this rank was given, tell the peers what is called, wait for them,
-// and say what went wrong.
+// The calls themselves: check what this rank was given, tell the peers what is called, wait for
+// them, and say what went wrong.
 #include "comm/tcp/group.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr uint64_t kLettersUnderWay = 16;  // sends that one receiver has not taken yet
+constexpr uint64_t kLettersUnderWay = 16;         // sends that one receiver has not taken yet
 constexpr size_t kSmallBytes = size_t{64} << 10;  // up to here one round beats less traffic
 
 std::byte* bytes_of(const Tensor& tensor) { return static_cast<std::byte*>(tensor.raw()); }
@@ -26,8 +26,8 @@ void check_on_host(CommOp op, const Tensor& tensor) {
            tensor.defined() ? tensor.device().to_string() : std::string("an undefined one"));
 }
 
-// Of a group by its parent and the split that made it: any two groups of a world differ in their ids
-// but for a chance of 2^-64 (the finaliser of MurmurHash3).
+// Of a group by its parent and the split that made it: any two groups of a world differ in their
+// ids but for a chance of 2^-64 (the finaliser of MurmurHash3).
 uint64_t id_of_split(uint64_t parent, uint64_t sequence) {
   uint64_t x = parent * 0x9e3779b97f4a7c15ULL + sequence;
   x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
@@ -53,8 +53,8 @@ Frame letter_frame(const Tensor& tensor) {
 
 }  // namespace
 
-// Of one wait: once a second it looks whether the connections carry anything, the first time with something to
-// carry. Short waits cost nothing.
+// Of one wait: once a second it looks whether the connections carry anything, the first time with
+// something to carry. Short waits cost nothing.
 class TcpComm::StallWatch {
  public:
   StallWatch(TcpWire& wire, const TcpGroupState& group)
@@ -159,15 +159,16 @@ TcpComm::~TcpComm() {
 }
 
 void TcpComm::fail(const std::string& text) {
-  const std::string message = fmt::format("{} #{} on rank {}: {}", name_of(op_), sequence_, rank_, text);
+  const std::string message =
+      fmt::format("{} #{} on rank {}: {}", name_of(op_), sequence_, rank_, text);
   wire_->fail_group(*state_, message, first_unfinished());
   throw CommError(message);
 }
 
 void TcpComm::check_failure() const {
   if (state_->failure.empty() || (call_ != nullptr && sequence_ < state_->failed_from)) return;
-  throw CommError(fmt::format("{} #{} on rank {}: the group has failed: {}", name_of(op_), sequence_,
-                              rank_, state_->failure));
+  throw CommError(fmt::format("{} #{} on rank {}: the group has failed: {}", name_of(op_),
+                              sequence_, rank_, state_->failure));
 }
 
 uint64_t TcpComm::first_unfinished() const { return call_ != nullptr ? sequence_ : sequence_ + 1; }
@@ -189,20 +190,21 @@ void TcpComm::check_gone(const std::vector<int>& awaited) {
 void TcpComm::check_message(const ReceiveTicket& ticket) {
   if (!ticket.wrong) return;
   if (ticket.frame.kind == FrameKind::kLetter) {
-    fail(fmt::format("the ranks disagree: rank {} sent {} x {}, rank {} expects {} x {}", ticket.peer,
-                     name_of(ticket.other.dtype), ticket.other.numel, rank_,
+    fail(fmt::format("the ranks disagree: rank {} sent {} x {}, rank {} expects {} x {}",
+                     ticket.peer, name_of(ticket.other.dtype), ticket.other.numel, rank_,
                      name_of(ticket.frame.dtype), ticket.frame.numel));
   }
-  fail(fmt::format("the ranks disagree: rank {} sent {} bytes in its call #{}, rank {} expects {} bytes "
-                   "in call #{}",
-                   ticket.peer, ticket.other.bytes, ticket.other.sequence, rank_, ticket.frame.bytes,
-                   ticket.frame.sequence));
+  fail(fmt::format(
+      "the ranks disagree: rank {} sent {} bytes in its call #{}, rank {} expects {} bytes "
+      "in call #{}",
+      ticket.peer, ticket.other.bytes, ticket.other.sequence, rank_, ticket.frame.bytes,
+      ticket.frame.sequence));
 }
 
 uint64_t TcpComm::bytes_moved(const std::vector<int>& members) const {
-  return std::accumulate(members.begin(), members.end(), uint64_t{0}, [&](uint64_t sum, int member) {
-    return sum + wire_->bytes_moved(*state_, member);
-  });
+  return std::accumulate(
+      members.begin(), members.end(), uint64_t{0},
+      [&](uint64_t sum, int member) { return sum + wire_->bytes_moved(*state_, member); });
 }
 
 void TcpComm::fail_silent(const std::vector<int>& awaited) {
@@ -339,7 +341,8 @@ void TcpComm::broadcast(Tensor& inout, int root, Stream& /*stream*/) {
   if (inout.bytes() <= kSmallBytes || size_ == 2) {
     broadcast_whole(bytes_of(inout), inout.bytes(), root);
   } else {
-    broadcast_slices(bytes_of(inout), aligned_bounds(size_, static_cast<int64_t>(inout.bytes())), root);
+    broadcast_slices(bytes_of(inout), aligned_bounds(size_, static_cast<int64_t>(inout.bytes())),
+                     root);
   }
 }
 
@@ -428,10 +431,12 @@ void check_world(const TcpListener& listener, const TcpWorld& world) {
            world.secret.size(), kSecretBytes);
   for (int r = 0; r < world.size; ++r) {
     if (world.endpoints[static_cast<size_t>(r)].empty()) {
-      throw CommError(fmt::format("open_tcp_group: rank {} listens nowhere for data, others do", r));
+      throw CommError(
+          fmt::format("open_tcp_group: rank {} listens nowhere for data, others do", r));
     }
   }
-  DS_CHECK(listener.listening(), "open_tcp_group: the listener of rank {} does not listen", world.rank);
+  DS_CHECK(listener.listening(), "open_tcp_group: the listener of rank {} does not listen",
+           world.rank);
 }
 
 }  // namespace

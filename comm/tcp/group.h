@@ -1,5 +1,5 @@
-// TcpComm's class: one rank's end of a group over a TcpWire. Private to comm/; others see Communicator.
-// Confined to one thread, but for abort().
+// TcpComm's class: one rank's end of a group over a TcpWire. Private to comm/; others see
+// Communicator. Confined to one thread, but for abort().
 #pragma once
 
 #include <memory>
@@ -64,8 +64,8 @@ class TcpComm final : public Communicator {
 
   // The work (tcp_algorithms.cpp). Bounds are offsets of every rank's slice.
   void reduce_whole(std::byte* data, const ReduceTypes& types, int64_t numel, Stream& stream);
-  // Slice r of every rank's `full` is reduced on rank r into its `shard`; where `gathered` is not null,
-  // every rank's reduced slice comes to it as well.
+  // Slice r of every rank's `full` is reduced on rank r into its `shard`; where `gathered` is not
+  // null, every rank's reduced slice comes to it as well.
   void reduce_slices(const std::byte* full, std::byte* shard, std::byte* gathered,
                      const ReduceTypes& types, std::span<const int64_t> bounds, Stream& stream);
   void gather_slices(const std::byte* shard, std::byte* full, size_t slice_bytes);
@@ -82,8 +82,9 @@ class TcpComm final : public Communicator {
   const int rank_;
   const int size_;
   HostMemory memory_;
-  uint64_t sequence_ = 0;  // of the collective in progress or last made; changes under the wire's lock
-  Call* call_ = nullptr;   // the one in progress; changes under the wire's lock
+  uint64_t sequence_ =
+      0;  // of the collective in progress or last made; changes under the wire's lock
+  Call* call_ = nullptr;  // the one in progress; changes under the wire's lock
   CommOp op_ = CommOp::kBarrier;
   std::vector<std::byte> scratch_;
   std::vector<const std::byte*> sources_;  // scratch: every rank's input

@@ -6,9 +6,9 @@
 //   proof over both                        -->
 //                                          <-- welcome, proof over both; or the connection ends
 //
-// Each proof is keyed with the secret of the epoch and covers the hello (epoch, ranks, world size) and
-// which of the four it is, so that none can be used in another place, direction or epoch. A recorded
-// session fails at the acceptor's fresh challenge.
+// Each proof is keyed with the secret of the epoch and covers the hello (epoch, ranks, world size)
+// and which of the four it is, so that none can be used in another place, direction or epoch. A
+// recorded session fails at the acceptor's fresh challenge.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,8 @@ class TcpHandshake {
   // What is to be sent now.
   std::vector<std::byte> take_output();
 
-  // kProven (acceptor): the dialler is peer(); welcome() admits it. kWelcome: the connection is ready.
+  // kProven (acceptor): the dialler is peer(); welcome() admits it. kWelcome: the connection is
+  // ready.
   State state() const { return state_; }
   int peer() const { return peer_; }
   const std::string& reason() const { return reason_; }  // of the refusal

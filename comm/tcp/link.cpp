@@ -17,10 +17,10 @@ namespace ds::detail {
 namespace {
 
 constexpr size_t kStagingBytes = size_t{64} << 10;
-constexpr size_t kReadBudget = size_t{4} << 20;      // per turn, so that every peer gets one
-constexpr uint64_t kMostBytes = uint64_t{1} << 40;   // a payload beyond that is no payload
+constexpr size_t kReadBudget = size_t{4} << 20;     // per turn, so that every peer gets one
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;  // a payload beyond that is no payload
 constexpr uint64_t kMostReasonBytes = 4096;
-constexpr size_t kBatchedFrames = 16;                // frames per system call
+constexpr size_t kBatchedFrames = 16;  // frames per system call
 
 }  // namespace
 
@@ -32,7 +32,8 @@ std::string frame_error(const Frame& frame) {
     case FrameKind::kLetter: {
       const bool known = frame.dtype <= DType::kI8;
       const bool sane = frame.numel >= 0 && static_cast<uint64_t>(frame.numel) <= kMostBytes;
-      if (known && sane && static_cast<uint64_t>(frame.numel) * size_of(frame.dtype) == frame.bytes &&
+      if (known && sane &&
+          static_cast<uint64_t>(frame.numel) * size_of(frame.dtype) == frame.bytes &&
           frame.bytes <= kMostBytes) {
         return "";
       }

@@ -111,7 +111,7 @@ class TcpLink {
   uint64_t bytes_queued_ = 0;     // ever
   uint64_t bytes_important_ = 0;  // of those, up to the last frame that somebody waits for
   Frame head_;
-  size_t head_bytes_ = 0;      // of head_ that have arrived
+  size_t head_bytes_ = 0;  // of head_ that have arrived
   bool in_payload_ = false;
   std::byte* target_ = nullptr;
   size_t payload_left_ = 0;

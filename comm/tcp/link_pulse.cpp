@@ -1,10 +1,9 @@
 #include "comm/tcp/link_pulse.h"
 
+#include <fmt/format.h>
 #include <linux/tcp.h>  // netinet/tcp.h has an older tcp_info
 #include <netinet/in.h>
 #include <sys/socket.h>
-
-#include <fmt/format.h>
 
 #include <cstddef>
 

@@ -1,5 +1,6 @@
-// Whether a TCP connection still carries anything, as far as this host's kernel knows. The peer's kernel
-// acknowledges what arrives however busy its process is, so that only a cut, or a host that is gone, stops it.
+// Whether a TCP connection still carries anything, as far as this host's kernel knows. The peer's
+// kernel acknowledges what arrives however busy its process is, so that only a cut, or a host that
+// is gone, stops it.
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,8 @@ class LinkPulse {
  private:
   std::optional<TimePoint> stuck_since_;
   uint64_t acknowledged_ = 0;
-  std::optional<uint64_t> heard_then_;  // a moment after it got stuck, when all that was under way had come
+  std::optional<uint64_t>
+      heard_then_;  // a moment after it got stuck, when all that was under way had come
   uint64_t heard_ = 0;
 };
 

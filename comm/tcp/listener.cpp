@@ -9,8 +9,8 @@ namespace ds {
 TcpListener::TcpListener(const std::string& address) {
   const SocketAddress wanted = detail::parse_interface_address(address);
   const auto fail = [&](const char* call) {
-    throw CommError(fmt::format("listening for data on {}: {}; is it an address of this host?", address,
-                                detail::system_error(call)));
+    throw CommError(fmt::format("listening for data on {}: {}; is it an address of this host?",
+                                address, detail::system_error(call)));
   };
   Fd socket(::socket(wanted.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) fail("socket");

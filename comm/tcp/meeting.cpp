@@ -10,10 +10,10 @@
 #include <cstring>
 #include <list>
 
-#include "comm/tcp/link_pulse.h"
 #include "comm/shm/segment.h"
 #include "comm/tcp/address.h"
 #include "comm/tcp/handshake.h"
+#include "comm/tcp/link_pulse.h"
 
 namespace ds::detail {
 namespace {
@@ -134,8 +134,8 @@ void set_option(const Fd& socket, int level, int option, int value) {
   }
 }
 
-// A peer whose host is gone answers no probe: noticed after 25 s of idleness, or when what we sent is
-// not acknowledged for twice the longest wait.
+// A peer whose host is gone answers no probe: noticed after 25 s of idleness, or when what we sent
+// is not acknowledged for twice the longest wait.
 void prepare(const Fd& socket, std::chrono::milliseconds timeout) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -156,7 +156,8 @@ class Meeting {
         deadline_(SteadyClock::now() + std::min(options.timeout, options.meeting)),
         links_(static_cast<size_t>(world.size)) {
     for (int r = 0; r < world.rank; ++r) {
-      dials_.push_back({r, parse_data_endpoint(world.endpoints[static_cast<size_t>(r)]), nullptr, {}, ""});
+      dials_.push_back(
+          {r, parse_data_endpoint(world.endpoints[static_cast<size_t>(r)]), nullptr, {}, ""});
     }
   }
 
@@ -185,12 +186,14 @@ class Meeting {
     std::unique_ptr<Conversation> conversation;  // null: to be dialled at `again`, or done
     TimePoint again;
     std::string trouble;  // of the last attempt
-    std::optional<TimePoint> unreachable_since = std::nullopt;  // since then nothing of its host was heard
+    std::optional<TimePoint> unreachable_since =
+        std::nullopt;  // since then nothing of its host was heard
   };
 
   bool linked(int rank) const { return links_[static_cast<size_t>(rank)].valid(); }
   int missing() const {
-    const auto there = std::count_if(links_.begin(), links_.end(), [](const Fd& f) { return f.valid(); });
+    const auto there =
+        std::count_if(links_.begin(), links_.end(), [](const Fd& f) { return f.valid(); });
     return world_.size - 1 - static_cast<int>(there);
   }
   size_t to_come() const {
@@ -209,7 +212,8 @@ class Meeting {
       links_[static_cast<size_t>(dial.to)] = dial.conversation->take_socket();
       dial.conversation.reset();
     } else if (state == Conversation::State::kOver || now >= dial.conversation->until()) {
-      dial.trouble = state == Conversation::State::kOver ? dial.conversation->reason() : "no answer";
+      dial.trouble =
+          state == Conversation::State::kOver ? dial.conversation->reason() : "no answer";
       dial.conversation.reset();
       dial.again = now + kRedialPause;
     }
@@ -230,7 +234,8 @@ class Meeting {
     for (Dial& dial : dials_) {
       if (linked(dial.to)) continue;
       if (dial.unreachable_since && now - *dial.unreachable_since >= LinkPulse::kSilence) {
-        troubles.push_back({dial.to, false, dial.trouble.empty() ? "no answer to any connection" : dial.trouble});
+        troubles.push_back(
+            {dial.to, false, dial.trouble.empty() ? "no answer to any connection" : dial.trouble});
       }
     }
     options_.board->post(std::move(troubles));
@@ -239,20 +244,23 @@ class Meeting {
   void start(Dial& dial, TimePoint now) {
     Fd socket(::socket(dial.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.valid()) throw CommError(system_error("socket"));
-    if (connect(socket.get(), dial.address.get(), dial.address.bytes) != 0 && errno != EINPROGRESS) {
+    if (connect(socket.get(), dial.address.get(), dial.address.bytes) != 0 &&
+        errno != EINPROGRESS) {
       dial.trouble = system_error("connect");
       dial.again = now + kRedialPause;
       return;
     }
     dial.conversation = std::make_unique<Conversation>(
-        std::move(socket), TcpHandshake::dial(party_, dial.to, random_challenge()), now + options_.patience);
+        std::move(socket), TcpHandshake::dial(party_, dial.to, random_challenge()),
+        now + options_.patience);
   }
 
   void accept_all(TimePoint now) {
     while (to_come() != 0) {
       Fd socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.valid()) {
-        // Also a connection that broke before it was accepted: nobody's fault and no reason to stop.
+        // Also a connection that broke before it was accepted: nobody's fault and no reason to
+        // stop.
         if (errno == EMFILE || errno == ENFILE || errno == EBADF) {
           throw CommError(system_error("accept"));
         }
@@ -283,8 +291,8 @@ class Meeting {
         links_[static_cast<size_t>(visitor->peer())] = visitor->take_socket();
         gone = true;
       } else if (state == Conversation::State::kOver || now >= visitor->until()) {
-        drop(*visitor, state == Conversation::State::kOver ? visitor->reason()
-                                                           : "it proved nothing in time");
+        drop(*visitor,
+             state == Conversation::State::kOver ? visitor->reason() : "it proved nothing in time");
         gone = true;
       }
       visitor = gone ? visitors_.erase(visitor) : std::next(visitor);
@@ -315,7 +323,8 @@ class Meeting {
       until = std::min(until, visitor.until());
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
-    poll(watched.data(), watched.size(), static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1000)));
+    poll(watched.data(), watched.size(),
+         static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1000)));
   }
 
   [[noreturn]] void give_up() const {
@@ -331,8 +340,9 @@ class Meeting {
     for (int r = world_.rank + 1; r < world_.size; ++r) {
       if (!linked(r)) add(r, "");
     }
-    throw CommError(fmt::format("open_tcp_group: rank {} of {}, listening on {}: timed out waiting for {}",
-                                world_.rank, world_.size, listener_.endpoint(), names));
+    throw CommError(
+        fmt::format("open_tcp_group: rank {} of {}, listening on {}: timed out waiting for {}",
+                    world_.rank, world_.size, listener_.endpoint(), names));
   }
 
   const TcpListener listener_;

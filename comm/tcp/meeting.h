@@ -1,6 +1,6 @@
-// How the ranks of a world find each other: every rank dials those before it and accepts those after
-// it, until there is one proven connection per pair. Strangers are dropped and logged; they can neither
-// join nor keep the ranks from meeting. Knows nothing of what the connections are for.
+// How the ranks of a world find each other: every rank dials those before it and accepts those
+// after it, until there is one proven connection per pair. Strangers are dropped and logged; they
+// can neither join nor keep the ranks from meeting. Knows nothing of what the connections are for.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// What the two ends of a data connection prove their knowledge of the epoch's secret with: HMAC-SHA256
-// and random challenges. The only user of OpenSSL in comm/.
+// What the two ends of a data connection prove their knowledge of the epoch's secret with:
+// HMAC-SHA256 and random challenges. The only user of OpenSSL in comm/.
 #pragma once
 
 #include <array>

@@ -57,7 +57,8 @@ bool comes_from(const TcpGroupState& group, const TcpGroupState& ancestor) {
 
 }  // namespace
 
-TcpWire::TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout, std::shared_ptr<LinkBoard> board)
+TcpWire::TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout,
+                 std::shared_ptr<LinkBoard> board)
     : timeout_(timeout),
       board_(std::move(board)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -67,8 +68,9 @@ TcpWire::TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout, std
   FrameSink& sink = *this;
   for (size_t r = 0; r < sockets.size(); ++r) {
     const bool peer = sockets[r].valid();
-    links_.push_back(peer ? std::make_unique<TcpLink>(std::move(sockets[r]), static_cast<int>(r), sink)
-                          : nullptr);
+    links_.push_back(
+        peer ? std::make_unique<TcpLink>(std::move(sockets[r]), static_cast<int>(r), sink)
+             : nullptr);
   }
 }
 
@@ -235,7 +237,8 @@ std::byte* TcpWire::begin_frame(int peer, const Frame& frame) {
 }
 
 std::byte* TcpWire::begin_message(int peer, const Frame& frame, Arriving& arriving) {
-  const bool still_wanted = frame.kind == FrameKind::kData && frame.sequence < arriving.group->failed_from;
+  const bool still_wanted =
+      frame.kind == FrameKind::kData && frame.sequence < arriving.group->failed_from;
   if (!arriving.group->failure.empty() && !still_wanted) return nullptr;
   TcpGroupState::Peer& from = arriving.group->peers[peer];
   const size_t stream = stream_of(frame.kind);

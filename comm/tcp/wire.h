@@ -1,8 +1,11 @@
-// All connections of one rank, shared by its groups: brings arriving frames to whoever expects them,
-// keeps those that nobody expects yet, and remembers what became of peers and groups. Every member
-// function but lock() and the constructor wants the lock held. Whoever waits does the work for all: one
-// waiting thread polls and moves everybody's bytes, the others sleep until something has happened.
+// All connections of one rank, shared by its groups: brings arriving frames to whoever expects
+// them, keeps those that nobody expects yet, and remembers what became of peers and groups. Every
+// member function but lock() and the constructor wants the lock held. Whoever waits does the work
+// for all: one waiting thread polls and moves everybody's bytes, the others sleep until something
+// has happened.
 #pragma once
+
+#include <poll.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -14,10 +17,8 @@
 #include <string>
 #include <vector>
 
-#include <poll.h>
-
-#include "comm/tcp/link_pulse.h"
 #include "comm/tcp/link.h"
+#include "comm/tcp/link_pulse.h"
 
 namespace ds::detail {
 
@@ -26,8 +27,8 @@ enum class TcpStream : uint8_t { kCollective, kLetters };
 struct ReceiveTicket {
   int peer = 0;  // in the group
   std::byte* data = nullptr;
-  Frame frame;          // what is expected
-  Frame other;          // what came instead, where `wrong`
+  Frame frame;  // what is expected
+  Frame other;  // what came instead, where `wrong`
   bool wrong = false;
   int* open = nullptr;  // lowered by finish()
   bool done = false;    // the data are there, or something else came
@@ -44,11 +45,11 @@ struct ArrivedFrame {
   ReceiveTicket* claim = nullptr;  // wants it as soon as it is complete
 };
 
-// What a rank knows of one of its groups. It may exist before the rank has made the group: a peer that
-// was quicker may send already.
+// What a rank knows of one of its groups. It may exist before the rank has made the group: a peer
+// that was quicker may send already.
 struct TcpGroupState {
   struct Peer {
-    std::deque<ReceiveTicket*> expected[2];                  // by TcpStream
+    std::deque<ReceiveTicket*> expected[2];  // by TcpStream
     std::deque<std::unique_ptr<ArrivedFrame>> arrived[2];
     uint64_t letters_sent = 0;
     uint64_t letters_taken = 0;
@@ -59,9 +60,9 @@ struct TcpGroupState {
   std::vector<int> members;  // group rank -> world rank; empty until this rank has made the group
   int rank = 0;
   std::shared_ptr<const TcpGroupState> parent;
-  std::string failure;        // empty while it works
-  // The first collective that the failure ends. Earlier ones still complete: whoever failed later has
-  // given all that they need. Sends and receives end at once. 0: everything ends.
+  std::string failure;  // empty while it works
+  // The first collective that the failure ends. Earlier ones still complete: whoever failed later
+  // has given all that they need. Sends and receives end at once. 0: everything ends.
   uint64_t failed_from = 0;
   std::map<int, Peer> peers;  // by world rank
 
@@ -72,10 +73,11 @@ class TcpWire final : private FrameSink {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // One socket per peer in the order of world ranks, none for ourselves. The board, where there is one, is told
-  // of connections that carry nothing.
-  TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout, std::shared_ptr<LinkBoard> board);
-  ~TcpWire() override;  // waits until the peers' hosts have what was sent to them
+  // One socket per peer in the order of world ranks, none for ourselves. The board, where there is
+  // one, is told of connections that carry nothing.
+  TcpWire(std::vector<Fd> sockets, std::chrono::milliseconds timeout,
+          std::shared_ptr<LinkBoard> board);
+  ~TcpWire() override;               // waits until the peers' hosts have what was sent to them
   TcpWire(const TcpWire&) = delete;  // groups hold references
   TcpWire& operator=(const TcpWire&) = delete;
 
@@ -94,13 +96,14 @@ class TcpWire final : private FrameSink {
   void cancel(TcpGroupState& group, const ReceiveTicket& ticket);
   void cancel(TcpGroupState& group, const SendTicket& ticket);
 
-  // Sends what the sockets take, without waiting. To be called before the caller looks whether it still
-  // has to wait, for it may end the wait.
+  // Sends what the sockets take, without waiting. To be called before the caller looks whether it
+  // still has to wait, for it may end the wait.
   void flush();
   // Until something has happened, or `until`.
   void progress(std::unique_lock<std::mutex>& lock, TimePoint until);
 
-  // For whoever waits without anything moving: sends something that every peer's host has to acknowledge.
+  // For whoever waits without anything moving: sends something that every peer's host has to
+  // acknowledge.
   void probe(const TcpGroupState& group);
   // Looks which connections still carry something, and tells the board.
   void feel_pulses();
@@ -136,8 +139,8 @@ class TcpWire final : private FrameSink {
   const Fd wake_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  bool polling_ = false;  // one thread is in poll()
-  bool failed_ = false;   // some group has
+  bool polling_ = false;                         // one thread is in poll()
+  bool failed_ = false;                          // some group has
   std::vector<std::unique_ptr<TcpLink>> links_;  // by world rank
   std::vector<LinkPulse> pulses_;                // by world rank
   std::vector<Arriving> arriving_;               // by world rank

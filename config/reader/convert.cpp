@@ -210,9 +210,13 @@ namespace {
 struct TakesNull {
   const Spec& spec;
   template <class T>
-  bool operator()(T*) const { return false; }
+  bool operator()(T*) const {
+    return false;
+  }
   template <class T>
-  bool operator()(std::optional<T>*) const { return !spec.refuse_null && !spec.required; }
+  bool operator()(std::optional<T>*) const {
+    return !spec.refuse_null && !spec.required;
+  }
   bool operator()(Value*) const { return true; }
   bool operator()(const EnumRef& target) const { return target.nullable(); }
 };
@@ -229,25 +233,51 @@ std::optional<bool> boolean_of(const Value& value) {
 namespace {
 
 // DeepSpeed looks any name it does not know up in PyTorch.
-constexpr auto kTorchNames = std::to_array<std::string_view>(
-    {"ASGD", "Adadelta", "Adafactor", "Adamax", "LBFGS", "NAdam", "RAdam", "RMSprop", "Rprop", "SparseAdam",
-     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
-     "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
-     "SequentialLR", "StepLR"});
+constexpr auto kTorchNames = std::to_array<std::string_view>({"ASGD",
+                                                              "Adadelta",
+                                                              "Adafactor",
+                                                              "Adamax",
+                                                              "LBFGS",
+                                                              "NAdam",
+                                                              "RAdam",
+                                                              "RMSprop",
+                                                              "Rprop",
+                                                              "SparseAdam",
+                                                              "ChainedScheduler",
+                                                              "ConstantLR",
+                                                              "CosineAnnealingLR",
+                                                              "CosineAnnealingWarmRestarts",
+                                                              "CyclicLR",
+                                                              "ExponentialLR",
+                                                              "LambdaLR",
+                                                              "LinearLR",
+                                                              "MultiStepLR",
+                                                              "MultiplicativeLR",
+                                                              "OneCycleLR",
+                                                              "PolynomialLR",
+                                                              "ReduceLROnPlateau",
+                                                              "SequentialLR",
+                                                              "StepLR"});
 
-// "GB_SIZE,", "${lr}", "{{ steps }}", "<batch>": a script was to put a value there. The comma is there because a text
-// without quotes goes on to the end of its line.
+// "GB_SIZE,", "${lr}", "{{ steps }}", "<batch>": a script was to put a value there. The comma is
+// there because a text without quotes goes on to the end of its line.
 bool is_placeholder(std::string_view text) {
   if (text.ends_with(',')) text.remove_suffix(1);
-  if (text.starts_with("$") || text.starts_with("{{") || (text.starts_with('<') && text.ends_with('>'))) return true;
-  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  if (text.starts_with("$") || text.starts_with("{{") ||
+      (text.starts_with('<') && text.ends_with('>')))
+    return true;
+  const auto is_letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
   const auto upper = std::ranges::count_if(text, is_letter);
   return text.find('_') != std::string_view::npos && upper * 3 >= std::ssize(text) * 2;
 }
 
 bool takes_one_number(const Field& field) {
-  return std::holds_alternative<bool*>(field.slot) || std::holds_alternative<int64_t*>(field.slot) ||
-         std::holds_alternative<double*>(field.slot) || std::holds_alternative<std::optional<int64_t>*>(field.slot) ||
+  return std::holds_alternative<bool*>(field.slot) ||
+         std::holds_alternative<int64_t*>(field.slot) ||
+         std::holds_alternative<double*>(field.slot) ||
+         std::holds_alternative<std::optional<int64_t>*>(field.slot) ||
          std::holds_alternative<std::optional<double>*>(field.slot) ||
          std::holds_alternative<std::optional<bool>*>(field.slot);
 }
@@ -255,11 +285,13 @@ bool takes_one_number(const Field& field) {
 std::string hint(const Value& value, const Field& field) {
   if (has_nul(value)) return "; a NUL character can be in no name or path";
   if (value.is_list() && value.items().size() > 1 && takes_one_number(field)) {
-    return "; several values to choose from are for autotuning, which is not available in this build";
+    return "; several values to choose from are for autotuning, which is not available in this "
+           "build";
   }
   if (!value.is_string()) return "";
   const std::string& text = value.as_string();
-  if (is_placeholder(text)) return "; it looks like the placeholder of a template: put a value there";
+  if (is_placeholder(text))
+    return "; it looks like the placeholder of a template: put a value there";
   // A text without quotes goes on to the end of its line (Hjson).
   if (text.find("\":") != std::string::npos) return "; is a comma missing after it?";
   const auto* names = std::get_if<EnumRef>(&field.slot);

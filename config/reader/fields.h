@@ -136,7 +136,8 @@ struct Collection {
   bool is_list() const { return placeholder == "[]"; }
 };
 
-// A key that is no longer a place of its own: it is rewritten before reading (config/reader/rewrite.h).
+// A key that is no longer a place of its own: it is rewritten before reading
+// (config/reader/rewrite.h).
 struct Retired {
   std::string_view key;
   std::string_view replacement;  // path, "" when there is none

@@ -50,7 +50,8 @@ bool is_json_number(std::string_view text) {
 class Reader {
  public:
   // Duplicate keys go to `problems`; where there are none they are thrown as everything else is.
-  Reader(std::string_view text, std::shared_ptr<const std::string> source, Problems* problems = nullptr)
+  Reader(std::string_view text, std::shared_ptr<const std::string> source,
+         Problems* problems = nullptr)
       : text_(text), source_(std::move(source)), problems_(problems) {}
 
   Value document();
@@ -77,7 +78,8 @@ class Reader {
   char peek() const { return text_[pos_]; }
   bool starts_with(std::string_view s) const { return text_.substr(pos_).starts_with(s); }
 
-  void report_repeated(size_t offset, const Origin& origin, const std::string& name, const Origin& first);
+  void report_repeated(size_t offset, const Origin& origin, const std::string& name,
+                       const Origin& first);
   void skip_blanks();
   void skip_block_comment();
   Value value(int depth);
@@ -234,8 +236,10 @@ Value Reader::object(int depth, bool braced) {
   return result;
 }
 
-void Reader::report_repeated(size_t offset, const Origin& origin, const std::string& name, const Origin& first) {
-  std::string message = fmt::format("duplicate key \"{}\", first given at {}", name.substr(0, 60), first.text());
+void Reader::report_repeated(size_t offset, const Origin& origin, const std::string& name,
+                             const Origin& first) {
+  std::string message =
+      fmt::format("duplicate key \"{}\", first given at {}", name.substr(0, 60), first.text());
   if (!problems_) fail(offset, message);
   problems_->error(Basis::kDeepSpeed, "", origin, std::move(message));
 }

@@ -23,7 +23,8 @@ inline constexpr int kMaxValues = 20'000;
 // The root object. Throws ConfigError "source:line:column: what, what was expected".
 Value read_config_document(std::string_view text, const std::string& source);
 
-// The same, but a duplicate key is one error among `problems`, so that it hides no other; its first value counts.
+// The same, but a duplicate key is one error among `problems`, so that it hides no other; its first
+// value counts.
 Value read_config_document(std::string_view text, const std::string& source, Problems& problems);
 
 // Any single value: what stands right of `=` in an override. Quoteless text that is no number,

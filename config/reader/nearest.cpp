@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kLongest = 100;  // no key is near to longer names; keeps hostile input cheap
 constexpr size_t kSlip = 2;
 
-// Letters put in, left out, replaced, and neighbours exchanged, which is one slip of the fingers (optimal string
-// alignment).
+// Letters put in, left out, replaced, and neighbours exchanged, which is one slip of the fingers
+// (optimal string alignment).
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);

@@ -7,8 +7,8 @@
 
 namespace ds {
 
-// The known name that was probably meant, "" when none is near: a slip of at most two letters first,
-// then a name that has all the words of this one ("micro_batch_size" is
+// The known name that was probably meant, "" when none is near: a slip of at most two letters
+// first, then a name that has all the words of this one ("micro_batch_size" is
 // "train_micro_batch_size_per_gpu"), then the nearest by edit distance.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 

@@ -31,12 +31,14 @@ void Problems::note(std::string path, const Origin& origin, std::string message)
 
 bool is_within(std::string_view path, std::string_view section) {
   if (!path.starts_with(section)) return false;
-  return path.size() == section.size() || path[section.size()] == '.' || path[section.size()] == '[';
+  return path.size() == section.size() || path[section.size()] == '.' ||
+         path[section.size()] == '[';
 }
 
 void Problems::soften(const std::function<bool(const Problem&)>& is_moot, std::string_view why) {
   for (Problem& problem : all_) {
-    if (problem.severity != Severity::kError || problem.basis != Basis::kOwn || !is_moot(problem)) continue;
+    if (problem.severity != Severity::kError || problem.basis != Basis::kOwn || !is_moot(problem))
+      continue;
     problem.severity = Severity::kNote;
     problem.message += fmt::format("; has no effect {}", why);
   }

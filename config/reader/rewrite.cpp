@@ -91,7 +91,8 @@ void Rewriter::old_bf16() {
     return;
   }
   if (present && !present->is_null()) {
-    problems_.note("bfloat16", old->origin, "is an older spelling of bf16, which is given too and counts");
+    problems_.note("bfloat16", old->origin,
+                   "is an older spelling of bf16, which is given too and counts");
     document_.erase("bfloat16");
     return;
   }
@@ -121,8 +122,9 @@ void Rewriter::null_as_absent() {
 // PyTorch's names of the three types, where DeepSpeed takes them beside its own.
 void Rewriter::torch_types() {
   using Names = std::pair<std::string_view, std::string_view>;
-  constexpr std::array kNames = {Names{"float32", "fp32"}, Names{"float", "fp32"}, Names{"float16", "fp16"},
-                                 Names{"half", "fp16"}, Names{"bfloat16", "bf16"}};
+  constexpr std::array kNames = {Names{"float32", "fp32"}, Names{"float", "fp32"},
+                                 Names{"float16", "fp16"}, Names{"half", "fp16"},
+                                 Names{"bfloat16", "bf16"}};
   const auto rename = [&](std::string_view section, std::string_view key) {
     Value* object = object_at(section);
     Value* type = object ? object->find(key) : nullptr;
@@ -134,7 +136,8 @@ void Rewriter::torch_types() {
     }
     *type = Value::string(std::string(name), type->origin());
   };
-  for (const std::string_view key : {"grad_accum_dtype", "param_dtype", "buffer_dtype"}) rename("data_types", key);
+  for (const std::string_view key : {"grad_accum_dtype", "param_dtype", "buffer_dtype"})
+    rename("data_types", key);
   rename("torch_autocast", "dtype");
 }
 
@@ -169,9 +172,11 @@ void Rewriter::old_bucket_size() {
   document_.erase("allgather_size");
   Value* zero = document_.find("zero_optimization");
   if (!zero || zero->kind() != Value::Kind::kBoolean) {
-    return problems_.note("allgather_size", origin,
-                          fmt::format("is ignored, as by DeepSpeed: it is read beside \"zero_optimization\": true "
-                                      "only; use {}", kNew));
+    return problems_.note(
+        "allgather_size", origin,
+        fmt::format("is ignored, as by DeepSpeed: it is read beside \"zero_optimization\": true "
+                    "only; use {}",
+                    kNew));
   }
   note("allgather_size", origin, kNew);
   if (!zero->as_boolean()) return;

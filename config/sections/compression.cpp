@@ -277,7 +277,9 @@ void fields(Visitor& v, CompressionConfig& c) {
 }
 
 std::vector<CompressionSwitch> switches(const CompressionConfig& c) {
-  const auto is_on = [](const auto& technique) { return technique && technique->shared_parameters.enabled; };
+  const auto is_on = [](const auto& technique) {
+    return technique && technique->shared_parameters.enabled;
+  };
   return {
       {"compression_training.layer_reduction", c.layer_reduction && c.layer_reduction->enabled},
       {"compression_training.weight_quantization", is_on(c.weight_quantization)},

@@ -52,7 +52,8 @@ void fields(Visitor& v, AdamParams& c) {
            .min = 0});
   v.field("torch_adam", c.torch_adam,
           {.meaning = "Use the framework's plain Adam/AdamW rather than the fused kernel (or the "
-                      "vectorised CPU one); with decoupled decay weight_decay is 0.01 then where it is not given."});
+                      "vectorised CPU one); with decoupled decay weight_decay is 0.01 then where "
+                      "it is not given."});
   v.field(
       "adam_w_mode", c.adam_w_mode,
       {.meaning =

@@ -60,7 +60,8 @@ void fields(Visitor& v, OneCycleParams& c) {
   v.field("decay_lr_rate", c.decay_lr_rate,
           {.meaning = "Decay per unit after the cycle: lr = min_lr/(1+rate*t/step_size)."});
   v.field("cycle_momentum", c.cycle_momentum,
-          {.meaning = "Also cycle beta1, inversely to the learning rate; beta2 is 0.99 then, as in DeepSpeed."});
+          {.meaning = "Also cycle beta1, inversely to the learning rate; beta2 is 0.99 then, as in "
+                      "DeepSpeed."});
   v.field("cycle_min_mom", c.cycle_min_mom,
           {.meaning = "Momentum at the learning-rate peak.", .one_or_list = true});
   v.field("cycle_max_mom", c.cycle_max_mom,

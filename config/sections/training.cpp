@@ -42,12 +42,19 @@ std::span<const EnumName> names_of(ResumeMode) {
 
 void fields(Visitor& v, Gpt2Section& c) {
   v.field("n_layer", c.n_layer, {.meaning = "Transformer layers.", .min = 1, .max = kMostLayers});
-  v.field("n_head", c.n_head, {.meaning = "Attention heads; divides n_embd.", .min = 1, .max = kMostHeads});
-  v.field("n_embd", c.n_embd, {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
+  v.field("n_head", c.n_head,
+          {.meaning = "Attention heads; divides n_embd.", .min = 1, .max = kMostHeads});
+  v.field("n_embd", c.n_embd,
+          {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
   v.field("n_inner", c.n_inner,
-          {.meaning = "Width of the MLP.", .min = 1, .max = kLargestInnerWidth, .unset_meaning = "4 * n_embd"});
-  v.field("n_positions", c.n_positions, {.meaning = "Longest sequence, in tokens.", .min = 1, .max = kMostPositions});
-  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
+          {.meaning = "Width of the MLP.",
+           .min = 1,
+           .max = kLargestInnerWidth,
+           .unset_meaning = "4 * n_embd"});
+  v.field("n_positions", c.n_positions,
+          {.meaning = "Longest sequence, in tokens.", .min = 1, .max = kMostPositions});
+  v.field("vocab_size", c.vocab_size,
+          {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
   v.field("activation_function", c.activation_function,
           {.meaning = "Activation of the MLP: gelu_new (tanh form), gelu, or relu."});
   v.field("resid_pdrop", c.resid_pdrop,
@@ -65,23 +72,28 @@ void fields(Visitor& v, Gpt2Section& c) {
 }
 
 void fields(Visitor& v, LlamaSection& c) {
-  v.field("num_hidden_layers", c.num_hidden_layers, {.meaning = "Transformer layers.", .min = 1, .max = kMostLayers});
-  v.field("num_attention_heads", c.num_attention_heads, {.meaning = "Query heads.", .min = 1, .max = kMostHeads});
+  v.field("num_hidden_layers", c.num_hidden_layers,
+          {.meaning = "Transformer layers.", .min = 1, .max = kMostLayers});
+  v.field("num_attention_heads", c.num_attention_heads,
+          {.meaning = "Query heads.", .min = 1, .max = kMostHeads});
   v.field("num_key_value_heads", c.num_key_value_heads,
           {.meaning = "Key and value heads; divides num_attention_heads.",
            .min = 1,
            .max = kMostHeads,
            .unset_meaning = "num_attention_heads"});
-  v.field("hidden_size", c.hidden_size, {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
+  v.field("hidden_size", c.hidden_size,
+          {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
   v.field("head_dim", c.head_dim,
           {.meaning = "Width of one head.",
            .min = 1,
            .max = kLargestWidth,
            .unset_meaning = "hidden_size / num_attention_heads"});
-  v.field("intermediate_size", c.intermediate_size, {.meaning = "Width of the MLP.", .min = 1, .max = kLargestInnerWidth});
+  v.field("intermediate_size", c.intermediate_size,
+          {.meaning = "Width of the MLP.", .min = 1, .max = kLargestInnerWidth});
   v.field("max_position_embeddings", c.max_position_embeddings,
           {.meaning = "Longest sequence, in tokens.", .min = 1, .max = kMostPositions});
-  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
+  v.field("vocab_size", c.vocab_size,
+          {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
   v.field("hidden_act", c.hidden_act, {.meaning = "Gate activation of the MLP."});
   v.field("rms_norm_eps", c.rms_norm_eps, {.meaning = "Epsilon of the norms.", .above = 0});
   v.field("rope_theta", c.rope_theta, {.meaning = "Base of the rotary frequencies.", .above = 0});
@@ -97,15 +109,19 @@ void fields(Visitor& v, LlamaSection& c) {
 }
 
 void fields(Visitor& v, BertSection& c) {
-  v.field("num_hidden_layers", c.num_hidden_layers, {.meaning = "Transformer layers.", .min = 1, .max = kMostLayers});
+  v.field("num_hidden_layers", c.num_hidden_layers,
+          {.meaning = "Transformer layers.", .min = 1, .max = kMostLayers});
   v.field("num_attention_heads", c.num_attention_heads,
           {.meaning = "Attention heads; divides hidden_size.", .min = 1, .max = kMostHeads});
-  v.field("hidden_size", c.hidden_size, {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
-  v.field("intermediate_size", c.intermediate_size, {.meaning = "Width of the MLP.", .min = 1, .max = kLargestInnerWidth});
+  v.field("hidden_size", c.hidden_size,
+          {.meaning = "Width of the hidden state.", .min = 1, .max = kLargestWidth});
+  v.field("intermediate_size", c.intermediate_size,
+          {.meaning = "Width of the MLP.", .min = 1, .max = kLargestInnerWidth});
   v.field("max_position_embeddings", c.max_position_embeddings,
           {.meaning = "Longest sequence, in tokens.", .min = 1, .max = kMostPositions});
   v.field("type_vocab_size", c.type_vocab_size, {.meaning = "Segment types.", .min = 1});
-  v.field("vocab_size", c.vocab_size, {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
+  v.field("vocab_size", c.vocab_size,
+          {.meaning = "Tokens in the vocabulary.", .min = 1, .max = kLargestVocabulary});
   v.field("hidden_act", c.hidden_act, {.meaning = "Activation of the MLP."});
   v.field("hidden_dropout_prob", c.hidden_dropout_prob,
           {.meaning = "Dropout after embeddings and sub-layers.", .min = 0, .below = 1});
@@ -163,17 +179,24 @@ void fields(Visitor& v, ModelSection& c) {
 }
 
 void fields(Visitor& v, DataSection& c) {
-  v.field("train", c.train,
-          {.meaning = "Training data: files, folders (all files in them but those that begin with . or _), or "
-                      "patterns with * ? [ ] of text, JSON lines (.jsonl, .ndjson, .json), both also compressed "
-                      "with gzip or zstd, llm.c token shards, or the prefix of an indexed dataset.",
-           .one_or_list = true});
-  v.field("weights", c.weights,
-          {.meaning = "How often samples of each entry of train are drawn, relative to each other. An epoch then "
-                      "holds each sample at least once, and those of entries with more weight for their size "
-                      "several times. None: each sample once.",
-           .above = 0});
-  v.field("validation", c.validation, {.meaning = "Validation data, as train.", .one_or_list = true});
+  v.field(
+      "train", c.train,
+      {.meaning =
+           "Training data: files, folders (all files in them but those that begin with . or _), or "
+           "patterns with * ? [ ] of text, JSON lines (.jsonl, .ndjson, .json), both also "
+           "compressed "
+           "with gzip or zstd, llm.c token shards, or the prefix of an indexed dataset.",
+       .one_or_list = true});
+  v.field(
+      "weights", c.weights,
+      {.meaning =
+           "How often samples of each entry of train are drawn, relative to each other. An epoch "
+           "then "
+           "holds each sample at least once, and those of entries with more weight for their size "
+           "several times. None: each sample once.",
+       .above = 0});
+  v.field("validation", c.validation,
+          {.meaning = "Validation data, as train.", .one_or_list = true});
   v.field("validation_fraction", c.validation_fraction,
           {.meaning = "Share of the training tokens kept for validation, taken from the end; only "
                       "without validation files.",
@@ -181,12 +204,14 @@ void fields(Visitor& v, DataSection& c) {
            .below = 1});
   v.field("field", c.field, {.meaning = "The field of each JSON line that holds its text."});
   v.field("separator", c.separator,
-          {.meaning = "What is put after each document, which is a JSON line or a text file: the name of a token "
+          {.meaning = "What is put after each document, which is a JSON line or a text file: the "
+                      "name of a token "
                       "of the tokenizer, or any text.",
            .unset_meaning = "after JSON lines the eos_token of the files beside the tokenizer or, "
                             "without one, a line feed; after text files nothing"});
   v.field("tokenizer", c.tokenizer,
-          {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it. Where model.folder is "
+          {.meaning = "\"byte\" (256 tokens), or a tokenizer.json or the folder that holds it. "
+                      "Where model.folder is "
                       "given, that folder is the default."});
   v.field(
       "sequence_length", c.sequence_length,
@@ -211,15 +236,17 @@ void fields(Visitor& v, TrainSection& c) {
   v.field("keep_checkpoints", c.keep_checkpoints,
           {.meaning = "Newest checkpoints to keep; 0 keeps all.", .min = 0});
   v.field("save_in_memory_every", c.save_in_memory_every,
-          {.meaning = "Steps between states kept in the memory of the hosts: after the loss of a process "
-                      "training goes on from there and not from the newest checkpoint. Takes twice the "
-                      "state of a host's ranks; 0 keeps none.",
+          {.meaning =
+               "Steps between states kept in the memory of the hosts: after the loss of a process "
+               "training goes on from there and not from the newest checkpoint. Takes twice the "
+               "state of a host's ranks; 0 keeps none.",
            .min = 0});
   v.field("copy_in_memory_every", c.copy_in_memory_every,
-          {.meaning = "Steps between states in memory of which another host keeps a copy: after the loss "
-                      "of a host of several training goes on from there. Takes twice the state of another "
-                      "host's ranks and, where fewer states are copied than kept, twice that of the "
-                      "host's own again.",
+          {.meaning =
+               "Steps between states in memory of which another host keeps a copy: after the loss "
+               "of a host of several training goes on from there. Takes twice the state of another "
+               "host's ranks and, where fewer states are copied than kept, twice that of the "
+               "host's own again.",
            .min = 1,
            .unset_meaning = "save_in_memory_every"});
   v.field("log_every", c.log_every, {.meaning = "Steps between lines of metrics.", .min = 1});
@@ -228,7 +255,8 @@ void fields(Visitor& v, TrainSection& c) {
                       "without one, never starts anew."});
   v.field("final_dtype", c.final_dtype,
           {.meaning = "Number type of the weights in final/.",
-           .unset_meaning = "fp32, as they are trained; with stage3_gather_16bit_weights_on_model_save at ZeRO stage 3 "
+           .unset_meaning = "fp32, as they are trained; with "
+                            "stage3_gather_16bit_weights_on_model_save at ZeRO stage 3 "
                             "that of fp16 or bf16"});
 }
 

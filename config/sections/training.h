@@ -121,10 +121,11 @@ struct DataSection {
   std::vector<double> weights;  // of the entries of `train`; none: every sample once an epoch
   std::vector<std::string> validation;
   double validation_fraction =
-      0.0;  // of the training tokens, from the end; only without `validation`
-  std::string field = "text";              // of each JSON line
-  std::optional<std::string> separator;    // after each document
-  std::string tokenizer = "byte";          // "byte", or a tokenizer.json or a folder that holds one; silent: model.folder
+      0.0;                     // of the training tokens, from the end; only without `validation`
+  std::string field = "text";  // of each JSON line
+  std::optional<std::string> separator;  // after each document
+  std::string tokenizer =
+      "byte";  // "byte", or a tokenizer.json or a folder that holds one; silent: model.folder
   std::optional<int64_t> sequence_length;  // tokens per sample; the model's longest by default
   DataOrder order = DataOrder::kShuffled;
 };
@@ -138,13 +139,13 @@ struct TrainSection {
   std::optional<int64_t> steps;  // optimizer steps
   std::optional<double> epochs;  // passes over the training data; one of steps and epochs
   int64_t seed = 1234;
-  int64_t eval_every = 0;        // steps
-  int64_t eval_batches = 0;      // 0: the whole validation set
-  int64_t save_every = 0;        // steps
-  int64_t keep_checkpoints = 2;  // the newest; 0 keeps all
-  int64_t save_in_memory_every = 0;  // steps
+  int64_t eval_every = 0;                       // steps
+  int64_t eval_batches = 0;                     // 0: the whole validation set
+  int64_t save_every = 0;                       // steps
+  int64_t keep_checkpoints = 2;                 // the newest; 0 keeps all
+  int64_t save_in_memory_every = 0;             // steps
   std::optional<int64_t> copy_in_memory_every;  // steps; save_in_memory_every
-  int64_t log_every = 1;         // steps between lines of metrics
+  int64_t log_every = 1;                        // steps between lines of metrics
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<FloatType> final_dtype;  // of the weights in final/
 };

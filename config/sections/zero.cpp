@@ -159,7 +159,8 @@ void parameter_fields(Visitor& v, ZeroConfig& c) {
            .min = 0,
            .synonyms = {"param_persistence_threshold"}});
   v.field("stage3_gather_16bit_weights_on_model_save", c.stage3_gather_16bit_weights_on_model_save,
-          {.meaning = "Consolidate the partitioned 16-bit weights when the model is saved: final/ then has them in the "
+          {.meaning = "Consolidate the partitioned 16-bit weights when the model is saved: final/ "
+                      "then has them in the "
                       "type of fp16 or bf16 and not in fp32.",
            .synonyms = {"stage3_gather_fp16_weights_on_model_save",
                         "gather_16bit_weights_on_model_save"}});

@@ -1,7 +1,5 @@
 #include "core/files/file.h"
 
-#include "core/failpoint.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,6 +13,8 @@
 #include <cstdio>
 #include <system_error>
 #include <utility>
+
+#include "core/failpoint.h"
 
 namespace ds {
 
@@ -31,17 +31,19 @@ std::string room_at(std::string_view path, int error_number) {
     at = above;
   }
   if (info.f_files > 0 && info.f_favail == 0) return " (no inode is left there: too many files)";
-  return fmt::format(" ({} of {} bytes are free there)", info.f_bavail * info.f_frsize, info.f_blocks * info.f_frsize);
+  return fmt::format(" ({} of {} bytes are free there)", info.f_bavail * info.f_frsize,
+                     info.f_blocks * info.f_frsize);
 }
 
 }  // namespace
 
 void throw_io_error(std::string_view operation, std::string_view path, int error_number) {
   // std::generic_category is thread-safe where strerror is not.
-  const std::string message = fmt::format("{} {}: {}", operation, path,
-                                          std::generic_category().message(error_number));
+  const std::string message =
+      fmt::format("{} {}: {}", operation, path, std::generic_category().message(error_number));
   if (error_number == ENOENT || error_number == ENOTDIR) throw InputMissing(message);
-  if (error_number == ENOSPC || error_number == EDQUOT) throw DiskFull(message + room_at(path, error_number));
+  if (error_number == ENOSPC || error_number == EDQUOT)
+    throw DiskFull(message + room_at(path, error_number));
   throw IoError(message + (error_number == EFBIG ? " (a limit on file sizes: ulimit -f)" : ""));
 }
 
@@ -57,8 +59,8 @@ void read_fully(int fd, int64_t offset, std::span<std::byte> into, std::string_v
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_io_error(fmt::format("read at byte {} of", offset), path, errno);
     if (got == 0) {
-      throw IoError(fmt::format("read {}: the file ends at byte {}, expected at least {} bytes", path,
-                                offset, end));
+      throw IoError(fmt::format("read {}: the file ends at byte {}, expected at least {} bytes",
+                                path, offset, end));
     }
     into = into.subspan(static_cast<size_t>(got));
     offset += got;
@@ -157,8 +159,8 @@ void require_regular_file(const std::string& path, const struct stat& info) {
   throw NotAFile(fmt::format("open {}: it is {}, not a regular file", path, kind_of(info.st_mode)));
 }
 
-// Opening a FIFO must not wait for a writer before it is refused, nor a terminal become ours; a socket cannot be
-// opened at all.
+// Opening a FIFO must not wait for a writer before it is refused, nor a terminal become ours; a
+// socket cannot be opened at all.
 Fd open_regular_file(const std::string& path, Caching caching, struct stat& info) {
   Fd fd(open_with_caching(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, caching));
   const int error = errno;
@@ -269,8 +271,8 @@ std::string FileSystem::read_text(const std::string& path, int64_t max_bytes) {
   const std::unique_ptr<File> file = open(path);
   const int64_t size = file->size();
   if (size > max_bytes) {
-    throw DataError(fmt::format("read {}: the file has {} bytes, expected at most {}", path, size,
-                                max_bytes));
+    throw DataError(
+        fmt::format("read {}: the file has {} bytes, expected at most {}", path, size, max_bytes));
   }
   std::string text(static_cast<size_t>(size), '\0');
   file->read(0, std::as_writable_bytes(std::span(text)));
@@ -348,8 +350,8 @@ void Mmap::check_unchanged() const {
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0) throw_io_error("stat", path_, errno);
   if (static_cast<size_t>(info.st_size) < size_) {
-    throw DataError(fmt::format("{}: the file shrank from {} to {} bytes while in use", path_, size_,
-                                info.st_size));
+    throw DataError(fmt::format("{}: the file shrank from {} to {} bytes while in use", path_,
+                                size_, info.st_size));
   }
 }
 

@@ -1,7 +1,8 @@
-// Files behind an interface, so that every failure of a disk can be produced in a test: the real file
-// system here, one in memory with a crash model (tests/support/memory_file_system.h), and a decorator that makes
-// the k-th call fail (tests/support/fault_file_system.h). Nothing here retries, and nothing falls back silently:
-// reads and writes are complete or an exception names the path, the offset and the system's reason.
+// Files behind an interface, so that every failure of a disk can be produced in a test: the real
+// file system here, one in memory with a crash model (tests/support/memory_file_system.h), and a
+// decorator that makes the k-th call fail (tests/support/fault_file_system.h). Nothing here
+// retries, and nothing falls back silently: reads and writes are complete or an exception names the
+// path, the offset and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@
 
 namespace ds {
 
-// The storage has no room left (ENOSPC, EDQUOT). A save that meets it is dropped and training goes on.
+// The storage has no room left (ENOSPC, EDQUOT). A save that meets it is dropped and training goes
+// on.
 class DiskFull : public IoError {
  public:
   explicit DiskFull(const std::string& m) : IoError(m) {}
@@ -28,11 +30,13 @@ class NotAFile : public IoError {
   explicit NotAFile(const std::string& m) : IoError(m) {}
 };
 
-// Throws what the error number stands for: InputMissing for ENOENT and ENOTDIR, DiskFull for ENOSPC and
-// EDQUOT, else IoError. The message is "<operation> <path>: <reason>".
-[[noreturn]] void throw_io_error(std::string_view operation, std::string_view path, int error_number);
+// Throws what the error number stands for: InputMissing for ENOENT and ENOTDIR, DiskFull for ENOSPC
+// and EDQUOT, else IoError. The message is "<operation> <path>: <reason>".
+[[noreturn]] void throw_io_error(std::string_view operation, std::string_view path,
+                                 int error_number);
 
-// An open file. Not thread-safe, except that several threads may read(), or write() disjoint ranges.
+// An open file. Not thread-safe, except that several threads may read(), or write() disjoint
+// ranges.
 class File {
  public:
   explicit File(std::string path) : path_(std::move(path)) {}
@@ -76,8 +80,8 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // A regular file for reading. InputMissing if there is none; NotAFile for a directory, FIFO or device
-  // (never blocks on one).
+  // A regular file for reading. InputMissing if there is none; NotAFile for a directory, FIFO or
+  // device (never blocks on one).
   virtual std::unique_ptr<File> open(const std::string& path, Caching caching) = 0;
   // A new file for writing; IoError if the path exists.
   virtual std::unique_ptr<File> create(const std::string& path, Caching caching) = 0;
@@ -88,7 +92,7 @@ class FileSystem {
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void make_directory(const std::string& path) = 0;  // IoError if it exists
   virtual void sync_directory(const std::string& path) = 0;
-  virtual void remove(const std::string& path) = 0;          // a file or an empty directory
+  virtual void remove(const std::string& path) = 0;  // a file or an empty directory
   virtual std::vector<DirectoryEntry> list(const std::string& path) const = 0;  // sorted by name
   virtual bool exists(const std::string& path) const = 0;
   virtual int64_t free_bytes(const std::string& path) const = 0;
@@ -99,8 +103,8 @@ class FileSystem {
   void remove_tree(const std::string& path);
   // The whole file as text; DataError if it is larger than max_bytes.
   std::string read_text(const std::string& path, int64_t max_bytes);
-  // Replaces the file so that a crash leaves the old or the new text, never a part: temporary file in
-  // the same directory, sync, rename, sync of the directory.
+  // Replaces the file so that a crash leaves the old or the new text, never a part: temporary file
+  // in the same directory, sync, rename, sync of the directory.
   void write_text_atomically(const std::string& path, std::string_view text);
 };
 
@@ -135,13 +139,14 @@ class Fd {
   int fd_ = -1;
 };
 
-// Of an open descriptor, whatever the kernel moves at a time. Errors name `path` and the offset: IoError,
-// also when there are fewer bytes than asked for; DiskFull.
+// Of an open descriptor, whatever the kernel moves at a time. Errors name `path` and the offset:
+// IoError, also when there are fewer bytes than asked for; DiskFull.
 void read_fully(int fd, int64_t offset, std::span<std::byte> into, std::string_view path);
 void write_fully(int fd, int64_t offset, std::span<const std::byte> from, std::string_view path);
 
-// A whole file mapped for reading. If the file is truncated afterwards, touching the lost pages raises
-// SIGBUS: use File::read for inputs that others may change, and check_unchanged() before long scans.
+// A whole file mapped for reading. If the file is truncated afterwards, touching the lost pages
+// raises SIGBUS: use File::read for inputs that others may change, and check_unchanged() before
+// long scans.
 class Mmap {
  public:
   static Mmap read_only(const std::string& path);

@@ -49,7 +49,8 @@ class InputFile final : public File {
 std::unique_ptr<File> InputFiles::open(const std::string& path, Caching caching) {
   // The system would see another path than messages show.
   if (path.find('\0') != std::string::npos) {
-    throw DataError(fmt::format("open {}: the path holds a NUL byte", path.substr(0, path.find('\0'))));
+    throw DataError(
+        fmt::format("open {}: the path holds a NUL byte", path.substr(0, path.find('\0'))));
   }
   return as_input([&] { return std::make_unique<InputFile>(inner_.open(path, caching)); });
 }
@@ -62,7 +63,9 @@ bool InputFiles::exists(const std::string& path) const {
   return as_input([&] { return inner_.exists(path); });
 }
 
-std::unique_ptr<File> InputFiles::create(const std::string& path, Caching) { refuse("create", path); }
+std::unique_ptr<File> InputFiles::create(const std::string& path, Caching) {
+  refuse("create", path);
+}
 void InputFiles::rename(const std::string& from, const std::string&) { refuse("rename", from); }
 void InputFiles::make_directory(const std::string& path) { refuse("make directory", path); }
 void InputFiles::sync_directory(const std::string& path) { refuse("sync", path); }

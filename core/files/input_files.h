@@ -1,6 +1,7 @@
-// A decorator for reading what the user named: data, tokenizers, models, configurations. What is wrong there stays
-// wrong when it is tried again, and is no matter of disk room: where the file system below says IoError, this says
-// InputMissing (it cannot be read) or DataError (it is no file that can be read). It writes nothing.
+// A decorator for reading what the user named: data, tokenizers, models, configurations. What is
+// wrong there stays wrong when it is tried again, and is no matter of disk room: where the file
+// system below says IoError, this says InputMissing (it cannot be read) or DataError (it is no file
+// that can be read). It writes nothing.
 #pragma once
 
 #include "core/files/file.h"
@@ -14,8 +15,8 @@ class InputFiles : public FileSystem {
 
   using FileSystem::create;
   using FileSystem::open;
-  // DataError for a directory, FIFO, socket or device; InputMissing where there is nothing or no permission.
-  // Reading from the file throws InputMissing where the system cannot.
+  // DataError for a directory, FIFO, socket or device; InputMissing where there is nothing or no
+  // permission. Reading from the file throws InputMissing where the system cannot.
   std::unique_ptr<File> open(const std::string& path, Caching caching) override;
   std::vector<DirectoryEntry> list(const std::string& path) const override;
   bool exists(const std::string& path) const override;

@@ -1,5 +1,6 @@
-// Decorators over a MemoryResource: peak tracking per tag, a hard limit, reuse of freed blocks. Stack
-// them where the stream is made. All are thread-safe, so that several streams of a rank may share one.
+// Decorators over a MemoryResource: peak tracking per tag, a hard limit, reuse of freed blocks.
+// Stack them where the stream is made. All are thread-safe, so that several streams of a rank may
+// share one.
 #pragma once
 
 #include <array>
@@ -12,13 +13,13 @@ namespace ds {
 
 struct MemoryUsage {
   size_t bytes_now = 0;
-  size_t bytes_peak = 0;                             // highest total ever
+  size_t bytes_peak = 0;  // highest total ever
   std::array<size_t, kMemoryTags> tag_bytes_now{};
   std::array<size_t, kMemoryTags> tag_bytes_at_peak{};  // breakdown at the moment of bytes_peak
 };
 
-// The books of one rank: several TrackingMemory adaptors may write into one account, so that the peak
-// is that of their sum.
+// The books of one rank: several TrackingMemory adaptors may write into one account, so that the
+// peak is that of their sum.
 class MemoryAccount {
  public:
   void add(size_t bytes, MemoryTag tag);
@@ -56,9 +57,9 @@ class LimitingMemory final : public MemoryResource {
   size_t used_ = 0;
 };
 
-// Keeps freed blocks for the next request of equal size, so that buckets which come and go every step
-// do not cost fresh, zeroed pages each time. What it holds, handed out or kept, never exceeds the
-// highest number of bytes that were handed out at once: a plan's peak stays the process's peak.
+// Keeps freed blocks for the next request of equal size, so that buckets which come and go every
+// step do not cost fresh, zeroed pages each time. What it holds, handed out or kept, never exceeds
+// the highest number of bytes that were handed out at once: a plan's peak stays the process's peak.
 class RecyclingMemory final : public MemoryResource {
  public:
   explicit RecyclingMemory(MemoryResource& upstream) : upstream_(upstream) {}

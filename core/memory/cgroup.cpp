@@ -105,7 +105,8 @@ MemoryCgroup memory_cgroup_of(int pid) {
 MemoryCgroup read_again(const MemoryCgroup& group) {
   if (group.name.empty()) return {};
   // Which version it was follows from where it is.
-  const bool old = text_of(fmt::format("{}{}/memory.oom_control", kVersion1Root, group.name)).has_value();
+  const bool old =
+      text_of(fmt::format("{}{}/memory.oom_control", kVersion1Root, group.name)).has_value();
   return read_place({old ? 1 : 2, group.name});
 }
 

@@ -1,6 +1,6 @@
-// What the kernel allows a process to use of the machine's memory, and how often it has killed for it:
-// cgroups of both versions, the counters of the machine. Reads files of the kernel and
-// nothing else; what cannot be read is left out.
+// What the kernel allows a process to use of the machine's memory, and how often it has killed for
+// it: cgroups of both versions, the counters of the machine. Reads files of the kernel and nothing
+// else; what cannot be read is left out.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace ds {
 
 struct MemoryCgroup {
-  std::string name;                 // as the kernel calls it: "/user.slice/job"; empty: none was found
-  std::optional<int64_t> limit;     // bytes; none: no limit
-  std::optional<int64_t> used;      // bytes
-  std::optional<int64_t> oom_kills; // so far
+  std::string name;              // as the kernel calls it: "/user.slice/job"; empty: none was found
+  std::optional<int64_t> limit;  // bytes; none: no limit
+  std::optional<int64_t> used;   // bytes
+  std::optional<int64_t> oom_kills;  // so far
 };
 
 // Of process `pid` (0: of this one), which need not live when it is read again by name.
@@ -24,16 +24,16 @@ MemoryCgroup read_again(const MemoryCgroup& group);
 
 std::optional<int64_t> machine_oom_kills();
 
-// How much of the last 10 s nothing of a group, or of the machine, ran because all of it waited for memory: what a
-// memory.high, or swap, costs.
+// How much of the last 10 s nothing of a group, or of the machine, ran because all of it waited for
+// memory: what a memory.high, or swap, costs.
 struct MemoryPressure {
-  std::string whose;                  // "cgroup /user.slice/job"; "the machine"
-  double stalled_percent = 0;         // "full avg10" of its pressure file
-  std::optional<int64_t> high;        // bytes: memory.high, where there is one
-  std::optional<int64_t> high_events; // how often it was exceeded so far
+  std::string whose;                   // "cgroup /user.slice/job"; "the machine"
+  double stalled_percent = 0;          // "full avg10" of its pressure file
+  std::optional<int64_t> high;         // bytes: memory.high, where there is one
+  std::optional<int64_t> high_events;  // how often it was exceeded so far
 };
-// Of this process: of its cgroup where that has such a file (version 2), else of the machine. Nothing where the
-// kernel does not count it.
+// Of this process: of its cgroup where that has such a file (version 2), else of the machine.
+// Nothing where the kernel does not count it.
 std::optional<MemoryPressure> memory_pressure();
 
 // Pure parts.
@@ -41,7 +41,8 @@ struct CgroupPlace {
   int version = 2;
   std::string name;
 };
-// The memory group in the text of /proc/<pid>/cgroup; of version 1 where that has a memory controller.
+// The memory group in the text of /proc/<pid>/cgroup; of version 1 where that has a memory
+// controller.
 std::optional<CgroupPlace> memory_place(std::string_view proc_cgroup);
 // The number after `key` in lines "key value" or "key: value kB" (then bytes).
 std::optional<int64_t> counter(std::string_view text, std::string_view key);

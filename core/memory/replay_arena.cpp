@@ -40,9 +40,8 @@ ArenaPlan plan_arena(std::vector<AllocationSpan> allocations) {
   plan.offsets.assign(allocations.size(), 0);
   std::vector<size_t> order(allocations.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-    return allocations[a].bytes > allocations[b].bytes;
-  });
+  std::ranges::stable_sort(
+      order, [&](size_t a, size_t b) { return allocations[a].bytes > allocations[b].bytes; });
 
   std::vector<size_t> placed;  // indices, ascending by offset
   for (const size_t index : order) {

@@ -1,7 +1,7 @@
-// ReplayArena: one block of memory for a sequence of allocations that is known beforehand. The dry run
-// records the sequence on the meta device (RecordingMemory), plan_arena() (pure) gives each allocation
-// an offset, and the arena replays it: no fragmentation, no page faults after the first round, and a
-// peak that is known before launch.
+// ReplayArena: one block of memory for a sequence of allocations that is known beforehand. The dry
+// run records the sequence on the meta device (RecordingMemory), plan_arena() (pure) gives each
+// allocation an offset, and the arena replays it: no fragmentation, no page faults after the first
+// round, and a peak that is known before launch.
 #pragma once
 
 #include <unordered_map>
@@ -44,8 +44,8 @@ class RecordingMemory final : public MemoryResource {
   int64_t events_ = 0;
 };
 
-// Replays a plan inside a block that the caller owns (several arenas that are never used at the same
-// time may share one). The n-th allocate() after rewind() must ask for what the n-th recorded
+// Replays a plan inside a block that the caller owns (several arenas that are never used at the
+// same time may share one). The n-th allocate() after rewind() must ask for what the n-th recorded
 // allocation asked; a difference throws InternalError. rewind() requires that nothing is live.
 class ReplayArena final : public MemoryResource {
  public:

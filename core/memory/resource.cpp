@@ -15,12 +15,18 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 std::string_view name_of(MemoryTag tag) {
   switch (tag) {
-    case MemoryTag::kParameters: return "parameters";
-    case MemoryTag::kGradients: return "gradients";
-    case MemoryTag::kOptimizer: return "optimizer";
-    case MemoryTag::kActivations: return "activations";
-    case MemoryTag::kBuckets: return "buckets";
-    case MemoryTag::kScratch: return "scratch";
+    case MemoryTag::kParameters:
+      return "parameters";
+    case MemoryTag::kGradients:
+      return "gradients";
+    case MemoryTag::kOptimizer:
+      return "optimizer";
+    case MemoryTag::kActivations:
+      return "activations";
+    case MemoryTag::kBuckets:
+      return "buckets";
+    case MemoryTag::kScratch:
+      return "scratch";
   }
   throw InternalError("name_of: unknown memory tag");
 }
@@ -30,8 +36,8 @@ void* HostMemory::allocate(size_t bytes, MemoryTag tag) {
   const size_t rounded = round_up(bytes == 0 ? 1 : bytes, kMemoryAlignment);
   void* pointer = std::aligned_alloc(alignment, round_up(rounded, alignment));
   if (pointer == nullptr) {
-    throw OutOfMemory(fmt::format("host memory: {} bytes for {} refused by the system", bytes,
-                                  name_of(tag)));
+    throw OutOfMemory(
+        fmt::format("host memory: {} bytes for {} refused by the system", bytes, name_of(tag)));
   }
   if (bytes >= kHugePage) {
     // Advice only: without huge pages the memory works the same, with more page faults.

@@ -1,6 +1,7 @@
-// Memory resources: where bytes come from. A resource is handed to a Stream at construction; nothing
-// looks one up globally. Features (peak tracking, limits, replay) are adaptors in memory_adaptors.h
-// and replay_arena.h. Resources are confined to the thread of their stream unless they say otherwise.
+// Memory resources: where bytes come from. A resource is handed to a Stream at construction;
+// nothing looks one up globally. Features (peak tracking, limits, replay) are adaptors in
+// memory_adaptors.h and replay_arena.h. Resources are confined to the thread of their stream unless
+// they say otherwise.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,12 @@ namespace ds {
 
 // What the bytes are for; the memory plan and the measured report are broken down by it.
 enum class MemoryTag : uint8_t {
-  kParameters, kGradients, kOptimizer, kActivations, kBuckets, kScratch
+  kParameters,
+  kGradients,
+  kOptimizer,
+  kActivations,
+  kBuckets,
+  kScratch
 };
 inline constexpr int kMemoryTags = 6;
 std::string_view name_of(MemoryTag tag);  // "parameters", "gradients", ...

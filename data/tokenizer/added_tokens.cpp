@@ -7,18 +7,22 @@
 namespace ds {
 namespace {
 
-unsigned char byte_at(const AddedToken& token, size_t at) { return static_cast<unsigned char>(token.content[at]); }
+unsigned char byte_at(const AddedToken& token, size_t at) {
+  return static_cast<unsigned char>(token.content[at]);
+}
 
 }  // namespace
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  const auto by_content = [](const AddedToken& a, const AddedToken& b) { return a.content < b.content; };
+  const auto by_content = [](const AddedToken& a, const AddedToken& b) {
+    return a.content < b.content;
+  };
   std::stable_sort(tokens_.begin(), tokens_.end(), by_content);
   const auto same = [](const AddedToken& a, const AddedToken& b) { return a.content == b.content; };
   tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same), tokens_.end());
   for (const AddedToken& token : tokens_) {
-    DS_CHECK(!token.content.empty() && token.content.size() <= kLongest, "an added token of {} bytes, expected 1 to {}",
-             token.content.size(), kLongest);
+    DS_CHECK(!token.content.empty() && token.content.size() <= kLongest,
+             "an added token of {} bytes, expected 1 to {}", token.content.size(), kLongest);
     ++first_byte_[size_t{byte_at(token, 0)} + 1];
   }
   for (size_t byte = 0; byte < 256; ++byte) first_byte_[byte + 1] += first_byte_[byte];
@@ -34,8 +38,10 @@ const AddedToken* AddedTokens::match(std::string_view text) const {
     if (begin->content.size() == length) longest = &*begin++;  // the shortest sorts first
     if (length == text.size()) break;
     const auto next = static_cast<unsigned char>(text[length]);
-    begin = std::partition_point(begin, end, [&](const AddedToken& t) { return byte_at(t, length) < next; });
-    end = std::partition_point(begin, end, [&](const AddedToken& t) { return byte_at(t, length) == next; });
+    begin = std::partition_point(begin, end,
+                                 [&](const AddedToken& t) { return byte_at(t, length) < next; });
+    end = std::partition_point(begin, end,
+                               [&](const AddedToken& t) { return byte_at(t, length) == next; });
   }
   return longest;
 }

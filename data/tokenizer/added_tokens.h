@@ -1,5 +1,6 @@
-// Tokens that are found in a text before anything else is done to it: leftmost first, then longest. The number of
-// tokens costs nothing per byte of text but its logarithm where one may begin; their length is bounded by kLongest.
+// Tokens that are found in a text before anything else is done to it: leftmost first, then longest.
+// The number of tokens costs nothing per byte of text but its logarithm where one may begin; their
+// length is bounded by kLongest.
 #pragma once
 
 #include <array>

@@ -18,8 +18,8 @@ struct Symbol {
 
 struct Candidate {
   int32_t rank;
-  int32_t left;                // position of the left symbol
-  int32_t left_id, right_id;   // as they were; a candidate whose symbols changed since is stale
+  int32_t left;               // position of the left symbol
+  int32_t left_id, right_id;  // as they were; a candidate whose symbols changed since is stale
   int32_t merged_id;
   bool operator<(const Candidate& other) const {  // priority_queue takes the largest
     return rank != other.rank ? rank > other.rank : left > other.left;
@@ -36,8 +36,8 @@ void BytePairEncoder::add_token(const std::string& bytes, int32_t id) {
 int32_t BytePairEncoder::id_of(const std::string& bytes) const {
   const auto found = ids_.find(bytes);
   if (found == ids_.end()) {
-    throw DataError(fmt::format("tokenizer: a merge needs '{}', which is not in the vocabulary",
-                                bytes));
+    throw DataError(
+        fmt::format("tokenizer: a merge needs '{}', which is not in the vocabulary", bytes));
   }
   return found->second;
 }

@@ -1,6 +1,6 @@
-// Byte-pair encoding of one piece of text (pure): start from single bytes, then again and again join the
-// adjacent pair whose merge has the lowest rank, leftmost first (Sennrich et al. 2016, on bytes as in
-// GPT-2). O(n log n) in the length of the piece.
+// Byte-pair encoding of one piece of text (pure): start from single bytes, then again and again
+// join the adjacent pair whose merge has the lowest rank, leftmost first (Sennrich et al. 2016, on
+// bytes as in GPT-2). O(n log n) in the length of the piece.
 #pragma once
 
 #include <array>
@@ -21,7 +21,10 @@ struct StringHash {
 // Thread-safe once built.
 class BytePairEncoder {
  public:
-  enum class WholePieces { kMerge, kLookUpFirst };  // kLookUpFirst: a piece that is a token is that token
+  enum class WholePieces {
+    kMerge,
+    kLookUpFirst
+  };  // kLookUpFirst: a piece that is a token is that token
 
   explicit BytePairEncoder(WholePieces whole) : whole_(whole) { byte_ids_.fill(kNone); }
   void add_token(const std::string& bytes, int32_t id);
@@ -41,7 +44,8 @@ class BytePairEncoder {
   WholePieces whole_;
   std::array<int32_t, 256> byte_ids_{};
   std::unordered_map<std::string, int32_t, StringHash, std::equal_to<>> ids_;
-  std::unordered_map<uint64_t, Merge> merges_;  // key: left id in the high word, right id in the low
+  std::unordered_map<uint64_t, Merge>
+      merges_;  // key: left id in the high word, right id in the low
 };
 
 }  // namespace ds

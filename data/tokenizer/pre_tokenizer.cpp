@@ -12,11 +12,13 @@
 namespace ds {
 namespace {
 
-// An attempt at one place of the text may take so many steps, and look so many bytes ahead, as part of what every
-// byte has to itself: some ten times what the patterns of known tokenizers take for words of natural text.
+// An attempt at one place of the text may take so many steps, and look so many bytes ahead, as part
+// of what every byte has to itself: some ten times what the patterns of known tokenizers take for
+// words of natural text.
 constexpr uint32_t kFreeSteps = 200;
 constexpr size_t kFreeBytes = 512;
-// Beyond that it is charged. Long runs of spaces or letters, as texts have them, are well within the allowance.
+// Beyond that it is charged. Long runs of spaces or letters, as texts have them, are well within
+// the allowance.
 constexpr int64_t kAllowance = 20'000'000;
 constexpr int64_t kAllowancePerByte = 500;
 constexpr int64_t kStepsGrowth = 8;
@@ -64,9 +66,10 @@ struct Regex::Code {
 Regex::Regex(std::string_view pattern) : pattern_(pattern), code_(std::make_unique<Code>()) {
   int error = 0;
   size_t offset = 0;
-  code_->compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
-                                  &error, &offset, nullptr);
+  code_->compiled =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
+                    &error, &offset, nullptr);
   if (code_->compiled == nullptr) {
     throw DataError(fmt::format("pre-tokenizer pattern '{}': {} at character {}", pattern,
                                 message_of(error), offset));
@@ -81,7 +84,10 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 
 // One call of PCRE2: a window of the text, whose end it must not take for the end of the text.
 struct Regex::Search {
-  enum class Places { kAll, kFirst };  // where a match may begin: anywhere in the window, or at `at` only
+  enum class Places {
+    kAll,
+    kFirst
+  };  // where a match may begin: anywhere in the window, or at `at` only
   size_t at = 0;
   size_t window = kFreeBytes;
   uint32_t steps = kFreeSteps;
@@ -98,21 +104,25 @@ struct Regex::Search {
 int Regex::match(std::string_view text, const Search& search, PatternWork& work) const {
   PatternWork::Scratch& scratch = *work.scratch_;
   pcre2_set_match_limit(scratch.context, search.steps);
-  pcre2_set_offset_limit(scratch.context, search.places == Search::Places::kFirst ? search.at : PCRE2_UNSET);
+  pcre2_set_offset_limit(scratch.context,
+                         search.places == Search::Places::kFirst ? search.at : PCRE2_UNSET);
   const size_t end = search.end(text);
   const uint32_t options = PCRE2_NO_UTF_CHECK | (end < text.size() ? PCRE2_PARTIAL_HARD : 0);
-  return pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), end, search.at, options,
-                     scratch.match, scratch.context);
+  return pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), end, search.at,
+                     options, scratch.match, scratch.context);
 }
 
 void Regex::charge(int64_t amount, size_t at, PatternWork& work) const {
   work.left_ -= amount;
   if (work.left_ > 0) return;
-  throw DataError(fmt::format("tokenizer: the pattern '{}' takes too much work at byte {} of the text: it backtracks "
-                              "or looks ahead again and again; simplify it", pattern_, at));
+  throw DataError(fmt::format(
+      "tokenizer: the pattern '{}' takes too much work at byte {} of the text: it backtracks "
+      "or looks ahead again and again; simplify it",
+      pattern_, at));
 }
 
-bool Regex::find(std::string_view text, size_t at, PatternWork& work, size_t& begin, size_t& end) const {
+bool Regex::find(std::string_view text, size_t at, PatternWork& work, size_t& begin,
+                 size_t& end) const {
   using Places = Search::Places;
   Search search{.at = at};
   size_t careful_until = at;  // there one place is tried at a time: a hard one is among them
@@ -151,8 +161,8 @@ bool Regex::find(std::string_view text, size_t at, PatternWork& work, size_t& be
       const int64_t wanted = std::min(kStepsGrowth * search.steps, work.left_);
       search.steps = static_cast<uint32_t>(std::min(wanted, kMostSteps));
     } else {
-      throw DataError(fmt::format("tokenizer: the pattern '{}' at byte {} of the text: {}", pattern_, search.at,
-                                  message_of(result)));
+      throw DataError(fmt::format("tokenizer: the pattern '{}' at byte {} of the text: {}",
+                                  pattern_, search.at, message_of(result)));
     }
   }
   return false;
@@ -182,7 +192,8 @@ void split_piece(const PreTokenizerStep& step, std::string_view piece, PatternWo
   using Behavior = PreTokenizerStep::Behavior;
   size_t rest = 0;
   const auto keep_between = [&](size_t end) {
-    if (end > rest && step.behavior != Behavior::kOnly) out.push_back(piece.substr(rest, end - rest));
+    if (end > rest && step.behavior != Behavior::kOnly)
+      out.push_back(piece.substr(rest, end - rest));
   };
   step.regex->for_each_match(piece, work, [&](size_t begin, size_t end) {
     keep_between(begin);

@@ -1,6 +1,6 @@
 // Cutting text into the pieces that BPE works on separately, by the regular expressions of a
-// tokenizer.json. PCRE2, because the patterns in use need Unicode classes and look-ahead, with limits on
-// its work so that no input can keep it busy for ever.
+// tokenizer.json. PCRE2, because the patterns in use need Unicode classes and look-ahead, with
+// limits on its work so that no input can keep it busy for ever.
 #pragma once
 
 #include <deque>
@@ -12,9 +12,10 @@
 
 namespace ds {
 
-// What all patterns together may do to one text: as much as any sane pattern takes, for every byte of it, and a
-// fixed allowance besides for hard places. It counts what PCRE2 counts (steps of backtracking) and the bytes that an
-// attempt looks ahead over, both deterministic, so that every rank refuses the same texts. Confined to one thread.
+// What all patterns together may do to one text: as much as any sane pattern takes, for every byte
+// of it, and a fixed allowance besides for hard places. It counts what PCRE2 counts (steps of
+// backtracking) and the bytes that an attempt looks ahead over, both deterministic, so that every
+// rank refuses the same texts. Confined to one thread.
 class PatternWork {
  public:
   explicit PatternWork(size_t text_bytes);
@@ -36,18 +37,20 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  // Calls `on_match` with begin and end of each non-empty match, left to right. DataError with the byte
-  // offset for invalid UTF-8, or where the work is used up, naming the pattern.
+  // Calls `on_match` with begin and end of each non-empty match, left to right. DataError with the
+  // byte offset for invalid UTF-8, or where the work is used up, naming the pattern.
   void for_each_match(std::string_view text, PatternWork& work,
                       const std::function<void(size_t begin, size_t end)>& on_match) const;
 
  private:
   struct Code;
   struct Search;
-  // The first match that begins at `at` or after it; an empty one begins and ends at the same place.
+  // The first match that begins at `at` or after it; an empty one begins and ends at the same
+  // place.
   bool find(std::string_view text, size_t at, PatternWork& work, size_t& begin, size_t& end) const;
   int match(std::string_view text, const Search& search, PatternWork& work) const;
-  void charge(int64_t amount, size_t at, PatternWork& work) const;  // DataError once nothing is left
+  void charge(int64_t amount, size_t at,
+              PatternWork& work) const;  // DataError once nothing is left
 
   std::string pattern_;
   std::unique_ptr<Code> code_;
@@ -63,8 +66,8 @@ struct PreTokenizerStep {
   // Isolated: matches and what lies between them are pieces. Removed: only what lies between.
   // Only: only the matches.
   enum class Behavior { kIsolated, kRemoved, kOnly };
-  enum class PrefixSpace { kNo, kAdd };         // before the split: a space before each piece without
-  std::shared_ptr<const Regex> regex;           // null: no split
+  enum class PrefixSpace { kNo, kAdd };  // before the split: a space before each piece without
+  std::shared_ptr<const Regex> regex;    // null: no split
   Behavior behavior = Behavior::kIsolated;
   PrefixSpace prefix_space = PrefixSpace::kNo;
 };

@@ -11,7 +11,8 @@ namespace ds {
 template <class T>
 class TokenList final : public TokenSource {
  public:
-  TokenList(std::string path, std::vector<T> tokens) : path_(std::move(path)), tokens_(std::move(tokens)) {
+  TokenList(std::string path, std::vector<T> tokens)
+      : path_(std::move(path)), tokens_(std::move(tokens)) {
     tokens_.shrink_to_fit();  // it stays for the whole run
   }
   int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
@@ -50,7 +51,8 @@ class Offsets {
 // One after the other.
 class Concatenation final : public TokenSource {
  public:
-  explicit Concatenation(std::vector<std::shared_ptr<const TokenSource>> parts) : parts_(std::move(parts)) {
+  explicit Concatenation(std::vector<std::shared_ptr<const TokenSource>> parts)
+      : parts_(std::move(parts)) {
     for (const auto& part : parts_) offsets_.add(part->size());
   }
   int64_t size() const override { return offsets_.total(); }

@@ -65,7 +65,8 @@ class ByteAlphabet {
   std::unordered_map<char32_t, int> byte_of_;
 };
 
-// No table with a place for every id: one high id, as a file may claim, must cost no more than any other.
+// No table with a place for every id: one high id, as a file may claim, must cost no more than any
+// other.
 using BytesOfId = std::unordered_map<int32_t, std::string>;
 
 class BytePairTokenizer final : public Tokenizer {
@@ -76,7 +77,8 @@ class BytePairTokenizer final : public Tokenizer {
         encoder_(std::move(encoder)),
         added_(std::move(added)),
         bytes_of_id_(std::move(bytes_of_id)) {
-    for (const auto& [id, bytes] : bytes_of_id_) vocab_size_ = std::max(vocab_size_, int64_t{id} + 1);
+    for (const auto& [id, bytes] : bytes_of_id_)
+      vocab_size_ = std::max(vocab_size_, int64_t{id} + 1);
   }
 
   int64_t vocab_size() const override { return vocab_size_; }
@@ -170,8 +172,10 @@ class JsonReader {
     throw DataError(fmt::format("{}: {}", path_, defect));
   }
   [[noreturn]] void unsupported(const std::string& what) const {
-    throw Unsupported(fmt::format("{}: {} is not supported; supported is byte-level BPE with "
-                                  "pre-tokenizers ByteLevel, Split and Digits", path_, what));
+    throw Unsupported(
+        fmt::format("{}: {} is not supported; supported is byte-level BPE with "
+                    "pre-tokenizers ByteLevel, Split and Digits",
+                    path_, what));
   }
 
   static const Value* member(const Value& object, const char* key) {
@@ -213,8 +217,10 @@ class JsonReader {
   // What cuts or fills each text for a batch of sentences; text to train on is one run of tokens.
   void check_is_off(const Value& document, const char* key) const {
     if (!present(member(document, key))) return;
-    throw Unsupported(fmt::format("{}: \"{}\" is not supported: it would change the length of each text; set it to "
-                                  "null there", path_, key));
+    throw Unsupported(fmt::format(
+        "{}: \"{}\" is not supported: it would change the length of each text; set it to "
+        "null there",
+        path_, key));
   }
 
   void add_step(const Value& step) {
@@ -259,7 +265,8 @@ class JsonReader {
     if (name == "Isolated") {
       steps_.push_back({std::make_shared<Regex>(text), Behavior::kIsolated});
     } else if (name == "Removed") {
-      steps_.push_back({std::make_shared<Regex>(text), invert ? Behavior::kOnly : Behavior::kRemoved});
+      steps_.push_back(
+          {std::make_shared<Regex>(text), invert ? Behavior::kOnly : Behavior::kRemoved});
     } else {
       unsupported(fmt::format("Split behavior {}", name));
     }
@@ -268,8 +275,8 @@ class JsonReader {
   static std::string quoted(const std::string& literal) {
     std::string out;
     for (const char c : literal) {
-      const bool ascii_sign = static_cast<unsigned char>(c) < 0x80 &&
-                              std::isalnum(static_cast<unsigned char>(c)) == 0;
+      const bool ascii_sign =
+          static_cast<unsigned char>(c) < 0x80 && std::isalnum(static_cast<unsigned char>(c)) == 0;
       if (ascii_sign) out.push_back('\\');
       out.push_back(c);
     }
@@ -282,7 +289,8 @@ class JsonReader {
       refuse(fmt::format("token id {} is out of range, expected 0 to {}", id, kLargestId - 1));
     }
     const auto [entry, is_new] = bytes_of_id_.emplace(static_cast<int32_t>(id), bytes);
-    if (!is_new && entry->second != bytes) refuse(fmt::format("token id {} is given to two tokens", id));
+    if (!is_new && entry->second != bytes)
+      refuse(fmt::format("token id {} is given to two tokens", id));
   }
 
   void read_vocabulary(const Value& model, BytePairEncoder& encoder) {
@@ -310,7 +318,8 @@ class JsonReader {
           left = both.substr(0, space);
           right = both.substr(space + 1);
         }
-      } else if (merge.IsArray() && merge.Size() == 2 && merge[0].IsString() && merge[1].IsString()) {
+      } else if (merge.IsArray() && merge.Size() == 2 && merge[0].IsString() &&
+                 merge[1].IsString()) {
         left = string_of(merge[0]);
         right = string_of(merge[1]);
       }
@@ -342,13 +351,16 @@ class JsonReader {
       };
       const std::string text = string_of(*content);
       if (text.size() > AddedTokens::kLongest) {
-        refuse(fmt::format("an added token has {} bytes, expected at most {}", text.size(), AddedTokens::kLongest));
+        refuse(fmt::format("an added token has {} bytes, expected at most {}", text.size(),
+                           AddedTokens::kLongest));
       }
       const auto same = alphabet_.bytes_of(text);
       const int64_t number = id->GetInt64();
-      const auto known = number >= 0 && number < kLargestId ? bytes_of_id_.find(static_cast<int32_t>(number))
-                                                             : bytes_of_id_.end();
-      if (known != bytes_of_id_.end() && known->second == same) bytes_of_id_.erase(known);  // decodes verbatim
+      const auto known = number >= 0 && number < kLargestId
+                             ? bytes_of_id_.find(static_cast<int32_t>(number))
+                             : bytes_of_id_.end();
+      if (known != bytes_of_id_.end() && known->second == same)
+        bytes_of_id_.erase(known);  // decodes verbatim
       set_bytes(number, text);
       out.push_back({text, static_cast<int32_t>(number), strip("lstrip"), strip("rstrip")});
     }

@@ -1,6 +1,6 @@
-// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and byte-level BPE as
-// described by a Hugging Face tokenizer.json (GPT-2, Llama 3, Qwen and the like). Anything in the file
-// that would change the ids and is not implemented is refused by name, never skipped.
+// Text to token ids and back. Two tokenizers: bytes (256 ids, nothing to load) and byte-level BPE
+// as described by a Hugging Face tokenizer.json (GPT-2, Llama 3, Qwen and the like). Anything in
+// the file that would change the ids and is not implemented is refused by name, never skipped.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace ds {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual int64_t vocab_size() const = 0;  // largest id + 1
+  virtual int64_t vocab_size() const = 0;    // largest id + 1
   virtual bool knows(int32_t id) const = 0;  // not every id below vocab_size() need be a token
   // DataError with the byte offset if the text cannot be encoded (invalid UTF-8, for BPE). Special
   // tokens that a post-processor would add (<|begin_of_text|>) are not added; those in the text are
@@ -45,20 +45,23 @@ std::unique_ptr<Tokenizer> load_tokenizer(FileSystem& file_system, const std::st
 // "byte", a tokenizer.json, or a folder with one: throws as find_tokenizer and load_tokenizer do.
 std::unique_ptr<Tokenizer> make_tokenizer(FileSystem& file_system, const std::string& name_or_path);
 
-// What a name stands for: "byte", or the path of a tokenizer.json. Unsupported, with what to do instead, where it is
-// a tokenizer of another form or a folder with one; InputMissing for a folder without any. Writes nothing.
+// What a name stands for: "byte", or the path of a tokenizer.json. Unsupported, with what to do
+// instead, where it is a tokenizer of another form or a folder with one; InputMissing for a folder
+// without any. Writes nothing.
 std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_path);
 
-// ConfigError with both numbers where the tokenizer has ids that a model of `vocabulary` tokens has no row for. Fewer
-// are as it should be: vocabularies are padded. `name` is the tokenizer's, for the message.
+// ConfigError with both numbers where the tokenizer has ids that a model of `vocabulary` tokens has
+// no row for. Fewer are as it should be: vocabularies are padded. `name` is the tokenizer's, for
+// the message.
 void check_vocabulary(const Tokenizer& tokenizer, const std::string& name, int64_t vocabulary);
 
-// What a model's folder holds of this tokenizer, whether it can be read here or not: name there -> path here. Of
-// "byte", nothing.
-std::map<std::string, std::string> tokenizer_files(FileSystem& file_system, const std::string& name_or_path);
+// What a model's folder holds of this tokenizer, whether it can be read here or not: name there ->
+// path here. Of "byte", nothing.
+std::map<std::string, std::string> tokenizer_files(FileSystem& file_system,
+                                                   const std::string& name_or_path);
 
-// The token that ends a document, of the tokenizer_config.json or else the special_tokens_map.json beside a
-// tokenizer.json; nothing where there is none.
+// The token that ends a document, of the tokenizer_config.json or else the special_tokens_map.json
+// beside a tokenizer.json; nothing where there is none.
 std::optional<std::string> eos_token(FileSystem& file_system, const std::string& name_or_path);
 // The same for another role: "bos_token", "pad_token".
 std::optional<std::string> token_of_role(FileSystem& file_system, const std::string& name_or_path,

@@ -1,4 +1,5 @@
-// tokenizer_config.json and special_tokens_map.json of Hugging Face: which tokens begin and end a document, and which one pads.
+// tokenizer_config.json and special_tokens_map.json of Hugging Face: which tokens begin and end a
+// document, and which one pads.
 #include "data/tokenizer/json_object.h"
 #include "data/tokenizer/tokenizer.h"
 
@@ -8,7 +9,8 @@ namespace {
 constexpr int64_t kLargestFile = int64_t{1} << 26;
 
 // The token that a file names for a role; nothing where there is no such file.
-std::optional<std::string> token_in(FileSystem& file_system, const std::string& path, const std::string& role) {
+std::optional<std::string> token_in(FileSystem& file_system, const std::string& path,
+                                    const std::string& role) {
   if (!file_system.exists(path)) return std::nullopt;
   const rapidjson::Document document = read_json_object(file_system, path, kLargestFile);
   const auto found = document.FindMember(role.c_str());
@@ -18,7 +20,8 @@ std::optional<std::string> token_in(FileSystem& file_system, const std::string& 
     const auto content = token->FindMember("content");
     token = content == token->MemberEnd() ? nullptr : &content->value;
   }
-  if (token == nullptr || !token->IsString()) throw DataError(fmt::format("{}: {} is no token", path, role));
+  if (token == nullptr || !token->IsString())
+    throw DataError(fmt::format("{}: {} is no token", path, role));
   return std::string(token->GetString(), token->GetStringLength());
 }
 

@@ -7,8 +7,10 @@
 namespace ds {
 namespace {
 
-constexpr const char* kTokenIds = "tokenise the text with another program and give the token ids as data (docs/data.md)";
-constexpr const char* kConvert = "write one with transformers, AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
+constexpr const char* kTokenIds =
+    "tokenise the text with another program and give the token ids as data (docs/data.md)";
+constexpr const char* kConvert =
+    "write one with transformers, AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
 
 // A form that is not read, told by the name of its file.
 struct OtherForm {
@@ -28,10 +30,18 @@ constexpr std::array kOtherForms{
 };
 
 // What lies beside a tokenizer.json and speaks of it.
-constexpr std::array kCompanions{"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                 "chat_template.jinja",   "chat_template.json",      "tokenizer.model",
-                                 "spiece.model",          "sentencepiece.bpe.model", "tekken.json",
-                                 "vocab.txt",             "vocab.json",              "merges.txt"};
+constexpr std::array kCompanions{"tokenizer_config.json",
+                                 "special_tokens_map.json",
+                                 "added_tokens.json",
+                                 "chat_template.jinja",
+                                 "chat_template.json",
+                                 "tokenizer.model",
+                                 "spiece.model",
+                                 "sentencepiece.bpe.model",
+                                 "tekken.json",
+                                 "vocab.txt",
+                                 "vocab.json",
+                                 "merges.txt"};
 constexpr const char* kTemplates = "additional_chat_templates";
 
 std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -46,8 +56,9 @@ bool is_folder(FileSystem& file_system, const std::string& path) {
 }
 
 [[noreturn]] void refuse(const std::string& where, const OtherForm& form) {
-  throw Unsupported(fmt::format("{}: its tokenizer is {} ({}), and this build reads tokenizer.json only; {}", where,
-                                form.what, form.file, form.instead));
+  throw Unsupported(
+      fmt::format("{}: its tokenizer is {} ({}), and this build reads tokenizer.json only; {}",
+                  where, form.what, form.file, form.instead));
 }
 
 }  // namespace
@@ -58,22 +69,28 @@ std::string find_tokenizer(FileSystem& file_system, const std::string& name_or_p
   if (file_system.exists(inside)) return inside;
   for (const OtherForm& form : kOtherForms) {
     if (file_system.exists(join_path(name_or_path, form.file))) refuse(name_or_path, form);
-    if (name_in(name_or_path) == form.file && file_system.exists(name_or_path)) refuse(name_or_path, form);
+    if (name_in(name_or_path) == form.file && file_system.exists(name_or_path))
+      refuse(name_or_path, form);
   }
   if (is_folder(file_system, name_or_path)) {
-    throw InputMissing(fmt::format("{}: the folder holds no tokenizer (tokenizer.json); name another one: a "
-                                   "tokenizer.json, a folder with one, or \"byte\"", name_or_path));
+    throw InputMissing(
+        fmt::format("{}: the folder holds no tokenizer (tokenizer.json); name another one: a "
+                    "tokenizer.json, a folder with one, or \"byte\"",
+                    name_or_path));
   }
   return name_or_path;
 }
 
 void check_vocabulary(const Tokenizer& tokenizer, const std::string& name, int64_t vocabulary) {
   if (tokenizer.vocab_size() <= vocabulary) return;
-  throw ConfigError(fmt::format("data.tokenizer: {} has {} tokens, but the model's vocab_size is {}; they do not belong "
-                                "together", name, tokenizer.vocab_size(), vocabulary));
+  throw ConfigError(fmt::format(
+      "data.tokenizer: {} has {} tokens, but the model's vocab_size is {}; they do not belong "
+      "together",
+      name, tokenizer.vocab_size(), vocabulary));
 }
 
-std::map<std::string, std::string> tokenizer_files(FileSystem& file_system, const std::string& name_or_path) {
+std::map<std::string, std::string> tokenizer_files(FileSystem& file_system,
+                                                   const std::string& name_or_path) {
   std::map<std::string, std::string> files;
   if (name_or_path == "byte") return files;
   const auto add = [&](const std::string& name, const std::string& path) {
@@ -84,7 +101,8 @@ std::map<std::string, std::string> tokenizer_files(FileSystem& file_system, cons
   // Beside a file of a name of its own may lie those of other tokenizers.
   if (!folder && name_in(name_or_path) != "tokenizer.json") {
     add("tokenizer.json", name_or_path);
-    for (const char* const name : {"tokenizer_config.json", "special_tokens_map.json"}) add(name, join_path(place, name));
+    for (const char* const name : {"tokenizer_config.json", "special_tokens_map.json"})
+      add(name, join_path(place, name));
     return files;
   }
   add("tokenizer.json", join_path(place, "tokenizer.json"));

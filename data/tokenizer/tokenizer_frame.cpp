@@ -20,7 +20,9 @@ const Value* member(const Value& object, const char* key) {
 }
 
 std::string text_of(const Value* value) {
-  return value != nullptr && value->IsString() ? std::string(value->GetString(), value->GetStringLength()) : "";
+  return value != nullptr && value->IsString()
+             ? std::string(value->GetString(), value->GetStringLength())
+             : "";
 }
 
 // The post_processor of one tokenizer.json.
@@ -36,11 +38,14 @@ class ProcessorReader {
       return {{pair_id(processor, "cls")}, {pair_id(processor, "sep")}};
     }
     if (type != "Sequence") {
-      throw Unsupported(fmt::format("{}: post_processor {} is not supported; supported are TemplateProcessing, "
-                                    "ByteLevel, BertProcessing, RobertaProcessing and a Sequence of them", path_, type));
+      throw Unsupported(
+          fmt::format("{}: post_processor {} is not supported; supported are TemplateProcessing, "
+                      "ByteLevel, BertProcessing, RobertaProcessing and a Sequence of them",
+                      path_, type));
     }
     const Value* list = member(processor, "processors");
-    if (list == nullptr || !list->IsArray() || depth >= kDeepest) refuse("a Sequence has no processors");
+    if (list == nullptr || !list->IsArray() || depth >= kDeepest)
+      refuse("a Sequence has no processors");
     TokenizerFrame frame;
     for (const Value& item : list->GetArray()) {
       const TokenizerFrame outer = read(item, depth + 1);
@@ -64,7 +69,8 @@ class ProcessorReader {
     return (*pair)[1].GetInt();
   }
 
-  // {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], "special_tokens": {"<s>": {"ids": [1]}}}
+  // {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], "special_tokens":
+  // {"<s>": {"ids": [1]}}}
   TokenizerFrame read_template(const Value& processor) const {
     const Value* single = member(processor, "single");
     if (single == nullptr || !single->IsArray()) refuse("a template has no list \"single\"");
@@ -77,7 +83,8 @@ class ProcessorReader {
         continue;
       }
       const Value* special = member(piece, "SpecialToken");
-      if (special == nullptr) refuse("a template has a piece that is neither Sequence nor SpecialToken");
+      if (special == nullptr)
+        refuse("a template has a piece that is neither Sequence nor SpecialToken");
       append_ids(processor, text_of(member(*special, "id")), after ? frame.after : frame.before);
     }
     if (!after) refuse("a template leaves out the text");
@@ -88,9 +95,11 @@ class ProcessorReader {
     const Value* tokens = member(processor, "special_tokens");
     const Value* token = tokens != nullptr ? member(*tokens, name.c_str()) : nullptr;
     const Value* ids = token != nullptr ? member(*token, "ids") : nullptr;
-    if (ids == nullptr || !ids->IsArray()) refuse(fmt::format("special token \"{}\" has no ids", name));
+    if (ids == nullptr || !ids->IsArray())
+      refuse(fmt::format("special token \"{}\" has no ids", name));
     for (const Value& id : ids->GetArray()) {
-      if (!id.IsInt() || id.GetInt() < 0) refuse(fmt::format("special token \"{}\" has an id that is none", name));
+      if (!id.IsInt() || id.GetInt() < 0)
+        refuse(fmt::format("special token \"{}\" has an id that is none", name));
       to.push_back(id.GetInt());
     }
   }
@@ -99,14 +108,17 @@ class ProcessorReader {
 };
 
 // The one id of a token of tokenizer_config.json, given as a text or as {"content": text}.
-int32_t named_id(const Value& config, const char* key, const std::string& path, const Tokenizer& tokenizer) {
+int32_t named_id(const Value& config, const char* key, const std::string& path,
+                 const Tokenizer& tokenizer) {
   const Value* token = member(config, key);
   if (token != nullptr && token->IsObject()) token = member(*token, "content");
   const std::string text = text_of(token);
   const std::vector<int32_t> ids = tokenizer.encode(text);
   if (text.empty() || ids.size() != 1) {
-    throw DataError(fmt::format("{0}: add_{1} is set, but {1} is \"{2}\", which is {3} tokens of the tokenizer, expected "
-                                "one", path, key, text, ids.size()));
+    throw DataError(fmt::format(
+        "{0}: add_{1} is set, but {1} is \"{2}\", which is {3} tokens of the tokenizer, expected "
+        "one",
+        path, key, text, ids.size()));
   }
   return ids[0];
 }
@@ -118,10 +130,12 @@ std::optional<bool> flag(const Value& config, const char* key) {
 }
 
 // An explicit flag wins over the template.
-void apply_config(const Value& config, const std::string& path, const Tokenizer& tokenizer, TokenizerFrame& frame) {
+void apply_config(const Value& config, const std::string& path, const Tokenizer& tokenizer,
+                  TokenizerFrame& frame) {
   if (const auto bos = flag(config, "add_bos_token")) {
     if (!*bos) frame.before.clear();
-    if (*bos && frame.before.empty()) frame.before = {named_id(config, "bos_token", path, tokenizer)};
+    if (*bos && frame.before.empty())
+      frame.before = {named_id(config, "bos_token", path, tokenizer)};
   }
   if (const auto eos = flag(config, "add_eos_token")) {
     if (!*eos) frame.after.clear();
@@ -131,19 +145,22 @@ void apply_config(const Value& config, const std::string& path, const Tokenizer&
 
 }  // namespace
 
-TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path, const Tokenizer& tokenizer) {
+TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
+                          const Tokenizer& tokenizer) {
   if (name_or_path == "byte") return {};
   const std::string path = find_tokenizer(files, name_or_path);
   TokenizerFrame frame;
   const rapidjson::Document document = read_json_object(files, path, kLargestFile);
-  if (const Value* processor = member(document, "post_processor")) frame = ProcessorReader(path).read(*processor);
+  if (const Value* processor = member(document, "post_processor"))
+    frame = ProcessorReader(path).read(*processor);
   const std::string config_path = join_path(parent_directory(path), "tokenizer_config.json");
   if (files.exists(config_path)) {
     apply_config(read_json_object(files, config_path, kLargestFile), config_path, tokenizer, frame);
   }
   for (const auto* side : {&frame.before, &frame.after}) {
     for (const int32_t id : *side) {
-      if (!tokenizer.knows(id)) throw DataError(fmt::format("{}: post_processor: id {} is no token", path, id));
+      if (!tokenizer.knows(id))
+        throw DataError(fmt::format("{}: post_processor: id {} is no token", path, id));
     }
   }
   return frame;

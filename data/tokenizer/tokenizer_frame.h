@@ -1,5 +1,6 @@
-// What a tokenizer puts around a text: <|begin_of_text|> and the like, by the post_processor of a tokenizer.json and
-// the add_bos_token and add_eos_token of the tokenizer_config.json beside it (which win, as in transformers).
+// What a tokenizer puts around a text: <|begin_of_text|> and the like, by the post_processor of a
+// tokenizer.json and the add_bos_token and add_eos_token of the tokenizer_config.json beside it
+// (which win, as in transformers).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,9 @@ namespace ds {
 struct TokenizerFrame {
   std::vector<int32_t> before, after;
 };
-// Empty for "byte". DataError for a template that cannot be read, Unsupported for a post-processor that is not known.
-TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path, const Tokenizer& tokenizer);
+// Empty for "byte". DataError for a template that cannot be read, Unsupported for a post-processor
+// that is not known.
+TokenizerFrame read_frame(FileSystem& files, const std::string& name_or_path,
+                          const Tokenizer& tokenizer);
 
 }  // namespace ds

@@ -1,5 +1,5 @@
-// Matrix products on raw memory, split over the threads of the stream: our own, and oneDNN's. Internal to
-// kernels/; callers use matmul.h.
+// Matrix products on raw memory, split over the threads of the stream: our own, and oneDNN's.
+// Internal to kernels/; callers use matmul.h.
 #pragma once
 
 #include "core/stream.h"
@@ -18,10 +18,10 @@ struct GemmOperand {
 // c = activation(op(a) op(b) + bias), or c += op(a) op(b).
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
-  GemmOperand a, b;               // op(a) [m, k], op(b) [k, n]; equal dtypes
-  GemmOperand c;                  // [m, n], written; never transposed
+  GemmOperand a, b;  // op(a) [m, k], op(b) [k, n]; equal dtypes
+  GemmOperand c;     // [m, n], written; never transposed
   Write write = Write::kOverwrite;
-  const void* bias = nullptr;     // [n] or null
+  const void* bias = nullptr;  // [n] or null
   DType bias_dtype = DType::kF32;
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  // [m, n] contiguous, dtype of c; or null
@@ -32,7 +32,8 @@ struct GemmBlock {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
-// Bias, activation and conversion of a block of c whose fp32 product lies in `values` (which may be c).
+// Bias, activation and conversion of a block of c whose fp32 product lies in `values` (which may be
+// c).
 void finish_block(const Gemm& gemm, const GemmBlock& block, float* values, int64_t stride);
 
 // Ours: every float dtype, every machine; computes in fp32, with one rounding at the end.
@@ -42,13 +43,14 @@ void gemm_packed(Stream& stream, const Gemm& gemm);
 bool is_vector_product(const Gemm& gemm);
 void gemm_vector(Stream& stream, const Gemm& gemm);
 
-// oneDNN's: fp32, and bf16 where it has instructions for it; single-threaded calls from our threads.
+// oneDNN's: fp32, and bf16 where it has instructions for it; single-threaded calls from our
+// threads.
 bool onednn_supports(Stream& stream, DType dtype);
 void gemm_onednn(Stream& stream, const Gemm& gemm);
 
-// True where oneDNN's product outruns ours: fp32 on x86-64 (by a tenth), and bf16 on machines whose bf16
-// dot products are faster than fp32 (AMX, AMD from Zen 4). Intel's AVX-512 without AMX runs them at half
-// the rate of fp32, which ours uses.
+// True where oneDNN's product outruns ours: fp32 on x86-64 (by a tenth), and bf16 on machines whose
+// bf16 dot products are faster than fp32 (AMX, AMD from Zen 4). Intel's AVX-512 without AMX runs
+// them at half the rate of fp32, which ours uses.
 bool machine_prefers_onednn(Stream& stream, DType dtype);
 
 }  // namespace ds::kernels::detail

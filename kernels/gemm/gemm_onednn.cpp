@@ -134,9 +134,10 @@ void run_block(Library& library, const Primitive& p, Worker& worker, const Gemm&
   p.run.execute(worker.queue, arguments);
 }
 
-// Blocks of c along its longer side, so that the operand that all blocks read is the smaller one. The
-// shape alone decides: oneDNN's order of summation depends on the block, and equal products must have
-// equal bits for any number of threads. A multiple of kUnit keeps every block on the fast paths.
+// Blocks of c along its longer side, so that the operand that all blocks read is the smaller one.
+// The shape alone decides: oneDNN's order of summation depends on the block, and equal products
+// must have equal bits for any number of threads. A multiple of kUnit keeps every block on the fast
+// paths.
 std::vector<GemmBlock> split(const Gemm& g) {
   constexpr int64_t kUnit = 64;
   constexpr int64_t kShortest = 3 * kUnit;

@@ -1,6 +1,6 @@
-// The packed matrix product for one instruction set: a block of c = op(a) op(b) in fp32, whatever the
-// storage. Each element of c is a sum in order of k, in steps of kDepth: neither blocks nor threads
-// change its bits.
+// The packed matrix product for one instruction set: a block of c = op(a) op(b) in fp32, whatever
+// the storage. Each element of c is a sum in order of k, in steps of kDepth: neither blocks nor
+// threads change its bits.
 #if defined(DS_KERNELS_GEMM_PANELS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef DS_KERNELS_GEMM_PANELS_INL
 #undef DS_KERNELS_GEMM_PANELS_INL
@@ -34,8 +34,8 @@ template <int64_t kRowStep, int64_t kDepthStep>
 HWY_NOINLINE void multiply_edge(const GemmPanels& p, int64_t i, int64_t j, int64_t rows,
                                 int64_t columns, int64_t depth, TileWrite write) {
   const Lanes d;
-  multiply_tile<kTileVectors, kRowStep, kDepthStep>(p.a + i * kDepth, p.b + j * kDepth, depth, p.edge,
-                                      tile_columns(), TileWrite::kSet);
+  multiply_tile<kTileVectors, kRowStep, kDepthStep>(p.a + i * kDepth, p.b + j * kDepth, depth,
+                                                    p.edge, tile_columns(), TileWrite::kSet);
   for (int64_t r = 0; r < std::min(rows - i, kTileRows); ++r) {
     const float* from = p.edge + r * tile_columns();
     float* to = p.c + (i + r) * p.c_stride + j;
@@ -49,13 +49,14 @@ HWY_NOINLINE void multiply_edge(const GemmPanels& p, int64_t i, int64_t j, int64
 
 // c (+)= a b over panels of `depth`.
 template <int64_t kRowStep, int64_t kDepthStep>
-void multiply_panels(const GemmPanels& p, int64_t rows, int64_t columns, int64_t depth, TileWrite write) {
+void multiply_panels(const GemmPanels& p, int64_t rows, int64_t columns, int64_t depth,
+                     TileWrite write) {
   for (int64_t j = 0; j < columns; j += tile_columns()) {
     const bool whole = j + tile_columns() <= columns;
     for (int64_t i = 0; i < rows; i += kTileRows) {
       if (HWY_LIKELY(whole && i + kTileRows <= rows)) {
-        multiply_tile<kTileVectors, kRowStep, kDepthStep>(p.a + i * kDepth, p.b + j * kDepth, depth,
-                                            p.c + i * p.c_stride + j, p.c_stride, write);
+        multiply_tile<kTileVectors, kRowStep, kDepthStep>(
+            p.a + i * kDepth, p.b + j * kDepth, depth, p.c + i * p.c_stride + j, p.c_stride, write);
       } else {
         multiply_edge<kRowStep, kDepthStep>(p, i, j, rows, columns, depth, write);
       }

@@ -1,5 +1,6 @@
-// The product of one row with a matrix, as generation makes for every token; see gemm.h. Nothing of the matrix is used
-// twice, so the time is that of reading it once: no panels are packed, and rows are read in the order of memory.
+// The product of one row with a matrix, as generation makes for every token; see gemm.h. Nothing of
+// the matrix is used twice, so the time is that of reading it once: no panels are packed, and rows
+// are read in the order of memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/gemm_vector.cpp"
 
@@ -19,9 +20,10 @@ HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kRowsAtOnce = 4;    // of dot products: x is loaded once for all of them
-constexpr int64_t kDepthAtOnce = 8;   // rows of b that are added to y in one pass over it
-constexpr int64_t kAheadBytes = 2048; // asked for ahead of time: the hardware's prefetch stops at each page
+constexpr int64_t kRowsAtOnce = 4;   // of dot products: x is loaded once for all of them
+constexpr int64_t kDepthAtOnce = 8;  // rows of b that are added to y in one pass over it
+constexpr int64_t kAheadBytes =
+    2048;  // asked for ahead of time: the hardware's prefetch stops at each page
 
 template <class T>
 HWY_INLINE void ask_ahead(const T* p) {
@@ -58,7 +60,8 @@ HWY_INLINE void dot_rows(const T* rows, int64_t stride, int64_t depth, const flo
 }
 
 template <class T>
-void dot_all(const T* rows, int64_t stride, int64_t count, int64_t depth, const float* x, float* y) {
+void dot_all(const T* rows, int64_t stride, int64_t count, int64_t depth, const float* x,
+             float* y) {
   int64_t i = 0;
   for (; i + kRowsAtOnce <= count; i += kRowsAtOnce) {
     dot_rows<kRowsAtOnce>(rows + i * stride, stride, depth, x, y + i);
@@ -68,7 +71,8 @@ void dot_all(const T* rows, int64_t stride, int64_t count, int64_t depth, const 
 
 // y[j] += sum over k < kDepth of x[k] rows[k, j].
 template <int64_t kDepth, class T>
-HWY_INLINE void add_scaled(const T* rows, int64_t stride, int64_t columns, const float* x, float* y) {
+HWY_INLINE void add_scaled(const T* rows, int64_t stride, int64_t columns, const float* x,
+                           float* y) {
   const Lanes d;
   F32Vector scale[kDepth];
   for (int64_t k = 0; k < kDepth; ++k) scale[k] = hn::Set(d, x[k]);
@@ -89,7 +93,8 @@ HWY_INLINE void add_scaled(const T* rows, int64_t stride, int64_t columns, const
 }
 
 template <class T>
-void add_all(const T* rows, int64_t stride, int64_t columns, int64_t depth, const float* x, float* y) {
+void add_all(const T* rows, int64_t stride, int64_t columns, int64_t depth, const float* x,
+             float* y) {
   std::fill(y, y + columns, 0.0F);
   int64_t k = 0;
   for (; k + kDepthAtOnce <= depth; k += kDepthAtOnce) {
@@ -101,7 +106,8 @@ void add_all(const T* rows, int64_t stride, int64_t columns, int64_t depth, cons
 }  // namespace
 
 // y[0..columns) = x op(b)[:, column .. column + columns).
-void multiply_row(const detail::Gemm& g, int64_t column, int64_t columns, const float* x, float* y) {
+void multiply_row(const detail::Gemm& g, int64_t column, int64_t columns, const float* x,
+                  float* y) {
   on_float(g.b.dtype, [&]<class T>() {
     const T* b = static_cast<const T*>(g.b.data);
     if (g.b.transpose == Transpose::kYes) {
@@ -125,8 +131,8 @@ struct Workspace {
   Scratch x, y;
 };
 
-// Blocks of columns that threads take as they come. Where b is transposed, a block is one piece of memory; else it
-// is a piece of each row, and the longer the better for reading.
+// Blocks of columns that threads take as they come. Where b is transposed, a block is one piece of
+// memory; else it is a piece of each row, and the longer the better for reading.
 int64_t block_columns(const Gemm& g, int threads) {
   constexpr int64_t kUnit = 64;
   constexpr int64_t kBytes = int64_t{256} << 10;

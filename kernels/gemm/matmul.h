@@ -1,5 +1,6 @@
-// Matrix products of fp32, bf16 or fp16 operands, accumulated in fp32, with bias and activation fused into
-// the store. The bits of a result depend on the machine's instruction set, never on the number of threads.
+// Matrix products of fp32, bf16 or fp16 operands, accumulated in fp32, with bias and activation
+// fused into the store. The bits of a result depend on the machine's instruction set, never on the
+// number of threads.
 #pragma once
 
 #include "core/tensor.h"
@@ -23,15 +24,15 @@ MatrixView columns_of(const MatrixView& view, int64_t first, int64_t count);
 enum class Transpose : uint8_t { kNo, kYes };
 
 struct MatmulArgs {
-  MatrixView a;                            // [M, K], or [K, M] when transposed
-  MatrixView b;                            // [K, N], or [N, K] when transposed
-  MatrixView c;                            // [M, N]; dtype fp32 or that of a
+  MatrixView a;  // [M, K], or [K, M] when transposed
+  MatrixView b;  // [K, N], or [N, K] when transposed
+  MatrixView c;  // [M, N]; dtype fp32 or that of a
   Transpose transpose_a = Transpose::kNo;
   Transpose transpose_b = Transpose::kNo;
   Write write = Write::kOverwrite;
   Tensor bias = {};                           // [N] or undefined; added to every row
   Activation activation = Activation::kNone;  // applied after the bias
-  Tensor pre_activation = {};                 // [M, N] or undefined: receives a*b + bias before activation
+  Tensor pre_activation = {};  // [M, N] or undefined: receives a*b + bias before activation
 };
 // c = activation(op(a) * op(b) + bias), or c += op(a) * op(b) (then no bias, no activation).
 void matmul(Stream& stream, const MatmulArgs& args);

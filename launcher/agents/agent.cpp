@@ -16,17 +16,17 @@
 #include "core/host.h"
 #include "core/secrecy.h"
 #include "launcher/agents/agent_protocol.h"
+#include "launcher/agents/epoch_plan.h"
 #include "launcher/agents/host_probe.h"
+#include "launcher/agents/slot_mates.h"
+#include "launcher/decide/memory_death.h"
+#include "launcher/process/environment_list.h"
 #include "launcher/process/kept_memory.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
-#include "launcher/decide/memory_death.h"
 #include "launcher/process/rank_process.h"
 #include "launcher/process/send_queue.h"
-#include "launcher/process/environment_list.h"
-#include "launcher/agents/epoch_plan.h"
 #include "launcher/process/signals.h"
-#include "launcher/agents/slot_mates.h"
 #include "proto/agent.pb.h"
 #include "proto/build_info.h"
 
@@ -36,8 +36,8 @@ namespace {
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-// The launcher sends a beat every second. One that lives but cannot be heard must not find its ranks
-// running beside those of a newer epoch.
+// The launcher sends a beat every second. One that lives but cannot be heard must not find its
+// ranks running beside those of a newer epoch.
 constexpr seconds kLauncherSilence{12};
 constexpr seconds kGreetingDeadline{30};
 constexpr seconds kLastWordsDeadline{2};
@@ -144,8 +144,8 @@ int Agent::run() {
   while (!leaving_) {
     wait_for_something();
     const bool launcher_there = take_input() && output_.flush();
-    leaving_ = leaving_ || !launcher_there || told_to_end() ||
-               Clock::now() - heard_ > kLauncherSilence;
+    leaving_ =
+        leaving_ || !launcher_there || told_to_end() || Clock::now() - heard_ > kLauncherSilence;
     pump();
   }
   end_ranks();
@@ -198,9 +198,10 @@ bool Agent::take_input() {
   for (;;) {
     const ssize_t got = read(input_.get(), bytes.data(), bytes.size());
     if (got > 0) {
-      reader_.feed({bytes.data(), static_cast<size_t>(got)},
-                   [this](std::string_view message) { take_message(message); },
-                   [](std::string_view) {});  // an echo of nobody we know
+      reader_.feed(
+          {bytes.data(), static_cast<size_t>(got)},
+          [this](std::string_view message) { take_message(message); },
+          [](std::string_view) {});  // an echo of nobody we know
       wipe(bytes);
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
       return false;
@@ -228,7 +229,8 @@ void Agent::take_message(std::string_view bytes) {
   switch (message.body_case()) {
     case agent::ToAgent::kStart:
       start(message.start());
-      for (agent::RankOrders& rank : *message.mutable_start()->mutable_ranks()) wipe_secrets(*rank.mutable_bootstrap());
+      for (agent::RankOrders& rank : *message.mutable_start()->mutable_ranks())
+        wipe_secrets(*rank.mutable_bootstrap());
       break;
     case agent::ToAgent::kKill:
       if (message.kill().epoch() == epoch_) {
@@ -270,8 +272,9 @@ void Agent::start(const agent::Start& orders) {
   memory_watch_.emplace();  // what was killed before is not ours
   try {
     if (chdir(orders.directory().c_str()) != 0) {
-      throw InputMissing(fmt::format("the working directory {}: {}; it has to be there on every host",
-                                     orders.directory(), std::strerror(errno)));
+      throw InputMissing(
+          fmt::format("the working directory {}: {}; it has to be there on every host",
+                      orders.directory(), std::strerror(errno)));
     }
     for (const agent::RankOrders& rank : orders.ranks()) {
       start_rank(orders, rank);
@@ -330,7 +333,8 @@ void Agent::pump() {
       ended.set_rank(number);
       ended.set_code(status->code);
       ended.set_signal(status->signal);
-      if (status->signal == SIGKILL && !killing_) add_evidence(rank.pid(), *ended.mutable_evidence());
+      if (status->signal == SIGKILL && !killing_)
+        add_evidence(rank.pid(), *ended.mutable_evidence());
       send(message);
     }
   }

@@ -1,7 +1,7 @@
-// `dslaunch agent`: the launcher's hand on one host. It starts the host's ranks when told to, passes
-// on what they say, and outlives none of its reasons to be there: when its input ends, when the launcher
-// falls silent, or at SIGTERM, it kills its ranks, removes their shared memory and ends.
-// Refuses to decide anything; it opens no port.
+// `dslaunch agent`: the launcher's hand on one host. It starts the host's ranks when told to,
+// passes on what they say, and outlives none of its reasons to be there: when its input ends, when
+// the launcher falls silent, or at SIGTERM, it kills its ranks, removes their shared memory and
+// ends. Refuses to decide anything; it opens no port.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,14 @@ struct AgentSurroundings {
   std::vector<std::string> environment;  // "NAME=value", what ranks get on this host
   std::string address;                   // by which this host was reached, where ssh told us
   int gpus = 0;
-  bool heeds_signals = true;  // no: whoever sends them sends them to the launcher as well, who decides
+  bool heeds_signals =
+      true;  // no: whoever sends them sends them to the launcher as well, who decides
 };
 
 // For an agent that was not started by its launcher, but beside it, and dialled it.
 struct DialledAgent {
-  int start_rank = 0;                         // which of the many dslaunch of the job it is
-  std::string host;                           // as their starter calls this host
+  int start_rank = 0;                        // which of the many dslaunch of the job it is
+  std::string host;                          // as their starter calls this host
   std::vector<std::vector<int>> slot_cores;  // one list for each slot
   Fd input;
   Fd output;
@@ -32,8 +33,8 @@ struct DialledAgent {
 // UsageError where no launcher is at the other end.
 int run_agent(const AgentSurroundings& surroundings);
 
-// The same for one that dialled. nullopt: whoever listened was not the launcher. Otherwise the exit code that the
-// launcher told it, or kClusterUnusable when the launcher was lost.
+// The same for one that dialled. nullopt: whoever listened was not the launcher. Otherwise the exit
+// code that the launcher told it, or kClusterUnusable when the launcher was lost.
 std::optional<int> run_dialled_agent(const AgentSurroundings& surroundings, DialledAgent dialled);
 
 }  // namespace ds

@@ -17,7 +17,8 @@ namespace {
 // A line is: marker, '+' (more lines follow) or '.', checksum, base64.
 constexpr size_t kChecksumDigits = 8;
 constexpr size_t kHeaderBytes = kMarkerBytes + 1 + kChecksumDigits;
-constexpr size_t kChunkBytes = 720;  // 960 digits: with the header below the 1024 bytes of an srun line
+constexpr size_t kChunkBytes =
+    720;  // 960 digits: with the header below the 1024 bytes of an srun line
 constexpr size_t kLongestMessage = size_t{16} << 20;
 constexpr std::string_view kGreeting = "dslaunch agent 1 ";
 
@@ -47,12 +48,15 @@ std::optional<uint32_t> hexadecimal(std::string_view digits) {
 
 }  // namespace
 
-std::string greeting_line(std::string_view marker) { return fmt::format("{}{}\n", kGreeting, marker); }
+std::string greeting_line(std::string_view marker) {
+  return fmt::format("{}{}\n", kGreeting, marker);
+}
 
 std::string read_greeting(std::string_view line) {
   const bool ours = line.starts_with(kGreeting) && line.size() == kGreeting.size() + kMarkerBytes;
   if (!ours) {
-    throw UsageError("agent: started by dslaunch on hosts, not by hand; see dslaunch run --hostfile");
+    throw UsageError(
+        "agent: started by dslaunch on hosts, not by hand; see dslaunch run --hostfile");
   }
   return std::string(line.substr(kGreeting.size()));
 }
@@ -66,7 +70,8 @@ std::string encode_message(std::string_view marker, std::string_view message) {
     const std::string_view chunk = message.substr(0, kChunkBytes);
     message.remove_prefix(chunk.size());
     std::string digits = encode_base64(chunk);
-    append_secret(lines, fmt::format("{}{}{:08x}", marker, message.empty() ? '.' : '+', checksum(line++, chunk)));
+    append_secret(lines, fmt::format("{}{}{:08x}", marker, message.empty() ? '.' : '+',
+                                     checksum(line++, chunk)));
     append_secret(lines, digits);
     append_secret(lines, "\n");
     wipe(digits);
@@ -95,8 +100,8 @@ void MessageReader::take_line(std::string_view line, const Sink& messages, const
 void MessageReader::take_frame(std::string_view frame, const Sink& messages) {
   const bool has_header = frame.size() >= kHeaderBytes;
   const char kind = has_header ? frame[kMarkerBytes] : '?';
-  const auto sum = has_header ? hexadecimal(frame.substr(kMarkerBytes + 1, kChecksumDigits))
-                              : std::nullopt;
+  const auto sum =
+      has_header ? hexadecimal(frame.substr(kMarkerBytes + 1, kChecksumDigits)) : std::nullopt;
   if ((kind != '+' && kind != '.') || !sum) {
     refuse("a line with a broken header");
   }

@@ -37,7 +37,8 @@ void refuse_if_any(const std::vector<std::string>& hosts,
   }
 }
 
-// Loopback means something else on every host, so it will do only where all of them are one machine.
+// Loopback means something else on every host, so it will do only where all of them are one
+// machine.
 void replace_loopback(std::vector<std::string>& addresses) {
   const auto remote = std::ranges::find_if(addresses, [](const std::string& address) {
     return !address.empty() && !is_loopback_address(address);
@@ -77,8 +78,7 @@ std::string advice_for(std::string_view failure) {
 
 std::string unusable_text(const std::vector<std::string>& hosts,
                           const std::map<std::string, std::string>& problems) {
-  std::string text =
-      fmt::format("{} of {} hosts cannot be used:", problems.size(), hosts.size());
+  std::string text = fmt::format("{} of {} hosts cannot be used:", problems.size(), hosts.size());
   for (const std::string& host : hosts) {
     if (const auto problem = problems.find(host); problem != problems.end()) {
       const std::string advice = advice_for(problem->second);
@@ -89,9 +89,7 @@ std::string unusable_text(const std::vector<std::string>& hosts,
   return text;
 }
 
-HostAgents::HostAgents(Options options) : options_(std::move(options)) {
-  raise_descriptor_limit();
-}
+HostAgents::HostAgents(Options options) : options_(std::move(options)) { raise_descriptor_limit(); }
 
 HostAgents::~HostAgents() {
   const auto deadline = Clock::now() + kLeaveLimit;
@@ -154,7 +152,8 @@ std::vector<SoughtHost> HostAgents::take_sought() {
   std::vector<SoughtHost> out;
   const auto gone = [&](const std::string& host) {
     const auto link = links_.find(host);
-    if (link == links_.end()) return failed_.contains(host) ? failed_[host] : std::string("it is gone");
+    if (link == links_.end())
+      return failed_.contains(host) ? failed_[host] : std::string("it is gone");
     link->second->pump(Clock::now(), [](const agent::FromAgent&) {});
     return link->second->lost();
   };
@@ -190,7 +189,8 @@ std::vector<SoughtHost> HostAgents::take_sought() {
 
 void HostAgents::add_poll_descriptors(std::vector<pollfd>& out) const {
   for (const auto& [host, deadline] : sought_) {
-    if (const auto link = links_.find(host); link != links_.end()) link->second->add_poll_descriptors(out);
+    if (const auto link = links_.find(host); link != links_.end())
+      link->second->add_poll_descriptors(out);
   }
 }
 
@@ -261,8 +261,8 @@ std::string HostAgents::problem_of(HostLink& link) const {
     return link.lost();
   }
   if (link.ready()->build_id() != build_id()) {
-    return fmt::format("has another build of dslaunch: {} there, {} here",
-                       link.ready()->build_id(), build_id());
+    return fmt::format("has another build of dslaunch: {} there, {} here", link.ready()->build_id(),
+                       build_id());
   }
   return "";
 }
@@ -281,7 +281,8 @@ void HostAgents::find_addresses(const std::vector<std::string>& hosts, Outcome& 
   const auto known_of = [&](const std::string& host) {
     const auto link = links_.find(host);
     if (link == links_.end()) return std::string();
-    const bool beside = !adopted_.empty() && !adopted_.contains(host);  // ours, among those that dialled
+    const bool beside =
+        !adopted_.empty() && !adopted_.contains(host);  // ours, among those that dialled
     return beside ? address_beside_adopted() : link->second->ready()->address();
   };
   std::vector<std::string> unknown;

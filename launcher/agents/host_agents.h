@@ -28,9 +28,9 @@ class HostAgents {
   struct Options {
     RunnerKind kind = RunnerKind::kSsh;
     RunnerOptions runner;
-    std::vector<std::string> environment;  // of ssh, mpirun and srun: ours
-    std::string path;                      // where they are looked up
-    std::chrono::seconds deadline{20};     // for each host, from the start of its command
+    std::vector<std::string> environment;            // of ssh, mpirun and srun: ours
+    std::string path;                                // where they are looked up
+    std::chrono::seconds deadline{20};               // for each host, from the start of its command
     std::optional<std::string> coordinator_address;  // --master-addr
     int interrupt_fd = -1;  // readable when the user wants to stop waiting; -1: nobody can
   };
@@ -45,7 +45,7 @@ class HostAgents {
   std::vector<ReachedHost> reach(const std::vector<std::string>& hosts);
 
   struct Outcome {
-    std::vector<ReachedHost> hosts;               // as asked for; without a link where there is a problem
+    std::vector<ReachedHost> hosts;  // as asked for; without a link where there is a problem
     std::map<std::string, std::string> problems;  // by host
   };
   // The same without judging. Throws HostsUnusable only where the user wants to stop waiting.
@@ -55,12 +55,13 @@ class HostAgents {
   void adopt(std::unique_ptr<HostLink> link);
   // What agents are told to end with; kClusterUnusable until then.
   void end_with(int exit_code) { exit_code_ = exit_code; }
-  // The same for one host that nobody uses now, without waiting; take_sought() says what came of it, and keeps
-  // those that wait alive until reach() asks for them.
+  // The same for one host that nobody uses now, without waiting; take_sought() says what came of
+  // it, and keeps those that wait alive until reach() asks for them.
   void seek(const std::string& host);
   std::vector<SoughtHost> take_sought();
   void add_poll_descriptors(std::vector<pollfd>& out) const;
-  // While no world uses the links: hears and greets the agents, which leave when the launcher falls silent.
+  // While no world uses the links: hears and greets the agents, which leave when the launcher falls
+  // silent.
   void tend();
 
  private:
@@ -83,7 +84,8 @@ class HostAgents {
 std::string unusable_text(const std::vector<std::string>& hosts,
                           const std::map<std::string, std::string>& problems);
 
-// What the user can do about a failure that ssh described, empty where we do not know better (pure).
+// What the user can do about a failure that ssh described, empty where we do not know better
+// (pure).
 std::string advice_for(std::string_view failure);
 
 }  // namespace ds

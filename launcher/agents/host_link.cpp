@@ -174,15 +174,16 @@ void HostLink::read_output(const MessageSink& sink) {
   while (output_.valid()) {
     const ssize_t got = read(output_.get(), bytes.data(), bytes.size());
     if (got > 0) {
-      reader_.feed({bytes.data(), static_cast<size_t>(got)},
-                   [&](std::string_view body) {
-                     agent::FromAgent message;
-                     if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
-                       throw CommError("agent channel: a message that is none");
-                     }
-                     sink(message);
-                   },
-                   [this](std::string_view line) { keep(line); });
+      reader_.feed(
+          {bytes.data(), static_cast<size_t>(got)},
+          [&](std::string_view body) {
+            agent::FromAgent message;
+            if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+              throw CommError("agent channel: a message that is none");
+            }
+            sink(message);
+          },
+          [this](std::string_view line) { keep(line); });
     } else if (got == 0) {
       output_ = Fd();
     } else if (errno != EINTR) {

@@ -1,6 +1,6 @@
-// The launcher's end of one agent: the command that started it (ssh, mpirun, srun) or the connection by
-// which it came, the messages to and from it, and what the command said in case it fails. Refuses to
-// know what ranks are.
+// The launcher's end of one agent: the command that started it (ssh, mpirun, srun) or the
+// connection by which it came, the messages to and from it, and what the command said in case it
+// fails. Refuses to know what ranks are.
 #pragma once
 
 #include <poll.h>
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "launcher/agents/agent_protocol.h"
+#include "launcher/control/tls_relay.h"
 #include "launcher/process/process.h"
 #include "launcher/process/send_queue.h"
-#include "launcher/control/tls_relay.h"
 #include "proto/agent.pb.h"
 
 namespace ds {
@@ -63,7 +63,7 @@ class HostLink {
   std::string host_;
   const std::string program_;
   const std::string marker_;
-  std::optional<Process> process_;    // none: the agent dialled us
+  std::optional<Process> process_;   // none: the agent dialled us
   std::unique_ptr<TlsRelay> relay_;  // by which it did; goes after the pipes below
   SendQueue input_;
   Fd output_;

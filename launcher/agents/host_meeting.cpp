@@ -9,11 +9,11 @@
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "core/socket_address.h"
-#include "launcher/process/credentials.h"
 #include "launcher/agents/meeting_file.h"
 #include "launcher/control/network_door.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/control/tls_relay.h"
+#include "launcher/process/credentials.h"
 #include "proto/build_info.h"
 
 namespace ds {
@@ -111,9 +111,9 @@ class HostMeeting {
       } catch (const CommError&) {
         continue;  // gone already
       }
-      callers_.push_back({peer, std::make_unique<HostLink>(std::make_unique<TlsRelay>(
-                                    TlsRelay::Role::kServer, std::move(connection), secret_,
-                                    kHandshakeLimit))});
+      callers_.push_back(
+          {peer, std::make_unique<HostLink>(std::make_unique<TlsRelay>(
+                     TlsRelay::Role::kServer, std::move(connection), secret_, kHandshakeLimit))});
     }
   }
 
@@ -146,10 +146,11 @@ class HostMeeting {
                               ready.host(), ready.build_id(), build_id()));
     }
     if (ready.slots_size() < 1 || met_.contains(ready.start_rank())) {
-      throw Error(ExitCode::kClusterUnusable,
-                  fmt::format("two dslaunch, the second on host {}, say that they are rank {} of this "
-                              "job; another job of the same name uses {}",
-                              ready.host(), ready.start_rank(), options_.file.string()));
+      throw Error(
+          ExitCode::kClusterUnusable,
+          fmt::format("two dslaunch, the second on host {}, say that they are rank {} of this "
+                      "job; another job of the same name uses {}",
+                      ready.host(), ready.start_rank(), options_.file.string()));
     }
     represented_ += ready.slots_size();
     const bool name_is_taken = std::ranges::any_of(
@@ -164,16 +165,17 @@ class HostMeeting {
     for (const auto& [rank, link] : met_) {
       std::erase(missing, link->host());
     }
-    const std::string who =
-        missing.empty() ? fmt::format("{} of {} dslaunch of other hosts",
-                                      options_.processes - represented_, options_.processes)
-                        : fmt::format("{}", fmt::join(missing, ", "));
-    throw Error(ExitCode::kClusterUnusable,
-                fmt::format("no word from {} within {} s; they look for {}, which has to be in a folder "
-                            "that all hosts share, and dial {}; --master-addr names an address that "
-                            "they reach, and --hostfile with --launcher ssh needs neither",
-                            who, options_.limit.count(), options_.file.string(),
-                            fmt::join(door_.endpoints(), ", ")));
+    const std::string who = missing.empty()
+                                ? fmt::format("{} of {} dslaunch of other hosts",
+                                              options_.processes - represented_, options_.processes)
+                                : fmt::format("{}", fmt::join(missing, ", "));
+    throw Error(
+        ExitCode::kClusterUnusable,
+        fmt::format("no word from {} within {} s; they look for {}, which has to be in a folder "
+                    "that all hosts share, and dial {}; --master-addr names an address that "
+                    "they reach, and --hostfile with --launcher ssh needs neither",
+                    who, options_.limit.count(), options_.file.string(),
+                    fmt::join(door_.endpoints(), ", ")));
   }
 
   const MeetingOptions options_;
@@ -199,7 +201,8 @@ int join_meeting(const std::filesystem::path& file, const AgentSurroundings& sur
   do {
     FoundMeeting found = read_meeting_file(file);
     why = found.why;
-    for (const std::string& endpoint : found.place ? found.place->endpoints : std::vector<std::string>()) {
+    for (const std::string& endpoint :
+         found.place ? found.place->endpoints : std::vector<std::string>()) {
       PeerDial dial = std::move(dial_peers({endpoint}, kConnectLimit).front());
       if (!dial.error.empty()) {
         why = fmt::format("nobody answers at {}: {}", endpoint, dial.error);
@@ -209,12 +212,11 @@ int join_meeting(const std::filesystem::path& file, const AgentSurroundings& sur
       here.address = own_address(dial.connection.get()).host();
       TlsRelay relay(TlsRelay::Role::kClient, std::move(dial.connection), found.place->secret,
                      kHandshakeLimit);
-      const std::optional<int> code =
-          run_dialled_agent(here, {.start_rank = self.start_rank,
-                                   .host = self.host,
-                                   .slot_cores = self.slot_cores,
-                                   .input = relay.take_input(),
-                                   .output = relay.take_output()});
+      const std::optional<int> code = run_dialled_agent(here, {.start_rank = self.start_rank,
+                                                               .host = self.host,
+                                                               .slot_cores = self.slot_cores,
+                                                               .input = relay.take_input(),
+                                                               .output = relay.take_output()});
       if (code) return *code;
       why = fmt::format("{} does not know this job's secret", endpoint);
     }

@@ -1,7 +1,7 @@
-// How the dslaunch that mpirun or srun started on several hosts find each other. The first of all listens
-// on addresses of its machine, and writes them with a fresh secret into a file of a folder that all
-// share (meeting_file.h); the first of each other host reads it, dials, and becomes that host's agent.
-// Once all have come, listener and file are gone. Refuses to know what the job is.
+// How the dslaunch that mpirun or srun started on several hosts find each other. The first of all
+// listens on addresses of its machine, and writes them with a fresh secret into a file of a folder
+// that all share (meeting_file.h); the first of each other host reads it, dials, and becomes that
+// host's agent. Once all have come, listener and file are gone. Refuses to know what the job is.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@ struct MeetingOptions {
   int interrupt_fd = -1;  // readable when the user wants to stop waiting; -1: nobody can
 };
 
-// The agents of the other hosts, each ready, by their rank. Throws Error(kClusterUnusable) when they
-// have not all come in time, one goes again, or one is of another build; IoError for the file.
+// The agents of the other hosts, each ready, by their rank. Throws Error(kClusterUnusable) when
+// they have not all come in time, one goes again, or one is of another build; IoError for the file.
 std::vector<std::unique_ptr<HostLink>> meet_hosts(const MeetingOptions& options);
 
 // The other end: serves as agent until the launcher lets it go, and returns the exit code. Throws

@@ -12,10 +12,10 @@
 
 #include "core/error.h"
 #include "core/host.h"
-#include "launcher/process/epoch_claim.h"
-#include "launcher/process/machine.h"
 #include "core/memory/cgroup.h"
 #include "launcher/control/peer_dial.h"
+#include "launcher/process/epoch_claim.h"
+#include "launcher/process/machine.h"
 
 namespace ds {
 namespace {

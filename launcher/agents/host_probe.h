@@ -1,6 +1,6 @@
-// What one host is like, measured there: limits, shared memory, memory, disk, devices, and whether it can be
-// dialled. The agent of the host runs it, and the launcher itself for this machine. It measures and judges
-// nothing; what is good enough is the business of launcher/show/preflight.h.
+// What one host is like, measured there: limits, shared memory, memory, disk, devices, and whether
+// it can be dialled. The agent of the host runs it, and the launcher itself for this machine. It
+// measures and judges nothing; what is good enough is the business of launcher/show/preflight.h.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ class HostProbe {
   HostProbe& operator=(const HostProbe&) = delete;
   ~HostProbe() { end(); }
 
-  // Carries the order out and says what came of it; nothing is thrown, what fails is part of the facts.
-  // `asked_us` is when the order arrived, by wall_clock_us().
+  // Carries the order out and says what came of it; nothing is thrown, what fails is part of the
+  // facts. `asked_us` is when the order arrived, by wall_clock_us().
   agent::Facts carry_out(const agent::Probe& order, int64_t asked_us);
 
  private:

@@ -8,9 +8,9 @@
 #include <map>
 
 #include "core/error.h"
-#include "launcher/process/credentials.h"
 #include "launcher/agents/host_probe.h"
 #include "launcher/control/peer_dial.h"
+#include "launcher/process/credentials.h"
 
 namespace ds {
 namespace {
@@ -57,7 +57,8 @@ class Survey {
       : orders_(orders), reached_(reached), witness_(orders.directory) {
     for (size_t i = 0; i < hosts.size(); ++i) {
       out_.push_back({.host = hosts[i]});
-      if (const auto problem = reached.problems.find(hosts[i].name); problem != reached.problems.end()) {
+      if (const auto problem = reached.problems.find(hosts[i].name);
+          problem != reached.problems.end()) {
         out_[i].problem = problem->second;
         out_[i].advice = advice_for(problem->second);
       }
@@ -82,7 +83,8 @@ class Survey {
 
  private:
   using Orders = std::function<agent::Probe(size_t host)>;
-  using Answer = std::function<void(size_t host, const agent::Facts&, int64_t sent_us, int64_t received_us)>;
+  using Answer =
+      std::function<void(size_t host, const agent::Facts&, int64_t sent_us, int64_t received_us)>;
 
   bool asked(size_t i) const { return out_[i].problem.empty(); }
 
@@ -97,7 +99,8 @@ class Survey {
     }
     order.mutable_nvme_paths()->Add(orders_.nvme_paths.begin(), orders_.nvme_paths.end());
     order.set_program(orders_.program);
-    if (orders_.depth == SurveyDepth::kFull) order.set_listen_address(reached_.hosts[i].data_address);
+    if (orders_.depth == SurveyDepth::kFull)
+      order.set_listen_address(reached_.hosts[i].data_address);
     return order;
   }
 
@@ -107,7 +110,8 @@ class Survey {
       std::error_code error;
       if (!witness_.error().empty()) {
         out_[i].own_file_error = fmt::format("cannot write there: {}", witness_.error());
-      } else if (out_[i].facts->witness_error().empty() && !fs::exists(witness_.path_of_host(i), error)) {
+      } else if (out_[i].facts->witness_error().empty() &&
+                 !fs::exists(witness_.path_of_host(i), error)) {
         out_[i].own_file_error = "No such file or directory";
       }
     }
@@ -144,7 +148,8 @@ class Survey {
         },
         [&](size_t i, const agent::Facts& facts, int64_t, int64_t) {
           for (agent::DialFailure failure : facts.dial_failures()) {
-            failure.set_endpoint(fmt::format("{} ({})", names[failure.endpoint()], failure.endpoint()));
+            failure.set_endpoint(
+                fmt::format("{} ({})", names[failure.endpoint()], failure.endpoint()));
             *out_[i].facts->add_dial_failures() = failure;
           }
         });
@@ -186,7 +191,8 @@ class Survey {
     }
     for (size_t i = 0; i < out_.size(); ++i) {
       if (answered[i]) continue;
-      out_[i].problem = fmt::format("it does not say what it is like within {} s", kAnswerLimit.count());
+      out_[i].problem =
+          fmt::format("it does not say what it is like within {} s", kAnswerLimit.count());
       out_[i].advice = "a file system of the run directory or of nvme_path may hang there";
     }
   }

@@ -1,5 +1,5 @@
-// Asks hosts what they are like, all at once, over the connections of their agents, and this machine by the
-// same measurements. Judges nothing (launcher/show/preflight.h does).
+// Asks hosts what they are like, all at once, over the connections of their agents, and this
+// machine by the same measurements. Judges nothing (launcher/show/preflight.h does).
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ struct SurveyOrders {
   int coordinator_port = 0;  // where the hosts will dial us; 0: any
 };
 
-// In the order of `hosts`. A host that does not answer within some seconds has a problem, nothing is thrown
-// for it. For the time of the survey there are some small files beside the run directory.
+// In the order of `hosts`. A host that does not answer within some seconds has a problem, nothing
+// is thrown for it. For the time of the survey there are some small files beside the run directory.
 std::vector<SurveyedHost> survey_hosts(const SlotMap& hosts, const HostAgents::Outcome& reached,
                                        const SurveyOrders& orders);
 

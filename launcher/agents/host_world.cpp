@@ -16,8 +16,8 @@ using std::chrono::seconds;
 constexpr seconds kEndLimit{5};  // for the ranks of a host after they were killed
 // Agents answer every second. One that is this late is not waited for when an epoch has failed.
 constexpr std::chrono::milliseconds kSuspicious{4000};
-// And one that is this late is lost, as a rank is whose heartbeats stay away for so long: it may not hear us any
-// more although what it says still comes.
+// And one that is this late is lost, as a rank is whose heartbeats stay away for so long: it may
+// not hear us any more although what it says still comes.
 constexpr std::chrono::milliseconds kUnheard{5000};
 // One that has missed an answer may be cut off or only slow.
 constexpr std::chrono::milliseconds kLate{1500};
@@ -100,22 +100,20 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
       orders.mutable_bootstrap()->set_data_address(host.data_address);
       orders.mutable_bootstrap()->set_coordinator_address(
           coordinator_endpoints.at(host.coordinator_address));
-      const std::vector<std::string> variables = place_variables(
-          place, rank, static_cast<int>(plan.ranks.size()), node, names.size());
+      const std::vector<std::string> variables =
+          place_variables(place, rank, static_cast<int>(plan.ranks.size()), node, names.size());
       orders.mutable_environment()->Add(variables.begin(), variables.end());
       if (const auto cores = options.cores.find(place.host); cores != options.cores.end()) {
         const std::vector<int>& mine = cores->second.at(static_cast<size_t>(place.local_rank));
         orders.mutable_cores()->Add(mine.begin(), mine.end());
       }
-      ranks_.push_back({.link = host.link,
-                        .host = place.host,
-                        .ended = std::nullopt,
-                        .loss = "",
-                        .memory = {}});
+      ranks_.push_back(
+          {.link = host.link, .host = place.host, .ended = std::nullopt, .loss = "", .memory = {}});
     }
     links_.push_back(host.link);
     host.link->send(message);
-    for (agent::RankOrders& orders : *start.mutable_ranks()) wipe_secrets(*orders.mutable_bootstrap());
+    for (agent::RankOrders& orders : *start.mutable_ranks())
+      wipe_secrets(*orders.mutable_bootstrap());
   }
 }
 
@@ -183,7 +181,8 @@ void HostWorld::take(const agent::FromAgent& message, const HostLink& link, cons
       rank->memory = to_memory_death(message.ended().evidence());
     }
   } else if (message.has_start_failed() && message.start_failed().epoch() == epoch_) {
-    fail_start(link, fmt::format("host {}: {}", link.host(), message.start_failed().reason()), sink);
+    fail_start(link, fmt::format("host {}: {}", link.host(), message.start_failed().reason()),
+               sink);
   }
 }
 
@@ -243,8 +242,8 @@ void HostWorld::kill_all() {
   }
 }
 
-// A world that is planned with a host that was cut off a moment ago fails as well, and later: late ones are
-// waited for until it is clear.
+// A world that is planned with a host that was cut off a moment ago fails as well, and later: late
+// ones are waited for until it is clear.
 void HostWorld::hear_late_hosts() {
   const auto late = [](const HostLink* link) {
     return link->lost().empty() && link->silence(Clock::now()) > kLate && !is_silent(*link);
@@ -287,7 +286,8 @@ std::vector<std::string> HostWorldStarter::reach(const std::vector<RankPlacement
   return listen_addresses_;
 }
 
-std::string HostWorldStarter::cut_between(const std::string& host, const std::vector<RankPlacement>& ranks) {
+std::string HostWorldStarter::cut_between(const std::string& host,
+                                          const std::vector<RankPlacement>& ranks) {
   std::vector<std::string> names = hosts_of(ranks);
   std::erase(names, host);
   names.insert(names.begin(), host);
@@ -300,10 +300,13 @@ std::string HostWorldStarter::cut_between(const std::string& host, const std::ve
   const std::vector<SurveyedHost> found = survey_hosts(slots, reached, orders);
   if (!found.front().problem.empty()) return found.front().problem;
   for (const SurveyedHost& one : found) {
-    if (!one.facts) continue;  // gone meanwhile: somebody else's business, as are links between the others
+    if (!one.facts)
+      continue;  // gone meanwhile: somebody else's business, as are links between the others
     for (const agent::DialFailure& failure : one.facts->dial_failures()) {
       const bool concerned = one.host.name == host || failure.endpoint().starts_with(host + " (");
-      if (concerned) return fmt::format("{} cannot connect to {}: {}", one.host.name, failure.endpoint(), failure.error());
+      if (concerned)
+        return fmt::format("{} cannot connect to {}: {}", one.host.name, failure.endpoint(),
+                           failure.error());
     }
   }
   return "";

@@ -25,9 +25,11 @@ struct HostWorldOptions {
   std::string config_digest;
   std::map<std::string, std::vector<std::vector<int>>> cores;  // host -> cores of each local rank
   // Says so for the hosts of an epoch, once they are reached. Empty: `cores` holds for all of them.
-  std::function<std::map<std::string, std::vector<std::vector<int>>>(const std::vector<ReachedHost>&)>
+  std::function<std::map<std::string, std::vector<std::vector<int>>>(
+      const std::vector<ReachedHost>&)>
       bind{};
-  // Looks at hosts that come later, with the ranks they are to hold. Throws HostsUnusable. Empty: nobody does.
+  // Looks at hosts that come later, with the ranks they are to hold. Throws HostsUnusable. Empty:
+  // nobody does.
   std::function<void(const std::vector<RankPlacement>&, const std::vector<ReachedHost>&)> examine{};
   std::set<std::string> examined{};  // hosts that somebody has looked at already
 };
@@ -35,8 +37,8 @@ struct HostWorldOptions {
 class HostWorld final : public World {
  public:
   // `hosts` as reached for the ranks of the plan.
-  HostWorld(const HostWorldOptions& options, const WorldPlan& plan, const RunDirectory& directory, RankLog log,
-            const std::map<std::string, ReachedHost>& hosts,
+  HostWorld(const HostWorldOptions& options, const WorldPlan& plan, const RunDirectory& directory,
+            RankLog log, const std::map<std::string, ReachedHost>& hosts,
             const std::map<std::string, std::string>& coordinator_endpoints);
   ~HostWorld() override;
 
@@ -81,19 +83,27 @@ class HostWorld final : public World {
 
 class HostWorldStarter final : public WorldStarter {
  public:
-  HostWorldStarter(HostAgents& agents, HostWorldOptions options, const RunDirectory& directory, RankLog log)
-      : agents_(agents), options_(std::move(options)), directory_(directory), log_(std::move(log)) {}
+  HostWorldStarter(HostAgents& agents, HostWorldOptions options, const RunDirectory& directory,
+                   RankLog log)
+      : agents_(agents),
+        options_(std::move(options)),
+        directory_(directory),
+        log_(std::move(log)) {}
 
   std::vector<std::string> reach(const std::vector<RankPlacement>& ranks) override;
-  std::string cut_between(const std::string& host, const std::vector<RankPlacement>& ranks) override;
+  std::string cut_between(const std::string& host,
+                          const std::vector<RankPlacement>& ranks) override;
   void seek(const std::string& host) override { agents_.seek(host); }
   std::vector<SoughtHost> take_sought() override { return agents_.take_sought(); }
   void tend() override { agents_.tend(); }
-  void add_poll_descriptors(std::vector<pollfd>& out) const override { agents_.add_poll_descriptors(out); }
+  void add_poll_descriptors(std::vector<pollfd>& out) const override {
+    agents_.add_poll_descriptors(out);
+  }
   std::unique_ptr<World> start(const WorldPlan& plan) override;
 
  private:
-  void examine_newcomers(const std::vector<RankPlacement>& ranks, const std::vector<ReachedHost>& reached);
+  void examine_newcomers(const std::vector<RankPlacement>& ranks,
+                         const std::vector<ReachedHost>& reached);
 
   HostAgents& agents_;
   HostWorldOptions options_;

@@ -11,8 +11,8 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
-#include "launcher/process/credentials.h"
 #include "launcher/control/tls_relay.h"
+#include "launcher/process/credentials.h"
 
 namespace ds {
 namespace {
@@ -72,14 +72,16 @@ MeetingFile::MeetingFile(std::filesystem::path path, const MeetingPlace& place)
   const auto failed = [&](const char* what) {
     const std::string reason = std::strerror(errno);
     unlink(draft.c_str());
-    throw IoError(fmt::format("{} {}: {}; the folder has to be writable and shared by all hosts of "
-                              "the job",
-                              what, path_.string(), reason));
+    throw IoError(
+        fmt::format("{} {}: {}; the folder has to be writable and shared by all hosts of "
+                    "the job",
+                    what, path_.string(), reason));
   };
   const Fd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid()) failed("making");
   std::string text = meeting_text(place);
-  const bool written = write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool written =
+      write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   wipe(text);
   if (!written || fsync(fd.get()) != 0) failed("writing");
   if (rename(draft.c_str(), path_.c_str()) != 0) failed("naming");
@@ -88,11 +90,14 @@ MeetingFile::MeetingFile(std::filesystem::path path, const MeetingPlace& place)
 MeetingFile::~MeetingFile() { unlink(path_.c_str()); }
 
 FoundMeeting read_meeting_file(const std::filesystem::path& path) {
-  // Network file systems look into a folder anew when it is opened, not when a name in it is asked for.
+  // Network file systems look into a folder anew when it is opened, not when a name in it is asked
+  // for.
   const Fd folder(open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.valid()) return {std::nullopt, fmt::format("{}: {}", path.parent_path().string(), std::strerror(errno))};
+  if (!folder.valid())
+    return {std::nullopt, fmt::format("{}: {}", path.parent_path().string(), std::strerror(errno))};
   const Fd fd(openat(folder.get(), path.filename().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!fd.valid()) return {std::nullopt, fmt::format("{}: {}", path.string(), std::strerror(errno))};
+  if (!fd.valid())
+    return {std::nullopt, fmt::format("{}: {}", path.string(), std::strerror(errno))};
   struct stat info {};
   if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
       (info.st_mode & 077) != 0) {
@@ -103,7 +108,8 @@ FoundMeeting read_meeting_file(const std::filesystem::path& path) {
   FoundMeeting found;
   found.place = parse_meeting({bytes.data(), static_cast<size_t>(std::max<ssize_t>(0, got))});
   wipe(bytes);
-  if (!found.place) found.why = fmt::format("{} says nothing that is understood here", path.string());
+  if (!found.place)
+    found.why = fmt::format("{} says nothing that is understood here", path.string());
   return found;
 }
 

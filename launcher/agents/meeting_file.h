@@ -1,6 +1,6 @@
 // Where the first of many dslaunch waits for the others, as a file in a folder that they share: its
-// addresses and a secret that is good for this one meeting. Mode 0600, replaced whole, gone once all have
-// met. It is believed only if it belongs to this user and nobody else may read it.
+// addresses and a secret that is good for this one meeting. Mode 0600, replaced whole, gone once
+// all have met. It is believed only if it belongs to this user and nobody else may read it.
 #pragma once
 
 #include <filesystem>

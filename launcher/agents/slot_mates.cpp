@@ -103,9 +103,9 @@ SlotMates::SlotMates(const std::string& name)
   const AbstractAddress address(name);
   if (!listener_.valid() || bind(listener_.get(), address.get(), address.size()) != 0 ||
       listen(listener_.get(), SOMAXCONN) != 0) {
-    throw IoError(fmt::format("the socket for the other dslaunch of this job on this host: {}{}",
-                              std::strerror(errno),
-                              errno == EADDRINUSE ? " (another job of the same name runs here)" : ""));
+    throw IoError(fmt::format(
+        "the socket for the other dslaunch of this job on this host: {}{}", std::strerror(errno),
+        errno == EADDRINUSE ? " (another job of the same name runs here)" : ""));
   }
 }
 
@@ -123,7 +123,8 @@ std::vector<SlotShare> SlotMates::gather(int mates, std::chrono::seconds limit, 
     Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection.valid() || !same_user(connection.get())) continue;
     // It writes its line before all else, so one that does not is none of ours.
-    const auto line = receive_line(connection.get(), std::min(deadline, Clock::now() + std::chrono::seconds(1)));
+    const auto line =
+        receive_line(connection.get(), std::min(deadline, Clock::now() + std::chrono::seconds(1)));
     const std::optional<SlotShare> share = line ? parse_share(*line) : std::nullopt;
     const bool expected = share && share->local_rank >= 1 && share->local_rank <= mates &&
                           !shares.contains(share->local_rank);
@@ -164,9 +165,10 @@ int wait_for_first(const std::string& name, const SlotShare& share, std::chrono:
       break;
     }
     if (Clock::now() >= deadline) {
-      throw Error(ExitCode::kClusterUnusable,
-                  fmt::format("the first dslaunch of this job on this host did not appear within {} s",
-                              limit.count()));
+      throw Error(
+          ExitCode::kClusterUnusable,
+          fmt::format("the first dslaunch of this job on this host did not appear within {} s",
+                      limit.count()));
     }
     poll(nullptr, 0, static_cast<int>(kRetryPeriod.count()));
   }

@@ -1,7 +1,7 @@
 // The dslaunch that mpirun or srun started on one host beside the first: each stands for a slot. It
-// tells the first, through a Unix socket in the abstract namespace, on which cores its slot may run,
-// waits, and ends with the exit code that it is handed. The kernel says that both are the same user's.
-// Refuses to start anything.
+// tells the first, through a Unix socket in the abstract namespace, on which cores its slot may
+// run, waits, and ends with the exit code that it is handed. The kernel says that both are the same
+// user's. Refuses to start anything.
 #pragma once
 
 #include <chrono>
@@ -33,8 +33,9 @@ class SlotMates {
  public:
   explicit SlotMates(const std::string& name);  // throws IoError where the name is taken
 
-  // Until `mates` of them, local ranks 1 to `mates`, have come. `interrupt_fd` ends the waiting when it
-  // becomes readable; -1: nothing does. Throws Error(kClusterUnusable) naming those that did not come.
+  // Until `mates` of them, local ranks 1 to `mates`, have come. `interrupt_fd` ends the waiting
+  // when it becomes readable; -1: nothing does. Throws Error(kClusterUnusable) naming those that
+  // did not come.
   std::vector<SlotShare> gather(int mates, std::chrono::seconds limit, int interrupt_fd);
   // Lets them go. Those whom nobody tells a code see the socket end.
   void release(int code) noexcept;

@@ -59,9 +59,10 @@ void require_agreement(const Environment& environment, std::string_view name, in
     if (!environment.contains(other)) continue;
     const std::string text = text_of(environment, other);
     if (read_number(other, text) != value) {
-      throw UsageError(fmt::format("environment: {}={} and {}={} contradict each other; unset {}, or "
-                                   "start one dslaunch that is told its hosts",
-                                   name, value, other, text, other));
+      throw UsageError(
+          fmt::format("environment: {}={} and {}={} contradict each other; unset {}, or "
+                      "start one dslaunch that is told its hosts",
+                      name, value, other, text, other));
     }
   }
 }
@@ -91,13 +92,13 @@ std::string mpi_job(const Environment& environment) {
 }
 
 int slurm_local_size(const Environment& environment) {
-  const std::vector<int64_t> tasks =
-      expand_task_counts(text_of(environment, kSlurm.local_size));
+  const std::vector<int64_t> tasks = expand_task_counts(text_of(environment, kSlurm.local_size));
   const auto node = static_cast<size_t>(required(environment, kSlurm, "SLURM_NODEID"));
   if (node >= tasks.size()) {
-    throw UsageError(fmt::format("SLURM_NODEID={} and SLURM_STEP_TASKS_PER_NODE={} contradict each "
-                                 "other",
-                                 node, text_of(environment, kSlurm.local_size)));
+    throw UsageError(
+        fmt::format("SLURM_NODEID={} and SLURM_STEP_TASKS_PER_NODE={} contradict each "
+                    "other",
+                    node, text_of(environment, kSlurm.local_size)));
   }
   return static_cast<int>(tasks[node]);
 }
@@ -114,8 +115,8 @@ std::optional<StartedPlace> discover_start(const Environment& environment) {
   if (place.size == 1) return std::nullopt;  // whatever else is set: `srun --pty` is no job of many
   place.rank = required(environment, *family, family->rank);
   place.local_rank = required(environment, *family, family->local_rank);
-  place.local_size = by_slurm ? slurm_local_size(environment)
-                              : required(environment, *family, family->local_size);
+  place.local_size =
+      by_slurm ? slurm_local_size(environment) : required(environment, *family, family->local_size);
   require_agreement(environment, family->rank, place.rank, {"RANK", "PMIX_RANK", "PMI_RANK"});
   require_agreement(environment, family->size, place.size, {"WORLD_SIZE", "PMI_SIZE"});
   if (by_slurm) require_agreement(environment, family->size, place.size, {"SLURM_NTASKS"});
@@ -123,10 +124,11 @@ std::optional<StartedPlace> discover_start(const Environment& environment) {
   const bool possible = place.rank < place.size && place.local_rank < place.local_size &&
                         place.local_size <= place.size && place.local_rank <= place.rank;
   if (!possible) {
-    throw UsageError(fmt::format("environment: {}={}, {}={}, {}={} and {} processes on this host "
-                                 "contradict each other",
-                                 family->rank, place.rank, family->size, place.size,
-                                 family->local_rank, place.local_rank, place.local_size));
+    throw UsageError(
+        fmt::format("environment: {}={}, {}={}, {}={} and {} processes on this host "
+                    "contradict each other",
+                    family->rank, place.rank, family->size, place.size, family->local_rank,
+                    place.local_rank, place.local_size));
   }
   place.host = by_slurm ? text_of(environment, "SLURMD_NODENAME") : "";
   place.job = by_slurm ? slurm_job(environment) : mpi_job(environment);

@@ -24,11 +24,12 @@ struct StartedPlace {
   friend bool operator==(const StartedPlace&, const StartedPlace&) = default;
 };
 
-// Nothing where this is the only one: started by hand, by a job script (which has the variables of its
-// tasks, and is one process), in an interactive step of one task, or as the only process of mpirun.
-// Open MPI, MVAPICH, PALS and Hydra (MPICH, Intel MPI) are asked before Slurm, in whose steps they may
-// themselves have been started. Throws UsageError, naming the variables, where they are incomplete or
-// contradict each other, RANK, WORLD_SIZE, LOCAL_RANK, PMIX_RANK, PMI_RANK and PMI_SIZE included.
+// Nothing where this is the only one: started by hand, by a job script (which has the variables of
+// its tasks, and is one process), in an interactive step of one task, or as the only process of
+// mpirun. Open MPI, MVAPICH, PALS and Hydra (MPICH, Intel MPI) are asked before Slurm, in whose
+// steps they may themselves have been started. Throws UsageError, naming the variables, where they
+// are incomplete or contradict each other, RANK, WORLD_SIZE, LOCAL_RANK, PMIX_RANK, PMI_RANK and
+// PMI_SIZE included.
 std::optional<StartedPlace> discover_start(const Environment& environment);
 
 }  // namespace ds

@@ -73,8 +73,8 @@ std::optional<std::string_view> host_name(std::string_view extension) {
 
 std::optional<std::string_view> name_in_hello(std::string_view hello) {
   Reader reader(hello);
-  if (!reader.take(kVersionAndRandom) || !reader.block(1) /* session */ || !reader.block(2) /* ciphers */ ||
-      !reader.block(1) /* compressions */) {
+  if (!reader.take(kVersionAndRandom) || !reader.block(1) /* session */ ||
+      !reader.block(2) /* ciphers */ || !reader.block(1) /* compressions */) {
     return std::nullopt;
   }
   if (reader.at_end()) return std::string_view();
@@ -101,8 +101,7 @@ ClientHello read_client_hello(std::string_view bytes) {
   Reader message(*content);
   const std::optional<size_t> kind = message.number(1);
   const std::optional<std::string_view> hello = message.block(3);
-  const std::optional<std::string_view> name =
-      kind && hello ? name_in_hello(*hello) : std::nullopt;
+  const std::optional<std::string_view> name = kind && hello ? name_in_hello(*hello) : std::nullopt;
   if (!name) return {};
   return {ClientHello::State::kRead, *name};
 }

@@ -8,9 +8,9 @@ namespace ds {
 
 bool ConnectionRules::Circle::is_barred(const std::string& host, Time since) const {
   const auto failed = failures.find(host);
-  return failed != failures.end() &&
-         std::ranges::count_if(failed->second, [&](Time time) { return time > since; }) >=
-             static_cast<std::ptrdiff_t>(max_failures);
+  return failed != failures.end() && std::ranges::count_if(failed->second, [&](Time time) {
+                                       return time > since;
+                                     }) >= static_cast<std::ptrdiff_t>(max_failures);
 }
 
 void ConnectionRules::Circle::add_to_cut(Time now, std::vector<uint64_t>& out) const {

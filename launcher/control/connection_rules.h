@@ -1,8 +1,9 @@
-// Which connections from the network may stay (pure; clock injected). A connection proves itself when its rank is let
-// in by token. Until then it is a stranger's, or, once it has shown the name that only those who hold this job's
-// orders know, an acquaintance's. Of each kind there are at most so many, each for so long, and a host is judged by
-// its failures of that kind alone: what others do on a rank's host costs the rank nothing. The name may have been
-// overheard, so that acquaintances have limits, too. Connections that have proved themselves are never cut here.
+// Which connections from the network may stay (pure; clock injected). A connection proves itself
+// when its rank is let in by token. Until then it is a stranger's, or, once it has shown the name
+// that only those who hold this job's orders know, an acquaintance's. Of each kind there are at
+// most so many, each for so long, and a host is judged by its failures of that kind alone: what
+// others do on a rank's host costs the rank nothing. The name may have been overheard, so that
+// acquaintances have limits, too. Connections that have proved themselves are never cut here.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ class ConnectionRules {
 
   // It is a stranger until it greets; `id` must be greater than any before.
   void arrived(Time now, uint64_t id, const std::string& host);
-  // What it said first. False: others of its kind and host have failed too often just now. Cut it unanswered; it is
-  // forgotten here.
+  // What it said first. False: others of its kind and host have failed too often just now. Cut it
+  // unanswered; it is forgotten here.
   bool greeted(Time now, uint64_t id, Greeting greeting);
   void proven(uint64_t id);
   // It showed a wrong token or certificate.
@@ -46,8 +47,8 @@ class ConnectionRules {
   // The connection is closed; that of somebody unproven counts as a failure of its host.
   void ended(Time now, uint64_t id);
 
-  // Those unproven whose time is over, and those beyond the limits: of the host that holds most, the oldest first.
-  // Cut them, then say ended().
+  // Those unproven whose time is over, and those beyond the limits: of the host that holds most,
+  // the oldest first. Cut them, then say ended().
   std::vector<uint64_t> to_cut(Time now) const;
   std::optional<Time> next_deadline() const;
 

@@ -12,8 +12,8 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
-#include "launcher/process/abstract_address.h"
 #include "launcher/control/control_socket.h"
+#include "launcher/process/abstract_address.h"
 
 namespace ds {
 namespace {
@@ -53,7 +53,8 @@ std::string receive_line(int fd, Time until) {
     const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
     if (got > 0) {
       reply.append(bytes.data(), static_cast<size_t>(got));
-      if (const size_t end = reply.find('\n'); end != std::string::npos) return reply.substr(0, end);
+      if (const size_t end = reply.find('\n'); end != std::string::npos)
+        return reply.substr(0, end);
     } else if (got == 0) {
       no_reply("it closed the connection without an answer");
     } else if (errno == EAGAIN || errno == EINTR) {
@@ -110,7 +111,8 @@ std::optional<ControlReply> query_run(const std::filesystem::path& directory,
   auto line = query_socket(control_socket_name(directory, geteuid()), request, kPatience);
   struct stat owner {};
   if (!line && stat(directory.c_str(), &owner) == 0 && owner.st_uid != geteuid()) {
-    line = query_socket(control_socket_name(directory, owner.st_uid), request, kPatience, owner.st_uid);
+    line = query_socket(control_socket_name(directory, owner.st_uid), request, kPatience,
+                        owner.st_uid);
   }
   return line ? std::optional(read_reply(*line)) : std::nullopt;
 }

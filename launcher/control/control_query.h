@@ -8,13 +8,14 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/decide/clock_time.h"
 #include "launcher/control/run_status.h"
+#include "launcher/decide/clock_time.h"
 
 namespace ds {
 
-// The reply line; nothing where nobody listens under this name. Throws Error(kClusterUnusable) where a
-// stranger listens (neither `owner` nor root), or where no whole reply comes within `patience`.
+// The reply line; nothing where nobody listens under this name. Throws Error(kClusterUnusable)
+// where a stranger listens (neither `owner` nor root), or where no whole reply comes within
+// `patience`.
 std::optional<std::string> query_socket(const std::string& name, std::string_view request,
                                         Time patience, unsigned owner = geteuid());
 
@@ -23,9 +24,10 @@ struct ControlReply {
   RunStatus status;
 };
 
-// What the dslaunch that runs in `directory` answers to a request of launcher/control/control_request.h; nothing
-// where none does. A directory of another user is looked for under that user too (root may ask). Throws
-// what query_socket() throws, Error(kClusterUnusable) with its words where it refuses, DataError.
+// What the dslaunch that runs in `directory` answers to a request of
+// launcher/control/control_request.h; nothing where none does. A directory of another user is
+// looked for under that user too (root may ask). Throws what query_socket() throws,
+// Error(kClusterUnusable) with its words where it refuses, DataError.
 std::optional<ControlReply> query_run(const std::filesystem::path& directory,
                                       std::string_view request);
 

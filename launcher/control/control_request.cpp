@@ -12,7 +12,7 @@ namespace {
 
 // In the order of ControlVerb.
 constexpr std::array<std::string_view, 7> kVerbs{"status", "stack",  "save", "stop",
-                                                "pause",  "resume", "join"};
+                                                 "pause",  "resume", "join"};
 
 }  // namespace
 
@@ -42,7 +42,11 @@ ControlVerb parse_control_request(std::string_view line) {
 }
 
 std::string control_reply(std::string_view notice, const RunStatus& status) {
-  return JsonObject().raw("ok", "true").text("notice", notice).raw("status", status_json(status)).str();
+  return JsonObject()
+      .raw("ok", "true")
+      .text("notice", notice)
+      .raw("status", status_json(status))
+      .str();
 }
 
 std::string control_refusal(std::string_view error) {

@@ -1,4 +1,5 @@
-// What can be asked of a running dslaunch (pure): one line of JSON, {"verb": "status"}, and the replies.
+// What can be asked of a running dslaunch (pure): one line of JSON, {"verb": "status"}, and the
+// replies.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@ namespace ds {
 enum class ControlVerb { kStatus, kStack, kSave, kStop, kPause, kResume, kJoin };
 
 std::string control_request(ControlVerb verb);
-// By its name, as a request and `dslaunch ctl` have it. Throws UsageError for one that there is not.
+// By its name, as a request and `dslaunch ctl` have it. Throws UsageError for one that there is
+// not.
 ControlVerb control_verb(std::string_view name);
 // Throws DataError naming what is wrong, UsageError for a verb there is not.
 ControlVerb parse_control_request(std::string_view line);

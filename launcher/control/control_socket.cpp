@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "launcher/decide/json_text.h"
 #include "launcher/process/abstract_address.h"
 #include "launcher/process/credentials.h"
-#include "launcher/decide/json_text.h"
 
 namespace ds {
 namespace {
@@ -38,12 +38,14 @@ bool is_ours_or_roots(int connection) {
 std::string control_socket_name(const std::filesystem::path& directory, unsigned uid) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(directory, error);
-  if (error) throw IoError(fmt::format("run directory {}: {}", directory.string(), error.message()));
+  if (error)
+    throw IoError(fmt::format("run directory {}: {}", directory.string(), error.message()));
   return "dslaunch-" + sha256_hex(fmt::format("{}\n{}", uid, real.string())).substr(0, 40);
 }
 
 ControlSocket::ControlSocket(const std::string& name, const Limits& limits)
-    : longest_request_(limits.request_bytes), server_(listen_under(name), limits, is_ours_or_roots) {}
+    : longest_request_(limits.request_bytes),
+      server_(listen_under(name), limits, is_ours_or_roots) {}
 
 void ControlSocket::serve(Time now, const Answer& answer) {
   server_.serve(now, [&](std::string_view so_far, bool full) -> std::optional<std::string> {

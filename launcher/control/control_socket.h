@@ -1,7 +1,7 @@
-// The supervisor's ear for people and programs that ask about a run or steer it: a Unix stream socket in
-// the abstract namespace, so that nothing of it is left on any disk however dslaunch ends. One line of JSON
-// in, one out, and the connection is over. Only this user and root are heard (the kernel says who calls).
-// Refuses to know what is asked.
+// The supervisor's ear for people and programs that ask about a run or steer it: a Unix stream
+// socket in the abstract namespace, so that nothing of it is left on any disk however dslaunch
+// ends. One line of JSON in, one out, and the connection is over. Only this user and root are heard
+// (the kernel says who calls). Refuses to know what is asked.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,8 @@
 
 namespace ds {
 
-// The socket's name for the run in `directory` of user `uid`. Throws IoError if there is no such directory.
+// The socket's name for the run in `directory` of user `uid`. Throws IoError if there is no such
+// directory.
 std::string control_socket_name(const std::filesystem::path& directory, unsigned uid);
 
 class ControlSocket {

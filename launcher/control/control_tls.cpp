@@ -41,7 +41,8 @@ bool has_value(const grpc::AuthContext& connection, const char* property,
 }  // namespace
 
 std::shared_ptr<grpc::ServerCredentials> coordinator_credentials(
-    const JobAuthority& authority, const std::vector<std::string>& addresses, const std::string& name) {
+    const JobAuthority& authority, const std::vector<std::string>& addresses,
+    const std::string& name) {
   allow_only_tls_1_3();
   // Strangers must not be able to fill the user's terminal, nor a trace to show tokens.
   gpr_set_log_function([](gpr_log_func_args*) {});

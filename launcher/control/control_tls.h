@@ -12,7 +12,8 @@
 namespace ds {
 
 std::shared_ptr<grpc::ServerCredentials> coordinator_credentials(
-    const JobAuthority& authority, const std::vector<std::string>& addresses, const std::string& name);
+    const JobAuthority& authority, const std::vector<std::string>& addresses,
+    const std::string& name);
 
 // Whether the certificate of a connection over the network is that of this rank in this epoch.
 bool certified_as(const grpc::AuthContext& connection, const std::string& job, int64_t epoch,

@@ -14,8 +14,8 @@
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "launcher/control/control_tls.h"
-#include "launcher/process/credentials.h"
 #include "launcher/control/network_door.h"
+#include "launcher/process/credentials.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
 
@@ -24,9 +24,9 @@ namespace {
 
 constexpr int kMaxMessageBytes = 4 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
-constexpr int kMaxStreams = 8;            // per connection; a rank needs two
-// Of all connections together. Past that gRPC resets calls, so that no length a rank may claim for a
-// message fills the host.
+constexpr int kMaxStreams = 8;  // per connection; a rank needs two
+// Of all connections together. Past that gRPC resets calls, so that no length a rank may claim for
+// a message fills the host.
 constexpr size_t kMaxMemory = 64 << 20;
 constexpr size_t kMaxMemoryPerRank = 256 << 10;
 constexpr int kHandshakeMs = 10'000;
@@ -151,9 +151,9 @@ class Coordinator::Service final : public control::Control::CallbackService {
   std::set<int> used_tokens_;
   struct Session {
     std::string token;
-    uint64_t heard = 0;         // the newest report that came
+    uint64_t heard = 0;           // the newest report that came
     bool awaits_writing = false;  // steps among what was taken
-    uint64_t taken = 0;         // by the launcher's loop
+    uint64_t taken = 0;           // by the launcher's loop
     uint64_t acknowledged = 0;
   };
   std::map<int, Session> sessions_;
@@ -200,7 +200,8 @@ class Coordinator::Service::Attendance final
         service_.events_.push({rank_, epoch_, steady_now(), std::move(message_)});
       }
     } else if (message_.body_case() != control::RankMessage::kHello ||
-               !service_.may_speak_for(context_, message_.hello()) || !service_.enter(message_, *this)) {
+               !service_.may_speak_for(context_, message_.hello()) ||
+               !service_.enter(message_, *this)) {
       service_.judge(context_, false);
       end({grpc::StatusCode::PERMISSION_DENIED, "not a joined rank"});
       return;
@@ -385,7 +386,8 @@ bool Coordinator::Service::enter(const control::RankMessage& hello, Attendance& 
       !equal_secrets(who.token(), session->second.token)) {
     return false;
   }
-  if (const auto before = attendances_.find(who.rank()); before != attendances_.end()) before->second->replace();
+  if (const auto before = attendances_.find(who.rank()); before != attendances_.end())
+    before->second->replace();
   attendances_[who.rank()] = &attendance;
   for (size_t i = hello.commands_seen(); i < commands_.size(); ++i) attendance.send(commands_[i]);
   attendance.acknowledge(session->second.acknowledged);

@@ -26,7 +26,8 @@ struct JoinEvent {
 struct JoinRefused {  // one of ours, but of another build or job
   std::string reason;
 };
-struct AttendanceEnded {};  // the rank closed its stream, or its connection broke; it may come again
+struct AttendanceEnded {
+};  // the rank closed its stream, or its connection broke; it may come again
 
 struct RankEvent {
   int rank = 0;
@@ -58,7 +59,8 @@ class Coordinator {
   // Where ranks dial it, "10.0.0.1:4242": one for each of the addresses, in their order. Each rank
   // needs the authority's certificate and what its certify_rank() gives for this epoch.
   const std::vector<std::string>& endpoints() const;
-  // As what they have to address it there, so that the door knows them from strangers; empty without addresses.
+  // As what they have to address it there, so that the door knows them from strangers; empty
+  // without addresses.
   const std::string& name() const;
   // Connections cut because nobody proved to be a rank of this epoch on them.
   uint64_t strangers_turned_away() const;
@@ -66,8 +68,8 @@ class Coordinator {
   void adopt(Fd connection);
 
   int event_fd() const;  // readable while take_events() would return something
-  // What was taken is acknowledged to the ranks, which keep their reports until then; steps only when they are
-  // written, so that they outlive this process, or with the rank's last report.
+  // What was taken is acknowledged to the ranks, which keep their reports until then; steps only
+  // when they are written, so that they outlive this process, or with the rank's last report.
   std::vector<RankEvent> take_events();
   void steps_are_written();  // all that were taken
 

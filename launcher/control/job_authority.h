@@ -1,7 +1,7 @@
 // The certificate authority of one job: made in memory when the job starts, gone when it ends. It
-// certifies the coordinator by its literal address and name and each rank by job, epoch and rank, so that a
-// certificate of another job, an older epoch or another rank is worth nothing. It writes nothing
-// anywhere and refuses to know who asks.
+// certifies the coordinator by its literal address and name and each rank by job, epoch and rank,
+// so that a certificate of another job, an older epoch or another rank is worth nothing. It writes
+// nothing anywhere and refuses to know who asks.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,8 @@ class JobAuthority {
   const std::string& certificate() const { return certificate_; }
 
   // `addresses` are literal IP addresses; `name` is what its ranks call it, empty: nothing.
-  TlsIdentity certify_coordinator(const std::vector<std::string>& addresses, const std::string& name = "") const;
+  TlsIdentity certify_coordinator(const std::vector<std::string>& addresses,
+                                  const std::string& name = "") const;
   TlsIdentity certify_rank(int64_t epoch, int rank) const;
 
  private:

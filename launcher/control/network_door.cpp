@@ -13,8 +13,8 @@
 #include "core/error.h"
 #include "core/socket_address.h"
 #include "launcher/control/client_hello.h"
-#include "launcher/process/credentials.h"
 #include "launcher/control/peer_dial.h"
+#include "launcher/process/credentials.h"
 #include "launcher/process/port_holder.h"
 
 namespace ds {
@@ -65,8 +65,8 @@ SocketAddress interface_address(const std::string& text, int port) {
               fmt::format("coordinator: cannot listen on {}: {}", wanted.endpoint(), why));
 }
 
-// What is accepted inherits that it ends by a reset: the port of a caller that we drop is free at once, where
-// otherwise a flood would use up all that its host, which may be a rank's, has for us.
+// What is accepted inherits that it ends by a reset: the port of a caller that we drop is free at
+// once, where otherwise a flood would use up all that its host, which may be a rank's, has for us.
 Fd listen_on(const SocketAddress& address) {
   Fd listener = listening_socket(address, kBacklog);
   if (!listener.valid()) throw_cannot_listen(address, errno);
@@ -160,7 +160,8 @@ void NetworkDoor::take(const epoll_event& event, std::vector<Fd>& admitted) {
   } else if (id <= listeners_.size()) {
     accept_waiting(listeners_[id - 1].get(), admitted);
   } else if (const auto guest = guests_.find(id); guest != guests_.end()) {
-    guest->second.passed_on ? cut(id) : look_at(id, event.events, admitted);  // or somebody cut it just now
+    guest->second.passed_on ? cut(id)
+                            : look_at(id, event.events, admitted);  // or somebody cut it just now
   }
 }
 
@@ -190,7 +191,8 @@ void NetworkDoor::accept_waiting(int listener, std::vector<Fd>& admitted) {
 void NetworkDoor::look_at(uint64_t id, uint32_t events, std::vector<Fd>& admitted) {
   Guest& guest = guests_.at(id);
   std::array<char, kLongestGreeting> bytes{};
-  const ssize_t got = recv(guest.connection.get(), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got =
+      recv(guest.connection.get(), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
     cut(id);
@@ -205,9 +207,11 @@ void NetworkDoor::look_at(uint64_t id, uint32_t events, std::vector<Fd>& admitte
   }
 }
 
-void NetworkDoor::greet(uint64_t id, Guest& guest, std::string_view server_name, std::vector<Fd>& admitted) {
+void NetworkDoor::greet(uint64_t id, Guest& guest, std::string_view server_name,
+                        std::vector<Fd>& admitted) {
   const bool knows = !server_name_.empty() && equal_secrets(server_name, server_name_);
-  const auto greeting = knows ? ConnectionRules::Greeting::kKnowsTheName : ConnectionRules::Greeting::kDoesNot;
+  const auto greeting =
+      knows ? ConnectionRules::Greeting::kKnowsTheName : ConnectionRules::Greeting::kDoesNot;
   if (!rules_.greeted(steady_time(), id, greeting)) {
     guests_.erase(id);
     return;
@@ -233,8 +237,11 @@ void NetworkDoor::cut_overdue(std::vector<Fd>& admitted) {
     const auto guest = guests_.find(id);
     if (guest == guests_.end()) continue;
     const bool was_passed_on = guest->second.passed_on;
-    if (!was_passed_on) look_at(id, 0, admitted);  // it may have greeted while we were busy with others
-    if (const auto left = guests_.find(id); left != guests_.end() && left->second.passed_on == was_passed_on) cut(id);
+    if (!was_passed_on)
+      look_at(id, 0, admitted);  // it may have greeted while we were busy with others
+    if (const auto left = guests_.find(id);
+        left != guests_.end() && left->second.passed_on == was_passed_on)
+      cut(id);
   }
 }
 
@@ -253,8 +260,9 @@ void NetworkDoor::cut(uint64_t id) {
   if (guest != guests_.end()) {
     const int fd = guest->second.connection.get();
     if (guest->second.passed_on) {
-      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);  // the other descriptor would keep it there
-      shutdown(fd, SHUT_RDWR);                              // gRPC sees the end and lets go
+      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd,
+                nullptr);       // the other descriptor would keep it there
+      shutdown(fd, SHUT_RDWR);  // gRPC sees the end and lets go
     }
     guests_.erase(guest);
     rules_.ended(steady_time(), id);

@@ -36,8 +36,10 @@ std::string outcome_of(const Fd& connection) {
 Fd listening_socket(const SocketAddress& address, int waiting) {
   Fd listener(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
-  if (listener.valid() && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-      bind(listener.get(), address.get(), address.bytes) == 0 && listen(listener.get(), waiting) == 0) {
+  if (listener.valid() &&
+      setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+      bind(listener.get(), address.get(), address.bytes) == 0 &&
+      listen(listener.get(), waiting) == 0) {
     return listener;
   }
   const int error = errno;
@@ -48,10 +50,13 @@ Fd listening_socket(const SocketAddress& address, int waiting) {
 
 PeerListener listen_for_dials(const std::string& address, int port) {
   const std::optional<SocketAddress> at = parse_address(address, port);
-  if (!at) throw UsageError(fmt::format("'{}', port {}: expected a literal address and a port", address, port));
+  if (!at)
+    throw UsageError(
+        fmt::format("'{}', port {}: expected a literal address and a port", address, port));
   PeerListener out{listening_socket(*at, kWaiting), ""};
   if (!out.listener.valid()) {
-    throw CommError(fmt::format("listening on {}, port {}: {}", address, port, std::strerror(errno)));
+    throw CommError(
+        fmt::format("listening on {}, port {}: {}", address, port, std::strerror(errno)));
   }
   out.endpoint = own_address(out.listener.get()).endpoint();
   return out;
@@ -82,8 +87,8 @@ std::vector<PeerDial> dial_peers(const std::vector<std::string>& endpoints,
   }
   for (size_t i = 0; i < watched.size(); ++i) {
     if (watched[i].fd < 0) continue;
-    dials[i].error =
-        fmt::format("no answer within {} s", std::chrono::ceil<std::chrono::seconds>(limit).count());
+    dials[i].error = fmt::format("no answer within {} s",
+                                 std::chrono::ceil<std::chrono::seconds>(limit).count());
   }
   return dials;
 }

@@ -1,5 +1,5 @@
-// Connections between hosts: listening on a literal address, to see who can knock there, and dialling many
-// at once within a limit. No byte is sent or read.
+// Connections between hosts: listening on a literal address, to see who can knock there, and
+// dialling many at once within a limit. No byte is sent or read.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace ds {
 
-// A socket that listens there and does not block, for `waiting` that the kernel takes in before anybody accepts;
-// invalid, with errno, where that cannot be. Connections of an ended job that linger do not hold the port, a
-// listener does.
+// A socket that listens there and does not block, for `waiting` that the kernel takes in before
+// anybody accepts; invalid, with errno, where that cannot be. Connections of an ended job that
+// linger do not hold the port, a listener does.
 Fd listening_socket(const SocketAddress& address, int waiting);
 
 struct PeerListener {
@@ -26,11 +26,12 @@ PeerListener listen_for_dials(const std::string& address, int port);
 
 struct PeerDial {
   std::string endpoint;
-  Fd connection;      // not blocking; open where there is no error
+  Fd connection;  // not blocking; open where there is no error
   std::string error;
 };
 
 // All at once, in their order; an error for those that could not be reached within `limit`.
-std::vector<PeerDial> dial_peers(const std::vector<std::string>& endpoints, std::chrono::milliseconds limit);
+std::vector<PeerDial> dial_peers(const std::vector<std::string>& endpoints,
+                                 std::chrono::milliseconds limit);
 
 }  // namespace ds

@@ -21,7 +21,8 @@ void RequestServer::add_poll_descriptors(std::vector<pollfd>& out) const {
 
 void RequestServer::serve(Time now, const Reply& reply) {
   accept_callers(now);
-  std::erase_if(callers_, [&](Caller& caller) { return now >= caller.until || !keep(caller, reply); });
+  std::erase_if(callers_,
+                [&](Caller& caller) { return now >= caller.until || !keep(caller, reply); });
 }
 
 void RequestServer::accept_callers(Time now) {
@@ -61,7 +62,8 @@ bool RequestServer::read_request(Caller& caller, const Reply& reply) const {
 bool RequestServer::keep(Caller& caller, const Reply& reply) const {
   if (!caller.answered && !read_request(caller, reply)) return false;
   while (caller.answered && !caller.reply.empty()) {
-    const ssize_t sent = send(caller.fd.get(), caller.reply.data(), caller.reply.size(), MSG_NOSIGNAL);
+    const ssize_t sent =
+        send(caller.fd.get(), caller.reply.data(), caller.reply.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return errno == EAGAIN;
     caller.reply.erase(0, static_cast<size_t>(sent));

@@ -1,6 +1,6 @@
-// Takes the connections of a listening socket, reads one request from each, replies and hangs up. Never waits:
-// requests are read, and replies written, as the poll loop comes round; who is slow is dropped. Refuses to know
-// what a request looks like and what is asked.
+// Takes the connections of a listening socket, reads one request from each, replies and hangs up.
+// Never waits: requests are read, and replies written, as the poll loop comes round; who is slow is
+// dropped. Refuses to know what a request looks like and what is asked.
 #pragma once
 
 #include <poll.h>
@@ -31,8 +31,8 @@ class RequestServer {
   RequestServer(Fd listener, const Limits& limits, Admit admit);
 
   void add_poll_descriptors(std::vector<pollfd>& out) const;
-  // All of the reply to what has come so far; nothing while more has to come. `full`: it is longer than is
-  // allowed, so that nothing is no answer. Must not throw.
+  // All of the reply to what has come so far; nothing while more has to come. `full`: it is longer
+  // than is allowed, so that nothing is no answer. Must not throw.
   using Reply = std::function<std::optional<std::string>(std::string_view so_far, bool full)>;
   void serve(Time now, const Reply& reply);
 

@@ -1,5 +1,6 @@
-// What there is to say about one run at one moment, running or over: a value, filled by the supervisor or
-// from what a run left, shown by launcher/show/status_text.h. It travels between processes as JSON.
+// What there is to say about one run at one moment, running or over: a value, filled by the
+// supervisor or from what a run left, shown by launcher/show/status_text.h. It travels between
+// processes as JSON.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct RankStatus {
 struct RunStatus {
   std::string run_dir;
   std::string config;
-  // "starting", "running", "paused", "stopping", "restarting"; of a run that is over: "done", "stopped"
-  // (saved, wants to go on), "failed", "killed" (nobody wrote a report).
+  // "starting", "running", "paused", "stopping", "restarting"; of a run that is over: "done",
+  // "stopped" (saved, wants to go on), "failed", "killed" (nobody wrote a report).
   std::string phase;
   int64_t launcher_pid = 0;  // 0: no process
   int64_t epoch = 0;

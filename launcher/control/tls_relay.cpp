@@ -83,7 +83,8 @@ class Stream {
     SSL_CTX_set_num_tickets(context_.get(), 0);
     SSL_CTX_set_options(context_.get(), SSL_OP_CLEANSE_PLAINTEXT);
     if (role == TlsRelay::Role::kClient) {
-      SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);  // no certificate is good enough
+      SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER,
+                         nullptr);  // no certificate is good enough
     }
     SSL_CTX_set_psk_find_session_callback(context_.get(), find_session);
     SSL_CTX_set_psk_use_session_callback(context_.get(), use_session);
@@ -94,7 +95,8 @@ class Stream {
              "relay: OpenSSL takes no connection");
     SSL_set_app_data(ssl_.get(), &secret_);
     // The server's door knows us by it from strangers.
-    if (role == TlsRelay::Role::kClient) SSL_set_tlsext_host_name(ssl_.get(), server_name_for(secret_).c_str());
+    if (role == TlsRelay::Role::kClient)
+      SSL_set_tlsext_host_name(ssl_.get(), server_name_for(secret_).c_str());
     role == TlsRelay::Role::kServer ? SSL_set_accept_state(ssl_.get())
                                     : SSL_set_connect_state(ssl_.get());
     for (const int fd : {connection_, from_.get(), to_.get()}) {
@@ -155,7 +157,8 @@ class Stream {
 
   void wait() {
     const bool sends = !outgoing_.empty();
-    const short remote = static_cast<short>((incoming_.empty() ? POLLIN : 0) | (sends ? POLLOUT : 0));
+    const short remote =
+        static_cast<short>((incoming_.empty() ? POLLIN : 0) | (sends ? POLLOUT : 0));
     std::array<pollfd, 3> watched{{{remote == 0 ? -1 : connection_, remote, 0},
                                    {sends ? -1 : from_.get(), POLLIN, 0},
                                    {incoming_.empty() ? -1 : to_.get(), POLLOUT, 0}}};
@@ -234,8 +237,8 @@ TlsRelay::TlsRelay(Role role, Fd connection, const std::string& secret, millisec
   const int on = 1;
   setsockopt(connection_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   const auto deadline = Clock::now() + patience;
-  auto stream = std::make_unique<Stream>(role, connection_.get(), secret,
-                                         std::move(outgoing.read), std::move(incoming.write));
+  auto stream = std::make_unique<Stream>(role, connection_.get(), secret, std::move(outgoing.read),
+                                         std::move(incoming.write));
   // Signals are for those who wait for them.
   sigset_t all;
   sigset_t before;

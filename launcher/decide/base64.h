@@ -1,5 +1,5 @@
-// Bytes as text (pure): base64 in the URL-safe alphabet, padded. decode_base64 of config/reader/json_reader.h
-// reads it back.
+// Bytes as text (pure): base64 in the URL-safe alphabet, padded. decode_base64 of
+// config/reader/json_reader.h reads it back.
 #pragma once
 
 #include <string>

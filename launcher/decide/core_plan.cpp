@@ -15,9 +15,8 @@ std::vector<PhysicalCore> usable_cores(const std::vector<PhysicalCore>& topology
   std::vector<PhysicalCore> usable;
   for (const PhysicalCore& core : topology) {
     PhysicalCore mine{{}, core.numa, core.package};
-    std::ranges::copy_if(core.cpus, std::back_inserter(mine.cpus), [&](int cpu) {
-      return std::ranges::find(allowed, cpu) != allowed.end();
-    });
+    std::ranges::copy_if(core.cpus, std::back_inserter(mine.cpus),
+                         [&](int cpu) { return std::ranges::find(allowed, cpu) != allowed.end(); });
     if (!mine.cpus.empty()) usable.push_back(std::move(mine));
   }
   std::ranges::sort(usable, {}, [](const PhysicalCore& core) {
@@ -43,9 +42,10 @@ CorePlan plan_cores(const std::vector<PhysicalCore>& topology, int ranks,
   std::vector<PhysicalCore> cores = usable_cores(topology, allowed);
   const auto wanted = static_cast<size_t>(ranks);
   if (ranks < 1 || cores.size() < wanted) {
-    throw UsageError(fmt::format("{}: {} cores may be used and {} ranks want one each; use fewer ranks, "
-                                 "more cores, or leave out --bind-cores-to-rank",
-                                 where, cores.size(), ranks));
+    throw UsageError(
+        fmt::format("{}: {} cores may be used and {} ranks want one each; use fewer ranks, "
+                    "more cores, or leave out --bind-cores-to-rank",
+                    where, cores.size(), ranks));
   }
   const size_t each = cores.size() / wanted;
   std::map<std::pair<int, int>, std::vector<PhysicalCore>> nodes;
@@ -53,7 +53,8 @@ CorePlan plan_cores(const std::vector<PhysicalCore>& topology, int ranks,
   CorePlan plan{{}, static_cast<int>(each)};
   std::vector<PhysicalCore> left;
   for (auto& [place, there] : nodes) {
-    while (there.size() >= each && plan.cpus.size() < wanted) plan.cpus.push_back(take(there, each));
+    while (there.size() >= each && plan.cpus.size() < wanted)
+      plan.cpus.push_back(take(there, each));
     std::ranges::move(there, std::back_inserter(left));
   }
   while (plan.cpus.size() < wanted) plan.cpus.push_back(take(left, each));
@@ -69,7 +70,8 @@ CorePlan plan_slot_cores(const std::vector<PhysicalCore>& topology,
   for (const auto& [allowed, who] : sharers) {
     CorePlan part = plan_cores(topology, static_cast<int>(who.size()), allowed, where);
     for (size_t i = 0; i < who.size(); ++i) out.cpus[who[i]] = std::move(part.cpus[i]);
-    out.cores_each = out.cores_each == 0 ? part.cores_each : std::min(out.cores_each, part.cores_each);
+    out.cores_each =
+        out.cores_each == 0 ? part.cores_each : std::min(out.cores_each, part.cores_each);
   }
   return out;
 }
@@ -86,7 +88,8 @@ std::string core_list_text(const std::vector<int>& cores) {
   return text;
 }
 
-std::string describe_cores(const std::vector<PhysicalCore>& topology, const std::vector<int>& cpus) {
+std::string describe_cores(const std::vector<PhysicalCore>& topology,
+                           const std::vector<int>& cpus) {
   std::set<int> nodes;
   for (const PhysicalCore& core : topology) {
     const bool used = std::ranges::any_of(

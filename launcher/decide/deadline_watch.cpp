@@ -9,7 +9,8 @@ namespace ds {
 namespace {
 
 constexpr Time kLongestGuess = std::chrono::minutes(1);
-constexpr Time kLongestMargin = std::chrono::seconds(30);  // as long as Slurm waits between its looks
+constexpr Time kLongestMargin =
+    std::chrono::seconds(30);  // as long as Slurm waits between its looks
 constexpr int64_t kShortJobsShare = 10;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// When a job has to stop so that its last save is done before somebody ends it (pure; clock injected).
-// The later the better: what it needs is learned from the saves and steps of the run. Refuses to know
-// who ends the job and how it is stopped.
+// When a job has to stop so that its last save is done before somebody ends it (pure; clock
+// injected). The later the better: what it needs is learned from the saves and steps of the run.
+// Refuses to know who ends the job and how it is stopped.
 #pragma once
 
 #include <optional>
@@ -20,9 +20,9 @@ class DeadlineWatch {
   void restarted();  // the next step takes more than its own time
 
   Time end() const { return end_; }
-  // The step under way has to end, then the save, which may take half as long again as the longest one so
-  // far, and then the processes. Until something has been saved, a tenth of the job is kept for it, at
-  // most a minute.
+  // The step under way has to end, then the save, which may take half as long again as the longest
+  // one so far, and then the processes. Until something has been saved, a tenth of the job is kept
+  // for it, at most a minute.
   Time stop_at() const;
   bool due(Time now) const { return now >= stop_at(); }
 
@@ -35,8 +35,8 @@ class DeadlineWatch {
   Time longest_step_{};
 };
 
-// The time left of a job as squeue says it (%L): "59", "4:05", "1:02:03", "2-03:04:05". nullopt for what
-// is no such time: UNLIMITED, NOT_SET, INVALID.
+// The time left of a job as squeue says it (%L): "59", "4:05", "1:02:03", "2-03:04:05". nullopt for
+// what is no such time: UNLIMITED, NOT_SET, INVALID.
 std::optional<Time> parse_slurm_time_left(std::string_view text);
 
 }  // namespace ds

@@ -55,8 +55,8 @@ void Growth::found(Time now, const std::string& host) {
 }
 
 bool Growth::misses_any() const {
-  return std::ranges::any_of(hosts_,
-                             [](const auto& entry) { return entry.second.state != Host::State::kThere; });
+  return std::ranges::any_of(
+      hosts_, [](const auto& entry) { return entry.second.state != Host::State::kThere; });
 }
 
 bool Growth::due(Time now) const {

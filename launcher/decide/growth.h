@@ -1,6 +1,7 @@
-// When a run looks for hosts that it has lost or was promised, and when it grows onto those that answer (pure).
-// A growth costs a save and a start, so that a host that comes and goes must not eat the run: the time between
-// two of them doubles whenever a host is lost again. Refuses to know how hosts are reached and what a world is.
+// When a run looks for hosts that it has lost or was promised, and when it grows onto those that
+// answer (pure). A growth costs a save and a start, so that a host that comes and goes must not eat
+// the run: the time between two of them doubles whenever a host is lost again. Refuses to know how
+// hosts are reached and what a world is.
 #pragma once
 
 #include <map>
@@ -17,7 +18,8 @@ class Growth {
     Time first_retry = std::chrono::seconds(5);  // after a loss; doubled with every try that fails
     Time longest_retry = std::chrono::minutes(2);
     Time settle = std::chrono::seconds(2);  // hosts that come back together grow together
-    Time apart = std::chrono::minutes(1);   // of two growths; doubled for each host that was lost again
+    Time apart =
+        std::chrono::minutes(1);  // of two growths; doubled for each host that was lost again
     Time longest_apart = std::chrono::minutes(30);
   };
 
@@ -37,7 +39,8 @@ class Growth {
   // Whether any of them is not there now.
   bool misses_any() const;
 
-  // Whether it is time to grow onto the hosts that were found; the caller knows whether that makes a larger world.
+  // Whether it is time to grow onto the hosts that were found; the caller knows whether that makes
+  // a larger world.
   bool due(Time now) const;
   void grown(Time now);
 

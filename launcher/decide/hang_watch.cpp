@@ -20,7 +20,8 @@ std::string describe(const RankProgress& progress) {
   std::string out = fmt::format("at step {}.{} {}", progress.step, progress.micro_step,
                                 progress.phase.empty() ? "joined" : progress.phase);
   if (progress.collective.number > 0) {
-    out += fmt::format(" {} {}", progress.collective.inside ? "inside" : "after", describe(progress.collective));
+    out += fmt::format(" {} {}", progress.collective.inside ? "inside" : "after",
+                       describe(progress.collective));
   }
   return out;
 }
@@ -65,9 +66,8 @@ Time HangWatch::median_step() const {
 
 Time HangWatch::bound(const Watched& rank) const {
   const auto phase = options_.phases.find(rank.progress.phase);
-  return phase != options_.phases.end()
-             ? std::max(phase->second, options_.floor)
-             : std::max(options_.floor, median_step() * options_.steps);
+  return phase != options_.phases.end() ? std::max(phase->second, options_.floor)
+                                        : std::max(options_.floor, median_step() * options_.steps);
 }
 
 // Outside before inside; then the one that is behind; then the one that has been still the longest.

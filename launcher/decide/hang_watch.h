@@ -1,5 +1,6 @@
 // Who is stuck (pure): a rank that still beats but does not progress. Ranks wait for each other in
-// collectives, so when one is stuck all are soon; the culprit is the one that is not inside a collective.
+// collectives, so when one is stuck all are soon; the culprit is the one that is not inside a
+// collective.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ struct RankProgress {
   bool operator==(const RankProgress&) const = default;
 };
 
-std::string describe(const RankProgress& progress);  // "at step 6.0 train inside all_gather #57 of data"
+std::string describe(
+    const RankProgress& progress);  // "at step 6.0 train inside all_gather #57 of data"
 
 class HangWatch {
  public:

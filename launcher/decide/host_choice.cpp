@@ -14,10 +14,13 @@ std::string variable(const Environment& environment, std::string_view name) {
   return found == environment.end() ? "" : found->second;
 }
 
-std::string short_name(std::string_view host) { return std::string(host.substr(0, host.find('.'))); }
+std::string short_name(std::string_view host) {
+  return std::string(host.substr(0, host.find('.')));
+}
 
 bool is_this_machine(const std::string& host, const std::string& this_host) {
-  constexpr std::array<std::string_view, 4> kLocal{"localhost", "127.0.0.1", "::1", "ip6-localhost"};
+  constexpr std::array<std::string_view, 4> kLocal{"localhost", "127.0.0.1", "::1",
+                                                   "ip6-localhost"};
   return std::ranges::find(kLocal, host) != kLocal.end() || host == this_host ||
          (host.find('.') == std::string::npos && host == short_name(this_host));
 }
@@ -39,8 +42,9 @@ void keep_first_slots(SlotMap& hosts, int count, RunnerKind kind, bool slots_are
   for (HostSlots& host : hosts) {
     const auto there = static_cast<int64_t>(host.slots.size());
     if (count > there && slots_are_said) {
-      throw UsageError(fmt::format("--num-gpus {}: host {} has {} slots{}", count, host.name, there,
-                                   kind == RunnerKind::kLocal ? "" : " after --include or --exclude"));
+      throw UsageError(
+          fmt::format("--num-gpus {}: host {} has {} slots{}", count, host.name, there,
+                      kind == RunnerKind::kLocal ? "" : " after --include or --exclude"));
     }
     for (int64_t slot = there; slot < count; ++slot) host.slots.push_back(slot);
     host.slots.resize(static_cast<size_t>(count));
@@ -69,7 +73,8 @@ std::vector<int64_t> expand_task_counts(std::string_view text) {
     std::string_view part = text.substr(0, comma);
     text.remove_prefix(std::min(comma + 1, text.size()));
     int64_t times = 1;
-    if (const size_t open = part.find("(x"); open != std::string_view::npos && part.ends_with(')')) {
+    if (const size_t open = part.find("(x");
+        open != std::string_view::npos && part.ends_with(')')) {
       times = parse_whole_number(part.substr(open + 2, part.size() - open - 3), "tasks per node");
       part = part.substr(0, open);
     }
@@ -94,9 +99,9 @@ HostChoice choose_hosts(const HostRequest& request) {
   }
   const bool from_hostfile = request.hostfile_text.has_value();
   const bool in_slurm = !variable(request.environment, "SLURM_JOB_NODELIST").empty();
-  const bool takes_slurm = !from_hostfile && in_slurm &&
-                           (automatically || choice.kind == RunnerKind::kSlurm ||
-                            choice.kind == RunnerKind::kMpi);
+  const bool takes_slurm =
+      !from_hostfile && in_slurm &&
+      (automatically || choice.kind == RunnerKind::kSlurm || choice.kind == RunnerKind::kMpi);
   if (!from_hostfile && !takes_slurm) {
     if (!automatically && choice.kind != RunnerKind::kLocal) {
       throw UsageError(fmt::format("--launcher {}: no hosts; give --hostfile{}", request.launcher,
@@ -122,12 +127,13 @@ HostChoice choose_hosts(const HostRequest& request) {
   }
   if (automatically) choice.kind = automatic(choice.hosts, request, from_hostfile);
   if (choice.kind == RunnerKind::kLocal) {
-    const bool ours = choice.hosts.size() == 1 &&
-                      is_this_machine(choice.hosts.front().name, request.this_host);
+    const bool ours =
+        choice.hosts.size() == 1 && is_this_machine(choice.hosts.front().name, request.this_host);
     if (!ours) {
-      throw UsageError(fmt::format("--launcher local: the hosts are not this machine ({}) alone; use "
-                                   "ssh, mpi or slurm, or --include",
-                                   request.this_host));
+      throw UsageError(
+          fmt::format("--launcher local: the hosts are not this machine ({}) alone; use "
+                      "ssh, mpi or slurm, or --include",
+                      request.this_host));
     }
   }
   // Tasks of an allocation are a default; slots of a hostfile are what is there.

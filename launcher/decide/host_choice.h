@@ -1,5 +1,5 @@
-// Which hosts a job runs on and what starts its agents there (pure): hostfile or batch system, filters,
-// counts. Reads no files and no environment; both are handed in.
+// Which hosts a job runs on and what starts its agents there (pure): hostfile or batch system,
+// filters, counts. Reads no files and no environment; both are handed in.
 #pragma once
 
 #include <optional>
@@ -30,10 +30,10 @@ struct HostChoice {
   std::vector<std::string> notes;  // for the user
 };
 
-// `auto` is ssh where the hostfile names other machines, slurm in an allocation of several nodes, and
-// else local. Without a hostfile, slurm and mpi take the hosts of the allocation. Throws UsageError
-// for what contradicts itself, for more nodes or slots than there are, and for a launcher that needs
-// hosts and has none.
+// `auto` is ssh where the hostfile names other machines, slurm in an allocation of several nodes,
+// and else local. Without a hostfile, slurm and mpi take the hosts of the allocation. Throws
+// UsageError for what contradicts itself, for more nodes or slots than there are, and for a
+// launcher that needs hosts and has none.
 HostChoice choose_hosts(const HostRequest& request);
 
 // "2(x3),1" is 2, 2, 2, 1: Slurm's tasks for each node. Throws UsageError.

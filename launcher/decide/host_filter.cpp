@@ -107,7 +107,8 @@ SlotMap select_slots(const HostPool& pool, std::string_view include, std::string
   for (const Host& host : pool) {
     constexpr int64_t kMostSlots = int64_t{1} << 20;  // beyond any machine, before any allocation
     if (host.slots < 0 || host.slots > kMostSlots) {
-      throw UsageError(fmt::format("filter: host '{}' cannot have {} slots", host.name, host.slots));
+      throw UsageError(
+          fmt::format("filter: host '{}' cannot have {} slots", host.name, host.slots));
     }
     HostSlots& all = hosts.emplace_back(HostSlots{host.name, {}});
     if (const auto node = find_host(named, host.name); node != named.end()) {

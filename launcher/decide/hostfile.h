@@ -21,7 +21,7 @@ enum class HostDialect {
   kDeepSpeed,  // as the reference reads it: anything may follow the digits, any name without blanks
                // will do
   kDslaunch,   // names as in require_host_name, ranges "gpu[01-16]" expanded, 1 to kMaxSlots slots,
-              // after them only "max_slots=N" and a comment
+               // after them only "max_slots=N" and a comment
 };
 
 inline constexpr int64_t kMaxSlots = 4096;

@@ -38,7 +38,8 @@ std::string to_text(const Lease& lease) {
       .raw("over", lease.over ? "true" : "false")
       .raw("exit_code", lease.exit_code ? std::to_string(*lease.exit_code) : "null");
   std::string text = out.str();
-  DS_CHECK(text.size() < kLeaseBytes, "lease: {} bytes, expected less than {}", text.size(), kLeaseBytes);
+  DS_CHECK(text.size() < kLeaseBytes, "lease: {} bytes, expected less than {}", text.size(),
+           kLeaseBytes);
   text.append(kLeaseBytes - 1 - text.size(), ' ');
   return text + "\n";
 }
@@ -72,7 +73,8 @@ bool is_anothers(std::string_view text, const Lease& ours) {
 }
 
 std::string describe(const Lease& lease) {
-  return fmt::format("dslaunch, pid {} on {}{}", lease.pid, lease.host.empty() ? "an unknown host" : lease.host,
+  return fmt::format("dslaunch, pid {} on {}{}", lease.pid,
+                     lease.host.empty() ? "an unknown host" : lease.host,
                      lease.since.empty() ? "" : ", since " + lease.since);
 }
 
@@ -87,7 +89,8 @@ LeaseContest::Verdict LeaseContest::look(Time now, LeaseLock lock, std::string_v
       return witness.holder_runs ? Verdict::kRefuse : Verdict::kTake;
     }
   }
-  // Another machine's, whose locks may not reach us, or one that was being written: who holds it renews it.
+  // Another machine's, whose locks may not reach us, or one that was being written: who holds it
+  // renews it.
   if (!seen_) {
     seen_ = text;
     watched_since_ = now;

@@ -1,9 +1,10 @@
-// Who may launch in a run directory (pure): what the lease file says, and what a launcher that finds it may do.
-// Only one launcher works in a run directory at a time, also where several hosts share it. Its lease is
-// taken over when it is provably gone: it has said so, or the kernel that it ran under says so, or, where that
-// is another machine's, the lease is not renewed any more. The last is a proof only together with the rest: a
-// launcher that cannot renew its lease finds another one's in its place before it does anything, and what its
-// ranks still write is shut out by the epoch (checkpoint/commit.h).
+// Who may launch in a run directory (pure): what the lease file says, and what a launcher that
+// finds it may do. Only one launcher works in a run directory at a time, also where several hosts
+// share it. Its lease is taken over when it is provably gone: it has said so, or the kernel that it
+// ran under says so, or, where that is another machine's, the lease is not renewed any more. The
+// last is a proof only together with the rest: a launcher that cannot renew its lease finds another
+// one's in its place before it does anything, and what its ranks still write is shut out by the
+// epoch (checkpoint/commit.h).
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,8 @@ enum class LeaseLock {
 struct LeaseWitness {
   std::string kernel;
   std::string pid_namespace;
-  bool holder_runs = false;  // a process of the lease's pid and start, where kernel and namespace are ours
+  bool holder_runs =
+      false;  // a process of the lease's pid and start, where kernel and namespace are ours
 };
 
 class LeaseContest {

@@ -59,8 +59,8 @@ Time LinkWatch::due_at(const Pair& pair) const {
   return pair.first.at.value_or(pair.second.at.value_or(Time::max())) + options_.one;
 }
 
-// The fewest hosts, as far as taking the worst one first finds them; of equals the later one, so that the first
-// host stays.
+// The fewest hosts, as far as taking the worst one first finds them; of equals the later one, so
+// that the first host stays.
 std::vector<std::string> LinkWatch::cover(const std::map<Ends, Pair>& pairs) const {
   std::vector<Ends> left;
   for (const auto& [ends, pair] : pairs) left.push_back(ends);
@@ -72,10 +72,13 @@ std::vector<std::string> LinkWatch::cover(const std::map<Ends, Pair>& pairs) con
       ++links[b];
     }
     const auto worst = std::ranges::max_element(links, [&](const auto& a, const auto& b) {
-      return std::pair(a.second, first_rank_of(a.first)) < std::pair(b.second, first_rank_of(b.first));
+      return std::pair(a.second, first_rank_of(a.first)) <
+             std::pair(b.second, first_rank_of(b.first));
     });
     out.push_back(worst->first);
-    std::erase_if(left, [&](const Ends& ends) { return ends.first == out.back() || ends.second == out.back(); });
+    std::erase_if(left, [&](const Ends& ends) {
+      return ends.first == out.back() || ends.second == out.back();
+    });
   }
   return out;
 }
@@ -84,9 +87,11 @@ std::string LinkWatch::sentence(const Ends& ends, const Pair& pair) {
   const auto& [a, b] = ends;
   if (pair.first.at && pair.second.at) {
     if (pair.first.heard && pair.second.heard) {
-      return fmt::format("what {} and {} send each other is lost although some packets arrive (a smaller MTU on the "
-                         "way does that)",
-                         a, b);
+      return fmt::format(
+          "what {} and {} send each other is lost although some packets arrive (a smaller MTU on "
+          "the "
+          "way does that)",
+          a, b);
     }
     if (pair.first.heard) return fmt::format("{} cannot reach {}, the other way works", a, b);
     if (pair.second.heard) return fmt::format("{} cannot reach {}, the other way works", b, a);

@@ -1,6 +1,6 @@
-// Which hosts do not reach each other (pure): ranks that the launcher hears may still be cut off from one another.
-// They tell of their connections that carry nothing; this makes one sentence of it, and says which hosts a world
-// can do without. Refuses to know whether the ranks are alive.
+// Which hosts do not reach each other (pure): ranks that the launcher hears may still be cut off
+// from one another. They tell of their connections that carry nothing; this makes one sentence of
+// it, and says which hosts a world can do without. Refuses to know whether the ranks are alive.
 #pragma once
 
 #include <cstdint>
@@ -24,21 +24,26 @@ struct CutLink {
 class LinkWatch {
  public:
   struct Options {
-    Time both = std::chrono::milliseconds(1500);  // from the second end's report on: others may follow
-    Time one = std::chrono::seconds(4);           // the other end may have nothing to send, and so nothing to tell
+    Time both =
+        std::chrono::milliseconds(1500);  // from the second end's report on: others may follow
+    Time one =
+        std::chrono::seconds(4);  // the other end may have nothing to send, and so nothing to tell
   };
 
   // `hosts` by rank, as the hostfile calls them; empty: unknown.
-  LinkWatch(Options options, std::vector<std::string> hosts) : options_(options), hosts_(std::move(hosts)) {}
+  LinkWatch(Options options, std::vector<std::string> hosts)
+      : options_(options), hosts_(std::move(hosts)) {}
 
   // All that the rank has to complain of now.
   void reported(Time now, int rank, const std::vector<CutLink>& links);
-  void forget();  // we did not listen for long: what stands here may be old, and will be said again if it holds
+  void forget();  // we did not listen for long: what stands here may be old, and will be said again
+                  // if it holds
 
   struct Verdict {
-    int rank = 0;                      // of the first host to do without, or an end of the link
-    std::vector<std::string> without;  // these hosts gone, the others reach each other; empty: hosts are unknown
-    std::string words;                 // "10.0.0.2 cannot reach 10.0.0.3, the other way works"
+    int rank = 0;  // of the first host to do without, or an end of the link
+    std::vector<std::string>
+        without;        // these hosts gone, the others reach each other; empty: hosts are unknown
+    std::string words;  // "10.0.0.2 cannot reach 10.0.0.3, the other way works"
   };
   // Once it is sure who has reported what.
   std::optional<Verdict> verdict(Time now) const;

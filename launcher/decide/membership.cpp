@@ -10,8 +10,9 @@ namespace {
 // A code outside the table comes from a library that called exit(): the rank failed.
 int table_code(int code) {
   constexpr std::array kTable{0, 1, 65, 66, 69, 70, 74, 75, 76, 77, 78, 124};
-  return std::ranges::find(kTable, code) != kTable.end() ? code
-                                                         : static_cast<int>(ExitCode::kTrainingFailed);
+  return std::ranges::find(kTable, code) != kTable.end()
+             ? code
+             : static_cast<int>(ExitCode::kTrainingFailed);
 }
 
 bool ends_well(int code) {
@@ -48,7 +49,8 @@ std::string describe(const Failure& failure) {
       what = fmt::format("rank {} hangs", failure.rank);
       break;
     case Failure::Kind::kUnreported:
-      what = fmt::format("rank {} exited with code {} without a report", failure.rank, failure.value);
+      what =
+          fmt::format("rank {} exited with code {} without a report", failure.rank, failure.value);
       break;
     case Failure::Kind::kHostLost:
       what = fmt::format("rank {} is gone", failure.rank);
@@ -165,7 +167,8 @@ void Membership::host_lost(Time now, int rank, const std::string& why) {
 }
 
 void Membership::fail(Failure failure) {
-  const bool of_network = failure.kind == Failure::Kind::kLinkCut;  // no story of the rank that it is told with
+  const bool of_network =
+      failure.kind == Failure::Kind::kLinkCut;  // no story of the rank that it is told with
   const bool known = !of_network && std::ranges::any_of(failures_, [&](const Failure& other) {
     return other.rank == failure.rank;
   });
@@ -195,7 +198,8 @@ void Membership::kill_requested(Time now, int exit_code, const std::string& why)
   }
 }
 
-// If we did not run, we could not listen: silence of that time is nobody's, and no deadline has come nearer.
+// If we did not run, we could not listen: silence of that time is nobody's, and no deadline has
+// come nearer.
 void Membership::forgive_own_stall(Time now) {
   const Time gap = now - last_tick_;
   last_tick_ = now;
@@ -225,7 +229,8 @@ void Membership::check_leases(Time now) {
             fmt::format("it reported its end {:.0f} s ago but is still there",
                         seconds_of(now - rank.final_at)),
             now, rank.progress.step});
-    } else if (phase_ == Phase::kRunning && !rank.final_report && now - rank.heard > options_.lease) {
+    } else if (phase_ == Phase::kRunning && !rank.final_report &&
+               now - rank.heard > options_.lease) {
       fail({r, Failure::Kind::kLease, 0, Blame::kOwn,
             fmt::format("no heartbeat for {:.1f} s", seconds_of(now - rank.heard)), now,
             rank.progress.step});
@@ -242,7 +247,8 @@ void Membership::check_progress(Time now) {
   }
 }
 
-// A host that is gone is also one that nobody reaches: whoever is silent decides that, by the lease.
+// A host that is gone is also one that nobody reaches: whoever is silent decides that, by the
+// lease.
 bool Membership::everybody_is_heard(Time now) const {
   return std::ranges::all_of(ranks_, [&](const RankState& rank) {
     return !rank.gone && (rank.final_report || now - rank.heard <= options_.lease / 2);
@@ -251,11 +257,12 @@ bool Membership::everybody_is_heard(Time now) const {
 
 void Membership::check_links(Time now) {
   if (phase_ != Phase::kRunning || !everybody_is_heard(now)) return;
-  if (const std::optional<LinkWatch::Verdict> verdict = link_watch_.verdict(now)) fail(cut_of(*verdict, now));
+  if (const std::optional<LinkWatch::Verdict> verdict = link_watch_.verdict(now))
+    fail(cut_of(*verdict, now));
 }
 
-// When all that is known is that peers were missed: the rank they missed may have fallen silent, with its
-// lease not over yet, be cut off from them alone, or still be there, stuck.
+// When all that is known is that peers were missed: the rank they missed may have fallen silent,
+// with its lease not over yet, be cut off from them alone, or still be there, stuck.
 void Membership::name_the_missed(Time now) {
   const bool echoes_only = std::ranges::all_of(
       failures_, [](const Failure& failure) { return failure.blame == Blame::kPeer; });
@@ -269,7 +276,8 @@ void Membership::name_the_missed(Time now) {
   if (silence(*longest) > options_.lease / 2) {
     const auto number = static_cast<int>(longest - ranks_.begin());
     fail({number, Failure::Kind::kLease, 0, Blame::kOwn,
-          fmt::format("no heartbeat for {:.1f} s, and its peers miss it", seconds_of(silence(*longest))),
+          fmt::format("no heartbeat for {:.1f} s, and its peers miss it",
+                      seconds_of(silence(*longest))),
           now, longest->progress.step});
   } else if (const auto cut = link_watch_.suspected()) {
     fail(cut_of(*cut, now));
@@ -361,7 +369,8 @@ const Failure* Membership::root_cause() const {
   return first == failures_.end() ? nullptr : &*first;
 }
 
-// Ranks step together, and heartbeats are a second apart: the furthest report is where everybody was.
+// Ranks step together, and heartbeats are a second apart: the furthest report is where everybody
+// was.
 int64_t Membership::furthest_step() const {
   int64_t step = 0;
   for (const RankState& rank : ranks_) step = std::max(step, rank.progress.step);
@@ -437,7 +446,8 @@ std::vector<Membership::RankView> Membership::ranks(Time now) const {
 
 std::string Membership::explain() const {
   constexpr std::array kNames{"gathering", "running", "settling", "stopping", "over"};
-  std::string out = fmt::format("epoch {} {}:", options_.epoch, kNames[static_cast<size_t>(phase_)]);
+  std::string out =
+      fmt::format("epoch {} {}:", options_.epoch, kNames[static_cast<size_t>(phase_)]);
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const RankState& rank = ranks_[r];
     out += fmt::format("{} rank {} ", r == 0 ? "" : ",", r);

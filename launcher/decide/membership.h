@@ -1,6 +1,6 @@
-// Who is in the world, and what happens next (pure): the life of one epoch as a state machine without
-// clock, thread or process. The launcher feeds in what it sees, with the time it saw it, and does what
-// tick() decides. What comes after the epoch is launcher/decide/recovery.h.
+// Who is in the world, and what happens next (pure): the life of one epoch as a state machine
+// without clock, thread or process. The launcher feeds in what it sees, with the time it saw it,
+// and does what tick() decides. What comes after the epoch is launcher/decide/recovery.h.
 //
 //   gathering --all joined--> running --all ended--> over
 //       |                        |
@@ -86,13 +86,14 @@ class Membership {
     int64_t epoch = 1;
     Time lease = std::chrono::seconds(5);
     Time join_deadline = std::chrono::seconds(60);
-    // From the first failure until the root cause is chosen: long enough for the process that really
-    // failed to be seen beside those that only noticed.
+    // From the first failure until the root cause is chosen: long enough for the process that
+    // really failed to be seen beside those that only noticed.
     Time settle = std::chrono::milliseconds(100);
     Time exit_grace = std::chrono::seconds(10);  // from a rank's final report to its end
     HangWatch::Options hang{};
     LinkWatch::Options links{};
-    std::vector<std::string> hosts{};  // of the ranks, as the hostfile calls them; empty: one machine
+    std::vector<std::string>
+        hosts{};  // of the ranks, as the hostfile calls them; empty: one machine
   };
 
   Membership(const Options& options, Time now);

@@ -1,13 +1,12 @@
 #include "launcher/decide/memory_death.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
-
-#include <fmt/format.h>
 
 #include "core/files/file.h"
 
@@ -24,15 +23,16 @@ std::string_view value_after(std::string_view text, std::string_view key) {
   return text.substr(0, text.find_first_of(",\n"));
 }
 
-// The last thing that the kernel's log says about the process. Two records tell of a kill: one names the cgroup,
-// the other how large the process was.
+// The last thing that the kernel's log says about the process. Two records tell of a kill: one
+// names the cgroup, the other how large the process was.
 MemoryDeath kernel_log_about(int pid, int64_t since_us) {
   MemoryDeath out;
   const Fd log(open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   std::array<char, 8192> record{};
   while (log.valid()) {
     const ssize_t got = read(log.get(), record.data(), record.size());
-    if (got < 0 && (errno == EPIPE || errno == EINTR)) continue;  // overwritten while we read: go on
+    if (got < 0 && (errno == EPIPE || errno == EINTR))
+      continue;  // overwritten while we read: go on
     if (got <= 0) break;
     const auto found = memory_death_in({record.data(), static_cast<size_t>(got)}, pid, since_us);
     if (!found) continue;
@@ -50,7 +50,8 @@ std::optional<MemoryDeath> memory_death_in(std::string_view record, int pid, int
   const size_t semicolon = record.find(';');
   if (semicolon == std::string_view::npos) return std::nullopt;
   std::string_view head = record.substr(0, semicolon);
-  for (int field = 0; field < 2; ++field) head.remove_prefix(std::min(head.find(',') + 1, head.size()));
+  for (int field = 0; field < 2; ++field)
+    head.remove_prefix(std::min(head.find(',') + 1, head.size()));
   int64_t at_us = 0;
   std::from_chars(head.data(), head.data() + head.size(), at_us);
   std::string_view text = record.substr(semicolon + 1);

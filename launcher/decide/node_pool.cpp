@@ -27,15 +27,15 @@ void number_within_hosts(std::vector<RankPlacement>& ranks) {
 NodePool::NodePool(Options options) : options_(std::move(options)) {
   const auto nodes = static_cast<int>(options_.nodes.size());
   if (options_.spares < 0 || options_.spares >= nodes) {
-    throw UsageError(fmt::format("--spares {}: {} nodes leave none to train on", options_.spares,
-                                 nodes));
+    throw UsageError(
+        fmt::format("--spares {}: {} nodes leave none to train on", options_.spares, nodes));
   }
   if (options_.min_nodes == 0) {
     options_.min_nodes = nodes - options_.spares;
   }
   if (options_.min_nodes > nodes) {
-    throw UsageError(fmt::format("--nodes: at least {} are wanted, there are {}",
-                                 options_.min_nodes, nodes));
+    throw UsageError(
+        fmt::format("--nodes: at least {} are wanted, there are {}", options_.min_nodes, nodes));
   }
   first_ranks_ = static_cast<int>(all_places().size());
   if (options_.fits) {
@@ -45,7 +45,8 @@ NodePool::NodePool(Options options) : options_(std::move(options)) {
 
 bool NodePool::add(PoolNode node) {
   if (!may_change()) {
-    throw Unsupported("the size of this run is fixed; start it with --nodes MIN:MAX or an elasticity section");
+    throw Unsupported(
+        "the size of this run is fixed; start it with --nodes MIN:MAX or an elasticity section");
   }
   const bool known = std::ranges::any_of(
       options_.nodes, [&](const PoolNode& other) { return other.host == node.host; });

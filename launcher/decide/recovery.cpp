@@ -71,14 +71,16 @@ std::optional<Recourse> Recovery::growth(int ranks) const {
 
 Recourse Recovery::nobody_came(const Recourse& waited) const {
   return end(static_cast<int>(ExitCode::kBelowMinimum),
-             fmt::format("{}; {}, and after {} s not enough have come back", waited.reason, pool_.why_not(),
+             fmt::format("{}; {}, and after {} s not enough have come back", waited.reason,
+                         pool_.why_not(),
                          std::chrono::ceil<std::chrono::seconds>(options_.wait_for_hosts).count()));
 }
 
 // The same world again: it counts as no restart, and nobody is to be left out.
 Recourse Recovery::after_own_stall(const EpochOutcome& outcome) {
   std::optional<std::vector<RankPlacement>> world = pool_.next_world();
-  if (outcome.stop_asked || options_.max_restarts == 0 || !world) return end(outcome.exit_code, describe(outcome.cause));
+  if (outcome.stop_asked || options_.max_restarts == 0 || !world)
+    return end(outcome.exit_code, describe(outcome.cause));
   ++restarts_;
   Recourse out = end(outcome.exit_code, outcome.cause.detail);
   out.restart = out.blames_nobody = true;
@@ -98,18 +100,18 @@ Recourse Recovery::after(const EpochOutcome& outcome) {
   past_.push_back({outcome.cause, outcome.host});
   while (past_.size() > static_cast<size_t>(options_.same_failure_limit)) past_.pop_front();
 
-  const bool first_launch = outcome.cause.kind == Failure::Kind::kNeverJoined && restarts_ == 0 &&
-                            !outcome.later;
+  const bool first_launch =
+      outcome.cause.kind == Failure::Kind::kNeverJoined && restarts_ == 0 && !outcome.later;
   if (outcome.stop_asked || options_.max_restarts == 0 || !may_pass(outcome.cause) ||
       first_launch) {
     return end(outcome.exit_code, describe(outcome.cause));
   }
   if (repeats()) {
     if (!pool_.has_several_nodes() || repeats_on_several_hosts()) {
-      return end(outcome.exit_code, fmt::format("{}; the same failure came {} times in a row, so it "
-                                                "is the program or its data, not the hardware",
-                                                describe(outcome.cause),
-                                                options_.same_failure_limit));
+      return end(outcome.exit_code,
+                 fmt::format("{}; the same failure came {} times in a row, so it "
+                             "is the program or its data, not the hardware",
+                             describe(outcome.cause), options_.same_failure_limit));
     }
     pool_.lose(outcome.host);  // always on one host: leave that out
     past_.clear();

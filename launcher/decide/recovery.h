@@ -1,6 +1,7 @@
-// Whether a run goes on after an epoch has failed, when, and where (pure): restarts are counted, causes
-// are classified, waits grow, nodes that were lost are left out. Membership (launcher/decide/membership.h) is the
-// life of one epoch; this is the life of the run across them. It refuses to know how an epoch is started.
+// Whether a run goes on after an epoch has failed, when, and where (pure): restarts are counted,
+// causes are classified, waits grow, nodes that were lost are left out. Membership
+// (launcher/decide/membership.h) is the life of one epoch; this is the life of the run across them.
+// It refuses to know how an epoch is started.
 #pragma once
 
 #include <deque>
@@ -15,20 +16,21 @@ namespace ds {
 // What became of an epoch that was not meant to end.
 struct EpochOutcome {
   Failure cause;
-  std::string host;        // where the cause happened, as the pool calls it
-  int exit_code = 1;       // of the run, if it ends with this
-  bool stop_asked = false; // by the user, who does not want another epoch
-  bool later = false;      // an epoch of this launch has run before it
-  bool committed = false;  // the epoch left a tag that was not there before it
+  std::string host;         // where the cause happened, as the pool calls it
+  int exit_code = 1;        // of the run, if it ends with this
+  bool stop_asked = false;  // by the user, who does not want another epoch
+  bool later = false;       // an epoch of this launch has run before it
+  bool committed = false;   // the epoch left a tag that was not there before it
   Time ran{};
   std::vector<std::string> lost_hosts;
   bool hosts_may_return = false;  // some are missing, and somebody looks for them
-  bool own_stall = false;  // the launcher stood still for so long that hosts gave it up: nothing of theirs failed
+  bool own_stall = false;  // the launcher stood still for so long that hosts gave it up: nothing of
+                           // theirs failed
 };
 
 struct Recourse {
   bool restart = false;
-  bool grows = false;  // nothing had failed: there are more nodes
+  bool grows = false;            // nothing had failed: there are more nodes
   bool blames_nobody = false;    // but the launcher itself: no restart is used up
   bool waits_for_hosts = false;  // too few are left: `world` is empty until enough have come back
   std::string reason;
@@ -57,7 +59,8 @@ class Recovery {
   std::vector<RankPlacement> first_world() const;
   // After the failure of an epoch.
   Recourse after(const EpochOutcome& outcome);
-  // The world of the nodes that are there, if it is larger than one of `ranks`. It is no restart and counts as none.
+  // The world of the nodes that are there, if it is larger than one of `ranks`. It is no restart
+  // and counts as none.
   std::optional<Recourse> growth(int ranks) const;
   // Too few hosts have come back in time.
   Recourse nobody_came(const Recourse& waited) const;
@@ -81,12 +84,12 @@ class Recovery {
   NodePool pool_;
   int restarts_ = 0;
   int counted_ = 0;
-  int fruitless_ = 0;  // restarts in a row without a commit between
+  int fruitless_ = 0;             // restarts in a row without a commit between
   std::deque<PastFailure> past_;  // the last same_failure_limit ones
 };
 
-// Whether the same program may succeed when it is started again: crashes, silence and lost peers yes;
-// what the rank itself found wrong (data, configuration, numbers) no.
+// Whether the same program may succeed when it is started again: crashes, silence and lost peers
+// yes; what the rank itself found wrong (data, configuration, numbers) no.
 bool may_pass(const Failure& cause);
 
 }  // namespace ds

@@ -28,14 +28,15 @@ void check_command(RunnerKind kind, const std::string& host, const RunnerOptions
     throw UsageError(fmt::format("runner: host '{}': {}", host, error.what()));
   }
   if (kind != RunnerKind::kSsh && host.find('@') != std::string::npos) {
-    throw UsageError(fmt::format("runner: '{}': only ssh knows users, {} does not", host,
-                                 to_string(kind)));
+    throw UsageError(
+        fmt::format("runner: '{}': only ssh knows users, {} does not", host, to_string(kind)));
   }
   if (!options.dslaunch.starts_with('/') ||
       !std::ranges::all_of(options.dslaunch, is_path_character)) {
-    throw UsageError(fmt::format("runner: the path of dslaunch is '{}'; it has to be absolute, of "
-                                 "letters, digits and . _ - / +",
-                                 options.dslaunch));
+    throw UsageError(
+        fmt::format("runner: the path of dslaunch is '{}'; it has to be absolute, of "
+                    "letters, digits and . _ - / +",
+                    options.dslaunch));
   }
   if (options.ssh_port && (*options.ssh_port < 1 || *options.ssh_port > 65535)) {
     throw UsageError(fmt::format("runner: port {}, expected 1 to 65535", *options.ssh_port));
@@ -52,10 +53,17 @@ std::vector<std::string> prefix_of(RunnerKind kind, const std::string& host,
     case RunnerKind::kSsh: {
       // No prompt can be answered here, nothing needs forwarding, and a link that is silent for
       // longer than a lease is lost.
-      std::vector<std::string> words{
-          "-T", "-x", "-a", "-o", "BatchMode=yes", "-o",
-          fmt::format("ConnectTimeout={}", options.connect_timeout_s), "-o",
-          "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2"};
+      std::vector<std::string> words{"-T",
+                                     "-x",
+                                     "-a",
+                                     "-o",
+                                     "BatchMode=yes",
+                                     "-o",
+                                     fmt::format("ConnectTimeout={}", options.connect_timeout_s),
+                                     "-o",
+                                     "ServerAliveInterval=5",
+                                     "-o",
+                                     "ServerAliveCountMax=2"};
       if (options.ssh_port) {
         words.insert(words.end(), {"-p", std::to_string(*options.ssh_port)});
       }
@@ -67,7 +75,8 @@ std::vector<std::string> prefix_of(RunnerKind kind, const std::string& host,
       // Ranks bind themselves, so their agent must be free to run on every core.
       return {"--host", host, "-np", "1", "--bind-to", "none"};
     case RunnerKind::kSlurm:
-      // NIL: the environment does not travel; what ranks shall have is listed and goes to the agent.
+      // NIL: the environment does not travel; what ranks shall have is listed and goes to the
+      // agent.
       return {fmt::format("--nodelist={}", host),
               "--nodes=1",
               "--ntasks=1",
@@ -97,9 +106,11 @@ RunnerChoice runner_named(std::string_view name) {
             fmt::format("--launcher {} is taken as --launcher {}", name, to_string(found->second))};
   }
   if (name == "mvapich") {
-    throw Unsupported("--launcher mvapich: MVAPICH's mpirun is not known here; use ssh, mpi or slurm");
+    throw Unsupported(
+        "--launcher mvapich: MVAPICH's mpirun is not known here; use ssh, mpi or slurm");
   }
-  throw UsageError("--launcher: " + unknown_choice(std::string(name), {kNames.begin(), kNames.end()}));
+  throw UsageError("--launcher: " +
+                   unknown_choice(std::string(name), {kNames.begin(), kNames.end()}));
 }
 
 std::vector<std::string> agent_command(RunnerKind kind, const std::string& host,

@@ -1,7 +1,7 @@
 // Command lines that start one agent on one host (pure), as data: through ssh, mpirun, srun, or
-// directly on this machine. Every host has its own command, so that one that is lost, or joins later,
-// concerns nobody else. Secrets and settings never stand in them: an agent is told everything on
-// standard input, so the remote command is a constant string.
+// directly on this machine. Every host has its own command, so that one that is lost, or joins
+// later, concerns nobody else. Secrets and settings never stand in them: an agent is told
+// everything on standard input, so the remote command is a constant string.
 #pragma once
 
 #include <optional>
@@ -35,8 +35,8 @@ struct RunnerOptions {
 std::vector<std::string> agent_command(RunnerKind kind, const std::string& host,
                                        const RunnerOptions& options);
 
-// "--a 'b c' d\ e" as a shell would cut it into words; nothing is expanded. Throws UsageError for an
-// open quote.
+// "--a 'b c' d\ e" as a shell would cut it into words; nothing is expanded. Throws UsageError for
+// an open quote.
 std::vector<std::string> split_words(std::string_view text);
 
 }  // namespace ds

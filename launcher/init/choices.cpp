@@ -28,7 +28,8 @@ std::optional<int64_t> number(const Value& document, std::string_view key) {
 
 InputFacts parse_input_facts(const std::string& json) {
   const Value document = read_config_document(json, "rankd --facts-of");
-  return {number(document, "positions"), number(document, "vocabulary"), number(document, "tokenizer")};
+  return {number(document, "positions"), number(document, "vocabulary"),
+          number(document, "tokenizer")};
 }
 
 const ModelSize* find_model_size(std::string_view name) {

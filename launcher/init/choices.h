@@ -9,7 +9,8 @@
 
 namespace ds {
 
-// What `rankd --facts-of` says of a model folder or a tokenizer. Throws DataError for what no rankd prints.
+// What `rankd --facts-of` says of a model folder or a tokenizer. Throws DataError for what no rankd
+// prints.
 struct InputFacts {
   std::optional<int64_t> positions{};   // of the model: its longest sequence
   std::optional<int64_t> vocabulary{};  // of the model
@@ -31,11 +32,11 @@ std::vector<std::string> model_size_names();
 
 struct TrainingChoices {
   std::vector<std::string> data;
-  std::string model;             // a size, or a folder
-  std::string tokenizer;         // "byte", a file or a folder
-  int64_t vocabulary = 256;      // ids of the tokenizer
+  std::string model;         // a size, or a folder
+  std::string tokenizer;     // "byte", a file or a folder
+  int64_t vocabulary = 256;  // ids of the tokenizer
   int64_t sequence_length = 0;
-  int64_t batch = 0;             // global
+  int64_t batch = 0;  // global
   bool bf16 = false;
   int64_t zero_stage = 0;
   int64_t steps = 0;

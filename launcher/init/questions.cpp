@@ -14,9 +14,11 @@
 namespace ds {
 namespace {
 
-// The first of option, answer and fallback that `parse` takes; what it refuses it throws as a UsageError.
+// The first of option, answer and fallback that `parse` takes; what it refuses it throws as a
+// UsageError.
 template <class Parse>
-auto decide(const std::optional<std::string>& option, const Question& question, Answers* answers, const Parse& parse) {
+auto decide(const std::optional<std::string>& option, const Question& question, Answers* answers,
+            const Parse& parse) {
   if (option) {
     try {
       return parse(*option);
@@ -26,8 +28,9 @@ auto decide(const std::optional<std::string>& option, const Question& question, 
   }
   if (answers == nullptr) {
     if (!question.fallback) {
-      throw UsageError(fmt::format("{} is needed: {} (on a terminal, init would ask; see `dslaunch init --help`)",
-                                   question.option, question.text));
+      throw UsageError(fmt::format(
+          "{} is needed: {} (on a terminal, init would ask; see `dslaunch init --help`)",
+          question.option, question.text));
     }
     return parse(*question.fallback);
   }
@@ -97,9 +100,11 @@ void Chooser::choose_data() {
     }
     return paths;
   };
-  const Question question{"--data", "Training data: files, folders or patterns, blanks between them"};
+  const Question question{"--data",
+                          "Training data: files, folders or patterns, blanks between them"};
   if (options_.data.empty()) {
-    out_.data = decide({}, question, answers_, [&](const std::string& text) { return check(parse(text)); });
+    out_.data =
+        decide({}, question, answers_, [&](const std::string& text) { return check(parse(text)); });
   } else {
     out_.data = check(options_.data);
   }
@@ -114,7 +119,8 @@ void Chooser::choose_data() {
 
 void Chooser::choose_model() {
   const std::string sizes = fmt::format("{}", fmt::join(model_size_names(), ", "));
-  const Question question{"--model", fmt::format("Model: {}, or a Hugging Face folder", sizes), "small"};
+  const Question question{"--model", fmt::format("Model: {}, or a Hugging Face folder", sizes),
+                          "small"};
   out_.model = decide(options_.model, question, answers_, [&](const std::string& text) {
     if (find_model_size(text) != nullptr) return text;
     if (!surroundings_.exists(text)) {
@@ -129,12 +135,14 @@ void Chooser::choose_model() {
 }
 
 void Chooser::choose_tokenizer() {
-  Question question{"--tokenizer", "Tokenizer: byte, a tokenizer.json or a folder with one", "byte"};
+  Question question{"--tokenizer", "Tokenizer: byte, a tokenizer.json or a folder with one",
+                    "byte"};
   constexpr int64_t kBytes = 256;
   if (model_.tokenizer) {
     question.fallback = out_.model;
   } else if (model_.positions && model_.vocabulary != kBytes) {
-    question.fallback.reset();  // whose ids they are, the folder does not say; of 256 they are bytes
+    question.fallback
+        .reset();  // whose ids they are, the folder does not say; of 256 they are bytes
   }
   out_.tokenizer = decide(options_.tokenizer, question, answers_, [&](const std::string& text) {
     int64_t ids = kBytes;
@@ -144,7 +152,8 @@ void Chooser::choose_tokenizer() {
       if (ids == 0) throw UsageError("the folder has no tokenizer.json");
     }
     if (model_.vocabulary && ids > *model_.vocabulary) {
-      throw UsageError(fmt::format("it has {} tokens, the model {} of them", ids, *model_.vocabulary));
+      throw UsageError(
+          fmt::format("it has {} tokens, the model {} of them", ids, *model_.vocabulary));
     }
     out_.vocabulary = ids;
     return text;
@@ -153,17 +162,21 @@ void Chooser::choose_tokenizer() {
 
 void Chooser::choose_sizes() {
   const int64_t longest = model_.positions.value_or(kMost);
-  const Question length{"--sequence-length", "Tokens per sample", std::to_string(std::min<int64_t>(256, longest))};
-  out_.sequence_length = decide(options_.sequence_length, length, answers_,
-                                [&](const std::string& text) { return whole_number(text, 2, longest); });
+  const Question length{"--sequence-length", "Tokens per sample",
+                        std::to_string(std::min<int64_t>(256, longest))};
+  out_.sequence_length =
+      decide(options_.sequence_length, length, answers_,
+             [&](const std::string& text) { return whole_number(text, 2, longest); });
   const int64_t ranks = surroundings_.ranks;
   constexpr int64_t kSamples = 8;  // small, and still an average of some
-  const Question batch{"--batch", fmt::format("Samples per step, over the {} ranks that a run here has", ranks),
-                       std::to_string((kSamples + ranks - 1) / ranks * ranks)};
+  const Question batch{
+      "--batch", fmt::format("Samples per step, over the {} ranks that a run here has", ranks),
+      std::to_string((kSamples + ranks - 1) / ranks * ranks)};
   out_.batch = decide(options_.batch, batch, answers_, [&](const std::string& text) {
     const int64_t samples = whole_number(text, 1, kMost);
     if (samples % ranks != 0) {
-      throw UsageError(fmt::format("a run on this machine has {} ranks, which have to share them equally", ranks));
+      throw UsageError(fmt::format(
+          "a run on this machine has {} ranks, which have to share them equally", ranks));
     }
     return samples;
   });
@@ -176,18 +189,20 @@ void Chooser::choose_numbers() {
     if (text != "fp32" && text != "bf16") throw UsageError("expected fp32 or bf16");
     return text == "bf16";
   });
-  const Question stage{"--zero-stage", "ZeRO stage: 0 shares nothing, 1 optimizer states, 2 gradients too, 3 weights too",
-                       "2"};
-  out_.zero_stage =
-      decide(options_.zero_stage, stage, answers_, [](const std::string& text) { return whole_number(text, 0, 3); });
+  const Question stage{
+      "--zero-stage",
+      "ZeRO stage: 0 shares nothing, 1 optimizer states, 2 gradients too, 3 weights too", "2"};
+  out_.zero_stage = decide(options_.zero_stage, stage, answers_,
+                           [](const std::string& text) { return whole_number(text, 0, 3); });
   const Question steps{"--steps", "Optimizer steps", "200"};
-  out_.steps =
-      decide(options_.steps, steps, answers_, [](const std::string& text) { return whole_number(text, 1, kMost); });
+  out_.steps = decide(options_.steps, steps, answers_,
+                      [](const std::string& text) { return whole_number(text, 1, kMost); });
 }
 
 }  // namespace
 
-TrainingChoices choose_training(const InitOptions& options, const InitSurroundings& surroundings, Answers* answers) {
+TrainingChoices choose_training(const InitOptions& options, const InitSurroundings& surroundings,
+                                Answers* answers) {
   return Chooser(options, surroundings, answers).choose();
 }
 

@@ -1,5 +1,5 @@
-// The questions of `dslaunch init`, and what answers are taken: from options first, then from whoever answers, else
-// the defaults. Reads no terminal and no file itself.
+// The questions of `dslaunch init`, and what answers are taken: from options first, then from
+// whoever answers, else the defaults. Reads no terminal and no file itself.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 namespace ds {
 
 struct Question {
-  std::string option;                    // "--steps"
-  std::string text;                      // "Optimizer steps"
-  std::optional<std::string> fallback{}; // none: it has to be answered
+  std::string option;                     // "--steps"
+  std::string text;                       // "Optimizer steps"
+  std::optional<std::string> fallback{};  // none: it has to be answered
 };
 
 class Answers {
@@ -26,15 +26,16 @@ class Answers {
 };
 
 struct InitSurroundings {
-  std::function<InputFacts(const std::string& path)> look;            // throws where it cannot be read
+  std::function<InputFacts(const std::string& path)> look;  // throws where it cannot be read
   std::function<bool(const std::string& path)> exists;
   std::function<std::optional<int64_t>(const std::string& path)> file_bytes;  // none: no plain file
-  int ranks = 1;            // that a run here would have
+  int ranks = 1;                         // that a run here would have
   std::function<bool()> bf16_is_faster;  // than fp32; asked only where nobody says what is wanted
 };
 
-// `answers` is null where nobody can be asked: then what has no default and no option is a UsageError that names
-// it, as is an option that cannot be.
-TrainingChoices choose_training(const InitOptions& options, const InitSurroundings& surroundings, Answers* answers);
+// `answers` is null where nobody can be asked: then what has no default and no option is a
+// UsageError that names it, as is an option that cannot be.
+TrainingChoices choose_training(const InitOptions& options, const InitSurroundings& surroundings,
+                                Answers* answers);
 
 }  // namespace ds

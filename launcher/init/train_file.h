@@ -1,4 +1,5 @@
-// The train.json that `dslaunch init` writes (pure): commented, and nothing in it that is not explained.
+// The train.json that `dslaunch init` writes (pure): commented, and nothing in it that is not
+// explained.
 #pragma once
 
 #include <string>

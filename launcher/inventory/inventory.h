@@ -1,5 +1,5 @@
-// What a build has and what a machine offers it, as values: gathered by the other files of this folder, shown by
-// inventory_text.h. What could not be found out has no value and says why.
+// What a build has and what a machine offers it, as values: gathered by the other files of this
+// folder, shown by inventory_text.h. What could not be found out has no value and says why.
 #pragma once
 
 #include <cstdint>

@@ -78,7 +78,8 @@ Value library_json(const LibraryFact& library) {
 
 Value interface_json(const InterfaceFact& interface) {
   std::vector<Value> addresses;
-  for (const std::string& address : interface.addresses) addresses.push_back(Value::string(address));
+  for (const std::string& address : interface.addresses)
+    addresses.push_back(Value::string(address));
   Value out = Value::object();
   out.set("name", Value::string(interface.name));
   out.set("addresses", Value::list(std::move(addresses)));
@@ -113,16 +114,20 @@ std::string inventory_text(const Inventory& inventory) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const InterfaceFact& interface : inventory.network) {
-    const std::string speed = interface.megabits ? fmt::format("{} Mbit/s", *interface.megabits) : "speed unknown";
-    rows.push_back({interface.name, speed, fmt::format("{}", fmt::join(interface.addresses, ", "))});
+    const std::string speed =
+        interface.megabits ? fmt::format("{} Mbit/s", *interface.megabits) : "speed unknown";
+    rows.push_back(
+        {interface.name, speed, fmt::format("{}", fmt::join(interface.addresses, ", "))});
   }
   out += "network\n" + aligned(rows);
   for (const LibraryUse use : {LibraryUse::kBuiltIn, LibraryUse::kUnused}) {
     rows.clear();
     for (const LibraryFact& library : inventory.libraries) {
-      if (library.use == use) rows.push_back({library.name, found_text(library), "for " + library.purpose});
+      if (library.use == use)
+        rows.push_back({library.name, found_text(library), "for " + library.purpose});
     }
-    out += use == LibraryUse::kBuiltIn ? "libraries in use\n" : "libraries on this machine that this build does not use\n";
+    out += use == LibraryUse::kBuiltIn ? "libraries in use\n"
+                                       : "libraries on this machine that this build does not use\n";
     out += aligned(rows);
   }
   rows.clear();
@@ -131,8 +136,10 @@ std::string inventory_text(const Inventory& inventory) {
     rows.push_back({has, feature.name, feature.needs, feature.how});
   }
   out += "features: what each needs, and how to get it\n" + aligned(rows);
-  return out + fmt::format("{} keys of train.json have values that this build refuses by name; --json lists them\n",
-                           inventory.missing_keys.size());
+  return out + fmt::format(
+                   "{} keys of train.json have values that this build refuses by name; --json "
+                   "lists them\n",
+                   inventory.missing_keys.size());
 }
 
 std::string inventory_json(const Inventory& inventory) {

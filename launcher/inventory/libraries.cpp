@@ -14,7 +14,9 @@ namespace ds {
 namespace {
 
 // "13.0" of 13000, as CUDA counts.
-std::string cuda_version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+std::string cuda_version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
 // "2.28.7" of 22807, as NCCL counts since 2.9.
 std::string nccl_version(int number) {
   return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
@@ -48,7 +50,8 @@ LibraryFact look_for(const Optional& wanted) {
     return fact;
   }
   link_map* map = nullptr;
-  fact.file = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : wanted.file;
+  fact.file =
+      dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : wanted.file;
   if (wanted.version_call == nullptr) return fact;
   const auto ask = reinterpret_cast<int (*)(int*)>(dlsym(handle, wanted.version_call));
   int number = 0;
@@ -85,7 +88,9 @@ EngineFacts parse_engine_facts(const std::string& json) {
 
 std::vector<LibraryFact> launcher_libraries() {
   const unsigned hwloc = hwloc_get_api_version();
-  return {{.name = "OpenSSL", .version = OpenSSL_version(OPENSSL_VERSION_STRING), .purpose = "TLS between hosts"},
+  return {{.name = "OpenSSL",
+           .version = OpenSSL_version(OPENSSL_VERSION_STRING),
+           .purpose = "TLS between hosts"},
           {.name = "hwloc API",
            .version = fmt::format("{}.{}.{}", hwloc >> 16, hwloc >> 8 & 0xff, hwloc & 0xff),
            .purpose = "which cores belong together"}};

@@ -1,5 +1,6 @@
-// Libraries: those that dslaunch and rankd are linked with, and those that a machine may have for features which
-// this build lacks. Nothing is started with the latter, they are only asked for their versions.
+// Libraries: those that dslaunch and rankd are linked with, and those that a machine may have for
+// features which this build lacks. Nothing is started with the latter, they are only asked for
+// their versions.
 #pragma once
 
 #include <optional>

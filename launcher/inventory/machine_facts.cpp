@@ -14,8 +14,8 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "core/memory/cgroup.h"
-#include "launcher/process/addresses.h"
 #include "launcher/agents/host_probe.h"
+#include "launcher/process/addresses.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
 #include "launcher/show/progress.h"
@@ -25,8 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The text behind `name` and `separator` in the first such line of a file of the kernel's or the distribution's kind.
-std::optional<std::string> field_of(const std::string& path, std::string_view name, char separator) {
+// The text behind `name` and `separator` in the first such line of a file of the kernel's or the
+// distribution's kind.
+std::optional<std::string> field_of(const std::string& path, std::string_view name,
+                                    char separator) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     const size_t at = line.find(separator);
@@ -53,7 +55,8 @@ Fact bytes(std::string key, std::optional<int64_t> value, std::string note) {
 // Of those that matter to training, what the kernel lists.
 Fact instructions() {
 #if defined(__x86_64__)
-  constexpr std::array kWanted{"avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16"};
+  constexpr std::array kWanted{"avx2",        "avx512f",  "avx512_bf16",
+                               "avx512_fp16", "amx_tile", "amx_bf16"};
   const auto flags = field_of("/proc/cpuinfo", "flags", ':');
 #else
   constexpr std::array kWanted{"asimd", "bf16", "sve", "sve2"};
@@ -78,7 +81,9 @@ std::vector<Fact> topology() {
       nodes.insert(core.numa);
       packages.insert(core.package);
     }
-    return {{.key = "physical_cores", .value = static_cast<int64_t>(cores.size()), .note = "that this process may use"},
+    return {{.key = "physical_cores",
+             .value = static_cast<int64_t>(cores.size()),
+             .note = "that this process may use"},
             {.key = "packages", .value = static_cast<int64_t>(packages.size())},
             {.key = "memory_nodes", .value = static_cast<int64_t>(nodes.size())}};
   } catch (const Error& error) {
@@ -92,7 +97,9 @@ Fact limit(std::string key, const agent::Limit& limits, FactUnit unit) {
   if (limits.hard() < 0) {
     fact.note = "hard limit: none";
   } else {
-    fact.note = fmt::format("hard limit {}", unit == FactUnit::kBytes ? format_bytes(limits.hard()) : std::to_string(limits.hard()));
+    fact.note =
+        fmt::format("hard limit {}", unit == FactUnit::kBytes ? format_bytes(limits.hard())
+                                                              : std::to_string(limits.hard()));
   }
   return fact;
 }
@@ -108,22 +115,26 @@ agent::Facts probe_this_machine() {
 FactGroup system_facts() {
   utsname kernel{};
   const bool asked = uname(&kernel) == 0;
-  return {"system",
-          {{.key = "host", .value = own_host_name()},
-           known_or("distribution", field_of("/etc/os-release", "PRETTY_NAME", '='), "/etc/os-release"),
-           known_or("kernel",
-                    asked ? std::optional(fmt::format("{} {} {}", kernel.sysname, kernel.release, kernel.machine))
-                          : std::nullopt,
-                    "uname"),
-           {.key = "c_library", .value = fmt::format("glibc {}", gnu_get_libc_version())}}};
+  return {
+      "system",
+      {{.key = "host", .value = own_host_name()},
+       known_or("distribution", field_of("/etc/os-release", "PRETTY_NAME", '='), "/etc/os-release"),
+       known_or("kernel",
+                asked ? std::optional(
+                            fmt::format("{} {} {}", kernel.sysname, kernel.release, kernel.machine))
+                      : std::nullopt,
+                "uname"),
+       {.key = "c_library", .value = fmt::format("glibc {}", gnu_get_libc_version())}}};
 }
 
 FactGroup cpu_facts() {
   const Machine machine = this_machine(nullptr);
-  FactGroup group{"cpu", {known_or("model", field_of("/proc/cpuinfo", "model name", ':'), "/proc/cpuinfo")}};
-  group.facts.push_back({.key = "cores",
-                         .value = int64_t{machine.cores},
-                         .note = "that ranks may use: affinity mask and the control group's quota"});
+  FactGroup group{
+      "cpu", {known_or("model", field_of("/proc/cpuinfo", "model name", ':'), "/proc/cpuinfo")}};
+  group.facts.push_back(
+      {.key = "cores",
+       .value = int64_t{machine.cores},
+       .note = "that ranks may use: affinity mask and the control group's quota"});
   for (Fact& fact : topology()) group.facts.push_back(std::move(fact));
   group.facts.push_back(instructions());
   return group;
@@ -138,9 +149,11 @@ FactGroup gpu_facts() {
     group.facts.push_back(known_or(fmt::format("gpu_{}", count++), model, entry.path().string()));
   }
   if (none) {
-    group.facts.push_back({.key = "nvidia_driver", .value = false, .note = "/proc/driver/nvidia/gpus is not there"});
+    group.facts.push_back(
+        {.key = "nvidia_driver", .value = false, .note = "/proc/driver/nvidia/gpus is not there"});
   } else {
-    group.facts.push_back(known_or("nvidia_driver", field_of("/proc/driver/nvidia/version", "NVRM version", ':'),
+    group.facts.push_back(known_or("nvidia_driver",
+                                   field_of("/proc/driver/nvidia/version", "NVRM version", ':'),
                                    "/proc/driver/nvidia/version"));
   }
   group.facts.push_back({.key = "count", .value = count});
@@ -152,10 +165,15 @@ FactGroup memory_facts(const agent::Facts& probed) {
   const bool asked = sysinfo(&info) == 0;
   const MemoryCgroup cgroup = memory_cgroup_of(0);
   FactGroup group{"memory", {}};
-  group.facts.push_back(bytes("total", asked ? std::optional(static_cast<int64_t>(info.totalram * info.mem_unit)) : std::nullopt,
-                              asked ? "" : "sysinfo failed"));
-  group.facts.push_back(bytes("available", probed.memory_available() > 0 ? std::optional(probed.memory_available()) : std::nullopt,
-                              probed.memory_available() > 0 ? "of " + probed.memory_bound() : "/proc/meminfo does not say"));
+  group.facts.push_back(bytes(
+      "total",
+      asked ? std::optional(static_cast<int64_t>(info.totalram * info.mem_unit)) : std::nullopt,
+      asked ? "" : "sysinfo failed"));
+  group.facts.push_back(
+      bytes("available",
+            probed.memory_available() > 0 ? std::optional(probed.memory_available()) : std::nullopt,
+            probed.memory_available() > 0 ? "of " + probed.memory_bound()
+                                          : "/proc/meminfo does not say"));
   if (cgroup.name.empty()) {
     group.facts.push_back({.key = "cgroup", .note = "no control group for memory was found"});
   } else {
@@ -175,7 +193,8 @@ FactGroup limit_facts(const agent::Facts& probed) {
     group.facts.push_back(bytes("dev_shm_total", probed.shared_memory_total(), ""));
     group.facts.push_back(bytes("dev_shm_free", probed.shared_memory_free(), ""));
   } else {
-    group.facts.push_back({.key = "dev_shm_total", .note = "/dev/shm: " + probed.shared_memory_error()});
+    group.facts.push_back(
+        {.key = "dev_shm_total", .note = "/dev/shm: " + probed.shared_memory_error()});
   }
   return group;
 }

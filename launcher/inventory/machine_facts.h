@@ -1,5 +1,5 @@
-// What this machine is like, read from the kernel, hwloc and the host probe. Judges nothing, throws nothing for
-// what a machine does not say.
+// What this machine is like, read from the kernel, hwloc and the host probe. Judges nothing, throws
+// nothing for what a machine does not say.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace ds {
 
-// The probe's facts about limits, memory and /dev/shm: as before every run (launcher/agents/host_probe.h).
+// The probe's facts about limits, memory and /dev/shm: as before every run
+// (launcher/agents/host_probe.h).
 agent::Facts probe_this_machine();
 
 FactGroup system_facts();

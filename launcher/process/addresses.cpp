@@ -96,12 +96,15 @@ std::string local_address_towards(const std::string& literal) {
   return own_address(socket.get()).host();
 }
 
-bool is_loopback_address(const std::string& literal) { return literal_address(literal).is_loopback(); }
+bool is_loopback_address(const std::string& literal) {
+  return literal_address(literal).is_loopback();
+}
 
 std::vector<NetworkAddress> network_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
-    throw IoError(fmt::format("asking for the addresses of this machine: {}", std::strerror(errno)));
+    throw IoError(
+        fmt::format("asking for the addresses of this machine: {}", std::strerror(errno)));
   }
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
   std::vector<NetworkAddress> addresses;
@@ -109,9 +112,10 @@ std::vector<NetworkAddress> network_addresses() {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     const int family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    const SocketAddress address =
-        address_from(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    if (!address.is_link_local()) addresses.push_back({entry->ifa_name, address.host(), address.is_loopback()});
+    const SocketAddress address = address_from(
+        entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (!address.is_link_local())
+      addresses.push_back({entry->ifa_name, address.host(), address.is_loopback()});
   }
   return addresses;
 }

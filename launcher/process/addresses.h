@@ -17,7 +17,8 @@ struct ResolvedHost {
 std::vector<ResolvedHost> resolve_hosts(const std::vector<std::string>& names,
                                         std::chrono::milliseconds limit);
 
-// The address of this machine from which `literal` is reached. Throws CommError where no route leads.
+// The address of this machine from which `literal` is reached. Throws CommError where no route
+// leads.
 std::string local_address_towards(const std::string& literal);
 
 // Throws CommError for what is no literal address.
@@ -31,8 +32,8 @@ struct NetworkAddress {
 };
 std::vector<NetworkAddress> network_addresses();
 
-// What every other host can reach this machine by: its addresses, loopback only where there is nothing
-// else. Throws IoError.
+// What every other host can reach this machine by: its addresses, loopback only where there is
+// nothing else. Throws IoError.
 std::vector<std::string> reachable_addresses();
 
 }  // namespace ds

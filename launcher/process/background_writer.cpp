@@ -122,7 +122,8 @@ void BackgroundWriter::State::run() {
   }
 }
 
-BackgroundWriter::BackgroundWriter(const Options& options) : state_(std::make_shared<State>(options)) {
+BackgroundWriter::BackgroundWriter(const Options& options)
+    : state_(std::make_shared<State>(options)) {
   state_->thread = std::thread([state = state_] { state->run(); });
 }
 
@@ -140,8 +141,8 @@ BackgroundWriter::~BackgroundWriter() {
   if (idle) {
     thread.join();
   } else {
-    // It waits for a disk or a reader that may never answer, and nothing can call it back. It has a share of
-    // all it touches; the process is about to end.
+    // It waits for a disk or a reader that may never answer, and nothing can call it back. It has a
+    // share of all it touches; the process is about to end.
     thread.detach();
   }
 }

@@ -1,9 +1,10 @@
-// Writes for somebody who must never wait for a disk, a pipe or a terminal: jobs are carried out by a thread of
-// its own, in order within their lane. A job that fails is tried again until it succeeds, while other lanes go
-// on; one that hangs holds up this writer's jobs and nobody else. What waits is bounded: beyond that, jobs are
-// dropped and counted.
+// Writes for somebody who must never wait for a disk, a pipe or a terminal: jobs are carried out by
+// a thread of its own, in order within their lane. A job that fails is tried again until it
+// succeeds, while other lanes go on; one that hangs holds up this writer's jobs and nobody else.
+// What waits is bounded: beyond that, jobs are dropped and counted.
 //
-// Thread-safe. Whoever gives a job lets it own what it touches: a job that hangs outlives the writer.
+// Thread-safe. Whoever gives a job lets it own what it touches: a job that hangs outlives the
+// writer.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace ds {
 
 class BackgroundWriter {
  public:
-  // Throws Error if it cannot be done now; it has to go on where it stopped when it is called again.
+  // Throws Error if it cannot be done now; it has to go on where it stopped when it is called
+  // again.
   using Job = std::function<void()>;
   struct Lane {
     size_t index = 0;
@@ -56,7 +58,8 @@ class BackgroundWriter {
   };
   std::vector<Change> take_changes();
 
-  // Waits until everything is done, but not longer than this without any progress. What is left then is dropped.
+  // Waits until everything is done, but not longer than this without any progress. What is left
+  // then is dropped.
   struct Left {
     std::string name;
     size_t jobs = 0;

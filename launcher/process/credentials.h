@@ -10,9 +10,9 @@ namespace ds {
 // From the kernel's generator. Throws InternalError if it fails.
 std::string random_bytes(size_t count);
 std::string to_hex(std::string_view bytes);
-// What a TLS client may call a server that has no name, so that who knows it is told from who does not. One that
-// nobody can guess, and one that whoever knows the secret can work out, but not the other way round. Under .invalid
-// there are no hosts (RFC 2606).
+// What a TLS client may call a server that has no name, so that who knows it is told from who does
+// not. One that nobody can guess, and one that whoever knows the secret can work out, but not the
+// other way round. Under .invalid there are no hosts (RFC 2606).
 std::string random_server_name();
 std::string server_name_for(std::string_view secret);
 std::string sha256_hex(std::string_view text);

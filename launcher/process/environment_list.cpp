@@ -95,7 +95,8 @@ std::vector<std::string> with_last_values(const std::vector<std::string>& entrie
   std::set<std::string_view> seen;
   std::vector<std::string> out;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (seen.insert(std::string_view(*entry).substr(0, entry->find('='))).second) out.push_back(*entry);
+    if (seen.insert(std::string_view(*entry).substr(0, entry->find('='))).second)
+      out.push_back(*entry);
   }
   std::ranges::reverse(out);
   return out;

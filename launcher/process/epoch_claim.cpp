@@ -24,7 +24,8 @@ std::string logs_in(const std::string& run_directory) { return join_path(run_dir
 // By number; nothing for files of other names.
 std::optional<int64_t> claimed_by(const std::string& name) {
   if (!name.starts_with(kClaim)) return std::nullopt;
-  const std::optional<int64_t> number = leading_number(std::string_view(name).substr(kClaim.size()));
+  const std::optional<int64_t> number =
+      leading_number(std::string_view(name).substr(kClaim.size()));
   const bool plain = number && name == fmt::format("{}{}", kClaim, *number);
   return plain ? number : std::nullopt;
 }
@@ -89,7 +90,8 @@ int64_t claim_epoch(FileSystem& files, const std::string& run_directory, int64_t
       continue;
     }
     say_who(*claim, holder);
-    // While we waited for the disk, another launcher may have had this number, and a later one, and forgotten it.
+    // While we waited for the disk, another launcher may have had this number, and a later one, and
+    // forgotten it.
     if (const int64_t newest = newest_epoch(files, run_directory); newest > epoch) {
       epoch = newest + 1;
       continue;

@@ -1,5 +1,5 @@
-// Small text files that the user names, read whole. Refuses what is no regular file (a pipe must not
-// make us wait) and what is larger than anybody would write.
+// Small text files that the user names, read whole. Refuses what is no regular file (a pipe must
+// not make us wait) and what is larger than anybody would write.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@ namespace ds {
 std::string read_input_file(const std::filesystem::path& path, size_t limit);
 
 // Nothing where the file does not exist.
-std::optional<std::string> read_input_file_if_there(const std::filesystem::path& path, size_t limit);
+std::optional<std::string> read_input_file_if_there(const std::filesystem::path& path,
+                                                    size_t limit);
 
 }  // namespace ds

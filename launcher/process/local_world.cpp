@@ -5,8 +5,8 @@
 
 namespace ds {
 
-LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory, RankLog log,
-                       const std::vector<AppendFile>& files)
+LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
+                       RankLog log, const std::vector<AppendFile>& files)
     : log_(std::move(log)) {
   for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
     ranks_.push_back(start(rank, options, plan, directory, files.at(static_cast<size_t>(rank))));

@@ -1,5 +1,5 @@
-// The ranks of this machine as processes: started all at once, each with its orders on standard input,
-// its log file as standard output and a pipe for what the user should see.
+// The ranks of this machine as processes: started all at once, each with its orders on standard
+// input, its log file as standard output and a pipe for what the user should see.
 #pragma once
 
 #include <functional>
@@ -22,14 +22,14 @@ class LocalWorld final : public World {
     std::vector<std::string> environment;
     std::string config_digest;
     std::vector<std::vector<int>> cores{};  // of each rank, which is bound to them; empty: none is
-    int memory_fd = -1;  // what the ranks keep their state in; the starter's
+    int memory_fd = -1;                     // what the ranks keep their state in; the starter's
   };
 
   // Starts every rank of the plan; `files`: the log of each, which
   // takes its standard output. Throws InputMissing,
   // IoError.
-  LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory, RankLog log,
-             const std::vector<AppendFile>& files);
+  LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
+             RankLog log, const std::vector<AppendFile>& files);
 
   int size() const override { return static_cast<int>(ranks_.size()); }
   std::string describe(int rank) const override;
@@ -38,7 +38,9 @@ class LocalWorld final : public World {
   void pump(const RankSink& sink) override;
   std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) override;
   void kill_all() override;
-  int64_t pid_of(int rank) const override { return ranks_.at(static_cast<size_t>(rank)).process.pid(); }
+  int64_t pid_of(int rank) const override {
+    return ranks_.at(static_cast<size_t>(rank)).process.pid();
+  }
   MemoryDeath memory_death_of(int rank) const override {
     return memory_.examine(ranks_.at(static_cast<size_t>(rank)).process.pid());
   }
@@ -60,7 +62,10 @@ class LocalWorld final : public World {
 class LocalStarter final : public WorldStarter {
  public:
   LocalStarter(LocalWorld::Options options, const RunDirectory& directory, RankLog log)
-      : options_(std::move(options)), directory_(directory), log_(std::move(log)), memory_(make_kept_memory()) {
+      : options_(std::move(options)),
+        directory_(directory),
+        log_(std::move(log)),
+        memory_(make_kept_memory()) {
     options_.memory_fd = memory_.get();
   }
   std::unique_ptr<World> start(const WorldPlan& plan) override;
@@ -70,7 +75,8 @@ class LocalStarter final : public WorldStarter {
   const RunDirectory directory_;
   const RankLog log_;
   const Fd memory_;
-  std::vector<AppendFile> files_;  // by rank; opened once, so that a restart asks nothing of the disk
+  std::vector<AppendFile>
+      files_;  // by rank; opened once, so that a restart asks nothing of the disk
 };
 
 }  // namespace ds

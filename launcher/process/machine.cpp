@@ -72,8 +72,9 @@ std::vector<int> own_cores() {
 
 Machine this_machine(const char* visible_gpus) {
   const std::vector<int> allowed = own_cores();
-  const int cores = allowed.empty() ? std::max(1, static_cast<int>(std::thread::hardware_concurrency()))
-                                    : static_cast<int>(allowed.size());
+  const int cores = allowed.empty()
+                        ? std::max(1, static_cast<int>(std::thread::hardware_concurrency()))
+                        : static_cast<int>(allowed.size());
   return {std::min(cores, cgroup_cores().value_or(cores)), usable_gpus(visible_gpus)};
 }
 

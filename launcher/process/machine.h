@@ -24,6 +24,7 @@ struct WorldShape {
 
 // Ranks: as asked, else the GPUs, else one per 2 cores but at least 2 where there are 2 cores.
 // Threads: as asked, else an equal share of the cores, at least 1.
-WorldShape choose_shape(const Machine& machine, std::optional<int> ranks, std::optional<int> threads);
+WorldShape choose_shape(const Machine& machine, std::optional<int> ranks,
+                        std::optional<int> threads);
 
 }  // namespace ds

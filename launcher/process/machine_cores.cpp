@@ -39,8 +39,7 @@ PhysicalCore core_of(hwloc_topology_t topology, hwloc_obj_t object) {
     core.cpus.push_back(cpu);
   }
   core.numa = std::max(0, hwloc_bitmap_first(object->nodeset));
-  const hwloc_obj_t package =
-      hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
+  const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
   core.package = package ? static_cast<int>(package->logical_index) : 0;
   return core;
 }

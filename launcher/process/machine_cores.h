@@ -1,5 +1,5 @@
-// The cores of this machine as hwloc finds them: what the kernel and the control group let this process
-// use, with the memory node and package of each. Refuses to plan with them.
+// The cores of this machine as hwloc finds them: what the kernel and the control group let this
+// process use, with the memory node and package of each. Refuses to plan with them.
 #pragma once
 
 #include <vector>

@@ -48,8 +48,8 @@ class SpawnPlan {
     sigfillset(&signals);
     posix_spawnattr_setsigdefault(&attributes_, &signals);
     posix_spawnattr_setpgroup(&attributes_, 0);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                               POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   }
   SpawnPlan(const SpawnPlan&) = delete;  // the C structures own memory
   SpawnPlan& operator=(const SpawnPlan&) = delete;
@@ -81,9 +81,9 @@ ExitStatus from_siginfo(const siginfo_t& info) {
 }  // namespace
 
 std::string describe(const ExitStatus& status) {
-  return status.signal == 0 ? fmt::format("exited with code {}", status.code)
-                            : fmt::format("was killed by signal {} ({})", status.signal,
-                                          strsignal(status.signal));
+  return status.signal == 0
+             ? fmt::format("exited with code {}", status.code)
+             : fmt::format("was killed by signal {} ({})", status.signal, strsignal(status.signal));
 }
 
 Process::Process(const SpawnOptions& options) {
@@ -109,9 +109,7 @@ Process::Process(const SpawnOptions& options) {
 }
 
 Process::Process(Process&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      pidfd_(std::move(other.pidfd_)),
-      ended_(other.ended_) {}
+    : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)), ended_(other.ended_) {}
 
 Process::~Process() {
   if (pid_ > 0 && !ended_) {
@@ -124,7 +122,8 @@ std::optional<ExitStatus> Process::try_wait() {
   siginfo_t info{};
   const auto id = static_cast<id_t>(pid_);
   // Look first and clean the group while the zombie still holds its number.
-  if (!ended_ && waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_) {
+  if (!ended_ && waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+      info.si_pid == pid_) {
     kill(-pid_, SIGKILL);
     waitid(P_PID, id, &info, WEXITED);
     ended_ = from_siginfo(info);

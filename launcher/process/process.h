@@ -25,8 +25,8 @@ std::string describe(const ExitStatus& status);
 // What a child gets. Descriptors are duplicated to their numbers, which should leave no
 // gap from 0 on; everything above the highest is closed.
 struct SpawnOptions {
-  std::string program;  // path; no shell and no PATH search
-  std::vector<std::string> arguments;  // without argv[0]
+  std::string program;                   // path; no shell and no PATH search
+  std::vector<std::string> arguments;    // without argv[0]
   std::vector<std::string> environment;  // "NAME=value"
   std::map<int, int> descriptors;        // number in the child -> ours
 };
@@ -72,7 +72,8 @@ Fd duplicate_high(int fd);  // a copy that closes on exec and lies above the sta
 // Opens 0, 1 and 2 on /dev/null where the caller's parent had closed them.
 void ensure_standard_descriptors();
 
-// The first folder of `path` (as in PATH, empty entries passed over) that has the program; "" where none has.
+// The first folder of `path` (as in PATH, empty entries passed over) that has the program; "" where
+// none has.
 std::string find_on_path(std::string_view path, std::string_view name);
 
 }  // namespace ds

@@ -37,10 +37,10 @@ RankBinding bind_ranks(const BindingOptions& options, const std::vector<HostCpus
       threads = threads_of_bindings(cores);
     }
     for (size_t slot = 0; options.report && slot < host.slots.size(); ++slot) {
-      out.report.push_back(fmt::format(
-          "{} slot {}: cores {}{}", name_of(host), slot,
-          describe_cores(host.topology, cores.empty() ? host.slots[slot] : cores[slot]),
-          cores.empty() ? ", shared with the others" : ""));
+      out.report.push_back(
+          fmt::format("{} slot {}: cores {}{}", name_of(host), slot,
+                      describe_cores(host.topology, cores.empty() ? host.slots[slot] : cores[slot]),
+                      cores.empty() ? ", shared with the others" : ""));
     }
     if (cores.empty()) continue;
     out.threads = std::min(out.threads.value_or(threads), threads);
@@ -59,7 +59,8 @@ int threads_of_bindings(const std::vector<std::vector<int>>& bindings) {
   int threads = std::numeric_limits<int>::max();
   for (const std::vector<int>& cores : bindings) {
     const auto sharers = std::ranges::count(bindings, cores);
-    threads = std::min(threads, static_cast<int>(static_cast<std::ptrdiff_t>(cores.size()) / sharers));
+    threads =
+        std::min(threads, static_cast<int>(static_cast<std::ptrdiff_t>(cores.size()) / sharers));
   }
   return std::max(1, threads);
 }

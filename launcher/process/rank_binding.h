@@ -1,5 +1,5 @@
-// The cores of every rank of a job, on all of its hosts (pure): planned where --bind-cores-to-rank asks for
-// it, else as mpirun or srun bound the slots, else none.
+// The cores of every rank of a job, on all of its hosts (pure): planned where --bind-cores-to-rank
+// asks for it, else as mpirun or srun bound the slots, else none.
 #pragma once
 
 #include <map>
@@ -26,8 +26,10 @@ struct HostCpus {
 };
 
 struct RankBinding {
-  std::map<std::string, std::vector<std::vector<int>>> cores;  // host -> of each slot; hosts without: free
-  std::optional<int> threads;  // of each rank, so that none has more than its cores; none: nobody is bound
+  std::map<std::string, std::vector<std::vector<int>>>
+      cores;  // host -> of each slot; hosts without: free
+  std::optional<int>
+      threads;  // of each rank, so that none has more than its cores; none: nobody is bound
   std::vector<std::string> report;  // a line for each slot
 };
 
@@ -37,8 +39,8 @@ RankBinding bind_ranks(const BindingOptions& options, const std::vector<HostCpus
 // Cores of each slot of a host, where its slots were given different ones; else empty.
 std::vector<std::vector<int>> slot_bindings(const std::vector<std::vector<int>>& slot_cores);
 
-// Threads that each of these bound slots has room for: slots that were given the same cores share them, and
-// every rank gets as many as the poorest slot allows.
+// Threads that each of these bound slots has room for: slots that were given the same cores share
+// them, and every rank gets as many as the poorest slot allows.
 int threads_of_bindings(const std::vector<std::vector<int>>& bindings);
 
 }  // namespace ds

@@ -113,8 +113,7 @@ RankProcess::RankProcess(const RankProcessOptions& options, const control::Boots
 
 RankProcess::RankProcess(const RankProcessOptions& options, const control::Bootstrap& orders,
                          PipeEnds orders_pipe, std::vector<PipeEnds> outputs)
-    : process_(start_bound(options.cores,
-                           spawn_options(options, orders_pipe.read.get(), outputs))),
+    : process_(start_bound(options.cores, spawn_options(options, orders_pipe.read.get(), outputs))),
       orders_(std::move(orders_pipe.write)) {
   write_orders(orders_.get(), orders);
   for (PipeEnds& pipe : outputs) {

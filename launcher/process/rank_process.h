@@ -30,10 +30,10 @@ enum class RankStream { kOutput, kError };
 struct RankProcessOptions {
   std::string program;
   std::vector<std::string> environment;  // "NAME=value"
-  std::optional<int> output_fd;          // takes its standard output; none: read like standard error
-  std::optional<int> control_fd;         // becomes its descriptor kControlFd
-  std::vector<int> cores;                // it runs on these alone; empty: on any
-  std::optional<int> memory_fd;          // it keeps its state in this (launcher/process/kept_memory.h)
+  std::optional<int> output_fd;   // takes its standard output; none: read like standard error
+  std::optional<int> control_fd;  // becomes its descriptor kControlFd
+  std::vector<int> cores;         // it runs on these alone; empty: on any
+  std::optional<int> memory_fd;   // it keeps its state in this (launcher/process/kept_memory.h)
 };
 
 class RankProcess {

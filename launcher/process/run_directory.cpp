@@ -1,11 +1,11 @@
 #include "launcher/process/run_directory.h"
 
 #include <fcntl.h>
-#include <fstream>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "core/error.h"
 
@@ -87,21 +87,24 @@ void prove_writable(const fs::path& directory) {
 
 // What is written later must not find a pipe or a device there, which could make us wait for ever.
 void refuse_odd_files(const fs::path& directory) {
-  for (const char* const name : {"config.json", "metrics.jsonl", "metrics.csv", "plan.json", "report.json",
-                                 "committed.json", "loss.svg", "logs/dslaunch.log"}) {
+  for (const char* const name :
+       {"config.json", "metrics.jsonl", "metrics.csv", "plan.json", "report.json", "committed.json",
+        "loss.svg", "logs/dslaunch.log"}) {
     struct stat info {};
     const fs::path path = directory / name;
     if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) continue;
-    throw IoError(fmt::format("the run directory's {} is {}, where a plain file is written; move it away or choose "
-                              "another --run-dir", path.string(),
-                              S_ISDIR(info.st_mode)    ? "a directory"
-                              : S_ISFIFO(info.st_mode) ? "a FIFO"
-                                                       : "a device or socket"));
+    throw IoError(fmt::format(
+        "the run directory's {} is {}, where a plain file is written; move it away or choose "
+        "another --run-dir",
+        path.string(),
+        S_ISDIR(info.st_mode)    ? "a directory"
+        : S_ISFIFO(info.st_mode) ? "a FIFO"
+                                 : "a device or socket"));
   }
 }
 
-// A file without a name leaves nothing behind if we are killed. Where the file system has none of these
-// (NFS), it gets `named` at once.
+// A file without a name leaves nothing behind if we are killed. Where the file system has none of
+// these (NFS), it gets `named` at once.
 Fd open_unnamed(const fs::path& directory, const fs::path& named) {
   Fd fd(open(directory.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
   if (!fd.valid() && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
@@ -147,13 +150,15 @@ fs::path without_latest(const fs::path& path) {
 
 // A FIFO would make us wait for a reader.
 AppendFile::AppendFile(const fs::path& path)
-    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)) {
+    : path_(path),
+      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)) {
   struct stat info {};
   if (!fd_.valid() || fstat(fd_.get(), &info) != 0) {
     throw_errno("opening", path, errno);
   }
   if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)) {
-    throw IoError(fmt::format("opening {}: it is a pipe, and not a file that can be appended to", path.string()));
+    throw IoError(fmt::format("opening {}: it is a pipe, and not a file that can be appended to",
+                              path.string()));
   }
 }
 

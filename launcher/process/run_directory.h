@@ -11,8 +11,8 @@
 
 namespace ds {
 
-// Appends to a plain file, every write checked. What could not be written stays, and goes first when the next
-// comes: a full disk makes the file late, not wrong. Throws IoError naming the file.
+// Appends to a plain file, every write checked. What could not be written stays, and goes first
+// when the next comes: a full disk makes the file late, not wrong. Throws IoError naming the file.
 class AppendFile {
  public:
   explicit AppendFile(const std::filesystem::path& path);
@@ -26,8 +26,8 @@ class AppendFile {
   std::string rest_;
 };
 
-// Readers see the old file or the new one, whole; a kill leaves no third. Not synced: what a crash of
-// the machine must not lose is the checkpoint's business. Throws IoError.
+// Readers see the old file or the new one, whole; a kill leaves no third. Not synced: what a crash
+// of the machine must not lose is the checkpoint's business. Throws IoError.
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
 // The newest runs/<stem>-<time> below `here` that holds a checkpoint.
@@ -37,19 +37,21 @@ std::optional<std::filesystem::path> newest_resumable_run(const std::filesystem:
 // Of the newest checkpoint in a run directory; 0 where there is none.
 int64_t newest_checkpoint_bytes(const std::filesystem::path& run_directory);
 
-// The path with the run that runs/latest means now in the place of that link, which a run moves to itself once it
-// trains.
+// The path with the run that runs/latest means now in the place of that link, which a run moves to
+// itself once it trains.
 std::filesystem::path without_latest(const std::filesystem::path& path);
 
 class RunDirectory {
  public:
-  // With `wanted`: that directory (below `here` if relative), made where it is missing. Else runs/<stem>-<local_time> below
-  // `here` (a number appended until it is new). Makes logs/ in it and proves that it can be written. Throws IoError.
+  // With `wanted`: that directory (below `here` if relative), made where it is missing. Else
+  // runs/<stem>-<local_time> below `here` (a number appended until it is new). Makes logs/ in it
+  // and proves that it can be written. Throws IoError.
   static RunDirectory open(const std::optional<std::filesystem::path>& wanted,
                            const std::filesystem::path& here, std::string_view stem,
                            std::string_view local_time);
 
-  // It has trained a step: runs/latest below `here` is this one now, wherever it lies. A convenience, which may fail.
+  // It has trained a step: runs/latest below `here` is this one now, wherever it lies. A
+  // convenience, which may fail.
   void become_latest() const;
 
   const std::filesystem::path& path() const { return path_; }

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kTokenBytes = 16;
 constexpr std::chrono::milliseconds kLookAgain{100};
-constexpr std::chrono::milliseconds kSettle{500};  // for two that find a free lease where nothing can be locked
+constexpr std::chrono::milliseconds kSettle{
+    500};  // for two that find a free lease where nothing can be locked
 
 Time steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -82,7 +83,8 @@ Fd open_lease(const fs::path& path, int more_flags) {
   struct stat info {};
   if (!file.valid()) throw_io_error("opening the lease of the run directory", path.string(), errno);
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    throw IoError(fmt::format("the lease of the run directory, {}, is no plain file", path.string()));
+    throw IoError(
+        fmt::format("the lease of the run directory, {}, is no plain file", path.string()));
   }
   return file;
 }
@@ -121,10 +123,11 @@ std::string read_lease(const Fd& file, const fs::path& path) {
 [[noreturn]] void refuse(const fs::path& path, const std::string& text) {
   const std::optional<Lease> holder = parse_lease(text);
   const bool named = holder && !holder->over;
-  throw LeaseRefused(
-      fmt::format("{}: {} works here; it goes on undisturbed. End it first (dslaunch ctl stop), or choose "
-                  "another --run-dir",
-                  path.parent_path().string(), named ? describe(*holder) : "another dslaunch that has just begun"));
+  throw LeaseRefused(fmt::format(
+      "{}: {} works here; it goes on undisturbed. End it first (dslaunch ctl stop), or choose "
+      "another --run-dir",
+      path.parent_path().string(),
+      named ? describe(*holder) : "another dslaunch that has just begun"));
 }
 
 LeaseContest::Verdict contest(const Fd& file, const fs::path& path, LeaseLock lock,
@@ -191,13 +194,14 @@ void RunLease::write() const {
   write_fully(file_.get(), 0, std::as_bytes(std::span(text)), path_.string());
 }
 
-// Whether the name still stands for our file. A file that somebody has removed is put there again, by whoever
-// is first.
+// Whether the name still stands for our file. A file that somebody has removed is put there again,
+// by whoever is first.
 bool RunLease::follow_name() {
   struct stat named {};
   struct stat ours {};
   if (fstat(file_.get(), &ours) != 0) throw_io_error("looking at the lease", path_.string(), errno);
-  if (stat(path_.c_str(), &named) == 0) return named.st_ino == ours.st_ino && named.st_dev == ours.st_dev;
+  if (stat(path_.c_str(), &named) == 0)
+    return named.st_ino == ours.st_ino && named.st_dev == ours.st_dev;
   if (errno != ENOENT) throw_io_error("looking at the lease", path_.string(), errno);
   Fd file(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!file.valid() && errno == EEXIST) return false;
@@ -210,7 +214,8 @@ bool RunLease::follow_name() {
 
 void RunLease::renew() {
   const bool here = follow_name();
-  const std::string text = here ? read_lease(file_, path_) : read_lease(open_lease(path_, 0), path_);
+  const std::string text =
+      here ? read_lease(file_, path_) : read_lease(open_lease(path_, 0), path_);
   if (!here || is_anothers(text, lease_)) {
     const std::optional<Lease> found = parse_lease(text);
     lease_.over = true;  // nothing is left that would be ours to mark

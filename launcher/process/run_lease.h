@@ -1,6 +1,6 @@
-// The lease of a run directory as a file in it (launcher/decide/lease_rules.h says what it means): taken before
-// anything else is written there, renewed while the run goes on, and marked as over at its end. The kernel keeps
-// a lock on it for as long as the launcher lives, stopped or not.
+// The lease of a run directory as a file in it (launcher/decide/lease_rules.h says what it means):
+// taken before anything else is written there, renewed while the run goes on, and marked as over at
+// its end. The kernel keeps a lock on it for as long as the launcher lives, stopped or not.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,8 @@ class LeaseRefused : public Error {
 };
 
 std::filesystem::path lease_path(const std::filesystem::path& run_directory);
-// Who launched last in the directory, running or not; nothing where nobody did or it cannot be read.
+// Who launched last in the directory, running or not; nothing where nobody did or it cannot be
+// read.
 std::optional<Lease> last_lease(const std::filesystem::path& run_directory);
 // Whether a launcher keeps its lock there now, as far as this file system shows it.
 bool is_launched(const std::filesystem::path& run_directory);
@@ -41,10 +42,11 @@ class RunLease {
   RunLease& operator=(RunLease&&) = delete;
   ~RunLease();  // marks it as over
 
-  // To be called every kLeaseRenewal, by any one thread at a time. Throws LeaseRefused if another launcher has
-  // taken it over, IoError if that cannot be found out now.
+  // To be called every kLeaseRenewal, by any one thread at a time. Throws LeaseRefused if another
+  // launcher has taken it over, IoError if that cannot be found out now.
   void renew();
-  // The run has ended, with this code if that is known. What fails is left to the next launch to find out.
+  // The run has ended, with this code if that is known. What fails is left to the next launch to
+  // find out.
   void end(std::optional<int> exit_code) noexcept;
 
  private:

@@ -23,7 +23,8 @@ StarterWatch::StarterWatch()
     : parent_(static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0))),
       end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!parent_.valid() || !end_.valid()) {
-    throw IoError(fmt::format("watching the process that started dslaunch: {}", std::strerror(errno)));
+    throw IoError(
+        fmt::format("watching the process that started dslaunch: {}", std::strerror(errno)));
   }
   sigset_t all;
   sigset_t before;
@@ -40,7 +41,8 @@ StarterWatch::~StarterWatch() {
 
 void StarterWatch::watch() const {
   std::array<pollfd, 2> watched{{{end_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}}};
-  while (poll(watched.data(), watched.size(), -1) < 0) {}
+  while (poll(watched.data(), watched.size(), -1) < 0) {
+  }
   if (watched[0].revents != 0) return;
   kill(getpid(), SIGTERM);
   pollfd end{end_.get(), POLLIN, 0};

@@ -1,5 +1,6 @@
-// Notices that the process which started us is gone, without a word: mpirun killed with -9 leaves what it
-// started on its own host behind. Sends this process SIGTERM then, and SIGKILL a while later.
+// Notices that the process which started us is gone, without a word: mpirun killed with -9 leaves
+// what it started on its own host behind. Sends this process SIGTERM then, and SIGKILL a while
+// later.
 #pragma once
 
 #include <thread>
@@ -10,7 +11,7 @@ namespace ds {
 
 class StarterWatch {
  public:
-  StarterWatch();  // watches the parent; throws IoError
+  StarterWatch();                              // watches the parent; throws IoError
   StarterWatch(const StarterWatch&) = delete;  // the thread holds `this`
   StarterWatch& operator=(const StarterWatch&) = delete;
   ~StarterWatch();

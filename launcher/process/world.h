@@ -1,5 +1,6 @@
 // The processes of one epoch, wherever they run: started together, heard through one set of
-// descriptors, ended together. LocalWorld starts them here; other worlds do so through agents on hosts.
+// descriptors, ended together. LocalWorld starts them here; other worlds do so through agents on
+// hosts.
 #pragma once
 
 #include <poll.h>
@@ -104,17 +105,18 @@ class WorldStarter {
     static_cast<void>(ranks);
     return {};
   }
-  // Why a host that take_sought() has found and the others of `ranks` cannot connect to each other; empty: they can.
-  // Takes seconds; only while no world runs.
-  virtual std::string cut_between(const std::string& host, const std::vector<RankPlacement>& ranks) {
+  // Why a host that take_sought() has found and the others of `ranks` cannot connect to each other;
+  // empty: they can. Takes seconds; only while no world runs.
+  virtual std::string cut_between(const std::string& host,
+                                  const std::vector<RankPlacement>& ranks) {
     static_cast<void>(host);
     static_cast<void>(ranks);
     return "";
   }
   // Begins to reach a host that is in no world now, without waiting.
   virtual void seek(const std::string& host) { static_cast<void>(host); }
-  // Those of which something became known since the last call, also that one found before is gone again. To be
-  // called every second or two: hosts that wait are kept alive by it.
+  // Those of which something became known since the last call, also that one found before is gone
+  // again. To be called every second or two: hosts that wait are kept alive by it.
   virtual std::vector<SoughtHost> take_sought() { return {}; }
   // Between epochs, every second or two: keeps what the next one needs alive.
   virtual void tend() {}

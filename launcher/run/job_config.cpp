@@ -16,16 +16,17 @@ BatchRequest batch_request(const Config& config) {
   const int64_t model_ranks = std::max<int64_t>(1, config.pipeline.stages.value_or(1)) *
                               std::max<int64_t>(1, config.tensor_parallel.autotp_size) *
                               std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
-  return {config.train_batch_size, config.train_micro_batch_size_per_gpu,
-          config.gradient_accumulation_steps, model_ranks,
-          config.elasticity.enabled ? std::optional(elastic_options(config.elasticity))
-                                    : std::nullopt};
+  return {
+      config.train_batch_size, config.train_micro_batch_size_per_gpu,
+      config.gradient_accumulation_steps, model_ranks,
+      config.elasticity.enabled ? std::optional(elastic_options(config.elasticity)) : std::nullopt};
 }
 
 std::vector<std::string> nvme_paths(const ZeroConfig& zero) {
   std::vector<std::string> out;
   const auto add = [&](const auto& part) {
-    if (part && part->device == OffloadDevice::kNvme && std::ranges::find(out, part->nvme_path) == out.end()) {
+    if (part && part->device == OffloadDevice::kNvme &&
+        std::ranges::find(out, part->nvme_path) == out.end()) {
       out.push_back(part->nvme_path);
     }
   };
@@ -36,13 +37,12 @@ std::vector<std::string> nvme_paths(const ZeroConfig& zero) {
 
 BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
   const int64_t data_parallel = data_parallel_size(ranks, batch.model_ranks);
-  return batch.elastic
-             ? elastic_batch_sizes(*batch.elastic, data_parallel, BatchKeys::kAbsent)
-             : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
+  return batch.elastic ? elastic_batch_sizes(*batch.elastic, data_parallel, BatchKeys::kAbsent)
+                       : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
 }
 
-// A run that goes on from the model of another moves runs/latest to itself, and reads what it goes on from again when it
-// restarts.
+// A run that goes on from the model of another moves runs/latest to itself, and reads what it goes
+// on from again when it restarts.
 void pin_latest(Config& config) {
   if (config.model.folder) config.model.folder = without_latest(*config.model.folder).string();
   config.data.tokenizer = without_latest(config.data.tokenizer).string();

@@ -1,5 +1,5 @@
-// What the launcher needs of train.json: checked here, once, before anything starts. The ranks get the
-// canonical text and parse nothing else.
+// What the launcher needs of train.json: checked here, once, before anything starts. The ranks get
+// the canonical text and parse nothing else.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct BatchRequest {
   std::optional<int64_t> train;
   std::optional<int64_t> micro;
   std::optional<int64_t> accumulation;
-  int64_t model_ranks = 1;  // ranks that work on one sample together
+  int64_t model_ranks = 1;                // ranks that work on one sample together
   std::optional<ElasticOptions> elastic;  // its rules choose the sizes
 };
 
@@ -33,7 +33,7 @@ struct JobConfig {
   ResumeMode resume = ResumeMode::kAuto;
   BatchRequest batch;
   std::vector<std::string> nvme_paths;  // where the state is swapped to, on every host
-  std::vector<std::string> notes;  // worth knowing, not wrong
+  std::vector<std::string> notes;       // worth knowing, not wrong
 };
 
 // Throws InputMissing, or ConfigError with file:line:column for everything that is wrong.
@@ -45,8 +45,8 @@ std::optional<int64_t> implied_ranks(const BatchRequest& batch);
 // Throws ConfigError if the batch sizes do not fit a world of this many ranks.
 void check_batch_sizes(const BatchRequest& batch, int ranks);
 
-// Whether a world of `ranks` trains with the same global batch as one of `first_ranks`, so that a run may
-// move from one to the other.
+// Whether a world of `ranks` trains with the same global batch as one of `first_ranks`, so that a
+// run may move from one to the other.
 bool same_batch(const BatchRequest& batch, int first_ranks, int ranks);
 
 }  // namespace ds

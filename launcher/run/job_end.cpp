@@ -10,8 +10,8 @@
 
 #include "core/error.h"
 #include "launcher/decide/deadline_watch.h"
-#include "launcher/run/job_hosts.h"
 #include "launcher/process/process.h"
+#include "launcher/run/job_hosts.h"
 
 namespace ds {
 namespace {

@@ -1,5 +1,5 @@
-// When the batch system ends this job: Slurm says it in the environment (SLURM_JOB_END_TIME) or through
-// squeue. Refuses to do anything about it.
+// When the batch system ends this job: Slurm says it in the environment (SLURM_JOB_END_TIME) or
+// through squeue. Refuses to do anything about it.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@ struct TimeLeft {
   std::string note;          // for the user, where something was asked and did not answer
 };
 
-// `unix_seconds` is now. Asks squeue, found on `path`, for at most 5 s where the environment names a Slurm
-// job and not its end.
+// `unix_seconds` is now. Asks squeue, found on `path`, for at most 5 s where the environment names
+// a Slurm job and not its end.
 TimeLeft slurm_time_left(const std::vector<std::string>& environment, int64_t unix_seconds);
 
 }  // namespace ds

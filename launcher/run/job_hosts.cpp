@@ -4,10 +4,10 @@
 
 #include "core/error.h"
 #include "core/host.h"
-#include "launcher/process/addresses.h"
-#include "launcher/process/environment_list.h"
 #include "launcher/agents/host_meeting.h"
 #include "launcher/decide/hostfile.h"
+#include "launcher/process/addresses.h"
+#include "launcher/process/environment_list.h"
 #include "launcher/process/input_file.h"
 
 namespace ds {
@@ -91,9 +91,10 @@ void refuse_choice_of_hosts(const HostOptions& options, std::string_view starter
   }};
   for (const auto& [name, given] : choices) {
     if (given) {
-      throw UsageError(fmt::format("{}: {} has chosen the hosts and their slots already; leave it out, "
-                                   "or start dslaunch by itself",
-                                   name, starter));
+      throw UsageError(
+          fmt::format("{}: {} has chosen the hosts and their slots already; leave it out, "
+                      "or start dslaunch by itself",
+                      name, starter));
     }
   }
 }
@@ -114,8 +115,10 @@ std::vector<std::string> meeting_addresses(const HostOptions& options) {
                              : reachable_addresses();
 }
 
-JobHosts gather_started_hosts(const HostOptions& options, const std::vector<std::string>& environment,
-                              const std::string& dslaunch, std::string_view starter, SlotMap slots) {
+JobHosts gather_started_hosts(const HostOptions& options,
+                              const std::vector<std::string>& environment,
+                              const std::string& dslaunch, std::string_view starter,
+                              SlotMap slots) {
   const Environment variables = as_environment(environment);
   refuse_choice_of_hosts(options, starter);
   JobHosts out;
@@ -124,8 +127,8 @@ JobHosts gather_started_hosts(const HostOptions& options, const std::vector<std:
                     : starter == "srun" ? RunnerKind::kSlurm
                                         : RunnerKind::kMpi;
   out.choice.hosts = std::move(slots);
-  out.exported = exported_environment(
-      environment_sources(options, out.choice.kind, environment, variables));
+  out.exported =
+      exported_environment(environment_sources(options, out.choice.kind, environment, variables));
   if (out.choice.hosts.empty()) return out;
   HostAgents::Options agents;
   agents.kind = RunnerKind::kLocal;  // this host's, by ourselves; the others came
@@ -142,8 +145,8 @@ JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::str
   const Environment variables = as_environment(environment);
   JobHosts out;
   out.choice = choose_hosts(host_request(options, variables));
-  out.exported = exported_environment(
-      environment_sources(options, out.choice.kind, environment, variables));
+  out.exported =
+      exported_environment(environment_sources(options, out.choice.kind, environment, variables));
   if (out.choice.kind == RunnerKind::kLocal) {
     return out;
   }
@@ -164,7 +167,8 @@ JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::str
     agents.coordinator_address = resolve_own_address(*options.master_addr);
   }
   for (const HostSlots& host : out.choice.hosts) {
-    agent_command(agents.kind, host.name, agents.runner);  // refuses what cannot be, before all else
+    agent_command(agents.kind, host.name,
+                  agents.runner);  // refuses what cannot be, before all else
   }
   out.agents = std::move(agents);
   return out;

@@ -19,7 +19,7 @@ inline constexpr const char* kDefaultHostfile = "/job/hostfile";  // DeepSpeed's
 
 struct JobHosts {
   HostChoice choice;
-  std::vector<std::string> exported;  // "NAME=value", for ranks on other hosts
+  std::vector<std::string> exported;          // "NAME=value", for ranks on other hosts
   std::optional<HostAgents::Options> agents;  // none: the ranks run here, started by ourselves
 };
 
@@ -28,10 +28,11 @@ struct JobHosts {
 JobHosts gather_job_hosts(const HostOptions& options, const std::vector<std::string>& environment,
                           const std::string& dslaunch);
 
-// For a job whose dslaunch mpirun or srun has started: `slots` are those hosts, in the order of their
-// first rank, with their slots; empty for this machine alone. Throws UsageError where the options choose
-// hosts, which the starter has done.
-JobHosts gather_started_hosts(const HostOptions& options, const std::vector<std::string>& environment,
+// For a job whose dslaunch mpirun or srun has started: `slots` are those hosts, in the order of
+// their first rank, with their slots; empty for this machine alone. Throws UsageError where the
+// options choose hosts, which the starter has done.
+JobHosts gather_started_hosts(const HostOptions& options,
+                              const std::vector<std::string>& environment,
                               const std::string& dslaunch, std::string_view starter, SlotMap slots);
 
 // Where the first of them can be met: --master-addr, or every address of this machine.

@@ -17,13 +17,16 @@ constexpr Time kGrace = std::chrono::seconds(30);  // to save after TERM, Ctrl-C
 
 RankProgress to_progress(const control::Progress& in) {
   const control::Progress::Collective& last = in.collective();
-  return {in.step(), in.micro_step(), in.phase(),
+  return {in.step(),
+          in.micro_step(),
+          in.phase(),
           {last.number(), last.group(), last.sequence(), last.op(), last.inside()}};
 }
 
 std::vector<CutLink> to_links(const control::Progress& in) {
   std::vector<CutLink> out;
-  for (const control::Progress::Link& link : in.cut_links()) out.push_back({link.peer(), link.heard(), link.what()});
+  for (const control::Progress::Link& link : in.cut_links())
+    out.push_back({link.peer(), link.heard(), link.what()});
   return out;
 }
 
@@ -90,12 +93,15 @@ void Supervisor::notice_own_stall() {
   if (last_turn_ == gap || gap < kTolerated) return;  // the first turn; everyday life
   stall_ = gap;
   stalled_at_ = at;
-  say(fmt::format("dslaunch itself stood still for {} (stopped, or its machine was busy); no rank is blamed for that",
+  say(
+      fmt::format("dslaunch itself stood still for {} (stopped, or its machine was busy); no rank "
+                  "is blamed for that",
                   format_duration(gap)));
 }
 
 bool Supervisor::was_given_up() const {
-  constexpr Time kAgentsWait = std::chrono::seconds(11);  // 12 s since the last beat that they heard
+  constexpr Time kAgentsWait =
+      std::chrono::seconds(11);  // 12 s since the last beat that they heard
   constexpr Time kSeenSince = std::chrono::seconds(10);
   const bool by_agents = !plan_.ranks.empty() && !plan_.ranks.front().host.empty();
   return by_agents && stall_ >= kAgentsWait && now() - stalled_at_ < kSeenSince;
@@ -144,7 +150,7 @@ void Supervisor::take_rank_events() {
       take_join(event, *join);
     } else if (const auto* refused = std::get_if<JoinRefused>(&event.body)) {
       membership_->reported_end(event.at, event.rank, static_cast<int>(ExitCode::kClusterUnusable),
-                               Blame::kOwn, refused->reason);
+                                Blame::kOwn, refused->reason);
     } else if (const auto* message = std::get_if<control::RankMessage>(&event.body)) {
       take_message(event, *message);
     }
@@ -195,7 +201,7 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
       const control::FinalReport& final = message.final();
       const bool echo = final.origin() == control::FinalReport::PEER;
       membership_->reported_end(event.at, event.rank, final.exit_code(),
-                               echo ? Blame::kPeer : Blame::kOwn, final.error());
+                                echo ? Blame::kPeer : Blame::kOwn, final.error());
       log_->info("rank {} ends with code {} {}", event.rank, final.exit_code(), final.error());
       break;
     }
@@ -307,11 +313,13 @@ void Supervisor::check_timeout() {
 }
 
 bool Supervisor::decide() {
-  if (taken_over_ && !world_) return finish_between(*taken_over_, static_cast<int>(ExitCode::kRequeue));
+  if (taken_over_ && !world_)
+    return finish_between(*taken_over_, static_cast<int>(ExitCode::kRequeue));
   if (give_up_at_ && !leave_hosts_missing()) return false;
   if (resume_at_ && !leave_waiting()) return false;
   if (prepared_ && !start_prepared()) return false;
-  while (const std::optional<Decision> decision = world_ ? membership_->tick(now()) : std::nullopt) {
+  while (const std::optional<Decision> decision =
+             world_ ? membership_->tick(now()) : std::nullopt) {
     log_->info("epoch {}: {}", decision->epoch, decision->reason);
     switch (decision->kind) {
       case Decision::Kind::kStart:
@@ -339,8 +347,10 @@ void Supervisor::judge(const Decision& decision) {
     std::vector<std::string> lost = world_ ? world_->lost_hosts() : std::exchange(unreachable_, {});
     if (given_up) {
       lost.clear();
-      cause.detail = fmt::format("dslaunch itself stood still for {}, longer than its agents on the hosts wait for it (12 s)",
-                                 format_duration(stall_));
+      cause.detail = fmt::format(
+          "dslaunch itself stood still for {}, longer than its agents on the hosts wait for it (12 "
+          "s)",
+          format_duration(stall_));
     }
     if (!given_up) {
       lost.insert(lost.end(), cause.without.begin(), cause.without.end());
@@ -362,17 +372,18 @@ void Supervisor::judge(const Decision& decision) {
     record_.epochs.back().reason = describe(cause);
   }
   console_.clear_live();
-  console_.raw_error(
-      failure_line(record_, recourse_ && recourse_->restart ? FaultAction::kRestart
-                                                            : FaultAction::kStop));
+  console_.raw_error(failure_line(
+      record_, recourse_ && recourse_->restart ? FaultAction::kRestart : FaultAction::kStop));
 }
 
 bool Supervisor::after_epoch(const Decision& decision) {
   end_epoch();
   record_.epochs.back().steps = record_.last_step ? record_.last_step->step() : 0;
-  const bool saved = decision.exit_code == static_cast<int>(ExitCode::kRequeue) && !decision.root_cause;
+  const bool saved =
+      decision.exit_code == static_cast<int>(ExitCode::kRequeue) && !decision.root_cause;
   if (growing_ && saved && !stop_) {
-    recourse_ = recovery_.growth(0);  // whatever is there by now; it cannot have become too small for any world
+    recourse_ = recovery_.growth(
+        0);  // whatever is there by now; it cannot have become too small for any world
   }
   if (!recourse_ || !recourse_->restart) {
     Decision last = decision;
@@ -399,14 +410,15 @@ void Supervisor::announce_next_epoch() {
   const std::string from =
       (job_.config.keeps_in_memory ? "memory, or " : "") +
       (record_.last_commit ? record_.last_commit->tag() : std::string("the beginning"));
-  const std::string what = recourse_->grows           ? "growth"
-                           : recourse_->blames_nobody ? recourse_->reason
-                                                      : fmt::format("restart {} of {}: {}", recovery_.counted(),
-                                                          recovery_.max_restarts(), recourse_->reason);
+  const std::string what = recourse_->grows ? "growth"
+                           : recourse_->blames_nobody
+                               ? recourse_->reason
+                               : fmt::format("restart {} of {}: {}", recovery_.counted(),
+                                             recovery_.max_restarts(), recourse_->reason);
   const std::string next =
       recourse_->waits_for_hosts
-          ? fmt::format("{}: waiting up to {} for lost hosts to come back", recovery_.pool().why_not(),
-                        format_duration(job_.recovery.wait_for_hosts))
+          ? fmt::format("{}: waiting up to {} for lost hosts to come back",
+                        recovery_.pool().why_not(), format_duration(job_.recovery.wait_for_hosts))
           : fmt::format("epoch {} with {} from {}{}", plan_.epoch + 1,
                         format_count(static_cast<int64_t>(recourse_->world.size()), "rank"), from,
                         recourse_->wait > Time::zero()
@@ -453,7 +465,8 @@ bool Supervisor::leave_waiting() {
 
 void Supervisor::finish_records(const Decision& decision) {
   console_.clear_live();
-  if (console_.live() && record_.last_step) console_.closing_line(last_line(*record_.last_step, validated_));
+  if (console_.live() && record_.last_step)
+    console_.closing_line(last_line(*record_.last_step, validated_));
   record_.exit_code = decision.exit_code;
   record_.reason = decision.reason;
   record_.root_cause = decision.root_cause;

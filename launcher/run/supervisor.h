@@ -1,7 +1,7 @@
-// One run from the first process to the last, over as many epochs as it takes: a single-threaded loop that
-// hears the ranks (control events, output, ends of processes), the user (signals) and the clock, lets
-// Membership (one epoch) and Recovery (what comes after it) decide, and carries it out. It keeps the run
-// directory's records on the way.
+// One run from the first process to the last, over as many epochs as it takes: a single-threaded
+// loop that hears the ranks (control events, output, ends of processes), the user (signals) and the
+// clock, lets Membership (one epoch) and Recovery (what comes after it) decide, and carries it out.
+// It keeps the run directory's records on the way.
 #pragma once
 
 #include <filesystem>
@@ -13,24 +13,24 @@
 #include <string>
 #include <vector>
 
-#include "launcher/show/console.h"
 #include "launcher/control/control_request.h"
 #include "launcher/control/control_socket.h"
 #include "launcher/control/coordinator.h"
+#include "launcher/control/job_authority.h"
 #include "launcher/decide/deadline_watch.h"
 #include "launcher/decide/growth.h"
-#include "launcher/control/job_authority.h"
-#include "launcher/run/job_config.h"
-#include "launcher/process/machine.h"
 #include "launcher/decide/membership.h"
+#include "launcher/decide/recovery.h"
+#include "launcher/process/machine.h"
+#include "launcher/process/signals.h"
+#include "launcher/process/world.h"
+#include "launcher/run/job_config.h"
+#include "launcher/show/console.h"
 #include "launcher/show/metrics_endpoint.h"
 #include "launcher/show/past_progress.h"
 #include "launcher/show/progress.h"
-#include "launcher/decide/recovery.h"
 #include "launcher/show/report.h"
 #include "launcher/show/run_records.h"
-#include "launcher/process/signals.h"
-#include "launcher/process/world.h"
 
 namespace ds {
 
@@ -47,7 +47,8 @@ struct TrainingJob {
   std::optional<std::filesystem::path> metrics_textfile;  // for Prometheus
   std::optional<std::string> metrics_listen;              // where it may ask
   NodePool::Options nodes;
-  std::function<std::vector<PoolNode>()> read_nodes;  // the hostfile, read again; not set: there is none
+  std::function<std::vector<PoolNode>()>
+      read_nodes;            // the hostfile, read again; not set: there is none
   int coordinator_port = 0;  // where ranks dial it; 0: any free one
   int64_t newest_epoch = 0;  // that the hosts of the ranks know of in the run directory
   PastProgress past;         // in the run directory
@@ -56,14 +57,15 @@ struct TrainingJob {
 
 class Supervisor {
  public:
-  Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter& starter, SignalWatch& signals,
-             Console& console);
+  Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter& starter,
+             SignalWatch& signals, Console& console);
   Supervisor(const Supervisor&) = delete;  // owns processes and a server
   Supervisor& operator=(const Supervisor&) = delete;
   ~Supervisor();
 
-  // Runs to the end; report.json and loss.svg are written, if the disk takes them. Throws what prevents the first
-  // epoch, and Error(kClusterUnusable), before any rank is started, if nobody can listen where metrics are wanted.
+  // Runs to the end; report.json and loss.svg are written, if the disk takes them. Throws what
+  // prevents the first epoch, and Error(kClusterUnusable), before any rank is started, if nobody
+  // can listen where metrics are wanted.
   RunRecord run();
 
  private:
@@ -138,27 +140,28 @@ class Supervisor {
   std::unique_ptr<World> world_;
   std::optional<JobAuthority> authority_;  // once ranks of other hosts dial us
   std::optional<Coordinator> coordinator_;
-  std::map<int, uint64_t> tickets_;  // of ranks that joined and wait to be admitted
+  std::map<int, uint64_t> tickets_;            // of ranks that joined and wait to be admitted
   std::map<int, std::string> data_endpoints_;  // of ranks that listen for data
   std::map<int, LastWords> last_words_;
   std::map<int, MemoryDeath> memory_deaths_;  // of ranks that somebody else killed
   Time epoch_started_{};
-  bool committed_ = false;           // a tag in this epoch
+  bool committed_ = false;  // a tag in this epoch
   Growth growth_{Growth::Options{}};
-  std::set<std::string> cut_off_;    // hosts whose ways to the others nobody has tried since
-  bool growing_ = false;             // the epoch was asked to end so that a larger one can begin
+  std::set<std::string> cut_off_;  // hosts whose ways to the others nobody has tried since
+  bool growing_ = false;           // the epoch was asked to end so that a larger one can begin
   std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start
-  std::optional<Recourse> recourse_;  // decided when the epoch failed
-  std::optional<Time> resume_at_;     // between epochs: when the next one starts
-  std::optional<WorldPlan> prepared_; // between epochs: the next one, whose number is being claimed
+  std::optional<Recourse> recourse_;      // decided when the epoch failed
+  std::optional<Time> resume_at_;         // between epochs: when the next one starts
+  std::optional<WorldPlan>
+      prepared_;  // between epochs: the next one, whose number is being claimed
   bool prepared_grows_ = false;
-  std::optional<Time> give_up_at_;    // between epochs: how long lost hosts have to come back
-  Time look_again_at_{};              // for those
-  Time last_turn_{};                  // of the loop
-  Time stall_{};                      // the last one of ours
-  Time stalled_at_{};                 // when it was over
+  std::optional<Time> give_up_at_;         // between epochs: how long lost hosts have to come back
+  Time look_again_at_{};                   // for those
+  Time last_turn_{};                       // of the loop
+  Time stall_{};                           // the last one of ours
+  Time stalled_at_{};                      // when it was over
   std::optional<std::string> taken_over_;  // by another launcher, in words
-  std::optional<StopRequest> stop_;   // of the user, whatever epoch it came in
+  std::optional<StopRequest> stop_;        // of the user, whatever epoch it came in
   int64_t first_epoch_ = 0;
   PaceEstimate pace_;
   PrintPolicy print_policy_;
@@ -167,7 +170,7 @@ class Supervisor {
   Time live_at_{};
   std::optional<DeadlineWatch> deadline_;
   bool deadline_stop_ = false;  // has been requested
-  std::optional<Time> left_;  // to the last step, as the pace suggests
+  std::optional<Time> left_;    // to the last step, as the pace suggests
   std::optional<ControlSocket> control_;
   std::optional<MetricsEndpoint> metrics_endpoint_;
   bool paused_ = false;        // by the user, whatever epoch it is

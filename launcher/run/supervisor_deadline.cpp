@@ -23,10 +23,10 @@ void Supervisor::announce_deadline() {
   if (!job_.time_limit) return;
   deadline_.emplace(started_, started_ + *job_.time_limit);
   const Time at = now();
-  const std::string line =
-      fmt::format("saves and stops at {} or a little later, as saving turns out ({} ends the job at {})",
-                  clock_time_in(deadline_->stop_at() - at), job_.limited_by,
-                  clock_time_in(deadline_->end() - at));
+  const std::string line = fmt::format(
+      "saves and stops at {} or a little later, as saving turns out ({} ends the job at {})",
+      clock_time_in(deadline_->stop_at() - at), job_.limited_by,
+      clock_time_in(deadline_->end() - at));
   say(line);
 }
 
@@ -36,8 +36,9 @@ void Supervisor::check_deadline() {
   StopRequest request;
   request.why = "the end of the job's time";
   request.grace = std::max(Time::zero(), deadline_->end() - now());
-  request_stop(request, fmt::format("{} ends the job in {}: saving at the end of this step, then exit 75",
-                                    job_.limited_by, format_duration(*request.grace)));
+  request_stop(request,
+               fmt::format("{} ends the job in {}: saving at the end of this step, then exit 75",
+                           job_.limited_by, format_duration(*request.grace)));
 }
 
 }  // namespace ds

@@ -17,11 +17,13 @@ void Supervisor::note_circumstances(Failure& cause) {
     out.pid = world_->pid_of(cause.rank);
     out.progress = membership_->ranks(now())[static_cast<size_t>(cause.rank)].progress;
   }
-  if (const auto words = last_words_.find(cause.rank); words != last_words_.end()) out.words = words->second;
+  if (const auto words = last_words_.find(cause.rank); words != last_words_.end())
+    out.words = words->second;
   if (const auto death = memory_deaths_.find(cause.rank); death != memory_deaths_.end()) {
     out.memory = death->second;
   }
-  if (const std::string phrase = death_phrase(cause, out); !phrase.empty() && cause.detail.empty()) {
+  if (const std::string phrase = death_phrase(cause, out);
+      !phrase.empty() && cause.detail.empty()) {
     cause.detail = phrase;
   }
 }

@@ -1,12 +1,13 @@
-// How an epoch of a run begins and ends: its number, its coordinator, its processes, and what they are told.
+// How an epoch of a run begins and ends: its number, its coordinator, its processes, and what they
+// are told.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/secrecy.h"
-#include "launcher/process/credentials.h"
 #include "launcher/agents/epoch_plan.h"
+#include "launcher/process/credentials.h"
 #include "launcher/run/supervisor.h"
 #include "proto/build_info.h"
 
@@ -75,8 +76,8 @@ void Supervisor::open_coordinator() {
   options.addresses = starter_.reach(plan_.ranks);
   if (!options.addresses.empty()) {
     if (!authority_) {
-      const auto limit = std::chrono::ceil<std::chrono::seconds>(
-          job_.timeout.value_or(JobAuthority::kNoLimit));
+      const auto limit =
+          std::chrono::ceil<std::chrono::seconds>(job_.timeout.value_or(JobAuthority::kNoLimit));
       authority_.emplace(std::chrono::system_clock::now(), limit);
     }
     options.port = job_.coordinator_port;
@@ -159,7 +160,9 @@ void Supervisor::admit_all() {
   plan.set_audit_samples(job_.audit_samples);
   plan.set_accept_changes(job_.accept_changes);
   const bool begins = job_.resume == ResumeMode::kNever;  // what lies there is of another training
-  plan.set_told_step(record_.last_step ? record_.last_step->step() : begins ? 0 : job_.past.metrics_step);
+  plan.set_told_step(record_.last_step ? record_.last_step->step()
+                     : begins          ? 0
+                                       : job_.past.metrics_step);
   tell_progress(plan);
   plan.set_oldest_tag_epoch(begins ? first_epoch_ : 0);
   plan.set_rendezvous(plan_.rendezvous);
@@ -180,7 +183,8 @@ void Supervisor::admit_all() {
   data_endpoints_.clear();
 }
 
-// What was committed once must not be lost in silence, whoever committed it. Steps that nobody saved may be lost.
+// What was committed once must not be lost in silence, whoever committed it. Steps that nobody
+// saved may be lost.
 void Supervisor::tell_progress(control::JobPlan& plan) const {
   if (record_.last_commit) {
     plan.set_committed_step(record_.last_commit->step());
@@ -192,7 +196,8 @@ void Supervisor::tell_progress(control::JobPlan& plan) const {
   }
 }
 
-// A restart of a run that began anew takes what there is: it may have been ended before its first save.
+// A restart of a run that began anew takes what there is: it may have been ended before its first
+// save.
 control::JobPlan::Resume Supervisor::resume_mode() const {
   const bool begins = job_.resume == ResumeMode::kNever && plan_.epoch != first_epoch_;
   return begins ? control::JobPlan::AUTO : to_proto(job_.resume);

@@ -1,8 +1,8 @@
-// Hosts that come back or are added while a run goes on: looking for them, and making room for a larger world at
-// the next step edge. What is tried when is launcher/decide/growth.h.
-#include <algorithm>
-
+// Hosts that come back or are added while a run goes on: looking for them, and making room for a
+// larger world at the next step edge. What is tried when is launcher/decide/growth.h.
 #include <spdlog/spdlog.h>
+
+#include <algorithm>
 
 #include "core/error.h"
 #include "launcher/run/supervisor.h"
@@ -14,11 +14,13 @@ constexpr Time kLookPeriod = std::chrono::seconds(2);
 
 }  // namespace
 
-// While an epoch runs, when its hosts are settled and no other one is in use, and while hosts are waited for.
+// While an epoch runs, when its hosts are settled and no other one is in use, and while hosts are
+// waited for.
 void Supervisor::look_for_hosts() {
   const bool runs = world_ && membership_->running();
   if (stop_ || (!runs && !give_up_at_)) return;
-  if (give_up_at_ && now() >= look_again_at_) {  // nothing else is going on that many tries would disturb
+  if (give_up_at_ &&
+      now() >= look_again_at_) {  // nothing else is going on that many tries would disturb
     growth_.look_now(now());
     look_again_at_ = now() + kLookPeriod;
   }
@@ -31,7 +33,8 @@ void Supervisor::look_for_hosts() {
     starter_.seek(host);
   }
   for (SoughtHost& sought : starter_.take_sought()) {
-    if (sought.problem.empty() && cut_off_.contains(sought.host)) sought.problem = look_at_links(sought.host);
+    if (sought.problem.empty() && cut_off_.contains(sought.host))
+      sought.problem = look_at_links(sought.host);
     if (sought.problem.empty()) {
       growth_.found(now(), sought.host);
       recovery_.pool().bring_back(sought.host);
@@ -45,7 +48,8 @@ void Supervisor::look_for_hosts() {
   if (runs && !growing_ && !paused_ && growth_.due(now())) begin_growth();
 }
 
-// Whether a host that was cut off from others reaches them again. Nothing runs meanwhile that this could disturb.
+// Whether a host that was cut off from others reaches them again. Nothing runs meanwhile that this
+// could disturb.
 std::string Supervisor::look_at_links(const std::string& host) {
   if (world_) return "it was cut off from other hosts, and nobody has looked since";
   std::string problem = starter_.cut_between(host, plan_.ranks);
@@ -86,7 +90,8 @@ void Supervisor::begin_growth() {
   say(line);
 }
 
-// Hosts that were gone again before the larger world could start: that costs a start, but is no failure of the run.
+// Hosts that were gone again before the larger world could start: that costs a start, but is no
+// failure of the run.
 bool Supervisor::do_without(std::vector<std::string>& vanished) {
   for (const std::string& host : vanished) {
     growth_.lost(now(), host);

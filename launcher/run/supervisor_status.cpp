@@ -3,8 +3,8 @@
 
 #include "core/error.h"
 #include "launcher/control/control_request.h"
-#include "launcher/show/status_text.h"
 #include "launcher/run/supervisor.h"
+#include "launcher/show/status_text.h"
 
 namespace ds {
 namespace {
@@ -34,7 +34,8 @@ void Supervisor::open_control_socket() {
   try {
     control_.emplace(control_socket_name(directory_.path(), geteuid()), ControlSocket::Limits{});
   } catch (const IoError& error) {
-    console_.line(fmt::format("note: dslaunch status and ctl will not reach this run: {}", error.what()));
+    console_.line(
+        fmt::format("note: dslaunch status and ctl will not reach this run: {}", error.what()));
     log_->warn("{}", error.what());
   }
 }
@@ -43,7 +44,8 @@ void Supervisor::take_requests() {
   if (control_) {
     control_->serve(now(), [this](std::string_view request) { return answer(request); });
   }
-  if (metrics_endpoint_) metrics_endpoint_->serve(now(), [this] { return status_prometheus(status()); });
+  if (metrics_endpoint_)
+    metrics_endpoint_->serve(now(), [this] { return status_prometheus(status()); });
   if (job_.metrics_textfile && now() >= textfile_at_) write_textfile();
 }
 

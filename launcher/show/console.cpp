@@ -55,11 +55,13 @@ Console::Outlet Console::open_outlet(int fd, size_t most_waiting) {
 Console::Console(const Options& options)
     : options_(options),
       errors_(open_outlet(options.error_fd, options.most_waiting)),
-      lines_(same_place(options.line_fd, options.error_fd) ? errors_
-                                                           : open_outlet(options.line_fd, options.most_waiting)),
-      results_(same_place(options.result_fd, options.line_fd)    ? lines_
-               : same_place(options.result_fd, options.error_fd) ? errors_
-                                                                 : open_outlet(options.result_fd, options.most_waiting)) {}
+      lines_(same_place(options.line_fd, options.error_fd)
+                 ? errors_
+                 : open_outlet(options.line_fd, options.most_waiting)),
+      results_(same_place(options.result_fd, options.line_fd) ? lines_
+               : same_place(options.result_fd, options.error_fd)
+                   ? errors_
+                   : open_outlet(options.result_fd, options.most_waiting)) {}
 
 Console::~Console() {
   clear_live();
@@ -77,12 +79,15 @@ void Console::close_outlet(Outlet& outlet, int fd) {
 }
 
 std::string Console::not_shown(const Outlet& outlet) {
-  return fmt::format("({} lines are not shown here, because nobody took them; the logs have them)\n", outlet.dropped);
+  return fmt::format(
+      "({} lines are not shown here, because nobody took them; the logs have them)\n",
+      outlet.dropped);
 }
 
 bool Console::send(Outlet& outlet, int fd, std::string text, Worth worth) {
   const size_t bytes = worth == Worth::kKeep ? 0 : text.size();
-  return outlet.writer->post(outlet.lane, bytes, [fd, text = std::move(text)] { write_text(fd, text); });
+  return outlet.writer->post(outlet.lane, bytes,
+                             [fd, text = std::move(text)] { write_text(fd, text); });
 }
 
 void Console::line(std::string_view text) {
@@ -94,8 +99,9 @@ void Console::closing_line(std::string_view text) {
 }
 
 void Console::error(std::string_view text) {
-  print(options_.error_fd, options_.colour ? fmt::format("\033[1;31merror:\033[0m {}\n", text)
-                                           : fmt::format("error: {}\n", text),
+  print(options_.error_fd,
+        options_.colour ? fmt::format("\033[1;31merror:\033[0m {}\n", text)
+                        : fmt::format("error: {}\n", text),
         Worth::kKeep);
 }
 
@@ -111,7 +117,8 @@ void Console::raw_error(std::string_view text) {
 void Console::result(std::string_view text) { print(options_.result_fd, text, Worth::kKeep); }
 
 void Console::set_live(std::string_view text) {
-  // Each takes the place of the one before: with a terminal that is slow or stopped, one less is no loss.
+  // Each takes the place of the one before: with a terminal that is slow or stopped, one less is no
+  // loss.
   if (!options_.live || errors_.writer->waiting(errors_.lane) > 0) {
     return;
   }
@@ -139,12 +146,13 @@ void Console::print(int fd, std::string_view text, Worth worth) {
 // In the place of the live line, which comes back below.
 bool Console::send_over_live(Outlet& outlet, int fd, std::string text, Worth worth) {
   const size_t bytes = worth == Worth::kKeep ? 0 : text.size() + live_text_.size();
-  return outlet.writer->post(outlet.lane, bytes,
-                             [fd, text = std::move(text), terminal = options_.error_fd, live = live_text_] {
-                               write_text(terminal, kEraseLine);
-                               write_text(fd, text);
-                               write_text(terminal, live);
-                             });
+  return outlet.writer->post(
+      outlet.lane, bytes,
+      [fd, text = std::move(text), terminal = options_.error_fd, live = live_text_] {
+        write_text(terminal, kEraseLine);
+        write_text(fd, text);
+        write_text(terminal, live);
+      });
 }
 
 }  // namespace ds

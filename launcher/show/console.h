@@ -1,6 +1,7 @@
 // What the user sees: lines, errors, and on a terminal one live line that is rewritten in place.
-// Printing never waits and never fails: each of standard output and error has a thread that writes, and what
-// nobody reads is dropped and counted once too much of it waits. The logs have it all the same.
+// Printing never waits and never fails: each of standard output and error has a thread that writes,
+// and what nobody reads is dropped and counted once too much of it waits. The logs have it all the
+// same.
 #pragma once
 
 #include <memory>
@@ -14,12 +15,12 @@ namespace ds {
 class Console {
  public:
   struct Options {
-    int line_fd = 1;           // plain lines; --json moves them to standard error
+    int line_fd = 1;  // plain lines; --json moves them to standard error
     int error_fd = 2;
-    int result_fd = 1;         // what --json is for
-    bool live = false;         // standard error is a terminal
-    bool colour = false;       // and NO_COLOR is not set
-    size_t most_waiting = 1 << 18;  // bytes, for each descriptor
+    int result_fd = 1;                         // what --json is for
+    bool live = false;                         // standard error is a terminal
+    bool colour = false;                       // and NO_COLOR is not set
+    size_t most_waiting = 1 << 18;             // bytes, for each descriptor
     Time patience = std::chrono::seconds(10);  // at the end, with a reader that takes nothing
   };
   static Options detect(bool no_colour);
@@ -31,11 +32,13 @@ class Console {
 
   bool live() const { return options_.live; }
   void line(std::string_view text);
-  void closing_line(std::string_view text);         // like errors and results, it is never dropped while we run
-  void error(std::string_view text);                // "error: ..." on standard error
+  void closing_line(
+      std::string_view text);         // like errors and results, it is never dropped while we run
+  void error(std::string_view text);  // "error: ..." on standard error
   void rank_output(int rank, std::string_view text);  // "[rank 3] ..." on standard error
-  void raw_error(std::string_view text);            // a line for machines on standard error, where no person sits before it
-  void result(std::string_view text);               // as it is, where results go
+  void raw_error(std::string_view text);  // a line for machines on standard error, where no person
+                                          // sits before it
+  void result(std::string_view text);     // as it is, where results go
   void set_live(std::string_view text);
   void clear_live();
 
@@ -47,7 +50,9 @@ class Console {
     int64_t dropped = 0;  // lines, since something was taken
   };
   static Outlet open_outlet(int fd, size_t most_waiting);
-  Outlet& outlet_of(int fd) { return fd == options_.error_fd ? errors_ : fd == options_.line_fd ? lines_ : results_; }
+  Outlet& outlet_of(int fd) {
+    return fd == options_.error_fd ? errors_ : fd == options_.line_fd ? lines_ : results_;
+  }
   void close_outlet(Outlet& outlet, int fd);
   static std::string not_shown(const Outlet& outlet);
   enum class Worth { kMayDrop, kKeep };

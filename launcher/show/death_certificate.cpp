@@ -1,8 +1,8 @@
 #include "launcher/show/death_certificate.h"
 
-#include <csignal>
-
 #include <fmt/format.h>
+
+#include <csignal>
 
 #include "launcher/show/progress.h"
 
@@ -20,9 +20,10 @@ std::string_view reason_of(const DeathNote& note) {
              : note.code == SEGV_ACCERR ? "what is mapped there may not be touched so"
                                         : "";
     case SIGBUS:
-      return note.code == BUS_ADRERR ? "the file that is mapped there has become shorter, or its disk or "
-                                       "shared memory is full"
-                                     : "";
+      return note.code == BUS_ADRERR
+                 ? "the file that is mapped there has become shorter, or its disk or "
+                   "shared memory is full"
+                 : "";
     case SIGFPE:
       return note.code == FPE_INTDIV ? "division by zero" : "";
     default:
@@ -34,7 +35,8 @@ std::string sender_phrase(const DeathNote& note) {
   if (note.code > 0) return "";
   if (note.sender == 0) return "sent from outside its container";
   return fmt::format("sent by pid {}{} of user {}", note.sender,
-                     note.sender_name.empty() ? "" : fmt::format(" ({})", note.sender_name), note.user);
+                     note.sender_name.empty() ? "" : fmt::format(" ({})", note.sender_name),
+                     note.user);
 }
 
 std::string fault_phrase(const DeathNote& note) {
@@ -68,7 +70,8 @@ std::string row(std::string_view name, std::string_view text) {
 
 // As core/files/file.h and checkpoint/writer.h say it.
 bool lacks_room(const Failure& cause) {
-  return cause.kind == Failure::Kind::kExit && cause.value == static_cast<int>(ExitCode::kStorage) &&
+  return cause.kind == Failure::Kind::kExit &&
+         cause.value == static_cast<int>(ExitCode::kStorage) &&
          (cause.detail.find("No space left on device") != std::string::npos ||
           cause.detail.find("Disk quota exceeded") != std::string::npos ||
           cause.detail.find(" need=") != std::string::npos);
@@ -76,7 +79,8 @@ bool lacks_room(const Failure& cause) {
 
 std::string advice(const Failure& cause, const DeathCircumstances& circumstances) {
   if (circumstances.memory.out_of_memory) {
-    return "more memory for the job, fewer ranks on the host, or a higher ZeRO stage; `dslaunch plan` shows "
+    return "more memory for the job, fewer ranks on the host, or a higher ZeRO stage; `dslaunch "
+           "plan` shows "
            "what takes the memory";
   }
   if (is_signal(cause, SIGKILL) && !circumstances.memory.looked) {
@@ -108,13 +112,17 @@ std::string death_phrase(const Failure& cause, const DeathCircumstances& circums
 std::string death_details(const Failure& cause, const DeathCircumstances& circumstances) {
   std::string text;
   if (circumstances.pid != 0) {
-    text += row("process", circumstances.host.empty()
-                               ? fmt::format("pid {}", circumstances.pid)
-                               : fmt::format("pid {} on {}", circumstances.pid, circumstances.host));
+    text +=
+        row("process", circumstances.host.empty()
+                           ? fmt::format("pid {}", circumstances.pid)
+                           : fmt::format("pid {} on {}", circumstances.pid, circumstances.host));
   }
-  if (!circumstances.progress.phase.empty()) text += row("last seen", describe(circumstances.progress));
-  if (!circumstances.memory.kernel_line.empty()) text += row("kernel", circumstances.memory.kernel_line);
-  if (const std::string what = advice(cause, circumstances); !what.empty()) text += row("advice", what);
+  if (!circumstances.progress.phase.empty())
+    text += row("last seen", describe(circumstances.progress));
+  if (!circumstances.memory.kernel_line.empty())
+    text += row("kernel", circumstances.memory.kernel_line);
+  if (const std::string what = advice(cause, circumstances); !what.empty())
+    text += row("advice", what);
   std::string_view name = "it said";
   for (const std::string& line : circumstances.words.lines()) {
     text += row(std::exchange(name, ""), line);

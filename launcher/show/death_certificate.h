@@ -1,5 +1,6 @@
-// What is known about the end of a rank beyond its exit status, put into words (pure): who sent the signal, what
-// the kernel counted, what the rank wrote last. One block for the user, one phrase for the failure line.
+// What is known about the end of a rank beyond its exit status, put into words (pure): who sent the
+// signal, what the kernel counted, what the rank wrote last. One block for the user, one phrase for
+// the failure line.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +30,15 @@ class LastWords {
 };
 
 struct DeathCircumstances {
-  std::string host{};  // empty: this machine
-  int64_t pid = 0;     // 0: not known
+  std::string host{};       // empty: this machine
+  int64_t pid = 0;          // 0: not known
   RankProgress progress{};  // as it last said; phase is empty where it said nothing
   MemoryDeath memory{};
   LastWords words{};
 };
 
-// "killed by the kernel, which ran out of memory: cgroup /job allows 2.0 GiB", "sent by pid 12 (bash) of user 0".
-// Empty where the status says all there is.
+// "killed by the kernel, which ran out of memory: cgroup /job allows 2.0 GiB", "sent by pid 12
+// (bash) of user 0". Empty where the status says all there is.
 std::string death_phrase(const Failure& cause, const DeathCircumstances& circumstances);
 
 // The lines of the block below its headline, each indented by two blanks and ended by a newline.

@@ -69,7 +69,8 @@ std::string rank_ranges(const std::vector<int>& ranks) {
 std::string fold_logs(const std::map<int, std::vector<std::string>>& lines) {
   std::string out;
   for (const FoldedLine& line : folded_lines(lines)) {
-    out += fmt::format("[{}] {}{}\n", rank_ranges(line.ranks), line.timed ? line.at : "", line.text);
+    out +=
+        fmt::format("[{}] {}{}\n", rank_ranges(line.ranks), line.timed ? line.at : "", line.text);
   }
   return out;
 }
@@ -80,7 +81,8 @@ std::string fold_logs_as_json(const std::map<int, std::vector<std::string>>& lin
     out += JsonObject()
                .raw("ranks", fmt::format("[{}]", fmt::join(line.ranks, ", ")))
                .raw("time", line.timed ? json_string(line.at) : "null")
-               .text("text", line.timed ? line.text.substr(1) : line.text)  // a space is behind the time
+               .text("text",
+                     line.timed ? line.text.substr(1) : line.text)  // a space is behind the time
                .str() +
            "\n";
   }

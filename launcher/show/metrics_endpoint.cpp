@@ -17,8 +17,10 @@ SocketAddress parse(const std::string& where) {
   const std::optional<SocketAddress> address = parse_endpoint(where);
   if (!address || address->is_wildcard() || address->is_group() || address->is_mapped_v4() ||
       address->is_link_local()) {
-    throw UsageError(fmt::format("--metrics-listen '{}': expected the literal address of one interface and a "
-                                 "port, such as 127.0.0.1:9400", where));
+    throw UsageError(
+        fmt::format("--metrics-listen '{}': expected the literal address of one interface and a "
+                    "port, such as 127.0.0.1:9400",
+                    where));
   }
   return *address;
 }
@@ -33,10 +35,11 @@ Fd listen_at(const std::string& where) {
   return listener;
 }
 
-std::string http_text(std::string_view status, std::string_view type, std::string_view body, bool with_body,
-                      std::string_view more = "") {
-  return fmt::format("HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n{}",
-                     status, type, body.size(), more, with_body ? body : "");
+std::string http_text(std::string_view status, std::string_view type, std::string_view body,
+                      bool with_body, std::string_view more = "") {
+  return fmt::format(
+      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n{}",
+      status, type, body.size(), more, with_body ? body : "");
 }
 
 std::string refusal(std::string_view status, std::string_view more = "") {
@@ -45,9 +48,11 @@ std::string refusal(std::string_view status, std::string_view more = "") {
 
 }  // namespace
 
-std::optional<std::string> http_reply(std::string_view so_far, bool full, const MetricsText& metrics) {
+std::optional<std::string> http_reply(std::string_view so_far, bool full,
+                                      const MetricsText& metrics) {
   if (full) return refusal("431 Request Header Fields Too Large");
-  if (so_far.find("\r\n\r\n") == std::string_view::npos && so_far.find("\n\n") == std::string_view::npos) {
+  if (so_far.find("\r\n\r\n") == std::string_view::npos &&
+      so_far.find("\n\n") == std::string_view::npos) {
     return std::nullopt;
   }
   std::string_view line = so_far.substr(0, so_far.find('\n'));
@@ -60,7 +65,8 @@ std::optional<std::string> http_reply(std::string_view so_far, bool full, const 
   const std::string_view method = line.substr(0, first);
   std::string_view path = line.substr(first + 1, second - first - 1);
   path = path.substr(0, path.find('?'));
-  if (method != "GET" && method != "HEAD") return refusal("405 Method Not Allowed", "Allow: GET, HEAD\r\n");
+  if (method != "GET" && method != "HEAD")
+    return refusal("405 Method Not Allowed", "Allow: GET, HEAD\r\n");
   const bool with_body = method == "GET";
   if (path == "/metrics") return http_text("200 OK", kMetricsType, metrics(), with_body);
   if (path == "/healthz") return http_text("200 OK", kPlain, "ok\n", with_body);
@@ -73,7 +79,8 @@ MetricsEndpoint::MetricsEndpoint(const std::string& where)
 void MetricsEndpoint::check(const std::string& where) { parse(where); }
 
 void MetricsEndpoint::serve(Time now, const MetricsText& metrics) {
-  server_.serve(now, [&](std::string_view so_far, bool full) { return http_reply(so_far, full, metrics); });
+  server_.serve(
+      now, [&](std::string_view so_far, bool full) { return http_reply(so_far, full, metrics); });
 }
 
 }  // namespace ds

@@ -97,8 +97,9 @@ void MetricsFile::flush() {
     }
     jsonl_->add(metrics_json(metrics));
     csv_->add(metrics_csv(metrics));
-    points_.push_back({metrics.step(), metrics.loss(),
-                       metrics.has_validation_loss() ? std::optional(metrics.validation_loss()) : std::nullopt});
+    points_.push_back(
+        {metrics.step(), metrics.loss(),
+         metrics.has_validation_loss() ? std::optional(metrics.validation_loss()) : std::nullopt});
   }
   flush_files();
 }

@@ -57,7 +57,8 @@ PastProgress from_older_files(const fs::path& run_directory, PastProgress out) {
       out.committed_by = "report.json";
     }
   }
-  if (out.metrics_step > 0) out.trace = fmt::format("metrics.jsonl holds steps up to {}", out.metrics_step);
+  if (out.metrics_step > 0)
+    out.trace = fmt::format("metrics.jsonl holds steps up to {}", out.metrics_step);
   return out;
 }
 
@@ -75,8 +76,9 @@ PastProgress past_progress(const fs::path& run_directory) {
   if (!text) return from_older_files(run_directory, std::move(out));
   rapidjson::Document in;
   in.Parse<rapidjson::kParseIterativeFlag>(text->c_str());
-  const bool holds = !in.HasParseError() && in.IsObject() && in.HasMember("step") && in["step"].IsInt64() &&
-                     in["step"].GetInt64() >= 0 && in.HasMember("tag") && in["tag"].IsString();
+  const bool holds = !in.HasParseError() && in.IsObject() && in.HasMember("step") &&
+                     in["step"].IsInt64() && in["step"].GetInt64() >= 0 && in.HasMember("tag") &&
+                     in["tag"].IsString();
   if (!holds) {
     out.trace = fmt::format("{} is there, but cannot be read", kCommitted);
   } else if (in["step"].GetInt64() > 0) {

@@ -1,5 +1,5 @@
-// What a run directory says of earlier launches in it, before anything is started: that there was progress must
-// not be forgotten because its checkpoints are gone.
+// What a run directory says of earlier launches in it, before anything is started: that there was
+// progress must not be forgotten because its checkpoints are gone.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,18 @@
 namespace ds {
 
 struct PastProgress {
-  int64_t committed_step = 0;  // of the newest checkpoint that was committed; 0: none, as far as is known
-  std::string committed_by;    // who says so
-  int64_t unsaved_step = 0;    // as far as an earlier launch came that saved nothing; 0: there is none
-  int64_t metrics_step = 0;    // the last in metrics.jsonl; 0: none
-  std::string trace;           // of steps of which nobody knows whether they were saved; empty: there is none
+  int64_t committed_step =
+      0;  // of the newest checkpoint that was committed; 0: none, as far as is known
+  std::string committed_by;  // who says so
+  int64_t unsaved_step =
+      0;  // as far as an earlier launch came that saved nothing; 0: there is none
+  int64_t metrics_step = 0;  // the last in metrics.jsonl; 0: none
+  std::string
+      trace;  // of steps of which nobody knows whether they were saved; empty: there is none
 };
 
-// committed.json tells of every launch since it was introduced; of older ones, metrics and report do.
+// committed.json tells of every launch since it was introduced; of older ones, metrics and report
+// do.
 PastProgress past_progress(const std::filesystem::path& run_directory);
 
 // The text of committed.json; step 0: nothing yet.

@@ -100,14 +100,17 @@ std::string path_of(const Curve& curve, const Axis& x, const Axis& y) {
     const Stretch& p = curve.line[i];
     const bool here = std::isfinite(p.loss);
     const bool goes_on = i + 1 < curve.line.size() && std::isfinite(curve.line[i + 1].loss);
-    if (here) path += fmt::format("{}{:.1f} {:.1f} ", pen_down ? 'L' : 'M', x.place(p.step), y.place(p.loss));
+    if (here)
+      path +=
+          fmt::format("{}{:.1f} {:.1f} ", pen_down ? 'L' : 'M', x.place(p.step), y.place(p.loss));
     if (here && !pen_down && !goes_on) {
-      dots += fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='2.5' fill='{}'/>\n", x.place(p.step), y.place(p.loss),
-                          curve.colour);
+      dots += fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='2.5' fill='{}'/>\n", x.place(p.step),
+                          y.place(p.loss), curve.colour);
     }
     pen_down = here;
   }
-  return fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='1.5'/>\n{}", path, curve.colour, dots);
+  return fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='1.5'/>\n{}", path,
+                     curve.colour, dots);
 }
 
 // Which line is which, in the upper right corner; one line alone needs no name.
@@ -116,8 +119,9 @@ std::string legend(const std::vector<Curve>& curves) {
   constexpr double kBegins = kWidth - kRight - 100;
   for (size_t i = 0; curves.size() > 1 && i < curves.size(); ++i) {
     const double at = kTop + 10 + 16 * static_cast<double>(i);
-    out += fmt::format("<line x1='{0}' x2='{1}' y1='{2}' y2='{2}' stroke='{3}' stroke-width='2'/>\n", kBegins,
-                       kBegins + 20, at, curves[i].colour);
+    out +=
+        fmt::format("<line x1='{0}' x2='{1}' y1='{2}' y2='{2}' stroke='{3}' stroke-width='2'/>\n",
+                    kBegins, kBegins + 20, at, curves[i].colour);
     out += fmt::format("<text x='{}' y='{}'>{}</text>\n", kBegins + 26, at + 4, curves[i].name);
   }
   return out;
@@ -162,7 +166,8 @@ std::string loss_plot(std::string_view title, const std::vector<Point>& points) 
       "font-family='sans-serif' font-size='12'>\n<rect width='{0}' height='{1}' fill='white'/>\n"
       "<text x='{2}' y='20' font-size='14'>{3}</text>\n{4}{5}{6}"
       "<text x='{7}' y='{8}' text-anchor='middle'>step</text>\n</svg>\n",
-      kWidth, kHeight, kLeft, escaped(title), ticks(x, y), lines, legend(curves), kWidth / 2, kHeight - 6);
+      kWidth, kHeight, kLeft, escaped(title), ticks(x, y), lines, legend(curves), kWidth / 2,
+      kHeight - 6);
 }
 
 }  // namespace ds

@@ -1,4 +1,5 @@
-// loss.svg (pure): the loss over the steps, and that of the validation data, as a small stand-alone picture.
+// loss.svg (pure): the loss over the steps, and that of the validation data, as a small stand-alone
+// picture.
 #pragma once
 
 #include <string>

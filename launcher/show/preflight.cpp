@@ -9,12 +9,14 @@
 namespace ds {
 namespace {
 
-// A process of ours opens its logs, shared memory, checkpoint and data files, and a connection to each peer.
+// A process of ours opens its logs, shared memory, checkpoint and data files, and a connection to
+// each peer.
 constexpr int64_t kFilesOfEachRank = 128;
 constexpr int64_t kFilesForEachPeer = 2;
 // Beside the threads of the computation: control connection, storage, dumps.
 constexpr int64_t kThreadsBesides = 32;
-// Of /dev/shm, for each rank of a host: staging buffers and mailboxes. Buckets are in nameless memory.
+// Of /dev/shm, for each rank of a host: staging buffers and mailboxes. Buckets are in nameless
+// memory.
 constexpr int64_t kSharedMemoryOfEachRank = int64_t{1} << 20;
 // Two checkpoints exist while the newer one is written.
 constexpr int64_t kCheckpointsAtOnce = 2;
@@ -49,7 +51,8 @@ class Judge {
 
  private:
   void bad(std::string check, std::string what, std::string fix) {
-    findings_.push_back({host_.host.name, std::move(check), Severity::kBad, std::move(what), std::move(fix)});
+    findings_.push_back(
+        {host_.host.name, std::move(check), Severity::kBad, std::move(what), std::move(fix)});
   }
   void warn(std::string check, std::string what, std::string fix) {
     findings_.push_back(
@@ -79,17 +82,18 @@ class Judge {
     if (limit.soft() < 0 || limit.soft() >= need) return;
     const bool may_raise = limit.hard() < 0 || limit.hard() >= need;
     bad(check, fmt::format("{} {} are allowed, {} at least are needed", limit.soft(), what, need),
-        fmt::format("`ulimit {} {}`{}", ulimit, need,
-                    may_raise ? " before dslaunch, or on the host in its shell's start-up file"
-                              : fmt::format(" needs a higher hard limit ({}): {} in "
-                                            "/etc/security/limits.conf, Limit{}= of the sshd service",
-                                            limit.hard(), word,
-                                            check == std::string_view("open files") ? "NOFILE" : "NPROC")));
+        fmt::format(
+            "`ulimit {} {}`{}", ulimit, need,
+            may_raise ? " before dslaunch, or on the host in its shell's start-up file"
+                      : fmt::format(" needs a higher hard limit ({}): {} in "
+                                    "/etc/security/limits.conf, Limit{}= of the sshd service",
+                                    limit.hard(), word,
+                                    check == std::string_view("open files") ? "NOFILE" : "NPROC")));
   }
 
   void limits(const agent::Facts& facts) {
-    limit(facts.open_files(), kFilesOfEachRank + kFilesForEachPeer * needs_.world_size, "open files",
-          "open files", "-n", "nofile");
+    limit(facts.open_files(), kFilesOfEachRank + kFilesForEachPeer * needs_.world_size,
+          "open files", "open files", "-n", "nofile");
     if (!facts.superuser()) {  // the kernel does not count root's
       limit(facts.processes(), ranks_ * (needs_.threads + kThreadsBesides), "processes",
             "processes and threads", "-u", "nproc");
@@ -99,7 +103,8 @@ class Judge {
   void shared_memory(const agent::Facts& facts) {
     const int64_t need = ranks_ * kSharedMemoryOfEachRank;
     const char* const fix =
-        "mount -o remount,size=1G /dev/shm; of a container: --shm-size=1g, or an emptyDir of medium Memory";
+        "mount -o remount,size=1G /dev/shm; of a container: --shm-size=1g, or an emptyDir of "
+        "medium Memory";
     if (!facts.shared_memory_error().empty()) {
       bad("shared memory", fmt::format("/dev/shm cannot be used: {}", facts.shared_memory_error()),
           "mount -t tmpfs tmpfs /dev/shm");
@@ -107,7 +112,9 @@ class Judge {
       bad("shared memory",
           fmt::format("/dev/shm has {} free of {}, {} {}", format_bytes(facts.shared_memory_free()),
                       format_bytes(facts.shared_memory_total()), its_ranks(), format_bytes(need)),
-          facts.shared_memory_total() < need ? fix : "remove what is left there of programs that have ended");
+          facts.shared_memory_total() < need
+              ? fix
+              : "remove what is left there of programs that have ended");
     }
   }
 
@@ -117,14 +124,17 @@ class Judge {
       bad("memory",
           fmt::format("{} of memory are left of {}, {} {}", format_bytes(facts.memory_available()),
                       facts.memory_bound(), its_ranks(), format_bytes(need)),
-          "fewer slots on it, a higher ZeRO stage, a smaller micro batch; `dslaunch plan` shows what takes "
+          "fewer slots on it, a higher ZeRO stage, a smaller micro batch; `dslaunch plan` shows "
+          "what takes "
           "the memory");
     }
   }
 
   void program(const agent::Facts& facts) {
     if (!facts.program_error().empty()) {
-      bad("program", fmt::format("the program of the ranks cannot be started there: {}", facts.program_error()),
+      bad("program",
+          fmt::format("the program of the ranks cannot be started there: {}",
+                      facts.program_error()),
           "dslaunch and rankd have to be at the same path on every host");
     }
   }
@@ -132,9 +142,9 @@ class Judge {
   void disk(const agent::Facts& facts) {
     if (!facts.has_directory()) return;
     const agent::PathFacts& at = facts.directory();
-    const std::string place =
-        at.existing() == at.path() || at.existing().empty() ? at.path()
-                                                            : fmt::format("{} (for {})", at.existing(), at.path());
+    const std::string place = at.existing() == at.path() || at.existing().empty()
+                                  ? at.path()
+                                  : fmt::format("{} (for {})", at.existing(), at.path());
     if (!at.error().empty()) {
       bad("disk", fmt::format("{} cannot be written: {}", place, at.error()),
           "give the run a directory of your own with --run-dir");
@@ -142,12 +152,13 @@ class Judge {
     const int64_t need = kCheckpointsAtOnce * needs_.checkpoint_bytes;
     if (need > 0 && at.free_bytes() < need) {
       bad("disk",
-          fmt::format("{} has {} free, two checkpoints take {}", place, format_bytes(at.free_bytes()),
-                      format_bytes(need)),
+          fmt::format("{} has {} free, two checkpoints take {}", place,
+                      format_bytes(at.free_bytes()), format_bytes(need)),
           "free some, or put the run elsewhere with --run-dir");
     }
     if (!needs_.shares_directory) return;
-    const std::string unshared = !facts.witness_error().empty() ? facts.witness_error() : host_.own_file_error;
+    const std::string unshared =
+        !facts.witness_error().empty() ? facts.witness_error() : host_.own_file_error;
     if (!unshared.empty() && at.error().empty()) {
       bad("shared folder",
           fmt::format("{} is not the launcher's: a file written {} is not seen {} ({})", place,
@@ -175,7 +186,8 @@ class Judge {
     }
     for (const agent::DialFailure& failure : facts.dial_failures()) {
       bad("ports", fmt::format("it cannot connect to {}: {}", failure.endpoint(), failure.error()),
-          "hosts connect to each other and to the launcher on any port: open the firewall between them, or "
+          "hosts connect to each other and to the launcher on any port: open the firewall between "
+          "them, or "
           "name an address that they reach with --master-addr");
     }
   }
@@ -201,20 +213,23 @@ class Judge {
 
 }  // namespace
 
-ClockOffset clock_offset(int64_t sent_us, int64_t asked_us, int64_t answered_us, int64_t received_us) {
+ClockOffset clock_offset(int64_t sent_us, int64_t asked_us, int64_t answered_us,
+                         int64_t received_us) {
   const int64_t there = std::max<int64_t>(0, answered_us - asked_us);
   const int64_t under_way = std::max<int64_t>(0, received_us - sent_us - there);
   return {((asked_us - sent_us) + (answered_us - received_us)) / 2, under_way / 2};
 }
 
-std::vector<Finding> judge_hosts(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts) {
+std::vector<Finding> judge_hosts(const PreflightNeeds& needs,
+                                 const std::vector<SurveyedHost>& hosts) {
   std::vector<Finding> findings;
   for (const SurveyedHost& host : hosts) Judge(needs, host, findings).judge();
   return findings;
 }
 
 bool any_bad(const std::vector<Finding>& findings) {
-  return std::ranges::any_of(findings, [](const Finding& finding) { return finding.level == Severity::kBad; });
+  return std::ranges::any_of(
+      findings, [](const Finding& finding) { return finding.level == Severity::kBad; });
 }
 
 }  // namespace ds

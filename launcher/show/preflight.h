@@ -1,6 +1,6 @@
-// Whether hosts are fit for a job (pure): what was measured on each goes in, everything that is wrong with any
-// of them comes out, with what to do about it. Measuring is launcher/agents/host_probe.h, asking hosts is
-// launcher/agents/host_survey.h.
+// Whether hosts are fit for a job (pure): what was measured on each goes in, everything that is
+// wrong with any of them comes out, with what to do about it. Measuring is
+// launcher/agents/host_probe.h, asking hosts is launcher/agents/host_survey.h.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace ds {
 // What the job asks of its hosts. 0: not known, so not judged.
 struct PreflightNeeds {
   int world_size = 1;
-  int threads = 1;               // of each rank
-  int64_t memory_bytes = 0;      // of each rank at its peak
-  int64_t checkpoint_bytes = 0;  // of one checkpoint, of all ranks
-  bool uses_gpus = false;        // slots are GPUs, not shares of the cores
-  bool shares_directory = false; // several machines write into the run directory
+  int threads = 1;                // of each rank
+  int64_t memory_bytes = 0;       // of each rank at its peak
+  int64_t checkpoint_bytes = 0;   // of one checkpoint, of all ranks
+  bool uses_gpus = false;         // slots are GPUs, not shares of the cores
+  bool shares_directory = false;  // several machines write into the run directory
 };
 
 // How far a host's clock is from ours, and how well that is known.
@@ -28,16 +28,18 @@ struct ClockOffset {
   int64_t offset_us = 0;  // positive: it is ahead
   int64_t uncertainty_us = 0;
 };
-// From one question and its answer, as NTP does it: sent and received here, asked and answered there.
-ClockOffset clock_offset(int64_t sent_us, int64_t asked_us, int64_t answered_us, int64_t received_us);
+// From one question and its answer, as NTP does it: sent and received here, asked and answered
+// there.
+ClockOffset clock_offset(int64_t sent_us, int64_t asked_us, int64_t answered_us,
+                         int64_t received_us);
 
 struct SurveyedHost {
-  HostSlots host;                       // empty name: this machine; a rank for each slot
-  std::string problem{};                // why it could not be asked; there are no facts then
-  std::string advice{};                 // what to do about that, empty where nobody knows
+  HostSlots host;         // empty name: this machine; a rank for each slot
+  std::string problem{};  // why it could not be asked; there are no facts then
+  std::string advice{};   // what to do about that, empty where nobody knows
   std::optional<agent::Facts> facts{};
-  std::optional<ClockOffset> clock{};   // none: it is our own
-  std::string own_file_error{};         // why the launcher does not see what the host wrote
+  std::optional<ClockOffset> clock{};  // none: it is our own
+  std::string own_file_error{};        // why the launcher does not see what the host wrote
 };
 
 enum class Severity { kBad, kWarning };
@@ -50,13 +52,17 @@ struct Finding {
   std::string fix;
 };
 
-// In the order of the hosts. The launcher's own machine is judged like any other where it is among them.
-std::vector<Finding> judge_hosts(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts);
+// In the order of the hosts. The launcher's own machine is judged like any other where it is among
+// them.
+std::vector<Finding> judge_hosts(const PreflightNeeds& needs,
+                                 const std::vector<SurveyedHost>& hosts);
 bool any_bad(const std::vector<Finding>& findings);
 
 // The report: a headline, then each host that is not well with all that was found.
-std::string preflight_text(const std::vector<SurveyedHost>& hosts, const std::vector<Finding>& findings);
+std::string preflight_text(const std::vector<SurveyedHost>& hosts,
+                           const std::vector<Finding>& findings);
 // One object, one line, for programs.
-std::string preflight_json(const std::vector<SurveyedHost>& hosts, const std::vector<Finding>& findings);
+std::string preflight_json(const std::vector<SurveyedHost>& hosts,
+                           const std::vector<Finding>& findings);
 
 }  // namespace ds

@@ -14,7 +14,8 @@ std::string shown_name(const std::string& host) { return host.empty() ? "this ma
 
 std::string_view word_of(Severity level) { return level == Severity::kBad ? "bad" : "warning"; }
 
-std::vector<const Finding*> findings_of(const SurveyedHost& host, const std::vector<Finding>& findings) {
+std::vector<const Finding*> findings_of(const SurveyedHost& host,
+                                        const std::vector<Finding>& findings) {
   std::vector<const Finding*> out;
   for (const Finding& finding : findings) {
     if (finding.host == host.host.name) out.push_back(&finding);
@@ -51,13 +52,13 @@ std::string finding_json(const Finding& finding) {
 
 std::string host_json(const SurveyedHost& host, const std::vector<Finding>& findings) {
   const std::vector<const Finding*> mine = findings_of(host, findings);
-  const bool ok = std::ranges::none_of(mine, [](const Finding* f) { return f->level == Severity::kBad; });
+  const bool ok =
+      std::ranges::none_of(mine, [](const Finding* f) { return f->level == Severity::kBad; });
   JsonObject out;
   out.text("host", host.host.name).raw("ok", ok ? "true" : "false");
   out.integer("ranks", static_cast<int64_t>(host.host.slots.size()));
-  out.raw("clock_offset_s", host.clock
-                                ? json_number(static_cast<double>(host.clock->offset_us) / 1e6)
-                                : "null");
+  out.raw("clock_offset_s",
+          host.clock ? json_number(static_cast<double>(host.clock->offset_us) / 1e6) : "null");
   out.raw("facts", host.facts ? facts_json(*host.facts) : "null");
   std::string list;
   for (const Finding* finding : mine) list += (list.empty() ? "" : ", ") + finding_json(*finding);
@@ -66,7 +67,8 @@ std::string host_json(const SurveyedHost& host, const std::vector<Finding>& find
 
 }  // namespace
 
-std::string preflight_text(const std::vector<SurveyedHost>& hosts, const std::vector<Finding>& findings) {
+std::string preflight_text(const std::vector<SurveyedHost>& hosts,
+                           const std::vector<Finding>& findings) {
   const auto bad = std::ranges::count(findings, Severity::kBad, &Finding::level);
   const auto warnings = static_cast<int64_t>(findings.size()) - bad;
   int64_t unfit = 0;
@@ -78,25 +80,32 @@ std::string preflight_text(const std::vector<SurveyedHost>& hosts, const std::ve
     if (mine.empty()) well.push_back(name);
     if (!mine.empty()) body += fmt::format("\n  {}", name);
     for (size_t i = 0; i < mine.size(); ++i) {
-      body += fmt::format("\n    {:<8} {}: {}", word_of(mine[i]->level), mine[i]->check, mine[i]->what);
+      body +=
+          fmt::format("\n    {:<8} {}: {}", word_of(mine[i]->level), mine[i]->check, mine[i]->what);
       const bool next_says_it = i + 1 < mine.size() && mine[i + 1]->fix == mine[i]->fix;
-      if (!mine[i]->fix.empty() && !next_says_it) body += fmt::format("\n             fix: {}", mine[i]->fix);
+      if (!mine[i]->fix.empty() && !next_says_it)
+        body += fmt::format("\n             fix: {}", mine[i]->fix);
     }
-    unfit += std::ranges::any_of(mine, [](const Finding* f) { return f->level == Severity::kBad; }) ? 1 : 0;
+    unfit += std::ranges::any_of(mine, [](const Finding* f) { return f->level == Severity::kBad; })
+                 ? 1
+                 : 0;
   }
   const auto count = static_cast<int64_t>(hosts.size());
-  std::string text = unfit == 0 ? fmt::format("preflight: {} can be used", format_count(count, "host"))
-                                : fmt::format("preflight: {} of {} cannot be used, {} found", unfit,
-                                              format_count(count, "host"), format_count(bad, "fault"));
+  std::string text = unfit == 0
+                         ? fmt::format("preflight: {} can be used", format_count(count, "host"))
+                         : fmt::format("preflight: {} of {} cannot be used, {} found", unfit,
+                                       format_count(count, "host"), format_count(bad, "fault"));
   if (warnings > 0) text += fmt::format(", {}", format_count(warnings, "warning"));
   text += body;
   if (!body.empty() && !well.empty()) text += fmt::format("\n  ok: {}", fmt::join(well, ", "));
   return text;
 }
 
-std::string preflight_json(const std::vector<SurveyedHost>& hosts, const std::vector<Finding>& findings) {
+std::string preflight_json(const std::vector<SurveyedHost>& hosts,
+                           const std::vector<Finding>& findings) {
   std::string list;
-  for (const SurveyedHost& host : hosts) list += (list.empty() ? "" : ", ") + host_json(host, findings);
+  for (const SurveyedHost& host : hosts)
+    list += (list.empty() ? "" : ", ") + host_json(host, findings);
   return JsonObject()
       .raw("ok", any_bad(findings) ? "false" : "true")
       .raw("hosts", fmt::format("[{}]", list))

@@ -62,16 +62,18 @@ std::string step_line(const control::StepMetrics& metrics, std::optional<Time> l
   return line;
 }
 
-std::string last_line(const control::StepMetrics& last, const std::optional<control::StepMetrics>& validated) {
+std::string last_line(const control::StepMetrics& last,
+                      const std::optional<control::StepMetrics>& validated) {
   const std::string line = step_line(last, std::nullopt);
   if (last.has_validation_loss() || !validated) return line;
-  return fmt::format("{}  validation loss {:.4f} (step {})", line, validated->validation_loss(), validated->step());
+  return fmt::format("{}  validation loss {:.4f} (step {})", line, validated->validation_loss(),
+                     validated->step());
 }
 
 std::optional<Time> PaceEstimate::update(Time now, int64_t step, int64_t total_steps) {
   constexpr size_t kMostMarks = 256;
   if (!marks_.empty() && step <= marks_.back().step) marks_.clear();  // an epoch began further back
-  if (marks_.size() == kMostMarks) {  // every second one will do
+  if (marks_.size() == kMostMarks) {                                  // every second one will do
     for (size_t i = 1; 2 * i < marks_.size(); ++i) marks_[i] = marks_[2 * i];
     marks_.resize(kMostMarks / 2);
   }

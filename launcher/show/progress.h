@@ -1,4 +1,5 @@
-// The progress of a run in words (pure): one line per step, when to print it, how long it still takes.
+// The progress of a run in words (pure): one line per step, when to print it, how long it still
+// takes.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,21 @@
 
 namespace ds {
 
-std::string format_bytes(int64_t bytes);     // "412 MiB"
-std::string format_duration(Time duration);  // "3m12s"
-std::string format_rate(double per_second);  // "12.3k"
+std::string format_bytes(int64_t bytes);                         // "412 MiB"
+std::string format_duration(Time duration);                      // "3m12s"
+std::string format_rate(double per_second);                      // "12.3k"
 std::string format_count(int64_t count, std::string_view what);  // "1 rank", "2 ranks"
 
 // "step 120/2000  loss 3.412  lr 3.00e-04  norm 1.23  12.3k tok/s  mem 412 MiB  ETA 3m12s"
 std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left);
 
-// What stays on a terminal when the run is over: its last step, and the newest validation loss where that is of an
-// earlier one.
-std::string last_line(const control::StepMetrics& last, const std::optional<control::StepMetrics>& validated);
+// What stays on a terminal when the run is over: its last step, and the newest validation loss
+// where that is of an earlier one.
+std::string last_line(const control::StepMetrics& last,
+                      const std::optional<control::StepMetrics>& validated);
 
-// Time to the end from the pace of the newer half of the steps since the start: saves and evaluations count with
-// the share that they have, and several reports may come at once.
+// Time to the end from the pace of the newer half of the steps since the start: saves and
+// evaluations count with the share that they have, and several reports may come at once.
 class PaceEstimate {
  public:
   // The time left after this step; nothing while there is no pace yet.

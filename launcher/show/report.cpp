@@ -62,8 +62,8 @@ std::string rank_json(size_t number, const RankRecord& rank) {
   }
   out.raw("categories", categories.str());
   JsonObject results;
-  for (const auto& [name, value] : std::map<std::string, double>(m.results().begin(),
-                                                                 m.results().end())) {
+  for (const auto& [name, value] :
+       std::map<std::string, double>(m.results().begin(), m.results().end())) {
     results.number(name, value);
   }
   if (m.results().empty()) return out.str();
@@ -88,7 +88,8 @@ int64_t steps_of(const RunRecord& record) {
   return record.last_step ? record.last_step->step() : 0;
 }
 
-// Ranks step together, so rank 0's last report says more than the last heartbeat of the one that failed.
+// Ranks step together, so rank 0's last report says more than the last heartbeat of the one that
+// failed.
 int64_t failure_step(const RunRecord& record) {
   return std::max(steps_of(record), record.root_cause ? record.root_cause->step : 0);
 }
@@ -117,8 +118,7 @@ std::string failure_line(const RunRecord& record, FaultAction action) {
   const bool elsewhere = record.root_cause && !record.circumstances.host.empty();
   line.text("host", elsewhere ? record.circumstances.host : record.host);
   line.integer("step", failure_step(record));
-  line.raw("last_committed",
-           record.last_commit ? json_string(record.last_commit->tag()) : "null");
+  line.raw("last_committed", record.last_commit ? json_string(record.last_commit->tag()) : "null");
   line.text("action", action == FaultAction::kRestart ? "restart" : "stop");
   line.text("cause", record.reason);
   return line.str();
@@ -163,9 +163,10 @@ std::string failure_text(const RunRecord& record, const RunDirectory& directory)
     text += fmt::format("\n  at step {}; all {} ranks were stopped", failure_step(record),
                         record.ranks.size());
   }
-  return fmt::format("{}\n{}  {:<10} {}{}", text, death_details(cause, record.circumstances), "log",
-                     directory.shown(directory.rank_log(cause.rank)),
-                     record.circumstances.words.note() ? ", with the stack where the signal struck" : "");
+  return fmt::format(
+      "{}\n{}  {:<10} {}{}", text, death_details(cause, record.circumstances), "log",
+      directory.shown(directory.rank_log(cause.rank)),
+      record.circumstances.words.note() ? ", with the stack where the signal struck" : "");
 }
 
 std::string closing_text(const RunRecord& record, const RunDirectory& directory) {

@@ -1,4 +1,5 @@
-// How a run ended, for people and for programs: the failure line, report.json, and the closing words.
+// How a run ended, for people and for programs: the failure line, report.json, and the closing
+// words.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/show/death_certificate.h"
 #include "launcher/decide/membership.h"
 #include "launcher/process/run_directory.h"
+#include "launcher/show/death_certificate.h"
 #include "proto/control.pb.h"
 
 namespace ds {

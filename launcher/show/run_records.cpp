@@ -45,7 +45,8 @@ class LineSink final : public spdlog::sinks::base_sink<std::mutex> {
 }  // namespace
 
 struct RunRecords::Shared {
-  Shared(const RunDirectory& where, RunLease held) : directory(where), lease(std::move(held)), metrics(where) {}
+  Shared(const RunDirectory& where, RunLease held)
+      : directory(where), lease(std::move(held)), metrics(where) {}
 
   const RunDirectory directory;
   // The thread's.
@@ -66,7 +67,8 @@ struct RunRecords::Shared {
 
   AppendFile& file_to_append(const std::string& name) {
     const auto found = appended.find(name);
-    return found != appended.end() ? found->second : appended.try_emplace(name, directory.file(name)).first->second;
+    return found != appended.end() ? found->second
+                                   : appended.try_emplace(name, directory.file(name)).first->second;
   }
 };
 
@@ -79,7 +81,8 @@ RunRecords::RunRecords(const RunDirectory& directory, RunLease lease, const Opti
       lease_(writer_.add_lane(lease_path({}).string(), kMostFileBytes)),
       claims_(writer_.add_lane("the claim of an epoch", kMostFileBytes)),
       textfile_(elsewhere_.add_lane("--metrics-textfile", kMostFileBytes)) {
-  auto sink = std::make_shared<LineSink>([this](std::string line) { append("logs/dslaunch.log", std::move(line)); });
+  auto sink = std::make_shared<LineSink>(
+      [this](std::string line) { append("logs/dslaunch.log", std::move(line)); });
   log_ = std::make_shared<spdlog::logger>("dslaunch", std::move(sink));
 }
 
@@ -112,7 +115,8 @@ void RunRecords::rank_line(int rank, std::string_view line) {
 
 void RunRecords::step(const control::StepMetrics& metrics) {
   if (!std::exchange(has_metrics_, true)) {
-    post(lane_of("runs/latest"), kSmallJob, [shared = shared_] { shared->directory.become_latest(); });
+    post(lane_of("runs/latest"), kSmallJob,
+         [shared = shared_] { shared->directory.become_latest(); });
   }
   post(metrics_, sizeof(metrics), [shared = shared_, metrics, added = false]() mutable {
     if (!std::exchange(added, true)) shared->metrics.add(metrics);
@@ -144,8 +148,10 @@ void RunRecords::claim_epoch(int64_t wanted, const std::string& holder, OnError 
     Claim claim;
     try {
       shared->lease.renew();  // who has lost the run may not go on with it
-      claim.epoch = ds::claim_epoch(shared->files, shared->directory.path().string(), wanted, holder);
-      shared->lease.renew();  // the disk may have kept us waiting for so long that it is another's by now
+      claim.epoch =
+          ds::claim_epoch(shared->files, shared->directory.path().string(), wanted, holder);
+      shared->lease
+          .renew();  // the disk may have kept us waiting for so long that it is another's by now
     } catch (const LeaseRefused& taken) {
       shared->tell_taken_over(taken.what());
       return;
@@ -190,10 +196,11 @@ void RunRecords::note_stall(Time now, std::vector<std::string>& out) {
   const std::optional<BackgroundWriter::Running> running = writer_.running();
   const bool stalled = running && now - running->since >= kStall;
   if (stalled && !stall_said_) {
-    out.push_back(fmt::format("warning: the disk of {} has not answered for {} s (writing {}); training goes on",
-                              directory_.shown(directory_.path()),
-                              std::chrono::duration_cast<std::chrono::seconds>(now - running->since).count(),
-                              running->name));
+    out.push_back(fmt::format(
+        "warning: the disk of {} has not answered for {} s (writing {}); training goes on",
+        directory_.shown(directory_.path()),
+        std::chrono::duration_cast<std::chrono::seconds>(now - running->since).count(),
+        running->name));
   } else if (!stalled && stall_said_) {
     out.push_back(fmt::format("the disk of {} answers again", directory_.shown(directory_.path())));
   }
@@ -205,13 +212,14 @@ std::vector<std::string> RunRecords::take_notices(Time now) {
   for (BackgroundWriter* const writer : {&writer_, &elsewhere_}) {
     for (const BackgroundWriter::Change& change : writer->take_changes()) {
       if (change.dropped > 0) {
-        out.push_back(fmt::format("warning: {}: {} dropped, because the disk does not take them", change.name,
-                                  format_count(change.dropped, "line")));
+        out.push_back(fmt::format("warning: {}: {} dropped, because the disk does not take them",
+                                  change.name, format_count(change.dropped, "line")));
       }
-      out.push_back(change.error.empty()
-                        ? fmt::format("{} is written again; what had waited is there", change.name)
-                        : fmt::format("warning: {}: {}; training goes on, and it is tried again every second",
-                                      change.name, change.error));
+      out.push_back(
+          change.error.empty()
+              ? fmt::format("{} is written again; what had waited is there", change.name)
+              : fmt::format("warning: {}: {}; training goes on, and it is tried again every second",
+                            change.name, change.error));
     }
   }
   note_stall(now, out);
@@ -224,7 +232,8 @@ RunRecords::Finished RunRecords::finish(std::string report, int exit_code) {
   if (has_metrics_) {
     post(lane_of("loss.svg"), kSmallJob, [shared = shared_, title = options_.plot_title] {
       if (shared->metrics.points().empty()) return;
-      write_whole_file(shared->directory.file("loss.svg"), loss_plot(title, shared->metrics.points()));
+      write_whole_file(shared->directory.file("loss.svg"),
+                       loss_plot(title, shared->metrics.points()));
     });
   }
   post(lease_, kSmallJob, [shared = shared_, exit_code] { shared->lease.end(exit_code); });
@@ -234,8 +243,9 @@ RunRecords::Finished RunRecords::finish(std::string report, int exit_code) {
   for (BackgroundWriter* const writer : {&writer_, &elsewhere_}) {
     for (const BackgroundWriter::Left& left : writer->finish(options_.patience)) {
       std::erase(out.written, left.name);
-      out.problems.push_back(fmt::format("warning: {} could not be written to the end: {}", left.name,
-                                         left.error.empty() ? "the disk does not answer" : left.error));
+      out.problems.push_back(
+          fmt::format("warning: {} could not be written to the end: {}", left.name,
+                      left.error.empty() ? "the disk does not answer" : left.error));
     }
   }
   return out;

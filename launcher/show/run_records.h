@@ -1,6 +1,6 @@
-// What a launcher writes while a run goes on: logs, metrics, the figures for Prometheus, its lease and the claims
-// of epochs. Nothing here waits for a disk: a full one makes files late, one that hangs is said, and training goes
-// on either way (launcher/process/background_writer.h).
+// What a launcher writes while a run goes on: logs, metrics, the figures for Prometheus, its lease
+// and the claims of epochs. Nothing here waits for a disk: a full one makes files late, one that
+// hangs is said, and training goes on either way (launcher/process/background_writer.h).
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "launcher/process/background_writer.h"
-#include "launcher/show/metrics_file.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/process/run_lease.h"
+#include "launcher/show/metrics_file.h"
 #include "proto/control.pb.h"
 
 namespace spdlog {
@@ -45,8 +45,8 @@ class RunRecords {
   void replace(const std::string& name, std::string text);
   void textfile(std::string text);
 
-  // An epoch number of the directory's own (launcher/process/epoch_claim.h), claimed in the background. kRetry: what fails
-  // is tried again; else the first error is told.
+  // An epoch number of the directory's own (launcher/process/epoch_claim.h), claimed in the
+  // background. kRetry: what fails is tried again; else the first error is told.
   enum class OnError { kTell, kRetry };
   struct Claim {
     int64_t epoch = 0;
@@ -58,8 +58,8 @@ class RunRecords {
 
   // Renews the lease when it is time.
   void keep_lease(Time now);
-  // Says so, once, when another launcher has taken the run over. From then on nothing is written: the files are the
-  // other's.
+  // Says so, once, when another launcher has taken the run over. From then on nothing is written:
+  // the files are the other's.
   std::optional<std::string> taken_over();
 
   // What the user should know: writes that fail or hang, and that they go well again.
@@ -88,7 +88,7 @@ class RunRecords {
   std::map<std::string, BackgroundWriter::Lane> files_;
   std::shared_ptr<spdlog::logger> log_;
   bool has_metrics_ = false;
-  bool lost_ = false;      // another launcher has the directory
+  bool lost_ = false;  // another launcher has the directory
   bool finished_ = false;
   Time renewed_at_{};
   bool stall_said_ = false;

@@ -23,7 +23,8 @@ std::string headline_of(const RunStatus& status) {
   if (status.epoch > 0) text += fmt::format(", epoch {}", status.epoch);
   if (status.restarts > 0) text += fmt::format(", {}", format_count(status.restarts, "restart"));
   if (status.elapsed_s > 0) {
-    text += fmt::format("{}{}", status.live() ? ", for " : ", after ", format_duration(to_time(status.elapsed_s)));
+    text += fmt::format("{}{}", status.live() ? ", for " : ", after ",
+                        format_duration(to_time(status.elapsed_s)));
   }
   if (status.live()) text += fmt::format(", pid {}", status.launcher_pid);
   return text;
@@ -72,7 +73,9 @@ class Exposition {
     name_ = name;
     text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
   }
-  void sample(double value) { text_ += fmt::format("{}{{run=\"{}\"}} {}\n", name_, run_, shown(value)); }
+  void sample(double value) {
+    text_ += fmt::format("{}{{run=\"{}\"}} {}\n", name_, run_, shown(value));
+  }
   void sample(const RankStatus& rank, double value) {
     text_ += fmt::format("{}{{run=\"{}\",rank=\"{}\",host=\"{}\"}} {}\n", name_, run_, rank.rank,
                          escape_label(rank.host), shown(value));
@@ -108,7 +111,8 @@ void expose_step(Exposition& out, const control::StepMetrics& step) {
   out.gauge("dslaunch_loss_scale", "Loss scale of the last step.", step.loss_scale());
   out.gauge("dslaunch_tokens_per_second", "Tokens of all ranks per second in the last step.",
             step.tokens_per_s());
-  out.gauge("dslaunch_samples", "Samples consumed since step 0.", static_cast<double>(step.samples()));
+  out.gauge("dslaunch_samples", "Samples consumed since step 0.",
+            static_cast<double>(step.samples()));
 }
 
 void expose_ranks(Exposition& out, const std::vector<RankStatus>& ranks) {
@@ -169,7 +173,8 @@ std::string status_text(const RunStatus& status) {
 std::string status_prometheus(const RunStatus& status) {
   Exposition out(status);
   out.gauge("dslaunch_running", "1 while dslaunch runs this job.", status.live() ? 1 : 0);
-  out.gauge("dslaunch_paused", "1 while the ranks wait at a step edge.", status.phase == "paused" ? 1 : 0);
+  out.gauge("dslaunch_paused", "1 while the ranks wait at a step edge.",
+            status.phase == "paused" ? 1 : 0);
   if (status.exit_code) {
     out.gauge("dslaunch_exit_code", "How the run ended.", *status.exit_code);
   }

@@ -10,8 +10,8 @@ namespace ds {
 // Some lines and a table of the ranks.
 std::string status_text(const RunStatus& status);
 
-// The text exposition format. Labels: run (the name of its directory), and rank and host for what is of one
-// rank; nothing that grows with time.
+// The text exposition format. Labels: run (the name of its directory), and rank and host for what
+// is of one rank; nothing that grows with time.
 std::string status_prometheus(const RunStatus& status);
 
 // One line on where a rank is: "at step 12.1 train, inside all_gather #57 of data".

@@ -1,17 +1,17 @@
 #include "launcher/verbs/actions.h"
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "cli/verbs/agent.h"
 #include "core/error.h"
-#include "launcher/process/addresses.h"
 #include "launcher/agents/agent.h"
-#include "launcher/verbs/command_line.h"
-#include "launcher/process/machine.h"
 #include "launcher/agents/started_place.h"
+#include "launcher/process/addresses.h"
+#include "launcher/process/machine.h"
 #include "launcher/verbs/check.h"
+#include "launcher/verbs/command_line.h"
 #include "launcher/verbs/completion.h"
 #include "launcher/verbs/elastic.h"
 #include "launcher/verbs/engine_verb.h"
@@ -39,9 +39,8 @@ Action train(const VerbLine& line) {
 }
 
 Action preflight(const VerbLine& line) {
-  return [options = preflight_options(line.values<PreflightArgs>())](const Surroundings& surroundings) {
-    return run_preflight(options, surroundings);
-  };
+  return [options = preflight_options(line.values<PreflightArgs>())](
+             const Surroundings& surroundings) { return run_preflight(options, surroundings); };
 }
 
 Action check(const VerbLine& line) {
@@ -50,8 +49,8 @@ Action check(const VerbLine& line) {
   };
 }
 
-// By which address this host was reached: sshd says it ("CLIENT PORT SERVER PORT"), and Slurm says where
-// we were started from. Empty where nobody does.
+// By which address this host was reached: sshd says it ("CLIENT PORT SERVER PORT"), and Slurm says
+// where we were started from. Empty where nobody does.
 std::string own_address(const Environment& environment) {
   const auto by_slurm = environment.find("SLURM_LAUNCH_NODE_IPADDR");
   if (by_slurm != environment.end()) return local_address_towards(by_slurm->second);
@@ -81,7 +80,9 @@ Action alone(const VerbLine& line) {
 // Verbs that also take what lies around: other programs, the machine.
 template <class Values, int (*kCarryOut)(const Values&, const Surroundings&)>
 Action looking_around(const VerbLine& line) {
-  return [values = line.values<Values>()](const Surroundings& surroundings) { return kCarryOut(values, surroundings); };
+  return [values = line.values<Values>()](const Surroundings& surroundings) {
+    return kCarryOut(values, surroundings);
+  };
 }
 
 // Verbs that look at a run.
@@ -121,7 +122,8 @@ Action action_for(const ParsedVerb& parsed, const std::vector<std::string>& argu
     };
   }
   const auto row = std::ranges::find(kRows, parsed.verb->name, &Row::verb);
-  DS_CHECK(row != kRows.end(), "verb '{}': launcher/verbs/actions.cpp has no row for it", parsed.verb->name);
+  DS_CHECK(row != kRows.end(), "verb '{}': launcher/verbs/actions.cpp has no row for it",
+           parsed.verb->name);
   return row->prepare(*parsed.line);
 }
 

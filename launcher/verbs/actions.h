@@ -12,7 +12,8 @@ namespace ds {
 
 using Action = std::function<int(const Surroundings&)>;  // returns the exit code
 
-// What to do for a verb that was parsed from `arguments`. Throws UsageError where its values do not fit together.
+// What to do for a verb that was parsed from `arguments`. Throws UsageError where its values do not
+// fit together.
 Action action_for(const ParsedVerb& parsed, const std::vector<std::string>& arguments);
 
 }  // namespace ds

@@ -10,16 +10,18 @@
 namespace ds {
 namespace {
 
-// The cores that each slot of a host may use: its own, if mpirun or srun gave it some, or its agent's.
-std::vector<std::vector<int>> slot_cores_of(const StartedGroup* group, const std::string& host, size_t slots,
-                                            const std::vector<int>& all) {
+// The cores that each slot of a host may use: its own, if mpirun or srun gave it some, or its
+// agent's.
+std::vector<std::vector<int>> slot_cores_of(const StartedGroup* group, const std::string& host,
+                                            size_t slots, const std::vector<int>& all) {
   if (group && group->slot_cores().contains(host)) return group->slot_cores().at(host);
   return std::vector<std::vector<int>>(slots, all);
 }
 
 }  // namespace
 
-RankBinding bind_here(const RunOptions& options, const WorldShape& shape, const StartedGroup* group) {
+RankBinding bind_here(const RunOptions& options, const WorldShape& shape,
+                      const StartedGroup* group) {
   HostCpus here;
   if (options.binding.wants_topology()) here.topology = machine_cores();
   here.slots = slot_cores_of(group, "", static_cast<size_t>(shape.ranks), own_cores());
@@ -34,11 +36,12 @@ RankBinding bind_on_hosts(const RunOptions& options, const std::vector<PoolNode>
     const agent::Ready& ready = *host.link->ready();
     HostCpus out{host.link->host(), {}, {}};
     for (const agent::TopologyCore& core : ready.topology()) {
-      out.topology.push_back({{core.cpus().begin(), core.cpus().end()}, core.numa(), core.package()});
+      out.topology.push_back(
+          {{core.cpus().begin(), core.cpus().end()}, core.numa(), core.package()});
     }
     if (out.topology.empty() && options.binding.wants_topology()) {
-      throw Unsupported(fmt::format("host {}: hwloc cannot read it there, so its cores are not known",
-                                    out.host));
+      throw Unsupported(
+          fmt::format("host {}: hwloc cannot read it there, so its cores are not known", out.host));
     }
     out.slots = slot_cores_of(group, out.host, node == nodes.end() ? 0 : node->slots.size(),
                               {ready.allowed_cpus().begin(), ready.allowed_cpus().end()});

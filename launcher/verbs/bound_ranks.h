@@ -3,20 +3,21 @@
 
 #include <vector>
 
-#include "launcher/verbs/command_line.h"
-#include "launcher/show/console.h"
 #include "launcher/agents/host_agents.h"
-#include "launcher/process/machine.h"
 #include "launcher/decide/node_pool.h"
+#include "launcher/process/machine.h"
 #include "launcher/process/rank_binding.h"
+#include "launcher/show/console.h"
+#include "launcher/verbs/command_line.h"
 
 namespace ds {
 
 class StartedGroup;
 
-// `group` is null unless mpirun or srun started many dslaunch. Throw UsageError where cores are too few,
-// Unsupported where they cannot be found out.
-RankBinding bind_here(const RunOptions& options, const WorldShape& shape, const StartedGroup* group);
+// `group` is null unless mpirun or srun started many dslaunch. Throw UsageError where cores are too
+// few, Unsupported where they cannot be found out.
+RankBinding bind_here(const RunOptions& options, const WorldShape& shape,
+                      const StartedGroup* group);
 RankBinding bind_on_hosts(const RunOptions& options, const std::vector<PoolNode>& nodes,
                           const std::vector<ReachedHost>& reached, const StartedGroup* group);
 

@@ -113,7 +113,8 @@ Checked check_and_keep(const CheckOptions& options) {
   try {
     out.read = read_config(options.config, options.overrides);
   } catch (const ConfigError& error) {
-    out.report.problems.push_back({.severity = Severity::kError, .path = "", .origin = {}, .message = error.what()});
+    out.report.problems.push_back(
+        {.severity = Severity::kError, .path = "", .origin = {}, .message = error.what()});
     return out;
   }
   ReadConfig& read = out.read;
@@ -133,14 +134,17 @@ Checked check_and_keep(const CheckOptions& options) {
 }
 
 bool names_inputs(const Config& config) {
-  return config.model.folder || config.model.family || !config.data.train.empty() || !config.data.validation.empty();
+  return config.model.folder || config.model.family || !config.data.train.empty() ||
+         !config.data.validation.empty();
 }
 
-void look_at_files(const CheckOptions& options, const Surroundings& surroundings, Checked& checked) {
+void look_at_files(const CheckOptions& options, const Surroundings& surroundings,
+                   Checked& checked) {
   std::vector<Problem>& problems = checked.report.problems;
   const InputLook look = look_at_inputs(options.config, options.overrides, surroundings);
   if (look.not_done) {
-    problems.push_back({.severity = Severity::kNote, .path = "", .origin = {}, .message = *look.not_done});
+    problems.push_back(
+        {.severity = Severity::kNote, .path = "", .origin = {}, .message = *look.not_done});
   }
   const std::vector<Problem> before = problems;
   for (const WrongInput& wrong : look.wrong) {
@@ -168,27 +172,35 @@ void look_at_runs(const CheckOptions& options, Checked& checked) {
   const fs::path runs = here / "runs";
   const bool there = fs::exists(runs, error);
   if (there && !fs::is_directory(runs, error)) {
-    add(Severity::kError, "", fmt::format("{}: runs are kept in a folder of this name, and this is none; move it, or "
-                                          "train with --run-dir", runs.string()));
+    add(Severity::kError, "",
+        fmt::format("{}: runs are kept in a folder of this name, and this is none; move it, or "
+                    "train with --run-dir",
+                    runs.string()));
   } else if (access((there ? runs : here).c_str(), W_OK) != 0) {
-    add(Severity::kError, "", fmt::format("{}: runs are kept in it, and it cannot be written; train elsewhere, or with "
-                                          "--run-dir", (there ? runs : here).string()));
+    add(Severity::kError, "",
+        fmt::format("{}: runs are kept in it, and it cannot be written; train elsewhere, or with "
+                    "--run-dir",
+                    (there ? runs : here).string()));
   }
   const std::string stem = fs::path(options.config).stem().string();
-  if (checked.read.config.train.resume == ResumeMode::kRequired && !newest_resumable_run(here, stem)) {
+  if (checked.read.config.train.resume == ResumeMode::kRequired &&
+      !newest_resumable_run(here, stem)) {
     add(Severity::kNote, "train.resume",
-        fmt::format("\"required\", but {} has no run of {} with a checkpoint; --run-dir names another", runs.string(),
-                    stem));
+        fmt::format(
+            "\"required\", but {} has no run of {} with a checkpoint; --run-dir names another",
+            runs.string(), stem));
   }
 }
 
 std::string check_text(const CheckReport& report) {
   std::string text;
   for (const Problem& problem : report.problems) {
-    text += fmt::format("{}: {}\n", problem.severity == Severity::kError ? "error" : "note", problem.text());
+    text += fmt::format("{}: {}\n", problem.severity == Severity::kError ? "error" : "note",
+                        problem.text());
   }
   if (report.left_out > 0) text += fmt::format("... and {} more\n", report.left_out);
-  return text + fmt::format("{}: {}, {}\n", report.config, counted(count_of(report, Severity::kError), "error"),
+  return text + fmt::format("{}: {}, {}\n", report.config,
+                            counted(count_of(report, Severity::kError), "error"),
                             counted(count_of(report, Severity::kNote), "note"));
 }
 

@@ -1,5 +1,5 @@
-// `dslaunch check train.json [key=value ...]`: everything that is wrong with a configuration, and with the data,
-// tokenizer and model that it names, at once.
+// `dslaunch check train.json [key=value ...]`: everything that is wrong with a configuration, and
+// with the data, tokenizer and model that it names, at once.
 #pragma once
 
 #include "cli/verbs/check.h"
@@ -8,9 +8,9 @@ namespace ds {
 
 struct Surroundings;
 
-// Prints the report, for programs {"ok", "config", "problems": [{"path", "file", "line", "column", "message"}],
-// "notes": [the same], "left_out"}. Returns 0, or 78 when there are errors. Never throws for what the files say;
-// InputMissing when there is no such configuration.
+// Prints the report, for programs {"ok", "config", "problems": [{"path", "file", "line", "column",
+// "message"}], "notes": [the same], "left_out"}. Returns 0, or 78 when there are errors. Never
+// throws for what the files say; InputMissing when there is no such configuration.
 int run_check(const CheckOptions& options, const Surroundings& surroundings);
 
 }  // namespace ds

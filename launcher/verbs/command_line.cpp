@@ -4,8 +4,8 @@
 
 #include "cli/duration.h"
 #include "core/error.h"
-#include "launcher/show/metrics_endpoint.h"
 #include "launcher/decide/runner.h"
+#include "launcher/show/metrics_endpoint.h"
 
 namespace ds {
 namespace {
@@ -48,7 +48,8 @@ void set_lifetime(const RunArgs& args, RunOptions& options) {
   options.max_restarts = args.max_restarts;
   options.hang_after = args.hang_after;
   if (args.wait_for_hosts) {
-    options.wait_for_hosts = *args.wait_for_hosts == "0" ? Time::zero() : parse_duration(*args.wait_for_hosts);
+    options.wait_for_hosts =
+        *args.wait_for_hosts == "0" ? Time::zero() : parse_duration(*args.wait_for_hosts);
   }
   if (args.nodes) options.nodes = node_count(*args.nodes);
   options.spares = args.spares;
@@ -68,12 +69,15 @@ RunOptions run_options(const RunArgs& args) {
   options.audit_samples = args.audit_samples;
   if (args.metrics_listen) MetricsEndpoint::check(*args.metrics_listen);
   options.metrics_listen = args.metrics_listen;
-  if (args.metrics_textfile) options.metrics_textfile = std::filesystem::absolute(*args.metrics_textfile);
+  if (args.metrics_textfile)
+    options.metrics_textfile = std::filesystem::absolute(*args.metrics_textfile);
   options.dry_run = args.dry_run;
   options.json = args.json;
   return options;
 }
 
-PreflightOptions preflight_options(const PreflightArgs& args) { return {common_options(args.run), args.json}; }
+PreflightOptions preflight_options(const PreflightArgs& args) {
+  return {common_options(args.run), args.json};
+}
 
 }  // namespace ds

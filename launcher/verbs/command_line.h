@@ -1,5 +1,5 @@
-// What the command lines of jobs ask for, read from what cli/ has parsed: values that no option of its own can
-// check, and defaults that depend on each other.
+// What the command lines of jobs ask for, read from what cli/ has parsed: values that no option of
+// its own can check, and defaults that depend on each other.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 #include "cli/verbs/run.h"
 #include "config/sections/training.h"
 #include "launcher/decide/clock_time.h"
-#include "launcher/run/job_hosts.h"
 #include "launcher/decide/node_list.h"
 #include "launcher/process/rank_binding.h"
+#include "launcher/run/job_hosts.h"
 
 namespace ds {
 

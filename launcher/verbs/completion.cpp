@@ -10,7 +10,9 @@
 namespace ds {
 
 int run_completion(const CompletionOptions& options) {
-  const Shell shell = options.shell == "bash" ? Shell::kBash : options.shell == "zsh" ? Shell::kZsh : Shell::kFish;
+  const Shell shell = options.shell == "bash"  ? Shell::kBash
+                      : options.shell == "zsh" ? Shell::kZsh
+                                               : Shell::kFish;
   const std::string script = completion_script(shell, outlines());
   if (options.json) {
     fmt::print("{}\n", JsonObject().text("shell", options.shell).text("script", script).str());

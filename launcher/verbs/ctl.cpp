@@ -12,7 +12,9 @@ namespace ds {
 int run_ctl(const CtlOptions& options) {
   const ControlReply reply = ask_running(options.run, control_verb(options.order));
   if (options.json) {
-    fmt::print("{}\n", JsonObject().text("notice", reply.notice).raw("status", status_json(reply.status)).str());
+    fmt::print(
+        "{}\n",
+        JsonObject().text("notice", reply.notice).raw("status", status_json(reply.status)).str());
   } else {
     fmt::print("{}\n", reply.notice);
   }

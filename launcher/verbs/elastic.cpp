@@ -14,8 +14,8 @@ namespace {
 std::string as_json(const ElasticBatch& batch) {
   JsonObject out;
   out.integer("final_batch_size", batch.train_batch_size);
-  out.raw("valid_gpus", batch.valid_counts ? fmt::format("[{}]", fmt::join(*batch.valid_counts, ", "))
-                                           : "null");
+  out.raw("valid_gpus",
+          batch.valid_counts ? fmt::format("[{}]", fmt::join(*batch.valid_counts, ", ")) : "null");
   out.raw("micro_batch_size",
           batch.micro_batch_size ? std::to_string(*batch.micro_batch_size) : "null");
   return out.str() + "\n";
@@ -34,7 +34,8 @@ std::string elastic_text(const ElasticVerbOptions& options) {
     return as_json(elastic_batch(elastic, {options.world_size, devices}));
   }
   if (options.world_size > 0) {
-    elastic_batch(elastic, {options.world_size, options.world_size});  // throws where it does not fit
+    elastic_batch(elastic,
+                  {options.world_size, options.world_size});  // throws where it does not fit
   }
   return elastic_table(elastic, options.nodes, options.devices_per_node, options.nodes - 1);
 }

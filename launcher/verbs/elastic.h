@@ -7,8 +7,8 @@
 
 namespace ds {
 
-// {"final_batch_size": .., "valid_gpus": [..], "micro_batch_size": ..} as ds_elastic has them, or the
-// table of elastic_table(). Throws ElasticError, ConfigError, InputMissing.
+// {"final_batch_size": .., "valid_gpus": [..], "micro_batch_size": ..} as ds_elastic has them, or
+// the table of elastic_table(). Throws ElasticError, ConfigError, InputMissing.
 std::string elastic_text(const ElasticVerbOptions& options);
 
 // Prints it; returns 0.

@@ -31,13 +31,16 @@ std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
 namespace {
 
 // Until `fd` can be read.
-EngineAnswer::End wait_for(int fd, const AskLimits& limits, std::chrono::steady_clock::time_point started) {
+EngineAnswer::End wait_for(int fd, const AskLimits& limits,
+                           std::chrono::steady_clock::time_point started) {
   using std::chrono::milliseconds;
-  std::array<pollfd, 2> waited{{{fd, POLLIN, 0}, {limits.interrupt_fd, POLLIN, 0}}};  // a negative one is passed over
+  std::array<pollfd, 2> waited{
+      {{fd, POLLIN, 0}, {limits.interrupt_fd, POLLIN, 0}}};  // a negative one is passed over
   while (true) {
     int left = -1;
     if (limits.longest) {
-      const auto passed = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - started);
+      const auto passed =
+          std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - started);
       left = static_cast<int>(std::max(milliseconds::zero(), *limits.longest - passed).count());
     }
     const int ready = poll(waited.data(), waited.size(), left);
@@ -92,13 +95,15 @@ std::string installed_engine(const std::filesystem::path& own_program) {
   const std::filesystem::path installed = folder.parent_path() / "libexec/dslaunch/rankd";
   std::error_code unreadable;
   const std::filesystem::path beside = folder / "rankd";
-  return (!std::filesystem::exists(beside, unreadable) && std::filesystem::exists(installed, unreadable) ? installed
-                                                                                                          : beside)
+  return (!std::filesystem::exists(beside, unreadable) &&
+                  std::filesystem::exists(installed, unreadable)
+              ? installed
+              : beside)
       .string();
 }
 
-std::string engine_output(const std::vector<std::string>& arguments, const Surroundings& surroundings,
-                          std::string_view why) {
+std::string engine_output(const std::vector<std::string>& arguments,
+                          const Surroundings& surroundings, std::string_view why) {
   EngineAnswer answer = ask_engine(arguments, surroundings);
   const ExitStatus& status = answer.status;
   if (status.signal != 0 || status.code != 0) {
@@ -117,8 +122,9 @@ void become_engine(const EngineVerb& verb, const Surroundings& surroundings) {
   }
   arguments.push_back(nullptr);
   execv(surroundings.rank_program.c_str(), arguments.data());
-  throw InputMissing(fmt::format("starting {}: {}; it belongs beside dslaunch or into ../libexec/dslaunch",
-                                 surroundings.rank_program, std::strerror(errno)));
+  throw InputMissing(
+      fmt::format("starting {}: {}; it belongs beside dslaunch or into ../libexec/dslaunch",
+                  surroundings.rank_program, std::strerror(errno)));
 }
 
 }  // namespace ds

@@ -1,5 +1,5 @@
-// Verbs that need the engine: dslaunch becomes rankd, so that output, signals and exit code are rankd's
-// own and nothing stands between.
+// Verbs that need the engine: dslaunch becomes rankd, so that output, signals and exit code are
+// rankd's own and nothing stands between.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/verbs/command_line.h"
 #include "launcher/process/process.h"
+#include "launcher/verbs/command_line.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {
@@ -20,7 +20,8 @@ struct EngineVerb {
   std::vector<std::string> arguments;  // the verb first
 };
 
-// Where rankd lies: beside dslaunch where both were built, in libexec/dslaunch where they were installed.
+// Where rankd lies: beside dslaunch where both were built, in libexec/dslaunch where they were
+// installed.
 std::string installed_engine(const std::filesystem::path& own_program);
 
 // Does not return unless it fails. Throws InputMissing if rankd cannot be started.
@@ -38,15 +39,16 @@ struct AskLimits {
 };
 EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings,
                         const AskLimits& limits = {});
-// The same where it has to succeed: else an Error with rankd's exit code whose message begins with `why`.
-std::string engine_output(const std::vector<std::string>& arguments, const Surroundings& surroundings,
-                          std::string_view why);
+// The same where it has to succeed: else an Error with rankd's exit code whose message begins with
+// `why`.
+std::string engine_output(const std::vector<std::string>& arguments,
+                          const Surroundings& surroundings, std::string_view why);
 
 // The `plan` of the job that these options start.
 EngineVerb plan_verb(const RunOptions& options, int ranks, int threads);
 
-// `arguments` with what only the launcher knows: `plan` gets the number of ranks that `run` would use
-// where the user gave none.
+// `arguments` with what only the launcher knows: `plan` gets the number of ranks that `run` would
+// use where the user gave none.
 std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
                                              const char* visible_gpus);
 

@@ -4,11 +4,11 @@
 
 #include "config/available.h"
 #include "core/error.h"
-#include "launcher/process/environment_list.h"
 #include "launcher/inventory/features.h"
 #include "launcher/inventory/inventory_text.h"
 #include "launcher/inventory/libraries.h"
 #include "launcher/inventory/machine_facts.h"
+#include "launcher/process/environment_list.h"
 #include "launcher/process/machine.h"
 #include "launcher/verbs/engine_verb.h"
 #include "proto/build_info.h"
@@ -23,11 +23,12 @@ struct EngineBuild {
 
 EngineBuild engine_build(const Surroundings& surroundings) {
   try {
-    EngineFacts facts =
-        parse_engine_facts(engine_output({"--inventory"}, surroundings, "asking rankd what it was built with"));
+    EngineFacts facts = parse_engine_facts(
+        engine_output({"--inventory"}, surroundings, "asking rankd what it was built with"));
     std::string problem;
     if (facts.build_id != build_id()) {
-      problem = fmt::format("{} is of another build: {}, dslaunch {}", surroundings.rank_program, facts.build_id, build_id());
+      problem = fmt::format("{} is of another build: {}, dslaunch {}", surroundings.rank_program,
+                            facts.build_id, build_id());
     }
     return {std::move(facts), std::move(problem)};
   } catch (const Error& error) {
@@ -46,7 +47,8 @@ FactGroup build_facts(const EngineBuild& engine, const Surroundings& surrounding
                    {.key = "cuda", .value = build.has_cuda},
                    {.key = "mpi", .value = build.has_mpi},
                    {.key = "failpoints", .value = build.has_failpoints},
-                   {.key = "sanitizers", .value = *build.sanitizers != '\0' ? build.sanitizers : std::string("none")},
+                   {.key = "sanitizers",
+                    .value = *build.sanitizers != '\0' ? build.sanitizers : std::string("none")},
                    {.key = "dslaunch", .value = surroundings.own_program}}};
   Fact& rankd = group.facts.emplace_back(Fact{.key = "rankd", .note = engine.problem});
   if (engine.facts) rankd.value = surroundings.rank_program;
@@ -68,7 +70,8 @@ FactGroup cpu_group(const EngineBuild& engine) {
 }
 
 // Those of `names` that PATH leads to.
-std::vector<std::string> programs_found(std::vector<std::string> names, const std::vector<std::string>& environment) {
+std::vector<std::string> programs_found(std::vector<std::string> names,
+                                        const std::vector<std::string>& environment) {
   const Environment variables = as_environment(environment);
   const auto path = variables.find("PATH");
   std::erase_if(names, [&](const std::string& name) {
@@ -81,21 +84,26 @@ Inventory gather(const Surroundings& surroundings) {
   const EngineBuild engine = engine_build(surroundings);
   const agent::Facts probed = probe_this_machine();
   Inventory out;
-  out.groups = {build_facts(engine, surroundings), system_facts(), cpu_group(engine), gpu_facts(),
-                memory_facts(probed), limit_facts(probed)};
+  out.groups = {build_facts(engine, surroundings),
+                system_facts(),
+                cpu_group(engine),
+                gpu_facts(),
+                memory_facts(probed),
+                limit_facts(probed)};
   out.network = network_facts();
   if (engine.facts) out.libraries = engine.facts->libraries;
   for (auto& more : {launcher_libraries(), optional_libraries()}) {
     out.libraries.insert(out.libraries.end(), more.begin(), more.end());
   }
   out.missing_keys = keys_with_missing_features();
-  FeatureInputs inputs{.engine_problem = engine.problem,
-                       .shared_memory_problem = probed.shared_memory_error(),
-                       .programs = programs_found({"ssh", "mpirun", "srun"}, surroundings.environment),
-                       .has_cuda = build_info().has_cuda,
-                       .has_mpi = build_info().has_mpi,
-                       .gpus = this_machine(surroundings.visible_gpus).gpus,
-                       .missing_keys = out.missing_keys};
+  FeatureInputs inputs{
+      .engine_problem = engine.problem,
+      .shared_memory_problem = probed.shared_memory_error(),
+      .programs = programs_found({"ssh", "mpirun", "srun"}, surroundings.environment),
+      .has_cuda = build_info().has_cuda,
+      .has_mpi = build_info().has_mpi,
+      .gpus = this_machine(surroundings.visible_gpus).gpus,
+      .missing_keys = out.missing_keys};
   if (engine.facts) inputs.bf16_products = engine.facts->bf16_products;
   out.features = judge_features(inputs);
   return out;

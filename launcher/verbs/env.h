@@ -1,5 +1,5 @@
-// `dslaunch env`: what this build has, what this machine offers, and what each feature would need: the first thing
-// to read, and to send along, when something does not work. Decides nothing.
+// `dslaunch env`: what this build has, what this machine offers, and what each feature would need:
+// the first thing to read, and to send along, when something does not work. Decides nothing.
 #pragma once
 
 #include "cli/verbs/env.h"

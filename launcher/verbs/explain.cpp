@@ -22,12 +22,14 @@ std::vector<std::string> errors_of(const ReadConfig& read) {
 }
 
 std::string as_json(const ReadConfig& read, const ExplainOptions& options) {
-  if (options.key) explain_key(read, options.num_ranks, *options.key);  // throws where there is no such key
+  if (options.key)
+    explain_key(read, options.num_ranks, *options.key);  // throws where there is no such key
   std::vector<std::string> values;
   for (const ExplainedValue& value : explain_all(read, options.num_ranks)) {
     if (options.key && !is_within(value.path, *options.key)) continue;
     JsonObject row;
-    values.push_back(row.text("path", value.path).raw("value", value.value).text("origin", value.origin).str());
+    values.push_back(
+        row.text("path", value.path).raw("value", value.value).text("origin", value.origin).str());
   }
   std::vector<std::string> errors;
   for (const std::string& error : errors_of(read)) errors.push_back(json_string(error));

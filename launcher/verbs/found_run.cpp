@@ -19,9 +19,10 @@ namespace fs = std::filesystem;
 void require_run(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory / "logs", error)) {
-    throw InputMissing(fmt::format("no run in {}; name its directory (runs/latest is the newest one "
-                                   "started in this directory that has trained a step)",
-                                   directory.string()));
+    throw InputMissing(
+        fmt::format("no run in {}; name its directory (runs/latest is the newest one "
+                    "started in this directory that has trained a step)",
+                    directory.string()));
   }
 }
 
@@ -50,8 +51,9 @@ RunStatus status_of_ended(const fs::path& directory) {
   if (lease && is_launched(directory)) {
     status.phase = "running";
     status.launcher_pid = lease->pid;
-    status.reason = fmt::format("{} runs it; from here it cannot be asked (another host or network namespace?)",
-                                describe(*lease));
+    status.reason =
+        fmt::format("{} runs it; from here it cannot be asked (another host or network namespace?)",
+                    describe(*lease));
     return status;
   }
   if (reported(directory)) {
@@ -61,7 +63,8 @@ RunStatus status_of_ended(const fs::path& directory) {
   if (lease && lease->over && lease->exit_code) {
     status.exit_code = lease->exit_code;
     status.phase = phase_of(*lease->exit_code);
-    status.reason = fmt::format("ended with code {}; its report could not be written", *lease->exit_code);
+    status.reason =
+        fmt::format("ended with code {}; its report could not be written", *lease->exit_code);
     return status;
   }
   status.phase = "killed";
@@ -69,8 +72,8 @@ RunStatus status_of_ended(const fs::path& directory) {
   std::string tag = whole_file(directory / "checkpoints" / "latest");
   tag.erase(tag.find_last_not_of(" \n") + 1);
   if (tag.empty()) {
-    status.reason += fmt::format("; nothing is saved: start it again with --run-dir {}",
-                                 directory.string());
+    status.reason +=
+        fmt::format("; nothing is saved: start it again with --run-dir {}", directory.string());
     return status;
   }
   status.last_commit.emplace().set_tag(tag);
@@ -78,8 +81,8 @@ RunStatus status_of_ended(const fs::path& directory) {
   int64_t step = 0;
   std::from_chars(tag.data() + digits, tag.data() + tag.size(), step);
   status.last_commit->set_step(step);
-  status.reason += fmt::format("; the same command with --run-dir {} goes on from {}",
-                               directory.string(), tag);
+  status.reason +=
+      fmt::format("; the same command with --run-dir {} goes on from {}", directory.string(), tag);
   return status;
 }
 
@@ -95,7 +98,8 @@ fs::path meant_run(const fs::path& named) {
   if (live.size() <= 1) return live.empty() ? named : live.front();
   std::ranges::sort(live);
   std::string names;
-  for (const fs::path& run : live) names += fmt::format("{}{}", names.empty() ? "" : ", ", run.string());
+  for (const fs::path& run : live)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", run.string());
   throw UsageError(fmt::format("{} runs go on here ({}): name one of them", live.size(), names));
 }
 
@@ -109,7 +113,9 @@ ControlReply ask_running(const fs::path& directory, ControlVerb verb) {
   require_run(directory);
   if (auto reply = query_run(directory, control_request(verb))) return *reply;
   const RunStatus ended = status_of_ended(directory);
-  if (ended.live()) throw Error(ExitCode::kClusterUnusable, fmt::format("{}: {}", directory.string(), ended.reason));
+  if (ended.live())
+    throw Error(ExitCode::kClusterUnusable,
+                fmt::format("{}: {}", directory.string(), ended.reason));
   throw InputMissing(fmt::format("{} does not run any more: {}{}", directory.string(), ended.phase,
                                  ended.reason.empty() ? "" : fmt::format(" ({})", ended.reason)));
 }

@@ -10,14 +10,16 @@
 
 namespace ds {
 
-// What is meant by the name of a run: "runs/latest", which is what nobody's name stands for, is the newest run that has
-// trained a step, unless that is over and another one goes on beside it. Throws UsageError where several do.
+// What is meant by the name of a run: "runs/latest", which is what nobody's name stands for, is the
+// newest run that has trained a step, unless that is over and another one goes on beside it. Throws
+// UsageError where several do.
 std::filesystem::path meant_run(const std::filesystem::path& named);
 
 // The status of the run in `directory`. Throws InputMissing where there is none.
 RunStatus find_status(const std::filesystem::path& directory);
 
-// The answer of the dslaunch that runs there. Throws InputMissing where none does, saying how the run ended.
+// The answer of the dslaunch that runs there. Throws InputMissing where none does, saying how the
+// run ended.
 ControlReply ask_running(const std::filesystem::path& directory, ControlVerb verb);
 
 // 0 for a run that goes on or ended well, 1 otherwise.

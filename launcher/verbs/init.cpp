@@ -25,10 +25,12 @@ namespace fs = std::filesystem;
 class Terminal final : public Answers {
  public:
   std::string ask(const Question& question) override {
-    fmt::print(stderr, "{}{}: ", question.text, question.fallback ? fmt::format(" [{}]", *question.fallback) : "");
+    fmt::print(stderr, "{}{}: ", question.text,
+               question.fallback ? fmt::format(" [{}]", *question.fallback) : "");
     std::string answer;
     if (!std::getline(std::cin, answer)) {
-      throw UsageError(fmt::format("the input ended before {} was answered; nothing was written", question.option));
+      throw UsageError(fmt::format("the input ended before {} was answered; nothing was written",
+                                   question.option));
     }
     const size_t begin = answer.find_first_not_of(" \t\r");
     if (begin == std::string::npos) return {};
@@ -40,7 +42,8 @@ class Terminal final : public Answers {
 InitSurroundings look_around(const Surroundings& surroundings) {
   InitSurroundings out;
   out.look = [&surroundings](const std::string& path) {
-    return parse_input_facts(engine_output({"--facts-of", path}, surroundings, fmt::format("looking at {}", path)));
+    return parse_input_facts(
+        engine_output({"--facts-of", path}, surroundings, fmt::format("looking at {}", path)));
   };
   out.exists = [](const std::string& path) {
     std::error_code unreadable;
@@ -51,9 +54,12 @@ InitSurroundings look_around(const Surroundings& surroundings) {
     const auto size = fs::file_size(path, no_file);
     return no_file ? std::nullopt : std::optional(static_cast<int64_t>(size));
   };
-  out.ranks = choose_shape(this_machine(surroundings.visible_gpus), std::nullopt, std::nullopt).ranks;
+  out.ranks =
+      choose_shape(this_machine(surroundings.visible_gpus), std::nullopt, std::nullopt).ranks;
   out.bf16_is_faster = [&surroundings] {
-    return parse_engine_facts(engine_output({"--inventory"}, surroundings, "asking rankd about this CPU")).bf16_products;
+    return parse_engine_facts(
+               engine_output({"--inventory"}, surroundings, "asking rankd about this CPU"))
+        .bf16_products;
   };
   return out;
 }
@@ -61,7 +67,8 @@ InitSurroundings look_around(const Surroundings& surroundings) {
 void refuse_existing(const InitOptions& options) {
   std::error_code unreadable;
   if (!options.force && fs::exists(fs::symlink_status(options.output, unreadable))) {
-    throw UsageError(fmt::format("{} is there already: --force overwrites it, --output names another", options.output));
+    throw UsageError(fmt::format(
+        "{} is there already: --force overwrites it, --output names another", options.output));
   }
 }
 
@@ -74,7 +81,8 @@ TrainingChoices renamed(TrainingChoices choices, const Rename& rename) {
   return choices;
 }
 
-// Symbolic links are followed now: the run itself moves runs/latest, and goes on from runs/latest/final all the same.
+// Symbolic links are followed now: the run itself moves runs/latest, and goes on from
+// runs/latest/final all the same.
 fs::path real_place(const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); }
 
 // What was typed is relative to here, what stands in the file to the file.
@@ -82,14 +90,17 @@ TrainingChoices seen_from(const std::string& file, const TrainingChoices& choice
   const fs::path folder = real_place(file).parent_path();
   return renamed(choices, [&](const std::string& path) {
     const fs::path place = real_place(path);
-    return fs::path(path).is_absolute() ? place.string() : place.lexically_proximate(folder).string();
+    return fs::path(path).is_absolute() ? place.string()
+                                        : place.lexically_proximate(folder).string();
   });
 }
 
 // Data, tokenizer and model as a run would meet them, before anything is written.
 void require_readable(const TrainingChoices& choices, const Surroundings& surroundings) {
-  const TrainingChoices placed = renamed(choices, [](const std::string& path) { return real_place(path).string(); });
-  const InputLook look = look_at_inputs(encode_base64(train_file(placed, "train.json")), {}, surroundings);
+  const TrainingChoices placed =
+      renamed(choices, [](const std::string& path) { return real_place(path).string(); });
+  const InputLook look =
+      look_at_inputs(encode_base64(train_file(placed, "train.json")), {}, surroundings);
   if (look.not_done) throw InternalError(*look.not_done);
   if (look.wrong.empty()) return;
   std::string text;

@@ -1,4 +1,5 @@
-// `dslaunch init`: a first train.json, from options or from answers on the terminal. Overwrites nothing unasked.
+// `dslaunch init`: a first train.json, from options or from answers on the terminal. Overwrites
+// nothing unasked.
 #pragma once
 
 #include "cli/verbs/init.h"
@@ -6,8 +7,8 @@
 
 namespace ds {
 
-// Returns 0; throws UsageError for what cannot be chosen and for a file that is there already, and what a run would
-// end with for data, a tokenizer or a model that it could not use.
+// Returns 0; throws UsageError for what cannot be chosen and for a file that is there already, and
+// what a run would end with for data, a tokenizer or a model that it could not use.
 int run_init(const InitOptions& options, const Surroundings& surroundings);
 
 }  // namespace ds

@@ -1,5 +1,6 @@
-// The files that a configuration names, as the engine sees them: `rankd --look` opens them, since the launcher knows
-// nothing of models, tokenizers and data. `check` and `run` share it, so that both say the same.
+// The files that a configuration names, as the engine sees them: `rankd --look` opens them, since
+// the launcher knows nothing of models, tokenizers and data. `check` and `run` share it, so that
+// both say the same.
 #pragma once
 
 #include <optional>
@@ -23,13 +24,16 @@ struct InputLook {
   std::optional<std::string> not_done;  // why nobody looked
 };
 
-// It takes a minute at most: on a slow disk a run goes on without, and finds what there is to find. `interrupt_fd`
+// It takes a minute at most: on a slow disk a run goes on without, and finds what there is to find.
+// `interrupt_fd`
 // (-1: none) ends it when it becomes readable.
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
                          const Surroundings& surroundings, int interrupt_fd = -1);
 
-// Throws an Error with everything that is wrong, before anything of the run is there; that of a signal where one came.
-void require_inputs(const RunOptions& options, const Surroundings& surroundings, SignalWatch& signals);
+// Throws an Error with everything that is wrong, before anything of the run is there; that of a
+// signal where one came.
+void require_inputs(const RunOptions& options, const Surroundings& surroundings,
+                    SignalWatch& signals);
 
 // What `rankd --look` printed; nothing where that is no such text (pure).
 std::optional<std::vector<WrongInput>> parse_look(const std::string& json);

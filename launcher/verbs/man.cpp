@@ -42,7 +42,8 @@ void write_pages(const fs::path& folder, const std::vector<Page>& pages) {
 
 std::string as_json(const std::vector<Page>& pages) {
   std::vector<std::string> texts;
-  for (const Page& page : pages) texts.push_back(JsonObject().text("name", page.name).text("text", page.text).str());
+  for (const Page& page : pages)
+    texts.push_back(JsonObject().text("name", page.name).text("text", page.text).str());
   return JsonObject().raw("pages", fmt::format("[{}]", fmt::join(texts, ", "))).str();
 }
 
@@ -53,7 +54,8 @@ int run_man(const ManOptions& options) {
   if (options.output) {
     write_pages(*options.output, pages);
   } else {
-    const std::string name = options.page.empty() ? "dslaunch.1" : fmt::format("dslaunch-{}.1", options.page);
+    const std::string name =
+        options.page.empty() ? "dslaunch.1" : fmt::format("dslaunch-{}.1", options.page);
     std::erase_if(pages, [&](const Page& page) { return page.name != name; });
     if (pages.empty()) throw UsageError(unknown_verb(options.page));
   }

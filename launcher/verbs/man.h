@@ -5,7 +5,8 @@
 
 namespace ds {
 
-// Returns 0. Throws UsageError for a verb that there is not, IoError where a page cannot be written.
+// Returns 0. Throws UsageError for a verb that there is not, IoError where a page cannot be
+// written.
 int run_man(const ManOptions& options);
 
 }  // namespace ds

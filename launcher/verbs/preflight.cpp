@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 // Weights and two moments in fp32: what a checkpoint holds with the optimizers that hold most.
 constexpr int64_t kCheckpointBytesPerParameter = 12;
 
-std::string plan_text_of(const RunOptions& options, const WorldShape& shape, const Surroundings& surroundings) {
+std::string plan_text_of(const RunOptions& options, const WorldShape& shape,
+                         const Surroundings& surroundings) {
   std::vector<std::string> arguments = plan_verb(options, shape.ranks, shape.threads).arguments;
   arguments.emplace_back("--json");
   return engine_output(arguments, surroundings, "planning the job");
@@ -62,11 +63,12 @@ WorldShape shape_of_job(const RunOptions& options, const SlotMap& hosts, const M
   return {static_cast<int>(ranks), options.num_threads.value_or(1)};
 }
 
-std::vector<SurveyedHost> survey(const JobHosts& hosts, const SlotMap& slots, const Machine& machine,
-                                 const SurveyOrders& orders) {
+std::vector<SurveyedHost> survey(const JobHosts& hosts, const SlotMap& slots,
+                                 const Machine& machine, const SurveyOrders& orders) {
   if (!hosts.agents) {
     std::vector<SurveyedHost> out;
-    for (const HostSlots& host : slots) out.push_back(survey_this_machine(host, machine.gpus, orders));
+    for (const HostSlots& host : slots)
+      out.push_back(survey_this_machine(host, machine.gpus, orders));
     return out;
   }
   std::vector<std::string> names;
@@ -82,7 +84,8 @@ std::string future_run_directory(const RunOptions& options) {
   return fs::absolute(options.run_dir.value_or("runs")).lexically_normal().string();
 }
 
-std::vector<std::string> refuse_unfit(const PreflightNeeds& needs, const std::vector<SurveyedHost>& hosts) {
+std::vector<std::string> refuse_unfit(const PreflightNeeds& needs,
+                                      const std::vector<SurveyedHost>& hosts) {
   const std::vector<Finding> findings = judge_hosts(needs, hosts);
   if (any_bad(findings)) {
     std::vector<std::string> bad;
@@ -102,11 +105,13 @@ std::vector<std::string> refuse_unfit(const PreflightNeeds& needs, const std::ve
 
 int run_preflight(const PreflightOptions& options, const Surroundings& surroundings) {
   const RunOptions& run = options.run;
-  const JobHosts hosts = gather_job_hosts(run.hosts, surroundings.environment, surroundings.own_program);
+  const JobHosts hosts =
+      gather_job_hosts(run.hosts, surroundings.environment, surroundings.own_program);
   const Machine machine = this_machine(surroundings.visible_gpus);
   std::optional<JobConfig> config;
   if (!run.config.empty()) config = load_job_config(run.config, run.overrides);
-  const WorldShape shape = shape_of_job(run, hosts.choice.hosts, machine, config ? &*config : nullptr);
+  const WorldShape shape =
+      shape_of_job(run, hosts.choice.hosts, machine, config ? &*config : nullptr);
   PreflightNeeds needs;
   if (config) needs = needs_of_plan(plan_text_of(run, shape, surroundings));
   needs.world_size = shape.ranks;
@@ -121,11 +126,13 @@ int run_preflight(const PreflightOptions& options, const Surroundings& surroundi
   SlotMap slots = hosts.choice.hosts;
   if (slots.empty()) slots.push_back(this_machine_with(shape.ranks));
   if (!hosts.agents) {
-    for (HostSlots& host : slots) host.name.clear();  // it is this machine, whatever the hostfile calls it
+    for (HostSlots& host : slots)
+      host.name.clear();  // it is this machine, whatever the hostfile calls it
   }
   const std::vector<SurveyedHost> surveyed = survey(hosts, slots, machine, orders);
   const std::vector<Finding> findings = judge_hosts(needs, surveyed);
-  fmt::print("{}\n", options.json ? preflight_json(surveyed, findings) : preflight_text(surveyed, findings));
+  fmt::print("{}\n", options.json ? preflight_json(surveyed, findings)
+                                  : preflight_text(surveyed, findings));
   return any_bad(findings) ? static_cast<int>(ExitCode::kClusterUnusable) : 0;
 }
 

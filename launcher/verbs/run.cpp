@@ -12,15 +12,15 @@
 #include "cli/failure.h"
 #include "core/error.h"
 #include "core/secrecy.h"
-#include "launcher/process/environment_list.h"
 #include "launcher/agents/host_world.h"
+#include "launcher/process/environment_list.h"
+#include "launcher/process/local_world.h"
+#include "launcher/process/run_lease.h"
 #include "launcher/run/job_end.h"
 #include "launcher/run/job_hosts.h"
-#include "launcher/process/local_world.h"
-#include "launcher/show/progress.h"
-#include "launcher/process/run_lease.h"
-#include "launcher/show/run_records.h"
 #include "launcher/run/supervisor.h"
+#include "launcher/show/progress.h"
+#include "launcher/show/run_records.h"
 #include "launcher/verbs/bound_ranks.h"
 #include "launcher/verbs/engine_verb.h"
 #include "launcher/verbs/input_look.h"
@@ -45,7 +45,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& ours, 
 // A missing program should be said before a run directory is made for it.
 void require_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) {
-    throw InputMissing(fmt::format("{} is missing; it belongs beside dslaunch or into ../libexec/dslaunch", path));
+    throw InputMissing(
+        fmt::format("{} is missing; it belongs beside dslaunch or into ../libexec/dslaunch", path));
   }
 }
 
@@ -66,8 +67,8 @@ NodePool::Options node_options(const RunOptions& options, const BatchRequest& ba
   const auto there = static_cast<int64_t>(pool.nodes.size());
   if (options.nodes) {
     if (options.nodes->min > there) {
-      throw UsageError(fmt::format("--nodes: at least {} are wanted, there are {}",
-                                   options.nodes->min, there));
+      throw UsageError(
+          fmt::format("--nodes: at least {} are wanted, there are {}", options.nodes->min, there));
     }
     const int64_t most = options.nodes->max >= 0 ? options.nodes->max : options.nodes->min;
     pool.max_nodes = static_cast<int>(most);
@@ -107,8 +108,9 @@ RunOptions with_local_ranks(RunOptions options, const HostChoice& choice) {
     options.num_ranks = options.hosts.num_gpus;
   }
   if (!choice.hosts.empty() && options.num_ranks) {
-    throw UsageError("--num-ranks: the slots of the hosts say how many ranks; use --num-gpus (slots "
-                     "of each host), --num-nodes, --include or --exclude");
+    throw UsageError(
+        "--num-ranks: the slots of the hosts say how many ranks; use --num-gpus (slots "
+        "of each host), --num-nodes, --include or --exclude");
   }
   return options;
 }
@@ -123,13 +125,15 @@ void limit_time(TrainingJob& job, const RunOptions& options, const Surroundings&
   if (!slurm.note.empty()) job.config.notes.push_back(std::move(slurm.note));
 }
 
-// It is replaced whole, again and again: a pipe or a folder of that name would be lost, or never take it.
+// It is replaced whole, again and again: a pipe or a folder of that name would be lost, or never
+// take it.
 void check_textfile(const fs::path& path) {
   std::error_code error;
   const fs::file_status there = fs::status(path, error);
   if (fs::exists(there) && !fs::is_regular_file(there)) {
-    throw UsageError(fmt::format("--metrics-textfile {}: is no plain file; name one that is, or is not there yet",
-                                 path.string()));
+    throw UsageError(fmt::format(
+        "--metrics-textfile {}: is no plain file; name one that is, or is not there yet",
+        path.string()));
   }
   if (!fs::is_directory(path.parent_path(), error)) {
     throw UsageError(fmt::format("--metrics-textfile {}: there is no folder {}", path.string(),
@@ -147,8 +151,8 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.nodes = node_options(options, job.config.batch, nodes_of(choice, job.shape.ranks));
   if (!choice.hosts.empty()) {
     const auto world = NodePool(job.nodes).next_world();
-    job.shape = choose_shape(machine, world ? static_cast<int>(world->size()) : 1,
-                             options.num_threads);
+    job.shape =
+        choose_shape(machine, world ? static_cast<int>(world->size()) : 1, options.num_threads);
   }
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
@@ -185,9 +189,8 @@ std::string names_of(const std::vector<std::string>& environment) {
 
 void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
                    const RankBinding& binding, const std::string& rank_program) {
-  const std::string run_dir = options.run_dir
-                                  ? options.run_dir->string()
-                                  : fmt::format("runs/{}-<time>", job.config.stem);
+  const std::string run_dir =
+      options.run_dir ? options.run_dir->string() : fmt::format("runs/{}-<time>", job.config.stem);
   fmt::print("config   {} (sha256 {:.12})\n", options.config, job.config.digest);
   fmt::print("run dir  {}\n", run_dir);
   for (const std::string& note : hosts.choice.notes) {
@@ -210,9 +213,10 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobH
     const std::string threads = hosts.agents && !options.num_threads
                                     ? "its share of the host's cores"
                                     : format_count(job.shape.threads, "thread");
-    const std::string cores = rank < binding.report.size()
-                                  ? ", " + binding.report[rank].substr(binding.report[rank].find("cores"))
-                                  : "";
+    const std::string cores =
+        rank < binding.report.size()
+            ? ", " + binding.report[rank].substr(binding.report[rank].find("cores"))
+            : "";
     fmt::print("rank {:<4}{}, {}{}\n", rank, where, threads, cores);
   }
 }
@@ -231,9 +235,10 @@ std::optional<fs::path> wanted_directory(const TrainingJob& job, const RunOption
   }
   const auto newest = newest_resumable_run(fs::current_path(), job.config.stem);
   if (!newest) {
-    throw InputMissing(fmt::format("--resume required: no runs/{}-* holds a checkpoint; name the "
-                                   "run to continue with --run-dir",
-                                   job.config.stem));
+    throw InputMissing(
+        fmt::format("--resume required: no runs/{}-* holds a checkpoint; name the "
+                    "run to continue with --run-dir",
+                    job.config.stem));
   }
   return newest;
 }
@@ -252,9 +257,10 @@ OpenRun open_run(const TrainingJob& job, const RunOptions& options, Attendants a
   const RunLease::Patience patience{
       .watching =
           [&](const Lease& holder) {
-            console.line(fmt::format("{} was last used by {}; watching whether it still is, up to {}",
-                                     directory.shown(directory.path()), describe(holder),
-                                     format_duration(kLeasePatience)));
+            console.line(
+                fmt::format("{} was last used by {}; watching whether it still is, up to {}",
+                            directory.shown(directory.path()), describe(holder),
+                            format_duration(kLeasePatience)));
           },
       .interrupted = [&] { return signal || (signal = attendants.signals.take()); }};
   const auto take = [&] {
@@ -278,8 +284,9 @@ OpenRun open_run(const TrainingJob& job, const RunOptions& options, Attendants a
 void learn_past(TrainingJob& job, const RunDirectory& directory, Console& console) {
   job.past = past_progress(directory.path());
   if (job.past.unsaved_step > 0 && job.resume == ResumeMode::kAuto) {
-    console.line(fmt::format("note: an earlier launch here reached step {} and saved nothing; training begins anew",
-                             job.past.unsaved_step));
+    console.line(fmt::format(
+        "note: an earlier launch here reached step {} and saved nothing; training begins anew",
+        job.past.unsaved_step));
   }
 }
 
@@ -303,7 +310,8 @@ PreflightNeeds launch_needs(const TrainingJob& job, const std::string& directory
   return needs;
 }
 
-void require_fit_machine(const TrainingJob& job, const RunOptions& options, const std::string& program) {
+void require_fit_machine(const TrainingJob& job, const RunOptions& options,
+                         const std::string& program) {
   const std::string directory = future_run_directory(options);
   HostSlots here;
   here.slots.resize(static_cast<size_t>(job.shape.ranks));
@@ -333,9 +341,9 @@ FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
   const std::string directory = future_run_directory(options);
   PreflightNeeds needs = launch_needs(job, directory);
   needs.shares_directory = job.config.shares_directory;
-  const std::vector<SurveyedHost> surveyed =
-      survey_hosts(slots, {reached, {}},
-                   {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program});
+  const std::vector<SurveyedHost> surveyed = survey_hosts(
+      slots, {reached, {}},
+      {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program});
   FitHosts out{.notes = refuse_unfit(needs, surveyed)};
   for (const SurveyedHost& host : surveyed) {
     if (host.facts) out.newest_epoch = std::max(out.newest_epoch, host.facts->newest_epoch());
@@ -343,8 +351,8 @@ FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
   return out;
 }
 
-int supervise(const TrainingJob& job, const RunOptions& options, RunRecords& records, WorldStarter& starter,
-              Attendants attendants) {
+int supervise(const TrainingJob& job, const RunOptions& options, RunRecords& records,
+              WorldStarter& starter, Attendants attendants) {
   Supervisor supervisor(job, records, starter, attendants.signals, attendants.console);
   const RunRecord record = supervisor.run();
   const RunDirectory& directory = records.directory();
@@ -372,8 +380,7 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
   LocalStarter starter({surroundings.rank_program,
                         rank_environment(with_last_values(environment), job.shape.threads),
-                        job.config.digest,
-                        std::move(binding.cores[""])},
+                        job.config.digest, std::move(binding.cores[""])},
                        run.directory, log_of(records));
   return supervise(job, options, records, starter, attendants);
 }
@@ -409,7 +416,8 @@ std::vector<ReachedHost> reach_or_stop(HostAgents& agents, const std::vector<std
 
 int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options,
                   const JobHosts& hosts, const Surroundings& surroundings, Attendants attendants) {
-  const std::vector<RankPlacement> world = Recovery(job.recovery, NodePool(job.nodes)).first_world();
+  const std::vector<RankPlacement> world =
+      Recovery(job.recovery, NodePool(job.nodes)).first_world();
   const std::vector<std::string> first_hosts = hosts_of(world);
   const std::vector<ReachedHost> reached = reach_or_stop(agents, first_hosts, attendants);
   const RankBinding binding = bind_on_hosts(options, job.nodes.nodes, reached, attendants.group);
@@ -419,15 +427,17 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   };
   job.shape.threads =
       options.num_threads.value_or(binding.threads.value_or(threads_on(reached, world)));
-  const auto examine = [&](const std::vector<RankPlacement>& places, const std::vector<ReachedHost>& newcomers) {
+  const auto examine = [&](const std::vector<RankPlacement>& places,
+                           const std::vector<ReachedHost>& newcomers) {
     return require_fit_hosts(job, options, places, newcomers, surroundings.rank_program);
   };
   const FitHosts fit = examine(world, reached);
   job.config.notes.insert(job.config.notes.end(), fit.notes.begin(), fit.notes.end());
   job.newest_epoch = fit.newest_epoch;
   job.read_nodes = [options, &surroundings] {
-    return nodes_of(gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program).choice,
-                    0);
+    return nodes_of(
+        gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program).choice,
+        0);
   };
   OpenRun run = open_run(job, options, attendants);
   print_bindings(binding, attendants.console);
@@ -523,7 +533,8 @@ WorldShape local_shape(const RunOptions& options, const JobConfig& config, const
 }
 
 int run_training_job(const RunOptions& options, const Surroundings& surroundings) {
-  const std::optional<StartedPlace> place = discover_start(as_environment(surroundings.environment));
+  const std::optional<StartedPlace> place =
+      discover_start(as_environment(surroundings.environment));
   if (place && !place->is_launcher()) {
     return options.dry_run ? 0 : stand_by(*place, options, surroundings);
   }

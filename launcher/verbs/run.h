@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/verbs/command_line.h"
-#include "launcher/run/job_config.h"
 #include "launcher/process/machine.h"
+#include "launcher/run/job_config.h"
+#include "launcher/verbs/command_line.h"
 
 namespace ds {
 
@@ -19,8 +19,8 @@ struct Surroundings {
   bool no_colour = false;
 };
 
-// Ranks and threads of a job on this machine: batch sizes that fit one world only choose it, as long as there
-// is room for it.
+// Ranks and threads of a job on this machine: batch sizes that fit one world only choose it, as
+// long as there is room for it.
 WorldShape local_shape(const RunOptions& options, const JobConfig& config, const Machine& machine);
 
 // Returns the exit code; throws Error for what fails before the ranks run.

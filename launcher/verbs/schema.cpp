@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "config/documentation.h"
-#include "config/schema.h"
 #include "config/reader/value.h"
+#include "config/schema.h"
 
 namespace ds {
 

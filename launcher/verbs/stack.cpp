@@ -60,7 +60,8 @@ std::string kernel_view(int64_t pid) {
 
 std::string silent_rank_text(const RankStatus& rank) {
   std::string text = "  it did not answer within 3 s";
-  if (rank.host != own_host_name()) return text + fmt::format("; its process is on {}\n", rank.host);
+  if (rank.host != own_host_name())
+    return text + fmt::format("; its process is on {}\n", rank.host);
   const std::string threads = kernel_view(rank.pid);
   return threads.empty() ? text + "; its process is gone\n"
                          : text + "; the kernel knows of its threads:\n" + threads;
@@ -103,8 +104,12 @@ std::string as_json(const Dumps& dumps, const std::string& verdict) {
   std::vector<std::string> ranks;
   for (const RankStatus& rank : dumps.status.ranks) {
     JsonObject one;
-    one.integer("rank", rank.rank).integer("pid", rank.pid).text("host", rank.host).text("state", rank.state);
-    one.text("place", place_text(rank)).raw("answered", dumps.texts.contains(rank.rank) ? "true" : "false");
+    one.integer("rank", rank.rank)
+        .integer("pid", rank.pid)
+        .text("host", rank.host)
+        .text("state", rank.state);
+    one.text("place", place_text(rank))
+        .raw("answered", dumps.texts.contains(rank.rank) ? "true" : "false");
     ranks.push_back(one.text("dump", details(dumps, rank)).str());
   }
   return JsonObject()

@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "core/secrecy.h"
-#include "launcher/process/machine.h"
 #include "launcher/agents/meeting_file.h"
+#include "launcher/process/machine.h"
 #include "launcher/process/rank_binding.h"
 #include "launcher/process/signals.h"
 
@@ -28,15 +28,17 @@ constexpr seconds kLeaveLimit{5};
 std::string job_of(const StartedPlace& place) {
   if (!place.job.empty()) return place.job;
   if (place.local_size == place.size) return fmt::format("parent {}", getppid());
-  throw Unsupported(fmt::format("{} started {} dslaunch on several hosts, but no variable names the job "
-                                "(PMIX_NAMESPACE, PMI_JOBID, PBS_JOBID, LSB_JOBID, SLURM_JOB_ID); start "
-                                "one: dslaunch --hostfile HOSTS --launcher mpi train.json",
-                                place.starter, place.size));
+  throw Unsupported(
+      fmt::format("{} started {} dslaunch on several hosts, but no variable names the job "
+                  "(PMIX_NAMESPACE, PMI_JOBID, PBS_JOBID, LSB_JOBID, SLURM_JOB_ID); start "
+                  "one: dslaunch --hostfile HOSTS --launcher mpi train.json",
+                  place.starter, place.size));
 }
 
 // All of them come to the same answer: beside the run directory, or where they were started.
 fs::path meeting_path(const StartedPlace& place, const RunOptions& options) {
-  const fs::path beside = options.run_dir ? fs::absolute(*options.run_dir).parent_path() : fs::path();
+  const fs::path beside =
+      options.run_dir ? fs::absolute(*options.run_dir).parent_path() : fs::path();
   std::error_code error;
   const fs::path folder =
       !beside.empty() && fs::is_directory(beside, error) ? beside : fs::current_path();
@@ -135,15 +137,16 @@ std::string StartedGroup::note() const {
   const auto hosts = static_cast<int64_t>(std::max<size_t>(1, slots_.size()));
   const bool bound = std::ranges::any_of(
       slot_cores_, [](const auto& entry) { return !slot_bindings(entry.second).empty(); });
-  return fmt::format("{} started {} dslaunch on {}, one for each rank{}", place_.starter, place_.size,
-                     hosts == 1 ? "this host" : fmt::format("{} hosts", hosts),
+  return fmt::format("{} started {} dslaunch on {}, one for each rank{}", place_.starter,
+                     place_.size, hosts == 1 ? "this host" : fmt::format("{} hosts", hosts),
                      bound ? "; ranks keep the cores that it gave to each" : "");
 }
 
 void StartedGroup::end_with(int code) {
   const auto deadline = HostLink::Clock::now() + kLeaveLimit;
   while (!links_.empty() && HostLink::Clock::now() < deadline) {
-    std::erase_if(links_, [&](const auto& link) { return link->leave(HostLink::Clock::now(), code); });
+    std::erase_if(links_,
+                  [&](const auto& link) { return link->leave(HostLink::Clock::now(), code); });
     if (!links_.empty()) usleep(10'000);
   }
   mates_.release(code);

@@ -1,6 +1,6 @@
-// dslaunch as one of many that mpirun or srun has started. The one of rank 0 becomes the launcher and
-// gathers the others in a StartedGroup; the first of each other host becomes that host's agent; the rest
-// stand for their slots and wait for the exit code.
+// dslaunch as one of many that mpirun or srun has started. The one of rank 0 becomes the launcher
+// and gathers the others in a StartedGroup; the first of each other host becomes that host's agent;
+// the rest stand for their slots and wait for the exit code.
 #pragma once
 
 #include <map>
@@ -9,23 +9,25 @@
 #include <string>
 #include <vector>
 
-#include "launcher/verbs/command_line.h"
 #include "launcher/agents/host_meeting.h"
-#include "launcher/run/job_hosts.h"
 #include "launcher/agents/slot_mates.h"
 #include "launcher/agents/started_place.h"
 #include "launcher/process/starter_watch.h"
+#include "launcher/run/job_hosts.h"
+#include "launcher/verbs/command_line.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {
 
 // For every process but the first of all: serves until the job is over. Returns the exit code.
-int stand_by(const StartedPlace& place, const RunOptions& options, const Surroundings& surroundings);
+int stand_by(const StartedPlace& place, const RunOptions& options,
+             const Surroundings& surroundings);
 
 // The launcher's side. What it has not been told to end with, ends with kClusterUnusable.
 class StartedGroup {
  public:
-  // Waits for all of them. `interrupt_fd` ends the waiting. Throws Error(kClusterUnusable), Unsupported.
+  // Waits for all of them. `interrupt_fd` ends the waiting. Throws Error(kClusterUnusable),
+  // Unsupported.
   StartedGroup(const StartedPlace& place, const RunOptions& options, int interrupt_fd);
 
   // As chosen by the starter; for `dslaunch`, our own absolute path, see gather_job_hosts().
@@ -33,7 +35,9 @@ class StartedGroup {
   // Hands over the agents of other hosts.
   void give_agents(HostAgents& agents);
   // host -> cores that each of its slots was given; "" is this machine, where it is the only one.
-  const std::map<std::string, std::vector<std::vector<int>>>& slot_cores() const { return slot_cores_; }
+  const std::map<std::string, std::vector<std::vector<int>>>& slot_cores() const {
+    return slot_cores_;
+  }
   std::string note() const;
   int size() const { return place_.size; }
   // Lets the dslaunch go that are on this host or not yet handed over.

@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "launcher/decide/line_buffer.h"
-#include "launcher/show/log_fold.h"
 #include "launcher/process/signals.h"
+#include "launcher/show/log_fold.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/watch.h"
 
@@ -26,10 +26,12 @@ struct FollowedLog {
 
 std::map<int, fs::path> wanted_logs(const TailOptions& options) {
   std::map<int, fs::path> logs = rank_logs(options.run);
-  if (options.rank) std::erase_if(logs, [&](const auto& log) { return log.first != *options.rank; });
+  if (options.rank)
+    std::erase_if(logs, [&](const auto& log) { return log.first != *options.rank; });
   if (logs.empty() && !options.follow) {
-    throw InputMissing(options.rank ? fmt::format("{}: no log of rank {}", options.run, *options.rank)
-                                    : fmt::format("{}: no logs of ranks", options.run));
+    throw InputMissing(options.rank
+                           ? fmt::format("{}: no log of rank {}", options.run, *options.rank)
+                           : fmt::format("{}: no logs of ranks", options.run));
   }
   return logs;
 }

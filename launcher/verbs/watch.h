@@ -9,8 +9,8 @@
 
 namespace ds {
 
-// `run` is the run that is meant, see meant_run(). Each prints to standard output and returns the exit code. They
-// throw InputMissing where there is no such run, and what query_run() throws.
+// `run` is the run that is meant, see meant_run(). Each prints to standard output and returns the
+// exit code. They throw InputMissing where there is no such run, and what query_run() throws.
 int run_status(const StatusOptions& options);
 int run_top(const TopOptions& options);
 int run_tail(const TailOptions& options);

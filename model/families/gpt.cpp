@@ -58,8 +58,8 @@ Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual
                                       .head_dim = dims_.head_dim};
   NormOutput normed = norm(context, in.sum, in.branch, ln_1_);
   in = {};
-  Var heads = attention(context, shape, linear(context, normed.y, c_attn_), layer_,
-                        attention_dropout_);
+  Var heads =
+      attention(context, shape, linear(context, normed.y, c_attn_), layer_, attention_dropout_);
   Var branch =
       dropout(context, linear(context, heads, attn_c_proj_), attention_out_dropout_, rows.length);
   heads = {};

@@ -57,8 +57,7 @@ Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residua
                                       .head_dim = dims_.head_dim};
   NormOutput normed = norm(context, in.sum, in.branch, input_norm_);
   in = {};
-  Var qkv =
-      rope(context, shape, theta_, rows.first_position, linear(context, normed.y, qkv_));
+  Var qkv = rope(context, shape, theta_, rows.first_position, linear(context, normed.y, qkv_));
   Var branch = linear(context, attention(context, shape, qkv, layer_, attention_dropout_), o_);
   qkv = {};
   normed = norm(context, normed.sum, branch, post_attention_norm_);

@@ -8,7 +8,9 @@ namespace {
 
 struct Maker {
   const BuildContext& root;
-  std::unique_ptr<LanguageModel> operator()(const Gpt2Config& c) const { return make_gpt2(c, root); }
+  std::unique_ptr<LanguageModel> operator()(const Gpt2Config& c) const {
+    return make_gpt2(c, root);
+  }
   std::unique_ptr<LanguageModel> operator()(const LlamaConfig& c) const {
     return make_llama(c, root);
   }

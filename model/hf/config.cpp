@@ -19,9 +19,8 @@ constexpr int64_t kDerived = 0;
 
 // Every key we build from, once; reading and writing both walk this.
 template <class Visitor, class Config>
-void visit_fields(Visitor&& visit, Config& c)
-  requires std::is_same_v<std::remove_const_t<Config>, Gpt2Config>
-{
+void visit_fields(Visitor&& visit,
+                  Config& c) requires std::is_same_v<std::remove_const_t<Config>, Gpt2Config> {
   visit("vocab_size", c.vocab_size);
   visit("n_positions", c.n_positions);
   visit("n_embd", c.n_embd);
@@ -38,9 +37,8 @@ void visit_fields(Visitor&& visit, Config& c)
 }
 
 template <class Visitor, class Config>
-void visit_fields(Visitor&& visit, Config& c)
-  requires std::is_same_v<std::remove_const_t<Config>, LlamaConfig>
-{
+void visit_fields(Visitor&& visit,
+                  Config& c) requires std::is_same_v<std::remove_const_t<Config>, LlamaConfig> {
   visit("vocab_size", c.vocab_size);
   visit("max_position_embeddings", c.max_position_embeddings);
   visit("hidden_size", c.hidden_size);
@@ -69,12 +67,14 @@ struct Alias {
   const char* key;
 };
 // GPT2Config.attribute_map; LlamaConfig has none.
-constexpr std::array kGpt2Aliases{Alias{"hidden_size", "n_embd"}, Alias{"max_position_embeddings", "n_positions"},
-                                  Alias{"num_attention_heads", "n_head"}, Alias{"num_hidden_layers", "n_layer"}};
+constexpr std::array kGpt2Aliases{
+    Alias{"hidden_size", "n_embd"}, Alias{"max_position_embeddings", "n_positions"},
+    Alias{"num_attention_heads", "n_head"}, Alias{"num_hidden_layers", "n_layer"}};
 
 class Reader {
  public:
-  Reader(const rapidjson::Value& object, const std::string& path, std::span<const Alias> aliases = {})
+  Reader(const rapidjson::Value& object, const std::string& path,
+         std::span<const Alias> aliases = {})
       : object_(object), path_(path), aliases_(aliases) {}
 
   void operator()(const char* key, int64_t& field) const {
@@ -113,15 +113,17 @@ class Reader {
   const rapidjson::Value* find_by_any_name(const char*& key) const {
     const rapidjson::Value* value = find(object_, key);
     for (const Alias& alias : aliases_) {
-      const rapidjson::Value* other = std::string_view(alias.key) == key ? find(object_, alias.other) : nullptr;
+      const rapidjson::Value* other =
+          std::string_view(alias.key) == key ? find(object_, alias.other) : nullptr;
       if (other == nullptr) continue;
       if (value == nullptr) {
         key = alias.other;
         return other;
       }
       if (*value != *other) {
-        throw DataError(fmt::format("{}: \"{}\" and \"{}\" are two names of one size, but differ; remove one", path_,
-                                    alias.key, alias.other));
+        throw DataError(
+            fmt::format("{}: \"{}\" and \"{}\" are two names of one size, but differ; remove one",
+                        path_, alias.key, alias.other));
       }
     }
     return value;
@@ -156,8 +158,14 @@ class Writer {
       json_.Int64(field);
     }
   }
-  void operator()(const char* key, const double& field) const { json_.Key(key); json_.Double(field); }
-  void operator()(const char* key, const bool& field) const { json_.Key(key); json_.Bool(field); }
+  void operator()(const char* key, const double& field) const {
+    json_.Key(key);
+    json_.Double(field);
+  }
+  void operator()(const char* key, const bool& field) const {
+    json_.Key(key);
+    json_.Bool(field);
+  }
   void operator()(const char* key, const std::string& field) const {
     json_.Key(key);
     json_.String(field.data(), static_cast<rapidjson::SizeType>(field.size()));
@@ -185,7 +193,8 @@ void refuse_features(const rapidjson::Value& object, const std::string& path, co
   refuse_unless(object, path, "add_cross_attention", false);
 }
 
-// "rope_scaling" (transformers 4) and "rope_parameters" (5) are built only where they change nothing.
+// "rope_scaling" (transformers 4) and "rope_parameters" (5) are built only where they change
+// nothing.
 void refuse_rope_variants(const rapidjson::Value& object, const std::string& path) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const rapidjson::Value* rope = find(object, key);
@@ -197,7 +206,8 @@ void refuse_rope_variants(const rapidjson::Value& object, const std::string& pat
       if (name->IsString() && std::string_view(name->GetString()) == "default") continue;
       refuse_feature(path, fmt::format("\"{}\" with a \"{}\" other than \"default\"", key, type));
     }
-    if (find(*rope, "factor") != nullptr) refuse_feature(path, fmt::format("\"{}\" with a factor", key));
+    if (find(*rope, "factor") != nullptr)
+      refuse_feature(path, fmt::format("\"{}\" with a factor", key));
   }
 }
 
@@ -208,7 +218,8 @@ void refuse_features(const rapidjson::Value& object, const std::string& path, co
   double rotary_factor = 1;
   read("hidden_act", activation);
   read("partial_rotary_factor", rotary_factor);
-  if (activation != "silu") refuse_feature(path, fmt::format("\"hidden_act\" = \"{}\"", activation));
+  if (activation != "silu")
+    refuse_feature(path, fmt::format("\"hidden_act\" = \"{}\"", activation));
   if (rotary_factor != 1) {
     refuse_feature(path, fmt::format("\"partial_rotary_factor\" = {}", rotary_factor));
   }
@@ -221,8 +232,9 @@ void read_rope_theta(const rapidjson::Value& object, const std::string& path, Ll
   const double outside = config.rope_theta;
   Reader(*rope, path)("rope_theta", config.rope_theta);
   if (find(object, "rope_theta") != nullptr && config.rope_theta != outside) {
-    throw DataError(fmt::format("{}: \"rope_theta\" is {}, but that of \"rope_parameters\" is {}; remove one", path,
-                                outside, config.rope_theta));
+    throw DataError(
+        fmt::format("{}: \"rope_theta\" is {}, but that of \"rope_parameters\" is {}; remove one",
+                    path, outside, config.rope_theta));
   }
 }
 
@@ -266,9 +278,12 @@ std::string architecture(const rapidjson::Value& object, const std::string& path
 
 const char* torch_name(DType dtype) {
   switch (dtype) {
-    case DType::kBF16: return "bfloat16";
-    case DType::kF16: return "float16";
-    default: return "float32";
+    case DType::kBF16:
+      return "bfloat16";
+    case DType::kF16:
+      return "float16";
+    default:
+      return "float32";
   }
 }
 
@@ -277,7 +292,7 @@ using Buffer = rapidjson::StringBuffer;
 rapidjson::Document parse_object(std::string_view json, const std::string& path) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(json.data(),
-                                                                                 json.size());
+                                                                                  json.size());
   if (document.HasParseError()) {
     throw DataError(fmt::format("{}: not valid JSON at byte {}: {}", path,
                                 document.GetErrorOffset(),
@@ -342,9 +357,11 @@ std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTok
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
-std::string keep_hf_config(std::string_view source, const std::string& path, const ModelConfig& config, DType dtype) {
+std::string keep_hf_config(std::string_view source, const std::string& path,
+                           const ModelConfig& config, DType dtype) {
   if (format_hf_config(parse_hf_config(source, path), dtype) != format_hf_config(config, dtype)) {
-    throw DataError(fmt::format("{}: it is no longer of the model that is trained; put back what it was", path));
+    throw DataError(fmt::format(
+        "{}: it is no longer of the model that is trained; put back what it was", path));
   }
   rapidjson::Document document = parse_object(source, path);
   auto& memory = document.GetAllocator();
@@ -363,7 +380,8 @@ std::string keep_hf_config(std::string_view source, const std::string& path, con
     set("architectures", std::move(list));
   }
   if (find(document, "model_type") == nullptr) set("model_type", text(type_name(config)));
-  // transformers 5 writes "dtype" and reads both; 4 writes "torch_dtype", and its older versions read no other.
+  // transformers 5 writes "dtype" and reads both; 4 writes "torch_dtype", and its older versions
+  // read no other.
   if (document.HasMember("dtype")) set("dtype", text(torch_name(dtype)));
   set("torch_dtype", text(torch_name(dtype)));
   Buffer buffer;

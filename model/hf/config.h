@@ -1,6 +1,7 @@
-// Hugging Face config.json in and out. Keys that do not change what the model computes are ignored, as
-// transformers does; keys that would, and that we do not build, are refused by name. A silent key means
-// Hugging Face's default, not ours (dropout 0.1 in GPT-2). The other names that transformers takes for a key
+// Hugging Face config.json in and out. Keys that do not change what the model computes are ignored,
+// as transformers does; keys that would, and that we do not build, are refused by name. A silent
+// key means Hugging Face's default, not ours (dropout 0.1 in GPT-2). The other names that
+// transformers takes for a key
 // ("num_attention_heads" for GPT-2's "n_head") are taken too.
 #pragma once
 
@@ -16,22 +17,25 @@
 namespace ds {
 
 // GPT2LMHeadModel or LlamaForCausalLM, by `architectures` or else `model_type`. `path` is named in
-// messages. DataError for what is no such JSON, for impossible dimensions, and for two names of one key that
-// contradict each other; Unsupported for features we do not build.
+// messages. DataError for what is no such JSON, for impossible dimensions, and for two names of one
+// key that contradict each other; Unsupported for features we do not build.
 ModelConfig parse_hf_config(std::string_view json, const std::string& path);
-ModelConfig read_hf_config(FileSystem& file_system, const std::string& folder);  // folder/config.json
+ModelConfig read_hf_config(FileSystem& file_system,
+                           const std::string& folder);  // folder/config.json
 
 // What a config.json says of the vocabulary; no part of what the model computes.
 struct HfTokenIds {
   std::optional<int64_t> bos{}, eos{}, pad{};
 };
 
-// The text of a config.json that transformers and parse_hf_config read back to the same model. Ids that are not given
-// are null: without the key transformers has ids of its own (50256 for GPT-2), which mean nothing here.
+// The text of a config.json that transformers and parse_hf_config read back to the same model. Ids
+// that are not given are null: without the key transformers has ids of its own (50256 for GPT-2),
+// which mean nothing here.
 std::string format_hf_config(const ModelConfig& config, DType dtype, const HfTokenIds& ids = {});
 
-// The config.json `source` of `config`, with all that it says besides, for weights of `dtype`. DataError where it is
-// of another model.
-std::string keep_hf_config(std::string_view source, const std::string& path, const ModelConfig& config, DType dtype);
+// The config.json `source` of `config`, with all that it says besides, for weights of `dtype`.
+// DataError where it is of another model.
+std::string keep_hf_config(std::string_view source, const std::string& path,
+                           const ModelConfig& config, DType dtype);
 
 }  // namespace ds

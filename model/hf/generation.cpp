@@ -14,7 +14,8 @@ constexpr const char* kKey = "eos_token_id";
 int32_t id_of(const rapidjson::Value& value, const std::string& path) {
   if (!value.IsInt() || value.GetInt() < 0) {
     throw DataError(
-        fmt::format("{}: \"{}\" is no token id: expected a number from 0, a list of them, or null", path, kKey));
+        fmt::format("{}: \"{}\" is no token id: expected a number from 0, a list of them, or null",
+                    path, kKey));
   }
   return value.GetInt();
 }
@@ -23,10 +24,12 @@ std::optional<std::vector<int32_t>> ids_of(FileSystem& files, const std::string&
   if (!files.exists(path)) return std::nullopt;
   const std::string text = files.read_text(path, kLargestFile);
   rapidjson::Document document;
-  document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(text.data(), text.size());
+  document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag>(text.data(),
+                                                                                  text.size());
   if (document.HasParseError() || !document.IsObject()) {
     throw DataError(fmt::format("{}: no JSON object: {} at byte {}", path,
-                                rapidjson::GetParseError_En(document.GetParseError()), document.GetErrorOffset()));
+                                rapidjson::GetParseError_En(document.GetParseError()),
+                                document.GetErrorOffset()));
   }
   const auto found = document.FindMember(kKey);
   if (found == document.MemberEnd() || found->value.IsNull()) return std::nullopt;

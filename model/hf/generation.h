@@ -1,5 +1,5 @@
-// Which tokens end a text, by the words of a Hugging Face folder: generation_config.json where it says so, else
-// config.json. An id may be one number, a list, or null.
+// Which tokens end a text, by the words of a Hugging Face folder: generation_config.json where it
+// says so, else config.json. An id may be one number, a list, or null.
 #pragma once
 
 #include <cstdint>

@@ -24,14 +24,14 @@ struct StoredType {
 };
 
 constexpr std::array kStoredTypes = {
-    StoredType{"F64", 8, DType::kF64},       StoredType{"I64", 8, DType::kI64},
-    StoredType{"U64", 8, std::nullopt},      StoredType{"F32", 4, DType::kF32},
-    StoredType{"I32", 4, DType::kI32},       StoredType{"U32", 4, std::nullopt},
-    StoredType{"F16", 2, DType::kF16},       StoredType{"BF16", 2, DType::kBF16},
-    StoredType{"I16", 2, std::nullopt},      StoredType{"U16", 2, std::nullopt},
-    StoredType{"U8", 1, DType::kU8},         StoredType{"I8", 1, DType::kI8},
-    StoredType{"BOOL", 1, std::nullopt},     StoredType{"F8_E4M3", 1, std::nullopt},
-    StoredType{"F8_E5M2", 1, std::nullopt},  StoredType{"F8_E8M0", 1, std::nullopt},
+    StoredType{"F64", 8, DType::kF64},      StoredType{"I64", 8, DType::kI64},
+    StoredType{"U64", 8, std::nullopt},     StoredType{"F32", 4, DType::kF32},
+    StoredType{"I32", 4, DType::kI32},      StoredType{"U32", 4, std::nullopt},
+    StoredType{"F16", 2, DType::kF16},      StoredType{"BF16", 2, DType::kBF16},
+    StoredType{"I16", 2, std::nullopt},     StoredType{"U16", 2, std::nullopt},
+    StoredType{"U8", 1, DType::kU8},        StoredType{"I8", 1, DType::kI8},
+    StoredType{"BOOL", 1, std::nullopt},    StoredType{"F8_E4M3", 1, std::nullopt},
+    StoredType{"F8_E5M2", 1, std::nullopt}, StoredType{"F8_E8M0", 1, std::nullopt},
 };
 
 [[noreturn]] void refuse(const std::string& path, const std::string& defect) {
@@ -44,9 +44,9 @@ rapidjson::Document parse_object(const std::string& path, const std::string& tex
   document.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag>(
       text.data(), text.size());
   if (document.HasParseError()) {
-    refuse(path, fmt::format("not valid JSON at byte {} of the header: {}",
-                             document.GetErrorOffset(),
-                             rapidjson::GetParseError_En(document.GetParseError())));
+    refuse(path,
+           fmt::format("not valid JSON at byte {} of the header: {}", document.GetErrorOffset(),
+                       rapidjson::GetParseError_En(document.GetParseError())));
   }
   if (!document.IsObject()) refuse(path, "the header is not a JSON object");
   return document;
@@ -74,9 +74,8 @@ class HeaderReader {
       refuse(path_, fmt::format("tensor '{}' has no dtype", name));
     }
     info.dtype_name = string_of(*dtype);
-    const auto* type = std::find_if(kStoredTypes.begin(), kStoredTypes.end(), [&](const auto& t) {
-      return t.name == info.dtype_name;
-    });
+    const auto* type = std::find_if(kStoredTypes.begin(), kStoredTypes.end(),
+                                    [&](const auto& t) { return t.name == info.dtype_name; });
     if (type == kStoredTypes.end()) {
       refuse(path_, fmt::format("tensor '{}' has unknown dtype '{}'", name, info.dtype_name));
     }
@@ -97,10 +96,10 @@ class HeaderReader {
     int64_t end = data_begin_;
     for (const auto* entry : order) {
       if (entry->second.offset != end) {
-        refuse(path_, fmt::format("tensor '{}' begins at data byte {}, expected {}: {}",
-                                  entry->first, entry->second.offset - data_begin_,
-                                  end - data_begin_,
-                                  entry->second.offset < end ? "tensors overlap" : "there is a gap"));
+        refuse(path_,
+               fmt::format("tensor '{}' begins at data byte {}, expected {}: {}", entry->first,
+                           entry->second.offset - data_begin_, end - data_begin_,
+                           entry->second.offset < end ? "tensors overlap" : "there is a gap"));
       }
       end += entry->second.bytes;
     }
@@ -156,12 +155,15 @@ class HeaderReader {
     const int64_t begin = (*offsets)[0].GetInt64();
     const int64_t end = (*offsets)[1].GetInt64();
     if (begin < 0 || end < begin || end > data_bytes_) {
-      refuse(path_, fmt::format("tensor '{}': data_offsets [{}, {}) do not lie in the {} data bytes",
-                                name, begin, end, data_bytes_));
+      refuse(path_,
+             fmt::format("tensor '{}': data_offsets [{}, {}) do not lie in the {} data bytes", name,
+                         begin, end, data_bytes_));
     }
     if (end - begin != expected) {
-      refuse(path_, fmt::format("tensor '{}': data_offsets span {} bytes, dtype {} and its shape {} "
-                                "need {}", name, end - begin, info.dtype_name, info.shape.to_string(), expected));
+      refuse(path_,
+             fmt::format("tensor '{}': data_offsets span {} bytes, dtype {} and its shape {} "
+                         "need {}",
+                         name, end - begin, info.dtype_name, info.shape.to_string(), expected));
     }
     info.offset = data_begin_ + begin;
     info.bytes = end - begin;
@@ -194,8 +196,8 @@ int64_t read_header_length(const File& file) {
                                     size - kLengthBytes));
   }
   if (length > kLargestHeader) {
-    refuse(file.path(), fmt::format("the header length is {}, expected at most {}", length,
-                                    kLargestHeader));
+    refuse(file.path(),
+           fmt::format("the header length is {}, expected at most {}", length, kLargestHeader));
   }
   return static_cast<int64_t>(length);
 }
@@ -204,7 +206,8 @@ int64_t read_header_length(const File& file) {
 
 DType SafetensorsInfo::dtype() const {
   if (!stored_dtype) {
-    throw Unsupported(fmt::format("safetensors: tensors of dtype {} are not supported", dtype_name));
+    throw Unsupported(
+        fmt::format("safetensors: tensors of dtype {} are not supported", dtype_name));
   }
   return *stored_dtype;
 }
@@ -246,7 +249,8 @@ const SafetensorsInfo& SafetensorsFile::info(const std::string& name) const {
 
 void SafetensorsFile::read(const std::string& name, std::span<std::byte> into) const {
   DS_CHECK(static_cast<int64_t>(into.size()) == info(name).bytes,
-           "safetensors: '{}' has {} bytes, the destination {}", name, info(name).bytes, into.size());
+           "safetensors: '{}' has {} bytes, the destination {}", name, info(name).bytes,
+           into.size());
   read_part(name, 0, into);
 }
 
@@ -270,7 +274,8 @@ std::map<std::string, std::string> read_weight_map(FileSystem& file_system,
   std::map<std::string, std::string> out;
   for (const auto& item : weight_map->GetObject()) {
     const std::string name = string_of(item.name);
-    if (!item.value.IsString()) refuse(path, fmt::format("the shard of '{}' is not a string", name));
+    if (!item.value.IsString())
+      refuse(path, fmt::format("the shard of '{}' is not a string", name));
     const std::string shard = string_of(item.value);
     const bool plain = !shard.empty() && shard[0] != '.' &&
                        shard.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
@@ -294,8 +299,10 @@ SafetensorsFolder SafetensorsFolder::open(FileSystem& file_system, const std::st
     return out;
   }
   if (!file_system.exists(index)) {
-    throw InputMissing(fmt::format("{}: there is neither model.safetensors nor "
-                                   "model.safetensors.index.json", path));
+    throw InputMissing(
+        fmt::format("{}: there is neither model.safetensors nor "
+                    "model.safetensors.index.json",
+                    path));
   }
   std::map<std::string, size_t> opened;
   for (const auto& [name, shard] : read_weight_map(file_system, index)) {
@@ -388,7 +395,8 @@ SafetensorsWriter::SafetensorsWriter(FileSystem& file_system, std::string path,
   int64_t offset = data_begin;
   for (const SafetensorsTensor* tensor : order) {
     const int64_t bytes = bytes_of(*tensor);
-    const bool added = slots_.emplace(tensor->name, Slot{offset, bytes, Slot::State::kMissing}).second;
+    const bool added =
+        slots_.emplace(tensor->name, Slot{offset, bytes, Slot::State::kMissing}).second;
     DS_CHECK(added && tensor->name != "__metadata__", "safetensors: two tensors named '{}'",
              tensor->name);
     offset += bytes;

@@ -1,7 +1,8 @@
-// Reading and writing safetensors, the file format of Hugging Face weights: u64 little-endian length of a
-// JSON header, the header ({name: {dtype, shape, data_offsets}}, offsets relative to the header's end),
-// then the raw row-major data. Files are hostile until proved otherwise: every offset, shape and length
-// is checked against the file before anything is allocated by it. Nothing here knows model names.
+// Reading and writing safetensors, the file format of Hugging Face weights: u64 little-endian
+// length of a JSON header, the header ({name: {dtype, shape, data_offsets}}, offsets relative to
+// the header's end), then the raw row-major data. Files are hostile until proved otherwise: every
+// offset, shape and length is checked against the file before anything is allocated by it. Nothing
+// here knows model names.
 #pragma once
 
 #include <map>
@@ -18,19 +19,19 @@
 namespace ds {
 
 struct SafetensorsInfo {
-  std::string dtype_name;              // as in the file: "F32", "BF16", "BOOL", ...
-  std::optional<DType> stored_dtype;   // empty for types that tensors of ours cannot have
+  std::string dtype_name;             // as in the file: "F32", "BF16", "BOOL", ...
+  std::optional<DType> stored_dtype;  // empty for types that tensors of ours cannot have
   Shape shape;
-  int64_t offset = 0;                  // of the first byte, from the start of the file
+  int64_t offset = 0;  // of the first byte, from the start of the file
   int64_t bytes = 0;
-  DType dtype() const;                 // Unsupported where stored_dtype is empty
+  DType dtype() const;  // Unsupported where stored_dtype is empty
 };
 
 // One file, open. Reading is thread-safe.
 class SafetensorsFile {
  public:
-  // InputMissing without the file; DataError naming file and defect unless the data is covered exactly,
-  // without gaps, overlaps or a tail, by tensors with distinct names and matching shapes.
+  // InputMissing without the file; DataError naming file and defect unless the data is covered
+  // exactly, without gaps, overlaps or a tail, by tensors with distinct names and matching shapes.
   static SafetensorsFile open(FileSystem& file_system, const std::string& path);
 
   std::vector<std::string> names() const;  // sorted
@@ -76,8 +77,8 @@ struct SafetensorsTensor {
   std::span<const std::byte> data = {};  // not needed by SafetensorsWriter
 };
 
-// Writes one file tensor by tensor, so that no more than one needs to be in memory. The file appears
-// under its name, durable, at finish(); before that, and after any failure, there is none.
+// Writes one file tensor by tensor, so that no more than one needs to be in memory. The file
+// appears under its name, durable, at finish(); before that, and after any failure, there is none.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(FileSystem& file_system, std::string path,

@@ -84,8 +84,9 @@ ModelConfig read_hf_model(FileSystem& file_system, const std::string& folder) {
     layers = std::max(layers, layer_of(name, gpt2 ? "h." : "layers.") + 1);
   }
   if (const int64_t wanted = dimensions(config).layers; wanted != layers) {
-    throw DataError(fmt::format("{}: config.json says \"{}\": {}, but the weights beside it have {} layers", folder,
-                                gpt2 ? "n_layer" : "num_hidden_layers", wanted, layers));
+    throw DataError(
+        fmt::format("{}: config.json says \"{}\": {}, but the weights beside it have {} layers",
+                    folder, gpt2 ? "n_layer" : "num_hidden_layers", wanted, layers));
   }
   return config;
 }
@@ -102,7 +103,8 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
   const std::set<std::string> present(names.begin(), names.end());
   std::vector<std::string> missing;
   std::set<std::string> used;
-  const bool has_head = std::ranges::any_of(specs, [](const ParamSpec& spec) { return spec.name == kHead; });
+  const bool has_head =
+      std::ranges::any_of(specs, [](const ParamSpec& spec) { return spec.name == kHead; });
   for (const ParamSpec& spec : specs) {
     std::string stored = stored_name_of(spec.name, present);
     if (!present.contains(stored)) {
@@ -111,7 +113,8 @@ HfWeights::HfWeights(FileSystem& file_system, const std::string& folder,
     }
     check_stored(folder, spec, folder_.info(stored));
     if (is_embedding(spec.name) && !has_head && present.contains(kHead)) {
-      check_stored(folder, {.name = kHead, .shape = spec.shape, .dtype = spec.dtype, .init = {}}, folder_.info(kHead));
+      check_stored(folder, {.name = kHead, .shape = spec.shape, .dtype = spec.dtype, .init = {}},
+                   folder_.info(kHead));
       tied_embeddings_ = stored_names_.size();
     }
     used.insert(stored);
@@ -139,17 +142,19 @@ void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
 
 // Tied, the head is the embeddings; one that was trained apart would be lost without a word.
 void HfWeights::compare_tied_head(int64_t begin, const Tensor& range) const {
-  std::vector<std::byte> bytes(static_cast<size_t>(std::min(kChunkNumel, range.numel())) * size_of(range.dtype()));
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(kChunkNumel, range.numel())) *
+                               size_of(range.dtype()));
   for (int64_t done = 0; done < range.numel(); done += kChunkNumel) {
     const int64_t count = std::min(kChunkNumel, range.numel() - done);
     Tensor head = Tensor::borrow(bytes.data(), {count}, range.dtype());
     read_stored(kHead, begin + done, head);
-    const std::byte* const embeddings =
-        static_cast<const std::byte*>(range.raw()) + done * static_cast<int64_t>(size_of(range.dtype()));
+    const std::byte* const embeddings = static_cast<const std::byte*>(range.raw()) +
+                                        done * static_cast<int64_t>(size_of(range.dtype()));
     if (std::memcmp(embeddings, bytes.data(), head.bytes()) != 0) {
-      throw DataError(fmt::format("{}: config.json ties the output to the embeddings (\"tie_word_embeddings\", which "
-                                  "GPT-2 has without saying so), but {} differs from {}; set it to false there",
-                                  path_, kHead, stored_names_[*tied_embeddings_]));
+      throw DataError(fmt::format(
+          "{}: config.json ties the output to the embeddings (\"tie_word_embeddings\", which "
+          "GPT-2 has without saying so), but {} differs from {}; set it to false there",
+          path_, kHead, stored_names_[*tied_embeddings_]));
     }
   }
 }

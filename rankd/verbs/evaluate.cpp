@@ -11,8 +11,8 @@
 #include "core/files/input_files.h"
 #include "data/dataset.h"
 #include "data/tokenizer/tokenizer_frame.h"
-#include "train/assemble.h"
 #include "rankd/verbs/input_texts.h"
+#include "train/assemble.h"
 #include "train/model_source.h"
 #include "train/text_windows.h"
 
@@ -23,7 +23,7 @@ struct Figures {
   double nats = 0;
   int64_t predicted = 0;  // tokens
   int64_t tokens = 0;
-  int64_t bytes = 0;      // of the text
+  int64_t bytes = 0;  // of the text
   double seconds = 0;
 
   double loss() const { return nats / static_cast<double>(predicted); }
@@ -47,8 +47,9 @@ class Run {
     source_->read(offset, rest);
     for (size_t i = 0; i < rest.size(); ++i) {
       if (rest[i] >= 0 && rest[i] < vocabulary_) continue;
-      throw DataError(fmt::format("{}: token {}, the model has a vocabulary of {}; the tokenizer is not this model's",
-                                  source_->locate(offset + static_cast<int64_t>(i)), rest[i], vocabulary_));
+      throw DataError(fmt::format(
+          "{}: token {}, the model has a vocabulary of {}; the tokenizer is not this model's",
+          source_->locate(offset + static_cast<int64_t>(i)), rest[i], vocabulary_));
     }
   }
 
@@ -84,7 +85,8 @@ class Evaluation {
     for (int64_t first = run.before(); first < run.size(); first += kStep) {
       std::vector<int32_t> ids(static_cast<size_t>(std::min(kStep, run.size() - first)));
       run.read(first, ids);
-      std::erase_if(ids, [&](int32_t id) { return std::ranges::find(separators_, id) != separators_.end(); });
+      std::erase_if(
+          ids, [&](int32_t id) { return std::ranges::find(separators_, id) != separators_.end(); });
       figures_.bytes += static_cast<int64_t>(tokenizer_.decode(ids).size());
     }
   }
@@ -129,9 +131,12 @@ std::string to_json(const Figures& f, const ModelSource& source, int64_t length,
   out.Double(f.bits_per_byte());
   out.Key("nats");
   out.Double(f.nats);
-  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, int64_t>>{
-           {"tokens", f.tokens}, {"predicted_tokens", f.predicted}, {"bytes", f.bytes}, {"seq_length", length},
-           {"stride", stride}}) {
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, int64_t>>{{"tokens", f.tokens},
+                                                              {"predicted_tokens", f.predicted},
+                                                              {"bytes", f.bytes},
+                                                              {"seq_length", length},
+                                                              {"stride", stride}}) {
     out.Key(key);
     out.Int64(value);
   }
@@ -149,7 +154,8 @@ std::string to_text(const Figures& f, int64_t length, int64_t stride) {
       "tokens         {}, {} of them predicted in windows of {} every {}\n"
       "bytes          {}\n"
       "seconds        {:.1f}\n",
-      f.loss(), std::exp(f.loss()), f.bits_per_byte(), f.tokens, f.predicted, length, stride, f.bytes, f.seconds);
+      f.loss(), std::exp(f.loss()), f.bits_per_byte(), f.tokens, f.predicted, length, stride,
+      f.bytes, f.seconds);
 }
 
 int64_t within(const char* option, std::optional<int64_t> given, int64_t most, const char* what) {
@@ -166,9 +172,11 @@ int run_evaluate(const EvalArgs& args) {
   InputFiles files(real);
   const ModelSource source = open_model_source(files, args.source);
   const ModelDimensions dims = dimensions(source.model);
-  const int64_t length = within("--seq-length", args.length, dims.positions, "the model's positions");
+  const int64_t length =
+      within("--seq-length", args.length, dims.positions, "the model's positions");
   const int64_t stride = within("--stride", args.stride, length, "the length of a window");
-  const std::string name = args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
+  const std::string name =
+      args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files, name);
   check_vocabulary(*tokenizer, name, dims.vocabulary);
   const std::vector<int32_t> before = read_frame(files, name, *tokenizer).before;
@@ -188,13 +196,16 @@ int run_evaluate(const EvalArgs& args) {
   Evaluation evaluation(loaded, *tokenizer, separators);
   for (const Run& run : runs) evaluation.add(run, length, stride, args.batch);
   Figures& figures = evaluation.figures();
-  if (figures.predicted == 0) throw DataError("eval: the text is one token, and none is there to predict it from");
+  if (figures.predicted == 0)
+    throw DataError("eval: the text is one token, and none is there to predict it from");
   if (!std::isfinite(figures.nats)) {
-    throw ValidationError(fmt::format("eval: the loss is {}; the weights are damaged or too large for --dtype {}",
-                                      figures.nats, args.dtype));
+    throw ValidationError(
+        fmt::format("eval: the loss is {}; the weights are damaged or too large for --dtype {}",
+                    figures.nats, args.dtype));
   }
   figures.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  print_now(args.json ? to_json(figures, source, length, stride) : to_text(figures, length, stride));
+  print_now(args.json ? to_json(figures, source, length, stride)
+                      : to_text(figures, length, stride));
   return static_cast<int>(ExitCode::kDone);
 }
 

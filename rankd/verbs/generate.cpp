@@ -13,8 +13,8 @@
 #include "data/tokenizer/tokenizer_frame.h"
 #include "model/hf/generation.h"
 #include "rankd/verbs/input_texts.h"
-#include "train/model_source.h"
 #include "rankd/verbs/shown_text.h"
+#include "train/model_source.h"
 #include "train/token_sampler.h"
 
 namespace ds {
@@ -24,9 +24,12 @@ enum class Finish : uint8_t { kEos, kStop, kLength };
 
 const char* name_of(Finish finish) {
   switch (finish) {
-    case Finish::kEos: return "eos";
-    case Finish::kStop: return "stop";
-    case Finish::kLength: return "length";
+    case Finish::kEos:
+      return "eos";
+    case Finish::kStop:
+      return "stop";
+    case Finish::kLength:
+      return "length";
   }
   throw InternalError("generate: unknown end");
 }
@@ -51,8 +54,8 @@ struct Task {
   std::vector<Prompt> prompts;
 };
 
-std::vector<int32_t> eos_ids(FileSystem& files, const ModelSource& source, const std::string& tokenizer_name,
-                             const Tokenizer& tokenizer) {
+std::vector<int32_t> eos_ids(FileSystem& files, const ModelSource& source,
+                             const std::string& tokenizer_name, const Tokenizer& tokenizer) {
   if (source.folder) {
     if (auto ids = read_eos_ids(files, *source.folder)) return *ids;
   }
@@ -87,18 +90,22 @@ std::vector<std::string> prompt_texts(const GenerateArgs& args) {
 
 void check_prompt(const Prompt& prompt, const ModelDimensions& dims) {
   if (prompt.ids.empty()) {
-    throw UsageError("generate: the prompt is empty, and the tokenizer begins texts with no token of its own; give at "
-                     "least one character");
+    throw UsageError(
+        "generate: the prompt is empty, and the tokenizer begins texts with no token of its own; "
+        "give at "
+        "least one character");
   }
   const auto count = static_cast<int64_t>(prompt.ids.size());
   if (count > dims.positions) {
-    throw UsageError(fmt::format("generate: the prompt is {} tokens, the model has {} positions; shorten it by {}",
-                                 count, dims.positions, count - dims.positions));
+    throw UsageError(fmt::format(
+        "generate: the prompt is {} tokens, the model has {} positions; shorten it by {}", count,
+        dims.positions, count - dims.positions));
   }
 }
 
 Task prepare(FileSystem& files, const ModelSource& source, const GenerateArgs& args) {
-  const std::string name = args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
+  const std::string name =
+      args.tokenizer.empty() ? source.tokenizer : tokenizer_place(files, args.tokenizer);
   Task task{.tokenizer = make_tokenizer(files, name),
             .dims = dimensions(source.model),
             .eos = {},
@@ -128,8 +135,12 @@ SamplerOptions sampler_options(const GenerateArgs& args) {
 class Generator {
  public:
   Generator(LoadedModel& loaded, const Task& task, const GenerateArgs& args)
-      : loaded_(loaded), task_(task), args_(args), sampler_(sampler_options(args), task.never),
-        cache_(loaded.stream(), loaded.dims(), loaded.model().dtype(), 1, loaded.dims().positions) {}
+      : loaded_(loaded),
+        task_(task),
+        args_(args),
+        sampler_(sampler_options(args), task.never),
+        cache_(loaded.stream(), loaded.dims(), loaded.model().dtype(), 1, loaded.dims().positions) {
+  }
 
   // `on_text` gets each piece of the text as soon as it can be shown.
   Continuation run(const std::vector<int32_t>& prompt, const Rng& rng,
@@ -167,22 +178,27 @@ class Generator {
 
  private:
   int32_t draw(Tensor& logits, float uniform) {
-    return sampler_.draw({logits.data<float>(), static_cast<size_t>(task_.dims.vocabulary)}, uniform);
+    return sampler_.draw({logits.data<float>(), static_cast<size_t>(task_.dims.vocabulary)},
+                         uniform);
   }
 
   Tensor next_logits(std::span<const int32_t> tokens) {
-    Tensor input = Tensor::empty({1, static_cast<int64_t>(tokens.size())}, DType::kI32, loaded_.stream());
+    Tensor input =
+        Tensor::empty({1, static_cast<int64_t>(tokens.size())}, DType::kI32, loaded_.stream());
     std::ranges::copy(tokens, input.data<int32_t>());
     Context context = loaded_.context(&cache_);
     return loaded_.model().next_logits(context, input);
   }
 
-  // After the last of `all`. Where the model's positions are used up, from the last half of them on.
+  // After the last of `all`. Where the model's positions are used up, from the last half of them
+  // on.
   Tensor continue_logits(std::span<const int32_t> all) {
     const int64_t positions = task_.dims.positions;
     if (cache_.length() < positions) return next_logits(all.last(1));
     if (!told_) {
-      fmt::print(stderr, "note: the text has reached the model's {} positions; it goes on from its last {} tokens\n",
+      fmt::print(stderr,
+                 "note: the text has reached the model's {} positions; it goes on from its last {} "
+                 "tokens\n",
                  positions, std::max<int64_t>(1, positions / 2));
     }
     told_ = true;
@@ -229,10 +245,13 @@ std::string to_json(const Prompt& prompt, const Continuation& made) {
 }  // namespace
 
 int run_generate(const GenerateArgs& args) {
-  if (args.lines && !args.prompts.empty() && std::ranges::find(args.prompts, "-") == args.prompts.end()) {
-    throw UsageError("generate: --lines cuts standard input into prompts, but --prompt gives other texts");
+  if (args.lines && !args.prompts.empty() &&
+      std::ranges::find(args.prompts, "-") == args.prompts.end()) {
+    throw UsageError(
+        "generate: --lines cuts standard input into prompts, but --prompt gives other texts");
   }
-  if (std::ranges::find(args.stops, "") != args.stops.end()) throw UsageError("generate: --stop: the text is empty");
+  if (std::ranges::find(args.stops, "") != args.stops.end())
+    throw UsageError("generate: --stop: the text is empty");
   RealFileSystem real;
   InputFiles files(real);
   const ModelSource source = open_model_source(files, args.source);

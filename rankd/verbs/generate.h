@@ -5,7 +5,8 @@
 
 namespace ds {
 
-// `threads` is a number by now. Prints prompts and what continues them on stdout. Returns the exit code; throws Error.
+// `threads` is a number by now. Prints prompts and what continues them on stdout. Returns the exit
+// code; throws Error.
 int run_generate(const GenerateArgs& args);
 
 }  // namespace ds

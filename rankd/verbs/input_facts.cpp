@@ -17,8 +17,11 @@ int print_input_facts(const std::string& path) {
   std::optional<ModelDimensions> model;
   if (files.exists(join_path(path, "config.json"))) model = dimensions(read_hf_config(files, path));
   std::optional<int64_t> tokenizer;
-  if (!model || files.exists(join_path(path, "tokenizer.json"))) tokenizer = make_tokenizer(files, path)->vocab_size();
-  const auto number = [](std::optional<int64_t> value) { return value ? Value::integer(*value) : Value::null(); };
+  if (!model || files.exists(join_path(path, "tokenizer.json")))
+    tokenizer = make_tokenizer(files, path)->vocab_size();
+  const auto number = [](std::optional<int64_t> value) {
+    return value ? Value::integer(*value) : Value::null();
+  };
   Value out = Value::object();
   out.set("positions", number(model ? std::optional(model->positions) : std::nullopt));
   out.set("vocabulary", number(model ? std::optional(model->vocabulary) : std::nullopt));

@@ -1,5 +1,5 @@
-// The question --facts-of PATH: what a model folder or a tokenizer says of its sizes, one JSON object. `dslaunch init`
-// asks, because dslaunch itself links no engine.
+// The question --facts-of PATH: what a model folder or a tokenizer says of its sizes, one JSON
+// object. `dslaunch init` asks, because dslaunch itself links no engine.
 #pragma once
 
 #include <string>

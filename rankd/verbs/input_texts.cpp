@@ -17,8 +17,9 @@ constexpr size_t kStep = size_t{1} << 16;
 
 std::string read_standard_input(const std::string& verb) {
   if (isatty(STDIN_FILENO) == 1) {
-    throw UsageError(
-        fmt::format("{0}: there is no text: give one, or send it to standard input (see `dslaunch {0} --help`)", verb));
+    throw UsageError(fmt::format(
+        "{0}: there is no text: give one, or send it to standard input (see `dslaunch {0} --help`)",
+        verb));
   }
   std::string text;
   std::array<char, kStep> chunk{};
@@ -38,7 +39,8 @@ std::string read_text_file(FileSystem& files, const std::string& path) {
   std::unique_ptr<File> file = files.open(path);
   std::string head(std::min<size_t>(4, static_cast<size_t>(file->size())), '\0');
   file->read(0, std::as_writable_bytes(std::span(head)));
-  const std::unique_ptr<ByteStream> stream = open_byte_stream(std::move(file), compression_of(head));
+  const std::unique_ptr<ByteStream> stream =
+      open_byte_stream(std::move(file), compression_of(head));
   std::string text;
   std::array<char, kStep> chunk{};
   while (const size_t count = stream->read(chunk)) text.append(chunk.data(), count);

@@ -9,7 +9,8 @@
 
 namespace ds {
 
-// All of it. UsageError where it is a terminal, since nobody knows then that it is waited for; IoError.
+// All of it. UsageError where it is a terminal, since nobody knows then that it is waited for;
+// IoError.
 std::string read_standard_input(const std::string& verb);
 // A text file, decompressed where it is compressed.
 std::string read_text_file(FileSystem& files, const std::string& path);

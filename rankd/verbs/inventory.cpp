@@ -27,8 +27,9 @@ int run_inventory() {
   std::vector<Value> libraries;
   libraries.push_back(library("oneDNN", cpu.onednn_version, "matrix products"));
   libraries.push_back(library("gRPC", grpc::Version(), "control of the ranks"));
-  libraries.push_back(library(
-      "Protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION), "control of the ranks"));
+  libraries.push_back(library("Protobuf",
+                              google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION),
+                              "control of the ranks"));
   if (built_with_mpi()) libraries.push_back(library("MPI", mpi_library(), "the MPI communicator"));
   Value out = Value::object();
   out.set("build_id", Value::string(build_id()));

@@ -1,5 +1,5 @@
-// The question --inventory: which libraries the engine was linked with and what it can use of this processor, one JSON
-// object. `dslaunch env` asks, because dslaunch itself links no engine.
+// The question --inventory: which libraries the engine was linked with and what it can use of this
+// processor, one JSON object. `dslaunch env` asks, because dslaunch itself links no engine.
 #pragma once
 
 namespace ds {

@@ -13,9 +13,9 @@
 #include "core/memory/adaptors.h"
 #include "core/thread_pool.h"
 #include "model/activation_name.h"
+#include "model/families/zoo.h"
 #include "model/hf/weights.h"
 #include "model/plain_store.h"
-#include "model/families/zoo.h"
 #include "train/assemble.h"
 
 namespace ds {
@@ -47,8 +47,8 @@ class Looker {
     const size_t end = text.find(": ");
     const std::string_view named = text.substr(0, end);
     const bool has_key = end != std::string_view::npos && named.starts_with(section) &&
-                         named.find_first_of(" /") == std::string_view::npos && named.size() > section.size() &&
-                         named[section.size()] == '.';
+                         named.find_first_of(" /") == std::string_view::npos &&
+                         named.size() > section.size() && named[section.size()] == '.';
     found_.push_back({error.exit_code(), has_key ? std::string(named) : key,
                       std::string(has_key ? text.substr(end + 2) : text)});
   }
@@ -73,7 +73,8 @@ void Looker::look_at_model() {
   const ModelSection& section = config_.model;
   const bool gpt2 = !section.folder && section.family == ModelFamily::kGpt2;
   // A wrong name is refused below again, so the rest is not looked at then.
-  if (gpt2 && !attempt("model.activation_function", [&] { parse_activation(section.gpt2.activation_function); })) {
+  if (gpt2 && !attempt("model.activation_function",
+                       [&] { parse_activation(section.gpt2.activation_function); })) {
     return;
   }
   const std::string key = section.folder ? "model.folder" : "model.family";
@@ -94,7 +95,8 @@ void Looker::look_at_weights(const std::string& folder) {
   Stream stream({.device = Device::meta(), .memory = &nowhere, .pool = &pool});
   attempt("model.folder", [&] {
     PlainStore store(stream, 0, PlainStore::Gradients::kNone);
-    make_model(*model_, DType::kF32, store);  // unsealed: a list of parameters, nothing is allocated
+    make_model(*model_, DType::kF32,
+               store);  // unsealed: a list of parameters, nothing is allocated
     const HfWeights weights(files_, folder, specs_of(store));
   });
 }
@@ -108,14 +110,16 @@ bool Looker::needs_tokenizer() const {
       return true;
     }
   };
-  return std::ranges::any_of(config_.data.train, is_text) || std::ranges::any_of(config_.data.validation, is_text);
+  return std::ranges::any_of(config_.data.train, is_text) ||
+         std::ranges::any_of(config_.data.validation, is_text);
 }
 
 void Looker::look_at_tokenizer() {
   if (!needs_tokenizer()) return;
   attempt("data.tokenizer", [&] {
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(files_, config_.data.tokenizer);
-    if (model_) check_vocabulary(*tokenizer, config_.data.tokenizer, dimensions(*model_).vocabulary);
+    if (model_)
+      check_vocabulary(*tokenizer, config_.data.tokenizer, dimensions(*model_).vocabulary);
   });
 }
 
@@ -124,21 +128,27 @@ void Looker::look_at_data(const std::string& key, const std::vector<std::string>
   // Without a tokenizer its end token is not known, and does not matter here.
   if (config_.data.separator) options.after_text_file.text = *config_.data.separator;
   const size_t before = found_.size();
-  const int64_t most = look_at_token_sources(files_, paths, options, [&](const Error& error) { add(error, key); });
+  const int64_t most =
+      look_at_token_sources(files_, paths, options, [&](const Error& error) { add(error, key); });
   if (!model_ || found_.size() != before) return;
   const int64_t length = config_.data.sequence_length.value_or(dimensions(*model_).positions);
-  // Room for tokens that are not in the text, and for normal forms that are longer than what was written.
+  // Room for tokens that are not in the text, and for normal forms that are longer than what was
+  // written.
   const int64_t tokens_of_byte = config_.data.tokenizer == "byte" ? 1 : 4;
   if (std::min(most, kManyTokens / tokens_of_byte) * tokens_of_byte > length) return;
-  found_.push_back({ExitCode::kBadData, key,
-                    fmt::format("too little for one sample of sequence length {}, which needs {} tokens in one source; "
-                                "give more text or a smaller data.sequence_length",
-                                length, length + 1)});
+  found_.push_back(
+      {ExitCode::kBadData, key,
+       fmt::format(
+           "too little for one sample of sequence length {}, which needs {} tokens in one source; "
+           "give more text or a smaller data.sequence_length",
+           length, length + 1)});
 }
 
 }  // namespace
 
-std::vector<InputDefect> look_at_inputs(const Config& config, FileSystem& files) { return Looker(config, files).look(); }
+std::vector<InputDefect> look_at_inputs(const Config& config, FileSystem& files) {
+  return Looker(config, files).look();
+}
 
 int run_look(const LookArgs& args) {
   const ReadConfig read = read_config(args.config_path, args.overrides);

@@ -1,6 +1,7 @@
-// What a run would meet in the files that its configuration names, told before it starts and without reading them
-// through: the model and its folder, the tokenizer, the data, and whether they fit each other. Everything is looked at,
-// and each thing that is wrong is said once. `dslaunch check` and `dslaunch run` ask for it; a run finds the rest.
+// What a run would meet in the files that its configuration names, told before it starts and
+// without reading them through: the model and its folder, the tokenizer, the data, and whether they
+// fit each other. Everything is looked at, and each thing that is wrong is said once. `dslaunch
+// check` and `dslaunch run` ask for it; a run finds the rest.
 #pragma once
 
 #include <string>
@@ -27,8 +28,8 @@ struct LookArgs {
   std::vector<std::string> overrides;  // key.path=value
 };
 
-// The question --look: prints {"defects": [{"code", "key", "what"}, ...]}, of which dslaunch makes its report. Errors of the
-// configuration itself are not among them; what they concern is left out.
+// The question --look: prints {"defects": [{"code", "key", "what"}, ...]}, of which dslaunch makes
+// its report. Errors of the configuration itself are not among them; what they concern is left out.
 int run_look(const LookArgs& args);
 
 }  // namespace ds

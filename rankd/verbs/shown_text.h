@@ -1,5 +1,5 @@
-// What of a generated text may be shown so far (pure): whole UTF-8 characters only, and nothing that may yet turn out
-// to be the beginning of a stop text.
+// What of a generated text may be shown so far (pure): whole UTF-8 characters only, and nothing
+// that may yet turn out to be the beginning of a stop text.
 #pragma once
 
 #include <string>

@@ -9,8 +9,8 @@
 #include "core/files/input_files.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "rankd/verbs/input_texts.h"
-#include "train/model_source.h"
 #include "rankd/verbs/shown_text.h"
+#include "train/model_source.h"
 
 namespace ds {
 namespace {
@@ -28,7 +28,8 @@ std::vector<int32_t> ids_in(std::string_view text) {
     int32_t id = 0;
     const auto parsed = std::from_chars(text.data() + at, text.data() + end, id);
     if (parsed.ec != std::errc() || parsed.ptr != text.data() + end) {
-      throw DataError(fmt::format("tokenize --decode: \"{}\" is no token id", text.substr(at, end - at)));
+      throw DataError(
+          fmt::format("tokenize --decode: \"{}\" is no token id", text.substr(at, end - at)));
     }
     ids.push_back(id);
     at = end;
@@ -49,8 +50,8 @@ std::vector<std::string> inputs_of(FileSystem& files, const TokenizeArgs& args) 
   return inputs;
 }
 
-std::string json_line(const std::string& text, const std::vector<int32_t>& ids, const Tokenizer& tokenizer,
-                      const TokenizeArgs& args) {
+std::string json_line(const std::string& text, const std::vector<int32_t>& ids,
+                      const Tokenizer& tokenizer, const TokenizeArgs& args) {
   rapidjson::StringBuffer buffer;
   Writer out(buffer);
   const auto put = [&](const std::string& value) {
@@ -77,7 +78,8 @@ std::string json_line(const std::string& text, const std::vector<int32_t>& ids, 
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
-std::string plain_line(const std::string& text, const std::vector<int32_t>& ids, const TokenizeArgs& args) {
+std::string plain_line(const std::string& text, const std::vector<int32_t>& ids,
+                       const TokenizeArgs& args) {
   if (args.decode) return text + "\n";
   if (args.count) return fmt::format("{}\n", ids.size());
   return fmt::format("{}\n", fmt::join(ids, " "));

@@ -1,8 +1,8 @@
 // all_reduce_bench: mpirun -n 2 all_reduce_bench [rounds]
-// Our all-reduce over shared memory and over TCP (loopback) against MPI_Allreduce, in the same processes,
-// interleaved round by round; fp32 sums, tensors in the communicator's memory and on the heap. Prints per
-// size the median times and the median over rounds of the ratio MPI / ours (above 1: ours is faster). Give
-// mpirun `--mca btl tcp,self` to compare TCP with TCP.
+// Our all-reduce over shared memory and over TCP (loopback) against MPI_Allreduce, in the same
+// processes, interleaved round by round; fp32 sums, tensors in the communicator's memory and on the
+// heap. Prints per size the median times and the median over rounds of the ratio MPI / ours (above
+// 1: ours is faster). Give mpirun `--mca btl tcp,self` to compare TCP with TCP.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -23,12 +23,17 @@ using namespace ds;
 using ds::bench::median;
 using SteadyClock = std::chrono::steady_clock;
 
-struct Size { const char* name; int64_t bytes; int calls; double goal; };
+struct Size {
+  const char* name;
+  int64_t bytes;
+  int calls;
+  double goal;
+};
 
 constexpr std::array kSizes{
-    Size{"8 B", 8, 20000, 0},          Size{"1 KiB", 1 << 10, 20000, 1},
-    Size{"4 KiB", 4 << 10, 10000, 0},  Size{"64 KiB", 64 << 10, 2000, 0},
-    Size{"1 MiB", 1 << 20, 200, 3},    Size{"16 MiB", 16 << 20, 20, 0},
+    Size{"8 B", 8, 20000, 0},         Size{"1 KiB", 1 << 10, 20000, 1},
+    Size{"4 KiB", 4 << 10, 10000, 0}, Size{"64 KiB", 64 << 10, 2000, 0},
+    Size{"1 MiB", 1 << 20, 200, 3},   Size{"16 MiB", 16 << 20, 20, 0},
     Size{"128 MiB", 128 << 20, 4, 6},
 };
 
@@ -62,36 +67,41 @@ std::unique_ptr<Communicator> open_tcp(int rank, int size) {
   return open_tcp_group(std::move(listener), world);
 }
 
-struct Transports { Communicator& shared; Communicator& tcp; };
+struct Transports {
+  Communicator& shared;
+  Communicator& tcp;
+};
 
-void measure(const Transports& transports, Stream& near, Stream& far, const Size& size, int rounds) {
+void measure(const Transports& transports, Stream& near, Stream& far, const Size& size,
+             int rounds) {
   Communicator& comm = transports.shared;
   const int64_t numel = size.bytes / 4;
   Tensor arena = Tensor::zeros({numel}, DType::kF32, near);
   Tensor heap = Tensor::zeros({numel}, DType::kF32, far);
   std::vector<double> ours, staged, tcp, theirs, ratio, staged_ratio, tcp_ratio;
   for (int round = 0; round < rounds; ++round) {
-    ours.push_back(seconds_per_call(
-        size.calls, [&] { comm.all_reduce(arena, ReduceOp::kSum, near); }));
+    ours.push_back(
+        seconds_per_call(size.calls, [&] { comm.all_reduce(arena, ReduceOp::kSum, near); }));
     theirs.push_back(seconds_per_call(size.calls, [&] {
       MPI_Allreduce(MPI_IN_PLACE, heap.raw(), static_cast<int>(numel), MPI_FLOAT, MPI_SUM,
                     MPI_COMM_WORLD);
     }));
     staged.push_back(
         seconds_per_call(size.calls, [&] { comm.all_reduce(heap, ReduceOp::kSum, far); }));
-    tcp.push_back(seconds_per_call(
-        size.calls, [&] { transports.tcp.all_reduce(heap, ReduceOp::kSum, far); }));
+    tcp.push_back(seconds_per_call(size.calls,
+                                   [&] { transports.tcp.all_reduce(heap, ReduceOp::kSum, far); }));
     tcp_ratio.push_back(theirs.back() / tcp.back());
     ratio.push_back(theirs.back() / ours.back());
     staged_ratio.push_back(theirs.back() / staged.back());
   }
   if (comm.rank() != 0) return;
   const auto bytes = static_cast<double>(size.bytes);
-  std::printf("%8s  ours %10.2f us %7.2f GB/s  heap %10.2f us  TCP %10.2f us  MPI %10.2f us %7.2f GB/s  "
-              "ratio %6.2f (heap %6.2f, TCP %6.2f)",
-              size.name, median(ours) * 1e6, bytes / median(ours) / 1e9, median(staged) * 1e6,
-              median(tcp) * 1e6, median(theirs) * 1e6, bytes / median(theirs) / 1e9, median(ratio),
-              median(staged_ratio), median(tcp_ratio));
+  std::printf(
+      "%8s  ours %10.2f us %7.2f GB/s  heap %10.2f us  TCP %10.2f us  MPI %10.2f us %7.2f GB/s  "
+      "ratio %6.2f (heap %6.2f, TCP %6.2f)",
+      size.name, median(ours) * 1e6, bytes / median(ours) / 1e9, median(staged) * 1e6,
+      median(tcp) * 1e6, median(theirs) * 1e6, bytes / median(theirs) / 1e9, median(ratio),
+      median(staged_ratio), median(tcp_ratio));
   if (size.goal > 0) std::printf("  goal %.0f", size.goal);
   std::printf("\n");
   std::fflush(stdout);

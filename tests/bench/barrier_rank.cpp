@@ -1,14 +1,14 @@
-// barrier_rank: a rank (DSLAUNCH_RANKD) that joins, meets the others in its communicator, notes when the first
-// barrier is over, and ends. tests/bench/launch_vs_mpirun.py starts it.
-#include "tests/bench/barrier_stamp.h"
-
+// barrier_rank: a rank (DSLAUNCH_RANKD) that joins, meets the others in its communicator, notes
+// when the first barrier is over, and ends. tests/bench/launch_vs_mpirun.py starts it.
 #include "comm/connect.h"
 #include "rankd/session.h"
+#include "tests/bench/barrier_stamp.h"
 
 namespace {
 
 int meet(const ds::JobPlan& plan, ds::ControlClient&, ds::TcpListener&) {
-  const auto comm = ds::connect({.rank = plan.rank, .size = plan.world_size, .shm_name = plan.rendezvous});
+  const auto comm =
+      ds::connect({.rank = plan.rank, .size = plan.world_size, .shm_name = plan.rendezvous});
   comm->barrier();
   ds::bench::note_barrier();
   comm->barrier();

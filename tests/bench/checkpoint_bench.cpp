@@ -1,7 +1,7 @@
-// Saving and loading a checkpoint of one rank against plain reads and writes of the same bytes, interleaved
-// in one run, medians of the rounds:
-//   save        pieces written, hashed, fsynced, committed    vs  buffered and O_DIRECT write + fsync
-//   load        every piece read and verified                 vs  pread
+// Saving and loading a checkpoint of one rank against plain reads and writes of the same bytes,
+// interleaved in one run, medians of the rounds:
+//   save        pieces written, hashed, fsynced, committed    vs  buffered and O_DIRECT write +
+//   fsync load        every piece read and verified                 vs  pread
 // into memory that was touched before, as an engine's is (fresh pages cost more than the copy).
 // cold: the file's pages were dropped from the page cache first; warm: they were read before.
 // usage: checkpoint_bench [MiB per round, default 1024] [rounds, default 5] [folder, default .]
@@ -27,7 +27,8 @@ namespace {
 using namespace ds;
 using ds::bench::median;
 
-constexpr int64_t kTensorNumel = int64_t{768} * 3072 + 768;  // as in a GPT-2 block; not a multiple of 1 MiB
+constexpr int64_t kTensorNumel =
+    int64_t{768} * 3072 + 768;  // as in a GPT-2 block; not a multiple of 1 MiB
 constexpr size_t kRequest = size_t{8} << 20;
 
 struct Cost {
@@ -55,8 +56,7 @@ struct Block {
   size_t bytes;
   std::byte* data;
   explicit Block(size_t size)
-      : bytes(size),
-        data(static_cast<std::byte*>(memory.allocate(size, MemoryTag::kOptimizer))) {}
+      : bytes(size), data(static_cast<std::byte*>(memory.allocate(size, MemoryTag::kOptimizer))) {}
   ~Block() { memory.deallocate(data, bytes, MemoryTag::kOptimizer); }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -77,7 +77,8 @@ class Bench {
     std::fill_n(target_.data, target_.bytes, std::byte{1});
     auto* values = reinterpret_cast<uint32_t*>(source_.data);
     uint32_t state = 1;
-    for (size_t i = 0; i < source_.bytes / 4; ++i) values[i] = state = state * 1664525U + 1013904223U;
+    for (size_t i = 0; i < source_.bytes / 4; ++i)
+      values[i] = state = state * 1664525U + 1013904223U;
   }
 
   void round() {
@@ -141,8 +142,7 @@ class Bench {
 
   void save() {
     const Shape shape{kTensorNumel};
-    CheckpointWriter writer(file_system_, {root(), "t", 0, 0},
-                            static_cast<int64_t>(source_.bytes));
+    CheckpointWriter writer(file_system_, {root(), "t", 0, 0}, static_cast<int64_t>(source_.bytes));
     for (int64_t i = 0; i < tensors_; ++i) {
       writer.put({fmt::format("layer{}/weight", i), shape, Region::whole(shape),
                   Tensor::borrow(source_.data + i * kTensorNumel * 4, shape, DType::kF32)});

@@ -1,8 +1,9 @@
-// overhead_bench [--width 256 --layers 4 ...]: what being watched costs. Two ranks (threads) train the same
-// model in blocks of steps, with and without what dslaunch adds to each step: the ledger and the counts of
-// every collective, reports of progress, the metrics of each step, and a heartbeat a second over gRPC to a
-// coordinator in this process. Blocks alternate, also in who comes first; printed are the median seconds of a
-// step either way and the median of the blocks' ratios (1.01 would be one per cent).
+// overhead_bench [--width 256 --layers 4 ...]: what being watched costs. Two ranks (threads) train
+// the same model in blocks of steps, with and without what dslaunch adds to each step: the ledger
+// and the counts of every collective, reports of progress, the metrics of each step, and a
+// heartbeat a second over gRPC to a coordinator in this process. Blocks alternate, also in who
+// comes first; printed are the median seconds of a step either way and the median of the blocks'
+// ratios (1.01 would be one per cent).
 #include <poll.h>
 
 #include <CLI/CLI.hpp>
@@ -18,11 +19,11 @@
 #include "launcher/control/coordinator.h"
 #include "launcher/process/process.h"
 #include "proto/build_info.h"
-#include "train/dry_run.h"
 #include "rankd/session.h"
-#include "train/workspace.h"
 #include "tests/bench/median.h"
 #include "tests/bench/random_tokens.h"
+#include "train/dry_run.h"
+#include "train/workspace.h"
 
 namespace ds {
 namespace {
@@ -38,10 +39,16 @@ struct Args {
 };
 
 EngineOptions options_of(const Args& args) {
-  return {.model = Gpt2Config{.vocab_size = 256, .n_positions = args.length, .n_embd = args.width,
-                              .n_layer = args.layers, .n_head = args.heads},
+  return {.model = Gpt2Config{.vocab_size = 256,
+                              .n_positions = args.length,
+                              .n_embd = args.width,
+                              .n_layer = args.layers,
+                              .n_head = args.heads},
           .dtype = DType::kF32,
-          .zero = {.policy = zero_policy(2), .gather = {}, .grad_slice_dtype = DType::kF32, .slot_names = {}},
+          .zero = {.policy = zero_policy(2),
+                   .gather = {},
+                   .grad_slice_dtype = DType::kF32,
+                   .slot_names = {}},
           .optimizer = AdamOptions{},
           .base_lr = 1e-4,
           .schedule = std::nullopt,
@@ -53,7 +60,9 @@ EngineOptions options_of(const Args& args) {
 // The launcher's end: takes what the ranks say, as its loop would.
 class Watcher {
  public:
-  Watcher() : coordinator_({1, {"token 0", "token 1"}, build_id(), "digest"}), thread_([this] { serve(); }) {}
+  Watcher()
+      : coordinator_({1, {"token 0", "token 1"}, build_id(), "digest"}),
+        thread_([this] { serve(); }) {}
   Watcher(const Watcher&) = delete;  // the thread holds `this`
   Watcher& operator=(const Watcher&) = delete;
   ~Watcher() {
@@ -100,7 +109,9 @@ class Watcher {
 class Trainer {
  public:
   Trainer(const EngineOptions& options, const RunPlan& plan, Communicator& comm)
-      : comm_(comm), workspace_(Device::cpu(), 1, comm), engine_(options, workspace_.seat(), plan.step) {
+      : comm_(comm),
+        workspace_(Device::cpu(), 1, comm),
+        engine_(options, workspace_.seat(), plan.step) {
     engine_.initialize();
   }
 
@@ -139,8 +150,8 @@ double bare_block(const Args& args, const RunPlan& plan, Communicator& comm) {
   return trainer.block(args.steps, nullptr);
 }
 
-double watched_block(const Args& args, const RunPlan& plan, Communicator& comm, const Ledger& ledger,
-                     Watcher& watcher) {
+double watched_block(const Args& args, const RunPlan& plan, Communicator& comm,
+                     const Ledger& ledger, Watcher& watcher) {
   Trainer trainer(options_of(args), plan, comm);
   trainer.block(2, nullptr);
   const std::unique_ptr<ControlClient> client = watcher.join(comm.rank());
@@ -155,8 +166,9 @@ double watched_block(const Args& args, const RunPlan& plan, Communicator& comm, 
   return seconds;
 }
 
-void run_rank(const Args& args, const RunPlan& plan, Communicator& bare_comm, Communicator& watched_comm,
-              const Ledger& ledger, std::deque<Watcher>& watchers, Times& times) {
+void run_rank(const Args& args, const RunPlan& plan, Communicator& bare_comm,
+              Communicator& watched_comm, const Ledger& ledger, std::deque<Watcher>& watchers,
+              Times& times) {
   for (int round = 0; round < args.rounds; ++round) {
     const auto watched = [&] {
       return watched_block(args, plan, watched_comm, ledger, watchers[static_cast<size_t>(round)]);
@@ -190,8 +202,10 @@ void run(const Args& args) {
   for (std::thread& rank : ranks) rank.join();
   std::vector<double> ratios;
   for (size_t i = 0; i < times.bare.size(); ++i) ratios.push_back(times.watched[i] / times.bare[i]);
-  fmt::print("step: {:.3f} ms bare, {:.3f} ms watched, ratio {:.4f} (median of {} blocks of {} steps)\n",
-             median(times.bare) * 1e3, median(times.watched) * 1e3, median(ratios), args.rounds, args.steps);
+  fmt::print(
+      "step: {:.3f} ms bare, {:.3f} ms watched, ratio {:.4f} (median of {} blocks of {} steps)\n",
+      median(times.bare) * 1e3, median(times.watched) * 1e3, median(ratios), args.rounds,
+      args.steps);
 }
 
 }  // namespace

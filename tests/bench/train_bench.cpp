@@ -1,16 +1,16 @@
-// Training speed on the GPT-2 124M shape with random weights and tokens: one process, ranks as threads.
-// Prints one JSON object with the tokens per second of every timed step (the first, with its page
-// faults, is not timed). tests/bench/train_vs_torch.py interleaves it with PyTorch.
-#include <CLI/CLI.hpp>
+// Training speed on the GPT-2 124M shape with random weights and tokens: one process, ranks as
+// threads. Prints one JSON object with the tokens per second of every timed step (the first, with
+// its page faults, is not timed). tests/bench/train_vs_torch.py interleaves it with PyTorch.
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <thread>
 
 #include "comm/shm/comm.h"
+#include "tests/bench/random_tokens.h"
 #include "train/dry_run.h"
 #include "train/workspace.h"
-#include "tests/bench/random_tokens.h"
 
 namespace ds {
 namespace {

@@ -1,10 +1,11 @@
-// Saving and loading through the public interface: any layout to any layout, tags, corruption, full disks.
+// Saving and loading through the public interface: any layout to any layout, tags, corruption, full
+// disks.
 #include <stdlib.h>
 
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
+#include "tests/support/fault_file_system.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 using namespace ds::testing;
@@ -71,8 +72,12 @@ TEST_CASE("pieces larger than a block and a chunk arrive whole, in part and repl
   commit_tag(fs, request);
   CheckpointReader reader = CheckpointReader::open(fs, "/c", "t");
   const int64_t block = kBlockBytes / 4;
-  for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{
-           {0, numel}, {5, 6}, {block - 20, block + 20}, {2 * block + 3, 9 * block}, {numel - 1, numel}}) {
+  for (const auto& [begin, end] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, numel},
+                                                {5, 6},
+                                                {block - 20, block + 20},
+                                                {2 * block + 3, 9 * block},
+                                                {numel - 1, numel}}) {
     Tensor into = zeros(end - begin);
     reader.get("big/weight", Region::flat(begin, end), into);
     CHECK(into.data<float>()[0] == static_cast<float>(begin));
@@ -111,12 +116,13 @@ TEST_CASE("asking for what is not there, or as another type, is refused", "[chec
 }
 
 TEST_CASE("tags are plain names", "[checkpoint]") {
-  for (const char* good : {"global_step12", "a", "0", "best-model.v2"}) CHECK_NOTHROW(check_tag(good));
+  for (const char* good : {"global_step12", "a", "0", "best-model.v2"})
+    CHECK_NOTHROW(check_tag(good));
   for (const std::string& bad :
-       {std::string("../x"), std::string("/x"), std::string("a/b"), std::string("."), std::string(".."),
-        std::string(), std::string("-rf"), std::string(300, 'a'), std::string("a\0b", 3),
-        std::string("a\n"), std::string("a "), std::string("x.tmp.3"), std::string("x.old.0"),
-        std::string("latest"), std::string("epoch")}) {
+       {std::string("../x"), std::string("/x"), std::string("a/b"), std::string("."),
+        std::string(".."), std::string(), std::string("-rf"), std::string(300, 'a'),
+        std::string("a\0b", 3), std::string("a\n"), std::string("a "), std::string("x.tmp.3"),
+        std::string("x.old.0"), std::string("latest"), std::string("epoch")}) {
     CHECK_THROWS_AS(check_tag(bad), UsageError);
   }
   MemoryFileSystem fs;
@@ -158,16 +164,20 @@ TEST_CASE("a writer of an older epoch cannot commit", "[checkpoint]") {
   CHECK_THROWS_WITH(open_epoch(fs, "/c", 3), Catch::Contains("no epoch number"));
 }
 
-TEST_CASE("an epoch that records itself between the two halves of a commit shuts the second one out", "[checkpoint]") {
+TEST_CASE(
+    "an epoch that records itself between the two halves of a commit shuts the second one out",
+    "[checkpoint]") {
   MemoryFileSystem fs;
   open_epoch(fs, "/c", 1);
   save_and_commit(fs, "/c", 2, {"t", 1, 1, 10});
   prepare_tag(fs, save_parts(fs, "/c", 2, {"t", 1, 2, 20}));
-  fs.write_text_atomically("/c/epoch", "2 another\n");  // what open_epoch does first: nothing is cleared away yet
+  fs.write_text_atomically(
+      "/c/epoch", "2 another\n");  // what open_epoch does first: nothing is cleared away yet
   CHECK_THROWS_WITH(publish_tag(fs, "/c", "t", 1), Catch::Contains("epoch 1 is over, epoch 2"));
   CHECK(load(fs, "/c", "t")[0] == 10);
   CHECK(list_tags(fs, "/c").tags.at(0).step == 1);
-  CHECK(fs.list("/c").size() == 3);  // the tag, the epoch, and what was prepared: nothing went aside
+  CHECK(fs.list("/c").size() ==
+        3);  // the tag, the epoch, and what was prepared: nothing went aside
 }
 
 TEST_CASE("a replacement whose own directory is gone leaves the tag in its place", "[checkpoint]") {
@@ -198,17 +208,21 @@ TEST_CASE("what an epoch left is taken from its writer whole", "[checkpoint]") {
     }
     const bool gone = !fs->exists("/c/t.tmp.1");
     INFO("stopped in call " << call);
-    CHECK((gone || fs->list("/c/t.tmp.1").size() == files));  // its writer could still name it: never a part
+    CHECK((gone || fs->list("/c/t.tmp.1").size() ==
+                       files));  // its writer could still name it: never a part
     was_gone = was_gone || (gone && crashed);
     if (!crashed) break;
   }
   CHECK(was_gone);
 }
 
-TEST_CASE("a tag whose files are not all there, or not as long as they were, is named with the reason", "[checkpoint]") {
+TEST_CASE(
+    "a tag whose files are not all there, or not as long as they were, is named with the reason",
+    "[checkpoint]") {
   MemoryFileSystem fs;
   open_epoch(fs, "/c", 1);
-  for (int64_t step = 1; step <= 3; ++step) save_and_commit(fs, "/c", 2, {fmt::format("global_step{}", step), 1, step, 0});
+  for (int64_t step = 1; step <= 3; ++step)
+    save_and_commit(fs, "/c", 2, {fmt::format("global_step{}", step), 1, step, 0});
   fs.remove("/c/global_step3/rank-00001.pieces");
   fs.truncate("/c/global_step2/rank-00000.pieces", 100);
   const TagList list = list_tags(fs, "/c");
@@ -219,7 +233,8 @@ TEST_CASE("a tag whose files are not all there, or not as long as they were, is 
   CHECK_THAT(list.rejected[1].why, Catch::Contains("rank-00001.pieces: is missing"));
 }
 
-TEST_CASE("a root that could not be made durable at first is made so by the next epoch", "[checkpoint]") {
+TEST_CASE("a root that could not be made durable at first is made so by the next epoch",
+          "[checkpoint]") {
   for (int64_t call = 0;; ++call) {
     MemoryFileSystem memory;
     FaultFileSystem faults(memory);
@@ -248,7 +263,8 @@ TEST_CASE("a tag under another name than its own is none", "[checkpoint]") {
   const FoundTag found = find_newest_valid(fs, "/c", Depth::kIndexes);
   CHECK_FALSE(found.tag);
   REQUIRE(found.rejected.size() == 1);
-  CHECK_THAT(found.rejected[0].why, Catch::Contains("of tag global_step1; the directory was renamed"));
+  CHECK_THAT(found.rejected[0].why,
+             Catch::Contains("of tag global_step1; the directory was renamed"));
 }
 
 TEST_CASE("of two launchers that number an epoch alike only the first may write", "[checkpoint]") {
@@ -265,7 +281,8 @@ TEST_CASE("of two launchers that number an epoch alike only the first may write"
   late.epoch = {4, "first"};
   commit_tag(fs, late);
   open_epoch(fs, "/c", {5, "second"});
-  CHECK_THROWS_WITH(open_epoch(fs, "/c", {4, "first"}), Catch::Contains("epoch 4 is over, epoch 5"));
+  CHECK_THROWS_WITH(open_epoch(fs, "/c", {4, "first"}),
+                    Catch::Contains("epoch 4 is over, epoch 5"));
   fs.write_text_atomically("/c/epoch", "6\n");  // as earlier versions wrote it
   open_epoch(fs, "/c", {6, "first"});
 }
@@ -288,22 +305,25 @@ TEST_CASE("a tag can be replaced, and older tags are retired only behind a good 
   CHECK_THROWS_AS(retain_tags(fs, "/c", 0, 1, 4), InternalError);
 }
 
-TEST_CASE("tags of a run that was left behind crowd out none of the one that goes on", "[checkpoint]") {
+TEST_CASE("tags of a run that was left behind crowd out none of the one that goes on",
+          "[checkpoint]") {
   MemoryFileSystem fs;
   save_and_commit(fs, "/c", 2, {"global_step100", 1, 100, 100});
   for (int64_t step = 1; step <= 3; ++step) {
-    save_and_commit(fs, "/c", 2, {fmt::format("global_step{}", step), 2, step, static_cast<float>(step)});
+    save_and_commit(fs, "/c", 2,
+                    {fmt::format("global_step{}", step), 2, step, static_cast<float>(step)});
     retain_tags(fs, "/c", 1, 2, step);
     CHECK(load(fs, "/c", fmt::format("global_step{}", step))[0] == static_cast<float>(step));
     CHECK(list_tags(fs, "/c").tags.size() == 2);
   }
 }
 
-TEST_CASE("a training begun anew is gone on with, however far the one before it came", "[checkpoint]") {
+TEST_CASE("a training begun anew is gone on with, however far the one before it came",
+          "[checkpoint]") {
   MemoryFileSystem fs;
   const auto save = [&](int64_t step, int64_t epoch, int64_t begun_in) {
-    CommitRequest request =
-        save_parts(fs, "/c", 2, {fmt::format("global_step{}", step), epoch, step, static_cast<float>(step)});
+    CommitRequest request = save_parts(
+        fs, "/c", 2, {fmt::format("global_step{}", step), epoch, step, static_cast<float>(step)});
     request.begun_in = begun_in;
     commit_tag(fs, request);
   };
@@ -329,15 +349,16 @@ TEST_CASE("a training begun anew is gone on with, however far the one before it 
   CHECK(found.rejected.size() == 1);
 }
 
-TEST_CASE("latest is only a hint: whatever it says, the newest whole tag is found", "[checkpoint]") {
+TEST_CASE("latest is only a hint: whatever it says, the newest whole tag is found",
+          "[checkpoint]") {
   MemoryFileSystem fs;
   CHECK_FALSE(find_newest_valid(fs, "/c", Depth::kAllBytes).tag.has_value());
   save_and_commit(fs, "/c", 1, {"a", 1, 1, 1});
   save_and_commit(fs, "/c", 1, {"b", 1, 2, 2});
   write_latest(fs, "/c", "b");
   CHECK(fs.read_text("/c/latest", 100) == "b\n");
-  for (const std::string& text : {std::string(), std::string("a\n"), std::string("gone\n"),
-                                  std::string(1 << 20, 'x')}) {
+  for (const std::string& text :
+       {std::string(), std::string("a\n"), std::string("gone\n"), std::string(1 << 20, 'x')}) {
     fs.write_text_atomically("/c/latest", text);
     CHECK(find_newest_valid(fs, "/c", Depth::kAllBytes).tag->tag == "b");
   }

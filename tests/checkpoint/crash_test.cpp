@@ -1,11 +1,11 @@
-// Every crash state and every failing call of a save: a committed tag always loads, an uncommitted one
-// never does (the save protocol of docs/architecture.md).
+// Every crash state and every failing call of a save: a committed tag always loads, an uncommitted
+// one never does (the save protocol of docs/architecture.md).
 #include <functional>
 
-#include "tests/support/fault_file_system.h"
-#include "tests/support/memory_file_system.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
+#include "tests/support/fault_file_system.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 using namespace ds::testing;
@@ -138,7 +138,8 @@ TEST_CASE("when any single call fails the old tag stays, and the next attempt co
         } catch (const IoError&) {
           discard_tag(memory, "/c", scenario.during.tag, scenario.during.epoch);
         }
-        INFO(scenario.name << ", failing call " << k << ": " << faults.calls()[static_cast<size_t>(k)]);
+        INFO(scenario.name << ", failing call " << k << ": "
+                           << faults.calls()[static_cast<size_t>(k)]);
         const FoundTag found = find_newest_valid(memory, "/c", Depth::kAllBytes);
         REQUIRE(found.tag.has_value());
         if (progress == Progress::kCommitted) CHECK(found.tag->step == scenario.during.step);

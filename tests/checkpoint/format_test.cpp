@@ -117,8 +117,10 @@ TEST_CASE("an index whose numbers do not fit together is refused", "[checkpoint]
   using Catch::Contains;
   CHECK_THAT(defect(R"("version":1)", R"("version":2)"), Contains("format version 2"));
   CHECK_THAT(defect(R"("offset":64)", R"("offset":-1)"), Contains("'offset' is not an integer"));
-  CHECK_THAT(defect(R"("offset":64)", R"("offset":1048650)"), Contains("leave the 1048676 data bytes"));
-  CHECK_THAT(defect(R"("offset":64)", R"("offset":99999999999999999999)"), Contains("not an integer"));
+  CHECK_THAT(defect(R"("offset":64)", R"("offset":1048650)"),
+             Contains("leave the 1048676 data bytes"));
+  CHECK_THAT(defect(R"("offset":64)", R"("offset":99999999999999999999)"),
+             Contains("not an integer"));
   CHECK_THAT(defect(R"("end":[40])", R"("end":[51])"), Contains("leaves its shape [10, 5]"));
   CHECK_THAT(defect(R"("end":[40])", R"("end":[9])"), Contains("leaves its shape"));
   CHECK_THAT(defect(R"("end":[40])", R"("end":[])"), Contains("leaves its shape"));
@@ -129,7 +131,8 @@ TEST_CASE("an index whose numbers do not fit together is refused", "[checkpoint]
   CHECK_THAT(defect(R"([10,5])", R"([4294967296,4294967296])"), Contains("overflow"));
   CHECK_THAT(defect(R"([10,5])", R"([1,1,1,1,1,1,50])"), Contains("rank 7"));
   CHECK_THAT(defect("bf16", "bf17"), Contains("unknown dtype 'bf17'"));
-  CHECK_THAT(defect(R"("data_bytes":1048676)", R"("data_bytes":1048576)"), Contains("2 block digests"));
+  CHECK_THAT(defect(R"("data_bytes":1048676)", R"("data_bytes":1048576)"),
+             Contains("2 block digests"));
   CHECK_THAT(defect(R"("states":{)", R"("states":{"x":1,)"), Contains("a state is not a string"));
   CHECK_THAT(defect(R"("tag":"t1",)", ""), Contains("'tag' is missing"));
   CHECK_THROWS_WITH(parse_index("/f", "{"), Contains("/f: not valid JSON"));
@@ -156,10 +159,12 @@ TEST_CASE("a manifest carries its own digest", "[checkpoint]") {
   }
   Manifest escaping = manifest;
   escaping.files[0].name = "../rank-00000.pieces";
-  CHECK_THROWS_WITH(parse_manifest("/m", to_text(escaping)), Catch::Contains("expected rank-00000"));
+  CHECK_THROWS_WITH(parse_manifest("/m", to_text(escaping)),
+                    Catch::Contains("expected rank-00000"));
 }
 
-TEST_CASE("a manifest says in which epoch its training began, or is older than that", "[checkpoint]") {
+TEST_CASE("a manifest says in which epoch its training began, or is older than that",
+          "[checkpoint]") {
   Manifest manifest{"t1", 12, 9, {{"rank-00000.pieces", 0, 9, 4096, std::string(32, 'b')}}};
   manifest.begun_in = 7;
   const std::string text = to_text(manifest);

@@ -1,8 +1,8 @@
 #include "checkpoint/hosts/local_tags.h"
 
-#include "tests/support/memory_file_system.h"
 #include "tests/checkpoint/fixture.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
 
 namespace ds {
 namespace {
@@ -16,7 +16,8 @@ CommitRequest save_half(FileSystem& disk, const Save& save, int first) {
   CommitRequest request{"/c", save.tag, save.epoch, save.step, {}};
   for (int rank = 0; rank < 4; ++rank) {
     const bool here = rank == first || rank == first + 1;
-    request.votes.push_back(save_part(here ? disk : elsewhere, {"/c", save.tag, save.epoch, rank}, 4, save.value));
+    request.votes.push_back(
+        save_part(here ? disk : elsewhere, {"/c", save.tag, save.epoch, rank}, 4, save.value));
   }
   request.hosts = {"one", "one", "two", "two"};
   request.here = {first, first + 1};
@@ -74,7 +75,8 @@ TEST_CASE("a manifest says who keeps what, where each host keeps its own", "[che
   CHECK(other_disk.read_text("/c/global_step1/manifest.json", 10000) == text);
 }
 
-TEST_CASE("a host lists the files that it has of tags, whatever their folders are called", "[checkpoint][local]") {
+TEST_CASE("a host lists the files that it has of tags, whatever their folders are called",
+          "[checkpoint][local]") {
   MemoryFileSystem disk;
   LocalTags tags(disk, "/c");
   tags.look();
@@ -130,8 +132,9 @@ TEST_CASE("what is whole over the hosts gets its name, and leftovers go", "[chec
   CHECK(whole[0].id.epoch == 2);
   CHECK(whole[1].id.epoch == 1);
   const auto epochs = [&] {
-    return std::pair(parse_manifest("1", one.read_text("/c/global_step2/manifest.json", 10000)).epoch,
-                     parse_manifest("2", two.read_text("/c/global_step2/manifest.json", 10000)).epoch);
+    return std::pair(
+        parse_manifest("1", one.read_text("/c/global_step2/manifest.json", 10000)).epoch,
+        parse_manifest("2", two.read_text("/c/global_step2/manifest.json", 10000)).epoch);
   };
   SECTION("the newer one, if nothing else is said") {
     for (LocalTags* tags : {&first, &second}) tags->settle(whole, nullptr, 3);
@@ -169,7 +172,8 @@ TEST_CASE("old tags go by name and step, after the new one was read", "[checkpoi
   LocalTags tags(disk, "/c");
   tags.verify("global_step3", std::vector{2, 3});
   CHECK_THROWS_AS(tags.verify("global_step9", std::vector{2}), ValidationError);
-  CHECK_THROWS_AS(tags.verify("global_step3", std::vector{1}), ValidationError);  // not of this host
+  CHECK_THROWS_AS(tags.verify("global_step3", std::vector{1}),
+                  ValidationError);  // not of this host
   disk.flip_bit("/c/global_step3/rank-00003.pieces", 7);
   tags.verify("global_step3", std::vector{2});
   CHECK_THROWS_AS(tags.verify("global_step3", std::vector{2, 3}), ValidationError);
@@ -179,7 +183,8 @@ TEST_CASE("old tags go by name and step, after the new one was read", "[checkpoi
   CHECK_THROWS_AS(tags.remove_others({}, 4, 1), ValidationError);
 }
 
-TEST_CASE("where one place is all there is, what was kept for other hosts is settled", "[checkpoint][local]") {
+TEST_CASE("where one place is all there is, what was kept for other hosts is settled",
+          "[checkpoint][local]") {
   MemoryFileSystem disk;
   prepare_tag(disk, save_parts(disk, "/c", 2, kFirst));  // all files lie here
   open_epoch(disk, "/c", 2, Unfinished::kKeep);

@@ -9,15 +9,16 @@ using namespace ds;
 namespace {
 
 HostFile kept(int host, int rank, int64_t epoch, int64_t step, int files, int buffer = 0) {
-  return {host, {.set = {.epoch = epoch, .step = step, .files = files, .digest = "digest"},
-                 .rank = rank,
-                 .buffer = buffer,
-                 .bytes = 4096,
-                 .tail = 0}};
+  return {host,
+          {.set = {.epoch = epoch, .step = step, .files = files, .digest = "digest"},
+           .rank = rank,
+           .buffer = buffer,
+           .bytes = 4096,
+           .tail = 0}};
 }
 
-// Plays the plan as ranks do: each takes its own part in order and waits for the other. Returns how many
-// were done when nobody could go on.
+// Plays the plan as ranks do: each takes its own part in order and waits for the other. Returns how
+// many were done when nobody could go on.
 size_t play(const std::vector<PeerCopy>& plan, int ranks) {
   std::vector<size_t> at(static_cast<size_t>(ranks), 0);
   const auto next_of = [&](int rank) {
@@ -68,7 +69,8 @@ TEST_CASE("a set is whole when each of its files is kept somewhere", "[checkpoin
 }
 
 TEST_CASE("files that cannot be of a set do not make it whole", "[checkpoint]") {
-  const std::array<HostFile, 3> wrong{kept(0, 2, 1, 5, 2), kept(0, 0, 1, 5, 2), kept(0, -1, 1, 5, 2)};
+  const std::array<HostFile, 3> wrong{kept(0, 2, 1, 5, 2), kept(0, 0, 1, 5, 2),
+                                      kept(0, -1, 1, 5, 2)};
   CHECK(whole_sets(wrong).empty());
   const std::array<HostFile, 1> none{kept(0, 0, 1, 5, -3)};
   CHECK(whole_sets(none).empty());

@@ -144,7 +144,8 @@ TEST_CASE("what does not hold is no state", "[checkpoint][memory]") {
   SECTION("a header on another shelf") {
     std::vector<char> header(4096);
     REQUIRE(pread(memory.get(), header.data(), header.size(), shelf) == 4096);
-    REQUIRE(pwrite(memory.get(), header.data(), header.size(), (2 * kShelvesPerRank + 1) * kShelfSpan) == 4096);
+    REQUIRE(pwrite(memory.get(), header.data(), header.size(),
+                   (2 * kShelvesPerRank + 1) * kShelfSpan) == 4096);
     CHECK(vault.files().size() == 4);
   }
   SECTION("a manifest") {
@@ -166,8 +167,8 @@ TEST_CASE("what does not hold is no state", "[checkpoint][memory]") {
     REQUIRE(ftruncate(memory.get(), shelf + kPieces + 64) == 0);
     CHECK_THROWS_AS(newest(vault), IoError);
     Tensor into = ds::testing::zeros(16);
-    CHECK_THROWS_AS(vault.open(file)->read(file.bytes - 8, {static_cast<std::byte*>(into.raw()), 16}),
-                    IoError);
+    CHECK_THROWS_AS(
+        vault.open(file)->read(file.bytes - 8, {static_cast<std::byte*>(into.raw()), 16}), IoError);
   }
 }
 
@@ -206,7 +207,8 @@ TEST_CASE("only nameless memory of ours is taken for a host's memory", "[checkpo
   CHECK_THROWS_AS(MemoryVault(out.get()), IoError);
 }
 
-TEST_CASE("a file of another host is read when it was brought, and not before", "[checkpoint][memory]") {
+TEST_CASE("a file of another host is read when it was brought, and not before",
+          "[checkpoint][memory]") {
   const Fd memory = make_memory();
   MemoryVault vault(memory.get());
   save_set(vault, {"s1", 1, 1, 1}, 0);

@@ -52,72 +52,81 @@ TEST_CASE("options are taken before, between and after the config and its overri
 }
 
 TEST_CASE("overrides may add and remove keys", "[cli]") {
-  CHECK(values_of<RunArgs>({"t.json", "+a.b=1", "++c=2", "~d.e", R"(f={"g": [1]})"}).overrides.size() == 4);
+  CHECK(values_of<RunArgs>({"t.json", "+a.b=1", "++c=2", "~d.e", R"(f={"g": [1]})"})
+            .overrides.size() == 4);
 }
 
 TEST_CASE("wrong command lines are usage errors", "[cli]") {
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{},
-                                             {"run"},
-                                             {"train.json", "--nonsense"},
-                                             {"train.json", "stray"},
-                                             {"train.json", "--num-ranks", "0"},
-                                             {"train.json", "--num-ranks", "-1"},
-                                             {"train.json", "--num-ranks", "two"},
-                                             {"train.json", "--num-ranks", "99999999999999999999"},
-                                             {"train.json", "--num-threads=0"},
-                                             {"train.json", "--resume", "maybe"},
-                                             {"train.json", "--resume", "auto", "--resume", "never"},
-                                             {"train.json", "--timeout", "soon"},
-                                             {"explain", "t.json", "one", "two"},
-                                             {"check", "t.json", "stray"},
-                                             {"preflight", "train.json", "stray"},
-                                             {"plan", "train.json", "stray"},
-                                             {"generate"},
-                                             {"generate", "folder", "--top-p", "0"},
-                                             {"generate", "folder", "--top-p", "1.5"},
-                                             {"generate", "folder", "--dtype", "int8"},
-                                             {"eval", "folder"},
-                                             {"eval", "--data", "a.txt"},
-                                             {"eval", "folder", "--data", "a.txt", "--stride", "0"},
-                                             {"tokenize", "text"},
-                                             {"tokenize", "--tokenizer", "byte", "--count", "--decode"},
-                                             {"agent", "stray"},
-                                             {"ctl"},
-                                             {"ctl", "dance"},
-                                             {"status", "--json", "--prometheus"}}) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {},
+           {"run"},
+           {"train.json", "--nonsense"},
+           {"train.json", "stray"},
+           {"train.json", "--num-ranks", "0"},
+           {"train.json", "--num-ranks", "-1"},
+           {"train.json", "--num-ranks", "two"},
+           {"train.json", "--num-ranks", "99999999999999999999"},
+           {"train.json", "--num-threads=0"},
+           {"train.json", "--resume", "maybe"},
+           {"train.json", "--resume", "auto", "--resume", "never"},
+           {"train.json", "--timeout", "soon"},
+           {"explain", "t.json", "one", "two"},
+           {"check", "t.json", "stray"},
+           {"preflight", "train.json", "stray"},
+           {"plan", "train.json", "stray"},
+           {"generate"},
+           {"generate", "folder", "--top-p", "0"},
+           {"generate", "folder", "--top-p", "1.5"},
+           {"generate", "folder", "--dtype", "int8"},
+           {"eval", "folder"},
+           {"eval", "--data", "a.txt"},
+           {"eval", "folder", "--data", "a.txt", "--stride", "0"},
+           {"tokenize", "text"},
+           {"tokenize", "--tokenizer", "byte", "--count", "--decode"},
+           {"agent", "stray"},
+           {"ctl"},
+           {"ctl", "dance"},
+           {"status", "--json", "--prometheus"}}) {
     CHECK_THROWS_AS(parse_line(arguments), UsageError);
   }
 }
 
 TEST_CASE("help is text", "[cli]") {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--help"}, {"-h"}, {"help"}, {"run", "--help"}, {"t.json", "--help"}, {"generate", "--help"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"-h"},
+                                             {"help"},
+                                             {"run", "--help"},
+                                             {"t.json", "--help"},
+                                             {"generate", "--help"}}) {
     CHECK_FALSE(std::get<InfoText>(parse_line(arguments)).text.empty());
   }
 }
 
 TEST_CASE("verbs of the engine are parsed before the engine starts", "[cli]") {
-  const auto parsed = std::get<ParsedVerb>(parse_line({"generate", "runs/latest", "--prompt", "--odd"}));
+  const auto parsed =
+      std::get<ParsedVerb>(parse_line({"generate", "runs/latest", "--prompt", "--odd"}));
   CHECK(parsed.verb->program == Program::kEngine);
   CHECK(parsed.line->values<GenerateArgs>().prompts == std::vector<std::string>{"--odd"});
   CHECK(values_of<PlanArgs>({"plan", "t.json", "--json", "a=1"}).json);
 }
 
 TEST_CASE("texts and files may be given several times, each with its own flag", "[cli]") {
-  const auto generate =
-      values_of<GenerateArgs>({"generate", "--prompt", "a", "--stop", ".", "--prompt", "-", "--stop", "b c", "runs/x"});
+  const auto generate = values_of<GenerateArgs>(
+      {"generate", "--prompt", "a", "--stop", ".", "--prompt", "-", "--stop", "b c", "runs/x"});
   CHECK(generate.source == "runs/x");
   CHECK(generate.prompts == std::vector<std::string>{"a", "-"});
   CHECK(generate.stops == std::vector<std::string>{".", "b c"});
   CHECK(values_of<GenerateArgs>({"generate", "runs/x"}).prompts.empty());
 
-  const auto eval = values_of<EvalArgs>({"eval", "runs/x", "--data", "a.txt", "b.jsonl", "--stride", "8"});
+  const auto eval =
+      values_of<EvalArgs>({"eval", "runs/x", "--data", "a.txt", "b.jsonl", "--stride", "8"});
   CHECK(eval.data == std::vector<std::string>{"a.txt", "b.jsonl"});
   CHECK(eval.stride == 8);
   CHECK_FALSE(eval.length);
 
-  const auto tokenize = values_of<TokenizeArgs>({"tokenize", "--tokenizer", "byte", "--file", "f", "one", "two"});
+  const auto tokenize =
+      values_of<TokenizeArgs>({"tokenize", "--tokenizer", "byte", "--file", "f", "one", "two"});
   CHECK(tokenize.texts == std::vector<std::string>{"one", "two"});
   CHECK(tokenize.files == std::vector<std::string>{"f"});
 }
@@ -129,7 +138,8 @@ TEST_CASE("verbs about the configuration have their own options", "[cli]") {
   CHECK(check.overrides == std::vector<std::string>{"a.b=1"});
   CHECK_FALSE(values_of<CheckOptions>({"check", "t.json"}).num_ranks);
 
-  const auto explain = values_of<ExplainOptions>({"explain", "t.json", "a=1", "zero_optimization.stage", "~b"});
+  const auto explain =
+      values_of<ExplainOptions>({"explain", "t.json", "a=1", "zero_optimization.stage", "~b"});
   CHECK(explain.key == "zero_optimization.stage");
   CHECK(explain.overrides == std::vector<std::string>{"a=1", "~b"});
 

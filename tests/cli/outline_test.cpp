@@ -23,7 +23,8 @@ const OptionOutline& option_of(const VerbOutline& verb, const std::string& name)
 TEST_CASE("an outline says what stands behind each option and at each place", "[cli]") {
   const VerbOutline run = outline(*find_verb("run"));
   CHECK(option_of(run, "--resume").kind == ValueKind::kChoice);
-  CHECK(option_of(run, "--resume").choices == std::vector<std::string>{"auto", "required", "never"});
+  CHECK(option_of(run, "--resume").choices ==
+        std::vector<std::string>{"auto", "required", "never"});
   CHECK(option_of(run, "--hostfile").kind == ValueKind::kFile);
   CHECK(option_of(run, "-H").kind == ValueKind::kFile);
   CHECK(option_of(run, "--run-dir").kind == ValueKind::kDirectory);
@@ -57,7 +58,8 @@ TEST_CASE("scripts and pages name every verb and every option", "[cli]") {
       CHECK_THAT(page, Catch::Contains(in_roff));
       for (const Shell shell : {Shell::kBash, Shell::kZsh, Shell::kFish}) {
         if (name.find('_') != std::string::npos) continue;
-        CHECK_THAT(completion_script(shell, verbs), Catch::Contains(name.substr(name.find_first_not_of('-'))));
+        CHECK_THAT(completion_script(shell, verbs),
+                   Catch::Contains(name.substr(name.find_first_not_of('-'))));
       }
     }
   }

@@ -19,11 +19,13 @@ TEST_CASE("every listed verb stands in the overview with its line", "[cli]") {
   }
 }
 
-TEST_CASE("every listed verb has help with examples and --json, and every option says what it is", "[cli]") {
+TEST_CASE("every listed verb has help with examples and --json, and every option says what it is",
+          "[cli]") {
   for (const Verb& verb : verbs()) {
     if (verb.listing == Listing::kHidden) continue;
     INFO(verb.name);
-    const std::string help = std::get<InfoText>(parse_line({std::string(verb.name), "--help"})).text;
+    const std::string help =
+        std::get<InfoText>(parse_line({std::string(verb.name), "--help"})).text;
     CHECK_THAT(help, Catch::Contains("Examples:\n  dslaunch "));
     const auto line = verb.describe(verb);
     CHECK(line->app().get_option_no_throw("--json") != nullptr);

@@ -13,7 +13,8 @@ TEST_CASE("a ledger keeps the newest entries, oldest first", "[comm]") {
   Ledger ledger(3, clock);
   for (int i = 1; i <= 5; ++i) {
     ledger.set_label(fmt::format("layer {}", i));
-    const uint64_t number = ledger.enter("data", static_cast<uint64_t>(i), CommOp::kAllReduce, 10 * i);
+    const uint64_t number =
+        ledger.enter("data", static_cast<uint64_t>(i), CommOp::kAllReduce, 10 * i);
     clock.advance(std::chrono::nanoseconds(7));
     if (i != 5) ledger.exit(number);
   }

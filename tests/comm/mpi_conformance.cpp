@@ -1,5 +1,5 @@
-// The communicator suite over MPI: `mpirun -n K mpi_conformance conform|disagree|abort|silence`. Every
-// rank exits with 1 and says what is wrong, or the scenario's last line is printed by rank 0.
+// The communicator suite over MPI: `mpirun -n K mpi_conformance conform|disagree|abort|silence`.
+// Every rank exits with 1 and says what is wrong, or the scenario's last line is printed by rank 0.
 #include <unistd.h>
 
 #include <cstdio>
@@ -74,7 +74,8 @@ int run(std::string_view scenario) {
   }
   std::printf("rank %d: %s done\n", rank, std::string(scenario).c_str());
   std::fflush(stdout);
-  // mpirun ends the others with the first that leaves without finalising: they are to say their line before.
+  // mpirun ends the others with the first that leaves without finalising: they are to say their
+  // line before.
   if (scenario == "abort" || scenario == "silence") sleep(3);
   return 0;
 }

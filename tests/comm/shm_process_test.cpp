@@ -68,8 +68,9 @@ TEST_CASE("the death of a rank is noticed by all others within a second", "[comm
       if (comm.rank() == 1) comm.recv(t, 2, rank.stream);
       if (comm.rank() == 3) comm.all_reduce(t, ReduceOp::kSum, rank.stream);
     });
-    require(text.find("rank 2 (pid ") != std::string::npos && text.find("died") != std::string::npos,
-            "rank {}: {}", comm.rank(), text);
+    require(
+        text.find("rank 2 (pid ") != std::string::npos && text.find("died") != std::string::npos,
+        "rank {}: {}", comm.rank(), text);
   });
   for (const size_t r : {0, 1, 3}) CHECK(results[r].error == "");
   CHECK(WIFSIGNALED(results[2].status));
@@ -101,13 +102,13 @@ TEST_CASE("a message outlives its sender's last call", "[comm]") {
   }));
 }
 
-TEST_CASE("a group that is not complete in time names the missing ranks and leaves no name", "[comm]") {
+TEST_CASE("a group that is not complete in time names the missing ranks and leaves no name",
+          "[comm]") {
   const std::string name = random_shm_name();
   const auto join = [&](int rank) {
     return [=] {
-      const std::string text = comm_error_of(2s, [&] {
-        (void)open_shm_group(name, rank, 3, {.timeout = 100ms});
-      });
+      const std::string text =
+          comm_error_of(2s, [&] { (void)open_shm_group(name, rank, 3, {.timeout = 100ms}); });
       require(text.find("waiting for rank 2") != std::string::npos, "{}", text);
     };
   };
@@ -115,7 +116,8 @@ TEST_CASE("a group that is not complete in time names the missing ranks and leav
   CHECK(!segment_exists(name));
 }
 
-TEST_CASE("the segment has no name once the group is complete, and cannot be joined twice", "[comm]") {
+TEST_CASE("the segment has no name once the group is complete, and cannot be joined twice",
+          "[comm]") {
   const std::string name = random_shm_name();
   const auto join = [&](int rank) {
     return [=] {
@@ -126,9 +128,8 @@ TEST_CASE("the segment has no name once the group is complete, and cannot be joi
   };
   check_all_done(run_processes({join(0), join(1)}));
   // A rank that is claimed twice: one of the claimants is refused, the group of the others stands.
-  const auto results = run_processes({join(0), join(1), [&] {
-                                        open_shm_group(name, 1, 2, {.timeout = 2s})->barrier();
-                                      }});
+  const auto results = run_processes(
+      {join(0), join(1), [&] { open_shm_group(name, 1, 2, {.timeout = 2s})->barrier(); }});
   int refused = 0;
   for (const auto& result : results) refused += result.error.empty() ? 0 : 1;
   CHECK(refused == 1);
@@ -166,7 +167,8 @@ TEST_CASE("the arena refuses more than it reserved, and takes blocks back", "[co
   MemoryResource& memory = comm->memory();
   CHECK_THROWS_AS(memory.allocate(size_t{5} << 20, MemoryTag::kBuckets), OutOfMemory);
   void* const a = memory.allocate(size_t{3} << 20, MemoryTag::kBuckets);
-  CHECK_THROWS_WITH(memory.allocate(size_t{2} << 20, MemoryTag::kBuckets), Catch::Contains("buckets"));
+  CHECK_THROWS_WITH(memory.allocate(size_t{2} << 20, MemoryTag::kBuckets),
+                    Catch::Contains("buckets"));
   memory.deallocate(a, size_t{3} << 20, MemoryTag::kBuckets);
   void* const b = memory.allocate(100, MemoryTag::kBuckets);
   void* const c = memory.allocate(size_t{3} << 20, MemoryTag::kBuckets);

@@ -43,7 +43,8 @@ TEST_CASE("a traced group conforms", "[comm]") {
   run_suite(3, [&] {
     auto group = make_thread_group(3);
     for (auto& comm : group) {
-      comm = std::make_unique<TracedComm>(std::move(comm), "data", TracedComm::Sinks{&volume, &ledger});
+      comm = std::make_unique<TracedComm>(std::move(comm), "data",
+                                          TracedComm::Sinks{&volume, &ledger});
     }
     return group;
   });

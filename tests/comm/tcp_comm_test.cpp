@@ -1,11 +1,10 @@
-#include "comm/tcp/comm.h"
-
 #include <arpa/inet.h>
 #include <dirent.h>
 
 #include <set>
 
 #include "comm/connect.h"
+#include "comm/tcp/comm.h"
 #include "comm/traced_comm.h"
 #include "tests/suites/communicator_suite.h"
 #include "tests/support/catch.h"
@@ -90,8 +89,8 @@ TEST_CASE("the death of a rank is noticed over TCP by all others within a second
       if (comm.rank() == 1) comm.recv(t, 2, rank.stream);
       if (comm.rank() == 3) comm.all_reduce(t, ReduceOp::kSum, rank.stream);
     });
-    // In the group that was split off, rank 2 of the world is rank 1; rank 0 may also hear from those who
-    // noticed it in the whole world.
+    // In the group that was split off, rank 2 of the world is rank 1; rank 0 may also hear from
+    // those who noticed it in the whole world.
     const bool named = text.find("rank 2 died") != std::string::npos ||
                        (comm.rank() == 0 && text.find("rank 1 died") != std::string::npos);
     require(named, "rank {}: {}", comm.rank(), text);
@@ -159,7 +158,8 @@ TEST_CASE("ranks as threads conform over TCP, traced", "[comm]") {
   for (const auto& suite_case : ds::test::communicator_cases()) {
     auto group = make_tcp_group(3);
     for (auto& comm : group) {
-      comm = std::make_unique<TracedComm>(std::move(comm), "data", TracedComm::Sinks{&volume, &ledger});
+      comm = std::make_unique<TracedComm>(std::move(comm), "data",
+                                          TracedComm::Sinks{&volume, &ledger});
     }
     CHECK_NOTHROW(run_group(std::move(group), suite_case.body));
   }

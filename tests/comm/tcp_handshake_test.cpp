@@ -1,9 +1,8 @@
-#include "comm/tcp/handshake.h"
-
 #include <cstring>
 
 #include "comm/tcp/address.h"
 #include "comm/tcp/comm.h"
+#include "comm/tcp/handshake.h"
 #include "comm/tcp/link.h"
 #include "tests/support/catch.h"
 
@@ -171,8 +170,9 @@ TEST_CASE("the proof of one step is not good for another", "[comm]") {
 }
 
 TEST_CASE("only literal addresses of one interface are listened on", "[comm]") {
-  for (const char* address : {"0.0.0.0", "::", "::ffff:0.0.0.0", "255.255.255.255", "224.0.0.1", "ff02::1",
-                              "localhost", "", "127.0.0.1:80", "127.1", "[::1]", "127.0.0.1 "}) {
+  for (const char* address :
+       {"0.0.0.0", "::", "::ffff:0.0.0.0", "255.255.255.255", "224.0.0.1", "ff02::1", "localhost",
+        "", "127.0.0.1:80", "127.1", "[::1]", "127.0.0.1 "}) {
     CAPTURE(address);
     CHECK_THROWS_AS(TcpListener(address), ConfigError);
   }
@@ -187,8 +187,9 @@ TEST_CASE("endpoints are read strictly", "[comm]") {
   for (const char* good : {"10.0.0.1:4711", "[fd00::1]:65535"}) {
     CHECK(parse_data_endpoint(good).endpoint() == good);
   }
-  for (const char* bad : {"", ":", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "10.0.0.1:1x",
-                          "host:1", "fd00::1:80", "[10.0.0.1]:80", "[fd00::1]", "[]:1", "10.0.0.1:-1"}) {
+  for (const char* bad :
+       {"", ":", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "10.0.0.1:1x", "host:1",
+        "fd00::1:80", "[10.0.0.1]:80", "[fd00::1]", "[]:1", "10.0.0.1:-1"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(parse_data_endpoint(bad), CommError);
   }
@@ -219,5 +220,6 @@ TEST_CASE("a frame that cannot be one is told from one", "[comm]") {
     // The product is 100 only modulo 2^64.
     f.kind = FrameKind::kLetter, f.dtype = DType::kF32, f.numel = (int64_t{1} << 62) + 25;
   }));
-  CHECK(!broken([](Frame& f) { f.kind = FrameKind::kLetter, f.dtype = DType::kF32, f.numel = 25; }));
+  CHECK(
+      !broken([](Frame& f) { f.kind = FrameKind::kLetter, f.dtype = DType::kF32, f.numel = 25; }));
 }

@@ -41,7 +41,9 @@ bool silent_for(const Fd& socket, std::chrono::milliseconds time) {
 // Dropped without a word.
 bool dropped(const Fd& socket) { return hear(socket, 1).empty(); }
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 // Rank 0, which waits for the others in a thread of its own.
 class WaitingRank {
@@ -64,8 +66,8 @@ class WaitingRank {
   std::jthread thread_;  // last: it uses the others
 };
 
-// Rank 0 of a world of two waits for the other while `visit` does as it likes; then rank 1 comes, and
-// both must find each other.
+// Rank 0 of a world of two waits for the other while `visit` does as it likes; then rank 1 comes,
+// and both must find each other.
 template <class Visit>
 void visit_before_rank_1(const Visit& visit, const TcpOptions& options = {}) {
   TcpSeats seats(2);
@@ -87,7 +89,8 @@ struct HandMade {
 
 HandMade join_by_hand(const TcpSeats& seats, int rank, int to) {
   HandMade hand{connect_to(seats.world.endpoints[static_cast<size_t>(to)]), {}, {}, {}};
-  auto handshake = detail::TcpHandshake::dial(party_of(seats, rank), to, detail::random_challenge());
+  auto handshake =
+      detail::TcpHandshake::dial(party_of(seats, rank), to, detail::random_challenge());
   hand.hello = handshake.take_output();
   say(hand.socket, hand.hello);
   handshake.feed(hear(hand.socket, handshake.wanted()));
@@ -122,7 +125,8 @@ TEST_CASE("who proves nothing is dropped when patience is over", "[comm]") {
 
 TEST_CASE("garbage is dropped at once without an answer", "[comm]") {
   visit_before_rank_1([&](const TcpSeats& seats) {
-    for (const std::string_view garbage : {"GET / HTTP/1.1\r\n\r\n", "dsdataXX", "\x16\x03\x01", "d\n"}) {
+    for (const std::string_view garbage :
+         {"GET / HTTP/1.1\r\n\r\n", "dsdataXX", "\x16\x03\x01", "d\n"}) {
       const Fd visitor = connect_to(seats.world.endpoints[0]);
       say(visitor, bytes_of(garbage));
       CHECK(dropped(visitor));
@@ -168,7 +172,8 @@ TEST_CASE("a recorded session that is played back gets no welcome", "[comm]") {
   WaitingRank waiting(first, {.timeout = 200ms});
   const HandMade genuine = join_by_hand(first, 1, 0);
   CHECK(genuine.welcome.size() == 32);
-  CHECK_THAT(waiting.error(), Catch::Contains("rank 1"));  // who joined by hand takes part in no barrier
+  CHECK_THAT(waiting.error(),
+             Catch::Contains("rank 1"));  // who joined by hand takes part in no barrier
   visit_before_rank_1([&](const TcpSeats& seats) {
     const Fd replay = connect_to(seats.world.endpoints[0]);
     say(replay, genuine.hello);

@@ -7,8 +7,8 @@
 
 #include "config/catalogue.h"
 #include "config/explain.h"
-#include "config/reader/json_reader.h"
 #include "config/load.h"
+#include "config/reader/json_reader.h"
 #include "config/reader/overrides.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
@@ -221,8 +221,10 @@ std::vector<Problem> errors_at(const ReadConfig& read, const Key& key) {
   }
   std::vector<Problem> errors;
   for (const Problem& problem : read.problems.all()) {
-    const bool softened = problem.message.find("; has no effect while") != std::string::npos;  // the section is off
-    if ((problem.severity == Severity::kError || softened) && problem.path == path) errors.push_back(problem);
+    const bool softened =
+        problem.message.find("; has no effect while") != std::string::npos;  // the section is off
+    if ((problem.severity == Severity::kError || softened) && problem.path == path)
+      errors.push_back(problem);
   }
   return errors;
 }

@@ -23,14 +23,19 @@ std::string error_of(const std::string& text) {
 
 TEST_CASE("an engine's keys arrive as typed fields", "[config]") {
   const Config config = parse_config(R"({
-    "model": {"family": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256, "vocab_size": 256},
-    "data": {"train": "corpus.txt", "tokenizer": "byte", "sequence_length": 256, "order": "sequential"},
+    "model": {"family": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256,
+        "vocab_size": 256},
+    "data": {"train": "corpus.txt", "tokenizer": "byte", "sequence_length": 256,
+        "order": "sequential"},
     "train": {"steps": 2000, "seed": 7, "eval_every": 200, "save_every": 500, "resume": "never"},
     "train_batch_size": 32, "train_micro_batch_size_per_gpu": 4,
-    "optimizer": {"type": "adamw", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}},
-    "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 2000, "warmup_num_steps": 100}},
+    "optimizer": {"type": "adamw", "params": {"lr": 3e-4, "betas": [0.9, 0.95],
+        "weight_decay": 0.1}},
+    "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 2000,
+        "warmup_num_steps": 100}},
     "bf16": {"enabled": true}, "gradient_clipping": 0.5,
-    "zero_optimization": {"stage": 3, "reduce_bucket_size": 5e7, "stage3_prefetch_bucket_size": "1000"}
+    "zero_optimization": {"stage": 3, "reduce_bucket_size": 5e7,
+        "stage3_prefetch_bucket_size": "1000"}
   })");
   CHECK(config.model.family == ModelFamily::kGpt2);
   CHECK(config.model.gpt2.n_embd == 384);
@@ -55,9 +60,10 @@ TEST_CASE("an engine's keys arrive as typed fields", "[config]") {
 TEST_CASE("a NUL character in a name or path is refused with its key", "[config]") {
   CHECK_THAT(error_of("{\"data\": {\"tokenizer\": \"a\\u0000b\"}}"),
              Catch::StartsWith("config:1:24: data.tokenizer: got") && Catch::Contains("NUL"));
-  CHECK_THAT(error_of("{\"data\": {\"train\": [\"a\", \"a\\u0000b\"]}}"), Catch::Contains("data.train: got") &&
-                                                                               Catch::Contains("NUL"));
-  CHECK_THAT(error_of("{\"model\": \"a\\u0000b\"}"), Catch::Contains("model.folder") && Catch::Contains("NUL"));
+  CHECK_THAT(error_of("{\"data\": {\"train\": [\"a\", \"a\\u0000b\"]}}"),
+             Catch::Contains("data.train: got") && Catch::Contains("NUL"));
+  CHECK_THAT(error_of("{\"model\": \"a\\u0000b\"}"),
+             Catch::Contains("model.folder") && Catch::Contains("NUL"));
 }
 
 TEST_CASE("a FIFO or folder as configuration or include is refused at once", "[config]") {
@@ -67,16 +73,19 @@ TEST_CASE("a FIFO or folder as configuration or include is refused at once", "[c
   CHECK_THROWS_AS(read_config(fifo), DataError);
   CHECK_THROWS_WITH(read_config(fifo), Catch::Contains("fifo.json: it is a FIFO"));
   CHECK_THROWS_AS(read_config(scratch.path()), DataError);
-  CHECK_THROWS_WITH(read_config_text(R"({"include": ["fifo.json"]})", "train.json", {}, scratch.path()),
-                    Catch::Contains("fifo.json: it is a FIFO"));
+  CHECK_THROWS_WITH(
+      read_config_text(R"({"include": ["fifo.json"]})", "train.json", {}, scratch.path()),
+      Catch::Contains("fifo.json: it is a FIFO"));
   CHECK_THROWS_AS(read_config("/dev/null"), DataError);
 }
 
 TEST_CASE("weights of data are one for each entry, and mix", "[config]") {
   CHECK(parse_config(R"({"data": {"train": ["a", "b"], "weights": [1, 0.5]}})").data.weights ==
         std::vector<double>{1, 0.5});
-  CHECK_THAT(error_of(R"({"data": {"train": ["a", "b"], "weights": [1]}})"), Catch::Contains("data.weights: has 1"));
-  CHECK_THAT(error_of(R"({"data": {"train": ["a"], "weights": [0]}})"), Catch::Contains("data.weights: got"));
+  CHECK_THAT(error_of(R"({"data": {"train": ["a", "b"], "weights": [1]}})"),
+             Catch::Contains("data.weights: has 1"));
+  CHECK_THAT(error_of(R"({"data": {"train": ["a"], "weights": [0]}})"),
+             Catch::Contains("data.weights: got"));
   CHECK_THAT(error_of(R"({"data": {"train": ["a"], "weights": [2], "order": "sequential"}})"),
              Catch::Contains("data.weights: mixes"));
 }
@@ -86,9 +95,10 @@ TEST_CASE("unknown keys and bad values are errors with their position", "[config
         "config:1:2: gradient_clipp1ng: unknown key, did you mean \"gradient_clipping\"?");
   CHECK(error_of("{\n  \"zero_optimization\": {\"stage\": 7}\n}") ==
         "config:2:34: zero_optimization.stage: got 7, expected integer >= 0, <= 3");
-  CHECK(error_of("{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"freeze_step\": 3}}}") ==
-        "config:1:43: optimizer.params.freeze_step: has a meaning only where type is OneBitAdam, or "
-        "type is OneBitLamb");
+  CHECK(
+      error_of("{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"freeze_step\": 3}}}") ==
+      "config:1:43: optimizer.params.freeze_step: has a meaning only where type is OneBitAdam, or "
+      "type is OneBitLamb");
 }
 
 TEST_CASE("a model's folder brings the tokenizer where none is named", "[config]") {
@@ -103,7 +113,8 @@ TEST_CASE("a model's folder brings the tokenizer where none is named", "[config]
 TEST_CASE("16-bit weights are gathered at stage 3 in a 16-bit type", "[config]") {
   const auto gathered = [](const std::string& more, int stage) {
     return gathered_dtype(parse_config(fmt::format(
-        R"({{"zero_optimization": {{"stage": {}, "gather_16bit_weights_on_model_save": true}}{}}})", stage, more)));
+        R"({{"zero_optimization": {{"stage": {}, "gather_16bit_weights_on_model_save": true}}{}}})",
+        stage, more)));
   };
   const std::string bf16 = R"(, "bf16": {"enabled": true})";
   CHECK(gathered(bf16, 3) == FloatType::kBf16);
@@ -118,8 +129,10 @@ TEST_CASE("16-bit weights are gathered at stage 3 in a 16-bit type", "[config]")
 TEST_CASE("the canonical text reads back to the same configuration", "[config]") {
   const Config config = parse_config(
       R"({"model": "gpt2/", "train_batch_size": 8, "zero_optimization": {"stage": 2},
-          "optimizer": {"type": "Lamb", "params": {"lr": 0.1}}, "sparse_attention": {"mode": "bigbird"},
-          "compression_training": {"weight_quantization": {"different_groups": {"a": {"modules": "x"}}}}})");
+          "optimizer": {"type": "Lamb", "params": {"lr": 0.1}},
+              "sparse_attention": {"mode": "bigbird"},
+          "compression_training": {"weight_quantization": {
+             "different_groups": {"a": {"modules": "x"}}}}})");
   const std::string text = to_config_text(config);
   CHECK(to_config_text(parse_config(text)) == text);
 }

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "config/batch.h"
-#include "config/reader/json_reader.h"
 #include "config/load.h"
+#include "config/reader/json_reader.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"

@@ -1,5 +1,5 @@
-// The shapes that published DeepSpeed configurations have: what DeepSpeed passes over is worth a note here, and what
-// this build lacks is refused by name.
+// The shapes that published DeepSpeed configurations have: what DeepSpeed passes over is worth a
+// note here, and what this build lacks is refused by name.
 #include "config/available.h"
 #include "config/load.h"
 #include "core/error.h"
@@ -37,24 +37,31 @@ bool only_lacks_features(const std::string& text) {
 TEST_CASE("harmless and null values of published files get notes", "[config]") {
   for (const char* text : {
            R"({"autotuning": {"results_dir": null, "exps_dir": null, "overwrite": null}})",
-           R"({"wall_clock_breakdown": null, "prescale_gradients": null, "gradient_clipping": null})",
-           R"({"sparse_attention": {"mode": "dense", "local_window_blocks": [4], "num_random_blocks": 1,
+           R"({"wall_clock_breakdown": null, "prescale_gradients": null,
+              "gradient_clipping": null})",
+           R"({"sparse_attention": {"mode": "dense", "local_window_blocks": [4],
+              "num_random_blocks": 1,
                 "global_block_indices": [0], "num_sliding_window_blocks": 3}})",
-           R"({"optimizer": {"params": {"lr": 1e-3}}, "scheduler": {"params": {"warmup_num_steps": 3}}})",
+           R"({"optimizer": {"params": {"lr": 1e-3}},
+              "scheduler": {"params": {"warmup_num_steps": 3}}})",
            R"({"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"},
                 "offload_param": {"device": "nvme", "nvme_path": "/x"}, "mics_shard_size": -5}})",
            R"({"zero_optimization": {"stage": 2, "stage3_gather_16bit_weights_on_model_save": true,
-                "zero_quantized_weights": true, "zero_hpz_partition_size": 8, "mics_shard_size": 2}})",
+                "zero_quantized_weights": true, "zero_hpz_partition_size": 8,
+                    "mics_shard_size": 2}})",
            R"({"activation_checkpointing": {"number_checkpoints": 4, "profile": true,
                 "synchronize_checkpoint_boundary": true}})",
            R"({"bf16": {"enabled": true}, "bfloat16": {"enabled": true}})",
            R"({"zero_optimization": {"stage": 1}, "allgather_size": 7})",
-           R"({"cuda_visible_devices": "0,1", "grandient_accumulation_steps": 1, "_comment": "x", "// doc": [1]})",
+           R"({"cuda_visible_devices": "0,1", "grandient_accumulation_steps": 1, "_comment": "x",
+              "// doc": [1]})",
            R"({"compile": {"enabled": true, "backend": "inductor"}})",
            R"({"eigenvalue": {"enabled": false, "model_name": "bert", "max_iter": 0}})",
            R"({"progressive_layer_drop": {"enabled": false, "theta": 2}})",
-           R"({"fp16": {"enabled": "auto", "loss_scale": 0}, "train_batch_size": "auto", "scheduler": {
-                "type": "WarmupDecayLR", "params": {"total_num_steps": "auto", "warmup_num_steps": "auto"}}})",
+           R"({"fp16": {"enabled": "auto", "loss_scale": 0}, "train_batch_size": "auto",
+              "scheduler": {
+                "type": "WarmupDecayLR", "params": {"total_num_steps": "auto",
+                    "warmup_num_steps": "auto"}}})",
        }) {
     CAPTURE(text);
     CHECK_THAT(said_of(text), !Catch::Contains("error"));
@@ -63,14 +70,17 @@ TEST_CASE("harmless and null values of published files get notes", "[config]") {
 }
 
 TEST_CASE("a quantization period of nothing is a value", "[config]") {
-  CHECK(said_of(R"({"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": false},
+  CHECK(said_of(
+            R"({"compression_training": {"weight_quantization": {
+                 "shared_parameters": {"enabled": false},
                     "different_groups": {"g": {"params": {"quantization_period": 0}}}}}})")
             .empty());
 }
 
 TEST_CASE("what DeepSpeed takes for a value is taken for the same here", "[config]") {
   for (const char* text : {
-           R"({"data_types": {"grad_accum_dtype": "float32", "param_dtype": "torch.float32", "buffer_dtype": null}})",
+           R"({"data_types": {"grad_accum_dtype": "float32", "param_dtype": "torch.float32",
+              "buffer_dtype": null}})",
            R"({"torch_autocast": {"enabled": false, "dtype": "torch.bfloat16"}})",
            R"({"optimizer": {"type": "Adam", "params": null}})",
            R"({"amp": {"enabled": "auto", "opt_level": "auto"}})",
@@ -80,29 +90,39 @@ TEST_CASE("what DeepSpeed takes for a value is taken for the same here", "[confi
     CAPTURE(text);
     CHECK_THAT(said_of(text), !Catch::Contains("error"));
   }
-  const Config config = parse_config(R"({"zero_optimization": {"stage": 1}, "bf16": {"enabled": true},
+  const Config config =
+      parse_config(R"({"zero_optimization": {"stage": 1}, "bf16": {"enabled": true},
                                          "data_types": {"grad_accum_dtype": "torch.bfloat16"}})");
   CHECK(config.data_types.grad_accum_dtype == FloatType::kBf16);
 }
 
 TEST_CASE("null takes the default, and the note says which", "[config]") {
-  const ReadConfig read = read_config_text(R"({"gradient_clipping": null, "data": {"order": null}})", "f");
+  const ReadConfig read =
+      read_config_text(R"({"gradient_clipping": null, "data": {"order": null}})", "f");
   CHECK(read.config.gradient_clipping == 1.0);
   CHECK_FALSE(read.origins.contains("gradient_clipping"));
-  CHECK_THAT(said_of(R"({"gradient_clipping": null})"), Catch::Contains("null is taken as not given: it is 1"));
+  CHECK_THAT(said_of(R"({"gradient_clipping": null})"),
+             Catch::Contains("null is taken as not given: it is 1"));
 }
 
 TEST_CASE("what is missing in this build is named, with what there is", "[config]") {
-  CHECK_THAT(said_of(R"({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1, "freeze_step": -1}}})"),
-             Catch::Contains("error optimizer.type: not available in this build as \"OneBitAdam\"; available are "
-                             "Adam, AdamW, Lion, Adagrad, SGD") &&
-                 Catch::Contains("note optimizer.params.freeze_step"));
-  CHECK_THAT(said_of(R"({"model": {"family": "bert"}})"),
-             Catch::Contains("model.family: not available in this build as \"bert\"; available are gpt2, llama"));
-  CHECK_THAT(said_of(R"({"fp16": {"enabled": true}})"), Catch::Contains("fp16: not available in this build; fp32 and"));
+  CHECK_THAT(
+      said_of(R"({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1, "freeze_step": -1}}})"),
+      Catch::Contains(
+          "error optimizer.type: not available in this build as \"OneBitAdam\"; available are "
+          "Adam, AdamW, Lion, Adagrad, SGD") &&
+          Catch::Contains("note optimizer.params.freeze_step"));
+  CHECK_THAT(
+      said_of(R"({"model": {"family": "bert"}})"),
+      Catch::Contains(
+          "model.family: not available in this build as \"bert\"; available are gpt2, llama"));
+  CHECK_THAT(said_of(R"({"fp16": {"enabled": true}})"),
+             Catch::Contains("fp16: not available in this build; fp32 and"));
   CHECK_THAT(said_of(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}})"),
-             Catch::Contains("error zero_optimization.offload_param: not available in this build to \"nvme\""));
-  CHECK_THAT(said_of(R"({"optimizer": {"type": "RMSprop"}})"), Catch::Contains("PyTorch's RMSprop is not available"));
+             Catch::Contains(
+                 "error zero_optimization.offload_param: not available in this build to \"nvme\""));
+  CHECK_THAT(said_of(R"({"optimizer": {"type": "RMSprop"}})"),
+             Catch::Contains("PyTorch's RMSprop is not available"));
   CHECK_THAT(said_of(R"({"scheduler": {"type": "CosineAnnealingLR"}})"),
              Catch::Contains("PyTorch's CosineAnnealingLR is not available in this build"));
   CHECK_THAT(said_of(R"({"train_micro_batch_size_per_gpu": [1, 4]})"),
@@ -112,13 +132,17 @@ TEST_CASE("what is missing in this build is named, with what there is", "[config
 TEST_CASE("a feature that is missing is the one error of its section", "[config]") {
   for (const char* text : {
            R"({"activation_checkpointing": {"contiguous_memory_optimization": true}})",
-           R"({"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": true},
+           R"({"compression_training": {"weight_quantization": {
+                 "shared_parameters": {"enabled": true},
                 "different_groups": {}}}})",
-           R"({"expert_parallel": {"enabled": true, "autoep_size": 2, "expert_w1": "w1", "routing": 1}})",
+           R"({"expert_parallel": {"enabled": true, "autoep_size": 2, "expert_w1": "w1",
+              "routing": 1}})",
            R"({"flops_profiler": {"enabled": true, "step": 1, "depth": 2}})",
            R"({"eigenvalue": {"enabled": true, "model_name": "bert-large"}})",
-           R"({"tensor_parallel": {"autotp_size": 2, "keep_module_on_host": true, "partition_config": {
-                "strict_mode": true, "layer_specs": [{"patterns": ["a"], "gather_output": true}]}}})",
+           R"({"tensor_parallel": {"autotp_size": 2, "keep_module_on_host": true,
+              "partition_config": {
+                "strict_mode": true, "layer_specs": [{"patterns": ["a"],
+                    "gather_output": true}]}}})",
            R"({"zero_optimization": {"stage": 2, "zenflow": {"topk_ratio": 0.1}}})",
            R"({"amp": {"enabled": true, "opt_level": "O1"}, "fp16": {"enabled": true}})",
        }) {
@@ -129,15 +153,21 @@ TEST_CASE("a feature that is missing is the one error of its section", "[config]
 }
 
 TEST_CASE("a slip stays an error: unknown names, in sections that are off too", "[config]") {
-  CHECK_THAT(said_of(R"({"gradient_clip": 1})"), Catch::Contains("error") && Catch::Contains("gradient_clipping"));
-  CHECK_THAT(said_of(R"({"flops_profiler": {"enable": true}})"), Catch::Contains("error flops_profiler.enable"));
-  CHECK_THAT(said_of(R"({"elasticity": {"max_batch": 3}})"), Catch::Contains("error elasticity.max_batch"));
-  CHECK_THAT(said_of(R"({"model": {"family": "gpt2", "num_hidden_layers": 2}})"), Catch::Contains("error model"));
+  CHECK_THAT(said_of(R"({"gradient_clip": 1})"),
+             Catch::Contains("error") && Catch::Contains("gradient_clipping"));
+  CHECK_THAT(said_of(R"({"flops_profiler": {"enable": true}})"),
+             Catch::Contains("error flops_profiler.enable"));
+  CHECK_THAT(said_of(R"({"elasticity": {"max_batch": 3}})"),
+             Catch::Contains("error elasticity.max_batch"));
+  CHECK_THAT(said_of(R"({"model": {"family": "gpt2", "num_hidden_layers": 2}})"),
+             Catch::Contains("error model"));
 }
 
 TEST_CASE("a template that was not filled in is told so", "[config]") {
-  for (const char* text : {"{train_batch_size: GB_SIZE,\n}", R"({"steps_per_print": "{{ steps }}"})",
-                           R"({"gradient_clipping": "<clip>"})", R"({"seed_everything": 1, "fp16": {"enabled": "$FP"}})"}) {
+  for (const char* text :
+       {"{train_batch_size: GB_SIZE,\n}", R"({"steps_per_print": "{{ steps }}"})",
+        R"({"gradient_clipping": "<clip>"})",
+        R"({"seed_everything": 1, "fp16": {"enabled": "$FP"}})"}) {
     CAPTURE(text);
     CHECK_THAT(said_of(text), Catch::Contains("placeholder of a template"));
   }
@@ -145,11 +175,12 @@ TEST_CASE("a template that was not filled in is told so", "[config]") {
 
 TEST_CASE("a duplicate key and a malformed override hide no other error", "[config]") {
   const std::vector<std::string> overrides = {"~nothing.there", "train.steps=-1"};
-  const ReadConfig read =
-      read_config_text(R"({"train_batch_size": 8, "train_batch_size": 9, "gradient_clip": 1})", "f", overrides);
+  const ReadConfig read = read_config_text(
+      R"({"train_batch_size": 8, "train_batch_size": 9, "gradient_clip": 1})", "f", overrides);
   std::string errors;
   for (const Problem& problem : read.problems.all()) errors += problem.text() + "\n";
-  CHECK_THAT(errors, Catch::Contains("f:1:25: duplicate key \"train_batch_size\", first given at f:1:2"));
+  CHECK_THAT(errors,
+             Catch::Contains("f:1:25: duplicate key \"train_batch_size\", first given at f:1:2"));
   CHECK_THAT(errors, Catch::Contains("gradient_clip: unknown key"));
   CHECK_THAT(errors, Catch::Contains("nothing.there"));
   CHECK_THAT(errors, Catch::Contains("train.steps: got -1"));
@@ -163,12 +194,14 @@ TEST_CASE("torch_adam with decoupled decay decays by PyTorch's default", "[confi
         .optimizer.adam.weight_decay;
   };
   CHECK(decay("AdamW", R"("torch_adam": true)") == 0.01);
-  CHECK(decay("Adam", R"("torch_adam": true)") == 0.01);  // adam_w_mode is on unless it is turned off
+  CHECK(decay("Adam", R"("torch_adam": true)") ==
+        0.01);  // adam_w_mode is on unless it is turned off
   CHECK(decay("Adam", R"("torch_adam": true, "adam_w_mode": false)") == 0.0);
   CHECK(decay("AdamW", R"("torch_adam": true, "weight_decay": 0)") == 0.0);
   CHECK(decay("AdamW", R"("torch_adam": false)") == 0.0);
   CHECK(decay("AdamW", "") == 0.0);
-  const Config once = parse_config(R"({"optimizer": {"type": "AdamW", "params": {"torch_adam": true}}})");
+  const Config once =
+      parse_config(R"({"optimizer": {"type": "AdamW", "params": {"torch_adam": true}}})");
   CHECK(parse_config(to_config_text(once)).optimizer.adam.weight_decay == 0.01);
 }
 

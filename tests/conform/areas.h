@@ -1,6 +1,7 @@
-// The areas that the `conform` program answers: one function each, one JSON object in, one JSON text out.
-// An area function only translates: it reads the case's input, calls the product's own functions and
-// writes their results. It may throw; main turns the exception's text into {"error": "..."}.
+// The areas that the `conform` program answers: one function each, one JSON object in, one JSON
+// text out. An area function only translates: it reads the case's input, calls the product's own
+// functions and writes their results. It may throw; main turns the exception's text into {"error":
+// "..."}.
 #pragma once
 
 #include <rapidjson/document.h>
@@ -17,13 +18,15 @@ struct AreaEntry {
   Area run;
 };
 
-// Serialises an answer; NaN and infinities are not JSON: write them as the texts "nan", "inf", "-inf".
+// Serialises an answer; NaN and infinities are not JSON: write them as the texts "nan", "inf",
+// "-inf".
 std::string to_text(const rapidjson::Value& answer);
 
 // {"error": message} as text, for failures that an area wants to name itself.
 std::string error_text(std::string_view message);
 
-// --- one declaration per area, in the order of the table in main.cpp -------------------------------------
+// --- one declaration per area, in the order of the table in main.cpp
+// -------------------------------------
 
 std::string indexed_dataset(const rapidjson::Value& input);
 std::string lr_schedules(const rapidjson::Value& input);

@@ -10,8 +10,8 @@
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/field_writer.h"
-#include "config/reader/json_reader.h"
 #include "config/load.h"
+#include "config/reader/json_reader.h"
 #include "core/error.h"
 #include "tests/conform/areas.h"
 

@@ -1,6 +1,7 @@
-// conform AREA < input.json > output.json answers one conformance case. With --batch it reads one object per
-// line, {"area": NAME, "input": {...}} (or bare inputs when AREA is given), and answers one line each.
-// The table below is all this file knows; the work is in <area>.cpp, by the product's own functions.
+// conform AREA < input.json > output.json answers one conformance case. With --batch it reads one
+// object per line, {"area": NAME, "input": {...}} (or bare inputs when AREA is given), and answers
+// one line each. The table below is all this file knows; the work is in <area>.cpp, by the
+// product's own functions.
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 

@@ -2,6 +2,7 @@
 // told about them.
 #include "core/partition.h"
 
+#include "checkpoint/deepspeed/partition.h"
 #include "comm/coalesce.h"
 #include "comm/traffic_figures.h"
 #include "model/parallel/pipeline_cut.h"
@@ -10,7 +11,6 @@
 #include "tests/conform/json_io.h"
 #include "tests/support/ranks.h"
 #include "zero/estimate.h"
-#include "checkpoint/deepspeed/partition.h"
 
 namespace ds::conform {
 namespace {

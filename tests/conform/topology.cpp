@@ -1,8 +1,8 @@
 // Area topology: rank grids, a pipeline grid as one rank sees it, and expert groups.
 #include <algorithm>
 
-#include "comm/mesh_layout.h"
 #include "checkpoint/deepspeed/rank_grid.h"
+#include "comm/mesh_layout.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

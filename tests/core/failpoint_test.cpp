@@ -58,9 +58,10 @@ TEST_CASE("terms act in turn, as often as they say", "[core]") {
 }
 
 TEST_CASE("a place may be for one rank and one epoch", "[core]") {
-  arm_failpoints("train.begin@rank1=error(eio); train.loaded@rank2@epoch1=error(eio);"
-                 "train.planned@epoch2=error(eio)",
-                 {2, 1});
+  arm_failpoints(
+      "train.begin@rank1=error(eio); train.loaded@rank2@epoch1=error(eio);"
+      "train.planned@epoch2=error(eio)",
+      {2, 1});
   CHECK(ten_hits("train.begin") == "..........");
   CHECK(ten_hits("train.loaded") == "eeeeeeeeee");
   CHECK(ten_hits("train.planned") == "..........");
@@ -68,9 +69,10 @@ TEST_CASE("a place may be for one rank and one epoch", "[core]") {
 }
 
 TEST_CASE("what is no failpoint is refused by name", "[core]") {
-  for (const char* text : {"train.begin", "nowhere=kill", "train.begin=explode", "train.begin=exit()",
-                           "train.begin=exit(x)", "train.begin=x*off", "train.begin=p(1)->off",
-                           "train.begin@host=off", "train.begin=error(what)", "train.begin=sleep(1"}) {
+  for (const char* text :
+       {"train.begin", "nowhere=kill", "train.begin=explode", "train.begin=exit()",
+        "train.begin=exit(x)", "train.begin=x*off", "train.begin=p(1)->off", "train.begin@host=off",
+        "train.begin=error(what)", "train.begin=sleep(1"}) {
     CHECK_THROWS_AS(arm_failpoints(text, {0, 1}), UsageError);
   }
   CHECK_NOTHROW(arm_failpoints("", {0, 1}));

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/catch.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/support/catch.h"
 
 using namespace ds;
 
@@ -29,7 +29,9 @@ class ScratchDirectory {
   std::string path_;
 };
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 void put(FileSystem& fs, const std::string& path, std::string_view text) {
   fs.create(path)->write(0, bytes_of(text));
@@ -112,9 +114,11 @@ TEST_CASE("errors name the operation, the path and the system's reason", "[core]
     throw_io_error("write", "/f", ENOSPC);
   } catch (const DiskFull& error) {
     CHECK(error.exit_code() == ExitCode::kStorage);
-    CHECK_THAT(error.what(), Catch::StartsWith("write /f: No space left on device (") && Catch::EndsWith(" bytes are free there)"));
+    CHECK_THAT(error.what(), Catch::StartsWith("write /f: No space left on device (") &&
+                                 Catch::EndsWith(" bytes are free there)"));
   }
-  CHECK_THROWS_WITH(throw_io_error("write", "/f", EDQUOT), Catch::Contains("a quota of this user or project"));
+  CHECK_THROWS_WITH(throw_io_error("write", "/f", EDQUOT),
+                    Catch::Contains("a quota of this user or project"));
   CHECK_THROWS_WITH(throw_io_error("write", "/f", EFBIG), Catch::Contains("ulimit -f"));
 }
 
@@ -249,7 +253,8 @@ TEST_CASE("folders that are made are durable, each of them", "[core]") {
 
 TEST_CASE("a text that is replaced is the old or the new one, wherever that ends", "[core]") {
   const std::string old_text = "old";
-  const std::string new_text = "new, and longer than a sector: " + std::string(2 * kSectorBytes, 'x');
+  const std::string new_text =
+      "new, and longer than a sector: " + std::string(2 * kSectorBytes, 'x');
   const auto replace = [&](FileSystem& fs) { fs.write_text_atomically("/f", new_text); };
   bool stayed = false;
   for (int64_t call = 0; call < 5; ++call) {
@@ -260,7 +265,8 @@ TEST_CASE("a text that is replaced is the old or the new one, wherever that ends
       faulty.fail_call(call, fault);
       CHECK_THROWS(replace(faulty));
       for (uint64_t seed = 0; seed < 20; ++seed) {
-        const auto after = memory.after_crash(seed == 0 ? CrashModel::kKeepAll : CrashModel::kTorn, seed);
+        const auto after =
+            memory.after_crash(seed == 0 ? CrashModel::kKeepAll : CrashModel::kTorn, seed);
         const std::string found = text_of(*after, "/f");
         CHECK((found == old_text || found == new_text));
         stayed = stayed || found == old_text;

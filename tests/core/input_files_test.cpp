@@ -1,4 +1,5 @@
-// What the user named and cannot be read: never an error that a second try could mend, and never a wait.
+// What the user named and cannot be read: never an error that a second try could mend, and never a
+// wait.
 #include "core/files/input_files.h"
 
 #include <sys/socket.h>
@@ -7,8 +8,8 @@
 #include <unistd.h>
 
 #include "core/files/mapped_file.h"
-#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/temporary_directory.h"
 
 using namespace ds;
@@ -20,7 +21,9 @@ class BrokenFile final : public File {
  public:
   using File::File;
   int64_t size() const override { return 10; }
-  void read(int64_t, std::span<std::byte>) const override { throw_io_error("read at byte 0 of", path(), EIO); }
+  void read(int64_t, std::span<std::byte>) const override {
+    throw_io_error("read at byte 0 of", path(), EIO);
+  }
   bool is_cached() const override { return false; }
   void write(int64_t, std::span<const std::byte>) override {}
   void allocate(int64_t) override {}
@@ -30,7 +33,9 @@ class BrokenFile final : public File {
 class BrokenDisk final : public MemoryFileSystem {
  public:
   using FileSystem::open;
-  std::unique_ptr<File> open(const std::string& path, Caching) override { return std::make_unique<BrokenFile>(path); }
+  std::unique_ptr<File> open(const std::string& path, Caching) override {
+    return std::make_unique<BrokenFile>(path);
+  }
   bool exists(const std::string& path) const override { throw_io_error("stat", path, EACCES); }
 };
 
@@ -50,8 +55,10 @@ TEST_CASE("what is no regular file is refused at once, and by what it is", "[cor
   REQUIRE(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
   RealFileSystem real;
   InputFiles inputs(real);
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {root + "/folder", "a directory"}, {root + "/fifo", "a FIFO"}, {socket, "a socket"}, {"/dev/null", "a device"}};
+  const std::vector<std::pair<std::string, std::string>> cases = {{root + "/folder", "a directory"},
+                                                                  {root + "/fifo", "a FIFO"},
+                                                                  {socket, "a socket"},
+                                                                  {"/dev/null", "a device"}};
   for (const auto& [path, what] : cases) {
     CHECK_THROWS_AS(inputs.open(path), DataError);
     CHECK_THROWS_WITH(inputs.open(path), Catch::Contains(path + ": it is " + what));

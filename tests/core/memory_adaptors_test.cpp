@@ -1,8 +1,6 @@
-#include "core/memory/adaptors.h"
-
 #include <algorithm>
 
-
+#include "core/memory/adaptors.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -10,7 +10,9 @@ namespace ds {
 namespace {
 
 // In all that the string may write to, which a shorter one leaves alone.
-bool holds(const std::string& text, char byte) { return std::memchr(text.data(), byte, text.capacity()) != nullptr; }
+bool holds(const std::string& text, char byte) {
+  return std::memchr(text.data(), byte, text.capacity()) != nullptr;
+}
 
 }  // namespace
 

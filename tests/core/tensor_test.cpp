@@ -56,7 +56,8 @@ TEST_CASE("16-bit floats round to nearest even and keep the special values", "[c
   CHECK(std::isinf(static_cast<float>(F16(65520.0F))));
   CHECK(static_cast<float>(F16(0x1p-24F)) == 0x1p-24F);
   CHECK(F16(0x1p-26F).bits == 0);
-  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {  // every finite positive half is its own rounding
+  for (uint32_t bits = 0; bits < 0x7c00;
+       ++bits) {  // every finite positive half is its own rounding
     F16 half;
     half.bits = static_cast<uint16_t>(bits);
     REQUIRE(F16(static_cast<float>(half)).bits == bits);
@@ -104,7 +105,8 @@ TEST_CASE("normals of a range are those of its indices", "[core]") {
 TEST_CASE("the two normals of a pair are independent", "[core]") {
   const Rng rng(7, "pair");
   double product = 0;
-  for (uint64_t i = 0; i < 20000; i += 2) product += double{rng.normal(i)} * double{rng.normal(i + 1)};
+  for (uint64_t i = 0; i < 20000; i += 2)
+    product += double{rng.normal(i)} * double{rng.normal(i + 1)};
   CHECK(std::abs(product / 10000) < 0.04);
 }
 

@@ -1,4 +1,5 @@
-// Token sources and samples: formats told apart, samples where the rule puts them, bad files refused.
+// Token sources and samples: formats told apart, samples where the rule puts them, bad files
+// refused.
 #include "data/dataset.h"
 
 #include <stdlib.h>
@@ -6,11 +7,11 @@
 #include <array>
 #include <numeric>
 
-#include "tests/support/memory_file_system.h"
 #include "data/data_loader.h"
 #include "data/indexed_dataset.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 
@@ -88,8 +89,9 @@ TEST_CASE("damaged shards are refused", "[data]") {
   MemoryFileSystem fs;
   put_shard<uint16_t>(fs, "/short.bin", 20240520, 1, 11, 0);
   fs.truncate("/short.bin", 1024 + 21);
-  CHECK_THROWS_WITH(open_llmc_shard(fs, "/short.bin"),
-                    Catch::Contains("announces 11 tokens, 1046 bytes in all, but the file has 1045"));
+  CHECK_THROWS_WITH(
+      open_llmc_shard(fs, "/short.bin"),
+      Catch::Contains("announces 11 tokens, 1046 bytes in all, but the file has 1045"));
   fs.truncate("/short.bin", 100);
   CHECK_THROWS_WITH(open_llmc_shard(fs, "/short.bin"), Catch::Contains("too few"));
   put_shard<uint16_t>(fs, "/version.bin", 20240520, 2, 11, 0);
@@ -117,11 +119,13 @@ TEST_CASE("a token outside the vocabulary is named with its file and offset", "[
   MemoryFileSystem fs;
   put_shard<uint16_t>(fs, "/0.bin", 20240520, 1, 9, 95);
   const SampleSet set = open_set(fs, {"/0.bin"}, 4, 100);
-  CHECK_THROWS_WITH(sample(set, 1), "/0.bin at byte 1034: token id 100 is outside the vocabulary of 100");
+  CHECK_THROWS_WITH(sample(set, 1),
+                    "/0.bin at byte 1034: token id 100 is outside the vocabulary of 100");
   CHECK_THROWS_AS(set.check(1000), DataError);
   CHECK_NOTHROW(set.check(4));
   put_shard<uint32_t>(fs, "/1.bin", 20240801, 7, 9, 0xfffffff0U);
-  CHECK_THROWS_WITH(sample(open_set(fs, {"/1.bin"}, 4, 100), 0), Catch::Contains("token id 4294967280"));
+  CHECK_THROWS_WITH(sample(open_set(fs, {"/1.bin"}, 4, 100), 0),
+                    Catch::Contains("token id 4294967280"));
 }
 
 TEST_CASE("a file that shrinks while in use is an error with its name", "[data]") {
@@ -148,7 +152,8 @@ TEST_CASE("the validation split takes the last samples and leaves one for traini
   CHECK_THROWS_AS(open_set(fs, {"/t.txt"}, 100, 256).split(0.5), DataError);
 }
 
-TEST_CASE("text is tokenised by a tokenizer.json, and its defects carry the file's name", "[data]") {
+TEST_CASE("text is tokenised by a tokenizer.json, and its defects carry the file's name",
+          "[data]") {
   RealFileSystem real;
   const std::string folder = testing::source_directory() + "/tests/data/tokenizers/";
   const auto tokenizer = load_tokenizer(real, folder + "gpt2.json");

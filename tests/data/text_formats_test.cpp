@@ -1,15 +1,16 @@
-// What training data may be: text, JSON lines, both compressed, folders and patterns; and what is refused, why.
+// What training data may be: text, JSON lines, both compressed, folders and patterns; and what is
+// refused, why.
 #include <zlib.h>
 #include <zstd.h>
 
 #include "core/files/input_files.h"
-#include "tests/support/memory_file_system.h"
 #include "data/byte_stream.h"
 #include "data/dataset.h"
 #include "data/path_pattern.h"
 #include "data/text_kind.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 using namespace std::string_view_literals;
@@ -47,7 +48,8 @@ std::string zstd(std::string_view text) {
 }
 
 // All tokens of all sources, as text, with | between sources.
-std::string tokens_of(FileSystem& fs, const Paths& paths, const Tokenizer& tokenizer = ByteTokenizer(),
+std::string tokens_of(FileSystem& fs, const Paths& paths,
+                      const Tokenizer& tokenizer = ByteTokenizer(),
                       const TextOptions& options = {}) {
   std::string out;
   for (const auto& source : open_token_sources(fs, paths, tokenizer, options)) {
@@ -60,7 +62,8 @@ std::string tokens_of(FileSystem& fs, const Paths& paths, const Tokenizer& token
 
 std::string long_text() {
   std::string out;
-  for (int i = 0; i < 200'000; ++i) out += fmt::format("line {} of a long text\n", i * 7919 % 100'003);
+  for (int i = 0; i < 200'000; ++i)
+    out += fmt::format("line {} of a long text\n", i * 7919 % 100'003);
   return out;
 }
 
@@ -68,15 +71,19 @@ std::string long_text() {
 
 TEST_CASE("JSON lines give the text of a field, each with a separator", "[data]") {
   MemoryFileSystem fs;
-  put(fs, "/a.jsonl", "{\"text\": \"one\\u00e9\", \"id\": 1}\n\n  \r\n{\"id\": 2, \"text\": \"two\\nlines\"}\r\n");
+  put(fs, "/a.jsonl",
+      "{\"text\": \"one\\u00e9\", \"id\": 1}\n\n  \r\n{\"id\": 2, \"text\": \"two\\nlines\"}\r\n");
   put(fs, "/b.ndjson", "{\"body\":\"x\"}\n{\"body\":\"\"}\n{\"body\":\"y\"}");
   CHECK(tokens_of(fs, {"/a.jsonl"}) == "one\xc3\xa9\ntwo\nlines\n");
   CHECK(tokens_of(fs, {"/b.ndjson"}, ByteTokenizer(), {.field = "body"}) == "x\n\ny\n");
-  CHECK(tokens_of(fs, {"/b.ndjson"}, ByteTokenizer(), {.field = "body", .after_json_line = {"<>"}}) == "x<><>y<>");
-  CHECK(tokens_of(fs, {"/b.ndjson"}, ByteTokenizer(), {.field = "body", .after_json_line = {}}) == "xy");
+  CHECK(tokens_of(fs, {"/b.ndjson"}, ByteTokenizer(),
+                  {.field = "body", .after_json_line = {"<>"}}) == "x<><>y<>");
+  CHECK(tokens_of(fs, {"/b.ndjson"}, ByteTokenizer(), {.field = "body", .after_json_line = {}}) ==
+        "xy");
   put(fs, "/c.txt", "plain");
   CHECK(tokens_of(fs, {"/c.txt", "/a.jsonl", "/c.txt"}) == "plainone\xc3\xa9\ntwo\nlines\nplain");
-  CHECK(tokens_of(fs, {"/c.txt", "/c.txt"}, ByteTokenizer(), {.after_text_file = {"--"}}) == "plain--plain--");
+  CHECK(tokens_of(fs, {"/c.txt", "/c.txt"}, ByteTokenizer(), {.after_text_file = {"--"}}) ==
+        "plain--plain--");
 }
 
 TEST_CASE("JSON lines that are none are refused with their number", "[data]") {
@@ -95,8 +102,10 @@ TEST_CASE("JSON lines that are none are refused with their number", "[data]") {
   CHECK_THAT(refusal("{\"text\":\"a\"}\n{\"body\":\"b\",\"id\":3}\n"),
              Contains("/a.jsonl:2: there is no field \"text\"") && Contains("body, id"));
   CHECK_THAT(refusal("\n{\"text\":3}"), Contains("/a.jsonl:2: the field \"text\" is no string"));
-  CHECK_THAT(refusal("{\"text\":\"a\"}\n{\"text\":"), Contains("/a.jsonl:2: not valid JSON at byte"));
-  CHECK_THAT(refusal("[{\"text\":\"a\"}]"), Contains("/a.jsonl:1: the line is no JSON object") && Contains("jq"));
+  CHECK_THAT(refusal("{\"text\":\"a\"}\n{\"text\":"),
+             Contains("/a.jsonl:2: not valid JSON at byte"));
+  CHECK_THAT(refusal("[{\"text\":\"a\"}]"),
+             Contains("/a.jsonl:1: the line is no JSON object") && Contains("jq"));
   CHECK_THAT(refusal("plain text\n"), Contains("/a.jsonl:1: not valid JSON"));
   CHECK_THAT(refusal("{\"text\":\"\xff\"}\n"), Contains("/a.jsonl:1: not valid JSON"));
   CHECK_THAT(refusal("\n\n"), Contains("there is no text in it"));
@@ -141,7 +150,8 @@ TEST_CASE("a small file that decompresses to a huge one is refused by its ratio"
   const std::string bomb(size_t{40} << 20, 'a');
   put(fs, "/bomb.gz", gzip(bomb));
   put(fs, "/bomb.zst", zstd(bomb));
-  CHECK_THROWS_WITH(tokens_of(fs, {"/bomb.gz"}), Catch::Contains("/bomb.gz: gzip data: more than 200 times"));
+  CHECK_THROWS_WITH(tokens_of(fs, {"/bomb.gz"}),
+                    Catch::Contains("/bomb.gz: gzip data: more than 200 times"));
   CHECK_THROWS_WITH(tokens_of(fs, {"/bomb.zst"}), Catch::Contains("more than 200 times"));
   put(fs, "/small.gz", gzip(std::string(size_t{4} << 20, 'a')));
   CHECK(open_text(fs, Paths{"/small.gz"}, ByteTokenizer())->size() == 4 << 20);
@@ -162,7 +172,10 @@ TEST_CASE("what is no text is refused with the reason", "[data]") {
   refuse("\x93NUMPY\x01 {'descr'}", "NumPy");
   refuse("PK\x03\x04 zipped", "ZIP");
   refuse("BZh91AY", "bzip2");
-  refuse("\xFD" "7zXZ\0\0"sv, "xz");
+  refuse(
+      "\xFD"
+      "7zXZ\0\0"sv,
+      "xz");
   refuse("%PDF-1.7 text", "PDF");
   refuse("\xFF\xFEt\0e\0x\0t\0"sv, "iconv -f UTF-16");
   refuse("MMIDIDX\0\0"sv, "without its .bin");
@@ -184,9 +197,11 @@ TEST_CASE("what is no text is refused with the reason", "[data]") {
   CHECK_THROWS_WITH(tokens_of(fs, {"/end"}), Contains("NUL"));
 }
 
-TEST_CASE("text with a few bytes of another encoding, or cut inside a character, is text", "[data]") {
+TEST_CASE("text with a few bytes of another encoding, or cut inside a character, is text",
+          "[data]") {
   MemoryFileSystem fs;
-  put(fs, "/latin1", "d\xe9j\xe0 vu, and a lot of text that is plain, as most of it is in any language of Europe");
+  put(fs, "/latin1",
+      "d\xe9j\xe0 vu, and a lot of text that is plain, as most of it is in any language of Europe");
   CHECK(tokens_of(fs, {"/latin1"}).size() == 84);
   std::string wide;
   for (int i = 0; i < 70'000; ++i) wide += "\xe6\xbc\xa2";
@@ -243,7 +258,8 @@ TEST_CASE("a BPE tokenizer ends JSON lines with its own token", "[data]") {
   const Separator eos{"<|endoftext|>", Separator::Kind::kOneToken};
   CHECK(tokens_of(fs, {"/a.jsonl"}, *tokenizer, {.after_json_line = eos}) ==
         "the theme<|endoftext|>these things<|endoftext|>");
-  CHECK_THROWS_WITH(tokens_of(fs, {"/a.jsonl"}, *tokenizer, {.after_json_line = {"<nope>", Separator::Kind::kOneToken}}),
+  CHECK_THROWS_WITH(tokens_of(fs, {"/a.jsonl"}, *tokenizer,
+                              {.after_json_line = {"<nope>", Separator::Kind::kOneToken}}),
                     Catch::Contains("the eos_token \"<nope>\""));
   put(fs, "/bad.jsonl", "{\"text\":\"fine\"}\n");
   put(fs, "/t/tokenizer.json", "{}");
@@ -264,13 +280,14 @@ TEST_CASE("a BPE tokenizer ends JSON lines with its own token", "[data]") {
 
 TEST_CASE("a mixture holds every sample, and groups as often as they weigh", "[data]") {
   MemoryFileSystem fs;
-  put(fs, "/a", std::string(41, 'a'));   // 10 samples of 4 tokens
-  put(fs, "/b", std::string(81, 'b'));   // 20
+  put(fs, "/a", std::string(41, 'a'));         // 10 samples of 4 tokens
+  put(fs, "/b", std::string(81, 'b'));         // 20
   put(fs, "/c", "cccc1dddd2eeee3ffff4gggg5");  // 6
   const auto group = [&](const std::string& path, double weight) {
     return WeightedSources{open_token_sources(fs, Paths{path}, ByteTokenizer()), weight};
   };
-  const SampleSet set(std::vector<WeightedSources>{group("/a", 3), group("/b", 1), group("/c", 0.5)}, 4, 256);
+  const SampleSet set(
+      std::vector<WeightedSources>{group("/a", 3), group("/b", 1), group("/c", 0.5)}, 4, 256);
   CHECK(set.size() == 60 + 20 + 10);
   std::map<std::string, int> times;
   std::vector<int32_t> tokens(5);
@@ -284,18 +301,23 @@ TEST_CASE("a mixture holds every sample, and groups as often as they weigh", "[d
   CHECK(times.at("1dddd") == 2);
   CHECK(times.at("gggg5") == 1);
   const auto [train, held] = set.split(0.3);
-  CHECK(held.size() == 3 + 6 + 2);       // of each group once, whatever it weighs
-  CHECK(train.size() == 42 + 14 + 7);    // 7, 14 and 4 samples, weighed
+  CHECK(held.size() == 3 + 6 + 2);     // of each group once, whatever it weighs
+  CHECK(train.size() == 42 + 14 + 7);  // 7, 14 and 4 samples, weighed
   for (int64_t i = 0; i < train.size(); ++i) {
     train.read(i, tokens);
     CHECK(std::string(tokens.begin(), tokens.end()).find('g') == std::string::npos);
   }
-  CHECK_THROWS_AS(SampleSet(std::vector<WeightedSources>{group("/a", 1e300), group("/b", 1e-300)}, 4, 256), ConfigError);
+  CHECK_THROWS_AS(
+      SampleSet(std::vector<WeightedSources>{group("/a", 1e300), group("/b", 1e-300)}, 4, 256),
+      ConfigError);
   put(fs, "/tiny", "abc");
-  CHECK_THROWS_AS(SampleSet(std::vector<WeightedSources>{group("/a", 1), group("/tiny", 1)}, 4, 256), DataError);
+  CHECK_THROWS_AS(
+      SampleSet(std::vector<WeightedSources>{group("/a", 1), group("/tiny", 1)}, 4, 256),
+      DataError);
 }
 
-TEST_CASE("a look finds what opening would refuse, in every file, without reading them through", "[data]") {
+TEST_CASE("a look finds what opening would refuse, in every file, without reading them through",
+          "[data]") {
   MemoryFileSystem memory;
   InputFiles fs(memory);
   put(memory, "d/good.txt", "one two three");
@@ -308,11 +330,13 @@ TEST_CASE("a look finds what opening would refuse, in every file, without readin
   std::string problems;
   const auto look = [&](const Paths& paths) {
     problems.clear();
-    return look_at_token_sources(fs, paths, {}, [&](const Error& error) { problems += std::string(error.what()) + "\n"; });
+    return look_at_token_sources(
+        fs, paths, {}, [&](const Error& error) { problems += std::string(error.what()) + "\n"; });
   };
   CHECK(look({"d", "gone.txt", "*.parquet", "x.bin"}) == 13);  // of what is well
-  for (const char* const said : {"d/empty.txt: the file is empty", "d/image.txt", "no field \"text\"", "d/broken.txt.gz",
-                                 "gone.txt", "*.parquet", "x.bin"}) {
+  for (const char* const said :
+       {"d/empty.txt: the file is empty", "d/image.txt", "no field \"text\"", "d/broken.txt.gz",
+        "gone.txt", "*.parquet", "x.bin"}) {
     CAPTURE(said);
     CHECK_THAT(problems, Catch::Contains(said));
   }

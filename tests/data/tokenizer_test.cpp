@@ -1,14 +1,15 @@
-// Tokenizers: ids equal to those of the reference implementation, and refusal of what is not supported.
+// Tokenizers: ids equal to those of the reference implementation, and refusal of what is not
+// supported.
 #include "data/tokenizer/tokenizer.h"
 
 #include <sstream>
 
-#include "tests/support/memory_file_system.h"
 #include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/byte_pair.h"
 #include "data/tokenizer/pre_tokenizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 
@@ -138,14 +139,16 @@ TEST_CASE("unsupported tokenizers are refused by name", "[data]") {
                     Contains("Metaspace"));
   CHECK_THROWS_WITH(load(json(kModel, "")), Contains("not byte-level"));
   for (const std::string key : {"truncation", "padding"}) {
-    const auto with = [&](const std::string& value) { return json(kModel, kByteLevel + ",\"" + key + "\":" + value); };
-    CHECK_THROWS_WITH(load(with(R"({"max_length":512})")), Contains("\"" + key + "\" is not supported"));
+    const auto with = [&](const std::string& value) {
+      return json(kModel, kByteLevel + ",\"" + key + "\":" + value);
+    };
+    CHECK_THROWS_WITH(load(with(R"({"max_length":512})")),
+                      Contains("\"" + key + "\" is not supported"));
     CHECK_NOTHROW(load(with("null")));
   }
-  CHECK_THROWS_WITH(
-      load(json(kModel, R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"a"},)"
-                        R"("behavior":"MergedWithNext"})")),
-      Contains("MergedWithNext"));
+  CHECK_THROWS_WITH(load(json(kModel, R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"a"},)"
+                                      R"("behavior":"MergedWithNext"})")),
+                    Contains("MergedWithNext"));
   CHECK_THROWS_AS(load(json(kModel, R"("normalizer":{"type":"NFC"})")), Unsupported);
   CHECK_NOTHROW(load(json(kModel, kByteLevel)));
   CHECK_NOTHROW(load(json(kModel, R"("decoder":{"type":"ByteLevel"})")));
@@ -155,7 +158,8 @@ TEST_CASE("the tokenizer of a folder is its tokenizer.json, or one error", "[dat
   using Catch::Contains;
   MemoryFileSystem fs;
   const auto put = [&](const std::string& path) { fs.write_text_atomically(path, "{}"); };
-  for (const char* folder : {"/json", "/none", "/piece", "/apart", "/named"}) fs.make_directory(folder);
+  for (const char* folder : {"/json", "/none", "/piece", "/apart", "/named"})
+    fs.make_directory(folder);
   put("/json/tokenizer.json");
   put("/json/tokenizer.model");
   put("/none/config.json");
@@ -167,12 +171,15 @@ TEST_CASE("the tokenizer of a folder is its tokenizer.json, or one error", "[dat
   CHECK(find_tokenizer(fs, "/json") == "/json/tokenizer.json");
   CHECK(find_tokenizer(fs, "/named/gpt2.json") == "/named/gpt2.json");
   CHECK_THROWS_AS(find_tokenizer(fs, "/none"), InputMissing);
-  CHECK_THROWS_WITH(find_tokenizer(fs, "/none"), Contains("/none: the folder holds no tokenizer") && Contains("\"byte\""));
+  CHECK_THROWS_WITH(find_tokenizer(fs, "/none"),
+                    Contains("/none: the folder holds no tokenizer") && Contains("\"byte\""));
   for (const char* place : {"/piece", "/piece/tokenizer.model"}) {
     CHECK_THROWS_AS(find_tokenizer(fs, place), Unsupported);
-    CHECK_THROWS_WITH(find_tokenizer(fs, place), Contains("SentencePiece") && Contains("token ids"));
+    CHECK_THROWS_WITH(find_tokenizer(fs, place),
+                      Contains("SentencePiece") && Contains("token ids"));
   }
-  CHECK_THROWS_WITH(find_tokenizer(fs, "/apart"), Contains("vocab.json") && Contains("save_pretrained"));
+  CHECK_THROWS_WITH(find_tokenizer(fs, "/apart"),
+                    Contains("vocab.json") && Contains("save_pretrained"));
   CHECK_THROWS_AS(make_tokenizer(fs, "/nowhere"), InputMissing);
 }
 
@@ -181,19 +188,22 @@ TEST_CASE("what belongs to a tokenizer is found beside it", "[data]") {
   MemoryFileSystem fs;
   fs.make_directory("/m");
   fs.make_directory("/m/additional_chat_templates");
-  for (const char* name : {"tokenizer.json", "merges.txt", "config.json", "model.safetensors", "chat_template.jinja",
-                           "tokenizer_config.json", "other.json", "additional_chat_templates/rag.jinja"}) {
+  for (const char* name :
+       {"tokenizer.json", "merges.txt", "config.json", "model.safetensors", "chat_template.jinja",
+        "tokenizer_config.json", "other.json", "additional_chat_templates/rag.jinja"}) {
     fs.write_text_atomically(std::string("/m/") + name, "{}");
   }
-  const Names whole = {{"tokenizer.json", "/m/tokenizer.json"},
-                       {"merges.txt", "/m/merges.txt"},
-                       {"chat_template.jinja", "/m/chat_template.jinja"},
-                       {"tokenizer_config.json", "/m/tokenizer_config.json"},
-                       {"additional_chat_templates/rag.jinja", "/m/additional_chat_templates/rag.jinja"}};
+  const Names whole = {
+      {"tokenizer.json", "/m/tokenizer.json"},
+      {"merges.txt", "/m/merges.txt"},
+      {"chat_template.jinja", "/m/chat_template.jinja"},
+      {"tokenizer_config.json", "/m/tokenizer_config.json"},
+      {"additional_chat_templates/rag.jinja", "/m/additional_chat_templates/rag.jinja"}};
   CHECK(tokenizer_files(fs, "/m") == whole);
   CHECK(tokenizer_files(fs, "/m/tokenizer.json") == whole);
   CHECK(tokenizer_files(fs, "/m/other.json") ==
-        Names{{"tokenizer.json", "/m/other.json"}, {"tokenizer_config.json", "/m/tokenizer_config.json"}});
+        Names{{"tokenizer.json", "/m/other.json"},
+              {"tokenizer_config.json", "/m/tokenizer_config.json"}});
   CHECK(tokenizer_files(fs, "byte").empty());
   CHECK(tokenizer_files(fs, "/nowhere").empty());
 }
@@ -212,10 +222,13 @@ TEST_CASE("malformed tokenizer files are refused with their defect", "[data]") {
   CHECK_THROWS_WITH(load("{"), Contains("/tokenizer.json: not valid JSON at byte 1"));
   CHECK_THROWS_WITH(load("[]"), Contains("not a JSON object"));
   CHECK_THROWS_WITH(load("{}"), Contains("there is no model"));
-  CHECK_THROWS_WITH(load(json(R"({"type":"BPE","merges":[]})", kByteLevel)), Contains("model.vocab"));
-  CHECK_THROWS_WITH(load(json(R"({"type":"BPE","vocab":{}})", kByteLevel)), Contains("model.merges"));
+  CHECK_THROWS_WITH(load(json(R"({"type":"BPE","merges":[]})", kByteLevel)),
+                    Contains("model.vocab"));
+  CHECK_THROWS_WITH(load(json(R"({"type":"BPE","vocab":{}})", kByteLevel)),
+                    Contains("model.merges"));
   const auto with_vocab = [](const std::string& vocab, const std::string& merges) {
-    return json(fmt::format(R"({{"type":"BPE","vocab":{},"merges":{}}})", vocab, merges), kByteLevel);
+    return json(fmt::format(R"({{"type":"BPE","vocab":{},"merges":{}}})", vocab, merges),
+                kByteLevel);
   };
   CHECK_THROWS_WITH(load(with_vocab(R"({"a":1.5})", "[]")), Contains("is no integer"));
   CHECK_THROWS_WITH(load(with_vocab(R"({"a":-1})", "[]")), Contains("out of range"));
@@ -224,9 +237,11 @@ TEST_CASE("malformed tokenizer files are refused with their defect", "[data]") {
   CHECK_THROWS_WITH(load(with_vocab(R"({"a":1,"b":1})", "[]")), Contains("given to two tokens"));
   CHECK_THROWS_WITH(load(with_vocab(R"({"a":1})", R"(["a"])")), Contains("merge 0"));
   CHECK_THROWS_WITH(load(with_vocab(R"({"a":1})", R"([["a","a","a"]])")), Contains("merge 0"));
-  CHECK_THROWS_WITH(load(with_vocab(R"({"a":1})", R"(["a a"])")), Contains("'aa', which is not in"));
-  CHECK_THROWS_WITH(load(json(kModel, fmt::format(R"({},"added_tokens":[{{"id":1}}])", kByteLevel))),
-                    Contains("lacks its id or content"));
+  CHECK_THROWS_WITH(load(with_vocab(R"({"a":1})", R"(["a a"])")),
+                    Contains("'aa', which is not in"));
+  CHECK_THROWS_WITH(
+      load(json(kModel, fmt::format(R"({},"added_tokens":[{{"id":1}}])", kByteLevel))),
+      Contains("lacks its id or content"));
   CHECK_THROWS_WITH(load(json(kModel, R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},)"
                                       R"("behavior":"Isolated"})")),
                     Contains("missing closing parenthesis"));
@@ -273,20 +288,23 @@ TEST_CASE("the limit on a pattern's work holds for all places of a text together
   // Each place alone takes n steps, no more than a long word may; n places take n^2.
   const std::string text = repeated("a", 40'000);
   CHECK_THROWS_AS(matches("(?:a|b)*(?:c|d)", text), DataError);
-  CHECK_THROWS_AS(matches("(?=.*+)c?", text), DataError);  // looks ahead over all of it, without backtracking
+  CHECK_THROWS_AS(matches("(?=.*+)c?", text),
+                  DataError);  // looks ahead over all of it, without backtracking
   const Regex regex("(?:a|b)*(?:c|d)");
   PatternWork work(100'000);
   const auto many_calls = [&] {
-    for (int i = 0; i < 1000; ++i) regex.for_each_match(repeated("a", 2000), work, [](size_t, size_t) {});
+    for (int i = 0; i < 1000; ++i)
+      regex.for_each_match(repeated("a", 2000), work, [](size_t, size_t) {});
   };
   CHECK_THROWS_AS(many_calls(), DataError);
 }
 
 TEST_CASE("a pattern finds the same wherever the text is and however long matches are", "[data]") {
-  const std::string pattern =
-      R"((?i:'s|'t|'re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  const std::string text = "It's " + repeated("é", 700) + repeated(" ", 3000) + "x" + repeated("?", 1300) + "\n" +
-                           repeated(" ", 600) + "\n" + repeated("12345", 300) + " 's't" + repeated("漢字 ", 400);
+  const std::string pattern = R"((?i:'s|'t|'re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+                              R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  const std::string text = "It's " + repeated("é", 700) + repeated(" ", 3000) + "x" +
+                           repeated("?", 1300) + "\n" + repeated(" ", 600) + "\n" +
+                           repeated("12345", 300) + " 's't" + repeated("漢字 ", 400);
   const std::vector<std::string> expected = matches(pattern, text);
   CHECK(expected.size() > 900);
   for (int shift = 1; shift < 600; shift += 37) {
@@ -294,7 +312,8 @@ TEST_CASE("a pattern finds the same wherever the text is and however long matche
     std::vector<std::string> shifted = matches(pattern, before + text);
     const std::vector<std::string> first = matches(pattern, before);
     REQUIRE(shifted.size() == first.size() + expected.size());
-    CHECK(std::equal(expected.begin(), expected.end(), shifted.end() - static_cast<ptrdiff_t>(expected.size())));
+    CHECK(std::equal(expected.begin(), expected.end(),
+                     shifted.end() - static_cast<ptrdiff_t>(expected.size())));
   }
   CHECK(matches(R"(\p{N})", repeated("x", 5000) + "7" + repeated("y", 5000) + "8") ==
         std::vector<std::string>{"7", "8"});
@@ -320,8 +339,9 @@ TEST_CASE("of added tokens the leftmost, then the longest is found", "[data]") {
                             {" x", 5, AddedToken::Strip::kStrip, AddedToken::Strip::kStrip}});
   const auto split = [&](std::string_view text) {
     std::string out;
-    tokens.split(text, [&](std::string_view part) { out += fmt::format("[{}]", part); },
-                 [&](int32_t id) { out += std::to_string(id); });
+    tokens.split(
+        text, [&](std::string_view part) { out += fmt::format("[{}]", part); },
+        [&](int32_t id) { out += std::to_string(id); });
     return out;
   };
   CHECK(split("") == "");
@@ -338,22 +358,25 @@ TEST_CASE("twenty thousand added tokens and a high id are read like any others",
     list += fmt::format(R"({}{{"id":{},"content":"<|{}|>"}})", i == 0 ? "" : ",", 3 + i, i);
   }
   const std::string high = R"(,{"id":16777215,"content":"<high>"})";
-  const auto tokenizer = load(json(kModel, fmt::format(R"({},"added_tokens":[{}{}])", kByteLevel, list, high)));
-  CHECK(tokenizer->encode("ab<|7|>a<|19999|><high>") == std::vector<int32_t>{2, 10, 0, 20002, 16777215});
+  const auto tokenizer =
+      load(json(kModel, fmt::format(R"({},"added_tokens":[{}{}])", kByteLevel, list, high)));
+  CHECK(tokenizer->encode("ab<|7|>a<|19999|><high>") ==
+        std::vector<int32_t>{2, 10, 0, 20002, 16777215});
   CHECK(tokenizer->decode(std::vector<int32_t>{16777215, 10}) == "<high><|7|>");
   CHECK(tokenizer->vocab_size() == 16777216);
   CHECK_THROWS_AS(tokenizer->decode(std::vector<int32_t>{16777000}), DataError);
   const std::string longest = repeated("x", 1025);
   CHECK_THROWS_WITH(
-      load(json(kModel, fmt::format(R"({},"added_tokens":[{{"id":3,"content":"{}"}}])", kByteLevel, longest))),
+      load(json(kModel, fmt::format(R"({},"added_tokens":[{{"id":3,"content":"{}"}}])", kByteLevel,
+                                    longest))),
       Catch::Contains("an added token has 1025 bytes, expected at most 1024"));
 }
 
 TEST_CASE("literal split patterns and empty matches are handled", "[data]") {
-  const auto tokenizer = load(json(
-      kModel, R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split",)"
-              R"("pattern":{"String":"."},"behavior":"Removed","invert":false},)"
-              R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})"));
+  const auto tokenizer =
+      load(json(kModel, R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split",)"
+                        R"("pattern":{"String":"."},"behavior":"Removed","invert":false},)"
+                        R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})"));
   CHECK(tokenizer->encode("ab.a.b") == std::vector<int32_t>{2, 0, 1});
   CHECK(matches("x*", "aéxxb") == std::vector<std::string>{"xx"});
 }

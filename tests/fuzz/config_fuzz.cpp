@@ -1,13 +1,13 @@
-// Fuzzes the configuration: any bytes either give ConfigError or a Config whose canonical text reads back to
-// the same text. Nothing may crash, hang or leak.
+// Fuzzes the configuration: any bytes either give ConfigError or a Config whose canonical text
+// reads back to the same text. Nothing may crash, hang or leak.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "config/explain.h"
-#include "config/reader/json_reader.h"
 #include "config/load.h"
+#include "config/reader/json_reader.h"
 #include "core/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

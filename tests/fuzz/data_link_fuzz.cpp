@@ -1,5 +1,5 @@
-// What a stranger or a broken peer may send to a rank's data listener: the handshake must never admit
-// bytes that were not made with the secret, and the frame reader must keep to its payloads.
+// What a stranger or a broken peer may send to a rank's data listener: the handshake must never
+// admit bytes that were not made with the secret, and the frame reader must keep to its payloads.
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the fuzz targets share: the input as a file in memory, and the rule that a parser may only throw
-// errors that blame the file.
+// What the fuzz targets share: the input as a file in memory, and the rule that a parser may only
+// throw errors that blame the file.
 #pragma once
 
 #include <cstddef>

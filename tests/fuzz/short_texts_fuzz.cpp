@@ -1,10 +1,10 @@
-// Fuzzes the short texts that a launcher hears: requests for the figures of the run, the file and the lines by which
-// several dslaunch of one job meet, what squeue prints, and environment files.
+// Fuzzes the short texts that a launcher hears: requests for the figures of the run, the file and
+// the lines by which several dslaunch of one job meet, what squeue prints, and environment files.
+#include "launcher/agents/meeting_file.h"
+#include "launcher/agents/slot_mates.h"
 #include "launcher/decide/deadline_watch.h"
 #include "launcher/process/environment_list.h"
-#include "launcher/agents/meeting_file.h"
 #include "launcher/show/metrics_endpoint.h"
-#include "launcher/agents/slot_mates.h"
 #include "tests/fuzz/one_input.h"
 
 namespace {
@@ -20,22 +20,26 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ds::fuzz::expect_refusal_or_success([&] {
     const auto reply = ds::http_reply(text, false, [] { return std::string("figure 1\n"); });
     expect(!reply || reply->starts_with("HTTP/1."), "a reply that is none");
-    expect(ds::http_reply(text, true, [] { return std::string(); }).has_value(), "no reply to a long request");
+    expect(ds::http_reply(text, true, [] { return std::string(); }).has_value(),
+           "no reply to a long request");
   });
   ds::fuzz::expect_refusal_or_success([&] {
     const auto place = ds::parse_meeting(text);
-    expect(!place || ds::parse_meeting(ds::meeting_text(*place)) == place, "a meeting is not what was written");
+    expect(!place || ds::parse_meeting(ds::meeting_text(*place)) == place,
+           "a meeting is not what was written");
   });
   ds::fuzz::expect_refusal_or_success([&] {
     const auto share = ds::parse_share(text);
-    expect(!share || ds::parse_share(ds::share_line(*share)) == share, "a share is not what was written");
+    expect(!share || ds::parse_share(ds::share_line(*share)) == share,
+           "a share is not what was written");
   });
   ds::fuzz::expect_refusal_or_success([&] {
     const auto left = ds::parse_slurm_time_left(text);
     expect(!left || *left >= ds::Time::zero(), "less than no time is left");
   });
   ds::fuzz::expect_refusal_or_success([&] {
-    ds::exported_environment({.ours = {"HOME=/root"}, .file_text = text, .file_name = "env", .named = {}});
+    ds::exported_environment(
+        {.ours = {"HOME=/root"}, .file_text = text, .file_name = "env", .named = {}});
   });
   return 0;
 }

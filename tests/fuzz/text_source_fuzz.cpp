@@ -1,4 +1,5 @@
-// Fuzzes training texts: telling formats apart, decompression, JSON lines. The first byte chooses the file's name.
+// Fuzzes training texts: telling formats apart, decompression, JSON lines. The first byte chooses
+// the file's name.
 #include <array>
 
 #include "data/dataset.h"

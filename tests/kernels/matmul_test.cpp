@@ -35,8 +35,8 @@ Operands operands(const Case& c, DType dtype, DType c_dtype, Stream& stream) {
   return o;
 }
 
-const std::vector<Case> kCases{{1, 1, 1},   {3, 5, 7},      {17, 33, 65},  {1, 130, 64}, {1, 1031, 83},
-                               {130, 1, 9}, {64, 192, 128}, {129, 257, 70}};
+const std::vector<Case> kCases{{1, 1, 1},     {3, 5, 7},   {17, 33, 65},   {1, 130, 64},
+                               {1, 1031, 83}, {130, 1, 9}, {64, 192, 128}, {129, 257, 70}};
 
 }  // namespace
 

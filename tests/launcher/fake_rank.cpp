@@ -1,12 +1,14 @@
-// A rank without an engine, for tests of the launcher: it joins, steps and reports like a real one, and
-// misbehaves where FAKE_RANK in the environment says so, e.g. "steps=50 step_ms=20 rank=1 at=3 do=crash".
+// A rank without an engine, for tests of the launcher: it joins, steps and reports like a real one,
+// and misbehaves where FAKE_RANK in the environment says so, e.g. "steps=50 step_ms=20 rank=1 at=3
+// do=crash".
 //   do=crash      killed by SIGSEGV         do=kill   SIGKILL        do=hang   answers no more
 //   do=data       throws DataError          do=peer   throws CommError
 //   do=exit7      exits with code 7 at once do=vanish exits with code 0 at once, no report
-//   do=fault     writes where nothing is   do=abort  abort()        do=hoard  takes memory until it is killed
-//   do=noise      writes a line on standard error and goes on
-//   do=stuck      beats, but does nothing any more, while the others are inside a collective
-// It does so in epoch `epoch` only, where that is given. ignore_stop=1 makes every rank deaf to commands; late=1 makes rank `rank` never join.
+//   do=fault     writes where nothing is   do=abort  abort()        do=hoard  takes memory until it
+//   is killed do=noise      writes a line on standard error and goes on do=stuck      beats, but
+//   does nothing any more, while the others are inside a collective
+// It does so in epoch `epoch` only, where that is given. ignore_stop=1 makes every rank deaf to
+// commands; late=1 makes rank `rank` never join.
 #include <signal.h>
 #include <unistd.h>
 
@@ -120,7 +122,8 @@ int train(const Script& script, const ds::JobPlan& plan, ds::ControlClient& cont
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "--answer") {  // it trains on nothing, so nothing is wrong
+  if (argc > 1 &&
+      std::string(argv[1]) == "--answer") {  // it trains on nothing, so nothing is wrong
     std::puts(R"({"defects": []})");
     return 0;
   }
@@ -128,7 +131,6 @@ int main(int argc, char** argv) {
   if (script.contains("late")) {
     hang();
   }
-  return ds::run_session([&](const ds::JobPlan& plan, ds::ControlClient& control, ds::TcpListener&) {
-    return train(script, plan, control);
-  });
+  return ds::run_session([&](const ds::JobPlan& plan, ds::ControlClient& control,
+                             ds::TcpListener&) { return train(script, plan, control); });
 }

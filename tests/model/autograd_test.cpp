@@ -1,5 +1,5 @@
-// The tape: order, sums of gradients, memory released as soon as possible, in place only when nobody
-// else looks.
+// The tape: order, sums of gradients, memory released as soon as possible, in place only when
+// nobody else looks.
 #include "model/autograd.h"
 
 #include "core/memory/adaptors.h"
@@ -30,8 +30,8 @@ struct Tracked {
 // y = x, gradient passed through unchanged.
 Var identity(Tape& tape, Tracked& t, const Var& x) {
   Tensor y = t.filled(x.value.data<float>()[0]);
-  return tape.record("identity", {&x, 1}, {y},
-                     [](GradientFlow& flow) { flow.give(0, flow.take(0)); })
+  return tape
+      .record("identity", {&x, 1}, {y}, [](GradientFlow& flow) { flow.give(0, flow.take(0)); })
       .front();
 }
 

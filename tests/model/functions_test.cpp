@@ -28,7 +28,8 @@ class Harness {
     store.seal();
     for (ParamId id = 0; id < store.count(); ++id) {
       Tensor& w = store.weight(id);
-      const Tensor noise = random_tensor(cpu.stream, w.shape(), 100 + static_cast<uint64_t>(id), 0.3F);
+      const Tensor noise =
+          random_tensor(cpu.stream, w.shape(), 100 + static_cast<uint64_t>(id), 0.3F);
       for (int64_t i = 0; i < w.numel(); ++i) w.data<float>()[i] += noise.data<float>()[i];
     }
   }
@@ -72,7 +73,8 @@ class Harness {
   }
 };
 
-LinearPart part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout, Bias bias) {
+LinearPart part(const BuildContext& build, int64_t in, int64_t out, WeightLayout layout,
+                Bias bias) {
   return linear_part(build, in, out, layout, bias, 0.3);
 }
 
@@ -81,9 +83,8 @@ LinearPart part(const BuildContext& build, int64_t in, int64_t out, WeightLayout
 TEST_CASE("linear has the numeric gradient in both layouts", "[model]") {
   for (const auto layout : {WeightLayout::kOutIn, WeightLayout::kInOut}) {
     Harness h;
-    LinearSpec spec{.parts = {part(h.root.child("w"), 5, 7, layout, Bias::kZeros)},
-                    .in = 5,
-                    .layout = layout};
+    LinearSpec spec{
+        .parts = {part(h.root.child("w"), 5, 7, layout, Bias::kZeros)}, .in = 5, .layout = layout};
     h.seal();
     h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
             [&](Context& context, const Var& x) { return linear(context, x, spec); });
@@ -216,9 +217,8 @@ TEST_CASE("embedding and positions have the numeric gradient", "[model]") {
                            .width = 4};
   h.seal();
   const Tensor tokens = testing::random_tokens(h.cpu.stream, {10}, 3, 7);
-  h.check_parameters([&](Context& context) {
-    return embed(context, tokens, 5, 0, DType::kF32, spec);
-  });
+  h.check_parameters(
+      [&](Context& context) { return embed(context, tokens, 5, 0, DType::kF32, spec); });
 }
 
 TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[model]") {
@@ -238,8 +238,7 @@ TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[mod
     return sum * double{grad_scale};
   };
   Tape tape;
-  Context context{
-      .stream = h.cpu.stream, .store = h.store, .mode = RunMode::kTrain, .tape = &tape};
+  Context context{.stream = h.cpu.stream, .store = h.store, .mode = RunMode::kTrain, .tape = &tape};
   const Var input = tape.watch(h.copy(x));
   const Tensor losses = linear_cross_entropy(context, input, head, targets, grad_scale);
   CHECK(losses.data<float>()[2] == 0);

@@ -1,5 +1,5 @@
-// The golden PyTorch runs of ../shared/golden, by the plain training loop: losses, gradient norms and
-// final weights. Skipped where the folder is absent.
+// The golden PyTorch runs of ../shared/golden, by the plain training loop: losses, gradient norms
+// and final weights. Skipped where the folder is absent.
 #include <rapidjson/document.h>
 
 #include <filesystem>
@@ -18,7 +18,8 @@ using testing::PlainTrainer;
 namespace {
 
 std::string golden_folder(const std::string& name) {
-  const auto path = std::filesystem::path(testing::source_directory()) / ".." / "shared" / "golden" / name;
+  const auto path =
+      std::filesystem::path(testing::source_directory()) / ".." / "shared" / "golden" / name;
   return std::filesystem::exists(path / "golden.json") ? path.string() : std::string();
 }
 
@@ -66,7 +67,8 @@ class GoldenRun {
         hyper_(hyper_of(train_)),
         trainer_(read_hf_config(fs_, folder), dtype, 1),
         folder_(folder) {
-    load(folder + "/model.safetensors", [&](ParamId id, const Tensor& w) { trainer_.set_master(id, w); });
+    load(folder + "/model.safetensors",
+         [&](ParamId id, const Tensor& w) { trainer_.set_master(id, w); });
   }
 
   int steps() const { return static_cast<int>(golden_["losses"].Size()); }
@@ -94,8 +96,8 @@ class GoldenRun {
     load(folder_ + "/final.safetensors", [&](ParamId id, const Tensor& expected) {
       const Tensor& got = trainer_.master(id);
       for (int64_t i = 0; i < got.numel(); ++i) {
-        largest = std::max(largest, std::abs(double{got.data<float>()[i]} -
-                                             double{expected.data<float>()[i]}));
+        largest = std::max(
+            largest, std::abs(double{got.data<float>()[i]} - double{expected.data<float>()[i]}));
       }
     });
     return largest;
@@ -105,8 +107,8 @@ class GoldenRun {
   void load(const std::string& path, const std::function<void(ParamId, const Tensor&)>& use) {
     const HfWeights weights(fs_, path, specs_of(trainer_.store));
     for (ParamId id = 0; id < trainer_.store.count(); ++id) {
-      Tensor flat = Tensor::empty({trainer_.store.spec(id).shape.numel()}, DType::kF32,
-                                  trainer_.cpu.stream);
+      Tensor flat =
+          Tensor::empty({trainer_.store.spec(id).shape.numel()}, DType::kF32, trainer_.cpu.stream);
       weights.read(static_cast<size_t>(id), 0, flat);
       use(id, flat);
     }
@@ -186,10 +188,11 @@ std::vector<Recorded> recorded_runs() {
   llama.num_hidden_layers = 2;
   llama.num_attention_heads = 4;
   llama.num_key_value_heads = 2;
-  return {{gpt2, {4.1168082, 3.8445192, 3.7079941, 3.4446750, 3.2417870, 3.0188648, 2.7914314,
-                  2.5644041}},
-          {llama, {4.1056297, 3.7780171, 3.5348287, 3.3442779, 3.1543763, 2.8661536, 2.6218810,
-                   2.3814172}}};
+  return {
+      {gpt2,
+       {4.1168082, 3.8445192, 3.7079941, 3.4446750, 3.2417870, 3.0188648, 2.7914314, 2.5644041}},
+      {llama,
+       {4.1056297, 3.7780171, 3.5348287, 3.3442779, 3.1543763, 2.8661536, 2.6218810, 2.3814172}}};
 }
 
 }  // namespace

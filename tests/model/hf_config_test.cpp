@@ -1,8 +1,7 @@
 // config.json in and out: defaults, synonyms of versions, and refusals by name.
 #include "model/hf/config.h"
-
-#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 
@@ -79,7 +78,8 @@ TEST_CASE("the other names of GPT-2's sizes are taken, and may not contradict", 
   using Catch::Contains;
   const auto c = std::get<Gpt2Config>(parse_hf_config(
       R"({"model_type": "gpt2", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 3,
-          "max_position_embeddings": 99, "n_layer": 3})", "c"));
+          "max_position_embeddings": 99, "n_layer": 3})",
+      "c"));
   CHECK(c.n_embd == 64);
   CHECK(c.n_head == 4);
   CHECK(c.n_layer == 3);
@@ -87,8 +87,10 @@ TEST_CASE("the other names of GPT-2's sizes are taken, and may not contradict", 
   CHECK_THAT(refusal(gpt2_with(R"(, "num_attention_heads": 8)")),
              Contains("\"n_head\" and \"num_attention_heads\"") && Contains("differ"));
   CHECK(refusal(gpt2_with(R"(, "num_attention_heads": 4.0)")) == "accepted");
-  CHECK_THAT(refusal(R"({"model_type": "gpt2", "num_hidden_layers": "two"})"), Contains("\"num_hidden_layers\" must be"));
-  CHECK_THAT(refusal(llama_with(R"(, "rope_theta": 5, "rope_parameters": {"rope_theta": 6})")), Contains("rope_theta"));
+  CHECK_THAT(refusal(R"({"model_type": "gpt2", "num_hidden_layers": "two"})"),
+             Contains("\"num_hidden_layers\" must be"));
+  CHECK_THAT(refusal(llama_with(R"(, "rope_theta": 5, "rope_parameters": {"rope_theta": 6})")),
+             Contains("rope_theta"));
 }
 
 TEST_CASE("ids of tokens are written, and are no part of the model", "[model]") {
@@ -99,28 +101,38 @@ TEST_CASE("ids of tokens are written, and are no part of the model", "[model]") 
   const auto said = [](const std::string& more) {
     return format_hf_config(parse_hf_config(gpt2_with(more), "c"), DType::kF32);
   };
-  CHECK(said("") == said(R"(, "bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": 4, "torch_dtype": "float16")"));
+  CHECK(said("") == said(
+                        R"(, "bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": 4,
+              "torch_dtype": "float16")"));
   CHECK(said("") == said(R"(, "hidden_size": 64)"));
 }
 
-TEST_CASE("an export's config.json keeps what the source's says, but for the number type", "[model]") {
+TEST_CASE("an export's config.json keeps what the source's says, but for the number type",
+          "[model]") {
   using Catch::Contains;
-  const std::string source = R"({"model_type": "gpt2", "hidden_size": 64, "n_head": 4, "eos_token_id": [2, 3],
+  const std::string source =
+      R"({"model_type": "gpt2", "hidden_size": 64, "n_head": 4, "eos_token_id": [2, 3],
       "task": {"a": [1e-5, null, "\u00e9"]}, "dtype": "float16"})";
   const ModelConfig model = parse_hf_config(source, "c");
   const std::string kept = keep_hf_config(source, "c", model, DType::kBF16);
-  CHECK_THAT(kept, Contains("\"hidden_size\": 64") && Contains("\"task\"") && Contains("GPT2LMHeadModel"));
-  CHECK_THAT(kept, Contains("\"dtype\": \"bfloat16\"") && Contains("\"torch_dtype\": \"bfloat16\""));
+  CHECK_THAT(
+      kept, Contains("\"hidden_size\": 64") && Contains("\"task\"") && Contains("GPT2LMHeadModel"));
+  CHECK_THAT(kept,
+             Contains("\"dtype\": \"bfloat16\"") && Contains("\"torch_dtype\": \"bfloat16\""));
   CHECK(keep_hf_config(kept, "c", model, DType::kBF16) == kept);
-  CHECK(format_hf_config(parse_hf_config(kept, "c"), DType::kF32) == format_hf_config(model, DType::kF32));
-  CHECK_THROWS_AS(keep_hf_config(gpt2_with(R"(, "n_layer": 5)"), "c", model, DType::kF32), DataError);
-  CHECK_THROWS_AS(keep_hf_config(gpt2_with(R"(, "x": NaN)"), "c", parse_hf_config(gpt2_with(""), "c"), DType::kF32),
+  CHECK(format_hf_config(parse_hf_config(kept, "c"), DType::kF32) ==
+        format_hf_config(model, DType::kF32));
+  CHECK_THROWS_AS(keep_hf_config(gpt2_with(R"(, "n_layer": 5)"), "c", model, DType::kF32),
+                  DataError);
+  CHECK_THROWS_AS(keep_hf_config(gpt2_with(R"(, "x": NaN)"), "c",
+                                 parse_hf_config(gpt2_with(""), "c"), DType::kF32),
                   Unsupported);
 }
 
 TEST_CASE("features that are not built are refused by name", "[model]") {
   using Catch::Contains;
-  CHECK_THAT(refusal(gpt2_with(R"(, "scale_attn_weights": false)")), Contains("scale_attn_weights"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "scale_attn_weights": false)")),
+             Contains("scale_attn_weights"));
   CHECK_THAT(refusal(gpt2_with(R"(, "activation_function": "mish")")), Contains("mish"));
   CHECK_THAT(refusal(gpt2_with(R"(, "quantization_config": {})")), Contains("quantiz"));
   CHECK_THAT(refusal(llama_with(R"(, "rope_scaling": {"rope_type": "llama3"})")),
@@ -143,14 +155,18 @@ TEST_CASE("impossible or malformed configs are refused with the key", "[model]")
   for (const char* key : {"n_layer", "n_head", "n_embd", "n_positions", "vocab_size", "n_inner"}) {
     for (const char* value : {"2147483647", "9223372036854775807", "9e15"}) {
       const std::string json = fmt::format(R"({{"model_type": "gpt2", "{}": {}}})", key, value);
-      CHECK_THAT(refusal(json), Contains(fmt::format("config.json: model.{} = ", key)) && Contains("expected 1 to"));
+      CHECK_THAT(refusal(json), Contains(fmt::format("config.json: model.{} = ", key)) &&
+                                    Contains("expected 1 to"));
       CHECK_THROWS_AS(parse_hf_config(json, "config.json"), DataError);
     }
   }
-  for (const char* key : {"num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size", "head_dim",
-                          "intermediate_size", "max_position_embeddings", "vocab_size"}) {
-    const std::string json = fmt::format(R"({{"model_type": "llama", "{}": 9223372036854775806}})", key);
-    CHECK_THAT(refusal(json), Contains(fmt::format("model.{} = ", key)) && Contains("expected 1 to"));
+  for (const char* key :
+       {"num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size",
+        "head_dim", "intermediate_size", "max_position_embeddings", "vocab_size"}) {
+    const std::string json =
+        fmt::format(R"({{"model_type": "llama", "{}": 9223372036854775806}})", key);
+    CHECK_THAT(refusal(json),
+               Contains(fmt::format("model.{} = ", key)) && Contains("expected 1 to"));
   }
   CHECK_THAT(refusal("[1]"), Contains("object"));
   CHECK_THAT(refusal("{"), Contains("JSON at byte"));

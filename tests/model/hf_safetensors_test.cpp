@@ -1,18 +1,20 @@
 // Safetensors: round trips, the layout other programs expect, and refusal of everything malformed.
 #include "model/hf/safetensors.h"
-
+#include "tests/support/catch.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/support/catch.h"
 
 using namespace ds;
 
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 // A file with this header text and this many data bytes.
-void put_raw(FileSystem& fs, const std::string& path, const std::string& header, size_t data_bytes) {
+void put_raw(FileSystem& fs, const std::string& path, const std::string& header,
+             size_t data_bytes) {
   std::string text;
   for (int shift = 0; shift < 64; shift += 8) {
     text.push_back(static_cast<char>(header.size() >> shift & 0xff));
@@ -129,9 +131,9 @@ TEST_CASE("malformed safetensors headers are refused with the reason", "[model]"
              Contains("extents must be integers"));
   CHECK_THAT(defect(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", 8),
              Contains("extents must be integers"));
-  CHECK_THAT(defect(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
-                    0),
-             Contains("overflows"));
+  CHECK_THAT(
+      defect(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0),
+      Contains("overflows"));
   CHECK_THAT(
       defect(R"({"a":{"dtype":"F32","shape":[0,9223372036854775807],"data_offsets":[0,0]}})", 0),
       Contains("empty tensor"));
@@ -143,9 +145,9 @@ TEST_CASE("malformed safetensors headers are refused with the reason", "[model]"
              Contains("do not lie in"));
   CHECK_THAT(defect(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8),
              Contains("two integers"));
-  CHECK_THAT(defect(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,18446744073709551615]}})",
-                    8),
-             Contains("two integers"));
+  CHECK_THAT(
+      defect(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,18446744073709551615]}})", 8),
+      Contains("two integers"));
   CHECK_THAT(defect(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 8),
              Contains("span 8 bytes"));
   CHECK_THAT(defect("{" + ok + R"(,"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),
@@ -165,7 +167,8 @@ TEST_CASE("hostile header lengths and depths are refused without allocating", "[
                     Catch::Contains("18446744073709551615, but only 2 bytes follow"));
   const std::string deep = "{\"a\":" + std::string(1'000'000, '[');
   CHECK_THAT(defect(deep, 0), Catch::Contains("not valid JSON"));
-  const std::string closed = "{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  const std::string closed =
+      "{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
   CHECK_THAT(defect(closed, 0), Catch::Contains("is not an object"));
   CHECK_THROWS_AS(SafetensorsFile::open(fs, "/missing"), InputMissing);
 }
@@ -187,7 +190,8 @@ TEST_CASE("a folder of shards reads as one", "[model]") {
   write_safetensors(fs, "/m/model-00002-of-00002.safetensors", std::span(tensors).subspan(1, 2));
   const std::string index = "/m/model.safetensors.index.json";
   fs.write_text_atomically(index, R"({"metadata":{"total_size":34},"weight_map":{
-      "b.narrow":"model-00001-of-00002.safetensors","a.wide":"model-00002-of-00002.safetensors"}})");
+      "b.narrow":"model-00001-of-00002.safetensors",
+      "a.wide":"model-00002-of-00002.safetensors"}})");
   const SafetensorsFolder folder = SafetensorsFolder::open(fs, "/m");
   CHECK(folder.names() == std::vector<std::string>{"a.wide", "b.narrow"});
   std::array<float, 6> wide{};

@@ -1,9 +1,8 @@
 // Weights of a Hugging Face folder: names, ranges, conversions, and refusal of what does not fit.
 #include "model/hf/weights.h"
-
-#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 using testing::CpuStream;
@@ -68,13 +67,15 @@ TEST_CASE("a stored head that is tied must be the embeddings", "[model]") {
   Tensor part = Tensor::empty({2}, DType::kF32, cpu.stream);
   std::array<float, 6> other = kTable;
   other[4] = 7;
-  const SafetensorsTensor head = {"lm_head.weight", DType::kF32, {2, 3}, std::as_bytes(std::span(other))};
+  const SafetensorsTensor head = {
+      "lm_head.weight", DType::kF32, {2, 3}, std::as_bytes(std::span(other))};
   MemoryFileSystem fs;
   write_safetensors(fs, "/model.safetensors", {{table("wte.weight"), bias("ln_f.bias"), head}});
   const HfWeights weights(fs, "/", kSpecs);
   CHECK_NOTHROW(weights.read(0, 0, part));
   CHECK_THROWS_AS(weights.read(0, 4, part), DataError);
-  CHECK_THROWS_WITH(weights.read(0, 3, part), Catch::Contains("lm_head.weight differs from wte.weight"));
+  CHECK_THROWS_WITH(weights.read(0, 3, part),
+                    Catch::Contains("lm_head.weight differs from wte.weight"));
   // One of its own is a parameter like any other.
   std::vector<ParamSpec> untied = kSpecs;
   untied.push_back(spec("lm_head.weight", {2, 3}));
@@ -88,7 +89,8 @@ TEST_CASE("a stored head that is tied must be the embeddings", "[model]") {
 
 TEST_CASE("the folder's own names are kept for an export", "[model]") {
   MemoryFileSystem fs;
-  write_safetensors(fs, "/model.safetensors", {{table("wte.weight"), bias("transformer.ln_f.bias")}});
+  write_safetensors(fs, "/model.safetensors",
+                    {{table("wte.weight"), bias("transformer.ln_f.bias")}});
   const HfWeights weights(fs, "/", kSpecs);
   CHECK(weights.stored_name(0) == "wte.weight");
   CHECK(weights.stored_name(1) == "transformer.ln_f.bias");
@@ -123,7 +125,8 @@ TEST_CASE("the layers that config.json wants are compared with the weights first
     return fs;
   };
   const auto config = [](MemoryFileSystem& fs, int64_t layers) {
-    fs.write_text_atomically("/config.json", fmt::format(R"({{"model_type": "gpt2", "n_layer": {}}})", layers));
+    fs.write_text_atomically("/config.json",
+                             fmt::format(R"({{"model_type": "gpt2", "n_layer": {}}})", layers));
   };
   for (const std::string prefix : {"", "transformer."}) {
     const auto fs = folder_with(2, prefix);
@@ -132,7 +135,8 @@ TEST_CASE("the layers that config.json wants are compared with the weights first
     for (const int64_t wrong : {1, 3, 4096}) {
       config(*fs, wrong);
       CHECK_THROWS_WITH(read_hf_model(*fs, "/"),
-                        Catch::Contains(fmt::format("\"n_layer\": {}, but the weights beside it have 2 layers", wrong)));
+                        Catch::Contains(fmt::format(
+                            "\"n_layer\": {}, but the weights beside it have 2 layers", wrong)));
       CHECK_THROWS_AS(read_hf_model(*fs, "/"), DataError);
     }
   }

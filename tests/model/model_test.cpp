@@ -1,12 +1,12 @@
-// GPT-2 and Llama as whole models: names, numeric gradients through every layer, evaluation, memory,
-// the dry run on meta, and generation with and without a cache.
+// GPT-2 and Llama as whole models: names, numeric gradients through every layer, evaluation,
+// memory, the dry run on meta, and generation with and without a cache.
 #include <set>
 
 #include "core/memory/adaptors.h"
 #include "core/memory/replay_arena.h"
 #include "kernels/reduce.h"
-#include "model/plain_store.h"
 #include "model/families/zoo.h"
+#include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/tensor_gradcheck.h"
 
@@ -57,7 +57,9 @@ std::vector<Case> every_case() {
   biased.attention_bias = biased.mlp_bias = true;
   biased.num_key_value_heads = 0;
   biased.head_dim = 6;
-  return {{"gpt2", tiny_gpt2()}, {"gpt2 untied", untied}, {"llama", tiny_llama()},
+  return {{"gpt2", tiny_gpt2()},
+          {"gpt2 untied", untied},
+          {"llama", tiny_llama()},
           {"llama tied, biased", biased}};
 }
 
@@ -73,8 +75,7 @@ struct Bench {
   Tensor train_pass(float grad_scale = 0.1F) {
     store.clear_gradients();
     Tape tape;
-    Context context{
-        .stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     const Tensor losses = model->loss(context, tokens, targets, grad_scale);
     model->backward(context);
     return losses;
@@ -277,8 +278,7 @@ Tensor prefix(Stream& stream, const Tensor& tokens, int64_t length) {
   const int64_t batch = tokens.shape()[0];
   Tensor part = Tensor::empty({batch, length}, DType::kI32, stream);
   for (int64_t i = 0; i < batch * length; ++i) {
-    part.data<int32_t>()[i] =
-        tokens.data<int32_t>()[i / length * tokens.shape()[1] + i % length];
+    part.data<int32_t>()[i] = tokens.data<int32_t>()[i / length * tokens.shape()[1] + i % length];
   }
   return part;
 }
@@ -286,8 +286,7 @@ Tensor prefix(Stream& stream, const Tensor& tokens, int64_t length) {
 double largest_difference(const Tensor& a, const Tensor& b) {
   double largest = 0;
   for (int64_t i = 0; i < a.numel(); ++i) {
-    largest = std::max(largest,
-                       std::abs(double{a.data<float>()[i]} - double{b.data<float>()[i]}));
+    largest = std::max(largest, std::abs(double{a.data<float>()[i]} - double{b.data<float>()[i]}));
   }
   return largest;
 }

@@ -77,7 +77,9 @@ TEST_CASE("a store whose weights are loaded draws none and holds no gradients", 
       std::memset(memory, 0x3f, bytes);
       return memory;
     }
-    void deallocate(void* memory, size_t bytes, MemoryTag tag) noexcept override { host_.deallocate(memory, bytes, tag); }
+    void deallocate(void* memory, size_t bytes, MemoryTag tag) noexcept override {
+      host_.deallocate(memory, bytes, tag);
+    }
 
    private:
     HostMemory host_;

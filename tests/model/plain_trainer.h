@@ -9,8 +9,8 @@
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "kernels/update.h"
-#include "model/plain_store.h"
 #include "model/families/zoo.h"
+#include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
 
 namespace ds::testing {
@@ -93,8 +93,7 @@ class PlainTrainer {
   double micro_step(const Tensor& tokens, const Tensor& targets, int64_t global_tokens) {
     store.clear_gradients();
     Tape tape;
-    Context context{
-        .stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     const auto scale = static_cast<float>(1.0 / static_cast<double>(global_tokens));
     const Tensor losses = model->loss(context, tokens, targets, scale);
     model->backward(context);
@@ -106,20 +105,19 @@ class PlainTrainer {
     const double factor = hyper.clip > 0 ? std::min(1.0, hyper.clip / (norm + 1e-6)) : 1.0;
     for (ParamId id = 0; id < store.count(); ++id) {
       State& state = states_[static_cast<size_t>(id)];
-      kernels::adam_update(cpu.stream,
-                           {.master = state.master,
-                            .grad = state.gradient,
-                            .exp_avg = state.exp_avg,
-                            .exp_avg_sq = state.exp_avg_sq,
-                            .grad_scale = static_cast<float>(factor),
-                            .lr = static_cast<float>(hyper.lr),
-                            .beta1 = static_cast<float>(hyper.beta1),
-                            .beta2 = static_cast<float>(hyper.beta2),
-                            .eps = static_cast<float>(hyper.eps),
-                            .weight_decay = static_cast<float>(hyper.weight_decay),
-                            .decay = hyper.decay,
-                            .bias_correction1 = 1 - std::pow(hyper.beta1, updates_),
-                            .bias_correction2 = 1 - std::pow(hyper.beta2, updates_)});
+      kernels::adam_update(cpu.stream, {.master = state.master,
+                                        .grad = state.gradient,
+                                        .exp_avg = state.exp_avg,
+                                        .exp_avg_sq = state.exp_avg_sq,
+                                        .grad_scale = static_cast<float>(factor),
+                                        .lr = static_cast<float>(hyper.lr),
+                                        .beta1 = static_cast<float>(hyper.beta1),
+                                        .beta2 = static_cast<float>(hyper.beta2),
+                                        .eps = static_cast<float>(hyper.eps),
+                                        .weight_decay = static_cast<float>(hyper.weight_decay),
+                                        .decay = hyper.decay,
+                                        .bias_correction1 = 1 - std::pow(hyper.beta1, updates_),
+                                        .bias_correction2 = 1 - std::pow(hyper.beta2, updates_)});
       Tensor weight = store.weight(id).reshape(state.master.shape());
       kernels::cast(cpu.stream, state.master, weight);
     }

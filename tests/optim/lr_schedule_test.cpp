@@ -85,12 +85,15 @@ TEST_CASE("OneCycle mirrors momentum and then decays both", "[optim]") {
   require_close(momenta, {.8, .875, .85, .825, .8, .85, .9, .945, .99, 1.035, 1.08});
 }
 
-TEST_CASE("OneCycle sets both betas, the second to DeepSpeed's 0.99, before its first step too", "[optim]") {
-  const auto schedule = make_lr_schedule(OneCycleOptions{.min_lr = .002, .max_lr = .005, .first_step_size = 4}, kBase);
+TEST_CASE("OneCycle sets both betas, the second to DeepSpeed's 0.99, before its first step too",
+          "[optim]") {
+  const auto schedule = make_lr_schedule(
+      OneCycleOptions{.min_lr = .002, .max_lr = .005, .first_step_size = 4}, kBase);
   CHECK(schedule->betas_for_update(1) == std::array{0.8, 0.99});
   CHECK(schedule->betas_for_update(2).value()[0] == Approx(0.875));
   CHECK(schedule->betas_for_update(2).value()[1] == 0.99);
-  CHECK_FALSE(make_lr_schedule(OneCycleOptions{.cycle_momentum = false}, kBase)->betas_for_update(1));
+  CHECK_FALSE(
+      make_lr_schedule(OneCycleOptions{.cycle_momentum = false}, kBase)->betas_for_update(1));
   CHECK_FALSE(make_lr_schedule(WarmupOptions{}, kBase)->betas_for_update(1));
 }
 

@@ -1,8 +1,8 @@
 // Prompts and texts out of files and lines.
 #include "rankd/verbs/input_texts.h"
 
-#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 

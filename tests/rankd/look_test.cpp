@@ -5,9 +5,9 @@
 
 #include "config/load.h"
 #include "core/files/input_files.h"
-#include "tests/support/memory_file_system.h"
 #include "model/hf/safetensors.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
 
 using namespace ds;
 
@@ -19,7 +19,8 @@ void put(FileSystem& fs, const std::string& path, std::string_view text) {
   fs.create(path)->write(0, std::as_bytes(std::span(text)));
 }
 
-constexpr const char* kGpt2 = R"("model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "n_positions": 8,
+constexpr const char* kGpt2 =
+    R"("model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8, "n_positions": 8,
                                  "vocab_size": 256})";
 
 // "66 data.train: gone.txt ...", one a line.
@@ -37,14 +38,18 @@ std::string look(FileSystem& memory, const std::string& text) {
 TEST_CASE("a whole job leaves nothing to say", "[rankd]") {
   MemoryFileSystem memory;
   put(memory, "corpus.txt", "more than eight bytes");
-  CHECK(look(memory, std::string(kGpt2) + R"(, "data": {"train": "corpus.txt", "validation": "corpus.txt"})").empty());
+  CHECK(look(memory, std::string(kGpt2) +
+                         R"(, "data": {"train": "corpus.txt", "validation": "corpus.txt"})")
+            .empty());
   CHECK(look(memory, R"("train_batch_size": 8)").empty());
 }
 
-TEST_CASE("everything that is wrong with the inputs is said at once, with the code of a run", "[rankd]") {
+TEST_CASE("everything that is wrong with the inputs is said at once, with the code of a run",
+          "[rankd]") {
   MemoryFileSystem memory;
   put(memory, "empty.txt", "");
-  const std::string said = look(memory, std::string(kGpt2) + R"(, "data": {"train": ["gone.txt", "empty.txt"],
+  const std::string said =
+      look(memory, std::string(kGpt2) + R"(, "data": {"train": ["gone.txt", "empty.txt"],
       "validation": "also-gone.txt", "tokenizer": "tokens", "sequence_length": 9})");
   CHECK_THAT(said, Catch::Contains("66 data.train: open gone.txt: No such file"));
   CHECK_THAT(said, Catch::Contains("65 data.train: empty.txt: the file is empty"));
@@ -64,21 +69,26 @@ TEST_CASE("names that a model cannot have are refused with those it can", "[rank
 TEST_CASE("a tokenizer has to fit the vocabulary, where there is text", "[rankd]") {
   MemoryFileSystem memory;
   put(memory, "corpus.txt", "more than eight bytes");
-  CHECK_THAT(look(memory, R"("model": {"family": "gpt2", "n_head": 1, "n_embd": 8, "n_positions": 8, "vocab_size": 255},
+  CHECK_THAT(
+      look(memory,
+           R"("model": {"family": "gpt2", "n_head": 1, "n_embd": 8, "n_positions": 8,
+              "vocab_size": 255},
                              "data": {"train": "corpus.txt"})"),
-             Catch::Contains("78 data.tokenizer: byte has 256 tokens, but the model's vocab_size is 255"));
+      Catch::Contains("78 data.tokenizer: byte has 256 tokens, but the model's vocab_size is 255"));
   std::vector<int32_t> shard(256);
   std::ranges::copy(std::array{20240520, 1, 20}, shard.begin());
   shard.resize(256 + 10);
   put(memory, "ids.bin", {reinterpret_cast<const char*>(shard.data()), shard.size() * 4});
-  CHECK(look(memory, std::string(kGpt2) + R"(, "data": {"train": "ids.bin", "tokenizer": "gone"})").empty());
+  CHECK(look(memory, std::string(kGpt2) + R"(, "data": {"train": "ids.bin", "tokenizer": "gone"})")
+            .empty());
 }
 
 TEST_CASE("the data have to give one sample at least", "[rankd]") {
   MemoryFileSystem memory;
   put(memory, "corpus.txt", "12345678");
   const std::string long_one = std::string(kGpt2) + R"(, "data": {"train": "corpus.txt"})";
-  CHECK_THAT(look(memory, long_one), Catch::Contains("65 data.train: too little for one sample of sequence length 8"));
+  CHECK_THAT(look(memory, long_one),
+             Catch::Contains("65 data.train: too little for one sample of sequence length 8"));
   put(memory, "corpus.txt", "123456789");
   CHECK(look(memory, long_one).empty());
 }
@@ -89,14 +99,17 @@ TEST_CASE("a model folder is looked at as a whole", "[rankd]") {
   CHECK_THAT(look(memory, text), Catch::Contains("66 model.folder: open m/config.json"));
   put(memory, "m/config.json", R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba"})");
   CHECK_THAT(look(memory, text), Catch::Contains("78 model.folder: ") && Catch::Contains("Mamba"));
-  put(memory, "m/config.json", R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 1, "n_head": 1,
+  put(memory, "m/config.json",
+      R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 1, "n_head": 1,
       "n_embd": 8, "n_positions": 8, "vocab_size": 256})");
-  CHECK_THAT(look(memory, text), Catch::Contains("66 model.folder: m: there is neither model.safetensors"));
+  CHECK_THAT(look(memory, text),
+             Catch::Contains("66 model.folder: m: there is neither model.safetensors"));
   const std::vector<float> zeros(8);
   write_safetensors(memory, "m/model.safetensors",
                     std::vector<SafetensorsTensor>{{.name = "h.0.ln_1.weight",
                                                     .dtype = DType::kF32,
                                                     .shape = {8},
                                                     .data = std::as_bytes(std::span(zeros))}});
-  CHECK_THAT(look(memory, text), Catch::Contains("65 model.folder: m: weights without transformer.wte.weight"));
+  CHECK_THAT(look(memory, text),
+             Catch::Contains("65 model.folder: m: weights without transformer.wte.weight"));
 }

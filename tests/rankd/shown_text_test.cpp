@@ -1,4 +1,5 @@
-// What of a text is shown when: stop texts over token borders, characters in pieces, bytes that are none.
+// What of a text is shown when: stop texts over token borders, characters in pieces, bytes that are
+// none.
 #include "rankd/verbs/shown_text.h"
 
 #include "tests/support/catch.h"
@@ -24,7 +25,8 @@ TEST_CASE("a text ends before the first stop text that comes", "[rankd]") {
   CHECK(all_of({}, {"a", "b"}) == "ab");
 }
 
-TEST_CASE("a stop text is found over the borders of tokens, and its beginning is not shown before", "[rankd]") {
+TEST_CASE("a stop text is found over the borders of tokens, and its beginning is not shown before",
+          "[rankd]") {
   ShownText shown({"\n\nQ:"});
   CHECK(shown.add("A: yes\n") == "A: yes");
   CHECK(shown.add("\nQ") == "");
@@ -56,7 +58,7 @@ TEST_CASE("bytes that are no characters are shown as U+FFFD", "[rankd]") {
   const std::string replaced = "\xEF\xBF\xBD";
   CHECK(all_of({}, {"a\xFF", "b"}) == "a" + replaced + "b");
   CHECK(all_of({}, {"a\xC3", "b"}) == "a" + replaced + "b");
-  CHECK(all_of({}, {"a", "\xC3"}) == "a" + replaced);      // the text ended inside a character
+  CHECK(all_of({}, {"a", "\xC3"}) == "a" + replaced);  // the text ended inside a character
   CHECK(all_of({"."}, {"\xC3."}) == replaced);
   CHECK(as_utf8("\x80\x80") == replaced + replaced);
 }

@@ -6,9 +6,16 @@
 using namespace ds;
 
 TEST_CASE("a step is said again as it was said", "[rankd]") {
-  StepMetrics said{.step = 7, .total_steps = 9, .loss = 0.1 + 0.2, .grad_norm = 1.0 / 3, .lr = 1e-300,
-                   .loss_scale = 65536, .tokens_per_s = 12345.678, .samples = int64_t{1} << 60,
-                   .bytes_peak = 17, .validation_loss = std::nullopt};
+  StepMetrics said{.step = 7,
+                   .total_steps = 9,
+                   .loss = 0.1 + 0.2,
+                   .grad_norm = 1.0 / 3,
+                   .lr = 1e-300,
+                   .loss_scale = 65536,
+                   .tokens_per_s = 12345.678,
+                   .samples = int64_t{1} << 60,
+                   .bytes_peak = 17,
+                   .validation_loss = std::nullopt};
   for (const std::optional<double> validation : {std::optional<double>(), std::optional(5.5)}) {
     said.validation_loss = validation;
     StepMetrics before = said;

@@ -1,10 +1,9 @@
 // Time, messages and processes of the simulated cluster.
 #include "tests/sim/cluster.h"
 
-#include <csignal>
-
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <utility>
 
 #include "checkpoint/tag_list.h"
@@ -24,8 +23,8 @@ Cluster::Cluster(const Settings& settings) : settings_(settings), draws_(setting
   disk_.mutants = settings.mutants;
   disk_.tag_named = [this](const std::string& tag, int64_t epoch) {
     if (epoch < opened_epoch_) {
-      breach(fmt::format("{} was committed by epoch {} after epoch {} had looked for tags", tag, epoch,
-                         opened_epoch_));
+      breach(fmt::format("{} was committed by epoch {} after epoch {} had looked for tags", tag,
+                         epoch, opened_epoch_));
     }
     check_named(tag);
   };
@@ -36,7 +35,8 @@ Cluster::Cluster(const Settings& settings) : settings_(settings), draws_(setting
   elastic_ = chance(0.6);
   waits_for_hosts_ = chance(0.5);
   spares_ = hosts_.size() > 1 && chance(0.4) ? 1 : 0;
-  locks_ = std::array{Locks::kEverywhere, Locks::kSameMachine, Locks::kNone}[static_cast<size_t>(pick(3))];
+  locks_ = std::array{Locks::kEverywhere, Locks::kSameMachine,
+                      Locks::kNone}[static_cast<size_t>(pick(3))];
 }
 
 // The fibres end first: they hold references to everything else.
@@ -56,7 +56,8 @@ bool Cluster::chance(double probability) {
 }
 
 void Cluster::breach(const std::string& what) {
-  if (result_.breach.empty()) result_.breach = fmt::format("at {:.3f} s: {}", in_seconds(now_), what);
+  if (result_.breach.empty())
+    result_.breach = fmt::format("at {:.3f} s: {}", in_seconds(now_), what);
   over_ = true;
 }
 
@@ -79,7 +80,8 @@ Result Cluster::run() {
       std::string where;
       for (const auto& l : launchers_) {
         if (!l->alive) continue;
-        where += fmt::format("; launch {}: {}", l->number, l->membership ? l->membership->explain() : "between epochs");
+        where += fmt::format("; launch {}: {}", l->number,
+                             l->membership ? l->membership->explain() : "between epochs");
       }
       breach(fmt::format("no end after {:.0f} s{}", in_seconds(limit), where));
       break;
@@ -92,7 +94,8 @@ Result Cluster::run() {
   return result_;
 }
 
-// --- processes ------------------------------------------------------------------------------------
+// --- processes
+// ------------------------------------------------------------------------------------
 
 std::shared_ptr<Process> Cluster::handle(Process& process) {
   for (const auto& other : processes_) {
@@ -128,7 +131,8 @@ void Cluster::spend_disk_time(Process& process, const std::string& operation) {
     strike_host(process.host, 1 + pick(3));
     process.stall = random_time(seconds(4), seconds(9));
   }
-  sleep(process, random_time(Time(50'000), milliseconds(2)) + std::exchange(process.stall, Time::zero()));
+  sleep(process,
+        random_time(Time(50'000), milliseconds(2)) + std::exchange(process.stall, Time::zero()));
   if (process.fail_call && --*process.fail_call < 0) {
     process.fail_call.reset();
     trace(fmt::format("rank {} of epoch {}: {} fails", process.rank, process.epoch, operation));
@@ -140,10 +144,13 @@ void Cluster::spend_disk_time(Process& process, const std::string& operation) {
 void Cluster::wait_for_admission(Process& process) {
   const WorldMember member{process.rank, process.epoch, fmt::format("host{}", process.host), 1};
   for (int copies = chance(0.05) ? 2 : 1; copies > 0; --copies) {  // a message may come twice
-    send_up(process, [this, member, me = handle(process)] {
-      const auto refusal = me->launcher->membership->joined(now_, member);
-      if (refusal) trace(fmt::format("rank {} refused: {}", member.rank, *refusal));
-    }, Cut::kDelays);  // over a network it asks again
+    send_up(
+        process,
+        [this, member, me = handle(process)] {
+          const auto refusal = me->launcher->membership->joined(now_, member);
+          if (refusal) trace(fmt::format("rank {} refused: {}", member.rank, *refusal));
+        },
+        Cut::kDelays);  // over a network it asks again
   }
   while (!process.admitted) block(process);
 }
@@ -153,7 +160,8 @@ bool Cluster::link_up(int from, int to) const {
   return cut == cut_links_.end() || cut->second.until <= now_;
 }
 
-// As comm/tcp/link_pulse: what a rank's kernel has sent there is not acknowledged, because either way is cut.
+// As comm/tcp/link_pulse: what a rank's kernel has sent there is not acknowledged, because either
+// way is cut.
 std::vector<CutLink> Cluster::silent_links_of(const Process& process) const {
   const auto silent = [&](int from, int to) {
     return !link_up(from, to) && now_ - cut_links_.at({from, to}).since >= kLinkSilence;
@@ -223,11 +231,12 @@ std::vector<Message> Cluster::exchange(Process& process, Message mine) {
 }
 
 // `host_lost`: why, where the process went with its agent.
-void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal, const std::string& host_lost) {
+void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal,
+                  const std::string& host_lost) {
   if (!process->alive) return;
   process->alive = false;
-  trace(fmt::format("rank {} of epoch {} on host{} ends: code {} signal {} {}", process->rank, process->epoch,
-                    process->host, code, signal, host_lost));
+  trace(fmt::format("rank {} of epoch {} on host{} ends: code {} signal {} {}", process->rank,
+                    process->epoch, process->host, code, signal, host_lost));
   if (signal != 0 && !process->reports.all_acknowledged()) process->launcher->reports_lost = true;
   if (Fibre::running() != process->fibre.get()) process->fibre->kill();
   if (!hosts_[static_cast<size_t>(process->host)].alive) return;  // nobody is there to notice
@@ -256,7 +265,8 @@ void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal,
       Cut::kDelays);
 }
 
-// --- messages -------------------------------------------------------------------------------------
+// --- messages
+// -------------------------------------------------------------------------------------
 
 // In order per process, as on one connection; nothing for a launcher or an epoch that is no more.
 void Cluster::send_up(Process& process, std::function<void()> act, Cut cut) {
@@ -265,9 +275,8 @@ void Cluster::send_up(Process& process, std::function<void()> act, Cut cut) {
   const Time arrival =
       std::max(process.last_sent + Time(1), now_ + random_time(Time(200'000), milliseconds(20)));
   process.last_sent = arrival;
-  at(arrival, [this, sent = Sent{handle(process), process.stream, std::move(act), cut}] {
-    arrive(sent);
-  });
+  at(arrival,
+     [this, sent = Sent{handle(process), process.stream, std::move(act), cut}] { arrive(sent); });
 }
 
 void Cluster::arrive(const Sent& sent) {
@@ -303,13 +312,15 @@ void Cluster::beat(const std::shared_ptr<Process>& process) {
   if (!process->paused && process->admitted) {
     send_up(*process, [this, l = process->launcher, rank = process->rank, epoch = process->epoch,
                        progress = process->progress, silent = silent_links_of(*process)] {
-      if (l->membership->heartbeat(now_, epoch, rank, progress)) l->membership->links_reported(now_, rank, silent);
+      if (l->membership->heartbeat(now_, epoch, rank, progress))
+        l->membership->links_reported(now_, rank, silent);
     });
   }
   at(now_ + seconds(1), [this, process] { beat(process); });
 }
 
-// --- what must hold of the tags -------------------------------------------------------------------
+// --- what must hold of the tags
+// -------------------------------------------------------------------
 
 void Cluster::committed(Process& process, int64_t step) {
   trace(fmt::format("epoch {} has committed step {}", process.epoch, step));
@@ -357,9 +368,10 @@ void Cluster::computed(const Process& process, int64_t step, int64_t value) {
 void Cluster::check_content(const CommittedTag& tag, std::span<const float> values) {
   const auto expected = values_.find({tag.epoch, tag.step});
   const bool right = expected != values_.end() && std::ranges::all_of(values, [&](float value) {
-    return value == static_cast<float>(expected->second);
-  });
-  if (!right) breach(fmt::format("{} of epoch {} has other content than that epoch had", tag.tag, tag.epoch));
+                       return value == static_cast<float>(expected->second);
+                     });
+  if (!right)
+    breach(fmt::format("{} of epoch {} has other content than that epoch had", tag.tag, tag.epoch));
 }
 
 }  // namespace ds::sim

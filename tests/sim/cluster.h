@@ -1,7 +1,7 @@
-// A simulated cluster: hosts, links, a shared disk, launchers with the product's lease rules, claims, Membership,
-// Recovery and NodePool, and ranks that step, report over the product's ReportQueue and save with the product's
-// commit protocol. One thread, one seed, a clock of its own. What must hold is checked on the way; the first
-// breach ends the schedule.
+// A simulated cluster: hosts, links, a shared disk, launchers with the product's lease rules,
+// claims, Membership, Recovery and NodePool, and ranks that step, report over the product's
+// ReportQueue and save with the product's commit protocol. One thread, one seed, a clock of its
+// own. What must hold is checked on the way; the first breach ends the schedule.
 #pragma once
 
 #include <array>
@@ -32,10 +32,13 @@ inline constexpr int64_t kSteps = 16;
 inline constexpr int64_t kElements = 12;  // of the one tensor
 inline constexpr Time kGrowthsApart = std::chrono::seconds(2);
 inline constexpr Time kHostsMayReturn = std::chrono::seconds(20);
-inline constexpr Time kAgentsWait = std::chrono::seconds(12);    // for a launcher that says nothing
-inline constexpr Time kStreamBreaks = std::chrono::seconds(4);   // between hosts, after so much silence
-inline constexpr Time kLinkSilence = std::chrono::seconds(4);  // after which a rank complains of a link
-inline constexpr Time kCollectiveWaits = std::chrono::seconds(11);  // for peers that cannot be reached
+inline constexpr Time kAgentsWait = std::chrono::seconds(12);  // for a launcher that says nothing
+inline constexpr Time kStreamBreaks =
+    std::chrono::seconds(4);  // between hosts, after so much silence
+inline constexpr Time kLinkSilence =
+    std::chrono::seconds(4);  // after which a rank complains of a link
+inline constexpr Time kCollectiveWaits =
+    std::chrono::seconds(11);  // for peers that cannot be reached
 inline constexpr const char* kRun = "/run";
 inline constexpr const char* kRoot = "/run/checkpoints";
 
@@ -58,7 +61,7 @@ struct Result {
 struct Message {  // what one rank contributes to a collective
   std::string error;
   FileVote vote;
-  bool stop = false;  // it was asked to save and end
+  bool stop = false;                 // it was asked to save and end
   std::vector<CommittedTag> tags{};  // of rank 0, which looks for all
 };
 
@@ -100,21 +103,21 @@ struct Process {
   bool alive = true;
   bool paused = false;  // stopped: does nothing at all
   Time paused_until{};
-  Time stall{};         // of its next disk call
-  bool stuck = false;   // beats, but does nothing else
+  Time stall{};        // of its next disk call
+  bool stuck = false;  // beats, but does nothing else
   bool owes_wake = false;
   bool admitted = false;
   bool asked_to_stop = false;
   uint64_t block = 0;  // which wait it is in
   int round = 0;
-  bool unreached = false;       // it waited too long for peers
-  std::optional<int> fail_call; // disk calls until one fails
+  bool unreached = false;        // it waited too long for peers
+  std::optional<int> fail_call;  // disk calls until one fails
   bool disk_full = false;
   Time last_sent{};
-  int stream = 1;               // over which it speaks
-  int broken_stream = 0;        // what is on its way over this or an older one is lost
-  Time contact{};               // when its agent last heard the launcher
-  std::optional<int> leaving;   // with this code, once all is acknowledged
+  int stream = 1;              // over which it speaks
+  int broken_stream = 0;       // what is on its way over this or an older one is lost
+  Time contact{};              // when its agent last heard the launcher
+  std::optional<int> leaving;  // with this code, once all is acknowledged
   ReportQueue reports{1 << 20};
   RankProgress progress;
   std::shared_ptr<Group> group;
@@ -161,11 +164,11 @@ struct Launcher {
   bool paused = false;
   int pauses = 0;
   Time paused_at{}, paused_until{};
-  Time stall{}, stalled_at{};  // as it noticed its own pause
-  std::vector<Sent> unheard;   // arrived while it was paused
+  Time stall{}, stalled_at{};               // as it noticed its own pause
+  std::vector<Sent> unheard;                // arrived while it was paused
   std::vector<std::function<void()>> owed;  // other things that were due then
-  std::optional<int> ending;   // with this code, once its files are written
-  uint64_t written = 0;        // of its jobs, when that was looked at last
+  std::optional<int> ending;                // with this code, once its files are written
+  uint64_t written = 0;                     // of its jobs, when that was looked at last
   Time written_at{};
   // What it writes, on a thread of its own.
   std::unique_ptr<ProcessDisk> disk;
@@ -178,8 +181,8 @@ struct Launcher {
   DiskTrouble trouble;
   bool locked = false;
   bool holds = false;  // has taken the lease
-  // Another one has had it since. A write of ours that hung may have overwritten it: then that one ends, and this
-  // one goes on, without its metrics and behind its epoch.
+  // Another one has had it since. A write of ours that hung may have overwritten it: then that one
+  // ends, and this one goes on, without its metrics and behind its epoch.
   bool followed = false;
   Lease lease;
   std::optional<Time> usurped;  // since when it could know that another one has its lease
@@ -190,11 +193,11 @@ struct Launcher {
   std::optional<std::vector<RankPlacement>> prepared;
   std::string claim;
   // What it heard.
-  std::map<int, uint64_t> heard;    // by rank: the newest report
-  std::set<int64_t> steps_taken;    // of the epoch
-  std::vector<int64_t> metrics;     // the lines
-  std::optional<int64_t> loaded;    // where its first epoch began
-  bool reports_lost = false;        // with a rank that had some
+  std::map<int, uint64_t> heard;  // by rank: the newest report
+  std::set<int64_t> steps_taken;  // of the epoch
+  std::vector<int64_t> metrics;   // the lines
+  std::optional<int64_t> loaded;  // where its first epoch began
+  bool reports_lost = false;      // with a rank that had some
   // The run.
   std::unique_ptr<Recovery> recovery;
   std::unique_ptr<Membership> membership;
@@ -203,18 +206,19 @@ struct Launcher {
   int64_t epoch = 0;
   bool first = true;  // no epoch was started yet
   Time epoch_started{};
-  std::set<std::string> cut_off;  // hosts whose links to others were cut, and nobody has tried since
+  std::set<std::string>
+      cut_off;            // hosts whose links to others were cut, and nobody has tried since
   bool innocent = false;  // nothing but launchers had trouble since the epoch began
   bool committed = false;
   bool stopping = false;
   bool running = false;
   std::optional<Recourse> recourse;
-  std::unique_ptr<Growth> growth = std::make_unique<Growth>(
-      Growth::Options{.first_retry = std::chrono::milliseconds(500),
-                      .longest_retry = std::chrono::seconds(4),
-                      .settle = std::chrono::milliseconds(200),
-                      .apart = kGrowthsApart,
-                      .longest_apart = std::chrono::seconds(20)});
+  std::unique_ptr<Growth> growth =
+      std::make_unique<Growth>(Growth::Options{.first_retry = std::chrono::milliseconds(500),
+                                               .longest_retry = std::chrono::seconds(4),
+                                               .settle = std::chrono::milliseconds(200),
+                                               .apart = kGrowthsApart,
+                                               .longest_apart = std::chrono::seconds(20)});
   std::set<std::string> back;  // hosts that were found and are in no world yet
   bool growing = false;
   std::optional<Time> grew_at;
@@ -233,10 +237,11 @@ class Cluster {
   void report_step(Process& process, int64_t step);
   void report_commit(Process& process, int64_t step);
   void report_final(Process& process, int code, Blame blame, const std::string& words);
-  void committed(Process& process, int64_t step);   // a commit has returned
-  void opened(Process& process);                    // the epoch has the root to itself, tags are listed
+  void committed(Process& process, int64_t step);  // a commit has returned
+  void opened(Process& process);  // the epoch has the root to itself, tags are listed
   void loaded(Process& process, int64_t step);
-  // The value of the one tensor of an epoch after a step: ranks say it when they save, and it must be in the tag.
+  // The value of the one tensor of an epoch after a step: ranks say it when they save, and it must
+  // be in the tag.
   void computed(const Process& process, int64_t step, int64_t value);
   void check_content(const CommittedTag& tag, std::span<const float> values);
   bool mutant(Mutant which) const { return disk_.mutants.has(which); }
@@ -272,7 +277,8 @@ class Cluster {
   void send_up(Process& process, std::function<void()> act, Cut cut = Cut::kLoses);
   void arrive(const Sent& sent);
   void beat(const std::shared_ptr<Process>& process);
-  void die(const std::shared_ptr<Process>& process, int code, int signal, const std::string& host_lost = "");
+  void die(const std::shared_ptr<Process>& process, int code, int signal,
+           const std::string& host_lost = "");
   void spend_disk_time(Process& process, const std::string& operation);
 
   // reports.cpp
@@ -368,18 +374,18 @@ class Cluster {
   int launches_to_come_ = 0;
   int boots_ = 1;
   Locks locks_ = Locks::kEverywhere;
-  int holder_ = 0;  // which launch wrote the lease last
-  std::map<std::pair<int, int>, LinkCut> cut_links_;    // from, to: the newest of each
-  std::map<int64_t, int> claims_;                       // epoch -> launch, as claim_epoch gave it out
-  std::map<int64_t, int> claim_files_;                  // as the disk saw it: who made the file last
+  int holder_ = 0;                                    // which launch wrote the lease last
+  std::map<std::pair<int, int>, LinkCut> cut_links_;  // from, to: the newest of each
+  std::map<int64_t, int> claims_;                     // epoch -> launch, as claim_epoch gave it out
+  std::map<int64_t, int> claim_files_;                // as the disk saw it: who made the file last
   std::map<std::pair<int64_t, int64_t>, int64_t> values_;  // epoch, step -> the tensor's
   Time disturbed_until_{};
-  Time extra_{};                 // more time that the schedule may take
-  int64_t committed_step_ = 0;   // the furthest that any commit has returned for
-  int64_t opened_epoch_ = 0;     // the newest that has listed the tags
+  Time extra_{};                // more time that the schedule may take
+  int64_t committed_step_ = 0;  // the furthest that any commit has returned for
+  int64_t opened_epoch_ = 0;    // the newest that has listed the tags
   int64_t newest_epoch_ = 0;
-  bool ambush_ = false;          // the next commit is cut off in its middle
-  bool done_ = false;            // some launch has ended with 0
+  bool ambush_ = false;  // the next commit is cut off in its middle
+  bool done_ = false;    // some launch has ended with 0
   bool over_ = false;
   Result result_;
 };

@@ -12,7 +12,9 @@ class ProcessFile final : public File {
   ~ProcessFile() override = default;
 
   int64_t size() const override { return inner_->size(); }
-  void read(int64_t offset, std::span<std::byte> into) const override { inner_->read(offset, into); }
+  void read(int64_t offset, std::span<std::byte> into) const override {
+    inner_->read(offset, into);
+  }
   bool is_cached() const override { return true; }
   void write(int64_t offset, std::span<const std::byte> from) override {
     // In two halves, so that a process may die between them.

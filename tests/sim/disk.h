@@ -1,5 +1,6 @@
-// The disk as one simulated process sees it: every call that changes something takes time, during which
-// others run and the process may die; calls may fail; and, for mutants, calls may be left out.
+// The disk as one simulated process sees it: every call that changes something takes time, during
+// which others run and the process may die; calls may fail; and, for mutants, calls may be left
+// out.
 #pragma once
 
 #include <functional>
@@ -7,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/memory_file_system.h"
 #include "tests/sim/mutant.h"
+#include "tests/support/memory_file_system.h"
 
 namespace ds::sim {
 

@@ -1,7 +1,7 @@
-// How a simulated launcher ends, is lost, is stopped and goes on, and what must hold of the run then.
-#include <csignal>
-
+// How a simulated launcher ends, is lost, is stopped and goes on, and what must hold of the run
+// then.
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "core/error.h"
@@ -26,13 +26,16 @@ void Cluster::check_end(const Launcher& l, int code, const std::string& reason) 
   if (!l.holds && code == kRequeue) return;  // refused
   const int64_t newest = newest_readable(*disk_.files).step;
   if (newest < committed_step_) {
-    breach(fmt::format("at the end step {} was committed, but only {} can be read", committed_step_, newest));
+    breach(fmt::format("at the end step {} was committed, but only {} can be read", committed_step_,
+                       newest));
   } else if (code == 0 && newest != kSteps) {
     breach(fmt::format("exit code 0, but the newest tag is of step {}", newest));
   }
-  const bool hosts_lost = std::ranges::any_of(hosts_, [](const Host& host) { return !host.reachable(); }) ||
-                          reason.find("nodes are left") != std::string::npos;
-  const bool explained = code == 0 || (code == 76 && reason.find("nodes are left") != std::string::npos) ||
+  const bool hosts_lost =
+      std::ranges::any_of(hosts_, [](const Host& host) { return !host.reachable(); }) ||
+      reason.find("nodes are left") != std::string::npos;
+  const bool explained = code == 0 ||
+                         (code == 76 && reason.find("nodes are left") != std::string::npos) ||
                          (code == 69 && (hosts_lost || result_.faults > 0)) ||
                          (reason.find("times in a row") != std::string::npos &&
                           reason.find("the network between hosts is cut") == std::string::npos) ||
@@ -63,26 +66,28 @@ void Cluster::finish(Launcher& l, int code, const std::string& reason) {
 
 // Not longer than 10 s without any progress.
 void Cluster::depart_when_written(Launcher& l) {
-  const bool written = std::ranges::all_of(l.lanes, [](const WriterLane& lane) { return lane.jobs.empty(); });
+  const bool written =
+      std::ranges::all_of(l.lanes, [](const WriterLane& lane) { return lane.jobs.empty(); });
   if (std::exchange(l.written, l.done) != l.done) l.written_at = now_;
   if (written || l.lost || now_ - l.written_at > seconds(10)) {
     if (written && *l.ending == 0) check_metrics(l);
     depart(l);
     return;
   }
-  at(now_ + milliseconds(20), [this, me = handle(l)] {
-    when_awake(me, [this, me] { depart_when_written(*me); });
-  });
+  at(now_ + milliseconds(20),
+     [this, me = handle(l)] { when_awake(me, [this, me] { depart_when_written(*me); }); });
 }
 
-// Who was refused, or had a full disk from the start, tries again when nobody else works on the run.
+// Who was refused, or had a full disk from the start, tries again when nobody else works on the
+// run.
 void Cluster::depart(Launcher& l) {
   const int code = *l.ending;
   l.alive = l.locked = false;
   l.writer->kill();
   done_ = done_ || code == 0;
   if (code != kRequeue) result_.exit_code = code;
-  const bool others = std::ranges::any_of(launchers_, [](const auto& other) { return other->alive; });
+  const bool others =
+      std::ranges::any_of(launchers_, [](const auto& other) { return other->alive; });
   if (others || (launches_to_come_ > 0 && !done_)) return;
   const bool again = code == kRequeue || (code == static_cast<int>(ExitCode::kStorage) && l.first);
   if (done_ || !again) {
@@ -111,8 +116,9 @@ void Cluster::pause(Launcher& l, Time length) {
   });
 }
 
-// What has arrived meanwhile is heard now, before, after or while the clock is looked at. A stream between hosts
-// that stood still for too long has broken: the tail of what was sent over it is lost.
+// What has arrived meanwhile is heard now, before, after or while the clock is looked at. A stream
+// between hosts that stood still for too long has broken: the tail of what was sent over it is
+// lost.
 void Cluster::go_on(Launcher& l) {
   trace(fmt::format("launch {} goes on", l.number));
   l.paused = false;
@@ -125,11 +131,13 @@ void Cluster::go_on(Launcher& l) {
   const bool broken = has_hosts() && gap >= kStreamBreaks;
   if (chance(0.5)) launcher_step(l);
   for (const Sent& sent : std::exchange(l.unheard, {})) {
-    if (broken && sent.cut == Cut::kLoses && chance(0.1)) sent.from->broken_stream = sent.from->stream;
+    if (broken && sent.cut == Cut::kLoses && chance(0.1))
+      sent.from->broken_stream = sent.from->stream;
     arrive(sent);
   }
   Time when = now_;
-  for (auto& act : std::exchange(l.owed, {})) at(when += Time(1000), [this, me, act] { when_awake(me, act); });
+  for (auto& act : std::exchange(l.owed, {}))
+    at(when += Time(1000), [this, me, act] { when_awake(me, act); });
   at(when += Time(1000), [this, me] { launcher_step(*me); });
   for (const auto& process : processes_) {
     if (!broken || !process->alive || process->launcher != me) continue;

@@ -1,7 +1,7 @@
-// What goes wrong in a schedule: one to four faults at drawn times, a third of them while another recovers.
-#include <csignal>
-
+// What goes wrong in a schedule: one to four faults at drawn times, a third of them while another
+// recovers.
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "tests/sim/cluster.h"
@@ -33,8 +33,8 @@ void Cluster::plan_faults() {
   }
 }
 
-// A launcher stands still, or its disk does, just when it begins another epoch; another machine takes the run over
-// meanwhile and begins one or more.
+// A launcher stands still, or its disk does, just when it begins another epoch; another machine
+// takes the run over meanwhile and begins one or more.
 void Cluster::plan_duel() {
   result_.faults = 4;
   extra_ += seconds(180);
@@ -55,7 +55,8 @@ void Cluster::plan_duel() {
     launch_later(random_time(Time::zero(), seconds(1)), 1 - l->machine, pick(2));
   });
   for (Time when = begin + seconds(16); when < begin + length && chance(0.8); when += seconds(2)) {
-    at(when + random_time(milliseconds(1), milliseconds(1500)), [this] { crash_a_rank_of_newest(); });
+    at(when + random_time(milliseconds(1), milliseconds(1500)),
+       [this] { crash_a_rank_of_newest(); });
   }
 }
 
@@ -64,7 +65,8 @@ void Cluster::crash_a_rank_of_newest() {
   std::ranges::copy_if(processes_, std::back_inserter(alive), [&](const auto& process) {
     return process->alive && process->launcher == launchers_.back();
   });
-  if (!alive.empty()) strike_process(alive[static_cast<size_t>(pick(static_cast<int>(alive.size())))], kCrash);
+  if (!alive.empty())
+    strike_process(alive[static_cast<size_t>(pick(static_cast<int>(alive.size())))], kCrash);
 }
 
 void Cluster::strike() {
@@ -74,7 +76,8 @@ void Cluster::strike() {
   const int kind = pick(32);
   if (kind < 12 && !alive.empty()) {
     const bool first = chance(0.5);  // rank 0 commits: most can go wrong there
-    const auto& process = first ? alive.front() : alive[static_cast<size_t>(pick(static_cast<int>(alive.size())))];
+    const auto& process =
+        first ? alive.front() : alive[static_cast<size_t>(pick(static_cast<int>(alive.size())))];
     strike_process(process, kind < 5 ? kCrash : kind < 8 ? kPause : kind < 9 ? kStuck : kDiskError);
   } else if (kind == 12 && has_hosts()) {
     ambush_ = true;
@@ -101,18 +104,21 @@ void Cluster::disturb(Time length) {
   for (const auto& l : launchers_) l->innocent = false;
 }
 
-// The launcher must have stopped the epoch of this process within the bound, unless it is stopped itself.
+// The launcher must have stopped the epoch of this process within the bound, unless it is stopped
+// itself.
 void Cluster::expect_notice(const Process& process, Time bound, const std::string& what) {
   const Host& host = hosts_[static_cast<size_t>(process.host)];
   const std::shared_ptr<Launcher>& l = process.launcher;
   if (!in_contact(process)) return;
-  at(now_ + bound, [this, what, bound, &host, cuts = host.cuts, l, pauses = l->pauses, epoch = process.epoch] {
-    if (host.cuts == cuts && l->alive && l->pauses == pauses && l->epoch == epoch && l->membership &&
-        !l->stopping) {
-      breach(fmt::format("{} was not noticed within {} ms: {}", what,
-                         std::chrono::duration_cast<milliseconds>(bound).count(), l->membership->explain()));
-    }
-  });
+  at(now_ + bound,
+     [this, what, bound, &host, cuts = host.cuts, l, pauses = l->pauses, epoch = process.epoch] {
+       if (host.cuts == cuts && l->alive && l->pauses == pauses && l->epoch == epoch &&
+           l->membership && !l->stopping) {
+         breach(fmt::format("{} was not noticed within {} ms: {}", what,
+                            std::chrono::duration_cast<milliseconds>(bound).count(),
+                            l->membership->explain()));
+       }
+     });
 }
 
 void Cluster::strike_process(const std::shared_ptr<Process>& process, int kind) {
@@ -193,18 +199,22 @@ void Cluster::strike_host(int number, int kind) {
   });
 }
 
-// Two hosts do not reach each other, or one does not reach the other, while the launcher reaches both.
+// Two hosts do not reach each other, or one does not reach the other, while the launcher reaches
+// both.
 void Cluster::strike_link() {
   const int from = pick(static_cast<int>(hosts_.size()));
-  const int to = (from + 1 + pick(static_cast<int>(hosts_.size()) - 1)) % static_cast<int>(hosts_.size());
+  const int to =
+      (from + 1 + pick(static_cast<int>(hosts_.size()) - 1)) % static_cast<int>(hosts_.size());
   const Time length = random_time(milliseconds(200), seconds(40));
   const bool both = chance(0.5);
-  trace(fmt::format("FAULT: host{} does not reach host{}{}", from, to, both ? ", nor the other way" : ""));
+  trace(fmt::format("FAULT: host{} does not reach host{}{}", from, to,
+                    both ? ", nor the other way" : ""));
   disturb(length);
   extra_ += length;
   cut_links_[{from, to}] = {now_, now_ + length};
   if (both) cut_links_[{to, from}] = {now_, now_ + length};
-  const Time bound = kCollectiveWaits + seconds(14);  // a rank may be inside a step or a disk call, or not have joined
+  const Time bound = kCollectiveWaits +
+                     seconds(14);  // a rank may be inside a step or a disk call, or not have joined
   if (length < bound + seconds(1)) return;
   for (const auto& process : processes_) {
     const std::vector<int>& used = process->launcher->hosts_of_ranks;
@@ -216,7 +226,8 @@ void Cluster::strike_link() {
 
 std::shared_ptr<Launcher> Cluster::some_launcher() {
   std::vector<std::shared_ptr<Launcher>> alive;
-  std::ranges::copy_if(launchers_, std::back_inserter(alive), [](const auto& l) { return l->alive; });
+  std::ranges::copy_if(launchers_, std::back_inserter(alive),
+                       [](const auto& l) { return l->alive; });
   return alive.empty() ? nullptr : alive[static_cast<size_t>(pick(static_cast<int>(alive.size())))];
 }
 
@@ -238,7 +249,9 @@ void Cluster::strike_launcher(int kind) {
 void Cluster::strike_disk_of(Launcher& l, Time length) {
   const int what = pick(3);
   trace(fmt::format("FAULT: the disk of launch {} {}", l.number,
-                    what == 0 ? "is full" : what == 1 ? "fails" : "hangs"));
+                    what == 0   ? "is full"
+                    : what == 1 ? "fails"
+                                : "hangs"));
   Time& until = what == 0 ? l.trouble.full : what == 1 ? l.trouble.fails : l.trouble.hangs;
   until = std::max(until, now_ + length);
 }
@@ -283,11 +296,13 @@ void Cluster::strike_all(int kind) {
     disk_.files = disk_.files->after_crash(model, draws_());
     // A claim that went with the power went with all that it was made for.
     const std::string opened = std::string(kRoot) + "/epoch";
-    const int64_t newest = disk_.files->exists(opened) ? std::stoll("0" + disk_.files->read_text(opened, 128)) : 0;
+    const int64_t newest =
+        disk_.files->exists(opened) ? std::stoll("0" + disk_.files->read_text(opened, 128)) : 0;
     claims_.erase(claims_.upper_bound(newest), claims_.end());
     claim_files_.erase(claim_files_.upper_bound(newest), claim_files_.end());
   }
-  launch_later(random_time(milliseconds(100), seconds(3)), chance(0.7) ? l->machine : 1 - l->machine, l->settings);
+  launch_later(random_time(milliseconds(100), seconds(3)),
+               chance(0.7) ? l->machine : 1 - l->machine, l->settings);
 }
 
 }  // namespace ds::sim

@@ -1,5 +1,5 @@
-// A fibre: a function on a stack of its own that gives way and is taken up again, all on one thread. The
-// simulated processes are fibres, so that the product's code runs in them as it is.
+// A fibre: a function on a stack of its own that gives way and is taken up again, all on one
+// thread. The simulated processes are fibres, so that the product's code runs in them as it is.
 #pragma once
 
 #include <ucontext.h>
@@ -19,10 +19,10 @@ class Fibre {
   Fibre& operator=(const Fibre&) = delete;
   ~Fibre();  // kills what still runs
 
-  void resume();              // from outside, until the fibre gives way or ends
-  static void give_way();     // from inside the running fibre; throws Killed
-  static Fibre* running();    // null outside of all
-  void kill();                // from outside: unwinds, and ends it
+  void resume();            // from outside, until the fibre gives way or ends
+  static void give_way();   // from inside the running fibre; throws Killed
+  static Fibre* running();  // null outside of all
+  void kill();              // from outside: unwinds, and ends it
   bool over() const { return over_; }
   bool dying() const { return dying_; }
 

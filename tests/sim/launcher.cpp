@@ -1,8 +1,8 @@
-// The launchers of the simulated cluster: each does what launcher/run/supervisor does around the same Membership,
-// Recovery and NodePool. What one writes is launcher_files.cpp, how it ends is ends.cpp.
-#include <csignal>
-
+// The launchers of the simulated cluster: each does what launcher/run/supervisor does around the
+// same Membership, Recovery and NodePool. What one writes is launcher_files.cpp, how it ends is
+// ends.cpp.
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "core/error.h"
@@ -35,7 +35,9 @@ NodePool Cluster::make_pool() const {
   return NodePool(options);
 }
 
-std::shared_ptr<Launcher> Cluster::handle(Launcher& l) { return launchers_.at(static_cast<size_t>(l.number) - 1); }
+std::shared_ptr<Launcher> Cluster::handle(Launcher& l) {
+  return launchers_.at(static_cast<size_t>(l.number) - 1);
+}
 
 void Cluster::when_awake(const std::shared_ptr<Launcher>& l, std::function<void()> act) {
   if (!l->alive || over_) return;
@@ -58,7 +60,8 @@ void Cluster::launch_later(Time wait, int machine, int settings) {
   });
 }
 
-// A user types `dslaunch`: for the first time, after a launcher was lost, or by mistake beside another one.
+// A user types `dslaunch`: for the first time, after a launcher was lost, or by mistake beside
+// another one.
 void Cluster::launch(int machine, int settings) {
   const auto l = std::make_shared<Launcher>();
   launchers_.push_back(l);
@@ -78,7 +81,8 @@ void Cluster::launch(int machine, int settings) {
   trace(fmt::format("launch {} on machine {}, settings {}", l->number, machine, settings));
   Launcher* const self = l.get();
   l->disk = std::make_unique<ProcessDisk>(
-      disk_, l->number, [this, self](const std::string& operation) { spend_writer_time(*self, operation); });
+      disk_, l->number,
+      [this, self](const std::string& operation) { spend_writer_time(*self, operation); });
   l->writer = std::make_unique<Fibre>([this, self] { writer_main(*self); });
   at(now_, [this, l] { wake_writer(l, l->block); });
 }
@@ -190,7 +194,8 @@ void Cluster::launcher_step(Launcher& l) {
   keep_lease(l);
   if (l.taken_over && !l.lost) {
     l.lost = true;
-    if (l.membership) l.membership->kill_requested(now_, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
+    if (l.membership)
+      l.membership->kill_requested(now_, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
   }
   if (l.taken_over && !l.membership) {
     finish(l, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
@@ -317,7 +322,8 @@ void Cluster::await_hosts(Launcher& l, Time give_up) {
 void Cluster::begin_growth(Launcher& l) {
   const auto larger = l.recovery->growth(static_cast<int>(l.gone.size()));
   if (!larger) return;
-  if (l.grew_at && now_ - *l.grew_at < kGrowthsApart) breach("two growths came too soon after each other");
+  if (l.grew_at && now_ - *l.grew_at < kGrowthsApart)
+    breach("two growths came too soon after each other");
   if (larger->world.size() <= l.gone.size()) breach("a growth makes the world no larger");
   trace(fmt::format("epoch {} is to end for a world of {} ranks", l.epoch, larger->world.size()));
   l.growing = true;
@@ -371,10 +377,12 @@ void Cluster::judge(Launcher& l, const Decision& decision) {
                        .lost_hosts = {},
                        .hosts_may_return = false,
                        .own_stall = given_up};
-  for (size_t host = 0; host < hosts_.size() && !given_up && !mutant(Mutant::kForgetLosses); ++host) {
+  for (size_t host = 0; host < hosts_.size() && !given_up && !mutant(Mutant::kForgetLosses);
+       ++host) {
     if (!hosts_[host].reachable()) outcome.lost_hosts.push_back(fmt::format("host{}", host));
   }
-  const std::vector<std::string> without = given_up ? std::vector<std::string>{} : decision.root_cause->without;
+  const std::vector<std::string> without =
+      given_up ? std::vector<std::string>{} : decision.root_cause->without;
   outcome.lost_hosts.insert(outcome.lost_hosts.end(), without.begin(), without.end());
   l.cut_off.insert(without.begin(), without.end());
   check_link_verdict(without);
@@ -385,7 +393,8 @@ void Cluster::judge(Launcher& l, const Decision& decision) {
   check_blame(l, decision, given_up);
 }
 
-// A host is done without only if one of its links was cut a moment ago, and the program is not blamed for that.
+// A host is done without only if one of its links was cut a moment ago, and the program is not
+// blamed for that.
 void Cluster::check_link_verdict(const std::vector<std::string>& without) {
   for (const std::string& host : without) {
     const int number = host_number(host);
@@ -403,10 +412,12 @@ void Cluster::check_blame(const Launcher& l, const Decision& decision, bool give
   const bool excused = given_up && l.recourse->blames_nobody;
   const bool fenced = opened_epoch_ > l.epoch;  // by another launcher
   if (fenced && holder_ == l.number && !l.followed) {
-    breach(fmt::format("launch {} has the lease, but epoch {} was shut out: {}", l.number, l.epoch, decision.reason));
+    breach(fmt::format("launch {} has the lease, but epoch {} was shut out: {}", l.number, l.epoch,
+                       decision.reason));
   }
   if (!excused && !fenced) {
-    breach(fmt::format("nothing was wrong with the ranks of epoch {}, and yet: {}", l.epoch, decision.reason));
+    breach(fmt::format("nothing was wrong with the ranks of epoch {}, and yet: {}", l.epoch,
+                       decision.reason));
   }
 }
 

@@ -1,6 +1,7 @@
-// What a simulated launcher writes: its lease, by the product's LeaseContest; claims, by the product's claim_epoch;
-// and metrics. All of it on a thread of its own that tries again what fails, as launcher/process/background_writer and
-// launcher/show/run_records do it, so that a disk that fails or hangs stops nothing else.
+// What a simulated launcher writes: its lease, by the product's LeaseContest; claims, by the
+// product's claim_epoch; and metrics. All of it on a thread of its own that tries again what fails,
+// as launcher/process/background_writer and launcher/show/run_records do it, so that a disk that
+// fails or hangs stops nothing else.
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -25,7 +26,8 @@ std::string lease_text(FileSystem& files) {
 
 }  // namespace
 
-// --- its thread -----------------------------------------------------------------------------------
+// --- its thread
+// -----------------------------------------------------------------------------------
 
 void Cluster::wake_writer(const std::shared_ptr<Launcher>& l, uint64_t block) {
   when_awake(l, [this, l, block] {
@@ -45,7 +47,8 @@ void Cluster::spend_writer_time(Launcher& l, const std::string& operation) {
   while (l.trouble.hangs > now_) sleep(l, l.trouble.hangs - now_);
   // A lease is written over, and a name takes no room.
   const bool full = l.trouble.full > now_ && operation == "write";
-  if (full || l.trouble.fails > now_) trace(fmt::format("launch {}: {} fails", l.number, operation));
+  if (full || l.trouble.fails > now_)
+    trace(fmt::format("launch {}: {} fails", l.number, operation));
   if (full) throw DiskFull("injected: " + operation);
   if (l.trouble.fails > now_) throw IoError("injected: " + operation);
 }
@@ -78,9 +81,8 @@ void Cluster::writer_main(Launcher& l) {
     trace(fmt::format("launch {} has the lease", l.number));
     at(now_, [this, me = handle(l)] { when_awake(me, [this, me] { begin(*me); }); });
   } catch (const Error& failure) {
-    at(now_, [this, me = handle(l), code = static_cast<int>(failure.exit_code()), why = std::string(failure.what())] {
-      finish(*me, code, why);
-    });
+    at(now_, [this, me = handle(l), code = static_cast<int>(failure.exit_code()),
+              why = std::string(failure.what())] { finish(*me, code, why); });
   }
   while (true) {
     WriterLane* next = nullptr;
@@ -99,7 +101,8 @@ void Cluster::writer_main(Launcher& l) {
   }
 }
 
-// --- the lease ------------------------------------------------------------------------------------
+// --- the lease
+// ------------------------------------------------------------------------------------
 
 LeaseLock Cluster::lock_lease(Launcher& l) {
   if (locks_ == Locks::kNone) return LeaseLock::kUnsupported;
@@ -116,8 +119,9 @@ LeaseWitness Cluster::witness_of(const Launcher& l, const std::string& text) con
   return {.kernel = l.lease.kernel,
           .pid_namespace = l.lease.pid_namespace,
           .holder_runs = lease && std::ranges::any_of(launchers_, [&](const auto& other) {
-            return other->alive && other->number == lease->pid && other->machine == l.machine;
-          })};
+                           return other->alive && other->number == lease->pid &&
+                                  other->machine == l.machine;
+                         })};
 }
 
 // As launcher/process/run_lease.cpp does it.
@@ -136,7 +140,8 @@ void Cluster::take_lease(Launcher& l) {
     const std::string text = lease_text(*disk_.files);
     const LeaseContest::Verdict verdict = contest.look(now_, lock, text, witness_of(l, text));
     if (verdict == LeaseContest::Verdict::kTake) break;
-    if (verdict == LeaseContest::Verdict::kRefuse) throw LeaseRefused("another dslaunch works here");
+    if (verdict == LeaseContest::Verdict::kRefuse)
+      throw LeaseRefused("another dslaunch works here");
     sleep(l, milliseconds(100));
   }
   write_lease(l);
@@ -194,12 +199,14 @@ void Cluster::check_holders() {
     } else if (!l->usurped) {
       l->usurped = now_;
     } else if (now_ - *l->usurped > kNoticed) {
-      breach(fmt::format("launch {} goes on, although launch {} took the run over", l->number, holder_));
+      breach(fmt::format("launch {} goes on, although launch {} took the run over", l->number,
+                         holder_));
     }
   }
 }
 
-// --- claims ---------------------------------------------------------------------------------------
+// --- claims
+// ---------------------------------------------------------------------------------------
 
 void Cluster::claim_epoch_for(Launcher& l) {
   const int64_t wanted = 1 + l.epoch;
@@ -236,10 +243,12 @@ void Cluster::check_claim(const Launcher& l, int64_t epoch) {
   trace(fmt::format("launch {} claims epoch {}", l.number, epoch));
   const auto [at, added] = claims_.try_emplace(epoch, l.number);
   if (!added && at->second != l.number) {
-    breach(fmt::format("launches {} and {} have claimed the same epoch {}", at->second, l.number, epoch));
+    breach(fmt::format("launches {} and {} have claimed the same epoch {}", at->second, l.number,
+                       epoch));
   }
   if (claim_files_[epoch] != l.number) {
-    breach(fmt::format("launch {} takes epoch {} for its own, but has not claimed it", l.number, epoch));
+    breach(fmt::format("launch {} takes epoch {} for its own, but has not claimed it", l.number,
+                       epoch));
   }
 }
 

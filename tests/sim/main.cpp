@@ -1,9 +1,8 @@
 // sim: seeded schedules over the simulated cluster.
-//   sim --seed 17 --count 50000         schedules 17 .. 50016, until the first breach, which is then told line by line
-//   sim --seed 17 --count 1 --trace     one of them, told line by line
-//   sim --mutant no_fence --count 5000  must find the bug: exit code 0 if it does
-//   sim --mutants --count 5000          every mutant in turn
-//   sim --seconds 60                    as many as fit
+//   sim --seed 17 --count 50000         schedules 17 .. 50016, until the first breach, which is
+//   then told line by line sim --seed 17 --count 1 --trace     one of them, told line by line sim
+//   --mutant no_fence --count 5000  must find the bug: exit code 0 if it does sim --mutants --count
+//   5000          every mutant in turn sim --seconds 60                    as many as fit
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +26,8 @@ struct Wanted {
 };
 
 struct Tally {
-  int64_t schedules = 0, restarts = 0, growths = 0, faults = 0, undone = 0, launches = 0, takeovers = 0;
+  int64_t schedules = 0, restarts = 0, growths = 0, faults = 0, undone = 0, launches = 0,
+          takeovers = 0;
   std::string breach;
   uint64_t seed = 0;  // of the breach
 };
@@ -80,12 +80,16 @@ int simulate(const Wanted& wanted) {
   const Tally tally = run_schedules(wanted, {});
   if (!tally.breach.empty()) {
     fmt::print("seed {}: {}\n", tally.seed, tally.breach);
-    if (!wanted.trace && !wanted.quiet) Cluster({tally.seed, {}, true}).run();  // the same again, told line by line
+    if (!wanted.trace && !wanted.quiet)
+      Cluster({tally.seed, {}, true}).run();  // the same again, told line by line
     return 1;
   }
-  fmt::print("{} schedules, {} faults, {} launches, {} takeovers, {} restarts, {} growths, {} not finished for lack of "
-             "hosts; all held\n",
-             tally.schedules, tally.faults, tally.launches, tally.takeovers, tally.restarts, tally.growths, tally.undone);
+  fmt::print(
+      "{} schedules, {} faults, {} launches, {} takeovers, {} restarts, {} growths, {} not "
+      "finished for lack of "
+      "hosts; all held\n",
+      tally.schedules, tally.faults, tally.launches, tally.takeovers, tally.restarts, tally.growths,
+      tally.undone);
   return 0;
 }
 
@@ -102,8 +106,8 @@ int main(int argc, char** argv) {
   app.add_flag("--quiet", wanted.quiet, "A breach in one line");
   app.add_flag("--mutants", wanted.all_mutants);
   app.add_option("--mutant", wanted.mutant)
-      ->check(CLI::IsMember(std::vector<std::string>(ds::sim::kMutantNames.begin(),
-                                                     ds::sim::kMutantNames.end())));
+      ->check(CLI::IsMember(
+          std::vector<std::string>(ds::sim::kMutantNames.begin(), ds::sim::kMutantNames.end())));
   CLI11_PARSE(app, argc, argv);
   // Large buffers are taken and given back all the time: they stay with the process.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);

@@ -1,5 +1,5 @@
-// Bugs that can be put back on purpose, each in the layer around the product's code: the simulator is worth
-// something only if it finds them.
+// Bugs that can be put back on purpose, each in the layer around the product's code: the simulator
+// is worth something only if it finds them.
 #pragma once
 
 #include <array>
@@ -34,10 +34,11 @@ enum class Mutant {
 };
 
 constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kCount)> kMutantNames{
-    "skip_file_sync", "skip_text_sync", "skip_directory_sync", "skip_root_sync", "late_sync",
-    "no_fence",       "no_open_epoch",  "same_epoch",          "ignore_vote",    "commit_first",
-    "trust_latest",   "delete_first",   "no_lease",            "no_hang_watch",  "deaf_to_ends",
-    "forget_losses",  "resume_oldest",  "torn_write",          "delete_newest",  "skip_a_step",
+    "skip_file_sync", "skip_text_sync", "skip_directory_sync", "skip_root_sync",
+    "late_sync",      "no_fence",       "no_open_epoch",       "same_epoch",
+    "ignore_vote",    "commit_first",   "trust_latest",        "delete_first",
+    "no_lease",       "no_hang_watch",  "deaf_to_ends",        "forget_losses",
+    "resume_oldest",  "torn_write",     "delete_newest",       "skip_a_step",
     "leave_old"};
 
 class MutantSet {

@@ -1,12 +1,13 @@
-// A simulated rank: joins, loads, steps, saves. The order of its disk calls is that of train/checkpointing and
-// checkpoint/writer; opening, committing, listing, reading and deleting tags is the product's own code.
+// A simulated rank: joins, loads, steps, saves. The order of its disk calls is that of
+// train/checkpointing and checkpoint/writer; opening, committing, listing, reading and deleting
+// tags is the product's own code.
 #include <algorithm>
 
 #include "checkpoint/reader.h"
 #include "checkpoint/tag_list.h"
 #include "core/error.h"
-#include "train/save_schedule.h"
 #include "tests/sim/cluster.h"
+#include "train/save_schedule.h"
 
 namespace ds::sim {
 namespace {
@@ -28,7 +29,8 @@ class Rank {
     while (step < kSteps) {
       enter("train", step);
       cluster_.sleep(self_, cluster_.random_time(milliseconds(10), milliseconds(150)));
-      const std::vector<Message> edge = cluster_.exchange(self_, {.error = "", .vote = {}, .stop = self_.asked_to_stop});
+      const std::vector<Message> edge =
+          cluster_.exchange(self_, {.error = "", .vote = {}, .stop = self_.asked_to_stop});
       value_ = next_value(value_, step++, self_.launcher->settings);
       if (self_.rank == 0) cluster_.report_step(self_, step);
       if (step < kSteps && std::ranges::any_of(edge, &Message::stop)) {
@@ -50,7 +52,8 @@ class Rank {
   }
 
   void agree(const std::string& error) {
-    for (const Message& message : cluster_.exchange(self_, {.error = error, .vote = {}, .stop = false})) {
+    for (const Message& message :
+         cluster_.exchange(self_, {.error = error, .vote = {}, .stop = false})) {
       if (!message.error.empty()) throw IoError(message.error);
     }
   }
@@ -75,7 +78,9 @@ class Rank {
       cluster_.opened(self_);
     }
     std::vector<CommittedTag> tags =
-        cluster_.exchange(self_, {.error = "", .vote = {}, .stop = false, .tags = std::move(mine)})[0].tags;
+        cluster_
+            .exchange(self_, {.error = "", .vote = {}, .stop = false, .tags = std::move(mine)})[0]
+            .tags;
     if (cluster_.mutant(Mutant::kResumeOldest)) std::reverse(tags.begin(), tags.end());
     if (cluster_.mutant(Mutant::kTrustLatest)) {
       const std::string path = std::string(kRoot) + "/latest";
@@ -114,8 +119,12 @@ class Rank {
     cluster_.computed(self_, step, value_);
     const std::vector<float> values(static_cast<size_t>(end - begin), static_cast<float>(value_));
     const auto data = std::as_bytes(std::span(values));
-    FileIndex index{.tag = tag, .epoch = self_.epoch, .rank = self_.rank,
-                    .data_bytes = static_cast<int64_t>(data.size()), .pieces = {}, .states = {},
+    FileIndex index{.tag = tag,
+                    .epoch = self_.epoch,
+                    .rank = self_.rank,
+                    .data_bytes = static_cast<int64_t>(data.size()),
+                    .pieces = {},
+                    .states = {},
                     .blocks = {digest_of(data)}};
     index.pieces.push_back({"w/weight", DType::kF32, {kElements}, Region::flat(begin, end), 0});
     std::string text = to_text(index);
@@ -188,7 +197,8 @@ class Rank {
   std::string commit(const std::string& tag, int64_t step, const std::vector<FileVote>& votes) {
     try {
       if (cluster_.mutant(Mutant::kCommitFirst)) cluster_.committed(self_, step);
-      commit_tag(disk(), {.root = kRoot, .tag = tag, .epoch = epoch_, .step = step, .votes = votes});
+      commit_tag(disk(),
+                 {.root = kRoot, .tag = tag, .epoch = epoch_, .step = step, .votes = votes});
       cluster_.committed(self_, step);
     } catch (const Error& failure) {
       return failure.what();
@@ -221,7 +231,9 @@ class Rank {
 
 }  // namespace
 
-int64_t next_value(int64_t value, int64_t step, int settings) { return (value * 31 + step + settings * 1009) % 100003; }
+int64_t next_value(int64_t value, int64_t step, int settings) {
+  return (value * 31 + step + settings * 1009) % 100003;
+}
 
 std::vector<float> read_tag(FileSystem& files, const std::string& tag) {
   CheckpointReader reader = CheckpointReader::open(files, kRoot, tag);

@@ -1,5 +1,5 @@
-"""Checks the size limits: a file has at most 600 lines, a function at most 70, and no file or folder is
-named after nothing (utils, helpers, common, misc, manager).
+"""Checks the size limits: a file has at most 600 lines, a function at most 70, a folder at most 40 files of
+its own, and no file or folder is named after nothing (utils, helpers, common, misc, manager).
 
 usage: sizes.py SOURCE_DIR
 
@@ -13,7 +13,7 @@ import sys
 
 FOLDERS = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero",
            "checkpoint", "train", "rankd", "launcher", "tests"]
-MAX_FILE, MAX_FUNCTION = 600, 70
+MAX_FILE, MAX_FUNCTION, MAX_FILES = 600, 70, 40
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|TEST_CASE|\}|template\b.*\bclass\b.*\{$)")
 BANNED = re.compile(r"(^|_)(utils?|helpers?|common|misc|manager)(_|\.|$)")
 
@@ -34,7 +34,9 @@ def functions(lines):
 
 def violations(root):
     for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*")):
+        for path in [root / folder, *sorted((root / folder).rglob("*"))]:
+            if path.is_dir() and (count := sum(1 for file in path.iterdir() if file.is_file())) > MAX_FILES:
+                yield f"{path.relative_to(root).as_posix()}: {count} files, at most {MAX_FILES}"
             if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
                 continue
             name = path.relative_to(root).as_posix()

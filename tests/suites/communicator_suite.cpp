@@ -10,7 +10,8 @@
 namespace ds::test {
 namespace {
 
-// Tensors in the communicator's memory, and on the plain heap: direct and staged where that differs.
+// Tensors in the communicator's memory, and on the plain heap: direct and staged where that
+// differs.
 template <class Body>
 void on_both_memories(Communicator& comm, const Body& body) {
   ThreadPool pool(1);
@@ -21,15 +22,16 @@ void on_both_memories(Communicator& comm, const Body& body) {
   body(far);
 }
 
-// Lengths of several chunks cost every rank the work of all in checking; larger groups have no code of
-// their own for them.
+// Lengths of several chunks cost every rank the work of all in checking; larger groups have no code
+// of their own for them.
 bool runs_long_messages(const Communicator& comm) { return comm.size() <= 4; }
 
 constexpr std::array<int64_t, 5> kLengths{0, 1, 7, 1000, 3001};
 constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
                           ReduceOp::kProduct};
 
-void check_equal(const Tensor& got, const std::vector<std::byte>& expected, const std::string& what) {
+void check_equal(const Tensor& got, const std::vector<std::byte>& expected,
+                 const std::string& what) {
   require(expected.size() == got.bytes(), "{}: {} bytes, expected {}", what, got.bytes(),
           expected.size());
   const auto* bytes = static_cast<const std::byte*>(got.raw());
@@ -67,9 +69,8 @@ void reduce_scatter_one(Communicator& comm, Stream& stream, DType in, DType out,
                         int64_t slice) {
   const int n = comm.size();
   const int64_t begin = comm.rank() * slice;
-  const std::string what =
-      fmt::format("reduce_scatter {} {} into {} x {}", static_cast<int>(op), name_of(in), name_of(out),
-                  slice);
+  const std::string what = fmt::format("reduce_scatter {} {} into {} x {}", static_cast<int>(op),
+                                       name_of(in), name_of(out), slice);
   Tensor full = values(comm.rank(), in, slice * n, stream);
   Tensor shard = Tensor::empty({slice}, out, stream);
   comm.reduce_scatter(full, shard, op, stream);
@@ -164,7 +165,8 @@ void check_received(Communicator& comm, Stream& stream, int from, int message) {
   Tensor t = Tensor::empty({numel}, DType::kF32, stream);
   comm.recv(t, from, stream);
   const Tensor expected = values(from + message, DType::kF32, numel, stream);
-  require(std::memcmp(t.raw(), expected.raw(), t.bytes()) == 0, "message {} from {}", message, from);
+  require(std::memcmp(t.raw(), expected.raw(), t.bytes()) == 0, "message {} from {}", message,
+          from);
 }
 
 void messages_arrive_in_order(Communicator& comm) {
@@ -182,7 +184,8 @@ void messages_arrive_in_order(Communicator& comm) {
     for (int message = 0; message < 10; ++message) check_received(comm, stream, previous, message);
     // More than may be under way at once.
     for (int message = 0; message < 40; ++message) {
-      if (comm.rank() == 0) comm.send(values(message, DType::kF32, 1 + 977 * message, stream), 1, stream);
+      if (comm.rank() == 0)
+        comm.send(values(message, DType::kF32, 1 + 977 * message, stream), 1, stream);
       if (comm.rank() == 1) check_received(comm, stream, 0, message);
     }
   });
@@ -205,7 +208,8 @@ void splits_order_by_key_and_nest(Communicator& comm) {
     int sum = 0;
     for (int r = color; r < n; r += 2) sum += 1 << r;
     for (int64_t i = 0; i < numel; ++i) {
-      require(t.data<int32_t>()[i] == sum, "split: sum {} instead of {}", t.data<int32_t>()[i], sum);
+      require(t.data<int32_t>()[i] == sum, "split: sum {} instead of {}", t.data<int32_t>()[i],
+              sum);
     }
   }
   const auto alone = half->split(half->rank(), 0);
@@ -234,7 +238,8 @@ void barriers_and_small_messages(Communicator& comm) {
     if (round % 3 == 0) comm.barrier();
     const int64_t ranks = comm.size();
     for (int i = 0; i < 4; ++i) {
-      require(t.data<int64_t>()[i] == round * ranks * (ranks - 1) / 2 + i * ranks, "round {}", round);
+      require(t.data<int64_t>()[i] == round * ranks * (ranks - 1) / 2 + i * ranks, "round {}",
+              round);
     }
   }
 }
@@ -299,7 +304,8 @@ constexpr std::array kDisagreements{
     DisagreementCase{"another reduction",
                      [](Communicator& comm, Stream& stream) {
                        Tensor t = tensor_of(DType::kF32, 10, stream);
-                       comm.all_reduce(t, comm.rank() == 1 ? ReduceOp::kMax : ReduceOp::kSum, stream);
+                       comm.all_reduce(t, comm.rank() == 1 ? ReduceOp::kMax : ReduceOp::kSum,
+                                       stream);
                      },
                      "rank 1 calls all_reduce of fp32 x 10, max"},
     DisagreementCase{"another root",

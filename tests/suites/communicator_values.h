@@ -1,5 +1,5 @@
-// Inputs of the communicator suite, and what collectives must make of them: computed one element at a
-// time in rank order, in fp32 for floats of up to 32 bits.
+// Inputs of the communicator suite, and what collectives must make of them: computed one element at
+// a time in rank order, in fp32 for floats of up to 32 bits.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,22 @@ inline constexpr std::array kDTypes{DType::kF32, DType::kBF16, DType::kF16, DTyp
 template <class F>
 void with_type(DType dtype, const F& f) {
   switch (dtype) {
-    case DType::kF32: return f.template operator()<float>();
-    case DType::kBF16: return f.template operator()<BF16>();
-    case DType::kF16: return f.template operator()<F16>();
-    case DType::kF64: return f.template operator()<double>();
-    case DType::kI32: return f.template operator()<int32_t>();
-    case DType::kI64: return f.template operator()<int64_t>();
-    case DType::kU8: return f.template operator()<uint8_t>();
-    case DType::kI8: return f.template operator()<int8_t>();
+    case DType::kF32:
+      return f.template operator()<float>();
+    case DType::kBF16:
+      return f.template operator()<BF16>();
+    case DType::kF16:
+      return f.template operator()<F16>();
+    case DType::kF64:
+      return f.template operator()<double>();
+    case DType::kI32:
+      return f.template operator()<int32_t>();
+    case DType::kI64:
+      return f.template operator()<int64_t>();
+    case DType::kU8:
+      return f.template operator()<uint8_t>();
+    case DType::kI8:
+      return f.template operator()<int8_t>();
   }
 }
 
@@ -55,10 +63,14 @@ inline Tensor values(int rank, DType dtype, int64_t numel, Stream& stream) {
 template <class Sum>
 Sum combine(ReduceOp op, Sum a, Sum b) {
   switch (op) {
-    case ReduceOp::kMin: return std::min(a, b);
-    case ReduceOp::kMax: return std::max(a, b);
-    case ReduceOp::kProduct: return a * b;
-    default: return a + b;
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    case ReduceOp::kMax:
+      return std::max(a, b);
+    case ReduceOp::kProduct:
+      return a * b;
+    default:
+      return a + b;
   }
 }
 
@@ -71,7 +83,8 @@ inline std::vector<std::byte> reduced(int size, DType in, DType out, ReduceOp op
                                    std::conditional_t<std::is_same_v<In, double>, double, float>>;
     for (int64_t i = 0; i < numel; ++i) {
       auto sum = static_cast<Sum>(value<In>(0, begin + i));
-      for (int r = 1; r < size; ++r) sum = combine(op, sum, static_cast<Sum>(value<In>(r, begin + i)));
+      for (int r = 1; r < size; ++r)
+        sum = combine(op, sum, static_cast<Sum>(value<In>(r, begin + i)));
       if (op == ReduceOp::kAverage) sum /= static_cast<Sum>(size);
       std::byte* const to = bytes.data() + static_cast<size_t>(i) * size_of(out);
       if (in == out) {

@@ -29,8 +29,8 @@ inline Tensor random_tokens(Stream& stream, const Shape& shape, uint64_t seed, i
   Tensor tensor = Tensor::empty(shape, DType::kI32, stream);
   const Rng rng(seed, "tokens");
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    tensor.data<int32_t>()[i] = static_cast<int32_t>(
-        rng.bits(static_cast<uint64_t>(i)) % static_cast<uint64_t>(vocabulary));
+    tensor.data<int32_t>()[i] = static_cast<int32_t>(rng.bits(static_cast<uint64_t>(i)) %
+                                                     static_cast<uint64_t>(vocabulary));
   }
   return tensor;
 }

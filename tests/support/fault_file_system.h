@@ -1,6 +1,6 @@
-// A decorator that makes one chosen call of a file system fail, so that a test can try every call in
-// turn: count the mutating calls of a run without faults, then repeat it once per call and kind of fault.
-// After kCrash no later call does anything: the caller is as good as dead.
+// A decorator that makes one chosen call of a file system fail, so that a test can try every call
+// in turn: count the mutating calls of a run without faults, then repeat it once per call and kind
+// of fault. After kCrash no later call does anything: the caller is as good as dead.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,15 @@ enum class Fault {
   kCrash,       // a write stores its first half; this call and all later ones throw SimulatedCrash
 };
 
-// Not an Error of ours on purpose: code that cleans up after an IoError must not mistake it for one.
+// Not an Error of ours on purpose: code that cleans up after an IoError must not mistake it for
+// one.
 class SimulatedCrash : public std::runtime_error {
  public:
   explicit SimulatedCrash(const std::string& m) : std::runtime_error(m) {}
 };
 
-// Thread-safe. Mutating calls (create, write, allocate, sync, rename, make_directory, sync_directory,
-// remove) are counted from 0; reading calls pass through, except after a crash.
+// Thread-safe. Mutating calls (create, write, allocate, sync, rename, make_directory,
+// sync_directory, remove) are counted from 0; reading calls pass through, except after a crash.
 class FaultFileSystem : public FileSystem {
  public:
   explicit FaultFileSystem(FileSystem& inner) : inner_(inner) {}
@@ -46,8 +47,8 @@ class FaultFileSystem : public FileSystem {
   bool exists(const std::string& path) const override;
   int64_t free_bytes(const std::string& path) const override;
 
-  // Counts one mutating call; throws if it is the chosen one. kShortWrite is returned, not thrown, for
-  // operation "write", and so is kCrash: the caller stores half and then calls fail().
+  // Counts one mutating call; throws if it is the chosen one. kShortWrite is returned, not thrown,
+  // for operation "write", and so is kCrash: the caller stores half and then calls fail().
   Fault enter(std::string_view operation, const std::string& path);
   [[noreturn]] void fail(std::string_view operation, const std::string& path, Fault fault) const;
   void check_alive() const;  // SimulatedCrash after a crash

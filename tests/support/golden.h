@@ -1,5 +1,5 @@
-// Readable golden files for pure cores, in the manner of etcd's datadriven tests. A file is a list of
-// blocks, each
+// Readable golden files for pure cores, in the manner of etcd's datadriven tests. A file is a list
+// of blocks, each
 //     command, one or more lines
 //     ----
 //     expected output, up to a blank line or the end of the file
@@ -15,8 +15,8 @@ namespace ds::testing {
 // The root of the checkout that the tests were built from.
 std::string source_directory();
 
-// `name` is relative to tests/golden. The answer's blank lines come back as "." lines, so that a block
-// can hold them. Fails the running Catch2 test with the first differing line.
+// `name` is relative to tests/golden. The answer's blank lines come back as "." lines, so that a
+// block can hold them. Fails the running Catch2 test with the first differing line.
 void run_golden(const std::string& name,
                 const std::function<std::string(const std::string& command)>& answer);
 

@@ -11,7 +11,7 @@ using NodePtr = std::shared_ptr<MemoryFileSystem::Node>;
 
 struct MemoryFileSystem::Node {
   enum class Kind { kFile, kDirectory } kind;
-  std::vector<std::byte> live, durable;                   // of a file
+  std::vector<std::byte> live, durable;                  // of a file
   std::map<std::string, NodePtr> entries, kept_entries;  // of a directory: live and durable
 };
 
@@ -105,7 +105,10 @@ class MemoryFile final : public File {
  public:
   MemoryFile(std::string path, std::shared_ptr<MemoryFileSystem::Store> store, NodePtr node,
              Caching caching)
-      : File(std::move(path)), store_(std::move(store)), node_(std::move(node)), caching_(caching) {}
+      : File(std::move(path)),
+        store_(std::move(store)),
+        node_(std::move(node)),
+        caching_(caching) {}
 
   int64_t size() const override {
     const std::scoped_lock lock(store_->mutex);
@@ -155,8 +158,8 @@ class MemoryFile final : public File {
     const bool aligned = offset % kSectorBytes == 0 && bytes.size() % kSectorBytes == 0 &&
                          address % kSectorBytes == 0;
     DS_CHECK(caching_ == Caching::kCached || aligned,
-             "uncached access to {}: {} bytes at {} for offset {}, expected multiples of {}", path(),
-             bytes.size(), address, offset, kSectorBytes);
+             "uncached access to {}: {} bytes at {} for offset {}, expected multiples of {}",
+             path(), bytes.size(), address, offset, kSectorBytes);
   }
 
   // Grows the file to `end` or as far as the capacity allows; bytes available from `offset` on.
@@ -352,9 +355,8 @@ std::vector<DirectoryEntry> MemoryFileSystem::list(const std::string& path) cons
   if (directory->kind != Node::Kind::kDirectory) throw_io_error("list", path, ENOTDIR);
   std::vector<DirectoryEntry> entries;
   for (const auto& [name, node] : directory->entries) {
-    entries.push_back({name, node->kind == Node::Kind::kDirectory
-                                 ? DirectoryEntry::Kind::kDirectory
-                                 : DirectoryEntry::Kind::kFile});
+    entries.push_back({name, node->kind == Node::Kind::kDirectory ? DirectoryEntry::Kind::kDirectory
+                                                                  : DirectoryEntry::Kind::kFile});
   }
   return entries;
 }

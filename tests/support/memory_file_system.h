@@ -1,7 +1,7 @@
-// A file system in memory that knows what a power failure may leave behind. Every file has durable bytes
-// (those of its last sync) and live ones; every directory has durable and live entries. It assumes no
-// more than POSIX promises: syncing a file does not make its name durable, renames are atomic but may be
-// lost or reordered between syncs of their directories.
+// A file system in memory that knows what a power failure may leave behind. Every file has durable
+// bytes (those of its last sync) and live ones; every directory has durable and live entries. It
+// assumes no more than POSIX promises: syncing a file does not make its name durable, renames are
+// atomic but may be lost or reordered between syncs of their directories.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ namespace ds {
 enum class CrashModel {
   kKeepAll,   // the process died, the machine did not: everything written is there
   kKeepNone,  // power was lost: only what was synced is there
-  kTorn,      // power was lost: each unsynced 512-byte sector, size change and rename is there or not,
-              // drawn from the seed
+  kTorn,  // power was lost: each unsynced 512-byte sector, size change and rename is there or not,
+          // drawn from the seed
 };
 inline constexpr int64_t kSectorBytes = 512;
 

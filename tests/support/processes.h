@@ -1,5 +1,5 @@
-// Ranks as processes: forks before any thread exists, runs the body on every rank over a segment of its
-// own, and reports what failed. A test program that uses it must make no threads in the parent.
+// Ranks as processes: forks before any thread exists, runs the body on every rank over a segment of
+// its own, and reports what failed. A test program that uses it must make no threads in the parent.
 #pragma once
 
 #include <poll.h>
@@ -70,8 +70,9 @@ inline std::vector<ProcessResult> run_processes(const std::vector<std::function<
 }
 
 // A body per rank that opens the group and calls `body` on it.
-inline std::vector<ProcessResult> run_process_ranks(
-    int size, const std::function<void(Communicator&)>& body, const ShmOptions& options = {}) {
+inline std::vector<ProcessResult> run_process_ranks(int size,
+                                                    const std::function<void(Communicator&)>& body,
+                                                    const ShmOptions& options = {}) {
   const std::string name = random_shm_name();
   std::vector<std::function<void()>> bodies;
   for (int r = 0; r < size; ++r) {

@@ -31,12 +31,14 @@ void require(bool condition, fmt::format_string<Args...> format, Args&&... args)
 }
 
 // Runs `body`, which must fail with a CommError, within `limit`; what it says.
-inline std::string comm_error_of(std::chrono::milliseconds limit, const std::function<void()>& body) {
+inline std::string comm_error_of(std::chrono::milliseconds limit,
+                                 const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
   try {
     body();
   } catch (const CommError& e) {
-    require(std::chrono::steady_clock::now() - start < limit, "took too long to notice: {}", e.what());
+    require(std::chrono::steady_clock::now() - start < limit, "took too long to notice: {}",
+            e.what());
     return e.what();
   }
   throw InternalError("no CommError");

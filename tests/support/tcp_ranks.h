@@ -32,7 +32,8 @@ struct TcpSeats {
   TcpWorld world;
 };
 
-inline std::vector<std::unique_ptr<Communicator>> make_tcp_group(int size, const TcpOptions& options = {}) {
+inline std::vector<std::unique_ptr<Communicator>> make_tcp_group(int size,
+                                                                 const TcpOptions& options = {}) {
   TcpSeats seats(size);
   std::vector<std::unique_ptr<Communicator>> group(static_cast<size_t>(size));
   std::vector<std::string> errors(static_cast<size_t>(size));
@@ -53,8 +54,9 @@ inline std::vector<std::unique_ptr<Communicator>> make_tcp_group(int size, const
   return group;
 }
 
-inline std::vector<ProcessResult> run_tcp_processes(
-    int size, const std::function<void(Communicator&)>& body, const TcpOptions& options = {}) {
+inline std::vector<ProcessResult> run_tcp_processes(int size,
+                                                    const std::function<void(Communicator&)>& body,
+                                                    const TcpOptions& options = {}) {
   auto seats = std::make_shared<TcpSeats>(size);
   std::vector<std::function<void()>> bodies;
   for (int r = 0; r < size; ++r) {

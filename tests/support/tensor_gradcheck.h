@@ -16,8 +16,8 @@ namespace ds::testing {
 
 struct GradCheck {
   double step = 1e-2;
-  double relative = 2e-2;   // of the largest gradient element
-  int64_t elements = 48;    // how many are tried, spread evenly; each costs two evaluations
+  double relative = 2e-2;  // of the largest gradient element
+  int64_t elements = 48;   // how many are tried, spread evenly; each costs two evaluations
 };
 
 // Perturbs `x` (fp32, CPU) element by element and restores it; `loss` evaluates from scratch.

@@ -4,15 +4,16 @@
 #include "config/available.h"
 #include "config/load.h"
 #include "core/error.h"
-#include "tests/support/memory_file_system.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
 
 namespace ds {
 namespace {
 
 Config config_of(const std::string& more) {
   return parse_config(R"({"model": {"family": "gpt2"}, "data": {"train": ["/t.txt"]},
-      "train_batch_size": 4, "optimizer": {"type": "AdamW"}, )" + more + "}");
+      "train_batch_size": 4, "optimizer": {"type": "AdamW"}, )" +
+                      more + "}");
 }
 
 EngineOptions options_of(const std::string& more) {
@@ -30,19 +31,26 @@ EngineOptions options_with(const std::string& type, const std::string& params) {
 
 TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") {
   const auto options = [](const std::string& sizes) {
-    return engine_options(parse_config(R"({"model": {"family": "gpt2"}, "data": {"train": ["/t.txt"]},
-        "optimizer": {"type": "AdamW"}, )" + sizes + "}"), Gpt2Config{}, 2);
+    return engine_options(
+        parse_config(R"({"model": {"family": "gpt2"}, "data": {"train": ["/t.txt"]},
+        "optimizer": {"type": "AdamW"}, )" +
+                     sizes + "}"),
+        Gpt2Config{}, 2);
   };
-  CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 16385)"),
-                    Catch::Contains("train_micro_batch_size_per_gpu: 16385 samples of 1024 tokens"));
+  CHECK_THROWS_WITH(
+      options(R"("train_micro_batch_size_per_gpu": 16385)"),
+      Catch::Contains("train_micro_batch_size_per_gpu: 16385 samples of 1024 tokens"));
   CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 4611686018427387904)"),
                     Catch::Contains("does not fit 64 bits"));
-  CHECK_THROWS_WITH(options(R"("train_batch_size": 9223372036854775806)"), Catch::Contains("expected at most"));
-  CHECK_THROWS_WITH(options(R"("train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2147483648)"),
-                    Catch::Contains("gradient_accumulation_steps: 2147483648, expected at most 65536"));
+  CHECK_THROWS_WITH(options(R"("train_batch_size": 9223372036854775806)"),
+                    Catch::Contains("expected at most"));
+  CHECK_THROWS_WITH(
+      options(R"("train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2147483648)"),
+      Catch::Contains("gradient_accumulation_steps: 2147483648, expected at most 65536"));
   MemoryFileSystem fs;
   fs.create("/t.txt")->write(0, std::as_bytes(std::span(std::string_view("0123456789"))));
-  const SampleSet samples(open_token_sources(fs, std::vector<std::string>{"/t.txt"}, ByteTokenizer()), 4, 256);
+  const SampleSet samples(
+      open_token_sources(fs, std::vector<std::string>{"/t.txt"}, ByteTokenizer()), 4, 256);
   const BatchShape batch{.micro_batch = 4, .accumulation = 1, .ranks = 2};
   TrainSection train;
   train.steps = 7;
@@ -56,11 +64,13 @@ TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") 
   CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.epochs: "));
 }
 
-TEST_CASE("JSON lines end with the token that the tokenizer's folder names, wherever it does", "[rankd]") {
+TEST_CASE("JSON lines end with the token that the tokenizer's folder names, wherever it does",
+          "[rankd]") {
   MemoryFileSystem fs;
   fs.make_directory("/m");
   fs.write_text_atomically("/m/tokenizer.json", R"({"added_tokens": [{"id": 2, "content": "<end>"}],
-      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u010a": 3}, "merges": []}, "decoder": {"type": "ByteLevel"}})");
+      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u010a": 3}, "merges": []},
+          "decoder": {"type": "ByteLevel"}})");
   fs.write_text_atomically("/d.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"ba\"}\n");
   const auto tokens = [&] {
     DataSection section;
@@ -76,7 +86,8 @@ TEST_CASE("JSON lines end with the token that the tokenizer's folder names, wher
   CHECK(tokens() == Ids{0, 1, 3, 1, 0, 3});
   fs.write_text_atomically("/m/config.json", R"({"eos_token_id": [2, 1]})");
   CHECK(tokens() == Ids{0, 1, 2, 1, 0, 2});
-  fs.write_text_atomically("/m/config.json", R"({"eos_token_id": 50256})");  // of another vocabulary
+  fs.write_text_atomically("/m/config.json",
+                           R"({"eos_token_id": 50256})");  // of another vocabulary
   CHECK(tokens() == Ids{0, 1, 3, 1, 0, 3});
   fs.write_text_atomically("/m/special_tokens_map.json", R"({"eos_token": {"content": "<end>"}})");
   CHECK(tokens() == Ids{0, 1, 2, 1, 0, 2});
@@ -95,8 +106,10 @@ TEST_CASE("token ids need no tokenizer, text one that fits the model", "[rankd]"
     section.sequence_length = 4;
     return open_data(section, Gpt2Config{.vocab_size = vocabulary, .n_positions = 8}, fs);
   };
-  CHECK_THROWS_WITH(open("/t.txt", "/m", 256), Catch::Contains("/m: the folder holds no tokenizer"));
-  CHECK_THROWS_WITH(open("/t.txt", "byte", 255), Catch::Contains("256 tokens") && Catch::Contains("255"));
+  CHECK_THROWS_WITH(open("/t.txt", "/m", 256),
+                    Catch::Contains("/m: the folder holds no tokenizer"));
+  CHECK_THROWS_WITH(open("/t.txt", "byte", 255),
+                    Catch::Contains("256 tokens") && Catch::Contains("255"));
   CHECK(open("/t.txt", "byte", 256).tokenizer != nullptr);
   const std::array<int32_t, 256> header{20240801, 7, 9};
   const std::array<int32_t, 9> ids{0, 1, 2, 3, 4, 5, 6, 7, 8};
@@ -112,7 +125,8 @@ TEST_CASE("each optimizer gets its own parameters and rate", "[rankd]") {
   CHECK_FALSE(std::get<AdamOptions>(adam.optimizer).decoupled_decay);
   CHECK(std::get<AdamOptions>(adam.optimizer).betas == std::array{0.8, 0.7});
 
-  const auto lion = options_with("Lion", R"("lr": 1e-4, "betas": [0.95, 0.98], "weight_decay": 0.2)");
+  const auto lion =
+      options_with("Lion", R"("lr": 1e-4, "betas": [0.95, 0.98], "weight_decay": 0.2)");
   CHECK(lion.base_lr == 1e-4);
   CHECK(std::get<LionRule>(lion.optimizer).beta1 == 0.95);
   CHECK(std::get<LionRule>(lion.optimizer).beta2 == 0.98);
@@ -175,7 +189,8 @@ TEST_CASE("a decay ends with the run unless it says when", "[rankd]") {
   const auto total = [](const std::string& params) {
     return std::get<WarmupCosineOptions>(
                *options_of(R"("train": {"steps": 40}, "scheduler": {"type": "WarmupCosineLR",
-                   "params": {)" + params + "}}")
+                   "params": {)" +
+                           params + "}}")
                     .schedule)
         .total_num_steps;
   };

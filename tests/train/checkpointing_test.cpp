@@ -1,10 +1,10 @@
 #include "train/checkpointing.h"
 
-#include "tests/support/memory_file_system.h"
-#include "train/workspace.h"
-#include "tests/train/small_engine.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/ranks.h"
+#include "tests/train/small_engine.h"
+#include "train/workspace.h"
 
 namespace ds {
 namespace {
@@ -12,7 +12,8 @@ namespace {
 using namespace testing;
 
 // What each rank's save ends with, where rank r has made `steps[r]` steps.
-std::vector<std::string> save_at(const std::vector<int64_t>& steps, TagAgreement tags, FileSystem& files) {
+std::vector<std::string> save_at(const std::vector<int64_t>& steps, TagAgreement tags,
+                                 FileSystem& files) {
   std::vector<std::string> ends(steps.size());
   test::run_ranks(static_cast<int>(steps.size()), [&](Communicator& comm) {
     const auto rank = static_cast<size_t>(comm.rank());
@@ -87,13 +88,15 @@ Beginning begin(FileSystem& files, const Launch& launch) {
   return out;
 }
 
-std::string began_at(FileSystem& files, int64_t epoch, ResumeMode resume, const std::vector<int64_t>& saves) {
+std::string began_at(FileSystem& files, int64_t epoch, ResumeMode resume,
+                     const std::vector<int64_t>& saves) {
   return begin(files, {.epoch = epoch, .resume = resume, .saves = saves}).what;
 }
 
 bool says(const Beginning& beginning, const std::string& what) {
-  return std::ranges::any_of(beginning.notices,
-                             [&](const std::string& notice) { return notice.find(what) != std::string::npos; });
+  return std::ranges::any_of(beginning.notices, [&](const std::string& notice) {
+    return notice.find(what) != std::string::npos;
+  });
 }
 
 void rename_tag(MemoryFileSystem& files, const std::string& from, const std::string& to) {
@@ -115,7 +118,9 @@ TEST_CASE("what began anew is gone on with later, and not the run before it", "[
   for (const std::string tag : {"global_step5", "global_step8"}) {
     files.truncate("/run/checkpoints/" + tag + "/rank-00001.pieces", 9);
   }
-  CHECK_THAT(began_at(files, 7, ResumeMode::kAuto, {}), Catch::Contains("no checkpoint that can be loaded") && Catch::Contains("global_step8/rank-00001.pieces"));
+  CHECK_THAT(began_at(files, 7, ResumeMode::kAuto, {}),
+             Catch::Contains("no checkpoint that can be loaded") &&
+                 Catch::Contains("global_step8/rank-00001.pieces"));
   CHECK(began_at(files, 8, ResumeMode::kNever, {}) == "step 0");
 }
 
@@ -128,13 +133,15 @@ TEST_CASE("steps that nobody may have heard of go with the tag", "[rankd]") {
 
 TEST_CASE("ranks save under one tag, or say that they do not", "[rankd]") {
   MemoryFileSystem files;
-  for (const TagAgreement tags : {TagAgreement::kFail, TagAgreement::kWarn, TagAgreement::kIgnore}) {
+  for (const TagAgreement tags :
+       {TagAgreement::kFail, TagAgreement::kWarn, TagAgreement::kIgnore}) {
     MemoryFileSystem own;
     CHECK(save_at({3, 3}, tags, own) == std::vector<std::string>(2, "global_step3"));
   }
   const std::vector<std::string> refused = save_at({3, 3, 4}, TagAgreement::kFail, files);
-  const std::string text = "refused: the ranks are about to save under different tags: rank 0 under "
-                           "global_step3, rank 2 under global_step4 (checkpoint.tag_validation is Fail)";
+  const std::string text =
+      "refused: the ranks are about to save under different tags: rank 0 under "
+      "global_step3, rank 2 under global_step4 (checkpoint.tag_validation is Fail)";
   CHECK(refused == std::vector<std::string>(3, text));
   CHECK(files.list("/run/checkpoints").size() == 1);  // its epoch, and no tag
   // Without a refusal the save is tried, and is not committed, because a rank's file is missing.
@@ -153,16 +160,22 @@ TEST_CASE("a newer tag that does not hold is never passed over without a word", 
   };
   const std::string tag = "/run/checkpoints/global_step30";
   const std::vector<Damage> kinds{
-      {"a manifest with one bit changed", [&](auto& files) { files.flip_bit(tag + "/manifest.json", 900); },
-       "manifest.json: corrupt"},
-      {"no manifest", [&](auto& files) { files.remove(tag + "/manifest.json"); }, "has no manifest.json"},
-      {"an empty manifest", [&](auto& files) { files.truncate(tag + "/manifest.json", 0); }, "manifest.json"},
+      {"a manifest with one bit changed",
+       [&](auto& files) { files.flip_bit(tag + "/manifest.json", 900); }, "manifest.json: corrupt"},
+      {"no manifest", [&](auto& files) { files.remove(tag + "/manifest.json"); },
+       "has no manifest.json"},
+      {"an empty manifest", [&](auto& files) { files.truncate(tag + "/manifest.json", 0); },
+       "manifest.json"},
       {"a renamed tag", [&](auto& files) { rename_tag(files, "global_step30", "global_step31"); },
        "the directory was renamed"},
-      {"a tag that was moved away", [&](auto& files) { files.remove_tree(tag); }, "names global_step30, which is not"},
-      {"a missing file", [&](auto& files) { files.remove(tag + "/rank-00001.pieces"); }, "is missing"},
-      {"a shorter file", [&](auto& files) { files.truncate(tag + "/rank-00001.pieces", 99); }, "truncated"},
-      {"data that do not hold", [&](auto& files) { files.flip_bit(tag + "/rank-00001.pieces", 99); }, "corrupt"}};
+      {"a tag that was moved away", [&](auto& files) { files.remove_tree(tag); },
+       "names global_step30, which is not"},
+      {"a missing file", [&](auto& files) { files.remove(tag + "/rank-00001.pieces"); },
+       "is missing"},
+      {"a shorter file", [&](auto& files) { files.truncate(tag + "/rank-00001.pieces", 99); },
+       "truncated"},
+      {"data that do not hold",
+       [&](auto& files) { files.flip_bit(tag + "/rank-00001.pieces", 99); }, "corrupt"}};
   for (const Damage& damage : kinds) {
     CAPTURE(damage.what);
     MemoryFileSystem files;
@@ -178,8 +191,10 @@ TEST_CASE("a newer tag that does not hold is never passed over without a word", 
 }
 
 TEST_CASE("where there has been progress nobody begins at step 0 unasked", "[rankd]") {
-  const auto spoil = [](MemoryFileSystem& files, const std::function<void(const std::string& tag)>& each) {
-    for (const std::string tag : {"global_step10", "global_step20"}) each("/run/checkpoints/" + tag);
+  const auto spoil = [](MemoryFileSystem& files,
+                        const std::function<void(const std::string& tag)>& each) {
+    for (const std::string tag : {"global_step10", "global_step20"})
+      each("/run/checkpoints/" + tag);
     static_cast<void>(files);
   };
   for (const bool latest : {false, true}) {
@@ -188,8 +203,9 @@ TEST_CASE("where there has been progress nobody begins at step 0 unasked", "[ran
     if (!latest) files.remove("/run/checkpoints/latest");
     SECTION(fmt::format("all manifests are gone, latest {}", latest)) {
       spoil(files, [&](const std::string& tag) { files.remove(tag + "/manifest.json"); });
-      CHECK_THAT(began_at(files, 2, ResumeMode::kAuto, {}), Catch::Contains("but there has been progress") &&
-                                                                Catch::Contains("global_step10: has no manifest"));
+      CHECK_THAT(began_at(files, 2, ResumeMode::kAuto, {}),
+                 Catch::Contains("but there has been progress") &&
+                     Catch::Contains("global_step10: has no manifest"));
     }
     SECTION(fmt::format("all tags are gone, latest {}", latest)) {
       spoil(files, [&](const std::string& tag) { files.remove_tree(tag); });
@@ -219,20 +235,24 @@ TEST_CASE("what the launcher knows to be committed is missed", "[rankd]") {
   launch.plan.committed_by = "this run has saved global_step20";
   const Beginning beginning = begin(files, launch);
   CHECK(beginning.what == "step 10");
-  CHECK(says(beginning, "going back from step 20 to step 10; step 20 was committed (this run has saved global_step20)"));
+  CHECK(says(beginning,
+             "going back from step 20 to step 10; step 20 was committed (this run has saved "
+             "global_step20)"));
   launch = {.epoch = 3, .resume = ResumeMode::kRequired, .plan = launch.plan};
-  CHECK_THAT(begin(files, launch).what, Catch::StartsWith("--resume required: ") && Catch::Contains("step 20 was"));
+  CHECK_THAT(begin(files, launch).what,
+             Catch::StartsWith("--resume required: ") && Catch::Contains("step 20 was"));
 }
 
 TEST_CASE("a checkpoint of another shape is refused, whichever has more", "[rankd]") {
   MemoryFileSystem files;
   REQUIRE(begin(files, {.saves = {10}}).what == "step 0");
   CHECK_THAT(begin(files, {.epoch = 2, .layers = 1}).what,
-             Catch::Contains("global_step10 is of another model") && Catch::Contains("transformer.h.1.") &&
+             Catch::Contains("global_step10 is of another model") &&
+                 Catch::Contains("transformer.h.1.") &&
                  Catch::Contains("is in it, and not in the model"));
   CHECK_THAT(begin(files, {.epoch = 3, .layers = 3}).what,
-             Catch::Contains("global_step10 is of another model") && Catch::Contains("transformer.h.2.") &&
-                 Catch::Contains("is not in it"));
+             Catch::Contains("global_step10 is of another model") &&
+                 Catch::Contains("transformer.h.2.") && Catch::Contains("is not in it"));
   CHECK(begin(files, {.epoch = 4}).what == "step 10");
 }
 

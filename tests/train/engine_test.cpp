@@ -4,13 +4,13 @@
 #include <mutex>
 
 #include "comm/traced_comm.h"
+#include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
+#include "tests/support/ranks.h"
+#include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/dry_run.h"
 #include "train/workspace.h"
-#include "tests/train/small_engine.h"
-#include "tests/support/catch.h"
-#include "tests/support/ranks.h"
 
 namespace ds {
 namespace {
@@ -46,9 +46,9 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
 }
 
 TEST_CASE("a run stopped at any step and resumed has the bits of one that was not", "[rankd]") {
-  for (const Setting& setting : {Setting{.ranks = 2, .stage = 3},
-                                 Setting{.ranks = 2, .stage = 2, .dtype = DType::kBF16},
-                                 Setting{.ranks = 3, .stage = 1, .micro_steps = 2}}) {
+  for (const Setting& setting :
+       {Setting{.ranks = 2, .stage = 3}, Setting{.ranks = 2, .stage = 2, .dtype = DType::kBF16},
+        Setting{.ranks = 3, .stage = 1, .micro_steps = 2}}) {
     MemoryFileSystem whole_disk;
     const Outcome whole = train(setting, whole_disk, 5);
     for (int64_t stop = 1; stop < 5; ++stop) {
@@ -85,8 +85,7 @@ TEST_CASE("stages agree to the bit through the whole engine", "[rankd]") {
     for (int stage = 1; stage <= 3; ++stage) {
       CAPTURE(micro_steps, stage);
       MemoryFileSystem disk;
-      const Outcome got =
-          train({.ranks = 2, .stage = stage, .micro_steps = micro_steps}, disk, 3);
+      const Outcome got = train({.ranks = 2, .stage = stage, .micro_steps = micro_steps}, disk, 3);
       CHECK(got.state == expected.state);
       CHECK(got.losses == expected.losses);
     }
@@ -151,15 +150,16 @@ TEST_CASE("every optimizer resumes to the bits, on other ranks and stages too", 
 TEST_CASE("a checkpoint of another optimizer is refused by name", "[rankd]") {
   MemoryFileSystem disk;
   train({}, disk, 1);
-  CHECK_THROWS_WITH(train({.optimizer = LionRule{}}, disk, 2),
-                    Catch::Contains("saved with the optimizer \"adam\"") &&
-                        Catch::Contains("has \"lion\""));
+  CHECK_THROWS_WITH(
+      train({.optimizer = LionRule{}}, disk, 2),
+      Catch::Contains("saved with the optimizer \"adam\"") && Catch::Contains("has \"lion\""));
 }
 
 // b bytes of state per parameter, 2 slots for Adam, 1 for the others, none for plain SGD.
 TEST_CASE("the plan counts the state that the optimizer has", "[rankd]") {
   const auto state_bytes = [](const OptimizerRule& rule) {
-    const auto usage = dry_run(options_of({.ranks = 2, .stage = 1, .optimizer = rule}), 2, {}).memory;
+    const auto usage =
+        dry_run(options_of({.ranks = 2, .stage = 1, .optimizer = rule}), 2, {}).memory;
     return usage.tag_bytes_at_peak.at(static_cast<size_t>(MemoryTag::kOptimizer));
   };
   const auto adam = state_bytes(AdamOptions{});
@@ -187,8 +187,9 @@ TEST_CASE("the measured peak is the plan's, to the byte", "[rankd]") {
   }
 }
 
-// Psi parameters of b bytes over n ranks: gradients are reduce-scattered and weights gathered once at
-// stages 0 to 2; stage 3 gathers weights before use instead, at most twice (arXiv 1910.02054, section 7).
+// Psi parameters of b bytes over n ranks: gradients are reduce-scattered and weights gathered once
+// at stages 0 to 2; stage 3 gathers weights before use instead, at most twice (arXiv 1910.02054,
+// section 7).
 TEST_CASE("bytes on the wire follow the ZeRO paper", "[rankd]") {
   for (int stage = 0; stage <= 3; ++stage) {
     CAPTURE(stage);

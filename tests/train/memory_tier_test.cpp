@@ -3,13 +3,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
+#include "tests/support/ranks.h"
+#include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/dry_run.h"
 #include "train/workspace.h"
-#include "tests/train/small_engine.h"
-#include "tests/support/catch.h"
-#include "tests/support/ranks.h"
 
 namespace ds {
 namespace {
@@ -148,7 +148,8 @@ TEST_CASE("a lost host costs no step, whoever takes its place", "[rankd][memory]
   }
 }
 
-TEST_CASE("a state in memory is loaded by any number of ranks on the hosts that are left", "[rankd][memory]") {
+TEST_CASE("a state in memory is loaded by any number of ranks on the hosts that are left",
+          "[rankd][memory]") {
   for (const std::vector<int>& rest : {std::vector{2}, std::vector{1}, std::vector{4}}) {
     CAPTURE(rest[0]);
     MemoryFileSystem disk;
@@ -206,7 +207,8 @@ TEST_CASE("the newest state is taken, wherever it lies", "[rankd][memory]") {
   }
 }
 
-TEST_CASE("a lost process costs less than a lost host where fewer states are copied", "[rankd][memory]") {
+TEST_CASE("a lost process costs less than a lost host where fewer states are copied",
+          "[rankd][memory]") {
   MemoryFileSystem disk, other_disk;
   Hosts hosts({2, 1});
   const Hosts undisturbed({2, 1});
@@ -255,7 +257,8 @@ TEST_CASE("if no state holds, training begins anew", "[rankd][memory]") {
   MemoryFileSystem disk, other_disk;
   const Hosts hosts({2}), undisturbed({2});
   live(hosts, disk, {.number = 1, .until = 1});
-  flip_byte(hosts.memory[0], kShelvesPerRank * kShelfSpan + kPieces + 5);  // of rank 1: rank 0 has read
+  flip_byte(hosts.memory[0],
+            kShelvesPerRank * kShelfSpan + kPieces + 5);  // of rank 1: rank 0 has read
   const Told second = live(hosts, disk, {.number = 2, .until = 2});
   CHECK(second.line == "resumed step=0 from=the beginning: step 1 in memory is not whole");
   CHECK(second.after.state == live(undisturbed, other_disk, {.until = 2}).after.state);

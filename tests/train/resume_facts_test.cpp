@@ -50,7 +50,8 @@ TEST_CASE("facts are text and back", "[rankd]") {
   CHECK(back.config == one.config);
   CHECK(back.saved_at == one.saved_at);
   CHECK(back.order == one.order);
-  for (const char* const bad : {"", "[]", "{}", R"({"model": 1})", "\xff"}) CHECK_THROWS_AS(parse_facts(bad), ValidationError);
+  for (const char* const bad : {"", "[]", "{}", R"({"model": 1})", "\xff"})
+    CHECK_THROWS_AS(parse_facts(bad), ValidationError);
 }
 
 TEST_CASE("equal runs have no changes", "[rankd]") {
@@ -74,10 +75,12 @@ TEST_CASE("each change is what it is: of the model, of what is exact, or of the 
   const FactChanges changes = compare(facts(), now);
   CHECK(changes.model == Words{"n_layer was 2 and is 3"});
   CHECK(changes.exact == Words{"attn_pdrop was 0.1 and is 0.2", "the seed was 1 and is 9",
-                               "the global batch size was 8 and is 16", "the sequence length was 16 and is 8",
+                               "the global batch size was 8 and is 16",
+                               "the sequence length was 16 and is 8",
                                "the order of samples was shuffled and is sequential",
                                "the training data are others"});
-  CHECK(changes.other == Words{"bf16.enabled was false and is true", "train.steps was 10 and is 20"});
+  CHECK(changes.other ==
+        Words{"bf16.enabled was false and is true", "train.steps was 10 and is 20"});
 }
 
 TEST_CASE("data are told apart by size, length of samples and every token", "[rankd]") {

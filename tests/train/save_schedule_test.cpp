@@ -4,7 +4,8 @@
 
 namespace ds {
 
-TEST_CASE("saves are due every so many steps, and not at the last one, which is saved anyway", "[rankd]") {
+TEST_CASE("saves are due every so many steps, and not at the last one, which is saved anyway",
+          "[rankd]") {
   const SaveSchedule every_ten(10, 30);
   for (const int64_t step : {1, 9, 11, 30}) CHECK_FALSE(every_ten.wants(step));
   for (const int64_t step : {10, 20}) CHECK(every_ten.wants(step));
@@ -12,7 +13,8 @@ TEST_CASE("saves are due every so many steps, and not at the last one, which is 
   CHECK_FALSE(never.wants(10));
 }
 
-TEST_CASE("a save that failed is tried again after about 1, 2, 4 ... 60 seconds of steps", "[rankd]") {
+TEST_CASE("a save that failed is tried again after about 1, 2, 4 ... 60 seconds of steps",
+          "[rankd]") {
   SaveSchedule schedule(100000, 1000000);
   int64_t step = 100000;
   for (const int64_t wait : {10, 20, 40, 80, 160, 320, 600, 600}) {  // at 0.1 s for a step

@@ -1,10 +1,12 @@
-// A tiny model and its data for tests that train: what ranks are made of, and what a run can be told by.
+// A tiny model and its data for tests that train: what ranks are made of, and what a run can be
+// told by.
 #pragma once
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 
+#include "core/memory/adaptors.h"
 #include "train/engine.h"
 
 namespace ds::testing {
@@ -47,26 +49,28 @@ struct Setting {
 };
 
 inline EngineOptions options_of(const Setting& s) {
-  return {.model = Gpt2Config{.vocab_size = 29, .n_positions = 16, .n_embd = 32, .n_layer = 2,
-                              .n_head = 2},
-          .dtype = s.dtype,
-          .zero = {.policy = zero_policy(s.stage),
-                   .bucket_numel = 5000,
-                   .persistence_numel = 64,
-                   .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
-                   .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
-                   .micro_steps = s.micro_steps,
-                   .slot_names = {}},
-          .optimizer = s.optimizer,
-          .base_lr = s.lr,
-          .schedule = WarmupOptions{.max_lr = s.lr, .num_steps = 4},
-          .gradient_clipping = 1.0,
-          .micro_batch = s.global_batch / s.ranks / s.micro_steps,
-          .length = 16,
-          .seed = 5};
+  return {
+      .model =
+          Gpt2Config{.vocab_size = 29, .n_positions = 16, .n_embd = 32, .n_layer = 2, .n_head = 2},
+      .dtype = s.dtype,
+      .zero = {.policy = zero_policy(s.stage),
+               .bucket_numel = 5000,
+               .persistence_numel = 64,
+               .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
+               .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
+               .micro_steps = s.micro_steps,
+               .slot_names = {}},
+      .optimizer = s.optimizer,
+      .base_lr = s.lr,
+      .schedule = WarmupOptions{.max_lr = s.lr, .num_steps = 4},
+      .gradient_clipping = 1.0,
+      .micro_batch = s.global_batch / s.ranks / s.micro_steps,
+      .length = 16,
+      .seed = 5};
 }
 
-// Everything a run can be told apart by: every element of weights and optimizer state, and the losses.
+// Everything a run can be told apart by: every element of weights and optimizer state, and the
+// losses.
 struct Outcome {
   std::map<std::string, std::vector<float>> state;
   std::vector<double> losses;

@@ -1,14 +1,14 @@
 #include "checkpoint/hosts/spread_tags.h"
 
 #include "core/failpoint.h"
+#include "tests/support/catch.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/support/memory_file_system.h"
+#include "tests/support/ranks.h"
+#include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/dry_run.h"
 #include "train/workspace.h"
-#include "tests/train/small_engine.h"
-#include "tests/support/catch.h"
-#include "tests/support/ranks.h"
 
 namespace ds {
 namespace {
@@ -123,7 +123,8 @@ Heard live(const Machines& machines, const Life& life) {
     plan.oldest_tag_epoch = life.oldest;
     const size_t host = machines.machine_of(comm.rank());
     FaultFileSystem& disk = *disks[host];
-    Checkpointing checkpoints(engine, disk, plan, {.keep = life.keep, .storage = TagStorage::kEachHost});
+    Checkpointing checkpoints(engine, disk, plan,
+                              {.keep = life.keep, .storage = TagStorage::kEachHost});
     const int64_t first = checkpoints.load(std::nullopt);
     engine.restore_step(first);
     collect(engine, heard.before, mutex);
@@ -144,7 +145,9 @@ Heard live(const Machines& machines, const Life& life) {
         if (comm.rank() == 0) heard.failures.emplace_back(failure.what());
       }
     }
-    if (life.exports) checkpoints.export_model("/run/final", folder_frame(disk, options.model, std::nullopt, "byte", DType::kF32));
+    if (life.exports)
+      checkpoints.export_model(
+          "/run/final", folder_frame(disk, options.model, std::nullopt, "byte", DType::kF32));
     collect(engine, heard.after, mutex);
   });
   return heard;
@@ -163,13 +166,16 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("each host keeps the files of its own ranks, and together they load with equal bits", "[rankd][local]") {
+TEST_CASE("each host keeps the files of its own ranks, and together they load with equal bits",
+          "[rankd][local]") {
   for (const int stage : {1, 3}) {
     CAPTURE(stage);
     const Machines machines({2, 2}), undisturbed({4});
     live(machines, {.number = 1, .until = 2, .stage = stage});
-    CHECK(machines.in_tag(0, "global_step2") == Names{"manifest.json", "rank-00000.pieces", "rank-00001.pieces"});
-    CHECK(machines.in_tag(1, "global_step2") == Names{"manifest.json", "rank-00002.pieces", "rank-00003.pieces"});
+    CHECK(machines.in_tag(0, "global_step2") ==
+          Names{"manifest.json", "rank-00000.pieces", "rank-00001.pieces"});
+    CHECK(machines.in_tag(1, "global_step2") ==
+          Names{"manifest.json", "rank-00002.pieces", "rank-00003.pieces"});
     for (const size_t host : {size_t{0}, size_t{1}}) {
       CHECK(machines.folders(host) == Names{"global_step1", "global_step2"});
       CHECK(machines.disks[host]->read_text("/run/checkpoints/latest", 100) == "global_step2\n");
@@ -182,7 +188,8 @@ TEST_CASE("each host keeps the files of its own ranks, and together they load wi
   }
 }
 
-TEST_CASE("tags of several hosts are loaded by any number of ranks that together have them", "[rankd][local]") {
+TEST_CASE("tags of several hosts are loaded by any number of ranks that together have them",
+          "[rankd][local]") {
   const std::vector<std::pair<std::vector<int>, std::vector<int>>> changes{
       {{2, 2}, {1, 1}}, {{1, 1}, {2, 1}}, {{1, 1}, {1, 2}}, {{3, 1}, {1, 3}}, {{2, 2}, {1, 1, 2}}};
   for (const auto& [saved, loaded] : changes) {
@@ -201,7 +208,8 @@ TEST_CASE("tags of several hosts are loaded by any number of ranks that together
   }
 }
 
-TEST_CASE("hosts that share a file system, and a single host, keep a tag in one place", "[rankd][local]") {
+TEST_CASE("hosts that share a file system, and a single host, keep a tag in one place",
+          "[rankd][local]") {
   for (const bool single : {true, false}) {
     CAPTURE(single);
     Machines machines(single ? std::vector{3} : std::vector{2, 1});
@@ -210,14 +218,16 @@ TEST_CASE("hosts that share a file system, and a single host, keep a tag in one 
     CHECK(machines.folders(0) == Names{"global_step2"});
     CheckpointReader::open(*machines.disks[0], kTags, "global_step2").verify();
     CHECK(machines.disks[0]->exists("/run/final/model.safetensors"));
-    CHECK(CheckpointReader::open(*machines.disks[0], kTags, "global_step2").manifest().hosts.empty());
+    CHECK(
+        CheckpointReader::open(*machines.disks[0], kTags, "global_step2").manifest().hosts.empty());
     const Heard second = live(machines, {.number = 2, .until = 2});
     CHECK(second.resumed_at == 2);
     CHECK(second.before.state == first.after.state);
   }
 }
 
-TEST_CASE("a tag that one host cannot commit is on none, and the one before is loaded", "[rankd][local]") {
+TEST_CASE("a tag that one host cannot commit is on none, and the one before is loaded",
+          "[rankd][local]") {
   for (const size_t victim : {size_t{0}, size_t{1}}) {
     // Each of the disk's calls during the save of step 2 in turn.
     int64_t failed = 0, committed = 0;
@@ -258,7 +268,10 @@ TEST_CASE("whenever a host dies in a save, the tag is whole or was never named",
         // Then the tag of step 2 is the only one, and about to be replaced by one that is the same.
         if (replaces) live(machines, {.number = 1, .until = 2, .save_from = 2});
         try {
-          live(machines, {.number = 2, .until = 2, .resume = ResumeMode::kNever, .save_from = 2,
+          live(machines, {.number = 2,
+                          .until = 2,
+                          .resume = ResumeMode::kNever,
+                          .save_from = 2,
                           .before_save = crash_at(2, victim, call)});
           ++ended;
         } catch (const SimulatedCrash&) {
@@ -277,18 +290,22 @@ TEST_CASE("whenever a host dies in a save, the tag is whole or was never named",
   }
 }
 
-TEST_CASE("a lost disk is an error, or costs the tags since an older one, never all of them", "[rankd][local]") {
+TEST_CASE("a lost disk is an error, or costs the tags since an older one, never all of them",
+          "[rankd][local]") {
   Machines machines({2, 1});
   live(machines, {.number = 1, .until = 3});
   SECTION("all of it") {
     machines.disks[1] = std::make_shared<MemoryFileSystem>();
     const std::string why = refusal_of(machines, {.number = 2});
-    CHECK_THAT(why, Catch::Contains("there is no checkpoint that can be loaded") &&
-                        Catch::Contains("global_step3 of epoch 1 is not whole: the file of rank 2 of 3 (saved on "));
+    CHECK_THAT(why,
+               Catch::Contains("there is no checkpoint that can be loaded") &&
+                   Catch::Contains(
+                       "global_step3 of epoch 1 is not whole: the file of rank 2 of 3 (saved on "));
     CHECK_THAT(why, Catch::Contains(" is on none of the hosts that answered: "));
     CHECK_THAT(why, Catch::Contains("(ranks 0 to 1), "));
     CHECK_FALSE(refusal_of(machines, {.number = 3, .resume = ResumeMode::kRequired}).empty());
-    CHECK(live(machines, {.number = 4, .until = 1, .resume = ResumeMode::kNever, .oldest = 4}).resumed_at == 0);
+    CHECK(live(machines, {.number = 4, .until = 1, .resume = ResumeMode::kNever, .oldest = 4})
+              .resumed_at == 0);
     // A restart of that launch does not look back.
     CHECK(live(machines, {.number = 5, .until = 1, .oldest = 4}).resumed_at == 1);
   }
@@ -302,8 +319,10 @@ TEST_CASE("a lost disk is an error, or costs the tags since an older one, never 
     machines.disks[1]->remove_tree("/run/checkpoints/global_step3");
     const Heard second = live(machines, {.number = 2, .until = 4});
     CHECK(second.resumed_at == 2);
-    CHECK_THAT(second.line, Catch::Contains("global_step3 of epoch 1 is not whole: the file of rank 2 of 3") &&
-                                Catch::Contains("resumed step=2 from=global_step2: going back from step 3 to step 2"));
+    CHECK_THAT(
+        second.line,
+        Catch::Contains("global_step3 of epoch 1 is not whole: the file of rank 2 of 3") &&
+            Catch::Contains("resumed step=2 from=global_step2: going back from step 3 to step 2"));
     CHECK(live(machines, {.number = 3, .until = 4}).resumed_at == 4);
   }
   SECTION("a file that cannot be what it was") {
@@ -324,7 +343,8 @@ TEST_CASE("a lost disk is an error, or costs the tags since an older one, never 
   }
 }
 
-TEST_CASE("the newest tags stay on every host, and none is deleted that is still needed", "[rankd][local]") {
+TEST_CASE("the newest tags stay on every host, and none is deleted that is still needed",
+          "[rankd][local]") {
   Machines machines({1, 2});
   live(machines, {.number = 1, .until = 4, .keep = 2});
   for (const size_t host : {size_t{0}, size_t{1}}) {
@@ -338,7 +358,8 @@ TEST_CASE("the newest tags stay on every host, and none is deleted that is still
     CHECK_FALSE(refusal_of(machines, {.number = 3}).empty());
     machines.disks[0]->flip_bit("/run/checkpoints/global_step3/manifest.json", 900);
     live(machines, {.number = 4, .until = 6, .keep = 1});
-    for (const size_t host : {size_t{0}, size_t{1}}) CHECK(machines.folders(host) == Names{"global_step6"});
+    for (const size_t host : {size_t{0}, size_t{1}})
+      CHECK(machines.folders(host) == Names{"global_step6"});
   }
   SECTION("a full disk deletes nothing") {
     const auto spoil = [&](FaultFileSystem&, size_t host, int64_t step) {
@@ -352,7 +373,8 @@ TEST_CASE("the newest tags stay on every host, and none is deleted that is still
   }
 }
 
-TEST_CASE("a later tag whose data do not hold is not kept in place of one that does", "[rankd][local]") {
+TEST_CASE("a later tag whose data do not hold is not kept in place of one that does",
+          "[rankd][local]") {
   const Machines machines({1, 1});
   live(machines, {.number = 1, .until = 4});
   for (const char* tag : {"global_step3", "global_step4"}) {
@@ -365,7 +387,8 @@ TEST_CASE("a later tag whose data do not hold is not kept in place of one that d
   CHECK(live(machines, {.number = 3, .until = 3}).resumed_at == 3);
 }
 
-TEST_CASE("a run begun anew is gone on with on every host, and not the one before it", "[rankd][local]") {
+TEST_CASE("a run begun anew is gone on with on every host, and not the one before it",
+          "[rankd][local]") {
   for (const std::vector<int>& ranks : {std::vector<int>{2}, std::vector<int>{1, 1}}) {
     const Machines machines(ranks);
     live(machines, {.number = 1, .until = 4, .save_from = 4});
@@ -375,27 +398,32 @@ TEST_CASE("a run begun anew is gone on with on every host, and not the one befor
     for (const auto& disk : machines.disks) {
       for (const std::string tag : {"global_step1", "global_step2"}) {
         for (const DirectoryEntry& entry : disk->list(join_path(kTags, tag))) {
-          if (entry.name.ends_with(".pieces")) disk->remove(join_path(join_path(kTags, tag), entry.name));
+          if (entry.name.ends_with(".pieces"))
+            disk->remove(join_path(join_path(kTags, tag), entry.name));
         }
       }
     }
-    CHECK_THAT(refusal_of(machines, {.number = 4, .until = 2}), Catch::Contains("global_step2 of epoch 2 is not whole"));
+    CHECK_THAT(refusal_of(machines, {.number = 4, .until = 2}),
+               Catch::Contains("global_step2 of epoch 2 is not whole"));
   }
 }
 
 TEST_CASE("nothing is deleted before every host has read the new tag", "[rankd][local]") {
   Machines machines({1, 2});
   live(machines, {.number = 1, .until = 4, .keep = 2});
-  const Heard second = live(machines, {.number = 2, .until = 5, .keep = 2, .spoiled = {1, "global_step5"}});
+  const Heard second =
+      live(machines, {.number = 2, .until = 5, .keep = 2, .spoiled = {1, "global_step5"}});
   CHECK(second.failures.empty());  // its index holds
   for (const size_t host : {size_t{0}, size_t{1}}) {
     CHECK(machines.folders(host) == Names{"global_step3", "global_step4", "global_step5"});
   }
   CHECK(live(machines, {.number = 3, .until = 6, .keep = 2}).resumed_at == 4);
-  for (const size_t host : {size_t{0}, size_t{1}}) CHECK(machines.folders(host) == Names{"global_step5", "global_step6"});
+  for (const size_t host : {size_t{0}, size_t{1}})
+    CHECK(machines.folders(host) == Names{"global_step5", "global_step6"});
 }
 
-TEST_CASE("a tag that was to be replaced is back on every host, if one of them fails", "[rankd][local]") {
+TEST_CASE("a tag that was to be replaced is back on every host, if one of them fails",
+          "[rankd][local]") {
   if (failpoint_names().empty()) return;
   for (const std::string place : {"local.prepared", "local.all_prepared", "local.published"}) {
     CAPTURE(place);
@@ -404,7 +432,10 @@ TEST_CASE("a tag that was to be replaced is back on every host, if one of them f
     const auto fail = [&](FaultFileSystem&, size_t host, int64_t) {
       if (host == 0) arm_failpoints(place + "=1*error(eio)->off", {0, 1});
     };
-    const Heard second = live(machines, {.number = 2, .until = 2, .resume = ResumeMode::kNever, .save_from = 2,
+    const Heard second = live(machines, {.number = 2,
+                                         .until = 2,
+                                         .resume = ResumeMode::kNever,
+                                         .save_from = 2,
                                          .before_save = fail});
     CHECK(second.failures.size() == 1);
     for (const size_t host : {size_t{0}, size_t{1}}) {
@@ -428,11 +459,14 @@ TEST_CASE("errors at every place of a save and a load are agreed on", "[rankd][l
     for (const std::string second : {"", "; local.unpublished=1*error(eio)->off"}) {
       CAPTURE(place, second);
       const Machines machines({1, 2});
-      const Heard first = live(machines, {.number = 1, .until = 3, .before_save = armed(place + "=1*error(eio)->off" + second)});
+      const Heard first = live(
+          machines,
+          {.number = 1, .until = 3, .before_save = armed(place + "=1*error(eio)->off" + second)});
       REQUIRE(first.failures.size() == 1);
       CHECK_THAT(first.failures[0], Catch::Contains("checkpoint global_step2 was not saved"));
       if (second.empty()) {
-        for (const size_t host : {size_t{0}, size_t{1}}) CHECK(machines.folders(host) == Names{"global_step1", "global_step3"});
+        for (const size_t host : {size_t{0}, size_t{1}})
+          CHECK(machines.folders(host) == Names{"global_step1", "global_step3"});
       }
       CHECK(live(machines, {.number = 2, .until = 3}).resumed_at == 3);
     }
@@ -440,11 +474,14 @@ TEST_CASE("errors at every place of a save and a load are agreed on", "[rankd][l
   for (const std::string place : {"local.all_published", "local.verified", "latest.before_write"}) {
     CAPTURE(place);
     const Machines machines({2, 1});
-    const Heard first = live(machines, {.number = 1, .until = 2, .keep = 1, .before_save = armed(place + "=1*error(eio)->off")});
+    const Heard first = live(
+        machines,
+        {.number = 1, .until = 2, .keep = 1, .before_save = armed(place + "=1*error(eio)->off")});
     CHECK(first.failures.empty());
     CHECK(live(machines, {.number = 2, .until = 2}).resumed_at == 2);
   }
-  for (const std::string place : {"local.marked", "local.before_open_epoch", "epoch.recorded", "local.settled"}) {
+  for (const std::string place :
+       {"local.marked", "local.before_open_epoch", "epoch.recorded", "local.settled"}) {
     CAPTURE(place);
     const Machines machines({2, 1});
     live(machines, {.number = 1, .until = 2});
@@ -491,9 +528,14 @@ TEST_CASE("what a host has of a tag says what is missing", "[rankd][local]") {
   const FoundTag found = find_newest_valid(*machines.disks[0], kTags, Depth::kIndexes);
   CHECK_FALSE(found.tag.has_value());
   REQUIRE(found.rejected.size() == 1);
-  CHECK_THAT(found.rejected[0].why, Catch::Contains("/run/checkpoints/global_step1: the file of rank 1 of 2 (saved on "));
-  CHECK_THAT(found.rejected[0].why, Catch::Contains("is not here: the tag was saved with checkpoint.use_node_local_storage"));
-  CHECK_THAT(found.rejected[0].why, Catch::Contains("the folders global_step1 of all hosts, copied into one, make it whole"));
+  CHECK_THAT(found.rejected[0].why,
+             Catch::Contains("/run/checkpoints/global_step1: the file of rank 1 of 2 (saved on "));
+  CHECK_THAT(
+      found.rejected[0].why,
+      Catch::Contains("is not here: the tag was saved with checkpoint.use_node_local_storage"));
+  CHECK_THAT(
+      found.rejected[0].why,
+      Catch::Contains("the folders global_step1 of all hosts, copied into one, make it whole"));
   // Copied into one, it is.
   const std::string name = "/run/checkpoints/global_step1/rank-00001.pieces";
   const std::unique_ptr<File> from = machines.disks[1]->open(name);

@@ -1,4 +1,5 @@
-// Windows over a text: every token but the first is predicted once, with as much context as the stride promises.
+// Windows over a text: every token but the first is predicted once, with as much context as the
+// stride promises.
 #include "train/text_windows.h"
 
 #include "tests/support/catch.h"

@@ -12,7 +12,8 @@ using namespace ds;
 
 namespace {
 
-const std::vector<float> kLogits{0.0F, std::log(4.0F), std::log(2.0F), std::log(1.0F), std::log(3.0F)};
+const std::vector<float> kLogits{0.0F, std::log(4.0F), std::log(2.0F), std::log(1.0F),
+                                 std::log(3.0F)};
 
 // Every token that some uniform number draws.
 std::set<int32_t> drawn(const SamplerOptions& options, std::vector<int32_t> never = {}) {

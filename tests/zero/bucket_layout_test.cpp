@@ -26,8 +26,8 @@ std::string answer(const std::string& command) {
     for (int rank = 0; rank < options.group_size; ++rank) {
       text += fmt::format("rank {} of bucket {}:", rank, b);
       for (const ShardField& f : layout.fields(b, rank)) {
-        text += fmt::format(" {}[{},{})@{}", f.param, f.param_begin, f.param_begin + f.numel,
-                            f.offset);
+        text +=
+            fmt::format(" {}[{},{})@{}", f.param, f.param_begin, f.param_begin + f.numel, f.offset);
       }
       text += '\n';
     }
@@ -44,14 +44,14 @@ TEST_CASE("every element of every parameter is in exactly one rank's slice", "[z
   for (uint64_t round = 0; round < 40; ++round) {
     std::vector<LayoutParam> params;
     for (uint64_t i = 0; i < 12; ++i) {
-      params.push_back({.numel = 1 + rng.bits(round * 64 + i) % 900,
-                        .unit = static_cast<int>(i / 4)});
+      params.push_back(
+          {.numel = 1 + rng.bits(round * 64 + i) % 900, .unit = static_cast<int>(i / 4)});
     }
     const int group = 1 + static_cast<int>(round % 5);
-    const BucketLayout layout = BucketLayout::build(
-        params, {.bucket_numel = 1 + rng.bits(round * 64 + 20) % 2000,
-                 .persistence_numel = rng.bits(round * 64 + 21) % 300,
-                 .group_size = group});
+    const BucketLayout layout =
+        BucketLayout::build(params, {.bucket_numel = 1 + rng.bits(round * 64 + 20) % 2000,
+                                     .persistence_numel = rng.bits(round * 64 + 21) % 300,
+                                     .group_size = group});
     std::vector<std::vector<int>> seen;
     for (const LayoutParam& p : params) seen.emplace_back(static_cast<size_t>(p.numel), 0);
     for (int b = 0; b < static_cast<int>(layout.buckets().size()); ++b) {

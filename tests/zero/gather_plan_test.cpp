@@ -19,9 +19,9 @@ std::string answer(const std::string& command) {
   in >> limits.prefetch_numel >> word >> limits.live_numel >> word >> limits.reuse_numel >> word;
   std::vector<GatherEvent> events;
   while (in >> word) {
-    events.push_back({.kind = word[0] == '+' ? GatherEvent::Kind::kAcquire
-                                             : GatherEvent::Kind::kIdle,
-                      .bucket = std::stoi(word.substr(1))});
+    events.push_back(
+        {.kind = word[0] == '+' ? GatherEvent::Kind::kAcquire : GatherEvent::Kind::kIdle,
+         .bucket = std::stoi(word.substr(1))});
   }
   return plan_gathers(events, numel, limits).to_string();
 }

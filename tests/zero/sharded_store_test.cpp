@@ -49,8 +49,8 @@ void add_params(ShardedStore& store, DType dtype) {
   store.seal();
 }
 
-// Gradient of element i: depends on the weight, the sample and the parameter, irrational enough that
-// another order of addition shows.
+// Gradient of element i: depends on the weight, the sample and the parameter, irrational enough
+// that another order of addition shows.
 float gradient(float weight, int sample, int param, int64_t i) {
   return std::sin(weight * 3.0F + static_cast<float>(sample * 7 + param * 13) +
                   static_cast<float>(i) * 0.37F);
@@ -140,8 +140,7 @@ TEST_CASE("stages 0 to 3 give the same bits at equal ranks, with and without acc
       const Outcome expected = train({.stage = 0, .ranks = ranks, .micro_steps = micro_steps}, 4);
       for (const int stage : {1, 2, 3}) {
         CAPTURE(ranks, micro_steps, stage);
-        const Outcome got =
-            train({.stage = stage, .ranks = ranks, .micro_steps = micro_steps}, 4);
+        const Outcome got = train({.stage = stage, .ranks = ranks, .micro_steps = micro_steps}, 4);
         CHECK(got.weights == expected.weights);
         CHECK(got.norms == expected.norms);
       }

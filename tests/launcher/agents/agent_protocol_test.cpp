@@ -18,9 +18,10 @@ Heard hear(const std::string& stream, size_t size) {
   Heard heard;
   MessageReader reader(kMarker);
   for (size_t at = 0; at < stream.size(); at += size) {
-    reader.feed(std::string_view(stream).substr(at, size),
-                [&](std::string_view message) { heard.messages.emplace_back(message); },
-                [&](std::string_view line) { heard.text.emplace_back(line); });
+    reader.feed(
+        std::string_view(stream).substr(at, size),
+        [&](std::string_view message) { heard.messages.emplace_back(message); },
+        [&](std::string_view line) { heard.text.emplace_back(line); });
   }
   return heard;
 }
@@ -34,8 +35,8 @@ std::string any_bytes(size_t count) {
 }  // namespace
 
 TEST_CASE("messages survive any cutting and any banner", "[launcher]") {
-  const std::vector<std::string> messages{"", "a", any_bytes(719), any_bytes(720), any_bytes(721),
-                                          any_bytes(100'000)};
+  const std::vector<std::string> messages{
+      "", "a", any_bytes(719), any_bytes(720), any_bytes(721), any_bytes(100'000)};
   std::string stream = "Welcome to node-1\r\nno newline: ";
   for (const std::string& message : messages) {
     stream += encode_message(kMarker, message);
@@ -63,8 +64,8 @@ TEST_CASE("no line is longer than srun keeps whole", "[launcher]") {
 TEST_CASE("a torn, lost, repeated or foreign line is an error, not a wrong message", "[launcher]") {
   const std::string whole = encode_message(kMarker, any_bytes(2000));
   const size_t first = whole.find('\n') + 1;
-  CHECK_THROWS_AS(hear(whole.substr(first), 100), CommError);                           // lost
-  CHECK_THROWS_AS(hear(whole.substr(0, first) + whole, 100), CommError);                // repeated
+  CHECK_THROWS_AS(hear(whole.substr(first), 100), CommError);             // lost
+  CHECK_THROWS_AS(hear(whole.substr(0, first) + whole, 100), CommError);  // repeated
   CHECK_THROWS_AS(hear(whole.substr(0, 100) + "\n" + whole.substr(100), 64), CommError);  // torn
   CHECK_THROWS_AS(hear(kMarker + "\n", 64), CommError);
   CHECK_THROWS_AS(hear(kMarker + "x00000000\n", 64), CommError);

@@ -9,10 +9,10 @@
 #include <future>
 
 #include "core/error.h"
-#include "launcher/control/client_hello.h"
-#include "launcher/process/credentials.h"
 #include "launcher/agents/meeting_file.h"
+#include "launcher/control/client_hello.h"
 #include "launcher/control/tls_relay.h"
+#include "launcher/process/credentials.h"
 #include "proto/build_info.h"
 #include "tests/launcher/raw_tls.h"
 #include "tests/support/catch.h"
@@ -34,10 +34,10 @@ Pair relays(const std::string& server_secret, const std::string& client_secret) 
   std::array<int, 2> ends{};
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
   Pair out;
-  out.server = std::make_unique<TlsRelay>(TlsRelay::Role::kServer, Fd(ends[0]), server_secret,
-                                          seconds(10));
-  out.client = std::make_unique<TlsRelay>(TlsRelay::Role::kClient, Fd(ends[1]), client_secret,
-                                          seconds(10));
+  out.server =
+      std::make_unique<TlsRelay>(TlsRelay::Role::kServer, Fd(ends[0]), server_secret, seconds(10));
+  out.client =
+      std::make_unique<TlsRelay>(TlsRelay::Role::kClient, Fd(ends[1]), client_secret, seconds(10));
   return out;
 }
 
@@ -99,8 +99,7 @@ TEST_CASE("a relay carries bytes both ways, and the end", "[launcher]") {
 }
 
 TEST_CASE("another secret hears nothing", "[launcher]") {
-  const Pair pair =
-      relays(random_bytes(kRelaySecretBytes), random_bytes(kRelaySecretBytes));
+  const Pair pair = relays(random_bytes(kRelaySecretBytes), random_bytes(kRelaySecretBytes));
   const Fd to_client = pair.server->take_output();
   signal(SIGPIPE, SIG_IGN);  // the handshake may have failed by now
   const ssize_t wrote = write(to_client.get(), "orders", 6);
@@ -155,9 +154,10 @@ TEST_CASE("an agent that dials is met, serves, and ends with the code it is told
   const testing::TemporaryDirectory here;
   const fs::path file = here.path() / "meeting";
   auto agent = std::async(std::launch::async, [&] {
-    return join_meeting(file, {},
-                        {.start_rank = 2, .host = "node-2", .slot_cores = {{0}, {1}}, .input = {}, .output = {}},
-                        seconds(20));
+    return join_meeting(
+        file, {},
+        {.start_rank = 2, .host = "node-2", .slot_cores = {{0}, {1}}, .input = {}, .output = {}},
+        seconds(20));
   });
   std::vector<std::unique_ptr<HostLink>> links = meet_hosts(meeting_at(file, 2));
   REQUIRE(links.size() == 1);
@@ -174,9 +174,9 @@ TEST_CASE("an agent whose launcher is lost ends with 69", "[launcher]") {
   const testing::TemporaryDirectory here;
   const fs::path file = here.path() / "meeting";
   auto agent = std::async(std::launch::async, [&] {
-    return join_meeting(file, {},
-                        {.start_rank = 1, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}},
-                        seconds(20));
+    return join_meeting(
+        file, {}, {.start_rank = 1, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}},
+        seconds(20));
   });
   meet_hosts(meeting_at(file, 1));  // and is gone at once
   CHECK(agent.get() == static_cast<int>(ExitCode::kClusterUnusable));
@@ -184,7 +184,8 @@ TEST_CASE("an agent whose launcher is lost ends with 69", "[launcher]") {
 
 TEST_CASE("who meets nobody says where it looked", "[launcher]") {
   const testing::TemporaryDirectory here;
-  const DialledAgent self{.start_rank = 3, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}};
+  const DialledAgent self{
+      .start_rank = 3, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}};
   const auto refused = [&](const std::string& why) {
     DialledAgent again{.start_rank = 3, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}};
     CHECK_THROWS_WITH(join_meeting(here.path() / "file", {}, again, seconds(0)),

@@ -36,8 +36,9 @@ TEST_CASE("a host tells its limits, its memory and its disk", "[launcher]") {
   CHECK(facts.program_error() == "No such file or directory");
 }
 
-TEST_CASE("a host that shares the launcher's folder writes a file beside the launcher's, and removes it",
-          "[launcher]") {
+TEST_CASE(
+    "a host that shares the launcher's folder writes a file beside the launcher's, and removes it",
+    "[launcher]") {
   const testing::TemporaryDirectory here;
   agent::Probe order;
   order.set_directory(here.path().string());
@@ -63,7 +64,8 @@ TEST_CASE("who listens can be dialled, who does not is named", "[launcher]") {
   PeerListener listener = listen_for_dials("127.0.0.1", 0);
   PeerListener gone = listen_for_dials("127.0.0.1", 0);
   gone.listener = Fd();
-  const auto dials = dial_peers({listener.endpoint, gone.endpoint, "no endpoint", "name:1"}, std::chrono::seconds(2));
+  const auto dials = dial_peers({listener.endpoint, gone.endpoint, "no endpoint", "name:1"},
+                                std::chrono::seconds(2));
   REQUIRE(dials.size() == 4);
   CHECK(dials[0].error.empty());
   CHECK(dials[0].connection.valid());

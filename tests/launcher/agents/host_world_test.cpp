@@ -1,4 +1,5 @@
-// Hosts and their agents, with a script in ssh's place: the agents are real, the hosts are this machine.
+// Hosts and their agents, with a script in ssh's place: the agents are real, the hosts are this
+// machine.
 #include "launcher/agents/host_world.h"
 
 #include <signal.h>
@@ -63,13 +64,14 @@ struct TestHosts {
       places.push_back({host, 0, 2, 0});
       places.push_back({host, 1, 2, 1});
     }
-    starter.emplace(agents,
-                    HostWorldOptions{.program = (here.path() / "rank.sh").string(),
-                                     .directory = here.path(),
-                                     .environment = {"WHO=me"},
-                                     .config_digest = "digest",
-                                     .cores = {}},
-                    run, [this](int rank, std::string_view line) { logs[rank] += fmt::format("{}\n", line); });
+    starter.emplace(
+        agents,
+        HostWorldOptions{.program = (here.path() / "rank.sh").string(),
+                         .directory = here.path(),
+                         .environment = {"WHO=me"},
+                         .config_digest = "digest",
+                         .cores = {}},
+        run, [this](int rank, std::string_view line) { logs[rank] += fmt::format("{}\n", line); });
     WorldPlan plan = make_epoch_plan(places);
     plan.epoch = ++epoch;
     plan.coordinator_endpoints = {};
@@ -156,14 +158,13 @@ TEST_CASE("hosts that are reached keep their agent", "[launcher]") {
 
 TEST_CASE("the ranks of each host inherit its memory in every epoch", "[launcher]") {
   TestHosts hosts;
-  watch(*hosts.start("[ $LOCAL_RANK = 0 ] && printf \"of $RANK\" >> /proc/self/fd/3\nexit 0\n", {"a", "b"}));
+  watch(*hosts.start("[ $LOCAL_RANK = 0 ] && printf \"of $RANK\" >> /proc/self/fd/3\nexit 0\n",
+                     {"a", "b"}));
   const auto world = hosts.start("echo \"$(cat /proc/self/fd/3)\" >&2\n", {"a", "b"});
-  CHECK(watch(*world).said ==
-        std::vector<std::string>{"0: of 0", "1: of 0", "2: of 2", "3: of 2"});
+  CHECK(watch(*world).said == std::vector<std::string>{"0: of 0", "1: of 0", "2: of 2", "3: of 2"});
 }
 
-TEST_CASE("hosts are sought without waiting, and used once they are asked for",
-          "[launcher]") {
+TEST_CASE("hosts are sought without waiting, and used once they are asked for", "[launcher]") {
   TestHosts hosts;
   const auto wait_for_news = [&](size_t count) {
     std::map<std::string, std::string> news;
@@ -172,7 +173,8 @@ TEST_CASE("hosts are sought without waiting, and used once they are asked for",
       std::vector<pollfd> watched;
       hosts.agents.add_poll_descriptors(watched);
       poll(watched.data(), watched.size(), 100);
-      for (const SoughtHost& sought : hosts.agents.take_sought()) news[sought.host] = sought.problem;
+      for (const SoughtHost& sought : hosts.agents.take_sought())
+        news[sought.host] = sought.problem;
     }
     return news;
   };
@@ -214,8 +216,8 @@ TEST_CASE("a rank that a signal killed is reported so, never as exit 0", "[launc
 
 TEST_CASE("long and binary output arrives whole", "[launcher]") {
   TestHosts hosts;
-  const Story story =
-      watch(*hosts.start("head -c 30000 /dev/zero | tr '\\0' x >&2\nprintf '\\n\\377\\001\\n' >&2\n", {"a"}));
+  const Story story = watch(*hosts.start(
+      "head -c 30000 /dev/zero | tr '\\0' x >&2\nprintf '\\n\\377\\001\\n' >&2\n", {"a"}));
   REQUIRE(story.said.size() == 4);
   CHECK(std::ranges::count(story.said, "0: " + std::string(30000, 'x')) == 1);
   CHECK(std::ranges::count(story.said, "1: \377\001") == 1);

@@ -35,10 +35,12 @@ TEST_CASE("what a slot may use, as a line", "[launcher]") {
 
 TEST_CASE("the others of a host come, wait, and get the exit code", "[launcher]") {
   const std::string name = fresh_name();
-  auto second = std::async(std::launch::async,
-                           [&] { return wait_for_first(name, {2, {1}}, seconds(10)); });
-  auto first = std::async(std::launch::async,
-                          [&] { return wait_for_first(name, {1, {0}}, seconds(10)); });
+  auto second = std::async(std::launch::async, [&] {
+    return wait_for_first(name, {2, {1}}, seconds(10));
+  });
+  auto first = std::async(std::launch::async, [&] {
+    return wait_for_first(name, {1, {0}}, seconds(10));
+  });
   SlotMates mates(name);
   CHECK(mates.gather(2, seconds(10), -1) == std::vector<SlotShare>{{1, {0}}, {2, {1}}});
   mates.release(75);
@@ -48,8 +50,9 @@ TEST_CASE("the others of a host come, wait, and get the exit code", "[launcher]"
 
 TEST_CASE("who loses the first of its host ends with 69", "[launcher]") {
   const std::string name = fresh_name();
-  auto mate = std::async(std::launch::async,
-                         [&] { return wait_for_first(name, {1, {0}}, seconds(10)); });
+  auto mate = std::async(std::launch::async, [&] {
+    return wait_for_first(name, {1, {0}}, seconds(10));
+  });
   {
     SlotMates mates(name);
     mates.gather(1, seconds(10), -1);

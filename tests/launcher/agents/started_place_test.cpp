@@ -7,16 +7,19 @@ namespace ds {
 namespace {
 
 Environment open_mpi() {
-  return {{"OMPI_COMM_WORLD_RANK", "2"},       {"OMPI_COMM_WORLD_SIZE", "4"},
-          {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-          {"PMIX_NAMESPACE", "77"},            {"PMIX_RANK", "2"}};
+  return {{"OMPI_COMM_WORLD_RANK", "2"},
+          {"OMPI_COMM_WORLD_SIZE", "4"},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+          {"PMIX_NAMESPACE", "77"},
+          {"PMIX_RANK", "2"}};
 }
 
 Environment slurm_step() {
-  return {{"SLURM_JOB_ID", "12"},       {"SLURM_STEP_ID", "3"},
-          {"SLURM_PROCID", "3"},        {"SLURM_NTASKS", "4"},
+  return {{"SLURM_JOB_ID", "12"},        {"SLURM_STEP_ID", "3"},
+          {"SLURM_PROCID", "3"},         {"SLURM_NTASKS", "4"},
           {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_LOCALID", "0"},
-          {"SLURM_NODEID", "1"},        {"SLURM_STEP_TASKS_PER_NODE", "3,1"},
+          {"SLURM_NODEID", "1"},         {"SLURM_STEP_TASKS_PER_NODE", "3,1"},
           {"SLURMD_NODENAME", "vn2"}};
 }
 
@@ -28,13 +31,10 @@ Environment with(Environment environment, const std::string& name, const std::st
 }  // namespace
 
 TEST_CASE("one of many knows which: mpirun, srun, Hydra", "[launcher]") {
-  CHECK(discover_start(open_mpi()) ==
-        StartedPlace{"mpirun", 2, 4, 0, 2, "", "PMIX_NAMESPACE 77"});
+  CHECK(discover_start(open_mpi()) == StartedPlace{"mpirun", 2, 4, 0, 2, "", "PMIX_NAMESPACE 77"});
   CHECK(discover_start(slurm_step()) == StartedPlace{"srun", 3, 4, 0, 1, "vn2", "slurm 12 3"});
-  const Environment hydra{{"PMI_RANK", "1"},
-                          {"PMI_SIZE", "2"},
-                          {"MPI_LOCALRANKID", "1"},
-                          {"MPI_LOCALNRANKS", "2"}};
+  const Environment hydra{
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
   CHECK(discover_start(hydra) == StartedPlace{"mpirun", 1, 2, 1, 2, "", ""});
 }
 
@@ -42,8 +42,8 @@ TEST_CASE("a start of one is like one by hand", "[launcher]") {
   CHECK_FALSE(discover_start({}));
   CHECK_FALSE(discover_start({{"RANK", "3"}, {"WORLD_SIZE", "4"}}));
   // A job script of eight tasks, the shell of `srun --pty`, and mpirun -n 1.
-  CHECK_FALSE(discover_start(
-      {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}}));
+  CHECK_FALSE(
+      discover_start({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}}));
   CHECK_FALSE(discover_start({{"SLURM_PROCID", "0"},
                               {"SLURM_NTASKS", "1"},
                               {"SLURM_STEP_NUM_TASKS", "1"},
@@ -72,7 +72,8 @@ TEST_CASE("variables that contradict each other are both named", "[launcher]") {
   refused(with(open_mpi(), "LOCAL_RANK", "1"), "OMPI_COMM_WORLD_LOCAL_RANK=0", "LOCAL_RANK=1");
   refused(with(slurm_step(), "PMI_RANK", "0"), "SLURM_PROCID=3", "PMI_RANK=0");
   refused(with(slurm_step(), "SLURM_NTASKS", "2"), "SLURM_STEP_NUM_TASKS=4", "SLURM_NTASKS=2");
-  refused(with(slurm_step(), "SLURM_NODEID", "2"), "SLURM_NODEID=2", "SLURM_STEP_TASKS_PER_NODE=3,1");
+  refused(with(slurm_step(), "SLURM_NODEID", "2"), "SLURM_NODEID=2",
+          "SLURM_STEP_TASKS_PER_NODE=3,1");
   refused(with(slurm_step(), "SLURM_PROCID", "4"), "SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4");
   CHECK_NOTHROW(discover_start(with(open_mpi(), "RANK", "2")));
 }

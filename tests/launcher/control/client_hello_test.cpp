@@ -14,7 +14,8 @@ using State = ClientHello::State;
 
 // What OpenSSL says first.
 std::string hello_of(const char* server_name) {
-  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
+                                                                  SSL_CTX_free);
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), SSL_free);
   BIO* const out = BIO_new(BIO_s_mem());
   SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), out);
@@ -50,8 +51,9 @@ TEST_CASE("a part of a hello may become one", "[launcher][security]") {
 TEST_CASE("what is no hello is none", "[launcher][security]") {
   using namespace std::string_literals;
   for (const std::string& bytes :
-       {"G"s, "GET / HTTP/1.1\r\n\r\n"s, "\x17\x03\x03\0\1x"s, "\x16\x02"s, "\x16\x03\1\0\1\2"s, "\x16\x03\1\0\0"s,
-        "\x16\x03\1\0\4\1\0\0\1"s, "\x16\x03\1\0\5\1\0\0\1\3"s, "\x16\x03\1\0\4\1\xff\xff\xff"s}) {
+       {"G"s, "GET / HTTP/1.1\r\n\r\n"s, "\x17\x03\x03\0\1x"s, "\x16\x02"s, "\x16\x03\1\0\1\2"s,
+        "\x16\x03\1\0\0"s, "\x16\x03\1\0\4\1\0\0\1"s, "\x16\x03\1\0\5\1\0\0\1\3"s,
+        "\x16\x03\1\0\4\1\xff\xff\xff"s}) {
     CHECK(read_client_hello(bytes).state == State::kNone);
   }
 }

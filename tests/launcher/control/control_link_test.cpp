@@ -25,11 +25,15 @@ int local_port(const Fd& socket) {
   return ntohs(address.sin_port);
 }
 
-// Passes bytes both ways, for one connection after the other, until it is told to swallow or to cut them.
+// Passes bytes both ways, for one connection after the other, until it is told to swallow or to cut
+// them.
 class Relay {
  public:
   explicit Relay(int to)
-      : listener_(listen_anywhere()), port_(local_port(listener_)), to_(to), thread_([this] { run(); }) {}
+      : listener_(listen_anywhere()),
+        port_(local_port(listener_)),
+        to_(to),
+        thread_([this] { run(); }) {}
   Relay(const Relay&) = delete;  // the thread holds `this`
   Relay& operator=(const Relay&) = delete;
   ~Relay() {
@@ -111,12 +115,14 @@ TEST_CASE("a launcher that goes is noticed, an end agreed on is not a loss", "[r
   CHECK(lost.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready);
 }
 
-TEST_CASE("a connection that breaks costs no report and no command, and tells none twice", "[rankd]") {
+TEST_CASE("a connection that breaks costs no report and no command, and tells none twice",
+          "[rankd]") {
   TlsPlane plane;
   Relay relay(port_of(plane.endpoint()));
   Bootstrap bootstrap = plane.bootstrap(0);
   bootstrap.coordinator_address = fmt::format("127.0.0.1:{}", relay.port());
-  const std::unique_ptr<ControlClient> client = connect_control(bootstrap, [] { FAIL("it was not lost"); });
+  const std::unique_ptr<ControlClient> client =
+      connect_control(bootstrap, [] { FAIL("it was not lost"); });
   plane.join(*client);
   std::vector<int64_t> heard;
   std::vector<Command> commands;
@@ -132,7 +138,8 @@ TEST_CASE("a connection that breaks costs no report and no command, and tells no
       while (const auto command = client->poll()) commands.push_back(*command);
     }
   }
-  for (int64_t step = 1; step <= kSteps; ++step) CHECK(heard[static_cast<size_t>(step - 1)] == step);
+  for (int64_t step = 1; step <= kSteps; ++step)
+    CHECK(heard[static_cast<size_t>(step - 1)] == step);
   CHECK(plane.finish(*client));
   while (const auto command = client->poll()) commands.push_back(*command);
   CHECK(commands.size() == 3);
@@ -145,7 +152,8 @@ TEST_CASE("who is told that its epoch is over does not come again", "[rankd]") {
   Bootstrap bootstrap = plane->bootstrap(0);
   bootstrap.coordinator_address = fmt::format("127.0.0.1:{}", relay.port());
   std::promise<void> lost;
-  const std::unique_ptr<ControlClient> client = connect_control(bootstrap, [&] { lost.set_value(); });
+  const std::unique_ptr<ControlClient> client =
+      connect_control(bootstrap, [&] { lost.set_value(); });
   plane->join(*client);
   plane.reset();
   CHECK(lost.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready);

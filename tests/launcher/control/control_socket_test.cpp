@@ -1,4 +1,7 @@
-// The control socket against good, bad, slow and foreign callers. Time is an argument, so nothing waits.
+// The control socket against good, bad, slow and foreign callers. Time is an argument, so nothing
+// waits.
+#include "launcher/control/control_socket.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,9 +11,8 @@
 #include <thread>
 
 #include "core/error.h"
-#include "launcher/process/abstract_address.h"
 #include "launcher/control/control_query.h"
-#include "launcher/control/control_socket.h"
+#include "launcher/process/abstract_address.h"
 #include "tests/support/catch.h"
 
 namespace ds {

@@ -184,7 +184,8 @@ TEST_CASE("steps are told together, in order and before what follows them", "[la
   CHECK(plane.expect_message(Kind::kFinal).final().exit_code() == 0);
 }
 
-TEST_CASE("a launcher that stands still costs no report, and nobody ends before it has heard", "[launcher][rankd]") {
+TEST_CASE("a launcher that stands still costs no report, and nobody ends before it has heard",
+          "[launcher][rankd]") {
   ControlPlane plane(1);
   const std::unique_ptr<ControlClient> client = plane.connect(0);
   join(plane, *client, 0);
@@ -201,7 +202,8 @@ TEST_CASE("a launcher that stands still costs no report, and nobody ends before 
   CHECK(plane.expect_message(Kind::kFinal).final().exit_code() == 0);
 }
 
-TEST_CASE("a step is acknowledged when it is written, and everything with the last report", "[launcher][rankd]") {
+TEST_CASE("a step is acknowledged when it is written, and everything with the last report",
+          "[launcher][rankd]") {
   ControlPlane plane(1);
   const std::unique_ptr<ControlClient> client = plane.connect(0);
   join(plane, *client, 0);
@@ -222,7 +224,8 @@ TEST_CASE("a step is acknowledged when it is written, and everything with the la
   CHECK(all_taken());
   metrics.step = 8;
   client->report_step(metrics);
-  CHECK(plane.finish(*client, ExitCode::kDone, ErrorOrigin::kNone, ""));  // whether or not it was written
+  CHECK(plane.finish(*client, ExitCode::kDone, ErrorOrigin::kNone,
+                     ""));  // whether or not it was written
 }
 
 TEST_CASE("commands reach those who attend and those who come later", "[launcher][rankd]") {
@@ -313,7 +316,9 @@ TEST_CASE("what is no bootstrap is refused", "[rankd]") {
   CHECK_THROWS_AS(feed(""), UsageError);
   CHECK_THROWS_AS(feed("abc"), UsageError);
   CHECK_THROWS_AS(feed("\x05\0\0\0ab"sv), UsageError);
-  CHECK_THROWS_AS(feed("\xff\xff\xff\xff" "abcd"sv), UsageError);
+  CHECK_THROWS_AS(feed("\xff\xff\xff\xff"
+                       "abcd"sv),
+                  UsageError);
   CHECK_THROWS_AS(feed("\x04\0\0\0\xff\xff\xff\xff"sv), UsageError);
   control::Bootstrap bootstrap;
   bootstrap.set_rank(3);

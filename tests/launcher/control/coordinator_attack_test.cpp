@@ -82,7 +82,8 @@ TEST_CASE("noise is not answered in clear", "[launcher][security]") {
 }
 
 TEST_CASE("noise inside TLS ends that connection alone", "[launcher][security]") {
-  TlsPlane plane(2, "127.0.0.1", {.proof_deadline = std::chrono::seconds(1), .max_stranger_failures = 1000});
+  TlsPlane plane(2, "127.0.0.1",
+                 {.proof_deadline = std::chrono::seconds(1), .max_stranger_failures = 1000});
   const TlsIdentity identity = plane.authority().certify_rank(TlsPlane::kEpoch, 1);
   const int port = port_of(plane.endpoint());
   const std::string join = RawTls::call("/ds.control.Control/Join");

@@ -32,8 +32,9 @@ Fd try_dial(int port) {
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(port));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return connect(connection.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0 ? std::move(connection)
-                                                                                            : Fd();
+  return connect(connection.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0
+             ? std::move(connection)
+             : Fd();
 }
 
 // Says `first` on each connection and keeps the last `held` of them open.
@@ -82,7 +83,8 @@ TEST_CASE("a loop that connects and closes keeps no rank of its host out", "[lau
   check_join_in_flood("", 0);
 }
 
-TEST_CASE("a loop that connects and says nothing keeps no rank of its host out", "[launcher][security]") {
+TEST_CASE("a loop that connects and says nothing keeps no rank of its host out",
+          "[launcher][security]") {
   check_join_in_flood("", 100);  // more than there are places
 }
 
@@ -90,12 +92,14 @@ TEST_CASE("a loop that talks nonsense keeps no rank of its host out", "[launcher
   check_join_in_flood("GET / HTTP/1.1\r\n\r\n", 0);
 }
 
-TEST_CASE("a loop that asks for another server keeps no rank of its host out", "[launcher][security]") {
+TEST_CASE("a loop that asks for another server keeps no rank of its host out",
+          "[launcher][security]") {
   check_join_in_flood(hello_for("0123456789abcdef0123456789abcdef.invalid"), 5);
 }
 
 TEST_CASE("the name alone opens nothing", "[launcher][security]") {
-  TlsPlane plane(2, "127.0.0.1", {.max_acquaintance_failures = 3, .failure_window = std::chrono::hours(1)});
+  TlsPlane plane(2, "127.0.0.1",
+                 {.max_acquaintance_failures = 3, .failure_window = std::chrono::hours(1)});
   const std::string hello = hello_for(plane.coordinator().name());
   const int port = port_of(plane.endpoint());
   for (int i = 0; i < 4; ++i) {
@@ -104,7 +108,8 @@ TEST_CASE("the name alone opens nothing", "[launcher][security]") {
     shutdown(overheard.get(), SHUT_WR);
     CHECK(is_closed(overheard.get()));
   }
-  while (plane.coordinator().strangers_turned_away() < 4) std::this_thread::yield();  // seen a moment later
+  while (plane.coordinator().strangers_turned_away() < 4)
+    std::this_thread::yield();  // seen a moment later
   CHECK(plane.coordinator().take_events().empty());
 }
 

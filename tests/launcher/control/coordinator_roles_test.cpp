@@ -202,7 +202,8 @@ TEST_CASE("a rank that talks nonsense is heard and does no harm", "[launcher][ra
     std::this_thread::yield();
   }
   CHECK(*command == Command::kSaveNow);  // the unknown one before it was passed over
-  CHECK(finish_while([&] { plane.pump(); }, *client, static_cast<ExitCode>(-5), static_cast<ErrorOrigin>(99), "odd"));
+  CHECK(finish_while([&] { plane.pump(); }, *client, static_cast<ExitCode>(-5),
+                     static_cast<ErrorOrigin>(99), "odd"));
   while (plane.expect<control::RankMessage>().second.final().error() != "odd") {
   }
   plane.check_open(1);

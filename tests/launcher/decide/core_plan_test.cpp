@@ -13,7 +13,8 @@ namespace {
 
 using CpuLists = std::vector<std::vector<int>>;
 
-// Cores numbered through the nodes; the second hardware thread of core c is c + all cores, as on x86.
+// Cores numbered through the nodes; the second hardware thread of core c is c + all cores, as on
+// x86.
 std::vector<PhysicalCore> machine_of(const std::vector<int>& cores_of_nodes, int threads = 1) {
   const int all = std::accumulate(cores_of_nodes.begin(), cores_of_nodes.end(), 0);
   std::vector<PhysicalCore> out;
@@ -44,7 +45,8 @@ TEST_CASE("every rank gets its share of the cores, and both threads of each", "[
 }
 
 TEST_CASE("ranks stay on one memory node as long as they fit", "[launcher]") {
-  CHECK(plan_cores(machine_of({4, 4}), 2, up_to(8), "").cpus == CpuLists{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  CHECK(plan_cores(machine_of({4, 4}), 2, up_to(8), "").cpus ==
+        CpuLists{{0, 1, 2, 3}, {4, 5, 6, 7}});
   CHECK(plan_cores(machine_of({4, 4}), 4, up_to(8), "").cpus ==
         CpuLists{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
   // Three ranks of two cores: one core of each node is left, and stays idle.
@@ -95,7 +97,8 @@ TEST_CASE("slots keep to the cores that they were given", "[launcher]") {
       plan_slot_cores(machine_of({4, 4}), {{0, 1, 2, 3}, {4, 5, 6, 7}, {0, 1, 2, 3}}, "here");
   CHECK(plan.cpus == CpuLists{{0, 1}, {4, 5, 6, 7}, {2, 3}});
   CHECK(plan.cores_each == 2);
-  CHECK_THROWS_WITH(plan_slot_cores(machine_of({2}), {{0}, {0}}, "here"), Catch::Contains("1 cores"));
+  CHECK_THROWS_WITH(plan_slot_cores(machine_of({2}), {{0}, {0}}, "here"),
+                    Catch::Contains("1 cores"));
 }
 
 TEST_CASE("lists of cores as text", "[launcher]") {

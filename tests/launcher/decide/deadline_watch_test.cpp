@@ -51,8 +51,8 @@ TEST_CASE("time left as squeue writes it", "[launcher]") {
   CHECK(parse_slurm_time_left("4:05") == Time(seconds(245)));
   CHECK(parse_slurm_time_left("1:02:03") == Time(seconds(3723)));
   CHECK(parse_slurm_time_left("2-03:04:05") == Time(hours(51) + seconds(245)));
-  for (const char* text : {"", "UNLIMITED", "NOT_SET", "INVALID", "-1", "1:60", "1:2:3:4", "1-", "x:1",
-                           "1:", ":1", "9999999999", "1--2"}) {
+  for (const char* text : {"", "UNLIMITED", "NOT_SET", "INVALID", "-1", "1:60", "1:2:3:4", "1-",
+                           "x:1", "1:", ":1", "9999999999", "1--2"}) {
     INFO(text);
     CHECK_FALSE(parse_slurm_time_left(text));
   }

@@ -78,8 +78,11 @@ TEST_CASE("what is promised is tried at once", "[launcher]") {
 }
 
 TEST_CASE("a world grows by hosts that are back or new, and that is no restart", "[launcher]") {
-  NodePool::Options options{.nodes = {{"a", {0, 1}}, {"b", {0, 1}}}, .spares = 0, .min_nodes = 1,
-                            .max_nodes = 3, .fits = [](int ranks) { return 12 % ranks == 0; }};
+  NodePool::Options options{.nodes = {{"a", {0, 1}}, {"b", {0, 1}}},
+                            .spares = 0,
+                            .min_nodes = 1,
+                            .max_nodes = 3,
+                            .fits = [](int ranks) { return 12 % ranks == 0; }};
   Recovery recovery({}, NodePool(options));
   CHECK(recovery.first_world().size() == 4);
   recovery.pool().lose("b");
@@ -105,7 +108,8 @@ TEST_CASE("a world grows by hosts that are back or new, and that is no restart",
 }
 
 TEST_CASE("a world of fixed size takes no new hosts", "[launcher]") {
-  NodePool pool({.nodes = {{"a", {0, 1}}}, .spares = 0, .min_nodes = 0, .max_nodes = 0, .fits = nullptr});
+  NodePool pool(
+      {.nodes = {{"a", {0, 1}}}, .spares = 0, .min_nodes = 0, .max_nodes = 0, .fits = nullptr});
   CHECK_FALSE(pool.may_change());
   CHECK_THROWS_AS(pool.add({"b", {0}}), Unsupported);
 }

@@ -47,7 +47,8 @@ TEST_CASE("equal reports are no progress, any change is", "[launcher]") {
 
 TEST_CASE("slow steps and slow phases have longer bounds", "[launcher]") {
   HangWatch watch({}, 1);
-  for (int step = 0; step <= 10; ++step) watch.progressed(seconds(20 * step), 0, at(step, "train", 1, false));
+  for (int step = 0; step <= 10; ++step)
+    watch.progressed(seconds(20 * step), 0, at(step, "train", 1, false));
   CHECK_FALSE(watch.hung(seconds(200 + 99)));
   CHECK(watch.hung(seconds(200 + 101)));
   watch.progressed(seconds(301), 0, at(10, "save", 1, false));

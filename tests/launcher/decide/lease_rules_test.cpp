@@ -21,8 +21,10 @@ Lease lease() {
           .exit_code = std::nullopt};
 }
 
-const LeaseWitness kSameMachine{.kernel = "boot-a", .pid_namespace = "pid:[1]", .holder_runs = false};
-const LeaseWitness kOtherMachine{.kernel = "boot-b", .pid_namespace = "pid:[1]", .holder_runs = false};
+const LeaseWitness kSameMachine{
+    .kernel = "boot-a", .pid_namespace = "pid:[1]", .holder_runs = false};
+const LeaseWitness kOtherMachine{
+    .kernel = "boot-b", .pid_namespace = "pid:[1]", .holder_runs = false};
 
 Verdict first_look(LeaseLock lock, const std::string& text, const LeaseWitness& witness) {
   return LeaseContest().look(seconds(5), lock, text, witness);
@@ -44,9 +46,10 @@ TEST_CASE("a lease is text of one size, and back", "[launcher]") {
 
 TEST_CASE("what is no lease is none", "[launcher]") {
   const std::string good = to_text(lease());
-  for (const std::string& text : {std::string(), good.substr(1), good + " ", std::string(kLeaseBytes, ' '),
-                                  std::string(kLeaseBytes, '['), std::string(kLeaseBytes, '\0'),
-                                  "{" + std::string(kLeaseBytes - 2, ' ') + "}"}) {
+  for (const std::string& text :
+       {std::string(), good.substr(1), good + " ", std::string(kLeaseBytes, ' '),
+        std::string(kLeaseBytes, '['), std::string(kLeaseBytes, '\0'),
+        "{" + std::string(kLeaseBytes - 2, ' ') + "}"}) {
     CHECK_FALSE(parse_lease(text));
   }
 }
@@ -82,14 +85,16 @@ TEST_CASE("on its own machine the kernel says whether a launcher is gone", "[lau
   CHECK(first_look(LeaseLock::kOurs, text, witness) == Verdict::kTake);
   CHECK(first_look(LeaseLock::kUnsupported, text, witness) == Verdict::kTake);
   witness.holder_runs = true;
-  CHECK(first_look(LeaseLock::kOurs, text, witness) == Verdict::kTake);  // the pid is another's by now
+  CHECK(first_look(LeaseLock::kOurs, text, witness) ==
+        Verdict::kTake);  // the pid is another's by now
   CHECK(first_look(LeaseLock::kUnsupported, text, witness) == Verdict::kRefuse);
   witness.pid_namespace = "pid:[2]";  // where pids mean something else
   witness.holder_runs = false;
   CHECK(first_look(LeaseLock::kUnsupported, text, witness) == Verdict::kWatch);
 }
 
-TEST_CASE("a launcher of another machine is gone when its lease is not renewed for long", "[launcher]") {
+TEST_CASE("a launcher of another machine is gone when its lease is not renewed for long",
+          "[launcher]") {
   const LeaseLock lock = GENERATE(LeaseLock::kOurs, LeaseLock::kUnsupported);
   const std::string text = to_text(lease());
   LeaseContest contest;
@@ -101,19 +106,23 @@ TEST_CASE("a launcher of another machine is gone when its lease is not renewed f
 TEST_CASE("a lease that is renewed while it is watched is refused", "[launcher]") {
   Lease renewed = lease();
   LeaseContest contest;
-  CHECK(contest.look(seconds(100), LeaseLock::kUnsupported, to_text(renewed), kOtherMachine) == Verdict::kWatch);
+  CHECK(contest.look(seconds(100), LeaseLock::kUnsupported, to_text(renewed), kOtherMachine) ==
+        Verdict::kWatch);
   ++renewed.renewals;
-  CHECK(contest.look(seconds(102), LeaseLock::kUnsupported, to_text(renewed), kOtherMachine) == Verdict::kRefuse);
+  CHECK(contest.look(seconds(102), LeaseLock::kUnsupported, to_text(renewed), kOtherMachine) ==
+        Verdict::kRefuse);
 }
 
-TEST_CASE("a lease that was cut off while it was written is watched, and taken if it stays so", "[launcher]") {
+TEST_CASE("a lease that was cut off while it was written is watched, and taken if it stays so",
+          "[launcher]") {
   const std::string torn = to_text(lease()).substr(0, 100);
   LeaseContest contest;
   CHECK(contest.look(seconds(0), LeaseLock::kOurs, torn, kSameMachine) == Verdict::kWatch);
   CHECK(contest.look(seconds(15), LeaseLock::kOurs, torn, kSameMachine) == Verdict::kTake);
   LeaseContest other;
   CHECK(other.look(seconds(0), LeaseLock::kUnsupported, torn, kSameMachine) == Verdict::kWatch);
-  CHECK(other.look(seconds(1), LeaseLock::kUnsupported, to_text(lease()), kOtherMachine) == Verdict::kRefuse);
+  CHECK(other.look(seconds(1), LeaseLock::kUnsupported, to_text(lease()), kOtherMachine) ==
+        Verdict::kRefuse);
 }
 
 }  // namespace ds

@@ -25,12 +25,13 @@ TEST_CASE("link watch: each direction has its own sentence") {
     bool a_hears, b_hears;
     const char* words;
   };
-  const auto [a_hears, b_hears, words] = GENERATE(values<Case>(
-      {{false, false, "a and b cannot reach each other"},
-       {true, false, "a cannot reach b, the other way works"},
-       {false, true, "b cannot reach a, the other way works"},
-       {true, true,
-        "what a and b send each other is lost although some packets arrive (a smaller MTU on the way does that)"}}));
+  const auto [a_hears, b_hears, words] =
+      GENERATE(values<Case>({{false, false, "a and b cannot reach each other"},
+                             {true, false, "a cannot reach b, the other way works"},
+                             {false, true, "b cannot reach a, the other way works"},
+                             {true, true,
+                              "what a and b send each other is lost although some packets arrive "
+                              "(a smaller MTU on the way does that)"}}));
   LinkWatch watch = watch_of({"a", "b"});
   watch.reported(seconds(1), 0, {{1, a_hears, ""}});
   watch.reported(seconds(2), 1, {{0, b_hears, ""}});
@@ -48,7 +49,8 @@ TEST_CASE("link watch: one end is believed alone after some time") {
     watch.reported(seconds(1), 0, {{1, false, "nothing was acknowledged for 8 s"}});
     CHECK_FALSE(watch.verdict(seconds(4)));
     CHECK(watch.next_deadline() == seconds(5));
-    CHECK(watch.verdict(seconds(5))->words == "a gets no answer from b (nothing was acknowledged for 8 s)");
+    CHECK(watch.verdict(seconds(5))->words ==
+          "a gets no answer from b (nothing was acknowledged for 8 s)");
   }
   SECTION("the second") {
     watch.reported(seconds(1), 1, {{0, true, ""}});
@@ -107,7 +109,8 @@ TEST_CASE("link watch: the host that most others miss is done without, and as fe
 
 TEST_CASE("link watch: many cuts are counted, not listed") {
   LinkWatch watch = watch_of({"a", "b", "c", "d", "e"});
-  watch.reported(seconds(1), 0, {{1, false, "x"}, {2, false, "x"}, {3, false, "x"}, {4, false, "x"}});
+  watch.reported(seconds(1), 0,
+                 {{1, false, "x"}, {2, false, "x"}, {3, false, "x"}, {4, false, "x"}});
   const auto verdict = watch.verdict(seconds(5));
   CHECK(verdict->words.ends_with("a gets no answer from d (x); and 1 more"));
   CHECK(verdict->without == std::vector<std::string>{"a"});

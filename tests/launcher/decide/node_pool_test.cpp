@@ -8,7 +8,9 @@ namespace ds {
 namespace {
 
 NodePool::Options three_nodes() {
-  return {.nodes = {{"a", {0, 1}}, {"b", {0, 1}}, {"c", {4, 5, 6}}}, .spares = 0, .min_nodes = 0,
+  return {.nodes = {{"a", {0, 1}}, {"b", {0, 1}}, {"c", {4, 5, 6}}},
+          .spares = 0,
+          .min_nodes = 0,
           .fits = nullptr};
 }
 

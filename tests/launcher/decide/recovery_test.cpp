@@ -1,4 +1,5 @@
-// What happens after an epoch has failed: which failures are tried again, how often, when, on which nodes.
+// What happens after an epoch has failed: which failures are tried again, how often, when, on which
+// nodes.
 #include "launcher/decide/recovery.h"
 
 #include <csignal>
@@ -59,7 +60,8 @@ TEST_CASE("a killed rank is worth a restart, what a rank found wrong itself is n
   CHECK(may_pass({0, Failure::Kind::kUnreported, 0, Blame::kOwn, "", {}, 0}));
 }
 
-TEST_CASE("restarts are counted, their waits double up to a limit, then the code is 76", "[launcher]") {
+TEST_CASE("restarts are counted, their waits double up to a limit, then the code is 76",
+          "[launcher]") {
   Recovery recovery({.max_restarts = 5, .longest_wait = seconds(4)}, one_machine(2));
   std::vector<Time> waits;
   for (int i = 0; i < 5; ++i) {
@@ -150,10 +152,10 @@ TEST_CASE("the same failure on different hosts is the program's", "[launcher]") 
 
 TEST_CASE("a cut between hosts is never called the program's fault", "[launcher]") {
   Recovery recovery({.max_restarts = 10}, NodePool([] {
-    NodePool::Options options;
-    options.nodes = {{"a", {0}}, {"b", {0}}};
-    return options;
-  }()));
+                      NodePool::Options options;
+                      options.nodes = {{"a", {0}}, {"b", {0}}};
+                      return options;
+                    }()));
   EpochOutcome outcome;
   outcome.cause.kind = Failure::Kind::kLinkCut;
   outcome.cause.detail = "a and b cannot reach each other";

@@ -62,7 +62,8 @@ TEST_CASE("nothing hostile reaches a command line", "[launcher]") {
   CHECK_THROWS_AS(runner_named("rsh"), UsageError);
 }
 
-TEST_CASE("launcher arguments are cut like a shell's words, and nothing is expanded", "[launcher]") {
+TEST_CASE("launcher arguments are cut like a shell's words, and nothing is expanded",
+          "[launcher]") {
   using Words = std::vector<std::string>;
   CHECK(split_words("") == Words{});
   CHECK(split_words("  -F cfg\t-v\n") == Words{"-F", "cfg", "-v"});

@@ -149,7 +149,8 @@ TEST_CASE("slow progress is progress", "[launcher]") {
   const auto done = std::make_shared<std::atomic<int>>(0);
   for (int i = 0; i < 10; ++i) {
     writer.post(lane, 1, [done] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));  // longer together than the patience
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(30));  // longer together than the patience
       ++*done;
     });
   }

@@ -8,8 +8,8 @@ namespace {
 
 using Entries = std::vector<std::string>;
 
-const Entries kOurs{"NCCL_DEBUG=INFO", "LD_PRELOAD=x.so",     "LD_LIBRARY_PATH=/x", "BASH_ENV=/x",
-                    "HOME=/root",      "PYTHONPATH=/a:/b",    "SECRET=no",          "UCX_TLS=tcp",
+const Entries kOurs{"NCCL_DEBUG=INFO", "LD_PRELOAD=x.so",  "LD_LIBRARY_PATH=/x", "BASH_ENV=/x",
+                    "HOME=/root",      "PYTHONPATH=/a:/b", "SECRET=no",          "UCX_TLS=tcp",
                     "MLFLOW_RUN=a=b",  "MV2_ENABLE=1"};
 
 Entries exported(const std::string& file, const Entries& named) {
@@ -31,7 +31,8 @@ TEST_CASE("what is listed is passed on, even what a loader obeys", "[launcher]")
 }
 
 TEST_CASE("blank lines and comments in .deepspeed_env are no errors", "[launcher]") {
-  const Entries list = exported("# NCCL for us\n\n  \nNCCL_DEBUG=WARN\r\n  # more\nX=a b \"c\" $d", {});
+  const Entries list =
+      exported("# NCCL for us\n\n  \nNCCL_DEBUG=WARN\r\n  # more\nX=a b \"c\" $d", {});
   CHECK(std::ranges::find(list, "NCCL_DEBUG=WARN") != list.end());
   CHECK(std::ranges::find(list, "X=a b \"c\" $d") != list.end());
 }

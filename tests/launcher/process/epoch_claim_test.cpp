@@ -1,8 +1,8 @@
 #include "launcher/process/epoch_claim.h"
 
+#include "tests/support/catch.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/support/catch.h"
 
 namespace ds {
 namespace {
@@ -23,7 +23,8 @@ void write(FileSystem& files, const std::string& path, const std::string& text) 
 
 }  // namespace
 
-TEST_CASE("the newest epoch is that of the checkpoints or of the claims, whatever else lies there", "[launcher]") {
+TEST_CASE("the newest epoch is that of the checkpoints or of the claims, whatever else lies there",
+          "[launcher]") {
   MemoryFileSystem files = run_directory();
   CHECK(newest_epoch(files, kRun) == 0);
   CHECK(newest_epoch(files, "/gone") == 0);
@@ -38,7 +39,8 @@ TEST_CASE("the newest epoch is that of the checkpoints or of the claims, whateve
     write(files, "/run/checkpoints/epoch", junk);
     CHECK(newest_epoch(files, kRun) == 9);
   }
-  for (const std::string name : {"epoch.", "epoch.012", "epoch.12x", "epoch.-1", "epochs.99", "epoch.99999999999999999999"}) {
+  for (const std::string name : {"epoch.", "epoch.012", "epoch.12x", "epoch.-1", "epochs.99",
+                                 "epoch.99999999999999999999"}) {
     write(files, "/run/logs/" + name, "x");
   }
   CHECK(newest_epoch(files, kRun) == 9);
@@ -55,10 +57,12 @@ TEST_CASE("a number is given out once", "[launcher]") {
 }
 
 TEST_CASE("of two that ask at the same time each gets a number of its own", "[launcher]") {
-  // The other one claims between our look and our claim, once or several times: then it forgets the first.
+  // The other one claims between our look and our claim, once or several times: then it forgets the
+  // first.
   class Racing final : public FaultFileSystem {
    public:
-    Racing(MemoryFileSystem& files, int claims) : FaultFileSystem(files), files_(files), claims_(claims) {}
+    Racing(MemoryFileSystem& files, int claims)
+        : FaultFileSystem(files), files_(files), claims_(claims) {}
     std::unique_ptr<File> create(const std::string& path, Caching caching) override {
       while (claims_ > 0) {
         --claims_;

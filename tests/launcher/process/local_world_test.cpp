@@ -37,9 +37,8 @@ TEST_CASE("a line without an end does not grow for ever", "[launcher]") {
   size_t longest = 0;
   LineBuffer buffer;
   for (int i = 0; i < 1000; ++i) {
-    buffer.feed(std::string(1000, 'x'), [&](std::string_view line) {
-      longest = std::max(longest, line.size());
-    });
+    buffer.feed(std::string(1000, 'x'),
+                [&](std::string_view line) { longest = std::max(longest, line.size()); });
   }
   CHECK(longest > 0);
   CHECK(longest < 100'000);
@@ -79,7 +78,8 @@ TEST_CASE("standard error of every rank reaches its log and the launcher", "[lau
     CHECK(logged[rank] == "warning me --from-stdin");
   }
   std::ranges::sort(said);
-  CHECK(said == std::vector<std::string>{"0: warning me --from-stdin", "1: warning me --from-stdin"});
+  CHECK(said ==
+        std::vector<std::string>{"0: warning me --from-stdin", "1: warning me --from-stdin"});
   std::vector<pollfd> watched;
   world.add_poll_descriptors(watched);
   CHECK(watched.empty());

@@ -32,15 +32,18 @@ control::StepMetrics step(int64_t number, double loss) {
 
 }  // namespace
 
-TEST_CASE("a run gets a new directory, and latest points at the one that has trained", "[launcher]") {
+TEST_CASE("a run gets a new directory, and latest points at the one that has trained",
+          "[launcher]") {
   const testing::TemporaryDirectory here;
-  const RunDirectory first = RunDirectory::open(std::nullopt, here.path(), "train", "20260101-1200");
+  const RunDirectory first =
+      RunDirectory::open(std::nullopt, here.path(), "train", "20260101-1200");
   CHECK(first.path() == here.path() / "runs/train-20260101-1200");
   CHECK(fs::is_directory(first.file("logs")));
   CHECK_FALSE(fs::exists(here.path() / "runs/latest"));
   first.become_latest();
   CHECK(fs::read_symlink(here.path() / "runs/latest") == "train-20260101-1200");
-  const RunDirectory second = RunDirectory::open(std::nullopt, here.path(), "train", "20260101-1200");
+  const RunDirectory second =
+      RunDirectory::open(std::nullopt, here.path(), "train", "20260101-1200");
   CHECK(second.path() == here.path() / "runs/train-20260101-1200-2");
   CHECK(fs::read_symlink(here.path() / "runs/latest") == "train-20260101-1200");
   second.become_latest();
@@ -147,7 +150,8 @@ TEST_CASE("a resumed run continues its metrics where it resumed", "[launcher]") 
   CHECK(metrics.points()[2].loss == 7);
 }
 
-TEST_CASE("a step that another epoch of the same launch does again replaces what was there", "[launcher]") {
+TEST_CASE("a step that another epoch of the same launch does again replaces what was there",
+          "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
   MetricsFile metrics(run);

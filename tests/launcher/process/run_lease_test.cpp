@@ -64,8 +64,9 @@ void write_lease(const fs::path& directory, const Lease& lease) {
 TEST_CASE("one launcher has a run directory, the next is told who", "[launcher]") {
   const testing::TemporaryDirectory here;
   OtherLauncher other(here.path());
-  CHECK_THROWS_WITH(RunLease::take(here.path(), {}),
-                    Catch::Contains(fmt::format("pid {} on", other.pid())) && Catch::Contains("--run-dir"));
+  CHECK_THROWS_WITH(
+      RunLease::take(here.path(), {}),
+      Catch::Contains(fmt::format("pid {} on", other.pid())) && Catch::Contains("--run-dir"));
   try {
     RunLease::take(here.path(), {});
   } catch (const LeaseRefused& refused) {
@@ -105,12 +106,14 @@ TEST_CASE("whoever finds another's word in the lease has lost the run", "[launch
   theirs.token = "theirs";
   theirs.host = "node-2";
   write_lease(here.path(), theirs);
-  CHECK_THROWS_WITH(lease.renew(), Catch::Contains("on node-2") && Catch::Contains("has taken this run over"));
+  CHECK_THROWS_WITH(lease.renew(),
+                    Catch::Contains("on node-2") && Catch::Contains("has taken this run over"));
   lease.end(0);  // changes nothing
   CHECK(written_by(here.path()) == theirs);
 }
 
-TEST_CASE("a lease that somebody removed comes back, unless another launcher was faster", "[launcher]") {
+TEST_CASE("a lease that somebody removed comes back, unless another launcher was faster",
+          "[launcher]") {
   const testing::TemporaryDirectory here;
   RunLease lease = RunLease::take(here.path(), {});
   fs::remove(lease_path(here.path()));
@@ -132,9 +135,11 @@ TEST_CASE("a watch ends when the user wants it", "[launcher]") {
   elsewhere.host = "node-7";
   write_lease(here.path(), elsewhere);
   std::vector<std::string> watched;
-  CHECK_THROWS_AS(RunLease::take(here.path(), {.watching = [&](const Lease& holder) { watched.push_back(holder.host); },
-                                               .interrupted = [] { return true; }}),
-                  LeaseRefused);
+  CHECK_THROWS_AS(
+      RunLease::take(here.path(),
+                     {.watching = [&](const Lease& holder) { watched.push_back(holder.host); },
+                      .interrupted = [] { return true; }}),
+      LeaseRefused);
   CHECK(watched == std::vector<std::string>{"node-7"});
 }
 

@@ -31,9 +31,11 @@ TEST_CASE("a model of runs/latest is that of the run which it names at the start
   std::filesystem::create_directories(runs / "one" / "final");
   std::filesystem::create_directory_symlink("one", runs / "latest");
   const std::string folder = (runs / "latest" / "final").string();
-  std::ofstream(here.path() / "train.json") << R"({"model": ")" << folder << R"(", "data": {"train": ["/a.txt"]},
+  std::ofstream(here.path() / "train.json")
+      << R"({"model": ")" << folder << R"(", "data": {"train": ["/a.txt"]},
       "train_batch_size": 8, "optimizer": {"type": "AdamW"}, "train": {"steps": 1}})";
-  const std::string text = load_job_config((here.path() / "train.json").string(), {}).canonical_text;
+  const std::string text =
+      load_job_config((here.path() / "train.json").string(), {}).canonical_text;
   CHECK_THAT(text, Catch::Contains((runs / "one" / "final").string()));
   CHECK_THAT(text, !Catch::Contains("latest"));
 }

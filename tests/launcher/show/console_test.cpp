@@ -98,7 +98,8 @@ TEST_CASE("a reader that takes nothing costs lines and no time; they are counted
   CHECK(shown + not_shown == sent);
 }
 
-TEST_CASE("the end waits for a reader that takes something, and not for one that does not", "[launcher]") {
+TEST_CASE("the end waits for a reader that takes something, and not for one that does not",
+          "[launcher]") {
   PipeEnds out = make_pipe();
   PipeEnds error = make_pipe();
   {
@@ -108,8 +109,9 @@ TEST_CASE("the end waits for a reader that takes something, and not for one that
     std::signal(SIGPIPE, SIG_IGN);  // as in the launcher
     console.line(std::string(1 << 18, 'x'));
   }
-  out.read = Fd();           // frees the thread that waits
-  (void)out.write.release();  // whose descriptor must not become another test's before it has seen that
+  out.read = Fd();  // frees the thread that waits
+  (void)out.write
+      .release();  // whose descriptor must not become another test's before it has seen that
 }
 
 }  // namespace ds

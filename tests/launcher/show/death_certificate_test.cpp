@@ -10,7 +10,9 @@
 namespace ds {
 namespace {
 
-Failure killed_by(int signal) { return {1, Failure::Kind::kSignal, signal, Blame::kOwn, "", {}, 12}; }
+Failure killed_by(int signal) {
+  return {1, Failure::Kind::kSignal, signal, Blame::kOwn, "", {}, 12};
+}
 
 DeathCircumstances with_note(const std::string& note) {
   DeathCircumstances out;
@@ -30,7 +32,8 @@ TEST_CASE("a note says who sent the signal", "[launcher]") {
   const auto phrase = [](int signal, const std::string& note) {
     return death_phrase(killed_by(signal), with_note(note));
   };
-  CHECK(phrase(SIGTERM, "=== death note signal=15 code=0 sender=4321 user=1000 address=0 name=my shell") ==
+  CHECK(phrase(SIGTERM,
+               "=== death note signal=15 code=0 sender=4321 user=1000 address=0 name=my shell") ==
         "sent by pid 4321 (my shell) of user 1000");
   CHECK(phrase(SIGTERM, "=== death note signal=15 code=0 sender=4321 user=0 address=0 name=") ==
         "sent by pid 4321 of user 0");
@@ -45,10 +48,12 @@ TEST_CASE("a note says who sent the signal", "[launcher]") {
 }
 
 TEST_CASE("only a whole note is a note", "[launcher]") {
-  CHECK(parse_death_note("=== death note signal=6 code=-6 sender=9 user=8 address=7f name=a b")->sender_name == "a b");
-  for (const std::string line : {"", "=== death note ", "=== death note signal=x code=0",
-                                 "=== death note signal=6 code=1 sender=2 user=3 address=zz name=",
-                                 "=== death note signal=6 code=1 sender=2 user=3 address=1", "death note"}) {
+  CHECK(parse_death_note("=== death note signal=6 code=-6 sender=9 user=8 address=7f name=a b")
+            ->sender_name == "a b");
+  for (const std::string line :
+       {"", "=== death note ", "=== death note signal=x code=0",
+        "=== death note signal=6 code=1 sender=2 user=3 address=zz name=",
+        "=== death note signal=6 code=1 sender=2 user=3 address=1", "death note"}) {
     CHECK_FALSE(parse_death_note(line));
   }
 }
@@ -57,30 +62,41 @@ TEST_CASE("SIGKILL is the kernel's, somebody's, or nobody knows whose", "[launch
   const auto phrase = [](const MemoryDeath& memory) {
     return death_phrase(killed_by(SIGKILL), with_memory(memory));
   };
-  CHECK(phrase({.looked = true, .out_of_memory = true, .cgroup = "/job", .cgroup_limit = int64_t{2} << 30}) ==
+  CHECK(phrase({.looked = true,
+                .out_of_memory = true,
+                .cgroup = "/job",
+                .cgroup_limit = int64_t{2} << 30}) ==
         "by the kernel's OOM killer: cgroup /job has a limit of 2.0 GiB");
   CHECK(phrase({.looked = true, .out_of_memory = true, .cgroup = "/job"}) ==
         "by the kernel's OOM killer: cgroup /job");
-  CHECK(phrase({.looked = true, .out_of_memory = true, .kernel_line = "Out of memory: Killed process 5 (rankd)"}) ==
+  CHECK(phrase({.looked = true,
+                .out_of_memory = true,
+                .kernel_line = "Out of memory: Killed process 5 (rankd)"}) ==
         "by the kernel's OOM killer: the machine ran out of memory");
   CHECK(phrase({.looked = true, .out_of_memory = true}) ==
         "probably by the kernel, which killed for memory on this machine at that time");
-  CHECK(phrase({.looked = true}) == "from outside: the kernel counted no process killed for memory");
+  CHECK(phrase({.looked = true}) ==
+        "from outside: the kernel counted no process killed for memory");
   CHECK(phrase({}).empty());
   CHECK_THAT(death_details(killed_by(SIGKILL), {}), Catch::Contains("dmesg tells"));
 }
 
 TEST_CASE("the block names process, kernel and the last words", "[launcher]") {
-  DeathCircumstances out = with_memory({.looked = true, .out_of_memory = true, .kernel_line = "Killed process 77"});
+  DeathCircumstances out =
+      with_memory({.looked = true, .out_of_memory = true, .kernel_line = "Killed process 77"});
   out.host = "node-2";
   out.pid = 77;
-  out.progress = {.step = 6, .micro_step = 0, .phase = "train", .collective = {9, "data", 57, "all_gather", true}};
+  out.progress = {.step = 6,
+                  .micro_step = 0,
+                  .phase = "train",
+                  .collective = {9, "data", 57, "all_gather", true}};
   for (int line = 1; line <= 7; ++line) out.words.add(fmt::format("line {}", line));
   CHECK(death_details(killed_by(SIGKILL), out) ==
         "  process    pid 77 on node-2\n"
         "  last seen  at step 6.0 train inside all_gather #57 of data\n"
         "  kernel     Killed process 77\n"
-        "  advice     more memory for the job, fewer ranks on the host, or a higher ZeRO stage; `dslaunch "
+        "  advice     more memory for the job, fewer ranks on the host, or a higher ZeRO stage; "
+        "`dslaunch "
         "plan` shows what takes the memory\n"
         "  it said    line 3\n"
         "             line 4\n"
@@ -94,9 +110,10 @@ TEST_CASE("only who lacks room is told to make some", "[launcher]") {
   const auto details = [](int code, const std::string& words) {
     return death_details({0, Failure::Kind::kExit, code, Blame::kOwn, words, {}, 0}, {});
   };
-  for (const std::string words : {"write at byte 0 of /run/x: No space left on device (0 of 1048576 bytes are free there)",
-                                  "save global_step3: need=2097152 free=100 bytes in /run",
-                                  "create /run/x: Disk quota exceeded (a quota of this user or project, not the disk)"}) {
+  for (const std::string words :
+       {"write at byte 0 of /run/x: No space left on device (0 of 1048576 bytes are free there)",
+        "save global_step3: need=2097152 free=100 bytes in /run",
+        "create /run/x: Disk quota exceeded (a quota of this user or project, not the disk)"}) {
     CHECK_THAT(details(74, words), Catch::Contains("make room"));
   }
   CHECK(details(74, "fsync /run/x: Input/output error").empty());
@@ -104,14 +121,18 @@ TEST_CASE("only who lacks room is told to make some", "[launcher]") {
 }
 
 TEST_CASE("the kernel's log is read for one process and one time", "[launcher]") {
-  const std::string kill = "3,900,5000000,-;Memory cgroup out of memory: Killed process 77 (rankd) total-vm:1kB\n SUBSYSTEM=x";
+  const std::string kill =
+      "3,900,5000000,-;Memory cgroup out of memory: Killed process 77 (rankd) total-vm:1kB\n "
+      "SUBSYSTEM=x";
   const auto found = memory_death_in(kill, 77, 4000000);
   REQUIRE(found);
-  CHECK(found->kernel_line == "Memory cgroup out of memory: Killed process 77 (rankd) total-vm:1kB");
+  CHECK(found->kernel_line ==
+        "Memory cgroup out of memory: Killed process 77 (rankd) total-vm:1kB");
   CHECK_FALSE(memory_death_in(kill, 7, 4000000));
   CHECK_FALSE(memory_death_in(kill, 77, 6000000));
   const auto group = memory_death_in(
-      "6,901,5000000,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,"
+      "6,901,5000000,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/"
+      ",mems_allowed=0,"
       "oom_memcg=/jobs/one,task_memcg=/jobs/one,task=rankd,pid=77,uid=0",
       77, 0);
   REQUIRE(group);

@@ -14,7 +14,9 @@ using std::chrono::seconds;
 
 std::string figures() { return "dslaunch_up 1\n"; }
 
-std::string reply_to(std::string_view request) { return http_reply(request, false, figures).value_or("more"); }
+std::string reply_to(std::string_view request) {
+  return http_reply(request, false, figures).value_or("more");
+}
 
 std::string free_endpoint() {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -43,7 +45,8 @@ std::string all_from(const Fd& socket) {
 
 TEST_CASE("figures and health are served, nothing else", "[launcher]") {
   CHECK(reply_to("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") ==
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: 14\r\n"
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; "
+        "charset=utf-8\r\nContent-Length: 14\r\n"
         "Connection: close\r\n\r\ndslaunch_up 1\n");
   CHECK_THAT(reply_to("GET /metrics?all=1 HTTP/1.0\n\n"), Catch::EndsWith("dslaunch_up 1\n"));
   CHECK_THAT(reply_to("GET /healthz HTTP/1.1\r\n\r\n"), Catch::EndsWith("\r\n\r\nok\n"));
@@ -54,9 +57,10 @@ TEST_CASE("figures and health are served, nothing else", "[launcher]") {
              Catch::StartsWith("HTTP/1.1 405 ") && Catch::Contains("Allow: GET, HEAD\r\n"));
 }
 
-TEST_CASE("what is no HTTP is refused, what is unfinished is waited for, what is too long is not", "[launcher]") {
-  for (const char* request : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "GET /metrics SMTP\r\n\r\n",
-                              "{\"verb\": \"stop\"}\n\n"}) {
+TEST_CASE("what is no HTTP is refused, what is unfinished is waited for, what is too long is not",
+          "[launcher]") {
+  for (const char* request : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n",
+                              "GET /metrics SMTP\r\n\r\n", "{\"verb\": \"stop\"}\n\n"}) {
     CAPTURE(request);
     CHECK_THAT(reply_to(request), Catch::StartsWith("HTTP/1.1 400 "));
   }
@@ -65,7 +69,8 @@ TEST_CASE("what is no HTTP is refused, what is unfinished is waited for, what is
   CHECK_THAT(http_reply("GET /", true, figures).value_or(""), Catch::StartsWith("HTTP/1.1 431 "));
 }
 
-TEST_CASE("a caller is answered however its request arrives, and a slow one is dropped", "[launcher]") {
+TEST_CASE("a caller is answered however its request arrives, and a slow one is dropped",
+          "[launcher]") {
   const std::string where = free_endpoint();
   MetricsEndpoint endpoint(where);
   const Fd caller = dial(where), slow = dial(where), rude = dial(where);
@@ -79,12 +84,14 @@ TEST_CASE("a caller is answered however its request arrives, and a slow one is d
   CHECK_THAT(all_from(caller), Catch::EndsWith("dslaunch_up 1\n"));
   endpoint.serve(seconds(7), figures);
   CHECK(all_from(slow).empty());
-  CHECK_THAT(all_from(rude), Catch::StartsWith("HTTP/1.1 431 ") || Catch::Equals(""));  // or a reset
+  CHECK_THAT(all_from(rude),
+             Catch::StartsWith("HTTP/1.1 431 ") || Catch::Equals(""));  // or a reset
 }
 
 TEST_CASE("metrics are served on one literal address that nobody else uses", "[launcher]") {
-  for (const char* where : {"", "9400", "localhost:9400", "127.0.0.1", "127.0.0.1:0", "0.0.0.0:9400", "[::]:9400",
-                            "[fe80::1]:9400", "224.0.0.1:9400", "[::ffff:127.0.0.1]:9400", ":9400"}) {
+  for (const char* where :
+       {"", "9400", "localhost:9400", "127.0.0.1", "127.0.0.1:0", "0.0.0.0:9400", "[::]:9400",
+        "[fe80::1]:9400", "224.0.0.1:9400", "[::ffff:127.0.0.1]:9400", ":9400"}) {
     CAPTURE(where);
     CHECK_THROWS_AS(MetricsEndpoint::check(where), UsageError);
   }

@@ -10,7 +10,9 @@
 namespace ds {
 namespace {
 
-void write(const std::filesystem::path& path, const std::string& text) { std::ofstream(path) << text; }
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
 
 }  // namespace
 
@@ -25,7 +27,8 @@ TEST_CASE("a run directory without a past has none", "[launcher]") {
 
 TEST_CASE("what was committed is told, and what was never saved, too", "[launcher]") {
   const testing::TemporaryDirectory here;
-  write(here.path() / "metrics.jsonl", "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}\n{\"step\": 3, \"lo");
+  write(here.path() / "metrics.jsonl",
+        "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}\n{\"step\": 3, \"lo");
   write(here.path() / "committed.json", committed_text("", 0, 0));
   CHECK(past_progress(here.path()).unsaved_step == 2);
   CHECK(past_progress(here.path()).trace.empty());
@@ -40,14 +43,16 @@ TEST_CASE("of directories of earlier versions, metrics and report tell", "[launc
   const testing::TemporaryDirectory here;
   write(here.path() / "metrics.jsonl", "{\"step\": 40, \"loss\": 3}\n");
   CHECK(past_progress(here.path()).trace == "metrics.jsonl holds steps up to 40");
-  write(here.path() / "report.json", R"({"exit_code": 0, "last_committed": {"tag": "global_step30", "step": 30}})");
+  write(here.path() / "report.json",
+        R"({"exit_code": 0, "last_committed": {"tag": "global_step30", "step": 30}})");
   CHECK(past_progress(here.path()).committed_step == 30);
   CHECK(past_progress(here.path()).committed_by == "report.json");
 }
 
 TEST_CASE("what cannot be understood is a trace", "[launcher]") {
   const testing::TemporaryDirectory here;
-  for (const std::string& text : {std::string(), std::string("{"), std::string("[]"), std::string("{\"step\": -1, \"tag\": \"x\"}"),
+  for (const std::string& text : {std::string(), std::string("{"), std::string("[]"),
+                                  std::string("{\"step\": -1, \"tag\": \"x\"}"),
                                   std::string("{\"step\": 1}"), std::string(1 << 20, ' ')}) {
     write(here.path() / "committed.json", text);
     CHECK_THAT(past_progress(here.path()).trace, Catch::Contains("cannot be read"));

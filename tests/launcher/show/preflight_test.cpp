@@ -33,15 +33,20 @@ SurveyedHost good_host(const std::string& name) {
 }
 
 PreflightNeeds needs() {
-  return {.world_size = 4, .threads = 2, .memory_bytes = kGiB, .checkpoint_bytes = kGiB,
-          .uses_gpus = false, .shares_directory = true};
+  return {.world_size = 4,
+          .threads = 2,
+          .memory_bytes = kGiB,
+          .checkpoint_bytes = kGiB,
+          .uses_gpus = false,
+          .shares_directory = true};
 }
 
 // "check level" of all that is found about one host.
 std::string found(const PreflightNeeds& needs, const SurveyedHost& host) {
   std::string out;
   for (const Finding& finding : judge_hosts(needs, {host})) {
-    out += fmt::format("{} {}; ", finding.check, finding.level == Severity::kBad ? "bad" : "warning");
+    out +=
+        fmt::format("{} {}; ", finding.check, finding.level == Severity::kBad ? "bad" : "warning");
     CHECK_FALSE(finding.what.empty());
     CHECK_FALSE(finding.fix.empty());
   }
@@ -64,32 +69,47 @@ TEST_CASE("every lack is found by itself", "[launcher]") {
     change(host, *host.facts);
     return found(needs(), host);
   };
-  CHECK(with([](auto&, auto& facts) { facts.mutable_open_files()->set_soft(64); }) == "open files bad; ");
-  CHECK(with([](auto&, auto& facts) { facts.mutable_processes()->set_soft(10); }) == "processes bad; ");
+  CHECK(with([](auto&, auto& facts) { facts.mutable_open_files()->set_soft(64); }) ==
+        "open files bad; ");
+  CHECK(with([](auto&, auto& facts) { facts.mutable_processes()->set_soft(10); }) ==
+        "processes bad; ");
   CHECK(with([](auto&, auto& facts) {
           facts.mutable_processes()->set_soft(10);
           facts.set_superuser(true);
         }).empty());
-  CHECK(with([](auto&, auto& facts) { facts.set_shared_memory_free(4096); }) == "shared memory bad; ");
+  CHECK(with([](auto&, auto& facts) { facts.set_shared_memory_free(4096); }) ==
+        "shared memory bad; ");
   CHECK(with([](auto&, auto& facts) { facts.set_shared_memory_error("Permission denied"); }) ==
         "shared memory bad; ");
   CHECK(with([](auto&, auto& facts) { facts.set_memory_available(kGiB); }) == "memory bad; ");
-  CHECK(with([](auto&, auto& facts) { facts.set_program_error("No such file"); }) == "program bad; ");
-  CHECK(with([](auto&, auto& facts) { facts.mutable_directory()->set_free_bytes(kGiB); }) == "disk bad; ");
-  CHECK(with([](auto&, auto& facts) { facts.mutable_directory()->set_error("Read-only"); }) == "disk bad; ");
-  CHECK(with([](auto&, auto& facts) { facts.set_witness_error("No such file"); }) == "shared folder bad; ");
-  CHECK(with([](auto& host, auto&) { host.own_file_error = "No such file"; }) == "shared folder bad; ");
+  CHECK(with([](auto&, auto& facts) { facts.set_program_error("No such file"); }) ==
+        "program bad; ");
+  CHECK(with([](auto&, auto& facts) { facts.mutable_directory()->set_free_bytes(kGiB); }) ==
+        "disk bad; ");
+  CHECK(with([](auto&, auto& facts) { facts.mutable_directory()->set_error("Read-only"); }) ==
+        "disk bad; ");
+  CHECK(with([](auto&, auto& facts) { facts.set_witness_error("No such file"); }) ==
+        "shared folder bad; ");
+  CHECK(with([](auto& host, auto&) { host.own_file_error = "No such file"; }) ==
+        "shared folder bad; ");
   CHECK(with([](auto&, auto& facts) { facts.set_listen_error("in use"); }) == "ports bad; ");
-  CHECK(with([](auto&, auto& facts) { facts.add_dial_failures()->set_error("refused"); }) == "ports bad; ");
+  CHECK(with([](auto&, auto& facts) { facts.add_dial_failures()->set_error("refused"); }) ==
+        "ports bad; ");
   CHECK(with([](auto&, auto& facts) { facts.set_cores(1); }) == "devices warning; ");
-  CHECK(with([](auto&, auto& facts) { facts.add_nvme()->set_path("/local_nvme"); }) == "nvme bad; ");
-  CHECK(with([](auto& host, auto&) { host.clock = ClockOffset{-5'000'000, 100}; }) == "clock warning; ");
+  CHECK(with([](auto&, auto& facts) { facts.add_nvme()->set_path("/local_nvme"); }) ==
+        "nvme bad; ");
+  CHECK(with([](auto& host, auto&) {
+          host.clock = ClockOffset{-5'000'000, 100};
+        }) == "clock warning; ");
   CHECK(with([](auto& host, auto&) { host.clock = ClockOffset{-5'000'000, 4'000'000}; }).empty());
-  CHECK(with([](auto& host, auto&) { host.clock = ClockOffset{90'000'000'000, 100}; }) == "clock bad; ");
+  CHECK(with([](auto& host, auto&) {
+          host.clock = ClockOffset{90'000'000'000, 100};
+        }) == "clock bad; ");
 }
 
 TEST_CASE("a host that cannot be asked is said to be so and nothing else", "[launcher]") {
-  const SurveyedHost host{.host = {"a", {0}}, .problem = "ssh exited with code 255", .advice = "log in"};
+  const SurveyedHost host{
+      .host = {"a", {0}}, .problem = "ssh exited with code 255", .advice = "log in"};
   CHECK(found(needs(), host) == "reachable bad; ");
 }
 
@@ -111,26 +131,32 @@ TEST_CASE("an offset is known but for the time under way", "[launcher]") {
 }
 
 TEST_CASE("the report names everything on every host at once", "[launcher]") {
-  std::vector<SurveyedHost> hosts{good_host("node-1"), good_host("node-2"),
-                                  {.host = {"node-3", {0, 1}}, .problem = "ssh exited with code 255"}};
+  std::vector<SurveyedHost> hosts{
+      good_host("node-1"),
+      good_host("node-2"),
+      {.host = {"node-3", {0, 1}}, .problem = "ssh exited with code 255"}};
   hosts[1].facts->set_shared_memory_total(kGiB / 1024);
   hosts[1].facts->set_shared_memory_free(kGiB / 1024);
   hosts[1].clock = ClockOffset{7'200'000'000, 100};
   const std::vector<Finding> findings = judge_hosts(needs(), hosts);
   CHECK(any_bad(findings));
-  CHECK(preflight_text(hosts, findings) ==
-        "preflight: 2 of 3 hosts cannot be used, 2 faults found, 1 warning\n"
-        "  node-2\n"
-        "    warning  clock: its clock is 7200.0 s ahead; times in logs will not match\n"
-        "             fix: set it, for instance with `timedatectl set-ntp true` or `chronyc makestep`\n"
-        "    bad      shared memory: /dev/shm has 1.0 MiB free of 1.0 MiB, its 2 ranks need 2.0 MiB\n"
-        "             fix: mount -o remount,size=1G /dev/shm; of a container: --shm-size=1g, or an emptyDir "
-        "of medium Memory\n"
-        "  node-3\n"
-        "    bad      reachable: ssh exited with code 255\n"
-        "  ok: node-1");
+  CHECK(
+      preflight_text(hosts, findings) ==
+      "preflight: 2 of 3 hosts cannot be used, 2 faults found, 1 warning\n"
+      "  node-2\n"
+      "    warning  clock: its clock is 7200.0 s ahead; times in logs will not match\n"
+      "             fix: set it, for instance with `timedatectl set-ntp true` or `chronyc "
+      "makestep`\n"
+      "    bad      shared memory: /dev/shm has 1.0 MiB free of 1.0 MiB, its 2 ranks need 2.0 MiB\n"
+      "             fix: mount -o remount,size=1G /dev/shm; of a container: --shm-size=1g, or an "
+      "emptyDir "
+      "of medium Memory\n"
+      "  node-3\n"
+      "    bad      reachable: ssh exited with code 255\n"
+      "  ok: node-1");
   const std::string json = preflight_json(hosts, findings);
-  CHECK_THAT(json, Catch::StartsWith(R"j({"ok": false, "hosts": [{"host": "node-1", "ok": true, "ranks": 2)j"));
+  CHECK_THAT(json, Catch::StartsWith(
+                       R"j({"ok": false, "hosts": [{"host": "node-1", "ok": true, "ranks": 2)j"));
   CHECK_THAT(json, Catch::Contains(R"j("findings": [{"check": "reachable", "level": "bad")j"));
   CHECK_THAT(json, Catch::Contains(R"j("clock_offset_s": 7200)j"));
 }

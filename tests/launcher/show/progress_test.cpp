@@ -17,8 +17,7 @@ TEST_CASE("a step is one line", "[launcher]") {
   metrics.set_lr(3e-4);
   metrics.set_loss_scale(1);
   metrics.set_tokens_per_s(12345);
-  CHECK(step_line(metrics, std::nullopt) ==
-        "step 120/2000  loss 3.4123  lr 3.00e-04  12.3k tok/s");
+  CHECK(step_line(metrics, std::nullopt) == "step 120/2000  loss 3.4123  lr 3.00e-04  12.3k tok/s");
   metrics.set_grad_norm(1.234);
   metrics.set_loss_scale(65536);
   metrics.set_bytes_peak(412LL << 20);
@@ -71,12 +70,14 @@ TEST_CASE("the pace is known after two steps and follows a change of it", "[laun
     now += seconds(2);
     pace.update(now, step, 101);
   }
-  const double left = std::chrono::duration<double>(*pace.update(now + seconds(2), 61, 101)).count();
+  const double left =
+      std::chrono::duration<double>(*pace.update(now + seconds(2), 61, 101)).count();
   CHECK(left == Approx(80).epsilon(0.01));
   CHECK_FALSE(pace.update(now + seconds(4), 101, 101));
 }
 
-TEST_CASE("a long evaluation and reports that come in heaps hardly move the time to the end", "[launcher]") {
+TEST_CASE("a long evaluation and reports that come in heaps hardly move the time to the end",
+          "[launcher]") {
   PaceEstimate pace;
   Time now{};
   for (int64_t step = 1; step <= 4000; ++step) {

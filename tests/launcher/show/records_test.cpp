@@ -37,8 +37,8 @@ TEST_CASE("the failure line is JSON that names rank, step and last commit", "[la
   record.reason = "second Ctrl-C";
   CHECK_THAT(failure_line(record, FaultAction::kRestart),
              Catch::Contains(R"j("rank": null)j") && Catch::Contains(R"j("action": "restart")j") &&
-                                       Catch::Contains(R"j("last_committed": "global_step10")j") &&
-                                       Catch::Contains(R"j("cause": "second Ctrl-C")j"));
+                 Catch::Contains(R"j("last_committed": "global_step10")j") &&
+                 Catch::Contains(R"j("cause": "second Ctrl-C")j"));
 }
 
 TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
@@ -49,7 +49,8 @@ TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
   (*record.ranks[0].measured.mutable_categories())["gradients"] = 300;
   CHECK(report_json(record) ==
         R"j({"exit_code": 1, "reason": "rank 1 was killed by signal 9 (Killed)", "steps": 12, )j"
-        R"j("seconds": 90, "host": "node1", "epoch": 1, "restarts": 0, "world_size": 2, "loss": 2.5, )j"
+        R"j("seconds": 90, "host": "node1", "epoch": 1, "restarts": 0, "world_size": 2, )j"
+        R"j("loss": 2.5, )j"
         R"j("last_committed": null, "root_cause": {"rank": 1, "kind": "signal", "value": 9, )j"
         R"j("step": 11, "message": "rank 1 was killed by signal 9 (Killed)"}, "ranks": [)j"
         "\n  "

@@ -27,7 +27,6 @@ std::string content(const fs::path& path) {
 struct Run {
   testing::TemporaryDirectory here;
   RunDirectory directory = RunDirectory::open("run", here.path(), "train", "now");
-
 };
 
 control::StepMetrics step(int64_t number) {
@@ -107,7 +106,8 @@ TEST_CASE("what could not be written at the end is named with the reason", "[lau
   CHECK_FALSE(written(finished, "report.json"));
   CHECK(written(finished, "metrics.jsonl"));
   REQUIRE(finished.problems.size() == 1);
-  CHECK_THAT(finished.problems[0], Catch::Contains("report.json could not be written to the end: "));
+  CHECK_THAT(finished.problems[0],
+             Catch::Contains("report.json could not be written to the end: "));
   CHECK(last_lease(run.directory.path())->exit_code == 74);  // the code is known all the same
 }
 

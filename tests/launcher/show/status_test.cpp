@@ -30,9 +30,10 @@ RunStatus running_status() {
   status.last_commit.emplace().set_tag("global_step10");
   status.last_commit->set_step(10);
   status.waits_for = "rank 1: no progress";
-  status.ranks = {{0, "a", 101, "alive", {12, 1, "train", {57, "data", 57, "all_gather", true}}, 0.5},
-                  {1, "b\\", 102, "alive", {12, 0, "train", {}}, 0.25},
-                  {2, "b\\", 0, "absent", {}, 0}};
+  status.ranks = {
+      {0, "a", 101, "alive", {12, 1, "train", {57, "data", 57, "all_gather", true}}, 0.5},
+      {1, "b\\", 102, "alive", {12, 0, "train", {}}, 0.25},
+      {2, "b\\", 0, "absent", {}, 0}};
   return status;
 }
 
@@ -52,7 +53,8 @@ TEST_CASE("status text says where a run and its ranks are", "[launcher]") {
   RunStatus silent = running_status();
   silent.ranks[0].silent_s = 3.25;
   CHECK(verdict_text(silent) ==
-        "rank 0 has not answered for 3.2 s; it was at step 12.1 train, inside all_gather #57 of data");
+        "rank 0 has not answered for 3.2 s; it was at step 12.1 train, inside all_gather #57 of "
+        "data");
 }
 
 TEST_CASE("status JSON is read back as it was written", "[launcher]") {
@@ -72,12 +74,14 @@ TEST_CASE("status JSON is read back as it was written", "[launcher]") {
 TEST_CASE("report.json says how a run ended", "[launcher]") {
   RunStatus status;
   add_report(R"({"exit_code": 75, "reason": "Ctrl-C", "steps": 12, "seconds": 9.5, "loss": 2.5,
-                 "last_committed": {"tag": "global_step12", "step": 12}, "restarts": 1, "epoch": 2})",
+                 "last_committed": {"tag": "global_step12", "step": 12}, "restarts": 1,
+                     "epoch": 2})",
              status);
   CHECK(status.phase == "stopped");
   CHECK_FALSE(status.live());
   CHECK(status.last_commit->tag() == "global_step12");
-  CHECK_THAT(status_text(status), Catch::Contains("stopped with code 75, epoch 2, 1 restart, after 9.5s"));
+  CHECK_THAT(status_text(status),
+             Catch::Contains("stopped with code 75, epoch 2, 1 restart, after 9.5s"));
   CHECK_THROWS_AS(add_report("{}", status), DataError);
 }
 
@@ -87,9 +91,10 @@ TEST_CASE("Prometheus text has each family once and no label that grows", "[laun
                                    "# TYPE dslaunch_step gauge\n"
                                    "dslaunch_step{run=\"kjv \\\"1\\\"\"} 12\n"));
   CHECK_THAT(text, Catch::Contains("# TYPE dslaunch_restarts_total counter\n"));
-  CHECK_THAT(text, Catch::Contains("# TYPE dslaunch_rank_step gauge\n"
-                                   "dslaunch_rank_step{run=\"kjv \\\"1\\\"\",rank=\"0\",host=\"a\"} 12\n"
-                                   "dslaunch_rank_step{run=\"kjv \\\"1\\\"\",rank=\"1\",host=\"b\\\\\"} 12\n"));
+  CHECK_THAT(text, Catch::Contains(
+                       "# TYPE dslaunch_rank_step gauge\n"
+                       "dslaunch_rank_step{run=\"kjv \\\"1\\\"\",rank=\"0\",host=\"a\"} 12\n"
+                       "dslaunch_rank_step{run=\"kjv \\\"1\\\"\",rank=\"1\",host=\"b\\\\\"} 12\n"));
   RunStatus broken = running_status();
   broken.last_step->set_loss(std::nan(""));
   CHECK_THAT(status_prometheus(broken), Catch::Contains("} NaN\n"));
@@ -97,8 +102,12 @@ TEST_CASE("Prometheus text has each family once and no label that grows", "[laun
 
 TEST_CASE("equal lines of several ranks are folded", "[launcher]") {
   CHECK(rank_ranges({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8");
-  CHECK(fold_logs({{0, {"10:00:00.001 info: load", "detail", "10:00:00.005 info: step", "10:00:00.006 info: step"}},
-                   {1, {"10:00:00.002 info: load", "10:00:00.003 warn: odd", "10:00:00.007 info: step"}}}) ==
+  CHECK(fold_logs(
+            {{0,
+              {"10:00:00.001 info: load", "detail", "10:00:00.005 info: step",
+               "10:00:00.006 info: step"}},
+             {1,
+              {"10:00:00.002 info: load", "10:00:00.003 warn: odd", "10:00:00.007 info: step"}}}) ==
         "[0-1] 10:00:00.001 info: load\n"
         "[0] detail\n"
         "[1] 10:00:00.003 warn: odd\n"

@@ -64,7 +64,8 @@ TEST_CASE("binding in DeepSpeed's spellings and ours", "[launcher]") {
   CHECK_FALSE(options_of({"t.json"}).binding.wants_topology());
   CHECK(options_of({"--bind_cores_to_rank", "t.json"}).binding.bind);
   CHECK(options_of({"--bind-cores-to-rank", "t.json"}).binding.bind);
-  CHECK(options_of({"--bind_core_list", "1,3-5", "t.json"}).binding.cores == std::vector<int>{1, 3, 4, 5});
+  CHECK(options_of({"--bind_core_list", "1,3-5", "t.json"}).binding.cores ==
+        std::vector<int>{1, 3, 4, 5});
   CHECK(options_of({"--report-bindings", "t.json"}).binding.report);
 }
 

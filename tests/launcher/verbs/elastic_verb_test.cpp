@@ -46,9 +46,9 @@ TEST_CASE("plan is told the ranks that run would use, unless the user says", "[l
   const Arguments given = completed_arguments({"plan", "t.json"}, "");
   REQUIRE(given.size() == 3);
   CHECK_THAT(given[2], Catch::StartsWith("--num-ranks="));
-  for (const Arguments& complete : {Arguments{"plan", "t.json", "--num-ranks", "3"},
-                                    Arguments{"plan", "--num-ranks=3", "t.json"},
-                                    Arguments{"generate", "folder"}}) {
+  for (const Arguments& complete :
+       {Arguments{"plan", "t.json", "--num-ranks", "3"},
+        Arguments{"plan", "--num-ranks=3", "t.json"}, Arguments{"generate", "folder"}}) {
     CHECK(completed_arguments(complete, "") == complete);
   }
 }

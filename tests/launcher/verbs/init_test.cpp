@@ -40,7 +40,8 @@ InitSurroundings two_ranks() {
     return {};
   };
   out.exists = [](const std::string& path) {
-    return path == "a.txt" || path == "b.txt" || path == "gpt2" || path == "bare" || path == "bpe" || path == "empty" || path == "bytes";
+    return path == "a.txt" || path == "b.txt" || path == "gpt2" || path == "bare" ||
+           path == "bpe" || path == "empty" || path == "bytes";
   };
   out.file_bytes = [](const std::string& path) {
     return path.ends_with(".txt") ? std::optional<int64_t>(1'000'000) : std::nullopt;
@@ -50,7 +51,8 @@ InitSurroundings two_ranks() {
   return out;
 }
 
-std::string refusal(const InitOptions& options, const InitSurroundings& surroundings = two_ranks()) {
+std::string refusal(const InitOptions& options,
+                    const InitSurroundings& surroundings = two_ranks()) {
   try {
     choose_training(options, surroundings, nullptr);
   } catch (const UsageError& error) {
@@ -90,15 +92,22 @@ TEST_CASE("without data and without anybody to ask, the option is named", "[laun
 
 TEST_CASE("an option that cannot be is named with its value", "[launcher]") {
   CHECK_THAT(refusal({.data = {"nowhere.txt"}}), Catch::Contains("there is no nowhere.txt"));
-  CHECK(refusal({.data = {"shards/*.txt"}}).empty());  // whether a pattern matches is seen by who reads it
-  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "smal"}), Catch::Contains("--model smal") && Catch::Contains("did you mean small?"));
+  CHECK(refusal({.data = {"shards/*.txt"}})
+            .empty());  // whether a pattern matches is seen by who reads it
+  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "smal"}),
+             Catch::Contains("--model smal") && Catch::Contains("did you mean small?"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .model = "empty"}), Catch::Contains("no config.json"));
-  CHECK_THAT(refusal({.data = {"a.txt"}, .tokenizer = "empty"}), Catch::Contains("no tokenizer.json"));
-  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare", .tokenizer = "bpe"}), Catch::Contains("1000 tokens, the model 300"));
-  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare"}), Catch::StartsWith("--tokenizer is needed"));
-  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "gpt2", .sequence_length = "2048"}), Catch::Contains("from 2 to 1024"));
+  CHECK_THAT(refusal({.data = {"a.txt"}, .tokenizer = "empty"}),
+             Catch::Contains("no tokenizer.json"));
+  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare", .tokenizer = "bpe"}),
+             Catch::Contains("1000 tokens, the model 300"));
+  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare"}),
+             Catch::StartsWith("--tokenizer is needed"));
+  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "gpt2", .sequence_length = "2048"}),
+             Catch::Contains("from 2 to 1024"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .batch = "7"}), Catch::Contains("2 ranks"));
-  CHECK_THAT(refusal({.data = {"a.txt"}, .precision = "fp16"}), Catch::Contains("expected fp32 or bf16"));
+  CHECK_THAT(refusal({.data = {"a.txt"}, .precision = "fp16"}),
+             Catch::Contains("expected fp32 or bf16"));
   CHECK_THAT(refusal({.data = {"a.txt"}, .zero_stage = "4"}), Catch::Contains("--zero-stage 4"));
   for (const char* const steps : {"0", "-3", "ten", "1e3", "", "99999999999999999999"}) {
     CHECK_THAT(refusal({.data = {"a.txt"}, .steps = steps}), Catch::StartsWith("--steps"));
@@ -106,11 +115,13 @@ TEST_CASE("an option that cannot be is named with its value", "[launcher]") {
 }
 
 TEST_CASE("what no option says is asked for, a refused answer again", "[launcher]") {
-  Script script({"", "nowhere", "a.txt b.txt", "gpt2", "", "4096", "512", "", "bf16", "5", "3", ""});
+  Script script(
+      {"", "nowhere", "a.txt b.txt", "gpt2", "", "4096", "512", "", "bf16", "5", "3", ""});
   const TrainingChoices choices = choose_training({.steps = "70"}, two_ranks(), &script);
-  CHECK(script.asked == std::vector<std::string>{"--data", "--data", "--data", "--model", "--tokenizer", "--sequence-length",
-                                                 "--sequence-length", "--batch", "--precision", "--zero-stage",
-                                                 "--zero-stage"});
+  CHECK(script.asked == std::vector<std::string>{"--data", "--data", "--data", "--model",
+                                                 "--tokenizer", "--sequence-length",
+                                                 "--sequence-length", "--batch", "--precision",
+                                                 "--zero-stage", "--zero-stage"});
   REQUIRE(script.refused.size() == 4);
   CHECK(script.refused[0] == "this one has no default");
   CHECK(choices.data == std::vector<std::string>{"a.txt", "b.txt"});
@@ -156,15 +167,20 @@ TEST_CASE("every file that can be chosen is valid, without a note", "[launcher]"
 }
 
 TEST_CASE("the vocabulary of a new model covers the tokenizer, padded", "[launcher]") {
-  const TrainingChoices choices = choose_training({.data = {"a.txt"}, .tokenizer = "bpe"}, two_ranks(), nullptr);
+  const TrainingChoices choices =
+      choose_training({.data = {"a.txt"}, .tokenizer = "bpe"}, two_ranks(), nullptr);
   const Config config = parse_config(train_file(choices, "train.json"));
   CHECK(config.model.llama.vocab_size == 1024);
 }
 
-TEST_CASE("a model folder brings its tokenizer, or has 256 ids, or one has to be named", "[launcher]") {
-  CHECK(choose_training({.data = {"a.txt"}, .model = "gpt2"}, two_ranks(), nullptr).tokenizer == "gpt2");
-  CHECK(choose_training({.data = {"a.txt"}, .model = "bytes"}, two_ranks(), nullptr).tokenizer == "byte");
-  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare"}), Catch::StartsWith("--tokenizer is needed"));
+TEST_CASE("a model folder brings its tokenizer, or has 256 ids, or one has to be named",
+          "[launcher]") {
+  CHECK(choose_training({.data = {"a.txt"}, .model = "gpt2"}, two_ranks(), nullptr).tokenizer ==
+        "gpt2");
+  CHECK(choose_training({.data = {"a.txt"}, .model = "bytes"}, two_ranks(), nullptr).tokenizer ==
+        "byte");
+  CHECK_THAT(refusal({.data = {"a.txt"}, .model = "bare"}),
+             Catch::StartsWith("--tokenizer is needed"));
 }
 
 TEST_CASE("names with quotes and control characters stay what they are", "[launcher]") {
@@ -176,7 +192,8 @@ TEST_CASE("names with quotes and control characters stay what they are", "[launc
 TEST_CASE("only data with room for it is held out for validation", "[launcher]") {
   TrainingChoices choices = choose_training({.data = {"a.txt"}}, two_ranks(), nullptr);
   CHECK(parse_config(train_file(choices, "t")).data.validation_fraction > 0);
-  for (const std::optional<int64_t> bytes : {std::optional<int64_t>(5000), std::optional<int64_t>()}) {
+  for (const std::optional<int64_t> bytes :
+       {std::optional<int64_t>(5000), std::optional<int64_t>()}) {
     choices.data_bytes = bytes;
     CHECK(parse_config(train_file(choices, "t")).data.validation_fraction == 0);
     require_clean(choices);
@@ -184,7 +201,8 @@ TEST_CASE("only data with room for it is held out for validation", "[launcher]")
 }
 
 TEST_CASE("what rankd says of a folder is read, and anything else is refused", "[launcher]") {
-  const InputFacts facts = parse_input_facts(R"({"positions": 1024, "vocabulary": 50257, "tokenizer": null})");
+  const InputFacts facts =
+      parse_input_facts(R"({"positions": 1024, "vocabulary": 50257, "tokenizer": null})");
   CHECK(facts.positions == 1024);
   CHECK_FALSE(facts.tokenizer.has_value());
   CHECK_THROWS_AS(parse_input_facts(R"({"positions": 1024})"), DataError);

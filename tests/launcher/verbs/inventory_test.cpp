@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "config/available.h"
-#include "config/reader/json_reader.h"
 #include "config/load.h"
+#include "config/reader/json_reader.h"
 #include "core/error.h"
 #include "launcher/inventory/features.h"
 #include "launcher/inventory/inventory_text.h"
@@ -13,7 +13,10 @@ namespace ds {
 namespace {
 
 FeatureInputs fit_machine() {
-  return {.bf16_products = true, .programs = {"ssh", "mpirun", "srun"}, .has_mpi = true, .missing_keys = {}};
+  return {.bf16_products = true,
+          .programs = {"ssh", "mpirun", "srun"},
+          .has_mpi = true,
+          .missing_keys = {}};
 }
 
 FeatureFact feature_of(const FeatureInputs& inputs, const std::string& name) {
@@ -26,8 +29,9 @@ FeatureFact feature_of(const FeatureInputs& inputs, const std::string& name) {
 }  // namespace
 
 TEST_CASE("a feature that is there needs no advice, one that is not has some", "[launcher]") {
-  for (const FeatureInputs& inputs : {FeatureInputs{.engine_problem = "no rankd", .missing_keys = keys_with_missing_features()},
-                                      fit_machine()}) {
+  for (const FeatureInputs& inputs :
+       {FeatureInputs{.engine_problem = "no rankd", .missing_keys = keys_with_missing_features()},
+        fit_machine()}) {
     for (const FeatureFact& feature : judge_features(inputs)) {
       INFO(feature.name);
       CHECK_FALSE(feature.needs.empty());
@@ -60,7 +64,8 @@ TEST_CASE("a GPU in the machine is of no use to a build without CUDA", "[launche
 TEST_CASE("features of train.json stand or fall with what check refuses", "[launcher]") {
   FeatureInputs inputs = fit_machine();
   CHECK(feature_of(inputs, "fp16").has == true);
-  inputs.missing_keys = {"fp16", "activation_checkpointing.cpu_checkpointing", "pipeline_of_another.name"};
+  inputs.missing_keys = {"fp16", "activation_checkpointing.cpu_checkpointing",
+                         "pipeline_of_another.name"};
   CHECK(feature_of(inputs, "fp16").has == false);
   CHECK(feature_of(inputs, "activations partitioned or on the CPU").has == false);
   CHECK(feature_of(inputs, "pipeline parallelism").has == true);
@@ -78,14 +83,17 @@ TEST_CASE("every key that a feature stands or falls with is a key of train.json"
     const std::string key = today.how.substr(begin, today.how.rfind('"') - begin);
     INFO(key);
     const ReadConfig read = read_config_text("{}", "test", std::vector{key + "=null"});
-    for (const Problem& problem : read.problems.all()) CHECK_THAT(problem.text(), !Catch::Contains("unknown key"));
+    for (const Problem& problem : read.problems.all())
+      CHECK_THAT(problem.text(), !Catch::Contains("unknown key"));
   }
 }
 
 TEST_CASE("the engine's answer is read, and anything else is refused", "[launcher]") {
   const EngineFacts facts = parse_engine_facts(
-      R"({"build_id": "1+a", "libraries": [{"name": "oneDNN", "version": "2.6.3", "purpose": "products"},
-          {"name": "MPI", "version": null, "purpose": "more"}], "onednn_isa": "AMX", "vectors": "AVX2",
+      R"({"build_id": "1+a", "libraries": [{"name": "oneDNN", "version": "2.6.3",
+          "purpose": "products"},
+          {"name": "MPI", "version": null, "purpose": "more"}], "onednn_isa": "AMX",
+              "vectors": "AVX2",
           "bf16_products": true})");
   CHECK(facts.build_id == "1+a");
   REQUIRE(facts.libraries.size() == 2);
@@ -101,16 +109,21 @@ TEST_CASE("what is not known is said to be unknown, to people and to programs", 
   inventory.groups = {{"memory",
                        {{.key = "total", .value = int64_t{1} << 30, .unit = FactUnit::kBytes},
                         {.key = "cgroup_limit", .note = "the kernel does not say"}}}};
-  inventory.libraries = {{.name = "NCCL", .use = LibraryUse::kUnused, .purpose = "GPUs", .missing = "no such file"},
-                         {.name = "libaio", .use = LibraryUse::kUnused, .purpose = "NVMe", .file = "/lib/libaio.so.1"}};
+  inventory.libraries = {
+      {.name = "NCCL", .use = LibraryUse::kUnused, .purpose = "GPUs", .missing = "no such file"},
+      {.name = "libaio",
+       .use = LibraryUse::kUnused,
+       .purpose = "NVMe",
+       .file = "/lib/libaio.so.1"}};
   inventory.network = {{"eth0", {"10.0.0.2"}}};
   inventory.features = {{"bf16", "AMX", std::nullopt, "rankd could not be asked"}};
   inventory.missing_keys = {"fp16"};
   const std::string text = inventory_text(inventory);
-  for (const char* const line : {"  total         1.0 GiB\n", "  cgroup limit  unknown (the kernel does not say)\n",
-                                 "  NCCL    not found               for GPUs\n",
-                                 "  libaio  found, version unknown  for NVMe\n", "  eth0  speed unknown  10.0.0.2\n",
-                                 "  unknown  bf16  AMX  rankd could not be asked\n", "1 keys of train.json"}) {
+  for (const char* const line :
+       {"  total         1.0 GiB\n", "  cgroup limit  unknown (the kernel does not say)\n",
+        "  NCCL    not found               for GPUs\n",
+        "  libaio  found, version unknown  for NVMe\n", "  eth0  speed unknown  10.0.0.2\n",
+        "  unknown  bf16  AMX  rankd could not be asked\n", "1 keys of train.json"}) {
     CHECK_THAT(text, Catch::Contains(line));
   }
   const Value json = read_config_document(inventory_json(inventory), "json");

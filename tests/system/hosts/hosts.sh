@@ -1,7 +1,7 @@
 # Sourced by the tests over several hosts: two network namespaces with an sshd each, and a third, where
 # dslaunch runs, that bridges them. The file system and the processes' numbers are the machine's. With
 # own_disk=<folder> each host sees a folder of its own in its place: from outside, <folder>-of-0 and -of-1.
-# Usage of a test: bash tests/system/<name>.sh <folder of the programs>. Exit code 77: it cannot run here.
+# Usage of a test: bash tests/system/hosts/<name>.sh <folder of the programs>. Exit code 77: it cannot run here.
 skip() {
   echo "SKIPPED: $*"
   exit 77
@@ -10,7 +10,7 @@ skip() {
 for tool in ip ssh ssh-keygen /usr/sbin/sshd; do
   command -v "$tool" > /dev/null || skip "$tool is missing"
 done
-source "$(dirname "$0")/launcher.sh"
+source "$(dirname "$0")/../launcher.sh"
 
 net=10.213.77
 here=dsl$$h

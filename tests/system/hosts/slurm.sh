@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Under Slurm: a controller and two virtual nodes on this machine, hosts and slots from the allocation.
-source "$(dirname "$0")/slurm.sh"
+source "$(dirname "$0")/slurm_nodes.sh"
 
 allocate() { timeout 120 salloc -Q --nodes=2 --ntasks-per-node=2 "$@"; }
 

@@ -13,7 +13,7 @@ kinds=("${@:3}")
   mpi:dslaunch mpi:rank mpi:agent mpi:mpirun started:mpirun started:dslaunch started:rank)
 case ${kinds[0]} in
   slurm:*)
-    source "$(dirname "$0")/slurm.sh"
+    source "$(dirname "$0")/slurm_nodes.sh"
     strangers() { :; }  # the nodes are this machine
     ;;
   *) source "$(dirname "$0")/hosts.sh" ;;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Connects to an address as fast as it can, until it is killed.
 
-usage: flood.py KIND ADDRESS PORT PROCESSES
+usage: flooder.py KIND ADDRESS PORT PROCESSES
 
 close: and closes at once; hold: and keeps the last 200 open; nonsense: and says something that is no TLS;
 hello: and begins TLS with a server of another name.

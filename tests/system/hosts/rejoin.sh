@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A host is lost and comes back while a run goes on, and another one is added to the hostfile: the world shrinks
 # and grows, growing is no restart, and every sample is used exactly once.
-tests=$(dirname "$(realpath "$0")")
+tests=$(dirname "$(realpath "$0")")/..
 source "$tests/hosts.sh"
 unset DSLAUNCH_RANKD
 cat > train.json <<'JSON'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two hosts by ssh, and a third from which somebody tries every port while they train.
-security=$(dirname "$(realpath "$0")")/security.py
+security=$(dirname "$(realpath "$0")")/../security.py
 command -v python3 > /dev/null || { echo "SKIPPED: python3 is missing"; exit 77; }
 source "$(dirname "$0")/hosts.sh"
 third=dsl$$c

@@ -3,7 +3,7 @@
 # The ranks join all the same, and in less than a second more than while the same two processes knock where nobody
 # listens. Times go to standard output.
 command -v python3 > /dev/null || { echo "SKIPPED: python3 is missing"; exit 77; }
-flood=$(dirname "$(realpath "$0")")/flood.py
+flood=$(dirname "$(realpath "$0")")/flooder.py
 source "$(dirname "$0")/hosts.sh"
 port=29471
 seconds_of() { awk -F'[ :.]' '{ printf "%.3f\n", ($1 * 60 + $2) * 60 + $3 + $4 / 1000 }'; }

@@ -4,7 +4,7 @@ for tool in slurmctld slurmd srun salloc scontrol; do
   command -v $tool > /dev/null || { echo "SKIPPED: $tool is missing"; exit 77; }
 done
 [ "$(id -u)" -eq 0 ] || { echo "SKIPPED: slurmd needs root"; exit 77; }
-source "$(dirname "$0")/launcher.sh"
+source "$(dirname "$0")/../launcher.sh"
 
 daemons=()
 end_slurm() {

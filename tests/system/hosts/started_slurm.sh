@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Started by srun, once for each rank: srun -n 4 dslaunch train.json, on one node and on two.
-source "$(dirname "$0")/slurm.sh"
+source "$(dirname "$0")/slurm_nodes.sh"
 
 nobody() {
   local pid

@@ -2,7 +2,7 @@
 # Which copies of ranks' keys and tokens are in the memory of launcher, agents and ranks while they train, started by
 # ssh and by mpirun. What is allowed here is what docs/security.md says that stays. Counts go to standard output; those
 # of ssh and mpirun are for the eye alone.
-security=$(dirname "$(realpath "$0")")/security.py
+security=$(dirname "$(realpath "$0")")/../security.py
 command -v python3 > /dev/null || { echo "SKIPPED: python3 is missing"; exit 77; }
 source "$(dirname "$0")/hosts.sh"
 mkdir -m 700 vault

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Started by mpirun, once for each rank, on this machine: mpirun -n 4 dslaunch train.json.
 command -v mpirun > /dev/null || { echo "SKIPPED: mpirun is missing"; exit 77; }
-source "$(dirname "$0")/launcher.sh"
+source "$(dirname "$0")/../launcher.sh"
 
 many=(mpirun --allow-run-as-root --oversubscribe)
 nothing_left() {

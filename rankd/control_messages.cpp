@@ -1,0 +1,104 @@
+#include "rankd/control_messages.h"
+
+namespace ds {
+namespace {
+
+ResumeMode to_resume(control::JobPlan::Resume resume) {
+  switch (resume) {
+    case control::JobPlan::REQUIRED:
+      return ResumeMode::kRequired;
+    case control::JobPlan::NEVER:
+      return ResumeMode::kNever;
+    default:
+      return ResumeMode::kAuto;
+  }
+}
+
+}  // namespace
+
+JobPlan to_job_plan(const control::JobPlan& in) {
+  JobPlan plan;
+  plan.rank = in.rank();
+  plan.world_size = in.world_size();
+  plan.local_rank = in.local_rank();
+  plan.local_size = in.local_size();
+  plan.epoch = in.epoch();
+  plan.claim = in.claim();
+  plan.threads = in.threads();
+  plan.config_text = in.config_text();
+  plan.config_dir = in.config_dir();
+  plan.run_dir = in.run_dir();
+  plan.resume = to_resume(in.resume());
+  plan.oldest_tag_epoch = in.oldest_tag_epoch();
+  plan.committed_step = in.committed_step();
+  plan.committed_by = in.committed_by();
+  plan.progress = in.progress();
+  plan.accept_changes = in.accept_changes();
+  plan.told_step = in.told_step();
+  plan.audit_samples = in.audit_samples();
+  plan.rendezvous = in.rendezvous();
+  plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
+  plan.data_secret = in.data_secret();
+  plan.rehearsal = in.dry_run() ? Rehearsal::kDryRun : Rehearsal::kNo;
+  return plan;
+}
+
+control::FinalReport::Origin to_origin(ErrorOrigin origin) {
+  switch (origin) {
+    case ErrorOrigin::kOwn:
+      return control::FinalReport::OWN;
+    case ErrorOrigin::kPeer:
+      return control::FinalReport::PEER;
+    case ErrorOrigin::kNone:
+      break;
+  }
+  return control::FinalReport::NONE;
+}
+
+std::optional<Command> to_command(control::CommandMessage::Kind kind) {
+  switch (kind) {
+    case control::CommandMessage::STOP_AND_SAVE:
+      return Command::kStopAndSave;
+    case control::CommandMessage::SAVE_NOW:
+      return Command::kSaveNow;
+    case control::CommandMessage::PAUSE:
+      return Command::kPause;
+    case control::CommandMessage::RESUME:
+      return Command::kResume;
+    default:
+      return std::nullopt;
+  }
+}
+
+control::StepMetrics to_proto(const StepMetrics& metrics) {
+  control::StepMetrics out;
+  out.set_step(metrics.step);
+  out.set_total_steps(metrics.total_steps);
+  out.set_loss(metrics.loss);
+  if (metrics.grad_norm) out.set_grad_norm(*metrics.grad_norm);
+  out.set_lr(metrics.lr);
+  out.set_loss_scale(metrics.loss_scale);
+  out.set_tokens_per_s(metrics.tokens_per_s);
+  out.set_samples(metrics.samples);
+  out.set_bytes_peak(metrics.bytes_peak);
+  if (metrics.validation_loss) out.set_validation_loss(*metrics.validation_loss);
+  return out;
+}
+
+StepMetrics from_proto(const control::StepMetrics& in) {
+  StepMetrics out{.step = in.step(),
+                  .total_steps = in.total_steps(),
+                  .loss = in.loss(),
+                  .grad_norm = std::nullopt,
+                  .lr = in.lr(),
+                  .loss_scale = in.loss_scale(),
+                  .tokens_per_s = in.tokens_per_s(),
+                  .samples = in.samples(),
+                  .bytes_peak = in.bytes_peak(),
+                  .validation_loss = std::nullopt};
+  if (in.has_grad_norm()) out.grad_norm = in.grad_norm();
+  if (in.has_validation_loss()) out.validation_loss = in.validation_loss();
+  return out;
+}
+
+}  // namespace ds
