@@ -2,7 +2,7 @@
 # A host is lost and comes back while a run goes on, and another one is added to the hostfile: the world shrinks
 # and grows, growing is no restart, and every sample is used exactly once.
 tests=$(dirname "$(realpath "$0")")/..
-source "$tests/hosts.sh"
+source "$tests/hosts/hosts.sh"
 unset DSLAUNCH_RANKD
 cat > train.json <<'JSON'
 {"model": {"family": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": 32, "vocab_size": 256,
