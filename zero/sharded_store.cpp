@@ -12,6 +12,9 @@ ShardedStore::ShardedStore(ZeroOptions options, Communicator& comm, Stream& stre
 
 ParamId ShardedStore::add(ParamSpec spec) {
   DS_CHECK(grads_ == nullptr, "parameter store: {} added after seal()", spec.name);
+  for (const ParamSpec& other : specs_) {
+    DS_CHECK(other.name != spec.name, "parameter store: {} was added before", spec.name);
+  }
   DS_CHECK(specs_.empty() || specs_.front().dtype == spec.dtype,
            "parameter store: {} is {}, the others are {}", spec.name, name_of(spec.dtype),
            name_of(specs_.front().dtype));
@@ -22,7 +25,12 @@ ParamId ShardedStore::add(ParamSpec spec) {
 
 void ShardedStore::expect_uses(ParamId id, int uses) {
   DS_CHECK(grads_ == nullptr && uses >= 1, "parameter store: {} uses of parameter {}", uses, id);
-  uses_[static_cast<size_t>(id)] = uses;
+  uses_[index(id)] = uses;
+}
+
+size_t ShardedStore::index(ParamId id) const {
+  DS_CHECK(id >= 0 && id < count(), "parameter store: parameter {} of {}", id, count());
+  return static_cast<size_t>(id);
 }
 
 void ShardedStore::seal() {
@@ -80,9 +88,10 @@ void ShardedStore::make_shard(int bucket) {
 }
 
 Lease ShardedStore::acquire(ParamId id) {
+  const ParamSpec& param = spec(id);
+  DS_CHECK(grads_ != nullptr, "parameter store: {} is acquired before seal()", param.name);
   const int bucket = layout_.bucket_of(id);
   Weights& weights = weights_[static_cast<size_t>(bucket)];
-  const ParamSpec& param = spec(id);
   const auto view = [&](const Tensor& whole) {
     return whole.narrow(layout_.offset_of(id), param.shape.numel()).reshape(param.shape);
   };

@@ -44,7 +44,7 @@ class ShardedStore final : public ParameterStore {
   void expect_uses(ParamId id, int uses) override;
   void seal() override;
   int count() const override { return static_cast<int>(specs_.size()); }
-  const ParamSpec& spec(ParamId id) const override { return specs_[static_cast<size_t>(id)]; }
+  const ParamSpec& spec(ParamId id) const override { return specs_[index(id)]; }
   Lease acquire(ParamId id) override;
   GradSlot grad_slot(ParamId id) override;
   void grad_ready(ParamId id) override;
@@ -78,6 +78,7 @@ class ShardedStore final : public ParameterStore {
     bool sharded = false;
     int leases = 0;
   };
+  size_t index(ParamId id) const;
   void make_weights(int bucket);
   void make_shard(int bucket);
   void on_event(GatherEvent event);

@@ -1,0 +1,187 @@
+// The conformance suite of Optimizer: every family, in every dtype of gradients and copies. The
+// numbers themselves are checked against their rules, DeepSpeed and PyTorch elsewhere; here is what
+// ZeRO and the checkpoints rely on whatever the rule is.
+#include <cmath>
+#include <set>
+
+#include "core/error.h"
+#include "kernels/elementwise.h"
+#include "optim/optimizer.h"
+#include "optim/rule_optimizer.h"
+#include "tests/support/catch.h"
+#include "tests/support/cpu_stream.h"
+
+namespace ds {
+namespace {
+
+using testing::CpuStream;
+using testing::random_tensor;
+using Floats = std::vector<float>;
+
+struct Family {
+  std::string name;
+  OptimizerRule rule;
+};
+
+std::vector<Family> families() {
+  return {{"adamw", AdamOptions{.weight_decay = 0.1}},
+          {"adam", AdamOptions{.weight_decay = 0.1, .decoupled_decay = false}},
+          {"adam without correction", AdamOptions{.bias_correction = false}},
+          {"lion", LionRule{.weight_decay = 0.1}},
+          {"adagrad", AdagradRule{.weight_decay = 0.1}},
+          {"sgd", SgdRule{.weight_decay = 0.1}},
+          {"sgd with momentum", SgdRule{.momentum = 0.9, .nesterov = Nesterov::kOn}}};
+}
+
+struct Dtypes {
+  DType grad = DType::kF32;
+  std::optional<DType> copy;
+};
+
+std::vector<Dtypes> dtypes() {
+  return {{DType::kF32, std::nullopt},
+          {DType::kF32, DType::kBF16},
+          {DType::kBF16, DType::kBF16},
+          {DType::kF16, DType::kF16}};
+}
+
+// A shard of elements [first, first + numel) of one long parameter.
+struct Piece {
+  Shard shard;
+  int64_t first = 0;
+
+  Piece(const Optimizer& optimizer, const Dtypes& types, int64_t begin, int64_t numel,
+        Stream& stream)
+      : first(begin) {
+    shard.master = random_tensor(stream, {begin + numel}, 1).narrow(begin, numel);
+    shard.grad = Tensor::empty({numel}, types.grad, stream);
+    if (types.copy) shard.copy = Tensor::zeros({numel}, *types.copy, stream);
+    for (size_t i = 0; i < optimizer.slot_names().size(); ++i) {
+      shard.slots.push_back(Tensor::zeros({numel}, DType::kF32, stream));
+    }
+    shard.fields = {{.param = 0, .param_begin = begin, .numel = numel, .offset = 0}};
+  }
+
+  void step(const Optimizer& optimizer, int64_t step, const Hyper& hyper, float times,
+            Stream& stream) {
+    const int64_t numel = shard.master.numel();
+    const Tensor grad = random_tensor(stream, {first + numel}, 100 + static_cast<uint64_t>(step));
+    for (int64_t i = 0; i < first + numel; ++i) grad.data<float>()[i] *= times;
+    kernels::cast(stream, grad.narrow(first, numel), shard.grad);
+    optimizer.step(shard, hyper, step, stream);
+  }
+
+  Floats values(const Tensor& tensor, Stream& stream) const {
+    Tensor wide = Tensor::empty(tensor.shape(), DType::kF32, stream);
+    kernels::cast(stream, tensor, wide);
+    return {wide.data<float>(), wide.data<float>() + wide.numel()};
+  }
+  // Weights, slots and copy, one after the other.
+  std::vector<Floats> state(Stream& stream) const {
+    std::vector<Floats> out{values(shard.master, stream)};
+    for (const Tensor& slot : shard.slots) out.push_back(values(slot, stream));
+    if (shard.copy.defined()) out.push_back(values(shard.copy, stream));
+    return out;
+  }
+};
+
+std::vector<Floats> joined(std::vector<Floats> a, const std::vector<Floats>& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i].insert(a[i].end(), b[i].begin(), b[i].end());
+  return a;
+}
+
+constexpr int64_t kNumel = 5003;
+constexpr int64_t kSteps = 4;
+const Hyper kHyper{.lr = 0.01};
+
+// Runs `check(optimizer, dtypes, stream)` for every family and dtype.
+template <class Check>
+void for_each(const Check& check) {
+  for (const Family& family : families()) {
+    const std::unique_ptr<Optimizer> optimizer = make_optimizer(family.rule);
+    for (const Dtypes& types : dtypes()) {
+      CpuStream s(2);
+      INFO(family.name << ", gradient " << name_of(types.grad));
+      check(*optimizer, types, s.stream);
+    }
+  }
+}
+
+TEST_CASE("a shard cut in two is updated to the same bits", "[optim]") {
+  for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
+    Piece whole(optimizer, types, 0, kNumel, stream);
+    Piece head(optimizer, types, 0, 1234, stream);
+    Piece tail(optimizer, types, 1234, kNumel - 1234, stream);
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      for (Piece* piece : {&whole, &head, &tail}) piece->step(optimizer, step, kHyper, 1, stream);
+    }
+    REQUIRE(whole.state(stream) == joined(head.state(stream), tail.state(stream)));
+  });
+}
+
+TEST_CASE("the number of threads changes no bit", "[optim]") {
+  for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
+    CpuStream other(5);
+    Piece a(optimizer, types, 0, kNumel, stream);
+    Piece b(optimizer, types, 0, kNumel, other.stream);
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      a.step(optimizer, step, kHyper, 1, stream);
+      b.step(optimizer, step, kHyper, 1, other.stream);
+    }
+    REQUIRE(a.state(stream) == b.state(other.stream));
+  });
+}
+
+TEST_CASE("a gradient that was scaled by a power of two is unscaled without loss", "[optim]") {
+  for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
+    Piece plain(optimizer, types, 0, kNumel, stream);
+    Piece scaled(optimizer, types, 0, kNumel, stream);
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      plain.step(optimizer, step, kHyper, 1, stream);
+      scaled.step(optimizer, step, {.lr = kHyper.lr, .grad_scale = 1.0F / 16}, 16, stream);
+    }
+    REQUIRE(plain.state(stream) == scaled.state(stream));
+  });
+}
+
+TEST_CASE("the copy is the rounded weight", "[optim]") {
+  for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
+    if (!types.copy) return;
+    Piece piece(optimizer, types, 0, kNumel, stream);
+    piece.step(optimizer, 1, kHyper, 1, stream);
+    Tensor rounded = Tensor::empty({kNumel}, *types.copy, stream);
+    kernels::cast(stream, piece.shard.master, rounded);
+    REQUIRE(piece.values(rounded, stream) == piece.values(piece.shard.copy, stream));
+  });
+}
+
+TEST_CASE("a step moves every weight by no more than its rate asks", "[optim]") {
+  for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
+    Piece piece(optimizer, types, 0, kNumel, stream);
+    const Floats before = piece.values(piece.shard.master, stream);
+    piece.step(optimizer, 1, {.lr = 0}, 1, stream);
+    REQUIRE(piece.values(piece.shard.master, stream) == before);
+    piece.step(optimizer, 2, kHyper, 1, stream);
+    const Floats after = piece.values(piece.shard.master, stream);
+    size_t moved = 0;
+    for (size_t i = 0; i < after.size(); ++i) {
+      REQUIRE(std::isfinite(after[i]));
+      moved += after[i] != before[i] ? 1 : 0;
+    }
+    REQUIRE(moved > after.size() / 2);
+  });
+}
+
+TEST_CASE("every family has a name of its own for checkpoints and for each of its slots",
+          "[optim]") {
+  for (const Family& family : families()) {
+    const std::unique_ptr<Optimizer> optimizer = make_optimizer(family.rule);
+    INFO(family.name);
+    CHECK_FALSE(optimizer->family().empty());
+    const std::vector<std::string> names = optimizer->slot_names();
+    CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
+  }
+}
+
+}  // namespace
+}  // namespace ds
