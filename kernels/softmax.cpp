@@ -63,12 +63,6 @@ void row_exp(const float* x, float shift, float factor, float scale, T* y, int64
 
 }  // namespace
 
-void softmax_row(const float* x, float inverse_temperature, float* y, int64_t n) {
-  const float shift = row_max(x, n);
-  const float total = row_exp_sum(x, shift, inverse_temperature, n);
-  row_exp(x, shift, inverse_temperature, 1.0F / total, y, n);
-}
-
 // The loss of a row of logits.
 float cross_entropy_row(const float* logits, int32_t target, int64_t n) {
   const float shift = row_max(logits, n);
@@ -96,7 +90,6 @@ HWY_AFTER_NAMESPACE();
 namespace ds::kernels {
 namespace {
 
-DS_SIMD_EXPORT(softmax_row);
 DS_SIMD_EXPORT(cross_entropy_row);
 DS_SIMD_EXPORT(cross_entropy_grad_row);
 
@@ -221,27 +214,6 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   for (int64_t first = 0; first < rows; first += block) {
     run_block(stream, args, logits, first, std::min(block, rows - first));
   }
-}
-
-void softmax(Stream& stream, const Tensor& x, float inverse_temperature, Tensor& y) {
-  DS_CHECK(x.defined() && x.shape().rank() > 0, "softmax: x has no axis");
-  const int64_t columns = x.shape()[-1];
-  const int64_t rows = detail::rows_of("softmax", "x", x, columns);
-  detail::require_numel("softmax", "x", stream, x, x.numel());
-  detail::require_dtype("softmax", "x", x, DType::kF32);
-  detail::require_numel("softmax", "y", stream, y, x.numel());
-  detail::require_dtype("softmax", "y", y, DType::kF32);
-  stream.record("softmax", {.flops = 20 * static_cast<double>(x.numel()),
-                            .bytes = 2 * static_cast<double>(x.bytes())});
-  on_device(stream.device(), [&](Cpu) {
-    stream.pool().parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        DS_SIMD(softmax_row)
-        (x.data<float>() + row * columns, inverse_temperature, y.data<float>() + row * columns,
-         columns);
-      }
-    });
-  });
 }
 
 }  // namespace ds::kernels

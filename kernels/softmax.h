@@ -23,7 +23,4 @@ struct LinearCrossEntropyArgs {
 int64_t linear_cross_entropy_rows(int64_t vocabulary);
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args);
 
-// y[i] = softmax(x[i] * inverse_temperature), rows of [N, V] in fp32; for sampling.
-void softmax(Stream& stream, const Tensor& x, float inverse_temperature, Tensor& y);
-
 }  // namespace ds::kernels

@@ -39,7 +39,6 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.rendezvous = in.rendezvous();
   plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
   plan.data_secret = in.data_secret();
-  plan.rehearsal = in.dry_run() ? Rehearsal::kDryRun : Rehearsal::kNo;
   return plan;
 }
 

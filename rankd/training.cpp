@@ -473,7 +473,6 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   DS_FAILPOINT("train.planned");
   const TrainingData data = open_data(config.data, model, inputs);
   const FolderFrame frame = frame_of(plan, config, model, files);
-  if (plan.rehearsal == Rehearsal::kDryRun) return static_cast<int>(ExitCode::kDone);
   tell_tokenizer(plan, control, config, model, data);
 
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});

@@ -12,8 +12,6 @@
 
 namespace ds {
 
-enum class Rehearsal { kNo, kDryRun };  // kDryRun: run the engine on meta tensors, write nothing
-
 // The part of one rank in one epoch. The same plan reaches every rank but for rank and local_rank.
 struct JobPlan {
   int rank = 0;
@@ -47,7 +45,6 @@ struct JobPlan {
   std::vector<std::string> data_endpoints;
   std::string data_secret;
   int memory_fd = -1;  // what the host keeps states in over epochs, inherited; -1: nothing
-  Rehearsal rehearsal = Rehearsal::kNo;
 };
 
 // The newest collective of this rank, as its ledger has it.

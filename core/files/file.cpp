@@ -311,50 +311,6 @@ Fd::~Fd() {
 
 int Fd::release() { return std::exchange(fd_, -1); }
 
-Mmap Mmap::read_only(const std::string& path) {
-  Mmap map;
-  map.path_ = path;
-  struct stat info {};
-  map.fd_ = open_regular_file(path, Caching::kCached, info);
-  map.size_ = static_cast<size_t>(info.st_size);
-  if (map.size_ == 0) return map;  // mmap refuses empty ranges
-  void* address = ::mmap(nullptr, map.size_, PROT_READ, MAP_SHARED, map.fd_.get(), 0);
-  if (address == MAP_FAILED) throw_io_error("map", path, errno);
-  map.data_ = static_cast<const std::byte*>(address);
-  return map;
-}
-
-Mmap::Mmap(Mmap&& other) noexcept
-    : fd_(std::move(other.fd_)),
-      path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-Mmap& Mmap::operator=(Mmap&& other) noexcept {
-  if (this == &other) return *this;
-  unmap();
-  fd_ = std::move(other.fd_);
-  path_ = std::move(other.path_);
-  data_ = std::exchange(other.data_, nullptr);
-  size_ = std::exchange(other.size_, 0);
-  return *this;
-}
-
-Mmap::~Mmap() { unmap(); }
-
-void Mmap::unmap() noexcept {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-}
-
-void Mmap::check_unchanged() const {
-  struct stat info {};
-  if (::fstat(fd_.get(), &info) != 0) throw_io_error("stat", path_, errno);
-  if (static_cast<size_t>(info.st_size) < size_) {
-    throw DataError(fmt::format("{}: the file shrank from {} to {} bytes while in use", path_,
-                                size_, info.st_size));
-  }
-}
-
 std::string parent_directory(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";

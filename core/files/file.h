@@ -144,27 +144,6 @@ class Fd {
 void read_fully(int fd, int64_t offset, std::span<std::byte> into, std::string_view path);
 void write_fully(int fd, int64_t offset, std::span<const std::byte> from, std::string_view path);
 
-// A whole file mapped for reading. If the file is truncated afterwards, touching the lost pages
-// raises SIGBUS: use File::read for inputs that others may change, and check_unchanged() before
-// long scans.
-class Mmap {
- public:
-  static Mmap read_only(const std::string& path);
-  Mmap(Mmap&& other) noexcept;
-  Mmap& operator=(Mmap&& other) noexcept;
-  ~Mmap();
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  void check_unchanged() const;  // DataError if the file is shorter now
-
- private:
-  Mmap() = default;
-  void unmap() noexcept;
-  Fd fd_;
-  std::string path_;
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
-};
-
 std::string parent_directory(const std::string& path);  // "." where there is no slash
 std::string join_path(const std::string& directory, std::string_view name);
 

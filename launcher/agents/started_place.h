@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/decide/rank_discovery.h"
+#include "launcher/decide/environment.h"
 
 namespace ds {
 

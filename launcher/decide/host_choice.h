@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/decide/environment.h"
 #include "launcher/decide/host_filter.h"
-#include "launcher/decide/rank_discovery.h"
 #include "launcher/decide/runner.h"
 
 namespace ds {

@@ -1,11 +1,13 @@
 // Areas hostfile and launcher: hosts, filters, lists and who a rank is.
 #include "launcher/decide/hostfile.h"
 
+#include <initializer_list>
 #include <stdexcept>
 
+#include "core/error.h"
+#include "launcher/decide/environment.h"
 #include "launcher/decide/host_filter.h"
 #include "launcher/decide/node_list.h"
-#include "launcher/decide/rank_discovery.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 
@@ -78,6 +80,30 @@ std::string decode(const Json& input) {
   return to_text(out);
 }
 
+// DeepSpeed's MPICH helper alone maps these; started_place has its own rules for ours.
+const std::string* find(const Environment& environment, std::string_view name) {
+  const auto entry = environment.find(name);
+  return entry == environment.end() ? nullptr : &entry->second;
+}
+
+// The value that all of the set ones share.
+std::string agreed(const Environment& environment, std::initializer_list<std::string_view> names,
+                   std::string_view what) {
+  const std::string* value = nullptr;
+  for (const std::string_view name : names) {
+    const std::string* other = find(environment, name);
+    if (value && other && *value != *other) {
+      throw UsageError(fmt::format("environment: {} is '{}' and also '{}'", what, *value, *other));
+    }
+    if (!value) value = other;
+  }
+  if (!value) {
+    throw UsageError(
+        fmt::format("environment: no {}, expected {}", what, fmt::join(names, " or ")));
+  }
+  return *value;
+}
+
 }  // namespace
 
 std::string hostfile(const rapidjson::Value& input) {
@@ -110,8 +136,11 @@ std::string launcher(const rapidjson::Value& input) {
   for (const auto& member : need(input, "env").GetObject()) {
     environment[member.name.GetString()] = as<std::string>(member.value);
   }
-  const RankVariables variables = mpich_rank_variables(environment);
-  return Answer().add("RANK", variables.rank).add("LOCAL_RANK", variables.local_rank).text();
+  return Answer()
+      .add("RANK", agreed(environment, {"PMIX_RANK", "PMI_RANK"}, "rank"))
+      .add("LOCAL_RANK",
+           agreed(environment, {"PALS_LOCAL_RANKID", "MPI_LOCALRANKID"}, "local rank"))
+      .text();
 }
 
 }  // namespace ds::conform

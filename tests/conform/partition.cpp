@@ -3,11 +3,11 @@
 #include "core/partition.h"
 
 #include "checkpoint/deepspeed/partition.h"
-#include "comm/coalesce.h"
 #include "comm/traffic_figures.h"
 #include "model/parallel/pipeline_cut.h"
 #include "model/parallel/tensor_shard.h"
 #include "tests/conform/areas.h"
+#include "tests/conform/coalesced.h"
 #include "tests/conform/json_io.h"
 #include "tests/support/ranks.h"
 #include "zero/estimate.h"

@@ -35,18 +35,6 @@ double total(const Values& v) { return dot(v, Values(v.size(), 1.0)); }
 
 }  // namespace
 
-TEST_CASE("softmax matches the reference and sums to one", "[kernels]") {
-  TestStream s;
-  for (const int64_t n : {1, 3, 16, 257}) {
-    const Tensor x = random_tensor({4, n}, DType::kF32, 1, s.stream, 5.0);
-    Tensor y = Tensor::empty({4, n}, DType::kF32, s.stream);
-    softmax(s.stream, x, 0.5F, y);
-    Values scaled = values_of(x);
-    for (double& v : scaled) v *= 0.5;
-    REQUIRE(error_of(y, reference::softmax(scaled, n)) < 1e-6);
-  }
-}
-
 TEST_CASE("losses and gradients of the fused projection match the reference", "[kernels]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {

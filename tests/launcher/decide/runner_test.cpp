@@ -1,8 +1,7 @@
-// Command lines of the runners, and rank discovery.
+// Command lines of the runners.
 #include "launcher/decide/runner.h"
 
 #include "core/error.h"
-#include "launcher/decide/rank_discovery.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 
@@ -70,38 +69,6 @@ TEST_CASE("launcher arguments are cut like a shell's words, and nothing is expan
   CHECK(split_words(R"(-o 'A=b c' "d \" e" f\ g '' $HOME `id`)") ==
         Words{"-o", "A=b c", "d \" e", "f g", "", "$HOME", "`id`"});
   CHECK_THROWS_AS(split_words("-o 'open"), UsageError);
-}
-
-TEST_CASE("a rank finds itself in its launcher's variables", "[launcher]") {
-  CHECK_FALSE(discover_rank({{"RANK", "3"}}).has_value());
-  CHECK(discover_rank({{"OMPI_COMM_WORLD_RANK", "5"},
-                       {"OMPI_COMM_WORLD_SIZE", "8"},
-                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}) == RankPlace{5, 8, 1, "Open MPI"});
-  CHECK(discover_rank({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}) ==
-        RankPlace{0, 2, 0, "Slurm"});
-  CHECK_THROWS_WITH(discover_rank({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}),
-                    Catch::Contains("SLURM_LOCALID"));
-  CHECK_THROWS_AS(
-      discover_rank({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}),
-      UsageError);
-  CHECK_THROWS_AS(
-      discover_rank({{"SLURM_PROCID", "x"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}),
-      UsageError);
-  CHECK_THROWS_AS(
-      discover_rank({{"SLURM_PROCID", "-1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}),
-      UsageError);
-}
-
-TEST_CASE("MPICH's variables must agree", "[launcher]") {
-  const auto both =
-      mpich_rank_variables({{"PMI_RANK", "10"}, {"MPI_LOCALRANKID", "2"}, {"RANK", "99"}});
-  CHECK(both.rank == "10");
-  CHECK(both.local_rank == "2");
-  CHECK_THROWS_AS(
-      mpich_rank_variables({{"PMI_RANK", "1"}, {"PMIX_RANK", "2"}, {"MPI_LOCALRANKID", "2"}}),
-      UsageError);
-  CHECK_THROWS_AS(mpich_rank_variables({{"MPI_LOCALRANKID", "2"}}), UsageError);
-  CHECK_THROWS_AS(mpich_rank_variables({{"PMI_RANK", "2"}}), UsageError);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Several tensors in one collective.
-#include "comm/coalesce.h"
+#include "tests/conform/coalesced.h"
 
 #include "core/partition.h"
 #include "kernels/elementwise.h"

@@ -1,5 +1,5 @@
 // The free list of key/value cache blocks.
-#include "model/kv_block_list.h"
+#include "tests/conform/kv_block_list.h"
 
 #include "core/error.h"
 
