@@ -2,22 +2,16 @@
 // `run` and `check` ask; reading and explaining a configuration does not.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "config/config.h"
 #include "config/field_reader.h"
 #include "config/reader/problem.h"
 
 namespace ds {
 
-// One error per enabled feature, `sparse_attention: not available in this build` with what there is
-// instead. What only we find wrong in its section is then a note: there is one thing to mend.
+// One error per missing feature that is asked for (config/effect.h), `sparse_attention: not
+// available in this build` with what there is instead. What only we find wrong about it is then a
+// note: there is one thing to mend.
 void check_available(const Config& config, const Origins& origins, Problems& problems);
-
-// The keys of train.json behind which such a feature is, sorted. Some are refused for some of their
-// values only.
-std::vector<std::string> keys_with_missing_features();
 
 // What a training run needs and a DeepSpeed file alone does not say: model, data, length,
 // optimizer.

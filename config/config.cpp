@@ -20,21 +20,24 @@ std::optional<FloatType> gathered_dtype(const Config& config) {
 
 namespace {
 
-void run_fields(Visitor& v, Config& c) {
+void batch_fields(Visitor& v, Config& c) {
   v.field("train_batch_size", c.train_batch_size,
           {.meaning = "Global number of samples consumed per optimizer update, over all "
                       "data-parallel ranks and all accumulation steps.",
+           .effect = Effect::kUsed,
            .above = 0,
            .refuse_text = true,
            .deepspeed_refuses = true});
   v.field("train_micro_batch_size_per_gpu", c.train_micro_batch_size_per_gpu,
           {.meaning = "Samples that one rank processes in one forward/backward pass.",
+           .effect = Effect::kUsed,
            .above = 0,
            .refuse_text = true,
            .deepspeed_refuses = true});
   v.field("gradient_accumulation_steps", c.gradient_accumulation_steps,
           {.meaning = "Micro-batches whose gradients are summed locally before one reduction and "
                       "one optimizer update.",
+           .effect = Effect::kUsed,
            .above = 0,
            .refuse_text = true,
            .deepspeed_refuses = true});
@@ -42,71 +45,112 @@ void run_fields(Visitor& v, Config& c) {
             "Older name of the batch per rank.");
   v.field("managed_gradient_accumulation", c.managed_gradient_accumulation,
           {.meaning = "When false the caller owns the accumulation boundary: every step() call "
-                      "applies an update."});
+                      "applies an update.",
+           .effect = Effect::kNotYet});
   v.field("sequence_parallel_size", c.sequence_parallel_size,
           {.meaning = "Degree of sequence parallelism; divides the world size that enters the "
                       "batch triangle when no mpu or mesh is given.",
+           .effect = Effect::kNotYet,
+           .only = {"1"},
            .min = 1});
   v.field("data_parallel_size", c.data_parallel_size,
           {.meaning = "Data-parallel degree of the device mesh; only read together with "
                       "sequence_parallel_size.",
+           .effect = Effect::kAlwaysSo,
+           .here = "every rank holds a part of the batch: there is no other way to split it",
            .min = 1});
+}
+
+void run_fields(Visitor& v, Config& c) {
   v.field("gradient_clipping", c.gradient_clipping,
           {.meaning = "Clip the global L2 gradient norm to this value; 0 disables clipping.",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field(
       "steps_per_print", c.steps_per_print,
       {.meaning = "Print step, skipped-step count, learning rate and momentum every so many steps.",
+       .effect = Effect::kUsed,
        .above = 0});
   v.field("wall_clock_breakdown", c.wall_clock_breakdown,
-          {.meaning = "Time forward, backward, gradient reduction and step."});
+          {.meaning = "Time forward, backward, gradient reduction and step.",
+           .effect = Effect::kAlwaysSo,
+           .here = "tokens per second of every step are in the metrics, without its parts"});
   v.field("memory_breakdown", c.memory_breakdown,
-          {.meaning = "Report memory use at fixed points and with the micro-step timers."});
+          {.meaning = "Report memory use at fixed points and with the micro-step timers.",
+           .effect = Effect::kAlwaysSo,
+           .here = "peaks of memory are in the report, and `dslaunch plan` tells them before"});
   v.field("dump_state", c.dump_state,
-          {.meaning = "Print the engine's state after initialisation."});
-  v.field("log_level", c.log_level, {.meaning = "Log level set at start-up."});
+          {.meaning = "Print the engine's state after initialisation.",
+           .effect = Effect::kAlwaysSo,
+           .here = "`dslaunch explain` shows what a configuration comes to"});
+  v.field("log_level", c.log_level,
+          {.meaning = "Log level set at start-up.",
+           .effect = Effect::kAlwaysSo,
+           .here = "what is logged does not depend on it"});
   v.field("vocabulary_size", c.vocabulary_size,
-          {.meaning = "Only used to warn when it is no multiple of 8.", .min = 1});
+          {.meaning = "Only used to warn when it is no multiple of 8.",
+           .effect = Effect::kUsed,
+           .min = 1});
   v.field("dataloader_drop_last", c.dataloader_drop_last,
-          {.meaning = "Drop an incomplete last batch."});
+          {.meaning = "Drop an incomplete last batch.",
+           .effect = Effect::kAlwaysSo,
+           .here = "batches are always full: what an epoch leaves begins the next"});
   v.field("graph_harvesting", c.graph_harvesting,
-          {.meaning = "Capture short kernel sequences of the bf16 optimizer as a graph."});
+          {.meaning = "Capture short kernel sequences of the bf16 optimizer as a graph.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no kernels are captured"});
   v.field("use_data_before_expert_parallelism", c.use_data_before_expert_parallelism,
-          {.meaning = "Order of data and expert parallelism in the rank topology."});
+          {.meaning = "Order of data and expert parallelism in the rank topology.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there are no experts to place"});
 }
 
 void communication_fields(Visitor& v, Config& c) {
   v.field("communication_data_type", c.communication_data_type,
           {.meaning = "Data type in which gradients are averaged across ranks; null follows the "
                       "training precision.",
+           .effect = Effect::kNotYet,
+           .only = {"fp32"},
            .letter_case = LetterCase::kIgnored,
            .deepspeed_refuses = true});
   v.retired("fp32_allreduce", "communication_data_type", "Average gradients in 32-bit floats.");
   v.field("seq_parallel_communication_data_type", c.seq_parallel_communication_data_type,
           {.meaning = "Gradient communication data type used instead of communication_data_type "
                       "when sequence parallelism is active.",
+           .effect = Effect::kAlwaysSo,
+           .here = "sequences are not split over ranks",
            .letter_case = LetterCase::kIgnored,
            .deepspeed_refuses = true});
   v.field(
       "prescale_gradients", c.prescale_gradients,
-      {.meaning = "Divide gradients by the group size before the reduction instead of after it."});
+      {.meaning = "Divide gradients by the group size before the reduction instead of after it.",
+       .effect = Effect::kNotYet});
   v.field("gradient_predivide_factor", c.gradient_predivide_factor,
           {.meaning = "Divide gradients by this factor before the reduction and multiply by "
                       "factor/world size after it, to keep fp16 sums in range.",
+           .effect = Effect::kNotYet,
            .above = 0});
   v.field("gradient_allreduce_op", c.gradient_allreduce_op,
           {.meaning = "Whether gradients are averaged or only summed over data-parallel ranks.",
+           .effect = Effect::kNotYet,
            .letter_case = LetterCase::kIgnored,
            .deepspeed_refuses = true});
   v.field("sparse_gradients", c.sparse_gradients,
-          {.meaning = "Exchange embedding gradients in compressed sparse-row form."});
+          {.meaning = "Exchange embedding gradients in compressed sparse-row form.",
+           .effect = Effect::kNotYet});
   v.field("disable_allgather", c.disable_allgather,
-          {.meaning = "Historic switch to skip the parameter allgather."});
+          {.meaning = "Historic switch to skip the parameter allgather.",
+           .effect = Effect::kAlwaysSo,
+           .here = "updated weights are always gathered"});
   v.field("zero_allow_untested_optimizer", c.zero_allow_untested_optimizer,
-          {.meaning = "Permits running ZeRO with an optimizer outside the tested set."});
+          {.meaning = "Permits running ZeRO with an optimizer outside the tested set.",
+           .effect = Effect::kAlwaysSo,
+           .here = "every optimizer here works with every ZeRO stage"});
   v.field("zero_force_ds_cpu_optimizer", c.zero_force_ds_cpu_optimizer,
           {.meaning = "With optimizer offload, insist that a client-supplied optimizer is one of "
-                      "the native CPU optimizers."});
+                      "the native CPU optimizers.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there are no optimizers but its own"});
   v.retired("allgather_size", "zero_optimization.allgather_bucket_size",
             "Bucket size that goes with the boolean form of zero_optimization.");
 }
@@ -120,84 +164,138 @@ void engine_sections(Visitor& v, Config& c) {
            "Learning-rate schedule that the engine steps once per successful optimizer update."});
   v.section("fp16", c.fp16,
             {.meaning = "Half-precision training with fp32 master weights and loss scaling.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "enabled is false",
+             .here = "; fp32 and bf16 are"});
   v.section("bf16", c.bf16,
             {.meaning = "bfloat16 training with fp32 master weights and no loss scaling.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .off = "enabled is false"});
   v.retired("bfloat16", "bf16", "Older spelling of the bf16 section.");
   v.section("amp", c.amp,
             {.meaning = "Automatic mixed precision in the manner of NVIDIA Apex; every key except "
-                        "enabled is passed through to its initialiser."});
-  v.section("torch_autocast", c.torch_autocast, {.meaning = "Framework-native autocast."});
+                        "enabled is passed through to its initialiser.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false",
+             .here = "; bf16 is"});
+  v.section("torch_autocast", c.torch_autocast,
+            {.meaning = "Framework-native autocast.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false",
+             .here = "; bf16 is"});
   v.section("data_types", c.data_types, {.meaning = "Data-type overrides."});
   v.section("zero_optimization", c.zero_optimization,
             {.meaning = "ZeRO partitioning of optimizer states, gradients and parameters over the "
                         "data-parallel ranks.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .off = "stage is 0"});
   v.section("aio", c.aio, {.meaning = "Asynchronous file I/O used for NVMe offload."});
   v.section(
       "activation_checkpointing", c.activation_checkpointing,
       {.meaning =
-           "Recompute activations in the backward pass, with optional partitioning and offload."});
-  v.section("sparse_attention", c.sparse_attention, {.meaning = "Block-sparse attention layout."});
-  v.section("pipeline", c.pipeline, {.meaning = "Pipeline parallelism."});
+           "Recompute activations in the backward pass, with optional partitioning and offload.",
+       .effect = Effect::kNotYet});
+  v.section("sparse_attention", c.sparse_attention,
+            {.meaning = "Block-sparse attention layout.",
+             .effect = Effect::kNotYet,
+             .off = "mode is dense"});
+  v.section("pipeline", c.pipeline,
+            {.meaning = "Pipeline parallelism.", .effect = Effect::kNotYet});
   v.section("tensor_parallel", c.tensor_parallel,
             {.meaning = "Tensor parallelism by layer patterns.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet});
   v.section("expert_parallel", c.expert_parallel,
-            {.meaning = "Expert parallelism of models with expert layers."});
+            {.meaning = "Expert parallelism of models with expert layers.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
 }
 
 void other_sections(Visitor& v, Config& c) {
   v.section("checkpoint", c.checkpoint, {.meaning = "Checkpoint behaviour."});
   v.section("elasticity", c.elasticity,
-            {.meaning = "Chooses a global batch size that suits many GPU counts."});
+            {.meaning = "Chooses a global batch size that suits many GPU counts.",
+             .off = "enabled is false"});
   v.section("data_efficiency", c.data_efficiency,
             {.meaning = "Curriculum sampling and random layer-wise token dropping."});
-  v.section(
-      "curriculum_learning", c.curriculum_learning,
-      {.meaning = "Older, simpler curriculum: truncates sequences to the current difficulty."});
+  v.section("curriculum_learning", c.curriculum_learning,
+            {.meaning = "Older, simpler curriculum: truncates sequences to the current difficulty.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
   v.section("progressive_layer_drop", c.progressive_layer_drop,
-            {.meaning = "Drops layers with a probability that grows over training."});
+            {.meaning = "Drops layers with a probability that grows over training.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
   v.section("compression_training", c.compression_training,
             {.meaning = "Seven compression components for training."});
+}
+
+void service_sections(Visitor& v, Config& c) {
   v.section("tensorboard", c.tensorboard,
             {.meaning = "Writes metrics in TensorBoard format.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
   v.section("wandb", c.wandb,
             {.meaning = "Sends metrics to Weights & Biases.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
-  v.section(
-      "comet", c.comet,
-      {.meaning = "Sends metrics to Comet.", .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
+  v.section("comet", c.comet,
+            {.meaning = "Sends metrics to Comet.",
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
   v.section("csv_monitor", c.csv_monitor,
             {.meaning = "Writes metrics to CSV files.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
   v.section("flops_profiler", c.flops_profiler,
-            {.meaning = "Per-module profile of parameters, MACs, flops and latency."});
+            {.meaning = "Per-module profile of parameters, MACs, flops and latency.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
   v.section("comms_logger", c.comms_logger,
             {.meaning = "Records size, latency and bandwidth of every collective.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
   v.section("timers", c.timers, {.meaning = "Timers of the engine."});
   v.section(
       "autotuning", c.autotuning,
-      {.meaning = "Automatic search over ZeRO stage, micro batch size and further ZeRO settings."});
+      {.meaning = "Automatic search over ZeRO stage, micro batch size and further ZeRO settings.",
+       .effect = Effect::kNotYet,
+       .off = "enabled is false"});
   v.section("compile", c.compile,
-            {.meaning = "Graph compilation.", .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+            {.meaning = "Graph compilation.",
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet});
   v.section("hybrid_engine", c.hybrid_engine,
             {.meaning = "Switching between training and generation.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
   v.section("eigenvalue", c.eigenvalue,
             {.meaning = "Estimate of the largest curvature eigenvalue per block by power "
-                        "iteration, to steer quantisation."});
-  v.section("nebula", c.nebula, {.meaning = "Checkpoints through the Nebula service."});
-  v.field("datastates_ckpt", c.datastates_ckpt,
-          {.meaning = "Asynchronous checkpoint engine of a third party."});
+                        "iteration, to steer quantisation.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
+  v.section("nebula", c.nebula,
+            {.meaning = "Checkpoints through the Nebula service.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
+  v.field(
+      "datastates_ckpt", c.datastates_ckpt,
+      {.meaning = "Asynchronous checkpoint engine of a third party.", .effect = Effect::kNotYet});
   v.field("quantize_training", c.quantize_training,
-          {.meaning = "Older container of the eigenvalue section.", .object_only = true});
+          {.meaning = "Older container of the eigenvalue section.",
+           .effect = Effect::kNotYet,
+           .object_only = true});
   v.field("weight_quantization", c.weight_quantization,
           {.meaning = "Weight quantisation at load time for ZeRO inference (top-level section, "
                       "unrelated to compression_training).",
+           .effect = Effect::kNotYet,
            .object_only = true});
 }
 
@@ -208,10 +306,12 @@ void fields(Visitor& v, Config& c) {
             {.meaning = "The model: a family and its Hugging Face field names, or a folder."});
   v.section("data", c.data, {.meaning = "What to train on; paths are relative to this file."});
   v.section("train", c.train, {.meaning = "How long to train, and when to evaluate and save."});
+  batch_fields(v, c);
   run_fields(v, c);
   communication_fields(v, c);
   engine_sections(v, c);
   other_sections(v, c);
+  service_sections(v, c);
 }
 
 }  // namespace ds

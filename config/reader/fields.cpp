@@ -1,6 +1,7 @@
 #include "config/reader/fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace ds {
 
@@ -67,6 +68,20 @@ std::string range_text(const Spec& spec) {
   add("<=", spec.max);
   add("<", spec.below);
   return out;
+}
+
+std::string effect_text(const Spec& spec) {
+  const bool some = !spec.only.empty() && spec.only.front() != kNoValue;
+  const std::string values = some ? fmt::format("`{}`", fmt::join(spec.only, "`, `")) : "";
+  switch (spec.effect) {
+    case Effect::kUsed:
+      return some ? fmt::format("used; only {} yet", values) : "used";
+    case Effect::kAlwaysSo:
+      return fmt::format("always so{}{}: {}", some ? ", as with " : "", values, spec.here);
+    case Effect::kNotYet:
+      break;
+  }
+  return some ? fmt::format("not yet, but {}", values) : "not yet";
 }
 
 }  // namespace ds

@@ -74,9 +74,25 @@ using Slot =
                  std::optional<std::vector<std::string>>*,
                  std::optional<std::vector<std::vector<std::string>>>*, Value*, EnumRef>;
 
+// What a key does in this build. No key is accepted and ignored without a word.
+enum class Effect {
+  kNotYet,    // refused by name where it differs from its default: what an author who says nothing
+              // says
+  kUsed,      // it changes what a run does
+  kAlwaysSo,  // one behaviour, whatever is said: a note where another one is asked for
+};
+
+// In `Spec::only`: what is so here is none of the key's values.
+inline constexpr std::string_view kNoValue = "-";
+
 // What is to be known about a field beside its key and place.
 struct Spec {
-  std::string_view meaning;          // one sentence, without units repeated from the name
+  std::string_view meaning;         // one sentence, without units repeated from the name
+  Effect effect = Effect::kNotYet;  // config/effect.h judges by it
+  std::string_view here = {};       // kAlwaysSo: what is so here, a clause
+  // The values that this build has: of kUsed all where none is listed, of kNotYet these beside the
+  // default, of kAlwaysSo the default where none is listed.
+  std::vector<std::string_view> only = {};
   std::optional<double> min = {};    // >=, applied to numbers and to each element of lists
   std::optional<double> above = {};  // >
   std::optional<double> max = {};    // <=
@@ -109,6 +125,11 @@ enum class DeepSpeedChecks { kLittle, kKeysAndValues };
 struct SectionSpec {
   std::string_view meaning;
   DeepSpeedChecks deepspeed_checks = DeepSpeedChecks::kLittle;
+  // kUsed: its keys speak for themselves. kNotYet: it is one feature that this build lacks, refused
+  // as a whole where it can be absent or switched off, else by the keys that ask for it.
+  Effect effect = Effect::kUsed;
+  std::string_view off = {};   // "enabled is false": then the section has no effect
+  std::string_view here = {};  // of a missing feature: what there is instead; {} is the switch
 };
 
 class Visitor;
@@ -261,5 +282,7 @@ void Visitor::list(std::string_view key, std::vector<S>& target, const SectionSp
 std::string type_text(const Field& field);
 // ">= 0, < 1", or "" without bounds.
 std::string range_text(const Spec& spec);
+// "used", "not yet", "always so: gradients are ...": the effect of a field in words.
+std::string effect_text(const Spec& spec);
 
 }  // namespace ds

@@ -23,18 +23,26 @@ std::span<const EnumName> names_of(AttentionDirection) {
 
 void fields(Visitor& v, ActivationCheckpointingConfig& c) {
   v.field("partition_activations", c.partition_activations,
-          {.meaning = "Partition saved activations over the model-parallel ranks."});
+          {.meaning = "Partition saved activations over the model-parallel ranks.",
+           .effect = Effect::kNotYet});
   v.field("cpu_checkpointing", c.cpu_checkpointing,
-          {.meaning = "Keep partitioned activations in host memory."});
+          {.meaning = "Keep partitioned activations in host memory.", .effect = Effect::kNotYet});
   v.field("contiguous_memory_optimization", c.contiguous_memory_optimization,
-          {.meaning = "Copy partitioned activations into one contiguous buffer."});
-  v.field(
-      "number_checkpoints", c.number_checkpoints,
-      {.meaning = "Number of checkpoints for which the contiguous buffer is sized.", .above = 0});
+          {.meaning = "Copy partitioned activations into one contiguous buffer.",
+           .effect = Effect::kNotYet});
+  v.field("number_checkpoints", c.number_checkpoints,
+          {.meaning = "Number of checkpoints for which the contiguous buffer is sized.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no activation is recomputed",
+           .above = 0});
   v.field("synchronize_checkpoint_boundary", c.synchronize_checkpoint_boundary,
-          {.meaning = "Synchronise the device at each checkpoint boundary."});
+          {.meaning = "Synchronise the device at each checkpoint boundary.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no activation is recomputed"});
   v.field("profile", c.profile,
-          {.meaning = "Log forward and backward time of each checkpointed function."});
+          {.meaning = "Log forward and backward time of each checkpointed function.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no activation is recomputed"});
 }
 
 void fields(Visitor& v, SparseAttentionConfig& c) {

@@ -32,6 +32,8 @@ std::span<const EnumName> names_of(WriterDataParallel) {
 void fields(Visitor& v, ParallelWriteConfig& c) {
   v.field("pipeline_stage", c.pipeline_stage,
           {.meaning = "Spread the writing of pipeline stages over data-parallel ranks.",
+           .effect = Effect::kAlwaysSo,
+           .here = "every rank writes its own part",
            .refuse_text = true,
            .deepspeed_refuses = true});
 }
@@ -55,17 +57,23 @@ void fields(Visitor& v, CheckpointWriterConfig& c) {
 void fields(Visitor& v, CheckpointConfig& c) {
   v.field("tag_validation", c.tag_validation,
           {.meaning = "What to do when ranks pass different checkpoint tags.",
+           .effect = Effect::kUsed,
            .letter_case = LetterCase::kIgnored,
            .deepspeed_refuses = true});
   v.field("load_universal", c.load_universal,
-          {.meaning = "Load from the universal checkpoint format."});
+          {.meaning = "Load from the universal checkpoint format.",
+           .effect = Effect::kAlwaysSo,
+           .here = "every checkpoint can be loaded by any number of ranks"});
   v.field(
       "use_node_local_storage", c.use_node_local_storage,
-      {.meaning = "Every node writes what its ranks need, so no shared file system is necessary."});
+      {.meaning = "Every node writes what its ranks need, so no shared file system is necessary.",
+       .effect = Effect::kUsed});
   v.section("parallel_write", c.parallel_write, {.meaning = "Parallel checkpoint writing."});
   v.field("checkpoint_serialization", c.checkpoint_serialization,
-          {.meaning = "Serialise through the framework's format."});
-  v.section("writer", c.writer, {.meaning = "Fast checkpoint writer."});
+          {.meaning = "Serialise through the framework's format.",
+           .effect = Effect::kAlwaysSo,
+           .here = "checkpoints have one format"});
+  v.section("writer", c.writer, {.meaning = "Fast checkpoint writer.", .effect = Effect::kNotYet});
 }
 
 void fields(Visitor& v, NebulaConfig& c) {

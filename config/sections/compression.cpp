@@ -262,33 +262,33 @@ void fields(Visitor& v, ChannelPruningConfig& c) {
 
 void fields(Visitor& v, CompressionConfig& c) {
   v.section("layer_reduction", c.layer_reduction,
-            {.meaning = "Initialise a shallower student from chosen teacher layers."});
-  v.section("weight_quantization", c.weight_quantization, {.meaning = "Weight quantisation."});
+            {.meaning = "Initialise a shallower student from chosen teacher layers.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
+  v.section("weight_quantization", c.weight_quantization,
+            {.meaning = "Weight quantisation.",
+             .effect = Effect::kNotYet,
+             .off = "shared_parameters.enabled is false"});
   v.section("activation_quantization", c.activation_quantization,
-            {.meaning = "Activation quantisation."});
+            {.meaning = "Activation quantisation.",
+             .effect = Effect::kNotYet,
+             .off = "shared_parameters.enabled is false"});
   v.section("sparse_pruning", c.sparse_pruning,
-            {.meaning = "Unstructured or block-structured pruning."});
+            {.meaning = "Unstructured or block-structured pruning.",
+             .effect = Effect::kNotYet,
+             .off = "shared_parameters.enabled is false"});
   v.section("row_pruning", c.row_pruning,
-            {.meaning = "Pruning of output rows of the first of two linear layers."});
+            {.meaning = "Pruning of output rows of the first of two linear layers.",
+             .effect = Effect::kNotYet,
+             .off = "shared_parameters.enabled is false"});
   v.section("head_pruning", c.head_pruning,
-            {.meaning = "Pruning of attention heads on the attention output matrix."});
+            {.meaning = "Pruning of attention heads on the attention output matrix.",
+             .effect = Effect::kNotYet,
+             .off = "shared_parameters.enabled is false"});
   v.section("channel_pruning", c.channel_pruning,
-            {.meaning = "Pruning of output channels of the first of two Conv2d layers."});
-}
-
-std::vector<CompressionSwitch> switches(const CompressionConfig& c) {
-  const auto is_on = [](const auto& technique) {
-    return technique && technique->shared_parameters.enabled;
-  };
-  return {
-      {"compression_training.layer_reduction", c.layer_reduction && c.layer_reduction->enabled},
-      {"compression_training.weight_quantization", is_on(c.weight_quantization)},
-      {"compression_training.activation_quantization", is_on(c.activation_quantization)},
-      {"compression_training.sparse_pruning", is_on(c.sparse_pruning)},
-      {"compression_training.row_pruning", is_on(c.row_pruning)},
-      {"compression_training.head_pruning", is_on(c.head_pruning)},
-      {"compression_training.channel_pruning", is_on(c.channel_pruning)},
-  };
+            {.meaning = "Pruning of output channels of the first of two Conv2d layers.",
+             .effect = Effect::kNotYet,
+             .off = "shared_parameters.enabled is false"});
 }
 
 }  // namespace ds

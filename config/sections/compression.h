@@ -214,11 +214,4 @@ struct CompressionConfig {
 };
 void fields(Visitor& v, CompressionConfig& c);
 
-struct CompressionSwitch {
-  const char* section;  // its path in the configuration
-  bool on;
-};
-// One for each technique.
-std::vector<CompressionSwitch> switches(const CompressionConfig& c);
-
 }  // namespace ds

@@ -140,14 +140,31 @@ void fields(Visitor& v, DynamicBatchingConfig& c) {
 }
 
 void fields(Visitor& v, DataSamplingConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Switch of the sampling part."});
+  v.field("enabled", c.enabled,
+          {.meaning = "Switch of the sampling part.",
+           .effect = Effect::kAlwaysSo,
+           .here = "curriculum_learning and dynamic_batching have switches of their own"});
   v.field("num_epochs", c.num_epochs,
-          {.meaning = "Most passes over the original data set.", .above = 0});
-  v.field("num_workers", c.num_workers, {.meaning = "Loader workers.", .min = 0});
-  v.field("pin_memory", c.pin_memory, {.meaning = "Pinned loader memory."});
-  v.section("curriculum_learning", c.curriculum_learning, {.meaning = "Curriculum sampling."});
+          {.meaning = "Most passes over the original data set.",
+           .effect = Effect::kAlwaysSo,
+           .here = "train.steps or train.epochs say how long training takes",
+           .above = 0});
+  v.field("num_workers", c.num_workers,
+          {.meaning = "Loader workers.",
+           .effect = Effect::kAlwaysSo,
+           .here = "every rank reads its own samples",
+           .min = 0});
+  v.field("pin_memory", c.pin_memory,
+          {.meaning = "Pinned loader memory.",
+           .effect = Effect::kAlwaysSo,
+           .here = "samples are read into ordinary memory"});
+  v.section(
+      "curriculum_learning", c.curriculum_learning,
+      {.meaning = "Curriculum sampling.", .effect = Effect::kNotYet, .off = "enabled is false"});
   v.section("dynamic_batching", c.dynamic_batching,
-            {.meaning = "Variable batch size with learning-rate scaling."});
+            {.meaning = "Variable batch size with learning-rate scaling.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
 }
 
 void fields(Visitor& v, TokenDropScheduleConfig& c) {
@@ -196,13 +213,25 @@ void fields(Visitor& v, RandomLtdConfig& c) {
 }
 
 void fields(Visitor& v, DataRoutingConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Switch of the routing part."});
-  v.section("random_ltd", c.random_ltd, {.meaning = "Random layer-wise token dropping."});
+  v.field("enabled", c.enabled,
+          {.meaning = "Switch of the routing part.",
+           .effect = Effect::kAlwaysSo,
+           .here = "random_ltd has a switch of its own"});
+  v.section("random_ltd", c.random_ltd,
+            {.meaning = "Random layer-wise token dropping.",
+             .effect = Effect::kNotYet,
+             .off = "enabled is false"});
 }
 
 void fields(Visitor& v, DataEfficiencyConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Master switch."});
-  v.field("seed", c.seed, {.meaning = "Seed of the sampler's random generator."});
+  v.field("enabled", c.enabled,
+          {.meaning = "Master switch.",
+           .effect = Effect::kAlwaysSo,
+           .here = "its parts have switches of their own"});
+  v.field("seed", c.seed,
+          {.meaning = "Seed of the sampler's random generator.",
+           .effect = Effect::kAlwaysSo,
+           .here = "train.seed is the seed of the order of samples"});
   v.section("data_sampling", c.data_sampling, {.meaning = "Data sampling techniques."});
   v.section("data_routing", c.data_routing, {.meaning = "Data routing techniques."});
 }

@@ -72,9 +72,15 @@ void fields(Visitor& v, CommsLoggerConfig& c) {
 }
 
 void fields(Visitor& v, ThroughputTimerConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Throughput timer on or off."});
+  v.field("enabled", c.enabled,
+          {.meaning = "Throughput timer on or off.",
+           .effect = Effect::kAlwaysSo,
+           .here = "tokens per second are always measured"});
   v.field("synchronized", c.synchronized,
-          {.meaning = "Synchronise the device when reading the throughput timer."});
+          {.meaning = "Synchronise the device when reading the throughput timer.",
+           .effect = Effect::kAlwaysSo,
+           .here = "a step is over when its work is",
+           .only = {"true"}});
 }
 
 void fields(Visitor& v, TimersConfig& c) {

@@ -40,31 +40,41 @@ std::span<const EnumName> names_of(NewtonSchulz) {
 }
 
 void fields(Visitor& v, AdamParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .effect = Effect::kUsed, .min = 0});
   v.field("betas", c.betas,
           {.meaning = "Decay rates of the running averages of the gradient and of its square.",
+           .effect = Effect::kUsed,
            .min = 0,
            .below = 1});
-  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+  v.field("eps", c.eps,
+          {.meaning = "Constant added to the denominator.", .effect = Effect::kUsed, .min = 0});
   v.field("weight_decay", c.weight_decay,
           {.meaning =
                "Weight decay coefficient; decoupled from the gradient when AdamW mode is active.",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field("torch_adam", c.torch_adam,
           {.meaning = "Use the framework's plain Adam/AdamW rather than the fused kernel (or the "
                       "vectorised CPU one); with decoupled decay weight_decay is 0.01 then where "
-                      "it is not given."});
+                      "it is not given.",
+           .effect = Effect::kUsed});
   v.field(
       "adam_w_mode", c.adam_w_mode,
       {.meaning =
-           "true: decoupled weight decay (AdamW); false: classic L2 term added to the gradient."});
-  v.field("bias_correction", c.bias_correction,
-          {.meaning = "Divide the moments by 1-beta^t before the update."});
-  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+           "true: decoupled weight decay (AdamW); false: classic L2 term added to the gradient.",
+       .effect = Effect::kUsed});
+  v.field(
+      "bias_correction", c.bias_correction,
+      {.meaning = "Divide the moments by 1-beta^t before the update.", .effect = Effect::kUsed});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant.", .effect = Effect::kNotYet});
   v.field("set_grad_none", c.set_grad_none,
-          {.meaning = "zero_grad() drops gradient storage instead of filling it with zeros."});
+          {.meaning = "zero_grad() drops gradient storage instead of filling it with zeros.",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are never kept between steps"});
   v.field("fp32_optimizer_states", c.fp32_optimizer_states,
-          {.meaning = "CPU variant: keep both moments in fp32 whatever the parameter precision."});
+          {.meaning = "CPU variant: keep both moments in fp32 whatever the parameter precision.",
+           .effect = Effect::kAlwaysSo,
+           .here = "the states are always fp32"});
 }
 
 void fields(Visitor& v, OneBitAdamParams& c) {
@@ -179,39 +189,64 @@ void fields(Visitor& v, OneBitLambParams& c) {
 }
 
 void fields(Visitor& v, LionParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .effect = Effect::kUsed, .min = 0});
   v.field("betas", c.betas,
           {.meaning = "Interpolation rate of the update and decay rate of the momentum.",
+           .effect = Effect::kUsed,
            .min = 0,
            .below = 1});
-  v.field("weight_decay", c.weight_decay, {.meaning = "Decoupled weight decay.", .min = 0});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "Decoupled weight decay.", .effect = Effect::kUsed, .min = 0});
   v.field("set_grad_none", c.set_grad_none,
-          {.meaning = "GPU variant only: drop gradients on zero_grad()."});
+          {.meaning = "GPU variant only: drop gradients on zero_grad().",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are never kept between steps"});
   v.field("fp32_optimizer_states", c.fp32_optimizer_states,
-          {.meaning = "CPU variant only: keep the momentum in fp32."});
+          {.meaning = "CPU variant only: keep the momentum in fp32.",
+           .effect = Effect::kAlwaysSo,
+           .here = "the states are always fp32"});
 }
 
 void fields(Visitor& v, AdagradParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
-  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
-  v.field("weight_decay", c.weight_decay, {.meaning = "L2 term.", .min = 0});
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .effect = Effect::kUsed, .min = 0});
+  v.field("eps", c.eps,
+          {.meaning = "Constant added to the denominator.", .effect = Effect::kUsed, .min = 0});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "L2 term.", .effect = Effect::kUsed, .min = 0});
   v.field("lr_decay", c.lr_decay,
-          {.meaning = "Learning-rate decay per step (torch variant only).", .min = 0});
+          {.meaning = "Learning-rate decay per step (torch variant only).",
+           .effect = Effect::kNotYet,
+           .min = 0});
   v.field("initial_accumulator_value", c.initial_accumulator_value,
-          {.meaning = "Start value of the squared-gradient sum (torch variant only).", .min = 0});
-  v.field("amsgrad", c.amsgrad, {.meaning = "Accepted and unused (CPU variant only)."});
+          {.meaning = "Start value of the squared-gradient sum (torch variant only).",
+           .effect = Effect::kNotYet,
+           .min = 0});
+  v.field("amsgrad", c.amsgrad,
+          {.meaning = "Accepted and unused (CPU variant only).",
+           .effect = Effect::kAlwaysSo,
+           .here = "Adagrad has no such variant"});
   v.field("fp32_optimizer_states", c.fp32_optimizer_states,
-          {.meaning = "CPU variant only: keep the state in fp32."});
+          {.meaning = "CPU variant only: keep the state in fp32.",
+           .effect = Effect::kAlwaysSo,
+           .here = "the states are always fp32"});
 }
 
 void fields(Visitor& v, SgdParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate (mandatory in old torch releases).", .min = 0});
-  v.field("momentum", c.momentum, {.meaning = "Momentum factor.", .min = 0});
-  v.field("dampening", c.dampening, {.meaning = "Dampening of the momentum."});
-  v.field("weight_decay", c.weight_decay, {.meaning = "L2 term added to the gradient.", .min = 0});
-  v.field("nesterov", c.nesterov,
-          {.meaning = "Nesterov momentum; needs momentum>0 and dampening 0."});
-  v.field("maximize", c.maximize, {.meaning = "Ascend instead of descend."});
+  v.field("lr", c.lr,
+          {.meaning = "Learning rate (mandatory in old torch releases).",
+           .effect = Effect::kUsed,
+           .min = 0});
+  v.field("momentum", c.momentum,
+          {.meaning = "Momentum factor.", .effect = Effect::kUsed, .min = 0});
+  v.field("dampening", c.dampening,
+          {.meaning = "Dampening of the momentum.", .effect = Effect::kUsed});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "L2 term added to the gradient.", .effect = Effect::kUsed, .min = 0});
+  v.field(
+      "nesterov", c.nesterov,
+      {.meaning = "Nesterov momentum; needs momentum>0 and dampening 0.", .effect = Effect::kUsed});
+  v.field("maximize", c.maximize,
+          {.meaning = "Ascend instead of descend.", .effect = Effect::kNotYet});
 }
 
 void fields(Visitor& v, MuonParams& c) {
@@ -237,6 +272,8 @@ void fields(Visitor& v, OptimizerConfig& c) {
       "type", c.type,
       {.meaning = "Optimizer name. Names known to DeepSpeed are matched without regard to case; "
                   "any other name is looked up, case-sensitively, among the torch optimizers.",
+       .effect = Effect::kUsed,
+       .only = {"Adam", "AdamW", "Lion", "Adagrad", "SGD"},
        .letter_case = LetterCase::kIgnored});
   v.when(c.type == OptimizerType::kAdam || c.type == OptimizerType::kAdamW ||
              c.type == OptimizerType::kMuAdam || c.type == OptimizerType::kMuAdamW,
@@ -287,7 +324,9 @@ void fields(Visitor& v, OptimizerConfig& c) {
                           "its signature."});
   });
   v.field("legacy_fusion", c.legacy_fusion,
-          {.meaning = "Selects the legacy fused-step path of the fp16 optimizer."});
+          {.meaning = "Selects the legacy fused-step path of the fp16 optimizer.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is one way to make a step"});
 }
 
 }  // namespace ds

@@ -43,24 +43,52 @@ std::span<const EnumName> names_of(ScoreApply) {
 }
 
 void fields(Visitor& v, PipelineConfig& c) {
-  v.field("stages", c.stages, {.meaning = "Number of stages.", .unset_text = "auto"});
-  v.field("partition", c.partition, {.meaning = "Partitioning method."});
-  v.field("seed_layers", c.seed_layers, {.meaning = "A separate seed per layer."});
+  v.field("stages", c.stages,
+          {.meaning = "Number of stages.",
+           .effect = Effect::kNotYet,
+           .only = {"1", "0"},
+           .unset_text = "auto"});
+  v.field("partition", c.partition,
+          {.meaning = "Partitioning method.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is one stage"});
+  v.field("seed_layers", c.seed_layers,
+          {.meaning = "A separate seed per layer.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is one stage"});
   v.field("activation_checkpoint_interval", c.activation_checkpoint_interval,
-          {.meaning = "Layers per activation checkpoint; 0 off.", .min = 0});
+          {.meaning = "Layers per activation checkpoint; 0 off.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is one stage",
+           .min = 0});
   v.field("pipe_partitioned", c.pipe_partitioned,
           {.meaning = "Partition activations sent between stages over the model-parallel ranks.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is one stage",
            .refuse_text = true});
   v.field("grad_partitioned", c.grad_partitioned,
-          {.meaning = "Partition activation gradients likewise.", .refuse_text = true});
-  v.field("use_reentrant", c.use_reentrant, {.meaning = "Kind of activation checkpointing."});
+          {.meaning = "Partition activation gradients likewise.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is one stage",
+           .refuse_text = true});
+  v.field("use_reentrant", c.use_reentrant,
+          {.meaning = "Kind of activation checkpointing.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is one stage"});
 }
 
 void fields(Visitor& v, TpSizeConfig& c) {
   v.field("tp_size", c.tp_size,
-          {.meaning = "Tensor-parallel degree of the parser.", .min = 1, .own_range = true});
+          {.meaning = "Tensor-parallel degree of the parser.",
+           .effect = Effect::kNotYet,
+           .min = 1,
+           .own_range = true});
   v.field("tp_grain_size", c.tp_grain_size,
-          {.meaning = "Granularity of shard sizes.", .min = 1, .own_range = true});
+          {.meaning = "Granularity of shard sizes.",
+           .effect = Effect::kAlwaysSo,
+           .here = "layers are not split",
+           .min = 1,
+           .own_range = true});
 }
 
 void fields(Visitor& v, LayerSpecConfig& c) {
@@ -78,15 +106,27 @@ void fields(Visitor& v, PartitionConfig& c) {
 
 void fields(Visitor& v, TensorParallelConfig& c) {
   v.field("autotp_size", c.autotp_size,
-          {.meaning = "Tensor-parallel degree; 0 off.", .min = 0, .own_range = true});
+          {.meaning = "Tensor-parallel degree; 0 off.",
+           .effect = Effect::kNotYet,
+           .only = {"1"},
+           .min = 0,
+           .own_range = true});
   v.field("tp_overlap_comm", c.tp_overlap_comm,
-          {.meaning = "Overlap the tensor-parallel allreduce with computation."});
+          {.meaning = "Overlap the tensor-parallel allreduce with computation.",
+           .effect = Effect::kAlwaysSo,
+           .here = "layers are not split"});
   v.section("tp", c.tp,
             {.meaning = "Sizes of the tensor-parallel group.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
-  v.field("dtype", c.dtype, {.meaning = "Model data type."});
-  v.field("preset_model", c.preset_model, {.meaning = "Built-in partition rules."});
-  v.section("partition_config", c.partition_config, {.meaning = "Own partition rules."});
+  v.field(
+      "dtype", c.dtype,
+      {.meaning = "Model data type.", .effect = Effect::kAlwaysSo, .here = "layers are not split"});
+  v.field("preset_model", c.preset_model,
+          {.meaning = "Built-in partition rules.",
+           .effect = Effect::kAlwaysSo,
+           .here = "layers are not split"});
+  v.section("partition_config", c.partition_config,
+            {.meaning = "Own partition rules.", .effect = Effect::kNotYet});
 }
 
 void fields(Visitor& v, ExpertParallelConfig& c) {
@@ -107,31 +147,70 @@ void fields(Visitor& v, ExpertParallelConfig& c) {
 }
 
 void fields(Visitor& v, CompileConfig& c) {
-  v.field("deepcompile", c.deepcompile, {.meaning = "Compiler-driven ZeRO."});
-  v.field("free_activation", c.free_activation, {.meaning = "Free activations early."});
+  v.field("deepcompile", c.deepcompile,
+          {.meaning = "Compiler-driven ZeRO.", .effect = Effect::kNotYet});
+  v.field("free_activation", c.free_activation,
+          {.meaning = "Free activations early.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
   v.field("free_activation_threshold", c.free_activation_threshold,
-          {.meaning = "Least size in bytes for that."});
+          {.meaning = "Least size in bytes for that.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
   v.field("offload_activation", c.offload_activation,
-          {.meaning = "Move saved activations to host memory."});
+          {.meaning = "Move saved activations to host memory.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
   v.field("offload_activation_pin_memory", c.offload_activation_pin_memory,
-          {.meaning = "Pin those host buffers."});
+          {.meaning = "Pin those host buffers.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
   v.field("offload_opt_states", c.offload_opt_states,
-          {.meaning = "Move optimizer state out during forward and backward."});
-  v.field("double_buffer", c.double_buffer, {.meaning = "Double buffering."});
-  v.field("symmetric_memory", c.symmetric_memory, {.meaning = "Symmetric memory."});
-  v.field("debug_log", c.debug_log, {.meaning = "Dump graphs."});
-  v.field("offload_parameters", c.offload_parameters, {.meaning = "Offload parameters."});
-  v.field("sync_before_reduce", c.sync_before_reduce, {.meaning = "Synchronise before reduction."});
-  v.field("sync_after_reduce", c.sync_after_reduce, {.meaning = "Synchronise after reduction."});
+          {.meaning = "Move optimizer state out during forward and backward.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
+  v.field("double_buffer", c.double_buffer,
+          {.meaning = "Double buffering.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
+  v.field("symmetric_memory", c.symmetric_memory,
+          {.meaning = "Symmetric memory.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
+  v.field("debug_log", c.debug_log,
+          {.meaning = "Dump graphs.", .effect = Effect::kAlwaysSo, .here = "no graph is compiled"});
+  v.field("offload_parameters", c.offload_parameters,
+          {.meaning = "Offload parameters.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
+  v.field("sync_before_reduce", c.sync_before_reduce,
+          {.meaning = "Synchronise before reduction.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
+  v.field("sync_after_reduce", c.sync_after_reduce,
+          {.meaning = "Synchronise after reduction.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
   v.field("sync_before_allgather", c.sync_before_allgather,
-          {.meaning = "Synchronise before allgather."});
+          {.meaning = "Synchronise before allgather.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
   v.field("sync_after_allgather", c.sync_after_allgather,
-          {.meaning = "Synchronise after allgather."});
+          {.meaning = "Synchronise after allgather.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
   v.field("keep_int_input_tensors", c.keep_int_input_tensors,
-          {.meaning = "Keep values of integer inputs."});
+          {.meaning = "Keep values of integer inputs.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
   v.field("keep_all_input_tensors", c.keep_all_input_tensors,
-          {.meaning = "Keep values of all inputs."});
-  v.field("passes", c.passes, {.meaning = "Passes: z1, z3, autosp, autotp."});
+          {.meaning = "Keep values of all inputs.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
+  v.field("passes", c.passes,
+          {.meaning = "Passes: z1, z3, autosp, autotp.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no graph is compiled"});
 }
 
 void fields(Visitor& v, HybridEngineConfig& c) {

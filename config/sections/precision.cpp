@@ -65,15 +65,22 @@ void fields(Visitor& v, Fp16Config& c) {
 }
 
 void fields(Visitor& v, Bf16Config& c) {
-  v.field("enabled", c.enabled, {.meaning = "Turns bf16 training on."});
+  v.field("enabled", c.enabled, {.meaning = "Turns bf16 training on.", .effect = Effect::kUsed});
   v.field("immediate_grad_update", c.immediate_grad_update,
-          {.meaning = "Accumulate each gradient into the fp32 buffer as soon as it is produced."});
+          {.meaning = "Accumulate each gradient into the fp32 buffer as soon as it is produced.",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are added in fp32 as soon as their bucket is reduced",
+           .only = {"true"}});
   v.field("check_grad_overflow", c.check_grad_overflow,
-          {.meaning = "Skip the update when a gradient is inf or nan."});
-  v.field("bf16_master_weights_and_grads", c.bf16_master_weights_and_grads,
-          {.meaning = "Keep ZeRO master weights and gradients in bf16."});
+          {.meaning = "Skip the update when a gradient is inf or nan.",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are always checked, and training ends where one is inf or nan",
+           .only = {kNoValue}});
+  v.field(
+      "bf16_master_weights_and_grads", c.bf16_master_weights_and_grads,
+      {.meaning = "Keep ZeRO master weights and gradients in bf16.", .effect = Effect::kNotYet});
   v.field("bf16_optimizer_states", c.bf16_optimizer_states,
-          {.meaning = "Keep optimizer moments in bf16 as well."});
+          {.meaning = "Keep optimizer moments in bf16 as well.", .effect = Effect::kNotYet});
 }
 
 void fields(Visitor& v, AmpConfig& c) {
@@ -96,12 +103,16 @@ void fields(Visitor& v, TorchAutocastConfig& c) {
 }
 
 void fields(Visitor& v, DataTypesConfig& c) {
-  v.field("grad_accum_dtype", c.grad_accum_dtype,
-          {.meaning =
-               "Data type in which gradients are accumulated; null follows the model data type."});
-  v.field("param_dtype", c.param_dtype, {.meaning = "Data type the parameters are cast to."});
+  v.field(
+      "grad_accum_dtype", c.grad_accum_dtype,
+      {.meaning = "Data type in which gradients are accumulated; null follows the model data type.",
+       .effect = Effect::kUsed,
+       .only = {"fp32"}});
+  v.field("param_dtype", c.param_dtype,
+          {.meaning = "Data type the parameters are cast to.", .effect = Effect::kUsed});
   v.field("buffer_dtype", c.buffer_dtype,
-          {.meaning = "Data type that module buffers are cast to; null keeps what was loaded."});
+          {.meaning = "Data type that module buffers are cast to; null keeps what was loaded.",
+           .effect = Effect::kNotYet});
 }
 
 }  // namespace ds

@@ -23,110 +23,149 @@ std::span<const EnumName> names_of(WarmupType) {
 
 void fields(Visitor& v, LrRangeTestParams& c) {
   v.field("lr_range_test_min_lr", c.lr_range_test_min_lr,
-          {.meaning = "Learning rate at the start of the test.", .one_or_list = true});
+          {.meaning = "Learning rate at the start of the test.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
   v.field("lr_range_test_step_size", c.lr_range_test_step_size,
-          {.meaning = "Number of steps per unit of growth.", .above = 0});
+          {.meaning = "Number of steps per unit of growth.", .effect = Effect::kUsed, .above = 0});
   v.field("lr_range_test_step_rate", c.lr_range_test_step_rate,
-          {.meaning = "Growth per unit: lr = min_lr*(1+rate*interval)."});
+          {.meaning = "Growth per unit: lr = min_lr*(1+rate*interval).", .effect = Effect::kUsed});
   v.field("lr_range_test_staircase", c.lr_range_test_staircase,
-          {.meaning = "true: change only every step_size steps; false: change at every step."});
+          {.meaning = "true: change only every step_size steps; false: change at every step.",
+           .effect = Effect::kUsed});
   v.field("last_batch_iteration", c.last_batch_iteration,
           {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
                       "the initial learning rate.",
+           .effect = Effect::kUsed,
            .min = -1});
 }
 
 void fields(Visitor& v, OneCycleParams& c) {
   v.field("cycle_min_lr", c.cycle_min_lr,
           {.meaning = "Lower learning rate: start, end and base of the decay phase.",
+           .effect = Effect::kUsed,
            .one_or_list = true,
            .required = true});
   v.field("cycle_max_lr", c.cycle_max_lr,
-          {.meaning = "Learning rate at the peak.", .one_or_list = true, .required = true});
+          {.meaning = "Learning rate at the peak.",
+           .effect = Effect::kUsed,
+           .one_or_list = true,
+           .required = true});
   v.field("cycle_first_step_size", c.cycle_first_step_size,
-          {.meaning = "Steps of the rising half.", .above = 0});
+          {.meaning = "Steps of the rising half.", .effect = Effect::kUsed, .above = 0});
   v.field("cycle_second_step_size", c.cycle_second_step_size,
-          {.meaning = "Steps of the falling half; null means equal to the first half.", .min = 0});
+          {.meaning = "Steps of the falling half; null means equal to the first half.",
+           .effect = Effect::kUsed,
+           .min = 0});
   v.field("cycle_first_stair_count", c.cycle_first_stair_count,
-          {.meaning = "Number of stairs in the rising half; 0 means continuous.", .min = 0});
+          {.meaning = "Number of stairs in the rising half; 0 means continuous.",
+           .effect = Effect::kUsed,
+           .min = 0});
   v.field("cycle_second_stair_count", c.cycle_second_stair_count,
           {.meaning = "Number of stairs in the falling half; null copies the first half's count.",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field(
       "decay_step_size", c.decay_step_size,
       {.meaning =
            "Steps per unit of the decay phase; 0 disables the decay of learning rate and momentum.",
+       .effect = Effect::kUsed,
        .min = 0});
   v.field("decay_lr_rate", c.decay_lr_rate,
-          {.meaning = "Decay per unit after the cycle: lr = min_lr/(1+rate*t/step_size)."});
+          {.meaning = "Decay per unit after the cycle: lr = min_lr/(1+rate*t/step_size).",
+           .effect = Effect::kUsed});
   v.field("cycle_momentum", c.cycle_momentum,
           {.meaning = "Also cycle beta1, inversely to the learning rate; beta2 is 0.99 then, as in "
-                      "DeepSpeed."});
+                      "DeepSpeed.",
+           .effect = Effect::kUsed});
   v.field("cycle_min_mom", c.cycle_min_mom,
-          {.meaning = "Momentum at the learning-rate peak.", .one_or_list = true});
+          {.meaning = "Momentum at the learning-rate peak.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
   v.field("cycle_max_mom", c.cycle_max_mom,
-          {.meaning = "Momentum at the cycle ends.", .one_or_list = true});
-  v.field(
-      "decay_mom_rate", c.decay_mom_rate,
-      {.meaning = "Growth of beta1 per unit in the decay phase: max_mom*(1+rate*t/step_size)."});
+          {.meaning = "Momentum at the cycle ends.", .effect = Effect::kUsed, .one_or_list = true});
+  v.field("decay_mom_rate", c.decay_mom_rate,
+          {.meaning = "Growth of beta1 per unit in the decay phase: max_mom*(1+rate*t/step_size).",
+           .effect = Effect::kUsed});
   v.field("last_batch_iteration", c.last_batch_iteration,
           {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
                       "the initial learning rate.",
+           .effect = Effect::kUsed,
            .min = -1});
 }
 
 void fields(Visitor& v, WarmupLrParams& c) {
   v.field("warmup_min_lr", c.warmup_min_lr,
-          {.meaning = "Learning rate at the start of the warm-up.", .one_or_list = true});
+          {.meaning = "Learning rate at the start of the warm-up.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
   v.field("warmup_max_lr", c.warmup_max_lr,
           {.meaning = "Learning rate reached at the end of the warm-up and kept afterwards; null "
                       "takes the optimizer's own learning rate.",
+           .effect = Effect::kUsed,
            .one_or_list = true,
            .unset_meaning = "the learning rate of the optimizer"});
-  v.field("warmup_num_steps", c.warmup_num_steps, {.meaning = "Steps of the warm-up.", .above = 0});
-  v.field("warmup_type", c.warmup_type, {.meaning = "Shape of the warm-up."});
+  v.field("warmup_num_steps", c.warmup_num_steps,
+          {.meaning = "Steps of the warm-up.", .effect = Effect::kUsed, .above = 0});
+  v.field("warmup_type", c.warmup_type,
+          {.meaning = "Shape of the warm-up.", .effect = Effect::kUsed});
   v.field("last_batch_iteration", c.last_batch_iteration,
           {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
                       "the initial learning rate.",
+           .effect = Effect::kUsed,
            .min = -1});
 }
 
 void fields(Visitor& v, WarmupDecayLrParams& c) {
   v.field("total_num_steps", c.total_num_steps,
           {.meaning = "Step at which the linear decay reaches warmup_min_lr.",
+           .effect = Effect::kUsed,
            .above = 0,
            .unset_meaning = "train.steps"});
   v.field("warmup_min_lr", c.warmup_min_lr,
-          {.meaning = "Start of the warm-up and end of the decay.", .one_or_list = true});
+          {.meaning = "Start of the warm-up and end of the decay.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
   v.field("warmup_max_lr", c.warmup_max_lr,
-          {.meaning = "Peak learning rate.", .one_or_list = true});
-  v.field("warmup_num_steps", c.warmup_num_steps, {.meaning = "Steps of the warm-up.", .above = 0});
-  v.field("warmup_type", c.warmup_type, {.meaning = "Shape of the warm-up."});
+          {.meaning = "Peak learning rate.", .effect = Effect::kUsed, .one_or_list = true});
+  v.field("warmup_num_steps", c.warmup_num_steps,
+          {.meaning = "Steps of the warm-up.", .effect = Effect::kUsed, .above = 0});
+  v.field("warmup_type", c.warmup_type,
+          {.meaning = "Shape of the warm-up.", .effect = Effect::kUsed});
   v.field("last_batch_iteration", c.last_batch_iteration,
           {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
                       "the initial learning rate.",
+           .effect = Effect::kUsed,
            .min = -1});
 }
 
 void fields(Visitor& v, WarmupCosineLrParams& c) {
   v.field("total_num_steps", c.total_num_steps,
           {.meaning = "Step at which the cosine decay ends.",
+           .effect = Effect::kUsed,
            .above = 0,
            .unset_meaning = "train.steps"});
   v.field("warmup_min_ratio", c.warmup_min_ratio,
-          {.meaning = "Fraction of the optimizer's lr at warm-up step 0.", .min = 0});
-  v.field("warmup_num_steps", c.warmup_num_steps, {.meaning = "Steps of the warm-up.", .above = 0});
+          {.meaning = "Fraction of the optimizer's lr at warm-up step 0.",
+           .effect = Effect::kUsed,
+           .min = 0});
+  v.field("warmup_num_steps", c.warmup_num_steps,
+          {.meaning = "Steps of the warm-up.", .effect = Effect::kUsed, .above = 0});
   v.field("cos_min_ratio", c.cos_min_ratio,
-          {.meaning = "Fraction of the optimizer's lr at the end of the decay.", .min = 0});
-  v.field("warmup_type", c.warmup_type, {.meaning = "Shape of the warm-up."});
+          {.meaning = "Fraction of the optimizer's lr at the end of the decay.",
+           .effect = Effect::kUsed,
+           .min = 0});
+  v.field("warmup_type", c.warmup_type,
+          {.meaning = "Shape of the warm-up.", .effect = Effect::kUsed});
   v.field("last_batch_iteration", c.last_batch_iteration,
           {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
                       "the initial learning rate.",
+           .effect = Effect::kUsed,
            .min = -1});
 }
 
 void fields(Visitor& v, SchedulerConfig& c) {
-  v.field("type", c.type, {.meaning = "Schedule name."});
+  v.field("type", c.type, {.meaning = "Schedule name.", .effect = Effect::kUsed});
   v.when(c.type == SchedulerType::kLRRangeTest, "type is LRRangeTest", [&] {
     v.section("params", c.lr_range_test, {.meaning = "Keyword arguments of the schedule."});
   });

@@ -65,10 +65,21 @@ void fields(Visitor& v, LocoConfig& c) {
 }
 
 void fields(Visitor& v, LeafModuleConfig& c) {
-  v.field("classes", c.classes, {.meaning = "Fully qualified class names.", .one_or_list = true});
-  v.field("names", c.names, {.meaning = "Module names.", .one_or_list = true});
+  v.field("classes", c.classes,
+          {.meaning = "Fully qualified class names.",
+           .effect = Effect::kAlwaysSo,
+           .here = "layers are fetched in planned order, and none is a leaf",
+           .one_or_list = true});
+  v.field("names", c.names,
+          {.meaning = "Module names.",
+           .effect = Effect::kAlwaysSo,
+           .here = "layers are fetched in planned order, and none is a leaf",
+           .one_or_list = true});
   v.field("name_suffixes", c.name_suffixes,
-          {.meaning = "Module name suffixes.", .one_or_list = true});
+          {.meaning = "Module name suffixes.",
+           .effect = Effect::kAlwaysSo,
+           .here = "layers are fetched in planned order, and none is a leaf",
+           .one_or_list = true});
 }
 
 void fields(Visitor& v, ZenflowConfig& c) {
@@ -101,105 +112,155 @@ void fields(Visitor& v, ZenflowConfig& c) {
 // Beyond 70 lines in one piece, hence four, in the order of the documentation.
 namespace {
 
+constexpr std::string_view kOnDevice =
+    " to \"{}\"; parameters and optimizer state stay on the device that trains";
+
 void gradient_fields(Visitor& v, ZeroConfig& c) {
   v.field(
       "stage", c.stage,
       {.meaning = "0 off, 1 optimizer states, 2 plus gradients, 3 plus parameters are partitioned.",
+       .effect = Effect::kUsed,
        .min = 0,
        .max = 3});
   v.field("allgather_partitions", c.allgather_partitions,
           {.meaning = "After a step, collect updated parameters with allgather (true) or with a "
-                      "series of broadcasts (false)."});
+                      "series of broadcasts (false).",
+           .effect = Effect::kAlwaysSo,
+           .here = "updated weights are always gathered, never broadcast one by one"});
   v.field("allgather_bucket_size", c.allgather_bucket_size,
-          {.meaning = "Elements per allgather call.", .min = 0});
+          {.meaning = "Elements per allgather call.", .effect = Effect::kUsed, .min = 0});
   v.field("overlap_comm", c.overlap_comm,
-          {.meaning = "Run gradient reduction concurrently with the backward pass."});
+          {.meaning = "Run gradient reduction concurrently with the backward pass.",
+           .effect = Effect::kAlwaysSo,
+           .here = "a bucket is reduced when it is full, and the backward pass waits for it"});
   v.field("reduce_scatter", c.reduce_scatter,
-          {.meaning = "Average gradients with reduce or reduce-scatter rather than allreduce."});
-  v.field("reduce_bucket_size", c.reduce_bucket_size,
-          {.meaning = "Elements per gradient reduction call.", .above = 0});
+          {.meaning = "Average gradients with reduce or reduce-scatter rather than allreduce.",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are always reduced by reduce-scatter"});
   v.field(
-      "contiguous_gradients", c.contiguous_gradients,
-      {.meaning =
-           "Copy gradients into one contiguous buffer as they appear, to avoid fragmentation."});
+      "reduce_bucket_size", c.reduce_bucket_size,
+      {.meaning = "Elements per gradient reduction call.", .effect = Effect::kUsed, .above = 0});
+  v.field("contiguous_gradients", c.contiguous_gradients,
+          {.meaning =
+               "Copy gradients into one contiguous buffer as they appear, to avoid fragmentation.",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are always written into contiguous buckets"});
   v.field("load_from_fp32_weights", c.load_from_fp32_weights,
           {.meaning = "When loading a checkpoint, build fp32 master weights from its fp32 copies "
-                      "(true) or from the 16-bit weights (false)."});
+                      "(true) or from the 16-bit weights (false).",
+           .effect = Effect::kAlwaysSo,
+           .here = "checkpoints are always loaded with their fp32 weights"});
   v.field("grad_hooks", c.grad_hooks,
           {.meaning = "Stage 1: reduce gradients from backward hooks (true) or once at the end of "
-                      "the backward pass (false)."});
+                      "the backward pass (false).",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are always reduced during the backward pass"});
   v.field("round_robin_gradients", c.round_robin_gradients,
           {.meaning = "Stage 1/2 with CPU offload: spread the gradient copies to host over the "
-                      "ranks in round-robin order."});
+                      "ranks in round-robin order.",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are not copied to the host"});
 }
 
 void parameter_fields(Visitor& v, ZeroConfig& c) {
   v.section("offload_param", c.offload_param,
             {.meaning = "Offload of parameters to CPU or NVMe.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "device is none",
+             .here = kOnDevice});
   v.section("offload_optimizer", c.offload_optimizer,
             {.meaning = "Offload of optimizer state to CPU or NVMe and of the update to CPU.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet,
+             .off = "device is none",
+             .here = kOnDevice});
   v.field("stage3_max_live_parameters", c.stage3_max_live_parameters,
           {.meaning = "Upper bound on gathered parameter elements resident per device.",
+           .effect = Effect::kUsed,
            .min = 0,
            .synonyms = {"max_live_parameters"}});
   v.field(
       "stage3_max_reuse_distance", c.stage3_max_reuse_distance,
       {.meaning =
            "Keep a gathered parameter if it is needed again within this many parameter elements.",
+       .effect = Effect::kUsed,
        .min = 0,
        .synonyms = {"max_reuse_distance"}});
   v.field("stage3_prefetch_bucket_size", c.stage3_prefetch_bucket_size,
           {.meaning = "Parameter elements fetched ahead of use.",
+           .effect = Effect::kUsed,
            .min = 0,
            .synonyms = {"prefetch_bucket_size"}});
   v.field("stage3_param_persistence_threshold", c.stage3_param_persistence_threshold,
           {.meaning = "Parameters with fewer elements than this stay unpartitioned.",
+           .effect = Effect::kUsed,
            .min = 0,
            .synonyms = {"param_persistence_threshold"}});
   v.field("stage3_gather_16bit_weights_on_model_save", c.stage3_gather_16bit_weights_on_model_save,
           {.meaning = "Consolidate the partitioned 16-bit weights when the model is saved: final/ "
                       "then has them in the "
                       "type of fp16 or bf16 and not in fp32.",
+           .effect = Effect::kUsed,
            .synonyms = {"stage3_gather_fp16_weights_on_model_save",
                         "gather_16bit_weights_on_model_save"}});
   v.field("stage3_module_granularity_threshold", c.stage3_module_granularity_threshold,
           {.meaning = "Modules whose ratio parameters/(1+descendants) is below this are fetched as "
                       "one unit; 0 disables.",
+           .effect = Effect::kAlwaysSo,
+           .here = "parameters are fetched by bucket, whatever their module",
            .synonyms = {"module_granularity_threshold"}});
   v.field("stage3_model_persistence_threshold", c.stage3_model_persistence_threshold,
           {.meaning =
                "Upper bound on the total number of unpartitioned (persistent) parameter elements.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is no bound on parameters that stay whole",
            .min = 0,
            .synonyms = {"model_persistence_threshold"}});
   v.field("stage3_use_all_reduce_for_fetch_params", c.stage3_use_all_reduce_for_fetch_params,
           {.meaning = "Fetch parameters with allreduce rather than allgather.",
+           .effect = Effect::kAlwaysSo,
+           .here = "parameters are always fetched by allgather",
            .synonyms = {"use_all_reduce_for_fetch_params"}});
   v.field("stage3_allgather_sequential", c.stage3_allgather_sequential,
           {.meaning = "Gather parameters one by one without the bucket buffer.",
+           .effect = Effect::kAlwaysSo,
+           .here = "parameters are always gathered by bucket",
            .synonyms = {"allgather_sequential"}});
 }
 
 void shard_fields(Visitor& v, ZeroConfig& c) {
   v.field("sub_group_size", c.sub_group_size,
-          {.meaning = "Parameter elements per tile of the stage-3 optimizer step.", .min = 0});
+          {.meaning = "Parameter elements per tile of the stage-3 optimizer step.",
+           .effect = Effect::kAlwaysSo,
+           .here = "a shard is updated in one piece",
+           .min = 0});
   v.field("elastic_checkpoint", c.elastic_checkpoint,
           {.meaning = "Write stage 1/2 optimizer state so that it can be repartitioned for another "
-                      "data-parallel size."});
+                      "data-parallel size.",
+           .effect = Effect::kAlwaysSo,
+           .here = "checkpoints can always be loaded by another number of ranks",
+           .only = {"true"}});
   v.field("ignore_unused_parameters", c.ignore_unused_parameters,
           {.meaning = "true: parameters that took no part in the loss are tolerated; false: they "
-                      "end training with an error."});
+                      "end training with an error.",
+           .effect = Effect::kAlwaysSo,
+           .here = "every parameter takes part in the loss"});
   v.field("zero_hpz_partition_size", c.zero_hpz_partition_size,
           {.meaning = "Ranks per secondary parameter partition (hpZ of ZeRO++); 1 means off.",
+           .effect = Effect::kNotYet,
+           .only = {"0"},
            .min = 0});
   v.field("zero_quantized_weights", c.zero_quantized_weights,
-          {.meaning = "Quantise weights for the parameter allgather (qwZ of ZeRO++)."});
-  v.field(
-      "zero_quantized_gradients", c.zero_quantized_gradients,
-      {.meaning = "Quantise gradients in a hierarchical all-to-all reduction (qgZ of ZeRO++)."});
+          {.meaning = "Quantise weights for the parameter allgather (qwZ of ZeRO++).",
+           .effect = Effect::kNotYet});
+  v.field("zero_quantized_gradients", c.zero_quantized_gradients,
+          {.meaning = "Quantise gradients in a hierarchical all-to-all reduction (qgZ of ZeRO++).",
+           .effect = Effect::kNotYet});
   v.field("log_trace_cache_warnings", c.log_trace_cache_warnings,
-          {.meaning = "Log events such as invalidation of the stage-3 parameter fetch trace."});
+          {.meaning = "Log events such as invalidation of the stage-3 parameter fetch trace.",
+           .effect = Effect::kAlwaysSo,
+           .here = "the order of fetches is planned before the run and never invalid"});
   v.retired("cpu_offload", "zero_optimization.offload_optimizer",
             "Older switch for optimizer offload to CPU.");
   v.retired("cpu_offload_param", "zero_optimization.offload_param",
@@ -210,28 +271,50 @@ void shard_fields(Visitor& v, ZeroConfig& c) {
 
 void extension_fields(Visitor& v, ZeroConfig& c) {
   v.field("legacy_stage1", c.legacy_stage1,
-          {.meaning = "Selects a removed implementation of stage 1."});
+          {.meaning = "Selects a removed implementation of stage 1.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is one stage 1"});
   v.field("use_multi_rank_bucket_allreduce", c.use_multi_rank_bucket_allreduce,
-          {.meaning = "Merge reduce buckets destined for different ranks into one allreduce."});
-  v.field("zero_quantized_nontrainable_weights", c.zero_quantized_nontrainable_weights,
-          {.meaning = "Store frozen weights in quantised form (for LoRA)."});
-  v.section("zeropp_loco_param", c.zeropp_loco_param,
-            {.meaning = "Error-feedback (LoCo) parameters for quantised gradients."});
-  v.field("mics_shard_size", c.mics_shard_size,
-          {.meaning = "Ranks per MiCS shard; -1 off.", .min = -1, .own_range = true});
-  v.field("mics_hierarchical_params_gather", c.mics_hierarchical_params_gather,
-          {.meaning = "Two-level gather inside a MiCS shard."});
-  v.field("memory_efficient_linear", c.memory_efficient_linear,
-          {.meaning = "Use the stage-3 linear layer that does not keep gathered weights alive."});
+          {.meaning = "Merge reduce buckets destined for different ranks into one allreduce.",
+           .effect = Effect::kAlwaysSo,
+           .here = "gradients are always reduced by reduce-scatter"});
   v.field(
-      "pipeline_loading_checkpoint", c.pipeline_loading_checkpoint,
-      {.meaning = "Load stage-3 checkpoints one local rank after another to bound host memory."});
+      "zero_quantized_nontrainable_weights", c.zero_quantized_nontrainable_weights,
+      {.meaning = "Store frozen weights in quantised form (for LoRA).", .effect = Effect::kNotYet});
+  v.section("zeropp_loco_param", c.zeropp_loco_param,
+            {.meaning = "Error-feedback (LoCo) parameters for quantised gradients.",
+             .effect = Effect::kNotYet});
+  v.field("mics_shard_size", c.mics_shard_size,
+          {.meaning = "Ranks per MiCS shard; -1 off.",
+           .effect = Effect::kNotYet,
+           .only = {"0"},
+           .min = -1,
+           .own_range = true});
+  v.field("mics_hierarchical_params_gather", c.mics_hierarchical_params_gather,
+          {.meaning = "Two-level gather inside a MiCS shard.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there are no MiCS shards"});
+  v.field("memory_efficient_linear", c.memory_efficient_linear,
+          {.meaning = "Use the stage-3 linear layer that does not keep gathered weights alive.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no layer keeps gathered weights"});
+  v.field("pipeline_loading_checkpoint", c.pipeline_loading_checkpoint,
+          {.meaning = "Load stage-3 checkpoints one local rank after another to bound host memory.",
+           .effect = Effect::kAlwaysSo,
+           .here = "every rank reads its own part of a checkpoint only"});
   v.field("override_module_apply", c.override_module_apply,
-          {.meaning = "Gather parameters inside module.apply."});
+          {.meaning = "Gather parameters inside module.apply.",
+           .effect = Effect::kAlwaysSo,
+           .here = "there is no module.apply"});
   v.field("enable_sanity_checks", c.enable_sanity_checks,
-          {.meaning = "Internal consistency checks."});
+          {.meaning = "Internal consistency checks.",
+           .effect = Effect::kAlwaysSo,
+           .here = "internal checks are always on",
+           .only = {"true"}});
   v.field("save_muon_momentum_buffer_in_memory", c.save_muon_momentum_buffer_in_memory,
-          {.meaning = "Keep the Muon momentum out of NVMe swapping."});
+          {.meaning = "Keep the Muon momentum out of NVMe swapping.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no optimizer state is swapped"});
   v.section("leaf_module", c.leaf_module,
             {.meaning = "Module classes or names whose hooks are not installed below them (treated "
                         "as one unit).",
@@ -239,7 +322,8 @@ void extension_fields(Visitor& v, ZeroConfig& c) {
   v.section("zenflow", c.zenflow,
             {.meaning = "ZenFlow: update the most important gradient columns on the device at once "
                         "and the rest asynchronously on the CPU.",
-             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues});
+             .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
+             .effect = Effect::kNotYet});
 }
 
 }  // namespace
@@ -252,17 +336,22 @@ void fields(Visitor& v, ZeroConfig& c) {
 }
 
 void fields(Visitor& v, AioConfig& c) {
-  v.field("block_size", c.block_size, {.meaning = "Bytes per I/O request.", .above = 0});
-  v.field("queue_depth", c.queue_depth, {.meaning = "Requests in flight per thread.", .above = 0});
+  v.field("block_size", c.block_size,
+          {.meaning = "Bytes per I/O request.", .effect = Effect::kNotYet, .above = 0});
+  v.field("queue_depth", c.queue_depth,
+          {.meaning = "Requests in flight per thread.", .effect = Effect::kNotYet, .above = 0});
   v.field("thread_count", c.thread_count,
           {.meaning = "Threads that share one read or write.",
+           .effect = Effect::kNotYet,
            .above = 0,
            .synonyms = {"intra_op_parallelism"}});
   v.field("single_submit", c.single_submit,
-          {.meaning = "Submit requests one at a time instead of as a batch."});
+          {.meaning = "Submit requests one at a time instead of as a batch.",
+           .effect = Effect::kNotYet});
   v.field("overlap_events", c.overlap_events,
-          {.meaning = "Submit new requests without waiting for earlier ones."});
-  v.field("use_gds", c.use_gds, {.meaning = "Use GPUDirect Storage."});
+          {.meaning = "Submit new requests without waiting for earlier ones.",
+           .effect = Effect::kNotYet});
+  v.field("use_gds", c.use_gds, {.meaning = "Use GPUDirect Storage.", .effect = Effect::kNotYet});
 }
 
 }  // namespace ds

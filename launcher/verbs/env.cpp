@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "config/available.h"
+#include "config/effect.h"
 #include "core/error.h"
 #include "launcher/inventory/features.h"
 #include "launcher/inventory/inventory_text.h"

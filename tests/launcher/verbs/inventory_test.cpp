@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "config/available.h"
+#include "config/effect.h"
 #include "config/load.h"
 #include "config/reader/json_reader.h"
 #include "core/error.h"
