@@ -22,6 +22,11 @@ class Cataloguer : public Visitor {
     entry.type = type_text(field);
     entry.range = range_text(field.spec);
     entry.unset_meaning = field.spec.unset_meaning;
+    entry.effect = field.spec.effect;
+    entry.effect_text = effect_text(field.spec);
+    if (within_missing_) entry.effect = Effect::kNotYet;
+    if (within_missing_) entry.effect_text = "not yet";
+    entry.only.assign(field.spec.only.begin(), field.spec.only.end());
     entry.required = field.spec.required;
     entry.default_value = field_value(field);
     for (const std::string_view synonym : field.spec.synonyms) entry.synonyms.emplace_back(synonym);
@@ -34,7 +39,13 @@ class Cataloguer : public Visitor {
     CatalogueEntry& entry = add(EntryKind::kSection, section.key, section.spec.meaning);
     entry.type = "object";
     entry.optional_section = section.optional;
+    entry.effect = section.spec.effect;
+    entry.off = section.spec.off;
+    if (entry.effect == Effect::kNotYet) entry.effect_text = "not yet";
+    const bool outer = within_missing_;
+    within_missing_ = outer || is_one_missing_feature(section);
     inside(entry.path, section.walk);
+    within_missing_ = outer;
   }
 
   void on_collection(const Collection& collection) override {
@@ -56,16 +67,39 @@ class Cataloguer : public Visitor {
     add(EntryKind::kRest, rest.placeholder, rest.meaning).type = "any";
   }
 
-  void enter_condition(std::string_view condition) override { conditions_.emplace_back(condition); }
-  void leave_condition() override { conditions_.pop_back(); }
+  void enter_condition(std::string_view condition) override {
+    conditions_.emplace_back(condition, within_missing_);
+    within_missing_ = within_missing_ || is_missing_kind(condition);
+  }
+  void leave_condition() override {
+    within_missing_ = conditions_.back().second;
+    conditions_.pop_back();
+  }
 
  private:
+  // "type is Muon", where the type has some of its values only.
+  bool is_missing_kind(std::string_view condition) const {
+    const size_t is = condition.find(" is ");
+    const std::string path = path_of(condition.substr(0, is));
+    const std::string names = fmt::format(" or {} or ", condition.substr(is + 4));
+    const auto kind = std::ranges::find(entries_, path, &CatalogueEntry::path);
+    return kind != entries_.end() && !kind->only.empty() &&
+           std::ranges::none_of(kind->only, [&](const std::string& name) {
+             return names.find(fmt::format(" or {} or ", name)) != std::string::npos;
+           });
+  }
+
+  std::string path_of(std::string_view key) const {
+    return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+  }
+
   CatalogueEntry& add(EntryKind kind, std::string_view key, std::string_view meaning) {
     CatalogueEntry& entry = entries_.emplace_back();
     entry.kind = kind;
-    entry.path = path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+    entry.path = path_of(key);
+    entry.within_missing = within_missing_;
     entry.meaning = meaning;
-    if (!conditions_.empty()) entry.condition = conditions_.back();
+    if (!conditions_.empty()) entry.condition = conditions_.back().first;
     return entry;
   }
 
@@ -77,7 +111,8 @@ class Cataloguer : public Visitor {
 
   std::vector<CatalogueEntry> entries_;
   std::string path_;
-  std::vector<std::string> conditions_;
+  std::vector<std::pair<std::string, bool>> conditions_;  // and what within_missing_ was before
+  bool within_missing_ = false;
 };
 
 std::vector<std::string_view> components(std::string_view path) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/reader/fields.h"
 #include "config/reader/value.h"
 
 namespace ds {
@@ -19,12 +20,17 @@ struct CatalogueEntry {
   std::string type;       // in words
   std::string range;      // ">= 0, < 1"; empty without bounds
   std::string meaning;
-  std::string unset_meaning;  // what absence means where there is no default
-  Value default_value;        // null for sections and fields without a default
+  std::string unset_meaning;        // what absence means where there is no default
+  Effect effect = Effect::kNotYet;  // of sections as SectionSpec::effect
+  std::string effect_text;          // in words; of fields and missing features only
+  std::vector<std::string> only;    // as Spec::only
+  std::string off;                  // of a section: "enabled is false"
+  Value default_value;              // null for sections and fields without a default
   std::vector<std::string> enum_names;
   std::vector<std::string> synonyms;  // last components
   std::string replacement;            // of a retired key
   bool required = false;
+  bool within_missing = false;    // of a feature, or a kind of model or optimizer, that is missing
   bool optional_section = false;  // absent and empty differ
 };
 

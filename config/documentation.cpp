@@ -26,6 +26,15 @@ switched off are notes. `null` where a key has no such value is as if the key we
 this build lacks is refused by name, and what else is wrong about it does not count then. Without
 `model`, `data` and `train` the notes say what a run still needs.
 
+The last column of the tables says what a key does in this build:
+
+* *used*: it changes what a run does. Where only some of its values are there, others are refused.
+* *always so*: there is one behaviour, which follows. A file that asks for another one is valid, and
+  a note says what is so.
+* *not yet*: refused by name where it differs from its default, unless its section is off.
+
+What to know about all keys:
+
 * `"auto"` stands for "not given": the default, or the value that is derived when the key is
   absent.
 * `"include": ["base.json"]` merges other files below this one; objects are merged, anything else
@@ -64,12 +73,13 @@ std::string row(const CatalogueEntry& entry, std::string_view section) {
   const std::string_view key = section.empty()
                                    ? std::string_view(entry.path)
                                    : std::string_view(entry.path).substr(section.size() + 1);
-  return fmt::format("| `{}` | {}{}{} | {} | {} |\n", key, escaped(entry.type),
-                     entry.range.empty() ? "" : ", ", entry.range, default_text(entry), meaning);
+  return fmt::format("| `{}` | {}{}{} | {} | {} | {} |\n", key, escaped(entry.type),
+                     entry.range.empty() ? "" : ", ", entry.range, default_text(entry), meaning,
+                     escaped(entry.effect_text));
 }
 
 constexpr std::string_view kTableHead =
-    "\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
+    "\n| key | type | default | meaning | here |\n| --- | --- | --- | --- | --- |\n";
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "config/catalogue.h"
 #include "config/field_writer.h"
 #include "config/reader/convert.h"
 #include "core/error.h"
@@ -72,11 +73,6 @@ std::string switch_value(const Section& section, std::string_view key) {
   section.walk(finder);
   DS_CHECK(!finder.found().empty(), "effects: section {} has no {}", section.key, key);
   return finder.found();
-}
-
-// The features that are refused as a whole.
-bool is_one_feature(const Section& section) {
-  return section.spec.effect == Effect::kNotYet && (section.optional || !section.spec.off.empty());
 }
 
 // Paths with free names as placeholders, and the condition that stands before a key: what tells
@@ -166,7 +162,7 @@ class EffectWalker final : public KeyWalker {
         return;
       }
     }
-    if (is_one_feature(section)) {
+    if (is_one_missing_feature(section)) {
       const std::string there = section.spec.here.empty()
                                     ? std::string()
                                     : fmt::format(fmt::runtime(section.spec.here), value);
@@ -239,47 +235,6 @@ class EffectWalker final : public KeyWalker {
   bool kind_is_missing_ = false;
 };
 
-// Every place at which something can be refused.
-class MissingWalker final : public KeyWalker {
- public:
-  bool describes() const override { return true; }
-
-  void on_field(const Field& field) override {
-    if (skips()) return;
-    const Effect effect = field.spec.effect;
-    if (effect == Effect::kUsed && !field.spec.only.empty()) {
-      kinds_[path_of(field.key)] = field.spec.only;
-    }
-    if (effect == Effect::kNotYet || (effect == Effect::kUsed && !field.spec.only.empty())) {
-      paths.push_back(path_of(field.key));
-    }
-  }
-  void on_section(const Section& section) override {
-    if (skips()) return;
-    if (!is_one_feature(section)) return KeyWalker::on_section(section);
-    paths.push_back(path_of(section.key));
-  }
-  void on_collection(const Collection& collection) override {
-    if (skips()) return;
-    inside(collection.key, joined(collection.key, collection.placeholder), collection.walk_default);
-  }
-  std::vector<std::string> paths;
-
- private:
-  // Of kinds that are refused themselves: "type is Muon".
-  bool skips() const {
-    if (condition().empty()) return false;
-    const size_t is = condition().find(" is ");
-    const auto kind = kinds_.find(path_of(condition().substr(0, is)));
-    if (kind == kinds_.end()) return false;
-    const std::string names = fmt::format(" or {} or ", condition().substr(is + 4));
-    return std::ranges::none_of(kind->second, [&](std::string_view name) {
-      return names.find(fmt::format(" or {} or ", name)) != std::string::npos;
-    });
-  }
-  std::map<std::string, std::vector<std::string_view>> kinds_;
-};
-
 }  // namespace
 
 Effects effects_of(const Config& config) {
@@ -290,10 +245,15 @@ Effects effects_of(const Config& config) {
 }
 
 std::vector<std::string> keys_with_missing_features() {
-  Config any;
-  MissingWalker walker;
-  fields(walker, any);
-  std::vector<std::string>& keys = walker.paths;
+  std::vector<std::string> keys;
+  for (const CatalogueEntry& entry : catalogue()) {
+    const bool field = entry.kind == EntryKind::kField;
+    const bool some = field && (entry.effect == Effect::kNotYet ||
+                                (entry.effect == Effect::kUsed && !entry.only.empty()));
+    const bool whole = entry.kind == EntryKind::kSection && entry.effect == Effect::kNotYet &&
+                       (entry.optional_section || !entry.off.empty());
+    if ((some || whole) && !entry.within_missing) keys.push_back(entry.path);
+  }
   std::ranges::sort(keys);
   keys.erase(std::ranges::unique(keys).begin(), keys.end());
   return keys;

@@ -234,6 +234,7 @@ std::string explain_key(const ReadConfig& read, int64_t data_parallel_ranks,
       fmt::format("default: {}\n", entry->default_value.is_null() && !entry->unset_meaning.empty()
                                        ? entry->unset_meaning
                                        : to_compact_json(entry->default_value));
+  out += fmt::format("here: {}\n", entry->effect_text);
   return out;
 }
 

@@ -103,8 +103,7 @@ void Rules::offload() {
           {"nvme_path", "buffer_count", "pipeline_read", "pipeline_write"},
           "unless device is nvme");
   }
-  all_in("aio", "",
-         nvme ? "while nothing can be offloaded to nvme" : "unless something is offloaded to nvme");
+  if (!nvme) all_in("aio", "", "unless something is offloaded to nvme");
 }
 
 void Rules::precision() {
@@ -160,6 +159,17 @@ void add_notes(const InertKeys& rule, const Origins& origins, Problems& problems
 
 }  // namespace
 
+namespace {
+
+// Of a value that is wrong nobody asks what it would do.
+bool is_refused(std::string_view path, const Problems& problems) {
+  return std::ranges::any_of(problems.all(), [&](const Problem& problem) {
+    return problem.severity == Severity::kError && problem.path == path;
+  });
+}
+
+}  // namespace
+
 bool InertKeys::covers(std::string_view other) const {
   if (kind == kKey) return is_within(other, path);
   return other != path && is_within(other, path) && (but.empty() || !is_within(other, but));
@@ -177,7 +187,8 @@ void note_inert_keys(const Config& config, const Origins& origins, Problems& pro
     const auto given = origins.find(std::string_view(key.path));
     const bool inert =
         std::ranges::any_of(rules, [&](const InertKeys& rule) { return rule.covers(key.path); });
-    if (given != origins.end() && !inert) problems.note(key.path, given->second, key.message);
+    if (given == origins.end() || inert || is_refused(key.path, problems)) continue;
+    problems.note(key.path, given->second, key.message);
   }
 }
 

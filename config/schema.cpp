@@ -151,7 +151,8 @@ class SchemaWriter : public Visitor {
       automatic.set("const", text("auto"));
       schema = SlotSchema::any_of({std::move(schema), std::move(automatic)});
     }
-    schema.set("description", text(field.spec.meaning));
+    schema.set("description",
+               text(fmt::format("{} Here: {}.", field.spec.meaning, effect_text(field.spec))));
     const Value present = field_value(field);
     if (!present.is_null() && !field.spec.required) schema.set("default", present);
     for (const std::string_view synonym : field.spec.synonyms) {

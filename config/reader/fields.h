@@ -143,6 +143,11 @@ struct Section {
   std::function<void(Visitor&)> walk;
 };
 
+// Of a section that is refused as a whole where it is there and not off.
+inline bool is_one_missing_feature(const Section& section) {
+  return section.spec.effect == Effect::kNotYet && (section.optional || !section.spec.off.empty());
+}
+
 // An object whose keys are free names (<group>) or a list of objects; all elements have the same
 // fields.
 struct Collection {

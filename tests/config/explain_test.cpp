@@ -28,6 +28,11 @@ TEST_CASE("explain of one key says what it means and names the nearest key", "[c
   CHECK_THAT(explain_key(read, 1, "zero_optimization.stage"), Catch::Contains("= 2  (f:1:33)"));
   CHECK_THAT(explain_key(read, 1, "zero_optimization.max_live_parameters"),
              Catch::Contains("stage3_max_live_parameters = 1000000000  (default)"));
+  CHECK_THAT(explain_key(read, 1, "zero_optimization.stage"), Catch::Contains("here: used\n"));
+  CHECK_THAT(explain_key(read, 1, "zero_optimization.reduce_scatter"),
+             Catch::Contains("here: always so: gradients are always reduced by reduce-scatter"));
+  CHECK_THAT(explain_key(read, 1, "zero_optimization.zero_quantized_weights"),
+             Catch::Contains("here: not yet\n"));
   CHECK_THROWS_WITH(explain_key(read, 1, "zero_optimization.stge"),
                     Catch::Contains("did you mean zero_optimization.stage?"));
 }

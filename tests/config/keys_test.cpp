@@ -1,10 +1,13 @@
 // Every documented key (tests/golden/config/keys.txt): fields() knows it with the documented
 // default, it takes a legal value that explain then shows, and it refuses an illegal one at its
-// position. The values are generated from the catalogue, so a new key needs no new case.
+// position. Every key of fields() also keeps what it says about its effect. The values are
+// generated from the catalogue, so a new key needs no new case.
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
 
+#include "config/available.h"
 #include "config/catalogue.h"
 #include "config/explain.h"
 #include "config/load.h"
@@ -96,6 +99,7 @@ bool fits(double number, const std::string& range) {
 std::string legal_text(const CatalogueEntry& entry) {
   const Value& usual = entry.default_value;
   const std::string& type = entry.type;
+  if (entry.path == "compile.passes") return "[\"z1\"]";
   if (type.starts_with("boolean")) {
     return usual.kind() == Value::Kind::kBoolean && usual.as_boolean() ? "false" : "true";
   }
@@ -282,7 +286,6 @@ TEST_CASE("every documented key takes a legal value that explain shows", "[confi
     if (key.path == "torch_autocast.dtype") legal = "\"float16\"";
     if (key.path == "comet.experiment_key") legal = "\"0123456789abcdef0123456789abcdef\"";
     if (key.path == "zero_optimization.leaf_module.classes") legal = "[\"x\"]";
-    if (key.path == "compile.passes") legal = "[\"z1\"]";
     const std::string text = document_with(entries, key, legal);
     CAPTURE(key.path, key.conditions, text);
     const ReadConfig read = read_config_text(text, "t");
@@ -320,6 +323,139 @@ TEST_CASE("every documented key refuses an illegal value at its position", "[con
     ++refused;
   }
   CHECK(refused >= 590);
+}
+
+namespace {
+
+// "optimizer.type=Adam" of "type is Adam or AdamW"; sections of kinds are at the top level.
+std::string first_case(const CatalogueEntry& entry) {
+  if (entry.condition.empty()) return "-";
+  const size_t is = entry.condition.find(" is ");
+  const std::string value = entry.condition.substr(is + 4);
+  return entry.path.substr(0, entry.path.find('.') + 1) + entry.condition.substr(0, is) + "=" +
+         value.substr(0, value.find(" or "));
+}
+
+// The overrides that switch on every section in which the entry stands.
+std::vector<std::string> switches_on(const std::vector<CatalogueEntry>& entries,
+                                     const CatalogueEntry& entry) {
+  static const std::map<std::string, std::string> kOn = {{"enabled", "true"},
+                                                         {"device", "cpu"},
+                                                         {"mode", "fixed"},
+                                                         {"stage", "3"},
+                                                         {"shared_parameters.enabled", "true"}};
+  std::vector<std::string> out;
+  for (const CatalogueEntry& section : entries) {
+    if (section.off.empty() || !entry.path.starts_with(section.path + ".")) continue;
+    const std::string key = section.off.substr(0, section.off.find(" is "));
+    const std::string path = section.path + "." + key;
+    if (path != entry.path) out.push_back(path + "=" + kOn.at(key));
+  }
+  return out;
+}
+
+// Texts of which at least one asks for something else than what is always there.
+std::vector<std::string> other_texts(const CatalogueEntry& entry) {
+  std::vector<std::string> texts;
+  for (const std::string& name : entry.enum_names) texts.push_back("\"" + name + "\"");
+  if (entry.type.starts_with("boolean")) texts = {"true", "false"};
+  if (texts.empty()) texts = {legal_text(entry)};
+  return texts;
+}
+
+bool stands_for(const Problem& problem, const std::string& path) {
+  const std::string section = problem.path.substr(0, problem.path.find('.'));
+  const bool kind = problem.path == section + ".type" || problem.path == section + ".family" ||
+                    problem.path == section + ".mode";
+  return is_within(path, problem.path) || (kind && is_within(path, section));
+}
+
+std::vector<Problem> said_about(const std::vector<CatalogueEntry>& entries,
+                                const CatalogueEntry& entry, const std::string& text) {
+  const Key key{.path = entry.path, .conditions = first_case(entry), .default_value = {}};
+  const std::string document = document_with(entries, key, text);
+  // A switch is turned on unless the document has it, as it stands where the key is one.
+  ReadConfig read = read_config_text(document, "t", switches_on(entries, entry));
+  check_available(read.config, read.origins, read.problems);
+  std::vector<Problem> out;
+  for (const Problem& problem : read.problems.all()) {
+    if (stands_for(problem, current_name(entries, concrete(entry.path)))) out.push_back(problem);
+  }
+  return out;
+}
+
+bool any_says(const std::vector<Problem>& problems, Severity severity, const std::string& text) {
+  return std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) {
+    return problem.severity == severity && problem.message.find(text) != std::string::npos;
+  });
+}
+
+bool keeps_its_word(const std::vector<CatalogueEntry>& entries, const CatalogueEntry& entry,
+                    const std::string& text) {
+  const std::vector<Problem> said = said_about(entries, entry, text);
+  if (entry.effect == Effect::kAlwaysSo) return any_says(said, Severity::kNote, "has no effect");
+  return any_says(said, Severity::kError, "not available in this build");
+}
+
+}  // namespace
+
+TEST_CASE("what a key says about its effect is what a file gets", "[config]") {
+  const std::vector<CatalogueEntry> entries = catalogue();
+  size_t fixed = 0;
+  size_t missing = 0;
+  for (const CatalogueEntry& entry : entries) {
+    if (entry.kind != EntryKind::kField || entry.path.find("[]") != std::string::npos) continue;
+    CHECK_FALSE(entry.effect_text.empty());
+    if (entry.effect == Effect::kUsed && entry.only.empty()) continue;
+    if (entry.path == "zero_optimization.legacy_stage1") continue;  // refused: it was removed
+    CAPTURE(entry.path, entry.condition, entry.effect_text);
+    const std::vector<std::string> texts = other_texts(entry);
+    CHECK(std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
+      return keeps_its_word(entries, entry, text);
+    }));
+    ++(entry.effect == Effect::kAlwaysSo ? fixed : missing);
+  }
+  CHECK(fixed >= 80);
+  CHECK(missing >= 300);
+}
+
+TEST_CASE("a key that is used is neither refused nor called idle", "[config]") {
+  const std::vector<CatalogueEntry> entries = catalogue();
+  for (const CatalogueEntry& entry : entries) {
+    if (entry.kind != EntryKind::kField || entry.effect != Effect::kUsed || !entry.only.empty()) {
+      continue;
+    }
+    CAPTURE(entry.path, entry.condition);
+    for (const Problem& problem : said_about(entries, entry, legal_text(entry))) {
+      CHECK_THAT(problem.message, !Catch::Contains("not available in this build"));
+      CHECK_THAT(problem.message, !Catch::Contains("has no effect here"));
+    }
+  }
+}
+
+// The list of all keys that DeepSpeed documents is not part of the sources.
+TEST_CASE("every key of the list of documented keys is answered", "[config][config-keys]") {
+  const char* const list = std::getenv("DS_CONFIG_KEYS");
+  if (list == nullptr) return;
+  std::ostringstream text;
+  text << std::ifstream(list).rdbuf();
+  const std::vector<CatalogueEntry> entries = catalogue();
+  const Value keys = read_config_value(text.str(), {});
+  CHECK(keys.items().size() >= 600);
+  for (const Value& key : keys.items()) {
+    const std::string path = key.find("path")->as_string();
+    CAPTURE(path);
+    const CatalogueEntry* entry = find_entry(entries, concrete(path));
+    if (!entry) entry = find_entry(entries, path);
+    if (entry) {
+      const bool has_effect = !entry->effect_text.empty() || entry->kind != EntryKind::kField;
+      CHECK(has_effect);
+      continue;
+    }
+    Value document = Value::object();
+    apply_override(document, path + "=5");
+    CHECK_FALSE(read_config_text(to_json(document), "t").problems.all().empty());
+  }
 }
 
 TEST_CASE("old spellings come to what they stand for", "[config]") {
