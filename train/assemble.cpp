@@ -36,9 +36,6 @@ ModelConfig from(const LlamaSection& c) {
     throw Unsupported(
         fmt::format("model.hidden_act: \"{}\", this build has \"silu\"", c.hidden_act));
   }
-  if (c.attention_dropout != 0) {
-    throw Unsupported("model.attention_dropout: not available in this build; set it to 0");
-  }
   return LlamaConfig{.vocab_size = c.vocab_size,
                      .max_position_embeddings = c.max_position_embeddings,
                      .hidden_size = c.hidden_size,
@@ -52,6 +49,7 @@ ModelConfig from(const LlamaSection& c) {
                      .initializer_range = c.initializer_range,
                      .tie_word_embeddings = c.tie_word_embeddings,
                      .attention_bias = c.attention_bias,
+                     .attention_dropout = c.attention_dropout,
                      .mlp_bias = c.mlp_bias};
 }
 

@@ -152,6 +152,65 @@ TEST_CASE("a feature that is missing is the one error of its section", "[config]
   }
 }
 
+TEST_CASE("keys that choose how DeepSpeed does the same are valid, and told what is so here",
+          "[config]") {
+  const std::string said = said_of(
+      R"({"wall_clock_breakdown": true, "memory_breakdown": true, "dump_state": true,
+          "dataloader_drop_last": true, "bf16": {"enabled": true, "check_grad_overflow": true},
+          "zero_optimization": {"stage": 3, "overlap_comm": true, "reduce_scatter": true,
+              "stage3_model_persistence_threshold": 1, "elastic_checkpoint": true,
+              "stage3_use_all_reduce_for_fetch_params": true}})");
+  CHECK_THAT(said, !Catch::Contains("error"));
+  for (const char* key :
+       {"wall_clock_breakdown", "memory_breakdown", "dump_state", "dataloader_drop_last",
+        "bf16.check_grad_overflow", "zero_optimization.overlap_comm",
+        "zero_optimization.stage3_model_persistence_threshold",
+        "zero_optimization.stage3_use_all_reduce_for_fetch_params"}) {
+    CHECK_THAT(said, Catch::Contains(std::string("note ") + key + ": has no effect here: "));
+  }
+  // What they ask for is so anyway.
+  CHECK_THAT(said,
+             !Catch::Contains("reduce_scatter:") && !Catch::Contains("elastic_checkpoint: has no"));
+}
+
+TEST_CASE("a value that is refused is not called idle as well", "[config]") {
+  const std::string said = said_of(R"({"train": {"log_every": 0}})");
+  CHECK_THAT(said, Catch::Contains("error train.log_every"));
+  CHECK_THAT(said, !Catch::Contains("note train.log_every"));
+}
+
+TEST_CASE("what is missing in a section that is off, or at another stage, is not asked for",
+          "[config]") {
+  for (const char* text : {
+           R"({"zero_optimization": {"stage": 2, "zeropp_loco_param": {"err_beta": 0.5}}})",
+           R"({"zero_optimization": {"stage": 2, "zero_quantized_nontrainable_weights": true}})",
+           R"({"zero_optimization": {"stage": 0, "zenflow": {"topk_ratio": 0.1}}})",
+           R"({"fp16": {"enabled": false, "auto_cast": true}})",
+           R"({"prescale_gradients": false, "comet": {"enabled": false, "project": "x"}})",
+       }) {
+    CAPTURE(text);
+    CHECK_THAT(said_of(text), !Catch::Contains("error"));
+    CHECK_THAT(said_of(text), Catch::Contains("has no effect "));
+  }
+  CHECK_THAT(said_of(R"({"pipeline": {"stages": 1}, "sequence_parallel_size": 1,
+                         "tensor_parallel": {"autotp_size": 1}, "quantize_training": {}})"),
+             !Catch::Contains("error") && !Catch::Contains("has no effect"));
+  CHECK_THAT(said_of(R"({"zero_optimization": {"stage": 3, "zeropp_loco_param": {}}})"),
+             Catch::Contains("error zero_optimization.zeropp_loco_param: not available"));
+}
+
+TEST_CASE("of a kind that is missing nothing else is asked for", "[config]") {
+  const std::string said = said_of(
+      R"({"optimizer": {"type": "Muon", "params": {"momentum": 0.5}},
+          "model": {"family": "resnet", "num_labels": 10}})");
+  CHECK_THAT(said,
+             Catch::Contains("error optimizer.type: ") && Catch::Contains("error model.family: "));
+  CHECK_THAT(said, !Catch::Contains("momentum") && !Catch::Contains("num_labels"));
+  CHECK_THAT(said_of(R"({"model": {"family": "llama", "hidden_act": "gelu"}})"),
+             Catch::Contains("error model.hidden_act: not available in this build as \"gelu\"; "
+                             "available is silu"));
+}
+
 TEST_CASE("a slip stays an error: unknown names, in sections that are off too", "[config]") {
   CHECK_THAT(said_of(R"({"gradient_clip": 1})"),
              Catch::Contains("error") && Catch::Contains("gradient_clipping"));

@@ -64,6 +64,13 @@ TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") 
   CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.epochs: "));
 }
 
+TEST_CASE("a Llama built from keys has the dropout that the file asks for", "[rankd]") {
+  const Config config =
+      parse_config(R"({"model": {"family": "llama", "attention_dropout": 0.25}})");
+  MemoryFileSystem fs;
+  CHECK(std::get<LlamaConfig>(model_config(config.model, fs)).attention_dropout == 0.25);
+}
+
 TEST_CASE("JSON lines end with the token that the tokenizer's folder names, wherever it does",
           "[rankd]") {
   MemoryFileSystem fs;
