@@ -57,7 +57,7 @@ void batch_fields(Visitor& v, Config& c) {
           {.meaning = "Data-parallel degree of the device mesh; only read together with "
                       "sequence_parallel_size.",
            .effect = Effect::kAlwaysSo,
-           .here = "every rank holds a part of the batch: there is no other way to split it",
+           .here = "every rank has a part of the batch to itself",
            .min = 1});
 }
 

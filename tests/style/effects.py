@@ -27,6 +27,8 @@ USED_IN_CONFIG = {
 
 FUNCTION = re.compile(r"^void (\w+)\(Visitor& \w+, (\w+)& \w+\) \{$(.*?)^\}$", re.M | re.S)
 FIELD = re.compile(r"\bv\.field\(\s*\"[^\"]+\",\s*\w+\.(\w+),\s*\{(.*?)\}\);", re.S)
+# A member that is asked for, or a key by its name; what only an initialiser sets is not asked for.
+MENTION = re.compile(r"""(?:(?<=[\w)\]]\.)|(?<=[\w)\]]->)|(?<="))(\w+)""")
 
 
 def used_members(root):
@@ -42,7 +44,7 @@ def words_outside(root):
     for layer in LAYERS:
         for path in (root / layer).rglob("*"):
             if path.suffix in (".cpp", ".h"):
-                words.update(re.findall(r"\w+", path.read_text()))
+                words.update(MENTION.findall(path.read_text()))
     return words
 
 
