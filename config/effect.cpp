@@ -31,9 +31,10 @@ bool is_listed(const Spec& spec, const Value& value) {
   return std::ranges::find(spec.only, plain_text(value)) != spec.only.end();
 }
 
-// A free-form section that says something and is not switched off.
-bool is_used(const Value& section) {
-  if (!section.is_object()) return !section.is_null();
+// A free-form section that says something and is not switched off. Of values of any kind, which
+// nobody has described, all are taken to say something.
+bool is_used(const Value& section, const Spec& spec) {
+  if (!spec.object_only || !section.is_object()) return !section.is_null();
   if (section.members().empty()) return false;
   const Value* enabled = section.find("enabled");
   return !enabled || boolean_of(*enabled).value_or(true);
@@ -219,7 +220,8 @@ class EffectWalker final : public KeyWalker {
 
   void judge_missing(const Field& field, const Value& value) {
     const bool free_form = std::holds_alternative<Value*>(field.slot);
-    if (free_form ? !is_used(value) : is_default(field, value) || is_listed(field.spec, value)) {
+    if (free_form ? !is_used(value, field.spec)
+                  : is_default(field, value) || is_listed(field.spec, value)) {
       return;
     }
     add_missing(field, std::string(kMissing));

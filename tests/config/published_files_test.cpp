@@ -195,6 +195,9 @@ TEST_CASE("what is missing in a section that is off, or at another stage, is not
   CHECK_THAT(said_of(R"({"pipeline": {"stages": 1}, "sequence_parallel_size": 1,
                          "tensor_parallel": {"autotp_size": 1}, "quantize_training": {}})"),
              !Catch::Contains("error") && !Catch::Contains("has no effect"));
+  CHECK_THAT(said_of(R"({"quantize_training": {"a": 1}, "datastates_ckpt": {}})"),
+             Catch::Contains("error quantize_training: not available") &&
+                 Catch::Contains("error datastates_ckpt: not available"));
   CHECK_THAT(said_of(R"({"zero_optimization": {"stage": 3, "zeropp_loco_param": {}}})"),
              Catch::Contains("error zero_optimization.zeropp_loco_param: not available"));
 }
