@@ -14,30 +14,12 @@ std::string format_bytes(int64_t bytes) {
                                         : fmt::format("{:.1f} {}", value, unit);
 }
 
-std::string format_duration(Time duration) {
-  if (duration < std::chrono::seconds(10)) {
-    return fmt::format("{:.1f}s", std::chrono::duration<double>(duration).count());
-  }
-  const auto seconds = std::chrono::round<std::chrono::seconds>(duration).count();
-  if (seconds < 60) {
-    return fmt::format("{}s", seconds);
-  }
-  if (seconds < 3600) {
-    return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
-  }
-  return fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
-}
-
 std::string format_rate(double per_second) {
   if (per_second < 1000) {
     return fmt::format("{:.0f}", per_second);
   }
   return per_second < 1e6 ? fmt::format("{:.1f}k", per_second / 1e3)
                           : fmt::format("{:.1f}M", per_second / 1e6);
-}
-
-std::string format_count(int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left) {

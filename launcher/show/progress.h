@@ -8,15 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/decide/amounts.h"
 #include "launcher/decide/membership.h"
 #include "proto/control.pb.h"
 
 namespace ds {
 
-std::string format_bytes(int64_t bytes);                         // "412 MiB"
-std::string format_duration(Time duration);                      // "3m12s"
-std::string format_rate(double per_second);                      // "12.3k"
-std::string format_count(int64_t count, std::string_view what);  // "1 rank", "2 ranks"
+std::string format_bytes(int64_t bytes);     // "412 MiB"
+std::string format_rate(double per_second);  // "12.3k"
 
 // "step 120/2000  loss 3.412  lr 3.00e-04  norm 1.23  12.3k tok/s  mem 412 MiB  ETA 3m12s"
 std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left);

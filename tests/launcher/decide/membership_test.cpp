@@ -4,7 +4,7 @@
 #include <map>
 #include <sstream>
 
-#include "launcher/show/progress.h"
+#include "launcher/decide/amounts.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 
@@ -144,7 +144,7 @@ class Story {
 
 TEST_CASE("membership stories come out as written", "[launcher]") {
   Story story;
-  testing::run_golden("launcher/decide/membership.txt",
+  testing::run_golden("launcher/membership.txt",
                       [&](const std::string& lines) { return story.tell(lines); });
 }
 
