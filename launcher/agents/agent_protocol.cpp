@@ -9,7 +9,7 @@
 #include "config/reader/json_reader.h"
 #include "core/error.h"
 #include "core/secrecy.h"
-#include "launcher/decide/base64.h"
+#include "launcher/decide/text/base64.h"
 
 namespace ds {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/decide/line_buffer.h"
+#include "launcher/decide/text/line_buffer.h"
 
 namespace ds {
 

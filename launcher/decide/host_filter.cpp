@@ -8,9 +8,9 @@
 
 #include "config/reader/json_reader.h"
 #include "core/error.h"
-#include "launcher/decide/base64.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/decide/node_list.h"
+#include "launcher/decide/text/base64.h"
 
 namespace ds {
 

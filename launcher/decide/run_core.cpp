@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "launcher/decide/amounts.h"
+#include "launcher/decide/text/amounts.h"
 
 namespace ds {
 namespace {

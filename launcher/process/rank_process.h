@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "launcher/decide/line_buffer.h"
+#include "launcher/decide/text/line_buffer.h"
 #include "launcher/process/process.h"
 
 namespace ds {

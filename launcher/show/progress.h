@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/decide/amounts.h"
 #include "launcher/decide/membership.h"
+#include "launcher/decide/text/amounts.h"
 #include "proto/control.pb.h"
 
 namespace ds {

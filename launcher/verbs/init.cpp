@@ -9,7 +9,7 @@
 #include "config/load.h"
 #include "core/error.h"
 #include "core/files/file.h"
-#include "launcher/decide/base64.h"
+#include "launcher/decide/text/base64.h"
 #include "launcher/init/questions.h"
 #include "launcher/init/train_file.h"
 #include "launcher/inventory/libraries.h"

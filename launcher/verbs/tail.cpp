@@ -5,7 +5,7 @@
 #include <map>
 
 #include "core/error.h"
-#include "launcher/decide/line_buffer.h"
+#include "launcher/decide/text/line_buffer.h"
 #include "launcher/process/signals.h"
 #include "launcher/show/log_fold.h"
 #include "launcher/verbs/found_run.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <sstream>
 
-#include "launcher/decide/amounts.h"
+#include "launcher/decide/text/amounts.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "core/error.h"
-#include "launcher/decide/amounts.h"
+#include "launcher/decide/text/amounts.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 

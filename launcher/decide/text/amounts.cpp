@@ -1,4 +1,4 @@
-#include "launcher/decide/amounts.h"
+#include "launcher/decide/text/amounts.h"
 
 #include <fmt/format.h>
 

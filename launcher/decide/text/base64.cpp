@@ -1,4 +1,4 @@
-#include "launcher/decide/base64.h"
+#include "launcher/decide/text/base64.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "launcher/decide/line_buffer.h"
+#include "launcher/decide/text/line_buffer.h"
 
 #include "core/secrecy.h"
 
