@@ -13,7 +13,6 @@ namespace ds {
 namespace {
 
 constexpr Time kTickPeriod = std::chrono::seconds(1);
-constexpr Time kGrace = std::chrono::seconds(30);  // to save after TERM, Ctrl-C or --timeout
 
 RankProgress to_progress(const control::Progress& in) {
   const control::Progress::Collective& last = in.collective();
@@ -27,6 +26,19 @@ std::vector<CutLink> to_links(const control::Progress& in) {
   std::vector<CutLink> out;
   for (const control::Progress::Link& link : in.cut_links())
     out.push_back({link.peer(), link.heard(), link.what()});
+  return out;
+}
+
+RunCore::Options core_options(const TrainingJob& job) {
+  RunCore::Options out;
+  out.recovery = job.recovery;
+  out.nodes = job.nodes;
+  out.epoch.hang = job.hang;
+  out.newest_epoch = job.newest_epoch;
+  out.keeps_in_memory = job.config.keeps_in_memory;
+  out.timeout = job.timeout;
+  out.time_limit = job.time_limit;
+  out.limited_by = job.limited_by;
   return out;
 }
 
@@ -44,12 +56,10 @@ Supervisor::Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter
       console_(console),
       log_(&records.log()),
       started_(now()),
-      recovery_(job.recovery, NodePool(job.nodes)),
+      core_(core_options(job), started_),
       print_policy_(job.config.steps_per_print) {
   record_.host = own_host_name();
 }
-
-Supervisor::~Supervisor() { end_epoch(); }
 
 Time Supervisor::now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -58,7 +68,7 @@ RunRecord Supervisor::run() {
     metrics_endpoint_.emplace(*job_.metrics_listen);
     console_.line(fmt::format("metrics at http://{}/metrics", *job_.metrics_listen));
   }
-  prepare_epoch(recovery_.first_world());
+  carry_out_all();  // which claims the first epoch
   records_.replace("config.json", job_.config.canonical_text + "\n");
   const bool begins = job_.resume == ResumeMode::kNever;
   if (begins || (job_.past.committed_step == 0 && job_.past.trace.empty())) {
@@ -66,10 +76,11 @@ RunRecord Supervisor::run() {
   }
   open_control_socket();
   announce_deadline();
-  while (decide()) {
+  carry_out_all();
+  while (!record_ended_) {
     wait_for_something();
     notice_own_stall();
-    if (world_) {
+    if (epoch_) {
       take_rank_events();
       take_ends();
     } else {
@@ -77,10 +88,9 @@ RunRecord Supervisor::run() {
     }
     take_signals();
     take_requests();
-    look_for_hosts();
-    check_timeout();
-    check_deadline();
+    take_sought_hosts();
     keep_records();
+    carry_out_all();
   }
   return record_;
 }
@@ -91,20 +101,11 @@ void Supervisor::notice_own_stall() {
   const Time at = now();
   const Time gap = at - std::exchange(last_turn_, at);
   if (last_turn_ == gap || gap < kTolerated) return;  // the first turn; everyday life
-  stall_ = gap;
-  stalled_at_ = at;
+  happened(run_event::StoodStill{gap});
   say(
       fmt::format("dslaunch itself stood still for {} (stopped, or its machine was busy); no rank "
                   "is blamed for that",
                   format_duration(gap)));
-}
-
-bool Supervisor::was_given_up() const {
-  constexpr Time kAgentsWait =
-      std::chrono::seconds(11);  // 12 s since the last beat that they heard
-  constexpr Time kSeenSince = std::chrono::seconds(10);
-  const bool by_agents = !plan_.ranks.empty() && !plan_.ranks.front().host.empty();
-  return by_agents && stall_ >= kAgentsWait && now() - stalled_at_ < kSeenSince;
 }
 
 void Supervisor::say(const std::string& line) {
@@ -119,10 +120,8 @@ void Supervisor::keep_records() {
     console_.line(notice);
     log_->warn("{}", notice);
   }
-  if (const std::optional<std::string> taken = records_.taken_over()) {
-    taken_over_ = *taken;
-    if (world_) membership_->kill_requested(now(), static_cast<int>(ExitCode::kRequeue), *taken);
-  }
+  if (const std::optional<std::string> taken = records_.taken_over())
+    happened(run_event::TakenOver{*taken});
 }
 
 void Supervisor::wait_for_something() {
@@ -130,27 +129,25 @@ void Supervisor::wait_for_something() {
   if (control_) control_->add_poll_descriptors(watched);
   if (metrics_endpoint_) metrics_endpoint_->add_poll_descriptors(watched);
   starter_.add_poll_descriptors(watched);
-  Time next = resume_at_.value_or(Time::max());
-  if (world_) {
-    watched.push_back({coordinator_->event_fd(), POLLIN, 0});
-    world_->add_poll_descriptors(watched);
-    next = membership_->next_deadline();
-    // What is due already waits for something else: room in the world, or the end of a pause.
-    if (const Time growth = growth_.next_deadline(); growth > now()) next = std::min(next, growth);
+  if (epoch_) {
+    watched.push_back({epoch_->coordinator->event_fd(), POLLIN, 0});
+    epoch_->world->add_poll_descriptors(watched);
   }
+  const Time next = core_.next_deadline(now());
   const Time left = std::clamp(next - now(), Time::zero(), kTickPeriod);
   const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(left);
   poll(watched.data(), watched.size(), static_cast<int>(timeout.count()));
 }
 
 void Supervisor::take_rank_events() {
-  if (records_.steps_are_written()) coordinator_->steps_are_written();
-  for (const RankEvent& event : coordinator_->take_events()) {
+  if (records_.steps_are_written()) epoch_->coordinator->steps_are_written();
+  for (const RankEvent& event : epoch_->coordinator->take_events()) {
     if (const auto* join = std::get_if<JoinEvent>(&event.body)) {
       take_join(event, *join);
     } else if (const auto* refused = std::get_if<JoinRefused>(&event.body)) {
-      membership_->reported_end(event.at, event.rank, static_cast<int>(ExitCode::kClusterUnusable),
-                                Blame::kOwn, refused->reason);
+      core_.membership()->reported_end(event.at, event.rank,
+                                       static_cast<int>(ExitCode::kClusterUnusable), Blame::kOwn,
+                                       refused->reason);
     } else if (const auto* message = std::get_if<control::RankMessage>(&event.body)) {
       take_message(event, *message);
     }
@@ -159,30 +156,29 @@ void Supervisor::take_rank_events() {
 
 void Supervisor::take_join(const RankEvent& event, const JoinEvent& join) {
   const WorldMember member{event.rank, event.epoch, join.request.host(), join.request.pid()};
-  if (const auto refusal = membership_->joined(now(), member)) {
-    coordinator_->refuse(join.ticket, *refusal);
+  if (const auto refusal = core_.membership()->joined(now(), member)) {
+    epoch_->coordinator->refuse(join.ticket, *refusal);
     log_->warn("rank {} refused: {}", event.rank, *refusal);
     return;
   }
-  tickets_[event.rank] = join.ticket;
+  epoch_->tickets[event.rank] = join.ticket;
   if (!join.request.data_endpoint().empty()) {
-    data_endpoints_[event.rank] = join.request.data_endpoint();
+    epoch_->data_endpoints[event.rank] = join.request.data_endpoint();
   }
   log_->info("rank {} joined after {:.3f} s", event.rank,
-             std::chrono::duration<double>(now() - epoch_started_).count());
+             std::chrono::duration<double>(now() - epoch_->started).count());
 }
 
 void Supervisor::take_message(const RankEvent& event, const control::RankMessage& message) {
-  RankProgress progress;
+  Membership& membership = *core_.membership();
   switch (message.body_case()) {
     case control::RankMessage::kHeartbeat:
-      progress = to_progress(message.heartbeat());
-      membership_->heartbeat(event.at, event.epoch, event.rank, progress);
-      membership_->links_reported(event.at, event.rank, to_links(message.heartbeat()));
+      membership.heartbeat(event.at, event.epoch, event.rank, to_progress(message.heartbeat()));
+      membership.links_reported(event.at, event.rank, to_links(message.heartbeat()));
       break;
     case control::RankMessage::kStep:
       take_step(message.step());
-      membership_->stepped(event.at, event.epoch, event.rank, message.step().step());
+      membership.stepped(event.at, event.epoch, event.rank, message.step().step());
       break;
     case control::RankMessage::kCommit:
       take_commit(message.commit());
@@ -200,8 +196,8 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
     case control::RankMessage::kFinal: {
       const control::FinalReport& final = message.final();
       const bool echo = final.origin() == control::FinalReport::PEER;
-      membership_->reported_end(event.at, event.rank, final.exit_code(),
-                                echo ? Blame::kPeer : Blame::kOwn, final.error());
+      membership.reported_end(event.at, event.rank, final.exit_code(),
+                              echo ? Blame::kPeer : Blame::kOwn, final.error());
       log_->info("rank {} ends with code {} {}", event.rank, final.exit_code(), final.error());
       break;
     }
@@ -218,7 +214,7 @@ void Supervisor::take_step(const control::StepMetrics& metrics) {
   records_.step(metrics);
   record_.last_step = metrics;
   if (metrics.has_validation_loss()) validated_ = metrics;
-  if (deadline_) deadline_->stepped(now());
+  happened(run_event::StepDone{});
   left_ = pace_.update(now(), metrics.step(), metrics.total_steps());
   const std::string line = step_line(metrics, left_);
   if (console_.live()) {
@@ -239,45 +235,42 @@ void Supervisor::show_live(const std::string& line) {
 
 void Supervisor::take_commit(const control::CommittedTag& tag) {
   record_.last_commit = tag;
-  if (deadline_) {
-    const std::chrono::duration<double> took(std::min(1e6, std::max(0.0, tag.seconds())));
-    deadline_->saved(now(), std::chrono::duration_cast<Time>(took));
-  }
-  committed_ = true;
-  records_.committed(tag, plan_.epoch);
+  const std::chrono::duration<double> took(std::min(1e6, std::max(0.0, tag.seconds())));
+  happened(run_event::TagCommitted{tag.tag(), std::chrono::duration_cast<Time>(took)});
+  records_.committed(tag, core_.epoch());
   say(fmt::format("committed tag={} step={}", tag.tag(), tag.step()));
 }
 
 void Supervisor::take_ends() {
   const auto show = [this](int rank, std::string_view line) { hear(rank, line); };
-  world_->pump(show);
-  for (int rank = 0; rank < world_->size(); ++rank) {
-    if (const std::optional<ExitStatus> status = world_->newly_ended(rank, show)) {
-      RankRecord& record = record_.ranks[static_cast<size_t>(rank)];
-      record.exit_code = status->signal == 0 ? std::optional(status->code) : std::nullopt;
-      record.signal = status->signal;
-      // What it said before it ended has long arrived, and must be heard first.
-      take_rank_events();
-      const std::string loss = world_->loss_of(rank);
-      if (status->signal == SIGKILL && loss.empty() && !recourse_) {
-        memory_deaths_[rank] = world_->memory_death_of(rank);
-      }
-      if (loss.empty()) {
-        membership_->ended(now(), rank, status->code, status->signal);
-      } else {
-        membership_->host_lost(now(), rank, loss);
-      }
-      log_->info("rank {} {}", rank, loss.empty() ? describe(*status) : loss);
-    }
+  World& world = *epoch_->world;
+  world.pump(show);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (const std::optional<ExitStatus> status = world.newly_ended(rank, show))
+      take_end(rank, *status);
   }
 }
 
-void Supervisor::request_stop(const StopRequest& request, const std::string& notice) {
-  stop_ = stop_.value_or(request);
-  if (world_) {
-    membership_->stop_requested(now(), request);
-    coordinator_->send_to_all(control::CommandMessage::STOP_AND_SAVE);
+void Supervisor::take_end(int rank, const ExitStatus& status) {
+  RankRecord& record = record_.ranks[static_cast<size_t>(rank)];
+  record.exit_code = status.signal == 0 ? std::optional(status.code) : std::nullopt;
+  record.signal = status.signal;
+  // What it said before it ended has long arrived, and must be heard first.
+  take_rank_events();
+  const std::string loss = epoch_->world->loss_of(rank);
+  if (status.signal == SIGKILL && loss.empty() && !core_.failed()) {
+    epoch_->memory_deaths[rank] = epoch_->world->memory_death_of(rank);
   }
+  if (loss.empty()) {
+    core_.membership()->ended(now(), rank, status.code, status.signal);
+  } else {
+    core_.membership()->host_lost(now(), rank, loss);
+  }
+  log_->info("rank {} {}", rank, loss.empty() ? describe(status) : loss);
+}
+
+void Supervisor::request_stop(const StopRequest& request, const std::string& notice) {
+  happened(run_event::StopAsked{request});
   say(notice);
 }
 
@@ -285,16 +278,16 @@ void Supervisor::take_signals() {
   while (const std::optional<int> signal = signals_.take()) {
     log_->info("signal {}", signal_name(*signal));
     const StopRequest graceful{*signal == SIGINT ? "Ctrl-C" : signal_name(*signal),
-                               ExitCode::kRequeue, 128 + *signal, kGrace};
+                               ExitCode::kRequeue, 128 + *signal, kSaveGrace};
     if (*signal == SIGUSR2) {
-      if (world_) coordinator_->send_to_all(control::CommandMessage::DUMP);
-      console_.line(world_ ? membership_->explain() : "no rank is there between two epochs");
+      if (epoch_) epoch_->coordinator->send_to_all(control::CommandMessage::DUMP);
+      console_.line(epoch_ ? core_.membership()->explain() : "no rank is there between two epochs");
     } else if (*signal == SIGUSR1) {
       StopRequest unhurried = graceful;
       unhurried.grace.reset();  // the scheduler that sends it knows how much time is left
       request_stop(unhurried, "USR1: saving at the end of this step, then exit 75");
     } else if (*signal == SIGINT && ++interrupts_ > 1) {
-      membership_->kill_requested(now(), 128 + SIGINT, "second Ctrl-C");
+      happened(run_event::KillAsked{128 + SIGINT, "second Ctrl-C"});
     } else {
       request_stop(graceful, *signal == SIGINT
                                  ? "stopping: saving at the end of this step; Ctrl-C again kills "
@@ -304,127 +297,37 @@ void Supervisor::take_signals() {
   }
 }
 
-void Supervisor::check_timeout() {
-  if (job_.timeout && !timed_out_ && now() - started_ >= *job_.timeout) {
-    timed_out_ = true;
-    request_stop({"--timeout", ExitCode::kTimeout, static_cast<int>(ExitCode::kTimeout), kGrace},
-                 "--timeout: saving at the end of this step, then exit 124");
+// What an action asks for is answered while it is carried out, so that the next ones are decided by
+// that.
+void Supervisor::carry_out_all() {
+  take_claim();
+  while (true) {
+    const std::vector<RunAction> actions = core_.ready(now());
+    if (actions.empty()) return;
+    for (const RunAction& action : actions)
+      std::visit([this](const auto& body) { carry_out(body); }, action);
   }
 }
 
-bool Supervisor::decide() {
-  if (taken_over_ && !world_)
-    return finish_between(*taken_over_, static_cast<int>(ExitCode::kRequeue));
-  if (give_up_at_ && !leave_hosts_missing()) return false;
-  if (resume_at_ && !leave_waiting()) return false;
-  if (prepared_ && !start_prepared()) return false;
-  while (const std::optional<Decision> decision =
-             world_ ? membership_->tick(now()) : std::nullopt) {
-    log_->info("epoch {}: {}", decision->epoch, decision->reason);
-    switch (decision->kind) {
-      case Decision::Kind::kStart:
-        admit_all();
-        break;
-      case Decision::Kind::kStopAll:
-        judge(*decision);
-        world_->kill_all();
-        break;
-      case Decision::Kind::kFinish:
-        return after_epoch(*decision);
-    }
+void Supervisor::carry_out(const run_action::Tell& action) {
+  using To = run_action::Tell::To;
+  if (action.to != To::kLog) console_.line(action.line);
+  if (action.to == To::kUserAndWarning) {
+    log_->warn("{}", action.line);
+  } else if (action.to != To::kUser) {
+    log_->info("{}", action.line);
   }
-  return true;
 }
 
-void Supervisor::judge(const Decision& decision) {
-  record_.root_cause = decision.root_cause;
-  record_.reason = decision.reason;
-  record_.exit_code = decision.exit_code;
-  if (decision.root_cause) {
-    Failure& cause = *record_.root_cause;
-    note_circumstances(cause);
-    const bool given_up = was_given_up();
-    std::vector<std::string> lost = world_ ? world_->lost_hosts() : std::exchange(unreachable_, {});
-    if (given_up) {
-      lost.clear();
-      cause.detail = fmt::format(
-          "dslaunch itself stood still for {}, longer than its agents on the hosts wait for it (12 "
-          "s)",
-          format_duration(stall_));
-    }
-    if (!given_up) {
-      lost.insert(lost.end(), cause.without.begin(), cause.without.end());
-      cut_off_.insert(cause.without.begin(), cause.without.end());
-    }
-    for (const std::string& host : lost) growth_.lost(now(), host);
-    recourse_ = recovery_.after({.cause = cause,
-                                 .host = plan_.ranks.at(static_cast<size_t>(cause.rank)).host,
-                                 .exit_code = decision.exit_code,
-                                 .stop_asked = stop_.has_value(),
-                                 .later = plan_.epoch > first_epoch_,
-                                 .committed = committed_,
-                                 .ran = now() - epoch_started_,
-                                 .lost_hosts = lost,
-                                 .hosts_may_return = growth_.misses_any(),
-                                 .own_stall = given_up});
-    record_.reason = recourse_->reason;
-    record_.exit_code = recourse_->exit_code;
-    record_.epochs.back().reason = describe(cause);
-  }
-  console_.clear_live();
-  console_.raw_error(failure_line(
-      record_, recourse_ && recourse_->restart ? FaultAction::kRestart : FaultAction::kStop));
+void Supervisor::carry_out(const run_action::SaveAndEnd& /*action*/) {
+  epoch_->coordinator->send_to_all(control::CommandMessage::STOP_AND_SAVE);
 }
 
-bool Supervisor::after_epoch(const Decision& decision) {
-  end_epoch();
-  record_.epochs.back().steps = record_.last_step ? record_.last_step->step() : 0;
-  const bool saved =
-      decision.exit_code == static_cast<int>(ExitCode::kRequeue) && !decision.root_cause;
-  if (growing_ && saved && !stop_) {
-    recourse_ = recovery_.growth(
-        0);  // whatever is there by now; it cannot have become too small for any world
-  }
-  if (!recourse_ || !recourse_->restart) {
-    Decision last = decision;
-    if (recourse_) {
-      last.root_cause = record_.root_cause;
-      last.reason = recourse_->reason;
-      last.exit_code = recourse_->exit_code;
-    }
-    finish_records(last);
-    return false;
-  }
-  record_.restarts = recovery_.restarts();
-  announce_next_epoch();
-  if (recourse_->waits_for_hosts) {
-    give_up_at_ = now() + job_.recovery.wait_for_hosts;
-    look_again_at_ = now();
-    return true;
-  }
-  resume_at_ = now() + recourse_->wait;
-  return leave_waiting();
-}
+void Supervisor::carry_out(const run_action::KillRanks& /*action*/) { epoch_->world->kill_all(); }
 
-void Supervisor::announce_next_epoch() {
-  const std::string from =
-      (job_.config.keeps_in_memory ? "memory, or " : "") +
-      (record_.last_commit ? record_.last_commit->tag() : std::string("the beginning"));
-  const std::string what = recourse_->grows ? "growth"
-                           : recourse_->blames_nobody
-                               ? recourse_->reason
-                               : fmt::format("restart {} of {}: {}", recovery_.counted(),
-                                             recovery_.max_restarts(), recourse_->reason);
-  const std::string next =
-      recourse_->waits_for_hosts
-          ? fmt::format("{}: waiting up to {} for lost hosts to come back",
-                        recovery_.pool().why_not(), format_duration(job_.recovery.wait_for_hosts))
-          : fmt::format("epoch {} with {} from {}{}", plan_.epoch + 1,
-                        format_count(static_cast<int64_t>(recourse_->world.size()), "rank"), from,
-                        recourse_->wait > Time::zero()
-                            ? fmt::format(" in {}", format_duration(recourse_->wait))
-                            : "");
-  say(fmt::format("{}; {}", what, next));
+void Supervisor::carry_out(const run_action::AnnounceNext& action) {
+  record_.restarts = core_.restarts();
+  say(action.line);
   const std::string details =
       record_.root_cause ? death_details(*record_.root_cause, record_.circumstances) : "";
   if (!details.empty()) {
@@ -432,44 +335,13 @@ void Supervisor::announce_next_epoch() {
   }
 }
 
-bool Supervisor::finish_between(const std::string& reason, int exit_code) {
-  Decision end;
-  end.kind = Decision::Kind::kFinish;
-  end.epoch = plan_.epoch;
-  end.reason = reason;
-  end.exit_code = exit_code;
-  end.root_cause = record_.root_cause;
-  finish_records(end);
-  return false;
-}
-
-// The user need not wait for an epoch nobody wants any more.
-bool Supervisor::end_between() {
-  record_.root_cause.reset();
-  return finish_between(stop_->why, record_.last_commit ? static_cast<int>(stop_->code_when_saved)
-                                                        : stop_->code_when_killed);
-}
-
-bool Supervisor::leave_waiting() {
-  if (stop_) return end_between();
-  if (now() >= *resume_at_) {
-    resume_at_.reset();
-    const Recourse next = *std::exchange(recourse_, std::nullopt);
-    record_.root_cause.reset();
-    record_.circumstances = {};
-    prepared_grows_ = next.grows;
-    prepare_epoch(next.world);
-  }
-  return true;
-}
-
-void Supervisor::finish_records(const Decision& decision) {
+void Supervisor::carry_out(const run_action::FinishRun& action) {
   console_.clear_live();
   if (console_.live() && record_.last_step)
     console_.closing_line(last_line(*record_.last_step, validated_));
-  record_.exit_code = decision.exit_code;
-  record_.reason = decision.reason;
-  record_.root_cause = decision.root_cause;
+  record_.exit_code = action.end.exit_code;
+  record_.reason = action.end.reason;
+  record_.root_cause = action.end.root_cause;
   record_.elapsed = now() - started_;
   record_ended_ = true;
   if (job_.metrics_textfile) write_textfile();

@@ -1,4 +1,4 @@
-// The end of the job that others have set: said at the start, and kept.
+// The end of the job that others have set: said at the start.
 #include <fmt/chrono.h>
 
 #include <ctime>
@@ -20,25 +20,12 @@ std::string clock_time_in(Time from_now) {
 }  // namespace
 
 void Supervisor::announce_deadline() {
-  if (!job_.time_limit) return;
-  deadline_.emplace(started_, started_ + *job_.time_limit);
+  if (!core_.deadline()) return;
   const Time at = now();
-  const std::string line = fmt::format(
+  say(fmt::format(
       "saves and stops at {} or a little later, as saving turns out ({} ends the job at {})",
-      clock_time_in(deadline_->stop_at() - at), job_.limited_by,
-      clock_time_in(deadline_->end() - at));
-  say(line);
-}
-
-void Supervisor::check_deadline() {
-  if (!deadline_ || deadline_stop_ || !deadline_->due(now())) return;
-  deadline_stop_ = true;
-  StopRequest request;
-  request.why = "the end of the job's time";
-  request.grace = std::max(Time::zero(), deadline_->end() - now());
-  request_stop(request,
-               fmt::format("{} ends the job in {}: saving at the end of this step, then exit 75",
-                           job_.limited_by, format_duration(*request.grace)));
+      clock_time_in(core_.deadline()->stop_at() - at), job_.limited_by,
+      clock_time_in(core_.deadline()->end() - at)));
 }
 
 }  // namespace ds

@@ -3,29 +3,48 @@
 #include "launcher/run/supervisor.h"
 
 namespace ds {
+
 void Supervisor::hear(int rank, std::string_view line) {
-  last_words_[rank].add(line);
+  epoch_->last_words[rank].add(line);
   if (!parse_death_note(line)) console_.rank_output(rank, line);
 }
 
 // Completes the cause by what is known beyond its status.
-void Supervisor::note_circumstances(Failure& cause) {
+void Supervisor::carry_out(const run_action::LearnCause& action) {
+  run_event::CauseLearned answer{action.cause, {}};
+  Failure& cause = answer.cause;
   DeathCircumstances& out = record_.circumstances;
   out = {};
-  if (world_ && cause.rank >= 0 && cause.rank < world_->size()) {
-    out.host = plan_.ranks[static_cast<size_t>(cause.rank)].host;
-    out.pid = world_->pid_of(cause.rank);
-    out.progress = membership_->ranks(now())[static_cast<size_t>(cause.rank)].progress;
-  }
-  if (const auto words = last_words_.find(cause.rank); words != last_words_.end())
-    out.words = words->second;
-  if (const auto death = memory_deaths_.find(cause.rank); death != memory_deaths_.end()) {
-    out.memory = death->second;
+  if (epoch_) {
+    if (cause.rank >= 0 && cause.rank < epoch_->world->size()) {
+      out.host = epoch_->plan.ranks[static_cast<size_t>(cause.rank)].host;
+      out.pid = epoch_->world->pid_of(cause.rank);
+      out.progress = core_.membership()->ranks(now())[static_cast<size_t>(cause.rank)].progress;
+    }
+    if (const auto words = epoch_->last_words.find(cause.rank); words != epoch_->last_words.end())
+      out.words = words->second;
+    if (const auto death = epoch_->memory_deaths.find(cause.rank);
+        death != epoch_->memory_deaths.end()) {
+      out.memory = death->second;
+    }
+    answer.lost_hosts = epoch_->world->lost_hosts();
   }
   if (const std::string phrase = death_phrase(cause, out);
       !phrase.empty() && cause.detail.empty()) {
     cause.detail = phrase;
   }
+  happened(answer);
+}
+
+void Supervisor::carry_out(const run_action::ReportFailure& action) {
+  const std::optional<Recourse>& recourse = action.recourse;
+  record_.root_cause = action.decision.root_cause;
+  record_.reason = recourse ? recourse->reason : action.decision.reason;
+  record_.exit_code = recourse ? recourse->exit_code : action.decision.exit_code;
+  if (record_.root_cause) record_.epochs.back().reason = describe(*record_.root_cause);
+  console_.clear_live();
+  console_.raw_error(failure_line(
+      record_, recourse && recourse->restart ? FaultAction::kRestart : FaultAction::kStop));
 }
 
 }  // namespace ds

@@ -1,5 +1,4 @@
-// How an epoch of a run begins and ends: its number, its coordinator, its processes, and what they
-// are told.
+// How an epoch of a run begins and ends: its number, and what its ranks are told.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include "launcher/agents/epoch_plan.h"
 #include "launcher/process/credentials.h"
 #include "launcher/run/supervisor.h"
-#include "proto/build_info.h"
 
 namespace ds {
 namespace {
@@ -28,130 +26,90 @@ control::JobPlan::Resume to_proto(ResumeMode mode) {
   return control::JobPlan::AUTO;
 }
 
-std::vector<std::string> hosts_by_rank(const std::vector<RankPlacement>& ranks) {
-  std::vector<std::string> out;
-  for (const RankPlacement& rank : ranks) out.push_back(rank.host);
-  return out;
-}
-
 }  // namespace
 
-void Supervisor::prepare_epoch(std::vector<RankPlacement> ranks) {
-  prepared_ = make_epoch_plan(std::move(ranks));
-  const bool first = first_epoch_ == 0;
-  records_.claim_epoch(1 + std::max(first ? 0 : plan_.epoch, job_.newest_epoch), prepared_->claim,
-                       first ? RunRecords::OnError::kTell : RunRecords::OnError::kRetry);
+void Supervisor::carry_out(const run_action::ClaimEpoch& action) {
+  record_.root_cause.reset();
+  record_.circumstances = {};
+  prepared_ = make_epoch_plan(action.ranks);
+  records_.claim_epoch(action.at_least, prepared_->claim,
+                       action.first ? RunRecords::OnError::kTell : RunRecords::OnError::kRetry);
+}
+
+// Takes as long as the disk takes. Only the first claim can fail: the others are tried again.
+void Supervisor::take_claim() {
+  if (!core_.claims() || core_.stopping()) return;
+  const std::optional<RunRecords::Claim> claim = records_.claimed();
+  if (!claim) return;
+  if (!claim->error.empty()) throw IoError(claim->error);
+  happened(run_event::EpochClaimed{claim->epoch});
+}
+
+void Supervisor::carry_out(const run_action::StartEpoch& action) {
+  prepared_->epoch = action.epoch;
+  try {
+    start_epoch();
+  } catch (const Error& error) {
+    if (action.first) throw;
+    run_event::StartFailed failed{error.what(), static_cast<int>(error.exit_code()), {}};
+    if (const auto* unusable = dynamic_cast<const HostsUnusable*>(&error))
+      failed.unusable = unusable->hosts();
+    happened(failed);
+  }
 }
 
 void Supervisor::start_epoch() {
-  epoch_started_ = now();
-  if (deadline_) deadline_->restarted();
-  committed_ = false;
-  growing_ = false;
-  record_.epochs.push_back({.epoch = plan_.epoch, .ranks = plan_.ranks.size()});
-  record_.ranks.assign(plan_.ranks.size(), {});
-  last_words_.clear();
-  memory_deaths_.clear();
-  membership_.emplace(Membership::Options{.world_size = static_cast<int>(plan_.ranks.size()),
-                                          .epoch = plan_.epoch,
-                                          .hang = job_.hang,
-                                          .hosts = hosts_by_rank(plan_.ranks)},
-                      epoch_started_);
-  open_coordinator();
-  world_ = starter_.start(plan_);
-  plan_.forget_credentials();
-  for (Fd& connection : world_->take_connections()) {
-    coordinator_->adopt(std::move(connection));
+  WorldPlan plan = *std::exchange(prepared_, std::nullopt);
+  record_.epochs.push_back({.epoch = plan.epoch, .ranks = plan.ranks.size()});
+  record_.ranks.assign(plan.ranks.size(), {});
+  epoch_.emplace(std::move(plan),
+                 EpochSetting{.starter = starter_,
+                              .authority = authority_,
+                              .log = *log_,
+                              .config_digest = job_.config.digest,
+                              .coordinator_port = job_.coordinator_port,
+                              .longest_life = job_.timeout},
+                 now());
+  if (core_.paused()) epoch_->coordinator->send_to_all(control::CommandMessage::PAUSE);
+  const World& world = *epoch_->world;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    log_->info("epoch {}: rank {} is {}", epoch_->plan.epoch, rank, world.describe(rank));
   }
-  if (paused_) coordinator_->send_to_all(control::CommandMessage::PAUSE);
-  for (int rank = 0; rank < world_->size(); ++rank) {
-    log_->info("epoch {}: rank {} is {}", plan_.epoch, rank, world_->describe(rank));
-  }
-  console_.set_live(fmt::format("starting {} ...", format_count(world_->size(), "rank")));
+  console_.set_live(fmt::format("starting {} ...", format_count(world.size(), "rank")));
 }
 
-// Before the ranks, which are told where it listens, if it has to.
-void Supervisor::open_coordinator() {
-  Coordinator::Options options{plan_.epoch, plan_.tokens, build_id(), job_.config.digest};
-  options.addresses = starter_.reach(plan_.ranks);
-  if (!options.addresses.empty()) {
-    if (!authority_) {
-      const auto limit =
-          std::chrono::ceil<std::chrono::seconds>(job_.timeout.value_or(JobAuthority::kNoLimit));
-      authority_.emplace(std::chrono::system_clock::now(), limit);
+void Supervisor::carry_out(const run_action::EndEpoch& action) {
+  epoch_.reset();
+  if (!action.vanished)
+    record_.epochs.back().steps = record_.last_step ? record_.last_step->step() : 0;
+}
+
+void Supervisor::carry_out(const run_action::AdmitRanks& /*action*/) {
+  control::JobPlan plan = job_plan();
+  if (!epoch_->data_endpoints.empty()) {  // a rank that gave none gets an empty one, and says so
+    for (int rank = 0; rank < plan.world_size(); ++rank) {
+      plan.add_data_endpoints(epoch_->data_endpoints[rank]);
     }
-    options.port = job_.coordinator_port;
-    options.authority = &*authority_;
+    plan.set_data_secret(random_bytes(kDataSecretBytes));
   }
-  coordinator_.emplace(options);
-  wipe(options.tokens);
-  plan_.coordinator_endpoints = coordinator_->endpoints();
-  plan_.coordinator_name = coordinator_->name();
-  for (int rank = 0; authority_ && rank < static_cast<int>(plan_.ranks.size()); ++rank) {
-    const TlsIdentity identity = authority_->certify_rank(plan_.epoch, rank);
-    plan_.credentials.push_back(
-        {authority_->certificate(), identity.certificate, identity.private_key});
+  for (const auto& [rank, ticket] : epoch_->tickets) {
+    plan.set_rank(rank);
+    const RankPlacement& placement = epoch_->plan.ranks[static_cast<size_t>(rank)];
+    plan.set_local_rank(placement.local_rank);
+    plan.set_local_size(placement.local_size);
+    epoch_->coordinator->admit(ticket, plan);
   }
+  epoch_->tickets.clear();
+  epoch_->data_endpoints.clear();
 }
 
-// The coordinator goes with its epoch: what a late process of it still says, nobody hears.
-void Supervisor::end_epoch() {
-  world_.reset();  // kills what is left
-  if (coordinator_ && coordinator_->strangers_turned_away() > 0) {
-    log_->warn("epoch {}: turned away {} connections that were of no rank", plan_.epoch,
-               coordinator_->strangers_turned_away());
-  }
-  coordinator_.reset();
-  tickets_.clear();
-  data_endpoints_.clear();
-  remove_shared_memory(plan_.rendezvous);
-}
-
-// Once its number is claimed, which takes as long as the disk takes.
-bool Supervisor::start_prepared() {
-  if (stop_) return end_between();
-  const std::optional<RunRecords::Claim> claim = records_.claimed();
-  if (!claim) return true;
-  const bool first = first_epoch_ == 0;
-  try {
-    if (!claim->error.empty()) throw IoError(claim->error);
-    plan_ = *std::exchange(prepared_, std::nullopt);
-    plan_.epoch = claim->epoch;
-    if (first) first_epoch_ = plan_.epoch;
-    start_epoch();
-    return true;
-  } catch (const Error& error) {
-    if (first) throw;
-    return give_up_start(error);
-  }
-}
-
-// A failure like any other: hosts may be gone by now.
-bool Supervisor::give_up_start(const Error& error) {
-  Decision failed;
-  failed.kind = Decision::Kind::kStopAll;
-  failed.epoch = plan_.epoch;
-  failed.reason = error.what();
-  failed.root_cause.emplace().kind = Failure::Kind::kNeverJoined;
-  failed.root_cause->detail = error.what();
-  failed.exit_code = static_cast<int>(error.exit_code());
-  if (const auto* unusable = dynamic_cast<const HostsUnusable*>(&error)) {
-    unreachable_ = unusable->hosts();
-  }
-  if (prepared_grows_ && !unreachable_.empty()) {
-    console_.line(failed.reason);
-    log_->warn("{}", failed.reason);
-    if (do_without(unreachable_)) return true;
-  }
-  judge(failed);
-  return after_epoch(failed);
-}
-
-void Supervisor::admit_all() {
+// What all ranks of the epoch are told.
+control::JobPlan Supervisor::job_plan() const {
   control::JobPlan plan;
-  plan.set_world_size(static_cast<int>(plan_.ranks.size()));
-  plan.set_epoch(plan_.epoch);
-  plan.set_claim(plan_.claim);
+  const WorldPlan& world = epoch_->plan;
+  plan.set_world_size(static_cast<int>(world.ranks.size()));
+  plan.set_epoch(world.epoch);
+  plan.set_claim(world.claim);
   plan.set_threads(job_.shape.threads);
   plan.set_config_text(job_.config.canonical_text);
   plan.set_config_dir(job_.config.directory.string());
@@ -164,23 +122,9 @@ void Supervisor::admit_all() {
                      : begins          ? 0
                                        : job_.past.metrics_step);
   tell_progress(plan);
-  plan.set_oldest_tag_epoch(begins ? first_epoch_ : 0);
-  plan.set_rendezvous(plan_.rendezvous);
-  if (!data_endpoints_.empty()) {  // a rank that gave none gets an empty one, and says so
-    for (int rank = 0; rank < plan.world_size(); ++rank) {
-      plan.add_data_endpoints(data_endpoints_[rank]);
-    }
-    plan.set_data_secret(random_bytes(kDataSecretBytes));
-  }
-  for (const auto& [rank, ticket] : tickets_) {
-    plan.set_rank(rank);
-    const RankPlacement& placement = plan_.ranks[static_cast<size_t>(rank)];
-    plan.set_local_rank(placement.local_rank);
-    plan.set_local_size(placement.local_size);
-    coordinator_->admit(ticket, plan);
-  }
-  tickets_.clear();
-  data_endpoints_.clear();
+  plan.set_oldest_tag_epoch(begins ? core_.first_epoch() : 0);
+  plan.set_rendezvous(world.rendezvous);
+  return plan;
 }
 
 // What was committed once must not be lost in silence, whoever committed it. Steps that nobody
@@ -199,7 +143,7 @@ void Supervisor::tell_progress(control::JobPlan& plan) const {
 // A restart of a run that began anew takes what there is: it may have been ended before its first
 // save.
 control::JobPlan::Resume Supervisor::resume_mode() const {
-  const bool begins = job_.resume == ResumeMode::kNever && plan_.epoch != first_epoch_;
+  const bool begins = job_.resume == ResumeMode::kNever && core_.epoch() != core_.first_epoch();
   return begins ? control::JobPlan::AUTO : to_proto(job_.resume);
 }
 

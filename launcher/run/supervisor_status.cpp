@@ -66,7 +66,7 @@ std::string Supervisor::answer(std::string_view request) {
 
 // What was done, in words; throws Unsupported where it cannot be done now.
 std::string Supervisor::obey(ControlVerb verb) {
-  const bool training = world_ && membership_->running();
+  const bool training = epoch_ && core_.membership()->running();
   switch (verb) {
     case ControlVerb::kStatus:
       return "";
@@ -79,12 +79,13 @@ std::string Supervisor::obey(ControlVerb verb) {
     case ControlVerb::kPause:
     case ControlVerb::kResume: {
       const bool wanted = verb == ControlVerb::kPause;
-      if (stop_) throw Unsupported("the run is stopping");
-      if (paused_ == wanted) return wanted ? "it is paused already" : "it is not paused";
-      paused_ = wanted;  // an epoch that is still to start pauses after its first step
-      if (world_) {
-        coordinator_->send_to_all(wanted ? control::CommandMessage::PAUSE
-                                         : control::CommandMessage::RESUME);
+      if (core_.stopping()) throw Unsupported("the run is stopping");
+      if (core_.paused() == wanted) return wanted ? "it is paused already" : "it is not paused";
+      // An epoch that is still to start pauses after its first step.
+      happened(wanted ? RunEvent(run_event::Paused{}) : RunEvent(run_event::Resumed{}));
+      if (epoch_) {
+        epoch_->coordinator->send_to_all(wanted ? control::CommandMessage::PAUSE
+                                                : control::CommandMessage::RESUME);
       }
       const std::string notice = wanted ? "pausing at the end of this step" : "going on";
       console_.line("dslaunch ctl: " + notice);
@@ -92,13 +93,13 @@ std::string Supervisor::obey(ControlVerb verb) {
     }
     case ControlVerb::kSave:
       if (!training) throw Unsupported("the ranks are not training yet; ask again when they are");
-      coordinator_->send_to_all(control::CommandMessage::SAVE_NOW);
+      epoch_->coordinator->send_to_all(control::CommandMessage::SAVE_NOW);
       return "saving at the end of this step";
     case ControlVerb::kJoin:
       return join_new_hosts();
     case ControlVerb::kStack:
-      if (!world_) throw Unsupported("no rank is there between two epochs");
-      coordinator_->send_to_all(control::CommandMessage::DUMP);
+      if (!epoch_) throw Unsupported("no rank is there between two epochs");
+      epoch_->coordinator->send_to_all(control::CommandMessage::DUMP);
       return "every rank writes what it does into its log";
   }
   return "";
@@ -109,10 +110,10 @@ RunStatus Supervisor::status() const {
   out.run_dir = directory_.path().string();
   out.config = job_.config.stem;
   out.launcher_pid = record_ended_ ? 0 : getpid();
-  out.epoch = plan_.epoch;
+  out.epoch = core_.epoch();
   out.restarts = record_.restarts;
   out.elapsed_s = seconds_in(now() - started_);
-  out.stop_requested = stop_.has_value();
+  out.stop_requested = core_.stopping();
   out.reason = record_.reason;
   out.last_step = record_.last_step;
   out.last_commit = record_.last_commit;
@@ -122,20 +123,22 @@ RunStatus Supervisor::status() const {
     out.phase = phase_of(record_.exit_code);
     return out;
   }
-  if (!world_ || !membership_) {
+  if (!epoch_) {
     out.phase = "restarting";
     return out;
   }
+  const Membership& membership = *core_.membership();
   int rank = 0;
   bool all_paused = true;
-  for (const Membership::RankView& view : membership_->ranks(now())) {
-    out.ranks.push_back(to_status(rank, view, plan_.ranks.at(static_cast<size_t>(rank)).host));
+  for (const Membership::RankView& view : membership.ranks(now())) {
+    out.ranks.push_back(
+        to_status(rank, view, epoch_->plan.ranks.at(static_cast<size_t>(rank)).host));
     all_paused = all_paused && view.progress.phase == "paused";
     ++rank;
   }
-  out.phase = membership_->running() ? (all_paused ? "paused" : "running")
-                                     : (membership_->gathering() ? "starting" : "stopping");
-  const auto awaited = membership_->running() ? membership_->awaited(now()) : std::nullopt;
+  out.phase = membership.running() ? (all_paused ? "paused" : "running")
+                                   : (membership.gathering() ? "starting" : "stopping");
+  const auto awaited = membership.running() ? membership.awaited(now()) : std::nullopt;
   if (awaited && seconds_in(awaited->still) > kAwaitedAfter) {
     out.waits_for = fmt::format("rank {}: {}", awaited->rank, awaited->words);
   }

@@ -1,0 +1,54 @@
+// One epoch as this process has it: its plan, the coordinator that its ranks join, its processes,
+// and what was heard of them. All of it is there as long as the object is; with the object goes all
+// that is left of the epoch in this machine. Refuses to decide anything.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/control/coordinator.h"
+#include "launcher/control/job_authority.h"
+#include "launcher/decide/clock_time.h"
+#include "launcher/process/world.h"
+#include "launcher/show/death_certificate.h"
+
+namespace ds {
+
+struct EpochSetting {
+  WorldStarter& starter;
+  std::optional<JobAuthority>& authority;  // of the run; made once ranks of other hosts dial us
+  spdlog::logger& log;
+  std::string config_digest;
+  int coordinator_port = 0;            // where ranks dial it; 0: any free one
+  std::optional<Time> longest_life{};  // of the run, and of its certificates
+};
+
+struct Epoch {
+  // Opens the coordinator and starts the processes. Throws what WorldStarter throws, with nothing
+  // left behind.
+  Epoch(WorldPlan its_plan, const EpochSetting& setting, Time now);
+  Epoch(const Epoch&) = delete;  // owns processes and a server
+  Epoch& operator=(const Epoch&) = delete;
+  ~Epoch();
+
+  WorldPlan plan;
+  const Time started;
+  std::optional<Coordinator> coordinator;
+  std::unique_ptr<World> world;
+  std::map<int, uint64_t> tickets;            // of ranks that joined and wait to be admitted
+  std::map<int, std::string> data_endpoints;  // of ranks that listen for data
+  std::map<int, LastWords> last_words;
+  std::map<int, MemoryDeath> memory_deaths;  // of ranks that somebody else killed
+
+ private:
+  Epoch(WorldPlan its_plan, spdlog::logger& log, Time now);
+  void open_coordinator(const EpochSetting& setting);
+
+  spdlog::logger& log_;
+};
+
+}  // namespace ds
