@@ -80,8 +80,9 @@ Result Cluster::run() {
       std::string where;
       for (const auto& l : launchers_) {
         if (!l->alive) continue;
-        where += fmt::format("; launch {}: {}", l->number,
-                             l->membership ? l->membership->explain() : "between epochs");
+        where +=
+            fmt::format("; launch {}: {}", l->number,
+                        l->membership() != nullptr ? l->membership()->explain() : "between epochs");
       }
       breach(fmt::format("no end after {:.0f} s{}", in_seconds(limit), where));
       break;
@@ -147,7 +148,7 @@ void Cluster::wait_for_admission(Process& process) {
     send_up(
         process,
         [this, member, me = handle(process)] {
-          const auto refusal = me->launcher->membership->joined(now_, member);
+          const auto refusal = me->launcher->membership()->joined(now_, member);
           if (refusal) trace(fmt::format("rank {} refused: {}", member.rank, *refusal));
         },
         Cut::kDelays);  // over a network it asks again
@@ -257,9 +258,9 @@ void Cluster::die(const std::shared_ptr<Process>& process, int code, int signal,
       [this, l = process->launcher, rank = process->rank, code, signal, host_lost] {
         l->gone[static_cast<size_t>(rank)] = true;
         if (host_lost.empty()) {
-          l->membership->ended(now_, rank, code, signal);
+          l->membership()->ended(now_, rank, code, signal);
         } else {
-          l->membership->host_lost(now_, rank, host_lost);
+          l->membership()->host_lost(now_, rank, host_lost);
         }
       },
       Cut::kDelays);
@@ -282,7 +283,7 @@ void Cluster::send_up(Process& process, std::function<void()> act, Cut cut) {
 void Cluster::arrive(const Sent& sent) {
   const Host& from = hosts_[static_cast<size_t>(sent.from->host)];
   Launcher& l = *sent.from->launcher;
-  if (!from.alive || !l.alive || !l.membership || sent.from->epoch != l.epoch) return;
+  if (!from.alive || !l.alive || l.membership() == nullptr || sent.from->epoch != l.epoch) return;
   if (sent.cut == Cut::kLoses && sent.stream <= sent.from->broken_stream) return;
   if (!from.speaks) {
     if (sent.cut == Cut::kDelays) at(now_ + milliseconds(200), [this, sent] { arrive(sent); });
@@ -312,8 +313,8 @@ void Cluster::beat(const std::shared_ptr<Process>& process) {
   if (!process->paused && process->admitted) {
     send_up(*process, [this, l = process->launcher, rank = process->rank, epoch = process->epoch,
                        progress = process->progress, silent = silent_links_of(*process)] {
-      if (l->membership->heartbeat(now_, epoch, rank, progress))
-        l->membership->links_reported(now_, rank, silent);
+      if (l->membership()->heartbeat(now_, epoch, rank, progress))
+        l->membership()->links_reported(now_, rank, silent);
     });
   }
   at(now_ + seconds(1), [this, process] { beat(process); });

@@ -18,10 +18,8 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
-#include "launcher/decide/growth.h"
 #include "launcher/decide/lease_rules.h"
-#include "launcher/decide/membership.h"
-#include "launcher/decide/recovery.h"
+#include "launcher/decide/run_core.h"
 #include "rankd/report_queue.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fibre.h"
@@ -164,7 +162,6 @@ struct Launcher {
   bool paused = false;
   int pauses = 0;
   Time paused_at{}, paused_until{};
-  Time stall{}, stalled_at{};               // as it noticed its own pause
   std::vector<Sent> unheard;                // arrived while it was paused
   std::vector<std::function<void()>> owed;  // other things that were due then
   std::optional<int> ending;                // with this code, once its files are written
@@ -190,7 +187,7 @@ struct Launcher {
   bool lost = false;
   Time renewed_at{};
   std::optional<Claimed> claimed;
-  std::optional<std::vector<RankPlacement>> prepared;
+  std::vector<RankPlacement> prepared;  // the epoch that is being claimed
   std::string claim;
   // What it heard.
   std::map<int, uint64_t> heard;  // by rank: the newest report
@@ -199,29 +196,17 @@ struct Launcher {
   std::optional<int64_t> loaded;  // where its first epoch began
   bool reports_lost = false;      // with a rank that had some
   // The run.
-  std::unique_ptr<Recovery> recovery;
-  std::unique_ptr<Membership> membership;
+  std::unique_ptr<RunCore> core;
   std::vector<int> hosts_of_ranks;
   std::vector<bool> gone;
   int64_t epoch = 0;
-  bool first = true;  // no epoch was started yet
-  Time epoch_started{};
-  std::set<std::string>
-      cut_off;            // hosts whose links to others were cut, and nobody has tried since
-  bool innocent = false;  // nothing but launchers had trouble since the epoch began
-  bool committed = false;
-  bool stopping = false;
-  bool running = false;
-  std::optional<Recourse> recourse;
-  std::unique_ptr<Growth> growth =
-      std::make_unique<Growth>(Growth::Options{.first_retry = std::chrono::milliseconds(500),
-                                               .longest_retry = std::chrono::seconds(4),
-                                               .settle = std::chrono::milliseconds(200),
-                                               .apart = kGrowthsApart,
-                                               .longest_apart = std::chrono::seconds(20)});
+  bool first = true;           // no epoch was started yet
+  bool innocent = false;       // nothing but launchers had trouble since the epoch began
+  bool stopping = false;       // every rank of the epoch is to be killed
   std::set<std::string> back;  // hosts that were found and are in no world yet
-  bool growing = false;
   std::optional<Time> grew_at;
+  Membership* membership() const { return core ? core->membership() : nullptr; }
+  bool running() const { return membership() != nullptr && !membership()->gathering(); }
 };
 
 class Cluster {
@@ -303,7 +288,7 @@ class Cluster {
   void renew_lease(Launcher& l);
   void write_lease(Launcher& l);
   void keep_lease(Launcher& l);
-  void claim_epoch_for(Launcher& l);
+  void claim_epoch_for(Launcher& l, const run_action::ClaimEpoch& action);
   void claim_created(const std::string& path, int launch);
   void check_claim(const Launcher& l, int64_t epoch);
   void check_holders();
@@ -315,22 +300,28 @@ class Cluster {
   void launch(int machine, int settings);
   void launch_later(Time wait, int machine, int settings);
   void begin(Launcher& l);
-  void prepare_epoch(Launcher& l, const std::vector<RankPlacement>& world);
-  bool start_prepared(Launcher& l);
-  NodePool make_pool() const;
-  void start_epoch(Launcher& l, const std::vector<RankPlacement>& world);
+  NodePool::Options nodes() const;
+  std::string host_name(int host) const;
   void spawn(const std::shared_ptr<Process>& process);
   void launcher_step(Launcher& l);
+  void take_claim(Launcher& l);
+  void miss_hosts(Launcher& l);
   void kill_rest(Launcher& l);
-  void carry_out(Launcher& l, const Decision& decision);
-  void stop_all(Launcher& l, const Decision& decision);
-  void judge(Launcher& l, const Decision& decision);
-  void check_blame(const Launcher& l, const Decision& decision, bool given_up);
-  void look_for_hosts(Launcher& l);
-  void try_hosts(Launcher& l);
-  void await_hosts(Launcher& l, Time give_up);
-  void begin_growth(Launcher& l);
-  void epoch_over(Launcher& l, const Decision& decision);
+  std::vector<std::shared_ptr<Process>> ranks_of(const Launcher& l) const;
+  void carry_out(Launcher& l, const run_action::ClaimEpoch& action);
+  void carry_out(Launcher& l, const run_action::StartEpoch& action);
+  void carry_out(Launcher& l, const run_action::AdmitRanks& action);
+  void carry_out(Launcher& l, const run_action::SaveAndEnd& action);
+  void carry_out(Launcher& l, const run_action::LearnCause& action);
+  void carry_out(Launcher& l, const run_action::ReportFailure& action);
+  void carry_out(Launcher& l, const run_action::KillRanks& action);
+  void carry_out(Launcher& l, const run_action::EndEpoch& action);
+  void carry_out(Launcher& l, const run_action::AnnounceNext& action);
+  void carry_out(Launcher& l, const run_action::FinishRun& action);
+  void carry_out(Launcher& l, const run_action::SeekHost& action);
+  void carry_out(Launcher& l, const run_action::TryLinks& action);
+  void carry_out(Launcher& l, const run_action::Tell& action);
+  void check_blame(const Launcher& l, const Decision& decision, bool excused);
   void tick_every_second(const std::shared_ptr<Launcher>& l);
 
   // ends.cpp

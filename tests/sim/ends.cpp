@@ -104,7 +104,7 @@ void Cluster::crash(Launcher& l) {
   if (!l.alive) return;
   l.alive = l.locked = false;
   l.writer->kill();
-  l.membership.reset();
+  l.core.reset();
 }
 
 void Cluster::pause(Launcher& l, Time length) {
@@ -123,10 +123,7 @@ void Cluster::go_on(Launcher& l) {
   trace(fmt::format("launch {} goes on", l.number));
   l.paused = false;
   const Time gap = now_ - l.paused_at;
-  if (gap >= milliseconds(2500)) {
-    l.stall = gap;
-    l.stalled_at = now_;
-  }
+  if (l.core && gap >= milliseconds(2500)) l.core->event(now_, run_event::StoodStill{gap});
   const std::shared_ptr<Launcher> me = handle(l);
   const bool broken = has_hosts() && gap >= kStreamBreaks;
   if (chance(0.5)) launcher_step(l);

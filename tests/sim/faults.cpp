@@ -113,16 +113,16 @@ void Cluster::expect_notice(const Process& process, Time bound, const std::strin
   at(now_ + bound,
      [this, what, bound, &host, cuts = host.cuts, l, pauses = l->pauses, epoch = process.epoch] {
        if (host.cuts == cuts && l->alive && l->pauses == pauses && l->epoch == epoch &&
-           l->membership && !l->stopping) {
+           l->membership() != nullptr && !l->stopping) {
          breach(fmt::format("{} was not noticed within {} ms: {}", what,
                             std::chrono::duration_cast<milliseconds>(bound).count(),
-                            l->membership->explain()));
+                            l->membership()->explain()));
        }
      });
 }
 
 void Cluster::strike_process(const std::shared_ptr<Process>& process, int kind) {
-  const Time joining = process->launcher->running ? Time::zero() : Time(seconds(11));
+  const Time joining = process->launcher->running() ? Time::zero() : Time(seconds(11));
   const auto say = [&](const char* what) {
     trace(fmt::format("FAULT: {} of rank {} of epoch {}", what, process->rank, process->epoch));
   };

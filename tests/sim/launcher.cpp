@@ -1,6 +1,5 @@
-// The launchers of the simulated cluster: each does what launcher/run/supervisor does around the
-// same Membership, Recovery and NodePool. What one writes is launcher_files.cpp, how it ends is
-// ends.cpp.
+// The launchers of the simulated cluster: each carries out what the product's RunCore wants, as
+// launcher/run/supervisor does. What one writes is launcher_files.cpp, how it ends is ends.cpp.
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -15,15 +14,20 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-int host_number(const std::string& name) { return std::stoi(name.substr(4)); }
+int host_number(const std::string& name) { return name.empty() ? 0 : std::stoi(name.substr(4)); }
 
 }  // namespace
 
-NodePool Cluster::make_pool() const {
+// Where there is only one, it is the launcher's own machine, on which there is no agent.
+std::string Cluster::host_name(int host) const {
+  return has_hosts() ? fmt::format("host{}", host) : "";
+}
+
+NodePool::Options Cluster::nodes() const {
   NodePool::Options options;
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (!hosts_[host].reachable()) continue;
-    PoolNode node{fmt::format("host{}", host), {}};
+    PoolNode node{host_name(static_cast<int>(host)), {}};
     for (int slot = 0; slot < slots_; ++slot) node.slots.push_back(slot);
     options.nodes.push_back(node);
   }
@@ -32,7 +36,7 @@ NodePool Cluster::make_pool() const {
     options.min_nodes = 1;
     options.fits = [](int ranks) { return kElements % ranks == 0; };
   }
-  return NodePool(options);
+  return options;
 }
 
 std::shared_ptr<Launcher> Cluster::handle(Launcher& l) {
@@ -93,57 +97,57 @@ void Cluster::begin(Launcher& l) {
     finish(l, 69, "no host is left");
     return;
   }
-  l.recovery = std::make_unique<Recovery>(
-      Recovery::Options{.max_restarts = 2 * result_.faults + 2,
-                        .same_failure_limit = 4,
-                        .wait_for_hosts = waits_for_hosts_ ? Time(kHostsMayReturn) : Time::zero()},
-      make_pool());
-  prepare_epoch(l, l.recovery->first_world());
+  RunCore::Options options;
+  options.recovery = {.max_restarts = 2 * result_.faults + 2,
+                      .same_failure_limit = 4,
+                      .wait_for_hosts = waits_for_hosts_ ? Time(kHostsMayReturn) : Time::zero()};
+  options.nodes = nodes();
+  options.growth = {.first_retry = milliseconds(500),
+                    .longest_retry = seconds(4),
+                    .settle = milliseconds(200),
+                    .apart = kGrowthsApart,
+                    .longest_apart = seconds(20)};
+  options.epoch.join_deadline = seconds(10);
+  options.epoch.exit_grace = seconds(5);
+  options.epoch.hang.floor = mutant(Mutant::kNoHangWatch) ? Time(hours(99)) : Time(seconds(10));
+  options.epoch.hang.steps = 1;  // a step that a cut link made long must not stretch the bound
+  for (auto& [phase, bound] : options.epoch.hang.phases) bound = seconds(12);
+  if (mutant(Mutant::kNoLease)) options.epoch.lease = hours(99);
+  l.core = std::make_unique<RunCore>(options, now_);
   tick_every_second(handle(l));
 }
 
-void Cluster::prepare_epoch(Launcher& l, const std::vector<RankPlacement>& world) {
-  l.prepared = world;
-  claim_epoch_for(l);
+void Cluster::carry_out(Launcher& l, const run_action::ClaimEpoch& action) {
+  l.prepared = action.ranks;
+  claim_epoch_for(l, action);
 }
 
-// Once its number is claimed. False if the run is over.
-bool Cluster::start_prepared(Launcher& l) {
-  if (!l.claimed) return true;
+void Cluster::take_claim(Launcher& l) {
+  if (!l.claimed || !l.core->claims()) return;
   const Claimed claim = *std::exchange(l.claimed, std::nullopt);
-  if (!claim.error.empty()) {
+  if (claim.error.empty()) {
+    l.core->event(now_, run_event::EpochClaimed{claim.epoch});
+  } else {
     finish(l, static_cast<int>(ExitCode::kStorage), claim.error);
-    return false;
   }
-  l.epoch = claim.epoch;
-  start_epoch(l, *std::exchange(l.prepared, std::nullopt));
-  return true;
 }
 
-void Cluster::start_epoch(Launcher& l, const std::vector<RankPlacement>& world) {
+void Cluster::carry_out(Launcher& l, const run_action::StartEpoch& action) {
+  const std::vector<RankPlacement> world = std::exchange(l.prepared, {});
+  l.epoch = action.epoch;
   const auto claim = claims_.find(l.epoch);
   if (claim == claims_.end() || claim->second != l.number) {
     breach(fmt::format("launch {} starts epoch {}, which it has not claimed", l.number, l.epoch));
   }
   l.first = false;
   newest_epoch_ = std::max(newest_epoch_, l.epoch);
-  l.epoch_started = now_;
   l.innocent = disturbed_until_ <= now_;
-  l.committed = l.stopping = l.running = l.growing = false;
-  l.recourse.reset();
+  l.stopping = false;
+  l.back.clear();
   l.heard.clear();
   l.steps_taken.clear();
   l.gone.assign(world.size(), false);
   l.hosts_of_ranks.clear();
-  Membership::Options options{.world_size = static_cast<int>(world.size()), .epoch = l.epoch};
-  options.join_deadline = seconds(10);
-  options.exit_grace = seconds(5);
-  options.hang.floor = mutant(Mutant::kNoHangWatch) ? Time(hours(99)) : Time(seconds(10));
-  options.hang.steps = 1;  // a step that a cut link made long must not stretch the bound
-  for (auto& [phase, bound] : options.hang.phases) bound = seconds(12);
-  if (mutant(Mutant::kNoLease)) options.lease = hours(99);
-  for (const RankPlacement& place : world) options.hosts.push_back(place.host);
-  l.membership = std::make_unique<Membership>(options, now_);
   const auto group = std::make_shared<Group>();
   group->size = static_cast<int>(world.size());
   trace(fmt::format("launch {} starts epoch {} with {} ranks", l.number, l.epoch, world.size()));
@@ -162,7 +166,7 @@ void Cluster::start_epoch(Launcher& l, const std::vector<RankPlacement>& world) 
       when_awake(process->launcher, [this, process] {
         const Launcher& its = *process->launcher;
         if (hosts_[static_cast<size_t>(process->host)].reachable() && process->epoch == its.epoch &&
-            its.membership && !its.stopping) {
+            its.membership() != nullptr && !its.stopping) {
           spawn(process);
         }
       });
@@ -190,32 +194,34 @@ void Cluster::tick_every_second(const std::shared_ptr<Launcher>& l) {
 
 // A turn of the loop in launcher/run/supervisor.cpp.
 void Cluster::launcher_step(Launcher& l) {
-  if (!l.alive || l.paused || l.ending || over_ || !l.holds) return;
+  if (!l.alive || l.paused || l.ending || over_ || !l.core) return;
   keep_lease(l);
-  if (l.taken_over && !l.lost) {
-    l.lost = true;
-    if (l.membership)
-      l.membership->kill_requested(now_, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
+  if (l.taken_over && !std::exchange(l.lost, true))
+    l.core->event(now_, run_event::TakenOver{*l.taken_over});
+  take_claim(l);
+  if (l.stopping && l.membership() != nullptr) kill_rest(l);
+  miss_hosts(l);
+  while (l.alive && !l.ending) {
+    const std::vector<RunAction> actions = l.core->ready(now_);
+    if (actions.empty()) break;
+    for (const RunAction& action : actions)
+      std::visit([&](const auto& body) { carry_out(l, body); }, action);
   }
-  if (l.taken_over && !l.membership) {
-    finish(l, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
-    return;
-  }
-  if (!l.membership && l.prepared && !start_prepared(l)) return;
-  if (!l.membership) return;
-  if (l.stopping) kill_rest(l);
-  while (l.membership) {
-    const std::optional<Decision> decision = l.membership->tick(now_);
-    if (!decision) break;
-    carry_out(l, *decision);
-  }
-  if (!l.membership) return;
-  look_for_hosts(l);
-  Time next = l.membership->next_deadline();
-  if (const Time growth = l.growth->next_deadline(); growth > now_) next = std::min(next, growth);
+  if (!l.alive || l.ending) return;
+  const Time next = l.core->next_deadline(now_);
   if (next > now_ && next < now_ + seconds(1)) {
     at(next + Time(1), [this, me = handle(l)] { launcher_step(*me); });
   }
+}
+
+// Of hosts that were found and are gone again before they were in a world.
+void Cluster::miss_hosts(Launcher& l) {
+  if (!l.core->looks_for_hosts()) return;
+  std::erase_if(l.back, [&](const std::string& host) {
+    if (hosts_[static_cast<size_t>(host_number(host))].reachable()) return false;
+    l.core->event(now_, run_event::HostSought{host, "it is gone again"});
+    return true;
+  });
 }
 
 void Cluster::kill_rest(Launcher& l) {
@@ -232,120 +238,82 @@ void Cluster::kill_rest(Launcher& l) {
     if (!l.gone[rank] && !hosts_[static_cast<size_t>(l.hosts_of_ranks[rank])].reachable()) {
       l.gone[rank] = true;
       l.reports_lost = true;
-      l.membership->ended(now_, static_cast<int>(rank), 0, SIGKILL);
+      l.membership()->ended(now_, static_cast<int>(rank), 0, SIGKILL);
     }
   }
 }
 
-void Cluster::carry_out(Launcher& l, const Decision& decision) {
-  switch (decision.kind) {
-    case Decision::Kind::kStart:
-      l.running = true;
-      for (const auto& process : processes_) {
-        if (process->launcher.get() != &l || process->epoch != l.epoch) continue;
-        at(now_ + random_time(Time(200'000), milliseconds(10)), [this, process] {
-          if (!hosts_[static_cast<size_t>(process->host)].hears) return;
-          process->admitted = true;
-          wake(process, process->block);
-        });
-      }
-      break;
-    case Decision::Kind::kStopAll:
-      stop_all(l, decision);
-      break;
-    case Decision::Kind::kFinish:
-      epoch_over(l, decision);
-      break;
+std::vector<std::shared_ptr<Process>> Cluster::ranks_of(const Launcher& l) const {
+  std::vector<std::shared_ptr<Process>> out;
+  for (const auto& process : processes_) {
+    const bool ours = process->launcher.get() == &l && process->epoch == l.epoch;
+    if (process->alive && ours) out.push_back(process);
   }
+  return out;
 }
 
-// What launcher/run/supervisor_growth.cpp does.
-void Cluster::look_for_hosts(Launcher& l) {
-  if (!l.running || l.stopping) return;
-  try_hosts(l);
-  if (!l.growing && l.growth->due(now_)) begin_growth(l);
-}
-
-void Cluster::try_hosts(Launcher& l) {
-  const auto reaches_the_others = [&](const std::string& host) {
-    if (l.running) return false;  // nobody looks while others train
-    const int number = host_number(host);
-    return std::ranges::all_of(l.hosts_of_ranks, [&](int other) {
-      return other == number || (link_up(number, other) && link_up(other, number));
-    });
-  };
-  for (const std::string& host : l.growth->to_try(now_)) {
-    if (l.cut_off.contains(host) && !reaches_the_others(host)) {
-      l.growth->missed(now_, host);
-    } else if (hosts_[static_cast<size_t>(host_number(host))].reachable()) {
-      l.cut_off.erase(host);
-      trace(fmt::format("{} is found", host));
-      l.growth->found(now_, host);
-      l.recovery->pool().bring_back(host);
-      l.back.insert(host);
-    } else {
-      l.growth->missed(now_, host);
-    }
-  }
-  for (auto at = l.back.begin(); at != l.back.end();) {
-    const bool there = hosts_[static_cast<size_t>(host_number(*at))].reachable();
-    if (!there) {
-      l.growth->missed(now_, *at);
-      l.recovery->pool().lose(*at);
-    }
-    at = there ? std::next(at) : l.back.erase(at);
-  }
-}
-
-// Between epochs, with too few hosts for any world.
-void Cluster::await_hosts(Launcher& l, Time give_up) {
-  if (l.ending || l.lost) return;
-  if (l.taken_over) {
-    finish(l, static_cast<int>(ExitCode::kRequeue), *l.taken_over);
-    return;
-  }
-  l.running = false;
-  l.growth->look_now(now_);
-  try_hosts(l);
-  if (const auto world = l.recovery->pool().next_world()) {
-    prepare_epoch(l, *world);
-  } else if (now_ >= give_up) {
-    const Recourse end = l.recovery->nobody_came(*l.recourse);
-    finish(l, end.exit_code, end.reason);
-  } else {
-    at(now_ + seconds(2), [this, me = handle(l), give_up] {
-      when_awake(me, [this, me, give_up] { await_hosts(*me, give_up); });
+void Cluster::carry_out(Launcher& l, const run_action::AdmitRanks& /*action*/) {
+  for (const auto& process : processes_) {
+    if (process->launcher.get() != &l || process->epoch != l.epoch) continue;
+    at(now_ + random_time(Time(200'000), milliseconds(10)), [this, process] {
+      if (!hosts_[static_cast<size_t>(process->host)].hears) return;
+      process->admitted = true;
+      wake(process, process->block);
     });
   }
 }
 
-void Cluster::begin_growth(Launcher& l) {
-  const auto larger = l.recovery->growth(static_cast<int>(l.gone.size()));
-  if (!larger) return;
+void Cluster::carry_out(Launcher& l, const run_action::SeekHost& action) {
+  const bool there = hosts_[static_cast<size_t>(host_number(action.host))].reachable();
+  if (there) l.back.insert(action.host);
+  l.core->event(now_, run_event::HostSought{action.host, there ? "" : "it does not answer"});
+}
+
+void Cluster::carry_out(Launcher& l, const run_action::TryLinks& action) {
+  const int number = host_number(action.host);
+  const bool reached = std::ranges::all_of(action.ranks, [&](const RankPlacement& rank) {
+    const int other = host_number(rank.host);
+    return other == number || (link_up(number, other) && link_up(other, number));
+  });
+  if (!reached) l.back.erase(action.host);
+  l.core->event(now_, run_event::LinksTried{action.host, reached ? "" : "it is still cut off"});
+}
+
+void Cluster::carry_out(Launcher& l, const run_action::SaveAndEnd& action) {
   if (l.grew_at && now_ - *l.grew_at < kGrowthsApart)
     breach("two growths came too soon after each other");
-  if (larger->world.size() <= l.gone.size()) breach("a growth makes the world no larger");
-  trace(fmt::format("epoch {} is to end for a world of {} ranks", l.epoch, larger->world.size()));
-  l.growing = true;
+  if (action.larger <= l.gone.size()) breach("a growth makes the world no larger");
+  trace(fmt::format("epoch {} is to end for a world of {} ranks", l.epoch, action.larger));
   l.grew_at = now_;
-  l.growth->grown(now_);
-  for (const auto& process : processes_) {
-    if (!process->alive || process->launcher.get() != &l || process->epoch != l.epoch) continue;
+  for (const auto& process : ranks_of(l)) {
     at(now_ + random_time(Time(200'000), milliseconds(20)), [this, process] {
       if (hosts_[static_cast<size_t>(process->host)].hears) process->asked_to_stop = true;
     });
   }
 }
 
-void Cluster::stop_all(Launcher& l, const Decision& decision) {
+void Cluster::carry_out(Launcher& l, const run_action::LearnCause& action) {
+  run_event::CauseLearned answer{action.cause, {}};
+  for (size_t host = 0; host < hosts_.size() && !mutant(Mutant::kForgetLosses); ++host) {
+    if (!hosts_[host].reachable()) answer.lost_hosts.push_back(host_name(static_cast<int>(host)));
+  }
+  l.core->event(now_, answer);
+}
+
+void Cluster::carry_out(Launcher& l, const run_action::ReportFailure& action) {
+  trace(fmt::format("epoch {} is stopped: {}", l.epoch, action.decision.reason));
+  if (!action.recourse) return;
+  const bool excused = action.recourse->blames_nobody;
+  if (!excused) check_link_verdict(action.decision.root_cause->without);
+  check_blame(l, action.decision, excused);
+}
+
+void Cluster::carry_out(Launcher& l, const run_action::KillRanks& /*action*/) {
   l.stopping = true;
-  trace(fmt::format("epoch {} is stopped: {}", l.epoch, decision.reason));
-  if (decision.root_cause) judge(l, decision);
-  for (const auto& process : processes_) {
-    if (!process->alive || process->launcher.get() != &l || process->epoch != l.epoch) continue;
+  for (const auto& process : ranks_of(l)) {
     if (mutant(Mutant::kLeaveOld)) {
       l.gone[static_cast<size_t>(process->rank)] = true;
-      l.membership->ended(now_, process->rank, 0, SIGKILL);
+      l.membership()->ended(now_, process->rank, 0, SIGKILL);
       continue;
     }
     at(now_ + random_time(Time(200'000), milliseconds(20)), [this, process] {
@@ -360,37 +328,9 @@ void Cluster::stop_all(Launcher& l, const Decision& decision) {
     });
     if (!there) {
       l.gone[rank] = true;
-      l.membership->ended(now_, static_cast<int>(rank), 0, SIGKILL);
+      l.membership()->ended(now_, static_cast<int>(rank), 0, SIGKILL);
     }
   }
-}
-
-// As Supervisor::judge().
-void Cluster::judge(Launcher& l, const Decision& decision) {
-  const bool given_up = has_hosts() && l.stall >= seconds(11) && now_ - l.stalled_at < seconds(10);
-  const auto rank = static_cast<size_t>(decision.root_cause->rank);
-  EpochOutcome outcome{.cause = *decision.root_cause,
-                       .host = fmt::format("host{}", l.hosts_of_ranks[rank]),
-                       .exit_code = decision.exit_code,
-                       .committed = l.committed,
-                       .ran = now_ - l.epoch_started,
-                       .lost_hosts = {},
-                       .hosts_may_return = false,
-                       .own_stall = given_up};
-  for (size_t host = 0; host < hosts_.size() && !given_up && !mutant(Mutant::kForgetLosses);
-       ++host) {
-    if (!hosts_[host].reachable()) outcome.lost_hosts.push_back(fmt::format("host{}", host));
-  }
-  const std::vector<std::string> without =
-      given_up ? std::vector<std::string>{} : decision.root_cause->without;
-  outcome.lost_hosts.insert(outcome.lost_hosts.end(), without.begin(), without.end());
-  l.cut_off.insert(without.begin(), without.end());
-  check_link_verdict(without);
-  for (const std::string& host : outcome.lost_hosts) l.growth->lost(now_, host);
-  outcome.hosts_may_return = l.growth->misses_any();
-  l.recourse = l.recovery->after(outcome);
-  l.back.clear();
-  check_blame(l, decision, given_up);
 }
 
 // A host is done without only if one of its links was cut a moment ago, and the program is not
@@ -407,9 +347,8 @@ void Cluster::check_link_verdict(const std::vector<std::string>& without) {
 }
 
 // Where only launchers had trouble, no rank is blamed.
-void Cluster::check_blame(const Launcher& l, const Decision& decision, bool given_up) {
+void Cluster::check_blame(const Launcher& l, const Decision& decision, bool excused) {
   if (!l.innocent) return;
-  const bool excused = given_up && l.recourse->blames_nobody;
   const bool fenced = opened_epoch_ > l.epoch;  // by another launcher
   if (fenced && holder_ == l.number && !l.followed) {
     breach(fmt::format("launch {} has the lease, but epoch {} was shut out: {}", l.number, l.epoch,
@@ -421,44 +360,24 @@ void Cluster::check_blame(const Launcher& l, const Decision& decision, bool give
   }
 }
 
-void Cluster::epoch_over(Launcher& l, const Decision& decision) {
-  for (const auto& process : processes_) {
-    const bool ours = process->launcher.get() == &l && process->epoch == l.epoch;
+void Cluster::carry_out(Launcher& l, const run_action::EndEpoch& /*action*/) {
+  for (const auto& process : ranks_of(l)) {
     const Host& host = hosts_[static_cast<size_t>(process->host)];
-    if (process->alive && ours && host.reachable() && host.cuts == 0) {
+    if (host.reachable() && host.cuts == 0) {
       breach(fmt::format("epoch {} is over, but its rank {} still runs", l.epoch, process->rank));
     }
   }
-  l.membership.reset();
-  if (l.taken_over) {
-    finish(l, decision.exit_code, decision.reason);
-    return;
-  }
-  if (!l.recourse && l.growing && decision.exit_code == static_cast<int>(ExitCode::kRequeue)) {
-    ++result_.growths;
-    l.recourse = l.recovery->growth(0);
-    l.back.clear();
-    prepare_epoch(l, std::vector<RankPlacement>(l.recourse->world));
-    return;
-  }
-  if (!l.recourse) {
-    finish(l, decision.exit_code, decision.reason);
-    return;
-  }
-  if (!l.recourse->restart) {
-    finish(l, l.recourse->exit_code, l.recourse->reason);
-    return;
-  }
-  ++result_.restarts;
-  if (l.recourse->waits_for_hosts) {
-    await_hosts(l, now_ + kHostsMayReturn);
-    return;
-  }
-  at(now_ + l.recourse->wait, [this, me = handle(l), world = l.recourse->world] {
-    when_awake(me, [this, me, world] {
-      if (!me->ending && !me->lost) prepare_epoch(*me, world);
-    });
-  });
 }
+
+void Cluster::carry_out(Launcher& /*l*/, const run_action::AnnounceNext& action) {
+  trace(action.line);
+  ++(action.recourse.grows ? result_.growths : result_.restarts);
+}
+
+void Cluster::carry_out(Launcher& l, const run_action::FinishRun& action) {
+  finish(l, action.end.exit_code, action.end.reason);
+}
+
+void Cluster::carry_out(Launcher& /*l*/, const run_action::Tell& action) { trace(action.line); }
 
 }  // namespace ds::sim

@@ -208,11 +208,11 @@ void Cluster::check_holders() {
 // --- claims
 // ---------------------------------------------------------------------------------------
 
-void Cluster::claim_epoch_for(Launcher& l) {
-  const int64_t wanted = 1 + l.epoch;
+void Cluster::claim_epoch_for(Launcher& l, const run_action::ClaimEpoch& action) {
+  const int64_t wanted = action.at_least;
   l.claimed.reset();
   l.claim = fmt::format("launch{}-{}", l.number, wanted);
-  post(l, Lane::kClaims, [this, &l, wanted, first = l.first] {
+  post(l, Lane::kClaims, [this, &l, wanted, first = action.first] {
     Claimed claimed;
     try {
       renew_lease(l);  // who has lost the run may not go on with it

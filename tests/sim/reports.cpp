@@ -46,7 +46,7 @@ void Cluster::take_report(const std::shared_ptr<Process>& process,
       const int64_t step = message.step().step();
       if (!l.steps_taken.insert(step).second)
         breach(fmt::format("step {} was reported twice", step));
-      l.membership->stepped(now_, process->epoch, process->rank, step);
+      l.membership()->stepped(now_, process->epoch, process->rank, step);
       post(l, Lane::kMetrics,
            [this, &l, step] {  // as launcher/show/metrics_file: a step that is done again replaces
              spend_writer_time(l, "write");
@@ -54,10 +54,11 @@ void Cluster::take_report(const std::shared_ptr<Process>& process,
              l.metrics.push_back(step);
            });
     } else if (message.has_commit()) {
-      l.committed = true;
+      l.core->event(now_, run_event::TagCommitted{fmt::format("step{}", message.commit().step()),
+                                                  Time::zero()});
     } else if (message.has_final()) {
       const control::FinalReport& final = message.final();
-      l.membership->reported_end(
+      l.membership()->reported_end(
           now_, process->rank, final.exit_code(),
           final.origin() == control::FinalReport::PEER ? Blame::kPeer : Blame::kOwn, final.error());
     }
