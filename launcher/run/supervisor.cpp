@@ -68,7 +68,7 @@ RunRecord Supervisor::run() {
     metrics_endpoint_.emplace(*job_.metrics_listen);
     console_.line(fmt::format("metrics at http://{}/metrics", *job_.metrics_listen));
   }
-  carry_out_all();  // which claims the first epoch
+  carry_out_next();  // claims the first epoch
   records_.replace("config.json", job_.config.canonical_text + "\n");
   const bool begins = job_.resume == ResumeMode::kNever;
   if (begins || (job_.past.committed_step == 0 && job_.past.trace.empty())) {
@@ -297,16 +297,19 @@ void Supervisor::take_signals() {
   }
 }
 
-// What an action asks for is answered while it is carried out, so that the next ones are decided by
-// that.
 void Supervisor::carry_out_all() {
   take_claim();
-  while (true) {
-    const std::vector<RunAction> actions = core_.ready(now());
-    if (actions.empty()) return;
-    for (const RunAction& action : actions)
-      std::visit([this](const auto& body) { carry_out(body); }, action);
+  while (carry_out_next()) {
   }
+}
+
+// What an action asks for is answered while it is carried out, so that the next ones are decided by
+// that.
+bool Supervisor::carry_out_next() {
+  const std::vector<RunAction> actions = core_.ready(now());
+  for (const RunAction& action : actions)
+    std::visit([this](const auto& body) { carry_out(body); }, action);
+  return !actions.empty();
 }
 
 void Supervisor::carry_out(const run_action::Tell& action) {

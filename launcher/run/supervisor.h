@@ -81,6 +81,7 @@ class Supervisor {
   void announce_deadline();
   // What RunCore wants, until that is nothing.
   void carry_out_all();
+  bool carry_out_next();  // false if there was nothing
   void carry_out(const run_action::Tell& action);
   void carry_out(const run_action::SaveAndEnd& action);
   void carry_out(const run_action::KillRanks& action);

@@ -144,7 +144,7 @@ class Story {
 
 TEST_CASE("membership stories come out as written", "[launcher]") {
   Story story;
-  testing::run_golden("launcher/membership.txt",
+  testing::run_golden("launcher/decide/membership.txt",
                       [&](const std::string& lines) { return story.tell(lines); });
 }
 

@@ -94,7 +94,7 @@ std::string show(const run_action::Tell& action) {
   return "log: " + action.line;
 }
 
-// Commands of tests/golden/launcher/run_core.txt, one a line:
+// Commands of tests/golden/launcher/decide/run_core.txt, one a line:
 //   options <key> <value> ...     of the next run: restarts, wait (for hosts), timeout, limit,
 //   newest,
 //                                 min (hosts), memory; all but the last two in seconds or numbers
@@ -263,7 +263,7 @@ class Story {
 
 TEST_CASE("run stories come out as written", "[launcher]") {
   Story story;
-  testing::run_golden("launcher/run_core.txt",
+  testing::run_golden("launcher/decide/run_core.txt",
                       [&](const std::string& lines) { return story.tell(lines); });
 }
 
