@@ -44,7 +44,7 @@ class Checkpointing {
   // from=memory", and everything newer that it could not take.
   const std::vector<std::string>& notices() const { return notices_; }
   // Rank 0: goes with every tag from now on; and what came with the state that load() took
-  // (rankd/step_note.h).
+  // (train/watch/step_note.h).
   void set_note(std::string note) { note_ = std::move(note); }
   const std::string& restored_note() const { return restored_note_; }
   // All ranks together: writes and commits tag global_step<N>. On return the tag is durable.

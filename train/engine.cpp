@@ -7,6 +7,7 @@
 #include "core/failpoint.h"
 #include "kernels/reduce.h"
 #include "optim/clip.h"
+#include "train/observers.h"
 
 namespace ds {
 namespace {
@@ -124,11 +125,11 @@ double Engine::first_micro_step(BatchSource& source) {
   return run_micro_step(source, 0);
 }
 
-StepResult Engine::train_batch(BatchSource& source, int64_t flags) {
+StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver* observer) {
   Sums mine{.flags = flags};
   store_.begin_step();
   for (int micro_step = 0; micro_step < options_.micro_steps(); ++micro_step) {
-    if (on_micro_step) on_micro_step(micro_step);
+    if (observer != nullptr) observer->before_micro_step(step_, micro_step);
     mine.loss += run_micro_step(source, micro_step);
   }
   DS_FAILPOINT("engine.before_norm");

@@ -4,7 +4,6 @@
 // same engine runs on meta tensors for the dry run.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -17,6 +16,8 @@
 #include "zero/sharded_store.h"
 
 namespace ds {
+
+class StepObserver;  // train/observers.h
 
 // Where tokens come from. Not called on meta.
 class BatchSource {
@@ -74,8 +75,9 @@ class Engine {
 
   // One optimizer step over the global batch. `flags` travels to every rank with the step's one
   // small collective: ranks agree on stopping or saving at no extra cost. Throws ValidationError
-  // when loss or gradient norm is not finite; weights are then those of before.
-  StepResult train_batch(BatchSource& source, int64_t flags);
+  // when loss or gradient norm is not finite; weights are then those of before. `observer` is told
+  // of every micro-step before it begins.
+  StepResult train_batch(BatchSource& source, int64_t flags, StepObserver* observer = nullptr);
   // Forward, backward and reduction of the first micro-step, without an update: what the dry run
   // records. Returns this rank's share of the mean loss.
   double first_micro_step(BatchSource& source);
@@ -92,9 +94,6 @@ class Engine {
   int64_t step() const { return step_; }  // optimizer steps done
   void restore_step(int64_t step) { step_ = step; }
   double lr_of_next_step() const;
-
-  // Called at the start of every micro-step with its number; for progress reports.
-  std::function<void(int micro_step)> on_micro_step;
 
  private:
   struct Sums {

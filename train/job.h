@@ -36,7 +36,7 @@ struct JobPlan {
   bool accept_changes =
       false;  // go on from a checkpoint that was made with other data, seed or batch sizes
   int64_t told_step = 0;       // the newest of which the launcher has the metrics; 0: none
-  bool audit_samples = false;  // train/sample_audit.h
+  bool audit_samples = false;  // train/watch/sample_audit.h
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string rendezvous;

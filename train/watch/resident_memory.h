@@ -3,21 +3,21 @@
 // them. The plain resident size would count a shared bucket in every rank that ever read it.
 #pragma once
 
-#include <cstdint>
+#include "train/observers.h"
 
 namespace ds {
 
-class ResidentMemory {
+class ResidentMemory final : public StepObserver {
  public:
   ResidentMemory();  // takes the baseline now
-  // Looks now, and remembers the highest. Costs a walk over the page tables: call it between steps,
-  // not in one.
-  void sample();
-  int64_t bytes_above_baseline() const;
+  // At the end of a run, all that training took is still held. Costs a walk over the page tables:
+  // it is no part of a step.
+  void before_exit(RunEnd end) override;
+  void measure(Measured& measured) const override;  // rss_bytes_peak
 
  private:
-  int64_t baseline_ = 0;
-  int64_t highest_ = 0;
+  const int64_t baseline_;
+  int64_t highest_;
 };
 
 }  // namespace ds

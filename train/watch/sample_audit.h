@@ -4,19 +4,16 @@
 // its last epoch counts.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-
 #include "core/files/file.h"
+#include "train/observers.h"
 
 namespace ds {
 
-class SampleAudit {
+class SampleAudit final : public StepObserver {
  public:
   // Appends to the file. Throws IoError.
   SampleAudit(const std::string& run_dir, int rank, int64_t epoch);
-  void note(int64_t step, int micro_step, std::span<const int64_t> samples);
+  void on_samples(int64_t steps_done, int micro_step, std::span<const int64_t> samples) override;
 
  private:
   const std::string path_;

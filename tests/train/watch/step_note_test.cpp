@@ -1,11 +1,11 @@
-#include "rankd/step_note.h"
+#include "train/watch/step_note.h"
 
 #include "core/error.h"
 #include "tests/support/catch.h"
 
 using namespace ds;
 
-TEST_CASE("a step is said again as it was said", "[rankd]") {
+TEST_CASE("a step is said again as it was said", "[train]") {
   StepMetrics said{.step = 7,
                    .total_steps = 9,
                    .loss = 0.1 + 0.2,

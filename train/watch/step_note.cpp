@@ -1,4 +1,4 @@
-#include "rankd/step_note.h"
+#include "train/watch/step_note.h"
 
 #include <rapidjson/document.h>
 

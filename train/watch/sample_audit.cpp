@@ -1,4 +1,4 @@
-#include "train/sample_audit.h"
+#include "train/watch/sample_audit.h"
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
@@ -15,10 +15,10 @@ SampleAudit::SampleAudit(const std::string& run_dir, int rank, int64_t epoch)
   if (!fd_.valid()) throw_io_error("open", path_, errno);
 }
 
-void SampleAudit::note(int64_t step, int micro_step, std::span<const int64_t> samples) {
+void SampleAudit::on_samples(int64_t steps_done, int micro_step, std::span<const int64_t> samples) {
   const std::string line =
       fmt::format("{{\"epoch\": {}, \"step\": {}, \"micro_step\": {}, \"samples\": [{}]}}\n",
-                  epoch_, step + 1, micro_step, fmt::join(samples, ", "));
+                  epoch_, steps_done + 1, micro_step, fmt::join(samples, ", "));
   // One write: a line is there whole or, if the disk is full, the run ends.
   if (::write(fd_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     throw_io_error("write", path_, errno);

@@ -1,4 +1,4 @@
-#include "train/resident_memory.h"
+#include "train/watch/resident_memory.h"
 
 #include <algorithm>
 #include <fstream>
@@ -20,8 +20,12 @@ int64_t proportional_bytes() {
 
 ResidentMemory::ResidentMemory() : baseline_(proportional_bytes()), highest_(baseline_) {}
 
-void ResidentMemory::sample() { highest_ = std::max(highest_, proportional_bytes()); }
+void ResidentMemory::before_exit(RunEnd /*end*/) {
+  highest_ = std::max(highest_, proportional_bytes());
+}
 
-int64_t ResidentMemory::bytes_above_baseline() const { return highest_ - baseline_; }
+void ResidentMemory::measure(Measured& measured) const {
+  measured.rss_bytes_peak = highest_ - baseline_;
+}
 
 }  // namespace ds

@@ -1,0 +1,84 @@
+#include "train/evaluation.h"
+
+#include <numbers>
+
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+#include "tests/train/heard_reports.h"
+#include "tests/train/small_engine.h"
+#include "train/workspace.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+using Lines = std::vector<std::string>;
+
+class Squares final : public TokenSource {
+ public:
+  explicit Squares(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  void read(int64_t offset, std::span<int32_t> out) const override {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const int64_t at = offset + static_cast<int64_t>(i);
+      out[i] = static_cast<int32_t>(at * at % 29);
+    }
+  }
+  std::string locate(int64_t) const override { return "here"; }
+
+ private:
+  const int64_t size_;
+};
+
+TEST_CASE("evaluations come when they are due, and after the last step", "[train]") {
+  const SampleSet samples({std::make_shared<Squares>(16 * 5 + 1)}, 16, 29);
+  test::run_ranks(1, [&](Communicator& comm) {
+    Workspace workspace(Device::cpu(), 1, comm);
+    Engine engine(options_of({.global_batch = 2}), workspace.seat(), std::nullopt);
+    engine.initialize();
+    HeardReports heard;
+    const Evaluation::Options options{.rank = comm.rank(),
+                                      .shape = {.micro_batch = 2, .ranks = 1},
+                                      .every = 4,
+                                      .last_step = 10,
+                                      .batches = 9,
+                                      .bytes_per_token = 2};
+    Evaluation evaluation(engine, heard, samples, options);
+    Measured measured;
+    evaluation.measure(measured);
+    CHECK(measured.results.empty());
+    CHECK(evaluation.after(3) == std::nullopt);
+    CHECK(heard.take().empty());
+    const std::optional<double> loss = evaluation.after(4);
+    CHECK(heard.take() == Lines{"evaluate 4.0"});
+    REQUIRE(loss.has_value());
+    CHECK(evaluation.after(10) == loss);  // the same batches of the same weights
+    evaluation.measure(measured);
+    CHECK(measured.results.at("validation_loss") == *loss);
+    CHECK(measured.results.at("validation_bits_per_byte") == *loss / std::numbers::ln2 / 2);
+  });
+}
+
+TEST_CASE("who watches hears which samples a batch has", "[train]") {
+  class Heard final : public StepObserver {
+   public:
+    void on_samples(int64_t steps_done, int micro_step, std::span<const int64_t> samples) override {
+      CHECK(steps_done == 1);
+      CHECK(micro_step == 0);
+      all.assign(samples.begin(), samples.end());
+    }
+    std::vector<int64_t> all;
+  };
+  const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
+  Heard heard;
+  LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
+                      {.micro_batch = 2, .ranks = 2}, 1, &heard);
+  std::array<int32_t, 32> tokens{}, targets{};
+  CHECK(source.fill(1, 0, tokens, targets) == 2);
+  CHECK(heard.all == std::vector<int64_t>{6, 7});
+  CHECK(tokens[0] == 6 * 16 * 6 * 16 % 29);
+  CHECK(targets[0] == tokens[1]);
+}
+
+}  // namespace
+}  // namespace ds

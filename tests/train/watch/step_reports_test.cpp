@@ -1,0 +1,69 @@
+#include "train/watch/step_reports.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+#include "tests/train/heard_reports.h"
+#include "train/watch/step_note.h"
+
+namespace ds {
+namespace {
+
+std::vector<int64_t> said_again(int64_t told_step, const std::vector<int64_t>& kept) {
+  std::vector<StepMetrics> steps(kept.size());
+  for (size_t i = 0; i < kept.size(); ++i) steps[i].step = kept[i];
+  testing::HeardReports heard;
+  test::run_ranks(1, [&](Communicator& comm) {
+    const Workspace workspace(Device::cpu(), 1, comm);
+    MetricsReport(heard, workspace, {.told_step = told_step}).after_load(to_notes(steps));
+  });
+  std::vector<int64_t> out;
+  for (const StepMetrics& metrics : heard.steps) out.push_back(metrics.step);
+  return out;
+}
+
+TEST_CASE("steps that a launcher missed are said again, and only those", "[train]") {
+  using Steps = std::vector<int64_t>;
+  CHECK(said_again(5, {4, 5, 6, 7}) == Steps{6, 7});
+  CHECK(said_again(0, {1, 2}) == Steps{1, 2});
+  CHECK(said_again(0, {6, 7}).empty());  // another launcher's, who had heard of 1 to 5
+  CHECK(said_again(7, {6, 7}).empty());
+  CHECK(said_again(0, {}).empty());
+}
+
+TEST_CASE("the metrics of a step are those of all ranks together", "[train]") {
+  testing::HeardReports heard;
+  test::run_ranks(1, [&](Communicator& comm) {
+    Workspace workspace(Device::cpu(), 1, comm);
+    const Tensor held = Tensor::empty({1000}, DType::kF32, workspace.stream());
+    MetricsReport report(heard, workspace, {.total_steps = 9, .global_batch = 8, .length = 16});
+    report.after_step({.step = 3,
+                       .loss = 2.5,
+                       .grad_norm = 0.5,
+                       .lr = 0.125,
+                       .seconds = 0.25,
+                       .validation_loss = 7.0});
+    report.after_step({.step = 4, .seconds = 0.25});
+  });
+  REQUIRE(heard.steps.size() == 2);
+  const StepMetrics& said = heard.steps[0];
+  CHECK(said.step == 3);
+  CHECK(said.total_steps == 9);
+  CHECK(said.loss == 2.5);
+  CHECK(said.grad_norm == 0.5);
+  CHECK(said.lr == 0.125);
+  CHECK(said.loss_scale == 1);
+  CHECK(said.tokens_per_s == 512);
+  CHECK(said.samples == 24);
+  CHECK(said.bytes_peak >= 4000);
+  CHECK(said.validation_loss == 7.0);
+  CHECK(heard.steps[1].validation_loss == std::nullopt);
+}
+
+TEST_CASE("progress is told at every micro-step", "[train]") {
+  testing::HeardReports heard;
+  ProgressReport(heard).before_micro_step(4, 1);
+  CHECK(heard.take() == std::vector<std::string>{"train 4.1"});
+}
+
+}  // namespace
+}  // namespace ds

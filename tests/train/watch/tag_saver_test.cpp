@@ -1,0 +1,151 @@
+#include "train/watch/tag_saver.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
+#include "tests/support/ranks.h"
+#include "tests/train/heard_reports.h"
+#include "tests/train/small_engine.h"
+#include "train/workspace.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+using Lines = std::vector<std::string>;
+
+constexpr int64_t kRoom = int64_t{1} << 40;
+
+// One rank whose engine makes no steps, and its saver.
+struct Saving {
+  explicit Saving(Communicator& comm, MemoryFileSystem& disk, const FolderFrame& frame,
+                  std::function<void()> pause)
+      : workspace(Device::cpu(), 1, comm),
+        engine(options_of({}), workspace.seat(), std::nullopt),
+        checkpoints(engine, disk, plan, {}),
+        saver(engine, checkpoints, heard,
+              {.rank = 0,
+               .schedule = SaveSchedule(2, 10),
+               .model_folder = "/run/final",
+               .frame = frame,
+               .pause = std::move(pause)}) {
+    engine.initialize();
+  }
+
+  void edge(int64_t step) {
+    engine.restore_step(step);
+    saver.after_step({.step = step, .seconds = 10});
+    saver.at_edge(step);
+  }
+
+  static JobPlan plan_in_run() {
+    JobPlan plan;
+    plan.run_dir = "/run";
+    return plan;
+  }
+
+  const JobPlan plan = plan_in_run();
+  Workspace workspace;
+  Engine engine;
+  Checkpointing checkpoints;
+  HeardReports heard;
+  TagSaver saver;
+};
+
+// The body gets a rank that saves to `disk`; `pause` is what comes between two tries at the end.
+void with_saver(MemoryFileSystem& disk, const std::function<void()>& pause,
+                const std::function<void(Saving&)>& body) {
+  test::run_ranks(1, [&](Communicator& comm) {
+    disk.make_directories("/run");
+    const FolderFrame frame;
+    Saving saving(comm, disk, frame, pause);
+    body(saving);
+  });
+}
+
+void fill(MemoryFileSystem& disk) { disk.set_capacity(0); }
+
+const std::function<void()> kNever = [] { throw ValidationError("nobody waits here"); };
+
+TEST_CASE("a tag is saved when it is due or asked for, and not twice at an edge", "[train]") {
+  MemoryFileSystem disk;
+  with_saver(disk, kNever, [&](Saving& saving) {
+    saving.edge(1);
+    CHECK(saving.heard.take().empty());
+    saving.edge(2);
+    CHECK(saving.heard.take() == Lines{"save 2.0", "commit global_step2"});
+    saving.engine.restore_step(4);
+    saving.saver.save_and_go_on();
+    CHECK(saving.heard.take() == Lines{"save 4.0", "commit global_step4"});
+    saving.edge(4);
+    CHECK(saving.heard.take().empty());
+  });
+}
+
+TEST_CASE("the newest steps go with a tag", "[train]") {
+  MemoryFileSystem disk;
+  with_saver(disk, kNever, [&](Saving& saving) {
+    saving.heard.steps.emplace_back().loss = 1.5;
+    saving.edge(2);
+    Checkpointing again(saving.engine, disk, saving.plan, {});
+    again.load(std::nullopt);
+    CHECK_THAT(again.restored_note(), Catch::Contains(R"("loss": 1.5)"));
+  });
+}
+
+TEST_CASE("a save that fails is a warning, and is tried again", "[train]") {
+  MemoryFileSystem disk;
+  with_saver(disk, kNever, [&](Saving& saving) {
+    fill(disk);
+    saving.edge(2);
+    const Lines said = saving.heard.take();
+    REQUIRE(said.size() == 2);
+    CHECK(said[0] == "save 2.0");
+    CHECK_THAT(said[1], Catch::StartsWith("warning: ") &&
+                            Catch::EndsWith("; training goes on, and it is tried again soon"));
+    disk.set_capacity(kRoom);
+    saving.edge(3);
+    CHECK(saving.heard.take() == Lines{"save 3.0", "commit global_step3"});
+    fill(disk);
+    saving.edge(4);
+    saving.edge(6);
+    CHECK_THROWS_AS(saving.edge(8), IoError);
+  });
+}
+
+TEST_CASE("a run that is stopped saves, one that is done also exports its model", "[train]") {
+  MemoryFileSystem disk;
+  with_saver(disk, kNever, [&](Saving& saving) {
+    saving.engine.restore_step(5);
+    saving.saver.before_exit(RunEnd::kStopped);
+    CHECK(saving.heard.take() == Lines{"save 5.0", "commit global_step5"});
+    CHECK(!disk.exists("/run/final/model.safetensors"));
+    saving.saver.before_exit(RunEnd::kDone);
+    CHECK(saving.heard.take() == Lines{"save 5.0", "commit global_step5", "export 5.0"});
+    CHECK(disk.exists("/run/final/model.safetensors"));
+  });
+}
+
+TEST_CASE("at the end a full disk is waited for, but not for ever", "[train]") {
+  MemoryFileSystem disk;
+  int pauses = 0;
+  const auto pause = [&] {
+    if (++pauses == 2) disk.set_capacity(kRoom);
+  };
+  with_saver(disk, pause, [&](Saving& saving) {
+    saving.engine.restore_step(10);
+    fill(disk);
+    saving.saver.before_exit(RunEnd::kStopped);
+    CHECK(pauses == 2);
+    const Lines said = saving.heard.take();
+    REQUIRE(said.size() == 5);  // one warning, and the phase at each try
+    CHECK_THAT(said[1], Catch::EndsWith("; it is tried again for half a minute"));
+    CHECK(said.back() == "commit global_step10");
+    saving.engine.restore_step(11);
+    fill(disk);
+    CHECK_THROWS_AS(saving.saver.before_exit(RunEnd::kStopped), IoError);
+    CHECK(pauses == 2 + TagSaver::kTriesAtTheEnd - 1);
+  });
+}
+
+}  // namespace
+}  // namespace ds

@@ -1,0 +1,45 @@
+#include "train/evaluation.h"
+
+#include <algorithm>
+#include <numbers>
+
+#include "core/failpoint.h"
+
+namespace ds {
+namespace {
+
+int64_t batches_of(const SampleSet& samples, const Evaluation::Options& options) {
+  const int64_t all = std::max<int64_t>(1, samples.size() / options.shape.global_batch());
+  return options.batches > 0 ? std::min(options.batches, all) : all;
+}
+
+}  // namespace
+
+Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& samples,
+                       const Options& options)
+    : engine_(engine),
+      reports_(reports),
+      options_(options),
+      source_(samples, Sampler(samples.size(), SampleOrder::kSequential, 0), options.shape,
+              options.rank, nullptr),
+      batches_(batches_of(samples, options)) {}
+
+std::optional<double> Evaluation::after(int64_t steps_done) {
+  const bool due =
+      steps_done == options_.last_step || (options_.every > 0 && steps_done % options_.every == 0);
+  if (!due) return std::nullopt;
+  reports_.report_progress({.step = steps_done, .micro_step = 0, .phase = "evaluate"});
+  DS_FAILPOINT("train.evaluate");
+  loss_ = engine_.evaluate(source_, batches_);
+  return loss_;
+}
+
+void Evaluation::measure(Measured& measured) const {
+  if (!loss_) return;
+  measured.results["validation_loss"] = *loss_;
+  if (options_.bytes_per_token <= 0) return;
+  measured.results["validation_bits_per_byte"] =
+      *loss_ / std::numbers::ln2 / options_.bytes_per_token;
+}
+
+}  // namespace ds

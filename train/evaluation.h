@@ -1,0 +1,37 @@
+// The evaluations of a run: the same batches each time, the whole validation set in order or the
+// first so many of it. Collective: every rank has one and asks alike.
+#pragma once
+
+#include <optional>
+
+#include "train/loader_source.h"
+#include "train/run_reports.h"
+
+namespace ds {
+
+class Evaluation {
+ public:
+  struct Options {
+    int rank = 0;
+    BatchShape shape;            // one micro-batch on each rank
+    int64_t every = 0;           // steps between two; 0: after the last step only
+    int64_t last_step = 0;       // there is always one after it
+    int64_t batches = 0;         // the first so many; 0: all
+    double bytes_per_token = 0;  // of the set; 0: not known
+  };
+  Evaluation(Engine& engine, RunReports& reports, const SampleSet& samples, const Options& options);
+
+  // The mean loss, if an evaluation is due after this many steps.
+  std::optional<double> after(int64_t steps_done);
+  void measure(Measured& measured) const;  // "validation_loss", "validation_bits_per_byte"
+
+ private:
+  Engine& engine_;
+  RunReports& reports_;
+  const Options options_;
+  LoaderSource source_;
+  const int64_t batches_;
+  std::optional<double> loss_;  // the newest
+};
+
+}  // namespace ds

@@ -1,0 +1,74 @@
+#include "train/watch/tag_saver.h"
+
+#include <chrono>
+#include <vector>
+
+#include "checkpoint/hosts/agreement.h"
+#include "core/failpoint.h"
+#include "train/watch/step_note.h"
+
+namespace ds {
+
+void TagSaver::at_edge(int64_t steps_done) {
+  if (schedule_.wants(steps_done) && saved_step_ != steps_done) save_and_go_on();
+}
+
+void TagSaver::before_exit(RunEnd end) {
+  insist([this] { save(); });
+  if (end != RunEnd::kDone) return;
+  DS_FAILPOINT("train.before_export");
+  progress("export");
+  insist([this] { checkpoints_.export_model(options_.model_folder, options_.frame); });
+  DS_FAILPOINT("train.exported");
+}
+
+// Every rank throws the same IoError, so all of them go on alike.
+void TagSaver::save_and_go_on() {
+  try {
+    save();
+  } catch (const IoError& failure) {
+    const double pace =
+        gather_values(std::vector<double>{step_seconds_}, engine_.comm(), engine_.stream())[0];
+    if (!schedule_.failed(engine_.step(), pace)) throw;
+    warn(fmt::format("{}; training goes on, and it is tried again soon", failure.what()));
+  }
+}
+
+void TagSaver::save() {
+  using SteadyClock = std::chrono::steady_clock;
+  progress("save");
+  DS_FAILPOINT("train.before_save");
+  const auto before = SteadyClock::now();
+  // What was said last goes with the state: it may be lost with this rank before the launcher hears
+  // it.
+  checkpoints_.set_note(options_.rank == 0 ? to_notes(reports_.untaken_steps()) : "");
+  SavedTag tag = checkpoints_.save();
+  tag.seconds = std::chrono::duration<double>(SteadyClock::now() - before).count();
+  DS_FAILPOINT("train.saved");
+  saved_step_ = engine_.step();
+  schedule_.saved();
+  if (options_.rank == 0) reports_.report_commit(tag);
+}
+
+void TagSaver::insist(const std::function<void()>& part) {
+  for (int tried = 1;; ++tried) {
+    try {
+      part();
+      return;
+    } catch (const IoError& failure) {
+      if (tried == kTriesAtTheEnd) throw;
+      if (tried == 1) warn(fmt::format("{}; it is tried again for half a minute", failure.what()));
+      options_.pause();
+    }
+  }
+}
+
+void TagSaver::progress(const char* phase) {
+  reports_.report_progress({.step = engine_.step(), .micro_step = 0, .phase = phase});
+}
+
+void TagSaver::warn(const std::string& what) {
+  if (options_.rank == 0) reports_.report_text("warning: " + what);
+}
+
+}  // namespace ds

@@ -1,0 +1,57 @@
+// Saves a run's state as tags: when the schedule says so, when somebody asks, and at the end, with
+// the exported model if all steps are done. A save that fails costs a tag and not the run, as
+// SaveSchedule has it; at the end there are no more steps in which it could be tried again, so it
+// waits and tries for half a minute. Collective: every rank has one and is told alike.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "train/checkpointing.h"
+#include "train/observers.h"
+#include "train/run_reports.h"
+#include "train/save_schedule.h"
+
+namespace ds {
+
+class TagSaver final : public StepObserver {
+ public:
+  struct Options {
+    int rank = 0;
+    SaveSchedule schedule;
+    std::string model_folder;     // where the model is exported to
+    const FolderFrame& frame;     // of rank 0, for that
+    std::function<void()> pause;  // a second, between two tries at the end
+  };
+  TagSaver(Engine& engine, Checkpointing& checkpoints, RunReports& reports, const Options& options)
+      : engine_(engine),
+        checkpoints_(checkpoints),
+        reports_(reports),
+        options_(options),
+        schedule_(options.schedule) {}
+
+  // Now, whatever the schedule says. IoError on every rank when SaveSchedule has had enough.
+  void save_and_go_on();
+
+  void after_step(const StepReport& report) override { step_seconds_ = report.seconds; }
+  void at_edge(int64_t steps_done) override;
+  void before_exit(RunEnd end) override;
+
+  static constexpr int kTriesAtTheEnd = 30;
+
+ private:
+  void save();
+  void insist(const std::function<void()>& part);
+  void progress(const char* phase);
+  void warn(const std::string& what);
+
+  Engine& engine_;
+  Checkpointing& checkpoints_;
+  RunReports& reports_;
+  const Options options_;
+  SaveSchedule schedule_;
+  double step_seconds_ = 0;  // of the newest step
+  int64_t saved_step_ = -1;
+};
+
+}  // namespace ds
