@@ -45,12 +45,12 @@ Engine::Engine(const EngineOptions& options, const EngineSeat& seat, std::option
     : options_(options),
       seat_(seat),
       optimizer_(make_optimizer(options.optimizer)),
+      rules_({.base_lr = options.base_lr,
+              .schedule = options.schedule,
+              .momentum = optimizer_->momentum_support(),
+              .seed = options.seed}),
       store_(with_slots(options.zero, *optimizer_), seat.comm, seat.stream, seat.comm_memory),
       model_(make_model(options.model, options.dtype, store_)) {
-  if (options_.schedule) {
-    const std::array<double, 1> base{options_.base_lr};
-    schedule_ = make_lr_schedule(*options_.schedule, base, optimizer_->momentum_support());
-  }
   store_.seal();
   if (!plan) return;
   const size_t bytes = std::max(plan->train.bytes_total, plan->evaluate.bytes_total);
@@ -64,15 +64,11 @@ Engine::Engine(const EngineOptions& options, const EngineSeat& seat, std::option
 
 Engine::~Engine() = default;
 
-double Engine::lr_of_next_step() const {
-  return schedule_ ? schedule_->lr_for_update(step_ + 1) : options_.base_lr;
-}
-
 double Engine::sum_losses(const Tensor& losses) const {
   return losses.is_meta() ? 0.0 : kernels::sum(seat_.stream, losses);
 }
 
-double Engine::run_micro_step(BatchSource& source, int micro_step) {
+double Engine::run_micro_step(BatchSource& source, int micro_step, const StepSettings& settings) {
   double loss = 0;
   {
     const MemoryScope scope(seat_.stream, arena_or_own(seat_.stream, train_arena_.get()));
@@ -84,7 +80,7 @@ double Engine::run_micro_step(BatchSource& source, int micro_step) {
                     .store = store_,
                     .mode = RunMode::kTrain,
                     .tape = &tape,
-                    .dropout = Rng(options_.seed, "dropout").derive(static_cast<uint64_t>(step_)),
+                    .dropout = settings.dropout,
                     .first_sample = batch.first_sample};
     const double tokens = static_cast<double>(options_.micro_batch) *
                           static_cast<double>(options_.length) * options_.micro_steps() *
@@ -122,15 +118,16 @@ Engine::Sums Engine::reduce_sums(const Sums& mine) {
 
 double Engine::first_micro_step(BatchSource& source) {
   store_.begin_step();
-  return run_micro_step(source, 0);
+  return run_micro_step(source, 0, rules_.settings_at(step_ + 1));
 }
 
 StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver* observer) {
   Sums mine{.flags = flags};
+  const StepSettings settings = rules_.settings_at(step_ + 1);
   store_.begin_step();
   for (int micro_step = 0; micro_step < options_.micro_steps(); ++micro_step) {
     if (observer != nullptr) observer->before_micro_step(step_, micro_step);
-    mine.loss += run_micro_step(source, micro_step);
+    mine.loss += run_micro_step(source, micro_step, settings);
   }
   DS_FAILPOINT("engine.before_norm");
   mine.squares = store_.local_sum_of_squares();
@@ -139,19 +136,19 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver*
   DS_FAILPOINT("engine.sums_reduced");
   StepResult result{.loss = sums.loss,
                     .grad_norm = std::sqrt(sums.squares),
-                    .lr = lr_of_next_step(),
+                    .lr = settings.lr,
                     .flags = sums.flags};
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
     throw ValidationError(fmt::format(
         "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
         "{}; lower the learning rate or set gradient_clipping",
-        step_ + 1, result.loss, result.grad_norm, step_));
+        settings.step, result.loss, result.grad_norm, step_));
   }
-  const Hyper hyper{.lr = result.lr,
-                    .betas = schedule_ ? schedule_->betas_for_update(step_ + 1) : std::nullopt,
+  const Hyper hyper{.lr = settings.lr,
+                    .betas = settings.betas,
                     .grad_scale = clip_factor(result.grad_norm, options_.gradient_clipping)};
   for (Shard& shard : store_.shards()) {
-    optimizer_->step(shard, hyper, step_ + 1, seat_.stream);
+    optimizer_->step(shard, hyper, settings.step, seat_.stream);
     DS_FAILPOINT("engine.shard_updated");
   }
   DS_FAILPOINT("engine.before_publish");

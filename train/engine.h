@@ -11,8 +11,8 @@
 #include "core/clock.h"
 #include "core/memory/replay_arena.h"
 #include "model/families/zoo.h"
-#include "optim/lr_schedule.h"
 #include "optim/rule_optimizer.h"
+#include "train/step_settings.h"
 #include "zero/sharded_store.h"
 
 namespace ds {
@@ -93,7 +93,6 @@ class Engine {
   Communicator& comm() { return seat_.comm; }
   int64_t step() const { return step_; }  // optimizer steps done
   void restore_step(int64_t step) { step_ = step; }
-  double lr_of_next_step() const;
 
  private:
   struct Sums {
@@ -101,7 +100,7 @@ class Engine {
     double squares = 0;
     int64_t flags = 0;
   };
-  double run_micro_step(BatchSource& source, int micro_step);
+  double run_micro_step(BatchSource& source, int micro_step, const StepSettings& settings);
   double forward_only(BatchSource& source, int64_t batch);
   Sums reduce_sums(const Sums& mine);
   double sum_losses(const Tensor& losses) const;
@@ -109,7 +108,7 @@ class Engine {
   const EngineOptions options_;
   const EngineSeat seat_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<LrSchedule> schedule_;
+  const StepRules rules_;
   ShardedStore store_;
   std::unique_ptr<LanguageModel> model_;
   Tensor arena_block_;

@@ -1,0 +1,45 @@
+// What an optimizer step is (pure): everything about it that changes with its number and is decided
+// before it begins. Whatever is to change over a run next - sequence length, kept tokens, bits -
+// becomes a member here and a line in settings_at(); nobody else looks at the number of a step to
+// find out how to compute it. Refuses to know what a step finds out: loss, norm, clipping.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "core/rng.h"
+#include "optim/lr_schedule.h"
+
+namespace ds {
+
+struct StepSettings {
+  int64_t step = 1;  // 1 for the first
+  double lr = 0;
+  // What a schedule that drives the momentum says; nothing: the optimizer's own.
+  std::optional<std::array<double, 2>> betas = std::nullopt;
+  Rng dropout;  // the numbers of all its micro-steps
+};
+
+class StepRules {
+ public:
+  struct Options {
+    double base_lr = 0;  // where there is no schedule
+    std::optional<LrScheduleOptions> schedule = std::nullopt;
+    MomentumSupport momentum = MomentumSupport::kBetas;
+    uint64_t seed = 0;
+  };
+  // ConfigError as make_lr_schedule throws it.
+  explicit StepRules(const Options& options);
+
+  // Any step may be asked for, in any order. 1 for the first.
+  StepSettings settings_at(int64_t step) const;
+
+ private:
+  const double base_lr_;
+  const Rng dropout_;
+  std::unique_ptr<const LrSchedule> schedule_;  // null: base_lr always
+};
+
+}  // namespace ds
