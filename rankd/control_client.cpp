@@ -21,6 +21,7 @@
 #include "core/secrecy.h"
 #include "proto/build_info.h"
 #include "proto/control.grpc.pb.h"
+#include "proto/step_metrics.h"
 #include "rankd/control_channel.h"
 #include "rankd/control_messages.h"
 #include "rankd/report_queue.h"

@@ -69,35 +69,4 @@ std::optional<Command> to_command(control::CommandMessage::Kind kind) {
   }
 }
 
-control::StepMetrics to_proto(const StepMetrics& metrics) {
-  control::StepMetrics out;
-  out.set_step(metrics.step);
-  out.set_total_steps(metrics.total_steps);
-  out.set_loss(metrics.loss);
-  if (metrics.grad_norm) out.set_grad_norm(*metrics.grad_norm);
-  out.set_lr(metrics.lr);
-  out.set_loss_scale(metrics.loss_scale);
-  out.set_tokens_per_s(metrics.tokens_per_s);
-  out.set_samples(metrics.samples);
-  out.set_bytes_peak(metrics.bytes_peak);
-  if (metrics.validation_loss) out.set_validation_loss(*metrics.validation_loss);
-  return out;
-}
-
-StepMetrics from_proto(const control::StepMetrics& in) {
-  StepMetrics out{.step = in.step(),
-                  .total_steps = in.total_steps(),
-                  .loss = in.loss(),
-                  .grad_norm = std::nullopt,
-                  .lr = in.lr(),
-                  .loss_scale = in.loss_scale(),
-                  .tokens_per_s = in.tokens_per_s(),
-                  .samples = in.samples(),
-                  .bytes_peak = in.bytes_peak(),
-                  .validation_loss = std::nullopt};
-  if (in.has_grad_norm()) out.grad_norm = in.grad_norm();
-  if (in.has_validation_loss()) out.validation_loss = in.validation_loss();
-  return out;
-}
-
 }  // namespace ds

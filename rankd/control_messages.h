@@ -13,7 +13,5 @@ JobPlan to_job_plan(const control::JobPlan& in);
 control::FinalReport::Origin to_origin(ErrorOrigin origin);
 // Nothing for a newer launcher's command, which is not ours to act on.
 std::optional<Command> to_command(control::CommandMessage::Kind kind);
-control::StepMetrics to_proto(const StepMetrics& metrics);
-StepMetrics from_proto(const control::StepMetrics& in);
 
 }  // namespace ds

@@ -284,15 +284,10 @@ class TrainingRun {
     DS_FAILPOINT("train.step_begin");
     const StepResult result = engine_.train_batch(train_, commands_.seen(), &observers_);
     DS_FAILPOINT("train.step_done");
-    const double seconds = seconds_since(start);
-    const int64_t done = engine_.step();
-    const auto validation_loss = evaluation_ ? evaluation_->after(done) : std::nullopt;
-    observers_.after_step({.step = done,
-                           .loss = result.loss,
-                           .grad_norm = result.grad_norm,
-                           .lr = result.lr,
-                           .seconds = seconds,
-                           .validation_loss = validation_loss});
+    StepReport report{
+        .step = engine_.step(), .seconds = seconds_since(start), .metrics = result.metrics};
+    if (evaluation_) evaluation_->after(report.step, report.metrics);
+    observers_.after_step(report);
     DS_FAILPOINT("train.step_reported");
     commands_.agree(result.flags);
   }

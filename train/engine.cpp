@@ -134,19 +134,16 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver*
   DS_FAILPOINT("engine.before_sums");
   const Sums sums = reduce_sums(mine);
   DS_FAILPOINT("engine.sums_reduced");
-  StepResult result{.loss = sums.loss,
-                    .grad_norm = std::sqrt(sums.squares),
-                    .lr = settings.lr,
-                    .flags = sums.flags};
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+  const double grad_norm = std::sqrt(sums.squares);
+  if (!std::isfinite(sums.loss) || !std::isfinite(grad_norm)) {
     throw ValidationError(fmt::format(
         "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
         "{}; lower the learning rate or set gradient_clipping",
-        settings.step, result.loss, result.grad_norm, step_));
+        settings.step, sums.loss, grad_norm, step_));
   }
   const Hyper hyper{.lr = settings.lr,
                     .betas = settings.betas,
-                    .grad_scale = clip_factor(result.grad_norm, options_.gradient_clipping)};
+                    .grad_scale = clip_factor(grad_norm, options_.gradient_clipping)};
   for (Shard& shard : store_.shards()) {
     optimizer_->step(shard, hyper, settings.step, seat_.stream);
     DS_FAILPOINT("engine.shard_updated");
@@ -155,7 +152,11 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver*
   store_.publish();
   DS_FAILPOINT("engine.published");
   ++step_;
-  return result;
+  return {.metrics = {{"loss", sums.loss},
+                      {"grad_norm", grad_norm},
+                      {"lr", settings.lr},
+                      {"loss_scale", 1}},
+          .flags = sums.flags};
 }
 
 double Engine::forward_only(BatchSource& source, int64_t batch) {

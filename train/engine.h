@@ -10,6 +10,7 @@
 #include "comm/communicator.h"
 #include "core/clock.h"
 #include "core/memory/replay_arena.h"
+#include "core/step_metrics.h"
 #include "model/families/zoo.h"
 #include "optim/rule_optimizer.h"
 #include "train/step_settings.h"
@@ -60,9 +61,7 @@ struct EngineSeat {
 };
 
 struct StepResult {
-  double loss = 0;       // mean over the global batch, before the update
-  double grad_norm = 0;  // before clipping
-  double lr = 0;
+  Metrics metrics;    // what the engine knows of the step: loss, grad_norm, lr, loss_scale
   int64_t flags = 0;  // the largest `flags` of any rank
 };
 

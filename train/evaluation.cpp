@@ -24,14 +24,14 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
               options.rank, nullptr),
       batches_(batches_of(samples, options)) {}
 
-std::optional<double> Evaluation::after(int64_t steps_done) {
+void Evaluation::after(int64_t steps_done, Metrics& metrics) {
   const bool due =
       steps_done == options_.last_step || (options_.every > 0 && steps_done % options_.every == 0);
-  if (!due) return std::nullopt;
+  if (!due) return;
   reports_.report_progress({.step = steps_done, .micro_step = 0, .phase = "evaluate"});
   DS_FAILPOINT("train.evaluate");
   loss_ = engine_.evaluate(source_, batches_);
-  return loss_;
+  metrics.set("validation_loss", *loss_);
 }
 
 void Evaluation::measure(Measured& measured) const {

@@ -21,8 +21,8 @@ class Evaluation {
   };
   Evaluation(Engine& engine, RunReports& reports, const SampleSet& samples, const Options& options);
 
-  // The mean loss, if an evaluation is due after this many steps.
-  std::optional<double> after(int64_t steps_done);
+  // Adds the mean loss, "validation_loss", if an evaluation is due after this many steps.
+  void after(int64_t steps_done, Metrics& metrics);
   void measure(Measured& measured) const;  // "validation_loss", "validation_bits_per_byte"
 
  private:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/sections/training.h"
+#include "core/step_metrics.h"
 
 namespace ds {
 
@@ -61,20 +62,6 @@ struct Progress {
   int64_t step = 0;        // optimizer steps done
   int64_t micro_step = 0;  // micro-steps done inside the running step
   std::string phase;       // "load", "train", "evaluate", "save", ...
-};
-
-// One line of metrics.jsonl. Rank 0 reports it after each step.
-struct StepMetrics {
-  int64_t step = 0;                 // 1 for the first
-  int64_t total_steps = 0;          // of the whole run
-  double loss = 0;                  // mean over the global batch
-  std::optional<double> grad_norm;  // before clipping; absent where it is not computed
-  double lr = 0;
-  double loss_scale = 1;
-  double tokens_per_s = 0;  // of all ranks together
-  int64_t samples = 0;      // consumed since step 0, of all ranks together
-  int64_t bytes_peak = 0;   // tracked peak of this rank so far, host and device together
-  std::optional<double> validation_loss;  // where this step ended with an evaluation
 };
 
 // A checkpoint tag whose manifest is on the disk.

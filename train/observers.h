@@ -17,12 +17,9 @@ namespace ds {
 
 // A step that is over, its evaluation included.
 struct StepReport {
-  int64_t step = 0;  // 1 for the first
-  double loss = 0;   // mean over the global batch, before the update
-  double grad_norm = 0;
-  double lr = 0;
+  int64_t step = 0;    // 1 for the first
   double seconds = 0;  // on this rank, without the evaluation
-  std::optional<double> validation_loss{};
+  Metrics metrics{};   // of the engine, and of the evaluation if there was one
 };
 
 enum class RunEnd { kDone, kStopped };  // kStopped: asked to, with steps left

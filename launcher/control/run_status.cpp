@@ -33,19 +33,10 @@ std::string one_rank_json(const RankStatus& rank) {
       .str();
 }
 
-std::string last_step_json(const control::StepMetrics& step) {
+std::string last_step_json(const StepMetrics& step) {
   JsonObject out;
-  out.integer("step", step.step())
-      .integer("total_steps", step.total_steps())
-      .number("loss", step.loss())
-      .number("grad_norm", step.has_grad_norm() ? std::optional(step.grad_norm()) : std::nullopt)
-      .number("lr", step.lr())
-      .number("loss_scale", step.loss_scale())
-      .number("tokens_per_s", step.tokens_per_s())
-      .integer("samples", step.samples())
-      .integer("bytes_peak", step.bytes_peak());
-  out.number("validation_loss",
-             step.has_validation_loss() ? std::optional(step.validation_loss()) : std::nullopt);
+  out.integer("step", step.step).integer("total_steps", step.total_steps);
+  for (const MetricRow& row : metric_table()) out.metric(row, step.values.find(row));
   return out.str();
 }
 
@@ -56,29 +47,31 @@ class Fields {
     if (!object.IsObject()) throw DataError("status: expected a JSON object");
   }
 
-  const rapidjson::Value* find(const char* key) const {
-    const auto found = object_.FindMember(key);
+  const rapidjson::Value* find(std::string_view key) const {
+    const auto found =
+        object_.FindMember(rapidjson::Value(rapidjson::StringRef(key.data(), key.size())));
     return found == object_.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
   }
-  std::string text(const char* key) const {
+  std::string text(std::string_view key) const {
     const rapidjson::Value* value = checked(key, &rapidjson::Value::IsString);
     return value == nullptr ? "" : std::string(value->GetString(), value->GetStringLength());
   }
-  int64_t integer(const char* key) const {
+  int64_t integer(std::string_view key) const {
     const rapidjson::Value* value = checked(key, &rapidjson::Value::IsInt64);
     return value == nullptr ? 0 : value->GetInt64();
   }
-  std::optional<double> number(const char* key) const {
+  std::optional<double> number(std::string_view key) const {
     const rapidjson::Value* value = checked(key, &rapidjson::Value::IsNumber);
     return value == nullptr ? std::nullopt : std::optional(value->GetDouble());
   }
-  bool flag(const char* key) const {
+  bool flag(std::string_view key) const {
     const rapidjson::Value* value = checked(key, &rapidjson::Value::IsBool);
     return value != nullptr && value->GetBool();
   }
 
  private:
-  const rapidjson::Value* checked(const char* key, bool (rapidjson::Value::*is)() const) const {
+  const rapidjson::Value* checked(std::string_view key,
+                                  bool (rapidjson::Value::*is)() const) const {
     const rapidjson::Value* const value = find(key);
     if (value != nullptr && !(value->*is)()) {
       throw DataError(fmt::format("status: '{}' is not of the expected type", key));
@@ -119,19 +112,14 @@ RankStatus read_rank(const rapidjson::Value& value) {
   return rank;
 }
 
-control::StepMetrics read_step(const rapidjson::Value& value) {
+StepMetrics read_step(const rapidjson::Value& value) {
   const Fields in(value);
-  control::StepMetrics step;
-  step.set_step(in.integer("step"));
-  step.set_total_steps(in.integer("total_steps"));
-  step.set_loss(in.number("loss").value_or(std::numeric_limits<double>::quiet_NaN()));
-  if (const auto norm = in.number("grad_norm")) step.set_grad_norm(*norm);
-  step.set_lr(in.number("lr").value_or(0));
-  step.set_loss_scale(in.number("loss_scale").value_or(1));
-  step.set_tokens_per_s(in.number("tokens_per_s").value_or(0));
-  step.set_samples(in.integer("samples"));
-  step.set_bytes_peak(in.integer("bytes_peak"));
-  if (const auto loss = in.number("validation_loss")) step.set_validation_loss(*loss);
+  StepMetrics step{.step = in.integer("step"), .total_steps = in.integer("total_steps")};
+  for (const MetricRow& row : metric_table()) {
+    if (in.find(row.name) == nullptr) continue;
+    step.values.set(row.name, is_whole(row.unit) ? static_cast<double>(in.integer(row.name))
+                                                 : *in.number(row.name));
+  }
   return step;
 }
 
@@ -218,9 +206,8 @@ void add_report(std::string_view report_json, RunStatus& status) {
   status.elapsed_s = in.number("seconds").value_or(0);
   status.last_commit = read_commit(in);
   if (const int64_t steps = in.integer("steps"); steps > 0 && !status.last_step) {
-    status.last_step.emplace().set_step(steps);
-    const auto loss = in.number("loss");
-    status.last_step->set_loss(loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+    status.last_step.emplace().step = steps;
+    if (const auto loss = in.number("loss")) status.last_step->values.set("loss", *loss);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/step_metrics.h"
 #include "launcher/decide/hang_watch.h"
 #include "proto/control.pb.h"
 
@@ -36,7 +37,7 @@ struct RunStatus {
   bool stop_requested = false;
   std::optional<int> exit_code;
   std::string reason;  // why it ended, or why the last epoch did
-  std::optional<control::StepMetrics> last_step;
+  std::optional<StepMetrics> last_step;
   std::optional<double> left_s;
   std::optional<control::CommittedTag> last_commit;
   std::string waits_for;  // "rank 2: ...", empty where nobody is waited for in particular

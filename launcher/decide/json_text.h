@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/step_metrics.h"
+
 namespace ds {
 
 std::string json_string(std::string_view text);  // quoted and escaped
@@ -22,6 +24,11 @@ class JsonObject {
   }
   JsonObject& integer(std::string_view key, int64_t value) {
     return raw(key, std::to_string(value));
+  }
+  // As its row says; null where it is absent.
+  JsonObject& metric(const MetricRow& row, std::optional<double> value) {
+    return value && is_whole(row.unit) ? integer(row.name, whole_value(*value))
+                                       : number(row.name, value);
   }
   // `json` is already JSON.
   JsonObject& raw(std::string_view key, std::string_view json) {

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/host.h"
+#include "proto/step_metrics.h"
 
 namespace ds {
 namespace {
@@ -177,7 +178,7 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
       membership.links_reported(event.at, event.rank, to_links(message.heartbeat()));
       break;
     case control::RankMessage::kStep:
-      take_step(message.step());
+      take_step(from_proto(message.step()));
       membership.stepped(event.at, event.epoch, event.rank, message.step().step());
       break;
     case control::RankMessage::kCommit:
@@ -206,20 +207,20 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
   }
 }
 
-void Supervisor::take_step(const control::StepMetrics& metrics) {
+void Supervisor::take_step(const StepMetrics& metrics) {
   if (!record_.last_step) {
     log_->info("first step after {:.3f} s",
                std::chrono::duration<double>(now() - started_).count());
   }
   records_.step(metrics);
   record_.last_step = metrics;
-  if (metrics.has_validation_loss()) validated_ = metrics;
+  if (metrics.values.has("validation_loss")) validated_ = metrics;
   happened(run_event::StepDone{});
-  left_ = pace_.update(now(), metrics.step(), metrics.total_steps());
+  left_ = pace_.update(now(), metrics.step, metrics.total_steps);
   const std::string line = step_line(metrics, left_);
   if (console_.live()) {
     show_live(line);
-  } else if (print_policy_.wants(now(), metrics.step(), metrics.total_steps())) {
+  } else if (print_policy_.wants(now(), metrics.step, metrics.total_steps)) {
     console_.line(line);
   }
 }

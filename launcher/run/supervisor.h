@@ -68,7 +68,7 @@ class Supervisor {
   void take_rank_events();
   void take_join(const RankEvent& event, const JoinEvent& join);
   void take_message(const RankEvent& event, const control::RankMessage& message);
-  void take_step(const control::StepMetrics& metrics);
+  void take_step(const StepMetrics& metrics);
   void show_live(const std::string& line);
   void take_commit(const control::CommittedTag& tag);
   void take_ends();
@@ -129,7 +129,7 @@ class Supervisor {
   Time last_turn_{};                       // of the loop
   PaceEstimate pace_;
   PrintPolicy print_policy_;
-  std::optional<control::StepMetrics> validated_;  // the newest step with a validation loss
+  std::optional<StepMetrics> validated_;  // the newest step with a validation loss
   RunRecord record_;
   Time live_at_{};
   std::optional<Time> left_;  // to the last step, as the pace suggests

@@ -81,7 +81,7 @@ void Supervisor::start_epoch() {
 void Supervisor::carry_out(const run_action::EndEpoch& action) {
   epoch_.reset();
   if (!action.vanished)
-    record_.epochs.back().steps = record_.last_step ? record_.last_step->step() : 0;
+    record_.epochs.back().steps = record_.last_step ? record_.last_step->step : 0;
 }
 
 void Supervisor::carry_out(const run_action::AdmitRanks& /*action*/) {
@@ -118,7 +118,7 @@ control::JobPlan Supervisor::job_plan() const {
   plan.set_audit_samples(job_.audit_samples);
   plan.set_accept_changes(job_.accept_changes);
   const bool begins = job_.resume == ResumeMode::kNever;  // what lies there is of another training
-  plan.set_told_step(record_.last_step ? record_.last_step->step()
+  plan.set_told_step(record_.last_step ? record_.last_step->step
                      : begins          ? 0
                                        : job_.past.metrics_step);
   tell_progress(plan);

@@ -53,33 +53,35 @@ std::optional<int64_t> step_of_json_line(std::string_view line) {
   return leading_integer(line.substr(kJsonStart.size()));
 }
 
-std::string metrics_json(const control::StepMetrics& metrics) {
+std::string metrics_json(const StepMetrics& metrics) {
   JsonObject line;
-  line.integer("step", metrics.step()).number("loss", metrics.loss());
-  line.number("grad_norm",
-              metrics.has_grad_norm() ? std::optional(metrics.grad_norm()) : std::nullopt);
-  line.number("lr", metrics.lr())
-      .number("loss_scale", metrics.loss_scale())
-      .number("tokens_per_s", metrics.tokens_per_s())
-      .integer("samples", metrics.samples());
-  if (metrics.has_validation_loss()) {
-    line.number("validation_loss", metrics.validation_loss());
+  line.integer("step", metrics.step);
+  for (const MetricRow& row : metric_table()) {
+    if (row.in_files == MetricInFiles::kNever) continue;
+    const std::optional<double> value = metrics.values.find(row);
+    if (value || row.in_files == MetricInFiles::kAlways) line.metric(row, value);
   }
   return line.str() + "\n";
 }
 
 std::string metrics_csv_header() {
-  return "step,loss,grad_norm,lr,loss_scale,tokens_per_s,samples,validation_loss\n";
+  std::string line = "step";
+  for (const MetricRow& row : metric_table()) {
+    if (row.in_files != MetricInFiles::kNever) line += fmt::format(",{}", row.name);
+  }
+  return line + "\n";
 }
 
-std::string metrics_csv(const control::StepMetrics& metrics) {
-  const std::string grad_norm =
-      metrics.has_grad_norm() ? fmt::format("{}", metrics.grad_norm()) : "";
-  const std::string validation =
-      metrics.has_validation_loss() ? fmt::format("{}", metrics.validation_loss()) : "";
-  return fmt::format("{},{},{},{},{},{},{},{}\n", metrics.step(), metrics.loss(), grad_norm,
-                     metrics.lr(), metrics.loss_scale(), metrics.tokens_per_s(), metrics.samples(),
-                     validation);
+std::string metrics_csv(const StepMetrics& metrics) {
+  std::string line = std::to_string(metrics.step);
+  for (const MetricRow& row : metric_table()) {
+    if (row.in_files == MetricInFiles::kNever) continue;
+    const std::optional<double> value = metrics.values.find(row);
+    line += !value               ? ","
+            : is_whole(row.unit) ? fmt::format(",{}", whole_value(*value))
+                                 : fmt::format(",{}", *value);
+  }
+  return line + "\n";
 }
 
 void MetricsFile::flush_files() {
@@ -89,17 +91,16 @@ void MetricsFile::flush_files() {
 
 void MetricsFile::flush() {
   for (; !waiting_.empty(); waiting_.pop_front()) {
-    const control::StepMetrics& metrics = waiting_.front();
-    const bool redone = !points_.empty() && metrics.step() <= points_.back().step;
+    const StepMetrics& metrics = waiting_.front();
+    const bool redone = !points_.empty() && metrics.step <= points_.back().step;
     if (!jsonl_ || !csv_ || redone) {
       flush_files();
-      open_at(metrics.step());
+      open_at(metrics.step);
     }
     jsonl_->add(metrics_json(metrics));
     csv_->add(metrics_csv(metrics));
     points_.push_back(
-        {metrics.step(), metrics.loss(),
-         metrics.has_validation_loss() ? std::optional(metrics.validation_loss()) : std::nullopt});
+        {metrics.step, metrics.values.at("loss"), metrics.values.find("validation_loss")});
   }
   flush_files();
 }

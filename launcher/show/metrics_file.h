@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/step_metrics.h"
 #include "launcher/process/run_directory.h"
-#include "proto/control.pb.h"
 
 namespace ds {
 
@@ -19,7 +19,7 @@ class MetricsFile {
   explicit MetricsFile(const RunDirectory& directory) : directory_(directory) {}
 
   // A step that is not beyond the last one replaces it and what came after.
-  void add(const control::StepMetrics& metrics) { waiting_.push_back(metrics); }
+  void add(const StepMetrics& metrics) { waiting_.push_back(metrics); }
   // Writes what was added. Throws IoError; nothing is lost or doubled when it is called again.
   void flush();
 
@@ -35,15 +35,15 @@ class MetricsFile {
   void flush_files();
 
   const RunDirectory directory_;
-  std::deque<control::StepMetrics> waiting_;
+  std::deque<StepMetrics> waiting_;
   std::optional<AppendFile> jsonl_;
   std::optional<AppendFile> csv_;
   std::vector<Point> points_;
 };
 
-std::string metrics_json(const control::StepMetrics& metrics);
+std::string metrics_json(const StepMetrics& metrics);
 std::string metrics_csv_header();
-std::string metrics_csv(const control::StepMetrics& metrics);
+std::string metrics_csv(const StepMetrics& metrics);
 
 // The step of one of our own lines; nothing if it is not one (a line torn by a crash).
 std::optional<int64_t> step_of_json_line(std::string_view line);

@@ -22,21 +22,40 @@ std::string format_rate(double per_second) {
                           : fmt::format("{:.1f}M", per_second / 1e6);
 }
 
-std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left) {
-  std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}", metrics.step(),
-                                 metrics.total_steps(), metrics.loss(), metrics.lr());
-  if (metrics.has_grad_norm()) {
-    line += fmt::format("  norm {:.3g}", metrics.grad_norm());
+namespace {
+
+// "loss 3.412", "mem 412 MiB"
+std::string shown_metric(const MetricRow& row, double value) {
+  switch (row.unit) {
+    case MetricUnit::kBytes:
+      return fmt::format(fmt::runtime(row.shown), format_bytes(whole_value(value)));
+    case MetricUnit::kTokensPerSecond:
+      return fmt::format(fmt::runtime(row.shown), format_rate(value));
+    case MetricUnit::kSamples:
+    case MetricUnit::kNone:
+      break;
   }
-  if (metrics.loss_scale() != 1) {
-    line += fmt::format("  scale {:g}", metrics.loss_scale());
+  return fmt::format(fmt::runtime(row.shown), value);
+}
+
+// The rows that the line of a step has, in its order.
+std::vector<const MetricRow*> rows_of_line() {
+  std::vector<const MetricRow*> out;
+  for (const MetricRow& row : metric_table()) {
+    if (row.place > 0) out.push_back(&row);
   }
-  line += fmt::format("  {} tok/s", format_rate(metrics.tokens_per_s()));
-  if (metrics.bytes_peak() > 0) {
-    line += fmt::format("  mem {}", format_bytes(metrics.bytes_peak()));
-  }
-  if (metrics.has_validation_loss()) {
-    line += fmt::format("  validation loss {:.4f}", metrics.validation_loss());
+  std::ranges::sort(out, {}, &MetricRow::place);
+  return out;
+}
+
+}  // namespace
+
+std::string step_line(const StepMetrics& metrics, std::optional<Time> left) {
+  static const std::vector<const MetricRow*> kRows = rows_of_line();
+  std::string line = fmt::format("step {}/{}", metrics.step, metrics.total_steps);
+  for (const MetricRow* row : kRows) {
+    const std::optional<double> value = metrics.values.find(*row);
+    if (value && value != row->unsaid) line += "  " + shown_metric(*row, *value);
   }
   if (left) {
     line += fmt::format("  ETA {}", format_duration(*left));
@@ -44,12 +63,13 @@ std::string step_line(const control::StepMetrics& metrics, std::optional<Time> l
   return line;
 }
 
-std::string last_line(const control::StepMetrics& last,
-                      const std::optional<control::StepMetrics>& validated) {
+std::string last_line(const StepMetrics& last, const std::optional<StepMetrics>& validated) {
+  constexpr const char* kLoss = "validation_loss";
   const std::string line = step_line(last, std::nullopt);
-  if (last.has_validation_loss() || !validated) return line;
-  return fmt::format("{}  validation loss {:.4f} (step {})", line, validated->validation_loss(),
-                     validated->step());
+  if (last.values.has(kLoss) || !validated) return line;
+  return fmt::format("{}  {} (step {})", line,
+                     shown_metric(*find_metric_row(kLoss), validated->values.at(kLoss)),
+                     validated->step);
 }
 
 std::optional<Time> PaceEstimate::update(Time now, int64_t step, int64_t total_steps) {

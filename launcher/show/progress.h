@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/step_metrics.h"
 #include "launcher/decide/membership.h"
 #include "launcher/decide/text/amounts.h"
-#include "proto/control.pb.h"
 
 namespace ds {
 
@@ -18,12 +18,11 @@ std::string format_bytes(int64_t bytes);     // "412 MiB"
 std::string format_rate(double per_second);  // "12.3k"
 
 // "step 120/2000  loss 3.412  lr 3.00e-04  norm 1.23  12.3k tok/s  mem 412 MiB  ETA 3m12s"
-std::string step_line(const control::StepMetrics& metrics, std::optional<Time> left);
+std::string step_line(const StepMetrics& metrics, std::optional<Time> left);
 
 // What stays on a terminal when the run is over: its last step, and the newest validation loss
 // where that is of an earlier one.
-std::string last_line(const control::StepMetrics& last,
-                      const std::optional<control::StepMetrics>& validated);
+std::string last_line(const StepMetrics& last, const std::optional<StepMetrics>& validated);
 
 // Time to the end from the pace of the newer half of the steps since the start: saves and
 // evaluations count with the share that they have, and several reports may come at once.

@@ -84,9 +84,7 @@ std::string commit_json(const std::optional<control::CommittedTag>& commit) {
                 : "null";
 }
 
-int64_t steps_of(const RunRecord& record) {
-  return record.last_step ? record.last_step->step() : 0;
-}
+int64_t steps_of(const RunRecord& record) { return record.last_step ? record.last_step->step : 0; }
 
 // Ranks step together, so rank 0's last report says more than the last heartbeat of the one that
 // failed.
@@ -134,7 +132,8 @@ std::string report_json(const RunRecord& record) {
       .integer("epoch", record.epochs.empty() ? 0 : record.epochs.back().epoch)
       .integer("restarts", record.restarts)
       .integer("world_size", static_cast<int64_t>(record.ranks.size()));
-  report.number("loss", record.last_step ? std::optional(record.last_step->loss()) : std::nullopt);
+  report.number(
+      "loss", record.last_step ? std::optional(record.last_step->values.at("loss")) : std::nullopt);
   report.raw("last_committed", commit_json(record.last_commit));
   report.raw("root_cause", record.root_cause ? cause_json(*record.root_cause) : "null");
   std::string ranks;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/step_metrics.h"
 #include "launcher/decide/membership.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/show/death_certificate.h"
@@ -34,7 +35,7 @@ struct RunRecord {
   std::vector<EpochRecord> epochs;
   int restarts = 0;
   std::vector<RankRecord> ranks;  // of the last epoch
-  std::optional<control::StepMetrics> last_step;
+  std::optional<StepMetrics> last_step;
   std::optional<control::CommittedTag> last_commit;
   std::optional<Failure> root_cause;
   DeathCircumstances circumstances;  // of the root cause

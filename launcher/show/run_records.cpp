@@ -113,12 +113,13 @@ void RunRecords::rank_line(int rank, std::string_view line) {
   append(fmt::format("logs/rank-{}.log", rank), fmt::format("{}\n", line));
 }
 
-void RunRecords::step(const control::StepMetrics& metrics) {
+void RunRecords::step(const StepMetrics& metrics) {
   if (!std::exchange(has_metrics_, true)) {
     post(lane_of("runs/latest"), kSmallJob,
          [shared = shared_] { shared->directory.become_latest(); });
   }
-  post(metrics_, sizeof(metrics), [shared = shared_, metrics, added = false]() mutable {
+  const size_t bytes = sizeof(metrics) + metrics.values.said().size_bytes();
+  post(metrics_, bytes, [shared = shared_, metrics, added = false]() mutable {
     if (!std::exchange(added, true)) shared->metrics.add(metrics);
     shared->metrics.flush();
   });

@@ -37,7 +37,7 @@ class RunRecords {
   const RunDirectory& directory() const { return directory_; }
   spdlog::logger& log() { return *log_; }  // logs/dslaunch.log
   void rank_line(int rank, std::string_view line);
-  void step(const control::StepMetrics& metrics);
+  void step(const StepMetrics& metrics);
   bool has_metrics() const { return has_metrics_; }
   bool steps_are_written() const { return writer_.waiting(metrics_) == 0; }
   void committed(const control::CommittedTag& tag, int64_t epoch);

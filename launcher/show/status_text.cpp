@@ -31,8 +31,9 @@ std::string headline_of(const RunStatus& status) {
 }
 
 std::string last_step_text(const RunStatus& status) {
-  if (status.last_step->total_steps() == 0) {  // all that a report keeps
-    return fmt::format("step {}  loss {:.4f}", status.last_step->step(), status.last_step->loss());
+  if (status.last_step->total_steps == 0) {  // all that a report keeps
+    return fmt::format("step {}  loss {:.4f}", status.last_step->step,
+                       status.last_step->values.at("loss"));
   }
   return step_line(*status.last_step,
                    status.left_s ? std::optional(to_time(*status.left_s)) : std::nullopt);
@@ -98,21 +99,14 @@ class Exposition {
   std::string text_;
 };
 
-void expose_step(Exposition& out, const control::StepMetrics& step) {
-  out.gauge("dslaunch_step", "Optimizer steps done.", static_cast<double>(step.step()));
+void expose_step(Exposition& out, const StepMetrics& step) {
+  out.gauge("dslaunch_step", "Optimizer steps done.", static_cast<double>(step.step));
   out.gauge("dslaunch_steps_planned", "Optimizer steps of the whole run.",
-            static_cast<double>(step.total_steps()));
-  out.gauge("dslaunch_loss", "Mean loss over the last global batch.", step.loss());
-  if (step.has_grad_norm()) {
-    out.gauge("dslaunch_gradient_norm", "Norm of the last gradient, before clipping.",
-              step.grad_norm());
+            static_cast<double>(step.total_steps));
+  for (const MetricRow& row : metric_table()) {
+    const std::optional<double> value = step.values.find(row);
+    if (value && !row.gauge.empty()) out.gauge(row.gauge, row.help, *value);
   }
-  out.gauge("dslaunch_learning_rate", "Learning rate of the last step.", step.lr());
-  out.gauge("dslaunch_loss_scale", "Loss scale of the last step.", step.loss_scale());
-  out.gauge("dslaunch_tokens_per_second", "Tokens of all ranks per second in the last step.",
-            step.tokens_per_s());
-  out.gauge("dslaunch_samples", "Samples consumed since step 0.",
-            static_cast<double>(step.samples()));
 }
 
 void expose_ranks(Exposition& out, const std::vector<RankStatus>& ranks) {

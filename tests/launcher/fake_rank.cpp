@@ -99,11 +99,13 @@ int train(const Script& script, const ds::JobPlan& plan, ds::ControlClient& cont
       std::this_thread::sleep_for(std::chrono::hours(1));
     }
     std::this_thread::sleep_for(pause);
-    metrics.loss = 5.0 * std::exp(-0.05 * static_cast<double>(metrics.step));
-    metrics.grad_norm = 1.0 / static_cast<double>(metrics.step);
-    metrics.lr = 1e-3;
-    metrics.tokens_per_s = 12345;
-    metrics.samples = 8 * metrics.step;
+    const auto step = static_cast<double>(metrics.step);
+    metrics.values = {{"loss", 5.0 * std::exp(-0.05 * step)},
+                      {"grad_norm", 1.0 / step},
+                      {"lr", 1e-3},
+                      {"loss_scale", 1},
+                      {"tokens_per_s", 12345},
+                      {"samples", 8 * step}};
     if (plan.rank == 0) {
       control.report_step(metrics);
     }

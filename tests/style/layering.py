@@ -41,7 +41,7 @@ FENCES = {
     r"mpi\.h": [r"comm/mpi/"],
     r"openssl/": [r"comm/tcp/proof\.cpp$", r"launcher/", r"rankd/"],
     r"grpc": [r"launcher/", r"rankd/"],
-    r"proto/.*\.pb\.h": [r"launcher/", r"rankd/"],
+    r"proto/.*\.pb\.h": [r"proto/", r"launcher/", r"rankd/"],
     r"(zlib|zstd)": [r"data/byte_stream\.cpp$"],
     r"(dnnl|oneapi)": [r"kernels/.*\.cpp$"],
     r"CLI/": [r"cli/"],

@@ -35,7 +35,7 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
     CountingSource source(options, comm.rank(), comm.size());
     while (engine.step() < until) {
       const StepResult result = engine.train_batch(source, 0);
-      if (comm.rank() == 0) outcome.losses.push_back(result.loss);
+      if (comm.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
     }
     engine.evaluate(source, 1);
     checkpoints.save();

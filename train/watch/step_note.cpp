@@ -9,22 +9,6 @@
 namespace ds {
 namespace {
 
-std::string optional_number(const char* name, const std::optional<double>& value) {
-  return value ? fmt::format(R"(, "{}": {:.17g})", name, *value) : "";
-}
-
-double number_in(const rapidjson::Document& note, const char* name) {
-  const auto found = note.FindMember(name);
-  if (found == note.MemberEnd() || !found->value.IsNumber()) {
-    throw ValidationError(fmt::format("the note of a step has no number \"{}\"", name));
-  }
-  return found->value.GetDouble();
-}
-
-std::optional<double> number_if_in(const rapidjson::Document& note, const char* name) {
-  return note.HasMember(name) ? std::optional(number_in(note, name)) : std::nullopt;
-}
-
 int64_t integer_in(const rapidjson::Document& note, const char* name) {
   const auto found = note.FindMember(name);
   if (found == note.MemberEnd() || !found->value.IsInt64()) {
@@ -33,30 +17,36 @@ int64_t integer_in(const rapidjson::Document& note, const char* name) {
   return found->value.GetInt64();
 }
 
-std::string to_note(const StepMetrics& m) {
-  return fmt::format(
-      R"({{"step": {}, "total_steps": {}, "loss": {:.17g}, "lr": {:.17g}, "loss_scale": {:.17g}, )"
-      R"("tokens_per_s": {:.17g}, "samples": {}, "bytes_peak": {}{}{}}})",
-      m.step, m.total_steps, m.loss, m.lr, m.loss_scale, m.tokens_per_s, m.samples, m.bytes_peak,
-      optional_number("grad_norm", m.grad_norm),
-      optional_number("validation_loss", m.validation_loss));
+double number_in(const rapidjson::Value& value, const MetricRow& row) {
+  const bool is = is_whole(row.unit) ? value.IsInt64() : value.IsNumber();
+  if (!is) throw ValidationError(fmt::format("the note of a step: \"{}\" is no number", row.name));
+  return value.GetDouble();
 }
 
+std::string to_note(const StepMetrics& m) {
+  std::string out = fmt::format(R"({{"step": {}, "total_steps": {})", m.step, m.total_steps);
+  for (const Metric& metric : m.values.said()) {
+    const MetricRow& row = *metric.row;
+    out += is_whole(row.unit) ? fmt::format(R"(, "{}": {})", row.name, whole_value(metric.value))
+                              : fmt::format(R"(, "{}": {:.17g})", row.name, metric.value);
+  }
+  return out + "}";
+}
+
+// A metric that the note lacks was none when it was written; one that it has and the table lacks is
+// none any more.
 StepMetrics read_note(const std::string& text) {
   rapidjson::Document note;
   note.Parse<rapidjson::kParseFullPrecisionFlag>(text.c_str());
   if (note.HasParseError() || !note.IsObject())
     throw ValidationError("the note of a step is no object");
-  return {.step = integer_in(note, "step"),
-          .total_steps = integer_in(note, "total_steps"),
-          .loss = number_in(note, "loss"),
-          .grad_norm = number_if_in(note, "grad_norm"),
-          .lr = number_in(note, "lr"),
-          .loss_scale = number_in(note, "loss_scale"),
-          .tokens_per_s = number_in(note, "tokens_per_s"),
-          .samples = integer_in(note, "samples"),
-          .bytes_peak = integer_in(note, "bytes_peak"),
-          .validation_loss = number_if_in(note, "validation_loss")};
+  StepMetrics out{.step = integer_in(note, "step"), .total_steps = integer_in(note, "total_steps")};
+  for (const MetricRow& row : metric_table()) {
+    const auto found =
+        note.FindMember(rapidjson::Value(rapidjson::StringRef(row.name.data(), row.name.size())));
+    if (found != note.MemberEnd()) out.values.set(row.name, number_in(found->value, row));
+  }
+  return out;
 }
 
 }  // namespace

@@ -19,16 +19,12 @@ void MetricsReport::after_load(const std::string& note) {
 
 void MetricsReport::after_step(const StepReport& report) {
   const auto tokens = static_cast<double>(options_.global_batch * options_.length);
-  reports_.report_step({.step = report.step,
-                        .total_steps = options_.total_steps,
-                        .loss = report.loss,
-                        .grad_norm = report.grad_norm,
-                        .lr = report.lr,
-                        .loss_scale = 1,
-                        .tokens_per_s = tokens / report.seconds,
-                        .samples = report.step * options_.global_batch,
-                        .bytes_peak = static_cast<int64_t>(workspace_.usage().bytes_peak),
-                        .validation_loss = report.validation_loss});
+  StepMetrics said{
+      .step = report.step, .total_steps = options_.total_steps, .values = report.metrics};
+  said.values.set("tokens_per_s", tokens / report.seconds);
+  said.values.set("samples", static_cast<double>(report.step * options_.global_batch));
+  said.values.set("bytes_peak", static_cast<double>(workspace_.usage().bytes_peak));
+  reports_.report_step(said);
 }
 
 }  // namespace ds

@@ -7,6 +7,7 @@
 #include "launcher/control/coordinator.h"
 #include "launcher/process/process.h"
 #include "proto/build_info.h"
+#include "proto/step_metrics.h"
 #include "rankd/session.h"
 #include "tests/launcher/finishing.h"
 #include "tests/support/catch.h"
@@ -120,6 +121,20 @@ Command await_command(ControlClient& client) {
 
 }  // namespace
 
+TEST_CASE("metrics of a step travel by name, and a name that nobody can show is passed over",
+          "[launcher][rankd]") {
+  const StepMetrics said{
+      .step = 5, .total_steps = 9, .values = {{"loss", 0.1}, {"samples", 0x1p53}}};
+  control::StepMetrics message = to_proto(said);
+  message.add_metrics()->set_name("entropy");
+  const StepMetrics heard = from_proto(message);
+  CHECK(heard.step == 5);
+  CHECK(heard.total_steps == 9);
+  CHECK(heard.values.said().size() == 2);
+  CHECK(heard.values.find("loss") == 0.1);
+  CHECK(heard.values.find("samples") == 0x1p53);
+}
+
 TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   ControlPlane plane(2);
   const std::unique_ptr<ControlClient> client = plane.connect(1);
@@ -134,8 +149,8 @@ TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   client->report_progress({4, 2, "train"});
   StepMetrics metrics;
   metrics.step = 5;
-  metrics.loss = 0.1;
-  metrics.validation_loss = 2;
+  metrics.total_steps = 9;
+  metrics.values = {{"loss", 0.1}, {"validation_loss", 2}};
   client->report_step(metrics);
   client->report_commit({"global_step5", 5});
   client->report_text("bits per byte 1.9");
@@ -143,10 +158,12 @@ TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   client->report_measured({5, 1, 2, 3, 4, {{"parameters", 7}}});
   using Kind = control::RankMessage;
   const control::RankMessage step = plane.expect_message(Kind::kStep);
-  CHECK(step.step().step() == 5);
-  CHECK(step.step().loss() == 0.1);
-  CHECK_FALSE(step.step().has_grad_norm());
-  CHECK(step.step().validation_loss() == 2);
+  const StepMetrics heard = from_proto(step.step());
+  CHECK(heard.step == 5);
+  CHECK(heard.total_steps == 9);
+  CHECK(heard.values.find("loss") == 0.1);
+  CHECK_FALSE(heard.values.has("grad_norm"));
+  CHECK(heard.values.find("validation_loss") == 2);
   CHECK(plane.expect_message(Kind::kCommit).commit().tag() == "global_step5");
   CHECK(plane.expect_message(Kind::kText).text() == "bits per byte 1.9");
   CHECK(plane.expect_message(Kind::kPlanJson).plan_json() == "{}");
@@ -213,13 +230,13 @@ TEST_CASE("a step is acknowledged when it is written, and everything with the la
   };
   StepMetrics metrics;
   metrics.step = 7;
-  metrics.loss = 0.25;
+  metrics.values.set("loss", 0.25);
   client->report_step(metrics);
   CHECK(plane.expect_message(control::RankMessage::kStep).step().step() == 7);
   for (int look = 0; look < 20; ++look) plane.pump();
   REQUIRE(client->untaken_steps().size() == 1);  // taken, but not written
   CHECK(client->untaken_steps().front().step == 7);
-  CHECK(client->untaken_steps().front().loss == 0.25);
+  CHECK(client->untaken_steps().front().values.find("loss") == 0.25);
   plane.coordinator().steps_are_written();
   CHECK(all_taken());
   metrics.step = 8;

@@ -20,14 +20,12 @@ std::string content(const fs::path& path) {
   return text.str();
 }
 
-control::StepMetrics step(int64_t number, double loss) {
-  control::StepMetrics metrics;
-  metrics.set_step(number);
-  metrics.set_loss(loss);
-  metrics.set_lr(0.5);
-  metrics.set_loss_scale(1);
-  metrics.set_samples(8 * number);
-  return metrics;
+StepMetrics step(int64_t number, double loss) {
+  return {.step = number,
+          .values = {{"loss", loss},
+                     {"lr", 0.5},
+                     {"loss_scale", 1},
+                     {"samples", static_cast<double>(8 * number)}}};
 }
 
 }  // namespace
@@ -108,9 +106,9 @@ TEST_CASE("metrics are one line per step, in both files", "[launcher]") {
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
   MetricsFile metrics(run);
   metrics.add(step(1, 2.5));
-  control::StepMetrics second = step(2, 0.1);
-  second.set_grad_norm(1.5);
-  second.set_validation_loss(3);
+  StepMetrics second = step(2, 0.1);
+  second.values.set("grad_norm", 1.5);
+  second.values.set("validation_loss", 3);
   metrics.add(second);
   metrics.flush();
   CHECK(content(run.file("metrics.jsonl")) ==

@@ -15,8 +15,7 @@ RunRecord failed_record() {
   record.epochs = {{1, 2, 12, "rank 1 was killed by signal 9 (Killed)"}};
   record.ranks.resize(2);
   record.ranks[1].signal = SIGKILL;
-  record.last_step.emplace().set_step(12);
-  record.last_step->set_loss(2.5);
+  record.last_step = {.step = 12, .values = {{"loss", 2.5}}};
   record.exit_code = 1;
   record.root_cause = Failure{1, Failure::Kind::kSignal, SIGKILL, Blame::kOwn, "", {}, 11};
   record.reason = describe(*record.root_cause);
@@ -85,7 +84,7 @@ TEST_CASE("the closing words name only what exists", "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
   RunRecord record;
-  record.last_step.emplace().set_step(7);
+  record.last_step.emplace().step = 7;
   record.elapsed = std::chrono::seconds(65);
   record.written = {"metrics.jsonl"};
   CHECK(closing_text(record, run) ==

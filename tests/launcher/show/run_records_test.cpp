@@ -29,12 +29,7 @@ struct Run {
   RunDirectory directory = RunDirectory::open("run", here.path(), "train", "now");
 };
 
-control::StepMetrics step(int64_t number) {
-  control::StepMetrics out;
-  out.set_step(number);
-  out.set_loss(1.5);
-  return out;
-}
+StepMetrics step(int64_t number) { return {.step = number, .values = {{"loss", 1.5}}}; }
 
 std::string notice_of(RunRecords& records) {
   for (;;) {

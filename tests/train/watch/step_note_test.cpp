@@ -8,35 +8,45 @@ using namespace ds;
 TEST_CASE("a step is said again as it was said", "[train]") {
   StepMetrics said{.step = 7,
                    .total_steps = 9,
-                   .loss = 0.1 + 0.2,
-                   .grad_norm = 1.0 / 3,
-                   .lr = 1e-300,
-                   .loss_scale = 65536,
-                   .tokens_per_s = 12345.678,
-                   .samples = int64_t{1} << 60,
-                   .bytes_peak = 17,
-                   .validation_loss = std::nullopt};
-  for (const std::optional<double> validation : {std::optional<double>(), std::optional(5.5)}) {
-    said.validation_loss = validation;
+                   .values = {{"loss", 0.1 + 0.2},
+                              {"grad_norm", 1.0 / 3},
+                              {"lr", 1e-300},
+                              {"loss_scale", 65536},
+                              {"tokens_per_s", 12345.678},
+                              {"samples", 0x1p53},
+                              {"bytes_peak", 17}}};
+  for (const bool validated : {false, true}) {
+    if (validated) said.values.set("validation_loss", 5.5);
     StepMetrics before = said;
     before.step = 6;
     const std::vector<StepMetrics> both = read_step_notes(to_notes(std::vector{before, said}));
     REQUIRE(both.size() == 2);
     CHECK(both[0].step == 6);
-    const StepMetrics& read = both[1];
-    CHECK(read.step == 7);
-    CHECK(read.total_steps == 9);
-    CHECK(read.loss == said.loss);
-    CHECK(read.grad_norm == said.grad_norm);
-    CHECK(read.lr == said.lr);
-    CHECK(read.loss_scale == said.loss_scale);
-    CHECK(read.tokens_per_s == said.tokens_per_s);
-    CHECK(read.samples == said.samples);
-    CHECK(read.bytes_peak == 17);
-    CHECK(read.validation_loss == validation);
+    CHECK(both[1].step == 7);
+    CHECK(both[1].total_steps == 9);
+    for (const MetricRow& row : metric_table()) {
+      CAPTURE(row.name);
+      CHECK(both[1].values.has(row.name) == said.values.has(row.name));
+      CHECK(both[1].values.find(row) == said.values.find(row));
+    }
   }
   CHECK(read_step_notes("").empty());
-  for (const char* wrong : {"\n", "[]", "{}", R"({"step": 7})", R"({"step": "7"})"}) {
+}
+
+TEST_CASE("notes of other builds are read, what is no note is refused", "[train]") {
+  // As they were written before metrics were a table.
+  const std::vector<StepMetrics> old = read_step_notes(
+      R"({"step": 3, "total_steps": 4, "loss": 1.5, "lr": 1, "loss_scale": 1, "tokens_per_s": 2, )"
+      R"("samples": 24, "bytes_peak": 5, "grad_norm": 0.5})");
+  REQUIRE(old.size() == 1);
+  CHECK(old[0].values.find("loss") == 1.5);
+  CHECK(old[0].values.find("samples") == 24);
+  CHECK(old[0].values.find("grad_norm") == 0.5);
+  const auto newer = read_step_notes(R"({"step": 3, "total_steps": 4, "loss": 2, "entropy": 7})");
+  CHECK(newer.at(0).values.find("loss") == 2);
+  for (const char* wrong : {"\n", "[]", "{}", R"({"step": 7})", R"({"step": "7"})",
+                            R"({"step": 7, "total_steps": 9, "loss": "1"})",
+                            R"({"step": 7, "total_steps": 9, "samples": 1.5})"}) {
     CHECK_THROWS_AS(read_step_notes(wrong), ValidationError);
   }
 }

@@ -36,27 +36,18 @@ TEST_CASE("the metrics of a step are those of all ranks together", "[train]") {
     Workspace workspace(Device::cpu(), 1, comm);
     const Tensor held = Tensor::empty({1000}, DType::kF32, workspace.stream());
     MetricsReport report(heard, workspace, {.total_steps = 9, .global_batch = 8, .length = 16});
-    report.after_step({.step = 3,
-                       .loss = 2.5,
-                       .grad_norm = 0.5,
-                       .lr = 0.125,
-                       .seconds = 0.25,
-                       .validation_loss = 7.0});
-    report.after_step({.step = 4, .seconds = 0.25});
+    report.after_step({.step = 3, .seconds = 0.25, .metrics = {{"loss", 2.5}, {"lr", 0.125}}});
   });
-  REQUIRE(heard.steps.size() == 2);
+  REQUIRE(heard.steps.size() == 1);
   const StepMetrics& said = heard.steps[0];
   CHECK(said.step == 3);
   CHECK(said.total_steps == 9);
-  CHECK(said.loss == 2.5);
-  CHECK(said.grad_norm == 0.5);
-  CHECK(said.lr == 0.125);
-  CHECK(said.loss_scale == 1);
-  CHECK(said.tokens_per_s == 512);
-  CHECK(said.samples == 24);
-  CHECK(said.bytes_peak >= 4000);
-  CHECK(said.validation_loss == 7.0);
-  CHECK(heard.steps[1].validation_loss == std::nullopt);
+  CHECK(said.values.find("loss") == 2.5);
+  CHECK(said.values.find("lr") == 0.125);
+  CHECK(said.values.find("tokens_per_s") == 512);
+  CHECK(said.values.find("samples") == 24);
+  CHECK(said.values.at("bytes_peak") >= 4000);
+  CHECK(!said.values.has("validation_loss"));
 }
 
 TEST_CASE("progress is told at every micro-step", "[train]") {

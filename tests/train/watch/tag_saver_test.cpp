@@ -84,7 +84,7 @@ TEST_CASE("a tag is saved when it is due or asked for, and not twice at an edge"
 TEST_CASE("the newest steps go with a tag", "[train]") {
   MemoryFileSystem disk;
   with_saver(disk, kNever, [&](Saving& saving) {
-    saving.heard.steps.emplace_back().loss = 1.5;
+    saving.heard.steps.emplace_back().values.set("loss", 1.5);
     saving.edge(2);
     Checkpointing again(saving.engine, disk, saving.plan, {});
     again.load(std::nullopt);

@@ -1,0 +1,117 @@
+#include "core/step_metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+constexpr std::array kTable{
+    // Mean over the global batch, before the update.
+    MetricRow{.name = "loss",
+              .if_absent = std::numeric_limits<double>::quiet_NaN(),
+              .gauge = "dslaunch_loss",
+              .help = "Mean loss over the last global batch.",
+              .shown = "loss {:.4f}",
+              .place = 1},
+    // Before clipping; absent where it is not computed.
+    MetricRow{.name = "grad_norm",
+              .gauge = "dslaunch_gradient_norm",
+              .help = "Norm of the last gradient, before clipping.",
+              .shown = "norm {:.3g}",
+              .place = 3},
+    MetricRow{.name = "lr",
+              .if_absent = 0,
+              .gauge = "dslaunch_learning_rate",
+              .help = "Learning rate of the last step.",
+              .shown = "lr {:.2e}",
+              .place = 2},
+    MetricRow{.name = "loss_scale",
+              .if_absent = 0,
+              .gauge = "dslaunch_loss_scale",
+              .help = "Loss scale of the last step.",
+              .shown = "scale {:g}",
+              .place = 4,
+              .unsaid = 1},
+    // Of all ranks together.
+    MetricRow{.name = "tokens_per_s",
+              .unit = MetricUnit::kTokensPerSecond,
+              .if_absent = 0,
+              .gauge = "dslaunch_tokens_per_second",
+              .help = "Tokens of all ranks per second in the last step.",
+              .shown = "{} tok/s",
+              .place = 5},
+    // Consumed since step 0, of all ranks together.
+    MetricRow{.name = "samples",
+              .unit = MetricUnit::kSamples,
+              .if_absent = 0,
+              .gauge = "dslaunch_samples",
+              .help = "Samples consumed since step 0."},
+    // Tracked peak of rank 0 so far, host and device together.
+    MetricRow{.name = "bytes_peak",
+              .unit = MetricUnit::kBytes,
+              .if_absent = 0,
+              .in_files = MetricInFiles::kNever,
+              .shown = "mem {}",
+              .place = 6,
+              .unsaid = 0},
+    // Where the step ended with an evaluation.
+    MetricRow{.name = "validation_loss",
+              .in_files = MetricInFiles::kWherePresent,
+              .shown = "validation loss {:.4f}",
+              .place = 7},
+};
+
+}  // namespace
+
+std::span<const MetricRow> metric_table() { return kTable; }
+
+const MetricRow* find_metric_row(std::string_view name) {
+  const auto* const found = std::ranges::find(kTable, name, &MetricRow::name);
+  return found == kTable.end() ? nullptr : found;
+}
+
+int64_t whole_value(double value) {
+  constexpr double kMost = 0x1p62;  // far beyond what can be counted, and within the type
+  return std::isnan(value) ? 0 : std::llrint(std::clamp(value, -kMost, kMost));
+}
+
+Metrics::Metrics(std::initializer_list<std::pair<std::string_view, double>> values) {
+  for (const auto& [name, value] : values) set(name, value);
+}
+
+const MetricRow& Metrics::row_of(std::string_view name) {
+  const MetricRow* const row = find_metric_row(name);
+  DS_CHECK(row != nullptr, "metrics: \"{}\" is not in the table", name);
+  return *row;
+}
+
+void Metrics::set(std::string_view name, double value) {
+  const MetricRow& row = row_of(name);
+  const auto found = std::ranges::find(said_, &row, &Metric::row);
+  if (found != said_.end()) {
+    found->value = value;
+  } else {
+    said_.push_back({&row, value});
+  }
+}
+
+std::optional<double> Metrics::said(const MetricRow& row) const {
+  const auto found = std::ranges::find(said_, &row, &Metric::row);
+  return found == said_.end() ? std::nullopt : std::optional(found->value);
+}
+
+std::optional<double> Metrics::find(const MetricRow& row) const {
+  const std::optional<double> value = said(row);
+  return value ? value : row.if_absent;
+}
+
+double Metrics::at(std::string_view name) const {
+  return find(name).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+}  // namespace ds
