@@ -257,7 +257,7 @@ std::vector<std::string> keys_with_missing_features() {
     if ((some || whole) && !entry.within_missing) keys.push_back(entry.path);
   }
   std::ranges::sort(keys);
-  keys.erase(std::ranges::unique(keys).begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   return keys;
 }
 
