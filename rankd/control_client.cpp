@@ -191,7 +191,7 @@ class GrpcControlClient final : public ControlClient {
       const std::scoped_lock lock(mutex_);
       reports_.add(std::move(message));
       ending_ = true;
-      next_heartbeat_ = steady_clock::now();  // where it was at the end
+      turns_.next_heartbeat = steady_clock::now();  // where it was at the end
     }
     changed_.notify_all();
     DS_FAILPOINT("control.final_queued");
@@ -246,13 +246,13 @@ class GrpcControlClient final : public ControlClient {
     if (urgency == Urgency::kNow) {
       send_reports();
     } else if (first) {
-      send_at_ = std::max(steady_clock::now(), sent_at_ + kStepReports);
+      turns_.send_at = std::max(steady_clock::now(), turns_.sent_at + kStepReports);
       changed_.notify_all();
     }
   }
 
   void send_reports() {  // under mutex_
-    send_at_ = steady_clock::time_point::min();
+    turns_.send_at = steady_clock::time_point::min();
     changed_.notify_all();
   }
 
@@ -355,21 +355,21 @@ class GrpcControlClient final : public ControlClient {
   // at its end.
   std::vector<control::RankMessage> take_due() {
     std::unique_lock lock(mutex_);
-    const auto next = [&] { return std::min(send_at_, next_heartbeat_); };
+    const auto next = [&] { return std::min(turns_.send_at, turns_.next_heartbeat); };
     while (!over() && !broken_ && !(ending_ && reports_.has_unsent()) &&
            steady_clock::now() < next()) {
       changed_.wait_until(lock, next());
     }
     if (over() || broken_) return {};
-    send_at_ = steady_clock::time_point::max();
+    turns_.send_at = steady_clock::time_point::max();
     std::vector<control::RankMessage> due;
-    if (steady_clock::now() >= next_heartbeat_) {
+    if (steady_clock::now() >= turns_.next_heartbeat) {
       DS_FAILPOINT("control.heartbeat");
       *due.emplace_back().mutable_heartbeat() = heartbeat();
-      next_heartbeat_ = steady_clock::now() + kHeartbeatPeriod;
+      turns_.next_heartbeat = steady_clock::now() + kHeartbeatPeriod;
     }
     std::vector<control::RankMessage> reports = reports_.take_unsent();
-    if (!reports.empty()) sent_at_ = steady_clock::now();
+    if (!reports.empty()) turns_.sent_at = steady_clock::now();
     std::ranges::move(reports, std::back_inserter(due));
     return due;
   }
@@ -432,9 +432,11 @@ class GrpcControlClient final : public ControlClient {
   std::shared_ptr<const LinkBoard> board_;
   std::function<CollectiveMark()> newest_collective_;
   std::function<void()> dump_;
-  steady_clock::time_point send_at_ = steady_clock::time_point::max();  // what is queued
-  steady_clock::time_point sent_at_{};
-  steady_clock::time_point next_heartbeat_ = steady_clock::now();
+  struct Turns {
+    steady_clock::time_point send_at = steady_clock::time_point::max();  // what is queued
+    steady_clock::time_point sent_at{};
+    steady_clock::time_point next_heartbeat = steady_clock::now();
+  } turns_;
   bool ending_ = false;   // nothing more will be queued
   bool leaving_ = false;  // and nobody waits for what is
   bool broken_ = false;   // the stream at hand

@@ -40,7 +40,7 @@ std::vector<RunAction> RunCore::ready(Time now) {
 }
 
 Time RunCore::next_deadline(Time now) const {
-  if (phase_ == Phase::kPausing) return resume_at_;
+  if (phase_ == Phase::kPausing) return next_.resume_at;
   if (!membership_) return Time::max();
   const Time next = membership_->next_deadline();
   // What is due already waits for something else: room in the world, or the end of a pause.
@@ -55,7 +55,7 @@ void RunCore::tell(To to, std::string line) { act(run_action::Tell{to, std::move
 void RunCore::take(Time /*now*/, const run_event::EpochClaimed& event) {
   DS_CHECK(phase_ == Phase::kClaiming, "run: epoch {} was claimed, and nobody asked for it",
            event.epoch);
-  claimed_ = event.epoch;
+  next_.claimed = event.epoch;
 }
 
 // A failure like any other: hosts may be gone by now.
@@ -69,33 +69,34 @@ void RunCore::take(Time now, const run_event::StartFailed& event) {
   failed.root_cause.emplace().kind = Failure::Kind::kNeverJoined;
   failed.root_cause->detail = event.why;
   failed.exit_code = event.exit_code;
-  unreachable_ = event.unusable;
+  current_.unreachable = event.unusable;
   // Hosts that were gone again before the larger world could start cost a start, but are no failure
   // of the run.
-  if (next_grows_ && !unreachable_.empty()) {
+  if (next_.grows && !current_.unreachable.empty()) {
     tell(To::kUserAndWarning, failed.reason);
-    for (const std::string& host : std::exchange(unreachable_, {})) {
+    for (const std::string& host : std::exchange(current_.unreachable, {})) {
       growth_.lost(now, host);
       recovery_.pool().lose(host);
       tell(To::kLog, fmt::format("host {} cannot be used after all", host));
     }
-    recourse_ = recovery_.growth(0);
-    if (recourse_) {
+    current_.recourse = recovery_.growth(0);
+    if (current_.recourse) {
       act(run_action::EndEpoch{.vanished = true});
       phase_ = Phase::kPausing;
-      resume_at_ = now;
+      next_.resume_at = now;
       return;
     }
   }
   act(run_action::LearnCause{*failed.root_cause});
-  to_judge_ = std::move(failed);
+  current_.to_judge = std::move(failed);
 }
 
 void RunCore::take(Time now, const run_event::CauseLearned& event) {
-  DS_CHECK(to_judge_, "run: nobody asked for the cause of a failure");
-  Decision decision = *std::exchange(to_judge_, std::nullopt);
+  DS_CHECK(current_.to_judge, "run: nobody asked for the cause of a failure");
+  Decision decision = *std::exchange(current_.to_judge, std::nullopt);
   decision.root_cause = event.cause;
-  unreachable_.insert(unreachable_.begin(), event.lost_hosts.begin(), event.lost_hosts.end());
+  current_.unreachable.insert(current_.unreachable.begin(), event.lost_hosts.begin(),
+                              event.lost_hosts.end());
   judge(now, std::move(decision));
 }
 
@@ -105,12 +106,12 @@ void RunCore::take(Time now, const run_event::StepDone& /*event*/) {
 
 void RunCore::take(Time now, const run_event::TagCommitted& event) {
   if (deadline_) deadline_->saved(now, event.took);
-  committed_ = true;
+  current_.committed = true;
   last_tag_ = event.tag;
 }
 
 void RunCore::take(Time now, const run_event::StopAsked& event) {
-  if (!stop_) stop_ = event.request;
+  if (!end_.stop) end_.stop = event.request;
   if (!membership_) return;
   membership_->stop_requested(now, event.request);
   act(run_action::SaveAndEnd{});
@@ -121,7 +122,7 @@ void RunCore::take(Time now, const run_event::KillAsked& event) {
 }
 
 void RunCore::take(Time now, const run_event::TakenOver& event) {
-  taken_over_ = event.why;
+  end_.taken_over = event.why;
   if (membership_)
     membership_->kill_requested(now, static_cast<int>(ExitCode::kRequeue), event.why);
 }
@@ -131,8 +132,8 @@ void RunCore::take(Time /*now*/, const run_event::Paused& /*event*/) { paused_ =
 void RunCore::take(Time /*now*/, const run_event::Resumed& /*event*/) { paused_ = false; }
 
 void RunCore::take(Time now, const run_event::StoodStill& event) {
-  stall_ = event.gap;
-  stalled_at_ = now;
+  stall_.gap = event.gap;
+  stall_.at = now;
 }
 
 // Whether a host that was cut off from others reaches them again is tried when nothing runs that
@@ -144,7 +145,7 @@ void RunCore::take(Time now, const run_event::HostSought& event) {
   } else if (membership_) {
     settle_sought(now, event.host, "it was cut off from other hosts, and nobody has looked since");
   } else {
-    act(run_action::TryLinks{event.host, ranks_});
+    act(run_action::TryLinks{event.host, current_.ranks});
   }
 }
 
@@ -156,13 +157,13 @@ void RunCore::take(Time now, const run_event::LinksTried& event) {
 // --- decisions ---------------------------------------------------------------------------------
 
 void RunCore::decide(Time now) {
-  if (phase_ == Phase::kOver || to_judge_) return;
+  if (phase_ == Phase::kOver || current_.to_judge) return;
   if (phase_ == Phase::kBegin) return claim(recovery_.first_world());
   look_for_hosts(now);
   check_timeout(now);
   check_deadline(now);
-  if (taken_over_ && !membership_)
-    return finish_between(*taken_over_, static_cast<int>(ExitCode::kRequeue));
+  if (end_.taken_over && !membership_)
+    return finish_between(*end_.taken_over, static_cast<int>(ExitCode::kRequeue));
   if (phase_ == Phase::kAwaitingHosts) leave_hosts_missing(now);
   if (phase_ == Phase::kPausing) leave_pause(now);
   if (phase_ == Phase::kClaiming) {
@@ -174,27 +175,27 @@ void RunCore::decide(Time now) {
 
 void RunCore::claim(std::vector<RankPlacement> ranks) {
   phase_ = Phase::kClaiming;
-  claimed_.reset();
-  next_ranks_ = std::move(ranks);
-  act(run_action::ClaimEpoch{.ranks = next_ranks_,
+  next_.claimed.reset();
+  next_.ranks = std::move(ranks);
+  act(run_action::ClaimEpoch{.ranks = next_.ranks,
                              .at_least = 1 + std::max(epoch_, options_.newest_epoch),
                              .first = first_epoch_ == 0});
 }
 
 void RunCore::start_claimed(Time now) {
-  if (stop_) return end_between();
-  if (!claimed_) return;
+  if (end_.stop) return end_between();
+  if (!next_.claimed) return;
   const bool first = first_epoch_ == 0;
-  epoch_ = *std::exchange(claimed_, std::nullopt);
+  epoch_ = *std::exchange(next_.claimed, std::nullopt);
   if (first) first_epoch_ = epoch_;
-  ranks_ = std::exchange(next_ranks_, {});
-  epoch_started_ = now;
+  current_.ranks = std::exchange(next_.ranks, {});
+  current_.started = now;
   if (deadline_) deadline_->restarted();
-  committed_ = growing_ = false;
+  current_.committed = current_.growing = false;
   Membership::Options options = options_.epoch;
-  options.world_size = static_cast<int>(ranks_.size());
+  options.world_size = static_cast<int>(current_.ranks.size());
   options.epoch = epoch_;
-  options.hosts = hosts_by_rank(ranks_);
+  options.hosts = hosts_by_rank(current_.ranks);
   membership_.emplace(options, now);
   phase_ = Phase::kEpoch;
   act(run_action::StartEpoch{epoch_, first});
@@ -211,10 +212,10 @@ void RunCore::tick(Time now) {
     case Decision::Kind::kStopAll:
       if (decision->root_cause) {
         act(run_action::LearnCause{*decision->root_cause});
-        to_judge_ = *decision;
+        current_.to_judge = *decision;
       } else {
-        cause_.reset();
-        act(run_action::ReportFailure{*decision, recourse_});
+        current_.cause.reset();
+        act(run_action::ReportFailure{*decision, current_.recourse});
         act(run_action::KillRanks{});
       }
       break;
@@ -228,38 +229,39 @@ void RunCore::tick(Time now) {
 bool RunCore::was_given_up(Time now) const {
   constexpr Time kAgentsWait = std::chrono::seconds(11);
   constexpr Time kSeenSince = std::chrono::seconds(10);
-  const bool by_agents = !ranks_.empty() && !ranks_.front().host.empty();
-  return by_agents && stall_ >= kAgentsWait && now - stalled_at_ < kSeenSince;
+  const bool by_agents = !current_.ranks.empty() && !current_.ranks.front().host.empty();
+  return by_agents && stall_.gap >= kAgentsWait && now - stall_.at < kSeenSince;
 }
 
 // An epoch failed: what now?
 void RunCore::judge(Time now, Decision decision) {
   Failure& cause = *decision.root_cause;
   const bool given_up = was_given_up(now);
-  std::vector<std::string> lost = std::exchange(unreachable_, {});
+  std::vector<std::string> lost = std::exchange(current_.unreachable, {});
   if (given_up) {
     lost.clear();
     cause.detail = fmt::format(
         "dslaunch itself stood still for {}, longer than its agents on the hosts wait for it (12 "
         "s)",
-        format_duration(stall_));
+        format_duration(stall_.gap));
   } else {
     lost.insert(lost.end(), cause.without.begin(), cause.without.end());
     cut_off_.insert(cause.without.begin(), cause.without.end());
   }
   for (const std::string& host : lost) growth_.lost(now, host);
-  recourse_ = recovery_.after({.cause = cause,
-                               .host = ranks_.at(static_cast<size_t>(cause.rank)).host,
-                               .exit_code = decision.exit_code,
-                               .stop_asked = stop_.has_value(),
-                               .later = epoch_ > first_epoch_,
-                               .committed = committed_,
-                               .ran = now - epoch_started_,
-                               .lost_hosts = lost,
-                               .hosts_may_return = growth_.misses_any(),
-                               .own_stall = given_up});
-  cause_ = cause;
-  act(run_action::ReportFailure{decision, recourse_});
+  current_.recourse =
+      recovery_.after({.cause = cause,
+                       .host = current_.ranks.at(static_cast<size_t>(cause.rank)).host,
+                       .exit_code = decision.exit_code,
+                       .stop_asked = end_.stop.has_value(),
+                       .later = epoch_ > first_epoch_,
+                       .committed = current_.committed,
+                       .ran = now - current_.started,
+                       .lost_hosts = lost,
+                       .hosts_may_return = growth_.misses_any(),
+                       .own_stall = given_up});
+  current_.cause = cause;
+  act(run_action::ReportFailure{decision, current_.recourse});
   if (membership_) {
     act(run_action::KillRanks{});
   } else {
@@ -272,65 +274,66 @@ void RunCore::epoch_over(Time now, const Decision& decision) {
   act(run_action::EndEpoch{});
   const bool saved =
       decision.exit_code == static_cast<int>(ExitCode::kRequeue) && !decision.root_cause;
-  if (growing_ && saved && !stop_) {
+  if (current_.growing && saved && !end_.stop) {
     // Whatever is there by now; it cannot have become too small for any world.
-    recourse_ = recovery_.growth(0);
+    current_.recourse = recovery_.growth(0);
   }
-  if (!recourse_ || !recourse_->restart) {
+  if (!current_.recourse || !current_.recourse->restart) {
     Decision last = decision;
-    if (recourse_) {
-      last.root_cause = cause_;
-      last.reason = recourse_->reason;
-      last.exit_code = recourse_->exit_code;
+    if (current_.recourse) {
+      last.root_cause = current_.cause;
+      last.reason = current_.recourse->reason;
+      last.exit_code = current_.recourse->exit_code;
     }
     return finish(std::move(last));
   }
   announce();
-  if (recourse_->waits_for_hosts) {
+  if (current_.recourse->waits_for_hosts) {
     phase_ = Phase::kAwaitingHosts;
-    give_up_at_ = now + options_.recovery.wait_for_hosts;
-    look_again_at_ = now;
+    next_.give_up_at = now + options_.recovery.wait_for_hosts;
+    next_.look_again_at = now;
   } else {
     phase_ = Phase::kPausing;
-    resume_at_ = now + recourse_->wait;
+    next_.resume_at = now + current_.recourse->wait;
   }
 }
 
 void RunCore::announce() {
   const std::string from = (options_.keeps_in_memory ? "memory, or " : "") +
                            (last_tag_.empty() ? std::string("the beginning") : last_tag_);
-  const std::string what = recourse_->grows ? "growth"
-                           : recourse_->blames_nobody
-                               ? recourse_->reason
+  const std::string what = current_.recourse->grows ? "growth"
+                           : current_.recourse->blames_nobody
+                               ? current_.recourse->reason
                                : fmt::format("restart {} of {}: {}", recovery_.counted(),
-                                             recovery_.max_restarts(), recourse_->reason);
+                                             recovery_.max_restarts(), current_.recourse->reason);
   const std::string next =
-      recourse_->waits_for_hosts
+      current_.recourse->waits_for_hosts
           ? fmt::format("{}: waiting up to {} for lost hosts to come back",
                         recovery_.pool().why_not(),
                         format_duration(options_.recovery.wait_for_hosts))
           : fmt::format("epoch {} with {} from {}{}", epoch_ + 1,
-                        format_count(static_cast<int64_t>(recourse_->world.size()), "rank"), from,
-                        recourse_->wait > Time::zero()
-                            ? fmt::format(" in {}", format_duration(recourse_->wait))
+                        format_count(static_cast<int64_t>(current_.recourse->world.size()), "rank"),
+                        from,
+                        current_.recourse->wait > Time::zero()
+                            ? fmt::format(" in {}", format_duration(current_.recourse->wait))
                             : "");
-  act(run_action::AnnounceNext{*recourse_, fmt::format("{}; {}", what, next)});
+  act(run_action::AnnounceNext{*current_.recourse, fmt::format("{}; {}", what, next)});
 }
 
 void RunCore::leave_pause(Time now) {
-  if (stop_) return end_between();
-  if (now < resume_at_) return;
-  Recourse next = *std::exchange(recourse_, std::nullopt);
-  cause_.reset();
-  next_grows_ = next.grows;
+  if (end_.stop) return end_between();
+  if (now < next_.resume_at) return;
+  Recourse next = *std::exchange(current_.recourse, std::nullopt);
+  current_.cause.reset();
+  next_.grows = next.grows;
   claim(std::move(next.world));
 }
 
 // The user need not wait for an epoch nobody wants any more.
 void RunCore::end_between() {
-  cause_.reset();
-  finish_between(stop_->why, last_tag_.empty() ? stop_->code_when_killed
-                                               : static_cast<int>(stop_->code_when_saved));
+  current_.cause.reset();
+  finish_between(end_.stop->why, last_tag_.empty() ? end_.stop->code_when_killed
+                                                   : static_cast<int>(end_.stop->code_when_saved));
 }
 
 void RunCore::finish_between(const std::string& reason, int exit_code) {
@@ -339,7 +342,7 @@ void RunCore::finish_between(const std::string& reason, int exit_code) {
   end.epoch = epoch_;
   end.reason = reason;
   end.exit_code = exit_code;
-  end.root_cause = cause_;
+  end.root_cause = current_.cause;
   finish(std::move(end));
 }
 
@@ -349,16 +352,16 @@ void RunCore::finish(Decision end) {
 }
 
 void RunCore::check_timeout(Time now) {
-  if (!options_.timeout || timed_out_ || now - started_ < *options_.timeout) return;
-  timed_out_ = true;
+  if (!options_.timeout || end_.timed_out || now - started_ < *options_.timeout) return;
+  end_.timed_out = true;
   constexpr int kCode = static_cast<int>(ExitCode::kTimeout);
   take(now, run_event::StopAsked{{"--timeout", ExitCode::kTimeout, kCode, kSaveGrace}});
   tell(To::kUserAndLog, "--timeout: saving at the end of this step, then exit 124");
 }
 
 void RunCore::check_deadline(Time now) {
-  if (!deadline_ || deadline_stop_ || !deadline_->due(now)) return;
-  deadline_stop_ = true;
+  if (!deadline_ || end_.by_deadline || !deadline_->due(now)) return;
+  end_.by_deadline = true;
   StopRequest request;
   request.why = "the end of the job's time";
   request.grace = std::max(Time::zero(), deadline_->end() - now);
@@ -372,7 +375,7 @@ void RunCore::check_deadline(Time now) {
 
 bool RunCore::looks_for_hosts() const {
   const bool runs = membership_ && membership_->running();
-  return !stop_ && (runs || phase_ == Phase::kAwaitingHosts);
+  return !end_.stop && (runs || phase_ == Phase::kAwaitingHosts);
 }
 
 // While an epoch runs, when its hosts are settled and no other one is in use, and while hosts are
@@ -380,9 +383,9 @@ bool RunCore::looks_for_hosts() const {
 void RunCore::look_for_hosts(Time now) {
   if (!looks_for_hosts()) return;
   const bool runs = phase_ == Phase::kEpoch;
-  if (!runs && now >= look_again_at_) {  // nothing else goes on that many tries would disturb
+  if (!runs && now >= next_.look_again_at) {  // nothing else goes on that many tries would disturb
     growth_.look_now(now);
-    look_again_at_ = now + kLookPeriod;
+    next_.look_again_at = now + kLookPeriod;
   }
   for (const std::string& host : growth_.to_try(now)) {
     if (runs && cut_off_.contains(host)) {
@@ -392,7 +395,7 @@ void RunCore::look_for_hosts(Time now) {
     tell(To::kLog, fmt::format("looking for host {}", host));
     act(run_action::SeekHost{host});
   }
-  if (runs && !growing_ && !paused_ && growth_.due(now)) begin_growth(now);
+  if (runs && !current_.growing && !paused_ && growth_.due(now)) begin_growth(now);
 }
 
 void RunCore::settle_sought(Time now, const std::string& host, const std::string& problem) {
@@ -410,25 +413,25 @@ void RunCore::settle_sought(Time now, const std::string& host, const std::string
 // Too few hosts are left for any world.
 void RunCore::leave_hosts_missing(Time now) {
   std::optional<std::vector<RankPlacement>> world = recovery_.pool().next_world();
-  if (!stop_ && !world) {
-    if (now < give_up_at_) return;
-    const Recourse end = recovery_.nobody_came(*recourse_);
+  if (!end_.stop && !world) {
+    if (now < next_.give_up_at) return;
+    const Recourse end = recovery_.nobody_came(*current_.recourse);
     tell(To::kUser, end.reason);
     return finish_between(end.reason, end.exit_code);
   }
   if (world) {
     tell(To::kUserAndLog, fmt::format("hosts are back: epoch {} with {}", epoch_ + 1,
                                       format_count(static_cast<int64_t>(world->size()), "rank")));
-    recourse_->world = *std::move(world);
+    current_.recourse->world = *std::move(world);
   }
   phase_ = Phase::kPausing;
-  resume_at_ = now;
+  next_.resume_at = now;
 }
 
 void RunCore::begin_growth(Time now) {
-  const auto larger = recovery_.growth(static_cast<int>(ranks_.size()));
+  const auto larger = recovery_.growth(static_cast<int>(current_.ranks.size()));
   if (!larger) return;  // they are there for the next failure
-  growing_ = true;
+  current_.growing = true;
   growth_.grown(now);
   act(run_action::SaveAndEnd{.larger = larger->world.size()});
   tell(To::kUserAndLog,

@@ -170,14 +170,45 @@ class RunCore {
   int64_t first_epoch() const { return first_epoch_; }
   bool claims() const { return phase_ == Phase::kClaiming; }  // the next epoch's number
   bool looks_for_hosts() const;                               // HostSought is wanted
-  bool stopping() const { return stop_.has_value(); }
+  bool stopping() const { return end_.stop.has_value(); }
   bool paused() const { return paused_; }
-  bool failed() const { return recourse_.has_value(); }  // the epoch, and it is known what follows
+  bool failed() const {
+    return current_.recourse.has_value();
+  }  // the epoch, and it is known what follows
   int restarts() const { return recovery_.restarts(); }
   const std::optional<DeadlineWatch>& deadline() const { return deadline_; }
 
  private:
   enum class Phase { kBegin, kClaiming, kEpoch, kPausing, kAwaitingHosts, kOver };
+
+  struct EpochAtHand {
+    std::vector<RankPlacement> ranks;
+    Time started{};
+    bool committed = false;                // a tag in this epoch
+    bool growing = false;                  // it was asked to end so that a larger one can begin
+    std::optional<Decision> to_judge;      // what has failed, until the cause is known
+    std::vector<std::string> unreachable;  // hosts that failed before the epoch could start
+    std::optional<Recourse> recourse;      // decided when the epoch failed
+    std::optional<Failure> cause;          // of that
+  };
+  struct NextEpoch {
+    std::vector<RankPlacement> ranks;
+    bool grows = false;
+    std::optional<int64_t> claimed;
+    Time resume_at{};      // when it starts
+    Time give_up_at{};     // how long lost hosts have to come back
+    Time look_again_at{};  // for those
+  };
+  struct AskedEnd {  // of the run, whatever epoch it came in
+    std::optional<StopRequest> stop;
+    std::optional<std::string> taken_over;
+    bool timed_out = false;
+    bool by_deadline = false;
+  };
+  struct Stall {  // the last one of ours
+    Time gap{};
+    Time at{};
+  };
 
   void take(Time now, const run_event::EpochClaimed& event);
   void take(Time now, const run_event::StartFailed& event);
@@ -224,35 +255,16 @@ class RunCore {
   std::optional<DeadlineWatch> deadline_;
   Phase phase_ = Phase::kBegin;
   std::vector<RunAction> actions_;
-  // The epoch.
   std::optional<Membership> membership_;
   int64_t epoch_ = 0;
   int64_t first_epoch_ = 0;
-  std::vector<RankPlacement> ranks_;
-  Time epoch_started_{};
-  bool committed_ = false;                // a tag in this epoch
-  bool growing_ = false;                  // it was asked to end so that a larger one can begin
-  std::optional<Decision> to_judge_;      // what has failed, until the cause is known
-  std::vector<std::string> unreachable_;  // hosts that failed before the epoch could start
-  std::optional<Recourse> recourse_;      // decided when the epoch failed
-  std::optional<Failure> cause_;          // of that
-  // Between epochs.
-  std::vector<RankPlacement> next_ranks_;
-  bool next_grows_ = false;
-  std::optional<int64_t> claimed_;
-  Time resume_at_{};      // when the next one starts
-  Time give_up_at_{};     // how long lost hosts have to come back
-  Time look_again_at_{};  // for those
-  // The run.
-  std::optional<StopRequest> stop_;  // whatever epoch it came in
-  std::optional<std::string> taken_over_;
+  EpochAtHand current_;
+  NextEpoch next_;
+  AskedEnd end_;
   std::string last_tag_;           // empty: nothing is committed
   std::set<std::string> cut_off_;  // hosts whose ways to the others nobody has tried since
   bool paused_ = false;
-  bool timed_out_ = false;
-  bool deadline_stop_ = false;
-  Time stall_{};  // the last one of ours
-  Time stalled_at_{};
+  Stall stall_;
 };
 
 }  // namespace ds

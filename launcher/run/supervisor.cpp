@@ -58,7 +58,7 @@ Supervisor::Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter
       log_(&records.log()),
       started_(now()),
       core_(core_options(job), started_),
-      print_policy_(job.config.steps_per_print) {
+      shown_{.policy = PrintPolicy(job.config.steps_per_print)} {
   record_.host = own_host_name();
 }
 
@@ -214,13 +214,13 @@ void Supervisor::take_step(const StepMetrics& metrics) {
   }
   records_.step(metrics);
   record_.last_step = metrics;
-  if (metrics.values.has("validation_loss")) validated_ = metrics;
+  if (metrics.values.has("validation_loss")) shown_.validated = metrics;
   happened(run_event::StepDone{});
-  left_ = pace_.update(now(), metrics.step, metrics.total_steps);
-  const std::string line = step_line(metrics, left_);
+  shown_.left = shown_.pace.update(now(), metrics.step, metrics.total_steps);
+  const std::string line = step_line(metrics, shown_.left);
   if (console_.live()) {
     show_live(line);
-  } else if (print_policy_.wants(now(), metrics.step, metrics.total_steps)) {
+  } else if (shown_.policy.wants(now(), metrics.step, metrics.total_steps)) {
     console_.line(line);
   }
 }
@@ -228,9 +228,9 @@ void Supervisor::take_step(const StepMetrics& metrics) {
 void Supervisor::show_live(const std::string& line) {
   constexpr Time kRefresh = std::chrono::milliseconds(50);  // faster than that nobody reads
   const Time at = now();
-  if (at - live_at_ >= kRefresh) {
+  if (at - shown_.live_at >= kRefresh) {
     console_.set_live(line);
-    live_at_ = at;
+    shown_.live_at = at;
   }
 }
 
@@ -342,7 +342,7 @@ void Supervisor::carry_out(const run_action::AnnounceNext& action) {
 void Supervisor::carry_out(const run_action::FinishRun& action) {
   console_.clear_live();
   if (console_.live() && record_.last_step)
-    console_.closing_line(last_line(*record_.last_step, validated_));
+    console_.closing_line(last_line(*record_.last_step, shown_.validated));
   record_.exit_code = action.end.exit_code;
   record_.reason = action.end.reason;
   record_.root_cause = action.end.root_cause;

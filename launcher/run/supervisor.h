@@ -62,6 +62,14 @@ class Supervisor {
   RunRecord run();
 
  private:
+  struct Shown {  // of the steps
+    PrintPolicy policy;
+    PaceEstimate pace{};
+    std::optional<StepMetrics> validated{};  // the newest step with a validation loss
+    Time live_at{};
+    std::optional<Time> left{};  // to the last step, as the pace suggests
+  };
+
   static Time now();
   void say(const std::string& line);  // to the user and the log
   void wait_for_something();
@@ -127,12 +135,8 @@ class Supervisor {
   std::optional<WorldPlan> prepared_;      // of the next epoch, whose number is being claimed
   std::optional<Epoch> epoch_;             // nothing between two of them
   Time last_turn_{};                       // of the loop
-  PaceEstimate pace_;
-  PrintPolicy print_policy_;
-  std::optional<StepMetrics> validated_;  // the newest step with a validation loss
+  Shown shown_;
   RunRecord record_;
-  Time live_at_{};
-  std::optional<Time> left_;  // to the last step, as the pace suggests
   std::optional<ControlSocket> control_;
   std::optional<MetricsEndpoint> metrics_endpoint_;
   bool record_ended_ = false;  // report.json is written

@@ -117,7 +117,7 @@ RunStatus Supervisor::status() const {
   out.reason = record_.reason;
   out.last_step = record_.last_step;
   out.last_commit = record_.last_commit;
-  if (left_) out.left_s = seconds_in(*left_);
+  if (shown_.left) out.left_s = seconds_in(*shown_.left);
   if (record_ended_) {
     out.exit_code = record_.exit_code;
     out.phase = phase_of(record_.exit_code);

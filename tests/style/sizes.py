@@ -1,5 +1,6 @@
 """Checks the size limits: a file has at most 600 lines, a function at most 70, a folder at most 40 files of
-its own, and no file or folder is named after nothing (utils, helpers, common, misc, manager).
+its own, a class at most 20 members, and no file or folder is named after nothing (utils, helpers, common,
+misc, manager).
 
 usage: sizes.py SOURCE_DIR
 
@@ -13,7 +14,7 @@ import sys
 
 FOLDERS = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero",
            "checkpoint", "train", "rankd", "launcher", "tests"]
-MAX_FILE, MAX_FUNCTION, MAX_FILES = 600, 70, 40
+MAX_FILE, MAX_FUNCTION, MAX_FILES, MAX_MEMBERS = 600, 70, 40, 20
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|TEST_CASE|\}|template\b.*\bclass\b.*\{$)")
 BANNED = re.compile(r"(^|_)(utils?|helpers?|common|misc|manager)(_|\.|$)")
 
@@ -32,6 +33,16 @@ def functions(lines):
                 break
 
 
+CLASS = re.compile(r"^class (\w+)[^;{]*\{\n(.*?)^\};", re.S | re.M)
+MEMBER = re.compile(r"^  (?:\S[^()\n]*|\}) ?\b\w+_(?:\{.*\}| = .*|\[.*\])?;", re.M)
+
+
+def members(text):
+    """(name, data members) of every class at namespace level."""
+    for found in CLASS.finditer(text):
+        yield found.group(1), len(MEMBER.findall(found.group(2)))
+
+
 def violations(root):
     for folder in FOLDERS:
         for path in [root / folder, *sorted((root / folder).rglob("*"))]:
@@ -45,6 +56,9 @@ def violations(root):
             lines = path.read_text().splitlines()
             if len(lines) > MAX_FILE:
                 yield f"{name}: {len(lines)} lines, at most {MAX_FILE}"
+            for owner, count in members("\n".join(lines)):
+                if folder != "tests" and count > MAX_MEMBERS:
+                    yield f"{name}: {owner} has {count} members, at most {MAX_MEMBERS}"
             for line, length in functions(lines):
                 if length > MAX_FUNCTION:
                     yield f"{name}:{line}: function of {length} lines, at most {MAX_FUNCTION}"
