@@ -50,6 +50,26 @@ std::span<const EnumName> names_of(HeadPruningMethod) {
   return kNames;
 }
 
+namespace {
+
+template <class Technique>
+void technique_fields(Visitor& v, Technique& c) {
+  v.section("shared_parameters", c.shared_parameters,
+            {.meaning = "Parameters common to all groups."});
+  v.map("different_groups", "<group>", c.different_groups,
+        {.meaning = "Named groups with their own parameters and module scopes; the key is free."});
+}
+
+template <class Group>
+void group_fields(Visitor& v, Group& c) {
+  v.section("params", c.params, {.meaning = "Parameters of the group."});
+  v.field("modules", c.modules,
+          {.meaning = "Regular expressions that select modules by name; the default selects all.",
+           .one_or_list = true});
+}
+
+}  // namespace
+
 void fields(Visitor& v, LayerReductionConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch."});
   v.field("keep_number_layer", c.keep_number_layer,
@@ -95,19 +115,9 @@ void fields(Visitor& v, WeightQuantizationGroupParams& c) {
           {.meaning = "Steps between bit reductions; 0: none are waited for.", .min = 0});
 }
 
-void fields(Visitor& v, WeightQuantizationGroupConfig& c) {
-  v.section("params", c.params, {.meaning = "Parameters of the group."});
-  v.field("modules", c.modules,
-          {.meaning = "Regular expressions that select modules by name; the default selects all.",
-           .one_or_list = true});
-}
+void fields(Visitor& v, WeightQuantizationGroupConfig& c) { group_fields(v, c); }
 
-void fields(Visitor& v, WeightQuantizationConfig& c) {
-  v.section("shared_parameters", c.shared_parameters,
-            {.meaning = "Parameters common to all groups."});
-  v.map("different_groups", "<group>", c.different_groups,
-        {.meaning = "Named groups with their own parameters and module scopes; the key is free."});
-}
+void fields(Visitor& v, WeightQuantizationConfig& c) { technique_fields(v, c); }
 
 void fields(Visitor& v, ActivationQuantizationSharedConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch."});
@@ -122,19 +132,9 @@ void fields(Visitor& v, ActivationQuantizationGroupParams& c) {
   v.field("bits", c.bits, {.meaning = "Bits.", .min = 4});
 }
 
-void fields(Visitor& v, ActivationQuantizationGroupConfig& c) {
-  v.section("params", c.params, {.meaning = "Parameters of the group."});
-  v.field("modules", c.modules,
-          {.meaning = "Regular expressions that select modules by name; the default selects all.",
-           .one_or_list = true});
-}
+void fields(Visitor& v, ActivationQuantizationGroupConfig& c) { group_fields(v, c); }
 
-void fields(Visitor& v, ActivationQuantizationConfig& c) {
-  v.section("shared_parameters", c.shared_parameters,
-            {.meaning = "Parameters common to all groups."});
-  v.map("different_groups", "<group>", c.different_groups,
-        {.meaning = "Named groups with their own parameters and module scopes; the key is free."});
-}
+void fields(Visitor& v, ActivationQuantizationConfig& c) { technique_fields(v, c); }
 
 void fields(Visitor& v, SparsePruningSharedConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch."});
@@ -155,52 +155,29 @@ void fields(Visitor& v, SparsePruningSharedConfig& c) {
   });
 }
 
-void fields(Visitor& v, SparsePruningGroupParams& c) {
+void fields(Visitor& v, PruningGroupParams& c) {
   v.field("dense_ratio", c.dense_ratio,
           {.meaning = "Share of weights kept.", .above = 0, .max = 1});
 }
 
-void fields(Visitor& v, SparsePruningGroupConfig& c) {
-  v.section("params", c.params, {.meaning = "Parameters of the group."});
-  v.field("modules", c.modules,
-          {.meaning = "Regular expressions that select modules by name; the default selects all.",
-           .one_or_list = true});
-}
+void fields(Visitor& v, SparsePruningGroupConfig& c) { group_fields(v, c); }
 
-void fields(Visitor& v, SparsePruningConfig& c) {
-  v.section("shared_parameters", c.shared_parameters,
-            {.meaning = "Parameters common to all groups."});
-  v.map("different_groups", "<group>", c.different_groups,
-        {.meaning = "Named groups with their own parameters and module scopes; the key is free."});
-}
+void fields(Visitor& v, SparsePruningConfig& c) { technique_fields(v, c); }
 
-void fields(Visitor& v, RowPruningSharedConfig& c) {
+void fields(Visitor& v, MagnitudePruningSharedConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch."});
   v.field("schedule_offset", c.schedule_offset, {.meaning = "First step with pruning.", .min = 0});
   v.field("method", c.method, {.meaning = "l1: static, by magnitude; topk: learned scores."});
 }
 
-void fields(Visitor& v, RowPruningGroupParams& c) {
-  v.field("dense_ratio", c.dense_ratio,
-          {.meaning = "Share of weights kept.", .above = 0, .max = 1});
-}
-
-void fields(Visitor& v, RowPruningGroupConfig& c) {
-  v.section("params", c.params, {.meaning = "Parameters of the group."});
-  v.field("modules", c.modules,
-          {.meaning = "Regular expressions that select modules by name; the default selects all.",
-           .one_or_list = true});
+void fields(Visitor& v, StructuredPruningGroupConfig& c) {
+  group_fields(v, c);
   v.field("related_modules", c.related_modules,
           {.meaning = "Modules whose matching dimension shrinks with the pruned one; one inner "
                       "list per entry of modules."});
 }
 
-void fields(Visitor& v, RowPruningConfig& c) {
-  v.section("shared_parameters", c.shared_parameters,
-            {.meaning = "Parameters common to all groups."});
-  v.map("different_groups", "<group>", c.different_groups,
-        {.meaning = "Named groups with their own parameters and module scopes; the key is free."});
-}
+void fields(Visitor& v, MagnitudePruningConfig& c) { technique_fields(v, c); }
 
 void fields(Visitor& v, HeadPruningSharedConfig& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch."});
@@ -210,55 +187,7 @@ void fields(Visitor& v, HeadPruningSharedConfig& c) {
           {.meaning = "Attention heads of the model.", .above = 0, .omit_unset = true});
 }
 
-void fields(Visitor& v, HeadPruningGroupParams& c) {
-  v.field("dense_ratio", c.dense_ratio,
-          {.meaning = "Share of weights kept.", .above = 0, .max = 1});
-}
-
-void fields(Visitor& v, HeadPruningGroupConfig& c) {
-  v.section("params", c.params, {.meaning = "Parameters of the group."});
-  v.field("modules", c.modules,
-          {.meaning = "Regular expressions that select modules by name; the default selects all.",
-           .one_or_list = true});
-  v.field("related_modules", c.related_modules,
-          {.meaning = "Modules whose matching dimension shrinks with the pruned one; one inner "
-                      "list per entry of modules."});
-}
-
-void fields(Visitor& v, HeadPruningConfig& c) {
-  v.section("shared_parameters", c.shared_parameters,
-            {.meaning = "Parameters common to all groups."});
-  v.map("different_groups", "<group>", c.different_groups,
-        {.meaning = "Named groups with their own parameters and module scopes; the key is free."});
-}
-
-void fields(Visitor& v, ChannelPruningSharedConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Switch."});
-  v.field("schedule_offset", c.schedule_offset, {.meaning = "First step with pruning.", .min = 0});
-  v.field("method", c.method, {.meaning = "l1: static, by magnitude; topk: learned scores."});
-}
-
-void fields(Visitor& v, ChannelPruningGroupParams& c) {
-  v.field("dense_ratio", c.dense_ratio,
-          {.meaning = "Share of weights kept.", .above = 0, .max = 1});
-}
-
-void fields(Visitor& v, ChannelPruningGroupConfig& c) {
-  v.section("params", c.params, {.meaning = "Parameters of the group."});
-  v.field("modules", c.modules,
-          {.meaning = "Regular expressions that select modules by name; the default selects all.",
-           .one_or_list = true});
-  v.field("related_modules", c.related_modules,
-          {.meaning = "Modules whose matching dimension shrinks with the pruned one; one inner "
-                      "list per entry of modules."});
-}
-
-void fields(Visitor& v, ChannelPruningConfig& c) {
-  v.section("shared_parameters", c.shared_parameters,
-            {.meaning = "Parameters common to all groups."});
-  v.map("different_groups", "<group>", c.different_groups,
-        {.meaning = "Named groups with their own parameters and module scopes; the key is free."});
-}
+void fields(Visitor& v, HeadPruningConfig& c) { technique_fields(v, c); }
 
 void fields(Visitor& v, CompressionConfig& c) {
   v.section("layer_reduction", c.layer_reduction,

@@ -110,13 +110,13 @@ struct SparsePruningSharedConfig {
 };
 void fields(Visitor& v, SparsePruningSharedConfig& c);
 
-struct SparsePruningGroupParams {
+struct PruningGroupParams {
   double dense_ratio = 0.5;
 };
-void fields(Visitor& v, SparsePruningGroupParams& c);
+void fields(Visitor& v, PruningGroupParams& c);
 
 struct SparsePruningGroupConfig {
-  SparsePruningGroupParams params;
+  PruningGroupParams params;
   std::vector<std::string> modules = {"*"};
 };
 void fields(Visitor& v, SparsePruningGroupConfig& c);
@@ -127,30 +127,25 @@ struct SparsePruningConfig {
 };
 void fields(Visitor& v, SparsePruningConfig& c);
 
-struct RowPruningSharedConfig {
+struct MagnitudePruningSharedConfig {
   bool enabled = false;
   int64_t schedule_offset = 0;
   MagnitudeMethod method = MagnitudeMethod::kL1;
 };
-void fields(Visitor& v, RowPruningSharedConfig& c);
+void fields(Visitor& v, MagnitudePruningSharedConfig& c);
 
-struct RowPruningGroupParams {
-  double dense_ratio = 0.5;
-};
-void fields(Visitor& v, RowPruningGroupParams& c);
-
-struct RowPruningGroupConfig {
-  RowPruningGroupParams params;
+struct StructuredPruningGroupConfig {
+  PruningGroupParams params;
   std::vector<std::string> modules = {"*"};
   std::optional<std::vector<std::vector<std::string>>> related_modules;
 };
-void fields(Visitor& v, RowPruningGroupConfig& c);
+void fields(Visitor& v, StructuredPruningGroupConfig& c);
 
-struct RowPruningConfig {
-  RowPruningSharedConfig shared_parameters;
-  std::map<std::string, RowPruningGroupConfig> different_groups;
+struct MagnitudePruningConfig {
+  MagnitudePruningSharedConfig shared_parameters;
+  std::map<std::string, StructuredPruningGroupConfig> different_groups;
 };
-void fields(Visitor& v, RowPruningConfig& c);
+void fields(Visitor& v, MagnitudePruningConfig& c);
 
 struct HeadPruningSharedConfig {
   bool enabled = false;
@@ -160,57 +155,20 @@ struct HeadPruningSharedConfig {
 };
 void fields(Visitor& v, HeadPruningSharedConfig& c);
 
-struct HeadPruningGroupParams {
-  double dense_ratio = 0.5;
-};
-void fields(Visitor& v, HeadPruningGroupParams& c);
-
-struct HeadPruningGroupConfig {
-  HeadPruningGroupParams params;
-  std::vector<std::string> modules = {"*"};
-  std::optional<std::vector<std::vector<std::string>>> related_modules;
-};
-void fields(Visitor& v, HeadPruningGroupConfig& c);
-
 struct HeadPruningConfig {
   HeadPruningSharedConfig shared_parameters;
-  std::map<std::string, HeadPruningGroupConfig> different_groups;
+  std::map<std::string, StructuredPruningGroupConfig> different_groups;
 };
 void fields(Visitor& v, HeadPruningConfig& c);
-
-struct ChannelPruningSharedConfig {
-  bool enabled = false;
-  int64_t schedule_offset = 0;
-  MagnitudeMethod method = MagnitudeMethod::kL1;
-};
-void fields(Visitor& v, ChannelPruningSharedConfig& c);
-
-struct ChannelPruningGroupParams {
-  double dense_ratio = 0.5;
-};
-void fields(Visitor& v, ChannelPruningGroupParams& c);
-
-struct ChannelPruningGroupConfig {
-  ChannelPruningGroupParams params;
-  std::vector<std::string> modules = {"*"};
-  std::optional<std::vector<std::vector<std::string>>> related_modules;
-};
-void fields(Visitor& v, ChannelPruningGroupConfig& c);
-
-struct ChannelPruningConfig {
-  ChannelPruningSharedConfig shared_parameters;
-  std::map<std::string, ChannelPruningGroupConfig> different_groups;
-};
-void fields(Visitor& v, ChannelPruningConfig& c);
 
 struct CompressionConfig {
   std::optional<LayerReductionConfig> layer_reduction;
   std::optional<WeightQuantizationConfig> weight_quantization;
   std::optional<ActivationQuantizationConfig> activation_quantization;
   std::optional<SparsePruningConfig> sparse_pruning;
-  std::optional<RowPruningConfig> row_pruning;
+  std::optional<MagnitudePruningConfig> row_pruning;
   std::optional<HeadPruningConfig> head_pruning;
-  std::optional<ChannelPruningConfig> channel_pruning;
+  std::optional<MagnitudePruningConfig> channel_pruning;
 };
 void fields(Visitor& v, CompressionConfig& c);
 

@@ -39,6 +39,34 @@ std::span<const EnumName> names_of(NewtonSchulz) {
   return kNames;
 }
 
+namespace {
+
+constexpr SectionSpec kParams{
+    .meaning =
+        "Keyword arguments handed to the optimizer constructor; names must match its "
+        "signature."};
+
+void compressed_fields(Visitor& v, CompressedParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("betas", c.betas,
+          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
+  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "Weight decay added to the update before it is scaled by the learning rate.",
+           .min = 0});
+  v.field("bias_correction", c.bias_correction,
+          {.meaning = "Accepted for signature compatibility."});
+  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
+          {.meaning = "Accepted for signature compatibility."});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+  v.field("cuda_aware", c.cuda_aware,
+          {.meaning = "States that the MPI library can read device memory directly."});
+  v.field("comm_backend_name", c.comm_backend_name,
+          {.meaning = "Backend of the compressed allreduce."});
+}
+
+}  // namespace
+
 void fields(Visitor& v, AdamParams& c) {
   v.field("lr", c.lr, {.meaning = "Learning rate.", .effect = Effect::kUsed, .min = 0});
   v.field("betas", c.betas,
@@ -78,22 +106,7 @@ void fields(Visitor& v, AdamParams& c) {
 }
 
 void fields(Visitor& v, OneBitAdamParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
-  v.field("betas", c.betas,
-          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
-  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
-  v.field("weight_decay", c.weight_decay,
-          {.meaning = "Weight decay added to the update before it is scaled by the learning rate.",
-           .min = 0});
-  v.field("bias_correction", c.bias_correction,
-          {.meaning = "Accepted for signature compatibility."});
-  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
-          {.meaning = "Accepted for signature compatibility."});
-  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
-  v.field("cuda_aware", c.cuda_aware,
-          {.meaning = "States that the MPI library can read device memory directly."});
-  v.field("comm_backend_name", c.comm_backend_name,
-          {.meaning = "Backend of the compressed allreduce."});
+  compressed_fields(v, c);
   v.field(
       "freeze_step", c.freeze_step,
       {.meaning =
@@ -103,22 +116,7 @@ void fields(Visitor& v, OneBitAdamParams& c) {
 }
 
 void fields(Visitor& v, ZeroOneAdamParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
-  v.field("betas", c.betas,
-          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
-  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
-  v.field("weight_decay", c.weight_decay,
-          {.meaning = "Weight decay added to the update before it is scaled by the learning rate.",
-           .min = 0});
-  v.field("bias_correction", c.bias_correction,
-          {.meaning = "Accepted for signature compatibility."});
-  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
-          {.meaning = "Accepted for signature compatibility."});
-  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
-  v.field("cuda_aware", c.cuda_aware,
-          {.meaning = "States that the MPI library can read device memory directly."});
-  v.field("comm_backend_name", c.comm_backend_name,
-          {.meaning = "Backend of the compressed allreduce."});
+  compressed_fields(v, c);
   v.field(
       "var_freeze_step", c.var_freeze_step,
       {.meaning =
@@ -155,22 +153,7 @@ void fields(Visitor& v, LambParams& c) {
 }
 
 void fields(Visitor& v, OneBitLambParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
-  v.field("betas", c.betas,
-          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
-  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
-  v.field("weight_decay", c.weight_decay,
-          {.meaning = "Weight decay added to the update before it is scaled by the learning rate.",
-           .min = 0});
-  v.field("bias_correction", c.bias_correction,
-          {.meaning = "Accepted for signature compatibility."});
-  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
-          {.meaning = "Accepted for signature compatibility."});
-  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
-  v.field("cuda_aware", c.cuda_aware,
-          {.meaning = "States that the MPI library can read device memory directly."});
-  v.field("comm_backend_name", c.comm_backend_name,
-          {.meaning = "Backend of the compressed allreduce."});
+  compressed_fields(v, c);
   v.field("freeze_step", c.freeze_step,
           {.meaning = "Length of the uncompressed LAMB warm-up stage in steps.", .min = 0});
   v.field("max_coeff", c.max_coeff,
@@ -277,52 +260,24 @@ void fields(Visitor& v, OptimizerConfig& c) {
        .letter_case = LetterCase::kIgnored});
   v.when(c.type == OptimizerType::kAdam || c.type == OptimizerType::kAdamW ||
              c.type == OptimizerType::kMuAdam || c.type == OptimizerType::kMuAdamW,
-         "type is Adam or AdamW or MuAdam or MuAdamW", [&] {
-           v.section("params", c.adam,
-                     {.meaning = "Keyword arguments handed to the optimizer constructor; names "
-                                 "must match its signature."});
-         });
-  v.when(c.type == OptimizerType::kOneBitAdam, "type is OneBitAdam", [&] {
-    v.section("params", c.onebit_adam,
-              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature."});
-  });
-  v.when(c.type == OptimizerType::kZeroOneAdam, "type is ZeroOneAdam", [&] {
-    v.section("params", c.zero_one_adam,
-              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature."});
-  });
-  v.when(c.type == OptimizerType::kLamb, "type is Lamb", [&] {
-    v.section("params", c.lamb,
-              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature."});
-  });
-  v.when(c.type == OptimizerType::kOneBitLamb, "type is OneBitLamb", [&] {
-    v.section("params", c.onebit_lamb,
-              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature."});
-  });
-  v.when(c.type == OptimizerType::kLion, "type is Lion", [&] {
-    v.section("params", c.lion,
-              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature."});
-  });
-  v.when(c.type == OptimizerType::kAdagrad, "type is Adagrad", [&] {
-    v.section("params", c.adagrad,
-              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature."});
-  });
+         "type is Adam or AdamW or MuAdam or MuAdamW",
+         [&] { v.section("params", c.adam, kParams); });
+  v.when(c.type == OptimizerType::kOneBitAdam, "type is OneBitAdam",
+         [&] { v.section("params", c.onebit_adam, kParams); });
+  v.when(c.type == OptimizerType::kZeroOneAdam, "type is ZeroOneAdam",
+         [&] { v.section("params", c.zero_one_adam, kParams); });
+  v.when(c.type == OptimizerType::kLamb, "type is Lamb",
+         [&] { v.section("params", c.lamb, kParams); });
+  v.when(c.type == OptimizerType::kOneBitLamb, "type is OneBitLamb",
+         [&] { v.section("params", c.onebit_lamb, kParams); });
+  v.when(c.type == OptimizerType::kLion, "type is Lion",
+         [&] { v.section("params", c.lion, kParams); });
+  v.when(c.type == OptimizerType::kAdagrad, "type is Adagrad",
+         [&] { v.section("params", c.adagrad, kParams); });
   v.when(c.type == OptimizerType::kSgd || c.type == OptimizerType::kMuSgd, "type is SGD or MuSGD",
-         [&] {
-           v.section("params", c.sgd,
-                     {.meaning = "Keyword arguments handed to the optimizer constructor; names "
-                                 "must match its signature."});
-         });
-  v.when(c.type == OptimizerType::kMuon, "type is Muon", [&] {
-    v.section("params", c.muon,
-              {.meaning = "Keyword arguments handed to the optimizer constructor; names must match "
-                          "its signature."});
-  });
+         [&] { v.section("params", c.sgd, kParams); });
+  v.when(c.type == OptimizerType::kMuon, "type is Muon",
+         [&] { v.section("params", c.muon, kParams); });
   v.field("legacy_fusion", c.legacy_fusion,
           {.meaning = "Selects the legacy fused-step path of the fp16 optimizer.",
            .effect = Effect::kAlwaysSo,

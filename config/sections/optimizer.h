@@ -50,7 +50,8 @@ struct AdamParams {
 };
 void fields(Visitor& v, AdamParams& c);
 
-struct OneBitAdamParams {
+// What the optimizers share that exchange their momentum in one bit.
+struct CompressedParams {
   double lr = 0.001;
   Pair betas = {0.9, 0.999};
   double eps = 1e-08;
@@ -60,20 +61,14 @@ struct OneBitAdamParams {
   bool amsgrad = false;
   bool cuda_aware = false;
   CommBackend comm_backend_name = CommBackend::kNccl;
+};
+
+struct OneBitAdamParams : CompressedParams {
   int64_t freeze_step = 100000;
 };
 void fields(Visitor& v, OneBitAdamParams& c);
 
-struct ZeroOneAdamParams {
-  double lr = 0.001;
-  Pair betas = {0.9, 0.999};
-  double eps = 1e-08;
-  double weight_decay = 0.0;
-  bool bias_correction = true;
-  bool eps_inside_sqrt = false;
-  bool amsgrad = false;
-  bool cuda_aware = false;
-  CommBackend comm_backend_name = CommBackend::kNccl;
+struct ZeroOneAdamParams : CompressedParams {
   int64_t var_freeze_step = 100000;
   int64_t var_update_scaler = 16;
   int64_t local_step_scaler = 32678;
@@ -94,16 +89,7 @@ struct LambParams {
 };
 void fields(Visitor& v, LambParams& c);
 
-struct OneBitLambParams {
-  double lr = 0.001;
-  Pair betas = {0.9, 0.999};
-  double eps = 1e-08;
-  double weight_decay = 0.0;
-  bool bias_correction = true;
-  bool eps_inside_sqrt = false;
-  bool amsgrad = false;
-  bool cuda_aware = false;
-  CommBackend comm_backend_name = CommBackend::kNccl;
+struct OneBitLambParams : CompressedParams {
   int64_t freeze_step = 100000;
   double max_coeff = 10.0;
   double min_coeff = 0.01;
