@@ -10,9 +10,10 @@
 namespace ds {
 
 void check_available(const Config& config, const Origins& origins, Problems& problems) {
-  const std::vector<InertKeys> inert = inert_keys(config);
+  const Effects effects = effects_of(config);
+  const std::vector<InertKeys> inert = inert_keys(config, effects);
   std::vector<Problem> missing;
-  for (const MissingFeature& feature : effects_of(config).missing) {
+  for (const MissingFeature& feature : effects.missing) {
     // What is not looked at in this combination of keys is not asked for.
     if (std::ranges::any_of(inert,
                             [&](const InertKeys& keys) { return keys.covers(feature.path); })) {

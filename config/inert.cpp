@@ -7,8 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "config/effect.h"
-
 namespace ds {
 
 namespace {
@@ -132,16 +130,6 @@ void Rules::sections_off(const std::vector<SectionOff>& off) {
   }
 }
 
-std::vector<InertKeys> inert_keys(const Config& config, const Effects& effects) {
-  Rules rules(config);
-  rules.zero();
-  rules.offload();
-  rules.precision();
-  rules.reduction();
-  rules.sections_off(effects.off);
-  return rules.take();
-}
-
 void add_notes(const InertKeys& rule, const Origins& origins, Problems& problems) {
   if (rule.kind == InertKeys::kKey) {
     const auto given = origins.find(std::string_view(rule.path));
@@ -157,10 +145,6 @@ void add_notes(const InertKeys& rule, const Origins& origins, Problems& problems
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Of a value that is wrong nobody asks what it would do.
 bool is_refused(std::string_view path, const Problems& problems) {
   return std::ranges::any_of(problems.all(), [&](const Problem& problem) {
@@ -175,12 +159,18 @@ bool InertKeys::covers(std::string_view other) const {
   return other != path && is_within(other, path) && (but.empty() || !is_within(other, but));
 }
 
-std::vector<InertKeys> inert_keys(const Config& config) {
-  return inert_keys(config, effects_of(config));
+std::vector<InertKeys> inert_keys(const Config& config, const Effects& effects) {
+  Rules rules(config);
+  rules.zero();
+  rules.offload();
+  rules.precision();
+  rules.reduction();
+  rules.sections_off(effects.off);
+  return rules.take();
 }
 
-void note_inert_keys(const Config& config, const Origins& origins, Problems& problems) {
-  const Effects effects = effects_of(config);
+void note_inert_keys(const Config& config, const Effects& effects, const Origins& origins,
+                     Problems& problems) {
   const std::vector<InertKeys> rules = inert_keys(config, effects);
   for (const InertKeys& rule : rules) add_notes(rule, origins, problems);
   for (const FixedKey& key : effects.fixed) {
@@ -192,8 +182,8 @@ void note_inert_keys(const Config& config, const Origins& origins, Problems& pro
   }
 }
 
-void soften_what_is_off(const Config& config, Problems& problems) {
-  for (const SectionOff& part : effects_of(config).off) {
+void soften_what_is_off(const Effects& effects, Problems& problems) {
+  for (const SectionOff& part : effects.off) {
     problems.soften(
         [&](const Problem& problem) {
           return is_within(problem.path, part.path) && !may_switch(problem, part);

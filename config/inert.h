@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "config/effect.h"
 #include "config/field_reader.h"
 #include "config/reader/problem.h"
 
@@ -23,12 +24,14 @@ struct InertKeys {
   std::string but;  // a path in the section
   std::string why;  // "has no effect at ZeRO stage 0"
 };
-std::vector<InertKeys> inert_keys(const Config& config);
+// `effects`: of this configuration, here and below.
+std::vector<InertKeys> inert_keys(const Config& config, const Effects& effects);
 
 // Those, and keys that ask for another behaviour than the only one there is.
-void note_inert_keys(const Config& config, const Origins& origins, Problems& problems);
+void note_inert_keys(const Config& config, const Effects& effects, const Origins& origins,
+                     Problems& problems);
 
 // What is wrong in sections that are switched off, and not for DeepSpeed, becomes notes.
-void soften_what_is_off(const Config& config, Problems& problems);
+void soften_what_is_off(const Effects& effects, Problems& problems);
 
 }  // namespace ds

@@ -90,8 +90,9 @@ ReadConfig read_config_tree(Value document, Problems earlier) {
   rewrite_old_spellings(result.document, result.problems);
   read_fields(result.document, result.config, result.origins, result.problems);
   check_rules(result.config, result.origins, result.problems);
-  note_inert_keys(result.config, result.origins, result.problems);
-  soften_what_is_off(result.config, result.problems);
+  const Effects effects = effects_of(result.config);
+  note_inert_keys(result.config, effects, result.origins, result.problems);
+  soften_what_is_off(effects, result.problems);
   derive(result);
   return result;
 }

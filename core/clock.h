@@ -30,4 +30,9 @@ class ManualClock final : public Clock {
   int64_t now_ns_ = 0;
 };
 
+// By this machine's own clock, for what is reported and decides nothing.
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 }  // namespace ds

@@ -8,6 +8,7 @@
 #include "comm/ledger.h"
 #include "comm/traced_comm.h"
 #include "config/load.h"
+#include "core/clock.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "model/hf/config.h"
@@ -31,10 +32,6 @@ namespace ds {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-double seconds_since(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
 
 enum class NextMove { kGoOn, kStop };
 

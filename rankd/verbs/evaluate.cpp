@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/clock.h"
 #include "core/files/input_files.h"
 #include "data/dataset.h"
 #include "data/tokenizer/tokenizer_frame.h"
@@ -203,7 +204,7 @@ int run_evaluate(const EvalArgs& args) {
         fmt::format("eval: the loss is {}; the weights are damaged or too large for --dtype {}",
                     figures.nats, args.dtype));
   }
-  figures.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  figures.seconds = seconds_since(start);
   print_now(args.json ? to_json(figures, source, length, stride)
                       : to_text(figures, length, stride));
   return static_cast<int>(ExitCode::kDone);

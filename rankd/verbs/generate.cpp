@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 
+#include "core/clock.h"
 #include "core/files/input_files.h"
 #include "core/rng.h"
 #include "data/tokenizer/tokenizer_frame.h"
@@ -172,7 +173,7 @@ class Generator {
       logits = continue_logits(all);
     }
     show(shown.finish());
-    out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    out.seconds = seconds_since(start);
     return out;
   }
 

@@ -2,23 +2,23 @@
 
 #include <chrono>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "train/watch/step_note.h"
 
 namespace ds {
 
 void MemorySaver::at_edge(int64_t steps_done) {
-  using SteadyClock = std::chrono::steady_clock;
   // By the step alone: whether a checkpoint was saved, ranks may see differently when one fails.
   if (steps_done % options_.every != 0 || steps_done >= options_.last_step) return;
   reports_.report_progress({.step = steps_done, .micro_step = 0, .phase = "save"});
-  const auto start = SteadyClock::now();
+  const auto start = std::chrono::steady_clock::now();
   try {
     memory_.set_note(options_.rank == 0 ? to_notes(reports_.untaken_steps()) : "");
     memory_.save(steps_done % options_.copy_every == 0 ? MemoryTier::Spread::kPeerHost
                                                        : MemoryTier::Spread::kOwnHost);
     failures_ = 0;
-    seconds_ += std::chrono::duration<double>(SteadyClock::now() - start).count();
+    seconds_ += seconds_since(start);
     ++saves_;
   } catch (const IoError& failure) {
     const bool tell = failures_++ == 0 && options_.rank == 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "checkpoint/hosts/agreement.h"
+#include "core/clock.h"
 #include "core/failpoint.h"
 #include "train/watch/step_note.h"
 
@@ -35,15 +36,14 @@ void TagSaver::save_and_go_on() {
 }
 
 void TagSaver::save() {
-  using SteadyClock = std::chrono::steady_clock;
   progress("save");
   DS_FAILPOINT("train.before_save");
-  const auto before = SteadyClock::now();
+  const auto before = std::chrono::steady_clock::now();
   // What was said last goes with the state: it may be lost with this rank before the launcher hears
   // it.
   checkpoints_.set_note(options_.rank == 0 ? to_notes(reports_.untaken_steps()) : "");
   SavedTag tag = checkpoints_.save();
-  tag.seconds = std::chrono::duration<double>(SteadyClock::now() - before).count();
+  tag.seconds = seconds_since(before);
   DS_FAILPOINT("train.saved");
   saved_step_ = engine_.step();
   schedule_.saved();
