@@ -27,8 +27,8 @@
 namespace ds {
 namespace {
 
-Surroundings read_surroundings() {
-  Surroundings out;
+CommandContext read_context() {
+  CommandContext out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     out.environment.emplace_back(*entry);
   }
@@ -56,7 +56,7 @@ struct Command {
 };
 
 Command text_to_print(std::string text) {
-  return {[text = std::move(text)](const Surroundings&) {
+  return {[text = std::move(text)](const CommandContext&) {
     fmt::print("{}", text);
     return 0;
   }};
@@ -72,9 +72,9 @@ Command command_of(const std::vector<std::string>& arguments) {
 }
 
 // One of many that mpirun or srun has started, and not the one that speaks for them.
-bool stands_behind_another(const Surroundings& surroundings) {
+bool stands_behind_another(const CommandContext& context) {
   try {
-    const auto place = discover_start(as_environment(surroundings.environment));
+    const auto place = discover_start(as_environment(context.environment));
     return place && !place->is_launcher();
   } catch (const UsageError&) {
     return false;
@@ -88,18 +88,18 @@ void wipe_what_openssl_frees() {
 }
 
 int run(int argc, char** argv) {
-  const Surroundings surroundings = read_surroundings();
+  const CommandContext context = read_context();
   Command command;
   try {
     command = command_of({argv + 1, argv + argc});
   } catch (const Error& error) {
-    if (!stands_behind_another(surroundings)) throw;
+    if (!stands_behind_another(context)) throw;
     // The first one says it, and has to be heard before the starter ends all because of us.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     return static_cast<int>(error.exit_code());
   }
-  if (!command.for_all && stands_behind_another(surroundings)) return 0;
-  return command.action(surroundings);
+  if (!command.for_all && stands_behind_another(context)) return 0;
+  return command.action(context);
 }
 
 // Whoever's working directory was removed can be helped; every relative path fails there.

@@ -36,7 +36,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.accept_changes = in.accept_changes();
   plan.told_step = in.told_step();
   plan.audit_samples = in.audit_samples();
-  plan.rendezvous = in.rendezvous();
+  plan.shm_name = in.shm_name();
   plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
   plan.data_secret = in.data_secret();
   return plan;

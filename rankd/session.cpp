@@ -20,7 +20,7 @@
 #include "core/memory/cgroup.h"
 #include "core/secrecy.h"
 #include "core/signal_stack.h"
-#include "rankd/last_words.h"
+#include "rankd/fatal_signals.h"
 #include "rankd/pressure_words.h"
 #include "rankd/thread_dump.h"
 
@@ -151,7 +151,7 @@ int run_session(const Training& training, const std::string& failpoints) {
                                              &WipingMemory::release) == 1;
   DS_CHECK(ours, "rankd: OpenSSL had memory before we began");
   prepare_thread_dumps();
-  prepare_last_words();
+  prepare_fatal_signals();
   log_to_launcher();
   Bootstrap bootstrap = read_bootstrap(STDIN_FILENO);
   arm_failpoints(failpoints, {bootstrap.rank, bootstrap.epoch});

@@ -48,7 +48,7 @@ std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listene
   if (plan.data_endpoints.empty()) {
     return connect({.rank = plan.rank,
                     .size = plan.world_size,
-                    .shm_name = plan.rendezvous,
+                    .shm_name = plan.shm_name,
                     .timeout = kLongestWait});
   }
   return connect({.backend = "tcp",
@@ -222,7 +222,7 @@ class TrainingRun {
     const auto start = SteadyClock::now();
     while (engine_.step() < steps_) {
       step();
-      if (obey() == NextMove::kStop) {
+      if (carry_out() == NextMove::kStop) {
         observers_.before_exit(RunEnd::kStopped);
         return static_cast<int>(ExitCode::kRequeue);
       }
@@ -249,7 +249,7 @@ class TrainingRun {
   }
 
   // What the launcher asked for, at this step edge on every rank.
-  NextMove obey() {
+  NextMove carry_out() {
     while (const std::optional<Command> command = commands_.next()) {
       if (*command == Command::kStopAndSave) return NextMove::kStop;
       if (*command == Command::kSaveNow) saver_.save_and_go_on();
@@ -376,7 +376,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   TracedComm comm(std::move(world), "data", sinks);
   DS_FAILPOINT("train.comm_open");
   Workspace workspace(Device::cpu(), plan.threads, comm);
-  Engine engine(options, workspace.seat(), std::move(run_plan.step));
+  Engine engine(options, workspace.resources(), std::move(run_plan.step));
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;
   std::optional<MemoryTier> memory;

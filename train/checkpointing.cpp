@@ -55,13 +55,13 @@ Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& p
       options_(options),
       memory_(options.memory) {
   if (options.storage == TagStorage::kEachHost) {
-    spread_.emplace(files_, root_,
-                    SpreadTags::Place{.rank = plan.rank,
-                                      .local_rank = plan.local_rank,
-                                      .epoch = plan.epoch,
-                                      .claim = plan.claim,
-                                      .rendezvous = plan.rendezvous},
-                    engine_.comm(), engine_.stream());
+    distributed_.emplace(files_, root_,
+                         DistributedTags::Place{.rank = plan.rank,
+                                                .local_rank = plan.local_rank,
+                                                .epoch = plan.epoch,
+                                                .claim = plan.claim,
+                                                .shm_name = plan.shm_name},
+                         engine_.comm(), engine_.stream());
   } else {
     open_root();
   }
@@ -125,8 +125,8 @@ SavedTag Checkpointing::save() {
   const std::vector<WireVote> all = exchange_votes(mine, engine_.comm(), engine_.stream());
   DS_FAILPOINT("ckpt.votes_exchanged");
   const ds::CommittedTag saved{tag, engine_.step(), plan_.epoch, begun_in_};
-  if (spread_) {
-    spread_->commit(saved, first_failure(all), votes_of(all, plan_.epoch), options_.keep);
+  if (distributed_) {
+    distributed_->commit(saved, first_failure(all), votes_of(all, plan_.epoch), options_.keep);
   } else {
     commit_from_rank_0(tag, first_failure(all), votes_of(all, plan_.epoch));
   }
@@ -182,10 +182,11 @@ void Checkpointing::tidy_after_commit(const std::string& tag) {
 // What may be loaded, newest first, and what else looks like a checkpoint.
 void Checkpointing::candidates() {
   found_ = {};
-  if (spread_) {  // also where nothing is to be loaded: what is whole is not to be cleared away
-    const SpreadTags::Found& spread = spread_->find(plan_.oldest_tag_epoch);
-    for (const WholeSet& set : spread.whole) found_.tags.push_back(tag_of(set.id));
-    found_.rejected = spread.rejected;
+  if (distributed_) {  // also where nothing is to be loaded: what is whole is not to be cleared
+                       // away
+    const DistributedTags::Found& distributed = distributed_->find(plan_.oldest_tag_epoch);
+    for (const WholeSet& set : distributed.whole) found_.tags.push_back(tag_of(set.id));
+    found_.rejected = distributed.rejected;
     return;
   }
   TagList mine;
@@ -339,17 +340,17 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
     if (refusal_.empty()) restore_pieces(engine_, reader, tag.tag);
     restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
   };
-  if (spread_) {
-    spread_->read(tag.tag, tag.epoch,
-                  {.label = label,
-                   .place = spread_->place_of(tag.tag),
-                   .wanted =
-                       [&](const CheckpointReader& reader) {
-                         return why_another(engine_, reader, label).empty()
-                                    ? ranks_needed(engine_, reader)
-                                    : std::set<int>();
-                       },
-                   .take = take});
+  if (distributed_) {
+    distributed_->read(tag.tag, tag.epoch,
+                       {.label = label,
+                        .place = distributed_->place_of(tag.tag),
+                        .wanted =
+                            [&](const CheckpointReader& reader) {
+                              return why_another(engine_, reader, label).empty()
+                                         ? ranks_needed(engine_, reader)
+                                         : std::set<int>();
+                            },
+                        .take = take});
   } else {
     const std::string error = failure_of([&] {
       DS_FAILPOINT("load.before_restore");
@@ -397,7 +398,7 @@ void Checkpointing::judge(const CheckpointReader& reader, const std::string& lab
 
 void Checkpointing::settle(const WholeSet* set, const ds::CommittedTag* tag) {
   begun_in_ = set != nullptr ? set->id.begun_in : tag != nullptr ? tag->begun_in : plan_.epoch;
-  if (spread_) spread_->settle(tag);
+  if (distributed_) distributed_->settle(tag);
   if (memory_ != nullptr) memory_->settle(set, begun_in_);
 }
 
@@ -457,20 +458,20 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
     }
   };
   const std::string label = "export of " + folder;
-  if (spread_) {
-    spread_->read(last_.tag, last_.epoch,
-                  {.label = label,
-                   .place = spread_->place_of(last_.tag),
-                   .wanted =
-                       [&](const CheckpointReader& reader) {
-                         return plan_.rank == 0 ? ranks_with_weights(engine_, reader)
-                                                : std::set<int>();
-                       },
-                   .take =
-                       [&](CheckpointReader& reader) {
-                         if (plan_.rank == 0) write(reader);
-                         DS_FAILPOINT("export.spread_written");
-                       }});
+  if (distributed_) {
+    distributed_->read(last_.tag, last_.epoch,
+                       {.label = label,
+                        .place = distributed_->place_of(last_.tag),
+                        .wanted =
+                            [&](const CheckpointReader& reader) {
+                              return plan_.rank == 0 ? ranks_with_weights(engine_, reader)
+                                                     : std::set<int>();
+                            },
+                        .take =
+                            [&](CheckpointReader& reader) {
+                              if (plan_.rank == 0) write(reader);
+                              DS_FAILPOINT("export.spread_written");
+                            }});
     throw_refusal();
     return;
   }

@@ -1,7 +1,7 @@
 // Checkpointing: the engine's state to and from tags on disk. Every rank writes and reads what it
 // owns; rank 0 commits, or one rank of each host where each keeps its own files
-// (checkpoint/hosts/spread_tags.h). Weights come from the newest of committed tags and states in
-// memory (train/memory_tier.h), a Hugging Face folder, or the initialisers.
+// (checkpoint/hosts/distributed_tags.h). Weights come from the newest of committed tags and states
+// in memory (train/memory_tier.h), a Hugging Face folder, or the initialisers.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
-#include "checkpoint/hosts/spread_tags.h"
+#include "checkpoint/hosts/distributed_tags.h"
 #include "core/files/file.h"
 #include "train/engine.h"
 #include "train/job.h"
@@ -82,13 +82,13 @@ class Checkpointing {
   const JobPlan& plan_;
   const std::string root_;
   const Options options_;
-  MemoryTier* const memory_;          // not owned, may be null
-  std::optional<SpreadTags> spread_;  // where each host keeps its own files
-  TagList found_;                     // before load()
-  MemoryTier::Found kept_;            //
-  std::string refusal_;               // why what is being loaded or exported may not be
-  std::string origin_;                // what load() took
-  std::string saved_at_;              // when it was saved, in words
+  MemoryTier* const memory_;                    // not owned, may be null
+  std::optional<DistributedTags> distributed_;  // where each host keeps its own files
+  TagList found_;                               // before load()
+  MemoryTier::Found kept_;                      //
+  std::string refusal_;                         // why what is being loaded or exported may not be
+  std::string origin_;                          // what load() took
+  std::string saved_at_;                        // when it was saved, in words
   std::vector<std::string> notices_;
   std::string note_, restored_note_;
   int64_t begun_in_ = 0;  // the epoch that began this training

@@ -38,7 +38,7 @@ StepPlan record(const EngineOptions& options, int world_size) {
   Workspace workspace(Device::meta(), 1, comm);
   EngineOptions one = options;
   one.zero.micro_steps = 1;  // every micro-step allocates alike
-  Engine engine(one, workspace.seat(), std::nullopt);
+  Engine engine(one, workspace.resources(), std::nullopt);
   NoData nothing;
   StepPlan plan;
   RecordingMemory training(workspace.heap());
@@ -70,7 +70,7 @@ RunPlan dry_run(const EngineOptions& options, int world_size, const DeviceCeilin
   CostTrace cost(ceilings);
   Workspace workspace(Device::meta(), 1, comm, &cost);
   NoData nothing;
-  Engine engine(options, workspace.seat(), plan.step);
+  Engine engine(options, workspace.resources(), plan.step);
   engine.train_batch(nothing, 0);
   plan.flops_per_step = cost.flops;
   const CommVolume::ByAxis totals = volume.totals();

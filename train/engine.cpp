@@ -41,20 +41,22 @@ MicroBatch load(const EngineOptions& options, Stream& stream, BatchSource& sourc
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options, const EngineSeat& seat, std::optional<StepPlan> plan)
+Engine::Engine(const EngineOptions& options, const RankResources& resources,
+               std::optional<StepPlan> plan)
     : options_(options),
-      seat_(seat),
+      resources_(resources),
       optimizer_(make_optimizer(options.optimizer)),
       rules_({.base_lr = options.base_lr,
               .schedule = options.schedule,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
-      store_(with_slots(options.zero, *optimizer_), seat.comm, seat.stream, seat.comm_memory),
+      store_(with_slots(options.zero, *optimizer_), resources.comm, resources.stream,
+             resources.comm_memory),
       model_(make_model(options.model, options.dtype, store_)) {
   store_.seal();
   if (!plan) return;
   const size_t bytes = std::max(plan->train.bytes_total, plan->evaluate.bytes_total);
-  arena_block_ = Tensor::empty({static_cast<int64_t>(bytes)}, DType::kU8, seat_.stream,
+  arena_block_ = Tensor::empty({static_cast<int64_t>(bytes)}, DType::kU8, resources_.stream,
                                MemoryTag::kActivations);
   void* block = arena_block_.address();
   train_arena_ = std::make_unique<ReplayArena>(std::move(plan->train), block);
@@ -65,18 +67,18 @@ Engine::Engine(const EngineOptions& options, const EngineSeat& seat, std::option
 Engine::~Engine() = default;
 
 double Engine::sum_losses(const Tensor& losses) const {
-  return losses.is_meta() ? 0.0 : kernels::sum(seat_.stream, losses);
+  return losses.is_meta() ? 0.0 : kernels::sum(resources_.stream, losses);
 }
 
 double Engine::run_micro_step(BatchSource& source, int micro_step, const StepSettings& settings) {
   double loss = 0;
   {
-    const MemoryScope scope(seat_.stream, arena_or_own(seat_.stream, train_arena_.get()));
-    const MicroBatch batch = load(options_, seat_.stream, source, step_, micro_step);
+    const MemoryScope scope(resources_.stream, arena_or_own(resources_.stream, train_arena_.get()));
+    const MicroBatch batch = load(options_, resources_.stream, source, step_, micro_step);
     DS_FAILPOINT("engine.batch_loaded");
     store_.begin_micro_step();
     Tape tape;
-    Context context{.stream = seat_.stream,
+    Context context{.stream = resources_.stream,
                     .store = store_,
                     .mode = RunMode::kTrain,
                     .tape = &tape,
@@ -84,7 +86,7 @@ double Engine::run_micro_step(BatchSource& source, int micro_step, const StepSet
                     .first_sample = batch.first_sample};
     const double tokens = static_cast<double>(options_.micro_batch) *
                           static_cast<double>(options_.length) * options_.micro_steps() *
-                          seat_.comm.size();
+                          resources_.comm.size();
     const Tensor losses =
         model_->loss(context, batch.tokens, batch.targets, static_cast<float>(1.0 / tokens));
     DS_FAILPOINT("engine.forward_done");
@@ -100,13 +102,13 @@ double Engine::run_micro_step(BatchSource& source, int micro_step, const StepSet
 
 Engine::Sums Engine::reduce_sums(const Sums& mine) {
   constexpr int64_t kValues = 3;
-  const int64_t ranks = seat_.comm.size();
+  const int64_t ranks = resources_.comm.size();
   std::array<double, kValues> local{mine.loss, mine.squares, static_cast<double>(mine.flags)};
   std::vector<double> all(static_cast<size_t>(kValues * ranks));
-  const Device device = seat_.stream.device();
+  const Device device = resources_.stream.device();
   Tensor gathered = Tensor::borrow(all.data(), {kValues * ranks}, DType::kF64, device);
-  seat_.comm.all_gather(Tensor::borrow(local.data(), {kValues}, DType::kF64, device), gathered,
-                        seat_.stream);
+  resources_.comm.all_gather(Tensor::borrow(local.data(), {kValues}, DType::kF64, device), gathered,
+                             resources_.stream);
   Sums sums;
   for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank) {
     sums.loss += all[rank * kValues];
@@ -145,7 +147,7 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver*
                     .betas = settings.betas,
                     .grad_scale = clip_factor(grad_norm, options_.gradient_clipping)};
   for (Shard& shard : store_.shards()) {
-    optimizer_->step(shard, hyper, settings.step, seat_.stream);
+    optimizer_->step(shard, hyper, settings.step, resources_.stream);
     DS_FAILPOINT("engine.shard_updated");
   }
   DS_FAILPOINT("engine.before_publish");
@@ -162,9 +164,10 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver*
 double Engine::forward_only(BatchSource& source, int64_t batch) {
   double loss = 0;
   {
-    const MemoryScope scope(seat_.stream, arena_or_own(seat_.stream, evaluate_arena_.get()));
-    const MicroBatch micro = load(options_, seat_.stream, source, batch, 0);
-    Context context{.stream = seat_.stream, .store = store_, .mode = RunMode::kEval};
+    const MemoryScope scope(resources_.stream,
+                            arena_or_own(resources_.stream, evaluate_arena_.get()));
+    const MicroBatch micro = load(options_, resources_.stream, source, batch, 0);
+    Context context{.stream = resources_.stream, .store = store_, .mode = RunMode::kEval};
     loss = sum_losses(model_->loss(context, micro.tokens, micro.targets, 1.0F));
   }
   if (evaluate_arena_) evaluate_arena_->rewind();
@@ -175,7 +178,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
   Sums mine;
   for (int64_t batch = 0; batch < batches; ++batch) mine.loss += forward_only(source, batch);
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
-                        static_cast<double>(batches) * seat_.comm.size();
+                        static_cast<double>(batches) * resources_.comm.size();
   return reduce_sums(mine).loss / tokens;
 }
 

@@ -54,7 +54,7 @@ struct StepPlan {
 };
 
 // Where one rank computes. comm_memory: what peers can read, accounted like everything else.
-struct EngineSeat {
+struct RankResources {
   Stream& stream;
   Communicator& comm;  // the data group
   MemoryResource& comm_memory;
@@ -69,7 +69,8 @@ class Engine {
  public:
   // With a plan, micro-steps allocate from an arena and stage 3 follows the gather plan; without,
   // both happen on demand (as the dry run does it).
-  Engine(const EngineOptions& options, const EngineSeat& seat, std::optional<StepPlan> plan);
+  Engine(const EngineOptions& options, const RankResources& resources,
+         std::optional<StepPlan> plan);
   ~Engine();
 
   // One optimizer step over the global batch. `flags` travels to every rank with the step's one
@@ -88,8 +89,8 @@ class Engine {
   LanguageModel& model() { return *model_; }
   const EngineOptions& options() const { return options_; }
   const Optimizer& optimizer() const { return *optimizer_; }
-  Stream& stream() { return seat_.stream; }
-  Communicator& comm() { return seat_.comm; }
+  Stream& stream() { return resources_.stream; }
+  Communicator& comm() { return resources_.comm; }
   int64_t step() const { return step_; }  // optimizer steps done
   void restore_step(int64_t step) { step_ = step; }
 
@@ -105,7 +106,7 @@ class Engine {
   double sum_losses(const Tensor& losses) const;
 
   const EngineOptions options_;
-  const EngineSeat seat_;
+  const RankResources resources_;
   std::unique_ptr<Optimizer> optimizer_;
   const StepRules rules_;
   ShardedStore store_;

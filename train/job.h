@@ -40,7 +40,7 @@ struct JobPlan {
   bool audit_samples = false;  // train/watch/sample_audit.h
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
-  std::string rendezvous;
+  std::string shm_name;
   // Ranks on more than one host meet over TCP: every rank's data endpoint in rank order, and the
   // secret of the epoch. Empty: shared memory.
   std::vector<std::string> data_endpoints;

@@ -21,7 +21,7 @@ MemoryTier::MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm)
     : engine_(engine),
       plan_(plan),
       comm_(comm),
-      vault_([&] {
+      memory_([&] {
         if (plan.memory_fd < 0) {
           throw Unsupported(
               "train.save_in_memory_every: whoever started this rank holds no memory "
@@ -29,15 +29,15 @@ MemoryTier::MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm)
         }
         return plan.memory_fd;
       }()),
-      sets_(vault_,
+      sets_(memory_,
             hosts_of_ranks(gather_values(std::vector<int>{plan.local_rank}, comm, engine.stream())),
             comm, engine.stream()),
       copies_(plan_peer_copies(sets_.host_of())) {}
 
 FileVote MemoryTier::write_own(int buffer) {
-  const std::unique_ptr<FileSystem> shelf = vault_.shelf_of(plan_.rank, buffer);
+  const std::unique_ptr<FileSystem> slot = memory_.slot_of(plan_.rank, buffer);
   CheckpointWriter writer(
-      *shelf,
+      *slot,
       {.root = kRoot, .tag = default_tag(engine_.step()), .epoch = plan_.epoch, .rank = plan_.rank},
       owned_bytes(engine_));
   put_pieces(engine_, plan_.rank, {.facts = "", .note = note_}, writer);
@@ -46,13 +46,13 @@ FileVote MemoryTier::write_own(int buffer) {
 }
 
 // With a single host nothing is ever copied, and one kind of places is enough.
-size_t MemoryTier::kind_of(Spread spread) const {
-  return spread == Spread::kPeerHost && !copies_.empty() ? 1 : 0;
+size_t MemoryTier::kind_of(Replica replica) const {
+  return replica == Replica::kPeerHost && !copies_.empty() ? 1 : 0;
 }
 
-void MemoryTier::save(Spread spread) {
+void MemoryTier::save(Replica replica) {
   DS_FAILPOINT("memory.before_save");
-  const size_t kind = kind_of(spread);
+  const size_t kind = kind_of(replica);
   // The groups know nothing of each other's order: who is elsewhere in the engine's calls is told
   // here, by an error, and not waited for.
   engine_.comm().barrier();
@@ -77,7 +77,7 @@ void MemoryTier::save(Spread spread) {
                           .epoch = plan_.epoch,
                           .files = votes_of(all, plan_.epoch),
                           .begun_in = begun_in_};
-  vault_.commit(plan_.rank, buffer, manifest);
+  memory_.commit(plan_.rank, buffer, manifest);
   DS_FAILPOINT("memory.committed");
   for (const PeerCopy& copy : copies_) {
     if (kind == 0) break;
@@ -86,7 +86,7 @@ void MemoryTier::save(Spread spread) {
   }
   DS_FAILPOINT("memory.saved");
   next_buffer_[kind] = 1 - next_buffer_[kind];
-  const bool survives_all = kind == kind_of(Spread::kPeerHost);
+  const bool survives_all = kind == kind_of(Replica::kPeerHost);
   if (survives_all && leftovers_ == Leftovers::kNeeded) leftovers_ = Leftovers::kSuperseded;
 }
 
@@ -99,25 +99,25 @@ void MemoryTier::send_copy(const PeerCopy& copy, int buffer, const Manifest& man
 // Whatever fails here, the sender is heard to the end: it has its own copy, and training goes on.
 void MemoryTier::take_copy(const PeerCopy& copy, int buffer, const Manifest& manifest) {
   const FileVote& vote = manifest.files[static_cast<size_t>(copy.from)];
-  std::unique_ptr<File> shelf;
+  std::unique_ptr<File> slot;
   std::string error = failure_of([&] {
-    const int64_t room = vault_.room_for(copy.from, buffer);
+    const int64_t room = memory_.room_for(copy.from, buffer);
     if (room < vote.bytes) {
       throw DiskFull(fmt::format("need={} free={} bytes of memory", vote.bytes, room));
     }
-    shelf = vault_.begin(copy.from, buffer);
+    slot = memory_.begin(copy.from, buffer);
   });
-  letter_.resize(kLetterBytes);
+  chunk_.resize(kChunkBytes);
   for (int64_t at = 0; at < vote.bytes;) {
-    const auto count = std::min(letter_.size(), static_cast<size_t>(vote.bytes - at));
-    const auto bytes = std::span(letter_).first(count);
-    Tensor into = letter_of(bytes);
+    const auto count = std::min(chunk_.size(), static_cast<size_t>(vote.bytes - at));
+    const auto bytes = std::span(chunk_).first(count);
+    Tensor into = chunk_of(bytes);
     comm_.recv(into, copy.from, engine_.stream());
-    DS_FAILPOINT("memory.letter_taken");
-    if (error.empty()) error = failure_of([&] { shelf->write(at, bytes); });
+    DS_FAILPOINT("memory.chunk_taken");
+    if (error.empty()) error = failure_of([&] { slot->write(at, bytes); });
     at += static_cast<int64_t>(count);
   }
-  if (error.empty()) error = failure_of([&] { vault_.commit(copy.from, buffer, manifest); });
+  if (error.empty()) error = failure_of([&] { memory_.commit(copy.from, buffer, manifest); });
   if (!error.empty()) {
     spdlog::warn(
         "no copy of rank {}'s state at step {} here: {}; a lost host would cost more steps",
@@ -130,19 +130,19 @@ void MemoryTier::take_copy(const PeerCopy& copy, int buffer, const Manifest& man
 // writes there, so one rank of the host can do it.
 void MemoryTier::sweep() {
   leftovers_ = Leftovers::kSwept;
-  if (!sets_.speaks()) return;
+  if (!sets_.is_host_leader()) return;
   const std::vector<int>& host_of = sets_.host_of();
-  std::set<int> own, guests;
+  std::set<int> own, clients;
   for (size_t rank = 0; rank < host_of.size(); ++rank) {
     if (host_of[rank] == sets_.host()) own.insert(static_cast<int>(rank));
   }
   for (const PeerCopy& copy : copies_) {
-    if (host_of[static_cast<size_t>(copy.to)] == sets_.host()) guests.insert(copy.from);
+    if (host_of[static_cast<size_t>(copy.to)] == sets_.host()) clients.insert(copy.from);
   }
-  vault_.drop_if([&](int rank, int buffer) {
+  memory_.drop_if([&](int rank, int buffer) {
     const bool copied = buffer >= 2;
     const bool wanted =
-        own.contains(rank) ? !copied || !copies_.empty() : copied && guests.contains(rank);
+        own.contains(rank) ? !copied || !copies_.empty() : copied && clients.contains(rank);
     return !wanted;
   });
   DS_FAILPOINT("memory.swept");
@@ -181,15 +181,15 @@ void MemoryTier::settle(const WholeSet* from, int64_t begun_in) {
     wanted.push_back(&*set);
     next_buffer_.at(static_cast<size_t>(set->buffer / 2)) = 1 - set->buffer % 2;
   }
-  if (!sets_.speaks()) return;
+  if (!sets_.is_host_leader()) return;
   std::set<std::pair<int, int>> kept;
-  for (const KeptFile& file : vault_.files()) {
+  for (const KeptFile& file : memory_.files()) {
     const bool needed = std::ranges::any_of(wanted, [&](const WholeSet* set) {
       return set->id == file.set && set->buffer == file.buffer;
     });
     if (needed) kept.insert({file.rank, file.buffer});
   }
-  vault_.drop_if([&](int rank, int buffer) { return !kept.contains({rank, buffer}); });
+  memory_.drop_if([&](int rank, int buffer) { return !kept.contains({rank, buffer}); });
   DS_FAILPOINT("memory.settled");
 }
 

@@ -1,8 +1,8 @@
 // The state of the world in the memory of its hosts (train.save_in_memory_every,
 // copy_in_memory_every): now and then each rank writes its pieces into its host's memory
-// (checkpoint/hosts/memory_vault.h), and less often also into that of another host, over the data
-// plane. A lost process then costs the steps since the last such save, a lost host those since the
-// last copy; no disk is touched. The bytes are those of a pieces file on disk, so a set can be
+// (checkpoint/hosts/checkpoint_memory.h), and less often also into that of another host, over the
+// data plane. A lost process then costs the steps since the last such save, a lost host those since
+// the last copy; no disk is touched. The bytes are those of a pieces file on disk, so a set can be
 // loaded by any number of ranks, on any hosts that together keep all of it.
 //
 // Collective: all ranks of the communicator call alike. Refuses to choose between memory and disk.
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/hosts/memory_vault.h"
-#include "checkpoint/hosts/spread_sets.h"
+#include "checkpoint/hosts/checkpoint_memory.h"
+#include "checkpoint/hosts/distributed_sets.h"
 #include "train/engine.h"
 #include "train/job.h"
 
@@ -26,13 +26,13 @@ class MemoryTier {
   // `comm`: of all ranks, for this alone. Unsupported if nobody holds memory for this rank.
   MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm);
 
-  enum class Spread { kOwnHost, kPeerHost };
+  enum class Replica { kOwnHost, kPeerHost };
   // Keeps the state as it is now, also on another host if that is wanted and there is one. The two
   // kinds have places of their own, so the newest state with copies stays until the next one with
   // copies. Between two saves the ranks must have made a step together. IoError on every rank if
   // one of them could not; what was kept before stays whole. A copy that cannot be taken here is a
   // warning.
-  void save(Spread spread);
+  void save(Replica replica);
   // Rank 0's, kept with the states saved from now on.
   void set_note(std::string note) { note_ = std::move(note); }
 
@@ -50,7 +50,7 @@ class MemoryTier {
   void settle(const WholeSet* from, int64_t begun_in);
 
  private:
-  size_t kind_of(Spread spread) const;  // of save
+  size_t kind_of(Replica replica) const;  // of save
   FileVote write_own(int buffer);
   void send_copy(const PeerCopy& copy, int buffer, const Manifest& manifest);
   void take_copy(const PeerCopy& copy, int buffer, const Manifest& manifest);
@@ -59,10 +59,10 @@ class MemoryTier {
   Engine& engine_;
   const JobPlan& plan_;
   Communicator& comm_;
-  MemoryVault vault_;
-  SpreadSets sets_;
-  std::vector<PeerCopy> copies_;   // of all ranks
-  std::vector<std::byte> letter_;  // what is under way between vault and peer
+  CheckpointMemory memory_;
+  DistributedSets sets_;
+  std::vector<PeerCopy> copies_;  // of all ranks
+  std::vector<std::byte> chunk_;  // what is under way between memory and peer
   Found found_;
   std::string note_, restored_note_;
   int64_t begun_in_ = 0;              // the epoch that began the training

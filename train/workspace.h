@@ -19,7 +19,7 @@ class Workspace {
         stream_({.device = device, .memory = &heap_, .pool = &pool_, .trace = trace}),
         comm_(comm) {}
 
-  EngineSeat seat() { return {.stream = stream_, .comm = comm_, .comm_memory = shared_}; }
+  RankResources resources() { return {.stream = stream_, .comm = comm_, .comm_memory = shared_}; }
   Stream& stream() { return stream_; }
   MemoryResource& heap() { return heap_; }
   MemoryUsage usage() const { return account_.usage(); }

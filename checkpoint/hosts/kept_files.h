@@ -1,6 +1,6 @@
 // What one host keeps of sets (checkpoint/hosts/memory_sets.h), wherever: in its memory
-// (checkpoint/hosts/memory_vault.h) or on its disk (checkpoint/hosts/local_tags.h). Refuses to know
-// what other hosts keep.
+// (checkpoint/hosts/checkpoint_memory.h) or on its disk (checkpoint/hosts/local_tags.h). Refuses to
+// know what other hosts keep.
 #pragma once
 
 #include <memory>

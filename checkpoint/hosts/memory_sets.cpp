@@ -86,10 +86,10 @@ std::vector<PeerCopy> plan_peer_copies(std::span<const int> host_of) {
 int sender_of(const WholeSet::Place& place, int file, std::span<const int> host_of) {
   DS_CHECK(!place.hosts.empty(), "nobody keeps file {}", file);
   const std::vector<std::vector<int>> hosts = ranks_by_host(host_of);
-  const auto spread = static_cast<size_t>(file);
+  const auto index = static_cast<size_t>(file);
   const std::vector<int>& ranks =
-      hosts.at(static_cast<size_t>(place.hosts[spread % place.hosts.size()]));
-  return ranks[spread % ranks.size()];
+      hosts.at(static_cast<size_t>(place.hosts[index % place.hosts.size()]));
+  return ranks[index % ranks.size()];
 }
 
 }  // namespace ds

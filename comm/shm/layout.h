@@ -18,8 +18,8 @@
 namespace ds::detail {
 
 inline constexpr size_t kCacheLine = 64;
-inline constexpr size_t kInlineBytes = 4096;   // largest message that travels inside the slot
-inline constexpr size_t kMailboxLetters = 16;  // sends in flight from one rank to another
+inline constexpr size_t kInlineBytes = 4096;    // largest message that travels inside the slot
+inline constexpr size_t kMailboxMessages = 16;  // sends in flight from one rank to another
 inline constexpr uint64_t kRegionMagic = 0x31'6d68'732d'7364ULL;  // "ds-shm1"
 
 // A counter that others wait for; it wraps. Sleepers use its word as a futex.
@@ -48,7 +48,7 @@ struct alignas(4096) Slot {
   alignas(kCacheLine) std::byte data[2][kInlineBytes];
 };
 
-struct alignas(kCacheLine) Letter {
+struct alignas(kCacheLine) Message {
   int64_t numel;
   uint64_t location;
   DType dtype;
@@ -57,7 +57,7 @@ struct alignas(kCacheLine) Letter {
 struct Mailbox {  // one writer, one reader
   Flag sent;
   Flag received;
-  std::array<Letter, kMailboxLetters> letters;
+  std::array<Message, kMailboxMessages> messages;
 };
 
 struct alignas(4096) Header {

@@ -1,5 +1,5 @@
-// Sends and receives: up to kMailboxLetters messages per ordered pair are under way at a time, each
-// in a payload of its own, so that a send returns without its receiver.
+// Sends and receives: up to kMailboxMessages messages per ordered pair are under way at a time,
+// each in a payload of its own, so that a send returns without its receiver.
 #include <cstring>
 
 #include "comm/collective_checks.h"
@@ -14,12 +14,12 @@ void ShmComm::send(const Tensor& tensor, int to, Stream& /*stream*/) {
   const auto peer = static_cast<size_t>(to);
   Mailbox& box = layout_.mailbox(base_, rank_, to);
   const uint32_t number = sent_[peer] + 1;
-  await(box.received, number - static_cast<uint32_t>(kMailboxLetters), to, Lagging::kOnePeer);
+  await(box.received, number - static_cast<uint32_t>(kMailboxMessages), to, Lagging::kOnePeer);
   reclaim_payloads(to);
   std::byte* const payload = world_->make_payload(tensor.bytes());
   if (tensor.bytes() != 0) std::memcpy(payload, tensor.raw(), tensor.bytes());
-  box.letters[number % kMailboxLetters] = {tensor.numel(), world_->payload_location(payload),
-                                           tensor.dtype()};
+  box.messages[number % kMailboxMessages] = {tensor.numel(), world_->payload_location(payload),
+                                             tensor.dtype()};
   outbox_[peer].push_back({number, payload});
   sent_[peer] = number;
   raise(box.sent, number);
@@ -33,13 +33,13 @@ void ShmComm::recv(Tensor& tensor, int from, Stream& /*stream*/) {
   Mailbox& box = layout_.mailbox(base_, from, rank_);
   const uint32_t number = received_[peer] + 1;
   await(box.sent, number, from, Lagging::kOnePeer);
-  const Letter letter = box.letters[number % kMailboxLetters];
-  if (letter.numel != tensor.numel() || letter.dtype != tensor.dtype()) {
+  const Message message = box.messages[number % kMailboxMessages];
+  if (message.numel != tensor.numel() || message.dtype != tensor.dtype()) {
     fail(fmt::format("the ranks disagree: rank {} sent {} x {}, rank {} expects {} x {}", from,
-                     name_of(letter.dtype), letter.numel, rank_, name_of(tensor.dtype()),
+                     name_of(message.dtype), message.numel, rank_, name_of(tensor.dtype()),
                      tensor.numel()));
   }
-  std::byte* const payload = world_->resolve(members_[peer], letter.location, tensor.bytes());
+  std::byte* const payload = world_->resolve(members_[peer], message.location, tensor.bytes());
   if (tensor.bytes() != 0) std::memcpy(tensor.raw(), payload, tensor.bytes());
   world_->discard(payload);
   received_[peer] = number;

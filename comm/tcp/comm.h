@@ -53,9 +53,9 @@ struct TcpWorld {
 };
 
 struct TcpOptions {
-  std::chrono::milliseconds timeout{30'000};   // longest silence of the peers inside one call
-  std::chrono::milliseconds meeting{30'000};   // until all have met; at most the timeout
-  std::chrono::milliseconds patience{10'000};  // with whoever connects and proves nothing
+  std::chrono::milliseconds timeout{30'000};     // longest silence of the peers inside one call
+  std::chrono::milliseconds rendezvous{30'000};  // until all have met; at most the timeout
+  std::chrono::milliseconds patience{10'000};    // with whoever connects and proves nothing
   std::shared_ptr<LinkBoard> board =
       nullptr;  // is told of connections that carry nothing; null: nobody is
 };

@@ -8,14 +8,14 @@
 
 #include "comm/collective_checks.h"
 #include "comm/slice_bounds.h"
-#include "comm/tcp/meeting.h"
+#include "comm/tcp/rendezvous.h"
 
 namespace ds::detail {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr uint64_t kLettersUnderWay = 16;         // sends that one receiver has not taken yet
+constexpr uint64_t kMessagesUnderWay = 16;        // sends that one receiver has not taken yet
 constexpr size_t kSmallBytes = size_t{64} << 10;  // up to here one round beats less traffic
 
 std::byte* bytes_of(const Tensor& tensor) { return static_cast<std::byte*>(tensor.raw()); }
@@ -42,9 +42,9 @@ Frame data_frame(uint64_t sequence, size_t bytes) {
   return frame;
 }
 
-Frame letter_frame(const Tensor& tensor) {
+Frame message_frame(const Tensor& tensor) {
   Frame frame;
-  frame.kind = FrameKind::kLetter;
+  frame.kind = FrameKind::kMessage;
   frame.dtype = tensor.dtype();
   frame.numel = tensor.numel();
   frame.bytes = tensor.bytes();
@@ -189,7 +189,7 @@ void TcpComm::check_gone(const std::vector<int>& awaited) {
 
 void TcpComm::check_message(const ReceiveTicket& ticket) {
   if (!ticket.wrong) return;
-  if (ticket.frame.kind == FrameKind::kLetter) {
+  if (ticket.frame.kind == FrameKind::kMessage) {
     fail(fmt::format("the ranks disagree: rank {} sent {} x {}, rank {} expects {} x {}",
                      ticket.peer, name_of(ticket.other.dtype), ticket.other.numel, rank_,
                      name_of(ticket.frame.dtype), ticket.frame.numel));
@@ -357,11 +357,11 @@ void TcpComm::send(const Tensor& tensor, int to, Stream& /*stream*/) {
   check_peer("send", rank_, to, size_);
   begin_point_to_point(CommOp::kSend, tensor);
   TcpGroupState::Peer& peer = state_->peer(to);
-  await([&] { return peer.letters_sent - peer.letters_taken < kLettersUnderWay; },
+  await([&] { return peer.messages_sent - peer.messages_taken < kMessagesUnderWay; },
         [&] { return std::vector<int>{to}; });
   const auto held = wire_->lock();
-  ++peer.letters_sent;
-  wire_->send_copy(*state_, to, letter_frame(tensor), bytes_of(tensor));
+  ++peer.messages_sent;
+  wire_->send_copy(*state_, to, message_frame(tensor), bytes_of(tensor));
   wire_->flush();
 }
 
@@ -370,7 +370,7 @@ void TcpComm::recv(Tensor& tensor, int from, Stream& /*stream*/) {
   begin_point_to_point(CommOp::kRecv, tensor);
   {
     TcpBatch batch(*wire_, *state_);
-    batch.receive(from, TcpStream::kLetters, letter_frame(tensor), bytes_of(tensor));
+    batch.receive(from, TcpStream::kMessages, message_frame(tensor), bytes_of(tensor));
     wait(batch);
   }
   Frame taken;

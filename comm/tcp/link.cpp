@@ -29,7 +29,7 @@ std::string frame_error(const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kData:
       return frame.bytes <= kMostBytes ? "" : "too long";
-    case FrameKind::kLetter: {
+    case FrameKind::kMessage: {
       const bool known = frame.dtype <= DType::kI8;
       const bool sane = frame.numel >= 0 && static_cast<uint64_t>(frame.numel) <= kMostBytes;
       if (known && sane &&
@@ -37,7 +37,7 @@ std::string frame_error(const Frame& frame) {
           frame.bytes <= kMostBytes) {
         return "";
       }
-      return "a letter of a wrong length";
+      return "a message of a wrong length";
     }
     case FrameKind::kTaken:
     case FrameKind::kLeft:

@@ -16,8 +16,8 @@ namespace ds::detail {
 
 enum class FrameKind : uint8_t {
   kData = 1,  // of a collective
-  kLetter,    // of a send
-  kTaken,     // one letter was received
+  kMessage,   // of a send
+  kTaken,     // one message was received
   kLeft,      // the sender's end of the group is gone
   kFailed,    // the sender's end of the group has failed; the payload says why
   kProbe,     // nothing: its acknowledgement shows that the connection still carries something
@@ -26,11 +26,11 @@ enum class FrameKind : uint8_t {
 struct Frame {  // the head of a frame, as it travels
   uint32_t magic = 0x4d415246;
   FrameKind kind = FrameKind::kData;
-  DType dtype = DType::kU8;  // of a letter
+  DType dtype = DType::kU8;  // of a message
   uint16_t zero = 0;
   uint64_t group = 0;
   uint64_t sequence = 0;  // of the collective in its group
-  int64_t numel = 0;      // of a letter
+  int64_t numel = 0;      // of a message
   uint64_t bytes = 0;     // of the payload
 };
 static_assert(sizeof(Frame) == 40, "a frame has no padding");

@@ -20,8 +20,8 @@ bool matches(const Frame& a, const Frame& b) {
 }
 
 size_t stream_of(FrameKind kind) {
-  return static_cast<size_t>(kind == FrameKind::kLetter ? TcpStream::kLetters
-                                                        : TcpStream::kCollective);
+  return static_cast<size_t>(kind == FrameKind::kMessage ? TcpStream::kMessages
+                                                         : TcpStream::kCollective);
 }
 
 void refuse_frame(ReceiveTicket& ticket, const Frame& frame) {
@@ -219,10 +219,10 @@ std::byte* TcpWire::begin_frame(int peer, const Frame& frame) {
   TcpGroupState::Peer& from = arriving.group->peers[peer];
   switch (frame.kind) {
     case FrameKind::kData:
-    case FrameKind::kLetter:
+    case FrameKind::kMessage:
       return begin_message(peer, frame, arriving);
     case FrameKind::kTaken:
-      ++from.letters_taken;
+      ++from.messages_taken;
       break;
     case FrameKind::kLeft:
       from.left = true;

@@ -22,7 +22,7 @@
 
 namespace ds::detail {
 
-enum class TcpStream : uint8_t { kCollective, kLetters };
+enum class TcpStream : uint8_t { kCollective, kMessages };
 
 struct ReceiveTicket {
   int peer = 0;  // in the group
@@ -51,8 +51,8 @@ struct TcpGroupState {
   struct Peer {
     std::deque<ReceiveTicket*> expected[2];  // by TcpStream
     std::deque<std::unique_ptr<ArrivedFrame>> arrived[2];
-    uint64_t letters_sent = 0;
-    uint64_t letters_taken = 0;
+    uint64_t messages_sent = 0;
+    uint64_t messages_taken = 0;
     bool left = false;
   };
 

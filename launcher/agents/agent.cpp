@@ -17,8 +17,8 @@
 #include "core/secrecy.h"
 #include "launcher/agents/agent_protocol.h"
 #include "launcher/agents/epoch_plan.h"
+#include "launcher/agents/host_leader.h"
 #include "launcher/agents/host_probe.h"
-#include "launcher/agents/slot_mates.h"
 #include "launcher/decide/memory_death.h"
 #include "launcher/process/environment_list.h"
 #include "launcher/process/kept_memory.h"
@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 // ranks running beside those of a newer epoch.
 constexpr seconds kLauncherSilence{12};
 constexpr seconds kGreetingDeadline{30};
-constexpr seconds kLastWordsDeadline{2};
+constexpr seconds kLastOutputDeadline{2};
 constexpr size_t kLongestBacklog = size_t{8} << 20;  // of output that the launcher does not take
 
 int64_t shared_memory_free() {
@@ -86,14 +86,14 @@ std::string take_greeting(const Fd& input) {
 
 class Agent {
  public:
-  Agent(const AgentSurroundings& surroundings, DialledAgent* dialled, Fd input, Fd output,
+  Agent(const AgentContext& context, DialledAgent* dialled, Fd input, Fd output,
         const std::string& marker)
-      : surroundings_(surroundings),
+      : context_(context),
         dialled_(dialled),
         input_(std::move(input)),
         marker_(marker),
         reader_(marker),
-        probe_(surroundings.gpus),
+        probe_(context.gpus),
         output_(std::move(output)) {
     fcntl(input_.get(), F_SETFL, fcntl(input_.get(), F_GETFL) | O_NONBLOCK);
   }
@@ -117,9 +117,9 @@ class Agent {
   RankProcess::Sink pass_on(int rank);
   void add_evidence(int pid, agent::DeathEvidence& out) const;
   void end_ranks();
-  void say_last_words();
+  void report_last_output();
 
-  const AgentSurroundings surroundings_;
+  const AgentContext context_;
   const DialledAgent* const dialled_;  // null: the launcher has started us
   const Fd input_;
   const std::string marker_;
@@ -129,7 +129,7 @@ class Agent {
   const Fd memory_ = make_kept_memory();  // over epochs
   SignalWatch signals_;
   int64_t epoch_ = 0;
-  std::string rendezvous_;
+  std::string shm_name_;
   std::map<int, RankProcess> ranks_;
   std::optional<MemoryWatch> memory_watch_;
   bool killing_ = false;  // ends by SIGKILL are ours
@@ -149,7 +149,7 @@ int Agent::run() {
     pump();
   }
   end_ranks();
-  say_last_words();
+  report_last_output();
   return exit_code_;
 }
 
@@ -158,9 +158,9 @@ void Agent::say_ready() {
   agent::Ready& ready = *message.mutable_ready();
   ready.set_build_id(build_id());
   ready.set_host(own_host_name());
-  ready.set_address(surroundings_.address);
+  ready.set_address(context_.address);
   ready.set_cores(this_machine(nullptr).cores);
-  ready.set_gpus(surroundings_.gpus);
+  ready.set_gpus(context_.gpus);
   ready.set_shared_memory_free(shared_memory_free());
   ready.set_pid(getpid());
   add_topology(ready);
@@ -215,7 +215,7 @@ bool Agent::take_input() {
 bool Agent::told_to_end() {
   bool told = false;
   while (const std::optional<int> signal = signals_.take()) {
-    told = told || (surroundings_.heeds_signals && *signal != SIGUSR1 && *signal != SIGUSR2);
+    told = told || (context_.heeds_signals && *signal != SIGUSR1 && *signal != SIGUSR2);
   }
   return told;
 }
@@ -267,7 +267,7 @@ void Agent::answer_probe(const agent::Probe& order) {
 void Agent::start(const agent::Start& orders) {
   end_ranks();  // of an epoch whose end the launcher did not wait for
   epoch_ = orders.epoch();
-  rendezvous_ = orders.rendezvous();
+  shm_name_ = orders.shm_name();
   killing_ = false;
   memory_watch_.emplace();  // what was killed before is not ours
   try {
@@ -291,7 +291,7 @@ void Agent::start(const agent::Start& orders) {
 void Agent::start_rank(const agent::Start& orders, const agent::RankOrders& rank) {
   RankProcessOptions options;
   options.program = orders.program();
-  std::vector<std::string> environment = surroundings_.environment;
+  std::vector<std::string> environment = context_.environment;
   environment.insert(environment.end(), orders.environment().begin(), orders.environment().end());
   environment.insert(environment.end(), rank.environment().begin(), rank.environment().end());
   options.environment = with_last_values(environment);
@@ -359,13 +359,13 @@ void Agent::end_ranks() {
     rank.kill();  // all at once; destroying them then waits for each
   }
   ranks_.clear();
-  if (!rendezvous_.empty()) {
-    remove_shared_memory(std::exchange(rendezvous_, {}));
+  if (!shm_name_.empty()) {
+    remove_shared_memory(std::exchange(shm_name_, {}));
   }
 }
 
-void Agent::say_last_words() {
-  const auto deadline = Clock::now() + kLastWordsDeadline;
+void Agent::report_last_output() {
+  const auto deadline = Clock::now() + kLastOutputDeadline;
   while (output_.waiting() > 0 && Clock::now() < deadline && output_.flush()) {
     std::vector<pollfd> watched;
     output_.add_poll_descriptor(watched);
@@ -375,7 +375,7 @@ void Agent::say_last_words() {
 
 }  // namespace
 
-int run_agent(const AgentSurroundings& surroundings) {
+int run_agent(const AgentContext& context) {
   if (isatty(STDIN_FILENO) != 0) {
     read_greeting("");  // refuses
   }
@@ -383,11 +383,11 @@ int run_agent(const AgentSurroundings& surroundings) {
   hide_from_same_user();  // ranks' secrets pass through
   Fd input = duplicate_high(STDIN_FILENO);
   const std::string marker = take_greeting(input);
-  Agent(surroundings, nullptr, std::move(input), duplicate_high(STDOUT_FILENO), marker).run();
+  Agent(context, nullptr, std::move(input), duplicate_high(STDOUT_FILENO), marker).run();
   return static_cast<int>(ExitCode::kDone);
 }
 
-std::optional<int> run_dialled_agent(const AgentSurroundings& surroundings, DialledAgent dialled) {
+std::optional<int> run_dialled_agent(const AgentContext& context, DialledAgent dialled) {
   std::string marker;
   try {
     marker = take_greeting(dialled.input);
@@ -396,7 +396,7 @@ std::optional<int> run_dialled_agent(const AgentSurroundings& surroundings, Dial
   }
   Fd input = std::move(dialled.input);
   Fd output = std::move(dialled.output);
-  return Agent(surroundings, &dialled, std::move(input), std::move(output), marker).run();
+  return Agent(context, &dialled, std::move(input), std::move(output), marker).run();
 }
 
 }  // namespace ds

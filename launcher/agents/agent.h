@@ -12,7 +12,7 @@
 
 namespace ds {
 
-struct AgentSurroundings {
+struct AgentContext {
   std::vector<std::string> environment;  // "NAME=value", what ranks get on this host
   std::string address;                   // by which this host was reached, where ssh told us
   int gpus = 0;
@@ -31,10 +31,10 @@ struct DialledAgent {
 
 // Speaks agent.proto on standard input and output until the end. Returns the exit code. Throws
 // UsageError where no launcher is at the other end.
-int run_agent(const AgentSurroundings& surroundings);
+int run_agent(const AgentContext& context);
 
 // The same for one that dialled. nullopt: whoever listened was not the launcher. Otherwise the exit
 // code that the launcher told it, or kClusterUnusable when the launcher was lost.
-std::optional<int> run_dialled_agent(const AgentSurroundings& surroundings, DialledAgent dialled);
+std::optional<int> run_dialled_agent(const AgentContext& context, DialledAgent dialled);
 
 }  // namespace ds

@@ -10,9 +10,9 @@
 namespace ds {
 namespace {
 
-constexpr size_t kTokenBytes = 32;       // 256 bits
-constexpr size_t kClaimBytes = 16;       // 128 bits
-constexpr size_t kRendezvousBytes = 16;  // 128 bits
+constexpr size_t kTokenBytes = 32;    // 256 bits
+constexpr size_t kClaimBytes = 16;    // 128 bits
+constexpr size_t kShmNameBytes = 16;  // 128 bits
 
 }  // namespace
 
@@ -23,14 +23,14 @@ WorldPlan make_epoch_plan(std::vector<RankPlacement> ranks) {
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     plan.tokens.push_back(random_bytes(kTokenBytes));
   }
-  plan.rendezvous = "dslaunch-" + to_hex(random_bytes(kRendezvousBytes));
+  plan.shm_name = "dslaunch-" + to_hex(random_bytes(kShmNameBytes));
   return plan;
 }
 
-void remove_shared_memory(const std::string& rendezvous) {
+void remove_shared_memory(const std::string& name) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
-    if (entry.path().filename().string().starts_with(rendezvous)) {
+    if (entry.path().filename().string().starts_with(name)) {
       std::filesystem::remove(entry.path(), error);
     }
   }

@@ -14,6 +14,6 @@ namespace ds {
 WorldPlan make_epoch_plan(std::vector<RankPlacement> ranks);
 
 // Removes shared memory that a killed rank could not. Ours alone: the name is random.
-void remove_shared_memory(const std::string& rendezvous);
+void remove_shared_memory(const std::string& name);
 
 }  // namespace ds

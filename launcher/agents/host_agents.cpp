@@ -114,7 +114,7 @@ std::vector<ReachedHost> HostAgents::reach(const std::vector<std::string>& hosts
 HostAgents::Outcome HostAgents::try_reach(const std::vector<std::string>& hosts) {
   failed_.clear();
   for (const std::string& host : hosts) {
-    sought_.erase(host);
+    candidates_.erase(host);
     waiting_.erase(host);
   }
   for (const std::string& host : hosts) {
@@ -145,11 +145,11 @@ HostAgents::Outcome HostAgents::try_reach(const std::vector<std::string>& hosts)
 void HostAgents::seek(const std::string& host) {
   failed_.erase(host);
   connect(host);
-  sought_[host] = Clock::now() + options_.deadline;
+  candidates_[host] = Clock::now() + options_.deadline;
 }
 
-std::vector<SoughtHost> HostAgents::take_sought() {
-  std::vector<SoughtHost> out;
+std::vector<CandidateHost> HostAgents::take_candidates() {
+  std::vector<CandidateHost> out;
   const auto gone = [&](const std::string& host) {
     const auto link = links_.find(host);
     if (link == links_.end())
@@ -157,7 +157,7 @@ std::vector<SoughtHost> HostAgents::take_sought() {
     link->second->pump(Clock::now(), [](const agent::FromAgent&) {});
     return link->second->lost();
   };
-  for (auto at = sought_.begin(); at != sought_.end();) {
+  for (auto at = candidates_.begin(); at != candidates_.end();) {
     const std::string& host = at->first;
     std::string problem = gone(host);
     const bool ready = problem.empty() && links_.at(host)->ready().has_value();
@@ -172,7 +172,7 @@ std::vector<SoughtHost> HostAgents::take_sought() {
       links_.erase(host);
     }
     out.push_back({host, problem});
-    at = sought_.erase(at);
+    at = candidates_.erase(at);
   }
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     const std::string problem = gone(*at);
@@ -188,7 +188,7 @@ std::vector<SoughtHost> HostAgents::take_sought() {
 }
 
 void HostAgents::add_poll_descriptors(std::vector<pollfd>& out) const {
-  for (const auto& [host, deadline] : sought_) {
+  for (const auto& [host, deadline] : candidates_) {
     if (const auto link = links_.find(host); link != links_.end())
       link->second->add_poll_descriptors(out);
   }

@@ -55,10 +55,10 @@ class HostAgents {
   void adopt(std::unique_ptr<HostLink> link);
   // What agents are told to end with; kClusterUnusable until then.
   void end_with(int exit_code) { exit_code_ = exit_code; }
-  // The same for one host that nobody uses now, without waiting; take_sought() says what came of
-  // it, and keeps those that wait alive until reach() asks for them.
+  // The same for one host that nobody uses now, without waiting; take_candidates() says what came
+  // of it, and keeps those that wait alive until reach() asks for them.
   void seek(const std::string& host);
-  std::vector<SoughtHost> take_sought();
+  std::vector<CandidateHost> take_candidates();
   void add_poll_descriptors(std::vector<pollfd>& out) const;
   // While no world uses the links: hears and greets the agents, which leave when the launcher falls
   // silent.
@@ -76,8 +76,8 @@ class HostAgents {
   std::map<std::string, std::string> failed_;  // commands that could not even be started
   std::set<std::string> adopted_;
   int exit_code_ = static_cast<int>(ExitCode::kClusterUnusable);
-  std::map<std::string, HostLink::Clock::time_point> sought_;  // until when they are waited for
-  std::set<std::string> waiting_;                              // found, and used by nobody yet
+  std::map<std::string, HostLink::Clock::time_point> candidates_;  // until when they are waited for
+  std::set<std::string> waiting_;                                  // found, and used by nobody yet
 };
 
 // "2 of 3 hosts cannot be used:" and a line for each, in the order of `hosts` (pure).

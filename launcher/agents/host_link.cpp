@@ -223,10 +223,10 @@ void HostLink::keep(std::string_view line) {
 }
 
 void HostLink::lose(const std::string& why) {
-  const std::string words = last_words();
+  const std::string words = last_output();
   lost_ = words.empty() ? why : fmt::format("{}: {}", why, words);
 }
 
-std::string HostLink::last_words() const { return fmt::format("{}", fmt::join(said_, " | ")); }
+std::string HostLink::last_output() const { return fmt::format("{}", fmt::join(said_, " | ")); }
 
 }  // namespace ds

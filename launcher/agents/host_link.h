@@ -58,7 +58,7 @@ class HostLink {
   void read_errors();
   void keep(std::string_view line);
   void lose(const std::string& why);
-  std::string last_words() const;
+  std::string last_output() const;
 
   std::string host_;
   const std::string program_;

@@ -88,7 +88,7 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
     start.set_epoch(plan.epoch);
     start.set_directory(options.directory.string());
     start.set_program(options.program);
-    start.set_rendezvous(plan.rendezvous);
+    start.set_shm_name(plan.shm_name);
     start.mutable_environment()->Add(options.environment.begin(), options.environment.end());
     for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
       const RankPlacement& place = plan.ranks[static_cast<size_t>(rank)];

@@ -94,7 +94,7 @@ class HostWorldStarter final : public WorldStarter {
   std::string cut_between(const std::string& host,
                           const std::vector<RankPlacement>& ranks) override;
   void seek(const std::string& host) override { agents_.seek(host); }
-  std::vector<SoughtHost> take_sought() override { return agents_.take_sought(); }
+  std::vector<CandidateHost> take_candidates() override { return agents_.take_candidates(); }
   void tend() override { agents_.tend(); }
   void add_poll_descriptors(std::vector<pollfd>& out) const override {
     agents_.add_poll_descriptors(out);

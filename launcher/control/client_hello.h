@@ -1,6 +1,6 @@
 // The server name in the first bytes of a TLS connection (pure). It goes in clear and proves
 // nothing: whoever sees a rank connect can repeat it. It tells only whom to hear first when many
-// knock.
+// connect.
 #pragma once
 
 #include <string_view>

@@ -17,19 +17,19 @@ void ConnectionRules::Circle::add_to_cut(Time now, std::vector<uint64_t>& out) c
   // How many of its host are newer; who has most of them goes first.
   std::map<std::string_view, size_t> held;
   std::vector<std::pair<size_t, uint64_t>> staying;
-  const bool crowded = guests.size() > max_guests;
-  for (auto at = guests.rbegin(); at != guests.rend(); ++at) {
+  const bool crowded = clients.size() > max_clients;
+  for (auto at = clients.rbegin(); at != clients.rend(); ++at) {
     if (now >= at->second.cut_at) {
       out.push_back(at->first);
     } else if (crowded) {
       staying.emplace_back(held[at->second.host]++, at->first);
     }
   }
-  if (staying.size() <= max_guests) return;
+  if (staying.size() <= max_clients) return;
   std::ranges::sort(staying, [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
-  staying.resize(staying.size() - max_guests);
+  staying.resize(staying.size() - max_clients);
   for (const auto& [newer, id] : staying) out.push_back(id);
 }
 
@@ -46,36 +46,36 @@ void ConnectionRules::forget_old_failures(Time now) {
 
 void ConnectionRules::arrived(Time now, uint64_t id, const std::string& host) {
   forget_old_failures(now);
-  strangers_.guests[id] = {now + options_.proof_deadline, host};
+  strangers_.clients[id] = {now + options_.proof_deadline, host};
 }
 
 bool ConnectionRules::greeted(Time now, uint64_t id, Greeting greeting) {
-  auto guest = strangers_.guests.extract(id);
-  if (guest.empty()) return false;
+  auto client = strangers_.clients.extract(id);
+  if (client.empty()) return false;
   Circle& circle = greeting == Greeting::kKnowsTheName ? acquaintances_ : strangers_;
-  if (circle.is_barred(guest.mapped().host, now - options_.failure_window)) {
+  if (circle.is_barred(client.mapped().host, now - options_.failure_window)) {
     ++total_failures_;
     return false;
   }
-  circle.guests.insert(std::move(guest));
+  circle.clients.insert(std::move(client));
   return true;
 }
 
 ConnectionRules::Circle* ConnectionRules::circle_of(uint64_t id) {
   for (Circle* const circle : {&strangers_, &acquaintances_}) {
-    if (circle->guests.contains(id)) return circle;
+    if (circle->clients.contains(id)) return circle;
   }
   return nullptr;
 }
 
 void ConnectionRules::proven(uint64_t id) {
-  if (Circle* const circle = circle_of(id)) circle->guests.erase(id);
+  if (Circle* const circle = circle_of(id)) circle->clients.erase(id);
 }
 
-void ConnectionRules::count_failure(Time now, Circle& circle, Guest& guest) {
-  if (std::exchange(guest.counted, true)) return;
+void ConnectionRules::count_failure(Time now, Circle& circle, Client& client) {
+  if (std::exchange(client.counted, true)) return;
   ++total_failures_;
-  std::deque<Time>& times = circle.failures[guest.host];
+  std::deque<Time>& times = circle.failures[client.host];
   while (!times.empty() && now - times.front() >= options_.failure_window) times.pop_front();
   // Those that fail while the host is not heard do not lengthen that.
   if (times.size() < circle.max_failures) times.push_back(now);
@@ -83,16 +83,16 @@ void ConnectionRules::count_failure(Time now, Circle& circle, Guest& guest) {
 
 void ConnectionRules::refused(Time now, uint64_t id) {
   if (Circle* const circle = circle_of(id)) {
-    Guest& guest = circle->guests.at(id);
-    guest.cut_at = std::min(guest.cut_at, now + options_.farewell);
-    count_failure(now, *circle, guest);
+    Client& client = circle->clients.at(id);
+    client.cut_at = std::min(client.cut_at, now + options_.farewell);
+    count_failure(now, *circle, client);
   }
 }
 
 void ConnectionRules::ended(Time now, uint64_t id) {
   if (Circle* const circle = circle_of(id)) {
-    count_failure(now, *circle, circle->guests.at(id));
-    circle->guests.erase(id);
+    count_failure(now, *circle, circle->clients.at(id));
+    circle->clients.erase(id);
   }
 }
 
@@ -106,8 +106,8 @@ std::vector<uint64_t> ConnectionRules::to_cut(Time now) const {
 std::optional<Time> ConnectionRules::next_deadline() const {
   std::optional<Time> earliest;
   for (const Circle* const circle : {&strangers_, &acquaintances_}) {
-    for (const auto& [id, guest] : circle->guests) {
-      earliest = std::min(earliest.value_or(guest.cut_at), guest.cut_at);
+    for (const auto& [id, client] : circle->clients) {
+      earliest = std::min(earliest.value_or(client.cut_at), client.cut_at);
     }
   }
   return earliest;

@@ -52,19 +52,19 @@ class ConnectionRules {
   std::vector<uint64_t> to_cut(Time now) const;
   std::optional<Time> next_deadline() const;
 
-  size_t unproven() const { return strangers_.guests.size() + acquaintances_.guests.size(); }
+  size_t unproven() const { return strangers_.clients.size() + acquaintances_.clients.size(); }
   uint64_t failures() const { return total_failures_; }
 
  private:
-  struct Guest {
+  struct Client {
     Time cut_at{};
     std::string host;
     bool counted = false;  // as a failure
   };
   struct Circle {
-    size_t max_guests;
+    size_t max_clients;
     size_t max_failures;
-    std::map<uint64_t, Guest> guests = {};                  // oldest first
+    std::map<uint64_t, Client> clients = {};                // oldest first
     std::map<std::string, std::deque<Time>> failures = {};  // by host
 
     bool is_barred(const std::string& host, Time since) const;
@@ -72,7 +72,7 @@ class ConnectionRules {
   };
 
   void forget_old_failures(Time now);
-  void count_failure(Time now, Circle& circle, Guest& guest);
+  void count_failure(Time now, Circle& circle, Client& client);
   Circle* circle_of(uint64_t id);
 
   const Options options_;

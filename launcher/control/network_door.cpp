@@ -23,7 +23,7 @@ namespace {
 constexpr int kBacklog = 4096;  // the kernel's own limit by default
 constexpr int kTakenAtOnce = 128;
 constexpr ssize_t kLongestGreeting = 4096;  // a rank's has some 300 bytes
-constexpr uint64_t kWakeId = 0;             // then the listeners, then guests
+constexpr uint64_t kWakeId = 0;             // then the listeners, then clients
 
 Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -82,7 +82,7 @@ void watch(const Fd& epoll, const Fd& fd, uint64_t id, uint32_t events) {
 }
 
 // gRPC writes a peer as "ipv4:1.2.3.4:5" or "ipv6:%5B::1%5D:5".
-std::string guest_name(std::string peer) {
+std::string client_name(std::string peer) {
   peer.erase(0, peer.find(':') + 1);
   for (const auto& [from, to] : {std::pair{"%5B", "["}, std::pair{"%5D", "]"}}) {
     if (const size_t at = peer.find(from); at != std::string::npos) {
@@ -159,9 +159,9 @@ void NetworkDoor::take(const epoll_event& event, std::vector<Fd>& admitted) {
     eventfd_read(wake_.get(), &count);
   } else if (id <= listeners_.size()) {
     accept_waiting(listeners_[id - 1].get(), admitted);
-  } else if (const auto guest = guests_.find(id); guest != guests_.end()) {
-    guest->second.passed_on ? cut(id)
-                            : look_at(id, event.events, admitted);  // or somebody cut it just now
+  } else if (const auto client = clients_.find(id); client != clients_.end()) {
+    client->second.passed_on ? cut(id)
+                             : look_at(id, event.events, admitted);  // or somebody cut it just now
   }
 }
 
@@ -178,9 +178,10 @@ void NetworkDoor::accept_waiting(int listener, std::vector<Fd>& admitted) {
     const uint64_t id = next_id_++;
     rules_.arrived(steady_time(), id, from.host());
     const int fd = connection.get();
-    guests_[id] = {from.endpoint(), std::move(connection)};
+    clients_[id] = {from.endpoint(), std::move(connection)};
     look_at(id, 0, admitted);
-    if (const auto guest = guests_.find(id); guest != guests_.end() && !guest->second.passed_on) {
+    if (const auto client = clients_.find(id);
+        client != clients_.end() && !client->second.passed_on) {
       epoll_event wanted{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.u64 = id}};
       if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted) != 0) cut(id);
     }
@@ -189,10 +190,10 @@ void NetworkDoor::accept_waiting(int listener, std::vector<Fd>& admitted) {
 
 // Whoever has nothing to say, or not all of a greeting, is kept here.
 void NetworkDoor::look_at(uint64_t id, uint32_t events, std::vector<Fd>& admitted) {
-  Guest& guest = guests_.at(id);
+  Client& client = clients_.at(id);
   std::array<char, kLongestGreeting> bytes{};
   const ssize_t got =
-      recv(guest.connection.get(), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+      recv(client.connection.get(), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
     cut(id);
@@ -201,22 +202,22 @@ void NetworkDoor::look_at(uint64_t id, uint32_t events, std::vector<Fd>& admitte
   const ClientHello hello = read_client_hello({bytes.data(), static_cast<size_t>(got)});
   const bool complete = hello.state != ClientHello::State::kIncomplete || got == kLongestGreeting;
   if (complete) {
-    greet(id, guest, hello.server_name, admitted);
+    greet(id, client, hello.server_name, admitted);
   } else if ((events & EPOLLRDHUP) != 0) {
     cut(id);
   }
 }
 
-void NetworkDoor::greet(uint64_t id, Guest& guest, std::string_view server_name,
+void NetworkDoor::greet(uint64_t id, Client& client, std::string_view server_name,
                         std::vector<Fd>& admitted) {
   const bool knows = !server_name_.empty() && equal_secrets(server_name, server_name_);
   const auto greeting =
       knows ? ConnectionRules::Greeting::kKnowsTheName : ConnectionRules::Greeting::kDoesNot;
   if (!rules_.greeted(steady_time(), id, greeting)) {
-    guests_.erase(id);
+    clients_.erase(id);
     return;
   }
-  const int fd = guest.connection.get();
+  const int fd = client.connection.get();
   Fd passed(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   epoll_event end_alone{.events = 0, .data = {.u64 = id}};  // EPOLLHUP comes unasked
   if (!passed.valid() || (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &end_alone) != 0 &&
@@ -228,19 +229,19 @@ void NetworkDoor::greet(uint64_t id, Guest& guest, std::string_view server_name,
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   const linger politely{0, 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &politely, sizeof(politely));
-  guest.passed_on = true;
+  client.passed_on = true;
   admitted.push_back(std::move(passed));
 }
 
 void NetworkDoor::cut_overdue(std::vector<Fd>& admitted) {
   for (const uint64_t id : rules_.to_cut(steady_time())) {
-    const auto guest = guests_.find(id);
-    if (guest == guests_.end()) continue;
-    const bool was_passed_on = guest->second.passed_on;
+    const auto client = clients_.find(id);
+    if (client == clients_.end()) continue;
+    const bool was_passed_on = client->second.passed_on;
     if (!was_passed_on)
       look_at(id, 0, admitted);  // it may have greeted while we were busy with others
-    if (const auto left = guests_.find(id);
-        left != guests_.end() && left->second.passed_on == was_passed_on)
+    if (const auto left = clients_.find(id);
+        left != clients_.end() && left->second.passed_on == was_passed_on)
       cut(id);
   }
 }
@@ -251,41 +252,41 @@ void NetworkDoor::make_room() {
   if (deadline) {
     cut(rules_.to_cut(*deadline).front());
   } else {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // no spinning until a guest goes
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // no spinning until a client goes
   }
 }
 
 void NetworkDoor::cut(uint64_t id) {
-  const auto guest = guests_.find(id);
-  if (guest != guests_.end()) {
-    const int fd = guest->second.connection.get();
-    if (guest->second.passed_on) {
+  const auto client = clients_.find(id);
+  if (client != clients_.end()) {
+    const int fd = client->second.connection.get();
+    if (client->second.passed_on) {
       epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd,
                 nullptr);       // the other descriptor would keep it there
       shutdown(fd, SHUT_RDWR);  // gRPC sees the end and lets go
     }
-    guests_.erase(guest);
+    clients_.erase(client);
     rules_.ended(steady_time(), id);
   }
 }
 
 template <class Action>
-void NetworkDoor::with_guest(const std::string& peer, const Action& action) {
-  const std::string name = guest_name(peer);
+void NetworkDoor::with_client(const std::string& peer, const Action& action) {
+  const std::string name = client_name(peer);
   const std::scoped_lock lock(mutex_);
-  for (const auto& [id, guest] : guests_) {
-    if (guest.name == name) {
+  for (const auto& [id, client] : clients_) {
+    if (client.name == name) {
       action(id);
     }
   }
 }
 
 void NetworkDoor::proven(const std::string& peer) {
-  with_guest(peer, [&](uint64_t id) { rules_.proven(id); });
+  with_client(peer, [&](uint64_t id) { rules_.proven(id); });
 }
 
 void NetworkDoor::refused(const std::string& peer) {
-  with_guest(peer, [&](uint64_t id) { rules_.refused(steady_time(), id); });
+  with_client(peer, [&](uint64_t id) { rules_.refused(steady_time(), id); });
   eventfd_write(wake_.get(), 1);  // its time is shorter now
 }
 

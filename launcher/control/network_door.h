@@ -50,7 +50,7 @@ class NetworkDoor {
   uint64_t failures() const;
 
  private:
-  struct Guest {
+  struct Client {
     std::string name;  // "10.0.0.2:5555"
     Fd connection;     // once passed on a second descriptor of it: to see it end, and to end it
     bool passed_on = false;
@@ -61,12 +61,12 @@ class NetworkDoor {
   void take(const epoll_event& event, std::vector<Fd>& admitted);
   void accept_waiting(int listener, std::vector<Fd>& admitted);
   void look_at(uint64_t id, uint32_t events, std::vector<Fd>& admitted);
-  void greet(uint64_t id, Guest& guest, std::string_view server_name, std::vector<Fd>& admitted);
+  void greet(uint64_t id, Client& client, std::string_view server_name, std::vector<Fd>& admitted);
   void cut_overdue(std::vector<Fd>& admitted);
   void make_room();
   void cut(uint64_t id);
   template <class Action>
-  void with_guest(const std::string& peer, const Action& action);
+  void with_client(const std::string& peer, const Action& action);
 
   const std::string server_name_;
   std::vector<std::string> endpoints_;
@@ -76,7 +76,7 @@ class NetworkDoor {
   Enter enter_;
   mutable std::mutex mutex_;  // guards everything below
   ConnectionRules rules_;
-  std::map<uint64_t, Guest> guests_;
+  std::map<uint64_t, Client> clients_;
   uint64_t next_id_ = 1;
   bool closing_ = false;
   std::thread thread_;  // last: uses everything above

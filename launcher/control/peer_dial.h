@@ -1,4 +1,4 @@
-// Connections between hosts: listening on a literal address, to see who can knock there, and
+// Connections between hosts: listening on a literal address, to see who can connect there, and
 // dialling many at once within a limit. No byte is sent or read.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace ds {
 Fd listening_socket(const SocketAddress& address, int waiting);
 
 struct PeerListener {
-  Fd listener;           // the kernel takes what knocks; nobody accepts
+  Fd listener;           // the kernel completes connections; nobody accepts
   std::string endpoint;  // "10.0.0.1:4000", "[fe80::1]:4000"
 };
 

@@ -51,17 +51,17 @@ std::vector<RankPlacement> Recovery::first_world() const {
   return *std::move(world);
 }
 
-Recourse Recovery::end(int exit_code, const std::string& reason) const {
-  Recourse out;
+RestartDecision Recovery::end(int exit_code, const std::string& reason) const {
+  RestartDecision out;
   out.reason = reason;
   out.exit_code = exit_code;
   return out;
 }
 
-std::optional<Recourse> Recovery::growth(int ranks) const {
+std::optional<RestartDecision> Recovery::growth(int ranks) const {
   std::optional<std::vector<RankPlacement>> world = pool_.next_world();
   if (!world || static_cast<int>(world->size()) <= ranks) return std::nullopt;
-  Recourse out;
+  RestartDecision out;
   out.restart = out.grows = true;
   out.exit_code = 0;
   out.reason = fmt::format("there are nodes for {} ranks", world->size());
@@ -69,7 +69,7 @@ std::optional<Recourse> Recovery::growth(int ranks) const {
   return out;
 }
 
-Recourse Recovery::nobody_came(const Recourse& waited) const {
+RestartDecision Recovery::nobody_came(const RestartDecision& waited) const {
   return end(static_cast<int>(ExitCode::kBelowMinimum),
              fmt::format("{}; {}, and after {} s not enough have come back", waited.reason,
                          pool_.why_not(),
@@ -77,18 +77,18 @@ Recourse Recovery::nobody_came(const Recourse& waited) const {
 }
 
 // The same world again: it counts as no restart, and nobody is to be left out.
-Recourse Recovery::after_own_stall(const EpochOutcome& outcome) {
+RestartDecision Recovery::after_own_stall(const EpochOutcome& outcome) {
   std::optional<std::vector<RankPlacement>> world = pool_.next_world();
   if (outcome.stop_asked || options_.max_restarts == 0 || !world)
     return end(outcome.exit_code, describe(outcome.cause));
   ++restarts_;
-  Recourse out = end(outcome.exit_code, outcome.cause.detail);
+  RestartDecision out = end(outcome.exit_code, outcome.cause.detail);
   out.restart = out.blames_nobody = true;
   out.world = *std::move(world);
   return out;
 }
 
-Recourse Recovery::after(const EpochOutcome& outcome) {
+RestartDecision Recovery::after(const EpochOutcome& outcome) {
   if (outcome.own_stall) return after_own_stall(outcome);
   for (const std::string& host : outcome.lost_hosts) {
     pool_.lose(host);

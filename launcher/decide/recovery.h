@@ -28,7 +28,7 @@ struct EpochOutcome {
                            // theirs failed
 };
 
-struct Recourse {
+struct RestartDecision {
   bool restart = false;
   bool grows = false;            // nothing had failed: there are more nodes
   bool blames_nobody = false;    // but the launcher itself: no restart is used up
@@ -58,12 +58,12 @@ class Recovery {
   // The first world. Throws ConfigError if there is none.
   std::vector<RankPlacement> first_world() const;
   // After the failure of an epoch.
-  Recourse after(const EpochOutcome& outcome);
+  RestartDecision after(const EpochOutcome& outcome);
   // The world of the nodes that are there, if it is larger than one of `ranks`. It is no restart
   // and counts as none.
-  std::optional<Recourse> growth(int ranks) const;
+  std::optional<RestartDecision> growth(int ranks) const;
   // Too few hosts have come back in time.
-  Recourse nobody_came(const Recourse& waited) const;
+  RestartDecision nobody_came(const RestartDecision& waited) const;
 
   int restarts() const { return restarts_; }  // of the whole run
   int counted() const { return counted_; }    // against the limit
@@ -77,8 +77,8 @@ class Recovery {
   };
   bool repeats() const;
   bool repeats_on_several_hosts() const;
-  Recourse end(int exit_code, const std::string& reason) const;
-  Recourse after_own_stall(const EpochOutcome& outcome);
+  RestartDecision end(int exit_code, const std::string& reason) const;
+  RestartDecision after_own_stall(const EpochOutcome& outcome);
 
   const Options options_;
   NodePool pool_;

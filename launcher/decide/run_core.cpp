@@ -79,8 +79,8 @@ void RunCore::take(Time now, const run_event::StartFailed& event) {
       recovery_.pool().lose(host);
       tell(To::kLog, fmt::format("host {} cannot be used after all", host));
     }
-    current_.recourse = recovery_.growth(0);
-    if (current_.recourse) {
+    current_.restart_decision = recovery_.growth(0);
+    if (current_.restart_decision) {
       act(run_action::EndEpoch{.vanished = true});
       phase_ = Phase::kPausing;
       next_.resume_at = now;
@@ -138,12 +138,13 @@ void RunCore::take(Time now, const run_event::StoodStill& event) {
 
 // Whether a host that was cut off from others reaches them again is tried when nothing runs that
 // this could disturb.
-void RunCore::take(Time now, const run_event::HostSought& event) {
+void RunCore::take(Time now, const run_event::CandidateAnswered& event) {
   const bool untried = event.problem.empty() && cut_off_.contains(event.host);
   if (!untried) {
-    settle_sought(now, event.host, event.problem);
+    settle_candidate(now, event.host, event.problem);
   } else if (membership_) {
-    settle_sought(now, event.host, "it was cut off from other hosts, and nobody has looked since");
+    settle_candidate(now, event.host,
+                     "it was cut off from other hosts, and nobody has looked since");
   } else {
     act(run_action::TryLinks{event.host, current_.ranks});
   }
@@ -151,7 +152,7 @@ void RunCore::take(Time now, const run_event::HostSought& event) {
 
 void RunCore::take(Time now, const run_event::LinksTried& event) {
   if (event.problem.empty()) cut_off_.erase(event.host);
-  settle_sought(now, event.host, event.problem);
+  settle_candidate(now, event.host, event.problem);
 }
 
 // --- decisions ---------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ void RunCore::tick(Time now) {
         current_.to_judge = *decision;
       } else {
         current_.cause.reset();
-        act(run_action::ReportFailure{*decision, current_.recourse});
+        act(run_action::ReportFailure{*decision, current_.restart_decision});
         act(run_action::KillRanks{});
       }
       break;
@@ -249,7 +250,7 @@ void RunCore::judge(Time now, Decision decision) {
     cut_off_.insert(cause.without.begin(), cause.without.end());
   }
   for (const std::string& host : lost) growth_.lost(now, host);
-  current_.recourse =
+  current_.restart_decision =
       recovery_.after({.cause = cause,
                        .host = current_.ranks.at(static_cast<size_t>(cause.rank)).host,
                        .exit_code = decision.exit_code,
@@ -261,7 +262,7 @@ void RunCore::judge(Time now, Decision decision) {
                        .hosts_may_return = growth_.misses_any(),
                        .own_stall = given_up});
   current_.cause = cause;
-  act(run_action::ReportFailure{decision, current_.recourse});
+  act(run_action::ReportFailure{decision, current_.restart_decision});
   if (membership_) {
     act(run_action::KillRanks{});
   } else {
@@ -276,54 +277,56 @@ void RunCore::epoch_over(Time now, const Decision& decision) {
       decision.exit_code == static_cast<int>(ExitCode::kRequeue) && !decision.root_cause;
   if (current_.growing && saved && !end_.stop) {
     // Whatever is there by now; it cannot have become too small for any world.
-    current_.recourse = recovery_.growth(0);
+    current_.restart_decision = recovery_.growth(0);
   }
-  if (!current_.recourse || !current_.recourse->restart) {
+  if (!current_.restart_decision || !current_.restart_decision->restart) {
     Decision last = decision;
-    if (current_.recourse) {
+    if (current_.restart_decision) {
       last.root_cause = current_.cause;
-      last.reason = current_.recourse->reason;
-      last.exit_code = current_.recourse->exit_code;
+      last.reason = current_.restart_decision->reason;
+      last.exit_code = current_.restart_decision->exit_code;
     }
     return finish(std::move(last));
   }
   announce();
-  if (current_.recourse->waits_for_hosts) {
+  if (current_.restart_decision->waits_for_hosts) {
     phase_ = Phase::kAwaitingHosts;
     next_.give_up_at = now + options_.recovery.wait_for_hosts;
     next_.look_again_at = now;
   } else {
     phase_ = Phase::kPausing;
-    next_.resume_at = now + current_.recourse->wait;
+    next_.resume_at = now + current_.restart_decision->wait;
   }
 }
 
 void RunCore::announce() {
   const std::string from = (options_.keeps_in_memory ? "memory, or " : "") +
                            (last_tag_.empty() ? std::string("the beginning") : last_tag_);
-  const std::string what = current_.recourse->grows ? "growth"
-                           : current_.recourse->blames_nobody
-                               ? current_.recourse->reason
-                               : fmt::format("restart {} of {}: {}", recovery_.counted(),
-                                             recovery_.max_restarts(), current_.recourse->reason);
+  const std::string what =
+      current_.restart_decision->grows ? "growth"
+      : current_.restart_decision->blames_nobody
+          ? current_.restart_decision->reason
+          : fmt::format("restart {} of {}: {}", recovery_.counted(), recovery_.max_restarts(),
+                        current_.restart_decision->reason);
   const std::string next =
-      current_.recourse->waits_for_hosts
+      current_.restart_decision->waits_for_hosts
           ? fmt::format("{}: waiting up to {} for lost hosts to come back",
                         recovery_.pool().why_not(),
                         format_duration(options_.recovery.wait_for_hosts))
-          : fmt::format("epoch {} with {} from {}{}", epoch_ + 1,
-                        format_count(static_cast<int64_t>(current_.recourse->world.size()), "rank"),
-                        from,
-                        current_.recourse->wait > Time::zero()
-                            ? fmt::format(" in {}", format_duration(current_.recourse->wait))
-                            : "");
-  act(run_action::AnnounceNext{*current_.recourse, fmt::format("{}; {}", what, next)});
+          : fmt::format(
+                "epoch {} with {} from {}{}", epoch_ + 1,
+                format_count(static_cast<int64_t>(current_.restart_decision->world.size()), "rank"),
+                from,
+                current_.restart_decision->wait > Time::zero()
+                    ? fmt::format(" in {}", format_duration(current_.restart_decision->wait))
+                    : "");
+  act(run_action::AnnounceNext{*current_.restart_decision, fmt::format("{}; {}", what, next)});
 }
 
 void RunCore::leave_pause(Time now) {
   if (end_.stop) return end_between();
   if (now < next_.resume_at) return;
-  Recourse next = *std::exchange(current_.recourse, std::nullopt);
+  RestartDecision next = *std::exchange(current_.restart_decision, std::nullopt);
   current_.cause.reset();
   next_.grows = next.grows;
   claim(std::move(next.world));
@@ -398,7 +401,7 @@ void RunCore::look_for_hosts(Time now) {
   if (runs && !current_.growing && !paused_ && growth_.due(now)) begin_growth(now);
 }
 
-void RunCore::settle_sought(Time now, const std::string& host, const std::string& problem) {
+void RunCore::settle_candidate(Time now, const std::string& host, const std::string& problem) {
   if (problem.empty()) {
     growth_.found(now, host);
     recovery_.pool().bring_back(host);
@@ -415,14 +418,14 @@ void RunCore::leave_hosts_missing(Time now) {
   std::optional<std::vector<RankPlacement>> world = recovery_.pool().next_world();
   if (!end_.stop && !world) {
     if (now < next_.give_up_at) return;
-    const Recourse end = recovery_.nobody_came(*current_.recourse);
+    const RestartDecision end = recovery_.nobody_came(*current_.restart_decision);
     tell(To::kUser, end.reason);
     return finish_between(end.reason, end.exit_code);
   }
   if (world) {
     tell(To::kUserAndLog, fmt::format("hosts are back: epoch {} with {}", epoch_ + 1,
                                       format_count(static_cast<int64_t>(world->size()), "rank")));
-    current_.recourse->world = *std::move(world);
+    current_.restart_decision->world = *std::move(world);
   }
   phase_ = Phase::kPausing;
   next_.resume_at = now;

@@ -63,7 +63,7 @@ struct Resumed {};
 struct StoodStill {  // the launcher itself
   Time gap{};
 };
-struct HostSought {  // something became known of a host that SeekHost named
+struct CandidateAnswered {  // something became known of a host that SeekHost named
   std::string host;
   std::string problem;  // why it cannot be used; empty: it can
 };
@@ -78,7 +78,7 @@ using RunEvent =
     std::variant<run_event::EpochClaimed, run_event::StartFailed, run_event::CauseLearned,
                  run_event::StepDone, run_event::TagCommitted, run_event::StopAsked,
                  run_event::KillAsked, run_event::TakenOver, run_event::Paused, run_event::Resumed,
-                 run_event::StoodStill, run_event::HostSought, run_event::LinksTried>;
+                 run_event::StoodStill, run_event::CandidateAnswered, run_event::LinksTried>;
 
 // What is to be done.
 namespace run_action {
@@ -101,14 +101,14 @@ struct LearnCause {  // of an epoch that failed; nothing else happens before the
 };
 struct ReportFailure {
   Decision decision;
-  std::optional<Recourse> recourse;  // none: somebody wanted it killed
+  std::optional<RestartDecision> restart_decision;  // none: somebody wanted it killed
 };
 struct KillRanks {};
 struct EndEpoch {         // frees all that it had
   bool vanished = false;  // its hosts were gone before it could begin, which is no failure
 };
 struct AnnounceNext {
-  Recourse recourse;
+  RestartDecision restart_decision;
   std::string line;
 };
 struct FinishRun {
@@ -169,11 +169,11 @@ class RunCore {
   int64_t epoch() const { return epoch_; }  // the newest
   int64_t first_epoch() const { return first_epoch_; }
   bool claims() const { return phase_ == Phase::kClaiming; }  // the next epoch's number
-  bool looks_for_hosts() const;                               // HostSought is wanted
+  bool looks_for_hosts() const;                               // CandidateAnswered is wanted
   bool stopping() const { return end_.stop.has_value(); }
   bool paused() const { return paused_; }
   bool failed() const {
-    return current_.recourse.has_value();
+    return current_.restart_decision.has_value();
   }  // the epoch, and it is known what follows
   int restarts() const { return recovery_.restarts(); }
   const std::optional<DeadlineWatch>& deadline() const { return deadline_; }
@@ -188,8 +188,8 @@ class RunCore {
     bool growing = false;                  // it was asked to end so that a larger one can begin
     std::optional<Decision> to_judge;      // what has failed, until the cause is known
     std::vector<std::string> unreachable;  // hosts that failed before the epoch could start
-    std::optional<Recourse> recourse;      // decided when the epoch failed
-    std::optional<Failure> cause;          // of that
+    std::optional<RestartDecision> restart_decision;  // decided when the epoch failed
+    std::optional<Failure> cause;                     // of that
   };
   struct NextEpoch {
     std::vector<RankPlacement> ranks;
@@ -221,7 +221,7 @@ class RunCore {
   void take(Time now, const run_event::Paused& event);
   void take(Time now, const run_event::Resumed& event);
   void take(Time now, const run_event::StoodStill& event);
-  void take(Time now, const run_event::HostSought& event);
+  void take(Time now, const run_event::CandidateAnswered& event);
   void take(Time now, const run_event::LinksTried& event);
 
   template <typename Action>
@@ -242,7 +242,7 @@ class RunCore {
   void finish_between(const std::string& reason, int exit_code);
   void finish(Decision end);
   void look_for_hosts(Time now);
-  void settle_sought(Time now, const std::string& host, const std::string& problem);
+  void settle_candidate(Time now, const std::string& host, const std::string& problem);
   void leave_hosts_missing(Time now);
   void begin_growth(Time now);
   void check_timeout(Time now);

@@ -60,8 +60,8 @@ constexpr int64_t kMost = 1'000'000'000;
 
 class Chooser {
  public:
-  Chooser(const InitOptions& options, const InitSurroundings& surroundings, Answers* answers)
-      : options_(options), surroundings_(surroundings), answers_(answers) {}
+  Chooser(const InitOptions& options, const InitContext& context, Answers* answers)
+      : options_(options), context_(context), answers_(answers) {}
 
   TrainingChoices choose() {
     choose_data();
@@ -79,11 +79,11 @@ class Chooser {
   void choose_sizes();
   void choose_numbers();
   void require_path(const std::string& path) const {
-    if (!surroundings_.exists(path)) throw UsageError(fmt::format("there is no {}", path));
+    if (!context_.exists(path)) throw UsageError(fmt::format("there is no {}", path));
   }
 
   const InitOptions& options_;
-  const InitSurroundings& surroundings_;
+  const InitContext& context_;
   Answers* const answers_;
   TrainingChoices out_;
   InputFacts model_;  // of a folder
@@ -110,7 +110,7 @@ void Chooser::choose_data() {
   }
   int64_t bytes = 0;
   for (const std::string& path : out_.data) {
-    const std::optional<int64_t> size = surroundings_.file_bytes(path);
+    const std::optional<int64_t> size = context_.file_bytes(path);
     if (!size) return;
     bytes += *size;
   }
@@ -123,12 +123,12 @@ void Chooser::choose_model() {
                           "small"};
   out_.model = decide(options_.model, question, answers_, [&](const std::string& text) {
     if (find_model_size(text) != nullptr) return text;
-    if (!surroundings_.exists(text)) {
+    if (!context_.exists(text)) {
       const std::string near = misspelt_name(text, model_size_names());
       throw UsageError(fmt::format("neither a size ({}) nor a folder{}", sizes,
                                    near.empty() ? "" : fmt::format("; did you mean {}?", near)));
     }
-    model_ = surroundings_.look(text);
+    model_ = context_.look(text);
     if (!model_.positions) throw UsageError("no model: the folder has no config.json");
     return text;
   });
@@ -148,7 +148,7 @@ void Chooser::choose_tokenizer() {
     int64_t ids = kBytes;
     if (text != "byte") {
       require_path(text);
-      ids = surroundings_.look(text).tokenizer.value_or(0);
+      ids = context_.look(text).tokenizer.value_or(0);
       if (ids == 0) throw UsageError("the folder has no tokenizer.json");
     }
     if (model_.vocabulary && ids > *model_.vocabulary) {
@@ -167,7 +167,7 @@ void Chooser::choose_sizes() {
   out_.sequence_length =
       decide(options_.sequence_length, length, answers_,
              [&](const std::string& text) { return whole_number(text, 2, longest); });
-  const int64_t ranks = surroundings_.ranks;
+  const int64_t ranks = context_.ranks;
   constexpr int64_t kSamples = 8;  // small, and still an average of some
   const Question batch{
       "--batch", fmt::format("Samples per step, over the {} ranks that a run here has", ranks),
@@ -184,7 +184,7 @@ void Chooser::choose_sizes() {
 
 void Chooser::choose_numbers() {
   Question precision{"--precision", "Precision: fp32 or bf16"};
-  if (!options_.precision) precision.fallback = surroundings_.bf16_is_faster() ? "bf16" : "fp32";
+  if (!options_.precision) precision.fallback = context_.bf16_is_faster() ? "bf16" : "fp32";
   out_.bf16 = decide(options_.precision, precision, answers_, [](const std::string& text) {
     if (text != "fp32" && text != "bf16") throw UsageError("expected fp32 or bf16");
     return text == "bf16";
@@ -201,9 +201,9 @@ void Chooser::choose_numbers() {
 
 }  // namespace
 
-TrainingChoices choose_training(const InitOptions& options, const InitSurroundings& surroundings,
+TrainingChoices choose_training(const InitOptions& options, const InitContext& context,
                                 Answers* answers) {
-  return Chooser(options, surroundings, answers).choose();
+  return Chooser(options, context, answers).choose();
 }
 
 }  // namespace ds

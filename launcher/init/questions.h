@@ -25,7 +25,7 @@ class Answers {
   virtual void refuse(const std::string& why) = 0;  // the last answer; the question comes again
 };
 
-struct InitSurroundings {
+struct InitContext {
   std::function<InputFacts(const std::string& path)> look;  // throws where it cannot be read
   std::function<bool(const std::string& path)> exists;
   std::function<std::optional<int64_t>(const std::string& path)> file_bytes;  // none: no plain file
@@ -35,7 +35,7 @@ struct InitSurroundings {
 
 // `answers` is null where nobody can be asked: then what has no default and no option is a
 // UsageError that names it, as is an option that cannot be.
-TrainingChoices choose_training(const InitOptions& options, const InitSurroundings& surroundings,
+TrainingChoices choose_training(const InitOptions& options, const InitContext& context,
                                 Answers* answers);
 
 }  // namespace ds

@@ -34,7 +34,7 @@ struct WorldPlan {
   std::string claim;  // of the epoch; no other launcher has the same
   std::vector<RankPlacement> ranks;
   std::vector<std::string> tokens;  // one per rank, each good for one join in this epoch
-  std::string rendezvous;           // random; names every shared-memory object of the epoch
+  std::string shm_name;             // random; names every shared-memory object of the epoch
   // Where the coordinator listens, one for each address that reach() asked for, as what it is to be
   // addressed there, and who each rank is. Empty where ranks inherit their connections.
   std::vector<std::string> coordinator_endpoints;
@@ -89,7 +89,7 @@ class HostsUnusable : public Error {
 };
 
 // A host that was looked for.
-struct SoughtHost {
+struct CandidateHost {
   std::string host;
   std::string problem;  // why it cannot be used; empty: it can
 };
@@ -105,8 +105,8 @@ class WorldStarter {
     static_cast<void>(ranks);
     return {};
   }
-  // Why a host that take_sought() has found and the others of `ranks` cannot connect to each other;
-  // empty: they can. Takes seconds; only while no world runs.
+  // Why a host that take_candidates() has found and the others of `ranks` cannot connect to each
+  // other; empty: they can. Takes seconds; only while no world runs.
   virtual std::string cut_between(const std::string& host,
                                   const std::vector<RankPlacement>& ranks) {
     static_cast<void>(host);
@@ -117,7 +117,7 @@ class WorldStarter {
   virtual void seek(const std::string& host) { static_cast<void>(host); }
   // Those of which something became known since the last call, also that one found before is gone
   // again. To be called every second or two: hosts that wait are kept alive by it.
-  virtual std::vector<SoughtHost> take_sought() { return {}; }
+  virtual std::vector<CandidateHost> take_candidates() { return {}; }
   // Between epochs, every second or two: keeps what the next one needs alive.
   virtual void tend() {}
   virtual void add_poll_descriptors(std::vector<pollfd>& out) const { static_cast<void>(out); }

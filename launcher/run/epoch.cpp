@@ -31,7 +31,7 @@ Epoch::~Epoch() {
               coordinator->strangers_turned_away());
   }
   coordinator.reset();
-  remove_shared_memory(plan.rendezvous);
+  remove_shared_memory(plan.shm_name);
 }
 
 // Before the ranks, which are told where it listens, if it has to.

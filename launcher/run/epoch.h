@@ -41,7 +41,7 @@ struct Epoch {
   std::unique_ptr<World> world;
   std::map<int, uint64_t> tickets;            // of ranks that joined and wait to be admitted
   std::map<int, std::string> data_endpoints;  // of ranks that listen for data
-  std::map<int, LastWords> last_words;
+  std::map<int, LastOutput> last_output;
   std::map<int, MemoryDeath> memory_deaths;  // of ranks that somebody else killed
 
  private:

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/host.h"
-#include "launcher/agents/host_meeting.h"
+#include "launcher/agents/host_rendezvous.h"
 #include "launcher/decide/hostfile.h"
 #include "launcher/process/addresses.h"
 #include "launcher/process/environment_list.h"
@@ -110,7 +110,7 @@ Environment as_environment(const std::vector<std::string>& entries) {
   return out;
 }
 
-std::vector<std::string> meeting_addresses(const HostOptions& options) {
+std::vector<std::string> rendezvous_addresses(const HostOptions& options) {
   return options.master_addr ? std::vector{resolve_own_address(*options.master_addr)}
                              : reachable_addresses();
 }

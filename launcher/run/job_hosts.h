@@ -36,7 +36,7 @@ JobHosts gather_started_hosts(const HostOptions& options,
                               const std::string& dslaunch, std::string_view starter, SlotMap slots);
 
 // Where the first of them can be met: --master-addr, or every address of this machine.
-std::vector<std::string> meeting_addresses(const HostOptions& options);
+std::vector<std::string> rendezvous_addresses(const HostOptions& options);
 
 Environment as_environment(const std::vector<std::string>& entries);  // "NAME=value" (pure)
 

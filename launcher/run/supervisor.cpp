@@ -89,7 +89,7 @@ RunRecord Supervisor::run() {
     }
     take_signals();
     take_requests();
-    take_sought_hosts();
+    take_candidates();
     keep_records();
     carry_out_all();
   }

@@ -114,10 +114,10 @@ class Supervisor {
   void take_requests();
   void write_textfile();
   std::string answer(std::string_view request);
-  std::string obey(ControlVerb verb);
+  std::string carry_out(ControlVerb verb);
   RunStatus status() const;
   // supervisor_growth.cpp
-  void take_sought_hosts();
+  void take_candidates();
   void carry_out(const run_action::SeekHost& action);
   void carry_out(const run_action::TryLinks& action);
   std::string join_new_hosts();

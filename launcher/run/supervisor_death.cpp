@@ -5,8 +5,8 @@
 namespace ds {
 
 void Supervisor::hear(int rank, std::string_view line) {
-  epoch_->last_words[rank].add(line);
-  if (!parse_death_note(line)) console_.rank_output(rank, line);
+  epoch_->last_output[rank].add(line);
+  if (!parse_signal_report(line)) console_.rank_output(rank, line);
 }
 
 // Completes the cause by what is known beyond its status.
@@ -21,7 +21,7 @@ void Supervisor::carry_out(const run_action::LearnCause& action) {
       out.pid = epoch_->world->pid_of(cause.rank);
       out.progress = core_.membership()->ranks(now())[static_cast<size_t>(cause.rank)].progress;
     }
-    if (const auto words = epoch_->last_words.find(cause.rank); words != epoch_->last_words.end())
+    if (const auto words = epoch_->last_output.find(cause.rank); words != epoch_->last_output.end())
       out.words = words->second;
     if (const auto death = epoch_->memory_deaths.find(cause.rank);
         death != epoch_->memory_deaths.end()) {
@@ -37,14 +37,15 @@ void Supervisor::carry_out(const run_action::LearnCause& action) {
 }
 
 void Supervisor::carry_out(const run_action::ReportFailure& action) {
-  const std::optional<Recourse>& recourse = action.recourse;
+  const std::optional<RestartDecision>& restart_decision = action.restart_decision;
   record_.root_cause = action.decision.root_cause;
-  record_.reason = recourse ? recourse->reason : action.decision.reason;
-  record_.exit_code = recourse ? recourse->exit_code : action.decision.exit_code;
+  record_.reason = restart_decision ? restart_decision->reason : action.decision.reason;
+  record_.exit_code = restart_decision ? restart_decision->exit_code : action.decision.exit_code;
   if (record_.root_cause) record_.epochs.back().reason = describe(*record_.root_cause);
   console_.clear_live();
-  console_.raw_error(failure_line(
-      record_, recourse && recourse->restart ? FaultAction::kRestart : FaultAction::kStop));
+  console_.raw_error(failure_line(record_, restart_decision && restart_decision->restart
+                                               ? FaultAction::kRestart
+                                               : FaultAction::kStop));
 }
 
 }  // namespace ds

@@ -123,7 +123,7 @@ control::JobPlan Supervisor::job_plan() const {
                                        : job_.past.metrics_step);
   tell_progress(plan);
   plan.set_oldest_tag_epoch(begins ? core_.first_epoch() : 0);
-  plan.set_rendezvous(world.rendezvous);
+  plan.set_shm_name(world.shm_name);
   return plan;
 }
 

@@ -8,10 +8,10 @@ namespace ds {
 
 void Supervisor::carry_out(const run_action::SeekHost& action) { starter_.seek(action.host); }
 
-void Supervisor::take_sought_hosts() {
+void Supervisor::take_candidates() {
   if (!core_.looks_for_hosts()) return;
-  for (const SoughtHost& sought : starter_.take_sought())
-    happened(run_event::HostSought{sought.host, sought.problem});
+  for (const CandidateHost& candidate : starter_.take_candidates())
+    happened(run_event::CandidateAnswered{candidate.host, candidate.problem});
 }
 
 void Supervisor::carry_out(const run_action::TryLinks& action) {

@@ -56,7 +56,7 @@ void Supervisor::write_textfile() {
 
 std::string Supervisor::answer(std::string_view request) {
   try {
-    const std::string notice = obey(parse_control_request(request));
+    const std::string notice = carry_out(parse_control_request(request));
     if (!notice.empty()) log_->info("asked through the control socket: {}", notice);
     return control_reply(notice, status());
   } catch (const std::exception& error) {
@@ -65,7 +65,7 @@ std::string Supervisor::answer(std::string_view request) {
 }
 
 // What was done, in words; throws Unsupported where it cannot be done now.
-std::string Supervisor::obey(ControlVerb verb) {
+std::string Supervisor::carry_out(ControlVerb verb) {
   const bool training = epoch_ && core_.membership()->running();
   switch (verb) {
     case ControlVerb::kStatus:

@@ -13,7 +13,7 @@ constexpr size_t kLinesKept = 5;
 constexpr size_t kLongestLine = 400;
 
 // The kernel's reasons for a fault, by si_code.
-std::string_view reason_of(const DeathNote& note) {
+std::string_view reason_of(const SignalReport& note) {
   switch (note.signal) {
     case SIGSEGV:
       return note.code == SEGV_MAPERR   ? "nothing is mapped there"
@@ -31,7 +31,7 @@ std::string_view reason_of(const DeathNote& note) {
   }
 }
 
-std::string sender_phrase(const DeathNote& note) {
+std::string sender_phrase(const SignalReport& note) {
   if (note.code > 0) return "";
   if (note.sender == 0) return "sent from outside its container";
   return fmt::format("sent by pid {}{} of user {}", note.sender,
@@ -39,7 +39,7 @@ std::string sender_phrase(const DeathNote& note) {
                      note.user);
 }
 
-std::string fault_phrase(const DeathNote& note) {
+std::string fault_phrase(const SignalReport& note) {
   if (note.code <= 0 || note.signal == SIGABRT) return "";
   const std::string_view reason = reason_of(note);
   return fmt::format("at address {:#x}{}{}", note.address, reason.empty() ? "" : ", ", reason);
@@ -91,8 +91,8 @@ std::string advice(const Failure& cause, const DeathCircumstances& circumstances
 
 }  // namespace
 
-void LastWords::add(std::string_view line) {
-  if (auto note = parse_death_note(line)) {
+void LastOutput::add(std::string_view line) {
+  if (auto note = parse_signal_report(line)) {
     note_ = std::move(note);
     return;
   }
@@ -103,7 +103,7 @@ void LastWords::add(std::string_view line) {
 std::string death_phrase(const Failure& cause, const DeathCircumstances& circumstances) {
   if (cause.kind != Failure::Kind::kSignal) return "";
   if (cause.value == SIGKILL) return memory_phrase(circumstances.memory);
-  const std::optional<DeathNote>& note = circumstances.words.note();
+  const std::optional<SignalReport>& note = circumstances.words.note();
   if (!note || note->signal != cause.value) return "";
   const std::string sender = sender_phrase(*note);
   return sender.empty() ? fault_phrase(*note) : sender;

@@ -12,21 +12,21 @@
 
 #include "launcher/decide/membership.h"
 #include "launcher/decide/memory_death.h"
-#include "proto/death_note.h"
+#include "proto/signal_report.h"
 
 namespace ds {
 
 // What a rank wrote on standard error before it ended; it keeps the newest lines only.
-class LastWords {
+class LastOutput {
  public:
   void add(std::string_view line);
   const std::deque<std::string>& lines() const { return lines_; }
   // The rank's own account of the signal that ended it, where it could write one.
-  const std::optional<DeathNote>& note() const { return note_; }
+  const std::optional<SignalReport>& note() const { return note_; }
 
  private:
   std::deque<std::string> lines_;
-  std::optional<DeathNote> note_;
+  std::optional<SignalReport> note_;
 };
 
 struct DeathCircumstances {
@@ -34,7 +34,7 @@ struct DeathCircumstances {
   int64_t pid = 0;          // 0: not known
   RankProgress progress{};  // as it last said; phase is empty where it said nothing
   MemoryDeath memory{};
-  LastWords words{};
+  LastOutput words{};
 };
 
 // "killed by the kernel, which ran out of memory: cgroup /job allows 2.0 GiB", "sent by pid 12

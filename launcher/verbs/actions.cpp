@@ -33,19 +33,19 @@ struct Row {
 };
 
 Action train(const VerbLine& line) {
-  return [options = run_options(line.values<RunArgs>())](const Surroundings& surroundings) {
-    return run_training_job(options, surroundings);
+  return [options = run_options(line.values<RunArgs>())](const CommandContext& context) {
+    return run_training_job(options, context);
   };
 }
 
 Action preflight(const VerbLine& line) {
   return [options = preflight_options(line.values<PreflightArgs>())](
-             const Surroundings& surroundings) { return run_preflight(options, surroundings); };
+             const CommandContext& context) { return run_preflight(options, context); };
 }
 
 Action check(const VerbLine& line) {
-  return [options = line.values<CheckOptions>()](const Surroundings& surroundings) {
-    return run_check(options, surroundings);
+  return [options = line.values<CheckOptions>()](const CommandContext& context) {
+    return run_check(options, context);
   };
 }
 
@@ -64,31 +64,31 @@ std::string own_address(const Environment& environment) {
 }
 
 Action serve_as_agent(const VerbLine& /*line*/) {
-  return [](const Surroundings& surroundings) {
-    const Environment environment = as_environment(surroundings.environment);
-    return run_agent({surroundings.environment, own_address(environment),
-                      this_machine(surroundings.visible_gpus).gpus, !discover_start(environment)});
+  return [](const CommandContext& context) {
+    const Environment environment = as_environment(context.environment);
+    return run_agent({context.environment, own_address(environment),
+                      this_machine(context.visible_gpus).gpus, !discover_start(environment)});
   };
 }
 
 // Verbs that need nothing but their values.
 template <class Values, int (*kCarryOut)(const Values&)>
 Action alone(const VerbLine& line) {
-  return [values = line.values<Values>()](const Surroundings&) { return kCarryOut(values); };
+  return [values = line.values<Values>()](const CommandContext&) { return kCarryOut(values); };
 }
 
 // Verbs that also take what lies around: other programs, the machine.
-template <class Values, int (*kCarryOut)(const Values&, const Surroundings&)>
+template <class Values, int (*kCarryOut)(const Values&, const CommandContext&)>
 Action looking_around(const VerbLine& line) {
-  return [values = line.values<Values>()](const Surroundings& surroundings) {
-    return kCarryOut(values, surroundings);
+  return [values = line.values<Values>()](const CommandContext& context) {
+    return kCarryOut(values, context);
   };
 }
 
 // Verbs that look at a run.
 template <class Values, int (*kCarryOut)(const Values&)>
 Action watching(const VerbLine& line) {
-  return [values = line.values<Values>()](const Surroundings&) mutable {
+  return [values = line.values<Values>()](const CommandContext&) mutable {
     values.run = meant_run(values.run).string();
     return kCarryOut(values);
   };
@@ -117,8 +117,8 @@ constexpr std::array kRows{
 
 Action action_for(const ParsedVerb& parsed, const std::vector<std::string>& arguments) {
   if (parsed.verb->program == Program::kEngine) {
-    return [verb = EngineVerb{arguments}](const Surroundings& surroundings) -> int {
-      become_engine(verb, surroundings);
+    return [verb = EngineVerb{arguments}](const CommandContext& context) -> int {
+      become_engine(verb, context);
     };
   }
   const auto row = std::ranges::find(kRows, parsed.verb->name, &Row::verb);

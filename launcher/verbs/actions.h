@@ -10,7 +10,7 @@
 
 namespace ds {
 
-using Action = std::function<int(const Surroundings&)>;  // returns the exit code
+using Action = std::function<int(const CommandContext&)>;  // returns the exit code
 
 // What to do for a verb that was parsed from `arguments`. Throws UsageError where its values do not
 // fit together.

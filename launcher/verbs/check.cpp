@@ -138,10 +138,9 @@ bool names_inputs(const Config& config) {
          !config.data.validation.empty();
 }
 
-void look_at_files(const CheckOptions& options, const Surroundings& surroundings,
-                   Checked& checked) {
+void look_at_files(const CheckOptions& options, const CommandContext& context, Checked& checked) {
   std::vector<Problem>& problems = checked.report.problems;
-  const InputLook look = look_at_inputs(options.config, options.overrides, surroundings);
+  const InputLook look = look_at_inputs(options.config, options.overrides, context);
   if (look.not_done) {
     problems.push_back(
         {.severity = Severity::kNote, .path = "", .origin = {}, .message = *look.not_done});
@@ -216,10 +215,10 @@ std::string check_json(const CheckReport& report) {
 
 }  // namespace
 
-int run_check(const CheckOptions& options, const Surroundings& surroundings) {
+int run_check(const CheckOptions& options, const CommandContext& context) {
   Checked checked = check_and_keep(options);
   if (names_inputs(checked.read.config)) {
-    look_at_files(options, surroundings, checked);
+    look_at_files(options, context, checked);
     look_at_runs(options, checked);
     sort_by_position(checked.report.problems);
   }

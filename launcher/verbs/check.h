@@ -6,11 +6,11 @@
 
 namespace ds {
 
-struct Surroundings;
+struct CommandContext;
 
 // Prints the report, for programs {"ok", "config", "problems": [{"path", "file", "line", "column",
 // "message"}], "notes": [the same], "left_out"}. Returns 0, or 78 when there are errors. Never
 // throws for what the files say; InputMissing when there is no such configuration.
-int run_check(const CheckOptions& options, const Surroundings& surroundings);
+int run_check(const CheckOptions& options, const CommandContext& context);
 
 }  // namespace ds

@@ -52,17 +52,17 @@ EngineAnswer::End wait_for(int fd, const AskLimits& limits,
 
 }  // namespace
 
-EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings,
+EngineAnswer ask_engine(const std::vector<std::string>& arguments, const CommandContext& context,
                         const AskLimits& limits) {
   const auto started = std::chrono::steady_clock::now();
   PipeEnds output = make_pipe();
   const Fd input = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Fd errors = duplicate_high(STDERR_FILENO);
   SpawnOptions spawn;
-  spawn.program = surroundings.rank_program;
+  spawn.program = context.rank_program;
   spawn.arguments = {"--answer", std::to_string(getpid())};
   spawn.arguments.insert(spawn.arguments.end(), arguments.begin(), arguments.end());
-  spawn.environment = surroundings.environment;
+  spawn.environment = context.environment;
   spawn.descriptors = {{STDIN_FILENO, input.get()},
                        {STDOUT_FILENO, output.write.get()},
                        {STDERR_FILENO, errors.get()}};
@@ -102,9 +102,9 @@ std::string installed_engine(const std::filesystem::path& own_program) {
       .string();
 }
 
-std::string engine_output(const std::vector<std::string>& arguments,
-                          const Surroundings& surroundings, std::string_view why) {
-  EngineAnswer answer = ask_engine(arguments, surroundings);
+std::string engine_output(const std::vector<std::string>& arguments, const CommandContext& context,
+                          std::string_view why) {
+  EngineAnswer answer = ask_engine(arguments, context);
   const ExitStatus& status = answer.status;
   if (status.signal != 0 || status.code != 0) {
     throw Error(status.signal == 0 ? static_cast<ExitCode>(status.code) : ExitCode::kInternal,
@@ -113,18 +113,18 @@ std::string engine_output(const std::vector<std::string>& arguments,
   return std::move(answer.text);
 }
 
-void become_engine(const EngineVerb& verb, const Surroundings& surroundings) {
-  std::vector<std::string> strings = completed_arguments(verb.arguments, surroundings.visible_gpus);
-  strings.insert(strings.begin(), surroundings.rank_program);
+void become_engine(const EngineVerb& verb, const CommandContext& context) {
+  std::vector<std::string> strings = completed_arguments(verb.arguments, context.visible_gpus);
+  strings.insert(strings.begin(), context.rank_program);
   std::vector<char*> arguments;
   for (std::string& s : strings) {
     arguments.push_back(s.data());
   }
   arguments.push_back(nullptr);
-  execv(surroundings.rank_program.c_str(), arguments.data());
+  execv(context.rank_program.c_str(), arguments.data());
   throw InputMissing(
       fmt::format("starting {}: {}; it belongs beside dslaunch or into ../libexec/dslaunch",
-                  surroundings.rank_program, std::strerror(errno)));
+                  context.rank_program, std::strerror(errno)));
 }
 
 }  // namespace ds

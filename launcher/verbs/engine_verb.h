@@ -25,7 +25,7 @@ struct EngineVerb {
 std::string installed_engine(const std::filesystem::path& own_program);
 
 // Does not return unless it fails. Throws InputMissing if rankd cannot be started.
-[[noreturn]] void become_engine(const EngineVerb& verb, const Surroundings& surroundings);
+[[noreturn]] void become_engine(const EngineVerb& verb, const CommandContext& context);
 
 // What an engine verb printed, run beside us; its errors go where ours go.
 struct EngineAnswer {
@@ -37,12 +37,12 @@ struct AskLimits {
   int interrupt_fd = -1;  // readable: it is ended at once
   std::optional<std::chrono::milliseconds> longest = std::nullopt;
 };
-EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Surroundings& surroundings,
+EngineAnswer ask_engine(const std::vector<std::string>& arguments, const CommandContext& context,
                         const AskLimits& limits = {});
 // The same where it has to succeed: else an Error with rankd's exit code whose message begins with
 // `why`.
-std::string engine_output(const std::vector<std::string>& arguments,
-                          const Surroundings& surroundings, std::string_view why);
+std::string engine_output(const std::vector<std::string>& arguments, const CommandContext& context,
+                          std::string_view why);
 
 // The `plan` of the job that these options start.
 EngineVerb plan_verb(const RunOptions& options, int ranks, int threads);

@@ -21,13 +21,13 @@ struct EngineBuild {
   std::string problem;
 };
 
-EngineBuild engine_build(const Surroundings& surroundings) {
+EngineBuild engine_build(const CommandContext& context) {
   try {
     EngineFacts facts = parse_engine_facts(
-        engine_output({"--inventory"}, surroundings, "asking rankd what it was built with"));
+        engine_output({"--inventory"}, context, "asking rankd what it was built with"));
     std::string problem;
     if (facts.build_id != build_id()) {
-      problem = fmt::format("{} is of another build: {}, dslaunch {}", surroundings.rank_program,
+      problem = fmt::format("{} is of another build: {}, dslaunch {}", context.rank_program,
                             facts.build_id, build_id());
     }
     return {std::move(facts), std::move(problem)};
@@ -36,7 +36,7 @@ EngineBuild engine_build(const Surroundings& surroundings) {
   }
 }
 
-FactGroup build_facts(const EngineBuild& engine, const Surroundings& surroundings) {
+FactGroup build_facts(const EngineBuild& engine, const CommandContext& context) {
   const BuildInfo build = build_info();
   FactGroup group{"build",
                   {{.key = "version", .value = std::string(build.version)},
@@ -49,9 +49,9 @@ FactGroup build_facts(const EngineBuild& engine, const Surroundings& surrounding
                    {.key = "failpoints", .value = build.has_failpoints},
                    {.key = "sanitizers",
                     .value = *build.sanitizers != '\0' ? build.sanitizers : std::string("none")},
-                   {.key = "dslaunch", .value = surroundings.own_program}}};
+                   {.key = "dslaunch", .value = context.own_program}}};
   Fact& rankd = group.facts.emplace_back(Fact{.key = "rankd", .note = engine.problem});
-  if (engine.facts) rankd.value = surroundings.rank_program;
+  if (engine.facts) rankd.value = context.rank_program;
   return group;
 }
 
@@ -80,30 +80,25 @@ std::vector<std::string> programs_found(std::vector<std::string> names,
   return names;
 }
 
-Inventory gather(const Surroundings& surroundings) {
-  const EngineBuild engine = engine_build(surroundings);
+Inventory gather(const CommandContext& context) {
+  const EngineBuild engine = engine_build(context);
   const agent::Facts probed = probe_this_machine();
   Inventory out;
-  out.groups = {build_facts(engine, surroundings),
-                system_facts(),
-                cpu_group(engine),
-                gpu_facts(),
-                memory_facts(probed),
-                limit_facts(probed)};
+  out.groups = {build_facts(engine, context), system_facts(),     cpu_group(engine), gpu_facts(),
+                memory_facts(probed),         limit_facts(probed)};
   out.network = network_facts();
   if (engine.facts) out.libraries = engine.facts->libraries;
   for (auto& more : {launcher_libraries(), optional_libraries()}) {
     out.libraries.insert(out.libraries.end(), more.begin(), more.end());
   }
   out.missing_keys = keys_with_missing_features();
-  FeatureInputs inputs{
-      .engine_problem = engine.problem,
-      .shared_memory_problem = probed.shared_memory_error(),
-      .programs = programs_found({"ssh", "mpirun", "srun"}, surroundings.environment),
-      .has_cuda = build_info().has_cuda,
-      .has_mpi = build_info().has_mpi,
-      .gpus = this_machine(surroundings.visible_gpus).gpus,
-      .missing_keys = out.missing_keys};
+  FeatureInputs inputs{.engine_problem = engine.problem,
+                       .shared_memory_problem = probed.shared_memory_error(),
+                       .programs = programs_found({"ssh", "mpirun", "srun"}, context.environment),
+                       .has_cuda = build_info().has_cuda,
+                       .has_mpi = build_info().has_mpi,
+                       .gpus = this_machine(context.visible_gpus).gpus,
+                       .missing_keys = out.missing_keys};
   if (engine.facts) inputs.bf16_products = engine.facts->bf16_products;
   out.features = judge_features(inputs);
   return out;
@@ -111,8 +106,8 @@ Inventory gather(const Surroundings& surroundings) {
 
 }  // namespace
 
-int run_env(const EnvOptions& options, const Surroundings& surroundings) {
-  const Inventory inventory = gather(surroundings);
+int run_env(const EnvOptions& options, const CommandContext& context) {
+  const Inventory inventory = gather(context);
   fmt::print("{}", options.json ? inventory_json(inventory) : inventory_text(inventory));
   return 0;
 }

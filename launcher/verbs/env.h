@@ -8,6 +8,6 @@
 namespace ds {
 
 // Prints to standard output; returns 0, also where rankd is missing, which it says.
-int run_env(const EnvOptions& options, const Surroundings& surroundings);
+int run_env(const EnvOptions& options, const CommandContext& context);
 
 }  // namespace ds

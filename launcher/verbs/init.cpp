@@ -39,11 +39,11 @@ class Terminal final : public Answers {
   void refuse(const std::string& why) override { fmt::print(stderr, "  {}\n", why); }
 };
 
-InitSurroundings look_around(const Surroundings& surroundings) {
-  InitSurroundings out;
-  out.look = [&surroundings](const std::string& path) {
+InitContext look_around(const CommandContext& context) {
+  InitContext out;
+  out.look = [&context](const std::string& path) {
     return parse_input_facts(
-        engine_output({"--facts-of", path}, surroundings, fmt::format("looking at {}", path)));
+        engine_output({"--facts-of", path}, context, fmt::format("looking at {}", path)));
   };
   out.exists = [](const std::string& path) {
     std::error_code unreadable;
@@ -54,11 +54,10 @@ InitSurroundings look_around(const Surroundings& surroundings) {
     const auto size = fs::file_size(path, no_file);
     return no_file ? std::nullopt : std::optional(static_cast<int64_t>(size));
   };
-  out.ranks =
-      choose_shape(this_machine(surroundings.visible_gpus), std::nullopt, std::nullopt).ranks;
-  out.bf16_is_faster = [&surroundings] {
+  out.ranks = choose_shape(this_machine(context.visible_gpus), std::nullopt, std::nullopt).ranks;
+  out.bf16_is_faster = [&context] {
     return parse_engine_facts(
-               engine_output({"--inventory"}, surroundings, "asking rankd about this CPU"))
+               engine_output({"--inventory"}, context, "asking rankd about this CPU"))
         .bf16_products;
   };
   return out;
@@ -96,11 +95,11 @@ TrainingChoices seen_from(const std::string& file, const TrainingChoices& choice
 }
 
 // Data, tokenizer and model as a run would meet them, before anything is written.
-void require_readable(const TrainingChoices& choices, const Surroundings& surroundings) {
+void require_readable(const TrainingChoices& choices, const CommandContext& context) {
   const TrainingChoices placed =
       renamed(choices, [](const std::string& path) { return real_place(path).string(); });
   const InputLook look =
-      look_at_inputs(encode_base64(train_file(placed, "train.json")), {}, surroundings);
+      look_at_inputs(encode_base64(train_file(placed, "train.json")), {}, context);
   if (look.not_done) throw InternalError(*look.not_done);
   if (look.wrong.empty()) return;
   std::string text;
@@ -148,13 +147,13 @@ Value chosen_json(const TrainingChoices& choices, const InitOptions& options, in
 
 }  // namespace
 
-int run_init(const InitOptions& options, const Surroundings& surroundings) {
+int run_init(const InitOptions& options, const CommandContext& context) {
   refuse_existing(options);
   Terminal terminal;
   const bool asks = options.data.empty() && isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
-  const InitSurroundings around = look_around(surroundings);
+  const InitContext around = look_around(context);
   const TrainingChoices typed = choose_training(options, around, asks ? &terminal : nullptr);
-  require_readable(typed, surroundings);
+  require_readable(typed, context);
   const TrainingChoices choices = seen_from(options.output, typed);
   const std::string text = train_file(choices, options.output);
   require_valid(text, options);

@@ -38,18 +38,18 @@ std::optional<std::vector<WrongInput>> parse_look(const std::string& json) {
 }
 
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
-                         const Surroundings& surroundings, int interrupt_fd) {
+                         const CommandContext& context, int interrupt_fd) {
   const auto not_done = [&](const std::string& why) {
     return InputLook{{},
                      fmt::format("data, tokenizer and model were not looked at: {} {}",
-                                 surroundings.rank_program, why)};
+                                 context.rank_program, why)};
   };
-  if (access(surroundings.rank_program.c_str(), X_OK) != 0)
+  if (access(context.rank_program.c_str(), X_OK) != 0)
     return not_done("is missing; it belongs beside dslaunch");
   std::vector<std::string> arguments = {"--look", config};
   arguments.insert(arguments.end(), overrides.begin(), overrides.end());
   const EngineAnswer answer =
-      ask_engine(arguments, surroundings, {.interrupt_fd = interrupt_fd, .longest = kLongestLook});
+      ask_engine(arguments, context, {.interrupt_fd = interrupt_fd, .longest = kLongestLook});
   if (answer.end == EngineAnswer::End::kTooLate) {
     return not_done(fmt::format("had not done so after {} s", kLongestLook.count()));
   }
@@ -60,10 +60,9 @@ InputLook look_at_inputs(const std::string& config, const std::vector<std::strin
   return wrong ? InputLook{std::move(*wrong), {}} : not_done("is of another build");
 }
 
-void require_inputs(const RunOptions& options, const Surroundings& surroundings,
+void require_inputs(const RunOptions& options, const CommandContext& context,
                     SignalWatch& signals) {
-  const InputLook look =
-      look_at_inputs(options.config, options.overrides, surroundings, signals.fd());
+  const InputLook look = look_at_inputs(options.config, options.overrides, context, signals.fd());
   if (look.not_done) {
     const std::optional<int> signal = signals.take();
     if (signal) throw Error(static_cast<ExitCode>(128 + *signal), "interrupted");

@@ -28,12 +28,11 @@ struct InputLook {
 // `interrupt_fd`
 // (-1: none) ends it when it becomes readable.
 InputLook look_at_inputs(const std::string& config, const std::vector<std::string>& overrides,
-                         const Surroundings& surroundings, int interrupt_fd = -1);
+                         const CommandContext& context, int interrupt_fd = -1);
 
 // Throws an Error with everything that is wrong, before anything of the run is there; that of a
 // signal where one came.
-void require_inputs(const RunOptions& options, const Surroundings& surroundings,
-                    SignalWatch& signals);
+void require_inputs(const RunOptions& options, const CommandContext& context, SignalWatch& signals);
 
 // What `rankd --look` printed; nothing where that is no such text (pure).
 std::optional<std::vector<WrongInput>> parse_look(const std::string& json);

@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 constexpr int64_t kCheckpointBytesPerParameter = 12;
 
 std::string plan_text_of(const RunOptions& options, const WorldShape& shape,
-                         const Surroundings& surroundings) {
+                         const CommandContext& context) {
   std::vector<std::string> arguments = plan_verb(options, shape.ranks, shape.threads).arguments;
   arguments.emplace_back("--json");
-  return engine_output(arguments, surroundings, "planning the job");
+  return engine_output(arguments, context, "planning the job");
 }
 
 PreflightNeeds needs_of_plan(const std::string& plan) {
@@ -103,24 +103,23 @@ std::vector<std::string> refuse_unfit(const PreflightNeeds& needs,
   return notes;
 }
 
-int run_preflight(const PreflightOptions& options, const Surroundings& surroundings) {
+int run_preflight(const PreflightOptions& options, const CommandContext& context) {
   const RunOptions& run = options.run;
-  const JobHosts hosts =
-      gather_job_hosts(run.hosts, surroundings.environment, surroundings.own_program);
-  const Machine machine = this_machine(surroundings.visible_gpus);
+  const JobHosts hosts = gather_job_hosts(run.hosts, context.environment, context.own_program);
+  const Machine machine = this_machine(context.visible_gpus);
   std::optional<JobConfig> config;
   if (!run.config.empty()) config = load_job_config(run.config, run.overrides);
   const WorldShape shape =
       shape_of_job(run, hosts.choice.hosts, machine, config ? &*config : nullptr);
   PreflightNeeds needs;
-  if (config) needs = needs_of_plan(plan_text_of(run, shape, surroundings));
+  if (config) needs = needs_of_plan(plan_text_of(run, shape, context));
   needs.world_size = shape.ranks;
   needs.threads = shape.threads;
   needs.shares_directory = hosts.agents.has_value() && (!config || config->shares_directory);
   needs.uses_gpus = build_info().has_cuda && machine.gpus > 0;
   SurveyOrders orders{.directory = future_run_directory(run),
                       .nvme_paths = config ? config->nvme_paths : std::vector<std::string>{},
-                      .program = surroundings.rank_program,
+                      .program = context.rank_program,
                       .depth = SurveyDepth::kFull,
                       .coordinator_port = run.hosts.master_port};
   SlotMap slots = hosts.choice.hosts;

@@ -11,7 +11,7 @@ namespace ds {
 
 // Prints the report to standard output; 0 or 69. Throws what the configuration and the host file
 // throw.
-int run_preflight(const PreflightOptions& options, const Surroundings& surroundings);
+int run_preflight(const PreflightOptions& options, const CommandContext& context);
 
 // Where a run with these options will lie; it need not be there yet.
 std::string future_run_directory(const RunOptions& options);

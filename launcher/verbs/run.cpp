@@ -115,11 +115,11 @@ RunOptions with_local_ranks(RunOptions options, const HostChoice& choice) {
   return options;
 }
 
-void limit_time(TrainingJob& job, const RunOptions& options, const Surroundings& surroundings) {
+void limit_time(TrainingJob& job, const RunOptions& options, const CommandContext& context) {
   job.time_limit = options.time_limit;
   job.limited_by = "--time-limit";
   if (!options.ask_for_time_limit || options.dry_run) return;
-  TimeLeft slurm = slurm_time_left(surroundings.environment, std::time(nullptr));
+  TimeLeft slurm = slurm_time_left(context.environment, std::time(nullptr));
   job.time_limit = slurm.left;
   job.limited_by = "Slurm";
   if (!slurm.note.empty()) job.config.notes.push_back(std::move(slurm.note));
@@ -142,11 +142,11 @@ void check_textfile(const fs::path& path) {
 }
 
 TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
-                     const Surroundings& surroundings) {
+                     const CommandContext& context) {
   const RunOptions options = with_local_ranks(given, choice);
   TrainingJob job;
   job.config = load_job_config(options.config, options.overrides);
-  const Machine machine = this_machine(surroundings.visible_gpus);
+  const Machine machine = this_machine(context.visible_gpus);
   job.shape = local_shape(options, job.config, machine);
   job.nodes = node_options(options, job.config.batch, nodes_of(choice, job.shape.ranks));
   if (!choice.hosts.empty()) {
@@ -157,7 +157,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
   job.timeout = options.timeout;
-  limit_time(job, options, surroundings);
+  limit_time(job, options, context);
   job.coordinator_port = options.hosts.master_port;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.audit_samples = options.audit_samples;
@@ -168,7 +168,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.recovery.max_restarts = options.max_restarts;
   job.recovery.wait_for_hosts = options.wait_for_hosts;
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
-  require_program(surroundings.rank_program);
+  require_program(context.rank_program);
   return job;
 }
 
@@ -222,7 +222,7 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobH
 }
 
 // What every run needs, wherever its ranks are.
-struct Attendants {
+struct RunServices {
   SignalWatch& signals;
   Console& console;
   StartedGroup* group = nullptr;  // where mpirun or srun started many dslaunch
@@ -249,8 +249,8 @@ struct OpenRun {
   RunLease lease;
 };
 
-OpenRun open_run(const TrainingJob& job, const RunOptions& options, Attendants attendants) {
-  Console& console = attendants.console;
+OpenRun open_run(const TrainingJob& job, const RunOptions& options, RunServices services) {
+  Console& console = services.console;
   RunDirectory directory = RunDirectory::open(wanted_directory(job, options), fs::current_path(),
                                               job.config.stem, local_time_stamp());
   std::optional<int> signal;
@@ -262,7 +262,7 @@ OpenRun open_run(const TrainingJob& job, const RunOptions& options, Attendants a
                             directory.shown(directory.path()), describe(holder),
                             format_duration(kLeasePatience)));
           },
-      .interrupted = [&] { return signal || (signal = attendants.signals.take()); }};
+      .interrupted = [&] { return signal || (signal = services.signals.take()); }};
   const auto take = [&] {
     try {
       return RunLease::take(directory.path(), patience);
@@ -352,37 +352,37 @@ FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
 }
 
 int supervise(const TrainingJob& job, const RunOptions& options, RunRecords& records,
-              WorldStarter& starter, Attendants attendants) {
-  Supervisor supervisor(job, records, starter, attendants.signals, attendants.console);
+              WorldStarter& starter, RunServices services) {
+  Supervisor supervisor(job, records, starter, services.signals, services.console);
   const RunRecord record = supervisor.run();
   const RunDirectory& directory = records.directory();
   if (const std::string text = failure_text(record, directory); !text.empty()) {
-    attendants.console.error(text);
+    services.console.error(text);
   }
-  attendants.console.closing_line(closing_text(record, directory));
+  services.console.closing_line(closing_text(record, directory));
   if (options.json) {
-    attendants.console.result(report_json(record));
+    services.console.result(report_json(record));
   }
   return record.exit_code;
 }
 
 int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
-             const Surroundings& surroundings, Attendants attendants) {
-  require_fit_machine(job, options, surroundings.rank_program);
-  RankBinding binding = bind_here(options, job.shape, attendants.group);
+             const CommandContext& context, RunServices services) {
+  require_fit_machine(job, options, context.rank_program);
+  RankBinding binding = bind_here(options, job.shape, services.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
-  require_inputs(options, surroundings, attendants.signals);
-  OpenRun run = open_run(job, options, attendants);
-  print_bindings(binding, attendants.console);
-  learn_past(job, run.directory, attendants.console);
+  require_inputs(options, context, services.signals);
+  OpenRun run = open_run(job, options, services);
+  print_bindings(binding, services.console);
+  learn_past(job, run.directory, services.console);
   RunRecords records(run.directory, std::move(run.lease), record_options(job));
-  std::vector<std::string> environment = surroundings.environment;
+  std::vector<std::string> environment = context.environment;
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
-  LocalStarter starter({surroundings.rank_program,
-                        rank_environment(with_last_values(environment), job.shape.threads),
-                        job.config.digest, std::move(binding.cores[""])},
-                       run.directory, log_of(records));
-  return supervise(job, options, records, starter, attendants);
+  LocalStarter starter(
+      {context.rank_program, rank_environment(with_last_values(environment), job.shape.threads),
+       job.config.digest, std::move(binding.cores[""])},
+      run.directory, log_of(records));
+  return supervise(job, options, records, starter, services);
 }
 
 // An equal share of the cores of the host that has the fewest for each rank.
@@ -400,14 +400,14 @@ int threads_on(const std::vector<ReachedHost>& reached, const std::vector<RankPl
 
 // Ctrl-C while hosts are being reached ends us as it would end any program.
 std::vector<ReachedHost> reach_or_stop(HostAgents& agents, const std::vector<std::string>& hosts,
-                                       Attendants attendants) {
-  attendants.console.set_live(
+                                       RunServices services) {
+  services.console.set_live(
       fmt::format("reaching {} ...", format_count(static_cast<int64_t>(hosts.size()), "host")));
   try {
     return agents.reach(hosts);
   } catch (const HostsUnusable& error) {
-    attendants.console.clear_live();
-    if (const std::optional<int> signal = attendants.signals.take()) {
+    services.console.clear_live();
+    if (const std::optional<int> signal = services.signals.take()) {
       throw Error(static_cast<ExitCode>(128 + *signal), error.what());
     }
     throw;
@@ -415,36 +415,35 @@ std::vector<ReachedHost> reach_or_stop(HostAgents& agents, const std::vector<std
 }
 
 int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options,
-                  const JobHosts& hosts, const Surroundings& surroundings, Attendants attendants) {
+                  const JobHosts& hosts, const CommandContext& context, RunServices services) {
   const std::vector<RankPlacement> world =
       Recovery(job.recovery, NodePool(job.nodes)).first_world();
   const std::vector<std::string> first_hosts = hosts_of(world);
-  const std::vector<ReachedHost> reached = reach_or_stop(agents, first_hosts, attendants);
-  const RankBinding binding = bind_on_hosts(options, job.nodes.nodes, reached, attendants.group);
+  const std::vector<ReachedHost> reached = reach_or_stop(agents, first_hosts, services);
+  const RankBinding binding = bind_on_hosts(options, job.nodes.nodes, reached, services.group);
   // Again for every epoch: spare hosts have cores of their own.
   const auto bind = [&](const std::vector<ReachedHost>& hosts_of_epoch) {
-    return bind_on_hosts(options, job.nodes.nodes, hosts_of_epoch, attendants.group).cores;
+    return bind_on_hosts(options, job.nodes.nodes, hosts_of_epoch, services.group).cores;
   };
   job.shape.threads =
       options.num_threads.value_or(binding.threads.value_or(threads_on(reached, world)));
   const auto examine = [&](const std::vector<RankPlacement>& places,
                            const std::vector<ReachedHost>& newcomers) {
-    return require_fit_hosts(job, options, places, newcomers, surroundings.rank_program);
+    return require_fit_hosts(job, options, places, newcomers, context.rank_program);
   };
   const FitHosts fit = examine(world, reached);
   job.config.notes.insert(job.config.notes.end(), fit.notes.begin(), fit.notes.end());
   job.newest_epoch = fit.newest_epoch;
-  job.read_nodes = [options, &surroundings] {
+  job.read_nodes = [options, &context] {
     return nodes_of(
-        gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program).choice,
-        0);
+        gather_job_hosts(options.hosts, context.environment, context.own_program).choice, 0);
   };
-  OpenRun run = open_run(job, options, attendants);
-  print_bindings(binding, attendants.console);
-  learn_past(job, run.directory, attendants.console);
+  OpenRun run = open_run(job, options, services);
+  print_bindings(binding, services.console);
+  learn_past(job, run.directory, services.console);
   RunRecords records(run.directory, std::move(run.lease), record_options(job));
   HostWorldStarter starter(agents,
-                           {.program = surroundings.rank_program,
+                           {.program = context.rank_program,
                             .directory = fs::current_path(),
                             .environment = rank_environment(hosts.exported, job.shape.threads),
                             .config_digest = job.config.digest,
@@ -453,17 +452,17 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
                             .examine = examine,
                             .examined = {first_hosts.begin(), first_hosts.end()}},
                            run.directory, log_of(records));
-  return supervise(job, options, records, starter, attendants);
+  return supervise(job, options, records, starter, services);
 }
 
 int run_on_hosts(const TrainingJob& job, const RunOptions& options, const JobHosts& hosts,
-                 const Surroundings& surroundings, Attendants attendants) {
+                 const CommandContext& context, RunServices services) {
   HostAgents::Options agent_options = *hosts.agents;
-  agent_options.interrupt_fd = attendants.signals.fd();
+  agent_options.interrupt_fd = services.signals.fd();
   HostAgents agents(std::move(agent_options));
-  if (attendants.group) attendants.group->give_agents(agents);
+  if (services.group) services.group->give_agents(agents);
   try {
-    const int code = run_by_agents(agents, job, options, hosts, surroundings, attendants);
+    const int code = run_by_agents(agents, job, options, hosts, context, services);
     agents.end_with(code);
     return code;
   } catch (const Error& error) {
@@ -485,27 +484,27 @@ RunOptions with_started_ranks(RunOptions options, const StartedPlace& place) {
 }
 
 // Everything but a dry run, for whatever kind of start.
-int train(const RunOptions& given, const Surroundings& surroundings,
+int train(const RunOptions& given, const CommandContext& context,
           const std::optional<StartedPlace>& place) {
   forbid_core_dumps();
   hide_from_same_user();  // from here on we hold the secrets of every rank
   SignalWatch signals;
   std::optional<StartedGroup> group;
   if (place) group.emplace(*place, given, signals.fd());
-  Console::Options console_options = Console::detect(surroundings.no_colour);
+  Console::Options console_options = Console::detect(context.no_colour);
   console_options.line_fd = given.json ? STDERR_FILENO : STDOUT_FILENO;
   console_options.live = console_options.live && !place;  // its starter merges what many say
   Console console(console_options);
-  const Attendants attendants{signals, console, group ? &*group : nullptr};
+  const RunServices services{signals, console, group ? &*group : nullptr};
   const auto run = [&] {
     const RunOptions options = place ? with_started_ranks(given, *place) : given;
     const JobHosts hosts =
-        group ? group->hosts(options, surroundings)
-              : gather_job_hosts(options.hosts, surroundings.environment, surroundings.own_program);
-    TrainingJob job = make_job(options, hosts.choice, surroundings);
+        group ? group->hosts(options, context)
+              : gather_job_hosts(options.hosts, context.environment, context.own_program);
+    TrainingJob job = make_job(options, hosts.choice, context);
     if (group) job.config.notes.push_back(group->note());
-    return hosts.agents ? run_on_hosts(job, options, hosts, surroundings, attendants)
-                        : run_here(job, options, hosts, surroundings, attendants);
+    return hosts.agents ? run_on_hosts(job, options, hosts, context, services)
+                        : run_here(job, options, hosts, context, services);
   };
   try {
     const int code = run();
@@ -532,19 +531,18 @@ WorldShape local_shape(const RunOptions& options, const JobConfig& config, const
   return choose_shape(machine, ranks, options.num_threads);
 }
 
-int run_training_job(const RunOptions& options, const Surroundings& surroundings) {
-  const std::optional<StartedPlace> place =
-      discover_start(as_environment(surroundings.environment));
+int run_training_job(const RunOptions& options, const CommandContext& context) {
+  const std::optional<StartedPlace> place = discover_start(as_environment(context.environment));
   if (place && !place->is_launcher()) {
-    return options.dry_run ? 0 : stand_by(*place, options, surroundings);
+    return options.dry_run ? 0 : stand_by(*place, options, context);
   }
-  if (!options.dry_run) return train(options, surroundings, place);
+  if (!options.dry_run) return train(options, context, place);
   const RunOptions wanted = place ? with_started_ranks(options, *place) : options;
   const JobHosts hosts =
-      place ? gather_started_hosts(wanted.hosts, surroundings.environment, surroundings.own_program,
+      place ? gather_started_hosts(wanted.hosts, context.environment, context.own_program,
                                    place->starter, {})
-            : gather_job_hosts(wanted.hosts, surroundings.environment, surroundings.own_program);
-  TrainingJob job = make_job(wanted, hosts.choice, surroundings);
+            : gather_job_hosts(wanted.hosts, context.environment, context.own_program);
+  TrainingJob job = make_job(wanted, hosts.choice, context);
   RankBinding binding;
   if (!hosts.agents && wanted.binding.wants_topology()) {
     RunOptions reporting = wanted;
@@ -556,11 +554,11 @@ int run_training_job(const RunOptions& options, const Surroundings& surroundings
   if (wanted.json) {
     plan.arguments.emplace_back("--json");
   } else {
-    print_dry_run(job, wanted, hosts, binding, surroundings.rank_program);
+    print_dry_run(job, wanted, hosts, binding, context.rank_program);
     std::fputs("\n", stdout);
     std::fflush(stdout);
   }
-  become_engine(plan, surroundings);
+  become_engine(plan, context);
 }
 
 }  // namespace ds

@@ -10,8 +10,8 @@
 
 namespace ds {
 
-// What a verb takes from its surroundings, read once in main.cpp.
-struct Surroundings {
+// What a verb takes from its environment, read once in main.cpp.
+struct CommandContext {
   std::string own_program;               // path of dslaunch
   std::string rank_program;              // path of rankd
   std::vector<std::string> environment;  // "NAME=value"
@@ -24,6 +24,6 @@ struct Surroundings {
 WorldShape local_shape(const RunOptions& options, const JobConfig& config, const Machine& machine);
 
 // Returns the exit code; throws Error for what fails before the ranks run.
-int run_training_job(const RunOptions& options, const Surroundings& surroundings);
+int run_training_job(const RunOptions& options, const CommandContext& context);
 
 }  // namespace ds

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "core/secrecy.h"
-#include "launcher/agents/meeting_file.h"
+#include "launcher/agents/rendezvous_file.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/rank_binding.h"
 #include "launcher/process/signals.h"
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using std::chrono::seconds;
 
 // srun and mpirun start all at once, but large jobs and cold file systems take their time.
-constexpr seconds kMeetingLimit{60};
+constexpr seconds kRendezvousLimit{60};
 constexpr seconds kLeaveLimit{5};
 
 // One host needs no name of the job: its dslaunch have one parent.
@@ -36,22 +36,22 @@ std::string job_of(const StartedPlace& place) {
 }
 
 // All of them come to the same answer: beside the run directory, or where they were started.
-fs::path meeting_path(const StartedPlace& place, const RunOptions& options) {
+fs::path rendezvous_path(const StartedPlace& place, const RunOptions& options) {
   const fs::path beside =
       options.run_dir ? fs::absolute(*options.run_dir).parent_path() : fs::path();
   std::error_code error;
   const fs::path folder =
       !beside.empty() && fs::is_directory(beside, error) ? beside : fs::current_path();
-  return folder / meeting_file_name(job_of(place));
+  return folder / rendezvous_file_name(job_of(place));
 }
 
-std::string mates_name(const StartedPlace& place) {
-  return mates_socket_name(job_of(place), place.host, geteuid());
+std::string slots_name(const StartedPlace& place) {
+  return slot_socket_name(job_of(place), place.host, geteuid());
 }
 
-std::vector<std::vector<int>> cores_of_slots(const std::vector<SlotShare>& mates) {
+std::vector<std::vector<int>> cores_of_slots(const std::vector<SlotShare>& peers) {
   std::vector<std::vector<int>> cores{own_cores()};
-  for (const SlotShare& mate : mates) cores.push_back(mate.cores);
+  for (const SlotShare& mate : peers) cores.push_back(mate.cores);
   return cores;
 }
 
@@ -64,50 +64,49 @@ HostSlots numbered_slots(const std::string& host, size_t count) {
 
 }  // namespace
 
-int stand_by(const StartedPlace& place, const RunOptions& options,
-             const Surroundings& surroundings) {
-  const std::string name = mates_name(place);
+int stand_by(const StartedPlace& place, const RunOptions& options, const CommandContext& context) {
+  const std::string name = slots_name(place);
   if (!place.leads_host()) {
     const SignalWatch deaf;  // the starter sends them to the launcher too, who decides
-    return wait_for_first(name, {place.local_rank, own_cores()}, kMeetingLimit);
+    return wait_for_first(name, {place.local_rank, own_cores()}, kRendezvousLimit);
   }
   forbid_core_dumps();
   hide_from_same_user();  // ranks' secrets pass through
-  SlotMates mates(name);
+  HostLeader peers(name);
   try {
-    const std::vector<SlotShare> shares = mates.gather(place.local_size - 1, kMeetingLimit, -1);
-    const AgentSurroundings agent{surroundings.environment, "",
-                                  this_machine(surroundings.visible_gpus).gpus, false};
-    const int code = join_meeting(meeting_path(place, options), agent,
-                                  {.start_rank = place.rank,
-                                   .host = place.host,
-                                   .slot_cores = cores_of_slots(shares),
-                                   .input = {},
-                                   .output = {}},
-                                  kMeetingLimit);
-    mates.release(code);
+    const std::vector<SlotShare> shares = peers.gather(place.local_size - 1, kRendezvousLimit, -1);
+    const AgentContext agent{context.environment, "", this_machine(context.visible_gpus).gpus,
+                             false};
+    const int code = join_rendezvous(rendezvous_path(place, options), agent,
+                                     {.start_rank = place.rank,
+                                      .host = place.host,
+                                      .slot_cores = cores_of_slots(shares),
+                                      .input = {},
+                                      .output = {}},
+                                     kRendezvousLimit);
+    peers.release(code);
     return code;
   } catch (const Error& error) {
-    mates.release(static_cast<int>(error.exit_code()));
+    peers.release(static_cast<int>(error.exit_code()));
     throw;
   }
 }
 
 StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options, int interrupt_fd)
-    : place_(place), mates_(mates_name(place)) {
+    : place_(place), leader_(slots_name(place)) {
   const std::vector<std::vector<int>> here =
-      cores_of_slots(mates_.gather(place.local_size - 1, kMeetingLimit, interrupt_fd));
+      cores_of_slots(leader_.gather(place.local_size - 1, kRendezvousLimit, interrupt_fd));
   if (place.local_size == place.size) {
     slot_cores_[""] = here;
     return;
   }
-  MeetingOptions meeting;
-  meeting.file = meeting_path(place, options);
-  meeting.addresses = meeting_addresses(options.hosts);
-  meeting.processes = place.size - place.local_size;
-  meeting.limit = kMeetingLimit;
-  meeting.interrupt_fd = interrupt_fd;
-  links_ = meet_hosts(meeting);
+  RendezvousOptions rendezvous;
+  rendezvous.file = rendezvous_path(place, options);
+  rendezvous.addresses = rendezvous_addresses(options.hosts);
+  rendezvous.processes = place.size - place.local_size;
+  rendezvous.limit = kRendezvousLimit;
+  rendezvous.interrupt_fd = interrupt_fd;
+  links_ = meet_hosts(rendezvous);
   std::string own = place.host.empty() ? own_host_name() : place.host;
   const auto taken = [&](const auto& link) { return link->host() == own; };
   if (std::ranges::any_of(links_, taken)) own += ".0";
@@ -123,8 +122,8 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
   }
 }
 
-JobHosts StartedGroup::hosts(const RunOptions& options, const Surroundings& surroundings) const {
-  return gather_started_hosts(options.hosts, surroundings.environment, surroundings.own_program,
+JobHosts StartedGroup::hosts(const RunOptions& options, const CommandContext& context) const {
+  return gather_started_hosts(options.hosts, context.environment, context.own_program,
                               place_.starter, slots_);
 }
 
@@ -149,7 +148,7 @@ void StartedGroup::end_with(int code) {
                   [&](const auto& link) { return link->leave(HostLink::Clock::now(), code); });
     if (!links_.empty()) usleep(10'000);
   }
-  mates_.release(code);
+  leader_.release(code);
 }
 
 }  // namespace ds

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agents/host_meeting.h"
-#include "launcher/agents/slot_mates.h"
+#include "launcher/agents/host_leader.h"
+#include "launcher/agents/host_rendezvous.h"
 #include "launcher/agents/started_place.h"
 #include "launcher/process/starter_watch.h"
 #include "launcher/run/job_hosts.h"
@@ -20,8 +20,7 @@
 namespace ds {
 
 // For every process but the first of all: serves until the job is over. Returns the exit code.
-int stand_by(const StartedPlace& place, const RunOptions& options,
-             const Surroundings& surroundings);
+int stand_by(const StartedPlace& place, const RunOptions& options, const CommandContext& context);
 
 // The launcher's side. What it has not been told to end with, ends with kClusterUnusable.
 class StartedGroup {
@@ -31,7 +30,7 @@ class StartedGroup {
   StartedGroup(const StartedPlace& place, const RunOptions& options, int interrupt_fd);
 
   // As chosen by the starter; for `dslaunch`, our own absolute path, see gather_job_hosts().
-  JobHosts hosts(const RunOptions& options, const Surroundings& surroundings) const;
+  JobHosts hosts(const RunOptions& options, const CommandContext& context) const;
   // Hands over the agents of other hosts.
   void give_agents(HostAgents& agents);
   // host -> cores that each of its slots was given; "" is this machine, where it is the only one.
@@ -46,7 +45,7 @@ class StartedGroup {
  private:
   const StartedPlace place_;
   StarterWatch watch_;
-  SlotMates mates_;
+  HostLeader leader_;
   std::vector<std::unique_ptr<HostLink>> links_;
   SlotMap slots_;  // of several hosts, ours first
   std::map<std::string, std::vector<std::vector<int>>> slot_cores_;

@@ -8,7 +8,7 @@ namespace {
 
 int meet(const ds::JobPlan& plan, ds::ControlClient&, ds::TcpListener&) {
   const auto comm =
-      ds::connect({.rank = plan.rank, .size = plan.world_size, .shm_name = plan.rendezvous});
+      ds::connect({.rank = plan.rank, .size = plan.world_size, .shm_name = plan.shm_name});
   comm->barrier();
   ds::bench::note_barrier();
   comm->barrier();

@@ -111,7 +111,7 @@ class Trainer {
   Trainer(const EngineOptions& options, const RunPlan& plan, Communicator& comm)
       : comm_(comm),
         workspace_(Device::cpu(), 1, comm),
-        engine_(options, workspace_.seat(), plan.step) {
+        engine_(options, workspace_.resources(), plan.step) {
     engine_.initialize();
   }
 

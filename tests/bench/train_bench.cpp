@@ -53,7 +53,7 @@ std::vector<double> run(const Args& args) {
   for (auto& comm : group) {
     threads.emplace_back([&, comm = comm.get()] {
       Workspace workspace(Device::cpu(), args.threads, *comm);
-      Engine engine(options, workspace.seat(), plan.step);
+      Engine engine(options, workspace.resources(), plan.step);
       engine.initialize();
       bench::RandomTokens tokens(50257);
       for (int step = 0; step <= args.steps; ++step) {

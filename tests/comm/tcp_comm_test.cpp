@@ -18,7 +18,7 @@ using ds::test::RankStream;
 using ds::test::require;
 using ds::test::run_group;
 using ds::test::run_tcp_processes;
-using ds::test::TcpSeats;
+using ds::test::TcpRanks;
 using namespace std::chrono_literals;
 
 namespace {
@@ -260,17 +260,17 @@ TEST_CASE("a TCP world leaves no descriptor open", "[comm]") {
 }
 
 TEST_CASE("connect makes a TCP world", "[comm]") {
-  auto seats = std::make_shared<TcpSeats>(2);
+  auto ranks = std::make_shared<TcpRanks>(2);
   const auto join = [&](int rank) {
     return [=] {
       const auto comm = connect({.backend = "tcp",
                                  .rank = rank,
                                  .size = 2,
-                                 .tcp = {.listener = std::move(seats->listeners[rank == 0 ? 0 : 1]),
-                                         .endpoints = seats->world.endpoints,
-                                         .secret = seats->world.secret}});
+                                 .tcp = {.listener = std::move(ranks->listeners[rank == 0 ? 0 : 1]),
+                                         .endpoints = ranks->world.endpoints,
+                                         .secret = ranks->world.secret}});
       comm->barrier();
-      require(comm->rank() == rank && comm->size() == 2, "a wrong seat");
+      require(comm->rank() == rank && comm->size() == 2, "a wrong rank or size");
     };
   };
   check_all_done(ds::test::run_processes({join(0), join(1)}));

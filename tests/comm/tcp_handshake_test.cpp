@@ -21,7 +21,7 @@ ProofBytes challenge(unsigned char fill) {
   return bytes;
 }
 
-Bytes one_of(char letter) { return {static_cast<std::byte>(letter)}; }
+Bytes one_of(char message) { return {static_cast<std::byte>(message)}; }
 
 // What a genuine dialler says to a genuine acceptor.
 struct Recording {
@@ -211,15 +211,15 @@ TEST_CASE("a frame that cannot be one is told from one", "[comm]") {
   CHECK(broken([](Frame& f) { f.bytes = uint64_t{1} << 63; }));
   CHECK(broken([](Frame& f) { f.kind = FrameKind::kTaken; }));
   CHECK(broken([](Frame& f) { f.kind = FrameKind::kFailed, f.bytes = 1 << 20; }));
-  CHECK(broken([](Frame& f) { f.kind = FrameKind::kLetter; }));
-  CHECK(broken([](Frame& f) { f.kind = FrameKind::kLetter, f.numel = -1; }));
+  CHECK(broken([](Frame& f) { f.kind = FrameKind::kMessage; }));
+  CHECK(broken([](Frame& f) { f.kind = FrameKind::kMessage, f.numel = -1; }));
   CHECK(broken([](Frame& f) {
-    f.kind = FrameKind::kLetter, f.dtype = static_cast<DType>(200), f.numel = 25;
+    f.kind = FrameKind::kMessage, f.dtype = static_cast<DType>(200), f.numel = 25;
   }));
   CHECK(broken([](Frame& f) {
     // The product is 100 only modulo 2^64.
-    f.kind = FrameKind::kLetter, f.dtype = DType::kF32, f.numel = (int64_t{1} << 62) + 25;
+    f.kind = FrameKind::kMessage, f.dtype = DType::kF32, f.numel = (int64_t{1} << 62) + 25;
   }));
   CHECK(
-      !broken([](Frame& f) { f.kind = FrameKind::kLetter, f.dtype = DType::kF32, f.numel = 25; }));
+      !broken([](Frame& f) { f.kind = FrameKind::kMessage, f.dtype = DType::kF32, f.numel = 25; }));
 }

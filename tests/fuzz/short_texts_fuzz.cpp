@@ -1,7 +1,7 @@
 // Fuzzes the short texts that a launcher hears: requests for the figures of the run, the file and
 // the lines by which several dslaunch of one job meet, what squeue prints, and environment files.
-#include "launcher/agents/meeting_file.h"
-#include "launcher/agents/slot_mates.h"
+#include "launcher/agents/host_leader.h"
+#include "launcher/agents/rendezvous_file.h"
 #include "launcher/decide/deadline_watch.h"
 #include "launcher/process/environment_list.h"
 #include "launcher/show/metrics_endpoint.h"
@@ -24,8 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
            "no reply to a long request");
   });
   ds::fuzz::expect_refusal_or_success([&] {
-    const auto place = ds::parse_meeting(text);
-    expect(!place || ds::parse_meeting(ds::meeting_text(*place)) == place,
+    const auto place = ds::parse_rendezvous(text);
+    expect(!place || ds::parse_rendezvous(ds::rendezvous_text(*place)) == place,
            "a meeting is not what was written");
   });
   ds::fuzz::expect_refusal_or_success([&] {

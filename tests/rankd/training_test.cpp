@@ -89,14 +89,14 @@ TEST_CASE("ranks that meet over TCP train to the bits of ranks that share memory
     const TemporaryDirectory folder;
     const std::string config = config_of(folder.path(), kRanks, stage);
     JobPlan shared = plan_of(folder.path() / "shared", kRanks, config);
-    shared.rendezvous = random_shm_name();
+    shared.shm_name = random_shm_name();
     const std::string by_memory = final_weights(shared, [](JobPlan&) { return TcpListener(); });
-    const auto seats = std::make_shared<ds::test::TcpSeats>(kRanks);
+    const auto ranks = std::make_shared<ds::test::TcpRanks>(kRanks);
     const JobPlan apart = plan_of(folder.path() / "apart", kRanks, config);
-    const std::string by_tcp = final_weights(apart, [seats](JobPlan& plan) {
-      plan.data_endpoints = seats->world.endpoints;
-      plan.data_secret = seats->world.secret;
-      return std::move(seats->listeners[static_cast<size_t>(plan.rank)]);
+    const std::string by_tcp = final_weights(apart, [ranks](JobPlan& plan) {
+      plan.data_endpoints = ranks->world.endpoints;
+      plan.data_secret = ranks->world.secret;
+      return std::move(ranks->listeners[static_cast<size_t>(plan.rank)]);
     });
     CHECK(!by_memory.empty());
     CHECK((by_memory == by_tcp));

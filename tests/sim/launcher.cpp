@@ -219,7 +219,7 @@ void Cluster::miss_hosts(Launcher& l) {
   if (!l.core->looks_for_hosts()) return;
   std::erase_if(l.back, [&](const std::string& host) {
     if (hosts_[static_cast<size_t>(host_number(host))].reachable()) return false;
-    l.core->event(now_, run_event::HostSought{host, "it is gone again"});
+    l.core->event(now_, run_event::CandidateAnswered{host, "it is gone again"});
     return true;
   });
 }
@@ -266,7 +266,7 @@ void Cluster::carry_out(Launcher& l, const run_action::AdmitRanks& /*action*/) {
 void Cluster::carry_out(Launcher& l, const run_action::SeekHost& action) {
   const bool there = hosts_[static_cast<size_t>(host_number(action.host))].reachable();
   if (there) l.back.insert(action.host);
-  l.core->event(now_, run_event::HostSought{action.host, there ? "" : "it does not answer"});
+  l.core->event(now_, run_event::CandidateAnswered{action.host, there ? "" : "it does not answer"});
 }
 
 void Cluster::carry_out(Launcher& l, const run_action::TryLinks& action) {
@@ -302,8 +302,8 @@ void Cluster::carry_out(Launcher& l, const run_action::LearnCause& action) {
 
 void Cluster::carry_out(Launcher& l, const run_action::ReportFailure& action) {
   trace(fmt::format("epoch {} is stopped: {}", l.epoch, action.decision.reason));
-  if (!action.recourse) return;
-  const bool excused = action.recourse->blames_nobody;
+  if (!action.restart_decision) return;
+  const bool excused = action.restart_decision->blames_nobody;
   if (!excused) check_link_verdict(action.decision.root_cause->without);
   check_blame(l, action.decision, excused);
 }
@@ -371,7 +371,7 @@ void Cluster::carry_out(Launcher& l, const run_action::EndEpoch& /*action*/) {
 
 void Cluster::carry_out(Launcher& /*l*/, const run_action::AnnounceNext& action) {
   trace(action.line);
-  ++(action.recourse.grows ? result_.growths : result_.restarts);
+  ++(action.restart_decision.grows ? result_.growths : result_.restarts);
 }
 
 void Cluster::carry_out(Launcher& l, const run_action::FinishRun& action) {

@@ -9,15 +9,15 @@
 namespace ds::test {
 
 // What every rank of a world would be told, and the listeners that it has opened for that.
-struct TcpSeats {
-  explicit TcpSeats(int size, const std::string& address = "127.0.0.1") : world{.size = size} {
+struct TcpRanks {
+  explicit TcpRanks(int size, const std::string& address = "127.0.0.1") : world{.size = size} {
     for (int r = 0; r < size; ++r) {
       listeners.emplace_back(address);
       world.endpoints.push_back(listeners.back().endpoint());
     }
     world.secret = std::string(32, 's');
   }
-  TcpWorld seat(int rank) const {
+  TcpWorld of(int rank) const {
     TcpWorld mine = world;
     mine.rank = rank;
     return mine;
@@ -25,7 +25,7 @@ struct TcpSeats {
   // The caller's rank. Another process that has a copy of its listener should close it.
   std::unique_ptr<Communicator> open(int rank, const TcpOptions& options = {}) {
     TcpListener own = std::move(listeners[static_cast<size_t>(rank)]);
-    return open_tcp_group(std::move(own), seat(rank), options);
+    return open_tcp_group(std::move(own), of(rank), options);
   }
 
   std::vector<TcpListener> listeners;
@@ -34,14 +34,14 @@ struct TcpSeats {
 
 inline std::vector<std::unique_ptr<Communicator>> make_tcp_group(int size,
                                                                  const TcpOptions& options = {}) {
-  TcpSeats seats(size);
+  TcpRanks ranks(size);
   std::vector<std::unique_ptr<Communicator>> group(static_cast<size_t>(size));
   std::vector<std::string> errors(static_cast<size_t>(size));
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r) {
     threads.emplace_back([&, r] {
       try {
-        group[static_cast<size_t>(r)] = seats.open(r, options);
+        group[static_cast<size_t>(r)] = ranks.open(r, options);
       } catch (const std::exception& e) {
         errors[static_cast<size_t>(r)] = e.what();
       }
@@ -57,14 +57,14 @@ inline std::vector<std::unique_ptr<Communicator>> make_tcp_group(int size,
 inline std::vector<ProcessResult> run_tcp_processes(int size,
                                                     const std::function<void(Communicator&)>& body,
                                                     const TcpOptions& options = {}) {
-  auto seats = std::make_shared<TcpSeats>(size);
+  auto ranks = std::make_shared<TcpRanks>(size);
   std::vector<std::function<void()>> bodies;
   for (int r = 0; r < size; ++r) {
     bodies.emplace_back([=] {
       for (int other = 0; other < size; ++other) {
-        if (other != r) seats->listeners[static_cast<size_t>(other)] = TcpListener();
+        if (other != r) ranks->listeners[static_cast<size_t>(other)] = TcpListener();
       }
-      const auto comm = seats->open(r, options);
+      const auto comm = ranks->open(r, options);
       body(*comm);
     });
   }

@@ -19,7 +19,7 @@ std::vector<std::string> save_at(const std::vector<int64_t>& steps, TagAgreement
     const auto rank = static_cast<size_t>(comm.rank());
     const EngineOptions options = options_of({.ranks = comm.size()});
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options, workspace.seat(), std::nullopt);
+    Engine engine(options, workspace.resources(), std::nullopt);
     engine.initialize();
     JobPlan plan;
     plan.rank = comm.rank();
@@ -61,7 +61,7 @@ Beginning begin(FileSystem& files, const Launch& launch) {
     EngineOptions options = options_of({.ranks = comm.size()});
     std::get<Gpt2Config>(options.model).n_layer = launch.layers;
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options, workspace.seat(), std::nullopt);
+    Engine engine(options, workspace.resources(), std::nullopt);
     JobPlan plan = launch.plan;
     plan.rank = comm.rank();
     plan.world_size = comm.size();

@@ -25,7 +25,7 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   std::mutex outcome_mutex;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options, workspace.seat(), plan.step);
+    Engine engine(options, workspace.resources(), plan.step);
     JobPlan job;
     job.rank = comm.rank();
     job.world_size = comm.size();
@@ -212,7 +212,7 @@ TEST_CASE("a loss that is not finite stops the run before the update", "[rankd]"
   options.schedule.reset();
   test::run_ranks(1, [&](Communicator& comm) {
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options, workspace.seat(), std::nullopt);
+    Engine engine(options, workspace.resources(), std::nullopt);
     engine.initialize();
     CountingSource source(options, 0, 1);
     engine.train_batch(source, 0);

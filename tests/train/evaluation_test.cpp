@@ -34,7 +34,7 @@ TEST_CASE("evaluations come when they are due, and after the last step", "[train
   const SampleSet samples({std::make_shared<Squares>(16 * 5 + 1)}, 16, 29);
   test::run_ranks(1, [&](Communicator& comm) {
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options_of({.global_batch = 2}), workspace.seat(), std::nullopt);
+    Engine engine(options_of({.global_batch = 2}), workspace.resources(), std::nullopt);
     engine.initialize();
     HeardReports heard;
     const Evaluation::Options options{.rank = comm.rank(),

@@ -73,7 +73,7 @@ Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
   std::mutex mutex;
   test::run_ranks(hosts.world(), [&](Communicator& comm) {
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options, workspace.seat(), run.step);
+    Engine engine(options, workspace.resources(), run.step);
     JobPlan plan = hosts.plan_of(comm.rank());
     plan.epoch = epoch.number;
     const auto copies = comm.split(0, comm.rank());
@@ -90,8 +90,8 @@ Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
     while (engine.step() < epoch.until) {
       engine.train_batch(source, 0);
       if (engine.step() % epoch.every == 0) {
-        memory.save(engine.step() % epoch.copied == 0 ? MemoryTier::Spread::kPeerHost
-                                                      : MemoryTier::Spread::kOwnHost);
+        memory.save(engine.step() % epoch.copied == 0 ? MemoryTier::Replica::kPeerHost
+                                                      : MemoryTier::Replica::kOwnHost);
       }
       if (epoch.disk_at == engine.step()) checkpoints.save();
     }
@@ -107,7 +107,7 @@ void flip_byte(const Fd& memory, int64_t at) {
   REQUIRE(pwrite(memory.get(), &byte, 1, at) == 1);
 }
 
-constexpr int64_t kPieces = int64_t{1} << 29;  // of a shelf
+constexpr int64_t kPieces = int64_t{1} << 29;  // of a slot
 
 }  // namespace
 
@@ -162,8 +162,8 @@ TEST_CASE("a state in memory is loaded by any number of ranks on the hosts that 
     CHECK(second.before.state == first.after.state);
     // What the first world left is given back once the second has its own.
     live(hosts, disk, {.number = 3, .until = 6});
-    const MemoryVault vault(hosts.memory[0].get());
-    CHECK(vault.files().size() == static_cast<size_t>(2 * rest[0]));
+    const CheckpointMemory memory(hosts.memory[0].get());
+    CHECK(memory.files().size() == static_cast<size_t>(2 * rest[0]));
   }
   for (const std::vector<int>& rest : {std::vector{1, 2}, std::vector{3, 1}, std::vector{1, 1}}) {
     CAPTURE(rest[0], rest[1]);
@@ -191,12 +191,12 @@ TEST_CASE("the newest state is taken, wherever it lies", "[rankd][memory]") {
     const Told second = live(hosts, disk, {.number = 2, .until = 3});
     CHECK(second.resumed_at == 3);
     CHECK(second.line == "resumed step=3 from=global_step3: step 4 in memory is not whole");
-    CHECK(MemoryVault(hosts.memory[2].get()).files().empty());
+    CHECK(CheckpointMemory(hosts.memory[2].get()).files().empty());
   }
   SECTION("the disk is newer") {
     live(hosts, disk, {.number = 2, .until = 6, .every = 100, .disk_at = 6});
     CHECK(live(hosts, disk, {.number = 3, .until = 6}).line == "resumed step=6 from=global_step6");
-    for (const Fd& memory : hosts.memory) CHECK(MemoryVault(memory.get()).files().empty());
+    for (const Fd& memory : hosts.memory) CHECK(CheckpointMemory(memory.get()).files().empty());
   }
   SECTION("there is nothing") {
     MemoryFileSystem empty_disk;
@@ -239,14 +239,14 @@ TEST_CASE("a state that does not hold is passed over for the one before", "[rank
   Hosts hosts({1, 1});
   const Hosts undisturbed({1, 1});
   live(hosts, disk, {.number = 1, .until = 4});  // steps 3 and 4 are kept, 4 in buffer 3
-  const int64_t shelf = 3 * kShelfSpan;          // rank 0, the second with copies
+  const int64_t slot = 3 * kSlotSpan;            // rank 0, the second with copies
   SECTION("its writer was killed") {
-    MemoryVault vault(hosts.memory[0].get());
-    vault.begin(0, 3)->write(0, std::as_bytes(std::span("half")));
-    MemoryVault(hosts.memory[1].get()).begin(0, 3);
+    CheckpointMemory memory(hosts.memory[0].get());
+    memory.begin(0, 3)->write(0, std::as_bytes(std::span("half")));
+    CheckpointMemory(hosts.memory[1].get()).begin(0, 3);
   }
-  SECTION("its data were changed") { flip_byte(hosts.memory[0], shelf + kPieces + 5); }
-  SECTION("its manifest was changed") { flip_byte(hosts.memory[0], shelf + 4096 + 50); }
+  SECTION("its data were changed") { flip_byte(hosts.memory[0], slot + kPieces + 5); }
+  SECTION("its manifest was changed") { flip_byte(hosts.memory[0], slot + 4096 + 50); }
   const Told second = live(hosts, disk, {.number = 2, .until = 6});
   CHECK(second.resumed_at == 3);
   const Told whole = live(undisturbed, other_disk, {.until = 6});
@@ -258,7 +258,7 @@ TEST_CASE("if no state holds, training begins anew", "[rankd][memory]") {
   const Hosts hosts({2}), undisturbed({2});
   live(hosts, disk, {.number = 1, .until = 1});
   flip_byte(hosts.memory[0],
-            kShelvesPerRank * kShelfSpan + kPieces + 5);  // of rank 1: rank 0 has read
+            kSlotsPerRank * kSlotSpan + kPieces + 5);  // of rank 1: rank 0 has read
   const Told second = live(hosts, disk, {.number = 2, .until = 2});
   CHECK(second.line == "resumed step=0 from=the beginning: step 1 in memory is not whole");
   CHECK(second.after.state == live(undisturbed, other_disk, {.until = 2}).after.state);
@@ -268,7 +268,7 @@ TEST_CASE("without memory to keep it in, no state is kept", "[rankd][memory]") {
   test::run_ranks(1, [](Communicator& comm) {
     const EngineOptions options = options_of({});
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options, workspace.seat(), std::nullopt);
+    Engine engine(options, workspace.resources(), std::nullopt);
     bool refused = false;
     try {
       const JobPlan plan;

@@ -15,8 +15,8 @@ void MemorySaver::at_edge(int64_t steps_done) {
   const auto start = std::chrono::steady_clock::now();
   try {
     memory_.set_note(options_.rank == 0 ? to_notes(reports_.untaken_steps()) : "");
-    memory_.save(steps_done % options_.copy_every == 0 ? MemoryTier::Spread::kPeerHost
-                                                       : MemoryTier::Spread::kOwnHost);
+    memory_.save(steps_done % options_.copy_every == 0 ? MemoryTier::Replica::kPeerHost
+                                                       : MemoryTier::Replica::kOwnHost);
     failures_ = 0;
     seconds_ += seconds_since(start);
     ++saves_;

@@ -164,7 +164,7 @@ TEST_CASE("the ranks of each host inherit its memory in every epoch", "[launcher
   CHECK(watch(*world).said == std::vector<std::string>{"0: of 0", "1: of 0", "2: of 2", "3: of 2"});
 }
 
-TEST_CASE("hosts are sought without waiting, and used once they are asked for", "[launcher]") {
+TEST_CASE("hosts are looked for without waiting, and used once they are asked for", "[launcher]") {
   TestHosts hosts;
   const auto wait_for_news = [&](size_t count) {
     std::map<std::string, std::string> news;
@@ -173,8 +173,8 @@ TEST_CASE("hosts are sought without waiting, and used once they are asked for", 
       std::vector<pollfd> watched;
       hosts.agents.add_poll_descriptors(watched);
       poll(watched.data(), watched.size(), 100);
-      for (const SoughtHost& sought : hosts.agents.take_sought())
-        news[sought.host] = sought.problem;
+      for (const CandidateHost& candidate : hosts.agents.take_candidates())
+        news[candidate.host] = candidate.problem;
     }
     return news;
   };
@@ -185,7 +185,7 @@ TEST_CASE("hosts are sought without waiting, and used once they are asked for", 
   CHECK(news.at("b").empty());
   CHECK_THAT(news.at("key"), Catch::Contains("Permission denied"));
   CHECK_THAT(news.at("stuck"), Catch::Contains("no answer within 2 s"));
-  CHECK(hosts.agents.take_sought().empty());
+  CHECK(hosts.agents.take_candidates().empty());
   CHECK(hosts.agents.reach({"a", "b"}).size() == 2);
 }
 

@@ -48,8 +48,8 @@ class Relay {
  private:
   void run() {
     while (!ending_) {
-      pollfd knock{listener_.get(), POLLIN, 0};
-      if (poll(&knock, 1, 10) <= 0) continue;
+      pollfd ready{listener_.get(), POLLIN, 0};
+      if (poll(&ready, 1, 10) <= 0) continue;
       const Fd near(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       const Fd far = dial(to_);
       ++connections_;

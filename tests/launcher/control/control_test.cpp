@@ -95,7 +95,7 @@ control::JobPlan small_plan(int rank) {
   plan.set_epoch(1);
   plan.set_threads(3);
   plan.set_config_text("{}");
-  plan.set_rendezvous("dslaunch-abc");
+  plan.set_shm_name("dslaunch-abc");
   plan.set_resume(control::JobPlan::REQUIRED);
   return plan;
 }
@@ -143,7 +143,7 @@ TEST_CASE("a rank joins, reports everything, and leaves", "[launcher][rankd]") {
   CHECK(plan.world_size == 2);
   CHECK(plan.threads == 3);
   CHECK(plan.config_text == "{}");
-  CHECK(plan.rendezvous == "dslaunch-abc");
+  CHECK(plan.shm_name == "dslaunch-abc");
   CHECK(plan.resume == ResumeMode::kRequired);
 
   client->report_progress({4, 2, "train"});

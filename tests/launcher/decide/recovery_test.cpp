@@ -47,9 +47,9 @@ TEST_CASE("a killed rank is worth a restart, what a rank found wrong itself is n
                               ExitCode::kInputMissing, ExitCode::kClusterUnusable,
                               ExitCode::kInternal, ExitCode::kValidation, ExitCode::kConfig}) {
     Recovery recovery({}, one_machine(2));
-    const Recourse recourse = recovery.after(ended(code));
-    CHECK_FALSE(recourse.restart);
-    CHECK(recourse.exit_code == static_cast<int>(code));
+    const RestartDecision restart_decision = recovery.after(ended(code));
+    CHECK_FALSE(restart_decision.restart);
+    CHECK(restart_decision.exit_code == static_cast<int>(code));
     CHECK(may_pass(ended(code, Blame::kPeer).cause));  // it only lost a peer
   }
   Recovery recovery({}, one_machine(2));
@@ -65,13 +65,13 @@ TEST_CASE("restarts are counted, their waits double up to a limit, then the code
   Recovery recovery({.max_restarts = 5, .longest_wait = seconds(4)}, one_machine(2));
   std::vector<Time> waits;
   for (int i = 0; i < 5; ++i) {
-    const Recourse recourse = recovery.after(killed(1, 10 * i));
-    REQUIRE(recourse.restart);
-    CHECK(recourse.world.size() == 2);
-    waits.push_back(recourse.wait);
+    const RestartDecision restart_decision = recovery.after(killed(1, 10 * i));
+    REQUIRE(restart_decision.restart);
+    CHECK(restart_decision.world.size() == 2);
+    waits.push_back(restart_decision.wait);
   }
   CHECK(waits == std::vector<Time>{seconds(0), seconds(1), seconds(2), seconds(4), seconds(4)});
-  const Recourse last = recovery.after(killed(1, 60));
+  const RestartDecision last = recovery.after(killed(1, 60));
   CHECK_FALSE(last.restart);
   CHECK(last.exit_code == 76);
   CHECK_THAT(last.reason, Catch::Contains("5 restarts are used up"));
@@ -90,9 +90,9 @@ TEST_CASE("who commits between failures does not wait", "[launcher]") {
 
 TEST_CASE("without restarts a failure keeps its own code", "[launcher]") {
   Recovery recovery({.max_restarts = 0}, one_machine(1));
-  const Recourse recourse = recovery.after(killed(0, 1));
-  CHECK_FALSE(recourse.restart);
-  CHECK(recourse.exit_code == 1);
+  const RestartDecision restart_decision = recovery.after(killed(0, 1));
+  CHECK_FALSE(restart_decision.restart);
+  CHECK(restart_decision.exit_code == 1);
 }
 
 TEST_CASE("a user who asked for the end gets no other epoch", "[launcher]") {
@@ -110,9 +110,9 @@ TEST_CASE("an epoch that ran long and committed forgives the restarts before it"
   SECTION("not without a commit") { CHECK_FALSE(recovery.after(healthy).restart); }
   SECTION("with one") {
     healthy.committed = true;
-    const Recourse recourse = recovery.after(healthy);
-    CHECK(recourse.restart);
-    CHECK(recourse.wait == Time::zero());
+    const RestartDecision restart_decision = recovery.after(healthy);
+    CHECK(restart_decision.restart);
+    CHECK(restart_decision.wait == Time::zero());
     CHECK(recovery.restarts() == 2);
   }
 }
@@ -124,10 +124,10 @@ TEST_CASE("the same failure three times in a row is the program's", "[launcher]"
   CHECK(recovery.after(killed(0, 7)).restart);  // another rank: not the same
   CHECK(recovery.after(killed(1, 7)).restart);
   CHECK(recovery.after(killed(1, 7)).restart);
-  const Recourse recourse = recovery.after(killed(1, 7));
-  CHECK_FALSE(recourse.restart);
-  CHECK(recourse.exit_code == 1);
-  CHECK_THAT(recourse.reason, Catch::Contains("3 times in a row"));
+  const RestartDecision restart_decision = recovery.after(killed(1, 7));
+  CHECK_FALSE(restart_decision.restart);
+  CHECK(restart_decision.exit_code == 1);
+  CHECK_THAT(restart_decision.reason, Catch::Contains("3 times in a row"));
 }
 
 TEST_CASE("the same failure always on one host of several leaves that host out", "[launcher]") {
@@ -135,7 +135,7 @@ TEST_CASE("the same failure always on one host of several leaves that host out",
   CHECK(recovery.first_world().size() == 4);
   recovery.after(killed(0, 7, "node0"));
   recovery.after(killed(0, 7, "node0"));
-  const Recourse moved = recovery.after(killed(0, 7, "node0"));
+  const RestartDecision moved = recovery.after(killed(0, 7, "node0"));
   REQUIRE(moved.restart);
   CHECK(moved.world.front().host == "node1");
   CHECK(moved.world.back().host == "node2");
@@ -162,7 +162,7 @@ TEST_CASE("a cut between hosts is never called the program's fault", "[launcher]
   outcome.host = "b";
   outcome.exit_code = static_cast<int>(ExitCode::kBelowMinimum);
   for (int i = 0; i < 6; ++i) {
-    const Recourse next = recovery.after(outcome);
+    const RestartDecision next = recovery.after(outcome);
     CHECK(next.restart);
     CHECK(next.reason == "the network between hosts is cut: a and b cannot reach each other");
   }
@@ -174,23 +174,24 @@ TEST_CASE("a lost host is replaced by a spare, then the world shrinks, then it i
   CHECK(recovery.first_world().size() == 6);
   EpochOutcome outcome = killed(2, 1, "node1");
   outcome.lost_hosts = {"node1"};
-  Recourse recourse = recovery.after(outcome);
-  REQUIRE(recourse.restart);
-  CHECK(recourse.world.size() == 6);
-  CHECK(recourse.world[2].host == "node2");
-  CHECK(recourse.world[2].local_rank == 0);
-  CHECK(recourse.world[2].local_size == 2);
+  RestartDecision restart_decision = recovery.after(outcome);
+  REQUIRE(restart_decision.restart);
+  CHECK(restart_decision.world.size() == 6);
+  CHECK(restart_decision.world[2].host == "node2");
+  CHECK(restart_decision.world[2].local_rank == 0);
+  CHECK(restart_decision.world[2].local_size == 2);
   outcome = killed(0, 2, "node0");
   outcome.lost_hosts = {"node0"};
-  recourse = recovery.after(outcome);
-  REQUIRE(recourse.restart);
-  CHECK(recourse.world.size() == 4);
+  restart_decision = recovery.after(outcome);
+  REQUIRE(restart_decision.restart);
+  CHECK(restart_decision.world.size() == 4);
   outcome = killed(0, 3, "node2");
   outcome.lost_hosts = {"node2"};
-  recourse = recovery.after(outcome);
-  CHECK_FALSE(recourse.restart);
-  CHECK(recourse.exit_code == 76);
-  CHECK_THAT(recourse.reason, Catch::Contains("1 of 4 nodes are left, at least 2 are needed"));
+  restart_decision = recovery.after(outcome);
+  CHECK_FALSE(restart_decision.restart);
+  CHECK(restart_decision.exit_code == 76);
+  CHECK_THAT(restart_decision.reason,
+             Catch::Contains("1 of 4 nodes are left, at least 2 are needed"));
 }
 
 TEST_CASE("with too few nodes a run waits for those that may return", "[launcher]") {
@@ -199,19 +200,19 @@ TEST_CASE("with too few nodes a run waits for those that may return", "[launcher
   outcome.lost_hosts = {"node1"};
   CHECK(recovery.after(outcome).exit_code == 76);  // nobody looks for it
   outcome.hosts_may_return = true;
-  const Recourse recourse = recovery.after(outcome);
-  REQUIRE(recourse.restart);
-  CHECK(recourse.waits_for_hosts);
-  CHECK(recourse.world.empty());
+  const RestartDecision restart_decision = recovery.after(outcome);
+  REQUIRE(restart_decision.restart);
+  CHECK(restart_decision.waits_for_hosts);
+  CHECK(restart_decision.world.empty());
   CHECK(recovery.restarts() == 1);
-  const Recourse end = recovery.nobody_came(recourse);
+  const RestartDecision end = recovery.nobody_came(restart_decision);
   CHECK_FALSE(end.restart);
   CHECK(end.exit_code == 76);
   CHECK_THAT(end.reason, Catch::Contains("1 of 2 nodes are left") &&
                              Catch::Contains("after 60 s not enough have come back"));
   recovery.pool().bring_back("node1");
   CHECK(recovery.pool().next_world()->size() == 4);
-  const Recourse next = recovery.after(killed(0, 5, "node0"));  // enough are there
+  const RestartDecision next = recovery.after(killed(0, 5, "node0"));  // enough are there
   CHECK_FALSE(next.waits_for_hosts);
   CHECK(next.world.size() == 4);
 }

@@ -58,13 +58,14 @@ std::string show(const run_action::LearnCause& action) {
   return fmt::format("learn the cause: {}", describe(action.cause));
 }
 std::string show(const run_action::ReportFailure& action) {
-  const auto& recourse = action.recourse;
+  const auto& restart_decision = action.restart_decision;
   return fmt::format(
       "report: {}; {}",
       action.decision.root_cause ? describe(*action.decision.root_cause) : action.decision.reason,
-      !recourse           ? "killed"
-      : recourse->restart ? "goes on"
-                          : fmt::format("ends with {}: {}", recourse->exit_code, recourse->reason));
+      !restart_decision ? "killed"
+      : restart_decision->restart
+          ? "goes on"
+          : fmt::format("ends with {}: {}", restart_decision->exit_code, restart_decision->reason));
 }
 std::string show(const run_action::KillRanks&) { return "kill"; }
 std::string show(const run_action::EndEpoch& action) {
@@ -107,7 +108,7 @@ std::string show(const run_action::Tell& action) {
 //   signal <rank> <number>        exit <rank> <code>          lost <rank> <why>
 //   cut <rank> <peer> [heard]     what the rank says of its connections, nothing else
 //   step, commit <tag> <seconds>, stop <why>, kill <code> <why>, taken <why>, pause, resume,
-//   stood <seconds>, sought <host> <problem>, tried <host> <problem>, join <hosts>
+//   stood <seconds>, answered <host> <problem>, tried <host> <problem>, join <hosts>
 // After each line everything that ready() wants is printed, each with the time where that moved.
 class Story {
  public:
@@ -209,14 +210,14 @@ class Story {
       for (int rank = 0; rank < static_cast<int>(ranks); ++rank)
         core_->membership()->joined(now_, {rank, core_->epoch(), "here", 100 + rank});
     } else if (verb == "claimed" || verb == "kill" || verb == "stood" || verb == "commit" ||
-               verb == "sought" || verb == "tried" || verb == "unstarted") {
+               verb == "answered" || verb == "tried" || verb == "unstarted") {
       words >> first;
       const std::string rest = rest_of(words);
       if (verb == "claimed") happens(run_event::EpochClaimed{std::stoi(first)});
       if (verb == "kill") happens(run_event::KillAsked{std::stoi(first), rest});
       if (verb == "stood") happens(run_event::StoodStill{seconds_of(first)});
       if (verb == "commit") happens(run_event::TagCommitted{first, seconds_of(rest)});
-      if (verb == "sought") happens(run_event::HostSought{first, rest});
+      if (verb == "answered") happens(run_event::CandidateAnswered{first, rest});
       if (verb == "tried") happens(run_event::LinksTried{first, rest});
       if (verb == "unstarted") happens(unstarted(std::stoi(first), rest));
     } else {

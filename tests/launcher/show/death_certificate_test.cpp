@@ -32,29 +32,32 @@ TEST_CASE("a note says who sent the signal", "[launcher]") {
   const auto phrase = [](int signal, const std::string& note) {
     return death_phrase(killed_by(signal), with_note(note));
   };
-  CHECK(phrase(SIGTERM,
-               "=== death note signal=15 code=0 sender=4321 user=1000 address=0 name=my shell") ==
-        "sent by pid 4321 (my shell) of user 1000");
-  CHECK(phrase(SIGTERM, "=== death note signal=15 code=0 sender=4321 user=0 address=0 name=") ==
+  CHECK(
+      phrase(SIGTERM,
+             "=== signal report signal=15 code=0 sender=4321 user=1000 address=0 name=my shell") ==
+      "sent by pid 4321 (my shell) of user 1000");
+  CHECK(phrase(SIGTERM, "=== signal report signal=15 code=0 sender=4321 user=0 address=0 name=") ==
         "sent by pid 4321 of user 0");
-  CHECK(phrase(SIGTERM, "=== death note signal=15 code=0 sender=0 user=0 address=0 name=") ==
+  CHECK(phrase(SIGTERM, "=== signal report signal=15 code=0 sender=0 user=0 address=0 name=") ==
         "sent from outside its container");
-  CHECK(phrase(SIGSEGV, "=== death note signal=11 code=1 sender=0 user=0 address=dead0 name=") ==
+  CHECK(phrase(SIGSEGV, "=== signal report signal=11 code=1 sender=0 user=0 address=dead0 name=") ==
         "at address 0xdead0, nothing is mapped there");
-  CHECK(phrase(SIGFPE, "=== death note signal=8 code=1 sender=0 user=0 address=5 name=") ==
+  CHECK(phrase(SIGFPE, "=== signal report signal=8 code=1 sender=0 user=0 address=5 name=") ==
         "at address 0x5, division by zero");
-  CHECK(phrase(SIGSEGV, "=== death note signal=15 code=0 sender=1 user=0 address=0 name=").empty());
+  CHECK(phrase(SIGSEGV, "=== signal report signal=15 code=0 sender=1 user=0 address=0 name=")
+            .empty());
   CHECK(phrase(SIGSEGV, "words").empty());
 }
 
 TEST_CASE("only a whole note is a note", "[launcher]") {
-  CHECK(parse_death_note("=== death note signal=6 code=-6 sender=9 user=8 address=7f name=a b")
-            ->sender_name == "a b");
+  CHECK(
+      parse_signal_report("=== signal report signal=6 code=-6 sender=9 user=8 address=7f name=a b")
+          ->sender_name == "a b");
   for (const std::string line :
-       {"", "=== death note ", "=== death note signal=x code=0",
-        "=== death note signal=6 code=1 sender=2 user=3 address=zz name=",
-        "=== death note signal=6 code=1 sender=2 user=3 address=1", "death note"}) {
-    CHECK_FALSE(parse_death_note(line));
+       {"", "=== signal report ", "=== signal report signal=x code=0",
+        "=== signal report signal=6 code=1 sender=2 user=3 address=zz name=",
+        "=== signal report signal=6 code=1 sender=2 user=3 address=1", "signal report"}) {
+    CHECK_FALSE(parse_signal_report(line));
   }
 }
 

@@ -30,8 +30,8 @@ class Script final : public Answers {
   std::deque<std::string> answers_;
 };
 
-InitSurroundings two_ranks() {
-  InitSurroundings out;
+InitContext two_ranks() {
+  InitContext out;
   out.look = [](const std::string& path) -> InputFacts {
     if (path == "gpt2") return {1024, 50257, 50257};
     if (path == "bare") return {128, 300, std::nullopt};
@@ -51,10 +51,9 @@ InitSurroundings two_ranks() {
   return out;
 }
 
-std::string refusal(const InitOptions& options,
-                    const InitSurroundings& surroundings = two_ranks()) {
+std::string refusal(const InitOptions& options, const InitContext& context = two_ranks()) {
   try {
-    choose_training(options, surroundings, nullptr);
+    choose_training(options, context, nullptr);
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -140,7 +139,7 @@ TEST_CASE("when nobody answers any more, nothing is chosen", "[launcher]") {
 }
 
 TEST_CASE("defaults fit the machine", "[launcher]") {
-  InitSurroundings many = two_ranks();
+  InitContext many = two_ranks();
   many.ranks = 24;
   many.bf16_is_faster = [] { return true; };
   const TrainingChoices choices = choose_training({.data = {"a.txt"}}, many, nullptr);

@@ -77,7 +77,7 @@ timeout 100 dslaunch train.json --num-ranks 4 --num-threads 1 --run-dir short "$
   fail "local training: exit code $?"
 for places in "local.all_prepared@rank0@epoch1=kill" "local.published@rank2@epoch1=kill" \
   "commit.renamed@rank0@epoch1=kill; local.put_in_place@rank2@epoch2=kill" \
-  "local.all_published@rank0@epoch1=1*off->kill; spread.files_brought@rank1@epoch2=kill"; do
+  "local.all_published@rank0@epoch1=1*off->kill; sets.files_brought@rank1@epoch2=kill"; do
   run_on_hosts 0 "${by_ssh[@]}" --num-threads 1 "${short[@]}" checkpoint.use_node_local_storage=true \
     --env "DSL_FAILPOINTS=$places"
   expect_text out "restart 1 of"

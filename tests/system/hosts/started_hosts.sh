@@ -11,7 +11,7 @@ run_many() {  # run_many <code> <words...>
   got=$?
   [ "$got" -eq "$want" ] || fail "mpirun dslaunch $*: exit code $got, expected $want"
   wait_until "an empty cluster" nobody_left
-  ls -d .dslaunch-meeting-* > /dev/null 2>&1 && fail "a meeting file is left"
+  ls -d .dslaunch-rendezvous-* > /dev/null 2>&1 && fail "a rendezvous file is left"
 }
 
 export FAKE_RANK="steps=3"
@@ -31,7 +31,7 @@ if wait_until "the first step" test -s run5/metrics.jsonl; then
   # No secret of the meeting or of a rank can be read from outside.
   for pid in $(ip netns pids "${nodes[0]}") $(ip netns pids "${nodes[1]}"); do
     cat "/proc/$pid/cmdline" "/proc/$pid/environ" 2> /dev/null
-  done | tr '\0' '\n' | grep -q -e "PRIVATE KEY" -e "dslaunch meeting" && fail "a secret stands in argv or environment"
+  done | tr '\0' '\n' | grep -q -e "PRIVATE KEY" -e "dslaunch rendezvous" && fail "a secret stands in argv or environment"
   kill -USR1 $launcher
   expect_end 75
   expect_text out "committed tag="

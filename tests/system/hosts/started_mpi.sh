@@ -15,7 +15,7 @@ expect_nothing() {  # expect_nothing <what happened>: within 15 s
   local i
   for ((i = 0; i < 150; i++)); do nothing_left && break; sleep 0.1; done
   nothing_left || fail "after $1: processes are left"
-  ls -d "$scratch"/.dslaunch-meeting-* > /dev/null 2>&1 && fail "after $1: a meeting file is left"
+  ls -d "$scratch"/.dslaunch-rendezvous-* > /dev/null 2>&1 && fail "after $1: a rendezvous file is left"
 }
 
 run_many() {  # run_many <code> <processes> <words...>

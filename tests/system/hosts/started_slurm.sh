@@ -13,7 +13,7 @@ expect_nobody() {
   local i
   for ((i = 0; i < 150; i++)); do nobody && break; sleep 0.1; done
   nobody || fail "after $1: processes are left"
-  ls -d .dslaunch-meeting-* > /dev/null 2>&1 && fail "after $1: a meeting file is left"
+  ls -d .dslaunch-rendezvous-* > /dev/null 2>&1 && fail "after $1: a rendezvous file is left"
 }
 run_many() {  # run_many <code> <srun's words> -- <dslaunch's words>
   local want=$1 got words=()

@@ -20,7 +20,7 @@ TEST_CASE("states are kept when they are due, and what fails costs nothing but a
   const Fd host(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   test::run_ranks(1, [&](Communicator& comm) {
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options_of({}), workspace.seat(), std::nullopt);
+    Engine engine(options_of({}), workspace.resources(), std::nullopt);
     engine.initialize();
     JobPlan plan;
     plan.run_dir = "/run";

@@ -20,7 +20,7 @@ struct Saving {
   explicit Saving(Communicator& comm, MemoryFileSystem& disk, const FolderFrame& frame,
                   std::function<void()> pause)
       : workspace(Device::cpu(), 1, comm),
-        engine(options_of({}), workspace.seat(), std::nullopt),
+        engine(options_of({}), workspace.resources(), std::nullopt),
         checkpoints(engine, disk, plan, {}),
         saver(engine, checkpoints, heard,
               {.rank = 0,

@@ -9,7 +9,7 @@
 
 using namespace ds;
 using ds::test::require;
-using ds::test::TcpSeats;
+using ds::test::TcpRanks;
 using namespace std::chrono_literals;
 
 namespace {
@@ -48,10 +48,10 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 // Rank 0, which waits for the others in a thread of its own.
 class WaitingRank {
  public:
-  explicit WaitingRank(TcpSeats& seats, const TcpOptions& options = {})
-      : thread_([this, &seats, options] {
+  explicit WaitingRank(TcpRanks& ranks, const TcpOptions& options = {})
+      : thread_([this, &ranks, options] {
           try {
-            seats.open(0, options)->barrier();
+            ranks.open(0, options)->barrier();
           } catch (const std::exception& e) {
             error_ = e.what();
           }
@@ -70,15 +70,15 @@ class WaitingRank {
 // and both must find each other.
 template <class Visit>
 void visit_before_rank_1(const Visit& visit, const TcpOptions& options = {}) {
-  TcpSeats seats(2);
-  WaitingRank waiting(seats, options);
-  visit(seats);
-  seats.open(1, options)->barrier();
+  TcpRanks ranks(2);
+  WaitingRank waiting(ranks, options);
+  visit(ranks);
+  ranks.open(1, options)->barrier();
   CHECK(waiting.error() == "");
 }
 
-detail::HandshakeParty party_of(const TcpSeats& seats, int rank) {
-  return {rank, seats.world.size, seats.world.epoch, seats.world.secret};
+detail::HandshakeParty party_of(const TcpRanks& ranks, int rank) {
+  return {rank, ranks.world.size, ranks.world.epoch, ranks.world.secret};
 }
 
 // Joins as this rank by hand; what it said is the recording.
@@ -87,10 +87,10 @@ struct HandMade {
   std::vector<std::byte> hello, proof, welcome;
 };
 
-HandMade join_by_hand(const TcpSeats& seats, int rank, int to) {
-  HandMade hand{connect_to(seats.world.endpoints[static_cast<size_t>(to)]), {}, {}, {}};
+HandMade join_by_hand(const TcpRanks& ranks, int rank, int to) {
+  HandMade hand{connect_to(ranks.world.endpoints[static_cast<size_t>(to)]), {}, {}, {}};
   auto handshake =
-      detail::TcpHandshake::dial(party_of(seats, rank), to, detail::random_challenge());
+      detail::TcpHandshake::dial(party_of(ranks, rank), to, detail::random_challenge());
   hand.hello = handshake.take_output();
   say(hand.socket, hand.hello);
   handshake.feed(hear(hand.socket, handshake.wanted()));
@@ -104,8 +104,8 @@ HandMade join_by_hand(const TcpSeats& seats, int rank, int to) {
 
 TEST_CASE("a port scanner hears nothing, and the group forms", "[comm]") {
   Fd scanner;
-  visit_before_rank_1([&](const TcpSeats& seats) {
-    scanner = connect_to(seats.world.endpoints[0]);
+  visit_before_rank_1([&](const TcpRanks& ranks) {
+    scanner = connect_to(ranks.world.endpoints[0]);
     CHECK(silent_for(scanner, 100ms));
   });
   CHECK(dropped(scanner));
@@ -113,9 +113,9 @@ TEST_CASE("a port scanner hears nothing, and the group forms", "[comm]") {
 
 TEST_CASE("who proves nothing is dropped when patience is over", "[comm]") {
   visit_before_rank_1(
-      [&](const TcpSeats& seats) {
-        const Fd silent = connect_to(seats.world.endpoints[0]);
-        const Fd slow = connect_to(seats.world.endpoints[0]);
+      [&](const TcpRanks& ranks) {
+        const Fd silent = connect_to(ranks.world.endpoints[0]);
+        const Fd slow = connect_to(ranks.world.endpoints[0]);
         say(slow, bytes_of("dsda"));
         CHECK(dropped(silent));
         CHECK(dropped(slow));
@@ -124,14 +124,14 @@ TEST_CASE("who proves nothing is dropped when patience is over", "[comm]") {
 }
 
 TEST_CASE("garbage is dropped at once without an answer", "[comm]") {
-  visit_before_rank_1([&](const TcpSeats& seats) {
+  visit_before_rank_1([&](const TcpRanks& ranks) {
     for (const std::string_view garbage :
          {"GET / HTTP/1.1\r\n\r\n", "dsdataXX", "\x16\x03\x01", "d\n"}) {
-      const Fd visitor = connect_to(seats.world.endpoints[0]);
+      const Fd visitor = connect_to(ranks.world.endpoints[0]);
       say(visitor, bytes_of(garbage));
       CHECK(dropped(visitor));
     }
-    const Fd wordy = connect_to(seats.world.endpoints[0]);
+    const Fd wordy = connect_to(ranks.world.endpoints[0]);
     say(wordy, std::vector<std::byte>(1 << 20));
     CHECK(dropped(wordy));
   });
@@ -139,15 +139,15 @@ TEST_CASE("garbage is dropped at once without an answer", "[comm]") {
 
 TEST_CASE("many idle connections do not keep a rank out", "[comm]") {
   std::vector<Fd> idle;
-  visit_before_rank_1([&](const TcpSeats& seats) {
-    for (int i = 0; i < 300; ++i) idle.push_back(connect_to(seats.world.endpoints[0]));
+  visit_before_rank_1([&](const TcpRanks& ranks) {
+    for (int i = 0; i < 300; ++i) idle.push_back(connect_to(ranks.world.endpoints[0]));
   });
 }
 
 TEST_CASE("a wrong secret or epoch is kept out, and told so by its own timeout", "[comm]") {
-  const auto try_as = [](TcpSeats seats_copy, const std::string& own) {
+  const auto try_as = [](TcpRanks ranks_copy, const std::string& own) {
     try {
-      (void)open_tcp_group(TcpListener("127.0.0.1"), seats_copy.seat(1), {.timeout = 300ms});
+      (void)open_tcp_group(TcpListener("127.0.0.1"), ranks_copy.of(1), {.timeout = 300ms});
     } catch (const CommError& e) {
       CHECK_THAT(e.what(), Catch::Contains("timed out waiting for rank 0") &&
                                Catch::Contains("it closed the connection"));
@@ -155,27 +155,27 @@ TEST_CASE("a wrong secret or epoch is kept out, and told so by its own timeout",
     }
     FAIL("got in with " + own);
   };
-  visit_before_rank_1([&](const TcpSeats& seats) {
-    TcpSeats thief(0);
-    thief.world = seats.world;
+  visit_before_rank_1([&](const TcpRanks& ranks) {
+    TcpRanks thief(0);
+    thief.world = ranks.world;
     thief.world.secret = std::string(32, 'x');
     try_as(std::move(thief), "a wrong secret");
-    TcpSeats late(0);
-    late.world = seats.world;
+    TcpRanks late(0);
+    late.world = ranks.world;
     late.world.epoch = 2;
     try_as(std::move(late), "a wrong epoch");
   });
 }
 
 TEST_CASE("a recorded session that is played back gets no welcome", "[comm]") {
-  TcpSeats first(2);
+  TcpRanks first(2);
   WaitingRank waiting(first, {.timeout = 200ms});
   const HandMade genuine = join_by_hand(first, 1, 0);
   CHECK(genuine.welcome.size() == 32);
   CHECK_THAT(waiting.error(),
              Catch::Contains("rank 1"));  // who joined by hand takes part in no barrier
-  visit_before_rank_1([&](const TcpSeats& seats) {
-    const Fd replay = connect_to(seats.world.endpoints[0]);
+  visit_before_rank_1([&](const TcpRanks& ranks) {
+    const Fd replay = connect_to(ranks.world.endpoints[0]);
     say(replay, genuine.hello);
     CHECK(hear(replay, 64).size() == 64);  // a fresh challenge
     say(replay, genuine.proof);
@@ -184,11 +184,11 @@ TEST_CASE("a recorded session that is played back gets no welcome", "[comm]") {
 }
 
 TEST_CASE("a rank that is claimed twice keeps its first claimant", "[comm]") {
-  TcpSeats seats(3);
-  WaitingRank waiting(seats, {.timeout = 500ms});
-  const HandMade first = join_by_hand(seats, 1, 0);
+  TcpRanks ranks(3);
+  WaitingRank waiting(ranks, {.timeout = 500ms});
+  const HandMade first = join_by_hand(ranks, 1, 0);
   CHECK(first.welcome.size() == 32);
-  const HandMade second = join_by_hand(seats, 1, 0);
+  const HandMade second = join_by_hand(ranks, 1, 0);
   CHECK(second.welcome.empty());
   const std::string error = waiting.error();
   CHECK_THAT(error, Catch::Contains("timed out waiting for rank 2"));
@@ -196,18 +196,18 @@ TEST_CASE("a rank that is claimed twice keeps its first claimant", "[comm]") {
 }
 
 TEST_CASE("a rank that sends no frames is an error that names it", "[comm]") {
-  TcpSeats seats(2);
-  WaitingRank waiting(seats);
-  const HandMade broken = join_by_hand(seats, 1, 0);
+  TcpRanks ranks(2);
+  WaitingRank waiting(ranks);
+  const HandMade broken = join_by_hand(ranks, 1, 0);
   say(broken.socket, std::vector<std::byte>(100));
   CHECK_THAT(waiting.error(), Catch::Contains("rank 1 died: it sent something that is no frame"));
 }
 
 TEST_CASE("ranks that do not come are named with what was tried", "[comm]") {
-  TcpSeats seats(3);
-  seats.listeners[0] = TcpListener();  // nobody listens there any more
+  TcpRanks ranks(3);
+  ranks.listeners[0] = TcpListener();  // nobody listens there any more
   try {
-    (void)seats.open(1, {.timeout = 200ms});
+    (void)ranks.open(1, {.timeout = 200ms});
     FAIL("a group without its peers");
   } catch (const CommError& e) {
     CHECK_THAT(e.what(), Catch::Contains("rank 0 at 127.0.0.1:") && Catch::Contains("refused") &&
@@ -216,9 +216,9 @@ TEST_CASE("ranks that do not come are named with what was tried", "[comm]") {
 }
 
 TEST_CASE("a world that is told nonsense is refused before anything is dialled", "[comm]") {
-  TcpSeats seats(2);
+  TcpRanks ranks(2);
   const auto refused = [&](const auto& change) {
-    TcpWorld world = seats.seat(0);
+    TcpWorld world = ranks.of(0);
     change(world);
     CHECK_THROWS_AS(open_tcp_group(TcpListener("127.0.0.1"), world), Error);
   };
@@ -227,5 +227,5 @@ TEST_CASE("a world that is told nonsense is refused before anything is dialled",
   refused([](TcpWorld& w) { w.secret.pop_back(); });
   refused([](TcpWorld& w) { w.rank = 1, w.endpoints[0] = "somewhere:80"; });
   refused([](TcpWorld& w) { w.endpoints[1] = ""; });
-  CHECK_THROWS_WITH(open_tcp_group({}, seats.seat(0)), Catch::Contains("does not listen"));
+  CHECK_THROWS_WITH(open_tcp_group({}, ranks.of(0)), Catch::Contains("does not listen"));
 }

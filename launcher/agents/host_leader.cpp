@@ -1,4 +1,4 @@
-#include "launcher/agents/slot_mates.h"
+#include "launcher/agents/host_leader.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -94,11 +94,11 @@ std::optional<SlotShare> parse_share(std::string_view line) {
   return share;
 }
 
-std::string mates_socket_name(std::string_view job, std::string_view host, unsigned uid) {
-  return "dslaunch-mates-" + sha256_hex(fmt::format("{}\n{}\n{}", job, host, uid)).substr(0, 32);
+std::string slot_socket_name(std::string_view job, std::string_view host, unsigned uid) {
+  return "dslaunch-slots-" + sha256_hex(fmt::format("{}\n{}\n{}", job, host, uid)).substr(0, 32);
 }
 
-SlotMates::SlotMates(const std::string& name)
+HostLeader::HostLeader(const std::string& name)
     : listener_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const AbstractAddress address(name);
   if (!listener_.valid() || bind(listener_.get(), address.get(), address.size()) != 0 ||
@@ -109,10 +109,10 @@ SlotMates::SlotMates(const std::string& name)
   }
 }
 
-std::vector<SlotShare> SlotMates::gather(int mates, std::chrono::seconds limit, int interrupt_fd) {
+std::vector<SlotShare> HostLeader::gather(int peers, std::chrono::seconds limit, int interrupt_fd) {
   const auto deadline = Clock::now() + limit;
   std::map<int, SlotShare> shares;
-  while (shares.size() < static_cast<size_t>(mates)) {
+  while (shares.size() < static_cast<size_t>(peers)) {
     std::array<pollfd, 2> watched{{{listener_.get(), POLLIN, 0}, {interrupt_fd, POLLIN, 0}}};
     const int ready = poll(watched.data(), watched.size(), milliseconds_until(deadline));
     if (ready < 0 && errno == EINTR) continue;
@@ -126,7 +126,7 @@ std::vector<SlotShare> SlotMates::gather(int mates, std::chrono::seconds limit, 
     const auto line =
         receive_line(connection.get(), std::min(deadline, Clock::now() + std::chrono::seconds(1)));
     const std::optional<SlotShare> share = line ? parse_share(*line) : std::nullopt;
-    const bool expected = share && share->local_rank >= 1 && share->local_rank <= mates &&
+    const bool expected = share && share->local_rank >= 1 && share->local_rank <= peers &&
                           !shares.contains(share->local_rank);
     if (expected) {
       shares[share->local_rank] = *share;
@@ -135,19 +135,19 @@ std::vector<SlotShare> SlotMates::gather(int mates, std::chrono::seconds limit, 
   }
   std::vector<SlotShare> out;
   std::vector<int> missing;
-  for (int mate = 1; mate <= mates; ++mate) {
+  for (int mate = 1; mate <= peers; ++mate) {
     shares.contains(mate) ? out.push_back(shares[mate]) : missing.push_back(mate);
   }
   if (!missing.empty()) {
     throw Error(ExitCode::kClusterUnusable,
                 fmt::format("of the {} dslaunch on this host, those of local rank {} did not come "
                             "within {} s",
-                            mates + 1, fmt::join(missing, ", "), limit.count()));
+                            peers + 1, fmt::join(missing, ", "), limit.count()));
   }
   return out;
 }
 
-void SlotMates::release(int code) noexcept {
+void HostLeader::release(int code) noexcept {
   for (const Fd& connection : connections_) {
     send_line(connection.get(), fmt::format("end {}", code));
   }

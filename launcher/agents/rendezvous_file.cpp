@@ -1,4 +1,4 @@
-#include "launcher/agents/meeting_file.h"
+#include "launcher/agents/rendezvous_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 namespace ds {
 namespace {
 
-constexpr std::string_view kTitle = "dslaunch meeting 1";
+constexpr std::string_view kTitle = "dslaunch rendezvous 1";
 constexpr size_t kMaxBytes = 4096;
 
 std::string_view take_line(std::string_view& text) {
@@ -29,7 +29,7 @@ std::string_view take_line(std::string_view& text) {
 
 }  // namespace
 
-std::string meeting_text(const MeetingPlace& place) {
+std::string rendezvous_text(const RendezvousPlace& place) {
   std::string text;
   std::string secret = to_hex(place.secret);
   append_secret(text, fmt::format("{}\n", kTitle));
@@ -41,9 +41,9 @@ std::string meeting_text(const MeetingPlace& place) {
   return text;
 }
 
-std::optional<MeetingPlace> parse_meeting(std::string_view text) {
+std::optional<RendezvousPlace> parse_rendezvous(std::string_view text) {
   if (take_line(text) != kTitle) return std::nullopt;
-  MeetingPlace place;
+  RendezvousPlace place;
   const std::string_view hex = take_line(text);
   constexpr std::string_view kDigits = "0123456789abcdef";
   if (hex.size() != 2 * kRelaySecretBytes) return std::nullopt;
@@ -62,11 +62,11 @@ std::optional<MeetingPlace> parse_meeting(std::string_view text) {
   return std::nullopt;  // torn
 }
 
-std::string meeting_file_name(std::string_view job) {
-  return ".dslaunch-meeting-" + sha256_hex(job).substr(0, 32);
+std::string rendezvous_file_name(std::string_view job) {
+  return ".dslaunch-rendezvous-" + sha256_hex(job).substr(0, 32);
 }
 
-MeetingFile::MeetingFile(std::filesystem::path path, const MeetingPlace& place)
+RendezvousFile::RendezvousFile(std::filesystem::path path, const RendezvousPlace& place)
     : path_(std::move(path)) {
   const std::string draft = fmt::format("{}.{}", path_.string(), to_hex(random_bytes(8)));
   const auto failed = [&](const char* what) {
@@ -79,7 +79,7 @@ MeetingFile::MeetingFile(std::filesystem::path path, const MeetingPlace& place)
   };
   const Fd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid()) failed("making");
-  std::string text = meeting_text(place);
+  std::string text = rendezvous_text(place);
   const bool written =
       write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   wipe(text);
@@ -87,9 +87,9 @@ MeetingFile::MeetingFile(std::filesystem::path path, const MeetingPlace& place)
   if (rename(draft.c_str(), path_.c_str()) != 0) failed("naming");
 }
 
-MeetingFile::~MeetingFile() { unlink(path_.c_str()); }
+RendezvousFile::~RendezvousFile() { unlink(path_.c_str()); }
 
-FoundMeeting read_meeting_file(const std::filesystem::path& path) {
+FoundRendezvous read_rendezvous_file(const std::filesystem::path& path) {
   // Network file systems look into a folder anew when it is opened, not when a name in it is asked
   // for.
   const Fd folder(open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -105,8 +105,8 @@ FoundMeeting read_meeting_file(const std::filesystem::path& path) {
   }
   std::array<char, kMaxBytes> bytes{};
   const ssize_t got = read(fd.get(), bytes.data(), bytes.size());
-  FoundMeeting found;
-  found.place = parse_meeting({bytes.data(), static_cast<size_t>(std::max<ssize_t>(0, got))});
+  FoundRendezvous found;
+  found.place = parse_rendezvous({bytes.data(), static_cast<size_t>(std::max<ssize_t>(0, got))});
   wipe(bytes);
   if (!found.place)
     found.why = fmt::format("{} says nothing that is understood here", path.string());

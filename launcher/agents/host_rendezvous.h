@@ -1,7 +1,8 @@
 // How the dslaunch that mpirun or srun started on several hosts find each other. The first of all
 // listens on addresses of its machine, and writes them with a fresh secret into a file of a folder
-// that all share (meeting_file.h); the first of each other host reads it, dials, and becomes that
-// host's agent. Once all have come, listener and file are gone. Refuses to know what the job is.
+// that all share (rendezvous_file.h); the first of each other host reads it, dials, and becomes
+// that host's agent. Once all have come, listener and file are gone. Refuses to know what the job
+// is.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@
 
 namespace ds {
 
-struct MeetingOptions {
+struct RendezvousOptions {
   std::filesystem::path file;
   std::vector<std::string> addresses;  // literal, of this machine
   int processes = 0;                   // that have to come or be spoken for: those of other hosts
@@ -26,11 +27,11 @@ struct MeetingOptions {
 
 // The agents of the other hosts, each ready, by their rank. Throws Error(kClusterUnusable) when
 // they have not all come in time, one goes again, or one is of another build; IoError for the file.
-std::vector<std::unique_ptr<HostLink>> meet_hosts(const MeetingOptions& options);
+std::vector<std::unique_ptr<HostLink>> meet_hosts(const RendezvousOptions& options);
 
 // The other end: serves as agent until the launcher lets it go, and returns the exit code. Throws
 // Error(kClusterUnusable) when no launcher was met within `limit`.
-int join_meeting(const std::filesystem::path& file, const AgentSurroundings& surroundings,
-                 const DialledAgent& self, std::chrono::seconds limit);
+int join_rendezvous(const std::filesystem::path& file, const AgentContext& context,
+                    const DialledAgent& self, std::chrono::seconds limit);
 
 }  // namespace ds

@@ -1,4 +1,4 @@
-#include "checkpoint/hosts/memory_vault.h"
+#include "checkpoint/hosts/checkpoint_memory.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kHeaderBytes = 4096;
 constexpr int64_t kPiecesAt = int64_t{1} << 29;
 constexpr int64_t kLargestKeptManifest = kPiecesAt - kHeaderBytes;
-constexpr int64_t kLargestKeptFile = kShelfSpan - kPiecesAt;
+constexpr int64_t kLargestKeptFile = kSlotSpan - kPiecesAt;
 constexpr std::array<char, 8> kMagic{'D', 'S', 'S', 'H', 'E', 'L', 'F', '1'};
 
 // The memory never leaves the machine, nor the build that wrote it.
@@ -36,24 +36,24 @@ struct Header {
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 
-int64_t shelf_at(int rank, int buffer) {
-  DS_CHECK(rank >= 0 && rank < kMostKeptRanks && buffer >= 0 && buffer < kShelvesPerRank,
-           "memory: there is no shelf {} of rank {}", buffer, rank);
-  return (int64_t{kShelvesPerRank} * rank + buffer) * kShelfSpan;
+int64_t slot_at(int rank, int buffer) {
+  DS_CHECK(rank >= 0 && rank < kMostKeptRanks && buffer >= 0 && buffer < kSlotsPerRank,
+           "memory: there is no slot {} of rank {}", buffer, rank);
+  return (int64_t{kSlotsPerRank} * rank + buffer) * kSlotSpan;
 }
 
 std::string digest_of_header(const Header& header) {
   return digest_of(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, digest)));
 }
 
-std::string shelf_name(int rank, int buffer) {
-  return fmt::format("memory, shelf {} of rank {}", buffer, rank);
+std::string slot_name(int rank, int buffer) {
+  return fmt::format("memory, slot {} of rank {}", buffer, rank);
 }
 
 // A stretch of the memory as a file.
-class ShelfFile final : public File {
+class SlotFile final : public File {
  public:
-  ShelfFile(std::string name, int fd, int64_t begin, int64_t size)
+  SlotFile(std::string name, int fd, int64_t begin, int64_t size)
       : File(std::move(name)), fd_(duplicate(fd)), begin_(begin), size_(size) {}
 
   int64_t size() const override { return size_; }
@@ -91,21 +91,21 @@ class ShelfFile final : public File {
   int64_t size_;
 };
 
-// One shelf as the writer of a checkpoint sees it.
-class ShelfFileSystem final : public PartialFileSystem {
+// One slot as the writer of a checkpoint sees it.
+class SlotFileSystem final : public PartialFileSystem {
  public:
-  ShelfFileSystem(MemoryVault& vault, int rank, int buffer)
-      : vault_(vault), rank_(rank), buffer_(buffer) {}
+  SlotFileSystem(CheckpointMemory& memory, int rank, int buffer)
+      : memory_(memory), rank_(rank), buffer_(buffer) {}
 
   using FileSystem::create;
   std::unique_ptr<File> create(const std::string& path, Caching /*caching*/) override {
-    DS_CHECK(is_file(path), "memory: {} has no shelf", path);
-    return vault_.begin(rank_, buffer_);
+    DS_CHECK(is_file(path), "memory: {} has no slot", path);
+    return memory_.begin(rank_, buffer_);
   }
   void sync_directory(const std::string& /*path*/) override {}
   bool exists(const std::string& path) const override { return !is_file(path); }
   int64_t free_bytes(const std::string& /*path*/) const override {
-    return vault_.room_for(rank_, buffer_);
+    return memory_.room_for(rank_, buffer_);
   }
 
  private:
@@ -113,7 +113,7 @@ class ShelfFileSystem final : public PartialFileSystem {
     return path.ends_with("/" + pieces_file_name(rank_));
   }
 
-  MemoryVault& vault_;
+  CheckpointMemory& memory_;
   const int rank_, buffer_;
 };
 
@@ -135,7 +135,7 @@ Number read_at(int fd, int64_t offset) {
 
 }  // namespace
 
-MemoryVault::MemoryVault(int fd) : memory_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)) {
+CheckpointMemory::CheckpointMemory(int fd) : memory_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)) {
   struct stat info {};
   if (!memory_.valid() || ::fstat(memory_.get(), &info) != 0) {
     throw_io_error("open", "the memory of the host", errno);
@@ -144,20 +144,20 @@ MemoryVault::MemoryVault(int fd) : memory_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)) {
   if (!ours) throw IoError("the memory of the host: not nameless memory of this user");
 }
 
-void MemoryVault::for_each_shelf(const std::function<void(int rank, int buffer)>& visit) const {
+void CheckpointMemory::for_each_slot(const std::function<void(int rank, int buffer)>& visit) const {
   off_t at = 0;
   while ((at = ::lseek(memory_.get(), at, SEEK_DATA)) >= 0) {
-    const int64_t shelf = at / kShelfSpan;
-    if (shelf >= int64_t{kShelvesPerRank} * kMostKeptRanks) return;
-    at = (shelf + 1) * kShelfSpan;
-    visit(static_cast<int>(shelf / kShelvesPerRank), static_cast<int>(shelf % kShelvesPerRank));
+    const int64_t slot = at / kSlotSpan;
+    if (slot >= int64_t{kSlotsPerRank} * kMostKeptRanks) return;
+    at = (slot + 1) * kSlotSpan;
+    visit(static_cast<int>(slot / kSlotsPerRank), static_cast<int>(slot % kSlotsPerRank));
   }
 }
 
-std::vector<KeptFile> MemoryVault::files() const {
+std::vector<KeptFile> CheckpointMemory::files() const {
   std::vector<KeptFile> out;
-  for_each_shelf([&](int rank, int buffer) {
-    const auto header = read_at<Header>(memory_.get(), shelf_at(rank, buffer));
+  for_each_slot([&](int rank, int buffer) {
+    const auto header = read_at<Header>(memory_.get(), slot_at(rank, buffer));
     if (!holds(header, rank, buffer)) return;
     out.push_back(
         {.set = {.epoch = header.epoch,
@@ -173,47 +173,47 @@ std::vector<KeptFile> MemoryVault::files() const {
   return out;
 }
 
-std::string MemoryVault::manifest(const KeptFile& file) const {
-  const int64_t shelf = shelf_at(file.rank, file.buffer);
-  const auto header = read_at<Header>(memory_.get(), shelf);
+std::string CheckpointMemory::manifest(const KeptFile& file) const {
+  const int64_t slot = slot_at(file.rank, file.buffer);
+  const auto header = read_at<Header>(memory_.get(), slot);
   std::string text;
   if (holds(header, file.rank, file.buffer)) {
     text.resize(static_cast<size_t>(header.manifest_bytes));
-    ShelfFile(shelf_name(file.rank, file.buffer), memory_.get(), shelf + kHeaderBytes,
-              header.manifest_bytes)
+    SlotFile(slot_name(file.rank, file.buffer), memory_.get(), slot + kHeaderBytes,
+             header.manifest_bytes)
         .read(0, std::as_writable_bytes(std::span(text)));
   }
   if (digest_of(std::as_bytes(std::span(text))) != file.set.digest) {
     throw ValidationError(fmt::format("{}: its manifest is not the one of epoch {}, step {}",
-                                      shelf_name(file.rank, file.buffer), file.set.epoch,
+                                      slot_name(file.rank, file.buffer), file.set.epoch,
                                       file.set.step));
   }
   return text;
 }
 
-std::unique_ptr<File> MemoryVault::open(const KeptFile& file, Caching /*caching*/) const {
-  return std::make_unique<ShelfFile>(shelf_name(file.rank, file.buffer), memory_.get(),
-                                     shelf_at(file.rank, file.buffer) + kPiecesAt, file.bytes);
+std::unique_ptr<File> CheckpointMemory::open(const KeptFile& file, Caching /*caching*/) const {
+  return std::make_unique<SlotFile>(slot_name(file.rank, file.buffer), memory_.get(),
+                                    slot_at(file.rank, file.buffer) + kPiecesAt, file.bytes);
 }
 
-std::unique_ptr<File> MemoryVault::begin(int rank, int buffer) {
-  const int64_t shelf = shelf_at(rank, buffer);
-  const std::string name = shelf_name(rank, buffer);
+std::unique_ptr<File> CheckpointMemory::begin(int rank, int buffer) {
+  const int64_t slot = slot_at(rank, buffer);
+  const std::string name = slot_name(rank, buffer);
   const std::array<std::byte, kHeaderBytes> zeros{};
-  ShelfFile(name, memory_.get(), shelf, 0).write(0, zeros);
-  return std::make_unique<ShelfFile>(name, memory_.get(), shelf + kPiecesAt, 0);
+  SlotFile(name, memory_.get(), slot, 0).write(0, zeros);
+  return std::make_unique<SlotFile>(name, memory_.get(), slot + kPiecesAt, 0);
 }
 
-std::unique_ptr<FileSystem> MemoryVault::shelf_of(int rank, int buffer) {
-  return std::make_unique<ShelfFileSystem>(*this, rank, buffer);
+std::unique_ptr<FileSystem> CheckpointMemory::slot_of(int rank, int buffer) {
+  return std::make_unique<SlotFileSystem>(*this, rank, buffer);
 }
 
-void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
+void CheckpointMemory::commit(int rank, int buffer, const Manifest& manifest) {
   const auto vote = std::ranges::find(manifest.files, rank, &FileVote::rank);
   DS_CHECK(vote != manifest.files.end(), "memory: the manifest has no file of rank {}", rank);
   const std::string text = to_text(manifest);
-  const int64_t shelf = shelf_at(rank, buffer);
-  const std::string name = shelf_name(rank, buffer);
+  const int64_t slot = slot_at(rank, buffer);
+  const std::string name = slot_name(rank, buffer);
   Header header{.magic = kMagic,
                 .epoch = manifest.epoch,
                 .step = manifest.step,
@@ -223,7 +223,7 @@ void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
                 .files = static_cast<int64_t>(manifest.files.size()),
                 .bytes = vote->bytes,
                 .manifest_bytes = static_cast<int64_t>(text.size())};
-  const ShelfFile pieces(name, memory_.get(), shelf + kPiecesAt, vote->bytes);
+  const SlotFile pieces(name, memory_.get(), slot + kPiecesAt, vote->bytes);
   header.tail = tail_of(pieces);
   SetView view("");
   view.add(*vote, [&](Caching) { return open({{}, rank, buffer, vote->bytes, header.tail}); });
@@ -232,30 +232,30 @@ void MemoryVault::commit(int rank, int buffer, const Manifest& manifest) {
     throw ValidationError(
         fmt::format("{}: it holds tag {}, expected {}", name, checked.index().tag, manifest.tag));
   }
-  ShelfFile(name, memory_.get(), shelf + kHeaderBytes, 0).write(0, std::as_bytes(std::span(text)));
+  SlotFile(name, memory_.get(), slot + kHeaderBytes, 0).write(0, std::as_bytes(std::span(text)));
   const std::string text_digest = digest_of(std::as_bytes(std::span(text)));
   std::ranges::copy(text_digest, header.manifest_digest.begin());
   std::ranges::copy(digest_of_header(header), header.digest.begin());
-  ShelfFile(name, memory_.get(), shelf, 0).write(0, std::as_bytes(std::span(&header, 1)));
+  SlotFile(name, memory_.get(), slot, 0).write(0, std::as_bytes(std::span(&header, 1)));
 }
 
-void MemoryVault::drop_if(const std::function<bool(int rank, int buffer)>& unwanted) {
-  for_each_shelf([&](int rank, int buffer) {
+void CheckpointMemory::drop_if(const std::function<bool(int rank, int buffer)>& unwanted) {
+  for_each_slot([&](int rank, int buffer) {
     if (!unwanted(rank, buffer)) return;
-    const int64_t shelf = shelf_at(rank, buffer);
+    const int64_t slot = slot_at(rank, buffer);
     constexpr int kGiveBack = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-    ::fallocate(memory_.get(), kGiveBack, shelf, kHeaderBytes);  // first: the rest may take a while
-    if (::fallocate(memory_.get(), kGiveBack, shelf, kShelfSpan) != 0) {
-      throw_io_error("give back", shelf_name(rank, buffer), errno);
+    ::fallocate(memory_.get(), kGiveBack, slot, kHeaderBytes);  // first: the rest may take a while
+    if (::fallocate(memory_.get(), kGiveBack, slot, kSlotSpan) != 0) {
+      throw_io_error("give back", slot_name(rank, buffer), errno);
     }
   });
 }
 
-int64_t MemoryVault::room_for(int rank, int buffer) const {
-  const int64_t shelf = shelf_at(rank, buffer);
-  const off_t first = ::lseek(memory_.get(), shelf + kPiecesAt, SEEK_DATA);
+int64_t CheckpointMemory::room_for(int rank, int buffer) const {
+  const int64_t slot = slot_at(rank, buffer);
+  const off_t first = ::lseek(memory_.get(), slot + kPiecesAt, SEEK_DATA);
   int64_t held = 0;
-  if (first >= 0 && first < shelf + kShelfSpan) {
+  if (first >= 0 && first < slot + kSlotSpan) {
     const off_t end = ::lseek(memory_.get(), first, SEEK_HOLE);
     held = std::max<int64_t>(0, end - first);
   }
@@ -263,7 +263,7 @@ int64_t MemoryVault::room_for(int rank, int buffer) const {
   return available_memory().value_or(std::numeric_limits<int64_t>::max() / 2) + held;
 }
 
-int64_t MemoryVault::kept_bytes() const {
+int64_t CheckpointMemory::kept_bytes() const {
   struct stat info {};
   if (::fstat(memory_.get(), &info) != 0) throw_io_error("stat", "the memory of the host", errno);
   return int64_t{info.st_blocks} * 512;

@@ -1,4 +1,4 @@
-#include "rankd/last_words.h"
+#include "rankd/fatal_signals.h"
 
 #include <execinfo.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "proto/death_note.h"
+#include "proto/signal_report.h"
 
 namespace ds {
 namespace {
@@ -88,10 +88,14 @@ void write_stack(int signal) {
   SignalSafeLine().text("=== end of the stack\n").write_to(STDOUT_FILENO);
 }
 
-void leave_last_words(int signal, siginfo_t* info, void*) {
+void report_signal(int signal, siginfo_t* info, void*) {
   const bool sent = info->si_code <= 0;  // by a process; else by the kernel, for what we did
   SignalSafeLine note;
-  note.text(kDeathNoteBegins).text("signal=").number(signal).text(" code=").number(info->si_code);
+  note.text(kSignalReportBegins)
+      .text("signal=")
+      .number(signal)
+      .text(" code=")
+      .number(info->si_code);
   note.text(" sender=")
       .number(sent ? info->si_pid : 0)
       .text(" user=")
@@ -116,7 +120,7 @@ constexpr bool sanitizers_speak() {
 
 void install(int signal) {
   struct sigaction action {};
-  action.sa_sigaction = leave_last_words;
+  action.sa_sigaction = report_signal;
   action.sa_flags = SA_SIGINFO | static_cast<int>(SA_RESETHAND) | SA_ONSTACK;
   sigfillset(&action.sa_mask);
   sigaction(signal, &action, nullptr);
@@ -124,7 +128,7 @@ void install(int signal) {
 
 }  // namespace
 
-void prepare_last_words() {
+void prepare_fatal_signals() {
   if (!sanitizers_speak()) {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) install(signal);
   }

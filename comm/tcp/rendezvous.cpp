@@ -1,4 +1,4 @@
-#include "comm/tcp/meeting.h"
+#include "comm/tcp/rendezvous.h"
 
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -146,14 +146,14 @@ void prepare(const Fd& socket, std::chrono::milliseconds timeout) {
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(unacknowledged));
 }
 
-class Meeting {
+class Rendezvous {
  public:
-  Meeting(TcpListener listener, const TcpWorld& world, const TcpOptions& options)
+  Rendezvous(TcpListener listener, const TcpWorld& world, const TcpOptions& options)
       : listener_(std::move(listener)),
         world_(world),
         party_{world.rank, world.size, world.epoch, world.secret},
         options_(options),
-        deadline_(SteadyClock::now() + std::min(options.timeout, options.meeting)),
+        deadline_(SteadyClock::now() + std::min(options.timeout, options.rendezvous)),
         links_(static_cast<size_t>(world.size)) {
     for (int r = 0; r < world.rank; ++r) {
       dials_.push_back(
@@ -359,7 +359,7 @@ class Meeting {
 }  // namespace
 
 std::vector<Fd> meet_peers(TcpListener listener, const TcpWorld& world, const TcpOptions& options) {
-  return Meeting(std::move(listener), world, options).run();
+  return Rendezvous(std::move(listener), world, options).run();
 }
 
 }  // namespace ds::detail

@@ -25,18 +25,18 @@ struct SlotShare {
 std::string share_line(const SlotShare& share);
 std::optional<SlotShare> parse_share(std::string_view line);
 
-// "dslaunch-mates-..." for the dslaunch of one job and user on one host (pure).
-std::string mates_socket_name(std::string_view job, std::string_view host, unsigned uid);
+// "dslaunch-slots-..." for the dslaunch of one job and user on one host (pure).
+std::string slot_socket_name(std::string_view job, std::string_view host, unsigned uid);
 
 // The first one's end.
-class SlotMates {
+class HostLeader {
  public:
-  explicit SlotMates(const std::string& name);  // throws IoError where the name is taken
+  explicit HostLeader(const std::string& name);  // throws IoError where the name is taken
 
-  // Until `mates` of them, local ranks 1 to `mates`, have come. `interrupt_fd` ends the waiting
+  // Until `peers` of them, local ranks 1 to `peers`, have come. `interrupt_fd` ends the waiting
   // when it becomes readable; -1: nothing does. Throws Error(kClusterUnusable) naming those that
   // did not come.
-  std::vector<SlotShare> gather(int mates, std::chrono::seconds limit, int interrupt_fd);
+  std::vector<SlotShare> gather(int peers, std::chrono::seconds limit, int interrupt_fd);
   // Lets them go. Those whom nobody tells a code see the socket end.
   void release(int code) noexcept;
 

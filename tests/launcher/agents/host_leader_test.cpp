@@ -1,4 +1,4 @@
-#include "launcher/agents/slot_mates.h"
+#include "launcher/agents/host_leader.h"
 
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 std::string fresh_name() {
   static int count = 0;
-  return mates_socket_name(fmt::format("test {} {}", getpid(), ++count), "", geteuid());
+  return slot_socket_name(fmt::format("test {} {}", getpid(), ++count), "", geteuid());
 }
 
 }  // namespace
@@ -41,9 +41,9 @@ TEST_CASE("the others of a host come, wait, and get the exit code", "[launcher]"
   auto first = std::async(std::launch::async, [&] {
     return wait_for_first(name, {1, {0}}, seconds(10));
   });
-  SlotMates mates(name);
-  CHECK(mates.gather(2, seconds(10), -1) == std::vector<SlotShare>{{1, {0}}, {2, {1}}});
-  mates.release(75);
+  HostLeader peers(name);
+  CHECK(peers.gather(2, seconds(10), -1) == std::vector<SlotShare>{{1, {0}}, {2, {1}}});
+  peers.release(75);
   CHECK(first.get() == 75);
   CHECK(second.get() == 75);
 }
@@ -54,15 +54,15 @@ TEST_CASE("who loses the first of its host ends with 69", "[launcher]") {
     return wait_for_first(name, {1, {0}}, seconds(10));
   });
   {
-    SlotMates mates(name);
-    mates.gather(1, seconds(10), -1);
+    HostLeader peers(name);
+    peers.gather(1, seconds(10), -1);
   }
   CHECK(mate.get() == static_cast<int>(ExitCode::kClusterUnusable));
 }
 
 TEST_CASE("whoever does not come is named; strangers and doubles do not count", "[launcher]") {
   const std::string name = fresh_name();
-  SlotMates mates(name);
+  HostLeader peers(name);
   const AbstractAddress address(name);
   std::vector<Fd> callers;
   for (const char* text : {"hello\n", "slot 7 cores 0\n", "slot 1 cores 0\n", "slot 1 cores 0\n"}) {
@@ -70,8 +70,8 @@ TEST_CASE("whoever does not come is named; strangers and doubles do not count", 
     REQUIRE(connect(callers.back().get(), address.get(), address.size()) == 0);
     REQUIRE(send(callers.back().get(), text, strlen(text), MSG_NOSIGNAL) > 0);
   }
-  CHECK_THROWS_WITH(mates.gather(2, seconds(1), -1), Catch::Contains("local rank 2 did not come"));
-  CHECK_THROWS_WITH(SlotMates(name), Catch::Contains("another job"));
+  CHECK_THROWS_WITH(peers.gather(2, seconds(1), -1), Catch::Contains("local rank 2 did not come"));
+  CHECK_THROWS_WITH(HostLeader(name), Catch::Contains("another job"));
   CHECK_THROWS_WITH(wait_for_first(fresh_name(), {1, {0}}, seconds(0)),
                     Catch::Contains("did not appear"));
 }

@@ -1,4 +1,4 @@
-#include "checkpoint/hosts/spread_tags.h"
+#include "checkpoint/hosts/distributed_tags.h"
 
 #include "core/failpoint.h"
 #include "tests/support/catch.h"
@@ -44,7 +44,7 @@ struct Machines {
     plan.local_rank = rank;
     plan.local_size = ranks[host];
     plan.run_dir = "/run";
-    plan.rendezvous = "here";
+    plan.shm_name = "here";
     return plan;
   }
   std::vector<std::string> in_tag(size_t host, const std::string& tag) const {
@@ -116,7 +116,7 @@ Heard live(const Machines& machines, const Life& life) {
   std::mutex mutex;
   test::run_ranks(machines.world(), [&](Communicator& comm) {
     Workspace workspace(Device::cpu(), 1, comm);
-    Engine engine(options, workspace.seat(), run.step);
+    Engine engine(options, workspace.resources(), run.step);
     JobPlan plan = machines.plan_of(comm.rank());
     plan.epoch = life.number;
     plan.resume = life.resume;

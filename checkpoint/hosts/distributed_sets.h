@@ -27,18 +27,19 @@ struct WireSet {
 WireSet to_wire(const SetIdentity& set);
 SetIdentity from_wire(const WireSet& in);
 
-inline constexpr size_t kLetterBytes = size_t{4} << 20;  // travels between hosts at a time
-Tensor letter_of(std::span<std::byte> bytes);
+inline constexpr size_t kChunkBytes = size_t{4} << 20;  // travels between hosts at a time
+Tensor chunk_of(std::span<std::byte> bytes);
 
-class SpreadSets {
+class DistributedSets {
  public:
   // kept: what this rank's host keeps. host_of: of each rank, from 0 without gaps; the lowest rank
   // of each speaks for it.
-  SpreadSets(const KeptFiles& kept, std::vector<int> host_of, Communicator& comm, Stream& stream);
+  DistributedSets(const KeptFiles& kept, std::vector<int> host_of, Communicator& comm,
+                  Stream& stream);
 
   const std::vector<int>& host_of() const { return host_of_; }
   int host() const { return host_of_[static_cast<size_t>(comm_.rank())]; }
-  bool speaks() const { return speaks_; }
+  bool is_host_leader() const { return is_host_leader_; }
   // What all hosts keep now, the same on every rank.
   std::vector<HostFile> gather();
 
@@ -52,12 +53,12 @@ class SpreadSets {
   // IoError on every rank if one of them cannot; what was taken must then not be used.
   void load(const WholeSet& set, const Use& use);
 
-  // To a rank that receives it in letters.
+  // To a rank that receives it in chunks.
   void send_file(const KeptFile& file, int to);
 
  private:
   bool host_keeps(const WholeSet& set, size_t file) const;
-  std::string spread_manifest(const WholeSet& set);
+  std::string shared_manifest(const WholeSet& set);
   void bring_tails(const WholeSet& set, const Manifest& manifest, SetView& view);
   void bring_files(const WholeSet& set, const Manifest& manifest,
                    const std::vector<uint8_t>& wanted, SetView& view);
@@ -67,8 +68,8 @@ class SpreadSets {
   Communicator& comm_;
   Stream& stream_;
   int hosts_ = 0;
-  bool speaks_ = false;
-  std::vector<std::byte> letter_;  // what is under way to a peer
+  bool is_host_leader_ = false;
+  std::vector<std::byte> chunk_;  // what is under way to a peer
 };
 
 }  // namespace ds

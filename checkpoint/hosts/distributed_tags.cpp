@@ -1,4 +1,4 @@
-#include "checkpoint/hosts/spread_tags.h"
+#include "checkpoint/hosts/distributed_tags.h"
 
 #include <spdlog/spdlog.h>
 
@@ -18,28 +18,27 @@ namespace {
 // Which disk each rank writes to, from 0 without gaps. Hosts may well share a file system: each
 // leaves a mark on its own, and looks for those of the others.
 std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root,
-                                const SpreadTags::Place& place, Communicator& comm,
+                                const DistributedTags::Place& place, Communicator& comm,
                                 Stream& stream) {
   const std::vector<int> host_of =
       hosts_of_ranks(gather_values(std::vector<int>{place.local_rank}, comm, stream));
   if (host_of.back() == 0) return host_of;
   const int own = host_of[static_cast<size_t>(place.rank)];
-  const bool speaks = place.local_rank == 0;
+  const bool leads = place.local_rank == 0;
   const auto mark_of = [&](int host) {
-    return temporary_directory(root, fmt::format("host-{}-{}", host, place.rendezvous),
-                               place.epoch);
+    return temporary_directory(root, fmt::format("host-{}-{}", host, place.shm_name), place.epoch);
   };
   const std::string error = failure_of([&] {
-    if (!speaks) return;
+    if (!leads) return;
     files.make_directories(root);
     if (!files.exists(mark_of(own))) files.make_directory(mark_of(own));
     DS_FAILPOINT("local.marked");
   });
   agree_on_success("checkpoints", error, comm, stream);
   int disk = 0;
-  while (speaks && disk < own && !files.exists(mark_of(disk))) ++disk;
+  while (leads && disk < own && !files.exists(mark_of(disk))) ++disk;
   const std::vector<int> seen = gather_values(std::vector<int>{disk}, comm, stream);
-  if (speaks) {
+  if (leads) {
     const std::string left = failure_of([&] { files.remove(mark_of(own)); });
     if (!left.empty()) spdlog::warn("{}", left);
   }
@@ -62,8 +61,8 @@ CommittedTag tag_of(const SetIdentity& set) {
   return {default_tag(set.step), set.step, set.epoch, set.begun_in};
 }
 
-SpreadTags::SpreadTags(FileSystem& files, std::string root, const Place& place, Communicator& comm,
-                       Stream& stream)
+DistributedTags::DistributedTags(FileSystem& files, std::string root, const Place& place,
+                                 Communicator& comm, Stream& stream)
     : files_(files),
       root_(std::move(root)),
       epoch_(place.epoch, place.claim),
@@ -79,21 +78,21 @@ SpreadTags::SpreadTags(FileSystem& files, std::string root, const Place& place, 
        gather_values(std::vector<WireText>{to_wire_text(own_host_name())}, comm_, stream_)) {
     names_.emplace_back(name.data());
   }
-  agree("checkpoints", if_speaking([&] {
+  agree("checkpoints", if_host_leader([&] {
           DS_FAILPOINT("local.before_open_epoch");
           open_epoch(files_, root_, epoch_, Unfinished::kKeep);
         }));
 }
 
-std::string SpreadTags::if_speaking(const std::function<void()>& part) const {
-  return sets_.speaks() ? failure_of(part) : "";
+std::string DistributedTags::if_host_leader(const std::function<void()>& part) const {
+  return sets_.is_host_leader() ? failure_of(part) : "";
 }
 
-void SpreadTags::agree(const std::string& what, const std::string& error) {
+void DistributedTags::agree(const std::string& what, const std::string& error) {
   agree_on_success(what, error, comm_, stream_);
 }
 
-std::vector<HostFile> SpreadTags::look() {
+std::vector<HostFile> DistributedTags::look() {
   agree(root_, failure_of([&] {
           DS_FAILPOINT("local.before_look");
           local_.look();
@@ -101,7 +100,7 @@ std::vector<HostFile> SpreadTags::look() {
   return sets_.gather();
 }
 
-const SpreadTags::Found& SpreadTags::find(int64_t oldest_epoch) {
+const DistributedTags::Found& DistributedTags::find(int64_t oldest_epoch) {
   const std::vector<HostFile> kept = look();
   all_whole_ = whole_sets(kept);
   found_ = {};
@@ -125,7 +124,7 @@ const SpreadTags::Found& SpreadTags::find(int64_t oldest_epoch) {
 }
 
 // Of the training that was begun last, as far as anything is known of it.
-void SpreadTags::keep_last_begun(int64_t oldest_epoch) {
+void DistributedTags::keep_last_begun(int64_t oldest_epoch) {
   int64_t last = oldest_epoch;
   for (const RejectedTag& trace : found_.rejected)
     last = std::max(last, trace.begun_in.value_or(0));
@@ -138,10 +137,10 @@ void SpreadTags::keep_last_begun(int64_t oldest_epoch) {
 
 // What this host has named and all hosts together do not have whole, and what else it has that is
 // no tag. Of a tag that is not whole, only who has the manifest can say all.
-std::vector<RejectedTag> SpreadTags::traces_here(const std::vector<HostFile>& kept,
-                                                 int64_t oldest_epoch) const {
+std::vector<RejectedTag> DistributedTags::traces_here(const std::vector<HostFile>& kept,
+                                                      int64_t oldest_epoch) const {
   constexpr size_t kMost = 8;
-  if (!sets_.speaks()) return {};
+  if (!sets_.is_host_leader()) return {};
   std::vector<RejectedTag> out;
   for (const LocalTags::Tag& tag : local_.tags()) {
     const bool counts =
@@ -158,8 +157,8 @@ std::vector<RejectedTag> SpreadTags::traces_here(const std::vector<HostFile>& ke
   return out;
 }
 
-std::string SpreadTags::why_broken(const SetIdentity& set,
-                                   const std::vector<HostFile>& kept) const {
+std::string DistributedTags::why_broken(const SetIdentity& set,
+                                        const std::vector<HostFile>& kept) const {
   const auto tag = std::ranges::find(local_.tags(), set, &LocalTags::Tag::set);
   if (tag == local_.tags().end()) return "";
   std::vector<int> missing;
@@ -174,7 +173,7 @@ std::string SpreadTags::why_broken(const SetIdentity& set,
 }
 
 // "node-1 (ranks 0 to 1), node-2 (rank 2)"
-std::string SpreadTags::hosts_in_words() const {
+std::string DistributedTags::hosts_in_words() const {
   constexpr int kMostNamed = 8;
   const std::vector<int>& disk_of = sets_.host_of();
   std::string out;
@@ -192,7 +191,7 @@ std::string SpreadTags::hosts_in_words() const {
   return out;
 }
 
-void SpreadTags::read(const std::string& tag, int64_t epoch, const SpreadSets::Use& use) {
+void DistributedTags::read(const std::string& tag, int64_t epoch, const DistributedSets::Use& use) {
   const std::vector<WholeSet> whole = whole_sets(look());
   const auto set = std::ranges::find_if(whole, [&](const WholeSet& one) {
     return default_tag(one.id.step) == tag && one.id.epoch == epoch;
@@ -203,15 +202,16 @@ void SpreadTags::read(const std::string& tag, int64_t epoch, const SpreadSets::U
   sets_.load(*set, use);
 }
 
-void SpreadTags::settle(const CommittedTag* from) {
+void DistributedTags::settle(const CommittedTag* from) {
   const auto set = std::ranges::find_if(all_whole_, [&](const WholeSet& one) {
     return from != nullptr && one.id.step == from->step && one.id.epoch == from->epoch;
   });
   const WholeSet* loaded = set == all_whole_.end() ? nullptr : &*set;
-  agree("checkpoints", if_speaking([&] { local_.settle(all_whole_, loaded, epoch_.number); }));
+  agree("checkpoints", if_host_leader([&] { local_.settle(all_whole_, loaded, epoch_.number); }));
 }
 
-CommitRequest SpreadTags::request_of(const CommittedTag& tag, std::vector<FileVote> votes) const {
+CommitRequest DistributedTags::request_of(const CommittedTag& tag,
+                                          std::vector<FileVote> votes) const {
   CommitRequest request{.root = root_,
                         .tag = tag.tag,
                         .epoch = epoch_,
@@ -225,22 +225,22 @@ CommitRequest SpreadTags::request_of(const CommittedTag& tag, std::vector<FileVo
   return request;
 }
 
-void SpreadTags::commit_everywhere(const CommitRequest& request) {
+void DistributedTags::commit_everywhere(const CommitRequest& request) {
   const std::string what =
       fmt::format("checkpoint {} was not saved, the tags before it are untouched", request.tag);
-  agree(what, if_speaking([&] {
+  agree(what, if_host_leader([&] {
           prepare_tag(files_, request);
           DS_FAILPOINT("local.prepared");
         }));
-  agree(what, if_speaking([&] {
+  agree(what, if_host_leader([&] {
           DS_FAILPOINT("local.all_prepared");
           publish_tag(files_, request.root, request.tag, epoch_);
           DS_FAILPOINT("local.published");
         }));
 }
 
-void SpreadTags::commit(const CommittedTag& tag, const std::string& failure,
-                        std::vector<FileVote> votes, int64_t keep) {
+void DistributedTags::commit(const CommittedTag& tag, const std::string& failure,
+                             std::vector<FileVote> votes, int64_t keep) {
   if (!failure.empty()) {
     withdraw(tag.tag);
     throw IoError(fmt::format("checkpoint {} was not saved, the tags before it are untouched: {}",
@@ -258,8 +258,8 @@ void SpreadTags::commit(const CommittedTag& tag, const std::string& failure,
 
 // All hosts are back at what was before the first of them forgets the new tag: a tag that has a
 // name anywhere is whole at any time.
-void SpreadTags::withdraw(const std::string& tag) {
-  const std::string error = if_speaking([&] {
+void DistributedTags::withdraw(const std::string& tag) {
+  const std::string error = if_host_leader([&] {
     unpublish_tag(files_, root_, tag, epoch_);
     DS_FAILPOINT("local.unpublished");
   });
@@ -270,11 +270,11 @@ void SpreadTags::withdraw(const std::string& tag) {
     return;
   }
   const std::string left =
-      if_speaking([&] { discard_prepared(files_, root_, tag, epoch_.number); });
+      if_host_leader([&] { discard_prepared(files_, root_, tag, epoch_.number); });
   if (!left.empty()) spdlog::warn("{}", left);
 }
 
-void SpreadTags::note_whole(const CommittedTag& tag) {
+void DistributedTags::note_whole(const CommittedTag& tag) {
   std::erase_if(whole_, [&](const CommittedTag& one) { return one.step == tag.step; });
   whole_.push_back(tag);
   std::ranges::sort(whole_, std::ranges::greater(), age_of<CommittedTag>);
@@ -282,11 +282,11 @@ void SpreadTags::note_whole(const CommittedTag& tag) {
 
 // The tag is committed by now, so a failure here is worth a warning and nothing more. Nothing is
 // deleted anywhere before every host has read its part of the new tag through.
-void SpreadTags::tidy(const CommittedTag& tag, int64_t keep) {
+void DistributedTags::tidy(const CommittedTag& tag, int64_t keep) {
   const auto warn = [&](const std::string& error) {
     if (!error.empty()) spdlog::warn("checkpoint {} is committed, but: {}", tag.tag, error);
   };
-  warn(if_speaking([&] {
+  warn(if_host_leader([&] {
     DS_FAILPOINT("local.all_published");
     drop_replaced(files_, root_, tag.tag, epoch_.number);
     write_latest(files_, root_, tag.tag);
@@ -299,12 +299,12 @@ void SpreadTags::tidy(const CommittedTag& tag, int64_t keep) {
   }
   if (keep <= 0 || rest.empty()) return;
   try {
-    agree("deleting old checkpoints", if_speaking([&] { local_.verify(tag.tag, here_); }));
+    agree("deleting old checkpoints", if_host_leader([&] { local_.verify(tag.tag, here_); }));
   } catch (const IoError& unread) {
     warn(unread.what());
     return;
   }
-  warn(if_speaking([&] {
+  warn(if_host_leader([&] {
     DS_FAILPOINT("local.verified");
     local_.remove_others(wanted, tag.step, epoch_);
   }));

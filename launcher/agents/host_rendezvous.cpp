@@ -1,4 +1,4 @@
-#include "launcher/agents/host_meeting.h"
+#include "launcher/agents/host_rendezvous.h"
 
 #include <sys/eventfd.h>
 
@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/secrecy.h"
 #include "core/socket_address.h"
-#include "launcher/agents/meeting_file.h"
+#include "launcher/agents/rendezvous_file.h"
 #include "launcher/control/network_door.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/control/tls_relay.h"
@@ -49,24 +49,24 @@ class Arrivals {
   std::vector<Fd> arrived_;
 };
 
-NetworkDoor::Options door_options(const MeetingOptions& options, std::string_view secret) {
+NetworkDoor::Options door_options(const RendezvousOptions& options, std::string_view secret) {
   NetworkDoor::Options out{options.addresses, 0, server_name_for(secret), {}};
   out.rules.max_acquaintances += static_cast<size_t>(std::max(0, options.processes));
   return out;
 }
 
-class HostMeeting {
+class HostRendezvous {
  public:
-  explicit HostMeeting(const MeetingOptions& options)
+  explicit HostRendezvous(const RendezvousOptions& options)
       : options_(options),
         secret_(random_bytes(kRelaySecretBytes)),
         door_(door_options(options, secret_)),
         file_(options.file, {door_.endpoints(), secret_}) {
     door_.open([this](Fd connection) { arrivals_.push(std::move(connection)); });
   }
-  HostMeeting(const HostMeeting&) = delete;  // the door's thread holds `this`
-  HostMeeting& operator=(const HostMeeting&) = delete;
-  ~HostMeeting() {
+  HostRendezvous(const HostRendezvous&) = delete;  // the door's thread holds `this`
+  HostRendezvous& operator=(const HostRendezvous&) = delete;
+  ~HostRendezvous() {
     door_.close();
     wipe(secret_);
   }
@@ -178,11 +178,11 @@ class HostMeeting {
                     fmt::join(door_.endpoints(), ", ")));
   }
 
-  const MeetingOptions options_;
+  const RendezvousOptions options_;
   std::string secret_;
   Arrivals arrivals_;
   NetworkDoor door_;
-  const MeetingFile file_;
+  const RendezvousFile file_;
   std::vector<Caller> callers_;
   std::map<int, std::unique_ptr<HostLink>> met_;
   int represented_ = 0;
@@ -190,16 +190,16 @@ class HostMeeting {
 
 }  // namespace
 
-std::vector<std::unique_ptr<HostLink>> meet_hosts(const MeetingOptions& options) {
-  return HostMeeting(options).wait_for_all();
+std::vector<std::unique_ptr<HostLink>> meet_hosts(const RendezvousOptions& options) {
+  return HostRendezvous(options).wait_for_all();
 }
 
-int join_meeting(const std::filesystem::path& file, const AgentSurroundings& surroundings,
-                 const DialledAgent& self, seconds limit) {
+int join_rendezvous(const std::filesystem::path& file, const AgentContext& context,
+                    const DialledAgent& self, seconds limit) {
   const auto deadline = Clock::now() + limit;
   std::string why;
   do {
-    FoundMeeting found = read_meeting_file(file);
+    FoundRendezvous found = read_rendezvous_file(file);
     why = found.why;
     for (const std::string& endpoint :
          found.place ? found.place->endpoints : std::vector<std::string>()) {
@@ -208,7 +208,7 @@ int join_meeting(const std::filesystem::path& file, const AgentSurroundings& sur
         why = fmt::format("nobody answers at {}: {}", endpoint, dial.error);
         continue;
       }
-      AgentSurroundings here = surroundings;
+      AgentContext here = context;
       here.address = own_address(dial.connection.get()).host();
       TlsRelay relay(TlsRelay::Role::kClient, std::move(dial.connection), found.place->secret,
                      kHandshakeLimit);

@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/hosts/distributed_sets.h"
 #include "checkpoint/hosts/local_tags.h"
-#include "checkpoint/hosts/spread_sets.h"
 
 namespace ds {
 
 // The tag whose files are such a set.
 CommittedTag tag_of(const SetIdentity& set);
 
-class SpreadTags {
+class DistributedTags {
  public:
   // The caller's among the ranks that share the tags; rendezvous and claim are the epoch's own
   // words.
@@ -32,11 +32,11 @@ class SpreadTags {
     int local_rank = 0;
     int64_t epoch = 0;
     std::string claim;
-    std::string rendezvous;
+    std::string shm_name;
   };
   // Opens the epoch in the root of every host. IoError on every rank if one of them cannot.
-  SpreadTags(FileSystem& files, std::string root, const Place& place, Communicator& comm,
-             Stream& stream);
+  DistributedTags(FileSystem& files, std::string root, const Place& place, Communicator& comm,
+                  Stream& stream);
 
   struct Found {
     std::vector<WholeSet> whole;  // newest first
@@ -48,7 +48,7 @@ class SpreadTags {
   const Found& find(int64_t oldest_epoch);
   // All ranks read of one of those found, or of the last one committed. IoError on every rank if
   // one of them cannot.
-  void read(const std::string& tag, int64_t epoch, const SpreadSets::Use& use);
+  void read(const std::string& tag, int64_t epoch, const DistributedSets::Use& use);
   std::string place_of(const std::string& tag) const { return join_path(root_, tag); }
   // Training goes on from that tag (null: from elsewhere): clears up after the epochs before.
   void settle(const CommittedTag* from);
@@ -61,7 +61,7 @@ class SpreadTags {
               int64_t keep);
 
  private:
-  std::string if_speaking(const std::function<void()>& part) const;
+  std::string if_host_leader(const std::function<void()>& part) const;
   void agree(const std::string& what, const std::string& error);
   std::vector<HostFile> look();
   void keep_last_begun(int64_t oldest_epoch);
@@ -81,7 +81,7 @@ class SpreadTags {
   Communicator& comm_;
   Stream& stream_;
   LocalTags local_;
-  SpreadSets sets_;
+  DistributedSets sets_;
   std::vector<std::string> names_;   // of the host of each rank
   std::vector<int> here_;            // the ranks of this host
   std::vector<WholeSet> all_whole_;  // when found

@@ -11,9 +11,9 @@
 
 namespace ds {
 
-inline constexpr std::string_view kDeathNoteBegins = "=== death note ";
+inline constexpr std::string_view kSignalReportBegins = "=== signal report ";
 
-struct DeathNote {
+struct SignalReport {
   int signal = 0;
   int code = 0;          // si_code: above 0 it is the kernel that says why
   int64_t sender = 0;    // pid, where a process sent it; 0: not known, or in another pid namespace
@@ -23,10 +23,10 @@ struct DeathNote {
 };
 
 // Nothing where the line is no note.
-inline std::optional<DeathNote> parse_death_note(std::string_view line) {
-  if (!line.starts_with(kDeathNoteBegins)) return std::nullopt;
-  line.remove_prefix(kDeathNoteBegins.size());
-  DeathNote note;
+inline std::optional<SignalReport> parse_signal_report(std::string_view line) {
+  if (!line.starts_with(kSignalReportBegins)) return std::nullopt;
+  line.remove_prefix(kSignalReportBegins.size());
+  SignalReport note;
   const auto take = [&](std::string_view key, auto& value, int base) {
     if (!line.starts_with(key)) return false;
     line.remove_prefix(key.size());

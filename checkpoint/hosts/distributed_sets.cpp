@@ -1,4 +1,4 @@
-#include "checkpoint/hosts/spread_sets.h"
+#include "checkpoint/hosts/distributed_sets.h"
 
 #include <spdlog/spdlog.h>
 
@@ -69,20 +69,21 @@ SetIdentity from_wire(const WireSet& in) {
           .digest = {in.digest.begin(), in.digest.end()}};
 }
 
-Tensor letter_of(std::span<std::byte> bytes) {
+Tensor chunk_of(std::span<std::byte> bytes) {
   return Tensor::borrow(bytes.data(), {static_cast<int64_t>(bytes.size())}, DType::kU8);
 }
 
-SpreadSets::SpreadSets(const KeptFiles& kept, std::vector<int> host_of, Communicator& comm,
-                       Stream& stream)
+DistributedSets::DistributedSets(const KeptFiles& kept, std::vector<int> host_of,
+                                 Communicator& comm, Stream& stream)
     : kept_(kept), host_of_(std::move(host_of)), comm_(comm), stream_(stream) {
   hosts_ = *std::ranges::max_element(host_of_) + 1;
-  speaks_ = std::ranges::find(host_of_, host()) - host_of_.begin() == comm_.rank();
+  is_host_leader_ = std::ranges::find(host_of_, host()) - host_of_.begin() == comm_.rank();
 }
 
-std::vector<HostFile> SpreadSets::gather() {
+std::vector<HostFile> DistributedSets::gather() {
   std::vector<WireFile> mine;
-  if (speaks_) std::ranges::transform(kept_.files(), std::back_inserter(mine), to_wire_file);
+  if (is_host_leader_)
+    std::ranges::transform(kept_.files(), std::back_inserter(mine), to_wire_file);
   const std::vector<std::vector<WireFile>> all = gather_lists(mine, comm_, stream_);
   std::vector<HostFile> kept;
   for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -91,28 +92,28 @@ std::vector<HostFile> SpreadSets::gather() {
   return kept;
 }
 
-void SpreadSets::send_file(const KeptFile& file, int to) {
+void DistributedSets::send_file(const KeptFile& file, int to) {
   std::unique_ptr<File> from;
   // What cannot be read arrives as something else, which its digest tells the receiver.
   std::string error = failure_of([&] { from = kept_.open(file); });
-  letter_.resize(kLetterBytes);
+  chunk_.resize(kChunkBytes);
   for (int64_t at = 0; at < file.bytes;) {
-    const auto count = std::min(letter_.size(), static_cast<size_t>(file.bytes - at));
-    const auto bytes = std::span(letter_).first(count);
+    const auto count = std::min(chunk_.size(), static_cast<size_t>(file.bytes - at));
+    const auto bytes = std::span(chunk_).first(count);
     if (error.empty()) error = failure_of([&] { from->read(at, bytes); });
-    comm_.send(letter_of(bytes), to, stream_);
-    DS_FAILPOINT("spread.letter_sent");
+    comm_.send(chunk_of(bytes), to, stream_);
+    DS_FAILPOINT("sets.chunk_sent");
     at += static_cast<int64_t>(count);
   }
   if (!error.empty()) spdlog::warn("{}", error);
 }
 
-bool SpreadSets::host_keeps(const WholeSet& set, size_t file) const {
+bool DistributedSets::host_keeps(const WholeSet& set, size_t file) const {
   return std::ranges::binary_search(set.files[file].hosts, host());
 }
 
 // Every rank needs it, and only hosts that keep a file of the set have it.
-std::string SpreadSets::spread_manifest(const WholeSet& set) {
+std::string DistributedSets::shared_manifest(const WholeSet& set) {
   const int root = sender_of(set.files[0], 0, host_of_);
   std::string text;
   if (root == comm_.rank()) {
@@ -123,13 +124,13 @@ std::string SpreadSets::spread_manifest(const WholeSet& set) {
   Tensor sizes = Tensor::borrow(&size, {1}, DType::kI64);
   comm_.broadcast(sizes, root, stream_);
   text.resize(static_cast<size_t>(size));
-  Tensor bytes = letter_of(std::as_writable_bytes(std::span(text)));
+  Tensor bytes = chunk_of(std::as_writable_bytes(std::span(text)));
   if (size > 0) comm_.broadcast(bytes, root, stream_);
   return text;
 }
 
 // The indexes of files that some host lacks, so that every rank knows what is where.
-void SpreadSets::bring_tails(const WholeSet& set, const Manifest& manifest, SetView& view) {
+void DistributedSets::bring_tails(const WholeSet& set, const Manifest& manifest, SetView& view) {
   for (size_t file = 0; file < set.files.size(); ++file) {
     const WholeSet::Place& place = set.files[file];
     if (std::ssize(place.hosts) == hosts_) continue;
@@ -143,15 +144,15 @@ void SpreadSets::bring_tails(const WholeSet& set, const Manifest& manifest, SetV
           failure_of([&] { kept_.open(kept_file(set, file))->read(place.tail, tail); });
       if (!error.empty()) spdlog::warn("{}", error);
     }
-    Tensor bytes = letter_of(tail);
+    Tensor bytes = chunk_of(tail);
     comm_.broadcast(bytes, root, stream_);
   }
-  DS_FAILPOINT("spread.tails_brought");
+  DS_FAILPOINT("sets.tails_brought");
 }
 
 // Files that ranks need and their hosts lack, from ranks whose hosts keep them.
-void SpreadSets::bring_files(const WholeSet& set, const Manifest& manifest,
-                             const std::vector<uint8_t>& wanted, SetView& view) {
+void DistributedSets::bring_files(const WholeSet& set, const Manifest& manifest,
+                                  const std::vector<uint8_t>& wanted, SetView& view) {
   const std::vector<uint8_t> all = gather_values(wanted, comm_, stream_);
   for (size_t file = 0; file < set.files.size(); ++file) {
     const int from = sender_of(set.files[file], static_cast<int>(file), host_of_);
@@ -161,21 +162,21 @@ void SpreadSets::bring_files(const WholeSet& set, const Manifest& manifest,
       if (to != comm_.rank()) continue;
       std::span<std::byte> rest = view.make_whole(manifest.files[file]);
       while (!rest.empty()) {
-        const size_t count = std::min(kLetterBytes, rest.size());
-        Tensor into = letter_of(rest.first(count));
+        const size_t count = std::min(kChunkBytes, rest.size());
+        Tensor into = chunk_of(rest.first(count));
         comm_.recv(into, from, stream_);
         rest = rest.subspan(count);
       }
     }
   }
-  DS_FAILPOINT("spread.files_brought");
+  DS_FAILPOINT("sets.files_brought");
 }
 
-void SpreadSets::load(const WholeSet& set, const Use& use) {
+void DistributedSets::load(const WholeSet& set, const Use& use) {
   const auto agree = [&](const std::string& error) {
     agree_on_success(use.label, error, comm_, stream_);
   };
-  const std::string text = spread_manifest(set);
+  const std::string text = shared_manifest(set);
   Manifest manifest;
   agree(failure_of([&] { manifest = checked_manifest(set, use.place, text); }));
   SetView view(text);

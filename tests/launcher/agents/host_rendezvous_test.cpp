@@ -1,5 +1,5 @@
 // Hosts that find each other: the file, the encrypted connection, and who is not let in.
-#include "launcher/agents/host_meeting.h"
+#include "launcher/agents/host_rendezvous.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include <future>
 
 #include "core/error.h"
-#include "launcher/agents/meeting_file.h"
+#include "launcher/agents/rendezvous_file.h"
 #include "launcher/control/client_hello.h"
 #include "launcher/control/tls_relay.h"
 #include "launcher/process/credentials.h"
@@ -51,8 +51,8 @@ std::string read_to_end(const Fd& fd) {
   return text;
 }
 
-MeetingOptions meeting_at(const fs::path& file, int processes) {
-  MeetingOptions options;
+RendezvousOptions rendezvous_at(const fs::path& file, int processes) {
+  RendezvousOptions options;
   options.file = file;
   options.addresses = {"127.0.0.1"};
   options.processes = processes;
@@ -60,9 +60,9 @@ MeetingOptions meeting_at(const fs::path& file, int processes) {
   return options;
 }
 
-std::optional<MeetingPlace> wait_for_place(const fs::path& file) {
+std::optional<RendezvousPlace> wait_for_place(const fs::path& file) {
   for (int i = 0; i < 1000; ++i) {
-    if (auto found = read_meeting_file(file); found.place) return found.place;
+    if (auto found = read_rendezvous_file(file); found.place) return found.place;
     poll(nullptr, 0, 10);
   }
   return std::nullopt;
@@ -126,8 +126,8 @@ TEST_CASE("a host shows that it knows the secret, not the secret", "[launcher][s
 
 TEST_CASE("TLS without the secret is refused", "[launcher]") {
   const testing::TemporaryDirectory here;
-  auto meeting = std::async(std::launch::async, [&] {
-    MeetingOptions options = meeting_at(here.path() / "meeting", 1);
+  auto rendezvous = std::async(std::launch::async, [&] {
+    RendezvousOptions options = rendezvous_at(here.path() / "rendezvous", 1);
     options.limit = seconds(2);
     try {
       meet_hosts(options);
@@ -136,7 +136,7 @@ TEST_CASE("TLS without the secret is refused", "[launcher]") {
     }
     return std::string("met");
   });
-  const auto place = wait_for_place(here.path() / "meeting");
+  const auto place = wait_for_place(here.path() / "rendezvous");
   REQUIRE(place);
   const int port = port_of(place->endpoints.front());
   {
@@ -145,21 +145,21 @@ TEST_CASE("TLS without the secret is refused", "[launcher]") {
     REQUIRE(send(rude.get(), "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL) == 18);
     CHECK(is_closed(rude.get()));
   }
-  const std::string answer = meeting.get();
-  CHECK_THAT(answer, Catch::Contains("no word from 1 of 1") && Catch::Contains("meeting"));
-  CHECK_FALSE(fs::exists(here.path() / "meeting"));
+  const std::string answer = rendezvous.get();
+  CHECK_THAT(answer, Catch::Contains("no word from 1 of 1") && Catch::Contains("rendezvous"));
+  CHECK_FALSE(fs::exists(here.path() / "rendezvous"));
 }
 
 TEST_CASE("an agent that dials is met, serves, and ends with the code it is told", "[launcher]") {
   const testing::TemporaryDirectory here;
-  const fs::path file = here.path() / "meeting";
+  const fs::path file = here.path() / "rendezvous";
   auto agent = std::async(std::launch::async, [&] {
-    return join_meeting(
+    return join_rendezvous(
         file, {},
         {.start_rank = 2, .host = "node-2", .slot_cores = {{0}, {1}}, .input = {}, .output = {}},
         seconds(20));
   });
-  std::vector<std::unique_ptr<HostLink>> links = meet_hosts(meeting_at(file, 2));
+  std::vector<std::unique_ptr<HostLink>> links = meet_hosts(rendezvous_at(file, 2));
   REQUIRE(links.size() == 1);
   CHECK(links[0]->host() == "node-2");
   CHECK(links[0]->ready()->start_rank() == 2);
@@ -172,13 +172,13 @@ TEST_CASE("an agent that dials is met, serves, and ends with the code it is told
 
 TEST_CASE("an agent whose launcher is lost ends with 69", "[launcher]") {
   const testing::TemporaryDirectory here;
-  const fs::path file = here.path() / "meeting";
+  const fs::path file = here.path() / "rendezvous";
   auto agent = std::async(std::launch::async, [&] {
-    return join_meeting(
+    return join_rendezvous(
         file, {}, {.start_rank = 1, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}},
         seconds(20));
   });
-  meet_hosts(meeting_at(file, 1));  // and is gone at once
+  meet_hosts(rendezvous_at(file, 1));  // and is gone at once
   CHECK(agent.get() == static_cast<int>(ExitCode::kClusterUnusable));
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("who meets nobody says where it looked", "[launcher]") {
       .start_rank = 3, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}};
   const auto refused = [&](const std::string& why) {
     DialledAgent again{.start_rank = 3, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}};
-    CHECK_THROWS_WITH(join_meeting(here.path() / "file", {}, again, seconds(0)),
+    CHECK_THROWS_WITH(join_rendezvous(here.path() / "file", {}, again, seconds(0)),
                       Catch::Contains("rank 3") && Catch::Contains(why));
   };
   refused("No such file");
@@ -198,31 +198,32 @@ TEST_CASE("who meets nobody says where it looked", "[launcher]") {
   fs::permissions(here.path() / "file", fs::perms::all);
   refused("of this user alone");
   fs::remove(here.path() / "file");
-  const MeetingFile stale(here.path() / "file", {{"127.0.0.1:1"}, random_bytes(kRelaySecretBytes)});
+  const RendezvousFile stale(here.path() / "file",
+                             {{"127.0.0.1:1"}, random_bytes(kRelaySecretBytes)});
   refused("nobody answers at 127.0.0.1:1");
 }
 
-TEST_CASE("the file of a meeting", "[launcher]") {
+TEST_CASE("the file of a rendezvous", "[launcher]") {
   const testing::TemporaryDirectory here;
-  const fs::path path = here.path() / meeting_file_name("slurm 12 3");
-  CHECK(meeting_file_name("slurm 12 3") != meeting_file_name("slurm 12 4"));
-  const MeetingPlace place{{"10.0.0.1:5", "[fd00::1]:6"}, random_bytes(kRelaySecretBytes)};
-  CHECK(parse_meeting(meeting_text(place)) == place);
+  const fs::path path = here.path() / rendezvous_file_name("slurm 12 3");
+  CHECK(rendezvous_file_name("slurm 12 3") != rendezvous_file_name("slurm 12 4"));
+  const RendezvousPlace place{{"10.0.0.1:5", "[fd00::1]:6"}, random_bytes(kRelaySecretBytes)};
+  CHECK(parse_rendezvous(rendezvous_text(place)) == place);
   {
-    const MeetingFile file(path, place);
+    const RendezvousFile file(path, place);
     struct stat info {};
     REQUIRE(stat(path.c_str(), &info) == 0);
     CHECK((info.st_mode & 0777) == 0600);
-    CHECK(read_meeting_file(path).place == place);
+    CHECK(read_rendezvous_file(path).place == place);
   }
   CHECK_FALSE(fs::exists(path));
   fs::create_symlink("/etc/hostname", path);
-  CHECK_FALSE(read_meeting_file(path).place);
-  const std::string text = meeting_text(place);
+  CHECK_FALSE(read_rendezvous_file(path).place);
+  const std::string text = rendezvous_text(place);
   for (size_t cut = 0; cut < text.size() - 1; ++cut) {
-    CHECK_FALSE(parse_meeting(text.substr(0, cut)));
+    CHECK_FALSE(parse_rendezvous(text.substr(0, cut)));
   }
-  CHECK_THROWS_WITH(MeetingFile(here.path() / "no" / "folder", place),
+  CHECK_THROWS_WITH(RendezvousFile(here.path() / "no" / "folder", place),
                     Catch::Contains("shared by all hosts"));
 }
 

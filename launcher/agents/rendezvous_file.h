@@ -1,0 +1,48 @@
+// Where the first of many dslaunch waits for the others, as a file in a folder that they share: its
+// addresses and a secret that is good for this one rendezvous. Mode 0600, replaced whole, gone once
+// all have met. It is believed only if it belongs to this user and nobody else may read it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/secrecy.h"
+
+namespace ds {
+
+struct RendezvousPlace {
+  std::vector<std::string> endpoints;  // "10.0.0.1:4242", to be tried in this order
+  std::string secret;                  // kRelaySecretBytes; wiped when it goes
+  ~RendezvousPlace() { wipe(secret); }
+  friend bool operator==(const RendezvousPlace&, const RendezvousPlace&) = default;
+};
+
+// Pure. nullopt: no such text, for example one of another version.
+std::string rendezvous_text(const RendezvousPlace& place);
+std::optional<RendezvousPlace> parse_rendezvous(std::string_view text);
+
+// ".dslaunch-rendezvous-<digest>" for a job, the same on all of its hosts (pure).
+std::string rendezvous_file_name(std::string_view job);
+
+// Written by its constructor, removed by its destructor. Throws IoError.
+class RendezvousFile {
+ public:
+  RendezvousFile(std::filesystem::path path, const RendezvousPlace& place);
+  RendezvousFile(const RendezvousFile&) = delete;  // removes its file once
+  RendezvousFile& operator=(const RendezvousFile&) = delete;
+  ~RendezvousFile();
+
+ private:
+  const std::filesystem::path path_;
+};
+
+struct FoundRendezvous {
+  std::optional<RendezvousPlace> place;
+  std::string why;  // there is none, for messages
+};
+FoundRendezvous read_rendezvous_file(const std::filesystem::path& path);
+
+}  // namespace ds
