@@ -4,15 +4,14 @@
 //
 //   latest                   the newest tag, one line; a hint for people and for DeepSpeed's tools
 //   epoch                    the newest epoch that opened the root; older writers may not commit
-//   global_step12/           a committed tag: it has this name only once everything in it is
-//   durable
+//   global_step12/           a committed tag: it has this name only once all in it is durable
 //     manifest.json          what belongs to the tag; the truth
 //     rank-00000.pieces      one file per rank that saved
 //   global_step14.tmp.3/     a save in progress, or one that epoch 3 did not finish; never loaded
 //   global_step12.old.4/     what epoch 4 is replacing under that name; deleted, or put back after
-//   a crash global_step14.ready.3/   a save with its manifest that epoch 3 did not finish naming;
-//   only where each
-//                            host keeps its own files (checkpoint/hosts/local_tags.h)
+//                            a crash
+//   global_step14.ready.3/   a save with its manifest that epoch 3 did not finish naming; only
+//                            where each host keeps its own files (checkpoint/hosts/local_tags.h)
 //
 // A *piece* is a region of one logical tensor: name, dtype, global shape, region, raw little-endian
 // elements. A rank writes the pieces it owns; together the files of a tag hold every tensor whole,
@@ -24,9 +23,9 @@
 //   index    JSON: {"version", "tag", "epoch", "rank", "data_bytes", "pieces": [{"name", "dtype",
 //            "shape", "begin", "end", "offset"}], "states": {name: text}, "blocks": hex}, and
 //            spaces so that the file's length is a multiple of 4096, which O_DIRECT wants
-//   trailer  the last 64 bytes: "DSPIECES", u64 index offset, u64 index bytes, 16 bytes XXH3-128 of
-//   the
-//            index, 16 zeros, 8 bytes: the first half of the XXH3-128 of the trailer before them
+//   trailer  the last 64 bytes: "DSPIECES", u64 index offset, u64 index bytes, 16 bytes XXH3-128
+//            of the index, 16 zeros, 8 bytes: the first half of the XXH3-128 of the trailer before
+//            them
 //
 // "blocks" holds the XXH3-128 of each 1 MiB block of the data (the last may be shorter), 32 hex
 // digits each. The manifest holds each file's length and the digest of its index, and its own
@@ -34,12 +33,12 @@
 // needs to read only the blocks that cover it. XXH3 finds accidents, not forgers.
 //
 //   manifest.json   {"digest":"<32 hex>", and on: "format": "dslaunch checkpoint", "version",
-//   "tag",
-//                   "step", "epoch", "begun_in", "files": [{"name", "rank", "bytes", "digest",
-//                   "host"}]} begun_in: the epoch that began, from step 0 on, the training that the
-//                   tag is of; where it is not there: 0 host: who keeps the file, where each host
-//                   keeps its own; else it is not there digest: XXH3-128 of everything after
-//                   `{"digest":"<32 hex>",`
+//                   "tag", "step", "epoch", "begun_in",
+//                   "files": [{"name", "rank", "bytes", "digest", "host"}]}
+//                   begun_in: the epoch that began, from step 0 on, the training that the tag is
+//                   of; where it is not there: 0
+//                   host: who keeps the file, where each host keeps its own; else it is not there
+//                   digest: XXH3-128 of everything after `{"digest":"<32 hex>",`
 //
 // Commit protocol (checkpoint/commit.h): all files written, synced, digested -> votes to the
 // committing rank -> lengths and trailers re-read -> manifest (temporary, sync, rename, directory

@@ -1,7 +1,7 @@
 // Saving and loading a checkpoint of one rank against plain reads and writes of the same bytes,
 // interleaved in one run, medians of the rounds:
-//   save        pieces written, hashed, fsynced, committed    vs  buffered and O_DIRECT write +
-//   fsync load        every piece read and verified                 vs  pread
+//   save   pieces written, hashed, fsynced, committed   vs  buffered and O_DIRECT write + fsync
+//   load   every piece read and verified                vs  pread
 // into memory that was touched before, as an engine's is (fresh pages cost more than the copy).
 // cold: the file's pages were dropped from the page cache first; warm: they were read before.
 // usage: checkpoint_bench [MiB per round, default 1024] [rounds, default 5] [folder, default .]

@@ -4,9 +4,10 @@
 //   do=crash      killed by SIGSEGV         do=kill   SIGKILL        do=hang   answers no more
 //   do=data       throws DataError          do=peer   throws CommError
 //   do=exit7      exits with code 7 at once do=vanish exits with code 0 at once, no report
-//   do=fault     writes where nothing is   do=abort  abort()        do=hoard  takes memory until it
-//   is killed do=noise      writes a line on standard error and goes on do=stuck      beats, but
-//   does nothing any more, while the others are inside a collective
+//   do=fault      writes where nothing is   do=abort  abort()
+//   do=hoard      takes memory until it is killed
+//   do=noise      writes a line on standard error and goes on
+//   do=stuck      beats, but does nothing any more, while the others are inside a collective
 // It does so in epoch `epoch` only, where that is given. ignore_stop=1 makes every rank deaf to
 // commands; late=1 makes rank `rank` never join.
 #include <signal.h>

@@ -1,8 +1,10 @@
 // sim: seeded schedules over the simulated cluster.
 //   sim --seed 17 --count 50000         schedules 17 .. 50016, until the first breach, which is
-//   then told line by line sim --seed 17 --count 1 --trace     one of them, told line by line sim
-//   --mutant no_fence --count 5000  must find the bug: exit code 0 if it does sim --mutants --count
-//   5000          every mutant in turn sim --seconds 60                    as many as fit
+//                                       then told line by line
+//   sim --seed 17 --count 1 --trace     one of them, told line by line
+//   sim --mutant no_fence --count 5000  must find the bug: exit code 0 if it does
+//   sim --mutants --count 5000          every mutant in turn
+//   sim --seconds 60                    as many as fit
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>

@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import sys
 
-FOLDERS = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero",
-           "checkpoint", "train", "rankd", "launcher", "tests"]
+from sources import FOLDERS, SUFFIXES
+
 COLUMNS = 100
 
 
@@ -25,7 +25,7 @@ def formatter():
 def main():
     root = pathlib.Path(sys.argv[1])
     sources = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*"))
-               if path.suffix in (".h", ".cpp", ".inl", ".cu", ".cuh")]
+               if path.suffix in SUFFIXES]
     found = [f"{path.relative_to(root)}:{number}: {len(line)} columns, at most {COLUMNS}" for path in sources
              for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > COLUMNS]
     program = formatter()

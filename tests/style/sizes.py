@@ -12,8 +12,8 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["core", "kernels", "config", "proto", "cli", "comm", "offload", "model", "optim", "data", "zero",
-           "checkpoint", "train", "rankd", "launcher", "tests"]
+from sources import FOLDERS, SUFFIXES
+
 MAX_FILE, MAX_FUNCTION, MAX_FILES, MAX_MEMBERS = 600, 70, 40, 20
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|TEST_CASE|\}|template\b.*\bclass\b.*\{$)")
 BANNED = re.compile(r"(^|_)(utils?|helpers?|common|misc|manager)(_|\.|$)")
@@ -48,7 +48,7 @@ def violations(root):
         for path in [root / folder, *sorted((root / folder).rglob("*"))]:
             if path.is_dir() and (count := sum(1 for file in path.iterdir() if file.is_file())) > MAX_FILES:
                 yield f"{path.relative_to(root).as_posix()}: {count} files, at most {MAX_FILES}"
-            if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
+            if path.suffix not in SUFFIXES:
                 continue
             name = path.relative_to(root).as_posix()
             if BANNED.search(path.name):
