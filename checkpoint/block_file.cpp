@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/failpoint.h"
+#include "core/index.h"
 #include "core/memory/resource.h"
 
 namespace ds {
@@ -125,7 +126,7 @@ void BlockFileWriter::append(std::span<const std::byte> bytes) {
 }
 
 void BlockFileWriter::append_zeros(int64_t count) {
-  const std::vector<std::byte> zeros(static_cast<size_t>(count));
+  const std::vector<std::byte> zeros(to_size(count));
   append(zeros);
 }
 
@@ -161,7 +162,7 @@ std::vector<std::byte> BlockCache::take_room(int64_t bytes) {
     where_.erase(entries_.back().key);
     entries_.pop_back();
   }
-  room.resize(static_cast<size_t>(bytes));
+  room.resize(to_size(bytes));
   return room;
 }
 
@@ -236,10 +237,10 @@ std::string BlockFileReader::read_text(int64_t offset, int64_t bytes) const {
   const int64_t end =
       (offset + bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
   if (begin == end) return {};
-  AlignedBuffer window(static_cast<size_t>(end - begin));
+  AlignedBuffer window(to_size(end - begin));
   file_->read(begin, window.bytes());
-  const auto text = window.bytes().subspan(static_cast<size_t>(offset - begin));
-  return {reinterpret_cast<const char*>(text.data()), static_cast<size_t>(bytes)};
+  const auto text = window.bytes().subspan(to_size(offset - begin));
+  return {reinterpret_cast<const char*>(text.data()), to_size(bytes)};
 }
 
 int64_t BlockFileReader::block_bytes(int64_t block) const {
@@ -248,7 +249,7 @@ int64_t BlockFileReader::block_bytes(int64_t block) const {
 
 void BlockFileReader::verify_block(int64_t block, std::span<const std::byte> bytes) const {
   const std::string found = digest_of(bytes);
-  const std::string& expected = index_.blocks[static_cast<size_t>(block)];
+  const std::string& expected = nth(index_.blocks, block);
   if (found != expected) {
     throw ValidationError(fmt::format(
         "{}: corrupt: block {} (bytes [{}, {})) has digest {}, expected {}", file_->path(), block,
@@ -260,16 +261,15 @@ void BlockFileReader::read_run(int64_t first, int64_t count, std::span<std::byte
                                AlignedBuffer& scratch) const {
   const bool straight = caching_ == Caching::kCached && !into.empty();
   if (!straight) {
-    const auto bytes =
-        static_cast<size_t>((count - 1) * kBlockBytes + block_bytes(first + count - 1));
+    const auto bytes = to_size((count - 1) * kBlockBytes + block_bytes(first + count - 1));
     const size_t aligned =
         (bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
     file_->read(first * kBlockBytes, scratch.bytes().first(aligned));
   }
   for (int64_t i = 0; i < count; ++i) {
     const int64_t block = first + i;
-    const auto at = static_cast<size_t>(i * kBlockBytes);
-    const auto size = static_cast<size_t>(block_bytes(block));
+    const auto at = to_size(i * kBlockBytes);
+    const auto size = to_size(block_bytes(block));
     if (straight) {  // block by block, so that each is hashed while it is near
       file_->read(block * kBlockBytes, into.subspan(at, size));
       verify_block(block, into.subspan(at, size));
@@ -283,15 +283,14 @@ void BlockFileReader::read_run(int64_t first, int64_t count, std::span<std::byte
 void BlockFileReader::read_blocks(int64_t first, int64_t count, std::span<std::byte> into) {
   take_scratch();
   const int64_t runs = (count + kRunBlocks - 1) / kRunBlocks;
-  const auto workers = std::min(scratch_.size(), static_cast<size_t>(runs));
+  const auto workers = std::min(scratch_.size(), to_size(runs));
   std::atomic<int64_t> next = 0;
   std::vector<std::exception_ptr> failures(workers);
   const auto work = [&](size_t worker) {
     try {
       for (int64_t run = next++; run < runs; run = next++) {
         const int64_t begin = run * kRunBlocks;
-        const auto target =
-            into.empty() ? into : into.subspan(static_cast<size_t>(begin * kBlockBytes));
+        const auto target = into.empty() ? into : into.subspan(to_size(begin * kBlockBytes));
         read_run(first + begin, std::min(kRunBlocks, count - begin), target, scratch_[worker]);
       }
     } catch (...) {  // carried to the calling thread
@@ -322,22 +321,21 @@ void BlockFileReader::read_part(int64_t offset, std::span<std::byte> into, Block
 }
 
 void BlockFileReader::read(int64_t offset, std::span<std::byte> into, BlockCache& cache) {
-  DS_CHECK(offset >= 0 && offset + static_cast<int64_t>(into.size()) <= index_.data_bytes,
+  DS_CHECK(offset >= 0 && offset + narrow<int64_t>(into.size()) <= index_.data_bytes,
            "read bytes [{}, {}) of {}, which has {} data bytes", offset,
-           offset + static_cast<int64_t>(into.size()), file_->path(), index_.data_bytes);
+           offset + narrow<int64_t>(into.size()), file_->path(), index_.data_bytes);
   while (!into.empty()) {
     const int64_t block = offset / kBlockBytes;
     const int64_t inside = offset % kBlockBytes;
-    auto count = static_cast<size_t>(
-        std::min(block_bytes(block) - inside, static_cast<int64_t>(into.size())));
+    auto count = to_size(std::min(block_bytes(block) - inside, narrow<int64_t>(into.size())));
     if (static_cast<int64_t>(count) < block_bytes(block)) {
       read_part(offset, into.first(count), cache);
     } else {
-      const int64_t end = offset + static_cast<int64_t>(into.size());
+      const int64_t end = offset + narrow<int64_t>(into.size());
       // The last block of the data may be short and whole at once.
       const int64_t last =
-          end == index_.data_bytes ? static_cast<int64_t>(index_.blocks.size()) : end / kBlockBytes;
-      count = std::min(static_cast<size_t>((last - block) * kBlockBytes), into.size());
+          end == index_.data_bytes ? narrow<int64_t>(index_.blocks.size()) : end / kBlockBytes;
+      count = std::min(to_size((last - block) * kBlockBytes), into.size());
       read_blocks(block, last - block, into.first(count));
     }
     into = into.subspan(count);
@@ -345,6 +343,6 @@ void BlockFileReader::read(int64_t offset, std::span<std::byte> into, BlockCache
   }
 }
 
-void BlockFileReader::verify() { read_blocks(0, static_cast<int64_t>(index_.blocks.size()), {}); }
+void BlockFileReader::verify() { read_blocks(0, narrow<int64_t>(index_.blocks.size()), {}); }
 
 }  // namespace ds

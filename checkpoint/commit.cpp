@@ -6,6 +6,7 @@
 #include "checkpoint/reader.h"
 #include "core/error.h"
 #include "core/failpoint.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -23,7 +24,7 @@ EpochClaim recorded_epoch(FileSystem& file_system, const std::string& root) {
   const std::string text = file_system.read_text(path, 128);
   int64_t epoch = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), epoch);
-  std::string_view rest(parsed.ptr, static_cast<size_t>(text.data() + text.size() - parsed.ptr));
+  std::string_view rest(parsed.ptr, to_size(text.data() + text.size() - parsed.ptr));
   const bool ends = rest.empty() || rest.front() == ' ' || rest.front() == '\n';
   if (parsed.ec != std::errc() || epoch < 0 || !ends) {
     throw ValidationError(
@@ -125,15 +126,15 @@ std::string settle_leftover(FileSystem& file_system, const std::string& root,
 void check_votes(const CommitRequest& request) {
   std::vector<bool> seen(request.votes.size());
   for (const FileVote& vote : request.votes) {
-    const bool known = vote.rank >= 0 && static_cast<size_t>(vote.rank) < seen.size();
-    if (!known || seen[static_cast<size_t>(vote.rank)] || vote.epoch != request.epoch.number ||
+    const bool known = vote.rank >= 0 && to_size(vote.rank) < seen.size();
+    if (!known || nth(seen, vote.rank) || vote.epoch != request.epoch.number ||
         vote.name != pieces_file_name(vote.rank)) {
       throw ValidationError(fmt::format(
           "commit {}: vote of rank {} for '{}' in epoch {}, expected one "
           "vote of each of {} ranks in epoch {}",
           request.tag, vote.rank, vote.name, vote.epoch, seen.size(), request.epoch.number));
     }
-    seen[static_cast<size_t>(vote.rank)] = true;
+    nth(seen, vote.rank) = true;
   }
   if (seen.empty()) throw ValidationError(fmt::format("commit {}: no votes", request.tag));
 }
@@ -290,9 +291,9 @@ std::vector<std::string> retain_tags(FileSystem& file_system, const std::string&
   TagList list = list_tags(file_system, root);
   std::erase_if(list.tags, [&](const CommittedTag& tag) { return tag.step > step; });
   std::vector<std::string> removed;
-  if (static_cast<int>(list.tags.size()) <= keep) return removed;
+  if (narrow<int>(list.tags.size()) <= keep) return removed;
   CheckpointReader::open(file_system, root, list.tags[0].tag).verify();
-  for (size_t i = static_cast<size_t>(keep); i < list.tags.size(); ++i) {
+  for (size_t i = to_size(keep); i < list.tags.size(); ++i) {
     removed.push_back(list.tags[i].tag);
   }
   remove_tags(file_system, root, removed, epoch);

@@ -4,6 +4,7 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/hosts/local_tags.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -147,7 +148,7 @@ void CheckpointReader::get(const std::string& name, const Region& region, Tensor
       const int64_t count = std::min(end, source->first + source->numel) - at;
       const int64_t target = (run.inside + at - run.first) * item;
       files_[source->file].read(source->offset + (at - source->first) * item,
-                                {bytes + target, static_cast<size_t>(count * item)}, cache_);
+                                {bytes + target, to_size(count * item)}, cache_);
       at += count;
       ++source;
     }

@@ -45,8 +45,8 @@ enum class Depth {
 };
 struct FoundTag {
   std::optional<CommittedTag> tag;
-  std::vector<RejectedTag>
-      rejected;  // newer ones, and such as may be, and why they were passed over
+  // Newer ones, and such as may be, and why they were passed over.
+  std::vector<RejectedTag> rejected;
 };
 // Of the resumable ones. No tag if there is none that holds.
 FoundTag find_newest_valid(FileSystem& file_system, const std::string& root, Depth depth);

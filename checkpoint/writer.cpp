@@ -2,6 +2,7 @@
 
 #include "checkpoint/commit.h"
 #include "core/failpoint.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -72,10 +73,10 @@ FileVote CheckpointWriter::finish() {
   index_.data_bytes = file_->offset();
   index_.blocks = file_->end_data();
   std::string text = to_text(index_);
-  const int64_t end = index_.data_bytes + static_cast<int64_t>(text.size()) + kTrailerBytes;
-  text.append(static_cast<size_t>(bytes_to_multiple(end, kUncachedAlignment)), ' ');
+  const int64_t end = index_.data_bytes + narrow<int64_t>(text.size()) + kTrailerBytes;
+  text.append(to_size(bytes_to_multiple(end, kUncachedAlignment)), ' ');
   const auto bytes = std::as_bytes(std::span(text));
-  const Trailer trailer{index_.data_bytes, static_cast<int64_t>(text.size()), digest_of(bytes)};
+  const Trailer trailer{index_.data_bytes, narrow<int64_t>(text.size()), digest_of(bytes)};
   file_->append(bytes);
   file_->append(to_bytes(trailer));
   const FileVote vote{pieces_file_name(index_.rank), index_.rank, index_.epoch, file_->offset(),

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -13,11 +14,11 @@ std::chrono::nanoseconds parse_duration(std::string_view text) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, value);
-  const std::string_view unit(parsed.ptr, static_cast<size_t>(end - parsed.ptr));
+  const std::string_view unit(parsed.ptr, to_size(end - parsed.ptr));
   const std::map<std::string_view, double> units{{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
   const auto scale = units.find(unit);
-  constexpr double kLongest =
-      3600.0 * 24 * 3650;  // ten years: far below the overflow of nanoseconds
+  // Ten years: far below the overflow of nanoseconds.
+  constexpr double kLongest = 3600.0 * 24 * 3650;
   if (parsed.ec != std::errc() || scale == units.end() || !(value > 0) ||
       value * scale->second > kLongest) {
     throw UsageError(fmt::format("duration '{}': expected a positive number and s, m or h", text));

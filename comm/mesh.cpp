@@ -1,6 +1,7 @@
 #include "comm/mesh.h"
 
 #include "comm/meta_comm.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -19,8 +20,7 @@ Mesh Mesh::over(Communicator& world, const MeshSizes& sizes, const Decorate& dec
     // The lowest rank of a group names it.
     const int color = mesh.layout_.peers(mesh.rank_, axis).front();
     auto group = world.split(color, mesh.coordinate(axis));
-    mesh.groups_[static_cast<size_t>(axis)] =
-        decorate ? decorate(axis, std::move(group)) : std::move(group);
+    nth(mesh.groups_, axis) = decorate ? decorate(axis, std::move(group)) : std::move(group);
   }
   return mesh;
 }
@@ -32,8 +32,7 @@ Mesh Mesh::meta(int rank, const MeshSizes& sizes, const Decorate& decorate) {
   for (const Axis axis : kAllAxes) {
     std::unique_ptr<Communicator> group =
         std::make_unique<MetaComm>(mesh.coordinate(axis), mesh.size(axis));
-    mesh.groups_[static_cast<size_t>(axis)] =
-        decorate ? decorate(axis, std::move(group)) : std::move(group);
+    nth(mesh.groups_, axis) = decorate ? decorate(axis, std::move(group)) : std::move(group);
   }
   return mesh;
 }

@@ -8,6 +8,7 @@
 
 #include "comm/communicator.h"
 #include "comm/mesh_layout.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -22,7 +23,7 @@ class Mesh {
   // The mesh that rank `rank` would have, made of MetaComms.
   static Mesh meta(int rank, const MeshSizes& sizes, const Decorate& decorate = {});
 
-  Communicator& group(Axis axis) { return *groups_[static_cast<size_t>(axis)]; }
+  Communicator& group(Axis axis) { return *nth(groups_, axis); }
   int rank() const { return rank_; }
   int coordinate(Axis axis) const { return layout_.coordinate(rank_, axis); }
   int size(Axis axis) const { return layout_.size(axis); }

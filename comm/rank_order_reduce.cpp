@@ -12,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "core/index.h"
 #include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -257,14 +258,14 @@ void reduce_in_rank_order(const ReduceTypes& types, std::span<const std::byte* c
   const auto kernel = DS_SIMD(reduce_block);
   std::array<const std::byte*, kMaxRanks> from;
   for (int64_t begin = 0; begin < numel; begin += kBlock) {
-    const auto count = static_cast<size_t>(std::min(kBlock, numel - begin));
+    const auto count = to_size(std::min(kBlock, numel - begin));
     for (size_t r = 0; r < sources.size(); ++r) {
-      from[r] = sources[r] + static_cast<size_t>(begin) * in_size;
+      from[r] = sources[r] + to_size(begin) * in_size;
     }
-    std::byte* first = targets[0] + static_cast<size_t>(begin) * out_size;
+    std::byte* first = targets[0] + to_size(begin) * out_size;
     kernel(types, from.data(), sources.size(), first, count);
     for (std::byte* target : targets.subspan(1)) {
-      std::memcpy(target + static_cast<size_t>(begin) * out_size, first, count * out_size);
+      std::memcpy(target + to_size(begin) * out_size, first, count * out_size);
     }
   }
 }
@@ -280,8 +281,8 @@ void reduce_on_pool(const ReduceTypes& types, std::span<const std::byte* const> 
   stream.pool().parallel_for(numel, kPieceUnit, [&](int64_t begin, int64_t end) {
     std::vector<const std::byte*> from(sources.begin(), sources.end());
     std::vector<std::byte*> to(targets.begin(), targets.end());
-    for (auto& source : from) source += static_cast<size_t>(begin) * size_of(types.in);
-    for (auto& target : to) target += static_cast<size_t>(begin) * size_of(types.out);
+    for (auto& source : from) source += to_size(begin) * size_of(types.in);
+    for (auto& target : to) target += to_size(begin) * size_of(types.out);
     reduce_in_rank_order(types, from, to, end - begin);
   });
 }

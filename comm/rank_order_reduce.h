@@ -14,8 +14,8 @@ namespace ds::detail {
 
 struct ReduceTypes {
   DType in = DType::kF32;
-  DType out =
-      DType::kF32;  // equal to `in`, or fp32 where `in` is bf16 or fp16 (the sum is not rounded)
+  // Equal to `in`, or fp32 where `in` is bf16 or fp16 (the sum is not rounded).
+  DType out = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
 };
 

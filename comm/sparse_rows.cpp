@@ -4,12 +4,13 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
 
 void check_dense(std::span<const float> dense, int64_t rows, int64_t columns) {
-  DS_CHECK(rows >= 0 && columns >= 0 && static_cast<int64_t>(dense.size()) == rows * columns,
+  DS_CHECK(rows >= 0 && columns >= 0 && narrow<int64_t>(dense.size()) == rows * columns,
            "sparse rows: {} numbers given for a matrix of {} x {}", dense.size(), rows, columns);
 }
 
@@ -23,8 +24,7 @@ float sum_of(std::span<const float> row) {
 }
 
 void keep_row(SparseRows& sparse, std::span<const float> dense, int64_t row) {
-  const auto values =
-      dense.subspan(static_cast<size_t>(row * sparse.columns), static_cast<size_t>(sparse.columns));
+  const auto values = dense.subspan(to_size(row * sparse.columns), to_size(sparse.columns));
   sparse.indices.push_back(row);
   sparse.values.insert(sparse.values.end(), values.begin(), values.end());
 }
@@ -35,8 +35,8 @@ SparseRows SparseRows::from_dense(std::span<const float> dense, int64_t rows, in
   check_dense(dense, rows, columns);
   SparseRows sparse{.rows = rows, .columns = columns};
   for (int64_t row = 0; row < rows; ++row) {
-    const size_t first = static_cast<size_t>(row * columns);
-    if (sum_of(dense.subspan(first, static_cast<size_t>(columns))) != 0) {
+    const size_t first = to_size(row * columns);
+    if (sum_of(dense.subspan(first, to_size(columns))) != 0) {
       keep_row(sparse, dense, row);
     }
   }
@@ -67,11 +67,11 @@ void SparseRows::scale(float factor) {
 }
 
 std::vector<float> SparseRows::to_dense() const {
-  std::vector<float> dense(static_cast<size_t>(rows * columns), 0.0F);
+  std::vector<float> dense(to_size(rows * columns), 0.0F);
   for (size_t k = 0; k < indices.size(); ++k) {
-    const size_t to = static_cast<size_t>(indices[k] * columns);
-    const size_t from = k * static_cast<size_t>(columns);
-    for (size_t c = 0; c < static_cast<size_t>(columns); ++c) dense[to + c] += values[from + c];
+    const size_t to = to_size(indices[k] * columns);
+    const size_t from = k * to_size(columns);
+    for (size_t c = 0; c < to_size(columns); ++c) dense[to + c] += values[from + c];
   }
   return dense;
 }

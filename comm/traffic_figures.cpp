@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 

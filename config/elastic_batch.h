@@ -108,8 +108,8 @@ struct ElasticRow {
   int64_t nodes_lost = 0;
   int64_t nodes = 0;
   int64_t devices = 0;  // left on those nodes
-  int64_t data_parallel_size =
-      0;  // used: the largest valid count within `devices`; 0 when none fits
+  // Used: the largest valid count within `devices`; 0 when none fits.
+  int64_t data_parallel_size = 0;
   int64_t idle_devices = 0;
   BatchSizes batch = {};  // zeros when none fits
 };

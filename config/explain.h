@@ -13,8 +13,8 @@ namespace ds {
 struct ExplainedValue {
   std::string path;
   std::string value;  // compact JSON
-  std::string
-      origin;  // "train.json:3:14", "default", "train_batch_size / data-parallel ranks = 32 / 4"
+  // "train.json:3:14", "default", "train_batch_size / data-parallel ranks = 32 / 4".
+  std::string origin;
 };
 
 // Every effective field in order. `data_parallel_ranks` completes the batch triangle; where the

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -31,7 +32,7 @@ std::vector<int64_t> partition_uniform(int64_t num_items, int num_parts) {
 
 std::vector<int64_t> partition_balanced(std::span<const double> weights, int num_parts) {
   DS_CHECK(num_parts >= 1, "partition: {} parts, expected 1 or more", num_parts);
-  const size_t n = weights.size(), parts = static_cast<size_t>(num_parts);
+  const size_t n = weights.size(), parts = to_size(num_parts);
   if (n <= parts) return partition_uniform(static_cast<int64_t>(n), num_parts);
 
   std::vector<double> sums{0};
@@ -55,7 +56,7 @@ std::vector<int64_t> partition_balanced(std::span<const double> weights, int num
   }
   std::vector<int64_t> bounds(parts + 1);
   bounds[parts] = static_cast<int64_t>(n);
-  for (size_t j = parts; j > 0; --j) bounds[j - 1] = at(static_cast<size_t>(bounds[j]), j).boundary;
+  for (size_t j = parts; j > 0; --j) bounds[j - 1] = at(to_size(bounds[j]), j).boundary;
   return bounds;
 }
 

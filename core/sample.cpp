@@ -2,6 +2,7 @@
 #include "core/sample.h"
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -11,7 +12,7 @@ std::vector<int32_t> random_subset(const Rng& rng, int64_t length, int64_t count
   DS_CHECK(count >= 0 && count <= length && length <= int64_t{1} << 31,
            "random_subset: {} of {} numbers asked for", count, length);
   std::vector<int32_t> subset;
-  subset.reserve(static_cast<size_t>(count));
+  subset.reserve(to_size(count));
   for (int64_t i = 0, needed = count; needed > 0; ++i) {
     const uint64_t left = static_cast<uint64_t>(length - i);
     const uint64_t draw = (static_cast<uint64_t>(rng.bits(static_cast<uint64_t>(i))) * left) >> 32;

@@ -5,13 +5,14 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
 Shape::Shape(std::initializer_list<int64_t> extents)
     : Shape(std::span<const int64_t>(extents.begin(), extents.size())) {}
 
-Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<int>(extents.size())) {
+Shape::Shape(std::span<const int64_t> extents) : rank_(narrow<int>(extents.size())) {
   DS_CHECK(extents.size() <= kMaxRank, "shape: rank {} exceeds {}", extents.size(), kMaxRank);
   for (size_t i = 0; i < extents.size(); ++i) {
     DS_CHECK(extents[i] >= 0, "shape: extent {} of axis {} is negative", extents[i], i);
@@ -22,7 +23,7 @@ Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<int>(extents.
 int64_t Shape::operator[](int axis) const {
   const int at = axis < 0 ? axis + rank_ : axis;
   DS_CHECK(at >= 0 && at < rank_, "shape: axis {} of a rank-{} shape", axis, rank_);
-  return extents_[static_cast<size_t>(at)];
+  return nth(extents_, at);
 }
 
 int64_t Shape::numel() const {

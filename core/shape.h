@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "core/index.h"
+
 namespace ds {
 
 class Shape {
@@ -20,7 +22,7 @@ class Shape {
   int rank() const { return rank_; }
   int64_t operator[](int axis) const;  // negative counts from the back; throws when out of range
   int64_t numel() const;               // 1 for rank 0; throws on overflow
-  std::span<const int64_t> extents() const { return {extents_.data(), static_cast<size_t>(rank_)}; }
+  std::span<const int64_t> extents() const { return {extents_.data(), to_size(rank_)}; }
   bool operator==(const Shape& other) const;
   std::string to_string() const;  // "[4, 64, 768]"
 

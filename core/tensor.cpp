@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "core/index.h"
+
 namespace ds {
 namespace {
 
@@ -21,7 +23,7 @@ struct Buffer {
 }  // namespace
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Stream& stream, MemoryTag tag) {
-  const auto numel = static_cast<size_t>(shape.numel());
+  const auto numel = to_size(shape.numel());
   size_t bytes = 0;
   DS_CHECK(!__builtin_mul_overflow(numel, size_of(dtype), &bytes), "tensor: {} overflows",
            shape.to_string());
@@ -59,7 +61,7 @@ Tensor Tensor::narrow(int64_t offset, int64_t numel) const {
   Tensor view = *this;
   view.shape_ = Shape{numel};
   view.numel_ = numel;
-  view.data_ = data_ + static_cast<size_t>(offset) * size_of(dtype_);
+  view.data_ = data_ + to_size(offset) * size_of(dtype_);
   return view;
 }
 

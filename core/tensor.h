@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/index.h"
 #include "core/shape.h"
 #include "core/stream.h"
 
@@ -29,7 +30,7 @@ class Tensor {
   bool defined() const { return data_ != nullptr; }
   const Shape& shape() const { return shape_; }
   int64_t numel() const { return numel_; }
-  size_t bytes() const { return static_cast<size_t>(numel_) * size_of(dtype_); }
+  size_t bytes() const { return to_size(numel_) * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool is_meta() const { return device_.is_meta(); }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/index.h"
+
 namespace ds {
 namespace {
 
@@ -16,8 +18,7 @@ class FileBytes final : public ByteStream {
   explicit FileBytes(std::unique_ptr<File> file) : file_(std::move(file)), size_(file_->size()) {}
 
   size_t read(std::span<char> into) override {
-    const auto count =
-        static_cast<size_t>(std::min(static_cast<int64_t>(into.size()), size_ - offset_));
+    const auto count = to_size(std::min(narrow<int64_t>(into.size()), size_ - offset_));
     file_->read(offset_, std::as_writable_bytes(into.first(count)));
     offset_ += static_cast<int64_t>(count);
     return count;
@@ -103,8 +104,8 @@ class GzipBytes final : public ByteStream {
       state_.avail_in = static_cast<uInt>(pending.size());
       const int result = ::inflate(&state_, Z_NO_FLUSH);
       input_.use(pending.size() - state_.avail_in);
-      has_more_ =
-          result != Z_STREAM_END && state_.avail_out == 0;  // it may hold back what did not fit
+      // It may hold back what did not fit.
+      has_more_ = result != Z_STREAM_END && state_.avail_out == 0;
       if (result == Z_STREAM_END) {
         inside_member_ = false;
         ::inflateReset(&state_);

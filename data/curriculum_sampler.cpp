@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "core/rng.h"
 #include "data/sampler.h"
 
@@ -13,14 +14,14 @@ namespace {
 
 // The least percentile d with floor(n d / 100) > rank, per sample.
 std::vector<int64_t> percentile_thresholds(std::span<const int64_t> value) {
-  const int64_t n = static_cast<int64_t>(value.size());
+  const int64_t n = narrow<int64_t>(value.size());
   std::vector<size_t> order(value.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return value[a] < value[b]; });
   std::vector<int64_t> threshold(value.size());
   for (int64_t rank = 0; rank < n; ++rank) {
-    threshold[order[static_cast<size_t>(rank)]] = (100 * (rank + 1) + n - 1) / n;
+    threshold[nth(order, rank)] = (100 * (rank + 1) + n - 1) / n;
   }
   return threshold;
 }
@@ -34,10 +35,10 @@ CurriculumSampler::CurriculumSampler(int64_t samples, int64_t global_batch, uint
     throw ConfigError(
         fmt::format("curriculum: {} samples in batches of {}", samples, global_batch));
   }
-  admitted_.assign(static_cast<size_t>(samples), 0);
+  admitted_.assign(to_size(samples), 0);
   for (CurriculumMetric& metric : metrics) {
     if (metric.clustering == Clustering::kByDifficulty &&
-        static_cast<int64_t>(metric.value.size()) != samples) {
+        narrow<int64_t>(metric.value.size()) != samples) {
       throw ConfigError(
           fmt::format("curriculum: a metric has {} values for {} samples; analyze "
                       "the data set again",
@@ -70,13 +71,13 @@ void CurriculumSampler::add_cluster() {
 // The next sample of a cluster: each pass over it is a permutation of its own.
 int64_t CurriculumSampler::draw_from(size_t cluster) {
   Cluster& from = clusters_[cluster];
-  const int64_t size = static_cast<int64_t>(from.samples.size());
+  const int64_t size = narrow<int64_t>(from.samples.size());
   const Rng pass = Rng(seed_, "curriculum cluster")
                        .derive(cluster)
                        .derive(static_cast<uint64_t>(from.position / size));
   const int64_t index = Permutation(size, pass.key())(from.position % size);
   ++from.position;
-  return from.samples[static_cast<size_t>(index)];
+  return nth(from.samples, index);
 }
 
 std::vector<int64_t> CurriculumSampler::next_batch() {
@@ -90,7 +91,7 @@ std::vector<int64_t> CurriculumSampler::next_batch() {
   std::vector<int64_t> ends;  // of the clusters, laid end to end
   for (const Cluster& cluster : clusters_) {
     const int64_t begin = ends.empty() ? 0 : ends.back();
-    ends.push_back(begin + static_cast<int64_t>(cluster.samples.size()));
+    ends.push_back(begin + narrow<int64_t>(cluster.samples.size()));
   }
   if (ends.empty()) {
     throw ConfigError(fmt::format(
@@ -104,7 +105,7 @@ std::vector<int64_t> CurriculumSampler::next_batch() {
     };
     const uint64_t draw = (word(0) << 32 | word(1)) % static_cast<uint64_t>(ends.back());
     const auto at = std::upper_bound(ends.begin(), ends.end(), static_cast<int64_t>(draw));
-    batch.push_back(draw_from(static_cast<size_t>(at - ends.begin())));
+    batch.push_back(draw_from(to_size(at - ends.begin())));
   }
   return batch;
 }

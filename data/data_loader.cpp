@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/index.h"
+
 namespace ds {
 
 DataLoader::DataLoader(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
@@ -16,8 +18,8 @@ Batch DataLoader::next(int64_t step, int64_t micro_step) const {
   DS_CHECK(step >= 0 && micro_step >= 0 && micro_step < shape_.accumulation,
            "data loader: step {}, micro-step {} of {}", step, micro_step, shape_.accumulation);
   const int64_t length = samples_.sequence_length();
-  const auto width = static_cast<size_t>(length);
-  const auto rows = static_cast<size_t>(shape_.micro_batch);
+  const auto width = to_size(length);
+  const auto rows = to_size(shape_.micro_batch);
   // Inputs and targets in one block that both tensors own.
   auto block = std::make_shared<std::vector<int32_t>>(2 * rows * width);
   int32_t* tokens = block->data();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/index.h"
 #include "core/model_limits.h"
 
 namespace ds {
@@ -72,12 +73,12 @@ void SampleSet::arrange() {
 
 size_t SampleSet::source_of(int64_t sample) const {
   const auto after = std::upper_bound(first_sample_.begin(), first_sample_.end(), sample);
-  return static_cast<size_t>(after - first_sample_.begin()) - 1;
+  return to_size(after - first_sample_.begin()) - 1;
 }
 
 void SampleSet::read(int64_t sample, std::span<int32_t> tokens) const {
   DS_CHECK(sample >= 0 && sample < size(), "sample {} of {}", sample, size());
-  DS_CHECK(static_cast<int64_t>(tokens.size()) == sequence_length_ + 1,
+  DS_CHECK(narrow<int64_t>(tokens.size()) == sequence_length_ + 1,
            "sample: room for {} tokens, expected {}", tokens.size(), sequence_length_ + 1);
   auto part = parts_.begin();
   for (; sample >= part->times; ++part) sample -= part->times;
@@ -96,7 +97,7 @@ void SampleSet::read(int64_t sample, std::span<int32_t> tokens) const {
 }
 
 void SampleSet::check(int64_t max_tokens) const {
-  std::vector<int32_t> tokens(static_cast<size_t>(sequence_length_) + 1);
+  std::vector<int32_t> tokens(to_size(sequence_length_) + 1);
   const int64_t count = std::min(size(), max_tokens / sequence_length_);
   for (int64_t sample = 0; sample < count; ++sample) read(sample, tokens);
 }

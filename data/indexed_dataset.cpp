@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -53,7 +54,7 @@ class Cursor {
   }
 
   const std::byte* array(int64_t entries, size_t entry_bytes, const char* what) {
-    const size_t bytes = static_cast<size_t>(entries) * entry_bytes;
+    const size_t bytes = to_size(entries) * entry_bytes;
     if (bytes > left_.size()) {
       throw DataError(fmt::format(
           "index: {} needs {} bytes but the file ends {} bytes further on; it is cut short", what,
@@ -64,7 +65,7 @@ class Cursor {
     return at;
   }
 
-  int64_t left() const { return static_cast<int64_t>(left_.size()); }
+  int64_t left() const { return narrow<int64_t>(left_.size()); }
 
  private:
   std::span<const std::byte> left_;
@@ -122,7 +123,7 @@ int64_t bytes_per_token(ItemType type) {
 std::string_view to_string(ItemType type) {
   constexpr std::array<std::string_view, 9> kNames = {"",      "uint8",  "int8",   "int16", "int32",
                                                       "int64", "uint16", "uint32", "uint64"};
-  return kNames.at(static_cast<size_t>(type));
+  return kNames.at(to_size(type));
 }
 
 std::optional<ItemType> item_type_named(std::string_view name) {
@@ -286,10 +287,10 @@ IndexedDataset::IndexedDataset(MappedFile idx, MappedFile bin)
     : idx_file_(std::move(idx)),
       bin_file_(std::move(bin)),
       bin_(bin_file_.bytes()),
-      index_(DatasetIndex::parse(idx_file_.bytes(), static_cast<int64_t>(bin_.size()))) {}
+      index_(DatasetIndex::parse(idx_file_.bytes(), narrow<int64_t>(bin_.size()))) {}
 
 IndexedDataset::IndexedDataset(std::span<const std::byte> idx, std::span<const std::byte> bin)
-    : bin_(bin), index_(DatasetIndex::parse(idx, static_cast<int64_t>(bin.size()))) {}
+    : bin_(bin), index_(DatasetIndex::parse(idx, narrow<int64_t>(bin.size()))) {}
 
 int64_t IndexedDataset::documents() const {
   return index_.document_entries() > 0 ? index_.document_entries() - 1 : 0;
@@ -309,8 +310,8 @@ std::pair<int64_t, int64_t> IndexedDataset::clamped_range(std::optional<int64_t>
 }
 
 std::span<const std::byte> IndexedDataset::bytes(int64_t item) const {
-  return bin_.subspan(static_cast<size_t>(index_.byte_offset(item)),
-                      static_cast<size_t>(index_.numel(item) * bytes_per_token(type())));
+  return bin_.subspan(to_size(index_.byte_offset(item)),
+                      to_size(index_.numel(item) * bytes_per_token(type())));
 }
 
 namespace {
@@ -331,7 +332,7 @@ void convert(const std::byte* from, std::span<T> out, int64_t item) {
 
 template <class T>
 void IndexedDataset::read(int64_t item, int64_t offset, std::span<T> out) const {
-  const int64_t count = static_cast<int64_t>(out.size());
+  const int64_t count = narrow<int64_t>(out.size());
   DS_CHECK(offset >= 0 && offset <= numel(item) && count <= numel(item) - offset,
            "indexed data set: tokens [{}, {}) of item {} asked for, it has {}", offset,
            offset + count, item, numel(item));

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "core/files/mapped_file.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -128,7 +129,7 @@ class IndexBuilder {
  public:
   IndexBuilder(IndexFormat format, ItemType type) : format_(format), type_(type) {}
   void add_item(int64_t numel);  // DataError above 2^31-1 tokens in the mmap form
-  void end_document() { starts_.push_back(static_cast<int64_t>(numels_.size())); }
+  void end_document() { starts_.push_back(narrow<int64_t>(numels_.size())); }
   // Appends another data set's items and documents; its .bin is to be appended too. DataError when
   // the types differ.
   void merge(const DatasetIndex& other);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "data/indexed_dataset.h"
 
 namespace ds {
@@ -47,7 +48,7 @@ void write_fully(int fd, std::span<const std::byte> bytes, const std::string& pa
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw IoError(system_error("write", path));
-    bytes = bytes.subspan(static_cast<size_t>(written));
+    bytes = bytes.subspan(to_size(written));
   }
 }
 
@@ -107,7 +108,7 @@ void IndexBuilder::merge(const DatasetIndex& other) {
     throw DataError(fmt::format("indexed data set: cannot merge items of {} into {}",
                                 to_string(other.type()), to_string(type_)));
   }
-  const int64_t first = static_cast<int64_t>(numels_.size());
+  const int64_t first = narrow<int64_t>(numels_.size());
   for (int64_t i = 0; i < other.size(); ++i) add_item(other.numel(i));
   for (int64_t k = 1; k < other.document_entries(); ++k)
     starts_.push_back(first + other.document_start(k));
@@ -115,8 +116,8 @@ void IndexBuilder::merge(const DatasetIndex& other) {
 
 std::vector<std::byte> IndexBuilder::serialize() const {
   std::vector<std::byte> out;
-  const int64_t items = static_cast<int64_t>(numels_.size());
-  const int64_t entries = static_cast<int64_t>(starts_.size());
+  const int64_t items = narrow<int64_t>(numels_.size());
+  const int64_t entries = narrow<int64_t>(starts_.size());
   const int64_t version = 1;
   int64_t position = 0;
   if (format_ == IndexFormat::kMmap) {
@@ -162,7 +163,7 @@ void IndexedDatasetWriter::append(std::span<const std::byte> bytes) {
 void IndexedDatasetWriter::add_item(std::span<const int64_t> tokens) {
   DS_CHECK(fd_ >= 0, "indexed data set: {} was finished already", prefix_);
   append_tokens(tokens, type_, buffer_);
-  index_.add_item(static_cast<int64_t>(tokens.size()));
+  index_.add_item(narrow<int64_t>(tokens.size()));
   if (buffer_.size() >= kFlushBytes) {
     append(buffer_);
     buffer_.clear();

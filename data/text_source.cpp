@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/index.h"
 #include "data/byte_stream.h"
 #include "data/dataset.h"
 #include "data/json_lines.h"
@@ -64,7 +65,7 @@ class TokenCollector {
 };
 
 std::string sample_of(const File& file, int64_t offset) {
-  std::string sample(static_cast<size_t>(std::min(kSampleBytes, file.size() - offset)), '\0');
+  std::string sample(to_size(std::min(kSampleBytes, file.size() - offset)), '\0');
   file.read(offset, std::as_writable_bytes(std::span(sample)));
   return sample;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -17,22 +18,21 @@ std::vector<int64_t> usable_samples(std::span<const int64_t> lengths,
     if (lengths[i] <= options.max_tokens) samples.push_back(static_cast<int64_t>(i));
   }
   if (options.order == PackingOrder::kByLength) {
-    std::stable_sort(samples.begin(), samples.end(), [&](int64_t a, int64_t b) {
-      return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)];
-    });
+    std::stable_sort(samples.begin(), samples.end(),
+                     [&](int64_t a, int64_t b) { return nth(lengths, a) < nth(lengths, b); });
   }
   return samples;
 }
 
 bool fits(const MicroBatch& batch, std::span<const int64_t> lengths,
           const TokenBatchOptions& options) {
-  const int64_t count = static_cast<int64_t>(batch.size());
+  const int64_t count = narrow<int64_t>(batch.size());
   if (count < options.min_batch_size ||
       (options.max_batch_size && count > *options.max_batch_size)) {
     return false;
   }
   int64_t tokens = 0;
-  for (const int64_t sample : batch) tokens += lengths[static_cast<size_t>(sample)];
+  for (const int64_t sample : batch) tokens += nth(lengths, sample);
   return tokens <= options.max_tokens;
 }
 
@@ -46,9 +46,8 @@ std::vector<MicroBatch> dealt(std::span<const int64_t> samples, size_t begin, si
 
 std::vector<MicroBatch> pack(std::span<const int64_t> samples, std::span<const int64_t> lengths,
                              const TokenBatchOptions& options) {
-  const size_t ways = options.sizes == MicroBatchSizes::kEqual
-                          ? static_cast<size_t>(options.micro_batches_per_batch)
-                          : 1;
+  const size_t ways =
+      options.sizes == MicroBatchSizes::kEqual ? to_size(options.micro_batches_per_batch) : 1;
   std::vector<MicroBatch> packed;
   for (size_t begin = 0; begin < samples.size();) {
     std::vector<MicroBatch> best;
@@ -56,7 +55,7 @@ std::vector<MicroBatch> pack(std::span<const int64_t> samples, std::span<const i
     int64_t tokens = 0;
     size_t counted = begin;
     for (size_t end = begin + ways; end < samples.size(); end += ways) {
-      for (; counted < end; ++counted) tokens += lengths[static_cast<size_t>(samples[counted])];
+      for (; counted < end; ++counted) tokens += nth(lengths, samples[counted]);
       // All micro-batches together can hold no more than this, however they are dealt.
       if (tokens > options.max_tokens * static_cast<int64_t>(ways)) break;
       std::vector<MicroBatch> batches = dealt(samples, begin, end, ways);
@@ -83,14 +82,14 @@ std::vector<TokenBatch> token_batches(std::span<const int64_t> lengths,
   }
   const std::vector<int64_t> samples = usable_samples(lengths, options);
   std::vector<MicroBatch> packed = pack(samples, lengths, options);
-  const size_t per_batch = static_cast<size_t>(options.micro_batches_per_batch);
+  const size_t per_batch = to_size(options.micro_batches_per_batch);
   std::vector<TokenBatch> batches;
   for (size_t i = 0; i + per_batch <= packed.size(); i += per_batch) {
     TokenBatch& batch = batches.emplace_back();
     for (size_t j = i; j < i + per_batch; ++j) {
       for (const int64_t sample : packed[j]) {
         ++batch.samples;
-        batch.longest = std::max(batch.longest, lengths[static_cast<size_t>(sample)]);
+        batch.longest = std::max(batch.longest, nth(lengths, sample));
       }
       batch.micro_batches.push_back(std::move(packed[j]));
     }

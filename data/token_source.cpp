@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/index.h"
 #include "data/dataset.h"
 #include "data/indexed_dataset.h"
 #include "data/path_pattern.h"
@@ -20,13 +21,12 @@ class RawTokens final : public TokenSource {
   int64_t size() const override { return size_; }
 
   void read(int64_t offset, std::span<int32_t> out) const override {
-    DS_CHECK(offset >= 0 && offset + static_cast<int64_t>(out.size()) <= size_,
+    DS_CHECK(offset >= 0 && offset + narrow<int64_t>(out.size()) <= size_,
              "read tokens [{}, {}) of {}, which has {}", offset,
-             offset + static_cast<int64_t>(out.size()), file_->path(), size_);
+             offset + narrow<int64_t>(out.size()), file_->path(), size_);
     // The narrow tokens arrive at the end of the wide buffer and are widened from the front: a
     // token is never overwritten before it is read.
-    const auto bytes =
-        std::as_writable_bytes(out).last(out.size() * static_cast<size_t>(token_bytes_));
+    const auto bytes = std::as_writable_bytes(out).last(out.size() * to_size(token_bytes_));
     read_bytes(header_bytes_ + offset * token_bytes_, bytes);
     switch (token_bytes_) {
       case 1:
@@ -82,10 +82,9 @@ class IndexedTokens final : public TokenSource {
   void read(int64_t offset, std::span<int32_t> out) const override {
     while (!out.empty()) {
       const auto [item, inside] = offsets_.find(offset);
-      const auto count = std::min(static_cast<int64_t>(out.size()), offsets_.size(item) - inside);
-      dataset_.read<int32_t>(static_cast<int64_t>(item), inside,
-                             out.first(static_cast<size_t>(count)));
-      out = out.subspan(static_cast<size_t>(count));
+      const auto count = std::min(narrow<int64_t>(out.size()), offsets_.size(item) - inside);
+      dataset_.read<int32_t>(static_cast<int64_t>(item), inside, out.first(to_size(count)));
+      out = out.subspan(to_size(count));
       offset += count;
     }
   }

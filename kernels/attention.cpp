@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "kernels/argument.h"
 #include "kernels/attention_operands.h"
 #include "kernels/attention_tiles.inl"
@@ -49,7 +50,7 @@ void axpy(float factor, const T* x, float* y, int64_t n) {
 template <class T>
 float attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t count, int64_t dim,
              T* y, std::vector<float>& scratch) {
-  scratch.assign(static_cast<size_t>(count + dim), 0.0F);
+  scratch.assign(to_size(count + dim), 0.0F);
   float* scores = scratch.data();
   float* out = scores + count;
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
@@ -313,7 +314,7 @@ size_t attention_workspace(const AttentionShape& s) {
   const HeadPanels p = head_panels(s.length, s.head_dim);
   const int64_t per_block = 2 * kBlock * p.dim + 3 * p.block_floats() + 2 * kBlock * kBlock;
   const int64_t once = 2 * kBlock * p.dim + 3 * p.block_floats() + kBlock * kBlock;
-  return static_cast<size_t>(p.blocks * per_block + once);
+  return to_size(p.blocks * per_block + once);
 }
 
 void attention_decode_items(const AttentionShape& s, const Tensor& q, const Tensor& cache_k,
@@ -372,11 +373,11 @@ struct Workspaces {
 void for_each_item(Stream& stream, const AttentionShape& shape, int64_t items,
                    const std::function<void(int64_t, float*)>& body) {
   auto& workspaces = stream.state<Workspaces>().threads;
-  workspaces.resize(static_cast<size_t>(stream.pool().threads()));
+  workspaces.resize(to_size(stream.pool().threads()));
   const size_t floats = DS_SIMD(attention_workspace)(shape);
   std::atomic<int64_t> next{0};
   stream.pool().for_each_thread([&](int index) {
-    float* const own = workspaces[static_cast<size_t>(index)].reserve(floats);
+    float* const own = nth(workspaces, index).reserve(floats);
     for (int64_t i = next.fetch_add(1); i < items; i = next.fetch_add(1)) body(i, own);
   });
 }

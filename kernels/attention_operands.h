@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/index.h"
 #include "kernels/attention.h"
 
 namespace ds::kernels::detail {
@@ -28,7 +29,7 @@ inline void drop_probabilities(const AttentionDropout& dropout, int64_t row, int
   for (int64_t j = 0; j < count; j += 4) {
     const auto words = dropout.rng.block(first_block + static_cast<uint64_t>(j / 4));
     for (int64_t k = 0; k < std::min<int64_t>(4, count - j); ++k) {
-      const float uniform = static_cast<float>(words[static_cast<size_t>(k)] >> 8) * 0x1p-24F;
+      const float uniform = static_cast<float>(nth(words, k) >> 8) * 0x1p-24F;
       probabilities[j + k] *= uniform >= dropout.p ? kept : 0.0F;
     }
   }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/index.h"
 #include "kernels/tile.inl"
 
 HWY_BEFORE_NAMESPACE();
@@ -72,8 +73,7 @@ HWY_INLINE float online_softmax(float* scores, int64_t count, float scale, float
   float best = *most;
   auto top = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (int64_t j = 0; j < kBlock; j += lane_count()) {
-    const auto inside =
-        hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, kBlock)));
+    const auto inside = hn::FirstN(d, to_size(std::clamp<int64_t>(count - j, 0, kBlock)));
     const auto s = hn::IfThenElse(inside, hn::Mul(hn::Load(d, scores + j), hn::Set(d, scale)),
                                   hn::Set(d, -std::numeric_limits<float>::infinity()));
     hn::Store(s, d, scores + j);
@@ -157,8 +157,7 @@ HWY_INLINE void softmax_row_of(float* scores, float* products, int64_t count, fl
                                float lse) {
   const Lanes d;
   for (int64_t j = 0; j < kBlock; j += lane_count()) {
-    const auto inside =
-        hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, kBlock)));
+    const auto inside = hn::FirstN(d, to_size(std::clamp<int64_t>(count - j, 0, kBlock)));
     const auto s = hn::MulSub(hn::Load(d, scores + j), hn::Set(d, scale), hn::Set(d, lse));
     hn::Store(hn::IfThenElseZero(inside, exp(d, s)), d, scores + j);
     hn::Store(hn::IfThenElseZero(inside, hn::Load(d, products + j)), d, products + j);

@@ -10,8 +10,8 @@ struct CpuFeatures {
   std::string onednn_version;  // of the library that was loaded: "2.6.3"
   std::string onednn_isa;      // the widest instructions it uses here: "AVX512-BF16"
   std::string vectors;         // of our own code: "AVX-512", "AVX2", "NEON", "plain C++"
-  bool bf16_products =
-      false;  // products in bf16 have instructions of their own and use them; else fp32's
+  // Products in bf16 have instructions of their own and use them; else fp32's.
+  bool bf16_products = false;
 };
 
 CpuFeatures cpu_features();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "kernels/argument.h"
 #include "kernels/elementwise.h"
 #include "kernels/simd.h"
@@ -119,7 +120,7 @@ void check_tokens(std::string_view op, const int32_t* tokens, int64_t rows, int6
 void scatter(Stream& stream, const Tensor& dy, const ScatterOrder& order, Write write,
              Tensor& table) {
   if (write == Write::kOverwrite) fill(stream, table, 0.0F);
-  const auto rows = static_cast<int64_t>(order.order.size());
+  const auto rows = narrow<int64_t>(order.order.size());
   stream.pool().parallel_for(table.shape()[1], kColumnGrain, [&](int64_t begin, int64_t end) {
     DS_SIMD(scatter_columns)
     (dy, order.order.data(), order.targets.data(), rows, write, table, begin, end);
@@ -168,7 +169,7 @@ void embedding_backward(Stream& stream, const Tensor& tokens, const Tensor& dy, 
     const auto* ids = tokens.data<int32_t>();
     check_tokens(kOp, ids, rows, dtable.shape()[0]);
     auto& order = stream.state<ScatterOrder>();
-    order.order.resize(static_cast<size_t>(rows));
+    order.order.resize(to_size(rows));
     for (size_t i = 0; i < order.order.size(); ++i) order.order[i] = static_cast<int32_t>(i);
     std::stable_sort(order.order.begin(), order.order.end(),
                      [&](int32_t a, int32_t b) { return ids[a] < ids[b]; });

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "kernels/argument.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
@@ -97,7 +98,7 @@ float variance_of_row(const T* x, float mean, int64_t n) {
   const auto shift = hn::Set(d, mean);
   const float total = row_sum(n, [&](int64_t i, int64_t count) HWY_ATTR {
     auto v = hn::Sub(get(d, x + i, count), shift);
-    if (count < lane_count()) v = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), v);
+    if (count < lane_count()) v = hn::IfThenElseZero(hn::FirstN(d, to_size(count)), v);
     return hn::Mul(v, v);
   });
   return total / static_cast<float>(n);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::kernels {
 namespace {
@@ -60,8 +61,7 @@ OneBitErrors OneBitErrors::zeros(int64_t padded, int64_t ranks) {
   DS_CHECK(ranks > 0 && padded >= 0 && padded % (8 * ranks) == 0,
            "onebit: a buffer of {} numbers over {} ranks, expected a multiple of {}", padded, ranks,
            8 * ranks);
-  return {std::vector<float>(static_cast<size_t>(padded)),
-          std::vector<float>(static_cast<size_t>(padded / ranks))};
+  return {std::vector<float>(to_size(padded)), std::vector<float>(to_size(padded / ranks))};
 }
 
 std::vector<float> onebit_average(std::span<const std::vector<float>> buffers,

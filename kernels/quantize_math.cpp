@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::kernels {
 namespace {
@@ -113,7 +114,7 @@ void check(const FakeQuant& how, size_t numel) {
 void fake_quantize(std::span<const float> values, std::span<float> out, const FakeQuant& how) {
   DS_CHECK(values.size() == out.size(), "quantize: {} values into {}", values.size(), out.size());
   check(how, values.size());
-  const size_t size = values.size() / static_cast<size_t>(how.groups);
+  const size_t size = values.size() / to_size(how.groups);
   if (size == 0) return;
   for (size_t first = 0; first < values.size(); first += size) {
     const auto from = values.subspan(first, size);
@@ -177,14 +178,14 @@ int64_t GroupQuant::group_of(int64_t row, int64_t column) const {
 
 GroupQuantized quantize_groups(std::span<const float> values, const GroupQuant& how) {
   how.check();
-  DS_CHECK(static_cast<int64_t>(values.size()) == how.rows * how.columns,
+  DS_CHECK(narrow<int64_t>(values.size()) == how.rows * how.columns,
            "weight quantization: {} values for {} x {}", values.size(), how.rows, how.columns);
-  const size_t groups = static_cast<size_t>(how.group_count());
+  const size_t groups = to_size(how.group_count());
   std::vector<float> low(groups, INFINITY), high(groups, -INFINITY), scale(groups);
   const auto for_each = [&](const auto& use) {
     for (int64_t row = 0, i = 0; row < how.rows; ++row) {
       for (int64_t column = 0; column < how.columns; ++column, ++i) {
-        use(static_cast<size_t>(i), static_cast<size_t>(how.group_of(row, column)));
+        use(to_size(i), to_size(how.group_of(row, column)));
       }
     }
   };
@@ -213,10 +214,10 @@ GroupQuantized quantize_groups(std::span<const float> values, const GroupQuant& 
 
 std::vector<float> dequantize_groups(const GroupQuantized& quantized, const GroupQuant& how) {
   how.check();
-  std::vector<float> values(static_cast<size_t>(how.rows * how.columns));
+  std::vector<float> values(to_size(how.rows * how.columns));
   for (int64_t row = 0, i = 0; row < how.rows; ++row) {
     for (int64_t column = 0; column < how.columns; ++column, ++i) {
-      const size_t at = static_cast<size_t>(i), g = static_cast<size_t>(how.group_of(row, column));
+      const size_t at = to_size(i), g = to_size(how.group_of(row, column));
       const uint8_t byte = quantized.q[how.bits == 4 ? at / 2 : at];
       const int level = how.bits == 8 ? byte : at % 2 == 0 ? byte >> 4 : byte & 15;
       values[at] = static_cast<float>(level) / quantized.scale[g] + quantized.min[g];

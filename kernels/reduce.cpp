@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "kernels/argument.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
@@ -113,11 +114,10 @@ template <class Block>
 double sum_blocks(Stream& stream, const Tensor& x, const Block& block) {
   auto& sums = stream.state<BlockSums>().values;
   const int64_t blocks = (x.numel() + kSumBlock - 1) / kSumBlock;
-  sums.assign(static_cast<size_t>(blocks), 0.0);
+  sums.assign(to_size(blocks), 0.0);
   stream.pool().parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      sums[static_cast<size_t>(i)] =
-          block(x, i * kSumBlock, std::min((i + 1) * kSumBlock, x.numel()));
+      nth(sums, i) = block(x, i * kSumBlock, std::min((i + 1) * kSumBlock, x.numel()));
     }
   });
   double total = 0;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "kernels/argument.h"
 
 namespace ds::kernels {
@@ -26,15 +27,15 @@ const RopeTable& table_for(Stream& stream, float theta, int64_t head_dim, int64_
   }
   const int64_t half = head_dim / 2;
   table = {theta, head_dim, first_position, length, {}, {}};
-  table.cosine.resize(static_cast<size_t>(length * half));
-  table.sine.resize(static_cast<size_t>(length * half));
+  table.cosine.resize(to_size(length * half));
+  table.sine.resize(to_size(length * half));
   for (int64_t j = 0; j < half; ++j) {
     const float exponent = static_cast<float>(2 * j) / static_cast<float>(head_dim);
     const float frequency = 1.0F / std::pow(theta, exponent);
     for (int64_t t = 0; t < length; ++t) {
       const double angle = static_cast<float>(first_position + t) * frequency;
-      table.cosine[static_cast<size_t>(t * half + j)] = static_cast<float>(std::cos(angle));
-      table.sine[static_cast<size_t>(t * half + j)] = static_cast<float>(std::sin(angle));
+      nth(table.cosine, t * half + j) = static_cast<float>(std::cos(angle));
+      nth(table.sine, t * half + j) = static_cast<float>(std::sin(angle));
     }
   }
   return table;
@@ -77,9 +78,8 @@ void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t firs
       on_float(qkv.dtype(), [&]<class T>() {
         for (int64_t row = begin; row < end; ++row) {
           const int64_t at = row % shape.length * half;
-          rotate_heads(qkv.data<T>() + row * shape.packed(), heads, half,
-                       &table.cosine[static_cast<size_t>(at)], &table.sine[static_cast<size_t>(at)],
-                       sign);
+          rotate_heads(qkv.data<T>() + row * shape.packed(), heads, half, &nth(table.cosine, at),
+                       &nth(table.sine, at), sign);
         }
       });
     });

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "core/dtype.h"
+#include "core/index.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
@@ -90,7 +91,7 @@ HWY_INLINE void store(F32Vector v, Lanes d, F16* p) {
 template <class T>
 HWY_INLINE F32Vector load_n(Lanes d, const T* p, int64_t n) {
   HWY_ALIGN T buffer[hn::MaxLanes(Lanes())] = {};
-  std::memcpy(buffer, p, static_cast<size_t>(n) * sizeof(T));
+  std::memcpy(buffer, p, to_size(n) * sizeof(T));
   return load(d, buffer);
 }
 
@@ -98,7 +99,7 @@ template <class T>
 HWY_INLINE void store_n(F32Vector v, Lanes d, T* p, int64_t n) {
   HWY_ALIGN T buffer[hn::MaxLanes(Lanes())];
   store(v, d, buffer);
-  std::memcpy(p, buffer, static_cast<size_t>(n) * sizeof(T));
+  std::memcpy(p, buffer, to_size(n) * sizeof(T));
 }
 
 // The same for loops that run on to a shorter last vector: count <= lane_count().

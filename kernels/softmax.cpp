@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "kernels/argument.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
@@ -42,7 +43,7 @@ float row_exp_sum(const float* x, float shift, float factor, int64_t n) {
   if (i < n) {
     const int64_t count = n - i;
     const auto e = exp(d, hn::Mul(hn::Sub(load_n(d, x + i, count), offset), scale));
-    total = hn::Add(total, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), e));
+    total = hn::Add(total, hn::IfThenElseZero(hn::FirstN(d, to_size(count)), e));
   }
   return sum_lanes(d, total);
 }

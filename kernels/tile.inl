@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "core/index.h"
 #include "kernels/simd.inl"
 
 HWY_BEFORE_NAMESPACE();
@@ -93,7 +94,7 @@ void pack_rows(const T* from, int64_t stride, int64_t count, int64_t depth, int6
 template <class T>
 void pack_columns(const T* from, int64_t stride, int64_t count, int64_t depth, int64_t reserved,
                   float* to) {
-  const hn::CappedTag<float, static_cast<size_t>(kTileRows)> d;
+  const hn::CappedTag<float, to_size(kTileRows)> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t whole = count / kTileRows * kTileRows;
   for (int64_t k = 0; k < depth; ++k) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -16,10 +17,9 @@ void fill_normal(const Rng& rng, float standard_deviation, int64_t first, int64_
   std::array<float, kChunk> chunk;
   for (int64_t done = 0; done < count; done += kChunk) {
     const int64_t n = std::min(kChunk, count - done);
-    rng.normals(static_cast<uint64_t>(first + done),
-                std::span(chunk).first(static_cast<size_t>(n)));
+    rng.normals(static_cast<uint64_t>(first + done), std::span(chunk).first(to_size(n)));
     for (int64_t i = 0; i < n; ++i) {
-      out[done + i] = static_cast<T>(chunk[static_cast<size_t>(i)] * standard_deviation);
+      out[done + i] = static_cast<T>(nth(chunk, i) * standard_deviation);
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/index.h"
 #include "core/stream.h"
 #include "core/tensor.h"
 #include "model/model_config.h"
@@ -23,8 +24,8 @@ class KvCache {
   void clear() { length_ = 0; }
 
   // [batch, capacity, kv_heads * head_dim]
-  Tensor& keys(int64_t layer) { return keys_[static_cast<size_t>(layer)]; }
-  Tensor& values(int64_t layer) { return values_[static_cast<size_t>(layer)]; }
+  Tensor& keys(int64_t layer) { return nth(keys_, layer); }
+  Tensor& values(int64_t layer) { return nth(values_, layer); }
 
  private:
   int64_t batch_;

@@ -1,5 +1,6 @@
 #include "model/plain_store.h"
 
+#include "core/index.h"
 #include "model/initializer.h"
 
 namespace ds {
@@ -82,7 +83,7 @@ void PlainStore::clear_gradients() {
 
 size_t PlainStore::index(ParamId id) const {
   DS_CHECK(id >= 0 && id < count(), "store: parameter {} of {}", id, count());
-  return static_cast<size_t>(id);
+  return to_size(id);
 }
 
 }  // namespace ds

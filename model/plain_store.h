@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/index.h"
 #include "model/param.h"
 
 namespace ds {
@@ -20,7 +21,7 @@ class PlainStore final : public ParameterStore {
 
   ParamId add(ParamSpec spec) override;
   void seal() override;
-  int count() const override { return static_cast<int>(params_.size()); }
+  int count() const override { return narrow<int>(params_.size()); }
   const ParamSpec& spec(ParamId id) const override { return at(id).spec; }
   Lease acquire(ParamId id) override;
   GradSlot grad_slot(ParamId id) override;

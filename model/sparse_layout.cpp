@@ -5,12 +5,13 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "core/sample.h"
 
 namespace ds {
 
 BlockLayout::BlockLayout(int64_t heads, int64_t blocks)
-    : heads_(heads), blocks_(blocks), cells_(static_cast<size_t>(heads * blocks * blocks), 0) {}
+    : heads_(heads), blocks_(blocks), cells_(to_size(heads * blocks * blocks), 0) {}
 
 void BlockLayout::fill(int64_t head, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
   r0 = std::max<int64_t>(r0, 0), c0 = std::max<int64_t>(c0, 0);

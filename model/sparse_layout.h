@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/index.h"
 #include "core/rng.h"
 
 namespace ds {
@@ -93,7 +94,7 @@ class BlockLayout {
 
  private:
   size_t index(int64_t head, int64_t row, int64_t column) const {
-    return static_cast<size_t>((head * blocks_ + row) * blocks_ + column);
+    return to_size((head * blocks_ + row) * blocks_ + column);
   }
   int64_t heads_, blocks_;
   std::vector<uint8_t> cells_;

@@ -7,8 +7,8 @@ namespace ds {
 
 struct BuildInfo {
   const char* version;  // semantic version
-  const char*
-      git_id;  // commit, with "-dirty" where the tree had changes; "unknown" outside its repository
+  // Commit, with "-dirty" where the tree had changes; "unknown" outside its repository.
+  const char* git_id;
   bool has_cuda;  // CUDA sources were compiled; a mere nvcc on the machine does not count
   bool has_mpi;
   bool has_failpoints;   // tests can make it fail: no release

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "core/secrecy.h"
 #include "proto/control.pb.h"
 
@@ -34,7 +35,7 @@ bool read_fully(int fd, char* bytes, size_t count, steady_clock::time_point dead
     if (got < 0 && errno != EINTR) {
       throw CommError(fmt::format("bootstrap: reading standard input: {}", std::strerror(errno)));
     }
-    done += got > 0 ? static_cast<size_t>(got) : 0;
+    done += got > 0 ? to_size(got) : 0;
   }
   return true;
 }

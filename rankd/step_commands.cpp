@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/index.h"
+
 namespace ds {
 
 StepCommands::StepCommands(Source source, std::function<void()> pause)
@@ -13,7 +15,7 @@ void StepCommands::fetch() {
 
 int64_t StepCommands::seen() {
   fetch();
-  return taken_ + static_cast<int64_t>(waiting_.size());
+  return taken_ + narrow<int64_t>(waiting_.size());
 }
 
 void StepCommands::agree(int64_t count) { agreed_ = std::max(agreed_, count); }

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
+#include "core/index.h"
 #include "model/hf/config.h"
 #include "rankd/step_commands.h"
 #include "rankd/thread_dump.h"
@@ -311,7 +312,7 @@ Measured measure(const Workspace& workspace, const Engine& engine, const Trainin
   measured.host_bytes_peak = static_cast<int64_t>(usage.bytes_peak);
   for (int tag = 0; tag < kMemoryTags; ++tag) {
     measured.categories[std::string(name_of(static_cast<MemoryTag>(tag)))] =
-        static_cast<int64_t>(usage.tag_bytes_at_peak[static_cast<size_t>(tag)]);
+        static_cast<int64_t>(nth(usage.tag_bytes_at_peak, tag));
   }
   run.measure(measured);
   const auto steps = static_cast<double>(std::max<int64_t>(1, engine.step() - first_step));

@@ -14,6 +14,7 @@
 #include "checkpoint/writer.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
+#include "core/index.h"
 #include "model/hf/weights.h"
 #include "train/engine_pieces.h"
 
@@ -91,9 +92,9 @@ void Checkpointing::compare_tags(const std::string& tag) {
   }
   const TagVerdict verdict = judge_tags(all, options_.tags);
   if (verdict.failed.empty() && verdict.warned.empty()) return;
-  const size_t other = static_cast<size_t>(
-      std::ranges::find_if(all, [&](const std::string& one) { return one != all[0]; }) -
-      all.begin());
+  const size_t other =
+      to_size(std::ranges::find_if(all, [&](const std::string& one) { return one != all[0]; }) -
+              all.begin());
   const std::string text = fmt::format(
       "the ranks are about to save under different tags: rank 0 under "
       "{}, rank {} under {}",
@@ -440,7 +441,7 @@ void Checkpointing::load_folder(const std::string& folder) {
   for (const OwnedSlice& slice : engine_.store().owned()) {
     for (const ShardField& field : slice.fields) {
       Tensor into = slice.master.narrow(field.offset, field.numel);
-      weights.read(static_cast<size_t>(field.param), field.param_begin, into);
+      weights.read(to_size(field.param), field.param_begin, into);
     }
   }
   engine_.store().restore_from_owned();

@@ -27,8 +27,8 @@ class Checkpointing {
   struct Options {
     int64_t keep = 0;              // committed tags to retain, 0 for all
     MemoryTier* memory = nullptr;  // null without
-    TagAgreement tags =
-        TagAgreement::kWarn;  // whether ranks that are about to save under different tags may
+    // Whether ranks that are about to save under different tags may.
+    TagAgreement tags = TagAgreement::kWarn;
     TagStorage storage = TagStorage::kShared;
     std::optional<RunFacts> facts{};  // rank 0: of this run; without, nothing is compared
   };

@@ -34,8 +34,8 @@ struct JobPlan {
   // Why nobody may begin at step 0 here although no checkpoint is found; empty: nothing speaks
   // against it.
   std::string progress;
-  bool accept_changes =
-      false;  // go on from a checkpoint that was made with other data, seed or batch sizes
+  // Go on from a checkpoint that was made with other data, seed or batch sizes.
+  bool accept_changes = false;
   int64_t told_step = 0;       // the newest of which the launcher has the metrics; 0: none
   bool audit_samples = false;  // train/watch/sample_audit.h
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named

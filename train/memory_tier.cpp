@@ -8,6 +8,7 @@
 #include "checkpoint/hosts/agreement.h"
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
+#include "core/index.h"
 #include "train/engine_pieces.h"
 
 namespace ds {
@@ -91,14 +92,14 @@ void MemoryTier::save(Replica replica) {
 }
 
 void MemoryTier::send_copy(const PeerCopy& copy, int buffer, const Manifest& manifest) {
-  const FileVote& vote = manifest.files[static_cast<size_t>(copy.from)];
+  const FileVote& vote = nth(manifest.files, copy.from);
   sets_.send_file({.set = {}, .rank = copy.from, .buffer = buffer, .bytes = vote.bytes}, copy.to);
   DS_FAILPOINT("memory.copy_sent");
 }
 
 // Whatever fails here, the sender is heard to the end: it has its own copy, and training goes on.
 void MemoryTier::take_copy(const PeerCopy& copy, int buffer, const Manifest& manifest) {
-  const FileVote& vote = manifest.files[static_cast<size_t>(copy.from)];
+  const FileVote& vote = nth(manifest.files, copy.from);
   std::unique_ptr<File> slot;
   std::string error = failure_of([&] {
     const int64_t room = memory_.room_for(copy.from, buffer);
@@ -109,7 +110,7 @@ void MemoryTier::take_copy(const PeerCopy& copy, int buffer, const Manifest& man
   });
   chunk_.resize(kChunkBytes);
   for (int64_t at = 0; at < vote.bytes;) {
-    const auto count = std::min(chunk_.size(), static_cast<size_t>(vote.bytes - at));
+    const auto count = std::min(chunk_.size(), to_size(vote.bytes - at));
     const auto bytes = std::span(chunk_).first(count);
     Tensor into = chunk_of(bytes);
     comm_.recv(into, copy.from, engine_.stream());
@@ -137,7 +138,7 @@ void MemoryTier::sweep() {
     if (host_of[rank] == sets_.host()) own.insert(static_cast<int>(rank));
   }
   for (const PeerCopy& copy : copies_) {
-    if (host_of[static_cast<size_t>(copy.to)] == sets_.host()) clients.insert(copy.from);
+    if (nth(host_of, copy.to) == sets_.host()) clients.insert(copy.from);
   }
   memory_.drop_if([&](int rank, int buffer) {
     const bool copied = buffer >= 2;
@@ -179,7 +180,7 @@ void MemoryTier::settle(const WholeSet* from, int64_t begun_in) {
   for (auto set = found_.whole.rbegin(); from != nullptr && set != found_.whole.rend(); ++set) {
     if (set->id.step >= from->id.step && !(set->id == from->id)) continue;
     wanted.push_back(&*set);
-    next_buffer_.at(static_cast<size_t>(set->buffer / 2)) = 1 - set->buffer % 2;
+    next_buffer_.at(to_size(set->buffer / 2)) = 1 - set->buffer % 2;
   }
   if (!sets_.is_host_leader()) return;
   std::set<std::pair<int, int>> kept;

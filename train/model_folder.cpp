@@ -5,6 +5,7 @@
 #include "core/dispatch.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
+#include "core/index.h"
 #include "data/tokenizer/tokenizer.h"
 #include "model/hf/config.h"
 #include "model/hf/weights.h"
@@ -123,7 +124,7 @@ void write_model_folder(FileSystem& files, const ModelExport& what, CheckpointRe
   write_frame(files, what);
   SafetensorsWriter writer(files, weights, list);
   for (const SafetensorsTensor& entry : tensors) {
-    std::vector<float> values(static_cast<size_t>(entry.shape.numel()));
+    std::vector<float> values(to_size(entry.shape.numel()));
     Tensor into = Tensor::borrow(values.data(), {entry.shape.numel()}, DType::kF32);
     reader.get(entry.name + "/weight", Region::whole(entry.shape), into);
     DS_FAILPOINT("export.tensor");

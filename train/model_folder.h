@@ -18,8 +18,8 @@ namespace ds {
 // Everything in the folder but the weights. It is read before training, so that what it comes from
 // may change or go.
 struct FolderFrame {
-  std::map<std::string, std::string>
-      files;  // name -> content; config.json, generation_config.json, tokenizer.json ...
+  // Name -> content; config.json, generation_config.json, tokenizer.json ...
+  std::map<std::string, std::string> files;
   std::set<std::string> stored_names;  // of the weights that training started from, which an export
                                        // keeps; may be empty
   DType dtype = DType::kF32;           // of the weights

@@ -1,6 +1,7 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include "core/index.h"
 #include "core/number_text.h"
 #include "train/dry_run.h"
 
@@ -21,7 +22,7 @@ void write_rank(Writer& out, const MemoryUsage& memory) {
   out.StartObject();
   for (int tag = 0; tag < kMemoryTags; ++tag) {
     out.Key(std::string(name_of(static_cast<MemoryTag>(tag))).c_str());
-    out.Uint64(memory.tag_bytes_at_peak[static_cast<size_t>(tag)]);
+    out.Uint64(nth(memory.tag_bytes_at_peak, tag));
   }
   out.EndObject();
   out.EndObject();
@@ -74,7 +75,7 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
       options.length, options.micro_steps(), plan.world_size,
       human_bytes(static_cast<double>(plan.memory.bytes_peak)));
   for (int tag = 0; tag < kMemoryTags; ++tag) {
-    const size_t bytes = plan.memory.tag_bytes_at_peak[static_cast<size_t>(tag)];
+    const size_t bytes = nth(plan.memory.tag_bytes_at_peak, tag);
     if (bytes == 0) continue;
     text += fmt::format("  {:<16}{}\n", name_of(static_cast<MemoryTag>(tag)),
                         human_bytes(static_cast<double>(bytes)));

@@ -10,6 +10,7 @@
 #include "config/reader/json_reader.h"
 #include "config/reader/value.h"
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -185,7 +186,7 @@ std::string digest_of(const SampleSet& samples) {
   constexpr int64_t kMostSamples = 16384;
   const int64_t count = std::min(samples.size(), kMostSamples);
   std::string text = fmt::format("{} {}\n", samples.size(), samples.sequence_length());
-  std::vector<int32_t> tokens(static_cast<size_t>(samples.sequence_length()) + 1);
+  std::vector<int32_t> tokens(to_size(samples.sequence_length()) + 1);
   for (int64_t i = 0; i < count; ++i) {
     // Evenly over the set, its first and last sample among them.
     const int64_t sample = count == 1 ? 0 : i * (samples.size() - 1) / (count - 1);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -42,12 +43,12 @@ TokenSampler::TokenSampler(const SamplerOptions& options, std::vector<int32_t> n
 
 int32_t TokenSampler::draw(std::span<float> logits, float uniform) {
   for (const int32_t id : never_) {
-    if (static_cast<size_t>(id) < logits.size()) logits[static_cast<size_t>(id)] = kNever;
+    if (to_size(id) < logits.size()) nth(logits, id) = kNever;
   }
   const int32_t best = likeliest(logits);
   if (options_.temperature == 0 || options_.top_k == 1) return best;
   collect(logits);
-  const double highest = logits[static_cast<size_t>(best)];
+  const double highest = nth(logits, best);
   weights_.clear();
   for (const Candidate& candidate : candidates_) {
     weights_.push_back(std::exp((candidate.logit - highest) / options_.temperature));
@@ -65,7 +66,7 @@ int32_t TokenSampler::draw(std::span<float> logits, float uniform) {
 }
 
 void TokenSampler::collect(std::span<const float> logits) {
-  const size_t most = options_.top_k == 0 ? logits.size() : static_cast<size_t>(options_.top_k);
+  const size_t most = options_.top_k == 0 ? logits.size() : to_size(options_.top_k);
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
     const Candidate candidate{logits[i], static_cast<int32_t>(i)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -15,8 +16,7 @@ void BucketLayout::close(Bucket& bucket) {
   if (bucket.params.empty()) return;
   bucket.numel = round_up(bucket.numel, group_size_ * kSliceAlignment);
   for (const BucketParam& at : bucket.params) {
-    places_[static_cast<size_t>(at.param)] = {.bucket = static_cast<int>(buckets_.size()),
-                                              .offset = at.offset};
+    nth(places_, at.param) = {.bucket = narrow<int>(buckets_.size()), .offset = at.offset};
   }
   const bool persistent = bucket.persistent;
   buckets_.push_back(std::move(bucket));
@@ -49,11 +49,11 @@ BucketLayout BucketLayout::build(std::span<const LayoutParam> params,
 }
 
 int64_t BucketLayout::slice_numel(int bucket) const {
-  return buckets_[static_cast<size_t>(bucket)].numel / group_size_;
+  return nth(buckets_, bucket).numel / group_size_;
 }
 
 std::vector<ShardField> BucketLayout::fields(int bucket, int rank) const {
-  const Bucket& whole = buckets_[static_cast<size_t>(bucket)];
+  const Bucket& whole = nth(buckets_, bucket);
   const int64_t begin = rank < 0 ? 0 : rank * slice_numel(bucket);
   const int64_t end = rank < 0 ? whole.numel : begin + slice_numel(bucket);
   std::vector<ShardField> fields;

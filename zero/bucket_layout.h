@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/index.h"
 #include "optim/optimizer.h"
 
 namespace ds {
@@ -46,8 +47,8 @@ class BucketLayout {
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
   int group_size() const { return group_size_; }
-  int bucket_of(int param) const { return places_[static_cast<size_t>(param)].bucket; }
-  int64_t offset_of(int param) const { return places_[static_cast<size_t>(param)].offset; }
+  int bucket_of(int param) const { return nth(places_, param).bucket; }
+  int64_t offset_of(int param) const { return nth(places_, param).offset; }
   int64_t slice_numel(int bucket) const;
   // What slice `rank` of a bucket holds, without padding; with rank < 0, what the whole bucket
   // holds.

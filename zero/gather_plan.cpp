@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "core/index.h"
+
 namespace ds {
 namespace {
 
@@ -46,7 +48,7 @@ class Planner {
     return kNever;
   }
 
-  int64_t size(int bucket) const { return numel_[static_cast<size_t>(bucket)]; }
+  int64_t size(int bucket) const { return nth(numel_, bucket); }
 
   void gather(int bucket, GatherAction& action) {
     action.gather.push_back(bucket);

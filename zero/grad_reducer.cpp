@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/index.h"
 #include "kernels/elementwise.h"
 
 namespace ds {
@@ -18,8 +19,8 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
       states_(layout.buckets().size()),
       written_(uses_.size(), 0) {
   const bool keeps_whole = options_.sharding == Sharding::kWhole || direct();
-  for (int b = 0; b < static_cast<int>(states_.size()); ++b) {
-    State& state = states_[static_cast<size_t>(b)];
+  for (int b = 0; b < narrow<int>(states_.size()); ++b) {
+    State& state = nth(states_, b);
     if (keeps_whole) state.whole = new_whole(b, MemoryTag::kGradients);
     const int64_t numel = layout_.slice_numel(b);
     const bool shares =
@@ -43,7 +44,7 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
 
 // Padding between parameters must be zero: it takes part in norms and updates.
 Tensor GradReducer::new_whole(int bucket, MemoryTag tag) {
-  const Bucket& layout = layout_.buckets()[static_cast<size_t>(bucket)];
+  const Bucket& layout = nth(layout_.buckets(), bucket);
   const MemoryScope scope(stream_, memory_);
   const DType dtype = direct() ? options_.slice_dtype : options_.dtype;
   Tensor whole = Tensor::empty({layout.numel}, dtype, stream_, tag);
@@ -66,14 +67,14 @@ void GradReducer::begin_step() { micro_step_ = 0; }
 
 GradSlot GradReducer::slot(int param, const Shape& shape) {
   const int bucket = layout_.bucket_of(param);
-  State& state = states_[static_cast<size_t>(bucket)];
+  State& state = nth(states_, bucket);
   if (state.contributions == 0) {
-    for (const BucketParam& at : layout_.buckets()[static_cast<size_t>(bucket)].params) {
-      state.contributions += uses_[static_cast<size_t>(at.param)];
+    for (const BucketParam& at : nth(layout_.buckets(), bucket).params) {
+      state.contributions += nth(uses_, at.param);
     }
     if (!state.whole.defined()) state.whole = new_whole(bucket, MemoryTag::kBuckets);
   }
-  const bool first = written_[static_cast<size_t>(param)]++ == 0;
+  const bool first = nth(written_, param)++ == 0;
   const bool fresh = first && !(direct() && micro_step_ > 0);
   return {.grad = state.whole.narrow(layout_.offset_of(param), shape.numel()).reshape(shape),
           .write = fresh ? kernels::Write::kOverwrite : kernels::Write::kAccumulate};
@@ -81,17 +82,16 @@ GradSlot GradReducer::slot(int param, const Shape& shape) {
 
 void GradReducer::ready(int param) {
   const int bucket = layout_.bucket_of(param);
-  State& state = states_[static_cast<size_t>(bucket)];
-  DS_CHECK(state.contributions > 0 &&
-               written_[static_cast<size_t>(param)] <= uses_[static_cast<size_t>(param)],
+  State& state = nth(states_, bucket);
+  DS_CHECK(state.contributions > 0 && nth(written_, param) <= nth(uses_, param),
            "gradient of parameter {}: more contributions than the {} announced", param,
-           uses_[static_cast<size_t>(param)]);
+           nth(uses_, param));
   if (--state.contributions == 0) reduce(bucket);
 }
 
 void GradReducer::reduce(int bucket) {
   if (direct()) return;
-  State& state = states_[static_cast<size_t>(bucket)];
+  State& state = nth(states_, bucket);
   const int64_t numel = layout_.slice_numel(bucket);
   const bool first = micro_step_ == 0;
   if (options_.dtype == options_.slice_dtype) {
@@ -122,8 +122,8 @@ void GradReducer::end_micro_step() {
   if (++micro_step_ < options_.micro_steps || direct() || options_.state == Sharding::kSharded) {
     return;
   }
-  for (int b = 0; b < static_cast<int>(states_.size()); ++b) {
-    State& state = states_[static_cast<size_t>(b)];
+  for (int b = 0; b < narrow<int>(states_.size()); ++b) {
+    State& state = nth(states_, b);
     const int64_t numel = layout_.slice_numel(b);
     Tensor place = state.reduced.narrow(comm_.rank() * numel, numel);
     if (!place.aliases(state.slice)) kernels::cast(stream_, state.slice, place);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/index.h"
 #include "model/param.h"
 #include "zero/bucket_layout.h"
 #include "zero/policy.h"
@@ -40,9 +41,9 @@ class GradReducer {
   void end_micro_step();
 
   // This rank's reduced slice of a bucket: [slice_numel], slice_dtype.
-  const Tensor& slice(int bucket) const { return states_[static_cast<size_t>(bucket)].slice; }
+  const Tensor& slice(int bucket) const { return nth(states_, bucket).slice; }
   // The reduced whole bucket, after the last micro-step with whole state.
-  const Tensor& whole(int bucket) const { return states_[static_cast<size_t>(bucket)].reduced; }
+  const Tensor& whole(int bucket) const { return nth(states_, bucket).reduced; }
   int micro_step() const { return micro_step_; }
 
  private:

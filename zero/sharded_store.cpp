@@ -1,5 +1,6 @@
 #include "zero/sharded_store.h"
 
+#include "core/index.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "model/initializer.h"
@@ -30,7 +31,7 @@ void ShardedStore::expect_uses(ParamId id, int uses) {
 
 size_t ShardedStore::index(ParamId id) const {
   DS_CHECK(id >= 0 && id < count(), "parameter store: parameter {} of {}", id, count());
-  return static_cast<size_t>(id);
+  return to_size(id);
 }
 
 void ShardedStore::seal() {
@@ -42,8 +43,8 @@ void ShardedStore::seal() {
   layout_ = BucketLayout::build(params, {.bucket_numel = options_.bucket_numel,
                                          .persistence_numel = options_.persistence_numel,
                                          .group_size = comm_.size()});
-  const int buckets = static_cast<int>(layout_.buckets().size());
-  weights_.resize(static_cast<size_t>(buckets));
+  const int buckets = narrow<int>(layout_.buckets().size());
+  weights_.resize(to_size(buckets));
   for (int b = 0; b < buckets; ++b) make_weights(b);
   grads_ = std::make_unique<GradReducer>(GradOptions{.sharding = options_.policy.grads.sharding,
                                                      .state = options_.policy.state.sharding,
@@ -55,8 +56,8 @@ void ShardedStore::seal() {
 }
 
 void ShardedStore::make_weights(int bucket) {
-  Weights& weights = weights_[static_cast<size_t>(bucket)];
-  const Bucket& layout = layout_.buckets()[static_cast<size_t>(bucket)];
+  Weights& weights = nth(weights_, bucket);
+  const Bucket& layout = nth(layout_.buckets(), bucket);
   weights.sharded = options_.policy.params.sharding == Sharding::kSharded && !layout.persistent &&
                     comm_.size() > 1;
   const int64_t numel = weights.sharded ? layout_.slice_numel(bucket) : layout.numel;
@@ -65,7 +66,7 @@ void ShardedStore::make_weights(int bucket) {
 }
 
 void ShardedStore::make_shard(int bucket) {
-  const Weights& weights = weights_[static_cast<size_t>(bucket)];
+  const Weights& weights = nth(weights_, bucket);
   const bool whole_state = options_.policy.state.sharding == Sharding::kWhole || comm_.size() == 1;
   const int64_t slice = layout_.slice_numel(bucket);
   const int64_t numel = whole_state ? slice * comm_.size() : slice;
@@ -91,7 +92,7 @@ Lease ShardedStore::acquire(ParamId id) {
   const ParamSpec& param = spec(id);
   DS_CHECK(grads_ != nullptr, "parameter store: {} is acquired before seal()", param.name);
   const int bucket = layout_.bucket_of(id);
-  Weights& weights = weights_[static_cast<size_t>(bucket)];
+  Weights& weights = nth(weights_, bucket);
   const auto view = [&](const Tensor& whole) {
     return whole.narrow(layout_.offset_of(id), param.shape.numel()).reshape(param.shape);
   };
@@ -101,7 +102,7 @@ Lease ShardedStore::acquire(ParamId id) {
 }
 
 void ShardedStore::release_lease(int bucket) {
-  if (--weights_[static_cast<size_t>(bucket)].leases == 0) {
+  if (--nth(weights_, bucket).leases == 0) {
     on_event({.kind = GatherEvent::Kind::kIdle, .bucket = bucket});
   }
 }
@@ -113,7 +114,7 @@ void ShardedStore::on_event(GatherEvent event) {
     if (event.kind == GatherEvent::Kind::kAcquire) {
       gather(event.bucket);
     } else {
-      weights_[static_cast<size_t>(event.bucket)].gathered = Tensor();
+      nth(weights_, event.bucket).gathered = Tensor();
     }
     return;
   }
@@ -121,15 +122,15 @@ void ShardedStore::on_event(GatherEvent event) {
            "gather plan: event {} on bucket {} is not what the dry run did", next_event_,
            event.bucket);
   const GatherAction& action = plan_.actions[next_event_++];
-  for (const int b : action.release) weights_[static_cast<size_t>(b)].gathered = Tensor();
+  for (const int b : action.release) nth(weights_, b).gathered = Tensor();
   for (const int b : action.gather) gather(b);
 }
 
 void ShardedStore::gather(int bucket) {
-  Weights& weights = weights_[static_cast<size_t>(bucket)];
+  Weights& weights = nth(weights_, bucket);
   const MemoryScope scope(stream_, memory_);
-  weights.gathered = Tensor::empty({layout_.buckets()[static_cast<size_t>(bucket)].numel},
-                                   weights.kept.dtype(), stream_, MemoryTag::kBuckets);
+  weights.gathered = Tensor::empty({nth(layout_.buckets(), bucket).numel}, weights.kept.dtype(),
+                                   stream_, MemoryTag::kBuckets);
   comm_.all_gather(weights.kept, weights.gathered, stream_);
 }
 
@@ -153,7 +154,7 @@ void ShardedStore::end_micro_step() {
 
 double ShardedStore::local_sum_of_squares() {
   double total = 0;
-  for (int b = 0; b < static_cast<int>(layout_.buckets().size()); ++b) {
+  for (int b = 0; b < narrow<int>(layout_.buckets().size()); ++b) {
     total += kernels::sum_of_squares(stream_, grads_->slice(b));
   }
   return total;
@@ -161,8 +162,8 @@ double ShardedStore::local_sum_of_squares() {
 
 void ShardedStore::publish() {
   if (options_.policy.state.sharding == Sharding::kWhole || comm_.size() == 1) return;
-  for (int b = 0; b < static_cast<int>(weights_.size()); ++b) {
-    Weights& weights = weights_[static_cast<size_t>(b)];
+  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
+    Weights& weights = nth(weights_, b);
     if (weights.sharded) continue;
     const int64_t slice = layout_.slice_numel(b);
     comm_.all_gather(weights.kept.narrow(comm_.rank() * slice, slice), weights.kept, stream_);
@@ -188,8 +189,8 @@ void ShardedStore::refresh_copies() {
 
 std::vector<OwnedSlice> ShardedStore::owned() const {
   std::vector<OwnedSlice> result;
-  for (int b = 0; b < static_cast<int>(shards_.size()); ++b) {
-    const Shard& shard = shards_[static_cast<size_t>(b)];
+  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
+    const Shard& shard = nth(shards_, b);
     const int64_t slice = layout_.slice_numel(b);
     const int64_t begin = shard.master.numel() == slice ? 0 : comm_.rank() * slice;
     OwnedSlice mine{.master = shard.master.narrow(begin, slice),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/index.h"
 #include "model/param.h"
 #include "zero/bucket_layout.h"
 #include "zero/gather_plan.h"
@@ -43,7 +44,7 @@ class ShardedStore final : public ParameterStore {
   ParamId add(ParamSpec spec) override;
   void expect_uses(ParamId id, int uses) override;
   void seal() override;
-  int count() const override { return static_cast<int>(specs_.size()); }
+  int count() const override { return narrow<int>(specs_.size()); }
   const ParamSpec& spec(ParamId id) const override { return specs_[index(id)]; }
   Lease acquire(ParamId id) override;
   GradSlot grad_slot(ParamId id) override;

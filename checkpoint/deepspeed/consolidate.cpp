@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::deepspeed {
 
@@ -42,10 +43,10 @@ std::vector<NamedTensor> consolidate_flat(const ParamGroups& groups,
                                           std::span<const RankPartitions> ranks) {
   if (ranks.empty()) throw DataError("checkpoint: no rank's partitions given");
   std::vector<NamedTensor> tensors;
-  const int64_t alignment = 2 * static_cast<int64_t>(ranks.size());
+  const int64_t alignment = 2 * narrow<int64_t>(ranks.size());
   for (size_t g = 0; g < groups.size(); ++g) {
     const std::vector<float> flat = concatenated(ranks, g);
-    const auto available = static_cast<int64_t>(flat.size());
+    const auto available = narrow<int64_t>(flat.size());
     int64_t offset = 0;
     for (const NamedShape& parameter : groups[g]) {
       const int64_t numel = numel_of(parameter);
@@ -71,7 +72,7 @@ std::vector<NamedTensor> consolidate_flat(const ParamGroups& groups,
 std::vector<NamedTensor> consolidate_partitioned(const ParamGroups& groups,
                                                  std::span<const RankPartitions> ranks) {
   if (ranks.empty()) throw DataError("checkpoint: no rank's partitions given");
-  const auto world = static_cast<int64_t>(ranks.size());
+  const auto world = narrow<int64_t>(ranks.size());
   std::vector<std::vector<float>> flat;
   for (const RankPartitions& rank : ranks) {
     auto& all = flat.emplace_back();
@@ -96,7 +97,7 @@ std::vector<NamedTensor> consolidate_partitioned(const ParamGroups& groups,
       const int64_t numel = numel_of(parameter), share = round_up(numel, world) / world;
       NamedTensor& tensor = tensors.emplace_back(NamedTensor{parameter.name, parameter.shape, {}});
       for (const auto& rank : flat) {
-        const int64_t take = std::min(share, numel - static_cast<int64_t>(tensor.values.size()));
+        const int64_t take = std::min(share, numel - narrow<int64_t>(tensor.values.size()));
         tensor.values.insert(tensor.values.end(), rank.begin() + offset,
                              rank.begin() + offset + take);
       }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::deepspeed {
 
@@ -20,7 +21,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Length of the leading run of digits.
 size_t digits(std::string_view text) {
-  return static_cast<size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
+  return to_size(std::ranges::find_if_not(text, is_digit) - text.begin());
 }
 
 // -1, 0, 1 as numbers of any length.
@@ -35,7 +36,7 @@ int compare_numbers(std::string_view a, std::string_view b) {
 // Names are lists of text, number, text, number, ...: the text before the first digit may be empty.
 bool natural_less(std::string_view a, std::string_view b) {
   const auto take_text = [](std::string_view& name) {
-    const auto length = static_cast<size_t>(std::ranges::find_if(name, is_digit) - name.begin());
+    const auto length = to_size(std::ranges::find_if(name, is_digit) - name.begin());
     const std::string_view text = name.substr(0, length);
     name.remove_prefix(length);
     return text;
@@ -56,7 +57,7 @@ std::optional<int64_t> take_number(std::string_view& text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + digits(text), value);
   if (error != std::errc()) return std::nullopt;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  text.remove_prefix(to_size(end - text.data()));
   return value;
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "core/partition.h"
 
 namespace ds {
@@ -22,7 +23,7 @@ int64_t round_up(int64_t value, int64_t multiple) {
 
 std::vector<int64_t> flat_order(size_t count, int world, FlatOrder order) {
   std::vector<int64_t> result;
-  const size_t stride = order == FlatOrder::kRoundRobin ? static_cast<size_t>(world) : 1;
+  const size_t stride = order == FlatOrder::kRoundRobin ? to_size(world) : 1;
   for (size_t first = 0; first < std::min(stride, count); ++first) {
     for (size_t i = first; i < count; i += stride) result.push_back(static_cast<int64_t>(i));
   }
@@ -47,7 +48,7 @@ FlatPartition partition_flat_group(std::span<const int64_t> numels, int world, F
     std::vector<int64_t>& owned = result.owned.emplace_back();
     int64_t offset = 0, at = 0;
     for (const int64_t index : result.order) {
-      const int64_t next = at + numels[static_cast<size_t>(index)];
+      const int64_t next = at + nth(numels, index);
       if (begin <= at && at < end) {
         owned.push_back(index);
       } else if (at < begin && begin < next) {
@@ -74,9 +75,9 @@ TensorPartition partition_tensor(std::span<const int64_t> shape, int world, int 
   const int64_t numel =
       std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   const std::vector<int64_t> bounds = partition_uniform(numel, world);
-  const size_t r = static_cast<size_t>(rank);
+  const size_t r = to_size(rank);
   TensorPartition result{.start = bounds[r], .numel = bounds[r + 1] - bounds[r], .meta = {}};
-  result.meta.push_back(static_cast<int64_t>(shape.size()));
+  result.meta.push_back(narrow<int64_t>(shape.size()));
   result.meta.insert(result.meta.end(), shape.begin(), shape.end());
   result.meta.push_back(world);
   result.meta.push_back(rank);

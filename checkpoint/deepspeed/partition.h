@@ -23,10 +23,10 @@ struct FlatPartition {
   int64_t aligned_numel = 0;
   int64_t partition_numel = 0;    // of every rank
   std::vector<int64_t> paddings;  // per rank: padding elements in its slice
-  std::vector<std::vector<int64_t>>
-      owned;  // per rank: original indices of the parameters with elements in it
-  std::vector<int64_t>
-      first_offset;  // per rank: elements of its first parameter that earlier ranks hold
+  // Per rank: original indices of the parameters with elements in it.
+  std::vector<std::vector<int64_t>> owned;
+  // Per rank: elements of its first parameter that earlier ranks hold.
+  std::vector<int64_t> first_offset;
 };
 FlatPartition partition_flat_group(std::span<const int64_t> numels, int world, FlatOrder order);
 

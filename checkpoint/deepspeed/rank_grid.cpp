@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -33,7 +34,7 @@ size_t RankGrid::index_of(std::string_view axis) const {
     throw ConfigError(
         fmt::format("grid: no axis {}, expected one of {}", axis, fmt::join(axes_, ", ")));
   }
-  return static_cast<size_t>(found - axes_.begin());
+  return to_size(found - axes_.begin());
 }
 
 int RankGrid::size(std::string_view axis) const {

@@ -2,6 +2,7 @@
 #include "checkpoint/deepspeed/reshape.h"
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::deepspeed {
 
@@ -25,7 +26,7 @@ void require_not_larger(std::string_view axis, int64_t source, int64_t target) {
 
 // `ranks` in `parts` equal runs.
 std::vector<Ranks> split(const Ranks& ranks, int64_t parts) {
-  const auto count = static_cast<int64_t>(ranks.size());
+  const auto count = narrow<int64_t>(ranks.size());
   if (count % parts != 0) {
     throw Unsupported(fmt::format("reshape: {} source ranks do not divide into {}", count, parts));
   }
@@ -49,7 +50,7 @@ RankMap reshape_model_ranks(const Layout& source, const Layout& target) {
     Ranks stage;
     for (int64_t t = 0; t < source.tensor; ++t) stage.push_back(p * source.tensor + t);
     const auto parts = split(stage, target.tensor);
-    for (int64_t t = 0; t < target.tensor; ++t) narrower.at(p, t) = parts[static_cast<size_t>(t)];
+    for (int64_t t = 0; t < target.tensor; ++t) narrower.at(p, t) = nth(parts, t);
   }
   RankMap result(target.pipe, target.tensor);
   for (int64_t t = 0; t < target.tensor; ++t) {
@@ -58,7 +59,7 @@ RankMap reshape_model_ranks(const Layout& source, const Layout& target) {
     Ranks column;
     for (int64_t p = 0; p < source.pipe; ++p) append(column, narrower.at(p, t));
     const auto parts = split(column, target.pipe);
-    for (int64_t p = 0; p < target.pipe; ++p) result.at(p, t) = parts[static_cast<size_t>(p)];
+    for (int64_t p = 0; p < target.pipe; ++p) result.at(p, t) = nth(parts, p);
   }
   return result;
 }
@@ -66,8 +67,7 @@ RankMap reshape_model_ranks(const Layout& source, const Layout& target) {
 std::vector<RankMap> reshape_all_ranks(const Layout& source, const Layout& target) {
   require_not_larger("data", source.data, target.data);
   const RankMap model = reshape_model_ranks(source, target);
-  std::vector<RankMap> result(static_cast<size_t>(target.data),
-                              RankMap(target.pipe, target.tensor));
+  std::vector<RankMap> result(to_size(target.data), RankMap(target.pipe, target.tensor));
   for (int64_t p = 0; p < target.pipe; ++p) {
     for (int64_t t = 0; t < target.tensor; ++t) {
       Ranks files;

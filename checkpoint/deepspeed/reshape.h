@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/deepspeed/names.h"
+#include "core/index.h"
 
 namespace ds::deepspeed {
 
@@ -13,14 +14,12 @@ namespace ds::deepspeed {
 class RankMap {
  public:
   RankMap(int64_t pipe, int64_t tensor)
-      : pipe_(pipe), tensor_(tensor), ranks_(static_cast<size_t>(pipe * tensor)) {}
+      : pipe_(pipe), tensor_(tensor), ranks_(to_size(pipe * tensor)) {}
   int64_t pipe() const { return pipe_; }
   int64_t tensor() const { return tensor_; }
-  std::vector<int64_t>& at(int64_t p, int64_t t) {
-    return ranks_.at(static_cast<size_t>(p * tensor_ + t));
-  }
+  std::vector<int64_t>& at(int64_t p, int64_t t) { return ranks_.at(to_size(p * tensor_ + t)); }
   const std::vector<int64_t>& at(int64_t p, int64_t t) const {
-    return ranks_.at(static_cast<size_t>(p * tensor_ + t));
+    return ranks_.at(to_size(p * tensor_ + t));
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/tag_list.h"
 #include "comm/communicator.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -52,7 +53,7 @@ RejectedTag from_wire(const WireTrace& wire);
 template <class Value>
 std::vector<Value> gather_values(const std::vector<Value>& mine, Communicator& comm,
                                  Stream& stream) {
-  std::vector<Value> all(mine.size() * static_cast<size_t>(comm.size()));
+  std::vector<Value> all(mine.size() * to_size(comm.size()));
   if (mine.empty()) return all;
   std::vector<Value> copy = mine;
   const auto bytes = static_cast<int64_t>(sizeof(Value) * mine.size());

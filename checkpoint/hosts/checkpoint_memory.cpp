@@ -15,6 +15,7 @@
 #include "checkpoint/hosts/set_view.h"
 #include "checkpoint/partial_file_system.h"
 #include "core/host.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -62,7 +63,7 @@ class SlotFile final : public File {
   void sync() override {}
 
   void read(int64_t offset, std::span<std::byte> into) const override {
-    const auto bytes = static_cast<int64_t>(into.size());
+    const auto bytes = narrow<int64_t>(into.size());
     if (offset < 0 || bytes > size_ - offset) {
       throw IoError(fmt::format("read {}: it ends at byte {}, expected at least {} bytes", path(),
                                 size_, offset + bytes));
@@ -71,7 +72,7 @@ class SlotFile final : public File {
   }
 
   void write(int64_t offset, std::span<const std::byte> from) override {
-    const int64_t end = offset + static_cast<int64_t>(from.size());
+    const int64_t end = offset + narrow<int64_t>(from.size());
     if (offset < 0 || end > kLargestKeptFile) {
       throw IoError(fmt::format("write {}: {} bytes, at most {}", path(), end, kLargestKeptFile));
     }
@@ -178,7 +179,7 @@ std::string CheckpointMemory::manifest(const KeptFile& file) const {
   const auto header = read_at<Header>(memory_.get(), slot);
   std::string text;
   if (holds(header, file.rank, file.buffer)) {
-    text.resize(static_cast<size_t>(header.manifest_bytes));
+    text.resize(to_size(header.manifest_bytes));
     SlotFile(slot_name(file.rank, file.buffer), memory_.get(), slot + kHeaderBytes,
              header.manifest_bytes)
         .read(0, std::as_writable_bytes(std::span(text)));
@@ -220,9 +221,9 @@ void CheckpointMemory::commit(int rank, int buffer, const Manifest& manifest) {
                 .begun_in = manifest.begun_in,
                 .rank = rank,
                 .buffer = buffer,
-                .files = static_cast<int64_t>(manifest.files.size()),
+                .files = narrow<int64_t>(manifest.files.size()),
                 .bytes = vote->bytes,
-                .manifest_bytes = static_cast<int64_t>(text.size())};
+                .manifest_bytes = narrow<int64_t>(text.size())};
   const SlotFile pieces(name, memory_.get(), slot + kPiecesAt, vote->bytes);
   header.tail = tail_of(pieces);
   SetView view("");

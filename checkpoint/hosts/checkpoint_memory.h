@@ -6,9 +6,9 @@
 // It is a sparse file. Rank r of an epoch has kSlotsPerRank slots from number kSlotsPerRank *
 // r on, kSlotSpan bytes apart, each with room for one pieces file:
 //
-//   header     at 0: what lies on the slot and its digests, 4 KiB; zeros while the slot is
-//   written manifest   at 4 KiB: that of the set, as in a tag's manifest.json pieces     at 512
-//   MiB: the file, as on disk
+//   header     at 0: what lies in the slot and its digests, 4 KiB; zeros while the slot is written
+//   manifest   at 4 KiB: that of the set, as in a tag's manifest.json
+//   pieces     at 512 MiB: the file, as on disk
 //
 // The header is written last, so a slot holds a whole file or none, whenever a rank is killed.
 // Saves of a kind take turns between two slots (`buffer`), so the set before the newest is whole

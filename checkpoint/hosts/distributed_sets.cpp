@@ -8,6 +8,7 @@
 
 #include "checkpoint/hosts/agreement.h"
 #include "core/failpoint.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -70,7 +71,7 @@ SetIdentity from_wire(const WireSet& in) {
 }
 
 Tensor chunk_of(std::span<std::byte> bytes) {
-  return Tensor::borrow(bytes.data(), {static_cast<int64_t>(bytes.size())}, DType::kU8);
+  return Tensor::borrow(bytes.data(), {narrow<int64_t>(bytes.size())}, DType::kU8);
 }
 
 DistributedSets::DistributedSets(const KeptFiles& kept, std::vector<int> host_of,
@@ -98,7 +99,7 @@ void DistributedSets::send_file(const KeptFile& file, int to) {
   std::string error = failure_of([&] { from = kept_.open(file); });
   chunk_.resize(kChunkBytes);
   for (int64_t at = 0; at < file.bytes;) {
-    const auto count = std::min(chunk_.size(), static_cast<size_t>(file.bytes - at));
+    const auto count = std::min(chunk_.size(), to_size(file.bytes - at));
     const auto bytes = std::span(chunk_).first(count);
     if (error.empty()) error = failure_of([&] { from->read(at, bytes); });
     comm_.send(chunk_of(bytes), to, stream_);
@@ -120,10 +121,10 @@ std::string DistributedSets::shared_manifest(const WholeSet& set) {
     const std::string error = failure_of([&] { text = kept_.manifest(kept_file(set, 0)); });
     if (!error.empty()) spdlog::warn("{}", error);
   }
-  auto size = static_cast<int64_t>(text.size());
+  auto size = narrow<int64_t>(text.size());
   Tensor sizes = Tensor::borrow(&size, {1}, DType::kI64);
   comm_.broadcast(sizes, root, stream_);
-  text.resize(static_cast<size_t>(size));
+  text.resize(to_size(size));
   Tensor bytes = chunk_of(std::as_writable_bytes(std::span(text)));
   if (size > 0) comm_.broadcast(bytes, root, stream_);
   return text;
@@ -135,8 +136,7 @@ void DistributedSets::bring_tails(const WholeSet& set, const Manifest& manifest,
     const WholeSet::Place& place = set.files[file];
     if (std::ssize(place.hosts) == hosts_) continue;
     const int root = sender_of(place, static_cast<int>(file), host_of_);
-    std::vector<std::byte> known(
-        host_keeps(set, file) ? static_cast<size_t>(place.bytes - place.tail) : 0);
+    std::vector<std::byte> known(host_keeps(set, file) ? to_size(place.bytes - place.tail) : 0);
     const std::span<std::byte> tail =
         known.empty() ? view.add_tail(manifest.files[file], place.tail) : std::span(known);
     if (root == comm_.rank()) {
@@ -157,7 +157,7 @@ void DistributedSets::bring_files(const WholeSet& set, const Manifest& manifest,
   for (size_t file = 0; file < set.files.size(); ++file) {
     const int from = sender_of(set.files[file], static_cast<int>(file), host_of_);
     for (int to = 0; to < comm_.size(); ++to) {
-      if (all[static_cast<size_t>(to) * wanted.size() + file] == 0) continue;
+      if (all[to_size(to) * wanted.size() + file] == 0) continue;
       if (from == comm_.rank()) send_file(kept_file(set, file), to);
       if (to != comm_.rank()) continue;
       std::span<std::byte> rest = view.make_whole(manifest.files[file]);
@@ -192,7 +192,7 @@ void DistributedSets::load(const WholeSet& set, const Use& use) {
   agree(failure_of([&] {
     reader = CheckpointReader::open_directory(view, use.place);
     for (const int rank : use.wanted(*reader)) {
-      const auto file = static_cast<size_t>(rank);
+      const auto file = to_size(rank);
       if (!host_keeps(set, file)) wanted.at(file) = 1;
     }
   }));

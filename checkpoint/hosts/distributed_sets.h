@@ -16,6 +16,7 @@
 #include "checkpoint/hosts/set_view.h"
 #include "checkpoint/reader.h"
 #include "comm/communicator.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -38,7 +39,7 @@ class DistributedSets {
                   Stream& stream);
 
   const std::vector<int>& host_of() const { return host_of_; }
-  int host() const { return host_of_[static_cast<size_t>(comm_.rank())]; }
+  int host() const { return nth(host_of_, comm_.rank()); }
   bool is_host_leader() const { return is_host_leader_; }
   // What all hosts keep now, the same on every rank.
   std::vector<HostFile> gather();

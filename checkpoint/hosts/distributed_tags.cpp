@@ -11,6 +11,7 @@
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
 #include "core/host.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -23,7 +24,7 @@ std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root,
   const std::vector<int> host_of =
       hosts_of_ranks(gather_values(std::vector<int>{place.local_rank}, comm, stream));
   if (host_of.back() == 0) return host_of;
-  const int own = host_of[static_cast<size_t>(place.rank)];
+  const int own = nth(host_of, place.rank);
   const bool leads = place.local_rank == 0;
   const auto mark_of = [&](int host) {
     return temporary_directory(root, fmt::format("host-{}-{}", host, place.shm_name), place.epoch);
@@ -49,8 +50,8 @@ std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root,
   const std::set<int> disks(disk_of_host.begin(), disk_of_host.end());
   std::vector<int> out;
   for (const int host : host_of) {
-    out.push_back(static_cast<int>(
-        std::distance(disks.begin(), disks.find(disk_of_host[static_cast<size_t>(host)]))));
+    out.push_back(
+        static_cast<int>(std::distance(disks.begin(), disks.find(nth(disk_of_host, host)))));
   }
   return out;
 }

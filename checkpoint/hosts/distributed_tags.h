@@ -40,8 +40,8 @@ class DistributedTags {
 
   struct Found {
     std::vector<WholeSet> whole;  // newest first
-    std::vector<RejectedTag>
-        rejected;  // tags that were committed and are not whole any more, and other traces
+    // Tags that were committed and are not whole any more, and other traces.
+    std::vector<RejectedTag> rejected;
   };
   // What all hosts hold together of the training that was begun last, but for tags of epochs before
   // the oldest.

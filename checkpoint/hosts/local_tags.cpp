@@ -8,6 +8,7 @@
 #include "checkpoint/hosts/set_view.h"
 #include "checkpoint/tag.h"
 #include "core/failpoint.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -16,7 +17,7 @@ SetIdentity identity_of(const Manifest& manifest, const std::string& text) {
   return {.epoch = manifest.epoch,
           .step = manifest.step,
           .begun_in = manifest.begun_in,
-          .files = static_cast<int>(manifest.files.size()),
+          .files = narrow<int>(manifest.files.size()),
           .digest = digest_of(std::as_bytes(std::span(text)))};
 }
 
@@ -44,8 +45,8 @@ std::string files_in_words(const Manifest& manifest, std::span<const int> ranks)
                   rising.size() == 1 ? "" : "s", in_words(rising), manifest.files.size());
   std::set<std::string> hosts;
   for (const int rank : rising) {
-    if (static_cast<size_t>(rank) < manifest.hosts.size()) {
-      hosts.insert(manifest.hosts[static_cast<size_t>(rank)]);
+    if (to_size(rank) < manifest.hosts.size()) {
+      hosts.insert(nth(manifest.hosts, rank));
     }
   }
   if (!hosts.empty()) out += fmt::format(" (saved on {})", fmt::join(hosts, ", "));
@@ -179,8 +180,7 @@ void LocalTags::verify(const std::string& tag, std::span<const int> ranks) {
   if (found == tags_.end())
     throw ValidationError(fmt::format("{}: there is no tag {}", root_, tag));
   for (const int rank : ranks) {
-    BlockFileReader(file_system_, join_path(root_, tag),
-                    found->manifest.files.at(static_cast<size_t>(rank)))
+    BlockFileReader(file_system_, join_path(root_, tag), found->manifest.files.at(to_size(rank)))
         .verify();
   }
 }

@@ -4,6 +4,7 @@
 
 #include "checkpoint/format.h"
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 std::vector<std::vector<int>> ranks_by_host(std::span<const int> host_of) {
   std::vector<std::vector<int>> out;
   for (size_t rank = 0; rank < host_of.size(); ++rank) {
-    const auto host = static_cast<size_t>(host_of[rank]);
+    const auto host = to_size(host_of[rank]);
     if (host >= out.size()) out.resize(host + 1);
     out[host].push_back(static_cast<int>(rank));
   }
@@ -28,11 +29,11 @@ std::vector<WholeSet> whole_sets(std::span<const HostFile> kept) {
       return other.id == file.set && other.buffer == file.buffer;
     });
     if (set == sets.end()) {
-      const auto files = static_cast<size_t>(std::max(0, file.set.files));
+      const auto files = to_size(std::max(0, file.set.files));
       set = sets.insert(set, {file.set, file.buffer, std::vector<WholeSet::Place>(files)});
     }
     if (file.rank < 0 || file.rank >= file.set.files) continue;
-    WholeSet::Place& place = set->files[static_cast<size_t>(file.rank)];
+    WholeSet::Place& place = nth(set->files, file.rank);
     const bool same = place.hosts.empty() || (place.bytes == file.bytes && place.tail == file.tail);
     if (!same) continue;  // a copy that is none
     place.bytes = file.bytes;
@@ -86,9 +87,8 @@ std::vector<PeerCopy> plan_peer_copies(std::span<const int> host_of) {
 int sender_of(const WholeSet::Place& place, int file, std::span<const int> host_of) {
   DS_CHECK(!place.hosts.empty(), "nobody keeps file {}", file);
   const std::vector<std::vector<int>> hosts = ranks_by_host(host_of);
-  const auto index = static_cast<size_t>(file);
-  const std::vector<int>& ranks =
-      hosts.at(static_cast<size_t>(place.hosts[index % place.hosts.size()]));
+  const auto index = to_size(file);
+  const std::vector<int>& ranks = hosts.at(to_size(place.hosts[index % place.hosts.size()]));
   return ranks[index % ranks.size()];
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/index.h"
+
 namespace ds {
 namespace {
 
@@ -24,13 +26,12 @@ class TextFile final : public ReadOnlyFile {
  public:
   TextFile(std::string path, const std::string& text)
       : ReadOnlyFile(std::move(path)), text_(text) {}
-  int64_t size() const override { return static_cast<int64_t>(text_.size()); }
+  int64_t size() const override { return narrow<int64_t>(text_.size()); }
   void read(int64_t offset, std::span<std::byte> into) const override {
-    DS_CHECK(offset >= 0 && static_cast<size_t>(offset) + into.size() <= text_.size(),
-             "read {}: past its end", path());
-    std::ranges::copy(
-        std::as_bytes(std::span(text_)).subspan(static_cast<size_t>(offset), into.size()),
-        into.begin());
+    DS_CHECK(offset >= 0 && to_size(offset) + into.size() <= text_.size(), "read {}: past its end",
+             path());
+    std::ranges::copy(std::as_bytes(std::span(text_)).subspan(to_size(offset), into.size()),
+                      into.begin());
   }
 
  private:
@@ -43,9 +44,9 @@ class ReceivedFile final : public ReadOnlyFile {
       : ReadOnlyFile(std::move(path)), from_(std::move(from)) {}
   int64_t size() const override { return from_->bytes; }
   void read(int64_t offset, std::span<std::byte> into) const override {
-    const auto count = static_cast<int64_t>(into.size());
+    const auto count = narrow<int64_t>(into.size());
     const bool there = offset >= from_->begin && count <= from_->bytes - offset &&
-                       from_->bytes - from_->begin == static_cast<int64_t>(from_->content.size());
+                       from_->bytes - from_->begin == narrow<int64_t>(from_->content.size());
     if (!there) {
       throw ValidationError(fmt::format("read {}: bytes [{}, {}) were not brought here", path(),
                                         offset, offset + count));
@@ -86,7 +87,7 @@ std::span<std::byte> SetView::add_tail(const FileVote& vote, int64_t tail) {
   auto received = std::make_shared<Received>();
   received->bytes = vote.bytes;
   received->begin = tail;
-  received->content.resize(static_cast<size_t>(vote.bytes - tail));
+  received->content.resize(to_size(vote.bytes - tail));
   received_[vote.name] = received;
   return received->content;
 }
@@ -94,7 +95,7 @@ std::span<std::byte> SetView::add_tail(const FileVote& vote, int64_t tail) {
 std::span<std::byte> SetView::make_whole(const FileVote& vote) {
   Received& received = *received_.at(vote.name);
   received.begin = 0;
-  received.content.resize(static_cast<size_t>(received.bytes));
+  received.content.resize(to_size(received.bytes));
   return received.content;
 }
 

@@ -14,6 +14,7 @@
 #include "comm/collective_checks.h"
 #include "comm/rank_order_reduce.h"
 #include "comm/slice_bounds.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -31,7 +32,7 @@ void check_mpi(int result, const char* call) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(result, text, &length);
-  throw CommError(fmt::format("{}: {}", call, std::string_view(text, static_cast<size_t>(length))));
+  throw CommError(fmt::format("{}: {}", call, std::string_view(text, to_size(length))));
 }
 #define DS_MPI(call) check_mpi((call), #call)
 
@@ -192,11 +193,11 @@ void MpiComm::wait(std::vector<MPI_Request>& requests, const std::vector<int>& p
   size_t left = requests.size();
   for (int poll = 1; left != 0; ++poll) {
     int count = 0;
-    DS_MPI(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(),
+    DS_MPI(MPI_Testsome(narrow<int>(requests.size()), requests.data(), &count, done.data(),
                         MPI_STATUSES_IGNORE));
     if (count == MPI_UNDEFINED) return;
-    for (int i = 0; i < count; ++i) open[static_cast<size_t>(done[static_cast<size_t>(i)])] = false;
-    left -= static_cast<size_t>(count);
+    for (int i = 0; i < count; ++i) nth(open, nth(done, i)) = false;
+    left -= to_size(count);
     if (poll % kPollsPerLook != 0 || left == 0) continue;
     const auto now = SteadyClock::now();
     if (count != 0) last_progress = now;
@@ -254,17 +255,16 @@ void MpiComm::agree(CollectiveCall call) {
   call.sequence = ++sequence_;
   op_ = call.op;
   check_state();
-  std::vector<CollectiveCall> calls(static_cast<size_t>(size_), call);
+  std::vector<CollectiveCall> calls(to_size(size_), call);
   std::vector<Piece> sends, receives;
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
     sends.push_back({peer, reinterpret_cast<std::byte*>(&call), sizeof(call)});
-    receives.push_back(
-        {peer, reinterpret_cast<std::byte*>(&calls[static_cast<size_t>(peer)]), sizeof(call)});
+    receives.push_back({peer, reinterpret_cast<std::byte*>(&nth(calls, peer)), sizeof(call)});
   }
   transfer(sends, receives, kCallTag);
   for (int peer = 0; peer < size_; ++peer) {
-    const CollectiveCall& theirs = calls[static_cast<size_t>(peer)];
+    const CollectiveCall& theirs = nth(calls, peer);
     if (theirs == call) continue;
     failure_ = fmt::format("{} on rank {}: {}", name_of(op_), rank_,
                            detail::disagreement(rank_, call, peer, theirs));
@@ -279,23 +279,23 @@ void MpiComm::reduce_slices(const std::byte* full, std::byte* shard, const Reduc
                             std::span<const int64_t> bounds) {
   const size_t in = size_of(types.in);
   const size_t out = size_of(types.out);
-  const auto me = static_cast<size_t>(rank_);
+  const auto me = to_size(rank_);
   int64_t longest = 0;
   for (size_t r = 0; r + 1 < bounds.size(); ++r) {
     longest = std::max(longest, bounds[r + 1] - bounds[r]);
   }
   const int64_t piece =
       std::max<int64_t>(64, static_cast<int64_t>(kSegmentBytes / in) / size_ / 64 * 64);
-  std::vector<const std::byte*> sources(static_cast<size_t>(size_));
+  std::vector<const std::byte*> sources(to_size(size_));
   for (int64_t begin = 0; begin < longest; begin += piece) {
     const auto length = [&](size_t r) {
-      return static_cast<size_t>(std::clamp<int64_t>(bounds[r + 1] - bounds[r] - begin, 0, piece));
+      return to_size(std::clamp<int64_t>(bounds[r + 1] - bounds[r] - begin, 0, piece));
     };
     const size_t mine = length(me);
-    scratch_.resize(mine * in * static_cast<size_t>(size_));
+    scratch_.resize(mine * in * to_size(size_));
     std::vector<Piece> sends, receives;
-    for (size_t r = 0; r < static_cast<size_t>(size_); ++r) {
-      const std::byte* const slice = full + static_cast<size_t>(bounds[r] + begin) * in;
+    for (size_t r = 0; r < to_size(size_); ++r) {
+      const std::byte* const slice = full + to_size(bounds[r] + begin) * in;
       std::byte* const place = scratch_.data() + mine * in * r;
       sources[r] = r == me ? slice : place;
       if (r == me) continue;
@@ -303,7 +303,7 @@ void MpiComm::reduce_slices(const std::byte* full, std::byte* shard, const Reduc
       receives.push_back({static_cast<int>(r), place, mine * in});
     }
     transfer(sends, receives, kDataTag);
-    std::byte* const target = shard + static_cast<size_t>(begin) * out;
+    std::byte* const target = shard + to_size(begin) * out;
     detail::reduce_in_rank_order(types, sources, {&target, 1}, static_cast<int64_t>(mine));
   }
 }
@@ -311,9 +311,8 @@ void MpiComm::reduce_slices(const std::byte* full, std::byte* shard, const Reduc
 void MpiComm::gather_slices(std::byte* full, std::span<const int64_t> byte_bounds) {
   std::vector<Piece> sends, receives;
   const auto piece = [&](int peer, int owner) {
-    const auto r = static_cast<size_t>(owner);
-    return Piece{peer, full + byte_bounds[r],
-                 static_cast<size_t>(byte_bounds[r + 1] - byte_bounds[r])};
+    const auto r = to_size(owner);
+    return Piece{peer, full + byte_bounds[r], to_size(byte_bounds[r + 1] - byte_bounds[r])};
   };
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
@@ -331,8 +330,7 @@ void MpiComm::all_reduce(Tensor& inout, ReduceOp op, Stream& /*stream*/) {
   const size_t element = size_of(inout.dtype());
   std::vector<int64_t> bounds = detail::aligned_bounds(size_, inout.numel());
   std::byte* const data = bytes_of(inout);
-  reduce_slices(data, data + static_cast<size_t>(bounds[static_cast<size_t>(rank_)]) * element,
-                types, bounds);
+  reduce_slices(data, data + to_size(nth(bounds, rank_)) * element, types, bounds);
   for (int64_t& bound : bounds) bound *= static_cast<int64_t>(element);
   gather_slices(data, bounds);
 }
@@ -352,7 +350,7 @@ void MpiComm::all_gather(const Tensor& shard, Tensor& full, Stream& /*stream*/) 
   CollectiveCall call = call_of(CommOp::kAllGather, shard);
   call.numel = full.numel();
   agree(call);
-  std::byte* const own = bytes_of(full) + shard.bytes() * static_cast<size_t>(rank_);
+  std::byte* const own = bytes_of(full) + shard.bytes() * to_size(rank_);
   if (own != bytes_of(shard) && shard.bytes() != 0) {
     std::memcpy(own, bytes_of(shard), shard.bytes());
   }
@@ -362,10 +360,10 @@ void MpiComm::all_gather(const Tensor& shard, Tensor& full, Stream& /*stream*/) 
 void MpiComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
   detail::check_all_to_all(in, out, size_);
   agree(call_of(CommOp::kAllToAll, in));
-  const size_t slice = in.bytes() / static_cast<size_t>(size_);
+  const size_t slice = in.bytes() / to_size(size_);
   std::vector<Piece> sends, receives;
   for (int r = 0; r < size_; ++r) {
-    const size_t at = slice * static_cast<size_t>(r);
+    const size_t at = slice * to_size(r);
     if (r == rank_) {
       if (slice != 0) std::memcpy(bytes_of(out) + at, bytes_of(in) + at, slice);
       continue;
@@ -481,7 +479,7 @@ std::string mpi_library() {
   std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
   int length = 0;
   DS_MPI(MPI_Get_library_version(text.data(), &length));  // allowed before MPI_Init
-  text.resize(static_cast<size_t>(length));
+  text.resize(to_size(length));
   return text.substr(0, text.find(','));
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "comm/shm/group.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -42,12 +43,12 @@ void ShmComm::pipeline(int64_t chunks, const Fill& fill, const Drain& drain) {
 
 void ShmComm::reduce_direct(Tensor& inout, const ReduceTypes& types, Stream& stream) {
   const std::vector<int64_t> bounds = aligned_bounds(size_, inout.numel());
-  const auto me = static_cast<size_t>(rank_);
-  const size_t offset = static_cast<size_t>(bounds[me]) * size_of(types.in);
+  const auto me = to_size(rank_);
+  const size_t offset = to_size(bounds[me]) * size_of(types.in);
   std::vector<std::byte*> targets;
   for (int r = 0; r < size_; ++r) {
     targets.push_back(input_of(r, inout.bytes()) + offset);
-    sources_[static_cast<size_t>(r)] = targets.back();
+    nth(sources_, r) = targets.back();
   }
   std::swap(targets[0], targets[me]);  // the block is first written where it is nearest
   reduce_on_pool(types, sources_, targets, bounds[me + 1] - bounds[me], stream);
@@ -63,8 +64,7 @@ void ShmComm::reduce_staged(Tensor& inout, const ReduceTypes& types) {
   const size_t element = size_of(types.in);
   if (size_ > kFewRanks) {
     std::vector<int64_t> bounds = aligned_bounds(size_, inout.numel());
-    std::byte* const shard =
-        data + static_cast<size_t>(bounds[static_cast<size_t>(rank_)]) * element;
+    std::byte* const shard = data + to_size(nth(bounds, rank_)) * element;
     reduce_scatter_staged(data, shard, types, bounds);
     signal();  // the gather reuses the staging buffers
     await_peers();
@@ -74,14 +74,12 @@ void ShmComm::reduce_staged(Tensor& inout, const ReduceTypes& types) {
   }
   const auto piece = static_cast<int64_t>(layout_.chunk_bytes / element);
   const auto length = [&](int64_t c) { return piece_length(inout.numel(), c * piece, piece); };
-  const auto at = [&](int64_t c) { return data + static_cast<size_t>(c * piece) * element; };
+  const auto at = [&](int64_t c) { return data + to_size(c * piece) * element; };
   pipeline(
       divide_up(inout.numel(), piece),
+      [&](int64_t c) { std::memcpy(stage(rank_, c), at(c), to_size(length(c)) * element); },
       [&](int64_t c) {
-        std::memcpy(stage(rank_, c), at(c), static_cast<size_t>(length(c)) * element);
-      },
-      [&](int64_t c) {
-        for (int r = 0; r < size_; ++r) sources_[static_cast<size_t>(r)] = stage(r, c);
+        for (int r = 0; r < size_; ++r) nth(sources_, r) = stage(r, c);
         std::byte* const target = at(c);
         reduce_in_rank_order(types, sources_, {&target, 1}, length(c));
       });
@@ -96,23 +94,23 @@ void ShmComm::reduce_scatter_staged(const std::byte* full, std::byte* shard,
   DS_CHECK(piece > 0, "reduce_scatter: {} ranks are too many for staging buffers of {} bytes",
            size_, layout_.chunk_bytes);
   const auto length = [&](int r, int64_t c) {
-    const auto i = static_cast<size_t>(r);
+    const auto i = to_size(r);
     return piece_length(bounds[i + 1] - bounds[i], c * piece, piece);
   };
   pipeline(
       divide_up(longest(bounds), piece),
       [&](int64_t c) {
         for (int r = 0; r < size_; ++r) {
-          const auto from = static_cast<size_t>(bounds[static_cast<size_t>(r)] + c * piece);
+          const auto from = to_size(nth(bounds, r) + c * piece);
           if (length(r, c) == 0) continue;
-          std::memcpy(stage(rank_, c) + static_cast<size_t>(r * piece) * in, full + from * in,
-                      static_cast<size_t>(length(r, c)) * in);
+          std::memcpy(stage(rank_, c) + to_size(r * piece) * in, full + from * in,
+                      to_size(length(r, c)) * in);
         }
       },
       [&](int64_t c) {
-        const size_t mine = static_cast<size_t>(rank_ * piece) * in;
-        for (int r = 0; r < size_; ++r) sources_[static_cast<size_t>(r)] = stage(r, c) + mine;
-        std::byte* const target = shard + static_cast<size_t>(c * piece) * out;
+        const size_t mine = to_size(rank_ * piece) * in;
+        for (int r = 0; r < size_; ++r) nth(sources_, r) = stage(r, c) + mine;
+        std::byte* const target = shard + to_size(c * piece) * out;
         reduce_in_rank_order(types, sources_, {&target, 1}, length(rank_, c));
       });
 }
@@ -122,8 +120,8 @@ void ShmComm::all_gather_staged(const std::byte* shard, std::byte* full,
                                 std::span<const int64_t> bounds) {
   const auto piece = static_cast<int64_t>(layout_.chunk_bytes);
   const auto length = [&](int r, int64_t c) {
-    const auto i = static_cast<size_t>(r);
-    return static_cast<size_t>(piece_length(bounds[i + 1] - bounds[i], c * piece, piece));
+    const auto i = to_size(r);
+    return to_size(piece_length(bounds[i + 1] - bounds[i], c * piece, piece));
   };
   pipeline(
       divide_up(longest(bounds), piece),
@@ -135,7 +133,7 @@ void ShmComm::all_gather_staged(const std::byte* shard, std::byte* full,
         for (int i = 1; i < size_; ++i) {
           const int r = (rank_ + i) % size_;
           if (length(r, c) == 0) continue;
-          std::memcpy(full + bounds[static_cast<size_t>(r)] + c * piece, stage(r, c), length(r, c));
+          std::memcpy(full + nth(bounds, r) + c * piece, stage(r, c), length(r, c));
         }
       });
 }
@@ -145,9 +143,7 @@ void ShmComm::all_to_all_staged(const std::byte* in, std::byte* out, size_t slic
   const int64_t piece = static_cast<int64_t>(layout_.chunk_bytes) / size_ / kPieceUnit * kPieceUnit;
   DS_CHECK(piece > 0, "all_to_all: {} ranks are too many for staging buffers of {} bytes", size_,
            layout_.chunk_bytes);
-  const auto length = [&](int64_t c) {
-    return static_cast<size_t>(piece_length(slice, c * piece, piece));
-  };
+  const auto length = [&](int64_t c) { return to_size(piece_length(slice, c * piece, piece)); };
   pipeline(
       divide_up(slice, piece),
       [&](int64_t c) {
@@ -165,7 +161,7 @@ void ShmComm::all_to_all_staged(const std::byte* in, std::byte* out, size_t slic
 void ShmComm::broadcast_staged(std::byte* data, size_t bytes, int root) {
   const auto piece = static_cast<int64_t>(layout_.chunk_bytes);
   const auto length = [&](int64_t c) {
-    return static_cast<size_t>(piece_length(static_cast<int64_t>(bytes), c * piece, piece));
+    return to_size(piece_length(static_cast<int64_t>(bytes), c * piece, piece));
   };
   pipeline(
       divide_up(static_cast<int64_t>(bytes), piece),

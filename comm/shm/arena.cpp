@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -61,7 +62,7 @@ void* ShmArena::allocate(size_t bytes, MemoryTag tag) {
 
 void ShmArena::deallocate(void* pointer, size_t bytes, MemoryTag /*tag*/) noexcept {
   const std::lock_guard lock(free_mutex_);
-  const auto offset = static_cast<size_t>(static_cast<std::byte*>(pointer) - base());
+  const auto offset = to_size(static_cast<std::byte*>(pointer) - base());
   add_free(offset, block_bytes(bytes));
   // What borders on the untouched end joins it, so that it can become part of a larger block.
   const auto last = std::prev(free_.end());
@@ -89,7 +90,7 @@ void ShmArena::add_free(size_t offset, size_t bytes) {
 
 std::optional<uint64_t> ShmArena::offset_of(const std::byte* data, size_t bytes) const {
   if (data < base() || data > base() + reserved_bytes()) return std::nullopt;
-  const auto offset = static_cast<size_t>(data - base());
+  const auto offset = to_size(data - base());
   if (bytes > reserved_bytes() - offset) return std::nullopt;
   return offset;
 }

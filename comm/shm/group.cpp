@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "comm/collective_checks.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -57,7 +58,7 @@ ShmComm::ShmComm(Group group)
       region_(std::move(group.region)),
       members_(std::move(group.members)),
       rank_(group.rank),
-      size_(static_cast<int>(members_.size())),
+      size_(narrow<int>(members_.size())),
       options_(group.options),
       layout_(size_),
       base_(region_->base()),
@@ -104,7 +105,7 @@ void ShmComm::exchange(const Call& call) {
   signal();
   await_peers();
   for (int r = 0; r < size_; ++r) {
-    calls_[static_cast<size_t>(r)] = slot(r).calls[exchanges_ & 1];
+    nth(calls_, r) = slot(r).calls[exchanges_ & 1];
     check_agreement(r);
   }
 }
@@ -123,7 +124,7 @@ bool ShmComm::all_visible() const {
 }
 
 std::byte* ShmComm::input_of(int rank, size_t bytes) const {
-  const auto r = static_cast<size_t>(rank);
+  const auto r = to_size(rank);
   return world_->resolve(members_[r], calls_[r].location, bytes);
 }
 
@@ -142,7 +143,7 @@ void ShmComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {
   if (inout.bytes() <= kInlineBytes) {
     copy_bytes(next_inline_data(), bytes_of(inout), inout.bytes());
     exchange(call);
-    for (int r = 0; r < size_; ++r) sources_[static_cast<size_t>(r)] = inline_data(r);
+    for (int r = 0; r < size_; ++r) nth(sources_, r) = inline_data(r);
     std::byte* const target = bytes_of(inout);
     reduce_in_rank_order(types, sources_, {&target, 1}, inout.numel());
     return;
@@ -164,7 +165,7 @@ void ShmComm::reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Str
   call.reduce = op;
   call.out = shard.dtype();
   const ReduceTypes types{full.dtype(), shard.dtype(), op};
-  const size_t slice_bytes = static_cast<size_t>(shard.numel()) * size_of(full.dtype());
+  const size_t slice_bytes = to_size(shard.numel()) * size_of(full.dtype());
   const bool small = full.bytes() <= kInlineBytes;
   if (small) {
     copy_bytes(next_inline_data(), bytes_of(full), full.bytes());
@@ -179,7 +180,7 @@ void ShmComm::reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Str
   }
   for (int r = 0; r < size_; ++r) {
     const std::byte* const input = small ? inline_data(r) : input_of(r, full.bytes());
-    sources_[static_cast<size_t>(r)] = input + slice_bytes * static_cast<size_t>(rank_);
+    nth(sources_, r) = input + slice_bytes * to_size(rank_);
   }
   std::byte* const target = bytes_of(shard);
   reduce_on_pool(types, sources_, {&target, 1}, shard.numel(), stream);
@@ -194,7 +195,7 @@ void ShmComm::all_gather(const Tensor& shard, Tensor& full, Stream& /*stream*/) 
   check_on_host(CommOp::kAllGather, full);
   Call call = describe_call(CommOp::kAllGather, shard, full.numel());
   const size_t bytes = shard.bytes();
-  const auto slice_of = [&](int r) { return bytes_of(full) + bytes * static_cast<size_t>(r); };
+  const auto slice_of = [&](int r) { return bytes_of(full) + bytes * to_size(r); };
   if (bytes <= kInlineBytes) {
     copy_bytes(next_inline_data(), bytes_of(shard), bytes);
     exchange(call);
@@ -223,7 +224,7 @@ void ShmComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
   const Scope scope(*this, CommOp::kAllToAll);
   check_on_host(CommOp::kAllToAll, out);
   Call call = describe_call(CommOp::kAllToAll, in, in.numel());
-  const size_t slice = in.bytes() / static_cast<size_t>(size_);
+  const size_t slice = in.bytes() / to_size(size_);
   const bool small = in.bytes() <= kInlineBytes;
   if (small) {
     copy_bytes(next_inline_data(), bytes_of(in), in.bytes());
@@ -238,8 +239,7 @@ void ShmComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
   for (int i = 0; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
     const std::byte* const input = small ? inline_data(peer) : input_of(peer, in.bytes());
-    copy_bytes(bytes_of(out) + slice * static_cast<size_t>(peer),
-               input + slice * static_cast<size_t>(rank_), slice);
+    copy_bytes(bytes_of(out) + slice * to_size(peer), input + slice * to_size(rank_), slice);
   }
   if (small) return;
   signal();
@@ -260,7 +260,7 @@ void ShmComm::broadcast(Tensor& inout, int root, Stream& /*stream*/) {
     if (rank_ != root) copy_bytes(bytes_of(inout), inline_data(root), bytes);
     return;
   }
-  if (!calls_[static_cast<size_t>(root)].visible) {
+  if (!nth(calls_, root).visible) {
     broadcast_staged(bytes_of(inout), bytes, root);
     return;
   }
@@ -294,10 +294,10 @@ std::unique_ptr<Communicator> ShmComm::split(int color, int key) {
 
   Group next{world_, nullptr, {}, 0, options_, token_};
   for (const Wish& wish : group) {
-    if (wish.rank == rank_) next.rank = static_cast<int>(next.members.size());
-    next.members.push_back(members_[static_cast<size_t>(wish.rank)]);
+    if (wish.rank == rank_) next.rank = narrow<int>(next.members.size());
+    next.members.push_back(nth(members_, wish.rank));
   }
-  const ShmLayout layout(static_cast<int>(group.size()));
+  const ShmLayout layout(narrow<int>(group.size()));
   const int leader = group.front().rank;
   // The leader makes the region and holds it until all have opened it.
   ++sequence_;
@@ -321,8 +321,7 @@ std::unique_ptr<Communicator> ShmComm::split(int color, int key) {
 void ShmComm::abort() noexcept {
   token_->aborted.store(true, std::memory_order_relaxed);
   try {
-    publish_failure(
-        fmt::format("{} called abort()", world_->describe(members_[static_cast<size_t>(rank_)])));
+    publish_failure(fmt::format("{} called abort()", world_->describe(nth(members_, rank_))));
   } catch (...) {
     publish_failure("a rank called abort()");
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/index.h"
+
 namespace ds::detail {
 namespace {
 
@@ -13,14 +15,14 @@ size_t chunk_bytes_for(int size) {
   constexpr size_t kLargest = size_t{256} << 10;
   constexpr size_t kSmallest = size_t{32} << 10;
   constexpr size_t kAllRanks = size_t{8} << 20;
-  const size_t share = kAllRanks / static_cast<size_t>(size) / 4096 * 4096;
+  const size_t share = kAllRanks / to_size(size) / 4096 * 4096;
   return std::clamp(share, kSmallest, kLargest);
 }
 
 }  // namespace
 
 ShmLayout::ShmLayout(int ranks) : size(ranks), chunk_bytes(chunk_bytes_for(ranks)) {
-  const auto n = static_cast<size_t>(ranks);
+  const auto n = to_size(ranks);
   slots = sizeof(Header);
   mailboxes = slots + sizeof(Slot) * n;
   staging = round_up(mailboxes + sizeof(Mailbox) * n * n, 4096);

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "comm/collective_call.h"
+#include "core/index.h"
 
 namespace ds::detail {
 
@@ -80,15 +81,14 @@ struct ShmLayout {
 
   Header& header(std::byte* base) const { return *reinterpret_cast<Header*>(base); }
   Slot& slot(std::byte* base, int rank) const {
-    return *reinterpret_cast<Slot*>(base + slots + sizeof(Slot) * static_cast<size_t>(rank));
+    return *reinterpret_cast<Slot*>(base + slots + sizeof(Slot) * to_size(rank));
   }
   Mailbox& mailbox(std::byte* base, int from, int to) const {
-    const auto index =
-        static_cast<size_t>(from) * static_cast<size_t>(size) + static_cast<size_t>(to);
+    const auto index = to_size(from) * to_size(size) + to_size(to);
     return *reinterpret_cast<Mailbox*>(base + mailboxes + sizeof(Mailbox) * index);
   }
   std::byte* stage(std::byte* base, int rank, int64_t chunk) const {
-    const size_t buffer = 2 * static_cast<size_t>(rank) + static_cast<size_t>(chunk & 1);
+    const size_t buffer = 2 * to_size(rank) + to_size(chunk & 1);
     return base + staging + chunk_bytes * buffer;
   }
 };

@@ -4,6 +4,7 @@
 
 #include "comm/collective_checks.h"
 #include "comm/shm/group.h"
+#include "core/index.h"
 
 namespace ds::detail {
 
@@ -11,7 +12,7 @@ void ShmComm::send(const Tensor& tensor, int to, Stream& /*stream*/) {
   check_peer("send", rank_, to, size_);
   check_failure();
   op_ = CommOp::kSend;
-  const auto peer = static_cast<size_t>(to);
+  const auto peer = to_size(to);
   Mailbox& box = layout_.mailbox(base_, rank_, to);
   const uint32_t number = sent_[peer] + 1;
   await(box.received, number - static_cast<uint32_t>(kMailboxMessages), to, Lagging::kOnePeer);
@@ -29,7 +30,7 @@ void ShmComm::recv(Tensor& tensor, int from, Stream& /*stream*/) {
   check_peer("recv", rank_, from, size_);
   check_failure();
   op_ = CommOp::kRecv;
-  const auto peer = static_cast<size_t>(from);
+  const auto peer = to_size(from);
   Mailbox& box = layout_.mailbox(base_, from, rank_);
   const uint32_t number = received_[peer] + 1;
   await(box.sent, number, from, Lagging::kOnePeer);
@@ -47,7 +48,7 @@ void ShmComm::recv(Tensor& tensor, int from, Stream& /*stream*/) {
 }
 
 void ShmComm::reclaim_payloads(int to) {
-  auto& outbox = outbox_[static_cast<size_t>(to)];
+  auto& outbox = nth(outbox_, to);
   const Flag& received = layout_.mailbox(base_, rank_, to).received;
   while (!outbox.empty() && reached(received, outbox.front().number)) {
     world_->reclaim(outbox.front().payload);
@@ -60,7 +61,7 @@ void ShmComm::reclaim_payloads(int to) {
 void ShmComm::drain_outboxes() noexcept {
   if (world_->payloads_outlive_sender()) return;
   for (int to = 0; to < size_; ++to) {
-    const auto peer = static_cast<size_t>(to);
+    const auto peer = to_size(to);
     if (outbox_[peer].empty()) continue;
     try {
       check_failure();

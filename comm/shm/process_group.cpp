@@ -14,6 +14,7 @@
 
 #include "comm/shm/group.h"
 #include "comm/shm/process_world.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -191,7 +192,7 @@ std::vector<detail::ProcessWorld::Peer> read_peers(const Joining& join, std::byt
     const detail::Slot& slot = join.layout.slot(base, r);
     peers.push_back({{slot.pid.load(), slot.started.load()},
                      slot.arena_fd.load(),
-                     static_cast<size_t>(slot.arena_bytes.load())});
+                     to_size(slot.arena_bytes.load())});
   }
   return peers;
 }
@@ -212,8 +213,8 @@ void remove_name(const Joining& join, std::byte* base) {
 // the other half to all else. An arena is a file, for which ulimit -f holds, too.
 size_t arena_bytes(const ShmOptions& options, int ranks) {
   if (options.arena_bytes != 0) return options.arena_bytes;
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t machine = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  const auto page = to_size(sysconf(_SC_PAGESIZE));
+  const size_t machine = to_size(sysconf(_SC_PHYS_PAGES)) * page;
   rlimit files{};
   rlimit addresses{};
   if (getrlimit(RLIMIT_FSIZE, &files) != 0 || getrlimit(RLIMIT_AS, &addresses) != 0) return machine;
@@ -223,7 +224,7 @@ size_t arena_bytes(const ShmOptions& options, int ranks) {
   size_t used_pages = 0;
   std::ifstream("/proc/self/statm") >> used_pages;
   const size_t left = addresses.rlim_cur - std::min<size_t>(addresses.rlim_cur, used_pages * page);
-  return std::min(most, left / 2 / static_cast<size_t>(ranks));
+  return std::min(most, left / 2 / to_size(ranks));
 }
 
 }  // namespace

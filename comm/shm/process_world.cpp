@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -37,7 +38,7 @@ ProcessWorld::ProcessWorld(int rank, std::unique_ptr<ShmArena> arena,
 }
 
 std::byte* ProcessWorld::resolve(int owner, uint64_t location, size_t bytes) {
-  Known& known = peers_[static_cast<size_t>(owner)];
+  Known& known = nth(peers_, owner);
   const size_t limit = known.peer.arena_bytes;
   if (location > limit || bytes > limit - location) {
     throw CommError(fmt::format("{} located {} bytes at {} of an arena of {}", describe(owner),
@@ -86,18 +87,16 @@ std::shared_ptr<ShmRegion> ProcessWorld::create_region(size_t bytes, uint64_t& t
 }
 
 std::shared_ptr<ShmRegion> ProcessWorld::open_region(int creator, uint64_t ticket, size_t bytes) {
-  const Known& known = peers_[static_cast<size_t>(creator)];
+  const Known& known = nth(peers_, creator);
   return std::make_shared<MemoryRegion>(
       open_peer_memory(known.peer.process, static_cast<int>(ticket), bytes, describe(creator)),
       bytes);
 }
 
-bool ProcessWorld::is_dead(int rank) {
-  return rank != rank_ && has_ended(peers_[static_cast<size_t>(rank)].watch);
-}
+bool ProcessWorld::is_dead(int rank) { return rank != rank_ && has_ended(nth(peers_, rank).watch); }
 
 std::string ProcessWorld::describe(int rank) const {
-  return fmt::format("rank {} (pid {})", rank, peers_[static_cast<size_t>(rank)].peer.process.pid);
+  return fmt::format("rank {} (pid {})", rank, nth(peers_, rank).peer.process.pid);
 }
 
 }  // namespace ds::detail

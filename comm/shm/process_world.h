@@ -8,6 +8,7 @@
 
 #include "comm/shm/arena.h"
 #include "comm/shm/world.h"
+#include "core/index.h"
 
 namespace ds::detail {
 
@@ -20,7 +21,7 @@ class ProcessWorld final : public ShmWorld {
   };
   ProcessWorld(int rank, std::unique_ptr<ShmArena> arena, const std::vector<Peer>& peers);
 
-  int size() const override { return static_cast<int>(peers_.size()); }
+  int size() const override { return narrow<int>(peers_.size()); }
   MemoryResource& memory() override { return *arena_; }
   std::optional<uint64_t> locate(const std::byte* data, size_t bytes) const override {
     return arena_->offset_of(data, bytes);

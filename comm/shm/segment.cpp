@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::detail {
 
@@ -62,7 +63,7 @@ uint64_t start_time_of(int pid) {
   std::array<char, 1024> buffer{};
   const ssize_t length = read(file.get(), buffer.data(), buffer.size());
   if (length <= 0) return 0;
-  std::string_view text(buffer.data(), static_cast<size_t>(length));
+  std::string_view text(buffer.data(), to_size(length));
   // proc(5): the command in parentheses may hold anything; starttime is field 22, the 20th after
   // it.
   const size_t close_paren = text.rfind(')');

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "comm/shm/group.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::chrono::milliseconds kLookRound{50};
 
 void ShmComm::check_agreement(int peer) {
   const Call& mine = slot(rank_).calls[exchanges_ & 1];
-  const Call& theirs = calls_[static_cast<size_t>(peer)];
+  const Call& theirs = nth(calls_, peer);
   if (static_cast<const CollectiveCall&>(mine) == theirs) return;
   fail(disagreement(rank_, mine, peer, theirs));
 }
@@ -41,7 +42,7 @@ void ShmComm::await_slowly(Flag& flag, uint32_t target, int peer, Lagging who) {
       std::string names;
       for (const int r : late) {
         names += fmt::format("{}{} ({})", names.empty() ? "" : "; ",
-                             world_->describe(members_[static_cast<size_t>(r)]), whereabouts(r));
+                             world_->describe(nth(members_, r)), whereabouts(r));
       }
       fail(fmt::format("no answer within {:.1f} s from: {}",
                        static_cast<double>(options_.timeout.count()) / 1e3, names));
@@ -67,7 +68,7 @@ std::vector<int> ShmComm::laggards(const Flag& flag, uint32_t target, int peer, 
 // A death is the better explanation than the leaving of those who noticed it before us.
 void ShmComm::check_gone(const std::vector<int>& late, const Flag& flag, uint32_t target,
                          Lagging who, Look look) {
-  const auto world_rank = [&](int r) { return members_[static_cast<size_t>(r)]; };
+  const auto world_rank = [&](int r) { return nth(members_, r); };
   std::vector<int> left, died;
   for (const int r : late) {
     if (slot(r).left.load(std::memory_order_acquire) != 0) left.push_back(r);
@@ -97,7 +98,7 @@ std::string ShmComm::whereabouts(int rank) const {
 
 std::string ShmComm::current_call() const {
   return fmt::format("{} #{} on {}", name_of(op_), sequence_,
-                     world_->describe(members_[static_cast<size_t>(rank_)]));
+                     world_->describe(nth(members_, rank_)));
 }
 
 void ShmComm::check_failure() const {

@@ -9,6 +9,7 @@
 
 #include "comm/slice_bounds.h"
 #include "comm/tcp/group.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -31,15 +32,14 @@ class Pieces {
 
   int64_t count() const { return count_; }
   int64_t length(int rank, int64_t piece) const {
-    const auto r = static_cast<size_t>(rank);
+    const auto r = to_size(rank);
     return std::clamp<int64_t>(bounds_[r + 1] - bounds_[r] - piece * numel_, 0, numel_);
   }
   size_t bytes(int rank, int64_t piece) const {
-    return static_cast<size_t>(length(rank, piece)) * element_bytes_;
+    return to_size(length(rank, piece)) * element_bytes_;
   }
   size_t offset(int rank, int64_t piece) const {
-    return static_cast<size_t>(bounds_[static_cast<size_t>(rank)] + piece * numel_) *
-           element_bytes_;
+    return to_size(nth(bounds_, rank) + piece * numel_) * element_bytes_;
   }
 
  private:
@@ -53,16 +53,16 @@ class Pieces {
 
 void TcpComm::reduce_whole(std::byte* data, const ReduceTypes& types, int64_t numel,
                            Stream& stream) {
-  const size_t bytes = static_cast<size_t>(numel) * size_of(types.in);
-  scratch_.resize(std::max(scratch_.size(), bytes * static_cast<size_t>(size_)));
+  const size_t bytes = to_size(numel) * size_of(types.in);
+  scratch_.resize(std::max(scratch_.size(), bytes * to_size(size_)));
   TcpBatch batch(*wire_, *state_);
   for_each_peer([&](int peer) {
-    std::byte* const place = scratch_.data() + bytes * static_cast<size_t>(peer);
-    sources_[static_cast<size_t>(peer)] = place;
+    std::byte* const place = scratch_.data() + bytes * to_size(peer);
+    nth(sources_, peer) = place;
     post_receive(batch, peer, place, bytes);
     post_send(batch, peer, data, bytes);
   });
-  sources_[static_cast<size_t>(rank_)] = data;
+  nth(sources_, rank_) = data;
   wait(batch);
   reduce_on_pool(types, sources_, {&data, 1}, numel, stream);
 }
@@ -73,13 +73,13 @@ void TcpComm::reduce_slices(const std::byte* full, std::byte* shard, std::byte* 
   const auto piece_numel =
       static_cast<int64_t>(kPieceBytes / size_of(types.in)) / kPieceUnit * kPieceUnit;
   const Pieces pieces(bounds, size_of(types.in), piece_numel);
-  const size_t stride = static_cast<size_t>(piece_numel) * size_of(types.in);
-  const auto ranks = static_cast<size_t>(size_);
+  const size_t stride = to_size(piece_numel) * size_of(types.in);
+  const auto ranks = to_size(size_);
   if (size_ > 1 && pieces.count() > 0)
     scratch_.resize(std::max(scratch_.size(), 2 * ranks * stride));
   const auto place = [&](int peer, int64_t piece) {
     const size_t half = (piece & 1) == 0 ? 0 : ranks;
-    return scratch_.data() + (half + static_cast<size_t>(peer)) * stride;
+    return scratch_.data() + (half + to_size(peer)) * stride;
   };
   // Peers read our messages in the order of posting: piece by piece, sums one piece behind.
   std::optional<TcpBatch> scatter[2];
@@ -95,9 +95,9 @@ void TcpComm::reduce_slices(const std::byte* full, std::byte* shard, std::byte* 
   for (int64_t piece = 0; piece < pieces.count(); ++piece) {
     if (piece + 1 < pieces.count()) post(piece + 1);
     wait(*scatter[piece & 1]);
-    for_each_peer([&](int peer) { sources_[static_cast<size_t>(peer)] = place(peer, piece); });
-    sources_[static_cast<size_t>(rank_)] = full + pieces.offset(rank_, piece);
-    std::byte* const target = shard + static_cast<size_t>(piece * piece_numel) * size_of(types.out);
+    for_each_peer([&](int peer) { nth(sources_, peer) = place(peer, piece); });
+    nth(sources_, rank_) = full + pieces.offset(rank_, piece);
+    std::byte* const target = shard + to_size(piece * piece_numel) * size_of(types.out);
     reduce_on_pool(types, sources_, {&target, 1}, pieces.length(rank_, piece), stream);
     if (gathered == nullptr) continue;
     for_each_peer([&](int peer) {
@@ -111,10 +111,10 @@ void TcpComm::reduce_slices(const std::byte* full, std::byte* shard, std::byte* 
 void TcpComm::gather_slices(const std::byte* shard, std::byte* full, size_t slice_bytes) {
   TcpBatch batch(*wire_, *state_);
   for_each_peer([&](int peer) {
-    post_receive(batch, peer, full + slice_bytes * static_cast<size_t>(peer), slice_bytes);
+    post_receive(batch, peer, full + slice_bytes * to_size(peer), slice_bytes);
     post_send(batch, peer, shard, slice_bytes);
   });
-  std::byte* const own = full + slice_bytes * static_cast<size_t>(rank_);
+  std::byte* const own = full + slice_bytes * to_size(rank_);
   if (own != shard && slice_bytes != 0) std::memcpy(own, shard, slice_bytes);
   wait(batch);
 }
@@ -153,7 +153,7 @@ void TcpComm::broadcast_slices(std::byte* data, std::span<const int64_t> bounds,
     });
   }
   for (int64_t piece = 0; rank_ != root && piece < pieces.count(); ++piece) {
-    wait(own[static_cast<size_t>(piece)]);
+    wait(nth(own, piece));
     for_each_peer([&](int peer) {
       if (peer == root) return;
       post_send(others, peer, data + pieces.offset(rank_, piece), pieces.bytes(rank_, piece));

@@ -56,8 +56,8 @@ struct TcpOptions {
   std::chrono::milliseconds timeout{30'000};     // longest silence of the peers inside one call
   std::chrono::milliseconds rendezvous{30'000};  // until all have met; at most the timeout
   std::chrono::milliseconds patience{10'000};    // with whoever connects and proves nothing
-  std::shared_ptr<LinkBoard> board =
-      nullptr;  // is told of connections that carry nothing; null: nobody is
+  // Is told of connections that carry nothing; null: nobody is.
+  std::shared_ptr<LinkBoard> board = nullptr;
 };
 
 // This rank's end of the world. Collective. Throws CommError when the ranks do not find each other

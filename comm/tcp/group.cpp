@@ -9,6 +9,7 @@
 #include "comm/collective_checks.h"
 #include "comm/slice_bounds.h"
 #include "comm/tcp/rendezvous.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -83,14 +84,14 @@ class TcpComm::Call {
       : comm_(comm),
         entry_(comm, *this, call.op),
         mine_(call),
-        theirs_(static_cast<size_t>(comm.size_)),
-        compared_(static_cast<size_t>(comm.size_)),
+        theirs_(to_size(comm.size_)),
+        compared_(to_size(comm.size_)),
         messages_(*comm.wire_, *comm.state_) {
     mine_.sequence = comm_.sequence_;
     const Frame frame = data_frame(mine_.sequence, sizeof(CollectiveCall));
     tickets_.resize(theirs_.size());
     comm_.for_each_peer([&](int peer) {
-      const auto p = static_cast<size_t>(peer);
+      const auto p = to_size(peer);
       tickets_[p] = &messages_.receive(peer, TcpStream::kCollective, frame,
                                        reinterpret_cast<std::byte*>(&theirs_[p]));
       messages_.send(peer, frame, reinterpret_cast<const std::byte*>(&mine_));
@@ -102,7 +103,7 @@ class TcpComm::Call {
   // Compares what has come since the last time. Under the wire's lock.
   void compare() {
     for (int peer = 0; peer < comm_.size_; ++peer) {
-      const auto p = static_cast<size_t>(peer);
+      const auto p = to_size(peer);
       if (peer == comm_.rank_ || compared_[p] || !tickets_[p]->done) continue;
       comm_.check_message(*tickets_[p]);
       if (theirs_[p] != mine_) {
@@ -150,7 +151,7 @@ TcpComm::TcpComm(Group group)
         return group.wire->make_group(group.id, group.members, group.rank, group.parent);
       }()),
       rank_(group.rank),
-      size_(static_cast<int>(group.members.size())),
+      size_(narrow<int>(group.members.size())),
       sources_(group.members.size()) {}
 
 TcpComm::~TcpComm() {
@@ -286,12 +287,12 @@ void TcpComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {
   const Call call(*this, described);
   const ReduceTypes types{inout.dtype(), inout.dtype(), op};
   std::byte* const data = bytes_of(inout);
-  if (inout.bytes() * static_cast<size_t>(size_) <= kSmallBytes) {
+  if (inout.bytes() * to_size(size_) <= kSmallBytes) {
     reduce_whole(data, types, inout.numel(), stream);
     return;
   }
   const std::vector<int64_t> bounds = aligned_bounds(size_, inout.numel());
-  const auto first = static_cast<size_t>(bounds[static_cast<size_t>(rank_)]);
+  const auto first = to_size(nth(bounds, rank_));
   reduce_slices(data, data + first * size_of(types.in), data, types, bounds, stream);
 }
 
@@ -319,14 +320,14 @@ void TcpComm::all_to_all(const Tensor& in, Tensor& out, Stream& /*stream*/) {
   check_all_to_all(in, out, size_);
   check_on_host(CommOp::kAllToAll, out);
   const Call call(*this, describe_call(CommOp::kAllToAll, in));
-  const size_t slice = in.bytes() / static_cast<size_t>(size_);
+  const size_t slice = in.bytes() / to_size(size_);
   TcpBatch batch(*wire_, *state_);
   for_each_peer([&](int peer) {
-    const size_t at = slice * static_cast<size_t>(peer);
+    const size_t at = slice * to_size(peer);
     post_receive(batch, peer, bytes_of(out) + at, slice);
     post_send(batch, peer, bytes_of(in) + at, slice);
   });
-  const size_t own = slice * static_cast<size_t>(rank_);
+  const size_t own = slice * to_size(rank_);
   if (slice != 0 && bytes_of(out) != bytes_of(in)) {
     std::memcpy(bytes_of(out) + own, bytes_of(in) + own, slice);
   }
@@ -387,21 +388,20 @@ std::unique_ptr<Communicator> TcpComm::split(int color, int key) {
   CollectiveCall described;
   described.op = CommOp::kSplit;
   Call call(*this, described);
-  std::vector<Place> places(static_cast<size_t>(size_));
-  places[static_cast<size_t>(rank_)] = {color, key};
+  std::vector<Place> places(to_size(size_));
+  nth(places, rank_) = {color, key};
   auto* const bytes = reinterpret_cast<std::byte*>(places.data());
-  gather_slices(bytes + sizeof(Place) * static_cast<size_t>(rank_), bytes, sizeof(Place));
+  gather_slices(bytes + sizeof(Place) * to_size(rank_), bytes, sizeof(Place));
   std::vector<int> chosen;  // ranks of this group
   for (int r = 0; r < size_; ++r) {
-    if (places[static_cast<size_t>(r)].color == color) chosen.push_back(r);
+    if (nth(places, r).color == color) chosen.push_back(r);
   }
-  std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) {
-    return places[static_cast<size_t>(a)].key < places[static_cast<size_t>(b)].key;
-  });
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [&](int a, int b) { return nth(places, a).key < nth(places, b).key; });
   Group group{wire_, id_of_split(state_->id, sequence_), {}, 0, state_};
   for (const int r : chosen) {
-    if (r == rank_) group.rank = static_cast<int>(group.members.size());
-    group.members.push_back(state_->members[static_cast<size_t>(r)]);
+    if (r == rank_) group.rank = narrow<int>(group.members.size());
+    group.members.push_back(nth(state_->members, r));
   }
   return std::make_unique<TcpComm>(std::move(group));
 }
@@ -425,12 +425,12 @@ constexpr size_t kSecretBytes = 32;
 void check_world(const TcpListener& listener, const TcpWorld& world) {
   DS_CHECK(world.size > 0 && world.rank >= 0 && world.rank < world.size,
            "open_tcp_group: rank {} of {}", world.rank, world.size);
-  DS_CHECK(world.endpoints.size() == static_cast<size_t>(world.size),
+  DS_CHECK(world.endpoints.size() == to_size(world.size),
            "open_tcp_group: {} endpoints for {} ranks", world.endpoints.size(), world.size);
   DS_CHECK(world.secret.size() == kSecretBytes, "open_tcp_group: a secret of {} bytes, expected {}",
            world.secret.size(), kSecretBytes);
   for (int r = 0; r < world.size; ++r) {
-    if (world.endpoints[static_cast<size_t>(r)].empty()) {
+    if (nth(world.endpoints, r).empty()) {
       throw CommError(
           fmt::format("open_tcp_group: rank {} listens nowhere for data, others do", r));
     }
@@ -446,7 +446,7 @@ std::unique_ptr<Communicator> open_tcp_group(TcpListener listener, const TcpWorl
   check_world(listener, world);
   auto wire = std::make_shared<detail::TcpWire>(
       detail::meet_peers(std::move(listener), world, options), options.timeout, options.board);
-  std::vector<int> members(static_cast<size_t>(world.size));
+  std::vector<int> members(to_size(world.size));
   std::iota(members.begin(), members.end(), 0);
   auto comm = std::make_unique<detail::TcpComm>(
       detail::TcpComm::Group{std::move(wire), 1, std::move(members), world.rank, nullptr});

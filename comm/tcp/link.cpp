@@ -12,6 +12,7 @@
 
 #include "comm/shm/segment.h"
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -117,8 +118,8 @@ void TcpLink::write_some() {
       write_broken_ = true;  // reading tells what became of the peer, after what it sent before
       return;
     }
-    advance_queue(static_cast<size_t>(sent));
-    if (static_cast<size_t>(sent) < total) return;
+    advance_queue(to_size(sent));
+    if (to_size(sent) < total) return;
   }
 }
 
@@ -156,7 +157,7 @@ void TcpLink::read_some() {
       broken_ = true;
       return close(system_error("the connection broke"));
     }
-    const auto got = static_cast<size_t>(result);
+    const auto got = to_size(result);
     bytes_in_ += got;
     const size_t landed = std::min(got, straight);
     if (landed != 0) {

@@ -35,8 +35,8 @@ class LinkPulse {
  private:
   std::optional<TimePoint> stuck_since_;
   uint64_t acknowledged_ = 0;
-  std::optional<uint64_t>
-      heard_then_;  // a moment after it got stuck, when all that was under way had come
+  // A moment after it got stuck, when all that was under way had come.
+  std::optional<uint64_t> heard_then_;
   uint64_t heard_ = 0;
 };
 

@@ -9,6 +9,7 @@
 
 #include "comm/shm/segment.h"
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::detail {
 
@@ -18,7 +19,7 @@ ProofBytes prove(std::string_view secret, std::initializer_list<std::span<const 
   ProofBytes proof{};
   unsigned int length = 0;
   const unsigned char* const done =
-      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+      HMAC(EVP_sha256(), secret.data(), narrow<int>(secret.size()),
            reinterpret_cast<const unsigned char*>(message.data()), message.size(),
            reinterpret_cast<unsigned char*>(proof.data()), &length);
   if (done == nullptr || length != proof.size()) {

@@ -14,6 +14,7 @@
 #include "comm/tcp/address.h"
 #include "comm/tcp/handshake.h"
 #include "comm/tcp/link_pulse.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -42,7 +43,7 @@ class Conversation {
       const size_t most = std::min(bytes.size(), handshake_.wanted());
       const ssize_t got = recv(socket_.get(), bytes.data(), most, MSG_DONTWAIT);
       if (got > 0) {
-        handshake_.feed({bytes.data(), static_cast<size_t>(got)});
+        handshake_.feed({bytes.data(), to_size(got)});
         take_output();
       } else if (got == 0) {
         end("it closed the connection");
@@ -154,10 +155,9 @@ class Rendezvous {
         party_{world.rank, world.size, world.epoch, world.secret},
         options_(options),
         deadline_(SteadyClock::now() + std::min(options.timeout, options.rendezvous)),
-        links_(static_cast<size_t>(world.size)) {
+        links_(to_size(world.size)) {
     for (int r = 0; r < world.rank; ++r) {
-      dials_.push_back(
-          {r, parse_data_endpoint(world.endpoints[static_cast<size_t>(r)]), nullptr, {}, ""});
+      dials_.push_back({r, parse_data_endpoint(nth(world.endpoints, r)), nullptr, {}, ""});
     }
   }
 
@@ -186,11 +186,11 @@ class Rendezvous {
     std::unique_ptr<Conversation> conversation;  // null: to be dialled at `again`, or done
     TimePoint again;
     std::string trouble;  // of the last attempt
-    std::optional<TimePoint> unreachable_since =
-        std::nullopt;  // since then nothing of its host was heard
+    // Since then nothing of its host was heard.
+    std::optional<TimePoint> unreachable_since = std::nullopt;
   };
 
-  bool linked(int rank) const { return links_[static_cast<size_t>(rank)].valid(); }
+  bool linked(int rank) const { return nth(links_, rank).valid(); }
   int missing() const {
     const auto there =
         std::count_if(links_.begin(), links_.end(), [](const Fd& f) { return f.valid(); });
@@ -209,7 +209,7 @@ class Rendezvous {
     const Conversation::State state = dial.conversation->advance();
     note_answer(dial, now);
     if (state == Conversation::State::kWelcome) {
-      links_[static_cast<size_t>(dial.to)] = dial.conversation->take_socket();
+      nth(links_, dial.to) = dial.conversation->take_socket();
       dial.conversation.reset();
     } else if (state == Conversation::State::kOver || now >= dial.conversation->until()) {
       dial.trouble =
@@ -288,7 +288,7 @@ class Rendezvous {
         state = visitor->state();
       }
       if (state == Conversation::State::kWelcome) {
-        links_[static_cast<size_t>(visitor->peer())] = visitor->take_socket();
+        nth(links_, visitor->peer()) = visitor->take_socket();
         gone = true;
       } else if (state == Conversation::State::kOver || now >= visitor->until()) {
         drop(*visitor,
@@ -331,8 +331,7 @@ class Rendezvous {
     std::string names;
     const auto add = [&](int rank, const std::string& trouble) {
       names += fmt::format("{}rank {} at {}{}{}", names.empty() ? "" : ", ", rank,
-                           world_.endpoints[static_cast<size_t>(rank)], trouble.empty() ? "" : ": ",
-                           trouble);
+                           nth(world_.endpoints, rank), trouble.empty() ? "" : ": ", trouble);
     };
     for (const Dial& dial : dials_) {
       if (!linked(dial.to)) add(dial.to, dial.trouble);

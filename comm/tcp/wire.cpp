@@ -8,6 +8,7 @@
 
 #include "comm/shm/segment.h"
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::detail {
 namespace {
@@ -20,8 +21,7 @@ bool matches(const Frame& a, const Frame& b) {
 }
 
 size_t stream_of(FrameKind kind) {
-  return static_cast<size_t>(kind == FrameKind::kMessage ? TcpStream::kMessages
-                                                         : TcpStream::kCollective);
+  return to_size(kind == FrameKind::kMessage ? TcpStream::kMessages : TcpStream::kCollective);
 }
 
 void refuse_frame(ReceiveTicket& ticket, const Frame& frame) {
@@ -93,7 +93,7 @@ void TcpWire::drain() {
 }
 
 TcpLink& TcpWire::link(const TcpGroupState& group, int member) const {
-  return *links_[static_cast<size_t>(group.members[static_cast<size_t>(member)])];
+  return *nth(links_, nth(group.members, member));
 }
 
 std::shared_ptr<TcpGroupState> TcpWire::group_of(uint64_t id) {
@@ -117,7 +117,7 @@ std::shared_ptr<TcpGroupState> TcpWire::make_group(uint64_t id, std::vector<int>
 }
 
 void TcpWire::leave_group(TcpGroupState& group) {
-  for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
+  for (int member = 0; member < narrow<int>(group.members.size()); ++member) {
     if (member == group.rank) continue;
     Frame frame;
     frame.kind = FrameKind::kLeft;
@@ -149,7 +149,7 @@ void TcpWire::fail_group(TcpGroupState& group, const std::string& text, uint64_t
     frame.kind = FrameKind::kFailed;
     frame.sequence = each->failed_from;
     frame.bytes = shortened.size();
-    for (int member = 0; member < static_cast<int>(each->members.size()); ++member) {
+    for (int member = 0; member < narrow<int>(each->members.size()); ++member) {
       if (member == each->rank) continue;
       send_copy(*each, member, frame, reinterpret_cast<const std::byte*>(shortened.data()));
     }
@@ -160,7 +160,7 @@ void TcpWire::fail_group(TcpGroupState& group, const std::string& text, uint64_t
 }
 
 void TcpWire::receive(TcpGroupState& group, TcpStream stream, ReceiveTicket& ticket) {
-  const auto s = static_cast<size_t>(stream);
+  const auto s = to_size(stream);
   TcpGroupState::Peer& from = group.peer(ticket.peer);
   auto& arrived = from.arrived[s];
   // A claimed one is the last that came: what follows it is not there yet.
@@ -194,14 +194,14 @@ void TcpWire::send_copy(TcpGroupState& group, int to, const Frame& frame, const 
 }
 
 void TcpWire::cancel(TcpGroupState& group, const ReceiveTicket& ticket) {
-  const int world_rank = group.members[static_cast<size_t>(ticket.peer)];
+  const int world_rank = nth(group.members, ticket.peer);
   for (auto& expected : group.peer(ticket.peer).expected) std::erase(expected, &ticket);
   for (auto& arrived : group.peer(ticket.peer).arrived) {
     for (auto& kept : arrived) {
       if (kept->claim == &ticket) kept->claim = nullptr;
     }
   }
-  Arriving& arriving = arriving_[static_cast<size_t>(world_rank)];
+  Arriving& arriving = nth(arriving_, world_rank);
   if (arriving.ticket == &ticket) {
     arriving.ticket = nullptr;
     link(group, ticket.peer).drop_payload();
@@ -213,7 +213,7 @@ void TcpWire::cancel(TcpGroupState& group, const SendTicket& ticket) {
 }
 
 std::byte* TcpWire::begin_frame(int peer, const Frame& frame) {
-  Arriving& arriving = arriving_[static_cast<size_t>(peer)];
+  Arriving& arriving = nth(arriving_, peer);
   arriving = {frame, group_of(frame.group), nullptr, nullptr, ""};
   if (!arriving.group) return nullptr;
   TcpGroupState::Peer& from = arriving.group->peers[peer];
@@ -257,8 +257,7 @@ std::byte* TcpWire::begin_message(int peer, const Frame& frame, Arriving& arrivi
   kept->frame = frame;
   kept->data.reset(new (std::nothrow) std::byte[frame.bytes]);
   if (!kept->data) {
-    links_[static_cast<size_t>(peer)]->close(
-        fmt::format("no memory for a message of {} bytes", frame.bytes));
+    nth(links_, peer)->close(fmt::format("no memory for a message of {} bytes", frame.bytes));
     return nullptr;
   }
   arriving.kept = kept.get();
@@ -267,7 +266,7 @@ std::byte* TcpWire::begin_message(int peer, const Frame& frame, Arriving& arrivi
 }
 
 void TcpWire::end_frame(int peer) {
-  Arriving& arriving = arriving_[static_cast<size_t>(peer)];
+  Arriving& arriving = nth(arriving_, peer);
   if (arriving.ticket != nullptr) arriving.ticket->finish();
   if (arriving.kept != nullptr) {
     arriving.kept->complete = true;
@@ -361,7 +360,7 @@ void TcpWire::feel_pulses() {
 }
 
 std::optional<std::string> TcpWire::gone(const TcpGroupState& group, int member) const {
-  const int world_rank = group.members[static_cast<size_t>(member)];
+  const int world_rank = nth(group.members, member);
   const auto known = group.peers.find(world_rank);
   if (known != group.peers.end() && known->second.left) return "left the group";
   const TcpLink& to = link(group, member);

@@ -19,6 +19,7 @@
 
 #include "comm/tcp/link.h"
 #include "comm/tcp/link_pulse.h"
+#include "core/index.h"
 
 namespace ds::detail {
 
@@ -66,7 +67,7 @@ struct TcpGroupState {
   uint64_t failed_from = 0;
   std::map<int, Peer> peers;  // by world rank
 
-  Peer& peer(int group_rank) { return peers[members[static_cast<size_t>(group_rank)]]; }
+  Peer& peer(int group_rank) { return peers[nth(members, group_rank)]; }
 };
 
 class TcpWire final : private FrameSink {

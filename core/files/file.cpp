@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/failpoint.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -53,7 +54,7 @@ constexpr size_t kLargestTransfer = size_t{1} << 30;
 }  // namespace
 
 void read_fully(int fd, int64_t offset, std::span<std::byte> into, std::string_view path) {
-  const int64_t end = offset + static_cast<int64_t>(into.size());
+  const int64_t end = offset + narrow<int64_t>(into.size());
   while (!into.empty()) {
     const ssize_t got = ::pread(fd, into.data(), std::min(into.size(), kLargestTransfer), offset);
     if (got < 0 && errno == EINTR) continue;
@@ -62,7 +63,7 @@ void read_fully(int fd, int64_t offset, std::span<std::byte> into, std::string_v
       throw IoError(fmt::format("read {}: the file ends at byte {}, expected at least {} bytes",
                                 path, offset, end));
     }
-    into = into.subspan(static_cast<size_t>(got));
+    into = into.subspan(to_size(got));
     offset += got;
   }
 }
@@ -74,7 +75,7 @@ void write_fully(int fd, int64_t offset, std::span<const std::byte> from, std::s
     if (put <= 0) {
       throw_io_error(fmt::format("write at byte {} of", offset), path, put < 0 ? errno : EIO);
     }
-    from = from.subspan(static_cast<size_t>(put));
+    from = from.subspan(to_size(put));
     offset += put;
   }
 }
@@ -274,7 +275,7 @@ std::string FileSystem::read_text(const std::string& path, int64_t max_bytes) {
     throw DataError(
         fmt::format("read {}: the file has {} bytes, expected at most {}", path, size, max_bytes));
   }
-  std::string text(static_cast<size_t>(size), '\0');
+  std::string text(to_size(size), '\0');
   file->read(0, std::as_writable_bytes(std::span(text)));
   return text;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -37,7 +38,7 @@ MappedFile::MappedFile(const std::string& path) {
     throw DataError(fmt::format("{} is not a regular file and cannot be mapped", path));
   }
   if (info.st_size == 0) return;
-  const size_t size = static_cast<size_t>(info.st_size);
+  const size_t size = to_size(info.st_size);
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
   if (address == MAP_FAILED) {
     throw IoError(fmt::format("cannot map {} ({} bytes): {}", path, size, std::strerror(errno)));

@@ -5,13 +5,14 @@
 #include <new>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
 void MemoryAccount::add(size_t bytes, MemoryTag tag) {
   const std::lock_guard lock(usage_mutex_);
   usage_.bytes_now += bytes;
-  usage_.tag_bytes_now[static_cast<size_t>(tag)] += bytes;
+  nth(usage_.tag_bytes_now, tag) += bytes;
   if (usage_.bytes_now > usage_.bytes_peak) {
     usage_.bytes_peak = usage_.bytes_now;
     usage_.tag_bytes_at_peak = usage_.tag_bytes_now;
@@ -21,7 +22,7 @@ void MemoryAccount::add(size_t bytes, MemoryTag tag) {
 void MemoryAccount::remove(size_t bytes, MemoryTag tag) noexcept {
   const std::lock_guard lock(usage_mutex_);
   usage_.bytes_now -= bytes;
-  usage_.tag_bytes_now[static_cast<size_t>(tag)] -= bytes;
+  nth(usage_.tag_bytes_now, tag) -= bytes;
 }
 
 MemoryUsage MemoryAccount::usage() const {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -29,7 +30,7 @@ size_t peak_of(const std::vector<AllocationSpan>& spans) {
     now += change;
     peak = std::max(peak, now);
   }
-  return static_cast<size_t>(peak);
+  return to_size(peak);
 }
 
 }  // namespace

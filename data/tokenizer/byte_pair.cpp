@@ -3,6 +3,7 @@
 #include <queue>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -62,17 +63,17 @@ void BytePairEncoder::encode(std::string_view piece, std::vector<int32_t>& out) 
   std::vector<Symbol> symbols(piece.size());
   const auto count = static_cast<int32_t>(piece.size());
   for (int32_t i = 0; i < count; ++i) {
-    const auto byte = static_cast<unsigned char>(piece[static_cast<size_t>(i)]);
+    const auto byte = static_cast<unsigned char>(nth(piece, i));
     if (byte_ids_[byte] == kNone) {
       throw DataError(fmt::format("tokenizer: byte 0x{:02x} is not in the vocabulary", byte));
     }
-    symbols[static_cast<size_t>(i)] = {byte_ids_[byte], i - 1, i + 1 < count ? i + 1 : -1};
+    nth(symbols, i) = {byte_ids_[byte], i - 1, i + 1 < count ? i + 1 : -1};
   }
   std::priority_queue<Candidate> queue;
   const auto consider = [&](int32_t left) {
-    if (left < 0 || symbols[static_cast<size_t>(left)].next < 0) return;
-    const Symbol& a = symbols[static_cast<size_t>(left)];
-    const Symbol& b = symbols[static_cast<size_t>(a.next)];
+    if (left < 0 || nth(symbols, left).next < 0) return;
+    const Symbol& a = nth(symbols, left);
+    const Symbol& b = nth(symbols, a.next);
     if (const Merge* merge = find(a.id, b.id)) {
       queue.push({merge->rank, left, a.id, b.id, merge->id});
     }
@@ -81,19 +82,19 @@ void BytePairEncoder::encode(std::string_view piece, std::vector<int32_t>& out) 
   while (!queue.empty()) {
     const Candidate best = queue.top();
     queue.pop();
-    Symbol& a = symbols[static_cast<size_t>(best.left)];
+    Symbol& a = nth(symbols, best.left);
     if (a.id != best.left_id || a.next < 0) continue;
-    Symbol& b = symbols[static_cast<size_t>(a.next)];
+    Symbol& b = nth(symbols, a.next);
     if (b.id != best.right_id) continue;
     a.id = best.merged_id;
     b.id = kNone;  // no longer a symbol; candidates that begin here are stale
     a.next = b.next;
-    if (a.next >= 0) symbols[static_cast<size_t>(a.next)].previous = best.left;
+    if (a.next >= 0) nth(symbols, a.next).previous = best.left;
     consider(a.previous);
     consider(best.left);
   }
-  for (int32_t i = count > 0 ? 0 : -1; i >= 0; i = symbols[static_cast<size_t>(i)].next) {
-    out.push_back(symbols[static_cast<size_t>(i)].id);
+  for (int32_t i = count > 0 ? 0 : -1; i >= 0; i = nth(symbols, i).next) {
+    out.push_back(nth(symbols, i).id);
   }
 }
 

@@ -44,8 +44,8 @@ class BytePairEncoder {
   WholePieces whole_;
   std::array<int32_t, 256> byte_ids_{};
   std::unordered_map<std::string, int32_t, StringHash, std::equal_to<>> ids_;
-  std::unordered_map<uint64_t, Merge>
-      merges_;  // key: left id in the high word, right id in the low
+  // Key: left id in the high word, right id in the low.
+  std::unordered_map<uint64_t, Merge> merges_;
 };
 
 }  // namespace ds

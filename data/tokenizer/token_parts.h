@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/index.h"
 #include "data/dataset.h"
 
 namespace ds {
@@ -15,11 +16,11 @@ class TokenList final : public TokenSource {
       : path_(std::move(path)), tokens_(std::move(tokens)) {
     tokens_.shrink_to_fit();  // it stays for the whole run
   }
-  int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
+  int64_t size() const override { return narrow<int64_t>(tokens_.size()); }
   void read(int64_t offset, std::span<int32_t> out) const override {
-    DS_CHECK(offset >= 0 && offset + static_cast<int64_t>(out.size()) <= size(),
+    DS_CHECK(offset >= 0 && offset + narrow<int64_t>(out.size()) <= size(),
              "read tokens [{}, {}) of {}, which has {}", offset,
-             offset + static_cast<int64_t>(out.size()), path_, size());
+             offset + narrow<int64_t>(out.size()), path_, size());
     std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
   }
   std::string locate(int64_t token) const override {
@@ -39,7 +40,7 @@ class Offsets {
   // The part that holds the index, and the index inside it; empty parts hold none.
   std::pair<size_t, int64_t> find(int64_t index) const {
     const auto after = std::upper_bound(begin_.begin(), begin_.end(), index);
-    const auto part = static_cast<size_t>(after - begin_.begin()) - 1;
+    const auto part = to_size(after - begin_.begin()) - 1;
     return {part, index - begin_[part]};
   }
   int64_t size(size_t part) const { return begin_[part + 1] - begin_[part]; }
@@ -59,9 +60,9 @@ class Concatenation final : public TokenSource {
   void read(int64_t offset, std::span<int32_t> out) const override {
     while (!out.empty()) {
       const auto [part, inside] = offsets_.find(offset);
-      const auto count = std::min(static_cast<int64_t>(out.size()), offsets_.size(part) - inside);
-      parts_[part]->read(inside, out.first(static_cast<size_t>(count)));
-      out = out.subspan(static_cast<size_t>(count));
+      const auto count = std::min(narrow<int64_t>(out.size()), offsets_.size(part) - inside);
+      parts_[part]->read(inside, out.first(to_size(count)));
+      out = out.subspan(to_size(count));
       offset += count;
     }
   }

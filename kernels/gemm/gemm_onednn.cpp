@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "core/thread_pool.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/spans.h"
@@ -158,7 +159,7 @@ Library& library_of(Stream& stream) {
   auto& library = stream.state<Library>();
   omp_set_num_threads(
       1);  // of this thread: primitives are planned for as many as OpenMP would give
-  while (static_cast<int>(library.workers.size()) < stream.pool().threads()) {
+  while (narrow<int>(library.workers.size()) < stream.pool().threads()) {
     library.workers.push_back({dnnl::stream(library.engine), {}, 0});
   }
   return library;
@@ -278,7 +279,7 @@ void gemm_onednn(Stream& stream, const Gemm& args) {
   std::atomic<size_t> next{0};
   stream.pool().for_each_thread([&](int index) {
     omp_set_num_threads(1);
-    Worker& worker = library.workers[static_cast<size_t>(index)];
+    Worker& worker = nth(library.workers, index);
     for (size_t i = next.fetch_add(1); i < blocks.size(); i = next.fetch_add(1)) {
       run_block(library, *primitives[i], worker, g, blocks[i]);
       if (g.activation != Activation::kNone || g.pre_activation != nullptr) {

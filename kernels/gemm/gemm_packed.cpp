@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemm_panels.inl"
 #include "kernels/scratch.h"
@@ -79,7 +80,7 @@ void multiply_block(const detail::Gemm& g, const detail::GemmBlock& block, Write
 
 size_t workspace_floats(int64_t rows, int64_t columns) {
   const int64_t panels = round_up(rows, kTileRows) + round_up(columns, tile_columns());
-  return static_cast<size_t>(panels * kDepth + kTileRows * tile_columns());
+  return to_size(panels * kDepth + kTileRows * tile_columns());
 }
 
 }  // namespace ds::kernels::HWY_NAMESPACE
@@ -165,13 +166,13 @@ void finish_block(const Gemm& g, const GemmBlock& block, float* values, int64_t 
 void gemm_packed(Stream& stream, const Gemm& g) {
   if (g.m == 0 || g.n == 0) return;
   auto& workspaces = stream.state<Workspaces>().threads;
-  workspaces.resize(static_cast<size_t>(stream.pool().threads()));
+  workspaces.resize(to_size(stream.pool().threads()));
   const Grid grid = grid_of(g, stream.pool().threads());
   const size_t panels = DS_SIMD(workspace_floats)(grid.rows, grid.columns);
-  const auto result = g.c.dtype == DType::kF32 ? 0 : static_cast<size_t>(grid.rows * grid.columns);
+  const auto result = g.c.dtype == DType::kF32 ? 0 : to_size(grid.rows * grid.columns);
   std::atomic<int64_t> next{0};
   const auto work = [&](int index) {
-    float* workspace = workspaces[static_cast<size_t>(index)].reserve(panels + result);
+    float* workspace = nth(workspaces, index).reserve(panels + result);
     for (int64_t i = next.fetch_add(1); i < grid.size(); i = next.fetch_add(1)) {
       const int64_t row = i % grid.block_rows * grid.rows;
       const int64_t column = i / grid.block_rows * grid.columns;

@@ -10,6 +10,7 @@
 #include <atomic>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/scratch.h"
 #include "kernels/simd.h"
@@ -149,8 +150,8 @@ bool is_vector_product(const Gemm& g) { return g.m == 1 && g.a.transpose == Tran
 void gemm_vector(Stream& stream, const Gemm& g) {
   if (g.n == 0) return;
   auto& workspace = stream.state<Workspace>();
-  float* const x = workspace.x.reserve(static_cast<size_t>(g.k));
-  float* const y = workspace.y.reserve(static_cast<size_t>(g.n));
+  float* const x = workspace.x.reserve(to_size(g.k));
+  float* const y = workspace.y.reserve(to_size(g.n));
   cast_span(g.a.data, g.a.dtype, x, DType::kF32, g.k);
   const int64_t width = block_columns(g, stream.pool().threads());
   const int64_t blocks = (g.n + width - 1) / width;

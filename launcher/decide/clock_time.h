@@ -7,4 +7,6 @@ namespace ds {
 
 using Time = std::chrono::nanoseconds;  // monotonic; the origin does not matter
 
+inline double seconds_of(Time time) { return std::chrono::duration<double>(time).count(); }
+
 }  // namespace ds

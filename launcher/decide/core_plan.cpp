@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -40,7 +41,7 @@ std::vector<int> take(std::vector<PhysicalCore>& cores, size_t count) {
 CorePlan plan_cores(const std::vector<PhysicalCore>& topology, int ranks,
                     const std::vector<int>& allowed, const std::string& where) {
   std::vector<PhysicalCore> cores = usable_cores(topology, allowed);
-  const auto wanted = static_cast<size_t>(ranks);
+  const auto wanted = to_size(ranks);
   if (ranks < 1 || cores.size() < wanted) {
     throw UsageError(
         fmt::format("{}: {} cores may be used and {} ranks want one each; use fewer ranks, "
@@ -68,7 +69,7 @@ CorePlan plan_slot_cores(const std::vector<PhysicalCore>& topology,
   CorePlan out;
   out.cpus.resize(slots.size());
   for (const auto& [allowed, who] : sharers) {
-    CorePlan part = plan_cores(topology, static_cast<int>(who.size()), allowed, where);
+    CorePlan part = plan_cores(topology, narrow<int>(who.size()), allowed, where);
     for (size_t i = 0; i < who.size(); ++i) out.cpus[who[i]] = std::move(part.cpus[i]);
     out.cores_each =
         out.cores_each == 0 ? part.cores_each : std::min(out.cores_each, part.cores_each);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/index.h"
+
 namespace ds {
 namespace {
 
@@ -27,10 +29,10 @@ std::string describe(const RankProgress& progress) {
 }
 
 HangWatch::HangWatch(Options options, int ranks)
-    : options_(std::move(options)), ranks_(static_cast<size_t>(ranks)) {}
+    : options_(std::move(options)), ranks_(to_size(ranks)) {}
 
 void HangWatch::progressed(Time now, int rank, const RankProgress& progress) {
-  Watched& watched = ranks_.at(static_cast<size_t>(rank));
+  Watched& watched = ranks_.at(to_size(rank));
   if (!watched.present || watched.progress != progress) {
     watched = {true, now, progress};
   }
@@ -49,7 +51,7 @@ void HangWatch::progressed(Time now, int rank, const RankProgress& progress) {
   furthest_at_ = now;
 }
 
-void HangWatch::left(int rank) { ranks_.at(static_cast<size_t>(rank)).present = false; }
+void HangWatch::left(int rank) { ranks_.at(to_size(rank)).present = false; }
 
 void HangWatch::forgive(Time silence) {
   for (Watched& rank : ranks_) rank.since += silence;
@@ -85,8 +87,7 @@ const HangWatch::Watched* HangWatch::culprit() const {
 
 HangWatch::Hang HangWatch::describe_hang(Time now, const Watched& rank) const {
   Hang hang{.rank = static_cast<int>(&rank - ranks_.data()), .still = now - rank.since};
-  hang.words = fmt::format("no progress for {:.1f} s in step {}, {}",
-                           std::chrono::duration<double>(now - rank.since).count(),
+  hang.words = fmt::format("no progress for {:.1f} s in step {}, {}", seconds_of(now - rank.since),
                            rank.progress.step + 1, rank.progress.phase);
   if (rank.progress.collective.inside) {
     hang.words += fmt::format("; it is inside {}, and so is every other rank inside a collective",

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/decide/node_list.h"
 
 namespace ds {
@@ -40,14 +41,14 @@ HostPool slurm_pool(const Environment& environment) {
 
 void keep_first_slots(SlotMap& hosts, int count, RunnerKind kind, bool slots_are_said) {
   for (HostSlots& host : hosts) {
-    const auto there = static_cast<int64_t>(host.slots.size());
+    const auto there = narrow<int64_t>(host.slots.size());
     if (count > there && slots_are_said) {
       throw UsageError(
           fmt::format("--num-gpus {}: host {} has {} slots{}", count, host.name, there,
                       kind == RunnerKind::kLocal ? "" : " after --include or --exclude"));
     }
     for (int64_t slot = there; slot < count; ++slot) host.slots.push_back(slot);
-    host.slots.resize(static_cast<size_t>(count));
+    host.slots.resize(to_size(count));
   }
 }
 
@@ -79,11 +80,10 @@ std::vector<int64_t> expand_task_counts(std::string_view text) {
       part = part.substr(0, open);
     }
     const int64_t tasks = parse_whole_number(part, "tasks per node");
-    if (tasks < 1 || tasks > kMaxSlots || times < 1 ||
-        counts.size() + static_cast<size_t>(times) > kMaxNodes) {
+    if (tasks < 1 || tasks > kMaxSlots || times < 1 || counts.size() + to_size(times) > kMaxNodes) {
       throw UsageError(fmt::format("tasks per node: {} times {} cannot be", times, tasks));
     }
-    counts.insert(counts.end(), static_cast<size_t>(times), tasks);
+    counts.insert(counts.end(), to_size(times), tasks);
   }
   if (counts.empty()) throw UsageError("tasks per node: the list is empty");
   return counts;
@@ -119,7 +119,7 @@ HostChoice choose_hosts(const HostRequest& request) {
   choice.hosts = select_slots(pool, request.include, request.exclude, HostDialect::kDslaunch);
   if (choice.hosts.empty()) throw UsageError("--exclude: no host is left");
   if (request.num_nodes) {
-    const auto wanted = static_cast<size_t>(*request.num_nodes);
+    const auto wanted = to_size(*request.num_nodes);
     if (wanted > choice.hosts.size()) {
       throw UsageError(fmt::format("--num-nodes {}: there are {}", wanted, choice.hosts.size()));
     }

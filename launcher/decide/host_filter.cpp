@@ -8,6 +8,7 @@
 
 #include "config/reader/json_reader.h"
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/decide/node_list.h"
 #include "launcher/decide/text/base64.h"
@@ -114,7 +115,7 @@ SlotMap select_slots(const HostPool& pool, std::string_view include, std::string
     if (const auto node = find_host(named, host.name); node != named.end()) {
       all.slots = node->slots;
     } else {
-      all.slots.resize(static_cast<size_t>(host.slots));
+      all.slots.resize(to_size(host.slots));
       std::iota(all.slots.begin(), all.slots.end(), int64_t{0});
     }
   }

@@ -54,8 +54,8 @@ enum class LeaseLock {
 struct LeaseWitness {
   std::string kernel;
   std::string pid_namespace;
-  bool holder_runs =
-      false;  // a process of the lease's pid and start, where kernel and namespace are ours
+  // A process of the lease's pid and start, where kernel and namespace are ours.
+  bool holder_runs = false;
 };
 
 class LeaseContest {

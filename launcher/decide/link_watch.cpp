@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/index.h"
+
 namespace ds {
 
 void LinkWatch::reported(Time now, int rank, const std::vector<CutLink>& links) {
@@ -20,7 +22,7 @@ void LinkWatch::reported(Time now, int rank, const std::vector<CutLink>& links) 
 void LinkWatch::forget() { complaints_.clear(); }
 
 std::string LinkWatch::host_of(int rank) const {
-  const auto at = static_cast<size_t>(rank);
+  const auto at = to_size(rank);
   return at < hosts_.size() && !hosts_[at].empty() ? hosts_[at] : fmt::format("rank {}", rank);
 }
 

@@ -24,10 +24,10 @@ struct CutLink {
 class LinkWatch {
  public:
   struct Options {
-    Time both =
-        std::chrono::milliseconds(1500);  // from the second end's report on: others may follow
-    Time one =
-        std::chrono::seconds(4);  // the other end may have nothing to send, and so nothing to tell
+    // From the second end's report on: others may follow.
+    Time both = std::chrono::milliseconds(1500);
+    // The other end may have nothing to send, and so nothing to tell.
+    Time one = std::chrono::seconds(4);
   };
 
   // `hosts` by rank, as the hostfile calls them; empty: unknown.

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "core/index.h"
+
 namespace ds {
 namespace {
 
@@ -18,8 +20,6 @@ int table_code(int code) {
 bool ends_well(int code) {
   return code == static_cast<int>(ExitCode::kDone) || code == static_cast<int>(ExitCode::kRequeue);
 }
-
-double seconds_of(Time time) { return std::chrono::duration<double>(time).count(); }
 
 Failure cut_of(const LinkWatch::Verdict& verdict, Time now) {
   Failure out{verdict.rank, Failure::Kind::kLinkCut, 0, Blame::kOwn, verdict.words, now, 0};
@@ -70,7 +70,7 @@ Membership::Membership(const Options& options, Time now)
       last_tick_(now) {
   DS_CHECK(options.world_size > 0, "membership: world_size is {}, expected at least 1",
            options.world_size);
-  ranks_.resize(static_cast<size_t>(options.world_size));
+  ranks_.resize(to_size(options.world_size));
 }
 
 std::optional<std::string> Membership::joined(Time now, const WorldMember& member) {
@@ -80,7 +80,7 @@ std::optional<std::string> Membership::joined(Time now, const WorldMember& membe
   if (member.rank < 0 || member.rank >= options_.world_size) {
     return fmt::format("rank {} is outside a world of {}", member.rank, options_.world_size);
   }
-  RankState& rank = ranks_[static_cast<size_t>(member.rank)];
+  RankState& rank = nth(ranks_, member.rank);
   if (rank.member) {
     return fmt::format("rank {} is held by pid {} on {}", member.rank, rank.member->pid,
                        rank.member->host);
@@ -97,7 +97,7 @@ bool Membership::heartbeat(Time now, int64_t epoch, int rank, const RankProgress
   if (epoch != options_.epoch || rank < 0 || rank >= options_.world_size) {
     return false;
   }
-  RankState& state = ranks_[static_cast<size_t>(rank)];
+  RankState& state = nth(ranks_, rank);
   if (!state.member || state.gone) {
     return false;
   }
@@ -117,7 +117,7 @@ bool Membership::stepped(Time now, int64_t epoch, int rank, int64_t step) {
   if (rank < 0 || rank >= options_.world_size) {
     return false;
   }
-  RankProgress progress = ranks_[static_cast<size_t>(rank)].progress;
+  RankProgress progress = nth(ranks_, rank).progress;
   progress.step = step;
   progress.micro_step = 0;
   return heartbeat(now, epoch, rank, progress);
@@ -125,7 +125,7 @@ bool Membership::stepped(Time now, int64_t epoch, int rank, int64_t step) {
 
 void Membership::reported_end(Time now, int rank, int exit_code, Blame blame,
                               const std::string& error) {
-  RankState& state = ranks_.at(static_cast<size_t>(rank));
+  RankState& state = ranks_.at(to_size(rank));
   state.final_report =
       Failure{rank, Failure::Kind::kExit, exit_code, blame, error, now, state.progress.step};
   state.final_at = now;
@@ -136,7 +136,7 @@ void Membership::reported_end(Time now, int rank, int exit_code, Blame blame,
 }
 
 void Membership::ended(Time now, int rank, int exit_code, int signal) {
-  RankState& state = ranks_.at(static_cast<size_t>(rank));
+  RankState& state = ranks_.at(to_size(rank));
   if (state.gone) {
     return;
   }
@@ -156,7 +156,7 @@ void Membership::ended(Time now, int rank, int exit_code, int signal) {
 }
 
 void Membership::host_lost(Time now, int rank, const std::string& why) {
-  RankState& state = ranks_.at(static_cast<size_t>(rank));
+  RankState& state = ranks_.at(to_size(rank));
   if (state.gone) {
     return;
   }
@@ -167,8 +167,8 @@ void Membership::host_lost(Time now, int rank, const std::string& why) {
 }
 
 void Membership::fail(Failure failure) {
-  const bool of_network =
-      failure.kind == Failure::Kind::kLinkCut;  // no story of the rank that it is told with
+  // No story of the rank that it is told with.
+  const bool of_network = failure.kind == Failure::Kind::kLinkCut;
   const bool known = !of_network && std::ranges::any_of(failures_, [&](const Failure& other) {
     return other.rank == failure.rank;
   });
@@ -217,7 +217,7 @@ void Membership::forgive_own_stall(Time now) {
 
 void Membership::check_leases(Time now) {
   for (int r = 0; r < options_.world_size; ++r) {
-    const RankState& rank = ranks_[static_cast<size_t>(r)];
+    const RankState& rank = nth(ranks_, r);
     if (rank.gone) {
       continue;
     }
@@ -446,8 +446,7 @@ std::vector<Membership::RankView> Membership::ranks(Time now) const {
 
 std::string Membership::explain() const {
   constexpr std::array kNames{"gathering", "running", "settling", "stopping", "over"};
-  std::string out =
-      fmt::format("epoch {} {}:", options_.epoch, kNames[static_cast<size_t>(phase_)]);
+  std::string out = fmt::format("epoch {} {}:", options_.epoch, nth(kNames, phase_));
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const RankState& rank = ranks_[r];
     out += fmt::format("{} rank {} ", r == 0 ? "" : ",", r);

@@ -92,8 +92,8 @@ class Membership {
     Time exit_grace = std::chrono::seconds(10);  // from a rank's final report to its end
     HangWatch::Options hang{};
     LinkWatch::Options links{};
-    std::vector<std::string>
-        hosts{};  // of the ranks, as the hostfile calls them; empty: one machine
+    // Of the ranks, as the hostfile calls them; empty: one machine.
+    std::vector<std::string> hosts{};
   };
 
   Membership(const Options& options, Time now);

@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "core/files/file.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -34,7 +35,7 @@ MemoryDeath kernel_log_about(int pid, int64_t since_us) {
     if (got < 0 && (errno == EPIPE || errno == EINTR))
       continue;  // overwritten while we read: go on
     if (got <= 0) break;
-    const auto found = memory_death_in({record.data(), static_cast<size_t>(got)}, pid, since_us);
+    const auto found = memory_death_in({record.data(), to_size(got)}, pid, since_us);
     if (!found) continue;
     out.out_of_memory = true;
     if (!found->cgroup.empty()) out.cgroup = found->cgroup;

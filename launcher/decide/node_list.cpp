@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -58,7 +59,7 @@ class RangeReader {
     std::from_chars(low.data(), low.data() + low.size(), first);
     std::from_chars(high.data(), high.data() + high.size(), last);
     if (last < first) refuse_at(column_, fmt::format("range {}-{} descends", low, high));
-    if (static_cast<size_t>(last - first) >= kMaxNodes - std::min(numbers.size(), kMaxNodes)) {
+    if (to_size(last - first) >= kMaxNodes - std::min(numbers.size(), kMaxNodes)) {
       refuse_at(column_, fmt::format("range {}-{} makes more than {} nodes", low, high, kMaxNodes));
     }
     const size_t width = low.starts_with('0') ? low.size() : 0;

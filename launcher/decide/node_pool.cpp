@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -25,7 +26,7 @@ void number_within_hosts(std::vector<RankPlacement>& ranks) {
 }  // namespace
 
 NodePool::NodePool(Options options) : options_(std::move(options)) {
-  const auto nodes = static_cast<int>(options_.nodes.size());
+  const auto nodes = narrow<int>(options_.nodes.size());
   if (options_.spares < 0 || options_.spares >= nodes) {
     throw UsageError(
         fmt::format("--spares {}: {} nodes leave none to train on", options_.spares, nodes));
@@ -37,7 +38,7 @@ NodePool::NodePool(Options options) : options_(std::move(options)) {
     throw UsageError(
         fmt::format("--nodes: at least {} are wanted, there are {}", options_.min_nodes, nodes));
   }
-  first_ranks_ = static_cast<int>(all_places().size());
+  first_ranks_ = narrow<int>(all_places().size());
   if (options_.fits) {
     while (first_ranks_ > 0 && !options_.fits(first_ranks_)) --first_ranks_;
   }
@@ -62,8 +63,8 @@ int NodePool::nodes_left() const {
 }
 
 std::vector<const PoolNode*> NodePool::nodes_in_use() const {
-  size_t wanted = options_.nodes.size() - static_cast<size_t>(options_.spares);
-  if (options_.max_nodes > 0) wanted = std::min(wanted, static_cast<size_t>(options_.max_nodes));
+  size_t wanted = options_.nodes.size() - to_size(options_.spares);
+  if (options_.max_nodes > 0) wanted = std::min(wanted, to_size(options_.max_nodes));
   std::vector<const PoolNode*> out;
   for (const PoolNode& node : options_.nodes) {
     if (out.size() < wanted && !lost_.contains(node.host)) out.push_back(&node);
@@ -90,7 +91,7 @@ std::optional<std::vector<RankPlacement>> NodePool::next_world() const {
     return std::nullopt;
   }
   std::vector<RankPlacement> ranks = all_places();
-  while (!ranks.empty() && !fits(static_cast<int>(ranks.size()))) ranks.pop_back();
+  while (!ranks.empty() && !fits(narrow<int>(ranks.size()))) ranks.pop_back();
   if (ranks.empty()) {
     return std::nullopt;
   }

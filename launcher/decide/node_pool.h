@@ -24,8 +24,8 @@ class NodePool {
     std::vector<PoolNode> nodes;
     int spares = 0;     // nodes at the end of the list that wait until another one is lost
     int min_nodes = 0;  // 0: all that are no spares
-    int max_nodes =
-        0;  // in use at once, of those that are added later, too; 0: all that are no spares
+    // In use at once, of those that are added later, too; 0: all that are no spares.
+    int max_nodes = 0;
     // Whether the job can be trained by so many ranks. Not set: only by as many as in the first
     // epoch.
     std::function<bool(int ranks)> fits;

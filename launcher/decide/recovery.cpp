@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -60,7 +61,7 @@ RestartDecision Recovery::end(int exit_code, const std::string& reason) const {
 
 std::optional<RestartDecision> Recovery::growth(int ranks) const {
   std::optional<std::vector<RankPlacement>> world = pool_.next_world();
-  if (!world || static_cast<int>(world->size()) <= ranks) return std::nullopt;
+  if (!world || narrow<int>(world->size()) <= ranks) return std::nullopt;
   RestartDecision out;
   out.restart = out.grows = true;
   out.exit_code = 0;
@@ -98,7 +99,7 @@ RestartDecision Recovery::after(const EpochOutcome& outcome) {
     past_.clear();
   }
   past_.push_back({outcome.cause, outcome.host});
-  while (past_.size() > static_cast<size_t>(options_.same_failure_limit)) past_.pop_front();
+  while (past_.size() > to_size(options_.same_failure_limit)) past_.pop_front();
 
   const bool first_launch =
       outcome.cause.kind == Failure::Kind::kNeverJoined && restarts_ == 0 && !outcome.later;
@@ -147,7 +148,7 @@ RestartDecision Recovery::after(const EpochOutcome& outcome) {
 }
 
 bool Recovery::repeats() const {
-  return past_.size() == static_cast<size_t>(options_.same_failure_limit) &&
+  return past_.size() == to_size(options_.same_failure_limit) &&
          std::ranges::all_of(past_, [&](const PastFailure& other) {
            return same_failure(other.cause, past_.back().cause);
          });

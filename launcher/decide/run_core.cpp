@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/decide/text/amounts.h"
 
 namespace ds {
@@ -194,7 +195,7 @@ void RunCore::start_claimed(Time now) {
   if (deadline_) deadline_->restarted();
   current_.committed = current_.growing = false;
   Membership::Options options = options_.epoch;
-  options.world_size = static_cast<int>(current_.ranks.size());
+  options.world_size = narrow<int>(current_.ranks.size());
   options.epoch = epoch_;
   options.hosts = hosts_by_rank(current_.ranks);
   membership_.emplace(options, now);
@@ -250,17 +251,16 @@ void RunCore::judge(Time now, Decision decision) {
     cut_off_.insert(cause.without.begin(), cause.without.end());
   }
   for (const std::string& host : lost) growth_.lost(now, host);
-  current_.restart_decision =
-      recovery_.after({.cause = cause,
-                       .host = current_.ranks.at(static_cast<size_t>(cause.rank)).host,
-                       .exit_code = decision.exit_code,
-                       .stop_asked = end_.stop.has_value(),
-                       .later = epoch_ > first_epoch_,
-                       .committed = current_.committed,
-                       .ran = now - current_.started,
-                       .lost_hosts = lost,
-                       .hosts_may_return = growth_.misses_any(),
-                       .own_stall = given_up});
+  current_.restart_decision = recovery_.after({.cause = cause,
+                                               .host = current_.ranks.at(to_size(cause.rank)).host,
+                                               .exit_code = decision.exit_code,
+                                               .stop_asked = end_.stop.has_value(),
+                                               .later = epoch_ > first_epoch_,
+                                               .committed = current_.committed,
+                                               .ran = now - current_.started,
+                                               .lost_hosts = lost,
+                                               .hosts_may_return = growth_.misses_any(),
+                                               .own_stall = given_up});
   current_.cause = cause;
   act(run_action::ReportFailure{decision, current_.restart_decision});
   if (membership_) {
@@ -315,7 +315,7 @@ void RunCore::announce() {
                         format_duration(options_.recovery.wait_for_hosts))
           : fmt::format(
                 "epoch {} with {} from {}{}", epoch_ + 1,
-                format_count(static_cast<int64_t>(current_.restart_decision->world.size()), "rank"),
+                format_count(narrow<int64_t>(current_.restart_decision->world.size()), "rank"),
                 from,
                 current_.restart_decision->wait > Time::zero()
                     ? fmt::format(" in {}", format_duration(current_.restart_decision->wait))
@@ -424,7 +424,7 @@ void RunCore::leave_hosts_missing(Time now) {
   }
   if (world) {
     tell(To::kUserAndLog, fmt::format("hosts are back: epoch {} with {}", epoch_ + 1,
-                                      format_count(static_cast<int64_t>(world->size()), "rank")));
+                                      format_count(narrow<int64_t>(world->size()), "rank")));
     current_.restart_decision->world = *std::move(world);
   }
   phase_ = Phase::kPausing;
@@ -432,7 +432,7 @@ void RunCore::leave_hosts_missing(Time now) {
 }
 
 void RunCore::begin_growth(Time now) {
-  const auto larger = recovery_.growth(static_cast<int>(current_.ranks.size()));
+  const auto larger = recovery_.growth(narrow<int>(current_.ranks.size()));
   if (!larger) return;  // they are there for the next failure
   current_.growing = true;
   growth_.grown(now);

@@ -8,6 +8,7 @@
 
 #include "cli/typing.h"
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/decide/node_list.h"
 
 namespace ds {
@@ -91,7 +92,7 @@ std::vector<std::string> prefix_of(RunnerKind kind, const std::string& host,
 
 }  // namespace
 
-std::string_view to_string(RunnerKind kind) { return kNames[static_cast<size_t>(kind)]; }
+std::string_view to_string(RunnerKind kind) { return nth(kNames, kind); }
 
 RunnerChoice runner_named(std::string_view name) {
   const std::map<std::string_view, RunnerKind> deepspeed{{"pdsh", RunnerKind::kSsh},
@@ -119,7 +120,7 @@ std::vector<std::string> agent_command(RunnerKind kind, const std::string& host,
   constexpr std::array<std::string_view, 4> kPrograms = {"", "ssh", "mpirun", "srun"};
   std::vector<std::string> argv;
   if (kind != RunnerKind::kLocal) {
-    argv.emplace_back(kPrograms[static_cast<size_t>(kind)]);
+    argv.emplace_back(nth(kPrograms, kind));
     argv.insert(argv.end(), options.extra.begin(), options.extra.end());
   }
   std::ranges::move(prefix_of(kind, host, options), std::back_inserter(argv));

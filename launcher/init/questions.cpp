@@ -141,8 +141,8 @@ void Chooser::choose_tokenizer() {
   if (model_.tokenizer) {
     question.fallback = out_.model;
   } else if (model_.positions && model_.vocabulary != kBytes) {
-    question.fallback
-        .reset();  // whose ids they are, the folder does not say; of 256 they are bytes
+    // Whose ids they are, the folder does not say; of 256 they are bytes.
+    question.fallback.reset();
   }
   out_.tokenizer = decide(options_.tokenizer, question, answers_, [&](const std::string& text) {
     int64_t ids = kBytes;

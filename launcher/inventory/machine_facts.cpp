@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/host.h"
+#include "core/index.h"
 #include "core/memory/cgroup.h"
 #include "launcher/agents/host_probe.h"
 #include "launcher/process/addresses.h"
@@ -82,10 +83,10 @@ std::vector<Fact> topology() {
       packages.insert(core.package);
     }
     return {{.key = "physical_cores",
-             .value = static_cast<int64_t>(cores.size()),
+             .value = narrow<int64_t>(cores.size()),
              .note = "that this process may use"},
-            {.key = "packages", .value = static_cast<int64_t>(packages.size())},
-            {.key = "memory_nodes", .value = static_cast<int64_t>(nodes.size())}};
+            {.key = "packages", .value = narrow<int64_t>(packages.size())},
+            {.key = "memory_nodes", .value = narrow<int64_t>(nodes.size())}};
   } catch (const Error& error) {
     return {{.key = "physical_cores", .note = error.what()}};
   }

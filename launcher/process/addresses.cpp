@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
+#include "core/index.h"
 #include "core/socket_address.h"
 
 namespace ds {
@@ -62,7 +63,7 @@ std::vector<ResolvedHost> resolve_hosts(const std::vector<std::string>& names,
     question.request.ar_request = &question.hints;
     requests.push_back(&question.request);
   }
-  const int count = static_cast<int>(requests.size());
+  const int count = narrow<int>(requests.size());
   bool open = getaddrinfo_a(GAI_NOWAIT, requests.data(), count, nullptr) == 0;
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (open && std::chrono::steady_clock::now() < deadline) {
@@ -74,7 +75,7 @@ std::vector<ResolvedHost> resolve_hosts(const std::vector<std::string>& names,
     if (waiting.empty()) break;
     open = true;
     const timespec slice{0, 50'000'000};
-    gai_suspend(waiting.data(), static_cast<int>(waiting.size()), &slice);
+    gai_suspend(waiting.data(), narrow<int>(waiting.size()), &slice);
   }
   std::vector<ResolvedHost> out;
   bool all_answered = true;

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -29,7 +30,7 @@ std::string read_input_file(const std::filesystem::path& path, size_t limit) {
       return text;
     }
     if (got > 0) {
-      text.append(bytes.data(), static_cast<size_t>(got));
+      text.append(bytes.data(), to_size(got));
     } else if (errno != EINTR) {
       throw InputMissing(fmt::format("reading {}: {}", path.string(), std::strerror(errno)));
     }

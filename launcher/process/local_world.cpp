@@ -1,6 +1,7 @@
 #include "launcher/process/local_world.h"
 
 #include "core/error.h"
+#include "core/index.h"
 #include "proto/control.pb.h"
 
 namespace ds {
@@ -8,14 +9,14 @@ namespace ds {
 LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
                        RankLog log, const std::vector<AppendFile>& files)
     : log_(std::move(log)) {
-  for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
-    ranks_.push_back(start(rank, options, plan, directory, files.at(static_cast<size_t>(rank))));
+  for (int rank = 0; rank < narrow<int>(plan.ranks.size()); ++rank) {
+    ranks_.push_back(start(rank, options, plan, directory, files.at(to_size(rank))));
   }
 }
 
 std::unique_ptr<World> LocalStarter::start(const WorldPlan& plan) {
   while (files_.size() < plan.ranks.size()) {
-    files_.emplace_back(directory_.rank_log(static_cast<int>(files_.size())));
+    files_.emplace_back(directory_.rank_log(narrow<int>(files_.size())));
   }
   return std::make_unique<LocalWorld>(options_, plan, directory_, log_, files_);
 }
@@ -29,14 +30,14 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   process.environment = options.environment;
   process.output_fd = log_copy.get();
   process.control_fd = control.theirs.get();
-  if (!options.cores.empty()) process.cores = options.cores.at(static_cast<size_t>(rank));
+  if (!options.cores.empty()) process.cores = options.cores.at(to_size(rank));
   if (options.memory_fd >= 0) process.memory_fd = options.memory_fd;
 
   control::Bootstrap bootstrap;
   bootstrap.set_coordinator_address(fmt::format("fd:{}", RankProcess::kControlFd));
-  bootstrap.set_token(plan.tokens.at(static_cast<size_t>(rank)));
+  bootstrap.set_token(plan.tokens.at(to_size(rank)));
   bootstrap.set_rank(rank);
-  bootstrap.set_world_size(static_cast<int>(plan.ranks.size()));
+  bootstrap.set_world_size(narrow<int>(plan.ranks.size()));
   bootstrap.set_epoch(plan.epoch);
   bootstrap.set_run_dir(directory.path().string());
   bootstrap.set_launcher_pid(getpid());
@@ -48,7 +49,7 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
 }
 
 std::string LocalWorld::describe(int rank) const {
-  return fmt::format("pid {}", ranks_.at(static_cast<size_t>(rank)).process.pid());
+  return fmt::format("pid {}", ranks_.at(to_size(rank)).process.pid());
 }
 
 std::vector<Fd> LocalWorld::take_connections() {
@@ -74,13 +75,13 @@ RankProcess::Sink LocalWorld::log_and_show(int number, const RankSink& sink) {
 
 void LocalWorld::pump(const RankSink& sink) {
   for (int rank = 0; rank < size(); ++rank) {
-    Rank& state = ranks_[static_cast<size_t>(rank)];
+    Rank& state = nth(ranks_, rank);
     state.process.pump(log_and_show(rank, sink));
   }
 }
 
 std::optional<ExitStatus> LocalWorld::newly_ended(int rank, const RankSink& sink) {
-  Rank& state = ranks_.at(static_cast<size_t>(rank));
+  Rank& state = ranks_.at(to_size(rank));
   return state.process.newly_ended(log_and_show(rank, sink));
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/index.h"
 #include "launcher/process/kept_memory.h"
 #include "launcher/process/rank_process.h"
 #include "launcher/process/run_directory.h"
@@ -31,18 +32,16 @@ class LocalWorld final : public World {
   LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
              RankLog log, const std::vector<AppendFile>& files);
 
-  int size() const override { return static_cast<int>(ranks_.size()); }
+  int size() const override { return narrow<int>(ranks_.size()); }
   std::string describe(int rank) const override;
   std::vector<Fd> take_connections() override;
   void add_poll_descriptors(std::vector<pollfd>& out) const override;
   void pump(const RankSink& sink) override;
   std::optional<ExitStatus> newly_ended(int rank, const RankSink& sink) override;
   void kill_all() override;
-  int64_t pid_of(int rank) const override {
-    return ranks_.at(static_cast<size_t>(rank)).process.pid();
-  }
+  int64_t pid_of(int rank) const override { return ranks_.at(to_size(rank)).process.pid(); }
   MemoryDeath memory_death_of(int rank) const override {
-    return memory_.examine(ranks_.at(static_cast<size_t>(rank)).process.pid());
+    return memory_.examine(ranks_.at(to_size(rank)).process.pid());
   }
 
  private:
@@ -75,8 +74,8 @@ class LocalStarter final : public WorldStarter {
   const RunDirectory directory_;
   const RankLog log_;
   const Fd memory_;
-  std::vector<AppendFile>
-      files_;  // by rank; opened once, so that a restart asks nothing of the disk
+  // By rank; opened once, so that a restart asks nothing of the disk.
+  std::vector<AppendFile> files_;
 };
 
 }  // namespace ds

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "core/index.h"
 #include "proto/build_info.h"
 
 namespace ds {
@@ -74,7 +75,7 @@ Machine this_machine(const char* visible_gpus) {
   const std::vector<int> allowed = own_cores();
   const int cores = allowed.empty()
                         ? std::max(1, static_cast<int>(std::thread::hardware_concurrency()))
-                        : static_cast<int>(allowed.size());
+                        : narrow<int>(allowed.size());
   return {std::min(cores, cgroup_cores().value_or(cores)), usable_gpus(visible_gpus)};
 }
 

@@ -26,10 +26,10 @@ struct HostCpus {
 };
 
 struct RankBinding {
-  std::map<std::string, std::vector<std::vector<int>>>
-      cores;  // host -> of each slot; hosts without: free
-  std::optional<int>
-      threads;  // of each rank, so that none has more than its cores; none: nobody is bound
+  // Host -> of each slot; hosts without: free.
+  std::map<std::string, std::vector<std::vector<int>>> cores;
+  // Of each rank, so that none has more than its cores; none: nobody is bound.
+  std::optional<int> threads;
   std::vector<std::string> report;  // a line for each slot
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "core/secrecy.h"
 #include "proto/control.pb.h"
 
@@ -141,7 +142,7 @@ void RankProcess::pump(const Sink& sink) {
     while (source.fd.valid()) {
       const ssize_t got = read(source.fd.get(), bytes.data(), bytes.size());
       if (got > 0) {
-        source.lines.feed({bytes.data(), static_cast<size_t>(got)}, take_line);
+        source.lines.feed({bytes.data(), to_size(got)}, take_line);
       } else if (got == 0) {
         source.lines.finish(take_line);
         source.fd = Fd();

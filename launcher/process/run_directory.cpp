@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -27,7 +28,7 @@ void write_fully(int fd, std::string_view text, const fs::path& path) {
     if (wrote < 0 && errno != EINTR) {
       throw_errno("writing", path, errno);
     }
-    text.remove_prefix(wrote > 0 ? static_cast<size_t>(wrote) : 0);
+    text.remove_prefix(wrote > 0 ? to_size(wrote) : 0);
   }
 }
 
@@ -166,7 +167,7 @@ void AppendFile::flush() {
   while (!rest_.empty()) {
     const ssize_t wrote = write(fd_.get(), rest_.data(), rest_.size());
     if (wrote < 0 && errno != EINTR) throw_errno("writing", path_, errno);
-    rest_.erase(0, wrote > 0 ? static_cast<size_t>(wrote) : 0);
+    rest_.erase(0, wrote > 0 ? to_size(wrote) : 0);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "core/host.h"
+#include "core/index.h"
 #include "launcher/process/credentials.h"
 
 namespace ds {
@@ -116,7 +117,7 @@ std::string read_lease(const Fd& file, const fs::path& path) {
   std::string text(kLeaseBytes, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
   if (got < 0) throw_io_error("reading the lease of the run directory", path.string(), errno);
-  text.resize(static_cast<size_t>(got));
+  text.resize(to_size(got));
   return text;
 }
 

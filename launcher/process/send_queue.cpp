@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "core/index.h"
 #include "core/secrecy.h"
 
 namespace ds {
@@ -22,7 +23,7 @@ bool SendQueue::flush() {
   while (open && sent < waiting_.size()) {
     const ssize_t wrote = write(fd_.get(), waiting_.data() + sent, waiting_.size() - sent);
     if (wrote >= 0) {
-      sent += static_cast<size_t>(wrote);
+      sent += to_size(wrote);
     } else if (errno == EAGAIN) {
       break;
     } else {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/index.h"
 #include "core/secrecy.h"
 #include "launcher/agents/epoch_plan.h"
 #include "launcher/process/credentials.h"
@@ -51,7 +52,7 @@ void Epoch::open_coordinator(const EpochSetting& setting) {
   wipe(options.tokens);
   plan.coordinator_endpoints = coordinator->endpoints();
   plan.coordinator_name = coordinator->name();
-  for (int rank = 0; setting.authority && rank < static_cast<int>(plan.ranks.size()); ++rank) {
+  for (int rank = 0; setting.authority && rank < narrow<int>(plan.ranks.size()); ++rank) {
     const TlsIdentity identity = setting.authority->certify_rank(plan.epoch, rank);
     plan.credentials.push_back(
         {setting.authority->certificate(), identity.certificate, identity.private_key});

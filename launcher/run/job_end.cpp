@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/decide/deadline_watch.h"
 #include "launcher/process/process.h"
 #include "launcher/run/job_hosts.h"
@@ -32,7 +33,7 @@ std::string first_line_of(const SpawnOptions& options, const Fd& output) {
     std::array<char, kLongestAnswer> bytes{};
     const ssize_t got = read(output.get(), bytes.data(), bytes.size());
     if (got <= 0) break;
-    text.append(bytes.data(), static_cast<size_t>(got));
+    text.append(bytes.data(), to_size(got));
   }
   text.resize(std::min(text.find('\n'), text.size()));
   return text;

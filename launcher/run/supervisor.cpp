@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/host.h"
+#include "core/index.h"
 #include "proto/step_metrics.h"
 
 namespace ds {
@@ -166,8 +167,7 @@ void Supervisor::take_join(const RankEvent& event, const JoinEvent& join) {
   if (!join.request.data_endpoint().empty()) {
     epoch_->data_endpoints[event.rank] = join.request.data_endpoint();
   }
-  log_->info("rank {} joined after {:.3f} s", event.rank,
-             std::chrono::duration<double>(now() - epoch_->started).count());
+  log_->info("rank {} joined after {:.3f} s", event.rank, seconds_of(now() - epoch_->started));
 }
 
 void Supervisor::take_message(const RankEvent& event, const control::RankMessage& message) {
@@ -192,7 +192,7 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
       records_.replace("plan.json", message.plan_json());
       break;
     case control::RankMessage::kMeasured:
-      record_.ranks[static_cast<size_t>(event.rank)].measured = message.measured();
+      nth(record_.ranks, event.rank).measured = message.measured();
       break;
     case control::RankMessage::kFinal: {
       const control::FinalReport& final = message.final();
@@ -209,8 +209,7 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
 
 void Supervisor::take_step(const StepMetrics& metrics) {
   if (!record_.last_step) {
-    log_->info("first step after {:.3f} s",
-               std::chrono::duration<double>(now() - started_).count());
+    log_->info("first step after {:.3f} s", seconds_of(now() - started_));
   }
   records_.step(metrics);
   record_.last_step = metrics;
@@ -253,7 +252,7 @@ void Supervisor::take_ends() {
 }
 
 void Supervisor::take_end(int rank, const ExitStatus& status) {
-  RankRecord& record = record_.ranks[static_cast<size_t>(rank)];
+  RankRecord& record = nth(record_.ranks, rank);
   record.exit_code = status.signal == 0 ? std::optional(status.code) : std::nullopt;
   record.signal = status.signal;
   // What it said before it ended has long arrived, and must be heard first.

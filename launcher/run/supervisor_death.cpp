@@ -1,5 +1,6 @@
 // What a run learns about ranks that die: their last words and what the kernel says.
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/run/supervisor.h"
 
 namespace ds {
@@ -17,9 +18,9 @@ void Supervisor::carry_out(const run_action::LearnCause& action) {
   out = {};
   if (epoch_) {
     if (cause.rank >= 0 && cause.rank < epoch_->world->size()) {
-      out.host = epoch_->plan.ranks[static_cast<size_t>(cause.rank)].host;
+      out.host = nth(epoch_->plan.ranks, cause.rank).host;
       out.pid = epoch_->world->pid_of(cause.rank);
-      out.progress = core_.membership()->ranks(now())[static_cast<size_t>(cause.rank)].progress;
+      out.progress = nth(core_.membership()->ranks(now()), cause.rank).progress;
     }
     if (const auto words = epoch_->last_output.find(cause.rank); words != epoch_->last_output.end())
       out.words = words->second;

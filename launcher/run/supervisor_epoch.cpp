@@ -1,10 +1,8 @@
 // How an epoch of a run begins and ends: its number, and what its ranks are told.
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-
 #include "core/error.h"
-#include "core/secrecy.h"
+#include "core/index.h"
 #include "launcher/agents/epoch_plan.h"
 #include "launcher/process/credentials.h"
 #include "launcher/run/supervisor.h"
@@ -94,7 +92,7 @@ void Supervisor::carry_out(const run_action::AdmitRanks& /*action*/) {
   }
   for (const auto& [rank, ticket] : epoch_->tickets) {
     plan.set_rank(rank);
-    const RankPlacement& placement = epoch_->plan.ranks[static_cast<size_t>(rank)];
+    const RankPlacement& placement = nth(epoch_->plan.ranks, rank);
     plan.set_local_rank(placement.local_rank);
     plan.set_local_size(placement.local_size);
     epoch_->coordinator->admit(ticket, plan);
@@ -107,7 +105,7 @@ void Supervisor::carry_out(const run_action::AdmitRanks& /*action*/) {
 control::JobPlan Supervisor::job_plan() const {
   control::JobPlan plan;
   const WorldPlan& world = epoch_->plan;
-  plan.set_world_size(static_cast<int>(world.ranks.size()));
+  plan.set_world_size(narrow<int>(world.ranks.size()));
   plan.set_epoch(world.epoch);
   plan.set_claim(world.claim);
   plan.set_threads(job_.shape.threads);

@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/control/control_request.h"
 #include "launcher/run/supervisor.h"
 #include "launcher/show/status_text.h"
@@ -12,8 +13,6 @@ namespace {
 constexpr Time kTextfilePeriod = std::chrono::seconds(5);
 constexpr double kAwaitedAfter = 2.5;  // seconds; shorter waits are everyday life
 
-double seconds_in(Time time) { return std::chrono::duration<double>(time).count(); }
-
 RankStatus to_status(int rank, const Membership::RankView& view, const std::string& host) {
   RankStatus out;
   out.rank = rank;
@@ -21,7 +20,7 @@ RankStatus to_status(int rank, const Membership::RankView& view, const std::stri
   if (view.member) {
     out.host = host.empty() ? view.member->host : host;
     out.pid = view.member->pid;
-    out.silent_s = seconds_in(view.silence);
+    out.silent_s = seconds_of(view.silence);
   }
   out.progress = view.progress;
   out.state = view.gone ? "gone" : !view.member ? "absent" : view.ending ? "ending" : "alive";
@@ -112,12 +111,12 @@ RunStatus Supervisor::status() const {
   out.launcher_pid = record_ended_ ? 0 : getpid();
   out.epoch = core_.epoch();
   out.restarts = record_.restarts;
-  out.elapsed_s = seconds_in(now() - started_);
+  out.elapsed_s = seconds_of(now() - started_);
   out.stop_requested = core_.stopping();
   out.reason = record_.reason;
   out.last_step = record_.last_step;
   out.last_commit = record_.last_commit;
-  if (shown_.left) out.left_s = seconds_in(*shown_.left);
+  if (shown_.left) out.left_s = seconds_of(*shown_.left);
   if (record_ended_) {
     out.exit_code = record_.exit_code;
     out.phase = phase_of(record_.exit_code);
@@ -131,15 +130,14 @@ RunStatus Supervisor::status() const {
   int rank = 0;
   bool all_paused = true;
   for (const Membership::RankView& view : membership.ranks(now())) {
-    out.ranks.push_back(
-        to_status(rank, view, epoch_->plan.ranks.at(static_cast<size_t>(rank)).host));
+    out.ranks.push_back(to_status(rank, view, epoch_->plan.ranks.at(to_size(rank)).host));
     all_paused = all_paused && view.progress.phase == "paused";
     ++rank;
   }
   out.phase = membership.running() ? (all_paused ? "paused" : "running")
                                    : (membership.gathering() ? "starting" : "stopping");
   const auto awaited = membership.running() ? membership.awaited(now()) : std::nullopt;
-  if (awaited && seconds_in(awaited->still) > kAwaitedAfter) {
+  if (awaited && seconds_of(awaited->still) > kAwaitedAfter) {
     out.waits_for = fmt::format("rank {}: {}", awaited->rank, awaited->words);
   }
   return out;

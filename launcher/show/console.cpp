@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "core/index.h"
+
 namespace ds {
 namespace {
 
@@ -19,7 +21,7 @@ void write_text(int fd, std::string_view text) {
     if (wrote < 0 && errno != EINTR) {
       return;
     }
-    text.remove_prefix(wrote > 0 ? static_cast<size_t>(wrote) : 0);
+    text.remove_prefix(wrote > 0 ? to_size(wrote) : 0);
   }
 }
 

@@ -9,14 +9,14 @@
 namespace ds {
 
 struct PastProgress {
-  int64_t committed_step =
-      0;  // of the newest checkpoint that was committed; 0: none, as far as is known
+  // Of the newest checkpoint that was committed; 0: none, as far as is known.
+  int64_t committed_step = 0;
   std::string committed_by;  // who says so
-  int64_t unsaved_step =
-      0;  // as far as an earlier launch came that saved nothing; 0: there is none
+  // As far as an earlier launch came that saved nothing; 0: there is none.
+  int64_t unsaved_step = 0;
   int64_t metrics_step = 0;  // the last in metrics.jsonl; 0: none
-  std::string
-      trace;  // of steps of which nobody knows whether they were saved; empty: there is none
+  // Of steps of which nobody knows whether they were saved; empty: there is none.
+  std::string trace;
 };
 
 // committed.json tells of every launch since it was introduced; of older ones, metrics and report

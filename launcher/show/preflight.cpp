@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/index.h"
 #include "launcher/show/progress.h"
 
 namespace ds {
@@ -29,7 +30,7 @@ class Judge {
   Judge(const PreflightNeeds& needs, const SurveyedHost& host, std::vector<Finding>& findings)
       : needs_(needs),
         host_(host),
-        ranks_(static_cast<int64_t>(host.host.slots.size())),
+        ranks_(narrow<int64_t>(host.host.slots.size())),
         findings_(findings) {}
 
   void judge() {

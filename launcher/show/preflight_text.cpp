@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/index.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/show/preflight.h"
 #include "launcher/show/progress.h"
@@ -56,7 +57,7 @@ std::string host_json(const SurveyedHost& host, const std::vector<Finding>& find
       std::ranges::none_of(mine, [](const Finding* f) { return f->level == Severity::kBad; });
   JsonObject out;
   out.text("host", host.host.name).raw("ok", ok ? "true" : "false");
-  out.integer("ranks", static_cast<int64_t>(host.host.slots.size()));
+  out.integer("ranks", narrow<int64_t>(host.host.slots.size()));
   out.raw("clock_offset_s",
           host.clock ? json_number(static_cast<double>(host.clock->offset_us) / 1e6) : "null");
   out.raw("facts", host.facts ? facts_json(*host.facts) : "null");
@@ -70,7 +71,7 @@ std::string host_json(const SurveyedHost& host, const std::vector<Finding>& find
 std::string preflight_text(const std::vector<SurveyedHost>& hosts,
                            const std::vector<Finding>& findings) {
   const auto bad = std::ranges::count(findings, Severity::kBad, &Finding::level);
-  const auto warnings = static_cast<int64_t>(findings.size()) - bad;
+  const auto warnings = narrow<int64_t>(findings.size()) - bad;
   int64_t unfit = 0;
   std::vector<std::string> well;
   std::string body;
@@ -90,7 +91,7 @@ std::string preflight_text(const std::vector<SurveyedHost>& hosts,
                  ? 1
                  : 0;
   }
-  const auto count = static_cast<int64_t>(hosts.size());
+  const auto count = narrow<int64_t>(hosts.size());
   std::string text = unfit == 0
                          ? fmt::format("preflight: {} can be used", format_count(count, "host"))
                          : fmt::format("preflight: {} of {} cannot be used, {} found", unfit,

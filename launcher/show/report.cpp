@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/index.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/show/progress.h"
 
@@ -127,11 +128,11 @@ std::string report_json(const RunRecord& record) {
   report.integer("exit_code", record.exit_code)
       .text("reason", record.reason)
       .integer("steps", steps_of(record))
-      .number("seconds", std::chrono::duration<double>(record.elapsed).count())
+      .number("seconds", seconds_of(record.elapsed))
       .text("host", record.host)
       .integer("epoch", record.epochs.empty() ? 0 : record.epochs.back().epoch)
       .integer("restarts", record.restarts)
-      .integer("world_size", static_cast<int64_t>(record.ranks.size()));
+      .integer("world_size", narrow<int64_t>(record.ranks.size()));
   report.number(
       "loss", record.last_step ? std::optional(record.last_step->values.at("loss")) : std::nullopt);
   report.raw("last_committed", commit_json(record.last_commit));

@@ -151,8 +151,8 @@ void RunRecords::claim_epoch(int64_t wanted, const std::string& holder, OnError 
       shared->lease.renew();  // who has lost the run may not go on with it
       claim.epoch =
           ds::claim_epoch(shared->files, shared->directory.path().string(), wanted, holder);
-      shared->lease
-          .renew();  // the disk may have kept us waiting for so long that it is another's by now
+      // The disk may have kept us waiting for so long that it is another's by now.
+      shared->lease.renew();
     } catch (const LeaseRefused& taken) {
       shared->tell_taken_over(taken.what());
       return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
 #include "launcher/verbs/started.h"
@@ -24,7 +25,7 @@ RankBinding bind_here(const RunOptions& options, const WorldShape& shape,
                       const StartedGroup* group) {
   HostCpus here;
   if (options.binding.wants_topology()) here.topology = machine_cores();
-  here.slots = slot_cores_of(group, "", static_cast<size_t>(shape.ranks), own_cores());
+  here.slots = slot_cores_of(group, "", to_size(shape.ranks), own_cores());
   return bind_ranks(options.binding, {here});
 }
 

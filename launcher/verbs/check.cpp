@@ -14,6 +14,7 @@
 #include "config/load.h"
 #include "config/origins.h"
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/decide/json_text.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/verbs/input_look.h"
@@ -80,7 +81,7 @@ std::string counted(size_t count, std::string_view what) {
 }
 
 size_t count_of(const CheckReport& report, Severity severity) {
-  return static_cast<size_t>(std::ranges::count(report.problems, severity, &Problem::severity));
+  return to_size(std::ranges::count(report.problems, severity, &Problem::severity));
 }
 
 std::string json_list(const CheckReport& report, Severity severity) {

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/process.h"
 
@@ -76,7 +77,7 @@ EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Command
     const ssize_t got = read(output.read.get(), bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0 || answer.end != EngineAnswer::End::kItsOwn) break;
-    answer.text.append(bytes.data(), static_cast<size_t>(got));
+    answer.text.append(bytes.data(), to_size(got));
   }
   answer.status = process.wait();
   return answer;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/process/run_lease.h"
 
 namespace ds {
@@ -145,7 +146,7 @@ std::string read_from(const fs::path& path, uintmax_t offset, size_t most) {
   in.seekg(static_cast<std::streamoff>(offset));
   std::string bytes(most, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(most));
-  bytes.resize(static_cast<size_t>(std::max<std::streamsize>(0, in.gcount())));
+  bytes.resize(to_size(std::max<std::streamsize>(0, in.gcount())));
   return bytes;
 }
 

@@ -11,6 +11,7 @@
 
 #include "cli/failure.h"
 #include "core/error.h"
+#include "core/index.h"
 #include "core/secrecy.h"
 #include "launcher/agents/host_world.h"
 #include "launcher/process/environment_list.h"
@@ -52,7 +53,7 @@ void require_program(const std::string& path) {
 
 PoolNode this_machine_as_node(int ranks) {
   PoolNode node;
-  node.slots.resize(static_cast<size_t>(ranks));
+  node.slots.resize(to_size(ranks));
   std::iota(node.slots.begin(), node.slots.end(), 0);
   return node;
 }
@@ -64,7 +65,7 @@ NodePool::Options node_options(const RunOptions& options, const BatchRequest& ba
   pool.nodes = std::move(nodes);
   pool.spares = options.spares;
   const bool may_shrink = batch.elastic || (options.nodes && options.nodes->max >= 0);
-  const auto there = static_cast<int64_t>(pool.nodes.size());
+  const auto there = narrow<int64_t>(pool.nodes.size());
   if (options.nodes) {
     if (options.nodes->min > there) {
       throw UsageError(
@@ -72,12 +73,12 @@ NodePool::Options node_options(const RunOptions& options, const BatchRequest& ba
     }
     const int64_t most = options.nodes->max >= 0 ? options.nodes->max : options.nodes->min;
     pool.max_nodes = static_cast<int>(most);
-    pool.nodes.resize(static_cast<size_t>(std::min(there, most + options.spares)));
+    pool.nodes.resize(to_size(std::min(there, most + options.spares)));
   }
   if (may_shrink) {
     pool.min_nodes = options.nodes ? static_cast<int>(options.nodes->min) : 1;
     size_t ranks = 0;
-    for (size_t i = 0; i + static_cast<size_t>(options.spares) < pool.nodes.size(); ++i) {
+    for (size_t i = 0; i + to_size(options.spares) < pool.nodes.size(); ++i) {
       ranks += pool.nodes[i].slots.size();
     }
     int first = static_cast<int>(ranks);
@@ -151,8 +152,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
   job.nodes = node_options(options, job.config.batch, nodes_of(choice, job.shape.ranks));
   if (!choice.hosts.empty()) {
     const auto world = NodePool(job.nodes).next_world();
-    job.shape =
-        choose_shape(machine, world ? static_cast<int>(world->size()) : 1, options.num_threads);
+    job.shape = choose_shape(machine, world ? narrow<int>(world->size()) : 1, options.num_threads);
   }
   check_batch_sizes(job.config.batch, job.shape.ranks);
   job.resume = options.resume.value_or(job.config.resume);
@@ -314,7 +314,7 @@ void require_fit_machine(const TrainingJob& job, const RunOptions& options,
                          const std::string& program) {
   const std::string directory = future_run_directory(options);
   HostSlots here;
-  here.slots.resize(static_cast<size_t>(job.shape.ranks));
+  here.slots.resize(to_size(job.shape.ranks));
   SurveyedHost surveyed = survey_this_machine(
       here, 0, {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program});
   // That it cannot be written is a storage error, which opening it reports.
@@ -402,7 +402,7 @@ int threads_on(const std::vector<ReachedHost>& reached, const std::vector<RankPl
 std::vector<ReachedHost> reach_or_stop(HostAgents& agents, const std::vector<std::string>& hosts,
                                        RunServices services) {
   services.console.set_live(
-      fmt::format("reaching {} ...", format_count(static_cast<int64_t>(hosts.size()), "host")));
+      fmt::format("reaching {} ...", format_count(narrow<int64_t>(hosts.size()), "host")));
   try {
     return agents.reach(hosts);
   } catch (const HostsUnusable& error) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "launcher/decide/text/line_buffer.h"
 #include "launcher/process/signals.h"
 #include "launcher/show/log_fold.h"
@@ -81,7 +82,7 @@ int run_tail(const TailOptions& options) {
     followed[rank].offset = size > kMostBytes ? size - kMostBytes : 0;
   }
   Lines lines = read_new(options, followed);
-  keep_last(lines, static_cast<size_t>(options.lines));
+  keep_last(lines, to_size(options.lines));
   show(options, lines);
   if (options.follow) follow_logs(options, followed);
   return 0;

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <set>
 
+#include "core/index.h"
+
 namespace ds {
 namespace {
 
@@ -217,7 +219,7 @@ SafetensorsFile SafetensorsFile::open(FileSystem& file_system, const std::string
   out.path_ = path;
   out.file_ = file_system.open(path);
   const int64_t length = read_header_length(*out.file_);
-  std::string text(static_cast<size_t>(length), '\0');
+  std::string text(to_size(length), '\0');
   out.file_->read(kLengthBytes, std::as_writable_bytes(std::span(text)));
   if (text.empty() || text[0] != '{') refuse(path, "the header does not begin with '{'");
   const rapidjson::Document header = parse_object(path, text);
@@ -248,7 +250,7 @@ const SafetensorsInfo& SafetensorsFile::info(const std::string& name) const {
 }
 
 void SafetensorsFile::read(const std::string& name, std::span<std::byte> into) const {
-  DS_CHECK(static_cast<int64_t>(into.size()) == info(name).bytes,
+  DS_CHECK(narrow<int64_t>(into.size()) == info(name).bytes,
            "safetensors: '{}' has {} bytes, the destination {}", name, info(name).bytes,
            into.size());
   read_part(name, 0, into);
@@ -257,9 +259,9 @@ void SafetensorsFile::read(const std::string& name, std::span<std::byte> into) c
 void SafetensorsFile::read_part(const std::string& name, int64_t offset,
                                 std::span<std::byte> into) const {
   const SafetensorsInfo& entry = info(name);
-  DS_CHECK(offset >= 0 && offset + static_cast<int64_t>(into.size()) <= entry.bytes,
+  DS_CHECK(offset >= 0 && offset + narrow<int64_t>(into.size()) <= entry.bytes,
            "safetensors: bytes [{}, {}) of '{}', which has {}", offset,
-           offset + static_cast<int64_t>(into.size()), name, entry.bytes);
+           offset + narrow<int64_t>(into.size()), name, entry.bytes);
   file_->read(entry.offset + offset, into);
 }
 
@@ -391,7 +393,7 @@ SafetensorsWriter::SafetensorsWriter(FileSystem& file_system, std::string path,
     return key(a) < key(b);
   });
   const std::string header = header_text(order);
-  const auto data_begin = kLengthBytes + static_cast<int64_t>(header.size());
+  const auto data_begin = kLengthBytes + narrow<int64_t>(header.size());
   int64_t offset = data_begin;
   for (const SafetensorsTensor* tensor : order) {
     const int64_t bytes = bytes_of(*tensor);
@@ -432,7 +434,7 @@ void SafetensorsWriter::write(const std::string& name, std::span<const std::byte
   const auto found = slots_.find(name);
   DS_CHECK(found != slots_.end(), "safetensors: '{}' was not announced to the writer", name);
   Slot& slot = found->second;
-  DS_CHECK(static_cast<int64_t>(data.size()) == slot.bytes,
+  DS_CHECK(narrow<int64_t>(data.size()) == slot.bytes,
            "safetensors: '{}' has {} bytes, expected {}", name, data.size(), slot.bytes);
   DS_CHECK(slot.state == Slot::State::kMissing, "safetensors: '{}' is written twice", name);
   file_->write(slot.offset, data);

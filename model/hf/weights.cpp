@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/dispatch.h"
+#include "core/index.h"
 #include "model/hf/config.h"
 
 namespace ds {
@@ -142,7 +143,7 @@ void HfWeights::read(size_t index, int64_t begin, Tensor& range) const {
 
 // Tied, the head is the embeddings; one that was trained apart would be lost without a word.
 void HfWeights::compare_tied_head(int64_t begin, const Tensor& range) const {
-  std::vector<std::byte> bytes(static_cast<size_t>(std::min(kChunkNumel, range.numel())) *
+  std::vector<std::byte> bytes(to_size(std::min(kChunkNumel, range.numel())) *
                                size_of(range.dtype()));
   for (int64_t done = 0; done < range.numel(); done += kChunkNumel) {
     const int64_t count = std::min(kChunkNumel, range.numel() - done);
@@ -173,7 +174,7 @@ void HfWeights::read_stored(const std::string& name, int64_t begin, Tensor& rang
   std::vector<std::byte> chunk;
   for (int64_t done = 0; done < range.numel(); done += kChunkNumel) {
     const int64_t count = std::min(kChunkNumel, range.numel() - done);
-    chunk.resize(static_cast<size_t>(count * item));
+    chunk.resize(to_size(count * item));
     file.read_part(name, (begin + done) * item, chunk);
     on_float(info.dtype(), [&]<class From>() {
       on_float(range.dtype(),

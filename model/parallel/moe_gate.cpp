@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 namespace {
@@ -29,7 +30,7 @@ void largest(std::span<const float> scores, int k, std::vector<int32_t>& order) 
   order.resize(scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int32_t a, int32_t b) {
-    const float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
+    const float x = nth(scores, a), y = nth(scores, b);
     return x != y ? x > y : a < b;
   });
 }
@@ -41,9 +42,8 @@ float gumbel(const Rng& rng, size_t index) {
 
 Choices choose(std::span<const float> logits, int64_t tokens, int64_t experts, int k,
                const GateOptions& options) {
-  const size_t width = static_cast<size_t>(experts), count = static_cast<size_t>(tokens);
-  Choices choices{std::vector<float>(logits.size()),
-                  std::vector<int32_t>(count * static_cast<size_t>(k), -1)};
+  const size_t width = to_size(experts), count = to_size(tokens);
+  Choices choices{std::vector<float>(logits.size()), std::vector<int32_t>(count * to_size(k), -1)};
   std::vector<int32_t> order;
   std::vector<float> noisy(width);
   for (size_t t = 0; t < count; ++t) {
@@ -55,10 +55,10 @@ Choices choose(std::span<const float> logits, int64_t tokens, int64_t experts, i
       for (size_t e = 0; e < width; ++e) {
         noisy[e] = row[e] + gumbel(*options.second_expert, t * width + e);
       }
-      noisy[static_cast<size_t>(order[0])] = -std::numeric_limits<float>::infinity();
+      nth(noisy, order[0]) = -std::numeric_limits<float>::infinity();
       order[1] = static_cast<int32_t>(std::max_element(noisy.begin(), noisy.end()) - noisy.begin());
     }
-    for (size_t j = 0; j < static_cast<size_t>(k); ++j) choices.expert[j * count + t] = order[j];
+    for (size_t j = 0; j < to_size(k); ++j) choices.expert[j * count + t] = order[j];
   }
   return choices;
 }
@@ -67,13 +67,13 @@ Choices choose(std::span<const float> logits, int64_t tokens, int64_t experts, i
 // choices for kTop2, else all of them.
 float load_balance_loss(const Choices& choices, int64_t tokens, int64_t experts, int counted,
                         int k) {
-  const size_t width = static_cast<size_t>(experts), count = static_cast<size_t>(tokens);
+  const size_t width = to_size(experts), count = to_size(tokens);
   std::vector<double> probability(width, 0), routed(width, 0);
   for (size_t i = 0; i < choices.probability.size(); ++i) {
     probability[i % width] += choices.probability[i];
   }
-  for (size_t i = 0; i < count * static_cast<size_t>(counted); ++i) {
-    if (choices.expert[i] >= 0) routed[static_cast<size_t>(choices.expert[i])] += 1;
+  for (size_t i = 0; i < count * to_size(counted); ++i) {
+    if (choices.expert[i] >= 0) nth(routed, choices.expert[i]) += 1;
   }
   double sum = 0;
   for (size_t e = 0; e < width; ++e) sum += probability[e] * routed[e];
@@ -86,20 +86,20 @@ float load_balance_loss(const Choices& choices, int64_t tokens, int64_t experts,
 template <class Score>
 void drop_lowest(std::vector<std::vector<size_t>>& members, int64_t capacity, const Score& score) {
   for (std::vector<size_t>& list : members) {
-    if (static_cast<int64_t>(list.size()) <= capacity) continue;
+    if (narrow<int64_t>(list.size()) <= capacity) continue;
     std::stable_sort(list.begin(), list.end(),
                      [&](size_t a, size_t b) { return score(a) > score(b); });
-    list.resize(static_cast<size_t>(capacity));
+    list.resize(to_size(capacity));
   }
 }
 
 // Per expert the choices (positions in Gate::expert) that fall on it, in the order slots are given.
 std::vector<std::vector<size_t>> members_of(const Gate& gate, GateRule rule) {
-  std::vector<std::vector<size_t>> members(static_cast<size_t>(gate.experts));
-  const size_t tokens = static_cast<size_t>(gate.tokens), k = static_cast<size_t>(gate.k);
+  std::vector<std::vector<size_t>> members(to_size(gate.experts));
+  const size_t tokens = to_size(gate.tokens), k = to_size(gate.k);
   const auto add = [&](size_t position) {
     const int32_t expert = gate.expert[position];
-    if (expert >= 0) members[static_cast<size_t>(expert)].push_back(position);
+    if (expert >= 0) nth(members, expert).push_back(position);
   };
   if (rule == GateRule::kTop2) {  // all first choices, then all second ones
     for (size_t position = 0; position < tokens * k; ++position) add(position);
@@ -115,7 +115,7 @@ void keep_members(Gate& gate, std::vector<std::vector<size_t>>& members, GateRul
   const std::vector<int32_t> chosen = std::move(gate.expert);
   gate.expert.assign(chosen.size(), -1);
   gate.slot.assign(chosen.size(), 0);
-  const size_t tokens = static_cast<size_t>(gate.tokens);
+  const size_t tokens = to_size(gate.tokens);
   for (std::vector<size_t>& list : members) {
     if (rule == GateRule::kTop2) {
       std::sort(list.begin(), list.end());
@@ -131,15 +131,15 @@ void keep_members(Gate& gate, std::vector<std::vector<size_t>>& members, GateRul
 }
 
 void weigh(Gate& gate, const Choices& choices, GateRule rule) {
-  const size_t tokens = static_cast<size_t>(gate.tokens), k = static_cast<size_t>(gate.k);
-  const size_t experts = static_cast<size_t>(gate.experts);
+  const size_t tokens = to_size(gate.tokens), k = to_size(gate.k);
+  const size_t experts = to_size(gate.experts);
   gate.weight.assign(gate.expert.size(), 0);
   for (size_t t = 0; t < tokens; ++t) {
     float sum = 0;
     for (size_t j = 0; j < k; ++j) {
       const size_t at = j * tokens + t;
       if (gate.expert[at] < 0) continue;
-      gate.weight[at] = choices.probability[t * experts + static_cast<size_t>(gate.expert[at])];
+      gate.weight[at] = choices.probability[t * experts + to_size(gate.expert[at])];
       sum += gate.weight[at];
     }
     if (rule == GateRule::kTop1) continue;
@@ -150,11 +150,10 @@ void weigh(Gate& gate, const Choices& choices, GateRule rule) {
 
 void check(std::span<const float> logits, int64_t tokens, int64_t experts, int k,
            const GateOptions& options) {
-  DS_CHECK(tokens > 0 && experts > 0 && static_cast<int64_t>(logits.size()) == tokens * experts,
+  DS_CHECK(tokens > 0 && experts > 0 && narrow<int64_t>(logits.size()) == tokens * experts,
            "gate: {} logits for {} tokens and {} experts", logits.size(), tokens, experts);
-  DS_CHECK(
-      options.used_tokens.empty() || static_cast<int64_t>(options.used_tokens.size()) == tokens,
-      "gate: used_tokens has {} entries for {} tokens", options.used_tokens.size(), tokens);
+  DS_CHECK(options.used_tokens.empty() || narrow<int64_t>(options.used_tokens.size()) == tokens,
+           "gate: used_tokens has {} entries for {} tokens", options.used_tokens.size(), tokens);
   if (k < 1 || k > experts) {
     throw ConfigError(fmt::format("moe: k is {}, expected 1 to {} experts", k, experts));
   }
@@ -189,17 +188,17 @@ Gate gate(std::span<const float> logits, int64_t tokens, int64_t experts,
                                : load_balance_loss(choices, tokens, experts, k, k);
   std::vector<std::vector<size_t>> members = members_of(result, options.rule);
   for (const auto& list : members) {
-    result.expert_counts.push_back(static_cast<int64_t>(list.size()));
+    result.expert_counts.push_back(narrow<int64_t>(list.size()));
   }
   if (options.drop == TokenDrop::kNever) {
     result.capacity = *std::max_element(result.expert_counts.begin(), result.expert_counts.end());
   } else {
     result.capacity =
         expert_capacity(tokens, experts, options.capacity_factor * k, options.min_capacity);
-    const size_t count = static_cast<size_t>(tokens), width = static_cast<size_t>(experts);
+    const size_t count = to_size(tokens), width = to_size(experts);
     if (options.rule == GateRule::kTopK && options.policy == DropPolicy::kProbability) {
       drop_lowest(members, result.capacity, [&](size_t position) {
-        const size_t expert = static_cast<size_t>(choices.expert[position]);
+        const size_t expert = to_size(choices.expert[position]);
         return choices.probability[position % count * width + expert];
       });
     } else if (options.rule == GateRule::kTop1 && options.token_selection != nullptr) {
@@ -215,10 +214,10 @@ Gate gate(std::span<const float> logits, int64_t tokens, int64_t experts,
 }
 
 std::vector<float> encode_tokens(const Gate& gate, std::span<const float> hidden, int64_t width) {
-  DS_CHECK(static_cast<int64_t>(hidden.size()) == gate.tokens * width,
+  DS_CHECK(narrow<int64_t>(hidden.size()) == gate.tokens * width,
            "encode_tokens: {} numbers for {} tokens of width {}", hidden.size(), gate.tokens,
            width);
-  std::vector<float> buffers(static_cast<size_t>(gate.experts * gate.capacity * width), 0.0F);
+  std::vector<float> buffers(to_size(gate.experts * gate.capacity * width), 0.0F);
   for (size_t i = 0; i < gate.expert.size(); ++i) {
     if (gate.expert[i] < 0) continue;
     const int64_t token = static_cast<int64_t>(i) % gate.tokens;
@@ -230,17 +229,16 @@ std::vector<float> encode_tokens(const Gate& gate, std::span<const float> hidden
 
 std::vector<float> decode_tokens(const Gate& gate, std::span<const float> expert_output,
                                  int64_t width) {
-  DS_CHECK(static_cast<int64_t>(expert_output.size()) == gate.experts * gate.capacity * width,
+  DS_CHECK(narrow<int64_t>(expert_output.size()) == gate.experts * gate.capacity * width,
            "decode_tokens: {} numbers for {} experts of {} slots and width {}",
            expert_output.size(), gate.experts, gate.capacity, width);
-  std::vector<float> out(static_cast<size_t>(gate.tokens * width), 0.0F);
+  std::vector<float> out(to_size(gate.tokens * width), 0.0F);
   for (size_t i = 0; i < gate.expert.size(); ++i) {
     if (gate.expert[i] < 0) continue;
-    const size_t token = i % static_cast<size_t>(gate.tokens);
-    const size_t row = static_cast<size_t>(gate.expert[i] * gate.capacity + gate.slot[i]);
-    for (size_t c = 0; c < static_cast<size_t>(width); ++c) {
-      out[token * static_cast<size_t>(width) + c] +=
-          gate.weight[i] * expert_output[row * static_cast<size_t>(width) + c];
+    const size_t token = i % to_size(gate.tokens);
+    const size_t row = to_size(gate.expert[i] * gate.capacity + gate.slot[i]);
+    for (size_t c = 0; c < to_size(width); ++c) {
+      out[token * to_size(width) + c] += gate.weight[i] * expert_output[row * to_size(width) + c];
     }
   }
   return out;

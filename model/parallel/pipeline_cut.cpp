@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "core/partition.h"
 
 namespace ds {
@@ -57,7 +58,7 @@ std::string lower_case(std::string_view text) {
 std::vector<int64_t> cut_layers(std::string_view method, std::span<const CutLayer> layers,
                                 int stages) {
   const std::string lower = lower_case(method);
-  if (lower == "uniform") return partition_uniform(static_cast<int64_t>(layers.size()), stages);
+  if (lower == "uniform") return partition_uniform(narrow<int64_t>(layers.size()), stages);
   std::vector<double> weights;
   if (lower == "parameters") {
     for (const CutLayer& layer : layers) weights.push_back(static_cast<double>(layer.parameters));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/index.h"
+
 namespace ds::detail {
 
 namespace {
@@ -20,13 +22,11 @@ class Counter {
   Counter(int planned, int kept) : planned_(planned), kept_(kept) {}
 
   void add(PipelineOp op, int chunk) {
-    int& next = next_[static_cast<size_t>(op)][static_cast<size_t>(chunk)];
+    int& next = nth(nth(next_, op), chunk);
     if (next < kept_) order_.push_back({op, chunk, next});
     ++next;
   }
-  int count(PipelineOp op, int chunk) const {
-    return next_[static_cast<size_t>(op)][static_cast<size_t>(chunk)];
-  }
+  int count(PipelineOp op, int chunk) const { return nth(nth(next_, op), chunk); }
   bool has_more(PipelineOp op, int chunk) const { return count(op, chunk) < planned_; }
   std::vector<PipelineWork> take() { return std::move(order_); }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "model/parallel/pipeline_orders.h"
 
 namespace ds {
@@ -128,14 +129,14 @@ class Slots {
  public:
   int take(int chunk, int micro) {
     const auto free = std::ranges::find(used_, false);
-    const size_t slot = static_cast<size_t>(free - used_.begin());
+    const size_t slot = to_size(free - used_.begin());
     if (slot == used_.size()) used_.push_back(false);
     used_[slot] = true;
     return held_[{chunk, micro}] = static_cast<int>(slot);
   }
   int at(int chunk, int micro) const { return held_.at({chunk, micro}); }
-  void release(int chunk, int micro) { used_[static_cast<size_t>(at(chunk, micro))] = false; }
-  int count() const { return static_cast<int>(used_.size()); }
+  void release(int chunk, int micro) { nth(used_, at(chunk, micro)) = false; }
+  int count() const { return narrow<int>(used_.size()); }
 
  private:
   std::vector<bool> used_;
@@ -215,7 +216,7 @@ std::string_view to_string(PipelineOp op) {
                                          "BackwardInput",   "BackwardWeight", "SendActivation",
                                          "RecvActivation",  "SendGrad",       "RecvGrad",
                                          "ReduceTiedGrads", "ReduceGrads",    "OptimizerStep"};
-  return kNames[static_cast<size_t>(op)];
+  return nth(kNames, op);
 }
 
 std::string to_string(const PipelineInstruction& instruction) {
@@ -226,7 +227,7 @@ std::string to_string(const PipelineInstruction& instruction) {
 std::string_view to_string(PipelineKind kind) {
   constexpr std::string_view kNames[] = {"inference",   "data_parallel", "gpipe", "1f1b",
                                          "interleaved", "zb_h1",         "zb_v"};
-  return kNames[static_cast<size_t>(kind)];
+  return nth(kNames, kind);
 }
 
 int virtual_stage(PipelineKind kind, const PipelineShape& shape, int stage, int chunk) {

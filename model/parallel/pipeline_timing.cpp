@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds {
 
@@ -60,7 +61,7 @@ class Player {
     switch (next.op) {
       case PipelineOp::kSendActivation:
       case PipelineOp::kSendGrad:
-        DS_CHECK(next.peer >= 0 && next.peer < static_cast<int>(stages_.size()),
+        DS_CHECK(next.peer >= 0 && next.peer < narrow<int>(stages_.size()),
                  "pipeline: stage {} sends to stage {}", s, next.peer);
         wires_[{s, next.peer}].push_back({next.op, next.micro_batch, stage.clock + costs_.message});
         break;

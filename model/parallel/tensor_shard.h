@@ -11,8 +11,8 @@
 namespace ds {
 
 struct TensorShardRule {
-  std::string_view
-      layer;  // name of the weight's layer; "mlp", "w1", "lm_head", ... are not attention
+  // Name of the weight's layer; "mlp", "w1", "lm_head", ... are not attention.
+  std::string_view layer;
   std::optional<int64_t> kv_heads = std::nullopt;
   int64_t grain = 1;  // elements that must stay together
 };

@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/files/input_files.h"
+#include "core/index.h"
 #include "data/dataset.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "rankd/verbs/input_texts.h"
@@ -38,11 +39,11 @@ class Run {
       : source_(std::move(source)), before_(std::move(before)), vocabulary_(vocabulary) {}
 
   int64_t size() const { return before() + source_->size(); }
-  int64_t before() const { return static_cast<int64_t>(before_.size()); }
+  int64_t before() const { return narrow<int64_t>(before_.size()); }
   void read(int64_t first, std::span<int32_t> out) const {
-    const int64_t own = std::clamp<int64_t>(before() - first, 0, static_cast<int64_t>(out.size()));
+    const int64_t own = std::clamp<int64_t>(before() - first, 0, narrow<int64_t>(out.size()));
     std::copy_n(before_.begin() + std::min(first, before()), own, out.begin());
-    const std::span<int32_t> rest = out.subspan(static_cast<size_t>(own));
+    const std::span<int32_t> rest = out.subspan(to_size(own));
     if (rest.empty()) return;
     const int64_t offset = first + own - before();
     source_->read(offset, rest);
@@ -71,7 +72,7 @@ class Evaluation {
     const std::vector<TextWindow> windows = text_windows(run.size(), length, stride);
     for (size_t i = 0; i < windows.size();) {
       size_t end = i + 1;
-      const size_t most = std::min(windows.size(), i + static_cast<size_t>(batch));
+      const size_t most = std::min(windows.size(), i + to_size(batch));
       while (end < most && windows[end].length == windows[i].length) ++end;
       score(run, std::span(windows).subspan(i, end - i));
       i = end;
@@ -84,7 +85,7 @@ class Evaluation {
   void count_bytes(const Run& run) {
     constexpr int64_t kStep = 1 << 16;
     for (int64_t first = run.before(); first < run.size(); first += kStep) {
-      std::vector<int32_t> ids(static_cast<size_t>(std::min(kStep, run.size() - first)));
+      std::vector<int32_t> ids(to_size(std::min(kStep, run.size() - first)));
       run.read(first, ids);
       std::erase_if(
           ids, [&](int32_t id) { return std::ranges::find(separators_, id) != separators_.end(); });
@@ -94,13 +95,13 @@ class Evaluation {
 
   // The same loss, without a tape, that training's validation uses.
   void score(const Run& run, std::span<const TextWindow> windows) {
-    const auto rows = static_cast<int64_t>(windows.size());
+    const auto rows = narrow<int64_t>(windows.size());
     const int64_t length = windows[0].length;
     Tensor tokens = Tensor::empty({rows, length}, DType::kI32, loaded_.stream());
     Tensor targets = Tensor::empty({rows, length}, DType::kI32, loaded_.stream());
-    std::vector<int32_t> row(static_cast<size_t>(length) + 1);
+    std::vector<int32_t> row(to_size(length) + 1);
     for (int64_t i = 0; i < rows; ++i) {
-      const TextWindow& window = windows[static_cast<size_t>(i)];
+      const TextWindow& window = nth(windows, i);
       run.read(window.first, row);
       std::copy_n(row.begin(), length, tokens.data<int32_t>() + i * length);
       std::copy_n(row.begin() + 1, length, targets.data<int32_t>() + i * length);

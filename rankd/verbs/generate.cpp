@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/files/input_files.h"
+#include "core/index.h"
 #include "core/rng.h"
 #include "data/tokenizer/tokenizer_frame.h"
 #include "model/hf/generation.h"
@@ -96,7 +97,7 @@ void check_prompt(const Prompt& prompt, const ModelDimensions& dims) {
         "give at "
         "least one character");
   }
-  const auto count = static_cast<int64_t>(prompt.ids.size());
+  const auto count = narrow<int64_t>(prompt.ids.size());
   if (count > dims.positions) {
     throw UsageError(fmt::format(
         "generate: the prompt is {} tokens, the model has {} positions; shorten it by {}", count,
@@ -179,13 +180,12 @@ class Generator {
 
  private:
   int32_t draw(Tensor& logits, float uniform) {
-    return sampler_.draw({logits.data<float>(), static_cast<size_t>(task_.dims.vocabulary)},
-                         uniform);
+    return sampler_.draw({logits.data<float>(), to_size(task_.dims.vocabulary)}, uniform);
   }
 
   Tensor next_logits(std::span<const int32_t> tokens) {
     Tensor input =
-        Tensor::empty({1, static_cast<int64_t>(tokens.size())}, DType::kI32, loaded_.stream());
+        Tensor::empty({1, narrow<int64_t>(tokens.size())}, DType::kI32, loaded_.stream());
     std::ranges::copy(tokens, input.data<int32_t>());
     Context context = loaded_.context(&cache_);
     return loaded_.model().next_logits(context, input);
@@ -204,7 +204,7 @@ class Generator {
     }
     told_ = true;
     cache_.clear();
-    return next_logits(all.last(static_cast<size_t>(std::max<int64_t>(1, positions / 2))));
+    return next_logits(all.last(to_size(std::max<int64_t>(1, positions / 2))));
   }
 
   LoadedModel& loaded_;
@@ -218,7 +218,7 @@ class Generator {
 std::string to_json(const Prompt& prompt, const Continuation& made) {
   rapidjson::StringBuffer buffer;
   rapidjson::Writer<rapidjson::StringBuffer> out(buffer);
-  const auto tokens = static_cast<int64_t>(made.ids.size());
+  const auto tokens = narrow<int64_t>(made.ids.size());
   const std::string prompt_text = as_utf8(prompt.text);
   out.StartObject();
   out.Key("prompt");

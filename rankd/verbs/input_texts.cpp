@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "core/index.h"
 #include "data/byte_stream.h"
 
 namespace ds {
@@ -28,8 +29,8 @@ std::string read_standard_input(const std::string& verb) {
     if (count == 0) return text;
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw_io_error("read", "standard input", errno);
-    text.append(chunk.data(), static_cast<size_t>(count));
-    if (static_cast<int64_t>(text.size()) > kLargestText) {
+    text.append(chunk.data(), to_size(count));
+    if (narrow<int64_t>(text.size()) > kLargestText) {
       throw DataError(fmt::format("standard input: more than {} bytes", kLargestText));
     }
   }
@@ -37,7 +38,7 @@ std::string read_standard_input(const std::string& verb) {
 
 std::string read_text_file(FileSystem& files, const std::string& path) {
   std::unique_ptr<File> file = files.open(path);
-  std::string head(std::min<size_t>(4, static_cast<size_t>(file->size())), '\0');
+  std::string head(std::min<size_t>(4, to_size(file->size())), '\0');
   file->read(0, std::as_writable_bytes(std::span(head)));
   const std::unique_ptr<ByteStream> stream =
       open_byte_stream(std::move(file), compression_of(head));

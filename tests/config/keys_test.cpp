@@ -225,8 +225,8 @@ std::vector<Problem> errors_at(const ReadConfig& read, const Key& key) {
   }
   std::vector<Problem> errors;
   for (const Problem& problem : read.problems.all()) {
-    const bool softened =
-        problem.message.find("; has no effect while") != std::string::npos;  // the section is off
+    // The section is off.
+    const bool softened = problem.message.find("; has no effect while") != std::string::npos;
     if ((problem.severity == Severity::kError || softened) && problem.path == path)
       errors.push_back(problem);
   }

@@ -6,7 +6,7 @@ namespace ds {
 
 std::string format_duration(Time duration) {
   if (duration < std::chrono::seconds(10)) {
-    return fmt::format("{:.1f}s", std::chrono::duration<double>(duration).count());
+    return fmt::format("{:.1f}s", seconds_of(duration));
   }
   const auto seconds = std::chrono::round<std::chrono::seconds>(duration).count();
   if (seconds < 60) {

@@ -97,8 +97,8 @@ std::string show(const run_action::Tell& action) {
 
 // Commands of tests/golden/launcher/decide/run_core.txt, one a line:
 //   options <key> <value> ...     of the next run: restarts, wait (for hosts), timeout, limit,
-//   newest,
-//                                 min (hosts), memory; all but the last two in seconds or numbers
+//                                 newest, min (hosts), memory; all but the last two are seconds
+//                                 or numbers
 //   hosts <names>                 of the next run, one slot each; none: two slots of this machine
 //   run                           at time 0
 //   at <seconds>                  the clock, which ticks every second
