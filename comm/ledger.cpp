@@ -6,12 +6,8 @@ Ledger::Ledger(size_t capacity, const Clock& clock) : clock_(clock), ring_(capac
   DS_CHECK(capacity > 0, "ledger: capacity 0");
 }
 
-void Ledger::set_label(std::string_view label) {
-  const std::lock_guard lock(ring_mutex_);
-  label_ = label;
-}
-
-uint64_t Ledger::enter(std::string_view group, uint64_t sequence, CommOp op, int64_t bytes) {
+uint64_t Ledger::enter(std::string_view group, uint64_t sequence, CommOp op, int64_t bytes,
+                       std::string_view label) {
   const int64_t now = clock_.now_ns();
   const std::lock_guard lock(ring_mutex_);
   const uint64_t number = ++entered_;
@@ -21,7 +17,7 @@ uint64_t Ledger::enter(std::string_view group, uint64_t sequence, CommOp op, int
   entry.sequence = sequence;
   entry.op = op;
   entry.bytes = bytes;
-  entry.label = label_;
+  entry.label = label;
   entry.enter_ns = now;
   entry.exit_ns = -1;
   return number;

@@ -21,7 +21,7 @@ struct LedgerEntry {
   uint64_t sequence = 0;  // within the group, from 1: equal on all ranks of a call
   CommOp op = CommOp::kBarrier;
   int64_t bytes = 0;  // of the whole tensor
-  std::string label;  // what the caller was doing: a layer's name
+  std::string label;  // the stream's at that time: "transformer.h.3"
   int64_t enter_ns = 0;
   int64_t exit_ns = -1;  // -1: still inside, or left by an error
 };
@@ -31,10 +31,9 @@ class Ledger {
   // `clock` must outlive the ledger.
   Ledger(size_t capacity, const Clock& clock);
 
-  // What the next collectives are for; stays until it is set again.
-  void set_label(std::string_view label);
-  // Returns the entry's number, for exit().
-  uint64_t enter(std::string_view group, uint64_t sequence, CommOp op, int64_t bytes);
+  // `label`: what it is for, may be empty. Returns the entry's number, for exit().
+  uint64_t enter(std::string_view group, uint64_t sequence, CommOp op, int64_t bytes,
+                 std::string_view label);
   void exit(uint64_t number);
 
   std::optional<LedgerEntry> newest() const;
@@ -46,7 +45,6 @@ class Ledger {
   mutable std::mutex ring_mutex_;  // guards everything below
   std::vector<LedgerEntry> ring_;
   uint64_t entered_ = 0;
-  std::string label_;
 };
 
 }  // namespace ds

@@ -40,8 +40,10 @@ void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Cal
   const auto tensor_bytes = static_cast<int64_t>(bytes);
   const int64_t wire = wire_bytes(op, size(), tensor_bytes);
   ++sequence_;
-  const uint64_t entry =
-      sinks_.ledger != nullptr ? sinks_.ledger->enter(axis_, sequence_, op, tensor_bytes) : 0;
+  const std::string_view label = stream != nullptr ? stream->label() : "";
+  const uint64_t entry = sinks_.ledger != nullptr
+                             ? sinks_.ledger->enter(axis_, sequence_, op, tensor_bytes, label)
+                             : 0;
   call();
   if (sinks_.ledger != nullptr) sinks_.ledger->exit(entry);
   if (sinks_.volume != nullptr) sinks_.volume->add(axis_, op, tensor_bytes, wire);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <typeindex>
 #include <unordered_map>
 #include <utility>
@@ -33,6 +34,8 @@ class Stream {
   MemoryResource& memory() const { return *memory_; }
   Trace* trace() const { return trace_; }
   void synchronize() {}  // CPU work is done when the call returns
+  // What the work given to it now is for: the innermost Span, empty outside of any.
+  std::string_view label() const { return label_; }
 
   // Reports an operation to the trace, if there is one.
   void record(std::string_view op, const OpCost& cost) const {
@@ -50,11 +53,28 @@ class Stream {
 
  private:
   friend class MemoryScope;
+  friend class Span;
   Device device_;
   MemoryResource* memory_;
   ThreadPool* pool_;
   Trace* trace_;
+  std::string_view label_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> state_;
+};
+
+// For its lifetime the stream's work is labelled, for people who ask what a rank is doing:
+// "transformer.h.3". The label's text has to live as long.
+class Span {
+ public:
+  Span(Stream& stream, std::string_view label)
+      : stream_(stream), previous_(std::exchange(stream.label_, label)) {}
+  ~Span() { stream_.label_ = previous_; }
+  Span(const Span&) = delete;  // restores on exit, exactly once
+  Span& operator=(const Span&) = delete;
+
+ private:
+  Stream& stream_;
+  std::string_view previous_;
 };
 
 // For its lifetime the stream allocates from another resource (an arena, a shared segment).

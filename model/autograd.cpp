@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/index.h"
 #include "kernels/elementwise.h"
 
 namespace ds {
@@ -14,17 +15,15 @@ Tensor take(Saved& saved) {
 }
 
 Tensor GradientFlow::take(int index) {
-  const auto slot = static_cast<size_t>(outputs_[static_cast<size_t>(index)]);
+  const auto slot = to_size(nth(outputs_, index));
   return std::exchange(tape_.gradients_[slot], Tensor());
 }
 
-bool GradientFlow::wanted(int input) const {
-  return inputs_[static_cast<size_t>(input)] != Var::kConstant;
-}
+bool GradientFlow::wanted(int input) const { return nth(inputs_, input) != Var::kConstant; }
 
 void GradientFlow::give(int index, Tensor gradient) {
   if (!wanted(index)) return;
-  tape_.add_gradient(stream_, inputs_[static_cast<size_t>(index)], std::move(gradient));
+  tape_.add_gradient(stream_, nth(inputs_, index), std::move(gradient));
 }
 
 Var Tape::watch(Tensor value) {
@@ -36,9 +35,9 @@ Saved Tape::save(const Tensor& tensor) {
   return [tensor] { return tensor; };
 }
 
-std::vector<Var> Tape::record(std::string_view name, std::span<const Var> inputs,
+std::vector<Var> Tape::record(std::string name, std::span<const Var> inputs,
                               std::vector<Tensor> outputs, Backward backward) {
-  Node node{std::string(name), {}, {}, std::move(backward)};
+  Node node{std::move(name), {}, {}, std::move(backward)};
   for (const Var& input : inputs) node.inputs.push_back(input.slot);
   std::vector<Var> vars;
   for (Tensor& output : outputs) {
@@ -61,25 +60,26 @@ void Tape::backward(Stream& stream) {
     nodes_.pop_back();
     if (!reached(node)) continue;
     GradientFlow flow(*this, stream, node.inputs, node.outputs);
+    const Span span(stream, node.name);
     node.backward(flow);
   }
 }
 
 Tensor Tape::take_gradient(const Var& var) {
   DS_CHECK(var.slot != Var::kConstant, "take_gradient: a constant has no gradient");
-  return std::exchange(gradients_[static_cast<size_t>(var.slot)], Tensor());
+  return std::exchange(nth(gradients_, var.slot), Tensor());
 }
 
 int Tape::new_slot(const Tensor& value) {
   gradients_.emplace_back();
   shapes_.push_back(value.shape());
-  return static_cast<int>(gradients_.size()) - 1;
+  return narrow<int>(gradients_.size()) - 1;
 }
 
 // The sum may overwrite either operand if nobody else sees it; which of them is decided by the
 // graph alone, so that a dry run on meta allocates the same.
 void Tape::add_gradient(Stream& stream, int slot, Tensor gradient) {
-  const auto index = static_cast<size_t>(slot);
+  const auto index = to_size(slot);
   DS_CHECK(gradient.shape() == shapes_[index], "gradient: shape {} for a value of shape {}",
            gradient.shape().to_string(), shapes_[index].to_string());
   Tensor& sum = gradients_[index];
@@ -100,7 +100,7 @@ void Tape::add_gradient(Stream& stream, int slot, Tensor gradient) {
 bool Tape::reached(const Node& node) const {
   if (node.outputs.empty()) return true;
   for (const int slot : node.outputs) {
-    if (gradients_[static_cast<size_t>(slot)].defined()) return true;
+    if (nth(gradients_, slot).defined()) return true;
   }
   return false;
 }

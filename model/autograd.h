@@ -68,8 +68,9 @@ class Tape {
   Var watch(Tensor value);
   Saved save(const Tensor& tensor);
   // The closure runs when a gradient has reached any of `outputs`, or always when there are none (a
-  // loss, which starts the flow). Returns one Var per output. `name` appears in error messages.
-  std::vector<Var> record(std::string_view name, std::span<const Var> inputs,
+  // loss, which starts the flow). Returns one Var per output. `name` labels the
+  // stream while the closure runs.
+  std::vector<Var> record(std::string name, std::span<const Var> inputs,
                           std::vector<Tensor> outputs, Backward backward);
 
   // Lets `gradient` (the value's shape) flow into `from` before backward(): a later pipeline

@@ -4,7 +4,10 @@ namespace ds {
 
 std::vector<Var> Context::record(std::string_view name, std::span<const Var> inputs,
                                  std::vector<Tensor> outputs, Backward backward) {
-  if (tape != nullptr) return tape->record(name, inputs, std::move(outputs), std::move(backward));
+  if (tape != nullptr) {
+    return tape->record(fmt::format("{} {} backward", stream.label(), name), inputs,
+                        std::move(outputs), std::move(backward));
+  }
   std::vector<Var> vars;
   for (Tensor& output : outputs) vars.push_back({std::move(output), Var::kConstant});
   return vars;

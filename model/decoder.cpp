@@ -34,11 +34,13 @@ void Decoder::check_tokens(const Tensor& tokens) const {
 Residual Decoder::run_blocks(Context& context, const Tensor& tokens,
                              const SequenceRows& rows) const {
   Residual stream;
+  const Span span(context.stream, "embedding");
   stream.sum = dropout(context,
                        embed(context, tokens.reshape({tokens.numel()}), rows.length,
                              rows.first_position, parts_.dtype, parts_.embedding),
                        parts_.embedding_dropout, rows.length);
   for (const auto& block : parts_.blocks) {
+    const Span in_block(context.stream, block->path());
     stream = block->forward(context, rows, std::move(stream));
   }
   return stream;
@@ -53,6 +55,7 @@ Tensor Decoder::loss(Context& context, const Tensor& tokens, const Tensor& targe
   DS_CHECK(context.cache == nullptr, "loss: a cache is for generation");
   const SequenceRows rows{.batch = tokens.shape()[0], .length = tokens.shape()[1]};
   Residual stream = run_blocks(context, tokens, rows);
+  const Span span(context.stream, "head");
   Var y = norm(context, stream.sum, stream.branch, parts_.final_norm).y;
   stream = {};
   return linear_cross_entropy(context, std::move(y), parts_.head,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "model/functions.h"
@@ -27,8 +28,14 @@ struct Residual {
 
 class Block {
  public:
+  // `path`: "transformer.h.3", as parameters of it are called.
+  explicit Block(std::string path) : path_(std::move(path)) {}
   virtual ~Block() = default;
+  const std::string& path() const { return path_; }
   virtual Residual forward(Context& context, const SequenceRows& rows, Residual in) const = 0;
+
+ private:
+  std::string path_;
 };
 
 class Decoder final : public LanguageModel {

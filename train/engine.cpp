@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/failpoint.h"
+#include "core/index.h"
 #include "kernels/reduce.h"
 #include "optim/clip.h"
 #include "train/observers.h"
@@ -32,7 +33,7 @@ MicroBatch load(const EngineOptions& options, Stream& stream, BatchSource& sourc
   MicroBatch batch{.tokens = Tensor::empty(shape, DType::kI32, stream),
                    .targets = Tensor::empty(shape, DType::kI32, stream)};
   if (!stream.device().is_meta()) {
-    const auto numel = static_cast<size_t>(shape.numel());
+    const auto numel = to_size(shape.numel());
     batch.first_sample = source.fill(step, micro_step, {batch.tokens.data<int32_t>(), numel},
                                      {batch.targets.data<int32_t>(), numel});
   }
@@ -104,13 +105,13 @@ Engine::Sums Engine::reduce_sums(const Sums& mine) {
   constexpr int64_t kValues = 3;
   const int64_t ranks = resources_.comm.size();
   std::array<double, kValues> local{mine.loss, mine.squares, static_cast<double>(mine.flags)};
-  std::vector<double> all(static_cast<size_t>(kValues * ranks));
+  std::vector<double> all(to_size(kValues * ranks));
   const Device device = resources_.stream.device();
   Tensor gathered = Tensor::borrow(all.data(), {kValues * ranks}, DType::kF64, device);
   resources_.comm.all_gather(Tensor::borrow(local.data(), {kValues}, DType::kF64, device), gathered,
                              resources_.stream);
   Sums sums;
-  for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank) {
+  for (size_t rank = 0; rank < to_size(ranks); ++rank) {
     sums.loss += all[rank * kValues];
     sums.squares += all[rank * kValues + 1];
     sums.flags = std::max(sums.flags, static_cast<int64_t>(all[rank * kValues + 2]));
@@ -131,6 +132,7 @@ StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver*
     if (observer != nullptr) observer->before_micro_step(step_, micro_step);
     mine.loss += run_micro_step(source, micro_step, settings);
   }
+  const Span span(resources_.stream, "optimizer step");
   DS_FAILPOINT("engine.before_norm");
   mine.squares = store_.local_sum_of_squares();
   DS_FAILPOINT("engine.before_sums");

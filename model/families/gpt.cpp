@@ -28,7 +28,7 @@ LinearSpec conv1d(const BuildContext& build, int64_t in, int64_t out, double dev
 }
 
 Gpt2Block::Gpt2Block(const Gpt2Config& config, const BuildContext& build, int64_t layer)
-    : dims_(dimensions(config)), layer_(layer) {
+    : Block(build.path), dims_(dimensions(config)), layer_(layer) {
   const double deviation = config.initializer_range;
   // Each block adds two branches to the residual stream; scaled so that its variance does not grow
   // with depth (GPT-2 paper, section 2.3).

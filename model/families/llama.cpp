@@ -20,7 +20,10 @@ class LlamaBlock final : public Block {
 };
 
 LlamaBlock::LlamaBlock(const LlamaConfig& config, const BuildContext& build, int64_t layer)
-    : dims_(dimensions(config)), layer_(layer), theta_(static_cast<float>(config.rope_theta)) {
+    : Block(build.path),
+      dims_(dimensions(config)),
+      layer_(layer),
+      theta_(static_cast<float>(config.rope_theta)) {
   attention_dropout_ = {static_cast<float>(config.attention_dropout),
                         static_cast<uint64_t>(layer + 1)};
   const auto part = [&](const BuildContext& parent, const char* name, int64_t in, int64_t out,

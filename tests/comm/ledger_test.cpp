@@ -12,9 +12,8 @@ TEST_CASE("a ledger keeps the newest entries, oldest first", "[comm]") {
   ManualClock clock;
   Ledger ledger(3, clock);
   for (int i = 1; i <= 5; ++i) {
-    ledger.set_label(fmt::format("layer {}", i));
-    const uint64_t number =
-        ledger.enter("data", static_cast<uint64_t>(i), CommOp::kAllReduce, 10 * i);
+    const uint64_t number = ledger.enter("data", static_cast<uint64_t>(i), CommOp::kAllReduce,
+                                         10 * i, fmt::format("layer {}", i));
     clock.advance(std::chrono::nanoseconds(7));
     if (i != 5) ledger.exit(number);
   }
@@ -32,8 +31,8 @@ TEST_CASE("a ledger keeps the newest entries, oldest first", "[comm]") {
 TEST_CASE("an exit whose entry the ring has overwritten is ignored", "[comm]") {
   ManualClock clock;
   Ledger ledger(1, clock);
-  const uint64_t first = ledger.enter("data", 1, CommOp::kBarrier, 0);
-  ledger.enter("data", 2, CommOp::kBarrier, 0);
+  const uint64_t first = ledger.enter("data", 1, CommOp::kBarrier, 0, "");
+  ledger.enter("data", 2, CommOp::kBarrier, 0, "");
   ledger.exit(first);
   CHECK(ledger.entries().at(0).exit_ns == -1);
 }

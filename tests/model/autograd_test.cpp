@@ -4,6 +4,7 @@
 
 #include "core/memory/adaptors.h"
 #include "model/context.h"
+#include "model/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 
@@ -122,4 +123,24 @@ TEST_CASE("a saved tensor is taken once", "[model]") {
   CHECK(take(saved).defined());
   CHECK(t.live() == 0);
   CHECK_THROWS_AS(take(saved), InternalError);
+}
+
+TEST_CASE("the stream is labelled by what runs, in backward too", "[model]") {
+  Tracked t;
+  Tape tape;
+  PlainStore store(t.stream, 1);
+  Context context{.stream = t.stream, .store = store, .tape = &tape};
+  std::vector<std::string> seen;
+  const Var x = tape.watch(t.filled(1));
+  for (const char* layer : {"h.0", "h.1"}) {
+    const Span span(t.stream, layer);
+    seen.emplace_back(t.stream.label());
+    context.record("identity", {&x, 1}, {},
+                   [&](GradientFlow&) { seen.emplace_back(t.stream.label()); });
+  }
+  seen.emplace_back(t.stream.label());
+  tape.backward(t.stream);
+  seen.emplace_back(t.stream.label());
+  CHECK(seen == std::vector<std::string>{"h.0", "h.1", "", "h.1 identity backward",
+                                         "h.0 identity backward", ""});
 }

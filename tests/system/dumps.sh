@@ -19,6 +19,7 @@ while [ $asked -lt "$dumps" ] && kill -0 "$launcher" 2> /dev/null; do
 done
 expect_end 0
 grep -q '"event": "fault"' err && fail "a rank ended: $(head -1 err)"
+grep -q " for transformer\.h\.[0-9]* .*backward" stacks || fail "no collective says which layer it is for"
 [ $asked -ge $((dumps / 2)) ] || fail "only $asked dumps were made"
 cmp -s quiet/final/model.safetensors asked/final/model.safetensors || fail "other weights than without dumps"
 echo "$asked dumps"
