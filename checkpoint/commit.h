@@ -64,8 +64,9 @@ void publish_tag(FileSystem& file_system, const std::string& root, const std::st
                  const EpochClaim& epoch);
 void drop_replaced(FileSystem& file_system, const std::string& root, const std::string& tag,
                    int64_t epoch);
-// Takes a step back: what this epoch published is prepared again, with the tag before in its place (ValidationError
-// if a newer epoch has opened the root); from prepared to nothing. Harmless if there is nothing.
+// Takes a step back: what this epoch published is prepared again, with the tag before in its place
+// (ValidationError if a newer epoch has opened the root); what was prepared is gone. Harmless if
+// there is nothing.
 void unpublish_tag(FileSystem& file_system, const std::string& root, const std::string& tag,
                    const EpochClaim& epoch);
 void discard_prepared(FileSystem& file_system, const std::string& root, const std::string& tag,
