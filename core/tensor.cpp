@@ -56,8 +56,9 @@ void* Tensor::raw() const {
 }
 
 Tensor Tensor::narrow(int64_t offset, int64_t numel) const {
-  DS_CHECK(offset >= 0 && numel >= 0 && offset + numel <= numel_,
-           "narrow: [{}, {}) of a tensor of {} elements", offset, offset + numel, numel_);
+  // Not offset + numel, which may leave 64 bits.
+  DS_CHECK(offset >= 0 && numel >= 0 && offset <= numel_ && numel <= numel_ - offset,
+           "narrow: {} elements from element {} of a tensor of {} elements", numel, offset, numel_);
   Tensor view = *this;
   view.shape_ = Shape{numel};
   view.numel_ = numel;
