@@ -1,7 +1,12 @@
 // Number texts.
 #include "core/number_text.h"
 
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
 #include "core/error.h"
+#include "core/rng.h"
 #include "tests/support/catch.h"
 
 using namespace ds;
@@ -31,4 +36,61 @@ TEST_CASE("parameter counts say B for billions", "[core]") {
   CHECK(parameter_count_text(426516480, "B", 4) == "0.4265 B");
   CHECK(parameter_count_text(7e9) == "7 B");
   CHECK(parameter_count_text(999999, "", 0) == "999999");
+}
+
+TEST_CASE("sizes are told in the largest power of 1024 that keeps them at 1 or above", "[core]") {
+  struct Case {
+    double bytes;
+    double value;
+    std::string_view unit;
+  };
+  const Case cases[] = {{0, 0, "B"},
+                        {1023, 1023, "B"},
+                        {1024, 1, "KiB"},
+                        {1536, 1.5, "KiB"},
+                        {0x1p20 - 1024, 1023, "KiB"},
+                        {0x1p20, 1, "MiB"},
+                        {0x1p30, 1, "GiB"},
+                        {0x1p40, 1, "TiB"},
+                        {0x1p52, 4096, "TiB"},  // there is no larger unit
+                        {-5000, -5000, "B"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.bytes);
+    const ScaledBytes scaled = scale_bytes(one.bytes);
+    CHECK(scaled.value == one.value);
+    CHECK(scaled.unit == one.unit);
+  }
+}
+
+TEST_CASE("numbers that no unit fits are told in the smallest, and what is no number as it is",
+          "[core]") {
+  CHECK(number_text(1e-9, std::nullopt, 4) == "0.001 u");
+  CHECK(number_text(-2000) == "-2e+09 u");
+  CHECK(number_text(-2000, "K") == "-2 K");
+  CHECK(number_text(5000, "x") == "5000 x");  // a unit of no magnitude
+  CHECK(number_text(std::numeric_limits<double>::infinity(), "") == "inf ");
+  CHECK(number_text(std::nan(""), "") == "nan ");
+  CHECK(number_text(0.125, "", 2) == "0.12 ");  // an exact half goes to the even digit
+  CHECK(number_text(0.375, "", 2) == "0.38 ");
+  CHECK_THROWS_WITH(number_text(1, "", 301), Catch::Contains("301 decimals"));
+}
+
+TEST_CASE("a text of a number is within half of its last digit", "[core]") {
+  const Rng rng(3, "numbers");
+  for (uint64_t i = 0; i < 500; ++i) {
+    const double value = std::pow(10.0, 14 * static_cast<double>(rng.uniform(i)) - 2);
+    const std::string text = number_text(value, std::nullopt, 3);
+    char* end = nullptr;
+    const double told = std::strtod(text.c_str(), &end);
+    const std::string_view unit(end + 1);
+    const double magnitude = unit == "T"   ? 1e12
+                             : unit == "G" ? 1e9
+                             : unit == "M" ? 1e6
+                             : unit == "K" ? 1e3
+                             : unit == "m" ? 1e-3
+                                           : 1;
+    CAPTURE(value, text);
+    REQUIRE(std::abs(told - value / magnitude) <= 0.00051);
+    REQUIRE((told >= 1 || unit == "m"));
+  }
 }

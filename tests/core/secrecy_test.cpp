@@ -1,5 +1,10 @@
 #include "core/secrecy.h"
 
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -73,6 +78,69 @@ TEST_CASE("memory that is given back is overwritten", "[core][security]") {
   CHECK(WipingMemory::resize(nullptr, 0, "", 0) == nullptr);
   CHECK(WipingMemory::resize(WipingMemory::allocate(1, "", 0), 0, "", 0) == nullptr);
   WipingMemory::release(nullptr, "", 0);
+}
+
+TEST_CASE("a process that forbids core dumps leaves none, nor do those that it starts",
+          "[core][security]") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    forbid_core_dumps();
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0) {
+      rlimit limit{};
+      ::getrlimit(RLIMIT_CORE, &limit);
+      ::_exit(limit.rlim_cur <= 1 && limit.rlim_max <= 1 ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(grandchild, &status, 0);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("a process that hides can be forbidden core dumps too, and is hidden",
+          "[core][security]") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool open_before = ::prctl(PR_GET_DUMPABLE) == 1;
+    hide_from_same_user();
+    forbid_core_dumps();
+    forbid_core_dumps();  // a second time changes nothing
+    const bool hidden = ::prctl(PR_GET_DUMPABLE) == 0;
+    ::_exit(hidden ? 0 : (open_before ? 1 : 2));
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("a secret that has room grows where it is", "[core][security]") {
+  std::string text;
+  text.reserve(100);
+  const char* const before = text.data();
+  append_secret(text, std::string(60, 'a'));
+  append_secret(text, std::string(40, 'b'));
+  CHECK(text.data() == before);
+  append_secret(text, "");
+  CHECK(text.size() == 100);
+  append_secret(text, "c");
+  CHECK(text == std::string(60, 'a') + std::string(40, 'b') + "c");
+  CHECK(text.capacity() >= 200);  // doubled, so that a long secret is not copied at every byte
+}
+
+TEST_CASE("memory that shrinks keeps its front", "[core][security]") {
+  auto* memory = static_cast<char*>(WipingMemory::allocate(600, "", 0));
+  for (int i = 0; i < 600; ++i) memory[i] = static_cast<char>(i % 100);
+  memory = static_cast<char*>(WipingMemory::resize(memory, 50, "", 0));
+  for (int i = 0; i < 50; ++i) REQUIRE(memory[i] == static_cast<char>(i % 100));
+  WipingMemory::release(memory, "", 0);
+  auto* const fresh = static_cast<char*>(WipingMemory::resize(nullptr, 10, "", 0));
+  REQUIRE(fresh != nullptr);
+  WipingMemory::release(fresh, "", 0);
 }
 
 }  // namespace ds

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/files/file.h"
 #include "core/host.h"
+#include "core/rng.h"
 #include "tests/support/catch.h"
 
 using namespace ds;
@@ -75,4 +76,49 @@ TEST_CASE("both ends of a connection have an address", "[core]") {
 TEST_CASE("a host knows its name and what memory it has left", "[core]") {
   CHECK_FALSE(own_host_name().empty());
   CHECK(available_memory().value_or(0) > 0);
+}
+
+TEST_CASE("random endpoints of both families go there and back", "[core]") {
+  const Rng rng(4, "endpoints");
+  for (uint64_t i = 0; i < 200; ++i) {
+    const auto word = [&](uint64_t at) { return rng.bits(16 * i + at); };
+    const uint32_t port = 1 + word(0) % 65535;
+    const std::string v4 = fmt::format("{}.{}.{}.{}:{}", word(1) % 256, word(2) % 256,
+                                       word(3) % 256, word(4) % 256, port);
+    REQUIRE(parse_endpoint(v4));
+    CHECK(parse_endpoint(v4)->endpoint() == v4);
+    // Groups that are not zero, so that there is nothing to shorten.
+    std::string v6;
+    for (uint64_t group = 0; group < 8; ++group) {
+      v6 += fmt::format("{}{:x}", group == 0 ? "" : ":", 1 + word(5 + group) % 65535);
+    }
+    const auto parsed = parse_address(v6, static_cast<int>(port));
+    REQUIRE(parsed);
+    CHECK(parsed->host() == v6);
+    CHECK(parsed->endpoint() == fmt::format("[{}]:{}", v6, port));
+    CHECK(parsed->family() == AF_INET6);
+  }
+}
+
+TEST_CASE("an address of the kernel is copied within the room there is", "[core]") {
+  const SocketAddress plain = address("10.1.2.3");
+  const SocketAddress copied = address_from(plain.get(), plain.bytes);
+  CHECK(copied.host() == "10.1.2.3");
+  CHECK(copied.bytes == sizeof(sockaddr_in));
+  sockaddr_storage large{};
+  large.ss_family = AF_INET;
+  const auto too_many = static_cast<socklen_t>(sizeof(large) + 100);
+  CHECK(address_from(reinterpret_cast<const sockaddr*>(&large), too_many).bytes == sizeof(large));
+  CHECK(SocketAddress().host().empty());
+}
+
+TEST_CASE("an address is link-local only in IPv6, and mapped only there", "[core]") {
+  CHECK_FALSE(address("169.254.1.1").is_link_local());
+  CHECK_FALSE(address("10.0.0.1").is_mapped_v4());
+  CHECK_FALSE(address("2001:db8::1").is_link_local());
+  CHECK(address("febf::1").is_link_local());
+  CHECK_FALSE(address("fec0::1").is_link_local());
+  CHECK(address("239.255.255.255").is_group());
+  CHECK_FALSE(address("240.0.0.1").is_group());
+  CHECK_FALSE(address("128.0.0.1").is_loopback());
 }
