@@ -13,6 +13,7 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/elementwise.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
 
@@ -210,6 +211,10 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
                       .bytes = 12 * static_cast<double>(rows * vocabulary)});
   on_device(stream.device(),
             [&](Cpu) { check_targets(args.targets.data<int32_t>(), rows, vocabulary); });
+  if (rows == 0 && args.dweight.defined() && args.write_dweight == Write::kOverwrite) {
+    Tensor dweight = args.dweight;
+    fill(stream, dweight, 0.0F);  // no block of rows will write it
+  }
   const int64_t block = std::min(rows, linear_cross_entropy_rows(vocabulary));
   Tensor logits = Tensor::empty({block, vocabulary}, DType::kF32, stream, MemoryTag::kScratch);
   for (int64_t first = 0; first < rows; first += block) {
