@@ -1,0 +1,353 @@
+// Every front function refuses operands that do not fit before it does anything, and says which
+// operand, what it has and what was expected. One table per family; each case is a call that is
+// right but for one operand.
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/activation.h"
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm/matmul.h"
+#include "kernels/layer_norm.h"
+#include "kernels/reduce.h"
+#include "kernels/rope.h"
+#include "kernels/softmax.h"
+#include "kernels/update.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+struct Case {
+  const char* message;  // what the error holds
+  std::function<void()> call;
+};
+
+void check_refused(const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    CAPTURE(one.message);
+    CHECK_THROWS_AS(one.call(), InternalError);
+    CHECK_THROWS_WITH(one.call(), Catch::Contains(one.message));
+  }
+}
+
+// Tensors by shape and dtype, all zeros.
+struct Maker {
+  TestStream own;
+  Stream& stream = own.stream;
+  Tensor operator()(const Shape& shape, DType dtype = DType::kF32) {
+    return Tensor::zeros(shape, dtype, stream);
+  }
+};
+
+TEST_CASE("activations refuse operands that do not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const Tensor x = make({6}), x16 = make({6}, DType::kBF16), tokens = make({6}, DType::kI32);
+  Tensor y = make({6}), short_y = make({5}), y16 = make({6}, DType::kF16), none;
+  Tensor wide = make({2, 6}), narrow = make({2, 3}), none_wide = make({2, 0});
+  const Rng rng(1, "refused");
+  check_refused({
+      {"activation_forward: y has shape [5] (5 elements), expected 6 elements",
+       [&] { activation_forward(s, Activation::kRelu, x, short_y); }},
+      {"activation_forward: y is fp16, expected fp32",
+       [&] { activation_forward(s, Activation::kRelu, x, y16); }},
+      {"activation_forward: x is int32, expected fp32, bf16 or fp16",
+       [&] { activation_forward(s, Activation::kRelu, tokens, y); }},
+      {"activation_backward: dy is bf16, expected fp32",
+       [&] { activation_backward(s, Activation::kSilu, x, x16, y); }},
+      {"activation_backward: dx is undefined",
+       [&] { activation_backward(s, Activation::kSilu, x, x, none); }},
+      {"swiglu_forward: gate_up has shape [6] (6 elements), expected 12 elements",
+       [&] { swiglu_forward(s, x, narrow); }},
+      {"swiglu_forward: y is undefined", [&] { swiglu_forward(s, wide, none); }},
+      {"swiglu_forward: y has shape [2, 0], expected rows of 0 elements",
+       [&] { swiglu_forward(s, wide, none_wide); }},
+      {"swiglu_backward: dgate_up has shape [6] (6 elements), expected 12 elements",
+       [&] { swiglu_backward(s, wide, narrow, y); }},
+      {"dropout: p is 1, expected 0 <= p < 1", [&] { dropout(s, x, 1.0F, rng, 0, y); }},
+      {"dropout: p is -0.5, expected 0 <= p < 1", [&] { dropout(s, x, -0.5F, rng, 0, y); }},
+      {"dropout: p is nan, expected 0 <= p < 1",
+       [&] { dropout(s, x, std::numeric_limits<float>::quiet_NaN(), rng, 0, y); }},
+      {"dropout: y has shape [5]", [&] { dropout(s, x, 0.5F, rng, 0, short_y); }},
+  });
+}
+
+TEST_CASE("streams of elements and reductions refuse operands that do not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const Tensor x = make({6}), x16 = make({6}, DType::kBF16), tokens = make({6}, DType::kI32);
+  Tensor y = make({6}), y5 = make({5}), bytes = make({6}, DType::kU8), y4 = make({4}), none;
+  check_refused({
+      {"add: b is bf16, expected fp32", [&] { add(s, x, x16, y); }},
+      {"add: a is int32", [&] { add(s, tokens, x, y); }},
+      {"add: b has shape [6] (6 elements), expected 5", [&] { add(s, make({5}), x, y5); }},
+      {"accumulate: x has shape [6] (6 elements), expected 5", [&] { accumulate(s, x, y5); }},
+      {"accumulate: y is uint8", [&] { accumulate(s, x, bytes); }},
+      {"scale: y is uint8", [&] { scale(s, 2, bytes); }},
+      {"scale: y is undefined", [&] { scale(s, 2, none); }},
+      {"cast: x is int32", [&] { cast(s, tokens, y); }},
+      {"cast: x has shape [6] (6 elements), expected 5", [&] { cast(s, x, y5); }},
+      {"sum: x is int32", [&] { static_cast<void>(sum(s, tokens)); }},
+      {"sum_of_squares: x is undefined", [&] { static_cast<void>(sum_of_squares(s, {})); }},
+      {"all_finite: x is int32", [&] { static_cast<void>(all_finite(s, tokens)); }},
+      {"column_sum: x has shape [6], expected rows of 4 elements",
+       [&] { column_sum(s, x, Write::kOverwrite, y4); }},
+      {"column_sum: y is uint8", [&] { column_sum(s, x, Write::kOverwrite, bytes); }},
+  });
+}
+
+TEST_CASE("embeddings refuse operands that do not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const Tensor tokens = make({6}, DType::kI32), table = make({9, 4}), flat = make({36});
+  const Tensor positions = make({3, 4}), positions16 = make({3, 4}, DType::kBF16), none;
+  Tensor y = make({6, 4}), y16 = make({6, 4}, DType::kF16), y5 = make({5, 4});
+  Tensor dtable = make({9, 4}), dpositions = make({3, 4});
+  check_refused({
+      {"embedding_forward: the table is not a matrix",
+       [&] { embedding_forward(s, tokens, flat, none, 3, 0, y); }},
+      {"embedding_forward: tokens has shape [6] (6 elements), expected 5",
+       [&] { embedding_forward(s, tokens, table, none, 3, 0, y5); }},
+      {"embedding_forward: tokens is fp32, expected int32",
+       [&] { embedding_forward(s, make({6}), table, none, 3, 0, y); }},
+      {"embedding_forward: table is fp32, expected fp16",
+       [&] { embedding_forward(s, tokens, table, none, 3, 0, y16); }},
+      {"embedding_forward: positions is bf16, expected fp32",
+       [&] { embedding_forward(s, tokens, table, positions16, 3, 0, y); }},
+      {"embedding_forward: positions [0, 4) of 3",
+       [&] { embedding_forward(s, tokens, table, positions, 4, 0, y); }},
+      {"embedding_forward: positions [1, 4) of 3",
+       [&] { embedding_forward(s, tokens, table, positions, 3, 1, y); }},
+      {"embedding_forward: positions [-1, 2) of 3",
+       [&] { embedding_forward(s, tokens, table, positions, 3, -1, y); }},
+      {"embedding_forward: positions [0, 0) of 3",
+       [&] { embedding_forward(s, tokens, table, positions, 0, 0, y); }},
+      {"embedding_backward: tokens has shape [6] (6 elements), expected 5",
+       [&] { embedding_backward(s, tokens, y5, Write::kOverwrite, dtable); }},
+      {"position_backward: length 4 of 3 positions",
+       [&] { position_backward(s, y, 4, Write::kOverwrite, dpositions); }},
+      {"position_backward: length 0 of 3 positions",
+       [&] { position_backward(s, y, 0, Write::kOverwrite, dpositions); }},
+  });
+}
+
+TEST_CASE("attention and rope refuse operands that do not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const AttentionShape shape{2, 3, 4, 2, 8};  // 6 rows of 64
+  const Tensor qkv = make({6, 64}), q = make({2, 32}), cache = make({2, 5, 16});
+  const Tensor qkv16 = make({6, 64}, DType::kBF16), cache16 = make({2, 5, 16}, DType::kF16);
+  Tensor y = make({6, 32}), lse = make({2, 4, 3}), lse16 = make({2, 4, 3}, DType::kBF16);
+  Tensor dqkv = make({6, 64}), dqkv_small = make({6, 63}), decoded = make({2, 32});
+  Tensor y16 = make({6, 32}, DType::kBF16), rotated = make({6, 64});
+  const auto forward = [&](AttentionShape with, const Tensor& packed, Tensor& to, Tensor& sums) {
+    attention_forward(s, with, packed, to, sums);
+  };
+  const auto shaped = [&](int64_t heads, int64_t kv_heads, int64_t head_dim) {
+    return AttentionShape{2, 3, heads, kv_heads, head_dim};
+  };
+  check_refused({
+      {"all must be positive",
+       [&] {
+         forward({0, 3, 4, 2, 8}, qkv, y, lse);
+       }},
+      {"all must be positive",
+       [&] {
+         forward({2, 0, 4, 2, 8}, qkv, y, lse);
+       }},
+      {"all must be positive", [&] { forward(shaped(4, 0, 8), qkv, y, lse); }},
+      {"4 query heads do not divide into 3 key heads",
+       [&] { forward(shaped(4, 3, 8), qkv, y, lse); }},
+      {"attention_forward: qkv has shape [6, 64] (384 elements), expected 480 elements",
+       [&] { forward(shaped(6, 2, 8), qkv, y, lse); }},
+      {"attention_forward: y is bf16, expected fp32", [&] { forward(shape, qkv, y16, lse); }},
+      {"attention_forward: log_sum_exp is bf16, expected fp32",
+       [&] { forward(shape, qkv16, y16, lse16); }},
+      {"attention_backward: dqkv has shape [6, 63] (378 elements), expected 384",
+       [&] { attention_backward(s, shape, qkv, y, lse, y, dqkv_small); }},
+      {"attention_backward: dy is bf16, expected fp32",
+       [&] { attention_backward(s, shape, qkv, y, lse, y16, dqkv); }},
+      {"attention_decode: 6 positions filled of a cache of 5",
+       [&] {
+         attention_decode(s, {2, 6, 4, 2, 8}, q, cache, cache, 5, decoded);
+       }},
+      {"attention_decode: cache_v is fp16, expected fp32",
+       [&] { attention_decode(s, shape, q, cache, cache16, 5, decoded); }},
+      {"attention_decode: cache_k has shape [2, 5, 16] (160 elements), expected 128",
+       [&] { attention_decode(s, shape, q, cache, cache, 4, decoded); }},
+      {"rope: head_dim 7 is not even",
+       [&] { rope(s, shaped(4, 2, 7), 1e4F, 0, Rotation::kForward, rotated); }},
+      {"rope: head_dim 0 is not even",
+       [&] { rope(s, shaped(4, 2, 0), 1e4F, 0, Rotation::kForward, rotated); }},
+      {"rope: theta is 0, expected > 0",
+       [&] { rope(s, shape, 0, 0, Rotation::kForward, rotated); }},
+      {"rope: qkv has shape [6, 64] (384 elements), expected 480",
+       [&] { rope(s, shaped(6, 2, 8), 1e4F, 0, Rotation::kForward, rotated); }},
+  });
+}
+
+TEST_CASE("norms refuse operands that do not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const Tensor x = make({3, 4}), gamma = make({4}), gamma16 = make({4}, DType::kBF16), none;
+  const Tensor x16 = make({3, 4}, DType::kBF16), beta3 = make({3});
+  Tensor y = make({3, 4}), mean = make({3}), inv = make({3}), inv4 = make({4});
+  Tensor inv16 = make({3}, DType::kF16), sum = make({3, 4}), undefined;
+  LayerNormGrads grads{.dgamma = make({4}), .dbeta = make({4})};
+  LayerNormGrads mixed{.dgamma = make({4}), .dbeta = make({4}, DType::kBF16)};
+  LayerNormGrads rms_only{.dgamma = make({4})};
+  check_refused({
+      {"layer_norm: gamma is undefined",
+       [&] { layer_norm(s, x, none, gamma, 1e-5F, y, mean, inv); }},
+      {"layer_norm: x has shape [3, 4], expected rows of 5 elements",
+       [&] { layer_norm(s, x, make({5}), make({5}), 1e-5F, y, mean, inv); }},
+      {"layer_norm: gamma is bf16, expected fp32",
+       [&] { layer_norm(s, x, gamma16, gamma, 1e-5F, y, mean, inv); }},
+      {"layer_norm: beta has shape [3] (3 elements), expected 4",
+       [&] { layer_norm(s, x, gamma, beta3, 1e-5F, y, mean, inv); }},
+      {"layer_norm: inverse has shape [4] (4 elements), expected 3",
+       [&] { layer_norm(s, x, gamma, gamma, 1e-5F, y, mean, inv4); }},
+      {"layer_norm: inverse is fp16, expected fp32",
+       [&] { layer_norm(s, x, gamma, gamma, 1e-5F, y, mean, inv16); }},
+      {"add_layer_norm: residual is bf16, expected fp32",
+       [&] { add_layer_norm(s, x, x16, gamma, gamma, 1e-5F, sum, y, mean, inv); }},
+      {"add_rms_norm: sum is undefined",
+       [&] { add_rms_norm(s, x, x, gamma, 1e-5F, undefined, y, inv); }},
+      {"rms_norm: y is undefined", [&] { rms_norm(s, x, gamma, 1e-5F, undefined, inv); }},
+      {"layer_norm_backward: dy is bf16, expected fp32",
+       [&] { layer_norm_backward(s, x, gamma, mean, inv, x16, none, y, grads); }},
+      {"layer_norm_backward: dbeta is bf16, expected fp32",
+       [&] { layer_norm_backward(s, x, gamma, mean, inv, x, none, y, mixed); }},
+      {"layer_norm_backward: dbeta is undefined",
+       [&] { layer_norm_backward(s, x, gamma, mean, inv, x, none, y, rms_only); }},
+      {"rms_norm_backward: residual_grad has shape [4] (4 elements), expected 12",
+       [&] { rms_norm_backward(s, x, gamma, inv, x, gamma, y, rms_only); }},
+  });
+}
+
+TEST_CASE("the fused loss refuses operands that do not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const LinearCrossEntropyArgs right{.x = make({3, 4}),
+                                     .weight = make({7, 4}),
+                                     .targets = make({3}, DType::kI32),
+                                     .losses = make({3}),
+                                     .dx = make({3, 4}),
+                                     .dweight = make({7, 4})};
+  CHECK_NOTHROW(linear_cross_entropy(s, right));
+  const auto with = [&](const std::function<void(LinearCrossEntropyArgs&)>& change) {
+    return [&, change] {
+      LinearCrossEntropyArgs args = right;
+      change(args);
+      linear_cross_entropy(s, args);
+    };
+  };
+  check_refused({
+      {"weight is not a matrix [V, C]", with([&](auto& a) { a.weight = make({28}); })},
+      {"x has shape [2, 5], expected rows of 4 elements", with([&](auto& a) {
+         a.x = make({2, 5});
+       })},
+      {"weight is bf16, expected fp32", with([&](auto& a) {
+         a.weight = make({7, 4}, DType::kBF16);
+       })},
+      {"targets is fp32, expected int32", with([&](auto& a) { a.targets = make({3}); })},
+      {"targets has shape [2]", with([&](auto& a) { a.targets = make({2}, DType::kI32); })},
+      {"losses is bf16, expected fp32", with([&](auto& a) { a.losses = make({3}, DType::kBF16); })},
+      {"dx and dweight must both be given", with([&](auto& a) { a.dweight = {}; })},
+      {"dx and dweight must both be given", with([&](auto& a) { a.dx = {}; })},
+      {"dx is fp16, expected fp32", with([&](auto& a) {
+         a.dx = make({3, 4}, DType::kF16);
+       })},
+      {"dweight is bf16, expected fp32 or fp32", with([&](auto& a) {
+         a.dweight = make({7, 4}, DType::kBF16);
+       })},
+  });
+}
+
+TEST_CASE("an Adam step refuses state of another kind, and corrections that are none",
+          "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const AdamArgs right{.master = make({4}),
+                       .grad = make({4}, DType::kBF16),
+                       .exp_avg = make({4}),
+                       .exp_avg_sq = make({4}),
+                       .copy = make({4}, DType::kF16)};
+  CHECK_NOTHROW(adam_update(s, right));
+  const auto with = [&](const std::function<void(AdamArgs&)>& change) {
+    return [&, change] {
+      AdamArgs args = right;
+      change(args);
+      adam_update(s, args);
+    };
+  };
+  check_refused({
+      {"master is bf16, expected fp32", with([&](auto& a) { a.master = make({4}, DType::kBF16); })},
+      {"exp_avg is undefined", with([&](auto& a) { a.exp_avg = {}; })},
+      {"exp_avg_sq is fp16, expected fp32",
+       with([&](auto& a) { a.exp_avg_sq = make({4}, DType::kF16); })},
+      {"grad is int32, expected fp32, bf16 or fp16",
+       with([&](auto& a) { a.grad = make({4}, DType::kI32); })},
+      {"grad has shape [5]", with([&](auto& a) { a.grad = make({5}); })},
+      {"copy has shape [3]", with([&](auto& a) { a.copy = make({3}, DType::kBF16); })},
+      {"bias corrections are 0 and 1, expected > 0",
+       with([&](auto& a) { a.bias_correction1 = 0; })},
+      {"bias corrections are 1 and -1, expected > 0",
+       with([&](auto& a) { a.bias_correction2 = -1; })},
+  });
+}
+
+TEST_CASE("views and products refuse what leaves a tensor", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const Tensor a = make({3, 4}), b = make({4, 5}), c = make({3, 5});
+  const MatmulArgs right{.a = matrix(a, 3, 4), .b = matrix(b, 4, 5), .c = matrix(c, 3, 5)};
+  CHECK_NOTHROW(matmul(s, right));
+  const auto with = [&](const std::function<void(MatmulArgs&)>& change) {
+    return [&, change] {
+      MatmulArgs args = right;
+      change(args);
+      matmul(s, args);
+    };
+  };
+  check_refused({
+      {"matrix: 3 x 5 of a tensor of shape [3, 4]", [&] { matrix(a, 3, 5); }},
+      {"columns_of: columns [3, 5) of 4", [&] { columns_of(matrix(a, 3, 4), 3, 2); }},
+      {"columns_of: columns [-1, 1) of 4", [&] { columns_of(matrix(a, 3, 4), -1, 2); }},
+      {"matmul: a is undefined", with([](auto& m) { m.a.tensor = {}; })},
+      {"matmul: b is 4 x 5 with row stride 4", with([](auto& m) { m.b.row_stride = 4; })},
+      {"matmul: c ends at element 16 of a tensor of 15", with([](auto& m) { m.c.offset = 1; })},
+      {"matmul: a ends at element", with([](auto& m) { m.a.offset = -1; })},
+      {"matmul: op(a) is 3 x 4, op(b) is 5 x 4",
+       with([](auto& m) { m.transpose_b = Transpose::kYes; })},
+      {"matmul: c is 3 x 5, expected 3 x 4", with([&](auto& m) {
+         m.b = matrix(make({4, 4}), 4, 4);
+       })},
+      {"matmul: the inner extent is 0", with([&](auto& m) {
+         m.a = matrix(make({3, 0}), 3, 0);
+         m.b = matrix(make({0, 5}), 0, 5);
+       })},
+      {"matmul: b is fp16, expected fp32", with([&](auto& m) {
+         m.b = matrix(make({4, 5}, DType::kF16), 4, 5);
+       })},
+      {"matmul: bias has shape [4] (4 elements), expected 5",
+       with([&](auto& m) { m.bias = make({4}); })},
+      {"matmul: pre_activation is bf16, expected fp32", with([&](auto& m) {
+         m.pre_activation = make({3, 5}, DType::kBF16);
+       })},
+      {"an accumulating product takes no bias", with([&](auto& m) {
+         m.write = Write::kAccumulate;
+         m.bias = make({5});
+       })},
+  });
+}
+
+}  // namespace
+}  // namespace ds::kernels
