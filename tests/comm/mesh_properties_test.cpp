@@ -1,0 +1,204 @@
+// The mesh over many sizes: that axes are independent, that groups are found from both ends, and
+// what sizes are refused. And row-sparse gradients over random matrices.
+#include <map>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "comm/mesh.h"
+#include "comm/mesh_layout.h"
+#include "comm/sparse_rows.h"
+#include "core/rng.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+constexpr Axis kAxes[] = {Axis::kPipe,   Axis::kData,   Axis::kSequence,
+                          Axis::kTensor, Axis::kExpert, Axis::kExpertData};
+
+std::vector<MeshSizes> many_sizes() {
+  std::vector<MeshSizes> sizes;
+  for (const int pipe : {1, 3}) {
+    for (const int data : {1, 4, 6}) {
+      for (const int sequence : {1, 2}) {
+        for (const int tensor : {1, 2}) {
+          for (const int expert : {1, 2, 3}) {
+            if (data % expert != 0) continue;
+            for (const ExpertOrder order : {ExpertOrder::kExpertFirst, ExpertOrder::kDataFirst}) {
+              sizes.push_back({pipe, data, sequence, tensor, expert, order});
+            }
+          }
+        }
+      }
+    }
+  }
+  return sizes;
+}
+
+TEST_CASE("a rank is found from its coordinates, on every axis of every mesh", "[comm]") {
+  for (const MeshSizes& sizes : many_sizes()) {
+    const MeshLayout mesh(sizes);
+    CAPTURE(sizes.pipe, sizes.data, sizes.sequence, sizes.tensor, sizes.expert);
+    std::set<std::vector<int>> places;
+    for (int rank = 0; rank < mesh.world_size(); ++rank) {
+      std::vector<int> place;
+      for (const Axis axis : {Axis::kPipe, Axis::kData, Axis::kSequence, Axis::kTensor}) {
+        place.push_back(mesh.coordinate(rank, axis));
+      }
+      places.insert(place);
+      // Pipe is slowest and tensor fastest.
+      REQUIRE(((place[0] * sizes.data + place[1]) * sizes.sequence + place[2]) * sizes.tensor +
+                  place[3] ==
+              rank);
+      for (const Axis axis : kAxes) {
+        REQUIRE(mesh.neighbour(rank, axis, mesh.coordinate(rank, axis)) == rank);
+        REQUIRE(mesh.coordinate(rank, axis) < mesh.size(axis));
+      }
+    }
+    CHECK(places.size() == static_cast<size_t>(mesh.world_size()));
+    CHECK(mesh.size(Axis::kExpert) * mesh.size(Axis::kExpertData) == sizes.data);
+  }
+}
+
+TEST_CASE("expert and expert-data groups cut the data group in two ways", "[comm]") {
+  for (const MeshSizes& sizes : many_sizes()) {
+    const MeshLayout mesh(sizes);
+    for (int rank = 0; rank < mesh.world_size(); ++rank) {
+      const std::vector<int> data = mesh.peers(rank, Axis::kData);
+      std::set<int> covered;
+      for (const int copy : mesh.peers(rank, Axis::kExpertData)) {
+        // A copy of this rank's expert has the same expert; its expert group is disjoint from ours
+        // unless it is ours.
+        REQUIRE(mesh.coordinate(copy, Axis::kExpert) == mesh.coordinate(rank, Axis::kExpert));
+        for (const int peer : mesh.peers(copy, Axis::kExpert)) {
+          REQUIRE(covered.insert(peer).second);
+        }
+      }
+      REQUIRE(covered == std::set<int>(data.begin(), data.end()));
+    }
+  }
+}
+
+TEST_CASE("neighbours in data are different experts, or copies of one, as the order says",
+          "[comm]") {
+  const MeshLayout experts_first({.data = 6, .expert = 3, .order = ExpertOrder::kExpertFirst});
+  CHECK(experts_first.peers(0, Axis::kExpert) == std::vector<int>{0, 1, 2});
+  CHECK(experts_first.peers(0, Axis::kExpertData) == std::vector<int>{0, 3});
+  const MeshLayout copies_first({.data = 6, .expert = 3, .order = ExpertOrder::kDataFirst});
+  CHECK(copies_first.peers(0, Axis::kExpertData) == std::vector<int>{0, 1});
+  CHECK(copies_first.peers(0, Axis::kExpert) == std::vector<int>{0, 2, 4});
+}
+
+TEST_CASE("what pipe, sequence and tensor leave of a world is data", "[comm]") {
+  const MeshSizes sizes = mesh_sizes(24, {.pipe = 2, .data = 99, .sequence = 3, .tensor = 2});
+  CHECK(sizes.data == 2);  // what was asked for is not looked at
+  CHECK(MeshLayout(sizes).world_size() == 24);
+  CHECK(mesh_sizes(1, {}).data == 1);
+  struct Case {
+    int world;
+    MeshSizes wanted;
+    const char* message;
+  };
+  const Case cases[] = {
+      {6, {.tensor = 4}, "6 ranks are not a multiple of pipe 1 * sequence 1 * tensor 4"},
+      {0, {}, "0 ranks are not a multiple"},
+      {-4, {.tensor = 2}, "-4 ranks are not a multiple"},
+      {4, {.pipe = 0}, "an axis has size 0, expected 1 or more"},
+      {4, {.tensor = -2}, "an axis has size -2"},
+      {4, {.expert = 3}, "expert size 3 does not divide the data size 4"},
+      {4, {.expert = 0}, "expert size 0 does not divide"},
+      {4, {.pipe = 1 << 13, .tensor = 1 << 13}, "more than 16777216 ranks"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.message);
+    CHECK_THROWS_AS(mesh_sizes(one.world, one.wanted), ConfigError);
+    CHECK_THROWS_WITH(mesh_sizes(one.world, one.wanted), Catch::Contains(one.message));
+  }
+  const MeshLayout mesh({.data = 2});
+  CHECK_THROWS_WITH(mesh.coordinate(-1, Axis::kData), Catch::Contains("rank -1 is outside 0..1"));
+  CHECK_THROWS_WITH(mesh.neighbour(0, Axis::kTensor, 1),
+                    Catch::Contains("tensor 1 is outside 0..0"));
+}
+
+TEST_CASE("a mesh of nobody has every group of every rank", "[comm]") {
+  const MeshSizes sizes{.pipe = 2, .data = 4, .tensor = 2, .expert = 2};
+  for (int rank = 0; rank < 16; ++rank) {
+    int decorated = 0;
+    Mesh mesh = Mesh::meta(rank, sizes, [&](Axis, std::unique_ptr<Communicator> inner) {
+      ++decorated;
+      return inner;
+    });
+    CHECK(decorated == 6);
+    for (const Axis axis : kAxes) {
+      CHECK(mesh.group(axis).rank() == mesh.coordinate(axis));
+      CHECK(mesh.group(axis).size() == mesh.size(axis));
+    }
+    CHECK_NOTHROW(mesh.abort());
+  }
+  CHECK_THROWS_WITH(Mesh::meta(16, sizes), Catch::Contains("rank 16 of 16"));
+  CHECK_THROWS_WITH(Mesh::meta(-1, sizes), Catch::Contains("rank -1 of 16"));
+}
+
+// A matrix in which about half of the rows are zero.
+std::vector<float> half_empty(uint64_t seed, int64_t rows, int64_t columns) {
+  const Rng rng(seed, "rows");
+  std::vector<float> dense(static_cast<size_t>(rows * columns), 0.0F);
+  for (int64_t row = 0; row < rows; ++row) {
+    if (rng.derive(static_cast<uint64_t>(row)).bits(0) % 2 == 0) continue;
+    for (int64_t c = 0; c < columns; ++c) {
+      const auto at = static_cast<size_t>(row * columns + c);
+      dense[at] = 1.0F + rng.uniform(at);
+    }
+  }
+  return dense;
+}
+
+TEST_CASE("a matrix goes through its touched rows and back unchanged", "[comm]") {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const auto rows = static_cast<int64_t>(seed % 7), columns = static_cast<int64_t>(seed % 5);
+    const std::vector<float> dense = half_empty(seed, rows, columns);
+    const SparseRows sparse = SparseRows::from_dense(dense, rows, columns);
+    CHECK(sparse.to_dense() == dense);
+    CHECK(sparse.dense_numel() == rows * columns);
+    CHECK(sparse.stored_numel() == static_cast<int64_t>(sparse.indices.size()) * (columns + 1));
+    std::vector<int64_t> all(static_cast<size_t>(rows));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    CHECK(SparseRows::from_rows(dense, rows, columns, all).to_dense() == dense);
+  }
+}
+
+TEST_CASE("the average over ranks is that of the dense matrices, and rows stay in rank order",
+          "[comm]") {
+  constexpr int64_t kRows = 9, kColumns = 4;
+  std::vector<SparseRows> parts;
+  std::vector<double> expected(kRows * kColumns, 0.0);
+  std::vector<int64_t> order;
+  for (uint64_t rank = 0; rank < 5; ++rank) {
+    const std::vector<float> dense = half_empty(rank + 50, kRows, kColumns);
+    parts.push_back(SparseRows::from_dense(dense, kRows, kColumns));
+    for (size_t i = 0; i < dense.size(); ++i) expected[i] += static_cast<double>(dense[i]) / 5;
+    order.insert(order.end(), parts.back().indices.begin(), parts.back().indices.end());
+  }
+  const SparseRows average = average_over_ranks(parts);
+  CHECK(average.indices == order);
+  const std::vector<float> dense = average.to_dense();
+  for (size_t i = 0; i < dense.size(); ++i) CHECK(dense[i] == Approx(expected[i]));
+}
+
+TEST_CASE("row-sparse matrices refuse what does not fit, in numbers", "[comm]") {
+  const std::vector<float> six(6, 1.0F);
+  CHECK_THROWS_WITH(SparseRows::from_dense(six, 2, 4),
+                    Catch::Contains("6 numbers given for a matrix of 2 x 4"));
+  CHECK_THROWS_WITH(SparseRows::from_dense(six, -2, -3), Catch::Contains("-2 x -3"));
+  for (const int64_t row : {int64_t{-1}, int64_t{3}}) {
+    CHECK_THROWS_WITH(SparseRows::from_rows(six, 3, 2, std::vector<int64_t>{row}),
+                      Catch::Contains(fmt::format("row {} of 3", row)));
+  }
+  SparseRows sum = SparseRows::from_dense(six, 3, 2);
+  CHECK_THROWS_WITH(sum.add(SparseRows::from_dense(six, 2, 3)),
+                    Catch::Contains("cannot add a 2 x 3 matrix to one of 3 x 2"));
+  CHECK(sum.to_dense() == six);
+}
+
+}  // namespace
+}  // namespace ds
