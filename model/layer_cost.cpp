@@ -36,6 +36,17 @@ void need_last(const char* layer, Dims x, int64_t size) {
   }
 }
 
+// The formulas read stride, padding and dilation wherever the kernel has an axis.
+void need_one_per_axis(const char* layer, const kernels::ConvShape& shape) {
+  const size_t axes = shape.kernel.size();
+  if (shape.stride.size() != axes || shape.padding.size() != axes ||
+      shape.dilation.size() != axes) {
+    throw ConfigError(
+        fmt::format("{}: a kernel of {} axes with {} strides, {} paddings and {} dilations", layer,
+                    axes, shape.stride.size(), shape.padding.size(), shape.dilation.size()));
+  }
+}
+
 int64_t conv_parameters(const kernels::ConvShape& shape, Bias bias) {
   return shape.out * (shape.in / shape.groups) * kernels::numel(shape.kernel) +
          (bias == Bias::kYes ? shape.out : 0);
@@ -57,6 +68,8 @@ LayerCost cost(const ConvLayer& layer, Dims x) {
 
 LayerCost cost(const TransposedConvLayer& layer, Dims x) {
   need_axes("ConvTranspose", x, 2);
+  need_one_per_axis("ConvTranspose", layer.shape);
+  need_axes("ConvTranspose", x, layer.shape.kernel.size() + 2);
   const Sizes spatial = kernels::transposed_output(x.subspan(2), layer.shape, layer.output_padding);
   return {kernels::transposed_conv_work(x, layer.shape, layer.bias),
           conv_parameters(layer.shape, layer.bias), with_spatial(x[0], layer.shape.out, spatial)};
@@ -77,6 +90,7 @@ LayerCost cost(const ElementwiseLayer& layer, Dims x) {
 }
 
 LayerCost cost(const PoolLayer& layer, Dims x) {
+  need_one_per_axis("Pool", layer.window);
   need_axes("Pool", x, layer.window.kernel.size() + 2);
   return {kernels::per_element_work(x, 1), 0,
           with_spatial(x[0], x[1], kernels::conv_output(x.subspan(2), layer.window))};
@@ -90,6 +104,12 @@ LayerCost cost(const AdaptivePoolLayer& layer, Dims x) {
 LayerCost cost(const UpsampleLayer& layer, Dims x) {
   need_axes("Upsample", x, 3);
   Sizes spatial = copy(x.subspan(2));
+  for (const size_t given : {layer.size.size(), layer.scale.size()}) {
+    if (given > 1 && given != spatial.size()) {
+      throw ConfigError(
+          fmt::format("Upsample: {} sizes or scales for {} spatial axes", given, spatial.size()));
+    }
+  }
   for (size_t i = 0; i < spatial.size(); ++i) {
     if (!layer.size.empty()) {
       spatial[i] = layer.size[layer.size.size() == 1 ? 0 : i];
