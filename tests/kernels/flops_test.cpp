@@ -73,3 +73,56 @@ TEST_CASE("recurrent layers count gates of the first direction", "[kernels]") {
   const RecurrentShape both{Recurrent::kLstm, 3, 2, 2, Bias::kYes, 2};
   CHECK(recurrent_parameters(both) == 2 * (8 * (3 + 2 + 2) + 8 * (4 + 2 + 2)));
 }
+
+TEST_CASE("work is proportional to every size of a product", "[kernels]") {
+  const Work one = matmul_work(Sizes{2, 3, 5}, Sizes{2, 5, 7});
+  CHECK(one.flops == 2 * one.macs);
+  CHECK(matmul_work(Sizes{2, 6, 5}, Sizes{2, 5, 7}).macs == 2 * one.macs);
+  CHECK(matmul_work(Sizes{2, 3, 10}, Sizes{2, 10, 7}).macs == 2 * one.macs);
+  CHECK(matmul_work(Sizes{2, 3, 5}, Sizes{2, 5, 14}).macs == 2 * one.macs);
+  CHECK(matmul_work(Sizes{4, 3, 5}, Sizes{4, 5, 7}).macs == 2 * one.macs);
+  Work sum = one;
+  sum += one;
+  CHECK(sum == matmul_work(Sizes{4, 3, 5}, Sizes{4, 5, 7}));
+  CHECK(linear_work(Sizes{5}, 3) == Work{30, 15});
+  CHECK(numel(Sizes{}) == 1);
+  CHECK(numel(Sizes{3, 0, 2}) == 0);
+  CHECK_THROWS_WITH(matmul_work(Sizes{}, Sizes{3, 4}), Catch::Contains("a scalar operand"));
+  CHECK_THROWS_WITH(attention_work(Sizes{3}, Sizes{4, 3}, Sizes{4, 5}),
+                    Catch::Contains("operands need two axes"));
+}
+
+TEST_CASE("einsum refuses an equation with the part that does not fit", "[kernels]") {
+  struct Case {
+    std::string_view equation;
+    std::vector<Sizes> shapes;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"ij,jk->ik", {{3, 4}, {5, 6}}, "index j is 4 and 5"},
+      {"ij,jk->ik", {{3, 4}}, "has 2 operands, 1 shapes were given"},
+      {"ij->i", {{3, 4, 5}}, "'ij' names 2 axes, the operand has 3"},
+      {"i.,j->ij", {{3}, {4}}, "'.' in 'i.,j->ij' is not understood"},
+      {"i,j,k->ijk", {{3}, {4}, {5}}, "flops of 3 operands at once are not counted"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.message);
+    CHECK_THROWS_WITH(einsum_work(one.equation, one.shapes), Catch::Contains(one.message));
+  }
+  // An index of size 1 is spread over the other's.
+  CHECK(einsum_work("ij,ij->ij", std::vector<Sizes>{{3, 1}, {3, 4}}).flops == 13);
+  CHECK(einsum_work("i j , j k -> i k", std::vector<Sizes>{{3, 4}, {4, 5}}).flops == 121);
+}
+
+TEST_CASE("recurrent layers of every kind are counted by hand", "[kernels]") {
+  // rows = gates * hidden; 2 rows in - rows + 2 rows hidden - rows + inner * hidden + 2 rows bias.
+  const auto flops = [](Recurrent kind, Bias bias) {
+    return recurrent_work(1, {.kind = kind, .in = 3, .hidden = 2, .bias = bias}).flops;
+  };
+  CHECK(flops(Recurrent::kRnn, Bias::kNo) == 2 * 2 * 3 - 2 + 2 * 2 * 2 - 2 + 2);
+  CHECK(flops(Recurrent::kRnn, Bias::kYes) == flops(Recurrent::kRnn, Bias::kNo) + 4);
+  CHECK(flops(Recurrent::kGru, Bias::kNo) == 2 * 6 * 3 - 6 + 2 * 6 * 2 - 6 + 7 * 2);
+  CHECK(flops(Recurrent::kLstm, Bias::kNo) == 2 * 8 * 3 - 8 + 2 * 8 * 2 - 8 + 10 * 2);
+  const RecurrentShape two{.in = 3, .hidden = 2, .layers = 2, .directions = 2};
+  CHECK(recurrent_work(5, two).flops % (5 * 2) == 0);
+  CHECK(recurrent_work(0, two).flops == 0);
+}
