@@ -243,7 +243,7 @@ TEST_CASE("a ledger before its first entry has nothing, and one of no room is re
   CHECK(ledger.to_text().empty());
   ledger.exit(1);
   CHECK(ledger.entries().empty());
-  const uint64_t first = ledger.enter("world", 1, CommOp::kBarrier, 0);
+  const uint64_t first = ledger.enter("world", 1, CommOp::kBarrier, 0, "");
   clock.advance(std::chrono::nanoseconds(3));
   ledger.exit(first);
   CHECK(ledger.to_text() == "1 world #1 barrier bytes=0 enter_ns=0 took_ns=3\n");
