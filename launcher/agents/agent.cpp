@@ -1,12 +1,10 @@
 #include "launcher/agents/agent.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <map>
@@ -25,7 +23,6 @@
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
 #include "launcher/process/rank_process.h"
-#include "launcher/process/send_queue.h"
 #include "launcher/process/signals.h"
 #include "proto/agent.pb.h"
 #include "proto/build_info.h"
@@ -40,18 +37,14 @@ using Clock = std::chrono::steady_clock;
 // ranks running beside those of a newer epoch.
 constexpr seconds kLauncherSilence{12};
 constexpr seconds kGreetingDeadline{30};
+constexpr seconds kHandshakeDeadline{10};  // of one that dialled, its greeting included
+constexpr size_t kLongestGreeting = 256;
 constexpr seconds kLastOutputDeadline{2};
 constexpr size_t kLongestBacklog = size_t{8} << 20;  // of output that the launcher does not take
 
 int64_t shared_memory_free() {
   struct statvfs info {};
   return statvfs("/dev/shm", &info) == 0 ? static_cast<int64_t>(info.f_bavail * info.f_frsize) : 0;
-}
-
-bool readable(const Fd& fd, Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  pollfd watched{fd.get(), POLLIN, 0};
-  return poll(&watched, 1, static_cast<int>(std::max<int64_t>(0, left.count()))) > 0;
 }
 
 // Left empty where it cannot be read: the launcher says so if anybody wants it.
@@ -70,44 +63,55 @@ void add_topology(agent::Ready& ready) {
   }
 }
 
-// Byte by byte: what follows the line belongs to the messages.
-std::string take_greeting(const Fd& input) {
-  const auto deadline = Clock::now() + kGreetingDeadline;
-  std::string line;
-  char byte = 0;
-  while (line.size() < 256 && readable(input, deadline) && read(input.get(), &byte, 1) == 1) {
-    if (byte == '\n') {
-      return read_greeting(line);
-    }
-    line += byte;
+struct Greeting {
+  std::string marker;
+  std::string rest;  // of what came: it belongs to the messages
+};
+
+Greeting take_greeting(ByteChannel& channel, seconds limit) {
+  const auto deadline = Clock::now() + limit;
+  std::string text;
+  size_t end = std::string::npos;
+  bool open = true;
+  while (open && text.size() < kLongestGreeting && Clock::now() < deadline) {
+    std::vector<pollfd> watched;
+    channel.add_poll_descriptors(watched);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(0, left.count())));
+    open = channel.pump([&](std::string_view bytes) { append_secret(text, bytes); });
+    end = text.find('\n');
+    if (end != std::string::npos) break;
   }
-  return read_greeting(line);  // refuses what is incomplete
+  if (end == std::string::npos) end = text.size();
+  Greeting out{read_greeting(text.substr(0, end)), ""};  // refuses what is incomplete
+  append_secret(out.rest, std::string_view(text).substr(std::min(end + 1, text.size())));
+  wipe(text);
+  return out;
 }
 
 class Agent {
  public:
-  Agent(const AgentContext& context, DialledAgent* dialled, Fd input, Fd output,
+  Agent(const AgentContext& context, const DialledAgent* dialled, ByteChannel& channel,
         const std::string& marker)
       : context_(context),
         dialled_(dialled),
-        input_(std::move(input)),
+        channel_(channel),
         marker_(marker),
         reader_(marker),
-        probe_(context.gpus),
-        output_(std::move(output)) {
-    fcntl(input_.get(), F_SETFL, fcntl(input_.get(), F_GETFL) | O_NONBLOCK);
-  }
+        probe_(context.gpus) {}
   Agent(const Agent&) = delete;  // owns processes
   Agent& operator=(const Agent&) = delete;
   ~Agent() { end_ranks(); }
 
-  int run();  // the exit code that the launcher wants, kClusterUnusable when it is lost
+  // `first` came with the greeting. The exit code that the launcher wants, kClusterUnusable when it
+  // is lost.
+  int run(std::string first);
 
  private:
   void say_ready();
   void send(const agent::FromAgent& message);
   void wait_for_something();
-  bool take_input();
+  void take_bytes(std::string_view bytes);
   bool told_to_end();
   void take_message(std::string_view bytes);
   void answer_probe(const agent::Probe& order);
@@ -121,11 +125,10 @@ class Agent {
 
   const AgentContext context_;
   const DialledAgent* const dialled_;  // null: the launcher has started us
-  const Fd input_;
+  ByteChannel& channel_;
   const std::string marker_;
   MessageReader reader_;
   HostProbe probe_;
-  SendQueue output_;
   const Fd memory_ = make_kept_memory();  // over epochs
   SignalWatch signals_;
   int64_t epoch_ = 0;
@@ -139,11 +142,14 @@ class Agent {
   int64_t lines_dropped_ = 0;
 };
 
-int Agent::run() {
+int Agent::run(std::string first) {
   say_ready();
+  take_bytes(first);
+  wipe(first);
   while (!leaving_) {
     wait_for_something();
-    const bool launcher_there = take_input() && output_.flush();
+    const bool launcher_there =
+        channel_.pump([this](std::string_view bytes) { take_bytes(bytes); });
     leaving_ =
         leaving_ || !launcher_there || told_to_end() || Clock::now() - heard_ > kLauncherSilence;
     pump();
@@ -175,40 +181,26 @@ void Agent::say_ready() {
 }
 
 void Agent::send(const agent::FromAgent& message) {
-  if (message.has_output() && output_.waiting() > kLongestBacklog) {
+  if (message.has_output() && channel_.waiting() > kLongestBacklog) {
     ++lines_dropped_;  // training must not wait for a reader
     return;
   }
-  output_.push(encode_message(marker_, message.SerializeAsString()));
-  output_.flush();
+  channel_.send(encode_message(marker_, message.SerializeAsString()));
 }
 
 void Agent::wait_for_something() {
-  std::vector<pollfd> watched{{input_.get(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
-  output_.add_poll_descriptor(watched);
+  std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
+  channel_.add_poll_descriptors(watched);
   for (const auto& [number, rank] : ranks_) {
     rank.add_poll_descriptors(watched);
   }
   poll(watched.data(), watched.size(), 1000);
 }
 
-// False once the launcher is gone.
-bool Agent::take_input() {
-  std::array<char, 16384> bytes{};
-  for (;;) {
-    const ssize_t got = read(input_.get(), bytes.data(), bytes.size());
-    if (got > 0) {
-      reader_.feed(
-          {bytes.data(), static_cast<size_t>(got)},
-          [this](std::string_view message) { take_message(message); },
-          [](std::string_view) {});  // an echo of nobody we know
-      wipe(bytes);
-    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
-      return false;
-    } else if (errno == EAGAIN) {
-      return true;
-    }
-  }
+void Agent::take_bytes(std::string_view bytes) {
+  reader_.feed(
+      bytes, [this](std::string_view message) { take_message(message); },
+      [](std::string_view) {});  // an echo of nobody we know
 }
 
 // USR1 and USR2 are for training, and batch systems send them to every step.
@@ -366,10 +358,12 @@ void Agent::end_ranks() {
 
 void Agent::report_last_output() {
   const auto deadline = Clock::now() + kLastOutputDeadline;
-  while (output_.waiting() > 0 && Clock::now() < deadline && output_.flush()) {
+  const auto ignore = [](std::string_view) {};  // what is asked of one who leaves
+  while (channel_.waiting() > 0 && Clock::now() < deadline) {
     std::vector<pollfd> watched;
-    output_.add_poll_descriptor(watched);
+    channel_.add_poll_descriptors(watched);
     poll(watched.data(), watched.size(), 100);
+    channel_.pump(ignore);
   }
 }
 
@@ -381,22 +375,23 @@ int run_agent(const AgentContext& context) {
   }
   forbid_core_dumps();
   hide_from_same_user();  // ranks' secrets pass through
-  Fd input = duplicate_high(STDIN_FILENO);
-  const std::string marker = take_greeting(input);
-  Agent(context, nullptr, std::move(input), duplicate_high(STDOUT_FILENO), marker).run();
+  PipeChannel channel(duplicate_high(STDIN_FILENO), duplicate_high(STDOUT_FILENO));
+  Greeting greeting = take_greeting(channel, kGreetingDeadline);
+  Agent(context, nullptr, channel, greeting.marker).run(std::move(greeting.rest));
   return static_cast<int>(ExitCode::kDone);
 }
 
-std::optional<int> run_dialled_agent(const AgentContext& context, DialledAgent dialled) {
-  std::string marker;
+std::optional<int> run_dialled_agent(const AgentContext& context, const DialledAgent& dialled,
+                                     ByteChannel& channel, std::string& token) {
+  channel.send(token);
+  Greeting greeting;
   try {
-    marker = take_greeting(dialled.input);
+    greeting = take_greeting(channel, kHandshakeDeadline);
   } catch (const UsageError&) {
     return std::nullopt;
   }
-  Fd input = std::move(dialled.input);
-  Fd output = std::move(dialled.output);
-  return Agent(context, &dialled, std::move(input), std::move(output), marker).run();
+  wipe(token);
+  return Agent(context, &dialled, channel, greeting.marker).run(std::move(greeting.rest));
 }
 
 }  // namespace ds

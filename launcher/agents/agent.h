@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/file.h"
+#include "launcher/control/byte_channel.h"
 
 namespace ds {
 
@@ -25,16 +25,16 @@ struct DialledAgent {
   int start_rank = 0;                        // which of the many dslaunch of the job it is
   std::string host;                          // as their starter calls this host
   std::vector<std::vector<int>> slot_cores;  // one list for each slot
-  Fd input;
-  Fd output;
 };
 
 // Speaks agent.proto on standard input and output until the end. Returns the exit code. Throws
 // UsageError where no launcher is at the other end.
 int run_agent(const AgentContext& context);
 
-// The same for one that dialled. nullopt: whoever listened was not the launcher. Otherwise the exit
-// code that the launcher told it, or kClusterUnusable when the launcher was lost.
-std::optional<int> run_dialled_agent(const AgentContext& context, DialledAgent dialled);
+// The same for one that dialled, which says `token` first; it is wiped once the launcher answers.
+// nullopt: whoever listened was not the launcher. Otherwise the exit code that the launcher told
+// it, or kClusterUnusable when the launcher was lost.
+std::optional<int> run_dialled_agent(const AgentContext& context, const DialledAgent& dialled,
+                                     ByteChannel& channel, std::string& token);
 
 }  // namespace ds

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr size_t kLongestLine = 16384;
+constexpr size_t kLongestPacket = 16384;
 constexpr milliseconds kRetryPeriod{20};
 
 int milliseconds_until(Clock::time_point deadline) {
@@ -29,29 +29,20 @@ int milliseconds_until(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
 }
 
-// One line, without its end; nullopt at the end of the input or of the patience.
-std::optional<std::string> receive_line(int fd, Clock::time_point deadline) {
-  std::string line;
-  char byte = 0;
-  while (line.size() < kLongestLine) {
+// One packet; nullopt at the end of the connection or of the patience.
+std::optional<std::string> receive_packet(int fd, Clock::time_point deadline) {
+  std::string packet(kLongestPacket, '\0');
+  do {
     pollfd watched{fd, POLLIN, 0};
-    if (poll(&watched, 1, milliseconds_until(deadline)) <= 0) {
-      if (Clock::now() >= deadline) return std::nullopt;
-      continue;
-    }
-    const ssize_t got = recv(fd, &byte, 1, 0);
-    if (got == 1 && byte == '\n') return line;
-    if (got == 1) {
-      line += byte;
-    } else if (got == 0 || errno != EINTR) {
-      return std::nullopt;
-    }
-  }
+    if (poll(&watched, 1, milliseconds_until(deadline)) <= 0) continue;
+    const ssize_t got = recv(fd, packet.data(), packet.size(), 0);
+    if (got > 0) return packet.substr(0, static_cast<size_t>(got));
+    if (got == 0 || errno != EINTR) return std::nullopt;
+  } while (Clock::now() < deadline);
   return std::nullopt;
 }
 
-bool send_line(int fd, const std::string& line) {
-  const std::string text = line + "\n";
+bool send_packet(int fd, std::string_view text) {
   return send(fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
 }
 
@@ -99,7 +90,7 @@ std::string slot_socket_name(std::string_view job, std::string_view host, unsign
 }
 
 HostLeader::HostLeader(const std::string& name)
-    : listener_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
   const AbstractAddress address(name);
   if (!listener_.valid() || bind(listener_.get(), address.get(), address.size()) != 0 ||
       listen(listener_.get(), SOMAXCONN) != 0) {
@@ -122,9 +113,9 @@ std::vector<SlotShare> HostLeader::gather(int peers, std::chrono::seconds limit,
     if (ready <= 0) break;
     Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection.valid() || !same_user(connection.get())) continue;
-    // It writes its line before all else, so one that does not is none of ours.
-    const auto line =
-        receive_line(connection.get(), std::min(deadline, Clock::now() + std::chrono::seconds(1)));
+    // It says this before all else, so one that does not is none of ours.
+    const auto line = receive_packet(connection.get(),
+                                     std::min(deadline, Clock::now() + std::chrono::seconds(1)));
     const std::optional<SlotShare> share = line ? parse_share(*line) : std::nullopt;
     const bool expected = share && share->local_rank >= 1 && share->local_rank <= peers &&
                           !shares.contains(share->local_rank);
@@ -149,7 +140,7 @@ std::vector<SlotShare> HostLeader::gather(int peers, std::chrono::seconds limit,
 
 void HostLeader::release(int code) noexcept {
   for (const Fd& connection : connections_) {
-    send_line(connection.get(), fmt::format("end {}", code));
+    send_packet(connection.get(), fmt::format("end {}", code));
   }
   connections_.clear();
 }
@@ -159,9 +150,9 @@ int wait_for_first(const std::string& name, const SlotShare& share, std::chrono:
   const AbstractAddress address(name);
   Fd connection;
   for (;;) {
-    connection = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connection = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (connection.valid() && connect(connection.get(), address.get(), address.size()) == 0 &&
-        same_user(connection.get()) && send_line(connection.get(), share_line(share))) {
+        same_user(connection.get()) && send_packet(connection.get(), share_line(share))) {
       break;
     }
     if (Clock::now() >= deadline) {
@@ -172,7 +163,8 @@ int wait_for_first(const std::string& name, const SlotShare& share, std::chrono:
     }
     poll(nullptr, 0, static_cast<int>(kRetryPeriod.count()));
   }
-  const std::optional<std::string> line = receive_line(connection.get(), Clock::time_point::max());
+  const std::optional<std::string> line =
+      receive_packet(connection.get(), Clock::time_point::max());
   int code = 0;
   constexpr std::string_view kEnd = "end ";
   const bool told = line && line->starts_with(kEnd) &&

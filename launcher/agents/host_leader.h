@@ -21,7 +21,7 @@ struct SlotShare {
   friend bool operator==(const SlotShare&, const SlotShare&) = default;
 };
 
-// Pure: one line without its end. nullopt: no such line.
+// Pure: one packet. nullopt: no such text.
 std::string share_line(const SlotShare& share);
 std::optional<SlotShare> parse_share(std::string_view line);
 

@@ -42,7 +42,6 @@ HostLink::HostLink(std::string host, const std::vector<std::string>& argv,
     : host_(std::move(host)),
       program_(argv.at(0)),
       marker_(to_hex(random_bytes(kMarkerBytes / 2))),
-      input_(Fd()),
       reader_(marker_),
       heard_(Clock::now()),
       beat_(heard_) {
@@ -57,39 +56,28 @@ HostLink::HostLink(std::string host, const std::vector<std::string>& argv,
                        {STDOUT_FILENO, output.write.get()},
                        {STDERR_FILENO, errors.write.get()}};
   process_.emplace(spawn);
-  fcntl(output.read.get(), F_SETFL, O_NONBLOCK);
   fcntl(errors.read.get(), F_SETFL, O_NONBLOCK);
-  output_ = std::move(output.read);
   errors_ = std::move(errors.read);
-  input_ = SendQueue(std::move(input.write));
-  input_.push(greeting_line(marker_));
-  input_.flush();
+  channel_ = std::make_unique<PipeChannel>(std::move(output.read), std::move(input.write));
+  channel_->send(greeting_line(marker_));
 }
 
-HostLink::HostLink(std::unique_ptr<TlsRelay> relay)
+HostLink::HostLink(std::unique_ptr<ByteChannel> channel)
     : program_("its connection"),
       marker_(to_hex(random_bytes(kMarkerBytes / 2))),
-      relay_(std::move(relay)),
-      input_(relay_->take_output()),
-      output_(relay_->take_input()),
+      channel_(std::move(channel)),
       reader_(marker_),
       heard_(Clock::now()),
       beat_(heard_) {
-  fcntl(output_.get(), F_SETFL, fcntl(output_.get(), F_GETFL) | O_NONBLOCK);
-  input_.push(greeting_line(marker_));
-  input_.flush();
+  channel_->send(greeting_line(marker_));
 }
 
 void HostLink::add_poll_descriptors(std::vector<pollfd>& out) const {
   if (!lost_.empty()) {
     return;
   }
-  input_.add_poll_descriptor(out);
-  for (const Fd* fd : {&output_, &errors_}) {
-    if (fd->valid()) {
-      out.push_back({fd->get(), POLLIN, 0});
-    }
-  }
+  channel_->add_poll_descriptors(out);
+  if (errors_.valid()) out.push_back({errors_.get(), POLLIN, 0});
   if (process_) out.push_back({process_->pidfd(), POLLIN, 0});
 }
 
@@ -97,10 +85,9 @@ void HostLink::send(const agent::ToAgent& message) {
   if (lost_.empty()) {
     std::string body = message.SerializeAsString();
     std::string lines = encode_message(marker_, body);
-    input_.push(lines);
+    channel_->send(lines);
     wipe(body);
     wipe(lines);
-    input_.flush();  // what fails shows as the end of the output
   }
 }
 
@@ -108,19 +95,13 @@ void HostLink::pump(Clock::time_point now, const MessageSink& sink) {
   if (!lost_.empty()) {
     return;
   }
-  input_.flush();
   read_errors();
+  bool open = false;
   try {
-    read_output([&](const agent::FromAgent& message) {
-      // Only answers to beats show that it hears us, too.
-      if (message.has_ready() || message.has_beat()) {
-        heard_ = now;
-      }
-      if (message.has_ready()) {
-        ready_ = message.ready();
-      } else {
-        sink(message);
-      }
+    open = channel_->pump([&](std::string_view bytes) {
+      reader_.feed(
+          bytes, [&](std::string_view body) { take_message(body, now, sink); },
+          [this](std::string_view line) { keep(line); });
     });
   } catch (const CommError& error) {
     abandon(error.what());
@@ -130,7 +111,7 @@ void HostLink::pump(Clock::time_point now, const MessageSink& sink) {
   if (status) {
     read_errors();
     lose(fmt::format("{} {}", program_, describe(*status)));
-  } else if (!process_ && !output_.valid()) {
+  } else if (!process_ && !open) {
     lose("its connection ended");
   } else if (ready_ && now - beat_ >= kBeatPeriod) {
     // A launcher that was stopped for a while must not take its own silence for theirs.
@@ -150,8 +131,7 @@ void HostLink::abandon(const std::string& why) {
     read_errors();
     lose(why);
     if (process_) process_->signal_group(SIGKILL);
-    input_.close();
-    if (relay_) output_ = Fd();
+    channel_->close();
   }
 }
 
@@ -163,32 +143,23 @@ bool HostLink::leave(Clock::time_point now, int exit_code) {
     leaving_ = true;
   }
   pump(now, [](const agent::FromAgent&) {});
-  if (lost_.empty() && input_.waiting() == 0) {
-    input_.close();
+  if (lost_.empty() && channel_->waiting() == 0) {
+    channel_->close_output();
   }
   return !lost_.empty();
 }
 
-void HostLink::read_output(const MessageSink& sink) {
-  std::array<char, 16384> bytes{};
-  while (output_.valid()) {
-    const ssize_t got = read(output_.get(), bytes.data(), bytes.size());
-    if (got > 0) {
-      reader_.feed(
-          {bytes.data(), static_cast<size_t>(got)},
-          [&](std::string_view body) {
-            agent::FromAgent message;
-            if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
-              throw CommError("agent channel: a message that is none");
-            }
-            sink(message);
-          },
-          [this](std::string_view line) { keep(line); });
-    } else if (got == 0) {
-      output_ = Fd();
-    } else if (errno != EINTR) {
-      return;  // nothing more for now
-    }
+void HostLink::take_message(std::string_view body, Clock::time_point now, const MessageSink& sink) {
+  agent::FromAgent message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+    throw CommError("agent channel: a message that is none");
+  }
+  // Only answers to beats show that it hears us, too.
+  if (message.has_ready() || message.has_beat()) heard_ = now;
+  if (message.has_ready()) {
+    ready_ = message.ready();
+  } else {
+    sink(message);
   }
 }
 

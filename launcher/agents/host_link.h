@@ -3,8 +3,6 @@
 // fails. Refuses to know what ranks are.
 #pragma once
 
-#include <poll.h>
-
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -15,9 +13,8 @@
 #include <vector>
 
 #include "launcher/agents/agent_protocol.h"
-#include "launcher/control/tls_relay.h"
+#include "launcher/control/byte_channel.h"
 #include "launcher/process/process.h"
-#include "launcher/process/send_queue.h"
 #include "proto/agent.pb.h"
 
 namespace ds {
@@ -31,7 +28,7 @@ class HostLink {
   HostLink(std::string host, const std::vector<std::string>& argv,
            const std::vector<std::string>& environment, std::string_view path);
   // To an agent that dialled us; its host's name comes with what it says first.
-  explicit HostLink(std::unique_ptr<TlsRelay> relay);
+  explicit HostLink(std::unique_ptr<ByteChannel> channel);
   HostLink(const HostLink&) = delete;  // pipes and a process
   HostLink& operator=(const HostLink&) = delete;
 
@@ -54,7 +51,7 @@ class HostLink {
   bool leave(Clock::time_point now, int exit_code);
 
  private:
-  void read_output(const MessageSink& sink);
+  void take_message(std::string_view body, Clock::time_point now, const MessageSink& sink);
   void read_errors();
   void keep(std::string_view line);
   void lose(const std::string& why);
@@ -63,10 +60,8 @@ class HostLink {
   std::string host_;
   const std::string program_;
   const std::string marker_;
-  std::optional<Process> process_;   // none: the agent dialled us
-  std::unique_ptr<TlsRelay> relay_;  // by which it did; goes after the pipes below
-  SendQueue input_;
-  Fd output_;
+  std::optional<Process> process_;  // none: the agent dialled us
+  std::unique_ptr<ByteChannel> channel_;
   Fd errors_;
   MessageReader reader_;
   LineBuffer error_lines_;

@@ -1,5 +1,6 @@
 #include "launcher/agents/host_rendezvous.h"
 
+#include <signal.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include "launcher/agents/rendezvous_file.h"
 #include "launcher/control/network_door.h"
 #include "launcher/control/peer_dial.h"
-#include "launcher/control/tls_relay.h"
+#include "launcher/control/tls_stream.h"
 #include "launcher/process/credentials.h"
 #include "proto/build_info.h"
 
@@ -23,7 +24,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kHandshakeLimit{5000};
 constexpr milliseconds kConnectLimit{2000};
 constexpr milliseconds kRetryPeriod{50};
 
@@ -49,27 +49,37 @@ class Arrivals {
   std::vector<Fd> arrived_;
 };
 
-NetworkDoor::Options door_options(const RendezvousOptions& options, std::string_view secret) {
-  NetworkDoor::Options out{options.addresses, 0, server_name_for(secret), {}};
+NetworkDoor::Options door_options(const RendezvousOptions& options, std::string_view name) {
+  NetworkDoor::Options out{options.addresses, 0, std::string(name), {}};
   out.rules.max_acquaintances += static_cast<size_t>(std::max(0, options.processes));
   return out;
+}
+
+std::string fresh_token() {
+  std::string bytes = random_bytes(kRendezvousTokenDigits / 2);
+  std::string digits = to_hex(bytes);
+  wipe(bytes);
+  return digits;
 }
 
 class HostRendezvous {
  public:
   explicit HostRendezvous(const RendezvousOptions& options)
       : options_(options),
-        secret_(random_bytes(kRelaySecretBytes)),
-        door_(door_options(options, secret_)),
-        file_(options.file, {door_.endpoints(), secret_}) {
+        place_{.endpoints = {},
+               .server_name = random_server_name(),
+               .authority = options.authority->certificate(),
+               .token = fresh_token()},
+        context_(TlsStream::server_context(
+            options.authority->certify_coordinator({}, place_.server_name))),
+        door_(door_options(options, place_.server_name)) {
+    place_.endpoints = door_.endpoints();
+    file_.emplace(options.file, place_);
     door_.open([this](Fd connection) { arrivals_.push(std::move(connection)); });
   }
   HostRendezvous(const HostRendezvous&) = delete;  // the door's thread holds `this`
   HostRendezvous& operator=(const HostRendezvous&) = delete;
-  ~HostRendezvous() {
-    door_.close();
-    wipe(secret_);
-  }
+  ~HostRendezvous() { door_.close(); }
 
   std::vector<std::unique_ptr<HostLink>> wait_for_all() {
     const auto deadline = Clock::now() + options_.limit;
@@ -87,12 +97,17 @@ class HostRendezvous {
  private:
   struct Caller {
     std::string peer;
-    std::unique_ptr<HostLink> link;
+    std::unique_ptr<ByteChannel> channel;  // until the token has come
+    std::string word;                      // of the token what has
+    std::unique_ptr<HostLink> link;        // from then on
   };
 
   void wait(Clock::time_point deadline) {
     std::vector<pollfd> watched{{arrivals_.fd(), POLLIN, 0}, {options_.interrupt_fd, POLLIN, 0}};
-    for (const Caller& caller : callers_) caller.link->add_poll_descriptors(watched);
+    for (const Caller& caller : callers_) {
+      caller.link ? caller.link->add_poll_descriptors(watched)
+                  : caller.channel->add_poll_descriptors(watched);
+    }
     for (const auto& [rank, link] : met_) link->add_poll_descriptors(watched);
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     poll(watched.data(), watched.size(),
@@ -112,8 +127,7 @@ class HostRendezvous {
         continue;  // gone already
       }
       callers_.push_back(
-          {peer, std::make_unique<HostLink>(std::make_unique<TlsRelay>(
-                     TlsRelay::Role::kServer, std::move(connection), secret_, kHandshakeLimit))});
+          {peer, std::make_unique<TlsStream>(std::move(connection), context_), "", nullptr});
     }
   }
 
@@ -129,12 +143,29 @@ class HostRendezvous {
       }
     }
     for (Caller& caller : callers_) {
+      if (caller.channel) hear_token(caller);
+      if (!caller.link) continue;
       caller.link->pump(now, ignore);
       if (caller.link->ready()) welcome(caller);
     }
-    std::erase_if(callers_, [](const Caller& caller) {
-      return !caller.link || !caller.link->lost().empty();  // a stranger, whom nobody misses
+    std::erase_if(callers_, [](const Caller& caller) {  // strangers, whom nobody misses
+      return !caller.channel && (!caller.link || !caller.link->lost().empty());
     });
+  }
+
+  // Nothing is said to anyone before. Who is wrong or goes is cut, which counts at the door.
+  void hear_token(Caller& caller) {
+    const std::string& token = place_.token;
+    const bool open = caller.channel->pump([&](std::string_view bytes) {
+      append_secret(caller.word, bytes.substr(0, token.size() + 1));
+      if (caller.word.size() > token.size()) caller.channel->close();
+    });
+    if (open && caller.word.size() < token.size()) return;
+    if (open && equal_secrets(caller.word, token)) {
+      caller.link = std::make_unique<HostLink>(std::move(caller.channel));
+    }
+    caller.channel.reset();
+    wipe(caller.word);
   }
 
   void welcome(Caller& caller) {
@@ -179,10 +210,11 @@ class HostRendezvous {
   }
 
   const RendezvousOptions options_;
-  std::string secret_;
+  RendezvousPlace place_;
+  const TlsStream::Context context_;
   Arrivals arrivals_;
   NetworkDoor door_;
-  const RendezvousFile file_;
+  std::optional<RendezvousFile> file_;
   std::vector<Caller> callers_;
   std::map<int, std::unique_ptr<HostLink>> met_;
   int represented_ = 0;
@@ -197,6 +229,7 @@ std::vector<std::unique_ptr<HostLink>> meet_hosts(const RendezvousOptions& optio
 int join_rendezvous(const std::filesystem::path& file, const AgentContext& context,
                     const DialledAgent& self, seconds limit) {
   const auto deadline = Clock::now() + limit;
+  ::signal(SIGPIPE, SIG_IGN);  // a launcher that goes is seen, and ends nobody
   std::string why;
   do {
     FoundRendezvous found = read_rendezvous_file(file);
@@ -210,15 +243,13 @@ int join_rendezvous(const std::filesystem::path& file, const AgentContext& conte
       }
       AgentContext here = context;
       here.address = own_address(dial.connection.get()).host();
-      TlsRelay relay(TlsRelay::Role::kClient, std::move(dial.connection), found.place->secret,
-                     kHandshakeLimit);
-      const std::optional<int> code = run_dialled_agent(here, {.start_rank = self.start_rank,
-                                                               .host = self.host,
-                                                               .slot_cores = self.slot_cores,
-                                                               .input = relay.take_input(),
-                                                               .output = relay.take_output()});
+      TlsStream launcher(std::move(dial.connection),
+                         TlsStream::client_context(found.place->authority),
+                         found.place->server_name);
+      const std::optional<int> code = run_dialled_agent(here, self, launcher, found.place->token);
       if (code) return *code;
-      why = fmt::format("{} does not know this job's secret", endpoint);
+      why = fmt::format("{} is not the launcher of this job: {}", endpoint,
+                        launcher.problem().empty() ? "it says nothing" : launcher.problem());
     }
     poll(nullptr, 0, static_cast<int>(kRetryPeriod.count()));
   } while (Clock::now() < deadline);

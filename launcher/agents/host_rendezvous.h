@@ -1,8 +1,8 @@
 // How the dslaunch that mpirun or srun started on several hosts find each other. The first of all
-// listens on addresses of its machine, and writes them with a fresh secret into a file of a folder
-// that all share (rendezvous_file.h); the first of each other host reads it, dials, and becomes
-// that host's agent. Once all have come, listener and file are gone. Refuses to know what the job
-// is.
+// listens on addresses of its machine, and writes them with a fresh token into a file of a folder
+// that all share (rendezvous_file.h); the first of each other host reads it, dials, sees the
+// certificate of the job, shows the token, and becomes that host's agent. Once all have come,
+// listener and file are gone. Refuses to know what the job is.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,15 @@
 
 #include "launcher/agents/agent.h"
 #include "launcher/agents/host_link.h"
+#include "launcher/control/job_authority.h"
 
 namespace ds {
 
 struct RendezvousOptions {
   std::filesystem::path file;
   std::vector<std::string> addresses;  // literal, of this machine
-  int processes = 0;                   // that have to come or be spoken for: those of other hosts
+  std::shared_ptr<const JobAuthority> authority;
+  int processes = 0;  // that have to come or be spoken for: those of other hosts
   std::vector<std::string> missing_names;  // what to call those that did not come; may be empty
   std::chrono::seconds limit{60};
   int interrupt_fd = -1;  // readable when the user wants to stop waiting; -1: nobody can

@@ -11,14 +11,15 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
-#include "launcher/control/tls_relay.h"
 #include "launcher/process/credentials.h"
 
 namespace ds {
 namespace {
 
-constexpr std::string_view kTitle = "dslaunch rendezvous 1";
-constexpr size_t kMaxBytes = 4096;
+constexpr std::string_view kTitle = "dslaunch rendezvous 2";
+constexpr std::string_view kCertificate = "-----BEGIN CERTIFICATE-----\n";
+constexpr std::string_view kEnd = "end of the rendezvous";
+constexpr size_t kMaxBytes = 16384;
 
 std::string_view take_line(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
@@ -31,35 +32,27 @@ std::string_view take_line(std::string_view& text) {
 
 std::string rendezvous_text(const RendezvousPlace& place) {
   std::string text;
-  std::string secret = to_hex(place.secret);
   append_secret(text, fmt::format("{}\n", kTitle));
-  append_secret(text, secret);
-  append_secret(text, "\n");
-  wipe(secret);
-  for (const std::string& endpoint : place.endpoints) append_secret(text, endpoint + "\n");
-  append_secret(text, "end\n");
+  append_secret(text, place.token);
+  append_secret(text, fmt::format("\n{}\n{}\n{}{}\n", place.server_name,
+                                  fmt::join(place.endpoints, "\n"), place.authority, kEnd));
   return text;
 }
 
 std::optional<RendezvousPlace> parse_rendezvous(std::string_view text) {
   if (take_line(text) != kTitle) return std::nullopt;
   RendezvousPlace place;
-  const std::string_view hex = take_line(text);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  if (hex.size() != 2 * kRelaySecretBytes) return std::nullopt;
-  place.secret.reserve(kRelaySecretBytes);
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    const size_t high = kDigits.find(hex[i]);
-    const size_t low = kDigits.find(hex[i + 1]);
-    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
-    place.secret += static_cast<char>(high * 16 + low);
+  place.token = take_line(text);
+  place.server_name = take_line(text);
+  while (!text.empty() && !text.starts_with(kCertificate)) {
+    place.endpoints.emplace_back(take_line(text));
   }
-  while (!text.empty()) {
-    const std::string_view line = take_line(text);
-    if (line == "end") return place.endpoints.empty() ? std::nullopt : std::optional(place);
-    place.endpoints.emplace_back(line);
+  while (!text.empty() && !text.starts_with(kEnd)) {
+    place.authority.append(take_line(text)) += '\n';
   }
-  return std::nullopt;  // torn
+  const bool whole = text == fmt::format("{}\n", kEnd) && !place.endpoints.empty() &&
+                     !place.authority.empty() && place.token.size() == kRendezvousTokenDigits;
+  return whole ? std::optional(place) : std::nullopt;
 }
 
 std::string rendezvous_file_name(std::string_view job) {

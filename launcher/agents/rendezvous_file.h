@@ -1,6 +1,7 @@
 // Where the first of many dslaunch waits for the others, as a file in a folder that they share: its
-// addresses and a secret that is good for this one rendezvous. Mode 0600, replaced whole, gone once
-// all have met. It is believed only if it belongs to this user and nobody else may read it.
+// addresses, by what they know it, and a token that is good for this one rendezvous. Mode 0600,
+// replaced whole, gone once all have met. It is believed only if it belongs to this user and nobody
+// else may read it.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +14,14 @@
 
 namespace ds {
 
+constexpr size_t kRendezvousTokenDigits = 64;  // of 32 random bytes
+
 struct RendezvousPlace {
   std::vector<std::string> endpoints;  // "10.0.0.1:4242", to be tried in this order
-  std::string secret;                  // kRelaySecretBytes; wiped when it goes
-  ~RendezvousPlace() { wipe(secret); }
+  std::string server_name;             // in the certificate of the launcher
+  std::string authority;               // that has signed it: a certificate as PEM
+  std::string token;                   // hexadecimal; wiped when it goes
+  ~RendezvousPlace() { wipe(token); }
   friend bool operator==(const RendezvousPlace&, const RendezvousPlace&) = default;
 };
 

@@ -154,6 +154,13 @@ JobAuthority::JobAuthority(WallClock::time_point now, std::chrono::seconds job_l
 
 JobAuthority::~JobAuthority() = default;
 
+std::shared_ptr<const JobAuthority> make_job_authority(
+    std::optional<std::chrono::nanoseconds> longest_life) {
+  return std::make_shared<const JobAuthority>(
+      JobAuthority::WallClock::now(),
+      std::chrono::ceil<std::chrono::seconds>(longest_life.value_or(JobAuthority::kNoLimit)));
+}
+
 TlsIdentity JobAuthority::certify_coordinator(const std::vector<std::string>& addresses,
                                               const std::string& name) const {
   std::string names = name.empty() ? "" : "DNS:" + name;

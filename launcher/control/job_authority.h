@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,5 +53,9 @@ class JobAuthority {
   std::unique_ptr<Keys> keys_;
   std::string certificate_;
 };
+
+// One of now, for a job that lasts no longer than `longest_life`.
+std::shared_ptr<const JobAuthority> make_job_authority(
+    std::optional<std::chrono::nanoseconds> longest_life);
 
 }  // namespace ds

@@ -7,13 +7,11 @@
 #include <array>
 
 #include "core/error.h"
-#include "core/secrecy.h"
 
 namespace ds {
 namespace {
 
 constexpr size_t kNameBytes = 16;
-constexpr std::string_view kNamePurpose = "dslaunch server name of ";
 
 }  // namespace
 
@@ -47,15 +45,6 @@ std::string sha256_hex(std::string_view text) {
 }
 
 std::string random_server_name() { return to_hex(random_bytes(kNameBytes)) + ".invalid"; }
-
-std::string server_name_for(std::string_view secret) {
-  std::string text;
-  text.reserve(kNamePurpose.size() + secret.size());  // no copy is left behind
-  text.append(kNamePurpose).append(secret);
-  const std::string digest = sha256_hex(text);
-  wipe(text);
-  return digest.substr(0, 2 * kNameBytes) + ".invalid";
-}
 
 bool equal_secrets(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;

@@ -11,10 +11,8 @@ namespace ds {
 std::string random_bytes(size_t count);
 std::string to_hex(std::string_view bytes);
 // What a TLS client may call a server that has no name, so that who knows it is told from who does
-// not. One that nobody can guess, and one that whoever knows the secret can work out, but not the
-// other way round. Under .invalid there are no hosts (RFC 2606).
+// not: nobody can guess it. Under .invalid there are no hosts (RFC 2606).
 std::string random_server_name();
-std::string server_name_for(std::string_view secret);
 std::string sha256_hex(std::string_view text);
 
 // Takes the same time wherever the first difference is.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "core/secrecy.h"
 
 namespace ds {
 
@@ -25,7 +26,11 @@ class SendQueue {
   size_t waiting() const { return waiting_.size(); }
   // Where there is something to write.
   void add_poll_descriptor(std::vector<pollfd>& out) const;
-  void close() { fd_ = Fd(); }
+  // What waits is dropped.
+  void close() {
+    fd_ = Fd();
+    wipe(waiting_);
+  }
 
  private:
   Fd fd_;

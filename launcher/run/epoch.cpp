@@ -40,13 +40,9 @@ void Epoch::open_coordinator(const EpochSetting& setting) {
   Coordinator::Options options{plan.epoch, plan.tokens, build_id(), setting.config_digest};
   options.addresses = setting.starter.reach(plan.ranks);
   if (!options.addresses.empty()) {
-    if (!setting.authority) {
-      const auto limit = std::chrono::ceil<std::chrono::seconds>(
-          setting.longest_life.value_or(JobAuthority::kNoLimit));
-      setting.authority.emplace(std::chrono::system_clock::now(), limit);
-    }
+    if (!setting.authority) setting.authority = make_job_authority(setting.longest_life);
     options.port = setting.coordinator_port;
-    options.authority = &*setting.authority;
+    options.authority = setting.authority.get();
   }
   coordinator.emplace(options);
   wipe(options.tokens);

@@ -20,7 +20,8 @@ namespace ds {
 
 struct EpochSetting {
   WorldStarter& starter;
-  std::optional<JobAuthority>& authority;  // of the run; made once ranks of other hosts dial us
+  // Of the job; made once ranks of other hosts dial us.
+  std::shared_ptr<const JobAuthority>& authority;
   spdlog::logger& log;
   std::string config_digest;
   int coordinator_port = 0;            // where ranks dial it; 0: any free one

@@ -59,6 +59,7 @@ Supervisor::Supervisor(const TrainingJob& job, RunRecords& records, WorldStarter
       log_(&records.log()),
       started_(now()),
       core_(core_options(job), started_),
+      authority_(job.authority),
       shown_{.policy = PrintPolicy(job.config.steps_per_print)} {
   record_.host = own_host_name();
 }

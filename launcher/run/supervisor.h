@@ -47,6 +47,7 @@ struct TrainingJob {
   int64_t newest_epoch = 0;  // that the hosts of the ranks know of in the run directory
   PastProgress past;         // in the run directory
   bool accept_changes = false;
+  std::shared_ptr<const JobAuthority> authority;  // by which agents came; not set: none have yet
 };
 
 class Supervisor {
@@ -131,10 +132,10 @@ class Supervisor {
   spdlog::logger* const log_;  // of records_
   const Time started_;
   RunCore core_;
-  std::optional<JobAuthority> authority_;  // once ranks of other hosts dial us
-  std::optional<WorldPlan> prepared_;      // of the next epoch, whose number is being claimed
-  std::optional<Epoch> epoch_;             // nothing between two of them
-  Time last_turn_{};                       // of the loop
+  std::shared_ptr<const JobAuthority> authority_;  // once ranks of other hosts dial us
+  std::optional<WorldPlan> prepared_;  // of the next epoch, whose number is being claimed
+  std::optional<Epoch> epoch_;         // nothing between two of them
+  Time last_turn_{};                   // of the loop
   Shown shown_;
   RunRecord record_;
   std::optional<ControlSocket> control_;

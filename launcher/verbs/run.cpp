@@ -502,7 +502,10 @@ int train(const RunOptions& given, const CommandContext& context,
         group ? group->hosts(options, context)
               : gather_job_hosts(options.hosts, context.environment, context.own_program);
     TrainingJob job = make_job(options, hosts.choice, context);
-    if (group) job.config.notes.push_back(group->note());
+    if (group) {
+      job.config.notes.push_back(group->note());
+      job.authority = group->authority();
+    }
     return hosts.agents ? run_on_hosts(job, options, hosts, context, services)
                         : run_here(job, options, hosts, context, services);
   };

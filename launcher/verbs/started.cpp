@@ -77,13 +77,10 @@ int stand_by(const StartedPlace& place, const RunOptions& options, const Command
     const std::vector<SlotShare> shares = peers.gather(place.local_size - 1, kRendezvousLimit, -1);
     const AgentContext agent{context.environment, "", this_machine(context.visible_gpus).gpus,
                              false};
-    const int code = join_rendezvous(rendezvous_path(place, options), agent,
-                                     {.start_rank = place.rank,
-                                      .host = place.host,
-                                      .slot_cores = cores_of_slots(shares),
-                                      .input = {},
-                                      .output = {}},
-                                     kRendezvousLimit);
+    const int code = join_rendezvous(
+        rendezvous_path(place, options), agent,
+        {.start_rank = place.rank, .host = place.host, .slot_cores = cores_of_slots(shares)},
+        kRendezvousLimit);
     peers.release(code);
     return code;
   } catch (const Error& error) {
@@ -100,7 +97,9 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
     slot_cores_[""] = here;
     return;
   }
+  authority_ = make_job_authority(options.timeout);
   RendezvousOptions rendezvous;
+  rendezvous.authority = authority_;
   rendezvous.file = rendezvous_path(place, options);
   rendezvous.addresses = rendezvous_addresses(options.hosts);
   rendezvous.processes = place.size - place.local_size;

@@ -37,6 +37,8 @@ class StartedGroup {
   const std::map<std::string, std::vector<std::vector<int>>>& slot_cores() const {
     return slot_cores_;
   }
+  // By which they came; nothing on one host.
+  const std::shared_ptr<const JobAuthority>& authority() const { return authority_; }
   std::string note() const;
   int size() const { return place_.size; }
   // Lets the dslaunch go that are on this host or not yet handed over.
@@ -46,6 +48,7 @@ class StartedGroup {
   const StartedPlace place_;
   StarterWatch watch_;
   HostLeader leader_;
+  std::shared_ptr<const JobAuthority> authority_;
   std::vector<std::unique_ptr<HostLink>> links_;
   SlotMap slots_;  // of several hosts, ours first
   std::map<std::string, std::vector<std::vector<int>>> slot_cores_;

@@ -6,6 +6,7 @@ usage: security.py FOLDER_OF_PROGRAMS           the test on one machine (77: ski
        security.py --look VAULT RUN PIDS...     what another user sees of RUN's files and of processes
        security.py --search VAULT FILES...      where the secrets are
        security.py --memory VAULT PIDS...       what of the ranks' secrets is in the memory of processes, and how often
+       security.py --holders FILE PIDS...       which processes have the text of FILE in their memory; first this one
        security.py --capture INTERFACE FILE     writes all packets, until it is killed
        security.py --scan ADDRESSES...          open ports, and what they say in clear
 
@@ -164,6 +165,13 @@ def search_memory(vault, pids):
         program = read(f"/proc/{pid}/cmdline").split(b"\0")
         role = os.path.basename(program[0].decode()) + ("-agent" if b"agent" in program else "")
         yield " ".join([role if pid != os.getpid() else "planted"] + [f"{k}={v}" for k, v in counts.items()] + [f"pems={pems}"])
+
+
+def holders_of(path, pids):
+    text = read(path).strip()
+    for pid in [os.getpid()] + [int(pid) for pid in pids]:
+        if any(text in content for content in memory_of(pid)):
+            yield "planted" if pid == os.getpid() else f"{pid} {read(f'/proc/{pid}/cmdline')}"
 
 
 def read(path):
@@ -410,6 +418,8 @@ def main():
         print("\n".join(path for path in rest[1:] if os.path.isfile(path) and tells(path, secrets)))
     elif task == "--memory":
         print("\n".join(search_memory(*rest[:1], rest[1:])))
+    elif task == "--holders":
+        print("\n".join(holders_of(rest[0], rest[1:])))
     elif task == "--capture":
         capture(*rest)
     elif task == "--scan":

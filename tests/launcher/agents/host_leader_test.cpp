@@ -65,8 +65,8 @@ TEST_CASE("whoever does not come is named; strangers and doubles do not count", 
   HostLeader peers(name);
   const AbstractAddress address(name);
   std::vector<Fd> callers;
-  for (const char* text : {"hello\n", "slot 7 cores 0\n", "slot 1 cores 0\n", "slot 1 cores 0\n"}) {
-    callers.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (const char* text : {"hello", "slot 7 cores 0", "slot 1 cores 0", "slot 1 cores 0"}) {
+    callers.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     REQUIRE(connect(callers.back().get(), address.get(), address.size()) == 0);
     REQUIRE(send(callers.back().get(), text, strlen(text), MSG_NOSIGNAL) > 0);
   }

@@ -2,6 +2,8 @@
 #include "launcher/agents/host_rendezvous.h"
 
 #include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -11,7 +13,8 @@
 #include "core/error.h"
 #include "launcher/agents/rendezvous_file.h"
 #include "launcher/control/client_hello.h"
-#include "launcher/control/tls_relay.h"
+#include "launcher/control/peer_dial.h"
+#include "launcher/control/tls_stream.h"
 #include "launcher/process/credentials.h"
 #include "proto/build_info.h"
 #include "tests/launcher/raw_tls.h"
@@ -25,29 +28,46 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+std::shared_ptr<const JobAuthority> authority_of_test() {
+  static const auto it = make_job_authority(std::nullopt);
+  return it;
+}
+
 struct Pair {
-  std::unique_ptr<TlsRelay> server;
-  std::unique_ptr<TlsRelay> client;
+  std::unique_ptr<TlsStream> server;
+  std::unique_ptr<TlsStream> client;
 };
 
-Pair relays(const std::string& server_secret, const std::string& client_secret) {
+std::array<Fd, 2> socket_pair() {
   std::array<int, 2> ends{};
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+// A server that calls itself "here.invalid", and a client that believes `believed` and wants
+// `name`.
+Pair streams(const JobAuthority& believed, const std::string& name = "here.invalid") {
+  signal(SIGPIPE, SIG_IGN);
+  std::array<Fd, 2> ends = socket_pair();
   Pair out;
-  out.server =
-      std::make_unique<TlsRelay>(TlsRelay::Role::kServer, Fd(ends[0]), server_secret, seconds(10));
-  out.client =
-      std::make_unique<TlsRelay>(TlsRelay::Role::kClient, Fd(ends[1]), client_secret, seconds(10));
+  out.server = std::make_unique<TlsStream>(
+      std::move(ends[0]),
+      TlsStream::server_context(authority_of_test()->certify_coordinator({}, "here.invalid")));
+  out.client = std::make_unique<TlsStream>(std::move(ends[1]),
+                                           TlsStream::client_context(believed.certificate()), name);
   return out;
 }
 
-std::string read_to_end(const Fd& fd) {
+void wait_for(const ByteChannel& channel) {
+  std::vector<pollfd> watched;
+  channel.add_poll_descriptors(watched);
+  REQUIRE(poll(watched.data(), watched.size(), 20'000) > 0);
+}
+
+// What comes until the other side ends.
+std::string read_to_end(ByteChannel& channel) {
   std::string text;
-  std::array<char, 4096> bytes{};
-  ssize_t got = 0;
-  while ((got = read(fd.get(), bytes.data(), bytes.size())) > 0) {
-    text.append(bytes.data(), static_cast<size_t>(got));
-  }
+  while (channel.pump([&](std::string_view bytes) { text += bytes; })) wait_for(channel);
   return text;
 }
 
@@ -55,9 +75,27 @@ RendezvousOptions rendezvous_at(const fs::path& file, int processes) {
   RendezvousOptions options;
   options.file = file;
   options.addresses = {"127.0.0.1"};
+  options.authority = authority_of_test();
   options.processes = processes;
   options.limit = seconds(20);
   return options;
+}
+
+// Why nobody was met.
+std::future<std::string> failing_rendezvous(RendezvousOptions options) {
+  return std::async(std::launch::async, [options = std::move(options)] {
+    try {
+      meet_hosts(options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("met");
+  });
+}
+
+RendezvousPlace place_of(const std::vector<std::string>& endpoints) {
+  return {endpoints, "here.invalid", authority_of_test()->certificate(),
+          to_hex(random_bytes(kRendezvousTokenDigits / 2))};
 }
 
 std::optional<RendezvousPlace> wait_for_place(const fs::path& file) {
@@ -68,96 +106,185 @@ std::optional<RendezvousPlace> wait_for_place(const fs::path& file) {
   return std::nullopt;
 }
 
+// An agent by hand: dials, and shows a token.
+std::unique_ptr<TlsStream> dial_with(const RendezvousPlace& place, const std::string& token) {
+  auto stream =
+      std::make_unique<TlsStream>(dial(port_of(place.endpoints.front())),
+                                  TlsStream::client_context(place.authority), place.server_name);
+  stream->send(token);
+  return stream;
+}
+
+// Answers the greeting.
+void say_ready(TlsStream& stream, int rank, const std::string& build) {
+  std::string greeting;
+  while (greeting.find('\n') == std::string::npos) {
+    wait_for(stream);
+    REQUIRE(stream.pump([&](std::string_view bytes) { greeting += bytes; }));
+  }
+  agent::FromAgent message;
+  message.mutable_ready()->set_build_id(build);
+  message.mutable_ready()->set_host("node");
+  message.mutable_ready()->set_start_rank(rank);
+  message.mutable_ready()->add_slots();
+  const std::string marker = read_greeting(greeting.substr(0, greeting.find('\n')));
+  stream.send(encode_message(marker, message.SerializeAsString()));
+}
+
 }  // namespace
 
-TEST_CASE("a relay carries bytes both ways, and the end", "[launcher]") {
-  const std::string secret = random_bytes(kRelaySecretBytes);
-  const Pair pair = relays(secret, secret);
-  const Fd at_server = pair.server->take_input();
-  const Fd at_client = pair.client->take_input();
+TEST_CASE("a secure stream carries bytes both ways, and the end", "[launcher]") {
+  const Pair pair = streams(*authority_of_test());
   std::string sent(1 << 20, 'x');
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>('a' + i % 23);
-  auto writer = std::async(std::launch::async, [&, fd = pair.client->take_output()]() mutable {
-    size_t done = 0;
-    while (done < sent.size()) {
-      const ssize_t wrote = write(fd.get(), sent.data() + done, sent.size() - done);
-      if (wrote <= 0) return false;
-      done += static_cast<size_t>(wrote);
-    }
-    fd = Fd();
-    return true;
-  });
-  {
-    const Fd answer = pair.server->take_output();
-    REQUIRE(write(answer.get(), "hello", 5) == 5);
-    std::string heard(5, '\0');
-    REQUIRE(read(at_client.get(), heard.data(), 5) == 5);
-    CHECK(heard == "hello");
-    CHECK(read_to_end(at_server) == sent);
-    CHECK(writer.get());
+  pair.client->send(sent);
+  pair.server->send("hello");
+  std::string at_server;
+  std::string at_client;
+  for (int i = 0; i < 100'000 && at_server.size() < sent.size(); ++i) {
+    REQUIRE(pair.client->pump([&](std::string_view bytes) { at_client += bytes; }));
+    REQUIRE(pair.server->pump([&](std::string_view bytes) { at_server += bytes; }));
   }
+  CHECK(at_server == sent);
+  CHECK(at_client == "hello");
+  CHECK(pair.client->waiting() == 0);
+  pair.client->close_output();
+  pair.client->close_output();
+  CHECK_FALSE(pair.server->pump([](std::string_view) {}));
 }
 
-TEST_CASE("another secret hears nothing", "[launcher]") {
-  const Pair pair = relays(random_bytes(kRelaySecretBytes), random_bytes(kRelaySecretBytes));
-  const Fd to_client = pair.server->take_output();
-  signal(SIGPIPE, SIG_IGN);  // the handshake may have failed by now
-  const ssize_t wrote = write(to_client.get(), "orders", 6);
-  CHECK((wrote == 6 || wrote == -1));
-  CHECK(read_to_end(pair.client->take_input()).empty());
-  CHECK(read_to_end(pair.server->take_input()).empty());
+TEST_CASE("a launcher with the certificate of another job or name hears and says nothing",
+          "[launcher][security]") {
+  const auto other = make_job_authority(std::nullopt);
+  const bool by_name = GENERATE(false, true);
+  const Pair pair = by_name ? streams(*authority_of_test(), "there.invalid") : streams(*other);
+  pair.client->send("token");
+  pair.server->send("orders");
+  std::string heard;
+  const auto hear = [&](std::string_view bytes) { heard += bytes; };
+  for (int i = 0; i < 1000 && pair.client->pump(hear); ++i) pair.server->pump(hear);
+  CHECK_FALSE(pair.server->pump(hear));
+  CHECK(heard.empty());
+  CHECK_THAT(pair.client->problem(), Catch::Contains("its certificate is not of this job"));
+  CHECK(pair.client->waiting() == 0);
+  CHECK_THROWS_AS(TlsStream::client_context("no certificate"), CommError);
 }
 
-TEST_CASE("a host shows that it knows the secret, not the secret", "[launcher][security]") {
-  const std::string secret = random_bytes(kRelaySecretBytes);
-  CHECK(server_name_for(secret) == server_name_for(secret));
-  CHECK(server_name_for(secret) != server_name_for(random_bytes(kRelaySecretBytes)));
-  std::array<int, 2> ends{};
-  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
-  const Fd server(ends[1]);
-  const TlsRelay client(TlsRelay::Role::kClient, Fd(ends[0]), secret, seconds(10));
+TEST_CASE("what a host says in clear names the launcher and nothing secret",
+          "[launcher][security]") {
+  std::array<Fd, 2> ends = socket_pair();
+  const std::string token(kRendezvousTokenDigits, 'a');
+  TlsStream client(std::move(ends[0]),
+                   TlsStream::client_context(authority_of_test()->certificate()), "here.invalid");
+  client.send(token);
   std::array<char, 4096> bytes{};
-  const ssize_t got = read(server.get(), bytes.data(), bytes.size());
+  const ssize_t got = read(ends[1].get(), bytes.data(), bytes.size());
   REQUIRE(got > 0);
   const std::string_view said(bytes.data(), static_cast<size_t>(got));
-  CHECK(read_client_hello(said).server_name == server_name_for(secret));
-  CHECK(said.find(secret) == std::string_view::npos);
+  CHECK(read_client_hello(said).server_name == "here.invalid");
+  CHECK(said.find(token) == std::string_view::npos);
 }
 
-TEST_CASE("TLS without the secret is refused", "[launcher]") {
+TEST_CASE("who does not know the token hears nothing and is cut", "[launcher][security]") {
   const testing::TemporaryDirectory here;
-  auto rendezvous = std::async(std::launch::async, [&] {
-    RendezvousOptions options = rendezvous_at(here.path() / "rendezvous", 1);
-    options.limit = seconds(2);
-    try {
-      meet_hosts(options);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("met");
-  });
+  RendezvousOptions options = rendezvous_at(here.path() / "rendezvous", 1);
+  options.limit = seconds(4);
+  std::future<std::string> failure = failing_rendezvous(options);
   const auto place = wait_for_place(here.path() / "rendezvous");
   REQUIRE(place);
-  const int port = port_of(place->endpoints.front());
   {
-    const Fd silent = dial(port);
-    const Fd rude = dial(port);
+    const Fd silent = dial(port_of(place->endpoints.front()));
+    const Fd rude = dial(port_of(place->endpoints.front()));
     REQUIRE(send(rude.get(), "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL) == 18);
     CHECK(is_closed(rude.get()));
   }
-  const std::string answer = rendezvous.get();
+  std::string wrong = place->token;
+  wrong.back() = wrong.back() == '0' ? '1' : '0';
+  CHECK(read_to_end(*dial_with(*place, wrong)).empty());
+  CHECK(read_to_end(*dial_with(*place, place->token + "0")).empty());
+  const std::string answer = failure.get();
   CHECK_THAT(answer, Catch::Contains("no word from 1 of 1") && Catch::Contains("rendezvous"));
   CHECK_FALSE(fs::exists(here.path() / "rendezvous"));
+}
+
+TEST_CASE("a rank uses the token once", "[launcher][security]") {
+  const testing::TemporaryDirectory here;
+  std::future<std::string> failure =
+      failing_rendezvous(rendezvous_at(here.path() / "rendezvous", 3));
+  const auto place = wait_for_place(here.path() / "rendezvous");
+  REQUIRE(place);
+  const auto first = dial_with(*place, place->token);
+  say_ready(*first, 4, build_id());
+  const auto second = dial_with(*place, place->token);
+  say_ready(*second, 4, build_id());
+  CHECK_THAT(failure.get(), Catch::Contains("two dslaunch") && Catch::Contains("rank 4"));
+}
+
+TEST_CASE("an agent of another build is named", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  std::future<std::string> failure =
+      failing_rendezvous(rendezvous_at(here.path() / "rendezvous", 1));
+  const auto place = wait_for_place(here.path() / "rendezvous");
+  REQUIRE(place);
+  const auto stream = dial_with(*place, place->token);
+  say_ready(*stream, 1, "build 0");
+  CHECK_THAT(failure.get(),
+             Catch::Contains("another build of dslaunch") && Catch::Contains("build 0"));
+}
+
+TEST_CASE("an agent that goes before all have come ends the wait", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  std::future<std::string> failure =
+      failing_rendezvous(rendezvous_at(here.path() / "rendezvous", 2));
+  const auto place = wait_for_place(here.path() / "rendezvous");
+  REQUIRE(place);
+  const auto stream = dial_with(*place, place->token);
+  say_ready(*stream, 1, build_id());
+  stream->close_output();
+  CHECK_THAT(failure.get(), Catch::Contains("host node, of rank 1, went again"));
+}
+
+TEST_CASE("a user who does not want to wait stops the meeting", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const Fd interrupt(eventfd(1, EFD_CLOEXEC));
+  RendezvousOptions options = rendezvous_at(here.path() / "rendezvous", 1);
+  options.interrupt_fd = interrupt.get();
+  CHECK_THROWS_WITH(meet_hosts(options), Catch::Contains("stopped while the other hosts"));
+}
+
+TEST_CASE("an agent that meets a launcher of another job goes on looking", "[launcher][security]") {
+  const testing::TemporaryDirectory here;
+  const fs::path file = here.path() / "rendezvous";
+  const auto other = make_job_authority(std::nullopt);
+  const PeerListener listener = listen_for_dials("127.0.0.1", 0);
+  const std::string token(kRendezvousTokenDigits, '0');
+  std::optional<RendezvousFile> wrong(
+      std::in_place, file,
+      RendezvousPlace{{listener.endpoint}, "here.invalid", other->certificate(), token});
+  auto agent = std::async(std::launch::async, [&] {
+    return join_rendezvous(file, {}, {.start_rank = 1, .host = "node-1", .slot_cores = {{0}}},
+                           seconds(20));
+  });
+  pollfd arrival{listener.listener.get(), POLLIN, 0};
+  REQUIRE(poll(&arrival, 1, 20'000) == 1);
+  TlsStream impostor(
+      Fd(accept4(listener.listener.get(), nullptr, nullptr, SOCK_CLOEXEC)),
+      TlsStream::server_context(authority_of_test()->certify_coordinator({}, "here.invalid")));
+  CHECK(read_to_end(impostor).empty());
+  wrong.reset();
+  const auto links = meet_hosts(rendezvous_at(file, 1));
+  REQUIRE(links.size() == 1);
+  CHECK(links[0]->host() == "node-1");
+  while (!links[0]->leave(HostLink::Clock::now(), 3)) poll(nullptr, 0, 10);
+  CHECK(agent.get() == 3);
 }
 
 TEST_CASE("an agent that dials is met, serves, and ends with the code it is told", "[launcher]") {
   const testing::TemporaryDirectory here;
   const fs::path file = here.path() / "rendezvous";
   auto agent = std::async(std::launch::async, [&] {
-    return join_rendezvous(
-        file, {},
-        {.start_rank = 2, .host = "node-2", .slot_cores = {{0}, {1}}, .input = {}, .output = {}},
-        seconds(20));
+    return join_rendezvous(file, {}, {.start_rank = 2, .host = "node-2", .slot_cores = {{0}, {1}}},
+                           seconds(20));
   });
   std::vector<std::unique_ptr<HostLink>> links = meet_hosts(rendezvous_at(file, 2));
   REQUIRE(links.size() == 1);
@@ -174,9 +301,8 @@ TEST_CASE("an agent whose launcher is lost ends with 69", "[launcher]") {
   const testing::TemporaryDirectory here;
   const fs::path file = here.path() / "rendezvous";
   auto agent = std::async(std::launch::async, [&] {
-    return join_rendezvous(
-        file, {}, {.start_rank = 1, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}},
-        seconds(20));
+    return join_rendezvous(file, {}, {.start_rank = 1, .host = "", .slot_cores = {{0}}},
+                           seconds(20));
   });
   meet_hosts(rendezvous_at(file, 1));  // and is gone at once
   CHECK(agent.get() == static_cast<int>(ExitCode::kClusterUnusable));
@@ -184,11 +310,9 @@ TEST_CASE("an agent whose launcher is lost ends with 69", "[launcher]") {
 
 TEST_CASE("who meets nobody says where it looked", "[launcher]") {
   const testing::TemporaryDirectory here;
-  const DialledAgent self{
-      .start_rank = 3, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}};
+  const DialledAgent self{.start_rank = 3, .host = "", .slot_cores = {{0}}};
   const auto refused = [&](const std::string& why) {
-    DialledAgent again{.start_rank = 3, .host = "", .slot_cores = {{0}}, .input = {}, .output = {}};
-    CHECK_THROWS_WITH(join_rendezvous(here.path() / "file", {}, again, seconds(0)),
+    CHECK_THROWS_WITH(join_rendezvous(here.path() / "file", {}, self, seconds(0)),
                       Catch::Contains("rank 3") && Catch::Contains(why));
   };
   refused("No such file");
@@ -198,8 +322,7 @@ TEST_CASE("who meets nobody says where it looked", "[launcher]") {
   fs::permissions(here.path() / "file", fs::perms::all);
   refused("of this user alone");
   fs::remove(here.path() / "file");
-  const RendezvousFile stale(here.path() / "file",
-                             {{"127.0.0.1:1"}, random_bytes(kRelaySecretBytes)});
+  const RendezvousFile stale(here.path() / "file", place_of({"127.0.0.1:1"}));
   refused("nobody answers at 127.0.0.1:1");
 }
 
@@ -207,7 +330,7 @@ TEST_CASE("the file of a rendezvous", "[launcher]") {
   const testing::TemporaryDirectory here;
   const fs::path path = here.path() / rendezvous_file_name("slurm 12 3");
   CHECK(rendezvous_file_name("slurm 12 3") != rendezvous_file_name("slurm 12 4"));
-  const RendezvousPlace place{{"10.0.0.1:5", "[fd00::1]:6"}, random_bytes(kRelaySecretBytes)};
+  const RendezvousPlace place = place_of({"10.0.0.1:5", "[fd00::1]:6"});
   CHECK(parse_rendezvous(rendezvous_text(place)) == place);
   {
     const RendezvousFile file(path, place);
