@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Started by mpirun on two hosts, two processes on each: the first host's first becomes the launcher.
-source "$(dirname "$0")/hosts.sh"
 security=$(dirname "$(realpath "$0")")/../security.py
+source "$(dirname "$0")/hosts.sh"
 command -v mpirun > /dev/null || skip "mpirun is missing"
 command -v python3 > /dev/null || skip "python3 is missing"
 
