@@ -192,21 +192,14 @@ class HostRendezvous {
   }
 
   [[noreturn]] void refuse_missing() const {
-    std::vector<std::string> missing = options_.missing_names;
-    for (const auto& [rank, link] : met_) {
-      std::erase(missing, link->host());
-    }
-    const std::string who = missing.empty()
-                                ? fmt::format("{} of {} dslaunch of other hosts",
-                                              options_.processes - represented_, options_.processes)
-                                : fmt::format("{}", fmt::join(missing, ", "));
     throw Error(
         ExitCode::kClusterUnusable,
-        fmt::format("no word from {} within {} s; they look for {}, which has to be in a folder "
-                    "that all hosts share, and dial {}; --master-addr names an address that "
-                    "they reach, and --hostfile with --launcher ssh needs neither",
-                    who, options_.limit.count(), options_.file.string(),
-                    fmt::join(door_.endpoints(), ", ")));
+        fmt::format("no word from {} of {} dslaunch of other hosts within {} s; they look for {}, "
+                    "which has to be in a folder that all hosts share, and dial {}; --master-addr "
+                    "names an address that they reach, and --hostfile with --launcher ssh needs "
+                    "neither",
+                    options_.processes - represented_, options_.processes, options_.limit.count(),
+                    options_.file.string(), fmt::join(door_.endpoints(), ", ")));
   }
 
   const RendezvousOptions options_;

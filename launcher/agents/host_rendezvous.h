@@ -22,7 +22,6 @@ struct RendezvousOptions {
   std::vector<std::string> addresses;  // literal, of this machine
   std::shared_ptr<const JobAuthority> authority;
   int processes = 0;  // that have to come or be spoken for: those of other hosts
-  std::vector<std::string> missing_names;  // what to call those that did not come; may be empty
   std::chrono::seconds limit{60};
   int interrupt_fd = -1;  // readable when the user wants to stop waiting; -1: nobody can
 };

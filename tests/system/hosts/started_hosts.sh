@@ -26,7 +26,7 @@ FAKE_RANK="steps=9 rank=3 at=2 do=data" run_many 65 --max-restarts 0
 expect_text err "token 50000 at position 12"
 run_many 78 train_batch_size=3
 
-# The second host's first does not come before the file of the meeting has been read here.
+# The second host's first does not come before the rendezvous file has been read here.
 cat > patient << 'END'
 #!/bin/sh
 while [ "$OMPI_COMM_WORLD_RANK" = 2 ] && [ ! -e seen ]; do sleep 0.1; done
@@ -43,17 +43,17 @@ capture=$!
 # A signal to mpirun reaches the first one, who saves.
 FAKE_RANK="steps=100000 step_ms=20" "${many[@]}" ./patient train.json --run-dir run5 > out 2> err &
 launcher=$!
-wait_until "the file of the meeting" read_token
+wait_until "the rendezvous file" read_token
 touch seen
 if wait_until "the first step" test -s run5/metrics.jsonl; then
-  # The token was good for one meeting, and is nowhere: not in files, in packets, in anybody's memory.
+  # The token was good for one rendezvous, and is nowhere: not in files, in packets, in anybody's memory.
   kill "$capture"
   [ "$(stat -c %s packets)" -gt 10000 ] || fail "the capture saw no traffic"
   grep -rlF -f token run5 out err packets ssh > told && fail "the token lies in $(cat told)"
   python3 "$security" --holders token $(strangers) $(ip netns pids "$here") > holders
   grep -qx planted holders || fail "the token was not found where it is"
   grep -vx planted holders > told && fail "the token is in the memory of $(cat told)"
-  # No secret of the meeting or of a rank can be read from outside.
+  # No secret of the rendezvous or of a rank can be read from outside.
   for pid in $(ip netns pids "${nodes[0]}") $(ip netns pids "${nodes[1]}"); do
     cat "/proc/$pid/cmdline" "/proc/$pid/environ" 2> /dev/null
   done | tr '\0' '\n' | grep -q -e "PRIVATE KEY" -e "dslaunch rendezvous" -f token && fail "a secret stands in argv or environment"
