@@ -1,8 +1,7 @@
-// Hosts that find each other: the file, the encrypted connection, and who is not let in.
+// Hosts that find each other: the file, and who is not let in.
 #include "launcher/agents/host_rendezvous.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,7 +11,6 @@
 
 #include "core/error.h"
 #include "launcher/agents/rendezvous_file.h"
-#include "launcher/control/client_hello.h"
 #include "launcher/control/peer_dial.h"
 #include "launcher/control/tls_stream.h"
 #include "launcher/process/credentials.h"
@@ -31,31 +29,6 @@ using std::chrono::seconds;
 std::shared_ptr<const JobAuthority> authority_of_test() {
   static const auto it = make_job_authority(std::nullopt);
   return it;
-}
-
-struct Pair {
-  std::unique_ptr<TlsStream> server;
-  std::unique_ptr<TlsStream> client;
-};
-
-std::array<Fd, 2> socket_pair() {
-  std::array<int, 2> ends{};
-  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
-  return {Fd(ends[0]), Fd(ends[1])};
-}
-
-// A server that calls itself "here.invalid", and a client that believes `believed` and wants
-// `name`.
-Pair streams(const JobAuthority& believed, const std::string& name = "here.invalid") {
-  signal(SIGPIPE, SIG_IGN);
-  std::array<Fd, 2> ends = socket_pair();
-  Pair out;
-  out.server = std::make_unique<TlsStream>(
-      std::move(ends[0]),
-      TlsStream::server_context(authority_of_test()->certify_coordinator({}, "here.invalid")));
-  out.client = std::make_unique<TlsStream>(std::move(ends[1]),
-                                           TlsStream::client_context(believed.certificate()), name);
-  return out;
 }
 
 void wait_for(const ByteChannel& channel) {
@@ -133,62 +106,11 @@ void say_ready(TlsStream& stream, int rank, const std::string& build) {
 
 }  // namespace
 
-TEST_CASE("a secure stream carries bytes both ways, and the end", "[launcher]") {
-  const Pair pair = streams(*authority_of_test());
-  std::string sent(1 << 20, 'x');
-  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>('a' + i % 23);
-  pair.client->send(sent);
-  pair.server->send("hello");
-  std::string at_server;
-  std::string at_client;
-  for (int i = 0; i < 100'000 && at_server.size() < sent.size(); ++i) {
-    REQUIRE(pair.client->pump([&](std::string_view bytes) { at_client += bytes; }));
-    REQUIRE(pair.server->pump([&](std::string_view bytes) { at_server += bytes; }));
-  }
-  CHECK(at_server == sent);
-  CHECK(at_client == "hello");
-  CHECK(pair.client->waiting() == 0);
-  pair.client->close_output();
-  pair.client->close_output();
-  CHECK_FALSE(pair.server->pump([](std::string_view) {}));
-}
-
-TEST_CASE("a launcher with the certificate of another job or name hears and says nothing",
-          "[launcher][security]") {
-  const auto other = make_job_authority(std::nullopt);
-  const bool by_name = GENERATE(false, true);
-  const Pair pair = by_name ? streams(*authority_of_test(), "there.invalid") : streams(*other);
-  pair.client->send("token");
-  pair.server->send("orders");
-  std::string heard;
-  const auto hear = [&](std::string_view bytes) { heard += bytes; };
-  for (int i = 0; i < 1000 && pair.client->pump(hear); ++i) pair.server->pump(hear);
-  CHECK_FALSE(pair.server->pump(hear));
-  CHECK(heard.empty());
-  CHECK_THAT(pair.client->problem(), Catch::Contains("its certificate is not of this job"));
-  CHECK(pair.client->waiting() == 0);
-  CHECK_THROWS_AS(TlsStream::client_context("no certificate"), CommError);
-}
-
-TEST_CASE("what a host says in clear names the launcher and nothing secret",
-          "[launcher][security]") {
-  std::array<Fd, 2> ends = socket_pair();
-  const std::string token(kRendezvousTokenDigits, 'a');
-  TlsStream client(std::move(ends[0]),
-                   TlsStream::client_context(authority_of_test()->certificate()), "here.invalid");
-  client.send(token);
-  std::array<char, 4096> bytes{};
-  const ssize_t got = read(ends[1].get(), bytes.data(), bytes.size());
-  REQUIRE(got > 0);
-  const std::string_view said(bytes.data(), static_cast<size_t>(got));
-  CHECK(read_client_hello(said).server_name == "here.invalid");
-  CHECK(said.find(token) == std::string_view::npos);
-}
-
 TEST_CASE("who does not know the token hears nothing and is cut", "[launcher][security]") {
   const testing::TemporaryDirectory here;
+  const Fd enough(eventfd(0, EFD_CLOEXEC));
   RendezvousOptions options = rendezvous_at(here.path() / "rendezvous", 1);
-  options.limit = seconds(4);
+  options.interrupt_fd = enough.get();
   std::future<std::string> failure = failing_rendezvous(options);
   const auto place = wait_for_place(here.path() / "rendezvous");
   REQUIRE(place);
@@ -202,8 +124,18 @@ TEST_CASE("who does not know the token hears nothing and is cut", "[launcher][se
   wrong.back() = wrong.back() == '0' ? '1' : '0';
   CHECK(read_to_end(*dial_with(*place, wrong)).empty());
   CHECK(read_to_end(*dial_with(*place, place->token + "0")).empty());
-  const std::string answer = failure.get();
-  CHECK_THAT(answer, Catch::Contains("no word from 1 of 1") && Catch::Contains("rendezvous"));
+  eventfd_write(enough.get(), 1);
+  CHECK_THAT(failure.get(), Catch::Contains("stopped while the other hosts"));
+  CHECK_FALSE(fs::exists(here.path() / "rendezvous"));
+}
+
+TEST_CASE("hosts that do not come in time are counted", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  RendezvousOptions options = rendezvous_at(here.path() / "rendezvous", 3);
+  options.limit = seconds(0);
+  CHECK_THROWS_WITH(meet_hosts(options), Catch::Contains("no word from 3 of 3") &&
+                                             Catch::Contains("rendezvous") &&
+                                             Catch::Contains("127.0.0.1:"));
   CHECK_FALSE(fs::exists(here.path() / "rendezvous"));
 }
 
