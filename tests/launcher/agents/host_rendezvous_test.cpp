@@ -176,7 +176,7 @@ TEST_CASE("an agent that goes before all have come ends the wait", "[launcher]")
   CHECK_THAT(failure.get(), Catch::Contains("host node, of rank 1, went again"));
 }
 
-TEST_CASE("a user who does not want to wait stops the meeting", "[launcher]") {
+TEST_CASE("a user who does not want to wait stops the rendezvous", "[launcher]") {
   const testing::TemporaryDirectory here;
   const Fd interrupt(eventfd(1, EFD_CLOEXEC));
   RendezvousOptions options = rendezvous_at(here.path() / "rendezvous", 1);
