@@ -361,11 +361,10 @@ std::string Reader::block_string() {
   if (end == std::string_view::npos) fail(start, "the ''' block has no closing '''");
   std::string_view body = text_.substr(pos_, end - pos_);
   pos_ = end + 3;
-  // A first line of blanks only does not count, nor does the last line break (Hjson).
-  if (const size_t eol = body.find('\n');
-      eol != std::string_view::npos && body.find_first_not_of(" \t\r") == eol) {
-    body.remove_prefix(eol + 1);
-  }
+  // Blanks behind the quotes do not count, nor does the line break after them or the last one
+  // (Hjson).
+  body.remove_prefix(std::min(body.find_first_not_of(" \t\r"), body.size()));
+  if (body.starts_with('\n')) body.remove_prefix(1);
   std::string out;
   while (!body.empty()) {
     for (int i = 0; i < indent && !body.empty() && (body[0] == ' ' || body[0] == '\t'); ++i) {

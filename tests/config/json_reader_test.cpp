@@ -40,6 +40,7 @@ TEST_CASE("numbers keep integers exact and words stay strings", "[config]") {
 
 TEST_CASE("a block string loses its indentation", "[config]") {
   CHECK(json("{\n  a:\n    '''\n    one\n      two\n    '''\n}") == R"({"a":"one\n  two"})");
+  CHECK(json("{a: '''     one\n     two'''}") == R"({"a":"one\n two"})");
 }
 
 TEST_CASE("escapes become UTF-8", "[config]") {
