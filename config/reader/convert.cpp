@@ -64,7 +64,10 @@ bool read_digits(std::string_view text, int64_t& out) {
     if (zeros.empty() || zeros.find_first_not_of('0') != std::string_view::npos) return false;
     text = text.substr(0, point);
   }
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return false;
+  }
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   return error == std::errc{} && end == text.data() + text.size() && !text.empty();
 }

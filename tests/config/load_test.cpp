@@ -90,6 +90,14 @@ TEST_CASE("weights of data are one for each entry, and mix", "[config]") {
              Catch::Contains("data.weights: mixes"));
 }
 
+TEST_CASE("a number in quotes has one sign at most", "[config]") {
+  const auto said = [](const std::string& digits) {
+    return error_of("{\"zero_optimization\": {\"sub_group_size\": \"" + digits + "\"}}");
+  };
+  CHECK(said("+4").empty());
+  CHECK_THAT(said("+-4"), Catch::Contains("sub_group_size: got \"+-4\", expected integer"));
+}
+
 TEST_CASE("unknown keys and bad values are errors with their position", "[config]") {
   CHECK(error_of("{\"gradient_clipp1ng\": 1}") ==
         "config:1:2: gradient_clipp1ng: unknown key, did you mean \"gradient_clipping\"?");
