@@ -1,18 +1,18 @@
 // What training data may be: text, JSON lines, both compressed, folders and patterns; and what is
 // refused, why.
-#include <zlib.h>
-#include <zstd.h>
-
 #include "core/files/input_files.h"
 #include "data/byte_stream.h"
 #include "data/dataset.h"
 #include "data/path_pattern.h"
 #include "data/text_kind.h"
+#include "tests/data/compressed.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/support/memory_file_system.h"
 
 using namespace ds;
+using ds::testing::gzip;
+using ds::testing::zstd;
 using namespace std::string_view_literals;
 using Paths = std::vector<std::string>;
 
@@ -22,29 +22,6 @@ void put(FileSystem& fs, const std::string& path, std::string_view text) {
   fs.make_directories(parent_directory(path));
   if (fs.exists(path)) fs.remove(path);
   fs.create(path)->write(0, std::as_bytes(std::span(text)));
-}
-
-std::string gzip(std::string_view text) {
-  z_stream state{};
-  REQUIRE(deflateInit2(&state, 9, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(compressBound(text.size()) + 64, '\0');
-  state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  state.avail_in = static_cast<uInt>(text.size());
-  state.next_out = reinterpret_cast<Bytef*>(out.data());
-  state.avail_out = static_cast<uInt>(out.size());
-  REQUIRE(deflate(&state, Z_FINISH) == Z_STREAM_END);
-  out.resize(state.total_out);
-  deflateEnd(&state);
-  return out;
-}
-
-std::string zstd(std::string_view text) {
-  std::string out(ZSTD_compressBound(text.size()), '\0');
-  ZSTD_CCtx* const context = ZSTD_createCCtx();
-  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);  // as the program does
-  out.resize(ZSTD_compress2(context, out.data(), out.size(), text.data(), text.size()));
-  ZSTD_freeCCtx(context);
-  return out;
 }
 
 // All tokens of all sources, as text, with | between sources.

@@ -1,0 +1,170 @@
+// Cutting text into pieces: patterns against another implementation of regular expressions, over
+// texts far longer than one window of the search; and each kind of step.
+#include "data/tokenizer/pre_tokenizer.h"
+
+#include <random>
+#include <regex>
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+
+namespace {
+
+std::vector<std::string> matches(const std::string& pattern, const std::string& text) {
+  PatternWork work(text.size());
+  std::vector<std::string> out;
+  Regex(pattern).for_each_match(text, work, [&](size_t begin, size_t end) {
+    out.push_back(text.substr(begin, end - begin));
+  });
+  return out;
+}
+
+std::vector<std::string> matches_of_standard(const std::string& pattern, const std::string& text) {
+  std::vector<std::string> out;
+  const std::regex regex(pattern);
+  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at) {
+    if (at->length() > 0) out.push_back(at->str());
+  }
+  return out;
+}
+
+PreTokenizerStep step_of(
+    const std::string& pattern, PreTokenizerStep::Behavior behavior,
+    PreTokenizerStep::PrefixSpace prefix = PreTokenizerStep::PrefixSpace::kNo) {
+  return {pattern.empty() ? nullptr : std::make_shared<Regex>(pattern), behavior, prefix};
+}
+
+// The pieces, each in brackets.
+std::string pieces_of(std::vector<PreTokenizerStep> steps, const std::string& text) {
+  const PreTokenizer pre_tokenizer(std::move(steps));
+  PatternWork work(text.size());
+  std::string out;
+  for (const std::string_view piece : pre_tokenizer.split(text, work).views) {
+    out += "[" + std::string(piece) + "]";
+  }
+  return out;
+}
+
+using Behavior = PreTokenizerStep::Behavior;
+using Prefix = PreTokenizerStep::PrefixSpace;
+
+}  // namespace
+
+TEST_CASE("patterns match what the standard library's regular expressions match", "[data]") {
+  const std::vector<std::string> patterns = {
+      "a+b?", "[ab]{2,3}|c+", " ?[a-c]+| +(?! )| +", "\\s+(?!\\S)|\\s+", "(?:ab|a)(?:c|bcd)?",
+      "a*?b", "x*",           "(a|b|c)(?=\\1)",      "[^ab]+$",          "\\bab?\\b"};
+  std::mt19937 random(31);
+  size_t found = 0;
+  for (const std::string& pattern : patterns) {
+    for (int trial = 0; trial < 30; ++trial) {
+      // Runs of one letter are often longer than the first window of a search.
+      std::string text;
+      while (text.size() < 3000) {
+        const char letter = "abc d\n"[random() % 6];
+        text.append(random() % 20 == 0 ? random() % 900 : 1 + random() % 3, letter);
+      }
+      CAPTURE(pattern, trial);
+      const std::vector<std::string> expected = matches_of_standard(pattern, text);
+      REQUIRE(matches(pattern, text) == expected);
+      found += expected.size();
+    }
+  }
+  CHECK(found > 10'000);
+}
+
+TEST_CASE("classes of characters are Unicode's", "[data]") {
+  CHECK(matches("\\p{L}+", "na\xC3\xAFve \xE6\xBC\xA2\xE5\xAD\x97 x1") ==
+        std::vector<std::string>{"na\xC3\xAFve", "\xE6\xBC\xA2\xE5\xAD\x97", "x"});
+  CHECK(matches("\\p{N}", "1\xC2\xBD\xE2\x85\xA7") ==
+        std::vector<std::string>{"1", "\xC2\xBD", "\xE2\x85\xA7"});
+  CHECK(matches("\\s+",
+                "a\xC2\xA0\xE3\x80\x80"
+                "b") == std::vector<std::string>{"\xC2\xA0\xE3\x80\x80"});
+  CHECK(matches("(?i:\xC3\x89)", "\xC3\xA9") == std::vector<std::string>{"\xC3\xA9"});
+}
+
+TEST_CASE("a pattern with a mistake is refused with where it stands", "[data]") {
+  CHECK_THROWS_WITH(Regex("ab(c"), Catch::Contains("pre-tokenizer pattern 'ab(c': ") &&
+                                       Catch::EndsWith("at character 4"));
+  CHECK_THROWS_WITH(Regex("a{2,1}"), Catch::Contains("at character"));
+  CHECK_THROWS_WITH(Regex("[z-a]"), Catch::Contains("at character"));
+  CHECK_THROWS_AS(Regex("*"), DataError);
+  CHECK_THROWS_AS(Regex("\\C"), DataError);  // would cut characters in two
+  CHECK_THROWS_AS(Regex("\xFF"), DataError);
+}
+
+TEST_CASE("invalid text is refused before anything is matched", "[data]") {
+  PatternWork work(10);
+  const Regex regex("a");
+  int found = 0;
+  CHECK_THROWS_WITH(regex.for_each_match("aaa\xC3", work, [&](size_t, size_t) { ++found; }),
+                    Catch::Contains("invalid UTF-8 at byte 3 of the text"));
+  CHECK(found == 0);
+}
+
+TEST_CASE("matches stand alone, or cut, or are all there is", "[data]") {
+  CHECK(pieces_of({step_of("[0-9]+", Behavior::kIsolated)}, "a12b3") == "[a][12][b][3]");
+  CHECK(pieces_of({step_of("[0-9]+", Behavior::kRemoved)}, "a12b3") == "[a][b]");
+  CHECK(pieces_of({step_of("[0-9]+", Behavior::kOnly)}, "a12b3") == "[12][3]");
+  CHECK(pieces_of({step_of("x", Behavior::kIsolated)}, "abc") == "[abc]");
+  CHECK(pieces_of({step_of("x", Behavior::kRemoved)}, "xxx").empty());
+  CHECK(pieces_of({step_of("x", Behavior::kOnly)}, "abc").empty());
+}
+
+TEST_CASE("isolated pieces are the text, cut", "[data]") {
+  std::mt19937 random(32);
+  for (int trial = 0; trial < 100; ++trial) {
+    std::string text;
+    for (size_t i = random() % 60; i > 0; --i) text += "ab1 \n."[random() % 6];
+    std::string joined;
+    const PreTokenizer pre_tokenizer({step_of("[a-z]+| ?[0-9]", Behavior::kIsolated),
+                                      step_of("a", Behavior::kIsolated),
+                                      step_of("\\n", Behavior::kIsolated)});
+    PatternWork work(text.size());
+    for (const std::string_view piece : pre_tokenizer.split(text, work).views) {
+      CHECK_FALSE(piece.empty());
+      joined += piece;
+    }
+    CHECK(joined == text);
+  }
+}
+
+TEST_CASE("each step cuts every piece of the one before", "[data]") {
+  CHECK(pieces_of({step_of(" ", Behavior::kRemoved), step_of("[0-9]", Behavior::kIsolated)},
+                  "a1 22 b") == "[a][1][2][2][b]");
+  CHECK(pieces_of({step_of("[0-9]", Behavior::kIsolated), step_of(" ", Behavior::kRemoved)},
+                  "a1 22 b") == "[a][1][2][2][b]");
+  // A pattern of a later step sees the borders of its piece, not the text around it.
+  CHECK(pieces_of({step_of(",", Behavior::kIsolated), step_of("^a", Behavior::kRemoved)},
+                  "ab,ab") == "[b][,][b]");
+}
+
+TEST_CASE("a space is put before each piece that has none", "[data]") {
+  CHECK(pieces_of({step_of("", Behavior::kIsolated, Prefix::kAdd)}, "ab") == "[ ab]");
+  CHECK(pieces_of({step_of("", Behavior::kIsolated, Prefix::kAdd)}, " ab") == "[ ab]");
+  CHECK(pieces_of({step_of("", Behavior::kIsolated, Prefix::kAdd)}, "\nab") == "[ \nab]");
+  CHECK(pieces_of({step_of(",", Behavior::kRemoved),
+                   step_of(" ?[a-z]", Behavior::kIsolated, Prefix::kAdd)},
+                  "ab,c") == "[ a][b][ c]");
+  CHECK(pieces_of({step_of("", Behavior::kIsolated, Prefix::kAdd)}, "").empty());
+}
+
+TEST_CASE("without steps a text is one piece, and no text is none", "[data]") {
+  CHECK(pieces_of({}, "a b") == "[a b]");
+  CHECK(pieces_of({}, "").empty());
+  CHECK(pieces_of({step_of("", Behavior::kIsolated)}, "a b") == "[a b]");
+}
+
+TEST_CASE("pieces that were made longer stay where they are while others follow", "[data]") {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += std::to_string(i) + ",";
+  const PreTokenizer pre_tokenizer(
+      {step_of(",", Behavior::kRemoved), step_of("", Behavior::kIsolated, Prefix::kAdd)});
+  PatternWork work(text.size());
+  const Pieces pieces = pre_tokenizer.split(text, work);
+  REQUIRE(pieces.views.size() == 2000);
+  for (size_t i = 0; i < 2000; ++i) REQUIRE(pieces.views[i] == " " + std::to_string(i));
+}

@@ -1,0 +1,136 @@
+// What the first bytes of a file say it is: compression by content, layout by name, and where the
+// line runs between text and what is none.
+#include "data/text_kind.h"
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+using namespace ds;
+using namespace std::string_view_literals;
+
+namespace {
+
+std::string refusal_of(std::string_view sample, SampleFrom at = SampleFrom::kBeginning) {
+  try {
+    require_text(sample, at, "f");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "text";
+}
+
+}  // namespace
+
+TEST_CASE("compression is told by the first bytes alone", "[data]") {
+  CHECK(compression_of("\x1F\x8B\x08 and on"sv) == Compression::kGzip);
+  CHECK(compression_of("\x28\xB5\x2F\xFD"sv) == Compression::kZstd);
+  for (const std::string_view head : {""sv, "\x1F"sv, "\x1F\x8B"sv, "\x1F\x8B\x07"sv,
+                                      "\x28\xB5\x2F"sv, "text"sv, " \x1F\x8B\x08"sv}) {
+    CHECK(compression_of(head) == Compression::kNone);
+  }
+}
+
+TEST_CASE("the layout is told by the name without the endings of compression", "[data]") {
+  for (const char* path : {"a.jsonl", "a.ndjson", "d.x/a.json", "a.jsonl.gz", "a.json.gzip",
+                           "a.ndjson.zst", "a.jsonl.zstd"}) {
+    CAPTURE(path);
+    CHECK(layout_of(path) == TextLayout::kJsonLines);
+  }
+  for (const char* path : {"", "a", "a.txt", "a.txt.gz", "jsonl", "a.jsonl.txt", "a.jsonl.bz2",
+                           "a.json5", "d.json/a", "a.JSON"}) {
+    CAPTURE(path);
+    CHECK(layout_of(path) == TextLayout::kPlain);
+  }
+}
+
+TEST_CASE("every format that is known is refused by its name, with what to do", "[data]") {
+  struct Case {
+    std::string_view head;
+    const char* what;
+    const char* advice;
+  };
+  for (const Case& one : {Case{"PK\x03\x04"sv, "a ZIP archive", "unpack it"},
+                          {"\x93NUMPY"sv, "a NumPy array", "llm.c shard"},
+                          {"\x89HDF\r\n"sv, "an HDF5 file", "JSON lines"},
+                          {"ARROW1"sv, "an Arrow file", "JSON lines"},
+                          {"\xFD"
+                           "7zXZ\0"sv,
+                           "compressed with xz", "use gzip or zstd"},
+                          {"BZh9"sv, "compressed with bzip2", "use gzip or zstd"},
+                          {"\x04\x22\x4D\x18"sv, "compressed with lz4", "use gzip or zstd"},
+                          {"\x1F\x8B\x08"sv, "gzip inside another compression", "once"},
+                          {"\x28\xB5\x2F\xFD"sv, "zstd inside another compression", "once"},
+                          {"%PDF-"sv, "a PDF document", "extract its text"},
+                          {"\x89PNG"sv, "an image", "only text"},
+                          {"\xFF\xD8\xFF"sv, "an image", "only text"},
+                          {"\x7F"
+                           "ELF"sv,
+                           "a program", "only text"},
+                          {"SQLite format 3\0"sv, "an SQLite database", "JSON lines"},
+                          {"\xFF\xFE"sv, "UTF-16 text", "iconv -f UTF-16"},
+                          {"\xFE\xFF"sv, "UTF-16 text", "iconv -f UTF-16"},
+                          {"MMIDIDX\0"sv, "the index of a dataset", "PREFIX.idx"},
+                          {"TNTIDX\0"sv, "the index of a dataset", "PREFIX.idx"}}) {
+    CAPTURE(one.what);
+    const std::string said = refusal_of(std::string(one.head) + " and so on");
+    CHECK_THAT(said, Catch::StartsWith("f: it is no text but ") && Catch::Contains(one.what) &&
+                         Catch::Contains(one.advice));
+    CHECK_THROWS_AS(require_text(one.head, SampleFrom::kBeginning, "f"), DataError);
+  }
+}
+
+TEST_CASE("signatures count at the beginning of a file only", "[data]") {
+  for (const std::string_view head : {"PAR1"sv, "BZh"sv, "%PDF-"sv, "ARROW1"sv}) {
+    CHECK(refusal_of(head, SampleFrom::kInside) == "text");
+    CHECK(refusal_of("x" + std::string(head)) == "text");
+    CHECK(refusal_of(head) != "text");
+    CHECK(refusal_of(head.substr(0, head.size() - 1)) == "text");
+  }
+}
+
+TEST_CASE("Parquet is refused as what another build could read", "[data]") {
+  CHECK_THROWS_AS(require_text("PAR1", SampleFrom::kBeginning, "f"), Unsupported);
+  CHECK_THAT(refusal_of("PAR1"), Catch::Contains("DS_WITH_ARROW"));
+}
+
+TEST_CASE("a tar archive is told by what stands behind its first name", "[data]") {
+  std::string tar(600, 'a');
+  CHECK(refusal_of(tar) == "text");
+  tar.replace(257, 5, "ustar");
+  CHECK(refusal_of(tar) == "f: it is no text but a tar archive; unpack it");
+  CHECK(refusal_of(tar.substr(1)) == "text");
+  CHECK(refusal_of(tar, SampleFrom::kInside) == "text");
+}
+
+TEST_CASE("one NUL makes a file binary, and all of them are counted", "[data]") {
+  CHECK_THAT(refusal_of("a\0b\0\0"sv), Catch::Contains("binary: 3 of 5 bytes looked at are NUL"));
+  CHECK_THAT(refusal_of("a\0"sv, SampleFrom::kInside), Catch::Contains("1 of 2 bytes"));
+}
+
+TEST_CASE("up to a tenth of other bytes, and a cut at both ends, is let through", "[data]") {
+  for (const size_t size : {10UL, 100UL, 1000UL}) {
+    const size_t most = size / 10 + 6;
+    for (size_t bad = 0; bad <= size; ++bad) {
+      const std::string sample = std::string(bad, '\xE9') + std::string(size - bad, 'a');
+      CAPTURE(size, bad);
+      CHECK((refusal_of(sample) == "text") == (bad <= most));
+    }
+  }
+  const std::string latin(50, '\xE9');
+  CHECK(refusal_of(latin) ==
+        "f: it is no text but binary or in another encoding: 50 of 50 bytes looked at are invalid "
+        "UTF-8; convert text with iconv -t UTF-8");
+}
+
+TEST_CASE("text of wide characters may be cut anywhere", "[data]") {
+  std::string wide;
+  for (int i = 0; i < 50; ++i) wide += "\xF0\x9F\x98\x80";
+  for (size_t begin = 0; begin < 4; ++begin) {
+    for (size_t end = 0; end < 4; ++end) {
+      CHECK(refusal_of(std::string_view(wide).substr(begin, wide.size() - begin - end),
+                       SampleFrom::kInside) == "text");
+    }
+  }
+  CHECK(refusal_of("") == "text");
+  CHECK(refusal_of("\xEF\xBB\xBFwith a byte order mark") == "text");
+}

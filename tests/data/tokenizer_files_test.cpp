@@ -1,0 +1,247 @@
+// What a tokenizer.json may say: each part of it, in the spellings that there are, and what is said
+// of parts that are wrong.
+#include <fmt/format.h>
+
+#include "data/tokenizer/tokenizer.h"
+#include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
+
+using namespace ds;
+
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+// Letters, a space (written U+0120), digits and two merges.
+const std::string kVocabulary =
+    "{\"a\":0,\"b\":1,\"ab\":2,\"\xC4\xA0\":3,\"\xC4\xA0"
+    "a\":4,"
+    "\"1\":5,\"2\":6,\".\":7,\"12\":8}";
+const std::string kMerges = "[\"a b\",\"\xC4\xA0 a\",\"1 2\"]";
+const std::string kPlain = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
+
+std::unique_ptr<Tokenizer> loaded(const std::string& text) {
+  MemoryFileSystem fs;
+  fs.create("/tokenizer.json")->write(0, std::as_bytes(std::span(text)));
+  return load_tokenizer(fs, "/tokenizer.json");
+}
+
+std::string file_of(const std::string& pre_tokenizer, const std::string& more = "",
+                    const std::string& model_more = "") {
+  return fmt::format(
+      R"({{"model":{{"type":"BPE","vocab":{},"merges":{}{}}},"pre_tokenizer":{}{}}})", kVocabulary,
+      kMerges, model_more, pre_tokenizer, more);
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    loaded(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+std::string sequence(const std::string& steps) {
+  return R"({"type":"Sequence","pretokenizers":[)" + steps + "]}";
+}
+
+std::string split(const std::string& pattern, const std::string& behavior,
+                  const std::string& more = "") {
+  return fmt::format(R"({{"type":"Split","pattern":{},"behavior":"{}"{}}})", pattern, behavior,
+                     more);
+}
+
+}  // namespace
+
+TEST_CASE("a prefix space is put before the text unless the file says otherwise", "[data]") {
+  const auto with = [](const char* prefix) {
+    return loaded(file_of(fmt::format(R"({{"type":"ByteLevel","use_regex":false{}}})", prefix)));
+  };
+  CHECK(with("")->encode("aa") == Ids{4, 0});
+  CHECK(with("")->encode(" aa") == Ids{4, 0});
+  CHECK(with(R"(,"add_prefix_space":true)")->encode("aa") == Ids{4, 0});
+  CHECK(with(R"(,"add_prefix_space":false)")->encode("aa") == Ids{0, 0});
+}
+
+TEST_CASE("the pattern of GPT-2 cuts words from digits unless the file turns it off", "[data]") {
+  CHECK(loaded(file_of(R"({"type":"ByteLevel","add_prefix_space":false})"))->encode("ab12.a a") ==
+        Ids{2, 8, 7, 0, 4});
+}
+
+TEST_CASE("digits are cut one by one or as runs", "[data]") {
+  const auto with = [](const char* individual) {
+    return loaded(file_of(sequence(
+        fmt::format(R"({{"type":"Digits","individual_digits":{}}},)", individual) + kPlain)));
+  };
+  CHECK(with("true")->encode("12") == Ids{5, 6});
+  CHECK(with("false")->encode("a12") == Ids{0, 8});
+  CHECK(loaded(file_of(sequence(R"({"type":"Digits"},)" + kPlain)))->encode("12") == Ids{8});
+}
+
+TEST_CASE("a split's pattern is a regular expression or a plain text", "[data]") {
+  const auto encode = [](const std::string& step, const std::string& text) {
+    return loaded(file_of(sequence(step + "," + kPlain)))->encode(text);
+  };
+  CHECK(encode(split(R"({"Regex":"."})", "Isolated"), "ab") == Ids{0, 1});
+  CHECK(encode(split(R"({"String":"."})", "Isolated"), "ab.ab") == Ids{2, 7, 2});
+  CHECK(encode(split(R"({"String":"."})", "Removed"), "ab.ab") == Ids{2, 2});
+  CHECK(encode(split(R"({"Regex":"[ab]+"})", "Removed", R"(,"invert":true)"), "ab.a") == Ids{2, 0});
+  CHECK(encode(split(R"({"Regex":"b"})", "Isolated", R"(,"invert":false)"), "ab") == Ids{0, 1});
+  CHECK(encode(split(R"({"String":"a|b"})", "Removed"), "ab") == Ids{2});
+}
+
+TEST_CASE("merges are pairs in one text or in a list", "[data]") {
+  const auto with = [](const std::string& merges) {
+    return fmt::format(R"({{"model":{{"vocab":{},"merges":{}}},"pre_tokenizer":{}}})", kVocabulary,
+                       merges, kPlain);
+  };
+  CHECK(loaded(with(R"([["a","b"]])"))->encode("ab12") == Ids{2, 5, 6});
+  CHECK(loaded(with(R"(["1 2",["a","b"]])"))->encode("ab12") == Ids{2, 8});
+  CHECK(loaded(with("[]"))->encode("ab") == Ids{0, 1});
+  CHECK_THAT(refusal_of(with(R"([["a","b"], "ab"])")),
+             Catch::Contains("merge 1 is not a pair of byte-level tokens"));
+  CHECK_THAT(refusal_of(with("[\"a \"]")), Catch::Contains("merge 0 is not a pair"));
+  CHECK_THAT(refusal_of(with("[\" b\"]")), Catch::Contains("merge 0 is not a pair"));
+  CHECK_THAT(refusal_of(with("[[\"a\",1]]")), Catch::Contains("merge 0 is not a pair"));
+  CHECK_THAT(refusal_of(with("[\"a \xE6\xBC\xA2\"]")), Catch::Contains("merge 0 is not a pair"));
+  CHECK_THAT(refusal_of(with("[\"b a\"]")),
+             Catch::StartsWith("/tokenizer.json: ") && Catch::Contains("'ba', which is not in"));
+}
+
+TEST_CASE("tokens are looked up whole where the file ignores merges", "[data]") {
+  const auto with = [](const char* value) {
+    return loaded(fmt::format(
+        R"({{"model":{{"vocab":{{"a":0,"b":1,"ab":2}},"merges":[],"ignore_merges":{}}},)"
+        R"("pre_tokenizer":{}}})",
+        value, kPlain));
+  };
+  CHECK(with("true")->encode("ab") == Ids{2});
+  CHECK(with("false")->encode("ab") == Ids{0, 1});
+  CHECK(with("null")->encode("ab") == Ids{0, 1});
+}
+
+TEST_CASE("bytes that are no printable characters are written as GPT-2 writes them", "[data]") {
+  // U+0120 is the space, U+010A the line break, U+0100 NUL; U+00E9 is the byte 0xE9 itself.
+  const auto tokenizer = loaded(
+      "{\"model\":{\"vocab\":{\"\xC4\xA0\":0,\"\xC4\x8A\":1,\"\xC4\x80\":2,\"\xC3\x83\":3,"
+      "\"\xC2\xA9\":4},\"merges\":[]},\"pre_tokenizer\":" +
+      kPlain + "}");
+  CHECK(tokenizer->encode(std::string(" \n\0\xC3\xA9", 5)) == Ids{0, 1, 2, 3, 4});
+  CHECK(tokenizer->decode(Ids{3, 4, 0}) == "\xC3\xA9 ");
+  CHECK_THROWS_WITH(tokenizer->encode("x"), Catch::Contains("byte 0x78"));
+}
+
+TEST_CASE("added tokens come first, may strip, and are given back", "[data]") {
+  const auto tokenizer = loaded(
+      file_of(kPlain, R"(,"added_tokens":[{"id":20,"content":"<s>","lstrip":true,"rstrip":true},)"
+                      R"({"id":21,"content":"<s>b"},{"id":2,"content":"ab"}])"));
+  CHECK(tokenizer->encode("a <s> b") == Ids{0, 20, 1});
+  CHECK(tokenizer->encode("<s>ba") == Ids{21, 0});
+  CHECK(tokenizer->encode("aab") == Ids{0, 2});
+  CHECK(tokenizer->decode(Ids{20, 0, 21}) == "<s>a<s>b");
+  CHECK(tokenizer->vocab_size() == 22);
+  CHECK(tokenizer->knows(21));
+  CHECK_FALSE(tokenizer->knows(19));
+}
+
+TEST_CASE("added tokens that cannot be are refused", "[data]") {
+  const auto with = [](const std::string& list) {
+    return refusal_of(file_of(kPlain, ",\"added_tokens\":" + list));
+  };
+  CHECK(with("null") == "taken");
+  CHECK(with("[]") == "taken");
+  CHECK(with("{}") == "/tokenizer.json: added_tokens is not a list");
+  for (const char* item : {R"({"id":20})", R"({"content":"x"})", R"({"id":"20","content":"x"})",
+                           R"({"id":20,"content":5})", R"({"id":20,"content":""})", "5", "null"}) {
+    CAPTURE(item);
+    CHECK(with(fmt::format("[{}]", item)) ==
+          "/tokenizer.json: an added token lacks its id or content");
+  }
+  CHECK_THAT(with(R"([{"id":0,"content":"x"}])"), Catch::Contains("token id 0 is given to two"));
+  CHECK_THAT(with(R"([{"id":-1,"content":"x"}])"), Catch::Contains("token id -1 is out of range"));
+  CHECK_THAT(with(R"([{"id":16777216,"content":"x"}])"),
+             Catch::Contains("out of range, expected 0 to 16777215"));
+  CHECK_THAT(with(R"([{"id":20,"content":"x","single_word":true}])"),
+             Catch::Contains("an added token with single_word is not supported"));
+  CHECK_THAT(with(R"([{"id":20,"content":"x","lstrip":"yes"}])"),
+             Catch::Contains("lstrip is not true or false"));
+}
+
+TEST_CASE("steps that mean nothing are refused with their defect", "[data]") {
+  const auto with = [](const std::string& step) { return refusal_of(file_of(step)); };
+  CHECK_THAT(with(R"({"type":"Sequence"})"), Catch::Contains("a Sequence has no pretokenizers"));
+  CHECK_THAT(with(R"({"type":"Sequence","pretokenizers":{}})"),
+             Catch::Contains("a Sequence has no pretokenizers"));
+  CHECK_THAT(with(R"({"type":"Split","behavior":"Isolated"})"),
+             Catch::Contains("a Split has no pattern"));
+  CHECK_THAT(with(split("{}", "Isolated")), Catch::Contains("neither Regex nor String"));
+  CHECK_THAT(with(split(R"({"Regex":5})", "Isolated")),
+             Catch::Contains("neither Regex nor String"));
+  CHECK_THAT(with(R"({"type":"Split","pattern":{"String":"a"}})"),
+             Catch::Contains("Split behavior missing is not supported"));
+  CHECK_THAT(with(split(R"({"String":"a"})", "Contiguous")),
+             Catch::Contains("Split behavior Contiguous"));
+  CHECK_THAT(with(R"({"type":"ByteLevel","use_regex":1})"),
+             Catch::Contains("use_regex is not true or false"));
+  CHECK_THAT(with("{}"), Catch::Contains("pre-tokenizer without a type is not supported"));
+  CHECK_THAT(with("5"), Catch::Contains("pre-tokenizer without a type is not supported"));
+}
+
+TEST_CASE("what is null in a file is as good as not there", "[data]") {
+  const std::string nulls =
+      R"(,"normalizer":null,"truncation":null,"padding":null,"decoder":null,"added_tokens":null)";
+  const std::string in_model =
+      R"(,"dropout":null,"continuing_subword_prefix":null,"end_of_word_suffix":"",)"
+      R"("byte_fallback":false,"unk_token":null)";
+  CHECK(loaded(file_of(kPlain, nulls, in_model))->encode("ab") == Ids{2});
+  CHECK_THAT(refusal_of(file_of("null")), Catch::Contains("BPE that is not byte-level"));
+  CHECK(loaded(file_of("null", R"(,"decoder":{"type":"ByteLevel"})"))->encode("ab") == Ids{2});
+}
+
+TEST_CASE("a dropout of nothing is none", "[data]") {
+  CHECK(refusal_of(file_of(kPlain, "", R"(,"dropout":0.0)")) == "taken");
+  CHECK(refusal_of(file_of(kPlain, "", R"(,"dropout":0)")) == "taken");
+  CHECK_THAT(refusal_of(file_of(kPlain, "", R"(,"dropout":"x")")), Catch::Contains("dropout"));
+}
+
+TEST_CASE("every normalizer is refused by its name", "[data]") {
+  for (const char* type : {"NFC", "NFKC", "Lowercase", "Sequence", "Prepend", "Replace"}) {
+    CHECK_THAT(refusal_of(file_of(kPlain, fmt::format(R"(,"normalizer":{{"type":"{}"}})", type))),
+               Catch::Contains(fmt::format("normalizer {} is not supported", type)));
+  }
+  CHECK_THAT(refusal_of(file_of(kPlain, R"(,"normalizer":{})")),
+             Catch::Contains("normalizer without a type"));
+}
+
+TEST_CASE("the roles of tokens are read from either file beside the tokenizer", "[data]") {
+  MemoryFileSystem fs;
+  fs.make_directory("/m");
+  const auto put = [&](const std::string& name, const std::string& text) {
+    fs.write_text_atomically("/m/" + name, text);
+  };
+  put("tokenizer.json", "{}");
+  CHECK_FALSE(token_of_role(fs, "/m", "pad_token").has_value());
+  put("special_tokens_map.json", R"({"pad_token": "<pad>", "bos_token": {"content": "<s>"}})");
+  CHECK(token_of_role(fs, "/m", "pad_token") == "<pad>");
+  CHECK(token_of_role(fs, "/m", "bos_token") == "<s>");
+  put("tokenizer_config.json", R"({"pad_token": "<P>", "bos_token": null})");
+  CHECK(token_of_role(fs, "/m", "pad_token") == "<P>");
+  CHECK(token_of_role(fs, "/m", "bos_token") == "<s>");  // null says nothing
+  CHECK_FALSE(token_of_role(fs, "/m", "eos_token").has_value());
+  put("tokenizer_config.json", R"({"pad_token": {"lstrip": true}})");
+  CHECK_THROWS_WITH(token_of_role(fs, "/m", "pad_token"),
+                    "/m/tokenizer_config.json: pad_token is no token");
+}
+
+TEST_CASE("the byte tokenizer gives every string of bytes back", "[data]") {
+  const ByteTokenizer tokenizer;
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  const Ids ids = tokenizer.encode(all);
+  REQUIRE(ids.size() == 256);
+  for (int32_t id = 0; id < 256; ++id) CHECK(ids[static_cast<size_t>(id)] == id);
+  CHECK((tokenizer.decode(ids) == all));
+  CHECK(tokenizer.knows(0));
+  CHECK_FALSE(tokenizer.knows(256));
+}
