@@ -143,6 +143,14 @@ int64_t micro_for_world(const ElasticOptions& options, int64_t batch, int64_t wo
   return chosen;
 }
 
+// DeepSpeed's rules come to a batch of nothing where even the smallest micro batch is too much.
+void require_batch(const ElasticBatch& batch, const ElasticOptions& options, int64_t devices) {
+  if (batch.train_batch_size >= 1) return;
+  refuse(ElasticProblem::kUnavailable,
+         fmt::format("no micro batch fits {} devices within the batch bound {}", devices,
+                     options.max_train_batch_size));
+}
+
 }  // namespace
 
 std::string_view to_string(ElasticProblem problem) {
@@ -216,6 +224,7 @@ ElasticBatch elastic_batch(const ElasticOptions& options, const ElasticWorld& wo
 
 BatchSizes elastic_batch_sizes(const ElasticOptions& options, int64_t world, BatchKeys keys) {
   const ElasticBatch batch = elastic_batch(options, {.given = world, .fallback = std::nullopt});
+  require_batch(batch, options, world);
   if (keys == BatchKeys::kPresent && !options.ignore_non_elastic_batch_info) {
     refuse(ElasticProblem::kConfig,
            "decides the batch, but train_batch_size, train_micro_batch_size_per_gpu or "
@@ -328,11 +337,7 @@ std::vector<ElasticRow> elastic_losses(const ElasticOptions& options, int64_t no
   // The batch must not depend on who is left: it is decided once, for the whole cluster.
   const ElasticBatch whole =
       elastic_batch(options, {.given = 0, .fallback = nodes * devices_per_node});
-  if (whole.train_batch_size < 1) {
-    refuse(ElasticProblem::kUnavailable,
-           fmt::format("no micro batch fits {} devices within the batch bound {}",
-                       nodes * devices_per_node, options.max_train_batch_size));
-  }
+  require_batch(whole, options, nodes * devices_per_node);
   const std::vector<int64_t> counts = whole.valid_counts.value_or(std::vector<int64_t>{});
   std::vector<ElasticRow> rows;
   for (int64_t lost = 0; lost <= std::min(max_lost, nodes - 1); ++lost) {

@@ -81,6 +81,14 @@ TEST_CASE("elasticity takes the batch over, with permission where keys are set",
   CHECK(elastic_batch_sizes(o, 1, BatchKeys::kPresent) == BatchSizes{32, 16, 2});
 }
 
+TEST_CASE("a world that no micro batch fits is told so, not that a batch is zero", "[config]") {
+  ElasticOptions o;
+  o.max_train_batch_size = 279;
+  o.micro_batch_sizes = {14, 18};
+  CHECK_THROWS_WITH(elastic_batch_sizes(o, 37, BatchKeys::kAbsent),
+                    "elasticity: no micro batch fits 37 devices within the batch bound 279");
+}
+
 TEST_CASE("malformed elasticity is refused with its kind", "[config]") {
   const ElasticWorld four{.given = 4, .fallback = std::nullopt};
   const auto changed = [](auto change) {
