@@ -1,0 +1,278 @@
+// Every option of every verb takes what it says it takes, in each of its spellings, and refuses the
+// rest with its name; defaults are what the help says.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+
+#include "cli/command_line.h"
+#include "cli/option_kinds.h"
+#include "cli/outline.h"
+#include "cli/overview.h"
+#include "cli/verbs/ctl.h"
+#include "cli/verbs/elastic.h"
+#include "cli/verbs/eval.h"
+#include "cli/verbs/generate.h"
+#include "cli/verbs/man.h"
+#include "cli/verbs/run.h"
+#include "cli/verbs/tail.h"
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+using Words = std::vector<std::string>;
+
+template <class Values>
+Values values_of(const Words& words) {
+  return std::get<ParsedVerb>(parse_line(words)).line->values<Values>();
+}
+
+RunArgs run_with(Words words) {
+  words.insert(words.begin(), {"run", "t.json"});
+  return values_of<RunArgs>(words);
+}
+
+std::string refusal_of(const Words& words) {
+  try {
+    parse_line(words);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+std::string help_of(const std::string& verb) {
+  return std::get<InfoText>(parse_line({verb, "--help"})).text;
+}
+
+}  // namespace
+
+TEST_CASE("DeepSpeed's spellings with underscores mean what ours mean", "[cli]") {
+  for (const auto& [ours, theirs] :
+       std::vector<std::pair<std::string, std::string>>{{"--num-nodes", "--num_nodes"},
+                                                        {"--num-gpus", "--num_gpus"},
+                                                        {"--num-gpus", "--num_accelerators"},
+                                                        {"--num-gpus", "--num-accelerators"},
+                                                        {"--ssh-port", "--ssh_port"},
+                                                        {"--master-port", "--master_port"},
+                                                        {"--master-addr", "--master_addr"},
+                                                        {"--launcher-args", "--launcher_args"},
+                                                        {"--env-file", "--env_file"},
+                                                        {"--bind-core-list", "--bind_core_list"}}) {
+    CAPTURE(theirs);
+    const RunArgs a = run_with({ours, "7"});
+    const RunArgs b = run_with({theirs, "7"});
+    const auto told = [](const RunArgs& run) {
+      const HostOptions& hosts = run.hosts;
+      return fmt::format("{} {} {} {} {} {} {} {}", hosts.num_nodes.value_or(0),
+                         hosts.num_gpus.value_or(0), hosts.ssh_port.value_or(0), hosts.master_port,
+                         hosts.master_addr.value_or("-"), hosts.launcher_args,
+                         hosts.environment_file.value_or("-"), run.bind_core_list.value_or("-"));
+    };
+    CHECK(told(a) == told(b));
+    CHECK(told(a).find('7') != std::string::npos);
+  }
+  CHECK(run_with({"--bind_cores_to_rank"}).bind_cores);
+}
+
+TEST_CASE("options of hosts have short names", "[cli]") {
+  const HostOptions hosts = run_with({"-H", "hosts", "-i", "a@b", "-e", "c:1"}).hosts;
+  CHECK(hosts.hostfile == "hosts");
+  CHECK(hosts.include == "a@b");
+  CHECK(hosts.exclude == "c:1");
+}
+
+TEST_CASE("an environment is one word for each --env, and words may have commas", "[cli]") {
+  CHECK(run_with({"--env", "A=1,2", "--env=B", "a.b=1"}).hosts.environment == Words{"A=1,2", "B"});
+  CHECK(run_with({"--env", "A=1", "a.b=1"}).overrides == Words{"a.b=1"});
+  CHECK(run_with({}).hosts.environment.empty());
+}
+
+TEST_CASE("words for ssh may look like options", "[cli]") {
+  CHECK(run_with({"--launcher-args=-F my_config -v"}).hosts.launcher_args == "-F my_config -v");
+}
+
+TEST_CASE("numbers out of their range are refused with the option's name", "[cli]") {
+  struct Case {
+    Words words;
+    const char* option;
+  };
+  for (const Case& one :
+       std::vector<Case>{{{"t.json", "--ssh-port", "0"}, "--ssh-port"},
+                         {{"t.json", "--ssh-port", "65536"}, "--ssh-port"},
+                         {{"t.json", "--master-port", "-1"}, "--master-port"},
+                         {{"t.json", "--master-port", "65536"}, "--master-port"},
+                         {{"t.json", "--num-nodes", "0"}, "--num-nodes"},
+                         {{"t.json", "--num-gpus", "65537"}, "--num-gpus"},
+                         {{"t.json", "--max-restarts", "-1"}, "--max-restarts"},
+                         {{"t.json", "--spares", "-1"}, "--spares"},
+                         {{"t.json", "--spares", "1.5"}, "--spares"},
+                         {{"tail", "--rank", "-1"}, "--rank"},
+                         {{"tail", "-n", "1048577"}, "--lines"},
+                         {{"generate", "d", "--max-tokens", "0"}, "--max-tokens"},
+                         {{"generate", "d", "--top-k", "-1"}, "--top-k"},
+                         {{"generate", "d", "--temperature", "-0.1"}, "--temperature"},
+                         {{"elastic", "t.json", "--nodes", "0"}, "--nodes"},
+                         {{"elastic", "t.json", "-w", "-1"}, "--world-size"}}) {
+    CAPTURE(one.words);
+    CHECK_THAT(refusal_of(one.words), Catch::Contains(one.option) && Catch::Contains("(see `"));
+  }
+}
+
+TEST_CASE("the ends of each range are taken", "[cli]") {
+  CHECK(run_with({"--ssh-port", "65535"}).hosts.ssh_port == 65535);
+  CHECK(run_with({"--master-port", "0"}).hosts.master_port == 0);
+  CHECK(run_with({"--num-gpus", "65536"}).hosts.num_gpus == 65536);
+  CHECK(run_with({"--max-restarts", "0"}).max_restarts == 0);
+  CHECK(values_of<TailOptions>({"tail", "-n", "0"}).lines == 0);
+  CHECK(values_of<GenerateArgs>({"generate", "d", "--temperature", "0"}).temperature == 0);
+  CHECK(values_of<GenerateArgs>({"generate", "d", "--top-p", "1"}).top_p == 1);
+}
+
+TEST_CASE("durations are taken with their units and refused without sense", "[cli]") {
+  CHECK(run_with({"--timeout", "2h"}).timeout == std::chrono::hours(2));
+  CHECK(run_with({"--hang-after=1.5m"}).hang_after == std::chrono::seconds(90));
+  CHECK_THAT(refusal_of({"t.json", "--timeout", "5d"}),
+             Catch::Contains("duration '5d'") && Catch::Contains("(see `dslaunch run --help`)"));
+}
+
+TEST_CASE("an option given twice is refused, unless it is a list", "[cli]") {
+  CHECK_THAT(refusal_of({"t.json", "--num-ranks", "1", "--num-ranks", "1"}),
+             Catch::Contains("--num-ranks"));
+  CHECK_THAT(refusal_of({"t.json", "--run-dir", "a", "--run-dir", "b"}),
+             Catch::Contains("--run-dir"));
+  CHECK(refusal_of({"t.json", "--env", "A", "--env", "B"}) == "taken");
+}
+
+TEST_CASE("an option without its value is refused", "[cli]") {
+  for (const Words& words : std::vector<Words>{{"t.json", "--num-ranks"},
+                                               {"t.json", "--hostfile"},
+                                               {"tail", "--rank"},
+                                               {"generate", "d", "--prompt"}}) {
+    CAPTURE(words);
+    CHECK_THAT(refusal_of(words), Catch::Contains(words.back()));
+  }
+}
+
+TEST_CASE("two dashes end the options", "[cli]") {
+  const RunArgs run = values_of<RunArgs>({"run", "--dry-run", "--", "t.json", "a.b=1"});
+  CHECK(run.dry_run);
+  CHECK(run.config == "t.json");
+  CHECK(run.overrides == Words{"a.b=1"});
+}
+
+TEST_CASE("stray words are told from changes of the configuration", "[cli]") {
+  for (const char* verb : {"run", "plan", "elastic"}) {
+    CAPTURE(verb);
+    CHECK_THAT(refusal_of({verb, "t.json", "a.b=1", "stray"}),
+               Catch::StartsWith("'stray': expected key.path=value or ~key.path"));
+    CHECK(refusal_of({verb, "t.json", "a.b=1", "~c"}) == "taken");
+  }
+  CHECK_NOTHROW(check_overrides({"a=", "+a=1", "~"}));
+  CHECK_THROWS_AS(check_overrides({"+a"}), UsageError);
+}
+
+TEST_CASE("the page of a verb and a folder for all of them exclude each other", "[cli]") {
+  CHECK(values_of<ManOptions>({"man", "run"}).page == "run");
+  CHECK(values_of<ManOptions>({"man", "--output", "man1"}).output == "man1");
+  CHECK_THAT(refusal_of({"man", "run", "--output", "man1"}), Catch::Contains("exclude"));
+}
+
+TEST_CASE("a file of the name of no verb is a configuration, and a verb's name stays one",
+          "[cli]") {
+  CHECK(std::get<ParsedVerb>(parse_line({"train.json"})).verb->name == "run");
+  CHECK(std::get<ParsedVerb>(parse_line({"status"})).verb->name == "status");
+  CHECK(std::get<ParsedVerb>(parse_line({"./status"})).verb->name == "run");
+  CHECK(std::get<ParsedVerb>(parse_line({"--dry-run", "train.json"})).verb->name == "run");
+}
+
+TEST_CASE("help behind help is that of the verb", "[cli]") {
+  for (const VerbOutline& verb : outlines()) {
+    CHECK(std::get<InfoText>(parse_line({"help", verb.name})).text == help_of(verb.name));
+    CHECK(std::get<InfoText>(parse_line({"--help", verb.name})).text == help_of(verb.name));
+    CHECK(std::get<InfoText>(parse_line({verb.name, "-h"})).text == help_of(verb.name));
+  }
+  CHECK(std::get<InfoText>(parse_line({"help"})).text == overview());
+}
+
+TEST_CASE("help wins over what is wrong or missing in the line", "[cli]") {
+  for (const Words& words : std::vector<Words>{{"run", "--help"},
+                                               {"eval", "--help"},
+                                               {"ctl", "--help"},
+                                               {"generate", "--max-tokens", "3", "--help"}}) {
+    CAPTURE(words);
+    CHECK(std::get<InfoText>(parse_line(words)).text == help_of(words.front()));
+  }
+}
+
+TEST_CASE("the help of a verb names its options, its choices and its defaults", "[cli]") {
+  for (const VerbOutline& verb : outlines()) {
+    const std::string help = help_of(verb.name);
+    for (const OptionOutline& option : verb.options) {
+      CAPTURE(verb.name, option.names);
+      CHECK_THAT(help, Catch::Contains(option.names.back()));
+      for (const std::string& choice : option.choices) CHECK_THAT(help, Catch::Contains(choice));
+      if (!option.default_value.empty()) {
+        CHECK_THAT(help, Catch::Contains("=" + option.default_value));
+      }
+    }
+    for (const std::string& example : verb.examples) CHECK_THAT(help, Catch::Contains(example));
+  }
+}
+
+TEST_CASE("every choice of every option is taken, and a word that is none is refused", "[cli]") {
+  size_t tried = 0;
+  for (const VerbOutline& verb : outlines()) {
+    for (const OptionOutline& option : verb.options) {
+      for (const std::string& choice : option.choices) {
+        const auto line = find_verb(verb.name)->describe(*find_verb(verb.name));
+        CLI::Option* const found = line->app().get_option(option.names.back());
+        CAPTURE(verb.name, option.names.back(), choice);
+        CHECK_NOTHROW(found->add_result(choice));
+        CHECK_NOTHROW(found->run_callback());
+        const auto other = find_verb(verb.name)->describe(*find_verb(verb.name));
+        CLI::Option* const refused = other->app().get_option(option.names.back());
+        refused->add_result(choice + "x");
+        CHECK_THROWS_AS(refused->run_callback(), CLI::ValidationError);
+        ++tried;
+      }
+    }
+  }
+  CHECK(tried >= 6);
+}
+
+TEST_CASE("every example of every verb is a line that is understood", "[cli]") {
+  size_t tried = 0;
+  for (const VerbOutline& verb : outlines()) {
+    CHECK_FALSE(verb.examples.empty());
+    for (const std::string& example : verb.examples) {
+      Words words;
+      bool quoted = false;
+      std::string word;
+      for (const char c : example + " ") {
+        if (c == '"' || c == '\'') {
+          quoted = !quoted;
+        } else if (c == ' ' && !quoted) {
+          if (!word.empty()) words.push_back(word);
+          word.clear();
+        } else {
+          word += c;
+        }
+      }
+      const auto end = std::find_if(words.begin(), words.end(), [](const std::string& w) {
+        return w == "|" || w == ">" || w == "<" || w == "&&" || w == "2>";
+      });
+      words.erase(end, words.end());
+      if (words.empty() || words.front() != "dslaunch") continue;  // another program feeds it
+      words.erase(words.begin());
+      CAPTURE(example);
+      CHECK(refusal_of(words) == "taken");
+      ++tried;
+    }
+  }
+  CHECK(tried >= 30);
+}
+
+}  // namespace ds
