@@ -433,6 +433,23 @@ TEST_CASE("a key that is used is neither refused nor called idle", "[config]") {
   }
 }
 
+TEST_CASE("every key keeps its value through the text that travels to the ranks", "[config]") {
+  const std::vector<CatalogueEntry> entries = catalogue();
+  size_t kept = 0;
+  for (const CatalogueEntry& entry : entries) {
+    if (entry.kind != EntryKind::kField || entry.path.find("[]") != std::string::npos) continue;
+    const Key key{.path = entry.path, .conditions = first_case(entry), .default_value = {}};
+    const std::string document = document_with(entries, key, legal_text(entry));
+    CAPTURE(entry.path, entry.condition, document);
+    const ReadConfig read = read_config_text(document, "t", switches_on(entries, entry));
+    const std::string text = to_config_text(read.config);
+    const ReadConfig back = read_config_text(text, "back");
+    CHECK(to_config_text(back.config) == text);
+    kept += to_config_text(Config{}) == text ? 0 : 1;
+  }
+  CHECK(kept >= 500);
+}
+
 // The list of all keys that DeepSpeed documents is not part of the sources.
 TEST_CASE("every key of the list of documented keys is answered", "[config][config-keys]") {
   const char* const list = std::getenv("DS_CONFIG_KEYS");

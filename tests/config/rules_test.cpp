@@ -1,0 +1,330 @@
+// Rules that join several keys, through whole texts: each is broken by one text and kept by a
+// neighbour of it, and what is said stands at the key that is easiest to change.
+#include <fmt/format.h>
+
+#include "config/available.h"
+#include "config/load.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+
+namespace {
+
+// "error path: message" and "note path: message", one a line.
+std::string said_of(const std::string& text) {
+  std::string out;
+  const ReadConfig read = read_config_text(text, "f");
+  for (const Problem& problem : read.problems.all()) {
+    const bool error = problem.severity == Severity::kError;
+    out += fmt::format("{} {}: {}\n", error ? "error" : "note", problem.path, problem.message);
+  }
+  return out;
+}
+
+struct Rule {
+  const char* path;
+  const char* message;
+  const char* broken;
+  const char* kept;
+};
+
+void check_rules(const std::string& severity, const std::vector<Rule>& rules) {
+  for (const Rule& rule : rules) {
+    const std::string told = fmt::format("{} {}: {}", severity, rule.path, rule.message);
+    CAPTURE(rule.broken, rule.kept);
+    CHECK_THAT(said_of(rule.broken), Catch::Contains(told));
+    CHECK_THAT(said_of(rule.kept), !Catch::Contains(rule.message));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("modes of precision exclude each other", "[config]") {
+  check_rules(
+      "error",
+      {{"bf16.enabled", "fp16 and bf16 cannot be simultaneously enabled",
+        R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})",
+        R"({"fp16": {"enabled": false}, "bf16": {"enabled": true}})"},
+       {"data_types.grad_accum_dtype", "must equal the model's type without ZeRO",
+        R"({"data_types": {"grad_accum_dtype": "bf16"}})",
+        R"({"data_types": {"grad_accum_dtype": "bf16"}, "zero_optimization": {"stage": 1}})"},
+       {"fp16.loss_scale_window", "got 0, dynamic loss scaling needs a value > 0",
+        R"({"fp16": {"enabled": true, "loss_scale_window": 0}})",
+        R"({"fp16": {"enabled": true, "loss_scale_window": 0, "loss_scale": 8}})"},
+       {"fp16.min_loss_scale", "got 0, dynamic loss scaling needs a value > 0",
+        R"({"fp16": {"enabled": true, "min_loss_scale": 0}})",
+        R"({"fp16": {"enabled": true, "min_loss_scale": 1}})"},
+       {"fp16.loss_scale", "Lamb and OneBitLamb need dynamic loss scaling",
+        R"({"fp16": {"enabled": true, "loss_scale": 8}, "optimizer": {"type": "Lamb"}})",
+        R"({"fp16": {"enabled": true, "loss_scale": 8}, "optimizer": {"type": "Adam"}})"}});
+}
+
+TEST_CASE("master weights of half precision need what keeps them", "[config]") {
+  check_rules("error",
+              {{"bf16.bf16_master_weights_and_grads", "is only supported with ZeRO stage 1, 2 or 3",
+                R"({"bf16": {"enabled": true, "bf16_master_weights_and_grads": true}})",
+                R"({"bf16": {"enabled": true, "bf16_master_weights_and_grads": true},
+            "zero_optimization": {"stage": 1}})"},
+               {"bf16.bf16_optimizer_states", "requires bf16_master_weights_and_grads",
+                R"({"bf16": {"enabled": true, "bf16_optimizer_states": true},
+            "zero_optimization": {"stage": 1}})",
+                R"({"bf16": {"enabled": true, "bf16_optimizer_states": true,
+                     "bf16_master_weights_and_grads": true}, "zero_optimization": {"stage": 1}})"}});
+}
+
+TEST_CASE("sums instead of means of gradients work with few features", "[config]") {
+  check_rules(
+      "error",
+      {{"gradient_allreduce_op", "\"sum\" does not work with ZeRO stage 3",
+        R"({"gradient_allreduce_op": "sum", "zero_optimization": {"stage": 3}})",
+        R"({"gradient_allreduce_op": "sum", "zero_optimization": {"stage": 2}})"},
+       {"gradient_predivide_factor", "must be 1.0 with ZeRO stage 2 or 3 and reduce_scatter",
+        R"({"gradient_predivide_factor": 2.0, "zero_optimization": {"stage": 2}})",
+        R"({"gradient_predivide_factor": 1.0, "zero_optimization": {"stage": 2}})"}});
+}
+
+TEST_CASE("offloading works at the stages that have something to offload", "[config]") {
+  check_rules("error", {{"zero_optimization.offload_optimizer.ratio",
+                         "partial offload (ratio < 1) works with stage 3 only",
+                         R"({"zero_optimization": {"stage": 2,
+            "offload_optimizer": {"device": "cpu", "ratio": 0.5}}})",
+                         R"({"zero_optimization": {"stage": 3,
+            "offload_optimizer": {"device": "cpu", "ratio": 0.5}}})"},
+                        {"zero_optimization.offload_optimizer.ratio",
+                         "partial offload (ratio < 1) works with Adam and AdamW only",
+                         R"({"optimizer": {"type": "SGD"}, "zero_optimization": {"stage": 3,
+            "offload_optimizer": {"device": "cpu", "ratio": 0.5}}})",
+                         R"({"optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3,
+            "offload_optimizer": {"device": "cpu", "ratio": 0.5}}})"},
+                        {"zero_optimization.legacy_stage1", "the old stage 1 is gone",
+                         R"({"zero_optimization": {"stage": 1, "legacy_stage1": true}})",
+                         R"({"zero_optimization": {"stage": 1, "legacy_stage1": false}})"}});
+}
+
+TEST_CASE("one-bit optimizers, nesterov and OneCycle need their companions", "[config]") {
+  check_rules("error",
+              {{"optimizer.type", "1-bit optimizers do not work with ZeRO",
+                R"({"optimizer": {"type": "OneBitAdam"}, "zero_optimization": {"stage": 1}})",
+                R"({"optimizer": {"type": "OneBitAdam"}, "zero_optimization": {"stage": 0}})"},
+               {"optimizer.params.nesterov", "needs momentum > 0 and dampening 0",
+                R"({"optimizer": {"type": "SGD", "params": {"nesterov": true}}})",
+                R"({"optimizer": {"type": "SGD", "params": {"nesterov": true, "momentum": 0.9}}})"},
+               {"optimizer.params.nesterov", "needs momentum > 0 and dampening 0",
+                R"({"optimizer": {"type": "SGD",
+            "params": {"nesterov": true, "momentum": 0.9, "dampening": 0.1}}})",
+                R"({"optimizer": {"type": "SGD", "params": {"momentum": 0.9, "dampening": 0.1}}})"},
+               {"scheduler.params", "OneCycle needs cycle_min_lr and cycle_max_lr",
+                R"({"scheduler": {"type": "OneCycle"}})",
+                R"({"scheduler": {"type": "OneCycle",
+            "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 0.2}}})"}});
+}
+
+TEST_CASE("sections without a type say nothing, and are told so", "[config]") {
+  check_rules("note",
+              {{"optimizer", "without type this section says nothing",
+                R"({"optimizer": {"params": {}}})", R"({"optimizer": {"type": "Adam"}})"},
+               {"scheduler", "without type this section says nothing",
+                R"({"scheduler": {"params": {}}})", R"({"scheduler": {"type": "WarmupLR"}})"}});
+}
+
+TEST_CASE("a warm-up that is longer than the schedule is noted", "[config]") {
+  for (const char* type : {"WarmupDecayLR", "WarmupCosineLR"}) {
+    const auto said = [&](int total, int warmup) {
+      return said_of(fmt::format(R"({{"scheduler": {{"type": "{}",
+          "params": {{"total_num_steps": {}, "warmup_num_steps": {}}}}}}})",
+                                 type, total, warmup));
+    };
+    CHECK_THAT(said(9, 10), Catch::Contains("note scheduler.params.total_num_steps: 9 is smaller "
+                                            "than warmup_num_steps 10: the warm-up never ends"));
+    CHECK_THAT(said(10, 10), !Catch::Contains("never ends"));
+  }
+}
+
+TEST_CASE("a model is a family or a folder, and its numbers divide", "[config]") {
+  check_rules("error",
+              {{"model.family", "excludes model.folder",
+                R"({"model": {"family": "gpt2", "folder": "m"}})", R"({"model": {"folder": "m"}})"},
+               {"model.family", "give a family, or a folder with a Hugging Face model",
+                R"({"model": {}})", R"({"model": {"family": "gpt2"}})"},
+               {"model.n_head", "5 does not divide n_embd = 768",
+                R"({"model": {"family": "gpt2", "n_head": 5}})",
+                R"({"model": {"family": "gpt2", "n_head": 6}})"},
+               {"model.num_attention_heads", "3 does not divide hidden_size = 64",
+                R"({"model": {"family": "llama", "hidden_size": 64, "num_attention_heads": 3,
+                      "num_key_value_heads": 3}})",
+                R"({"model": {"family": "llama", "hidden_size": 64, "num_attention_heads": 3,
+                      "num_key_value_heads": 3, "head_dim": 16}})"},
+               {"model.num_key_value_heads", "3 does not divide num_attention_heads = 8",
+                R"({"model": {"family": "llama", "hidden_size": 64, "num_attention_heads": 8,
+                      "num_key_value_heads": 3}})",
+                R"({"model": {"family": "llama", "hidden_size": 64, "num_attention_heads": 8,
+                      "num_key_value_heads": 4}})"}});
+}
+
+TEST_CASE("lengths of training and parts of data are given once", "[config]") {
+  check_rules("error",
+              {{"train.epochs", "excludes train.steps", R"({"train": {"steps": 5, "epochs": 1}})",
+                R"({"train": {"epochs": 1}})"},
+               {"train.copy_in_memory_every", "5 is no multiple of save_in_memory_every = 2",
+                R"({"train": {"save_in_memory_every": 2, "copy_in_memory_every": 5}})",
+                R"({"train": {"save_in_memory_every": 2, "copy_in_memory_every": 6}})"},
+               {"train.copy_in_memory_every", "4 is no multiple of save_in_memory_every = 0",
+                R"({"train": {"copy_in_memory_every": 4}})",
+                R"({"train": {"save_in_memory_every": 4, "copy_in_memory_every": 4}})"},
+               {"data.validation_fraction", "excludes data.validation",
+                R"({"data": {"train": ["a"], "validation": ["b"], "validation_fraction": 0.1}})",
+                R"({"data": {"train": ["a"], "validation_fraction": 0.1}})"},
+               {"data.weights", "has 3 numbers for the 2 entries of data.train; give one for each",
+                R"({"data": {"train": ["a", "b"], "weights": [1, 2, 3]}})",
+                R"({"data": {"train": ["a", "b"], "weights": [1, 2]}})"}});
+  check_rules("note", {{"vocabulary_size", "is no multiple of 8", R"({"vocabulary_size": 50257})",
+                        R"({"vocabulary_size": 50264})"}});
+}
+
+TEST_CASE("elastic jobs need their numbers and leave no others", "[config]") {
+  const char* const whole =
+      R"({"elasticity": {"enabled": true, "max_train_batch_size": 100,
+                         "micro_batch_sizes": [2, 4]}})";
+  check_rules(
+      "error",
+      {{"elasticity.max_train_batch_size", "is required when elasticity is enabled",
+        R"({"elasticity": {"enabled": true, "micro_batch_sizes": [2]}})", whole},
+       {"elasticity.micro_batch_sizes", "is required when elasticity is enabled",
+        R"({"elasticity": {"enabled": true, "max_train_batch_size": 100}})", whole},
+       {"train_batch_size", "elasticity decides the batch",
+        R"({"train_batch_size": 8, "elasticity": {"enabled": true, "max_train_batch_size": 100,
+            "micro_batch_sizes": [2, 4]}})",
+        R"({"train_batch_size": 8, "elasticity": {"enabled": true, "max_train_batch_size": 100,
+            "micro_batch_sizes": [2, 4], "ignore_non_elastic_batch_info": true}})"},
+       {"elasticity", "min_gpus 9 exceeds max_gpus 8",
+        R"({"elasticity": {"enabled": true, "max_train_batch_size": 100,
+            "micro_batch_sizes": [2, 4], "min_gpus": 9, "max_gpus": 8}})",
+        R"({"elasticity": {"enabled": true, "max_train_batch_size": 100,
+            "micro_batch_sizes": [2, 4], "min_gpus": 8, "max_gpus": 8}})"}});
+}
+
+TEST_CASE("keys that something else makes idle are told what", "[config]") {
+  check_rules(
+      "note",
+      {{"train.eval_every", "has no effect without validation data",
+        R"({"train": {"eval_every": 5}})",
+        R"({"train": {"eval_every": 5}, "data": {"train": ["a"], "validation": ["b"]}})"},
+       {"zero_optimization.offload_optimizer.nvme_path", "has no effect unless device is nvme",
+        R"({"zero_optimization": {"stage": 3,
+            "offload_optimizer": {"device": "cpu", "nvme_path": "/x"}}})",
+        R"({"zero_optimization": {"stage": 3,
+            "offload_optimizer": {"device": "nvme", "nvme_path": "/x"}}})"},
+       {"zero_optimization.offload_param.max_in_cpu", "has no effect unless device is nvme",
+        R"({"zero_optimization": {"stage": 3,
+            "offload_param": {"device": "cpu", "max_in_cpu": 5}}})",
+        R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})"},
+       {"fp16.hysteresis", "has no effect with a static loss scale",
+        R"({"fp16": {"enabled": true, "loss_scale": 8, "hysteresis": 3}})",
+        R"({"fp16": {"enabled": true, "hysteresis": 3}})"}});
+}
+
+TEST_CASE("keys of other trainers are told their name here", "[config]") {
+  for (const auto& [foreign, ours] : std::vector<std::pair<const char*, const char*>>{
+           {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
+           {"global_batch_size", "train_batch_size"},
+           {"num_train_epochs", "train.epochs"},
+           {"max_steps", "train.steps"},
+           {"train_iters", "train.steps"},
+           {"learning_rate", "optimizer.params.lr"},
+           {"warmup_steps", "scheduler.params.warmup_num_steps"},
+           {"lr_scheduler_type", "scheduler.type"},
+           {"clip_grad", "gradient_clipping"},
+           {"max_grad_norm", "gradient_clipping"}}) {
+    CAPTURE(foreign);
+    CHECK_THAT(
+        said_of(fmt::format("{{\"{}\": 1}}", foreign)),
+        Catch::Contains(fmt::format("error {}: unknown key", foreign)) && Catch::Contains(ours));
+  }
+}
+
+TEST_CASE("a key of another section is told where it belongs", "[config]") {
+  CHECK_THAT(said_of(R"({"stage3_max_live_parameters": 1})"),
+             Catch::Contains("error stage3_max_live_parameters: unknown key here, it belongs in "
+                             "zero_optimization"));
+  CHECK_THAT(said_of(R"({"zero_optimization": {"gradient_clipping": 1}})"),
+             Catch::Contains("it belongs in the top level"));
+  CHECK_THAT(said_of(R"({"optimizer": {"type": "Adam", "lr": 1}})"),
+             Catch::Contains("error optimizer.lr: unknown key"));
+}
+
+TEST_CASE("keys that are passed over are named with the reason, comments too", "[config]") {
+  for (const auto& [text, note] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"local_rank": 0})", "the launcher chooses devices and ranks"},
+           {R"({"initial_scale_power": 3})", "a key of fp16"},
+           {R"({"mp_size": 1})", "it belongs to DeepSpeed's inference engine"},
+           {R"({"gradient_average": true})", "it is of an older release"},
+           {R"({"optimizer": {"type": "Adam", "params": {"fused": true}}})",
+            "it chooses how PyTorch computes the same"},
+           {R"({"torch_autocast": {"enable": true}})", "the switch is enabled"},
+           {R"({"_note": 1})", "a comment"},
+           {R"({"# x": 1})", "a comment"},
+           {R"({"$schema": "x"})", "a comment"},
+           {R"({"readme": "x"})", "a comment"}}) {
+    CAPTURE(text);
+    const std::string said = said_of(text);
+    CHECK_THAT(said, Catch::Contains(note) && Catch::Contains("note "));
+    CHECK_THAT(said, !Catch::Contains("error"));
+  }
+  // Only whole words, and only in their section.
+  CHECK_THAT(said_of(R"({"rank": 1})"), Catch::Contains("error rank: unknown key"));
+  CHECK_THAT(said_of(R"({"commented": 1})"), Catch::Contains("error commented"));
+  CHECK_THAT(said_of(R"({"fused": 1})"), Catch::Contains("error fused"));
+}
+
+TEST_CASE("one value under two of its names is refused with both places", "[config]") {
+  CHECK_THAT(said_of(R"({"zero_optimization": {"stage3_max_live_parameters": 5,
+                          "max_live_parameters": 6}})"),
+             Catch::Contains("error zero_optimization.max_live_parameters: is another name of "
+                             "\"stage3_max_live_parameters\", which is also given at f:1:24"));
+  CHECK_THAT(said_of(R"({"zero_optimization": {"max_live_parameters": 6}})"),
+             Catch::Contains("note zero_optimization.max_live_parameters: is an older name of "
+                             "\"stage3_max_live_parameters\""));
+}
+
+TEST_CASE("auto is as good as not given, and cannot stand for what must be given", "[config]") {
+  const ReadConfig read = read_config_text(
+      R"({"train_batch_size": "auto", "gradient_clipping": "auto",
+          "zero_optimization": {"stage": "auto", "reduce_bucket_size": "auto"}})",
+      "f");
+  CHECK_FALSE(read.problems.has_errors());
+  CHECK_FALSE(read.config.train_batch_size.has_value());
+  CHECK(read.config.zero_optimization.stage == 0);
+  CHECK(read.config.zero_optimization.reduce_bucket_size == 500'000'000);
+  CHECK_THAT(said_of(R"({"scheduler": {"type": "OneCycle",
+                          "params": {"cycle_min_lr": "auto", "cycle_max_lr": 1}}})"),
+             Catch::Contains("error scheduler.params.cycle_min_lr: \"auto\" has nothing to be "
+                             "derived from here; give a value"));
+}
+
+TEST_CASE("what is needed to train is asked for at once, and by name", "[config]") {
+  const auto missing = [](const std::string& text) {
+    Problems problems;
+    check_complete(read_config_text(text, "f").config, problems);
+    std::string out;
+    for (const Problem& problem : problems.all()) out += problem.path + " ";
+    return out;
+  };
+  CHECK(missing("{}") == "model data.train train.steps optimizer train_batch_size ");
+  const std::string whole =
+      R"("model": {"family": "gpt2"}, "data": {"train": ["a"]}, "optimizer": {"type": "Adam"},
+         "train_batch_size": 8)";
+  CHECK(missing("{" + whole + R"(, "train": {"steps": 5}})").empty());
+  CHECK(missing("{" + whole + R"(, "train": {"epochs": 1}})").empty());
+  for (const char* type : {"WarmupDecayLR", "WarmupCosineLR"}) {
+    const std::string scheduler =
+        fmt::format(R"(, "scheduler": {{"type": "{}"}}, "train": )", type);
+    CHECK(missing("{" + whole + scheduler + R"({"epochs": 1}})") ==
+          "scheduler.params.total_num_steps ");
+    CHECK(missing("{" + whole + scheduler + R"({"steps": 5}})").empty());
+  }
+  CHECK(missing(R"({"model": "m", "data": {"train": ["a"]}, "optimizer": {"type": "Adam"},
+                    "train": {"steps": 1}, "elasticity": {"enabled": true}})")
+            .empty());
+}
+
+}  // namespace ds
