@@ -51,11 +51,6 @@ void add_matches(const FileSystem& file_system, const std::string& folder, std::
   const size_t slash = pattern.find('/');
   const std::string component(pattern.substr(0, slash));
   const std::string_view rest = slash == std::string_view::npos ? "" : pattern.substr(slash + 1);
-  if (component.find("**") != std::string::npos) {
-    throw Unsupported(
-        "data: a pattern with ** is not supported; name the folder, which is read with all below "
-        "it");
-  }
   const auto go_on = [&](const std::string& path) {
     if (slash == std::string_view::npos) {
       out.push_back(path);
@@ -99,6 +94,11 @@ std::vector<std::string> expand_one(const FileSystem& file_system, const std::st
   if (!is_pattern(path) || file_system.exists(path)) {
     found.push_back(path);
   } else {
+    if (path.find("**") != std::string::npos) {
+      throw Unsupported(
+          "data: a pattern with ** is not supported; name the folder, which is read with all below "
+          "it");
+    }
     const bool absolute = path.starts_with('/');
     add_matches(file_system, absolute ? "/" : "", std::string_view(path).substr(absolute ? 1 : 0),
                 found);

@@ -211,6 +211,7 @@ TEST_CASE("folders and patterns stand for their files in order", "[data]") {
   CHECK_THROWS_WITH(expand("/x*/y"), Catch::Contains("matches no file"));
   CHECK_THROWS_WITH(expand("/none"), Catch::Contains("holds no file"));
   CHECK_THROWS_AS(expand("/**/a.txt"), Unsupported);
+  CHECK_THROWS_AS(expand("/nowhere/**/a.txt"), Unsupported);
   CHECK(tokens_of(fs, {"/d/sub", "/d/a.txt"}) == "ca");
   CHECK_THROWS_AS(tokens_of(fs, {"/missing"}), InputMissing);
 }
