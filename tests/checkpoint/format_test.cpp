@@ -178,6 +178,68 @@ TEST_CASE("a manifest says in which epoch its training began, or is older than t
   CHECK(parse_manifest("/m", older).begun_in == 0);
 }
 
+namespace {
+
+// A manifest's text with one part changed, under a digest that fits.
+std::string changed_manifest(const std::string& from, const std::string& to) {
+  Manifest manifest{"t1", 12, 3, {{"rank-00000.pieces", 0, 3, 4096, std::string(32, 'b')}}};
+  manifest.files.push_back({"rank-00001.pieces", 1, 3, 8192, std::string(32, 'c')});
+  manifest.hosts = {"node-1", "node-2"};
+  std::string rest = to_text(manifest);
+  rest.erase(0, rest.find("\",") + 2);
+  if (!from.empty()) replace(rest, from, to);
+  return fmt::format(R"({{"digest":"{}",{})", digest_of(std::as_bytes(std::span(rest))), rest);
+}
+
+}  // namespace
+
+TEST_CASE("a manifest whose parts do not fit is refused though its digest does", "[checkpoint]") {
+  using Catch::Contains;
+  const auto defect = [](const std::string& from, const std::string& to) -> std::string {
+    try {
+      parse_manifest("/m", changed_manifest(from, to));
+    } catch (const ValidationError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(defect("", "") == "accepted");
+  CHECK_THAT(defect("dslaunch checkpoint", "other checkpoint"),
+             Contains("format 'other checkpoint' version 1, this build reads"));
+  CHECK_THAT(defect(R"("version":1)", R"("version":2)"), Contains("version 2, this build reads"));
+  CHECK_THAT(defect(R"("step":12)", R"("step":-1)"), Contains("'step' is not an integer from 0"));
+  CHECK_THAT(defect(R"("step":12)", R"("step":"12")"), Contains("'step' is not an integer"));
+  CHECK_THAT(defect(R"("epoch":3,)", ""), Contains("'epoch' is missing"));
+  CHECK_THAT(defect(R"("tag":"t1")", R"("tag":5)"), Contains("'tag' is not a string"));
+  CHECK_THAT(defect(R"("rank":1)", R"("rank":2)"),
+             Contains("file 'rank-00001.pieces' of rank 2, expected rank-00002.pieces"));
+  CHECK_THAT(defect(R"("rank":1)", R"("rank":4294967297)"), Contains("'rank' is not an integer"));
+  CHECK_THAT(defect(R"("bytes":8192)", R"("bytes":1e3)"), Contains("'bytes' is not an integer"));
+  CHECK_THAT(defect(std::string(32, 'c'), std::string(32, 'C')),
+             Contains("'digest' is not a digest of 32 hex digits"));
+  CHECK_THAT(defect(std::string(32, 'c'), std::string(31, 'c')), Contains("'digest' is not"));
+  CHECK_THAT(defect(R"(,"host":"node-2")", ""), Contains("some files have a host, others none"));
+  CHECK_THAT(defect(R"("files":[)", R"("files":[5,)"), Contains("expected a JSON object"));
+  CHECK_THAT(defect("\"files\":[", "\"files\":[[],"), Contains("expected a JSON object"));
+}
+
+TEST_CASE("what does not begin as manifests do is told so", "[checkpoint]") {
+  for (const std::string& text :
+       {std::string(), std::string("{}"), std::string(R"({"tag":"t"})"),
+        std::string(R"({"digest":"abc"})"), std::string(R"({"digest":")") + std::string(40, 'a')}) {
+    CHECK_THROWS_WITH(parse_manifest("/m", text),
+                      "/m: not a manifest: it does not begin with its digest");
+  }
+}
+
+TEST_CASE("names of pieces files sort as their ranks do", "[checkpoint]") {
+  CHECK(pieces_file_name(0) == "rank-00000.pieces");
+  CHECK(pieces_file_name(12345) == "rank-12345.pieces");
+  for (int rank = 1; rank < 99'999; rank += 97) {
+    REQUIRE(pieces_file_name(rank - 1) < pieces_file_name(rank));
+  }
+}
+
 TEST_CASE("a trailer is checked against its own digest and the file's length", "[checkpoint]") {
   const Trailer trailer{100, 3932, std::string(16, 'a') + std::string(16, '1')};
   const auto bytes = to_bytes(trailer);
