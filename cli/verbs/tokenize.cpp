@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "core/error.h"
+
 namespace ds {
 
 void describe_tokenize(CLI::App& app, TokenizeArgs& values) {
@@ -16,11 +18,10 @@ void describe_tokenize(CLI::App& app, TokenizeArgs& values) {
       ->type_name("FILE");
   app.add_flag("--lines", values.lines,
                "Each line of files and standard input is a text of its own");
-  CLI::Option* const special = app.add_flag("--special-tokens", values.special_tokens,
-                                            "With what the tokenizer puts around a text");
-  CLI::Option* const decode = app.add_flag("--decode", values.decode, "From ids to texts");
-  decode->excludes(special);
-  app.add_flag("--count", values.count, "Only how many tokens each text has")->excludes(decode);
+  app.add_flag("--special-tokens", values.special_tokens,
+               "With what the tokenizer puts around a text");
+  app.add_flag("--decode", values.decode, "From ids to texts; not with --special-tokens, --count");
+  app.add_flag("--count", values.count, "Only how many tokens each text has");
   app.add_flag("--json", values.json, "One object per text: ids, tokens and their number");
   app.footer(
       "Prints one line of ids per text. A text is taken as it is, with its line breaks.\n"
@@ -29,6 +30,12 @@ void describe_tokenize(CLI::App& app, TokenizeArgs& values) {
       "  dslaunch tokenize --tokenizer path/to/huggingface/folder \"Hello, world\"\n"
       "  dslaunch tokenize --tokenizer runs/latest --count --file corpus.txt\n"
       "  echo 15496 11 995 | dslaunch tokenize --tokenizer tokenizer.json --decode");
+  // CLI11's own rule would list the options in the help in the order of their addresses.
+  app.final_callback([&values] {
+    if (values.decode && (values.special_tokens || values.count)) {
+      throw UsageError("--decode excludes --special-tokens and --count");
+    }
+  });
 }
 
 }  // namespace ds

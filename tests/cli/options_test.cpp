@@ -180,6 +180,20 @@ TEST_CASE("the page of a verb and a folder for all of them exclude each other", 
   CHECK_THAT(refusal_of({"man", "run", "--output", "man1"}), Catch::Contains("exclude"));
 }
 
+TEST_CASE("ids are decoded, counted or framed, one at a time", "[cli]") {
+  const Words line = {"tokenize", "--tokenizer", "byte"};
+  const auto with = [&](Words flags) {
+    flags.insert(flags.begin(), line.begin(), line.end());
+    return refusal_of(flags);
+  };
+  for (const char* other : {"--count", "--special-tokens"}) {
+    CHECK_THAT(with({"--decode", other}),
+               Catch::StartsWith("--decode excludes --special-tokens and --count (see `dslaunch"));
+  }
+  CHECK(with({"--decode"}) == "taken");
+  CHECK(with({"--count", "--special-tokens"}) == "taken");
+}
+
 TEST_CASE("a file of the name of no verb is a configuration, and a verb's name stays one",
           "[cli]") {
   CHECK(std::get<ParsedVerb>(parse_line({"train.json"})).verb->name == "run");
