@@ -69,7 +69,8 @@ TEST_CASE("master weights of half precision need what keeps them", "[config]") {
                 R"({"bf16": {"enabled": true, "bf16_optimizer_states": true},
             "zero_optimization": {"stage": 1}})",
                 R"({"bf16": {"enabled": true, "bf16_optimizer_states": true,
-                     "bf16_master_weights_and_grads": true}, "zero_optimization": {"stage": 1}})"}});
+                     "bf16_master_weights_and_grads": true},
+            "zero_optimization": {"stage": 1}})"}});
 }
 
 TEST_CASE("sums instead of means of gradients work with few features", "[config]") {
