@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "config/config.h"
-#include "config/field_writer.h"
+#include "config/reader/convert.h"
 
 namespace ds {
 

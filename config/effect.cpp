@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "config/catalogue.h"
-#include "config/field_writer.h"
 #include "config/reader/convert.h"
 #include "core/error.h"
 

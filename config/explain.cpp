@@ -9,7 +9,7 @@
 #include "config/catalogue.h"
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
-#include "config/field_writer.h"
+#include "config/reader/convert.h"
 #include "config/reader/nearest.h"
 #include "core/error.h"
 

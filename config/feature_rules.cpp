@@ -19,31 +19,20 @@ void model_rules(const RuleContext& r) {
   if (r.given("model") && !model.folder && !model.family && !r.given("model.family")) {
     r.refuse_early("model.family", "give a family, or a folder with a Hugging Face model");
   }
-  const auto divides = [&](const char* path, int64_t part, int64_t whole, const char* of) {
-    if (part > 0 && whole % part != 0) {
-      r.refuse_early(path, fmt::format("{} does not divide {} = {}", part, of, whole));
+  const auto refuse_misfits = [&](const ModelConfig& family) {
+    for (const Misfit& misfit : misfits(family)) {
+      r.refuse_early(fmt::format("model.{}", misfit.key), misfit.why);
     }
   };
-  if (model.family == ModelFamily::kGpt2) {
-    divides("model.n_head", model.gpt2.n_head, model.gpt2.n_embd, "n_embd");
-  }
-  if (model.family == ModelFamily::kMoeGpt) {
-    divides("model.n_head", model.moe_gpt.gpt2.n_head, model.moe_gpt.gpt2.n_embd, "n_embd");
-  }
-  if (model.family == ModelFamily::kBert) {
-    divides("model.num_attention_heads", model.bert.num_attention_heads, model.bert.hidden_size,
-            "hidden_size");
-  }
-  if (model.family == ModelFamily::kLlama) {
-    const LlamaSection& llama = model.llama;
-    if (!llama.head_dim) {
-      divides("model.num_attention_heads", llama.num_attention_heads, llama.hidden_size,
-              "hidden_size");
-    }
-    if (llama.num_key_value_heads) {
-      divides("model.num_key_value_heads", *llama.num_key_value_heads, llama.num_attention_heads,
-              "num_attention_heads");
-    }
+  if (model.family == ModelFamily::kGpt2) refuse_misfits(model.gpt2);
+  if (model.family == ModelFamily::kMoeGpt) refuse_misfits(model.moe_gpt.gpt2);
+  if (model.family == ModelFamily::kLlama) refuse_misfits(model.llama);
+  const BertConfig& bert = model.bert;
+  if (model.family == ModelFamily::kBert && bert.num_attention_heads > 0 &&
+      bert.hidden_size % bert.num_attention_heads != 0) {
+    r.refuse_early("model.num_attention_heads",
+                   fmt::format("{} does not divide hidden_size = {}", bert.num_attention_heads,
+                               bert.hidden_size));
   }
   if (model.family == ModelFamily::kResNet &&
       model.resnet.depths.size() != model.resnet.hidden_sizes.size()) {

@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "config/field_writer.h"
 #include "config/ignored_keys.h"
 #include "config/reader/convert.h"
 #include "config/unknown_key.h"

@@ -2,33 +2,11 @@
 
 #include <utility>
 
+#include "config/reader/convert.h"
+
 namespace ds {
 
 namespace {
-
-struct ToValue {
-  Value operator()(const bool* x) const { return Value::boolean(*x); }
-  Value operator()(const int64_t* x) const { return Value::integer(*x); }
-  Value operator()(const double* x) const { return Value::number(*x); }
-  Value operator()(const std::string* x) const { return Value::string(*x); }
-  Value operator()(const Pair* x) const {
-    return Value::list({Value::number((*x)[0]), Value::number((*x)[1])});
-  }
-  Value operator()(const Value* x) const { return *x; }
-  Value operator()(const EnumRef& x) const {
-    return x.get() ? Value::string(std::string(x.name())) : Value::null();
-  }
-  template <class T>
-  Value operator()(const std::vector<T>* x) const {
-    Value list = Value::list();
-    for (const T& item : *x) list.items().push_back((*this)(&item));
-    return list;
-  }
-  template <class T>
-  Value operator()(const std::optional<T>* x) const {
-    return *x ? (*this)(&**x) : Value::null();
-  }
-};
 
 class FieldWriter : public Visitor {
  public:
@@ -90,8 +68,6 @@ class FieldWriter : public Visitor {
 };
 
 }  // namespace
-
-Value field_value(const Field& field) { return std::visit(ToValue{}, field.slot); }
 
 Value write_fields(Config config) {
   Value document = Value::object();

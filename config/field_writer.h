@@ -15,7 +15,4 @@ Value write_fields(Config config);
 // sections.
 Value write_effective_fields(Config config);
 
-// The present value of one field, null when it has none.
-Value field_value(const Field& field);
-
 }  // namespace ds

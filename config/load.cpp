@@ -59,10 +59,12 @@ void derive_torch_decay(ReadConfig& result) {
   OptimizerConfig& optimizer = result.config.optimizer;
   constexpr double kTorchAdamWDecay = 0.01;
   constexpr std::string_view kDecay = "optimizer.params.weight_decay";
-  const bool adamw = optimizer.type == OptimizerType::kAdamW;
-  const bool decoupled =
-      adamw || (optimizer.type == OptimizerType::kAdam && optimizer.adam.adam_w_mode);
-  if (!decoupled || !optimizer.adam.torch_adam || result.origins.contains(kDecay)) return;
+  const bool adam =
+      optimizer.type == OptimizerType::kAdam || optimizer.type == OptimizerType::kAdamW;
+  if (!adam || !decays_decoupled(optimizer) || !optimizer.adam.torch_adam ||
+      result.origins.contains(kDecay)) {
+    return;
+  }
   optimizer.adam.weight_decay = kTorchAdamWDecay;
   const auto given = result.origins.find(std::string_view("optimizer.params.torch_adam"));
   result.problems.note("optimizer.params.torch_adam", given->second,

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "config/config.h"
-#include "config/field_writer.h"
+#include "config/reader/convert.h"
 
 namespace ds {
 

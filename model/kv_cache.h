@@ -4,10 +4,10 @@
 
 #include <vector>
 
+#include "config/sections/model_families.h"
 #include "core/index.h"
 #include "core/stream.h"
 #include "core/tensor.h"
-#include "model/model_config.h"
 
 namespace ds {
 

@@ -2,9 +2,9 @@
 // the next token for generation. Weights live in the ParameterStore of the Context, never here.
 #pragma once
 
+#include "config/sections/model_families.h"
 #include "model/context.h"
 #include "model/kv_cache.h"
-#include "model/model_config.h"
 
 namespace ds {
 

@@ -14,94 +14,104 @@ namespace ds {
 
 namespace {
 
-std::vector<double> per_group(const PerGroup& value, size_t groups, std::string_view name) {
-  if (const double* all = std::get_if<double>(&value)) return std::vector<double>(groups, *all);
-  const std::vector<double>& list = std::get<std::vector<double>>(value);
+std::vector<double> per_group(const std::vector<double>& list, size_t groups,
+                              std::string_view name) {
   if (list.size() == groups) return list;
+  if (list.size() == 1) return std::vector<double>(groups, list.front());
   throw ConfigError(fmt::format(
-      "scheduler: {} is a list of {} values, expected one for each of the {} parameter groups",
+      "scheduler: {} is a list of {} values, expected one, or one for each of the {} parameter "
+      "groups",
       name, list.size(), groups));
 }
 
-void require_positive(double value, std::string_view name) {
+template <class T>
+const T& required(const std::optional<T>& value, std::string_view name) {
+  if (!value) throw ConfigError(fmt::format("scheduler.params.{}: is needed", name));
+  return *value;
+}
+
+void require_positive(int64_t value, std::string_view name) {
   if (!(value > 0))
     throw ConfigError(fmt::format("scheduler: {} is {}, expected more than 0", name, value));
 }
 
 class LrRangeTest final : public LrSchedule {
  public:
-  LrRangeTest(const LrRangeTestOptions& options, std::span<const double> base_lr)
-      : LrSchedule(base_lr, options.last_batch_iteration),
-        options_(options),
-        min_lr_(per_group(options.min_lr, base_lr.size(), "lr_range_test_min_lr")) {
-    require_positive(static_cast<double>(options.step_size), "lr_range_test_step_size");
+  LrRangeTest(const LrRangeTestParams& params, std::span<const double> base_lr)
+      : LrSchedule(base_lr, params.last_batch_iteration),
+        params_(params),
+        min_lr_(per_group(params.lr_range_test_min_lr, base_lr.size(), "lr_range_test_min_lr")) {
+    require_positive(params.lr_range_test_step_size, "lr_range_test_step_size");
   }
 
   double lr_at(int64_t index, size_t group) const override {
-    double interval = static_cast<double>(index + 1) / static_cast<double>(options_.step_size);
-    if (options_.staircase) interval = std::floor(interval);
-    return min_lr_.at(group) * (1 + options_.step_rate * interval);
+    double interval =
+        static_cast<double>(index + 1) / static_cast<double>(params_.lr_range_test_step_size);
+    if (params_.lr_range_test_staircase) interval = std::floor(interval);
+    return min_lr_.at(group) * (1 + params_.lr_range_test_step_rate * interval);
   }
 
  private:
   double start_lr(size_t group) const override { return min_lr_.at(group); }
 
-  LrRangeTestOptions options_;
+  LrRangeTestParams params_;
   std::vector<double> min_lr_;
 };
 
 class OneCycle final : public LrSchedule {
  public:
-  OneCycle(const OneCycleOptions& options, std::span<const double> base_lr,
-           MomentumSupport momentum)
-      : LrSchedule(base_lr, options.last_batch_iteration),
-        options_(options),
-        second_size_(options.second_step_size.value_or(options.first_step_size)),
-        second_stairs_(options.second_stair_count.value_or(options.first_stair_count)) {
-    require_positive(options.first_step_size, "cycle_first_step_size");
-    if (!(second_size_ >= 0)) {
+  OneCycle(const OneCycleParams& params, std::span<const double> base_lr, MomentumSupport momentum)
+      : LrSchedule(base_lr, params.last_batch_iteration),
+        params_(params),
+        first_size_(static_cast<double>(params.cycle_first_step_size)),
+        second_size_(static_cast<double>(
+            params.cycle_second_step_size.value_or(params.cycle_first_step_size))),
+        second_stairs_(params.cycle_second_stair_count.value_or(params.cycle_first_stair_count)) {
+    require_positive(params.cycle_first_step_size, "cycle_first_step_size");
+    if (second_size_ < 0) {
       throw ConfigError(
           fmt::format("scheduler: cycle_second_step_size is {}, expected 0 or more", second_size_));
     }
-    total_size_ = options.first_step_size + second_size_;
-    step_ratio_ = options.first_step_size / total_size_;
+    total_size_ = first_size_ + second_size_;
+    step_ratio_ = first_size_ / total_size_;
     const size_t groups = base_lr.size();
-    min_lr_ = per_group(options.min_lr, groups, "cycle_min_lr");
-    max_lr_ = per_group(options.max_lr, groups, "cycle_max_lr");
-    options_.cycle_momentum = options.cycle_momentum && momentum == MomentumSupport::kBetas;
-    if (options_.cycle_momentum) {
-      min_mom_ = per_group(options.min_mom, groups, "cycle_min_mom");
-      max_mom_ = per_group(options.max_mom, groups, "cycle_max_mom");
+    min_lr_ = per_group(required(params.cycle_min_lr, "cycle_min_lr"), groups, "cycle_min_lr");
+    max_lr_ = per_group(required(params.cycle_max_lr, "cycle_max_lr"), groups, "cycle_max_lr");
+    params_.cycle_momentum = params.cycle_momentum && momentum == MomentumSupport::kBetas;
+    if (params_.cycle_momentum) {
+      min_mom_ = per_group(params.cycle_min_mom, groups, "cycle_min_mom");
+      max_mom_ = per_group(params.cycle_max_mom, groups, "cycle_max_mom");
     }
   }
 
   double lr_at(int64_t index, size_t group) const override {
     const double low = min_lr_.at(group);
     if (in_cycle(index)) return low + (max_lr_.at(group) - low) * scale(index);
-    if (options_.decay_step_size == 0 || options_.decay_lr_rate == 0) return low;
-    return low / (1 + options_.decay_lr_rate * decay_interval(index));
+    if (params_.decay_step_size == 0 || params_.decay_lr_rate == 0) return low;
+    return low / (1 + params_.decay_lr_rate * decay_interval(index));
   }
 
   std::optional<double> momentum_at(int64_t index, size_t group) const override {
-    if (!options_.cycle_momentum) return std::nullopt;
+    if (!params_.cycle_momentum) return std::nullopt;
     const double high = max_mom_.at(group);
     if (in_cycle(index)) return high - (high - min_mom_.at(group)) * scale(index);
-    if (options_.decay_step_size == 0 || options_.decay_mom_rate == 0) return high;
-    return high * (1 + options_.decay_mom_rate * decay_interval(index));
+    if (params_.decay_step_size == 0 || params_.decay_mom_rate == 0) return high;
+    return high * (1 + params_.decay_mom_rate * decay_interval(index));
   }
 
  private:
   double start_lr(size_t group) const override { return min_lr_.at(group); }
 
   std::optional<double> start_momentum(size_t group) const override {
-    if (!options_.cycle_momentum) return std::nullopt;
+    if (!params_.cycle_momentum) return std::nullopt;
     return min_mom_.at(group);
   }
 
   bool in_cycle(int64_t index) const { return static_cast<double>(index) < total_size_; }
 
   double decay_interval(int64_t index) const {
-    return (static_cast<double>(index) - total_size_ + 1) / options_.decay_step_size;
+    return (static_cast<double>(index) - total_size_ + 1) /
+           static_cast<double>(params_.decay_step_size);
   }
 
   // Height in the triangle, 0 at min_lr and 1 at max_lr.
@@ -110,18 +120,17 @@ class OneCycle final : public LrSchedule {
     const double cycle = std::floor(1 + position / total_size_);
     const double x = 1.0 + position / total_size_ - cycle;
     const bool rising = x <= step_ratio_;
-    const int64_t stairs = rising ? options_.first_stair_count : second_stairs_;
+    const int64_t stairs = rising ? params_.cycle_first_stair_count : second_stairs_;
     if (stairs <= 0) return rising ? x / step_ratio_ : (x - 1) / (step_ratio_ - 1);
     const double count = static_cast<double>(stairs);
     const double within = std::fmod(position, total_size_);
-    const double stair = within <= options_.first_step_size
-                             ? within * count / options_.first_step_size
-                             : (total_size_ - within) * count / second_size_;
+    const double stair = within <= first_size_ ? within * count / first_size_
+                                               : (total_size_ - within) * count / second_size_;
     return std::floor(stair) / count;
   }
 
-  OneCycleOptions options_;
-  double second_size_;
+  OneCycleParams params_;
+  double first_size_, second_size_;
   int64_t second_stairs_;
   double total_size_ = 0;
   double step_ratio_ = 1;
@@ -132,34 +141,40 @@ class OneCycle final : public LrSchedule {
 // (linear).
 class Warmup {
  public:
-  Warmup(int64_t num_steps, WarmupShape shape)
+  Warmup(int64_t num_steps, WarmupType shape)
       : steps_(std::max<int64_t>(2, num_steps)), shape_(shape) {
-    require_positive(static_cast<double>(num_steps), "warmup_num_steps");
+    require_positive(num_steps, "warmup_num_steps");
     inverse_log_ = 1.0 / std::log(static_cast<double>(steps_));
   }
   int64_t steps() const { return steps_; }
   bool covers(int64_t index) const { return index < steps_; }
   double fraction(int64_t index) const {
-    if (shape_ == WarmupShape::kLinear)
+    if (shape_ == WarmupType::kLinear)
       return static_cast<double>(index) / static_cast<double>(steps_);
     return inverse_log_ * std::log(static_cast<double>(index + 1));
   }
 
  private:
   int64_t steps_;
-  WarmupShape shape_;
+  WarmupType shape_;
   double inverse_log_ = 1;
 };
+
+// Whoever knows the run's length fills in a total that is not given.
+double total_steps(const std::optional<int64_t>& given) {
+  return static_cast<double>(required(given, "total_num_steps"));
+}
 
 // What follows the warm-up of WarmupLR and WarmupDecayLR.
 class WarmupLr : public LrSchedule {
  public:
-  WarmupLr(const WarmupOptions& options, std::span<const double> base_lr)
-      : LrSchedule(base_lr, options.last_batch_iteration),
-        warmup_(options.num_steps, options.shape),
-        min_lr_(per_group(options.min_lr, base_lr.size(), "warmup_min_lr")),
-        max_lr_(options.max_lr ? per_group(*options.max_lr, base_lr.size(), "warmup_max_lr")
-                               : std::vector<double>(base_lr.begin(), base_lr.end())) {}
+  WarmupLr(const WarmupLrParams& params, std::span<const double> base_lr)
+      : LrSchedule(base_lr, params.last_batch_iteration),
+        warmup_(params.warmup_num_steps, params.warmup_type),
+        min_lr_(per_group(params.warmup_min_lr, base_lr.size(), "warmup_min_lr")),
+        max_lr_(
+            per_group(params.warmup_max_lr.value_or(std::vector(base_lr.begin(), base_lr.end())),
+                      base_lr.size(), "warmup_max_lr")) {}
 
   double lr_at(int64_t index, size_t group) const override {
     const double gamma = warmup_.covers(index) ? warmup_.fraction(index) : after_warmup(index);
@@ -179,11 +194,11 @@ class WarmupLr : public LrSchedule {
 
 class WarmupDecayLr final : public WarmupLr {
  public:
-  WarmupDecayLr(const WarmupDecayOptions& options, std::span<const double> base_lr)
-      : WarmupLr({options.min_lr, options.max_lr, options.num_steps, options.shape,
-                  options.last_batch_iteration},
+  WarmupDecayLr(const WarmupDecayLrParams& params, std::span<const double> base_lr)
+      : WarmupLr({params.warmup_min_lr, params.warmup_max_lr, params.warmup_num_steps,
+                  params.warmup_type, params.last_batch_iteration},
                  base_lr),
-        total_(options.total_num_steps) {}
+        total_(total_steps(params.total_num_steps)) {}
 
  private:
   double after_warmup(int64_t index) const override {
@@ -196,10 +211,11 @@ class WarmupDecayLr final : public WarmupLr {
 
 class WarmupCosineLr final : public LrSchedule {
  public:
-  WarmupCosineLr(const WarmupCosineOptions& options, std::span<const double> base)
-      : LrSchedule(base, options.last_batch_iteration),
-        options_(options),
-        warmup_(options.num_steps, options.shape) {}
+  WarmupCosineLr(const WarmupCosineLrParams& params, std::span<const double> base)
+      : LrSchedule(base, params.last_batch_iteration),
+        params_(params),
+        total_(total_steps(params.total_num_steps)),
+        warmup_(params.warmup_num_steps, params.warmup_type) {}
 
   double lr_at(int64_t index, size_t group) const override { return base_lr(group) * ratio(index); }
 
@@ -208,16 +224,16 @@ class WarmupCosineLr final : public LrSchedule {
 
   double ratio(int64_t index) const {
     if (warmup_.covers(index))
-      return options_.min_ratio + warmup_.fraction(index) * (1.0 - options_.min_ratio);
+      return params_.warmup_min_ratio + warmup_.fraction(index) * (1.0 - params_.warmup_min_ratio);
     const double done = static_cast<double>(index - warmup_.steps() + 1);
-    const double span =
-        std::max(1.0, options_.total_num_steps - static_cast<double>(warmup_.steps()));
+    const double span = std::max(1.0, total_ - static_cast<double>(warmup_.steps()));
     const double x = std::min(1.0, done / span);
-    const double delta = 1.0 - options_.cos_min_ratio;
-    return std::max(0.0, options_.cos_min_ratio + delta * (1 + std::cos(std::numbers::pi * x)) / 2);
+    const double delta = 1.0 - params_.cos_min_ratio;
+    return std::max(0.0, params_.cos_min_ratio + delta * (1 + std::cos(std::numbers::pi * x)) / 2);
   }
 
-  WarmupCosineOptions options_;
+  WarmupCosineLrParams params_;
+  double total_;
   Warmup warmup_;
 };
 
@@ -262,34 +278,23 @@ std::optional<double> LrSchedule::current_momentum(size_t group) const {
   return last_index_ < 0 ? start_momentum(group) : momentum_at(last_index_, group);
 }
 
-std::unique_ptr<LrSchedule> make_lr_schedule(const LrScheduleOptions& options,
+std::unique_ptr<LrSchedule> make_lr_schedule(const SchedulerConfig& config,
                                              std::span<const double> base_lr,
                                              MomentumSupport momentum) {
-  struct Maker {
-    std::span<const double> base_lr;
-    MomentumSupport momentum;
-    using Made = std::unique_ptr<LrSchedule>;
-    Made operator()(const LrRangeTestOptions& o) const {
-      return std::make_unique<LrRangeTest>(o, base_lr);
-    }
-    Made operator()(const OneCycleOptions& o) const {
-      return std::make_unique<OneCycle>(o, base_lr, momentum);
-    }
-    Made operator()(const WarmupOptions& o) const { return std::make_unique<WarmupLr>(o, base_lr); }
-    Made operator()(const WarmupDecayOptions& o) const {
-      return std::make_unique<WarmupDecayLr>(o, base_lr);
-    }
-    Made operator()(const WarmupCosineOptions& o) const {
-      return std::make_unique<WarmupCosineLr>(o, base_lr);
-    }
-  };
-  return std::visit(Maker{base_lr, momentum}, options);
-}
-
-std::string_view schedule_name(const LrScheduleOptions& options) {
-  constexpr std::string_view kNames[] = {"LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR",
-                                         "WarmupCosineLR"};
-  return kNames[options.index()];
+  DS_CHECK(config.type.has_value(), "lr schedule: no type given");
+  switch (*config.type) {
+    case SchedulerType::kLRRangeTest:
+      return std::make_unique<LrRangeTest>(config.lr_range_test, base_lr);
+    case SchedulerType::kOneCycle:
+      return std::make_unique<OneCycle>(config.one_cycle, base_lr, momentum);
+    case SchedulerType::kWarmupLR:
+      return std::make_unique<WarmupLr>(config.warmup, base_lr);
+    case SchedulerType::kWarmupDecayLR:
+      return std::make_unique<WarmupDecayLr>(config.warmup_decay, base_lr);
+    case SchedulerType::kWarmupCosineLR:
+      return std::make_unique<WarmupCosineLr>(config.warmup_cosine, base_lr);
+  }
+  throw InternalError("lr schedule: unknown type");
 }
 
 }  // namespace ds

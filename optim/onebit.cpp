@@ -55,34 +55,34 @@ void descend(std::span<float> weight, std::span<const float> u, double rate) {
 
 }  // namespace
 
-OneBitAdam::OneBitAdam(const OneBitOptions& options, int64_t numel)
-    : options_(options),
+OneBitAdam::OneBitAdam(const OneBitAdamParams& params, int64_t numel)
+    : params_(params),
       momentum_(static_cast<size_t>(numel)),
       variance_(static_cast<size_t>(numel)) {}
 
-OneBitPhase OneBitAdam::phase() const { return phase_of(step_, options_.freeze_step); }
+OneBitPhase OneBitAdam::phase() const { return phase_of(step_, params_.freeze_step); }
 
 void OneBitAdam::accumulate(std::span<const float> grad) {
   DS_CHECK(grad.size() == momentum_.size(), "onebit adam: {} gradients for {} weights", grad.size(),
            momentum_.size());
   if (phase() == OneBitPhase::kSetUp) return;
-  decay_into(momentum_, grad, options_.beta1);
-  if (phase() == OneBitPhase::kWarmUp) decay_squares_into(variance_, grad, options_.beta2);
+  decay_into(momentum_, grad, params_.betas[0]);
+  if (phase() == OneBitPhase::kWarmUp) decay_squares_into(variance_, grad, params_.betas[1]);
 }
 
 void OneBitAdam::update(std::span<float> weight) {
   DS_CHECK(weight.size() == momentum_.size(), "onebit adam: {} weights given, it has {}",
            weight.size(), momentum_.size());
   if (phase() != OneBitPhase::kSetUp) {
-    std::vector<float> u = direction(momentum_, variance_, options_.eps);
-    add_decay(u, weight, options_.weight_decay);
-    descend(weight, u, options_.lr);
+    std::vector<float> u = direction(momentum_, variance_, params_.eps);
+    add_decay(u, weight, params_.weight_decay);
+    descend(weight, u, params_.lr);
   }
   ++step_;
 }
 
-OneBitLamb::OneBitLamb(const OneBitLambOptions& options, std::span<const int64_t> numels)
-    : options_(options) {
+OneBitLamb::OneBitLamb(const OneBitLambParams& params, std::span<const int64_t> numels)
+    : params_(params) {
   int64_t offset = 0;
   for (const int64_t numel : numels) {
     const std::vector<float> zeros(static_cast<size_t>(numel));
@@ -93,7 +93,7 @@ OneBitLamb::OneBitLamb(const OneBitLambOptions& options, std::span<const int64_t
   momentum_.resize(static_cast<size_t>(offset));
 }
 
-OneBitPhase OneBitLamb::phase() const { return phase_of(step_, options_.freeze_step); }
+OneBitPhase OneBitLamb::phase() const { return phase_of(step_, params_.freeze_step); }
 
 std::span<float> OneBitLamb::momentum_of(const Tensor& tensor) {
   return std::span(momentum_).subspan(static_cast<size_t>(tensor.offset),
@@ -127,63 +127,63 @@ void OneBitLamb::accumulate(std::span<const std::span<const float>> grads) {
     Tensor& tensor = tensors_[i];
     DS_CHECK(static_cast<int64_t>(grads[i].size()) == tensor.numel,
              "onebit lamb: {} gradients for tensor {} of {}", grads[i].size(), i, tensor.numel);
-    decay_into(momentum_of(tensor), grads[i], options_.beta1);
+    decay_into(momentum_of(tensor), grads[i], params_.betas[0]);
     if (now == OneBitPhase::kCompressed) {
       for (float& m : momentum_of(tensor)) m *= static_cast<float>(tensor.momentum_scale);
       continue;
     }
-    decay_squares_into(tensor.variance, grads[i], options_.beta2);
-    if (step_ + 1 == options_.freeze_step) tensor.live_variance = tensor.variance;
+    decay_squares_into(tensor.variance, grads[i], params_.betas[1]);
+    if (step_ + 1 == params_.freeze_step) tensor.live_variance = tensor.variance;
   }
 }
 
 double OneBitLamb::warm_up(Tensor& tensor, std::span<float> weight) {
-  std::vector<float> u = direction(momentum_of(tensor), tensor.variance, options_.eps);
-  add_decay(u, weight, options_.weight_decay);
-  const double ratio = trust_ratio(norm(weight), norm(u), options_.min_coeff, options_.max_coeff);
+  std::vector<float> u = direction(momentum_of(tensor), tensor.variance, params_.eps);
+  add_decay(u, weight, params_.weight_decay);
+  const double ratio = trust_ratio(norm(weight), norm(u), params_.min_coeff, params_.max_coeff);
   if (ratio != 1.0) {
     tensor.frozen_ratio =
-        options_.coeff_beta * tensor.frozen_ratio + (1 - options_.coeff_beta) * ratio;
+        params_.coeff_beta * tensor.frozen_ratio + (1 - params_.coeff_beta) * ratio;
   }
-  descend(weight, u, options_.lr * ratio);
+  descend(weight, u, params_.lr * ratio);
   return ratio;
 }
 
 // max over elements of (frozen denominator / live denominator), blended with the decay's share of
 // the update, within [factor_min, factor_max] and within factor_threshold of the last one.
 double OneBitLamb::live_factor(Tensor& tensor, double preliminary_norm, double update_norm) const {
-  const float eps = static_cast<float>(options_.eps);
+  const float eps = static_cast<float>(params_.eps);
   double factor = 0;
   for (size_t i = 0; i < tensor.variance.size(); ++i) {
     const float frozen = std::sqrt(tensor.variance[i]) + eps;
     factor = std::max<double>(factor, frozen / (std::sqrt(tensor.live_variance[i]) + eps));
   }
-  if (options_.weight_decay > 0) {
+  if (params_.weight_decay > 0) {
     const double share = std::min(1.0, preliminary_norm / update_norm);
     factor = factor * share + (1.0 - share);
   }
-  factor = std::max(std::min(factor, options_.factor_max), options_.factor_min);
-  factor = std::min(factor, tensor.last_factor * (1.0 + options_.factor_threshold));
-  factor = std::max(factor, tensor.last_factor * (1.0 - options_.factor_threshold));
+  factor = std::max(std::min(factor, params_.factor_max), params_.factor_min);
+  factor = std::min(factor, tensor.last_factor * (1.0 + params_.factor_threshold));
+  factor = std::max(factor, tensor.last_factor * (1.0 - params_.factor_threshold));
   return tensor.last_factor = factor;
 }
 
 double OneBitLamb::compressed(Tensor& tensor, std::span<float> weight) {
   const std::span<float> momentum = momentum_of(tensor);
-  const float beta = static_cast<float>(options_.beta1);
-  const float rest = static_cast<float>(1 - options_.beta1);
+  const float beta = static_cast<float>(params_.betas[0]);
+  const float rest = static_cast<float>(1 - params_.betas[0]);
   std::vector<float> gradient(momentum.size());  // what the averaged momentum says it was
   for (size_t i = 0; i < momentum.size(); ++i) {
     momentum[i] /= static_cast<float>(tensor.momentum_scale);
     const float last = last_momentum_[static_cast<size_t>(tensor.offset) + i];
     gradient[i] = (momentum[i] - last * beta) / rest;
   }
-  decay_squares_into(tensor.live_variance, gradient, options_.beta2);
-  std::vector<float> u = direction(momentum, tensor.variance, options_.eps);
+  decay_squares_into(tensor.live_variance, gradient, params_.betas[1]);
+  std::vector<float> u = direction(momentum, tensor.variance, params_.eps);
   const double preliminary_norm = norm(u);
-  add_decay(u, weight, options_.weight_decay);
+  add_decay(u, weight, params_.weight_decay);
   const double coefficient = tensor.frozen_ratio * live_factor(tensor, preliminary_norm, norm(u));
-  descend(weight, u, options_.lr * coefficient);
+  descend(weight, u, params_.lr * coefficient);
   return coefficient;
 }
 

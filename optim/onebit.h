@@ -15,41 +15,28 @@
 #include <span>
 #include <vector>
 
+#include "config/sections/optimizer.h"
+
 namespace ds {
 
 enum class OneBitPhase { kSetUp, kWarmUp, kCompressed };
-
-struct OneBitOptions {
-  double lr = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0;
-  int64_t freeze_step = 100000;  // the step after which momenta are compressed
-};
 
 // One tensor; every rank has its own with the same weights. In kCompressed the variance stays
 // frozen and each rank's own gradient goes into its momentum.
 class OneBitAdam {
  public:
-  OneBitAdam(const OneBitOptions& options, int64_t numel);
+  OneBitAdam(const OneBitAdamParams& params, int64_t numel);
 
   OneBitPhase phase() const;  // of the step that accumulate() begins
   void accumulate(std::span<const float> grad);
   std::span<float> momentum() { return momentum_; }
   void update(std::span<float> weight);
-  void set_lr(double lr) { options_.lr = lr; }
+  void set_lr(double lr) { params_.lr = lr; }
 
  private:
-  OneBitOptions options_;
+  OneBitAdamParams params_;
   int64_t step_ = 0;  // finished steps
   std::vector<float> momentum_, variance_;
-};
-
-struct OneBitLambOptions : OneBitOptions {
-  double max_coeff = 10.0, min_coeff = 0.01;  // of the trust ratio during warm-up
-  double coeff_beta = 0.9;                    // running average of the ratio
-  double factor_max = 4.0, factor_min = 0.5;  // of the correction after warm-up
-  double factor_threshold = 0.1;              // relative change of it per step
 };
 
 // Several tensors, because momenta are scaled to a common magnitude before compression. After the
@@ -57,13 +44,13 @@ struct OneBitLambOptions : OneBitOptions {
 // variance.
 class OneBitLamb {
  public:
-  OneBitLamb(const OneBitLambOptions& options, std::span<const int64_t> numels);
+  OneBitLamb(const OneBitLambParams& params, std::span<const int64_t> numels);
 
   OneBitPhase phase() const;
   void accumulate(std::span<const std::span<const float>> grads);
   std::span<float> momentum() { return momentum_; }  // all tensors in order, scaled in kCompressed
   void update(std::span<const std::span<float>> weights);
-  void set_lr(double lr) { options_.lr = lr; }
+  void set_lr(double lr) { params_.lr = lr; }
 
   // LAMB coefficient per tensor of the last step; empty after kSetUp.
   const std::vector<double>& coefficients() const { return coefficients_; }
@@ -81,7 +68,7 @@ class OneBitLamb {
   double compressed(Tensor& tensor, std::span<float> weight);
   double live_factor(Tensor& tensor, double preliminary_norm, double update_norm) const;
 
-  OneBitLambOptions options_;
+  OneBitLambParams params_;
   int64_t step_ = 0;
   std::vector<Tensor> tensors_;
   std::vector<float> momentum_, last_momentum_;

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "config/sections/optimizer.h"
 #include "core/tensor.h"
+#include "kernels/update.h"
 #include "optim/lr_schedule.h"
 
 namespace ds {
@@ -54,13 +56,7 @@ class Optimizer {
   virtual void step(Shard& shard, const Hyper& hyper, int64_t step, Stream& stream) const = 0;
 };
 
-struct AdamOptions {
-  std::array<double, 2> betas{0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0;
-  bool decoupled_decay = true;  // AdamW; false adds L2 to the gradient
-  bool bias_correction = true;
-};
-std::unique_ptr<Optimizer> make_adam(const AdamOptions& options);
+std::unique_ptr<Optimizer> make_adam(const AdamParams& params,
+                                     kernels::WeightDecay decay = kernels::WeightDecay::kDecoupled);
 
 }  // namespace ds

@@ -7,23 +7,34 @@
 #include "core/dispatch.h"
 #include "core/thread_pool.h"
 #include "core/trace.h"
+#include "optim/rules.h"
 
 namespace ds {
 namespace {
 
 constexpr int64_t kChunk = 2048;  // numbers converted at a time: weight, gradient, state in 24 KiB
 
-void apply(const LionRule& rule, int64_t, std::span<float> weight, std::span<const float> grad,
-           std::span<float> state) {
-  update(rule, weight, grad, state);
+// What checkpoints call a rule and its state.
+struct Labels {
+  std::string_view family;
+  std::vector<std::string> slots;
+};
+Labels labels_of(const LionParams&) { return {"lion", {"exp_avg"}}; }
+Labels labels_of(const AdagradParams&) { return {"adagrad", {"sum"}}; }
+Labels labels_of(const SgdParams& rule) {
+  check(rule);
+  if (rule.momentum == 0) return {"sgd", {}};
+  return {"sgd", {"momentum_buffer"}};
 }
-void apply(const AdagradRule& rule, int64_t, std::span<float> weight, std::span<const float> grad,
+
+template <class Rule>
+void apply(const Rule& rule, int64_t step, std::span<float> weight, std::span<const float> grad,
            std::span<float> state) {
-  update(rule, weight, grad, state);
-}
-void apply(const SgdRule& rule, int64_t step, std::span<float> weight, std::span<const float> grad,
-           std::span<float> state) {
-  update(rule, step, weight, grad, state);
+  if constexpr (requires { update(rule, step, weight, grad, state); }) {
+    update(rule, step, weight, grad, state);
+  } else {
+    update(rule, weight, grad, state);
+  }
 }
 
 void check_shard(const Shard& shard, size_t slots) {
@@ -52,33 +63,30 @@ void write_copy(Tensor& copy, int64_t begin, std::span<const float> weight) {
 
 template <class Rule>
 constexpr bool kHasBetas = requires(Rule rule) {
-  rule.beta1, rule.beta2;
+  rule.betas;
 };
 
 template <class Rule>
 class RuleOptimizer final : public Optimizer {
  public:
-  RuleOptimizer(const Rule& rule, std::string_view family, std::vector<std::string> slots)
-      : rule_(rule), family_(family), slots_(std::move(slots)) {}
+  explicit RuleOptimizer(const Rule& rule) : rule_(rule), labels_(labels_of(rule)) {}
 
-  std::string_view family() const override { return family_; }
-  std::vector<std::string> slot_names() const override { return slots_; }
+  std::string_view family() const override { return labels_.family; }
+  std::vector<std::string> slot_names() const override { return labels_.slots; }
   MomentumSupport momentum_support() const override {
     return kHasBetas<Rule> ? MomentumSupport::kBetas : MomentumSupport::kNone;
   }
 
   void step(Shard& shard, const Hyper& hyper, int64_t step, Stream& stream) const override {
-    check_shard(shard, slots_.size());
+    check_shard(shard, labels_.slots.size());
     Rule rule = rule_;
     rule.lr = hyper.lr;
     if constexpr (kHasBetas<Rule>) {
-      if (hyper.betas) {
-        rule.beta1 = hyper.betas->at(0);
-        rule.beta2 = hyper.betas->at(1);
-      }
+      rule.betas = hyper.betas.value_or(rule.betas);
     }
     const int64_t n = shard.master.numel();
-    const double state_bytes = 8.0 * static_cast<double>(n) * static_cast<double>(slots_.size());
+    const double state_bytes =
+        8.0 * static_cast<double>(n) * static_cast<double>(labels_.slots.size());
     stream.record("rule_update",
                   {.flops = 8 * static_cast<double>(n),
                    .bytes = 8 * static_cast<double>(n) + state_bytes +
@@ -113,39 +121,43 @@ class RuleOptimizer final : public Optimizer {
   }
 
   const Rule rule_;
-  const std::string_view family_;
-  const std::vector<std::string> slots_;
+  const Labels labels_;
 };
+
+// Calls `use` with the parameters of the type: the one list of the optimizers of this build.
+template <class Use>
+auto with_params(const OptimizerConfig& c, const Use& use) {
+  switch (c.type.value_or(OptimizerType::kAdamW)) {
+    case OptimizerType::kAdam:
+    case OptimizerType::kAdamW:
+      return use(c.adam);
+    case OptimizerType::kLion:
+      return use(c.lion);
+    case OptimizerType::kAdagrad:
+      return use(c.adagrad);
+    case OptimizerType::kSgd:
+      return use(c.sgd);
+    default:
+      throw Unsupported("optimizer.type: this build has Adam, AdamW, Lion, Adagrad and SGD");
+  }
+}
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_lion(const LionRule& rule) {
-  return std::make_unique<RuleOptimizer<LionRule>>(rule, "lion",
-                                                   std::vector<std::string>{"exp_avg"});
-}
-
-std::unique_ptr<Optimizer> make_adagrad(const AdagradRule& rule) {
-  return std::make_unique<RuleOptimizer<AdagradRule>>(rule, "adagrad",
-                                                      std::vector<std::string>{"sum"});
-}
-
-std::unique_ptr<Optimizer> make_sgd(const SgdRule& rule) {
-  rule.check();
-  std::vector<std::string> slots;
-  if (rule.momentum != 0) slots.emplace_back("momentum_buffer");
-  return std::make_unique<RuleOptimizer<SgdRule>>(rule, "sgd", std::move(slots));
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerRule& rule) {
-  struct Maker {
-    std::unique_ptr<Optimizer> operator()(const AdamOptions& adam) const { return make_adam(adam); }
-    std::unique_ptr<Optimizer> operator()(const LionRule& lion) const { return make_lion(lion); }
-    std::unique_ptr<Optimizer> operator()(const AdagradRule& adagrad) const {
-      return make_adagrad(adagrad);
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config) {
+  using Made = std::unique_ptr<Optimizer>;
+  return with_params(config, [&]<class Params>(const Params& params) -> Made {
+    if constexpr (std::is_same_v<Params, AdamParams>) {
+      return make_adam(params, decays_decoupled(config) ? kernels::WeightDecay::kDecoupled
+                                                        : kernels::WeightDecay::kL2);
+    } else {
+      return std::make_unique<RuleOptimizer<Params>>(params);
     }
-    std::unique_ptr<Optimizer> operator()(const SgdRule& sgd) const { return make_sgd(sgd); }
-  };
-  return std::visit(Maker{}, rule);
+  });
+}
+
+double learning_rate(const OptimizerConfig& config) {
+  return with_params(config, [](const auto& params) { return params.lr; });
 }
 
 }  // namespace ds

@@ -3,21 +3,18 @@
 #pragma once
 
 #include <memory>
-#include <variant>
 
 #include "optim/optimizer.h"
-#include "optim/rules.h"
 
 namespace ds {
 
-// The rule's lr is replaced by Hyper::lr at every step. Slots: Lion {exp_avg}, Adagrad {sum}, SGD
-// {momentum_buffer} or none without momentum. Throws ConfigError for rules that cannot be.
-std::unique_ptr<Optimizer> make_lion(const LionRule& rule);
-std::unique_ptr<Optimizer> make_adagrad(const AdagradRule& rule);
-std::unique_ptr<Optimizer> make_sgd(const SgdRule& rule);
+// By `type`, AdamW where it is not given. The lr of its parameters is replaced by Hyper::lr at
+// every step. Slots: Adam {exp_avg, exp_avg_sq}, Lion {exp_avg}, Adagrad {sum}, SGD
+// {momentum_buffer} or none without momentum. Throws ConfigError for parameters that cannot be,
+// Unsupported for a type that this build does not have.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config);
 
-// An optimizer as plain options.
-using OptimizerRule = std::variant<AdamOptions, LionRule, AdagradRule, SgdRule>;
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerRule& rule);
+// The lr of the parameters that `type` names.
+double learning_rate(const OptimizerConfig& config);
 
 }  // namespace ds

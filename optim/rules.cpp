@@ -16,13 +16,13 @@ void check_sizes(const char* rule, size_t weight, size_t grad, size_t state) {
 
 }  // namespace
 
-void update(const LionRule& rule, std::span<float> weight, std::span<const float> grad,
+void update(const LionParams& rule, std::span<float> weight, std::span<const float> grad,
             std::span<float> momentum) {
   check_sizes("lion", weight.size(), grad.size(), momentum.size());
   // 1 - beta is taken in fp32 as in the reference: where momentum and gradient cancel, the last bit
   // decides the sign and so the whole step.
-  const float beta1 = static_cast<float>(rule.beta1), rest1 = 1 - beta1;
-  const float beta2 = static_cast<float>(rule.beta2), rest2 = 1 - beta2;
+  const float beta1 = static_cast<float>(rule.betas[0]), rest1 = 1 - beta1;
+  const float beta2 = static_cast<float>(rule.betas[1]), rest2 = 1 - beta2;
   const float keep = static_cast<float>(1 - rule.lr * rule.weight_decay);
   const float lr = static_cast<float>(rule.lr);
   for (size_t i = 0; i < weight.size(); ++i) {
@@ -32,7 +32,7 @@ void update(const LionRule& rule, std::span<float> weight, std::span<const float
   }
 }
 
-void update(const AdagradRule& rule, std::span<float> weight, std::span<const float> grad,
+void update(const AdagradParams& rule, std::span<float> weight, std::span<const float> grad,
             std::span<float> sum) {
   check_sizes("adagrad", weight.size(), grad.size(), sum.size());
   const float lr = static_cast<float>(rule.lr), eps = static_cast<float>(rule.eps);
@@ -44,22 +44,22 @@ void update(const AdagradRule& rule, std::span<float> weight, std::span<const fl
   }
 }
 
-void SgdRule::check() const {
-  if (lr < 0 || momentum < 0 || weight_decay < 0) {
+void check(const SgdParams& rule) {
+  if (rule.lr < 0 || rule.momentum < 0 || rule.weight_decay < 0) {
     throw ConfigError(
-        fmt::format("sgd: lr, momentum and weight_decay are {}, {} and {}, expected at least 0", lr,
-                    momentum, weight_decay));
+        fmt::format("sgd: lr, momentum and weight_decay are {}, {} and {}, expected at least 0",
+                    rule.lr, rule.momentum, rule.weight_decay));
   }
-  if (nesterov == Nesterov::kOn && (momentum <= 0 || dampening != 0)) {
+  if (rule.nesterov && (rule.momentum <= 0 || rule.dampening != 0)) {
     throw ConfigError(
         fmt::format("sgd: nesterov needs a momentum above 0 and dampening 0, they are {} and {}",
-                    momentum, dampening));
+                    rule.momentum, rule.dampening));
   }
 }
 
-void update(const SgdRule& rule, int64_t step, std::span<float> weight, std::span<const float> grad,
-            std::span<float> buffer) {
-  rule.check();
+void update(const SgdParams& rule, int64_t step, std::span<float> weight,
+            std::span<const float> grad, std::span<float> buffer) {
+  check(rule);
   const bool with_momentum = rule.momentum != 0;
   check_sizes("sgd", weight.size(), grad.size(), with_momentum ? buffer.size() : weight.size());
   const float lr = static_cast<float>(rule.lr), decay = static_cast<float>(rule.weight_decay);
@@ -69,7 +69,7 @@ void update(const SgdRule& rule, int64_t step, std::span<float> weight, std::spa
     float g = grad[i] + decay * weight[i];
     if (with_momentum) {
       buffer[i] = step == 1 ? g : buffer[i] * momentum + rest * g;
-      g = rule.nesterov == Nesterov::kOn ? g + momentum * buffer[i] : buffer[i];
+      g = rule.nesterov ? g + momentum * buffer[i] : buffer[i];
     }
     weight[i] -= lr * g;
   }

@@ -6,44 +6,26 @@
 #include <cstdint>
 #include <span>
 
+#include "config/sections/optimizer.h"
+
 namespace ds {
 
 // c = beta1 m + (1 - beta1) g; w = w (1 - lr weight_decay) - lr sign(c); m = beta2 m + (1 - beta2)
 // g. sign is the sign bit of c: zero counts as +1. Chen et al. (arXiv 2302.06675).
-struct LionRule {
-  double lr = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999;
-  double weight_decay = 0;
-};
-void update(const LionRule& rule, std::span<float> weight, std::span<const float> grad,
+void update(const LionParams& rule, std::span<float> weight, std::span<const float> grad,
             std::span<float> momentum);
 
 // s += (g + weight_decay w)^2; w -= lr g / (sqrt(s) + eps): the decay enters the sum only, the
 // numerator is the plain gradient, as in DeepSpeedCPUAdagrad. Duchi et al. 2011.
-struct AdagradRule {
-  double lr = 1e-2;
-  double eps = 1e-10;
-  double weight_decay = 0;
-};
-void update(const AdagradRule& rule, std::span<float> weight, std::span<const float> grad,
+void update(const AdagradParams& rule, std::span<float> weight, std::span<const float> grad,
             std::span<float> sum);
 
 // g += weight_decay w; b = momentum b + (1 - dampening) g, or g at step 1; g = g + momentum b with
-// Nesterov, else b; w -= lr g. Without momentum `buffer` is empty.
-enum class Nesterov { kOff, kOn };
-struct SgdRule {
-  double lr = 1e-3;
-  double momentum = 0;
-  double dampening = 0;
-  double weight_decay = 0;
-  Nesterov nesterov = Nesterov::kOff;
-
-  // ConfigError: nothing is negative, and Nesterov needs a momentum and no dampening.
-  void check() const;
-};
-// step counts from 1.
-void update(const SgdRule& rule, int64_t step, std::span<float> weight, std::span<const float> grad,
-            std::span<float> buffer);
+// Nesterov, else b; w -= lr g. Without momentum `buffer` is empty. step counts from 1.
+void update(const SgdParams& rule, int64_t step, std::span<float> weight,
+            std::span<const float> grad, std::span<float> buffer);
+// ConfigError: nothing is negative, and Nesterov needs a momentum and no dampening.
+void check(const SgdParams& rule);
 
 // LAMB's trust ratio ||w|| / ||u||, clamped; 1 when either norm is 0. You et al. (arXiv
 // 1904.00962).

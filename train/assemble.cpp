@@ -5,53 +5,13 @@
 #include <span>
 
 #include "config/elastic_options.h"
-#include "config/field_writer.h"
+#include "config/sections/hf_config.h"
 #include "core/model_limits.h"
-#include "model/hf/config.h"
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
-#include "optim/lr_schedule_params.h"
 
 namespace ds {
 namespace {
-
-ModelConfig from(const Gpt2Section& c) {
-  return Gpt2Config{.vocab_size = c.vocab_size,
-                    .n_positions = c.n_positions,
-                    .n_embd = c.n_embd,
-                    .n_layer = c.n_layer,
-                    .n_head = c.n_head,
-                    .n_inner = c.n_inner.value_or(0),
-                    .activation_function = c.activation_function,
-                    .resid_pdrop = c.resid_pdrop,
-                    .embd_pdrop = c.embd_pdrop,
-                    .attn_pdrop = c.attn_pdrop,
-                    .layer_norm_epsilon = c.layer_norm_epsilon,
-                    .initializer_range = c.initializer_range,
-                    .tie_word_embeddings = c.tie_word_embeddings};
-}
-
-ModelConfig from(const LlamaSection& c) {
-  if (c.hidden_act != "silu") {
-    throw Unsupported(
-        fmt::format("model.hidden_act: \"{}\", this build has \"silu\"", c.hidden_act));
-  }
-  return LlamaConfig{.vocab_size = c.vocab_size,
-                     .max_position_embeddings = c.max_position_embeddings,
-                     .hidden_size = c.hidden_size,
-                     .intermediate_size = c.intermediate_size,
-                     .num_hidden_layers = c.num_hidden_layers,
-                     .num_attention_heads = c.num_attention_heads,
-                     .num_key_value_heads = c.num_key_value_heads.value_or(0),
-                     .head_dim = c.head_dim.value_or(0),
-                     .rms_norm_eps = c.rms_norm_eps,
-                     .rope_theta = c.rope_theta,
-                     .initializer_range = c.initializer_range,
-                     .tie_word_embeddings = c.tie_word_embeddings,
-                     .attention_bias = c.attention_bias,
-                     .attention_dropout = c.attention_dropout,
-                     .mlp_bias = c.mlp_bias};
-}
 
 DType dtype_of_config(FloatType type) {
   switch (type) {
@@ -65,94 +25,14 @@ DType dtype_of_config(FloatType type) {
   throw InternalError("unknown float type");
 }
 
-AdamOptions adam_rule(const AdamParams& params, OptimizerType type) {
-  return {.betas = {params.betas[0], params.betas[1]},
-          .eps = params.eps,
-          .weight_decay = params.weight_decay,
-          .decoupled_decay = type == OptimizerType::kAdamW || params.adam_w_mode,
-          .bias_correction = params.bias_correction};
-}
-
-SgdRule sgd_rule(const SgdParams& params) {
-  const SgdRule rule{.lr = params.lr,
-                     .momentum = params.momentum,
-                     .dampening = params.dampening,
-                     .weight_decay = params.weight_decay,
-                     .nesterov = params.nesterov ? Nesterov::kOn : Nesterov::kOff};
-  rule.check();
-  return rule;
-}
-
-struct OptimizerChoice {
-  OptimizerRule rule;
-  double lr = 0;
-};
-
-OptimizerChoice choose_optimizer(const OptimizerConfig& c) {
-  const OptimizerType type = c.type.value_or(OptimizerType::kAdamW);
-  switch (type) {
-    case OptimizerType::kAdam:
-    case OptimizerType::kAdamW:
-      return {adam_rule(c.adam, type), c.adam.lr};
-    case OptimizerType::kLion:
-      return {LionRule{.lr = c.lion.lr,
-                       .beta1 = c.lion.betas[0],
-                       .beta2 = c.lion.betas[1],
-                       .weight_decay = c.lion.weight_decay},
-              c.lion.lr};
-    case OptimizerType::kAdagrad:
-      return {AdagradRule{
-                  .lr = c.adagrad.lr, .eps = c.adagrad.eps, .weight_decay = c.adagrad.weight_decay},
-              c.adagrad.lr};
-    case OptimizerType::kSgd:
-      return {sgd_rule(c.sgd), c.sgd.lr};
-    default:
-      break;
+// A decay without an end of its own ends with the run.
+SchedulerConfig schedule_of(const Config& config) {
+  SchedulerConfig schedule = config.scheduler;
+  for (auto* total :
+       {&schedule.warmup_decay.total_num_steps, &schedule.warmup_cosine.total_num_steps}) {
+    if (!*total) *total = config.train.steps;
   }
-  throw Unsupported("optimizer.type: this build has Adam, AdamW, Lion, Adagrad and SGD");
-}
-
-ScheduleValue schedule_value(const Value& value) {
-  switch (value.kind()) {
-    case Value::Kind::kBoolean:
-      return value.as_boolean();
-    case Value::Kind::kInteger:
-      return value.as_integer();
-    case Value::Kind::kNumber:
-      return value.as_number();
-    case Value::Kind::kString:
-      return value.as_string();
-    case Value::Kind::kList: {
-      std::vector<double> numbers;
-      for (const Value& item : value.items()) numbers.push_back(item.as_number());
-      return numbers;
-    }
-    default:
-      return std::monostate{};
-  }
-}
-
-// By the names that the section itself has, so that they are turned into options in one place only
-// (optim/lr_schedule_params.h).
-LrScheduleOptions schedule_options(const Config& config) {
-  constexpr const char* kTotal = "total_num_steps";
-  const Value document = write_fields(config);
-  const Value& section = *document.find("scheduler");
-  ScheduleParams params;
-  if (const Value* given = section.find("params")) {
-    for (const Member& member : given->members()) {
-      params.emplace(member.key, schedule_value(member.value));
-    }
-  }
-  const auto total = params.find(kTotal);
-  if (total != params.end() && std::holds_alternative<std::monostate>(total->second)) {
-    if (!config.train.steps) {
-      throw ConfigError(fmt::format(
-          "scheduler.params.{}: needed where train.steps does not give the run's length", kTotal));
-    }
-    total->second = *config.train.steps;
-  }
-  return lr_schedule_options(section.find("type")->as_string(), params);
+  return schedule;
 }
 
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
@@ -181,9 +61,9 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files) {
   if (model.folder) return read_hf_model(files, *model.folder);
   switch (model.family.value_or(ModelFamily::kGpt2)) {
     case ModelFamily::kGpt2:
-      return from(model.gpt2);
+      return model.gpt2;
     case ModelFamily::kLlama:
-      return from(model.llama);
+      return model.llama;
     default:
       throw Unsupported("model.family: this build has gpt2 and llama");
   }
@@ -226,19 +106,15 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
         "in a micro-batch",
         batch.micro_batch, length, kMostTokensOfMicroBatch));
   }
-  const OptimizerChoice optimizer = choose_optimizer(config.optimizer);
-  EngineOptions options{.model = model,
-                        .dtype = dtype,
-                        .zero = zero_options(config, dtype, batch.accumulation),
-                        .optimizer = optimizer.rule,
-                        .base_lr = optimizer.lr,
-                        .schedule = std::nullopt,
-                        .gradient_clipping = config.gradient_clipping,
-                        .micro_batch = batch.micro_batch,
-                        .length = length,
-                        .seed = static_cast<uint64_t>(config.train.seed)};
-  if (config.scheduler.type) options.schedule = schedule_options(config);
-  return options;
+  return {.model = model,
+          .dtype = dtype,
+          .zero = zero_options(config, dtype, batch.accumulation),
+          .optimizer = config.optimizer,
+          .schedule = schedule_of(config),
+          .gradient_clipping = config.gradient_clipping,
+          .micro_batch = batch.micro_batch,
+          .length = length,
+          .seed = static_cast<uint64_t>(config.train.seed)};
 }
 
 namespace {

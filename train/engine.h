@@ -35,9 +35,8 @@ struct EngineOptions {
   ModelConfig model;
   DType dtype = DType::kF32;
   ZeroOptions zero;  // slot_names are filled in from the optimizer
-  OptimizerRule optimizer;
-  double base_lr = 1e-3;
-  std::optional<LrScheduleOptions> schedule;
+  OptimizerConfig optimizer;
+  SchedulerConfig schedule;      // without a type: none
   double gradient_clipping = 0;  // 0: off
   int64_t micro_batch = 1;       // samples per rank and micro-step
   int64_t length = 0;            // tokens per sample

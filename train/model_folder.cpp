@@ -2,12 +2,12 @@
 
 #include <cmath>
 
+#include "config/sections/hf_config.h"
 #include "core/dispatch.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
 #include "data/tokenizer/tokenizer.h"
-#include "model/hf/config.h"
 #include "model/hf/weights.h"
 
 namespace ds {

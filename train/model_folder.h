@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "checkpoint/reader.h"
+#include "config/sections/model_families.h"
 #include "core/files/file.h"
-#include "model/model_config.h"
 #include "model/param.h"
 
 namespace ds {

@@ -6,9 +6,9 @@ namespace ds {
 
 StepRules::StepRules(const Options& options)
     : base_lr_(options.base_lr), dropout_(options.seed, "dropout") {
-  if (!options.schedule) return;
+  if (!options.schedule.type) return;
   const std::array<double, 1> base{base_lr_};
-  schedule_ = make_lr_schedule(*options.schedule, base, options.momentum);
+  schedule_ = make_lr_schedule(options.schedule, base, options.momentum);
 }
 
 StepSettings StepRules::settings_at(int64_t step) const {

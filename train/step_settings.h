@@ -25,8 +25,8 @@ struct StepSettings {
 class StepRules {
  public:
   struct Options {
-    double base_lr = 0;  // where there is no schedule
-    std::optional<LrScheduleOptions> schedule = std::nullopt;
+    double base_lr = 0;             // where there is no schedule
+    SchedulerConfig schedule = {};  // without a type: none
     MomentumSupport momentum = MomentumSupport::kBetas;
     uint64_t seed = 0;
   };

@@ -1,6 +1,6 @@
-// Conversion of one document value to one field, with the coercions that DeepSpeed's configuration
-// models perform: integral floats and digits in quotes for integers, 0/1 and yes/no words for
-// booleans.
+// Conversion of one document value to one field and back, with the coercions that DeepSpeed's
+// configuration models perform: integral floats and digits in quotes for integers, 0/1 and yes/no
+// words for booleans.
 #pragma once
 
 #include <optional>
@@ -16,6 +16,9 @@ enum class Stored { kDone, kOutOfRange, kWrongKind };
 // Stores the value in the field, also when it is out of range; a value of the wrong kind leaves the
 // field as it is. "auto" must have been handled before.
 Stored store(const Value& value, const Field& field);
+
+// The present value of the field, null when it has none.
+Value field_value(const Field& field);
 
 // Whether an explicit null is a value of the field.
 bool takes_null(const Field& field);

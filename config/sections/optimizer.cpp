@@ -1,5 +1,7 @@
 #include "config/sections/optimizer.h"
 
+#include "config/reader/fields.h"
+
 namespace ds {
 
 std::span<const EnumName> names_of(OptimizerType) {
@@ -282,6 +284,10 @@ void fields(Visitor& v, OptimizerConfig& c) {
           {.meaning = "Selects the legacy fused-step path of the fp16 optimizer.",
            .effect = Effect::kAlwaysSo,
            .here = "there is one way to make a step"});
+}
+
+bool decays_decoupled(const OptimizerConfig& c) {
+  return c.type.value_or(OptimizerType::kAdamW) == OptimizerType::kAdamW || c.adam.adam_w_mode;
 }
 
 }  // namespace ds

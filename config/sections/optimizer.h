@@ -1,17 +1,17 @@
 // The optimizer section: a name and, per name, the parameters of its constructor. Only the struct
-// that belongs to `type` is read and written; the others keep their defaults.
+// that belongs to `type` is read and written; the others keep their defaults. optim/ updates by
+// these structs as they are; no reader is included here.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
-
-#include "config/reader/fields.h"
 
 namespace ds {
+
+class Visitor;
+struct EnumName;
 
 enum class OptimizerType : int {
   kAdam,
@@ -34,11 +34,10 @@ std::span<const EnumName> names_of(CommBackend);
 enum class NewtonSchulz : int { kStandard, kGram };
 std::span<const EnumName> names_of(NewtonSchulz);
 
-// Adam and AdamW (also MuAdam, MuAdamW). Decoupled decay when the type is AdamW or adam_w_mode is
-// set.
+// Adam and AdamW (also MuAdam, MuAdamW).
 struct AdamParams {
   double lr = 0.001;
-  Pair betas = {0.9, 0.999};
+  std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-08;
   double weight_decay = 0.0;
   bool torch_adam = false;
@@ -53,7 +52,7 @@ void fields(Visitor& v, AdamParams& c);
 // What the optimizers share that exchange their momentum in one bit.
 struct CompressedParams {
   double lr = 0.001;
-  Pair betas = {0.9, 0.999};
+  std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-08;
   double weight_decay = 0.0;
   bool bias_correction = true;
@@ -79,7 +78,7 @@ void fields(Visitor& v, ZeroOneAdamParams& c);
 struct LambParams {
   double lr = 0.001;
   bool bias_correction = true;
-  Pair betas = {0.9, 0.999};
+  std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-08;
   bool eps_inside_sqrt = false;
   double weight_decay = 0.0;
@@ -102,7 +101,7 @@ void fields(Visitor& v, OneBitLambParams& c);
 
 struct LionParams {
   double lr = 0.001;
-  Pair betas = {0.9, 0.999};
+  std::array<double, 2> betas = {0.9, 0.999};
   double weight_decay = 0.0;
   bool set_grad_none = true;
   bool fp32_optimizer_states = true;
@@ -133,29 +132,32 @@ void fields(Visitor& v, SgdParams& c);
 
 struct MuonParams {
   double lr = 0.02;
-  std::optional<double> muon_lr;
-  std::optional<double> adam_lr;
+  std::optional<double> muon_lr = {};
+  std::optional<double> adam_lr = {};
   double momentum = 0.95;
   double weight_decay = 0.0;
   NewtonSchulz ns_method = NewtonSchulz::kGram;
-  Pair betas = {0.9, 0.95};
+  std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-10;
 };
 void fields(Visitor& v, MuonParams& c);
 
 struct OptimizerConfig {
-  std::optional<OptimizerType> type;
-  AdamParams adam;
-  OneBitAdamParams onebit_adam;
-  ZeroOneAdamParams zero_one_adam;
-  LambParams lamb;
-  OneBitLambParams onebit_lamb;
-  LionParams lion;
-  AdagradParams adagrad;
-  SgdParams sgd;
-  MuonParams muon;
+  std::optional<OptimizerType> type = {};
+  AdamParams adam = {};
+  OneBitAdamParams onebit_adam = {};
+  ZeroOneAdamParams zero_one_adam = {};
+  LambParams lamb = {};
+  OneBitLambParams onebit_lamb = {};
+  LionParams lion = {};
+  AdagradParams adagrad = {};
+  SgdParams sgd = {};
+  MuonParams muon = {};
   bool legacy_fusion = false;
 };
 void fields(Visitor& v, OptimizerConfig& c);
+
+// Of Adam and AdamW: weight decay apart from the gradient, else an L2 term added to it.
+bool decays_decoupled(const OptimizerConfig& c);
 
 }  // namespace ds

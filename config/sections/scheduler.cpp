@@ -1,5 +1,7 @@
 #include "config/sections/scheduler.h"
 
+#include "config/reader/fields.h"
+
 namespace ds {
 
 std::span<const EnumName> names_of(SchedulerType) {
@@ -21,6 +23,28 @@ std::span<const EnumName> names_of(WarmupType) {
   return kNames;
 }
 
+namespace {
+
+void warmup_steps(Visitor& v, int64_t& warmup_num_steps) {
+  v.field("warmup_num_steps", warmup_num_steps,
+          {.meaning = "Steps of the warm-up.", .effect = Effect::kUsed, .above = 0});
+}
+
+void warmup_shape(Visitor& v, WarmupType& warmup_type) {
+  v.field("warmup_type", warmup_type,
+          {.meaning = "Shape of the warm-up.", .effect = Effect::kUsed});
+}
+
+void last_step(Visitor& v, int64_t& last_batch_iteration) {
+  v.field("last_batch_iteration", last_batch_iteration,
+          {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
+                      "the initial learning rate.",
+           .effect = Effect::kUsed,
+           .min = -1});
+}
+
+}  // namespace
+
 void fields(Visitor& v, LrRangeTestParams& c) {
   v.field("lr_range_test_min_lr", c.lr_range_test_min_lr,
           {.meaning = "Learning rate at the start of the test.",
@@ -33,11 +57,7 @@ void fields(Visitor& v, LrRangeTestParams& c) {
   v.field("lr_range_test_staircase", c.lr_range_test_staircase,
           {.meaning = "true: change only every step_size steps; false: change at every step.",
            .effect = Effect::kUsed});
-  v.field("last_batch_iteration", c.last_batch_iteration,
-          {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
-                      "the initial learning rate.",
-           .effect = Effect::kUsed,
-           .min = -1});
+  last_step(v, c.last_batch_iteration);
 }
 
 void fields(Visitor& v, OneCycleParams& c) {
@@ -87,11 +107,7 @@ void fields(Visitor& v, OneCycleParams& c) {
   v.field("decay_mom_rate", c.decay_mom_rate,
           {.meaning = "Growth of beta1 per unit in the decay phase: max_mom*(1+rate*t/step_size).",
            .effect = Effect::kUsed});
-  v.field("last_batch_iteration", c.last_batch_iteration,
-          {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
-                      "the initial learning rate.",
-           .effect = Effect::kUsed,
-           .min = -1});
+  last_step(v, c.last_batch_iteration);
 }
 
 void fields(Visitor& v, WarmupLrParams& c) {
@@ -105,15 +121,9 @@ void fields(Visitor& v, WarmupLrParams& c) {
            .effect = Effect::kUsed,
            .one_or_list = true,
            .unset_meaning = "the learning rate of the optimizer"});
-  v.field("warmup_num_steps", c.warmup_num_steps,
-          {.meaning = "Steps of the warm-up.", .effect = Effect::kUsed, .above = 0});
-  v.field("warmup_type", c.warmup_type,
-          {.meaning = "Shape of the warm-up.", .effect = Effect::kUsed});
-  v.field("last_batch_iteration", c.last_batch_iteration,
-          {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
-                      "the initial learning rate.",
-           .effect = Effect::kUsed,
-           .min = -1});
+  warmup_steps(v, c.warmup_num_steps);
+  warmup_shape(v, c.warmup_type);
+  last_step(v, c.last_batch_iteration);
 }
 
 void fields(Visitor& v, WarmupDecayLrParams& c) {
@@ -128,15 +138,9 @@ void fields(Visitor& v, WarmupDecayLrParams& c) {
            .one_or_list = true});
   v.field("warmup_max_lr", c.warmup_max_lr,
           {.meaning = "Peak learning rate.", .effect = Effect::kUsed, .one_or_list = true});
-  v.field("warmup_num_steps", c.warmup_num_steps,
-          {.meaning = "Steps of the warm-up.", .effect = Effect::kUsed, .above = 0});
-  v.field("warmup_type", c.warmup_type,
-          {.meaning = "Shape of the warm-up.", .effect = Effect::kUsed});
-  v.field("last_batch_iteration", c.last_batch_iteration,
-          {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
-                      "the initial learning rate.",
-           .effect = Effect::kUsed,
-           .min = -1});
+  warmup_steps(v, c.warmup_num_steps);
+  warmup_shape(v, c.warmup_type);
+  last_step(v, c.last_batch_iteration);
 }
 
 void fields(Visitor& v, WarmupCosineLrParams& c) {
@@ -149,37 +153,26 @@ void fields(Visitor& v, WarmupCosineLrParams& c) {
           {.meaning = "Fraction of the optimizer's lr at warm-up step 0.",
            .effect = Effect::kUsed,
            .min = 0});
-  v.field("warmup_num_steps", c.warmup_num_steps,
-          {.meaning = "Steps of the warm-up.", .effect = Effect::kUsed, .above = 0});
+  warmup_steps(v, c.warmup_num_steps);
   v.field("cos_min_ratio", c.cos_min_ratio,
           {.meaning = "Fraction of the optimizer's lr at the end of the decay.",
            .effect = Effect::kUsed,
            .min = 0});
-  v.field("warmup_type", c.warmup_type,
-          {.meaning = "Shape of the warm-up.", .effect = Effect::kUsed});
-  v.field("last_batch_iteration", c.last_batch_iteration,
-          {.meaning = "Index of the last finished step when resuming; -1 starts afresh and writes "
-                      "the initial learning rate.",
-           .effect = Effect::kUsed,
-           .min = -1});
+  warmup_shape(v, c.warmup_type);
+  last_step(v, c.last_batch_iteration);
 }
 
 void fields(Visitor& v, SchedulerConfig& c) {
   v.field("type", c.type, {.meaning = "Schedule name.", .effect = Effect::kUsed});
-  v.when(c.type == SchedulerType::kLRRangeTest, "type is LRRangeTest", [&] {
-    v.section("params", c.lr_range_test, {.meaning = "Keyword arguments of the schedule."});
-  });
-  v.when(c.type == SchedulerType::kOneCycle, "type is OneCycle", [&] {
-    v.section("params", c.one_cycle, {.meaning = "Keyword arguments of the schedule."});
-  });
-  v.when(c.type == SchedulerType::kWarmupLR, "type is WarmupLR",
-         [&] { v.section("params", c.warmup, {.meaning = "Keyword arguments of the schedule."}); });
-  v.when(c.type == SchedulerType::kWarmupDecayLR, "type is WarmupDecayLR", [&] {
-    v.section("params", c.warmup_decay, {.meaning = "Keyword arguments of the schedule."});
-  });
-  v.when(c.type == SchedulerType::kWarmupCosineLR, "type is WarmupCosineLR", [&] {
-    v.section("params", c.warmup_cosine, {.meaning = "Keyword arguments of the schedule."});
-  });
+  const auto params_of = [&](SchedulerType type, std::string_view condition, auto& params) {
+    v.when(c.type == type, condition,
+           [&] { v.section("params", params, {.meaning = "Keyword arguments of the schedule."}); });
+  };
+  params_of(SchedulerType::kLRRangeTest, "type is LRRangeTest", c.lr_range_test);
+  params_of(SchedulerType::kOneCycle, "type is OneCycle", c.one_cycle);
+  params_of(SchedulerType::kWarmupLR, "type is WarmupLR", c.warmup);
+  params_of(SchedulerType::kWarmupDecayLR, "type is WarmupDecayLR", c.warmup_decay);
+  params_of(SchedulerType::kWarmupCosineLR, "type is WarmupCosineLR", c.warmup_cosine);
 }
 
 }  // namespace ds

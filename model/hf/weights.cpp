@@ -4,9 +4,9 @@
 #include <charconv>
 #include <cstring>
 
+#include "config/sections/hf_config.h"
 #include "core/dispatch.h"
 #include "core/index.h"
-#include "model/hf/config.h"
 
 namespace ds {
 namespace {

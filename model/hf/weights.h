@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "config/sections/model_families.h"
 #include "core/tensor.h"
 #include "model/hf/safetensors.h"
-#include "model/model_config.h"
 #include "model/param.h"
 
 namespace ds {

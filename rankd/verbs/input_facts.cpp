@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "config/reader/value.h"
+#include "config/sections/hf_config.h"
 #include "core/files/input_files.h"
 #include "data/tokenizer/tokenizer.h"
-#include "model/hf/config.h"
 
 namespace ds {
 

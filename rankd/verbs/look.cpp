@@ -12,7 +12,6 @@
 #include "core/files/input_files.h"
 #include "core/memory/adaptors.h"
 #include "core/thread_pool.h"
-#include "model/activation_name.h"
 #include "model/families/zoo.h"
 #include "model/hf/weights.h"
 #include "model/plain_store.h"
@@ -71,12 +70,6 @@ class Looker {
 
 void Looker::look_at_model() {
   const ModelSection& section = config_.model;
-  const bool gpt2 = !section.folder && section.family == ModelFamily::kGpt2;
-  // A wrong name is refused below again, so the rest is not looked at then.
-  if (gpt2 && !attempt("model.activation_function",
-                       [&] { parse_activation(section.gpt2.activation_function); })) {
-    return;
-  }
   const std::string key = section.folder ? "model.folder" : "model.family";
   attempt(key, [&] {
     const ModelConfig model = model_config(section, files_);

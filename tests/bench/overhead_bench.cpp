@@ -39,19 +39,21 @@ struct Args {
 };
 
 EngineOptions options_of(const Args& args) {
-  return {.model = Gpt2Config{.vocab_size = 256,
-                              .n_positions = args.length,
+  return {.model = Gpt2Config{.n_layer = args.layers,
+                              .n_head = args.heads,
                               .n_embd = args.width,
-                              .n_layer = args.layers,
-                              .n_head = args.heads},
+                              .n_positions = args.length,
+                              .vocab_size = 256,
+                              .resid_pdrop = 0,
+                              .embd_pdrop = 0,
+                              .attn_pdrop = 0},
           .dtype = DType::kF32,
           .zero = {.policy = zero_policy(2),
                    .gather = {},
                    .grad_slice_dtype = DType::kF32,
                    .slot_names = {}},
-          .optimizer = AdamOptions{},
-          .base_lr = 1e-4,
-          .schedule = std::nullopt,
+          .optimizer = {.adam = {.lr = 1e-4}},
+          .schedule = {},
           .gradient_clipping = 1.0,
           .micro_batch = args.batch / kRanks,
           .length = args.length};

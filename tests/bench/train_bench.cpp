@@ -27,7 +27,7 @@ struct Args {
 
 EngineOptions options_of(const Args& args) {
   const DType dtype = parse_dtype(args.dtype);
-  EngineOptions options{.model = Gpt2Config{},
+  EngineOptions options{.model = Gpt2Config{.resid_pdrop = 0, .embd_pdrop = 0, .attn_pdrop = 0},
                         .dtype = dtype,
                         .zero = {.policy = zero_policy(args.stage),
                                  .gather = {.prefetch_numel = 50'000'000,
@@ -35,9 +35,8 @@ EngineOptions options_of(const Args& args) {
                                             .reuse_numel = 1'000'000'000},
                                  .grad_slice_dtype = dtype,
                                  .slot_names = {}},
-                        .optimizer = AdamOptions{.weight_decay = 0.1},
-                        .base_lr = 1e-4,
-                        .schedule = std::nullopt,
+                        .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1}},
+                        .schedule = {},
                         .gradient_clipping = 1.0,
                         .micro_batch = args.batch / args.ranks,
                         .length = args.length};

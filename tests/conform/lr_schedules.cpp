@@ -1,35 +1,58 @@
-// Area lr_schedules: the schedule by its parameters, stepped as a training loop steps it.
-#include "optim/lr_schedule_params.h"
+// Area lr_schedules: the scheduler section as the product reads it, stepped as a training loop
+// steps it.
+#include <fmt/format.h>
+
+#include "config/load.h"
+#include "core/error.h"
+#include "optim/lr_schedule.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 
 namespace ds::conform {
 namespace {
 
-ScheduleValue value_of(const Json& value) {
-  if (value.IsNull()) return std::monostate{};
-  if (value.IsBool()) return value.GetBool();
-  if (value.IsInt64()) return value.GetInt64();
-  if (value.IsString()) return std::string(value.GetString());
-  if (value.IsArray()) return list<double>(value);
-  return as_double(value);
+// DeepSpeed takes every shape that it does not know for log; the product refuses it.
+std::string text_of(const Json* params) {
+  if (!params) return "{}";
+  rapidjson::Document copy;
+  copy.CopyFrom(*params, copy.GetAllocator());
+  const auto shape = copy.FindMember("warmup_type");
+  if (shape != copy.MemberEnd() && as_text(shape->value) != "linear") shape->value = "log";
+  return to_text(copy);
 }
 
-ScheduleParams params_of(const Json* object) {
-  ScheduleParams params;
-  if (!object) return params;
-  for (const auto& member : object->GetObject()) {
-    params.emplace(member.name.GetString(), value_of(member.value));
+// Throws what is wrong with the section; the rest of the configuration is not there. A null that
+// the product takes for the default is an error, as it is where DeepSpeed hands it on.
+SchedulerConfig read_section(const std::string& type, const Json* params) {
+  const ReadConfig read = read_config_text(
+      fmt::format(R"({{"scheduler": {{"type": "{}", "params": {}}}}})", type, text_of(params)),
+      "case");
+  for (const Problem& problem : read.problems.all()) {
+    const bool wrong = problem.severity == Severity::kError ||
+                       problem.message.starts_with("null is taken as not given");
+    if (wrong && is_within(problem.path, "scheduler")) throw ConfigError(problem.text());
   }
-  return params;
+  return read.config.scheduler;
+}
+
+// The product takes a list of one for a value without brackets; a case has one entry per group.
+void check_lists(const Json* params, size_t groups) {
+  if (!params) return;
+  for (const auto& member : params->GetObject()) {
+    if (member.value.IsArray() && member.value.Size() != groups) {
+      throw ConfigError(fmt::format("{}: {} values for {} groups", member.name.GetString(),
+                                    member.value.Size(), groups));
+    }
+  }
 }
 
 std::string schedule(const Json& input) {
   const std::vector<double> base = list<double>(need(input, "base_lr"));
   const auto support = find(input, "betas") ? MomentumSupport::kBetas : MomentumSupport::kNone;
-  const auto options =
-      lr_schedule_options(get<std::string>(input, "type"), params_of(find(input, "params")));
-  const auto schedule = make_lr_schedule(options, base, support);
+  const Json* params = find(input, "params");
+  check_lists(params, base.size());
+  const auto schedule =
+      make_lr_schedule(read_section(get<std::string>(input, "type"), params), base, support);
 
   std::vector<double> initial;
   for (size_t g = 0; g < base.size(); ++g) initial.push_back(schedule->initial_lr(g));
@@ -51,12 +74,17 @@ std::string schedule(const Json& input) {
   return answer.text();
 }
 
+// The one rate by which people call a schedule: the lowest of LRRangeTest, the highest of the
+// others. It has to be given.
+const char* headline_of(const std::string& type) {
+  if (type == "LRRangeTest") return "lr_range_test_min_lr";
+  return type == "OneCycle" ? "cycle_max_lr" : "warmup_max_lr";
+}
+
 std::string lr_from_config(const Json& input) {
   const Json& config = need(input, "config");
-  const PerGroup lr =
-      headline_lr(get<std::string>(config, "type"), params_of(&need(config, "params")));
-  if (const auto* all = std::get_if<double>(&lr)) return Answer().add("lr", *all).text();
-  return Answer().add("lr", std::get<std::vector<double>>(lr)).text();
+  const std::string type = get<std::string>(config, "type");
+  return Answer().add("lr", get<double>(need(config, "params"), headline_of(type))).text();
 }
 
 }  // namespace

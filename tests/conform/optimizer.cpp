@@ -23,20 +23,21 @@ namespace {
 
 using Floats = std::vector<float>;
 
-double beta(const Json& hyper, unsigned index, double fallback) {
+std::array<double, 2> betas_of(const Json& hyper) {
   const Json* betas = find(hyper, "betas");
-  return betas ? as<double>(array(*betas)[index]) : fallback;
+  if (!betas) return {0.9, 0.999};
+  return {as<double>(array(*betas)[0]), as<double>(array(*betas)[1])};
 }
 
 // Adam over tensors that borrow the vectors.
 class AdamSteps {
  public:
-  AdamSteps(const Json& hyper, bool decoupled, Floats& weight)
-      : optimizer_(make_adam({.betas = {beta(hyper, 0, 0.9), beta(hyper, 1, 0.999)},
+  AdamSteps(const Json& hyper, kernels::WeightDecay decay, Floats& weight)
+      : optimizer_(make_adam({.betas = betas_of(hyper),
                               .eps = get_or(hyper, "eps", 1e-8),
                               .weight_decay = get_or(hyper, "weight_decay", 0.0),
-                              .decoupled_decay = decoupled,
-                              .bias_correction = get_or(hyper, "bias_correction", true)})),
+                              .bias_correction = get_or(hyper, "bias_correction", true)},
+                             decay)),
         slots_(2, Floats(weight.size())) {
     shard_.master = borrow(weight);
     for (Floats& slot : slots_) shard_.slots.push_back(borrow(slot));
@@ -63,13 +64,12 @@ void rule_step(const std::string& name, const Json& hyper, double lr, int64_t st
                const Floats& grad, Floats& state) {
   const double decay = get_or(hyper, "weight_decay", 0.0);
   if (name == "Lion") {
-    update(LionRule{lr, beta(hyper, 0, 0.9), beta(hyper, 1, 0.999), decay}, weight, grad, state);
+    update(LionParams{lr, betas_of(hyper), decay}, weight, grad, state);
   } else if (name == "Adagrad") {
-    update(AdagradRule{lr, get_or(hyper, "eps", 1e-10), decay}, weight, grad, state);
+    update(AdagradParams{lr, get_or(hyper, "eps", 1e-10), decay}, weight, grad, state);
   } else if (name == "SGD") {
-    const bool nesterov = get_or(hyper, "nesterov", false);
-    update(SgdRule{lr, get_or(hyper, "momentum", 0.0), get_or(hyper, "dampening", 0.0), decay,
-                   nesterov ? Nesterov::kOn : Nesterov::kOff},
+    update(SgdParams{lr, get_or(hyper, "momentum", 0.0), get_or(hyper, "dampening", 0.0), decay,
+                     get_or(hyper, "nesterov", false)},
            step, weight, grad, state);
   } else {
     throw std::invalid_argument("name: " + name);
@@ -81,7 +81,9 @@ std::string steps(const Json& input) {
   const Json& hyper = need(input, "hyper");
   Floats weight = list<float>(need(input, "param")), state(weight.size());
   const Json* rates = find(input, "lr_per_step");
-  AdamSteps adam(hyper, name == "AdamW", weight);
+  AdamSteps adam(hyper,
+                 name == "AdamW" ? kernels::WeightDecay::kDecoupled : kernels::WeightDecay::kL2,
+                 weight);
   std::vector<Floats> after;
   int64_t step = 0;
   for (const Json& given : array(need(input, "grads")).GetArray()) {
@@ -99,13 +101,15 @@ std::string steps(const Json& input) {
   return Answer().add("params", after).text();
 }
 
-OneBitOptions onebit_options(const Json& hyper) {
-  return {.lr = get<double>(hyper, "lr"),
-          .beta1 = beta(hyper, 0, 0.9),
-          .beta2 = beta(hyper, 1, 0.999),
-          .eps = get_or(hyper, "eps", 1e-8),
-          .weight_decay = get_or(hyper, "weight_decay", 0.0),
-          .freeze_step = get_or<int64_t>(hyper, "freeze_step", 100000)};
+template <class Params>
+Params onebit_params(const Json& hyper) {
+  Params params;
+  params.lr = get<double>(hyper, "lr");
+  params.betas = betas_of(hyper);
+  params.eps = get_or(hyper, "eps", params.eps);
+  params.weight_decay = get_or(hyper, "weight_decay", params.weight_decay);
+  params.freeze_step = get_or(hyper, "freeze_step", params.freeze_step);
+  return params;
 }
 
 void average(std::vector<Floats>& grads) {
@@ -119,7 +123,7 @@ void average(std::vector<Floats>& grads) {
 
 // All ranks in this process: one OneBitAdam each, momenta exchanged by onebit_average.
 std::string onebit_adam(const Json& input) {
-  const OneBitOptions options = onebit_options(need(input, "hyper"));
+  const auto options = onebit_params<OneBitAdamParams>(need(input, "hyper"));
   const Floats start = list<float>(need(input, "param"));
   const Json& given = array(need(input, "grads"));
   const int64_t numel = static_cast<int64_t>(start.size());
@@ -151,21 +155,20 @@ std::string onebit_adam(const Json& input) {
 
 std::string onebit_lamb(const Json& input) {
   const Json& hyper = need(input, "hyper");
-  const OneBitLambOptions defaults{};
-  const OneBitLambOptions options{onebit_options(hyper),
-                                  get_or(hyper, "max_coeff", defaults.max_coeff),
-                                  get_or(hyper, "min_coeff", defaults.min_coeff),
-                                  get_or(hyper, "coeff_beta", defaults.coeff_beta),
-                                  get_or(hyper, "factor_max", defaults.factor_max),
-                                  get_or(hyper, "factor_min", defaults.factor_min),
-                                  get_or(hyper, "factor_threshold", defaults.factor_threshold)};
+  auto params = onebit_params<OneBitLambParams>(hyper);
+  params.max_coeff = get_or(hyper, "max_coeff", params.max_coeff);
+  params.min_coeff = get_or(hyper, "min_coeff", params.min_coeff);
+  params.coeff_beta = get_or(hyper, "coeff_beta", params.coeff_beta);
+  params.factor_max = get_or(hyper, "factor_max", params.factor_max);
+  params.factor_min = get_or(hyper, "factor_min", params.factor_min);
+  params.factor_threshold = get_or(hyper, "factor_threshold", params.factor_threshold);
   std::vector<Floats> weights;
   std::vector<int64_t> numels;
   for (const Json& param : array(need(input, "params")).GetArray()) {
     weights.push_back(list<float>(param));
     numels.push_back(static_cast<int64_t>(weights.back().size()));
   }
-  OneBitLamb lamb(options, numels);
+  OneBitLamb lamb(params, numels);
   std::vector<std::vector<Floats>> after;
   std::vector<std::vector<double>> coefficients;
   for (const Json& step : array(need(input, "grads")).GetArray()) {

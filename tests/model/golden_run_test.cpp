@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "config/sections/hf_config.h"
 #include "core/files/file.h"
-#include "model/hf/config.h"
 #include "model/hf/weights.h"
 #include "tests/model/plain_trainer.h"
 #include "tests/support/catch.h"
@@ -180,6 +180,7 @@ std::vector<Recorded> recorded_runs() {
   gpt2.n_embd = 32;
   gpt2.n_layer = 2;
   gpt2.n_head = 4;
+  gpt2.resid_pdrop = gpt2.embd_pdrop = gpt2.attn_pdrop = 0;
   LlamaConfig llama;
   llama.vocab_size = 61;
   llama.max_position_embeddings = 16;

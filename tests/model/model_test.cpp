@@ -2,9 +2,11 @@
 // memory, the dry run on meta, and generation with and without a cache.
 #include <set>
 
+#include "config/reader/fields.h"
 #include "core/memory/adaptors.h"
 #include "core/memory/replay_arena.h"
 #include "kernels/reduce.h"
+#include "model/activation_name.h"
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
@@ -25,6 +27,7 @@ Gpt2Config tiny_gpt2() {
   c.n_embd = 16;
   c.n_layer = 2;
   c.n_head = 4;
+  c.resid_pdrop = c.embd_pdrop = c.attn_pdrop = 0;
   c.initializer_range = 0.2;  // large enough that no gradient drowns in rounding
   return c;
 }
@@ -55,7 +58,7 @@ std::vector<Case> every_case() {
   LlamaConfig biased = tiny_llama();
   biased.tie_word_embeddings = true;
   biased.attention_bias = biased.mlp_bias = true;
-  biased.num_key_value_heads = 0;
+  biased.num_key_value_heads.reset();
   biased.head_dim = 6;
   return {{"gpt2", tiny_gpt2()},
           {"gpt2 untied", untied},
@@ -124,6 +127,21 @@ TEST_CASE("parameters have their Hugging Face names, shapes and units", "[model]
   for (ParamId id = 0; id < bench.store.count(); ++id) units.insert(bench.store.spec(id).unit);
   CHECK(units == std::set<int>{0, 1, 2, 3});
   CHECK(bench.store.spec(4).shape == Shape{16, 48});  // c_attn is [in, out]
+}
+
+TEST_CASE("every activation that the model section takes has a kernel", "[model]") {
+  struct Names final : Visitor {
+    void on_field(const Field& field) override {
+      if (field.key == "activation_function") names = field.spec.only;
+    }
+    void on_section(const Section&) override {}
+    void on_collection(const Collection&) override {}
+    std::vector<std::string_view> names;
+  } visitor;
+  Gpt2Config config;
+  fields(visitor, config);
+  CHECK(visitor.names.size() == 7);
+  for (const std::string_view name : visitor.names) CHECK_NOTHROW(parse_activation(name));
 }
 
 TEST_CASE("projections into the residual stream start smaller in GPT-2", "[model]") {

@@ -13,7 +13,7 @@ using namespace ds;
 using Floats = std::vector<float>;
 
 TEST_CASE("the first step changes nothing, warm-up lasts to freeze_step", "[optim]") {
-  OneBitAdam adam({.lr = 0.1, .eps = 0, .freeze_step = 3}, 1);
+  OneBitAdam adam({{.lr = 0.1, .eps = 0}, 3}, 1);
   Floats w{1};
   std::vector<OneBitPhase> phases;
   for (int step = 0; step < 4; ++step) {
@@ -24,11 +24,11 @@ TEST_CASE("the first step changes nothing, warm-up lasts to freeze_step", "[opti
   }
   CHECK(phases == std::vector<OneBitPhase>{OneBitPhase::kSetUp, OneBitPhase::kWarmUp,
                                            OneBitPhase::kWarmUp, OneBitPhase::kCompressed});
-  CHECK(OneBitAdam({.freeze_step = 0}, 1).phase() == OneBitPhase::kSetUp);
+  CHECK(OneBitAdam({{}, 0}, 1).phase() == OneBitPhase::kSetUp);
 }
 
 TEST_CASE("a warm-up step of 1-bit Adam is Adam without bias correction", "[optim]") {
-  OneBitAdam adam({.lr = 0.5, .beta1 = 0.5, .beta2 = 0.75, .eps = 0, .weight_decay = 0.5}, 1);
+  OneBitAdam adam({{.lr = 0.5, .betas = {0.5, 0.75}, .eps = 0, .weight_decay = 0.5}}, 1);
   Floats w{1};
   for (int step = 0; step < 2; ++step) {
     adam.accumulate(Floats{2});
@@ -40,8 +40,7 @@ TEST_CASE("a warm-up step of 1-bit Adam is Adam without bias correction", "[opti
 TEST_CASE("ranks with compressed momenta descend a quadratic together", "[optim]") {
   constexpr int64_t kRanks = 4, kNumel = 40;
   const Rng rng(5, "onebit");
-  const OneBitOptions options{.lr = 0.01, .freeze_step = 20};
-  std::vector<OneBitAdam> adams(kRanks, OneBitAdam(options, kNumel));
+  std::vector<OneBitAdam> adams(kRanks, OneBitAdam({{.lr = 0.01}, 20}, kNumel));
   std::vector<Floats> weights(kRanks, Floats(kNumel, 2.0F));
   const int64_t padded = kernels::onebit_padded_numel(kNumel, kRanks);
   std::vector<kernels::OneBitErrors> errors(kRanks, kernels::OneBitErrors::zeros(padded, kRanks));
@@ -72,7 +71,7 @@ TEST_CASE("ranks with compressed momenta descend a quadratic together", "[optim]
 TEST_CASE("1-bit LAMB brings momenta to one magnitude and keeps its ratio near the frozen one",
           "[optim]") {
   const std::vector<int64_t> numels{3, 2};
-  OneBitLamb lamb({{.lr = 0.01, .freeze_step = 4}}, numels);
+  OneBitLamb lamb({{.lr = 0.01}, 4}, numels);
   Floats a{1, 2, 3}, b{-1, 1};
   const std::vector<std::span<float>> weights{a, b};
   const Floats grad_a{100, -100, 100}, grad_b{0.1F, 0.1F};

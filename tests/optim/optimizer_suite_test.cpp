@@ -20,17 +20,18 @@ using Floats = std::vector<float>;
 
 struct Family {
   std::string name;
-  OptimizerRule rule;
+  OptimizerConfig optimizer;
 };
 
 std::vector<Family> families() {
-  return {{"adamw", AdamOptions{.weight_decay = 0.1}},
-          {"adam", AdamOptions{.weight_decay = 0.1, .decoupled_decay = false}},
-          {"adam without correction", AdamOptions{.bias_correction = false}},
-          {"lion", LionRule{.weight_decay = 0.1}},
-          {"adagrad", AdagradRule{.weight_decay = 0.1}},
-          {"sgd", SgdRule{.weight_decay = 0.1}},
-          {"sgd with momentum", SgdRule{.momentum = 0.9, .nesterov = Nesterov::kOn}}};
+  using enum OptimizerType;
+  return {{"adamw", {.adam = {.weight_decay = 0.1}}},
+          {"adam", {.type = kAdam, .adam = {.weight_decay = 0.1, .adam_w_mode = false}}},
+          {"adam without correction", {.adam = {.bias_correction = false}}},
+          {"lion", {.type = kLion, .lion = {.weight_decay = 0.1}}},
+          {"adagrad", {.type = kAdagrad, .adagrad = {.weight_decay = 0.1}}},
+          {"sgd", {.type = kSgd, .sgd = {.weight_decay = 0.1}}},
+          {"sgd with momentum", {.type = kSgd, .sgd = {.momentum = 0.9, .nesterov = true}}}};
 }
 
 struct Dtypes {
@@ -98,7 +99,7 @@ const Hyper kHyper{.lr = 0.01};
 template <class Check>
 void for_each(const Check& check) {
   for (const Family& family : families()) {
-    const std::unique_ptr<Optimizer> optimizer = make_optimizer(family.rule);
+    const std::unique_ptr<Optimizer> optimizer = make_optimizer(family.optimizer);
     for (const Dtypes& types : dtypes()) {
       CpuStream s(2);
       INFO(family.name << ", gradient " << name_of(types.grad));
@@ -175,7 +176,7 @@ TEST_CASE("a step moves every weight by no more than its rate asks", "[optim]") 
 TEST_CASE("every family has a name of its own for checkpoints and for each of its slots",
           "[optim]") {
   for (const Family& family : families()) {
-    const std::unique_ptr<Optimizer> optimizer = make_optimizer(family.rule);
+    const std::unique_ptr<Optimizer> optimizer = make_optimizer(family.optimizer);
     INFO(family.name);
     CHECK_FALSE(optimizer->family().empty());
     const std::vector<std::string> names = optimizer->slot_names();

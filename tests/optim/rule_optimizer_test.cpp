@@ -5,6 +5,7 @@
 #include "core/memory/resource.h"
 #include "core/rng.h"
 #include "core/thread_pool.h"
+#include "optim/rules.h"
 #include "tests/support/catch.h"
 
 using namespace ds;
@@ -30,11 +31,19 @@ struct Rig {
   }
 };
 
+OptimizerConfig lion_with(const LionParams& params) {
+  return {.type = OptimizerType::kLion, .lion = params};
+}
+
+OptimizerConfig sgd_with(const SgdParams& params) {
+  return {.type = OptimizerType::kSgd, .sgd = params};
+}
+
 }  // namespace
 
 TEST_CASE("lion over a shard equals its rule on scaled, rounded gradients", "[optim]") {
-  const LionRule rule{.lr = 0.01, .weight_decay = 0.1};
-  const auto optimizer = make_lion({.weight_decay = 0.1});
+  const LionParams rule{.lr = 0.01, .weight_decay = 0.1};
+  const auto optimizer = make_optimizer(lion_with({.weight_decay = 0.1}));
   Rig rig(*optimizer, DType::kBF16, DType::kF16);
   const Rng rng(1, "lion");
   Floats weight(kNumel), state(kNumel), grad(kNumel);
@@ -54,12 +63,12 @@ TEST_CASE("lion over a shard equals its rule on scaled, rounded gradients", "[op
 }
 
 TEST_CASE("sgd has a slot only with momentum, adagrad one for its sum", "[optim]") {
-  CHECK(make_sgd({})->slot_names().empty());
-  CHECK(make_sgd({.momentum = 0.9})->slot_names().size() == 1);
-  CHECK(make_adagrad({})->slot_names().size() == 1);
-  CHECK_THROWS_AS(make_sgd({.nesterov = Nesterov::kOn}), ConfigError);
+  CHECK(make_optimizer(sgd_with({}))->slot_names().empty());
+  CHECK(make_optimizer(sgd_with({.momentum = 0.9}))->slot_names().size() == 1);
+  CHECK(make_optimizer({.type = OptimizerType::kAdagrad})->slot_names().size() == 1);
+  CHECK_THROWS_AS(make_optimizer(sgd_with({.nesterov = true})), ConfigError);
 
-  const auto sgd = make_sgd({});
+  const auto sgd = make_optimizer(sgd_with({}));
   Rig rig(*sgd, DType::kF32, DType::kBF16);
   rig.shard.grad.data<float>()[7] = 2;
   sgd->step(rig.shard, {.lr = 0.5}, 1, rig.stream);
@@ -68,7 +77,7 @@ TEST_CASE("sgd has a slot only with momentum, adagrad one for its sum", "[optim]
 }
 
 TEST_CASE("a shard whose parts differ is refused", "[optim]") {
-  const auto lion = make_lion({});
+  const auto lion = make_optimizer(lion_with({}));
   Rig rig(*lion, DType::kF32, DType::kF32);
   rig.shard.slots.clear();
   CHECK_THROWS_AS(lion->step(rig.shard, {}, 1, rig.stream), InternalError);
@@ -92,5 +101,6 @@ TEST_CASE("both betas of a schedule replace those of Adam and Lion", "[optim]") 
   const Floats adam = trained(*make_adam({.betas = {0.8, 0.99}}), own);
   CHECK(trained(*make_adam({.betas = {0.9, 0.999}}), cycled) == adam);
   CHECK(trained(*make_adam({.betas = {0.9, 0.999}}), own) != adam);
-  CHECK(trained(*make_lion({}), cycled) == trained(*make_lion({.beta1 = 0.8, .beta2 = 0.99}), own));
+  CHECK(trained(*make_optimizer(lion_with({})), cycled) ==
+        trained(*make_optimizer(lion_with({.betas = {0.8, 0.99}})), own));
 }

@@ -12,7 +12,9 @@ LAYERS = ["train", "rankd", "launcher", "model", "optim", "data", "zero", "check
 # Section and member, and where in config/ the key has its effect.
 USED_IN_CONFIG = {
     ("Config", "vocabulary_size"): "a rule warns of sizes that matrix units dislike",
+    ("AdamParams", "adam_w_mode"): "decays_decoupled() in config/sections/optimizer.cpp asks it",
     ("AdamParams", "torch_adam"): "config/load.cpp takes the default of weight_decay from it",
+    ("LlamaConfig", "hidden_act"): "it has one value, which check() in config/sections/model_families.cpp asks for",
     ("DataTypesConfig", "param_dtype"): "a rule compares it with the precision of training",
     ("ElasticityConfig", "max_train_batch_size"): "config/elastic_options.cpp makes the batch of it",
     ("ElasticityConfig", "micro_batch_sizes"): "config/elastic_options.cpp makes the batch of it",
@@ -25,8 +27,11 @@ USED_IN_CONFIG = {
     ("ZeroConfig", "stage3_gather_16bit_weights_on_model_save"): "gathered_dtype() in config/config.cpp asks it",
 }
 
+# What the model is built from beside the sections themselves: dimensions() stands next to the structs.
+RESOLVERS = ["config/sections/model_families.cpp"]
+
 FUNCTION = re.compile(r"^void (\w+)\(Visitor& \w+, (\w+)& \w+\) \{$(.*?)^\}$", re.M | re.S)
-FIELD = re.compile(r"\bv\.field\(\s*\"[^\"]+\",\s*\w+\.(\w+),\s*\{(.*?)\}\);", re.S)
+FIELD = re.compile(r"\bv\.field\(\s*\"[^\"]+\",\s*(?:\w+\.)?(\w+),\s*\{(.*?)\}\);", re.S)
 # A member that is asked for, or a key by its name; what only an initialiser sets is not asked for.
 MENTION = re.compile(r"""(?:(?<=[\w)\]]\.)|(?<=[\w)\]]->)|(?<="))(\w+)""")
 
@@ -45,6 +50,8 @@ def words_outside(root):
         for path in (root / layer).rglob("*"):
             if path.suffix in (".cpp", ".h"):
                 words.update(MENTION.findall(path.read_text()))
+    for name in RESOLVERS:
+        words.update(MENTION.findall(FUNCTION.sub("", (root / name).read_text())))
     return words
 
 

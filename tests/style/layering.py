@@ -17,7 +17,7 @@ ALLOWED = {
     "cli": ["core", "config"],
     "comm": ["core", "kernels"],
     "offload": ["core", "kernels"],
-    "model": ["core", "kernels", "comm", "offload"],
+    "model": ["core", "kernels", "comm", "offload", "config"],
     "optim": ["core", "kernels", "comm", "offload", "config"],
     "data": ["core", "kernels", "comm", "offload", "config"],
     "zero": ["core", "kernels", "comm", "offload", "config", "model", "optim", "data"],
@@ -33,6 +33,9 @@ FLOORS = {
     "config": ["reader", "sections"],
     "launcher": ["decide", "process", "control", "show", "agents", "run"],
 }
+
+# Folders that may include of config/ only the plain structs of sections: headers that include no reader.
+PLAIN_SECTIONS = ["model", "optim"]
 
 # header prefix -> paths that may include it
 FENCES = {
@@ -63,6 +66,12 @@ def climbs(name, header):
     return top in FLOORS and header.startswith(top + "/") and floor_of(header) > floor_of(name)
 
 
+def is_plain_section(root, header):
+    included = [found.group(1) for found in map(INCLUDE.match, (root / header).read_text().splitlines()) if found]
+    return header.startswith("config/sections/") and all(
+        is_plain_section(root, name) for name in included if name.startswith("config/"))
+
+
 def violations(root):
     for layer, allowed in ALLOWED.items():
         for path in sorted((root / layer).rglob("*")):
@@ -77,6 +86,8 @@ def violations(root):
                 top = header.split("/")[0]
                 if top in ALLOWED and top != layer and top not in allowed:
                     yield f"{name}:{number}: {layer} may not include {header}"
+                if top == "config" and layer in PLAIN_SECTIONS and not is_plain_section(root, header):
+                    yield f"{name}:{number}: {layer} may include of config/ only sections without a reader"
                 if climbs(name, header):
                     yield f"{name}:{number}: {header} is on a higher floor"
                 for prefix, places in FENCES.items():

@@ -84,7 +84,7 @@ TEST_CASE("JSON lines end with the token that the tokenizer's folder names, wher
     section.train = {"/d.jsonl"};
     section.tokenizer = "/m";
     section.sequence_length = 5;
-    const TrainingData data = open_data(section, Gpt2Config{.vocab_size = 4, .n_positions = 8}, fs);
+    const TrainingData data = open_data(section, Gpt2Config{.n_positions = 8, .vocab_size = 4}, fs);
     std::vector<int32_t> ids(6);
     data.train.read(0, ids);
     return ids;
@@ -111,7 +111,7 @@ TEST_CASE("token ids need no tokenizer, text one that fits the model", "[rankd]"
     section.train = {file};
     section.tokenizer = tokenizer;
     section.sequence_length = 4;
-    return open_data(section, Gpt2Config{.vocab_size = vocabulary, .n_positions = 8}, fs);
+    return open_data(section, Gpt2Config{.n_positions = 8, .vocab_size = vocabulary}, fs);
   };
   CHECK_THROWS_WITH(open("/t.txt", "/m", 256),
                     Catch::Contains("/m: the folder holds no tokenizer"));
@@ -127,27 +127,20 @@ TEST_CASE("token ids need no tokenizer, text one that fits the model", "[rankd]"
 }
 
 TEST_CASE("each optimizer gets its own parameters and rate", "[rankd]") {
-  const auto adam = options_with("Adam", R"("lr": 0.5, "adam_w_mode": false, "betas": [0.8, 0.7])");
-  CHECK(adam.base_lr == 0.5);
-  CHECK_FALSE(std::get<AdamOptions>(adam.optimizer).decoupled_decay);
-  CHECK(std::get<AdamOptions>(adam.optimizer).betas == std::array{0.8, 0.7});
+  const OptimizerConfig adam = options_with("Adam", R"("lr": 0.5, "betas": [0.8, 0.7])").optimizer;
+  CHECK(learning_rate(adam) == 0.5);
+  CHECK(adam.adam.betas == std::array{0.8, 0.7});
+  const OptimizerConfig lion = options_with("Lion", R"("weight_decay": 0.2)").optimizer;
+  CHECK(learning_rate(lion) == 0.001);
+  CHECK(lion.lion.weight_decay == 0.2);
+  CHECK(learning_rate(options_with("Adagrad", "").optimizer) == 0.01);
+  CHECK(learning_rate(options_with("SGD", R"("lr": 0.1)").optimizer) == 0.1);
+}
 
-  const auto lion =
-      options_with("Lion", R"("lr": 1e-4, "betas": [0.95, 0.98], "weight_decay": 0.2)");
-  CHECK(lion.base_lr == 1e-4);
-  CHECK(std::get<LionRule>(lion.optimizer).beta1 == 0.95);
-  CHECK(std::get<LionRule>(lion.optimizer).beta2 == 0.98);
-  CHECK(std::get<LionRule>(lion.optimizer).weight_decay == 0.2);
-
-  const auto adagrad = options_with("Adagrad", R"("eps": 1e-5, "weight_decay": 0.3)");
-  CHECK(adagrad.base_lr == 0.01);
-  CHECK(std::get<AdagradRule>(adagrad.optimizer).eps == 1e-5);
-  CHECK(std::get<AdagradRule>(adagrad.optimizer).weight_decay == 0.3);
-
-  const auto sgd = options_with("SGD", R"("lr": 0.1, "momentum": 0.9, "nesterov": true)");
-  CHECK(sgd.base_lr == 0.1);
-  CHECK(std::get<SgdRule>(sgd.optimizer).momentum == 0.9);
-  CHECK(std::get<SgdRule>(sgd.optimizer).nesterov == Nesterov::kOn);
+TEST_CASE("weight decay is decoupled for AdamW, and for Adam unless it says otherwise", "[rankd]") {
+  CHECK(decays_decoupled(options_with("Adam", "").optimizer));
+  CHECK_FALSE(decays_decoupled(options_with("Adam", R"("adam_w_mode": false)").optimizer));
+  CHECK(decays_decoupled(options_with("AdamW", R"("adam_w_mode": false)").optimizer));
 }
 
 TEST_CASE("what an optimizer does not have here is refused by name", "[rankd]") {
@@ -161,51 +154,19 @@ TEST_CASE("what an optimizer does not have here is refused by name", "[rankd]") 
                     Catch::Contains("needs momentum > 0"));
 }
 
-TEST_CASE("every key of a schedule arrives", "[rankd]") {
-  const auto cycle = std::get<OneCycleOptions>(
-      *options_of(R"("scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1,
-          "cycle_max_lr": 0.2, "cycle_first_step_size": 10, "cycle_second_step_size": 5,
-          "cycle_first_stair_count": 2, "cycle_second_stair_count": 3, "decay_step_size": 7,
-          "decay_lr_rate": 0.01, "cycle_momentum": false, "cycle_min_mom": 0.7,
-          "cycle_max_mom": 0.95, "decay_mom_rate": 0.02, "last_batch_iteration": 4}})")
-           .schedule);
-  CHECK(std::get<std::vector<double>>(cycle.min_lr) == std::vector{0.1});
-  CHECK(std::get<std::vector<double>>(cycle.max_lr) == std::vector{0.2});
-  CHECK(cycle.first_step_size == 10);
-  CHECK(cycle.second_step_size == 5.0);
-  CHECK(cycle.first_stair_count == 2);
-  CHECK(cycle.second_stair_count == 3);
-  CHECK(cycle.decay_step_size == 7);
-  CHECK(cycle.decay_lr_rate == 0.01);
-  CHECK_FALSE(cycle.cycle_momentum);
-  CHECK(std::get<std::vector<double>>(cycle.min_mom) == std::vector{0.7});
-  CHECK(std::get<std::vector<double>>(cycle.max_mom) == std::vector{0.95});
-  CHECK(cycle.decay_mom_rate == 0.02);
-  CHECK(cycle.last_batch_iteration == 4);
-
-  const auto warmup = std::get<WarmupOptions>(
-      *options_of(R"("scheduler": {"type": "WarmupLR", "params": {"warmup_type": "linear",
-          "warmup_num_steps": 7}})")
-           .schedule);
-  CHECK_FALSE(warmup.max_lr.has_value());
-  CHECK(warmup.shape == WarmupShape::kLinear);
-  CHECK(warmup.num_steps == 7);
-}
-
 TEST_CASE("a decay ends with the run unless it says when", "[rankd]") {
   const auto total = [](const std::string& params) {
-    return std::get<WarmupCosineOptions>(
-               *options_of(R"("train": {"steps": 40}, "scheduler": {"type": "WarmupCosineLR",
+    return options_of(R"("train": {"steps": 40}, "scheduler": {"type": "WarmupCosineLR",
                    "params": {)" +
-                           params + "}}")
-                    .schedule)
-        .total_num_steps;
+                      params + "}}")
+        .schedule.warmup_cosine.total_num_steps;
   };
   CHECK(total("") == 40);
   CHECK(total(R"("total_num_steps": 90)") == 90);
   Config endless = config_of(R"("train": {"steps": 1}, "scheduler": {"type": "WarmupDecayLR"})");
   endless.train.steps.reset();
-  CHECK_THROWS_WITH(engine_options(endless, Gpt2Config{}, 2), Catch::Contains("total_num_steps"));
+  const EngineOptions options = engine_options(endless, Gpt2Config{}, 2);
+  CHECK_THROWS_WITH(StepRules({.schedule = options.schedule}), Catch::Contains("total_num_steps"));
 }
 
 }  // namespace

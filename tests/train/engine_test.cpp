@@ -92,25 +92,24 @@ TEST_CASE("stages agree to the bit through the whole engine", "[rankd]") {
   }
 }
 
-struct NamedRule {
+struct NamedOptimizer {
   const char* name;
-  OptimizerRule rule;
-  double lr;
+  OptimizerConfig optimizer;
 };
 
-std::vector<NamedRule> other_rules() {
-  return {{"lion", LionRule{.weight_decay = 0.1}, 0.003},
-          {"adagrad", AdagradRule{}, 0.01},
-          {"sgd", SgdRule{.momentum = 0.9}, 0.3},
-          {"plain sgd", SgdRule{}, 0.2}};
+std::vector<NamedOptimizer> other_optimizers() {
+  return {{"lion", {.type = OptimizerType::kLion, .lion = {.lr = 0.003, .weight_decay = 0.1}}},
+          {"adagrad", {.type = OptimizerType::kAdagrad, .adagrad = {.lr = 0.01}}},
+          {"sgd", {.type = OptimizerType::kSgd, .sgd = {.lr = 0.3, .momentum = 0.9}}},
+          {"plain sgd", {.type = OptimizerType::kSgd, .sgd = {.lr = 0.2}}}};
 }
 
 TEST_CASE("every optimizer trains, to the same bits at all stages", "[rankd]") {
-  for (const NamedRule& optimizer : other_rules()) {
+  for (const auto& [name, optimizer] : other_optimizers()) {
     MemoryFileSystem first_disk;
-    const Setting whole{.ranks = 2, .optimizer = optimizer.rule, .lr = optimizer.lr};
+    const Setting whole{.ranks = 2, .optimizer = optimizer};
     const Outcome expected = train(whole, first_disk, 24);
-    CAPTURE(optimizer.name, expected.losses);
+    CAPTURE(name, expected.losses);
     CHECK(*std::min_element(expected.losses.end() - 6, expected.losses.end()) <
           expected.losses.front() - 0.05);
     for (int stage = 1; stage <= 3; ++stage) {
@@ -128,10 +127,9 @@ TEST_CASE("every optimizer trains, to the same bits at all stages", "[rankd]") {
 }
 
 TEST_CASE("every optimizer resumes to the bits, on other ranks and stages too", "[rankd]") {
-  for (const NamedRule& optimizer : other_rules()) {
-    CAPTURE(optimizer.name);
-    const Setting setting{
-        .ranks = 2, .stage = 2, .dtype = DType::kBF16, .optimizer = optimizer.rule};
+  for (const auto& [name, optimizer] : other_optimizers()) {
+    CAPTURE(name);
+    const Setting setting{.ranks = 2, .stage = 2, .dtype = DType::kBF16, .optimizer = optimizer};
     MemoryFileSystem whole_disk;
     const Outcome whole = train(setting, whole_disk, 4);
     MemoryFileSystem disk;
@@ -142,7 +140,7 @@ TEST_CASE("every optimizer resumes to the bits, on other ranks and stages too", 
 
     MemoryFileSystem other_disk;
     train(setting, other_disk, 2);
-    const Setting other{.ranks = 3, .stage = 3, .dtype = DType::kBF16, .optimizer = optimizer.rule};
+    const Setting other{.ranks = 3, .stage = 3, .dtype = DType::kBF16, .optimizer = optimizer};
     CHECK(train(other, other_disk, 2).state == saved.state);
   }
 }
@@ -151,22 +149,22 @@ TEST_CASE("a checkpoint of another optimizer is refused by name", "[rankd]") {
   MemoryFileSystem disk;
   train({}, disk, 1);
   CHECK_THROWS_WITH(
-      train({.optimizer = LionRule{}}, disk, 2),
+      train({.optimizer = {.type = OptimizerType::kLion}}, disk, 2),
       Catch::Contains("saved with the optimizer \"adam\"") && Catch::Contains("has \"lion\""));
 }
 
 // b bytes of state per parameter, 2 slots for Adam, 1 for the others, none for plain SGD.
 TEST_CASE("the plan counts the state that the optimizer has", "[rankd]") {
-  const auto state_bytes = [](const OptimizerRule& rule) {
+  const auto state_bytes = [](const OptimizerConfig& optimizer) {
     const auto usage =
-        dry_run(options_of({.ranks = 2, .stage = 1, .optimizer = rule}), 2, {}).memory;
+        dry_run(options_of({.ranks = 2, .stage = 1, .optimizer = optimizer}), 2, {}).memory;
     return usage.tag_bytes_at_peak.at(static_cast<size_t>(MemoryTag::kOptimizer));
   };
-  const auto adam = state_bytes(AdamOptions{});
-  const auto lion = state_bytes(LionRule{});
-  const auto plain = state_bytes(SgdRule{});
-  CHECK(state_bytes(AdagradRule{}) == lion);
-  CHECK(state_bytes(SgdRule{.momentum = 0.5}) == lion);
+  const auto adam = state_bytes({});
+  const auto lion = state_bytes({.type = OptimizerType::kLion});
+  const auto plain = state_bytes({.type = OptimizerType::kSgd});
+  CHECK(state_bytes({.type = OptimizerType::kAdagrad}) == lion);
+  CHECK(state_bytes({.type = OptimizerType::kSgd, .sgd = {.momentum = 0.5}}) == lion);
   CHECK(adam - lion == lion - plain);
   CHECK(lion > plain);
 }
@@ -208,8 +206,8 @@ TEST_CASE("bytes on the wire follow the ZeRO paper", "[rankd]") {
 
 TEST_CASE("a loss that is not finite stops the run before the update", "[rankd]") {
   EngineOptions options = options_of({});
-  options.base_lr = 1e30;
-  options.schedule.reset();
+  options.optimizer.adam.lr = 1e30;
+  options.schedule = {};
   test::run_ranks(1, [&](Communicator& comm) {
     Workspace workspace(Device::cpu(), 1, comm);
     Engine engine(options, workspace.resources(), std::nullopt);

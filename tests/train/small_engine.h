@@ -44,29 +44,41 @@ struct Setting {
   DType dtype = DType::kF32;
   int micro_steps = 1;
   int64_t global_batch = 12;
-  OptimizerRule optimizer = AdamOptions{.weight_decay = 0.1};
-  double lr = 0.01;
+  OptimizerConfig optimizer = {.adam = {.lr = 0.01, .weight_decay = 0.1}};
 };
 
+// Of the rate of the optimizer itself.
+inline SchedulerConfig warmup_of(int64_t steps) {
+  return {.type = SchedulerType::kWarmupLR, .warmup = {.warmup_num_steps = steps}};
+}
+
+inline Gpt2Config small_gpt2() {
+  return {.n_layer = 2,
+          .n_head = 2,
+          .n_embd = 32,
+          .n_positions = 16,
+          .vocab_size = 29,
+          .resid_pdrop = 0,
+          .embd_pdrop = 0,
+          .attn_pdrop = 0};
+}
+
 inline EngineOptions options_of(const Setting& s) {
-  return {
-      .model =
-          Gpt2Config{.vocab_size = 29, .n_positions = 16, .n_embd = 32, .n_layer = 2, .n_head = 2},
-      .dtype = s.dtype,
-      .zero = {.policy = zero_policy(s.stage),
-               .bucket_numel = 5000,
-               .persistence_numel = 64,
-               .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
-               .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
-               .micro_steps = s.micro_steps,
-               .slot_names = {}},
-      .optimizer = s.optimizer,
-      .base_lr = s.lr,
-      .schedule = WarmupOptions{.max_lr = s.lr, .num_steps = 4},
-      .gradient_clipping = 1.0,
-      .micro_batch = s.global_batch / s.ranks / s.micro_steps,
-      .length = 16,
-      .seed = 5};
+  return {.model = small_gpt2(),
+          .dtype = s.dtype,
+          .zero = {.policy = zero_policy(s.stage),
+                   .bucket_numel = 5000,
+                   .persistence_numel = 64,
+                   .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
+                   .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
+                   .micro_steps = s.micro_steps,
+                   .slot_names = {}},
+          .optimizer = s.optimizer,
+          .schedule = warmup_of(4),
+          .gradient_clipping = 1.0,
+          .micro_batch = s.global_batch / s.ranks / s.micro_steps,
+          .length = 16,
+          .seed = 5};
 }
 
 // Everything a run can be told apart by: every element of weights and optimizer state, and the

@@ -17,8 +17,9 @@ TEST_CASE("without a schedule all steps have one rate, and the optimizer's betas
 }
 
 TEST_CASE("a schedule says the rate of each step, asked in any order", "[train]") {
-  const WarmupOptions warmup{
-      .min_lr = 0.0, .max_lr = 1.0, .num_steps = 4, .shape = WarmupShape::kLinear};
+  const SchedulerConfig warmup{
+      .type = SchedulerType::kWarmupLR,
+      .warmup = {.warmup_num_steps = 4, .warmup_type = WarmupType::kLinear}};
   const StepRules rules({.base_lr = 1.0, .schedule = warmup});
   CHECK(rules.settings_at(9).lr == 1.0);
   CHECK(rules.settings_at(3).lr == 0.25);  // that of the index that step 2 ended with
@@ -27,8 +28,12 @@ TEST_CASE("a schedule says the rate of each step, asked in any order", "[train]"
 }
 
 TEST_CASE("a cycle drives the betas of optimizers that have some", "[train]") {
-  const OneCycleOptions cycle{
-      .min_lr = 0.1, .max_lr = 1.0, .first_step_size = 2, .min_mom = 0.5, .max_mom = 0.9};
+  const SchedulerConfig cycle{.type = SchedulerType::kOneCycle,
+                              .one_cycle = {.cycle_min_lr = std::vector{0.1},
+                                            .cycle_max_lr = std::vector{1.0},
+                                            .cycle_first_step_size = 2,
+                                            .cycle_min_mom = {0.5},
+                                            .cycle_max_mom = {0.9}}};
   const StepRules rules({.base_lr = 1.0, .schedule = cycle});
   const auto rising = rules.settings_at(2).betas;
   const auto top = rules.settings_at(3).betas;
@@ -55,8 +60,7 @@ TEST_CASE("dropout of a step is that of its number and the seed", "[train]") {
 TEST_CASE("what is no step has no settings", "[train]") {
   const StepRules rules({});
   CHECK_THROWS_AS(rules.settings_at(0), Error);
-  WarmupOptions wrong;
-  wrong.num_steps = 0;
+  const SchedulerConfig wrong{.type = SchedulerType::kWarmupLR, .warmup = {.warmup_num_steps = 0}};
   CHECK_THROWS_AS(StepRules({.schedule = wrong}), ConfigError);
 }
 

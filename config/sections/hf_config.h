@@ -1,8 +1,8 @@
-// Hugging Face config.json in and out. Keys that do not change what the model computes are ignored,
-// as transformers does; keys that would, and that we do not build, are refused by name. A silent
-// key means Hugging Face's default, not ours (dropout 0.1 in GPT-2). The other names that
-// transformers takes for a key
-// ("num_attention_heads" for GPT-2's "n_head") are taken too.
+// Hugging Face config.json in and out, by the fields() of the model's family. Keys that do not
+// change what the model computes are ignored, as transformers does; keys that would, and that we do
+// not build, are refused by name. The other names that transformers takes for a key
+// ("num_attention_heads" for GPT-2's "n_head") are taken too. Values are taken as they are written:
+// "5" is no number here, as it is none for transformers.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "config/sections/model_families.h"
 #include "core/dtype.h"
 #include "core/files/file.h"
-#include "model/model_config.h"
 
 namespace ds {
 

@@ -1,5 +1,7 @@
 // config.json in and out: defaults, synonyms of versions, and refusals by name.
-#include "model/hf/config.h"
+#include "config/sections/hf_config.h"
+
+#include "core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 
@@ -58,12 +60,13 @@ TEST_CASE("configs survive a round trip", "[model]") {
   gpt2.n_layer = 3;
   gpt2.n_inner = 100;
   gpt2.activation_function = "relu";
+  gpt2.attn_pdrop = 0.25;
   gpt2.tie_word_embeddings = false;
   const auto g = std::get<Gpt2Config>(parse_hf_config(format_hf_config(gpt2, DType::kF32), "c"));
   CHECK(g.n_layer == 3);
   CHECK(g.n_inner == 100);
   CHECK(g.activation_function == "relu");
-  CHECK(g.attn_pdrop == 0);
+  CHECK(g.attn_pdrop == 0.25);
   CHECK_FALSE(g.tie_word_embeddings);
   LlamaConfig llama;
   llama.rope_theta = 123.5;
@@ -71,7 +74,7 @@ TEST_CASE("configs survive a round trip", "[model]") {
   const auto l = std::get<LlamaConfig>(parse_hf_config(format_hf_config(llama, DType::kBF16), "c"));
   CHECK(l.rope_theta == 123.5);
   CHECK(l.mlp_bias);
-  CHECK(l.num_key_value_heads == 0);
+  CHECK_FALSE(l.num_key_value_heads.has_value());
 }
 
 TEST_CASE("the other names of GPT-2's sizes are taken, and may not contradict", "[model]") {
@@ -88,7 +91,7 @@ TEST_CASE("the other names of GPT-2's sizes are taken, and may not contradict", 
              Contains("\"n_head\" and \"num_attention_heads\"") && Contains("differ"));
   CHECK(refusal(gpt2_with(R"(, "num_attention_heads": 4.0)")) == "accepted");
   CHECK_THAT(refusal(R"({"model_type": "gpt2", "num_hidden_layers": "two"})"),
-             Contains("\"num_hidden_layers\" must be"));
+             Contains("\"num_hidden_layers\" is a string, expected integer"));
   CHECK_THAT(refusal(llama_with(R"(, "rope_theta": 5, "rope_parameters": {"rope_theta": 6})")),
              Contains("rope_theta"));
 }
@@ -145,18 +148,26 @@ TEST_CASE("features that are not built are refused by name", "[model]") {
 
 TEST_CASE("impossible or malformed configs are refused with the key", "[model]") {
   using Catch::Contains;
-  CHECK_THAT(refusal(R"({"model_type": "gpt2", "n_embd": 65, "n_head": 4})"), Contains("n_embd"));
+  CHECK_THAT(refusal(R"({"model_type": "gpt2", "n_embd": 65, "n_head": 4})"),
+             Contains("model.n_head: 4 does not divide n_embd = 65"));
   CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": 0)")), Contains("n_layer"));
   CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": "two")")), Contains("n_layer"));
   CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": 1.5)")), Contains("n_layer"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": "2")")), Contains("n_layer"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": true)")), Contains("n_layer"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": [2])")), Contains("n_layer"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "tie_word_embeddings": 1)")), Contains("tie_word_embeddings"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "resid_pdrop": NaN)")), Contains("resid_pdrop"));
+  CHECK_THAT(refusal(gpt2_with(R"(, "initializer_range": 0)")), Contains("initializer_range"));
+  CHECK_THAT(refusal(llama_with(R"(, "rms_norm_eps": "small")")), Contains("rms_norm_eps"));
   CHECK_THAT(refusal(gpt2_with(R"(, "resid_pdrop": 1.0)")), Contains("resid_pdrop"));
   CHECK_THAT(refusal(llama_with(R"(, "num_key_value_heads": 3)")), Contains("num_key_value_heads"));
   CHECK_THAT(refusal(llama_with(R"(, "head_dim": 7)")), Contains("head_dim"));
   for (const char* key : {"n_layer", "n_head", "n_embd", "n_positions", "vocab_size", "n_inner"}) {
     for (const char* value : {"2147483647", "9223372036854775807", "9e15"}) {
       const std::string json = fmt::format(R"({{"model_type": "gpt2", "{}": {}}})", key, value);
-      CHECK_THAT(refusal(json), Contains(fmt::format("config.json: model.{} = ", key)) &&
-                                    Contains("expected 1 to"));
+      CHECK_THAT(refusal(json), Contains(fmt::format("config.json: model.{}: ", key)) &&
+                                    Contains("expected integer"));
       CHECK_THROWS_AS(parse_hf_config(json, "config.json"), DataError);
     }
   }
@@ -166,7 +177,7 @@ TEST_CASE("impossible or malformed configs are refused with the key", "[model]")
     const std::string json =
         fmt::format(R"({{"model_type": "llama", "{}": 9223372036854775806}})", key);
     CHECK_THAT(refusal(json),
-               Contains(fmt::format("model.{} = ", key)) && Contains("expected 1 to"));
+               Contains(fmt::format("model.{}: ", key)) && Contains("expected integer"));
   }
   CHECK_THAT(refusal("[1]"), Contains("object"));
   CHECK_THAT(refusal("{"), Contains("JSON at byte"));

@@ -1,0 +1,56 @@
+// Sizes of models: what follows from others, and what does not fit together.
+#include "config/sections/model_families.h"
+
+#include "config/load.h"
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+std::string refusal(const ModelConfig& config) {
+  try {
+    check(config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("sizes that are not given follow from the others", "[config]") {
+  CHECK(dimensions(Gpt2Config{.n_embd = 24}).inner == 96);
+  CHECK(dimensions(Gpt2Config{.n_inner = 5}).inner == 5);
+  const LlamaConfig llama{.num_attention_heads = 4, .hidden_size = 32};
+  CHECK(dimensions(llama).kv_heads == 4);
+  CHECK(dimensions(llama).head_dim == 8);
+  const LlamaConfig given{.num_attention_heads = 4, .num_key_value_heads = 2, .head_dim = 6};
+  CHECK(dimensions(given).kv_heads == 2);
+  CHECK(dimensions(given).head_dim == 6);
+}
+
+TEST_CASE("sizes that cannot be are refused by their key", "[config]") {
+  CHECK(refusal(Gpt2Config{}) == "accepted");
+  CHECK(refusal(LlamaConfig{}) == "accepted");
+  CHECK(refusal(Gpt2Config{.n_layer = 0}) ==
+        "model.n_layer: got 0, expected integer >= 1, <= 4096");
+  CHECK(refusal(Gpt2Config{.n_head = 5}) == "model.n_head: 5 does not divide n_embd = 768");
+  CHECK(refusal(LlamaConfig{.num_key_value_heads = 3}) ==
+        "model.num_key_value_heads: 3 does not divide num_attention_heads = 32");
+  CHECK_THAT(refusal(LlamaConfig{.head_dim = 7}), Catch::Contains("model.head_dim: 7: rotary"));
+  CHECK_THAT(refusal(LlamaConfig{.head_dim = 40000}), Catch::Contains("of 32 heads"));
+  CHECK_THAT(refusal(LlamaConfig{.rope_theta = INFINITY}), Catch::Contains("model.rope_theta"));
+  CHECK_THROWS_AS(check(LlamaConfig{.hidden_act = "relu"}), Unsupported);
+}
+
+TEST_CASE("a model section is refused for the same sizes", "[config]") {
+  CHECK_THROWS_WITH(parse_config(R"({"model": {"family": "gpt2", "n_head": 5}})"),
+                    Catch::Contains("model.n_head: 5 does not divide n_embd = 768"));
+  CHECK_THROWS_WITH(parse_config(R"({"model": {"family": "llama", "head_dim": 7}})"),
+                    Catch::Contains("model.head_dim: 7: rotary"));
+  // A number out of its own range is said once, and nothing is derived from it.
+  CHECK_THROWS_WITH(parse_config(R"({"model": {"family": "gpt2", "n_head": 0}})"),
+                    Catch::Contains("got 0") && !Catch::Contains("divide"));
+}
+
+}  // namespace
+}  // namespace ds
