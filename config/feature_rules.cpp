@@ -19,14 +19,14 @@ void model_rules(const RuleContext& r) {
   if (r.given("model") && !model.folder && !model.family && !r.given("model.family")) {
     r.refuse_early("model.family", "give a family, or a folder with a Hugging Face model");
   }
-  const auto refuse_misfits = [&](const ModelConfig& family) {
-    for (const Misfit& misfit : misfits(family)) {
-      r.refuse_early(fmt::format("model.{}", misfit.key), misfit.why);
+  const auto refuse_conflicts = [&](const ModelConfig& family) {
+    for (const SizeConflict& conflict : size_conflicts(family)) {
+      r.refuse_early(fmt::format("model.{}", conflict.key), conflict.why);
     }
   };
-  if (model.family == ModelFamily::kGpt2) refuse_misfits(model.gpt2);
-  if (model.family == ModelFamily::kMoeGpt) refuse_misfits(model.moe_gpt.gpt2);
-  if (model.family == ModelFamily::kLlama) refuse_misfits(model.llama);
+  if (model.family == ModelFamily::kGpt2) refuse_conflicts(model.gpt2);
+  if (model.family == ModelFamily::kMoeGpt) refuse_conflicts(model.moe_gpt.gpt2);
+  if (model.family == ModelFamily::kLlama) refuse_conflicts(model.llama);
   const BertConfig& bert = model.bert;
   if (model.family == ModelFamily::kBert && bert.num_attention_heads > 0 &&
       bert.hidden_size % bert.num_attention_heads != 0) {

@@ -18,7 +18,7 @@ namespace ds {
 ModelConfig model_config(const ModelSection& model, FileSystem& files);
 
 // Everything the engine needs on one of `world_size` data-parallel ranks. Throws ConfigError for
-// batch sizes that do not fit the world, Unsupported for optimizers this build does not have.
+// batch sizes that do not fit the world.
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size);
 BatchShape batch_shape(const Config& config, int world_size);
 

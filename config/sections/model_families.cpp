@@ -227,20 +227,20 @@ ModelDimensions dimensions_of(const LlamaConfig& c) {
 }
 
 // A number below 1 is out of its own range.
-void add_unless_divides(std::vector<Misfit>& to, std::string_view key, int64_t part, int64_t whole,
-                        std::string_view of) {
+void add_unless_divides(std::vector<SizeConflict>& to, std::string_view key, int64_t part,
+                        int64_t whole, std::string_view of) {
   if (part < 1 || whole % part == 0) return;
   to.push_back({key, fmt::format("{} does not divide {} = {}", part, of, whole)});
 }
 
-std::vector<Misfit> misfits_of(const Gpt2Config& c) {
-  std::vector<Misfit> found;
+std::vector<SizeConflict> size_conflicts_of(const Gpt2Config& c) {
+  std::vector<SizeConflict> found;
   add_unless_divides(found, "n_head", c.n_head, c.n_embd, "n_embd");
   return found;
 }
 
-std::vector<Misfit> misfits_of(const LlamaConfig& c) {
-  std::vector<Misfit> found;
+std::vector<SizeConflict> size_conflicts_of(const LlamaConfig& c) {
+  std::vector<SizeConflict> found;
   const int64_t heads = c.num_attention_heads;
   if (!c.head_dim) {
     add_unless_divides(found, "num_attention_heads", heads, c.hidden_size, "hidden_size");
@@ -268,8 +268,9 @@ class FieldCheck final : public Visitor {
  public:
   void on_field(const Field& field) override {
     const Value value = field_value(field);
-    const bool endless = value.kind() == Value::Kind::kNumber && !std::isfinite(value.as_number());
-    if (endless || store(value, field) != Stored::kDone) {
+    const bool not_finite =
+        value.kind() == Value::Kind::kNumber && !std::isfinite(value.as_number());
+    if (not_finite || store(value, field) != Stored::kDone) {
       throw ConfigError(fmt::format("model.{}: {}", field.key, refusal(value, field)));
     }
     const auto& known = field.spec.only;
@@ -287,14 +288,14 @@ ModelDimensions dimensions(const ModelConfig& config) {
   return std::visit([](const auto& family) { return dimensions_of(family); }, config);
 }
 
-std::vector<Misfit> misfits(const ModelConfig& config) {
-  return std::visit([](const auto& family) { return misfits_of(family); }, config);
+std::vector<SizeConflict> size_conflicts(const ModelConfig& config) {
+  return std::visit([](const auto& family) { return size_conflicts_of(family); }, config);
 }
 
 void check(const ModelConfig& config) {
   FieldCheck visitor;
   std::visit([&](auto family) { fields(visitor, family); }, config);
-  const std::vector<Misfit> found = misfits(config);
+  const std::vector<SizeConflict> found = size_conflicts(config);
   if (found.empty()) return;
   throw ConfigError(fmt::format("model.{}: {}", found.front().key, found.front().why));
 }

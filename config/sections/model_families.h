@@ -122,11 +122,11 @@ ModelDimensions dimensions(const ModelConfig& config);
 
 // Sizes that do not fit each other: the key that is refused, and why. Sizes out of their own range
 // are passed over.
-struct Misfit {
+struct SizeConflict {
   std::string_view key;
   std::string why;
 };
-std::vector<Misfit> misfits(const ModelConfig& config);
+std::vector<SizeConflict> size_conflicts(const ModelConfig& config);
 
 // Throws ConfigError ("model.n_head: 3 does not divide ...") for a size out of its range or that
 // does not fit the others, Unsupported for a name that this build does not have.
