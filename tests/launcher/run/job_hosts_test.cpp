@@ -1,0 +1,181 @@
+#include "launcher/run/job_hosts.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kProgram = "/usr/bin/dslaunch";
+
+// Files that options name, and a home of its own.
+struct Files {
+  testing::TemporaryDirectory here;
+  std::string add(const std::string& name, const std::string& text) const {
+    const fs::path path = here.path() / name;
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  std::vector<std::string> environment(std::vector<std::string> more = {}) const {
+    more.push_back("HOME=" + here.path().string());
+    more.emplace_back("PATH=/usr/bin:/bin");
+    return more;
+  }
+};
+
+bool exports(const JobHosts& hosts, const std::string& entry) {
+  return std::ranges::count(hosts.exported, entry) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("an environment's entries are split at their first equals sign", "[launcher]") {
+  const Environment out = as_environment({"A=1", "B=x=y", "EMPTY=", "ALONE", "A=2"});
+  CHECK(out == Environment{{"A", "2"}, {"ALONE", ""}, {"B", "x=y"}, {"EMPTY", ""}});
+}
+
+TEST_CASE("a hostfile of other machines is reached over ssh, with what is to be passed on",
+          "[launcher]") {
+  const Files files;
+  HostOptions options;
+  options.hostfile = files.add("hosts", "node-1 slots=2\nnode-2 slots=2\n");
+  options.ssh_port = 2222;
+  options.launcher_args = "-o 'ProxyJump a b'";
+  options.environment = {"X=1"};
+  const JobHosts hosts =
+      gather_job_hosts(options, files.environment({"NCCL_DEBUG=INFO", "OTHER=2"}), kProgram);
+  CHECK(hosts.choice.kind == RunnerKind::kSsh);
+  CHECK(hosts.choice.hosts == SlotMap{{"node-1", {0, 1}}, {"node-2", {0, 1}}});
+  CHECK(exports(hosts, "X=1"));
+  CHECK(exports(hosts, "NCCL_DEBUG=INFO"));
+  CHECK_FALSE(exports(hosts, "OTHER=2"));
+  REQUIRE(hosts.agents);
+  CHECK(hosts.agents->runner.dslaunch == kProgram);
+  CHECK(hosts.agents->runner.ssh_port == 2222);
+  CHECK(hosts.agents->runner.extra == std::vector<std::string>{"-o", "ProxyJump a b"});
+  CHECK(hosts.agents->path == "/usr/bin:/bin");
+  CHECK_FALSE(hosts.agents->coordinator_address);
+}
+
+TEST_CASE("a launcher that is local wants no agents and no environment file", "[launcher]") {
+  const Files files;
+  files.add(".deepspeed_env", "FROM_FILE=1\n");
+  HostOptions options;
+  options.launcher = "local";
+  const JobHosts hosts = gather_job_hosts(options, files.environment(), kProgram);
+  CHECK(hosts.choice.kind == RunnerKind::kLocal);
+  CHECK_FALSE(hosts.agents);
+  CHECK_FALSE(exports(hosts, "FROM_FILE=1"));
+}
+
+TEST_CASE("DeepSpeed's environment file is found at home, and a named one wins", "[launcher]") {
+  const Files files;
+  files.add(".deepspeed_env", "FROM_HOME=1\n");
+  HostOptions options;
+  options.hostfile = files.add("hosts", "node-1 slots=1\nnode-2 slots=1\n");
+  CHECK(exports(gather_job_hosts(options, files.environment(), kProgram), "FROM_HOME=1"));
+  options.environment_file = files.add("named", "FROM_NAMED=1\n");
+  const JobHosts named = gather_job_hosts(options, files.environment(), kProgram);
+  CHECK(exports(named, "FROM_NAMED=1"));
+  CHECK_FALSE(exports(named, "FROM_HOME=1"));
+  options.environment_file = "/nowhere/env";
+  CHECK_THROWS_AS(gather_job_hosts(options, files.environment(), kProgram), InputMissing);
+}
+
+TEST_CASE("CUDA_VISIBLE_DEVICES of this machine is no word about others", "[launcher]") {
+  const Files files;
+  HostOptions options;
+  options.hostfile = files.add("hosts", "node-1 slots=1\nnode-2 slots=1\n");
+  const auto notes = [&](const std::string& value) {
+    return gather_job_hosts(options, files.environment({"CUDA_VISIBLE_DEVICES=" + value}), kProgram)
+        .choice.notes;
+  };
+  CHECK(notes("").empty());
+  REQUIRE(notes("0,1").size() == 1);
+  CHECK_THAT(notes("0,1")[0], Catch::StartsWith("CUDA_VISIBLE_DEVICES is ignored"));
+}
+
+TEST_CASE("what is wrong about hosts is one clear error", "[launcher]") {
+  const Files files;
+  const std::string hostfile = files.add("hosts", "node-1 slots=1\nnode-2 slots=1\n");
+  struct Case {
+    std::function<void(HostOptions&)> change;
+    std::string words;
+  };
+  const std::vector<Case> cases{
+      {[](HostOptions& o) { o.hostfile = "/nowhere/hosts"; }, "reading /nowhere/hosts"},
+      {[](HostOptions& o) { o.hostfile = "/tmp"; }, "/tmp is no file"},
+      {[](HostOptions& o) { o.master_addr = "no such name"; },
+       "--master-addr no such name: its name "},
+      {[](HostOptions& o) { o.include = "node-3"; }, "node-3"},
+      {[](HostOptions& o) { o.num_nodes = 3; }, "3"},
+      {[](HostOptions& o) { o.launcher = "teleport"; }, "teleport"},
+  };
+  for (const Case& bad : cases) {
+    INFO(bad.words);
+    HostOptions options;
+    options.hostfile = hostfile;
+    bad.change(options);
+    CHECK_THROWS_WITH(gather_job_hosts(options, files.environment(), kProgram),
+                      Catch::Contains(bad.words));
+  }
+}
+
+TEST_CASE("a job that mpirun or srun has started chooses no hosts again", "[launcher]") {
+  struct Case {
+    std::function<void(HostOptions&)> change;
+    std::string name;
+  };
+  const std::vector<Case> cases{
+      {[](HostOptions& o) { o.hostfile = "hosts"; }, "--hostfile"},
+      {[](HostOptions& o) { o.launcher = "ssh"; }, "--launcher"},
+      {[](HostOptions& o) { o.launcher_args = "-v"; }, "--launcher-args"},
+      {[](HostOptions& o) { o.include = "a"; }, "--include"},
+      {[](HostOptions& o) { o.exclude = "a"; }, "--exclude"},
+      {[](HostOptions& o) { o.num_nodes = 1; }, "--num-nodes"},
+      {[](HostOptions& o) { o.num_gpus = 1; }, "--num-gpus"},
+  };
+  for (const Case& bad : cases) {
+    HostOptions options;
+    bad.change(options);
+    CHECK_THROWS_AS(gather_started_hosts(options, {}, kProgram, "mpirun", {}), UsageError);
+    CHECK_THROWS_WITH(gather_started_hosts(options, {}, kProgram, "mpirun", {}),
+                      Catch::StartsWith(bad.name + ": mpirun has chosen the hosts"));
+  }
+}
+
+TEST_CASE("the hosts of a started job are those of its starter", "[launcher]") {
+  const Files files;
+  const SlotMap slots{{"node-1", {0}}, {"node-2", {0, 1}}};
+  const JobHosts alone = gather_started_hosts({}, files.environment(), kProgram, "mpirun", {});
+  CHECK(alone.choice.kind == RunnerKind::kLocal);
+  CHECK_FALSE(alone.agents);
+  HostOptions options;
+  options.master_addr = "127.0.0.1";
+  const JobHosts mpi =
+      gather_started_hosts(options, files.environment(), kProgram, "mpirun", slots);
+  CHECK(mpi.choice.kind == RunnerKind::kMpi);
+  CHECK(mpi.choice.hosts == slots);
+  REQUIRE(mpi.agents);
+  CHECK(mpi.agents->kind == RunnerKind::kLocal);  // the other hosts' agents came by themselves
+  CHECK(mpi.agents->coordinator_address == "127.0.0.1");
+  CHECK(gather_started_hosts({}, files.environment(), kProgram, "srun", slots).choice.kind ==
+        RunnerKind::kSlurm);
+}
+
+TEST_CASE("hosts meet where --master-addr says, else at every address", "[launcher]") {
+  HostOptions options;
+  CHECK_FALSE(rendezvous_addresses(options).empty());
+  options.master_addr = "127.0.0.1";
+  CHECK(rendezvous_addresses(options) == std::vector<std::string>{"127.0.0.1"});
+  options.master_addr = "no such name";
+  CHECK_THROWS_AS(rendezvous_addresses(options), UsageError);
+}
+
+}  // namespace ds
