@@ -1,0 +1,128 @@
+// What tokenize prints for texts and ids, from wherever they come.
+#include "rankd/verbs/tokenize.h"
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/redirected_streams.h"
+
+using namespace ds;
+using ds::testing::TemporaryDirectory;
+
+namespace {
+
+TokenizeArgs bytes_of(const std::vector<std::string>& texts) {
+  TokenizeArgs args;
+  args.tokenizer = "byte";
+  args.texts = texts;
+  return args;
+}
+
+std::string tokenize(const TokenizeArgs& args, const std::string& input = "") {
+  int code = -1;
+  const std::string out = testing::printed_by([&] { code = run_tokenize(args); }, input).out;
+  REQUIRE(code == 0);
+  return out;
+}
+
+std::string added(const TemporaryDirectory& here, const std::string& name,
+                  const std::string& text) {
+  const std::filesystem::path path = here.path() / name;
+  std::ofstream(path, std::ios::binary) << text;
+  return path.string();
+}
+
+}  // namespace
+
+TEST_CASE("each text is a line of ids", "[rankd]") {
+  CHECK(tokenize(bytes_of({"ab", "", "\n"})) == "97 98\n\n10\n");
+  TokenizeArgs args = bytes_of({"ab", ""});
+  args.count = true;
+  CHECK(tokenize(args) == "2\n0\n");
+}
+
+TEST_CASE("ids that were printed decode to the text that they came from", "[rankd]") {
+  std::mt19937 random(9);
+  for (int round = 0; round < 20; ++round) {
+    std::string text;
+    for (auto i = random() % 30; i > 0; --i) text += static_cast<char>(' ' + random() % 95);
+    TokenizeArgs back = bytes_of({tokenize(bytes_of({text}))});
+    back.decode = true;
+    REQUIRE(tokenize(back) == text + "\n");
+  }
+}
+
+TEST_CASE("ids are read from lists as people and programs write them", "[rankd]") {
+  TokenizeArgs args = bytes_of({"[97, 98]", "97,98", " 97\t98\n", "[]"});
+  args.decode = true;
+  CHECK(tokenize(args) == "ab\nab\nab\n\n");
+  args.texts = {"255 97"};  // no character
+  CHECK(tokenize(args) ==
+        "\xEF\xBF\xBD"
+        "a\n");
+}
+
+TEST_CASE("what is no id is named", "[rankd]") {
+  for (const char* bad : {"97 x", "9.5", "97;98", "99999999999", "-"}) {
+    INFO(bad);
+    TokenizeArgs args = bytes_of({bad});
+    args.decode = true;
+    CHECK_THROWS_AS(tokenize(args), DataError);
+    CHECK_THROWS_WITH(tokenize(args), Catch::Contains("is no token id"));
+  }
+  for (const char* bad : {"256", "-1"}) {  // a number, and no token
+    INFO(bad);
+    TokenizeArgs args = bytes_of({bad});
+    args.decode = true;
+    CHECK_THROWS_AS(tokenize(args), Error);
+  }
+}
+
+TEST_CASE("texts come from arguments, then files; else from standard input", "[rankd]") {
+  const TemporaryDirectory here;
+  TokenizeArgs args = bytes_of({"a"});
+  args.files = {added(here, "b", "b\n")};
+  CHECK(tokenize(args, "c") == "97\n98 10\n");  // a file is a text as it is
+  CHECK(tokenize(bytes_of({}), "c\n") == "99 10\n");
+  args = bytes_of({});
+  args.lines = true;
+  CHECK(tokenize(args, "c\r\n\nd") == "99\n100\n");
+  args.files = {(here.path() / "missing").string()};
+  CHECK_THROWS_AS(tokenize(args), InputMissing);
+}
+
+TEST_CASE("for programs a text is an object with its ids and tokens", "[rankd]") {
+  TokenizeArgs args = bytes_of({"a\"\xff"});
+  args.json = true;
+  CHECK(tokenize(args) == R"({"count":3,"ids":[97,34,255],"tokens":["a","\"","�"]})"
+                          "\n");
+  args.count = true;
+  CHECK(tokenize(args) == "{\"count\":3}\n");
+  args = bytes_of({"97 98"});
+  args.decode = args.json = true;
+  CHECK(tokenize(args) == R"({"text":"ab","count":2,"ids":[97,98],"tokens":["a","b"]})"
+                          "\n");
+}
+
+TEST_CASE("what a tokenizer puts around texts is shown only when it is asked for", "[rankd]") {
+  const TemporaryDirectory here;
+  added(here, "tokenizer.json", R"({
+    "added_tokens": [{"id": 2, "content": "<s>", "special": true, "single_word": false,
+                      "lstrip": false, "rstrip": false, "normalized": false}],
+    "normalizer": null, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+    "decoder": {"type": "ByteLevel"},
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                 {"Sequence": {"id": "A", "type_id": 0}}],
+      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+      "special_tokens": {"<s>": {"id": "<s>", "ids": [2], "tokens": ["<s>"]}}},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "<s>": 2}, "merges": []}})");
+  TokenizeArgs args = bytes_of({"ab"});
+  args.tokenizer = here.path().string();
+  CHECK(tokenize(args) == "0 1\n");
+  args.special_tokens = true;
+  CHECK(tokenize(args) == "2 0 1\n");
+}

@@ -1,0 +1,166 @@
+// What the dry run says of a job, against what can be worked out without it, and how it is told.
+#include "train/dry_run.h"
+
+#include <numeric>
+
+#include "config/reader/json_reader.h"
+#include "tests/support/catch.h"
+#include "tests/train/small_engine.h"
+
+using namespace ds;
+using ds::testing::options_of;
+
+namespace {
+
+size_t bytes_of(const RunPlan& plan, MemoryTag tag) {
+  return plan.memory.tag_bytes_at_peak[static_cast<size_t>(tag)];
+}
+
+double wire_of(const RunPlan& plan) {
+  double sum = 0;
+  for (const auto& [op, bytes] : plan.wire_bytes) sum += bytes;
+  return sum;
+}
+
+// Elements of a GPT-2 whose last product shares the embedding.
+int64_t parameters_of(const Gpt2Config& model) {
+  const int64_t n = model.n_embd;
+  const int64_t attention = n * 3 * n + 3 * n + n * n + n;
+  const int64_t mlp = n * 4 * n + 4 * n + 4 * n * n + n;
+  return (model.vocab_size + model.n_positions) * n + model.n_layer * (attention + mlp + 4 * n) +
+         2 * n;
+}
+
+RunPlan plan_of(const testing::Setting& setting) {
+  return dry_run(options_of(setting), setting.ranks, {});
+}
+
+RunPlan written_out() {
+  RunPlan plan;
+  plan.world_size = 2;
+  plan.parameters = 1'250'000;
+  plan.memory.bytes_peak = (size_t{3} << 20) + (size_t{1} << 19);
+  plan.memory.tag_bytes_at_peak[0] = size_t{3} << 20;
+  plan.memory.tag_bytes_at_peak[3] = size_t{1} << 19;
+  plan.wire_bytes = {{"all_gather", 2048}, {"reduce_scatter", 100}};
+  plan.flops_per_step = 2.5e9;
+  plan.seconds_per_step = 0.125;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("the dry run counts every parameter once, whatever the world", "[train]") {
+  const auto model = std::get<Gpt2Config>(options_of({}).model);
+  for (const int ranks : {1, 2, 4}) {
+    for (const int stage : {0, 3}) {
+      CAPTURE(ranks, stage);
+      CHECK(plan_of({.ranks = ranks, .stage = stage}).parameters == parameters_of(model));
+    }
+  }
+}
+
+TEST_CASE("the work of a step is that of its tokens", "[train]") {
+  const RunPlan one = plan_of({});
+  const EngineOptions options = options_of({});
+  const auto model = std::get<Gpt2Config>(options.model);
+  // Products alone: six operations for each weight and token, positions and norms left out, and
+  // what attention makes of pairs of tokens on top.
+  const int64_t multiplied = parameters_of(model) - model.n_positions * model.n_embd;
+  const auto tokens = static_cast<double>(options.micro_batch * options.length);
+  const double products = 6 * static_cast<double>(multiplied) * tokens;
+  CHECK(one.flops_per_step > 0.9 * products);
+  CHECK(one.flops_per_step < 1.5 * products);
+  // Two ranks halve it, as do micro-steps of half the size that are twice as many not.
+  CHECK(plan_of({.ranks = 2}).flops_per_step == Approx(one.flops_per_step / 2).epsilon(0.05));
+  CHECK(plan_of({.micro_steps = 2}).flops_per_step == Approx(one.flops_per_step).epsilon(0.05));
+}
+
+TEST_CASE("a rank alone sends nothing, and ranks together send what their stage needs", "[train]") {
+  for (const int stage : {0, 1, 2, 3}) {
+    CAPTURE(stage);
+    CHECK(wire_of(plan_of({.stage = stage})) == 0);
+    CHECK(wire_of(plan_of({.ranks = 4, .stage = stage})) > 0);
+  }
+  // Stage 3 gathers weights for the forward and for the backward pass, the others at most once.
+  CHECK(wire_of(plan_of({.ranks = 4, .stage = 3})) > wire_of(plan_of({.ranks = 4, .stage = 2})));
+  // Gradients are reduced once per micro-step.
+  const auto reduced = [](int micro_steps) {
+    return plan_of({.ranks = 2, .stage = 2, .micro_steps = micro_steps})
+        .wire_bytes.at("reduce_scatter");
+  };
+  CHECK(reduced(2) == Approx(2 * reduced(1)));
+}
+
+TEST_CASE("a stage divides what it promises to divide among the ranks", "[train]") {
+  const RunPlan whole = plan_of({.ranks = 4, .stage = 0});
+  const auto share = [&](int stage, MemoryTag tag) {
+    return static_cast<double>(bytes_of(plan_of({.ranks = 4, .stage = stage}), tag)) /
+           static_cast<double>(bytes_of(whole, tag));
+  };
+  for (const int stage : {1, 2, 3}) {
+    CAPTURE(stage);
+    CHECK(share(stage, MemoryTag::kOptimizer) == Approx(0.25).margin(0.05));
+  }
+  CHECK(share(1, MemoryTag::kParameters) > 0.9);
+  CHECK(share(3, MemoryTag::kParameters) < 0.9);
+  CHECK(bytes_of(whole, MemoryTag::kActivations) > 0);
+}
+
+TEST_CASE("a slower machine is expected to take longer, by no more than it is slower", "[train]") {
+  const EngineOptions options = options_of({.ranks = 2, .stage = 2});
+  const double usual =
+      dry_run(options, 2, {.flops_per_s = 1e11, .bytes_per_s = 1e10}).seconds_per_step;
+  const double slow =
+      dry_run(options, 2, {.flops_per_s = 5e10, .bytes_per_s = 5e9}).seconds_per_step;
+  CHECK(slow == Approx(2 * usual));
+  const double narrow =
+      dry_run(options, 2, {.flops_per_s = 1e11, .bytes_per_s = 5e9}).seconds_per_step;
+  CHECK(narrow > usual);
+  CHECK(narrow <= Approx(2 * usual));
+}
+
+TEST_CASE("threads add up, and half the bits are twice the speed", "[train]") {
+  const DeviceCeilings one = cpu_ceilings(1, DType::kF32);
+  const DeviceCeilings eight = cpu_ceilings(8, DType::kF32);
+  CHECK(eight.flops_per_s == Approx(8 * one.flops_per_s));
+  CHECK(eight.bytes_per_s == Approx(8 * one.bytes_per_s));
+  CHECK(cpu_ceilings(1, DType::kBF16).flops_per_s == Approx(2 * one.flops_per_s));
+}
+
+TEST_CASE("a plan is told to a person in a few lines", "[train]") {
+  EngineOptions options = options_of({.ranks = 2, .micro_steps = 3});
+  CHECK(plan_text(written_out(), options) ==
+        "model         1.25 M parameters, fp32\n"
+        "batch         2 x 16 tokens per rank and micro-step, 3 micro-steps, 2 ranks\n"
+        "memory        3.50 MiB per rank at the peak\n"
+        "  parameters      3.00 MiB\n"
+        "  activations     512.00 KiB\n"
+        "wire          bytes per step and rank\n"
+        "  all_gather      2.00 KiB\n"
+        "  reduce_scatter  100 B\n"
+        "work          2.50 GFLOP per step and rank, about 0.125 s (estimate)\n");
+}
+
+TEST_CASE("a plan for programs has an entry for every rank, whose parts make its whole",
+          "[train]") {
+  const RunPlan plan = plan_of({.ranks = 3, .stage = 2});
+  const Value json = read_config_document(plan_json(plan), "plan");
+  CHECK(json.find("world_size")->as_integer() == 3);
+  CHECK(json.find("parameters")->as_integer() == plan.parameters);
+  CHECK(json.find("flops_per_step")->as_number() == Approx(plan.flops_per_step));
+  CHECK(json.find("seconds_per_step")->as_number() == Approx(plan.seconds_per_step));
+  const std::vector<Value>& ranks = json.find("ranks")->items();
+  REQUIRE(ranks.size() == 3);
+  for (const Value& rank : ranks) {
+    int64_t parts = 0;
+    for (const Member& part : rank.find("categories")->members()) parts += part.value.as_integer();
+    CHECK(rank.find("categories")->members().size() == kMemoryTags);
+    CHECK(parts == rank.find("host_bytes_peak")->as_integer());
+    CHECK(parts == static_cast<int64_t>(plan.memory.bytes_peak));
+  }
+  const Value* const data = json.find("communication")->find("data");
+  REQUIRE(data != nullptr);
+  CHECK(data->members().size() == plan.wire_bytes.size());
+  for (const auto& [op, bytes] : plan.wire_bytes) CHECK(data->find(op)->as_number() == bytes);
+}
