@@ -49,6 +49,14 @@ Lines read_new(const TailOptions& options, std::map<int, FollowedLog>& followed)
   return out;
 }
 
+// What stands in the logs without an end, which nothing will follow: a rank died while it wrote.
+void add_rest(std::map<int, FollowedLog>& followed, Lines& lines) {
+  for (auto& [rank, log] : followed) {
+    std::vector<std::string>& own = lines[rank];
+    log.buffer.finish([&own](std::string_view line) { own.emplace_back(line); });
+  }
+}
+
 void show(const TailOptions& options, const Lines& lines) {
   fmt::print("{}", options.json ? fold_logs_as_json(lines) : fold_logs(lines));
 }
@@ -68,7 +76,9 @@ void follow_logs(const TailOptions& options, std::map<int, FollowedLog>& followe
     pollfd watched{signals.fd(), POLLIN, 0};
     if (poll(&watched, 1, kPeriodMs) != 0) return;
     const bool over = round % kAskEvery == 0 && !find_status(options.run).live();
-    show(options, read_new(options, followed));
+    Lines lines = read_new(options, followed);
+    if (over) add_rest(followed, lines);
+    show(options, lines);
     if (over) return;
   }
 }
@@ -82,6 +92,7 @@ int run_tail(const TailOptions& options) {
     followed[rank].offset = size > kMostBytes ? size - kMostBytes : 0;
   }
   Lines lines = read_new(options, followed);
+  if (!options.follow) add_rest(followed, lines);
   keep_last(lines, to_size(options.lines));
   show(options, lines);
   if (options.follow) follow_logs(options, followed);

@@ -3,35 +3,31 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <numeric>
 #include <sstream>
 
 #include "core/error.h"
+#include "tests/support/kept_signal_mask.h"
 
 namespace ds::testing {
 namespace {
 
-// The signals of a SignalWatch are blocked while it is there, and as before afterwards.
+// What nobody took is gone before signals have their usual effect again.
 class SignalScope {
  public:
-  SignalScope() {
-    pthread_sigmask(SIG_SETMASK, nullptr, &before_);
-    watch_.emplace();
-  }
-  SignalScope(const SignalScope&) = delete;  // restores a mask once
+  SignalScope() = default;
+  SignalScope(const SignalScope&) = delete;  // owns the mask
   SignalScope& operator=(const SignalScope&) = delete;
   ~SignalScope() {
-    while (watch_->take()) {
+    while (watch_.take()) {
     }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  SignalWatch& watch() { return *watch_; }
+  SignalWatch& watch() { return watch_; }
 
  private:
-  sigset_t before_{};
-  std::optional<SignalWatch> watch_;
+  const KeptSignalMask mask_;
+  SignalWatch watch_;
 };
 
 std::string content(const std::filesystem::path& path) {

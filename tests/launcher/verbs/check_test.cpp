@@ -1,0 +1,271 @@
+// What check, explain and the look at the inputs say of a configuration.
+#include "launcher/verbs/check.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include "config/reader/json_reader.h"
+#include "core/error.h"
+#include "launcher/verbs/explain.h"
+#include "launcher/verbs/input_look.h"
+#include "tests/support/catch.h"
+#include "tests/support/kept_signal_mask.h"
+#include "tests/support/redirected_streams.h"
+#include "tests/support/working_directory.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder to stand in, with a train.json, and a program in rankd's place that prints `answer`.
+class Folder {
+ public:
+  explicit Folder(const std::string& config) : stand_(here_.path()) {
+    put("train.json", config);
+    context_.rank_program = (here_.path() / "rankd").string();
+  }
+  void put(const std::string& name, const std::string& text) const {
+    std::ofstream(here_.path() / name) << text;
+  }
+  void engine_says(const std::string& script) const {
+    put("rankd", "#!/bin/sh\n" + script + "\n");
+    fs::permissions(here_.path() / "rankd", fs::perms::owner_all);
+  }
+  std::string check(const CheckOptions& options) {
+    return testing::printed_by([&] { code_ = run_check(options, context_); }).out;
+  }
+  std::string check() { return check(of_file()); }
+  static CheckOptions of_file(const std::string& name = "train.json") {
+    CheckOptions out;
+    out.config = name;
+    return out;
+  }
+  int code() const { return code_; }
+  const CommandContext& context() const { return context_; }
+  std::string path() const { return here_.path().string(); }
+
+ private:
+  testing::TemporaryDirectory here_;
+  const testing::WorkingDirectory stand_;
+  CommandContext context_;
+  int code_ = -1;
+};
+
+ExplainOptions explain_key(const std::string& key) {
+  ExplainOptions out;
+  out.config = "train.json";
+  if (!key.empty()) out.key = key;
+  return out;
+}
+
+const std::string kJob = R"({
+  "train_batch_size": 8,
+  "model": {"family": "gpt2"},
+  "data": {"train": "gone.txt"},
+  "train": {"steps": 1}
+})";
+
+}  // namespace
+
+TEST_CASE("a file without anything wrong is fine, and what is missing to train is a note",
+          "[launcher]") {
+  Folder folder(R"({"train_batch_size": 8})");
+  const std::string text = folder.check();
+  CHECK(folder.code() == 0);
+  CHECK_THAT(text, Catch::Contains("note: ") && Catch::Contains("train.json: no errors, "));
+  CHECK(text.find("error: ") == std::string::npos);
+}
+
+TEST_CASE("everything that is wrong is said in the order of the file", "[launcher]") {
+  Folder folder(
+      "{\"train_batch_size\": \"many\",\n \"no_such_key\": 1,\n"
+      " \"gradient_clipping\": []}");
+  const std::string text = folder.check();
+  CHECK(folder.code() == 78);
+  const size_t first = text.find("train.json:1:");
+  const size_t second = text.find("train.json:2:");
+  const size_t third = text.find("train.json:3:");
+  CHECK(first < second);
+  CHECK(second < third);
+  CHECK(third != std::string::npos);
+  CHECK_THAT(text, Catch::Contains("train.json: 3 errors, "));
+}
+
+TEST_CASE("a text that is no JSON at all is one error with its place", "[launcher]") {
+  Folder folder("{\"train_batch_size\": 8,,}");
+  const std::string text = folder.check();
+  CHECK(folder.code() == 78);
+  CHECK_THAT(text, Catch::Contains("error: ") && Catch::Contains("train.json:1:") &&
+                       Catch::Contains("train.json: 1 error, no notes"));
+}
+
+TEST_CASE("a configuration that is not there is no report", "[launcher]") {
+  Folder folder("{}");
+  CHECK_THROWS_AS(folder.check(Folder::of_file("missing.json")), InputMissing);
+}
+
+TEST_CASE("the report for programs has the places as numbers", "[launcher]") {
+  Folder folder("{\n  \"no_such_key\": 1}");
+  CheckOptions options = Folder::of_file();
+  options.json = true;
+  const std::string text = folder.check(options);
+  const Value json = read_config_document(text, "report");
+  CHECK_FALSE(json.find("ok")->as_boolean());
+  CHECK(json.find("config")->as_string() == "train.json");
+  REQUIRE(json.find("problems")->items().size() == 1);
+  const Value& problem = json.find("problems")->items()[0];
+  CHECK(problem.find("path")->as_string() == "no_such_key");
+  CHECK(problem.find("line")->as_integer() == 2);
+  CHECK(problem.find("column")->as_integer() > 0);
+  CHECK(fs::path(problem.find("file")->as_string()).filename() == "train.json");
+  CHECK(json.find("left_out")->as_integer() == 0);
+}
+
+TEST_CASE("batch sizes are tried for as many ranks as are named", "[launcher]") {
+  Folder folder(R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2})");
+  const auto with_ranks = [&](std::optional<int64_t> ranks) {
+    CheckOptions options = Folder::of_file();
+    options.num_ranks = ranks;
+    return folder.check(options);
+  };
+  with_ranks({});
+  CHECK(folder.code() == 0);
+  with_ranks(4);
+  CHECK(folder.code() == 0);
+  CHECK_THAT(with_ranks(3), Catch::Contains("error: train.json:1:"));
+  CHECK(folder.code() == 78);
+}
+
+TEST_CASE("without the engine check does what it can, and says what it did not look at",
+          "[launcher]") {
+  Folder folder(kJob);
+  const std::string text = folder.check();
+  CHECK(folder.code() == 0);
+  CHECK_THAT(text, Catch::Contains("note: data, tokenizer and model were not looked at: ") &&
+                       Catch::Contains("is missing; it belongs beside dslaunch"));
+  struct Case {
+    std::string script;
+    std::string words;
+  };
+  for (const Case& bad :
+       {Case{"exit 3", "exited with code 3"}, Case{"kill -9 $$", "was killed by signal 9"},
+        Case{"echo what?", "is of another build"},
+        Case{"echo '{\"defects\": [1]}'", "is of another build"}}) {
+    INFO(bad.script);
+    folder.engine_says(bad.script);
+    CHECK_THAT(folder.check(), Catch::Contains(bad.words));
+    CHECK(folder.code() == 0);
+  }
+}
+
+TEST_CASE("what the engine finds wrong is said at the key that names it", "[launcher]") {
+  Folder folder(kJob);
+  folder.engine_says(
+      R"(echo '{"defects": [{"code": 66, "key": "data.train", "what": "gone.txt is not there"}]}')");
+  const std::string text = folder.check();
+  CHECK(folder.code() == 78);
+  CHECK_THAT(text, Catch::Contains("error: ") && Catch::Contains("train.json:4:") &&
+                       Catch::Contains("data.train: gone.txt is not there"));
+}
+
+TEST_CASE("the engine is asked about the file and what overrides it", "[launcher]") {
+  Folder folder(kJob);
+  folder.engine_says(R"(echo "$@" > asked; echo '{"defects": []}')");
+  CheckOptions options = Folder::of_file();
+  options.overrides = {"train.steps=7"};
+  folder.check(options);
+  std::ifstream in("asked");
+  std::string asked;
+  std::getline(in, asked);
+  CHECK_THAT(asked, Catch::EndsWith("--look train.json train.steps=7"));
+}
+
+TEST_CASE("a place where no run can be kept is found before one is started", "[launcher]") {
+  Folder folder(kJob);
+  folder.engine_says(R"(echo '{"defects": []}')");
+  CHECK(folder.check().find("runs are kept") == std::string::npos);
+  folder.put("runs", "a file");
+  CHECK_THAT(folder.check(),
+             Catch::Contains("runs are kept in a folder of this name, and this is none"));
+  CHECK(folder.code() == 78);
+}
+
+TEST_CASE("a run that must resume is told where there is nothing to resume from", "[launcher]") {
+  Folder folder(R"({"train_batch_size": 8, "model": {"family": "gpt2"},
+                   "data": {"train": "gone.txt"}, "train": {"steps": 1, "resume": "required"}})");
+  folder.engine_says(R"(echo '{"defects": []}')");
+  CHECK_THAT(folder.check(), Catch::Contains("has no run of train with a checkpoint"));
+  CHECK(folder.code() == 0);
+}
+
+TEST_CASE("a run refuses what the engine finds wrong, with the code of the first", "[launcher]") {
+  Folder folder(kJob);
+  folder.engine_says(
+      R"(echo '{"defects": [{"code": 66, "key": "data.train", "what": "gone.txt is not there"},
+                            {"code": 78, "key": "model.family", "what": "too large"}]}')");
+  const testing::KeptSignalMask mask;
+  SignalWatch signals;
+  RunOptions options;
+  options.config = "train.json";
+  try {
+    require_inputs(options, folder.context(), signals);
+    FAIL_CHECK("nothing was wrong");
+  } catch (const Error& refused) {
+    CHECK(refused.exit_code() == ExitCode::kInputMissing);
+    CHECK_THAT(refused.what(), Catch::Contains("data.train: gone.txt is not there\n") &&
+                                   Catch::Contains("model.family: too large"));
+  }
+  folder.engine_says("exit 3");  // nobody looked: the ranks will
+  CHECK_NOTHROW(require_inputs(options, folder.context(), signals));
+}
+
+TEST_CASE("an answer of another form is no answer", "[launcher]") {
+  CHECK(parse_look(R"({"defects": []})")->empty());
+  const auto one = parse_look(R"({"defects": [{"code": 65, "key": "k", "what": "w"}]})");
+  REQUIRE(one);
+  REQUIRE(one->size() == 1);
+  CHECK(one->front().code == ExitCode::kBadData);
+  CHECK(one->front().key == "k");
+  CHECK(one->front().what == "w");
+  for (const char* bad :
+       {"", "{", "[]", "{}", R"({"defects": 1})", R"({"defects": [1]})", R"({"defects": [{}]})",
+        R"({"defects": [{"code": "65", "key": "k", "what": "w"}]})",
+        R"({"defects": [{"code": 65, "what": "w"}]})",
+        R"({"defects": [{"code": 65, "key": "k", "what": 1}]})"}) {
+    CHECK_FALSE(parse_look(bad));
+  }
+}
+
+TEST_CASE("explain says of a key what it is and where that comes from", "[launcher]") {
+  Folder folder("{\n  \"train_batch_size\": 8,\n  \"train\": {\"steps\": 5}}");
+  ExplainOptions options = explain_key("train.steps");
+  int code = -1;
+  const auto explained = [&] { return testing::printed_by([&] { code = run_explain(options); }); };
+  CHECK_THAT(explained().out, Catch::Contains("5") && Catch::Contains("train.json:3:"));
+  CHECK(code == 0);
+  options.overrides = {"train.steps=9"};
+  CHECK_THAT(explained().out, Catch::Contains("9") && Catch::Contains("command line"));
+  options.json = true;
+  const std::string text = explained().out;
+  const Value json = read_config_document(text, "explain");
+  REQUIRE(json.find("values")->items().size() == 1);
+  CHECK(json.find("values")->items()[0].find("path")->as_string() == "train.steps");
+  CHECK(json.find("values")->items()[0].find("value")->as_integer() == 9);
+  CHECK(json.find("errors")->items().empty());
+  options.key = "train.no_such";
+  CHECK_THROWS_AS(explained(), UsageError);
+}
+
+TEST_CASE("explain shows what it can of a file with errors, and ends with 78", "[launcher]") {
+  Folder folder(R"({"train_batch_size": 8, "no_such_key": 1})");
+  int code = -1;
+  const testing::Printed printed =
+      testing::printed_by([&] { code = run_explain(explain_key("")); });
+  CHECK(code == 78);
+  CHECK_THAT(printed.out, Catch::Contains("train_batch_size"));
+  CHECK_THAT(printed.error, Catch::StartsWith("error: ") && Catch::Contains("no_such_key"));
+}
+
+}  // namespace ds
