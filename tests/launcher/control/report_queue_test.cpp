@@ -1,5 +1,8 @@
 #include "rankd/report_queue.h"
 
+#include <algorithm>
+#include <random>
+
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -65,6 +68,46 @@ TEST_CASE("when too many wait, the oldest steps make room, and nothing else does
   CHECK(queue.dropped() == 3);
   queue.rewind();
   CHECK(queue.take_unsent().size() == 11);
+}
+
+// Whatever streams break and whatever is acknowledged, over each stream goes everything that is not
+// acknowledged, in order and without a gap.
+TEST_CASE("no report is lost or out of order over streams that break anywhere", "[rankd]") {
+  std::mt19937 random(21);
+  for (int round = 0; round < 100; ++round) {
+    ReportQueue queue(1000);
+    uint64_t added = 0;
+    uint64_t acknowledged = 0;
+    uint64_t sent = 0;  // over the stream at hand
+    for (int event = 0; event < 60; ++event) {
+      switch (random() % 4) {
+        case 0:
+          queue.add(step(static_cast<int64_t>(++added)));
+          break;
+        case 1: {
+          const Numbers out = numbers(queue.take_unsent());
+          Numbers expected;
+          for (uint64_t n = std::max(sent, acknowledged) + 1; n <= added; ++n)
+            expected.push_back(n);
+          REQUIRE(out == expected);
+          sent = added;
+          break;
+        }
+        case 2:
+          if (sent > 0) acknowledged = std::max(acknowledged, random() % (sent + 1));
+          queue.acknowledged(acknowledged);
+          break;
+        default:
+          queue.rewind();
+          sent = acknowledged;
+          break;
+      }
+      REQUIRE(queue.waiting().size() == added - acknowledged);
+      REQUIRE(queue.has_unsent() == (std::max(sent, acknowledged) < added));
+      REQUIRE(queue.all_acknowledged() == (acknowledged == added));
+    }
+    CHECK(queue.dropped() == 0);
+  }
 }
 
 }  // namespace ds

@@ -5,10 +5,13 @@
 #include <signal.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 
 #include "core/error.h"
 #include "launcher/process/credentials.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ds {
 namespace {
@@ -103,6 +106,27 @@ TEST_CASE("a destroyed process is dead", "[launcher]") {
     pipe.write = Fd();
   }
   CHECK(read_all(pipe.read.get()).empty());
+}
+
+TEST_CASE("a program is found in the first folder that has it", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const std::string one = (here.path() / "one").string();
+  const std::string two = (here.path() / "two").string();
+  for (const std::string& folder : {one, two}) std::filesystem::create_directory(folder);
+  const auto add = [](const std::string& path, std::filesystem::perms permissions) {
+    std::ofstream(path) << "#!/bin/sh\n";
+    std::filesystem::permissions(path, permissions);
+  };
+  add(one + "/plain", std::filesystem::perms::owner_read);
+  add(two + "/plain", std::filesystem::perms::owner_all);
+  add(one + "/tool", std::filesystem::perms::owner_all);
+  add(two + "/tool", std::filesystem::perms::owner_all);
+  CHECK(find_on_path(one + ":" + two, "tool") == one + "/tool");
+  CHECK(find_on_path(two + ":" + one, "tool") == two + "/tool");
+  CHECK(find_on_path("::" + two, "tool") == two + "/tool");
+  CHECK(find_on_path(one + ":" + two, "plain") == two + "/plain");  // the first cannot be run
+  CHECK(find_on_path(one, "missing").empty());
+  CHECK(find_on_path("", "tool").empty());
 }
 
 TEST_CASE("tokens are random and compared whole", "[launcher]") {

@@ -1,5 +1,7 @@
 #include "launcher/process/run_directory.h"
 
+#include <sys/stat.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -74,6 +76,68 @@ TEST_CASE("the newest run with a checkpoint can be resumed", "[launcher]") {
   fs::create_directory_symlink("train-20260103-100000", here.path() / "runs/latest");
   CHECK(newest_resumable_run(here.path(), "train")->filename() == "train-20260102-100000-2");
   CHECK(newest_resumable_run(here.path(), "train-big")->filename() == "train-big-20260109-100000");
+}
+
+TEST_CASE("what stands where a file is written and is none is found before anything runs",
+          "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  const auto again = [&] { RunDirectory::open("run", here.path(), "train", "now"); };
+  for (const char* name : {"config.json", "metrics.jsonl", "metrics.csv", "plan.json",
+                           "report.json", "committed.json", "loss.svg", "logs/dslaunch.log"}) {
+    INFO(name);
+    fs::create_directory(run.file(name));
+    CHECK_THROWS_AS(again(), IoError);
+    CHECK_THROWS_WITH(again(), Catch::Contains(name) && Catch::Contains("is a directory"));
+    fs::remove(run.file(name));
+    REQUIRE(mkfifo(run.file(name).c_str(), 0600) == 0);
+    CHECK_THROWS_WITH(again(), Catch::Contains("is a FIFO"));
+    fs::remove(run.file(name));
+    fs::create_symlink("/dev/null", run.file(name));
+    CHECK_THROWS_WITH(again(), Catch::Contains("is a device or socket"));
+    fs::remove(run.file(name));
+    std::ofstream(run.file(name)) << "x";
+    CHECK_NOTHROW(again());
+  }
+}
+
+TEST_CASE("a FIFO is not appended to, which would wait for a reader", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const fs::path pipe = here.path() / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_AS(AppendFile(pipe), IoError);
+}
+
+TEST_CASE("a path through runs/latest is the run that it means now", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  fs::create_directories(here.path() / "runs/one");
+  fs::create_directory_symlink("one", here.path() / "runs/latest");
+  fs::create_directories(here.path() / "elsewhere/latest");  // a folder of that name
+  CHECK(without_latest(here.path() / "runs/latest/logs") == here.path() / "runs/one/logs");
+  CHECK(without_latest(here.path() / "runs/latest") == here.path() / "runs/one");
+  CHECK(without_latest(here.path() / "elsewhere/latest") == here.path() / "elsewhere/latest");
+  CHECK(without_latest(here.path() / "runs/one") == here.path() / "runs/one");
+  CHECK(without_latest("runs/latest") == "runs/latest");  // there is none from here
+}
+
+TEST_CASE("a checkpoint is as large as the files of the newest tag", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  CHECK(newest_checkpoint_bytes(here.path()) == 0);
+  const fs::path checkpoints = here.path() / "checkpoints";
+  for (const char* tag : {"global_step1", "global_step2"})
+    fs::create_directories(checkpoints / tag / "below");
+  std::ofstream(checkpoints / "global_step1/a") << std::string(1000, 'x');
+  std::ofstream(checkpoints / "global_step2/a") << std::string(30, 'x');
+  std::ofstream(checkpoints / "global_step2/below/b") << std::string(4, 'x');
+  CHECK(newest_checkpoint_bytes(here.path()) == 0);  // nobody says which is the newest
+  const auto latest = [&](const std::string& tag) {
+    std::ofstream(checkpoints / "latest") << tag << '\n';
+    return newest_checkpoint_bytes(here.path());
+  };
+  CHECK(latest("global_step2") == 34);
+  CHECK(latest("global_step1") == 1000);
+  CHECK(latest("gone") == 0);
+  CHECK(latest("../checkpoints/global_step1") == 0);  // a tag is a name, and no way
 }
 
 TEST_CASE("a directory that cannot be made or written is a storage error", "[launcher]") {
