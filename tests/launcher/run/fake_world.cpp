@@ -126,7 +126,8 @@ class FakeWorld final : public World {
   void live(const Bootstrap& bootstrap, const Script& script) {
     ExitStatus status = killed_by(SIGKILL);
     try {
-      ScriptedRank rank(*this, bootstrap.rank, bootstrap);
+      ScriptedRank rank(*this, bootstrap,
+                        starter_.data_endpoint ? starter_.data_endpoint(bootstrap.rank) : "");
       status = script(rank);
     } catch (const Killed&) {
     } catch (const std::exception& error) {
@@ -152,8 +153,12 @@ class FakeWorld final : public World {
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
-ScriptedRank::ScriptedRank(FakeWorld& world, int rank, const Bootstrap& bootstrap)
-    : world_(world), rank_(rank), epoch_(bootstrap.epoch), control_(connect_control(bootstrap)) {}
+ScriptedRank::ScriptedRank(FakeWorld& world, const Bootstrap& bootstrap,
+                           const std::string& data_endpoint)
+    : world_(world),
+      rank_(bootstrap.rank),
+      epoch_(bootstrap.epoch),
+      control_(connect_control(bootstrap, {}, data_endpoint)) {}
 
 JobPlan ScriptedRank::join() {
   JobPlan plan = control_->join();

@@ -22,7 +22,7 @@ class FakeWorld;
 // when the launcher kills the rank, and the rank then ends by SIGKILL.
 class ScriptedRank {
  public:
-  ScriptedRank(FakeWorld& world, int rank, const Bootstrap& bootstrap);
+  ScriptedRank(FakeWorld& world, const Bootstrap& bootstrap, const std::string& data_endpoint);
 
   int rank() const { return rank_; }
   int64_t epoch() const { return epoch_; }
@@ -60,7 +60,8 @@ inline constexpr ExitStatus killed_by(int signal) { return {0, signal}; }
 class FakeStarter final : public WorldStarter {
  public:
   Script script;
-  std::string config_digest = "digest";  // that ranks have
+  std::string config_digest = "digest";                // that ranks have
+  std::function<std::string(int rank)> data_endpoint;  // where each listens; not set: nowhere
   // Before the ranks of an epoch are started; may throw what start() may.
   std::function<void(const WorldPlan&)> before_start;
   // The problem of a host that is looked for; empty: it is there.

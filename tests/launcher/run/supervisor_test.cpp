@@ -3,6 +3,7 @@
 #include "launcher/run/supervisor.h"
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <set>
 
@@ -126,6 +127,29 @@ TEST_CASE("every rank is told its own place and, beside that, what all are told"
   CHECK(world.ranks.at(3).host == "node-2");
   const std::set<std::string> tokens(world.tokens.begin(), world.tokens.end());
   CHECK(tokens.size() == 4);
+}
+
+TEST_CASE("ranks that listen for data are told where all do, and a secret of their epoch",
+          "[launcher]") {
+  ToldPlans told;
+  SupervisedRun run(3, [&](ScriptedRank& rank) {
+    told.add(rank.join());
+    return rank.epoch() == 1 ? testing::killed_by(SIGSEGV) : rank.finish();
+  });
+  run.starter.data_endpoint = [](int rank) {
+    return rank == 2 ? std::string() : fmt::format("10.0.0.{}:4000", rank);
+  };
+  run.job.recovery.max_restarts = 1;
+  CHECK(run.run().exit_code == 0);
+  REQUIRE(told.size() == 6);
+  for (int rank = 0; rank < 3; ++rank) {
+    const JobPlan& plan = told.at(2, rank);
+    // In the order of the ranks; one that listens nowhere has an empty place.
+    CHECK(plan.data_endpoints == std::vector<std::string>{"10.0.0.0:4000", "10.0.0.1:4000", ""});
+    CHECK(plan.data_secret.size() == 32);
+    CHECK(plan.data_secret == told.at(2, 0).data_secret);
+    CHECK(plan.data_secret != told.at(1, rank).data_secret);
+  }
 }
 
 TEST_CASE("what lies in the run directory is told to the ranks, unless the run begins anew",
