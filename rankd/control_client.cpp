@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "config/reader/utf8.h"
 #include "core/failpoint.h"
 #include "core/host.h"
 #include "core/secrecy.h"
@@ -145,7 +146,7 @@ class GrpcControlClient final : public ControlClient {
 
   void report_text(std::string_view line) override {
     control::RankMessage message;
-    message.set_text(std::string(line));
+    message.set_text(as_utf8(line));
     enqueue(std::move(message));
   }
 
@@ -186,7 +187,7 @@ class GrpcControlClient final : public ControlClient {
     control::FinalReport& report = *message.mutable_final();
     report.set_exit_code(static_cast<int>(code));
     report.set_origin(to_origin(origin));
-    report.set_error(std::string(error));
+    report.set_error(as_utf8(error));  // it may quote a file's name, and a string has to be UTF-8
     {
       const std::scoped_lock lock(mutex_);
       reports_.add(std::move(message));

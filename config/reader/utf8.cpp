@@ -61,4 +61,16 @@ void append_utf8(unsigned code, std::string& out) {
   }
 }
 
+std::string as_utf8(std::string_view bytes) {
+  constexpr unsigned kReplacement = 0xFFFD;
+  std::string out;
+  for (;;) {
+    const size_t at = first_invalid_utf8(bytes);
+    out += bytes.substr(0, at);
+    if (at == std::string_view::npos) return out;
+    append_utf8(kReplacement, out);
+    bytes.remove_prefix(at + 1);
+  }
+}
+
 }  // namespace ds

@@ -1,4 +1,4 @@
-// UTF-8 validation and encoding for configuration texts (RFC 3629: no overlong forms, no
+// UTF-8 validation and encoding for texts of every kind (RFC 3629: no overlong forms, no
 // surrogates, at most U+10FFFF). Pure.
 #pragma once
 
@@ -13,5 +13,8 @@ size_t first_invalid_utf8(std::string_view text);
 
 // Appends the encoding of one code point (no surrogate, at most 0x10FFFF).
 void append_utf8(unsigned code, std::string& out);
+
+// With U+FFFD in the place of each byte that is no part of valid UTF-8.
+std::string as_utf8(std::string_view bytes);
 
 }  // namespace ds

@@ -4,11 +4,14 @@
 
 #include <cmath>
 
+#include "config/reader/utf8.h"
+
 namespace ds {
 
+// Names of files may have bytes that are no UTF-8, which no reader of JSON takes.
 std::string json_string(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (const char c : as_utf8(text)) {
     if (c == '"' || c == '\\') {
       out.append(1, '\\').append(1, c);
     } else if (c == '\n') {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "config/reader/utf8.h"
 #include "core/error.h"
 
 namespace ds {
@@ -31,18 +30,6 @@ size_t begun_character(std::string_view text) {
 }
 
 }  // namespace
-
-std::string as_utf8(std::string_view bytes) {
-  constexpr unsigned kReplacement = 0xFFFD;
-  std::string out;
-  for (;;) {
-    const size_t at = first_invalid_utf8(bytes);
-    out += bytes.substr(0, at);
-    if (at == std::string_view::npos) return out;
-    append_utf8(kReplacement, out);
-    bytes.remove_prefix(at + 1);
-  }
-}
 
 ShownText::ShownText(std::vector<std::string> stops) : stops_(std::move(stops)) {
   for (const std::string& stop : stops_) DS_CHECK(!stop.empty(), "shown text: an empty stop text");

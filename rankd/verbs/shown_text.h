@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/reader/utf8.h"
+
 namespace ds {
 
 class ShownText {
@@ -24,8 +26,5 @@ class ShownText {
   std::string pending_;
   bool stopped_ = false;
 };
-
-// With U+FFFD in the place of each byte that is no part of valid UTF-8.
-std::string as_utf8(std::string_view bytes);
 
 }  // namespace ds

@@ -2,6 +2,7 @@
 // it, and what the run does next.
 #include <csignal>
 
+#include "config/reader/json_reader.h"
 #include "launcher/process/run_lease.h"
 #include "launcher/run/supervisor.h"
 #include "tests/launcher/run/supervised_run.h"
@@ -99,6 +100,24 @@ TEST_CASE("programs are told of a failure in one line of JSON on standard error"
         "{\"event\": \"fault\", \"code\": 139, \"rank\": 1, \"host\": \"" + record.host +
             "\", \"step\": 1, \"last_committed\": \"global_step1\", \"action\": \"stop\", "
             "\"cause\": \"rank 1 was killed by signal 11 (Segmentation fault)\"}");
+}
+
+TEST_CASE("an error whose words are no UTF-8, such as a file's name, is told all the same",
+          "[launcher]") {
+  SupervisedRun run(2, rank_one_ends([](ScriptedRank& rank) {
+                      rank.control().report_text("reads caf\xe9.txt");
+                      return rank.finish(ExitCode::kInputMissing, ErrorOrigin::kOwn,
+                                         "open caf\xe9.txt: No such file or directory");
+                    }));
+  const RunRecord record = run.run();
+  CHECK(record.exit_code == 66);
+  CHECK(record.reason ==
+        "rank 1 ended with code 66: open caf\xEF\xBF\xBD.txt: No such file or directory");
+  CHECK(run.said("reads caf\xEF\xBF\xBD.txt"));
+  // Programs read JSON as UTF-8.
+  CHECK_NOTHROW(read_config_document(run.file("report.json"), "report.json"));
+  REQUIRE(run.errors().size() == 1);
+  CHECK_NOTHROW(read_config_document(run.errors()[0], "the fault"));
 }
 
 TEST_CASE("the one that failed is blamed, not those that noticed it first", "[launcher]") {

@@ -122,6 +122,8 @@ TEST_CASE("ranks and threads share the cores", "[launcher]") {
 
 TEST_CASE("json strings are escaped and numbers are exact", "[launcher]") {
   CHECK(json_string("a\"b\\c\nd\x01") == R"("a\"b\\c\nd\u0001")");
+  CHECK(json_string("caf\xC3\xA9 \xE9t\xC3\n") ==
+        "\"caf\xC3\xA9 \xEF\xBF\xBDt\xEF\xBF\xBD\\n\"");  // what is no UTF-8 is no JSON
   CHECK(json_number(3) == "3");
   CHECK(json_number(-0.5) == "-0.5");
   CHECK(json_number(0.1) == "0.1");
