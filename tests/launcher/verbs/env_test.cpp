@@ -1,0 +1,115 @@
+// What env finds out about this machine and about builds that are there, missing or of another
+// kind.
+#include "launcher/verbs/env.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "config/reader/json_reader.h"
+#include "core/host.h"
+#include "launcher/inventory/machine_facts.h"
+#include "launcher/process/addresses.h"
+#include "launcher/process/machine.h"
+#include "tests/support/catch.h"
+#include "tests/support/redirected_streams.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Fact& fact_in(const FactGroup& group, const std::string& key) {
+  const auto found = std::ranges::find(group.facts, key, &Fact::key);
+  REQUIRE(found != group.facts.end());
+  return *found;
+}
+
+std::string env_of(const CommandContext& context, bool json) {
+  EnvOptions options;
+  options.json = json;
+  int code = -1;
+  const std::string out = testing::printed_by([&] { code = run_env(options, context); }).out;
+  CHECK(code == 0);
+  return out;
+}
+
+agent::Limit limit_of(int64_t soft, int64_t hard) {
+  agent::Limit out;
+  out.set_soft(soft);
+  out.set_hard(hard);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("limits are told with what they can be raised to", "[launcher]") {
+  agent::Facts probed;
+  *probed.mutable_open_files() = limit_of(1024, 4096);
+  *probed.mutable_processes() = limit_of(-1, -1);
+  *probed.mutable_locked_memory() = limit_of(int64_t{8} << 20, int64_t{1} << 30);
+  probed.set_shared_memory_total(int64_t{64} << 20);
+  probed.set_shared_memory_free(int64_t{60} << 20);
+  const FactGroup group = limit_facts(probed);
+  CHECK(std::get<int64_t>(fact_in(group, "open_files").value) == 1024);
+  CHECK(fact_in(group, "open_files").note == "hard limit 4096");
+  CHECK(std::get<std::string>(fact_in(group, "processes").value) == "unlimited");
+  CHECK(fact_in(group, "processes").note == "hard limit: none");
+  CHECK(fact_in(group, "locked_memory").unit == FactUnit::kBytes);
+  CHECK(fact_in(group, "locked_memory").note == "hard limit 1.0 GiB");
+  CHECK(std::get<int64_t>(fact_in(group, "dev_shm_free").value) == int64_t{60} << 20);
+  probed.set_shared_memory_error("No such file or directory");
+  const FactGroup without = limit_facts(probed);
+  CHECK(std::holds_alternative<std::monostate>(fact_in(without, "dev_shm_total").value));
+  CHECK(fact_in(without, "dev_shm_total").note == "/dev/shm: No such file or directory");
+}
+
+TEST_CASE("memory that nobody knows of has no value and says why", "[launcher]") {
+  agent::Facts probed;
+  const Fact unknown = fact_in(memory_facts(probed), "available");
+  CHECK(std::holds_alternative<std::monostate>(unknown.value));
+  CHECK(unknown.note == "/proc/meminfo does not say");
+  probed.set_memory_available(5000);
+  probed.set_memory_bound("the machine");
+  const Fact known = fact_in(memory_facts(probed), "available");
+  CHECK(std::get<int64_t>(known.value) == 5000);
+  CHECK(known.note == "of the machine");
+}
+
+TEST_CASE("this machine is what the kernel says of it", "[launcher]") {
+  CHECK(std::get<std::string>(fact_in(system_facts(), "host").value) == own_host_name());
+  CHECK(std::get<int64_t>(fact_in(cpu_facts(), "cores").value) == this_machine(nullptr).cores);
+  size_t addresses = 0;
+  for (const InterfaceFact& interface : network_facts()) addresses += interface.addresses.size();
+  CHECK(addresses == network_addresses().size());
+}
+
+TEST_CASE("without the engine env tells what it can, and what is missing", "[launcher]") {
+  CommandContext context;
+  context.own_program = "/here/dslaunch";
+  context.rank_program = "/here/rankd";
+  const std::string text = env_of(context, true);
+  const Value json = read_config_document(text, "env");
+  const Value* const build = json.find("build");
+  REQUIRE(build != nullptr);
+  CHECK(build->find("dslaunch")->as_string() == "/here/dslaunch");
+  CHECK(build->find("rankd")->is_null());
+  CHECK(json.find("cpu")->find("used_by_onednn")->is_null());
+  CHECK_THAT(env_of(context, false),
+             Catch::Contains("unknown") && Catch::Contains("rankd could not be asked"));
+}
+
+TEST_CASE("an engine of another build is shown, and said to be one", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  CommandContext context;
+  context.rank_program = (here.path() / "rankd").string();
+  std::ofstream(context.rank_program)
+      << "#!/bin/sh\necho '{\"build_id\": \"old\", \"libraries\": [{\"name\": \"oneDNN\", "
+         "\"version\": \"1.2\", \"purpose\": \"products\"}], \"onednn_isa\": \"AVX2\", "
+         "\"vectors\": \"SSE\", \"bf16_products\": false}'\n";
+  fs::permissions(context.rank_program, fs::perms::owner_all);
+  const std::string text = env_of(context, false);
+  CHECK_THAT(text, Catch::Contains(context.rank_program + " is of another build: old"));
+  CHECK_THAT(text, Catch::Contains("AVX2") && Catch::Contains("oneDNN"));
+}
+
+}  // namespace ds
