@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "config/reader/utf8.h"
 #include "core/error.h"
 #include "core/index.h"
 
@@ -84,6 +85,14 @@ void prove_writable(const fs::path& directory) {
   if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
     throw_io_error("writing into the run directory", directory.string(), error);
   }
+}
+
+// Ranks are told it in a message, whose texts are UTF-8.
+void require_utf8(const fs::path& directory) {
+  const std::string name = directory.string();
+  if (first_invalid_utf8(name) == std::string::npos) return;
+  throw IoError(fmt::format(
+      "the run directory {} has a name that is no UTF-8; choose another --run-dir", as_utf8(name)));
 }
 
 // What is written later must not find a pipe or a device there, which could make us wait for ever.
@@ -206,8 +215,10 @@ RunDirectory RunDirectory::open(const std::optional<fs::path>& wanted, const fs:
   fs::path path;
   if (wanted) {
     path = (here / *wanted).lexically_normal();
+    require_utf8(path);
     make_directories(path);
   } else {
+    require_utf8(here);
     path = make_new(here / kRuns, fmt::format("{}-{}", stem, local_time));
   }
   make_directories(path / "logs");

@@ -5,6 +5,7 @@
 #include "config/available.h"
 #include "config/elastic_options.h"
 #include "config/load.h"
+#include "config/reader/utf8.h"
 #include "core/error.h"
 #include "launcher/process/credentials.h"
 #include "launcher/process/run_directory.h"
@@ -61,6 +62,12 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
   const std::filesystem::path file(path);
   const bool is_file = std::filesystem::exists(file, error);  // else the config itself, in base64
   out.directory = std::filesystem::absolute(is_file ? file : ".").parent_path();
+  if (const std::string name = out.directory.string();
+      first_invalid_utf8(name) != std::string::npos) {
+    throw ConfigError(fmt::format(
+        "{}: the folder's name is no UTF-8, in which ranks are told it; rename the folder",
+        as_utf8(name)));
+  }
   out.stem = is_file ? file.stem().string() : "config";
   out.canonical_text = to_config_text(read.config);
   out.digest = sha256_hex(out.canonical_text);

@@ -101,6 +101,19 @@ TEST_CASE("what stands where a file is written and is none is found before anyth
   }
 }
 
+TEST_CASE("a run directory whose name is no UTF-8 is refused, and not made", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const auto open = [&] { RunDirectory::open("caf\xe9", here.path(), "train", "now"); };
+  CHECK_THROWS_AS(open(), IoError);
+  CHECK_THROWS_WITH(open(), Catch::Contains("caf\xEF\xBF\xBD has a name that is no UTF-8; "
+                                            "choose another --run-dir"));
+  CHECK(fs::is_empty(here.path()));
+  const fs::path below = here.path() / "caf\xe9";
+  fs::create_directory(below);
+  CHECK_THROWS_AS(RunDirectory::open(std::nullopt, below, "train", "now"), IoError);
+  CHECK_NOTHROW(RunDirectory::open("caf\xC3\xA9", here.path(), "train", "now"));
+}
+
 TEST_CASE("a FIFO is not appended to, which would wait for a reader", "[launcher]") {
   const testing::TemporaryDirectory here;
   const fs::path pipe = here.path() / "pipe";

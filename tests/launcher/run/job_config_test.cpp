@@ -25,6 +25,20 @@ JobConfig load(const std::string& text, const std::vector<std::string>& override
 
 }  // namespace
 
+TEST_CASE("a folder whose name is no UTF-8 is refused, because ranks could not be told it",
+          "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const std::filesystem::path folder = here.path() / "caf\xe9";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder / "train.json")
+      << R"({"model": {"family": "gpt2"}, "data": {"train": ["/a.txt"]}, "train_batch_size": 8,
+             "optimizer": {"type": "AdamW"}, "train": {"steps": 1}})";
+  const std::string path = (folder / "train.json").string();
+  CHECK_THROWS_AS(load_job_config(path, {}), ConfigError);
+  CHECK_THROWS_WITH(load_job_config(path, {}),
+                    Catch::Contains("caf\xEF\xBF\xBD: the folder's name is no UTF-8"));
+}
+
 TEST_CASE("a model of runs/latest is that of the run which it names at the start", "[launcher]") {
   const testing::TemporaryDirectory here;
   const std::filesystem::path runs = here.path() / "runs";

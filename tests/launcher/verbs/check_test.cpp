@@ -163,11 +163,11 @@ TEST_CASE("without the engine check does what it can, and says what it did not l
 TEST_CASE("what the engine finds wrong is said at the key that names it", "[launcher]") {
   Folder folder(kJob);
   folder.engine_says(
-      R"(echo '{"defects": [{"code": 66, "key": "data.train", "what": "gone.txt is not there"}]}')");
+      R"(echo '{"defects": [{"code": 66, "key": "data.train", "what": "gone.txt: none"}]}')");
   const std::string text = folder.check();
   CHECK(folder.code() == 78);
   CHECK_THAT(text, Catch::Contains("error: ") && Catch::Contains("train.json:4:") &&
-                       Catch::Contains("data.train: gone.txt is not there"));
+                       Catch::Contains("data.train: gone.txt: none"));
 }
 
 TEST_CASE("the engine is asked about the file and what overrides it", "[launcher]") {
