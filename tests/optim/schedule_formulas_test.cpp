@@ -10,27 +10,33 @@
 #include "optim/batch_lr.h"
 #include "optim/clip.h"
 #include "optim/lr_schedule.h"
-#include "optim/lr_schedule_params.h"
 #include "tests/support/catch.h"
+#include "tests/support/schedules.h"
 
 namespace ds {
 namespace {
 
+using test::make_schedule;
+using test::Rates;
+using test::scheduler_of;
+
 const double kBase[] = {0.2, 0.4};
 
 // ln(i + 1) / ln N, or i / N.
-double rising(WarmupShape shape, int64_t i, int64_t steps) {
+double rising(WarmupType shape, int64_t i, int64_t steps) {
   const auto n = static_cast<double>(steps);
-  if (shape == WarmupShape::kLinear) return static_cast<double>(i) / n;
+  if (shape == WarmupType::kLinear) return static_cast<double>(i) / n;
   return std::log(static_cast<double>(i + 1)) / std::log(n);
 }
 
 TEST_CASE("a range test grows by its rate in every interval of its step size", "[optim]") {
   for (const bool staircase : {false, true}) {
     for (const int64_t size : {1, 3, 10}) {
-      const LrRangeTestOptions options{
-          .min_lr = 0.01, .step_size = size, .step_rate = 2.5, .staircase = staircase};
-      const auto schedule = make_lr_schedule(options, kBase);
+      const LrRangeTestParams options{.lr_range_test_min_lr = {0.01},
+                                      .lr_range_test_step_size = size,
+                                      .lr_range_test_step_rate = 2.5,
+                                      .lr_range_test_staircase = staircase};
+      const auto schedule = make_schedule(options, kBase);
       for (int64_t i = 0; i < 40; ++i) {
         double u = static_cast<double>(i + 1) / static_cast<double>(size);
         if (staircase) u = std::floor(u);
@@ -41,11 +47,14 @@ TEST_CASE("a range test grows by its rate in every interval of its step size", "
 }
 
 TEST_CASE("warm-ups follow their formula, of one step too", "[optim]") {
-  for (const WarmupShape shape : {WarmupShape::kLog, WarmupShape::kLinear}) {
+  for (const WarmupType shape : {WarmupType::kLog, WarmupType::kLinear}) {
     for (const int64_t steps : {1, 2, 3, 17}) {
       const int64_t n = std::max<int64_t>(2, steps);
-      const auto plain = make_lr_schedule(
-          WarmupOptions{.min_lr = 0.1, .max_lr = 0.5, .num_steps = steps, .shape = shape}, kBase);
+      const auto plain = make_schedule(WarmupLrParams{.warmup_min_lr = {0.1},
+                                                      .warmup_max_lr = Rates{0.5},
+                                                      .warmup_num_steps = steps,
+                                                      .warmup_type = shape},
+                                       kBase);
       for (int64_t i = 0; i < 30; ++i) {
         const double gamma = i < n ? rising(shape, i, n) : 1;
         CHECK(plain->lr_at(i) == Approx(0.1 + 0.4 * gamma).epsilon(1e-12));
@@ -55,17 +64,18 @@ TEST_CASE("warm-ups follow their formula, of one step too", "[optim]") {
 }
 
 TEST_CASE("a decay after a warm-up follows its formula, shorter totals included", "[optim]") {
-  for (const WarmupShape shape : {WarmupShape::kLog, WarmupShape::kLinear}) {
-    for (const double total : {20.0, 20.5, 6.0, 5.0, 0.0}) {
+  for (const WarmupType shape : {WarmupType::kLog, WarmupType::kLinear}) {
+    for (const int64_t total : {20, 6, 5, 0}) {
       const int64_t n = 5;
-      const auto schedule = make_lr_schedule(WarmupDecayOptions{.total_num_steps = total,
-                                                                .min_lr = 0.1,
-                                                                .max_lr = 0.5,
-                                                                .num_steps = n,
-                                                                .shape = shape},
-                                             kBase);
+      const auto schedule = make_schedule(WarmupDecayLrParams{.total_num_steps = total,
+                                                              .warmup_min_lr = {0.1},
+                                                              .warmup_max_lr = {0.5},
+                                                              .warmup_num_steps = n,
+                                                              .warmup_type = shape},
+                                          kBase);
       for (int64_t i = 0; i < 30; ++i) {
-        const double fall = (total - static_cast<double>(i)) / std::max(1.0, total - 5.0);
+        const double fall =
+            static_cast<double>(total - i) / static_cast<double>(std::max<int64_t>(1, total - 5));
         const double gamma = i < n ? rising(shape, i, n) : std::max(0.0, fall);
         CAPTURE(total, i);
         CHECK(schedule->lr_at(i) == Approx(0.1 + 0.4 * gamma).epsilon(1e-12));
@@ -75,19 +85,20 @@ TEST_CASE("a decay after a warm-up follows its formula, shorter totals included"
 }
 
 TEST_CASE("a cosine after a warm-up follows its formula, for each group's own rate", "[optim]") {
-  for (const double total : {30.0, 7.0, 4.0}) {
+  for (const int64_t total : {30, 7, 4}) {
     const int64_t n = 4;
-    const auto schedule = make_lr_schedule(WarmupCosineOptions{.total_num_steps = total,
-                                                               .min_ratio = 0.1,
-                                                               .num_steps = n,
-                                                               .cos_min_ratio = 0.02,
-                                                               .shape = WarmupShape::kLinear},
-                                           kBase);
+    const auto schedule = make_schedule(WarmupCosineLrParams{.total_num_steps = total,
+                                                             .warmup_min_ratio = 0.1,
+                                                             .warmup_num_steps = n,
+                                                             .cos_min_ratio = 0.02,
+                                                             .warmup_type = WarmupType::kLinear},
+                                        kBase);
     for (int64_t i = 0; i < 40; ++i) {
-      const double x = std::min(1.0, static_cast<double>(i - n + 1) / std::max(1.0, total - 4));
+      const double x = std::min(1.0, static_cast<double>(i - n + 1) /
+                                         static_cast<double>(std::max<int64_t>(1, total - 4)));
       const double falling = 0.02 + 0.98 * (1 + std::cos(std::numbers::pi * x)) / 2;
       const double ratio =
-          i < n ? 0.1 + 0.9 * rising(WarmupShape::kLinear, i, n) : std::max(0.0, falling);
+          i < n ? 0.1 + 0.9 * rising(WarmupType::kLinear, i, n) : std::max(0.0, falling);
       CAPTURE(total, i);
       CHECK(schedule->lr_at(i, 0) == Approx(0.2 * ratio).epsilon(1e-12));
       CHECK(schedule->lr_at(i, 1) == Approx(0.4 * ratio).epsilon(1e-12));
@@ -98,16 +109,16 @@ TEST_CASE("a cosine after a warm-up follows its formula, for each group's own ra
 }
 
 TEST_CASE("one cycle is a triangle whose momentum mirrors it, and then falls", "[optim]") {
-  const OneCycleOptions options{.min_lr = 0.1,
-                                .max_lr = 0.5,
-                                .first_step_size = 4,
-                                .second_step_size = 8,
-                                .decay_step_size = 2,
-                                .decay_lr_rate = 0.5,
-                                .decay_mom_rate = 0.25,
-                                .min_mom = 0.8,
-                                .max_mom = 0.9};
-  const auto schedule = make_lr_schedule(options, kBase);
+  const OneCycleParams options{.cycle_min_lr = Rates{0.1},
+                               .cycle_max_lr = Rates{0.5},
+                               .cycle_first_step_size = 4,
+                               .cycle_second_step_size = 8,
+                               .decay_step_size = 2,
+                               .decay_lr_rate = 0.5,
+                               .cycle_min_mom = {0.8},
+                               .cycle_max_mom = {0.9},
+                               .decay_mom_rate = 0.25};
+  const auto schedule = make_schedule(options, kBase);
   for (int64_t i = 0; i < 30; ++i) {
     const auto at = static_cast<double>(i + 1);
     double lr = 0, momentum = 0;
@@ -124,27 +135,29 @@ TEST_CASE("one cycle is a triangle whose momentum mirrors it, and then falls", "
     CHECK(schedule->lr_at(i) == Approx(lr).epsilon(1e-9));
     CHECK(schedule->momentum_at(i).value_or(-1) == Approx(momentum).epsilon(1e-9));
   }
-  OneCycleOptions flat = options;
+  OneCycleParams flat = options;
   flat.decay_lr_rate = 0;
   flat.decay_mom_rate = 0;
-  const auto stays = make_lr_schedule(flat, kBase);
+  const auto stays = make_schedule(flat, kBase);
   CHECK(stays->lr_at(100) == 0.1);
   CHECK(stays->momentum_at(100) == 0.9);
 }
 
 TEST_CASE("a cycle's second half may be empty, and its stairs differ", "[optim]") {
-  const auto sharp = make_lr_schedule(
-      OneCycleOptions{.min_lr = 0.1, .max_lr = 0.5, .first_step_size = 4, .second_step_size = 0.0},
-      kBase);
+  const auto sharp = make_schedule(OneCycleParams{.cycle_min_lr = Rates{0.1},
+                                                  .cycle_max_lr = Rates{0.5},
+                                                  .cycle_first_step_size = 4,
+                                                  .cycle_second_step_size = 0},
+                                   kBase);
   CHECK(sharp->lr_at(1) == Approx(0.3));
   CHECK(sharp->lr_at(10) == 0.1);
-  const auto stairs = make_lr_schedule(OneCycleOptions{.min_lr = 0.0,
-                                                       .max_lr = 1.0,
-                                                       .first_step_size = 4,
-                                                       .second_step_size = 4.0,
-                                                       .first_stair_count = 2,
-                                                       .second_stair_count = 0},
-                                       kBase);
+  const auto stairs = make_schedule(OneCycleParams{.cycle_min_lr = Rates{0.0},
+                                                   .cycle_max_lr = Rates{1.0},
+                                                   .cycle_first_step_size = 4,
+                                                   .cycle_second_step_size = 4,
+                                                   .cycle_first_stair_count = 2,
+                                                   .cycle_second_stair_count = 0},
+                                    kBase);
   CHECK(stairs->lr_at(0) == Approx(0));  // a quarter of the way: no stair yet
   CHECK(stairs->lr_at(1) == Approx(0.5));
   CHECK(stairs->lr_at(2) == Approx(0.5));
@@ -152,18 +165,20 @@ TEST_CASE("a cycle's second half may be empty, and its stairs differ", "[optim]"
   CHECK(stairs->lr_at(4) == Approx(0.75));  // the way down is continuous
 }
 
-std::vector<LrScheduleOptions> one_of_each(int64_t last) {
-  return {LrRangeTestOptions{.last_batch_iteration = last},
-          OneCycleOptions{.min_lr = 0.1, .max_lr = 0.3, .last_batch_iteration = last},
-          WarmupOptions{.min_lr = 0.01, .last_batch_iteration = last},
-          WarmupDecayOptions{.total_num_steps = 5000, .last_batch_iteration = last},
-          WarmupCosineOptions{.total_num_steps = 5000, .last_batch_iteration = last}};
+std::vector<SchedulerConfig> one_of_each(int64_t last) {
+  return {
+      scheduler_of(LrRangeTestParams{.last_batch_iteration = last}),
+      scheduler_of(OneCycleParams{
+          .cycle_min_lr = Rates{0.1}, .cycle_max_lr = Rates{0.3}, .last_batch_iteration = last}),
+      scheduler_of(WarmupLrParams{.warmup_min_lr = {0.01}, .last_batch_iteration = last}),
+      scheduler_of(WarmupDecayLrParams{.total_num_steps = 5000, .last_batch_iteration = last}),
+      scheduler_of(WarmupCosineLrParams{.total_num_steps = 5000, .last_batch_iteration = last})};
 }
 
 TEST_CASE("update n runs with the rate of index n - 2, whatever was asked before", "[optim]") {
-  for (const LrScheduleOptions& options : one_of_each(-1)) {
-    CAPTURE(schedule_name(options));
-    const auto schedule = make_lr_schedule(options, kBase);
+  for (const SchedulerConfig& config : one_of_each(-1)) {
+    CAPTURE(static_cast<int>(*config.type));
+    const auto schedule = make_lr_schedule(config, kBase);
     CHECK(schedule->last_index() == -1);
     CHECK(schedule->group_count() == 2);
     for (const int64_t n : {500, 2, 3, 100}) {
@@ -175,7 +190,7 @@ TEST_CASE("update n runs with the rate of index n - 2, whatever was asked before
     // Stepping is what checkpoints restore.
     for (int64_t n = 1; n <= 5; ++n) schedule->step();
     CHECK(schedule->last_index() == 4);
-    const auto restored = make_lr_schedule(options, kBase);
+    const auto restored = make_lr_schedule(config, kBase);
     restored->restore(4);
     CHECK(restored->current_lr(1) == schedule->lr_at(4, 1));
     CHECK(restored->current_momentum() == schedule->current_momentum());
@@ -189,9 +204,9 @@ TEST_CASE("update n runs with the rate of index n - 2, whatever was asked before
 
 TEST_CASE("a schedule that goes on counts from where it was, and begins at the optimizer's rate",
           "[optim]") {
-  for (const LrScheduleOptions& options : one_of_each(9)) {
-    CAPTURE(schedule_name(options));
-    const auto schedule = make_lr_schedule(options, kBase);
+  for (const SchedulerConfig& config : one_of_each(9)) {
+    CAPTURE(static_cast<int>(*config.type));
+    const auto schedule = make_lr_schedule(config, kBase);
     CHECK(schedule->last_index() == 9);
     CHECK(schedule->lr_for_update(1, 1) == 0.4);
     CHECK(schedule->lr_for_update(2, 1) == schedule->lr_at(10, 1));
@@ -199,102 +214,55 @@ TEST_CASE("a schedule that goes on counts from where it was, and begins at the o
   }
 }
 
-TEST_CASE("schedules have DeepSpeed's names, and only one drives momentum", "[optim]") {
-  std::vector<std::string> names;
-  for (const LrScheduleOptions& options : one_of_each(-1)) {
-    names.emplace_back(schedule_name(options));
-    const auto with = make_lr_schedule(options, kBase, MomentumSupport::kBetas);
-    const auto without = make_lr_schedule(options, kBase, MomentumSupport::kNone);
-    CHECK(with->momentum_at(3).has_value() == (names.back() == "OneCycle"));
+TEST_CASE("only one schedule drives momentum, where the optimizer has one", "[optim]") {
+  for (const SchedulerConfig& config : one_of_each(-1)) {
+    const auto with = make_lr_schedule(config, kBase, MomentumSupport::kBetas);
+    const auto without = make_lr_schedule(config, kBase, MomentumSupport::kNone);
+    CHECK(with->momentum_at(3).has_value() == (config.type == SchedulerType::kOneCycle));
     CHECK_FALSE(without->momentum_at(3));
     CHECK_FALSE(without->betas_for_update(3));
     CHECK(with->lr_at(3) == without->lr_at(3));
   }
-  CHECK(names == std::vector<std::string>{"LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR",
-                                          "WarmupCosineLR"});
 }
 
 TEST_CASE("a list has one value for each group, and says so where it has not", "[optim]") {
-  const auto lists = make_lr_schedule(
-      WarmupOptions{.min_lr = std::vector{0.0, 0.1}, .max_lr = std::vector{0.5, 0.7}}, kBase);
+  const auto lists = make_schedule(
+      WarmupLrParams{.warmup_min_lr = {0.0, 0.1}, .warmup_max_lr = Rates{0.5, 0.7}}, kBase);
   CHECK(lists->lr_at(5000, 0) == 0.5);
   CHECK(lists->lr_at(5000, 1) == 0.7);
   CHECK(lists->initial_lr(1) == 0.1);
-  const std::vector<double> three{1, 2, 3};
-  const std::vector<std::pair<LrScheduleOptions, const char*>> refused{
-      {WarmupOptions{.min_lr = three},
-       "warmup_min_lr is a list of 3 values, expected one for each"},
-      {WarmupOptions{.max_lr = three}, "warmup_max_lr"},
-      {OneCycleOptions{.min_lr = three}, "cycle_min_lr"},
-      {OneCycleOptions{.max_mom = three}, "cycle_max_mom"},
-      {LrRangeTestOptions{.min_lr = three}, "lr_range_test_min_lr"},
-      {LrRangeTestOptions{.step_size = 0}, "lr_range_test_step_size is 0, expected more than 0"},
-      {OneCycleOptions{.first_step_size = -1}, "cycle_first_step_size is -1"},
-      {OneCycleOptions{.second_step_size = -2.0}, "cycle_second_step_size is -2"},
-      {WarmupOptions{.num_steps = 0}, "warmup_num_steps is 0"},
-      {WarmupDecayOptions{.num_steps = -4}, "warmup_num_steps is -4"},
-      {WarmupCosineOptions{.num_steps = 0}, "warmup_num_steps is 0"}};
-  for (const auto& [options, message] : refused) {
+  const Rates three{1, 2, 3};
+  const OneCycleParams cycle{.cycle_min_lr = Rates{0.1}, .cycle_max_lr = Rates{0.3}};
+  const auto changed = [&](auto member, auto value) {
+    OneCycleParams params = cycle;
+    params.*member = value;
+    return scheduler_of(params);
+  };
+  const std::vector<std::pair<SchedulerConfig, const char*>> refused{
+      {scheduler_of(WarmupLrParams{.warmup_min_lr = three}),
+       "warmup_min_lr is a list of 3 values, expected one, or one for"},
+      {scheduler_of(WarmupLrParams{.warmup_max_lr = three}), "warmup_max_lr"},
+      {changed(&OneCycleParams::cycle_min_lr, three), "cycle_min_lr"},
+      {changed(&OneCycleParams::cycle_max_mom, three), "cycle_max_mom"},
+      {scheduler_of(LrRangeTestParams{.lr_range_test_min_lr = three}), "lr_range_test_min_lr"},
+      {scheduler_of(LrRangeTestParams{.lr_range_test_step_size = 0}),
+       "lr_range_test_step_size is 0, expected more than 0"},
+      {changed(&OneCycleParams::cycle_first_step_size, -1), "cycle_first_step_size is -1"},
+      {changed(&OneCycleParams::cycle_second_step_size, -2), "cycle_second_step_size is -2"},
+      {scheduler_of(WarmupLrParams{.warmup_num_steps = 0}), "warmup_num_steps is 0"},
+      {scheduler_of(WarmupDecayLrParams{.total_num_steps = 5, .warmup_num_steps = -4}),
+       "warmup_num_steps is -4"},
+      {scheduler_of(WarmupCosineLrParams{.total_num_steps = 5, .warmup_num_steps = 0}),
+       "warmup_num_steps is 0"},
+      {scheduler_of(OneCycleParams{.cycle_max_lr = Rates{0.3}}), "cycle_min_lr"},
+      {scheduler_of(WarmupDecayLrParams{}), "total_num_steps"},
+      {scheduler_of(WarmupCosineLrParams{}), "total_num_steps"}};
+  for (const auto& [config, message] : refused) {
     CAPTURE(message);
-    CHECK_THROWS_AS(make_lr_schedule(options, kBase), ConfigError);
-    CHECK_THROWS_WITH(make_lr_schedule(options, kBase), Catch::Contains(message));
+    CHECK_THROWS_AS(make_lr_schedule(config, kBase), ConfigError);
+    CHECK_THROWS_WITH(make_lr_schedule(config, kBase), Catch::Contains(message));
   }
-  CHECK_THROWS_WITH(make_lr_schedule(WarmupOptions{}, {}), Catch::Contains("no parameter group"));
-}
-
-struct BadParams {
-  const char* type;
-  ScheduleParams params;
-  const char* message;
-};
-
-TEST_CASE("a parameter of the wrong kind is refused with its name and its type", "[optim]") {
-  const ScheduleValue null{std::monostate{}};
-  const std::vector<BadParams> cases{
-      {"WarmupLR", {{"warmup_num_steps", 2.5}}, "warmup_num_steps of WarmupLR must be a whole"},
-      {"WarmupLR",
-       {{"warmup_min_lr", std::string("0.1")}},
-       "warmup_min_lr of WarmupLR must be a n"},
-      {"WarmupLR", {{"warmup_min_lr", true}}, "warmup_min_lr"},
-      {"WarmupLR", {{"warmup_steps", int64_t{3}}}, "WarmupLR has no parameter warmup_steps"},
-      {"WarmupDecayLR", {}, "WarmupDecayLR needs the parameter total_num_steps"},
-      {"WarmupDecayLR",
-       {{"total_num_steps", null}},
-       "total_num_steps of WarmupDecayLR must be a n"},
-      {"WarmupCosineLR", {}, "WarmupCosineLR needs the parameter total_num_steps"},
-      {"WarmupCosineLR",
-       {{"total_num_steps", int64_t{5}}, {"warmup_max_lr", 0.1}},
-       "WarmupCosineLR has no parameter warmup_max_lr"},
-      {"OneCycle", {{"cycle_min_lr", 0.1}}, "OneCycle needs the parameter cycle_max_lr"},
-      {"OneCycle",
-       {{"cycle_min_lr", 0.1}, {"cycle_max_lr", 0.2}, {"cycle_momentum", int64_t{1}}},
-       "cycle_momentum of OneCycle must be true or false"},
-      {"LRRangeTest", {{"lr_range_test_staircase", 1.0}}, "must be true or false"},
-      {"warmuplr", {}, "type warmuplr is unknown, expected LRRangeTest, OneCycle, WarmupLR"},
-      {"", {}, "is unknown"}};
-  for (const BadParams& one : cases) {
-    CAPTURE(one.message);
-    CHECK_THROWS_AS(lr_schedule_options(one.type, one.params), ConfigError);
-    CHECK_THROWS_WITH(lr_schedule_options(one.type, one.params), Catch::Contains(one.message));
-  }
-}
-
-TEST_CASE("whole numbers stand for real ones, and lists for groups", "[optim]") {
-  const auto options = std::get<OneCycleOptions>(
-      lr_schedule_options("OneCycle", {{"cycle_min_lr", int64_t{1}},
-                                       {"cycle_max_lr", std::vector<double>{2, 3}},
-                                       {"cycle_first_step_size", int64_t{7}},
-                                       {"cycle_second_step_size", std::monostate{}},
-                                       {"cycle_second_stair_count", int64_t{4}},
-                                       {"cycle_momentum", false},
-                                       {"last_batch_iteration", int64_t{11}}}));
-  CHECK(std::get<double>(options.min_lr) == 1);
-  CHECK(std::get<std::vector<double>>(options.max_lr) == std::vector<double>{2, 3});
-  CHECK(options.first_step_size == 7);
-  CHECK_FALSE(options.second_step_size);
-  CHECK(options.second_stair_count == 4);
-  CHECK_FALSE(options.cycle_momentum);
-  CHECK(options.last_batch_iteration == 11);
+  CHECK_THROWS_WITH(make_schedule(WarmupLrParams{}, {}), Catch::Contains("no parameter group"));
 }
 
 TEST_CASE("a clipped gradient is never longer than it may be, and a short one is left alone",
