@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
+#include <string_view>
+#include <vector>
 
 #include "config/reader/utf8.h"
 #include "core/error.h"
@@ -53,6 +56,18 @@ fs::path make_new(const fs::path& runs, const std::string& name) {
       throw_errno("making the run directory", path, errno);
     }
   }
+}
+
+// Of a name "20260102-100000-2": date, time, and which of that second it is.
+std::vector<int64_t> numbers_of(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  std::vector<int64_t> out;
+  for (const char* at = text.data(); at < end; ++at) {
+    int64_t number = 0;
+    at = std::from_chars(at, end, number).ptr;
+    out.push_back(number);
+  }
+  return out;
 }
 
 void point_latest_at(const fs::path& run, const fs::path& runs) {
@@ -195,16 +210,19 @@ void write_whole_file(const fs::path& path, std::string_view text) {
 std::optional<fs::path> newest_resumable_run(const fs::path& here, std::string_view stem) {
   const std::string prefix = fmt::format("{}-", stem);
   std::optional<fs::path> newest;
+  std::vector<int64_t> newest_when;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(here / kRuns, error)) {
     const std::string name = entry.path().filename().string();
     const bool ours = name.starts_with(prefix) && name.size() > prefix.size() &&
                       name.find_first_not_of("0123456789-", prefix.size()) == std::string::npos;
     const fs::path checkpoints = entry.path() / "checkpoints";
-    // Names sort by time.
-    if (ours && fs::is_directory(checkpoints, error) && !fs::is_empty(checkpoints, error) &&
-        (!newest || newest->filename() < entry.path().filename())) {
+    if (!ours || !fs::is_directory(checkpoints, error) || fs::is_empty(checkpoints, error))
+      continue;
+    std::vector<int64_t> when = numbers_of(std::string_view(name).substr(prefix.size()));
+    if (!newest || newest_when < when) {
       newest = entry.path();
+      newest_when = std::move(when);
     }
   }
   return newest;

@@ -11,7 +11,7 @@ namespace ds {
 
 class SampleAudit final : public StepObserver {
  public:
-  // Appends to the file. Throws IoError.
+  // Appends to the file. Throws IoError, InputMissing without a folder logs/.
   SampleAudit(const std::string& run_dir, int rank, int64_t epoch);
   void on_samples(int64_t steps_done, int micro_step, std::span<const int64_t> samples) override;
 

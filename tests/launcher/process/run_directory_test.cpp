@@ -68,13 +68,14 @@ TEST_CASE("a named run directory is used again and leaves nothing but logs", "[l
 TEST_CASE("the newest run with a checkpoint can be resumed", "[launcher]") {
   const testing::TemporaryDirectory here;
   CHECK_FALSE(newest_resumable_run(here.path(), "train"));
-  for (const char* run : {"train-20260101-100000", "train-20260102-100000",
-                          "train-20260102-100000-2", "train-big-20260109-100000"}) {
+  for (const char* run :
+       {"train-20260101-100000", "train-20260102-100000", "train-20260102-100000-2",
+        "train-20260102-100000-10", "train-big-20260109-100000"}) {
     fs::create_directories(here.path() / "runs" / run / "checkpoints/global_step5");
   }
   fs::create_directories(here.path() / "runs/train-20260103-100000/checkpoints");  // none yet
   fs::create_directory_symlink("train-20260103-100000", here.path() / "runs/latest");
-  CHECK(newest_resumable_run(here.path(), "train")->filename() == "train-20260102-100000-2");
+  CHECK(newest_resumable_run(here.path(), "train")->filename() == "train-20260102-100000-10");
   CHECK(newest_resumable_run(here.path(), "train-big")->filename() == "train-big-20260109-100000");
 }
 
