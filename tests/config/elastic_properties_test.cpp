@@ -4,21 +4,18 @@
 
 #include <algorithm>
 #include <numeric>
-#include <random>
 #include <set>
 
 #include "config/elastic_batch.h"
 #include "tests/support/catch.h"
+#include "tests/support/draws.h"
 
 namespace ds {
 namespace {
 
-class SectionMaker {
+class SectionMaker : public test::Draws {
  public:
-  explicit SectionMaker(uint32_t seed) : random_(seed) {}
-  int64_t pick(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
-  }
+  using Draws::Draws;
   ElasticOptions options(double version) {
     ElasticOptions o;
     o.version = version;
@@ -35,9 +32,6 @@ class SectionMaker {
     }
     return o;
   }
-
- private:
-  std::mt19937_64 random_;
 };
 
 // Divisors are counted, not looked up.

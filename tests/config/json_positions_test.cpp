@@ -8,21 +8,14 @@
 #include "config/reader/json_reader.h"
 #include "core/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/config_texts.h"
 
 namespace ds {
 
+using test::config_error_of;
+using test::json_of;
+
 namespace {
-
-std::string json(std::string_view text) { return to_compact_json(read_config_document(text, "t")); }
-
-std::string error_of(std::string_view text) {
-  try {
-    read_config_document(text, "t");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // Writes random documents in random spellings and notes the place of all that it writes.
 class DocumentWriter {
@@ -160,7 +153,8 @@ TEST_CASE("a document that ends too early says so, wherever it is cut", "[config
     const std::string& text = writer.text();
     for (size_t length = writer.start + 1; length < writer.end; ++length) {
       CAPTURE(seed, length, text);
-      REQUIRE_THAT(error_of(std::string_view(text).substr(0, length)), Catch::StartsWith("t:"));
+      REQUIRE_THAT(config_error_of(std::string_view(text).substr(0, length)),
+                   Catch::StartsWith("t:"));
     }
   }
 }
@@ -179,79 +173,80 @@ TEST_CASE("elements of lists know where they were written", "[config]") {
 TEST_CASE("a byte order mark is skipped and takes columns of the first line only", "[config]") {
   const Value root = read_config_document("\xEF\xBB\xBF{\n\"a\": 1}", "t");
   CHECK(root.find("a")->origin().text() == "t:2:6");
-  CHECK(json("\xEF\xBB\xBF"
-             "a: 1") == R"({"a":1})");
-  CHECK_THAT(error_of("\xEF\xBB\xBF"), Catch::Contains("the text is empty"));
+  CHECK(json_of("\xEF\xBB\xBF"
+                "a: 1") == R"({"a":1})");
+  CHECK_THAT(config_error_of("\xEF\xBB\xBF"), Catch::Contains("the text is empty"));
 }
 
 TEST_CASE("a number or a literal ends where a sign of JSON or a comment follows", "[config]") {
-  CHECK(json("{a: 1, b: 2}") == R"({"a":1,"b":2})");
-  CHECK(json("{a: [true]}") == R"({"a":[true]})");
-  CHECK(json("a: 1 # note") == R"({"a":1})");
-  CHECK(json("a: null // note\nb: 2/* note */") == R"({"a":null,"b":2})");
-  CHECK(json("{a: false}") == R"({"a":false})");
-  CHECK(json("a: 1 \t\r\nb: 2") == R"({"a":1,"b":2})");
+  CHECK(json_of("{a: 1, b: 2}") == R"({"a":1,"b":2})");
+  CHECK(json_of("{a: [true]}") == R"({"a":[true]})");
+  CHECK(json_of("a: 1 # note") == R"({"a":1})");
+  CHECK(json_of("a: null // note\nb: 2/* note */") == R"({"a":null,"b":2})");
+  CHECK(json_of("{a: false}") == R"({"a":false})");
+  CHECK(json_of("a: 1 \t\r\nb: 2") == R"({"a":1,"b":2})");
 }
 
 TEST_CASE("a text without quotes goes to the end of its line, signs and comments included",
           "[config]") {
-  CHECK(json("a: one, two # three\nb: 1") == R"({"a":"one, two # three","b":1})");
-  CHECK(json("a: 1 2, 3\n") == R"({"a":"1 2, 3"})");
-  CHECK(json("a: truely, 1\n") == R"({"a":"truely, 1"})");
-  CHECK(json("a: true, 1: 5\n") == R"({"a":true,"1":5})");
-  CHECK(json("a: x} y\nb: 2") == R"({"a":"x} y","b":2})");
-  CHECK(json("a: /data/x.txt\nb: C:\\new\t \n") == R"({"a":"/data/x.txt","b":"C:\\new"})");
-  CHECK(json("a: say \"hi\"\n") == R"({"a":"say \"hi\""})");
+  CHECK(json_of("a: one, two # three\nb: 1") == R"({"a":"one, two # three","b":1})");
+  CHECK(json_of("a: 1 2, 3\n") == R"({"a":"1 2, 3"})");
+  CHECK(json_of("a: truely, 1\n") == R"({"a":"truely, 1"})");
+  CHECK(json_of("a: true, 1: 5\n") == R"({"a":true,"1":5})");
+  CHECK(json_of("a: x} y\nb: 2") == R"({"a":"x} y","b":2})");
+  CHECK(json_of("a: /data/x.txt\nb: C:\\new\t \n") == R"({"a":"/data/x.txt","b":"C:\\new"})");
+  CHECK(json_of("a: say \"hi\"\n") == R"({"a":"say \"hi\""})");
 }
 
 TEST_CASE("a text that swallowed the bracket is named where the bracket is missed", "[config]") {
-  CHECK(error_of("{a: word}") ==
+  CHECK(config_error_of("{a: word}") ==
         "t:1:10: the object opened at t:1:1 has no closing }; the string at t:1:5 is not in quotes "
         "and so runs to the end of its line, brackets included");
-  CHECK(error_of("{\nb: [x]\nc: fine\nd: y}\n}") ==
+  CHECK(config_error_of("{\nb: [x]\nc: fine\nd: y}\n}") ==
         "t:5:1: expected a value, got '}'; put strings that begin so in quotes");
-  CHECK(error_of("{a: word\n") == "t:2:1: the object opened at t:1:1 has no closing }");
-  CHECK_THAT(error_of("a: [one, two]\n"),
+  CHECK(config_error_of("{a: word\n") == "t:2:1: the object opened at t:1:1 has no closing }");
+  CHECK_THAT(config_error_of("a: [one, two]\n"),
              Catch::Contains("the list opened at t:1:4 has no closing ]") &&
                  Catch::Contains("the string at t:1:5 is not in quotes"));
 }
 
 TEST_CASE("members may be parted by commas, line breaks or both, and by one comma only",
           "[config]") {
-  CHECK(json("{\"a\": \"x\" \"b\": \"y\"}") == R"({"a":"x","b":"y"})");
-  CHECK(json("{\"a\": 1\n,\n\"b\": 2,\n}") == R"({"a":1,"b":2})");
-  CHECK(json("{a: [1\n2\n,3]}") == R"({"a":[1,2,3]})");
-  CHECK(error_of("{\"a\": 1,,}") == "t:1:9: expected a key, got ','");
-  CHECK_THAT(error_of("{\"a\": [1,,2]}"), Catch::StartsWith("t:1:10: expected a value, got ','"));
+  CHECK(json_of("{\"a\": \"x\" \"b\": \"y\"}") == R"({"a":"x","b":"y"})");
+  CHECK(json_of("{\"a\": 1\n,\n\"b\": 2,\n}") == R"({"a":1,"b":2})");
+  CHECK(json_of("{a: [1\n2\n,3]}") == R"({"a":[1,2,3]})");
+  CHECK(config_error_of("{\"a\": 1,,}") == "t:1:9: expected a key, got ','");
+  CHECK_THAT(config_error_of("{\"a\": [1,,2]}"),
+             Catch::StartsWith("t:1:10: expected a value, got ','"));
 }
 
 TEST_CASE("keys without quotes are words, and all signs but JSON's own belong to them",
           "[config]") {
-  CHECK(json("{a.b-c/d: 1}") == R"({"a.b-c/d":1})");
-  CHECK(json("a :1") == R"({"a":1})");
-  CHECK(json("\"\": 1") == R"({"":1})");
+  CHECK(json_of("{a.b-c/d: 1}") == R"({"a.b-c/d":1})");
+  CHECK(json_of("a :1") == R"({"a":1})");
+  CHECK(json_of("\"\": 1") == R"({"":1})");
 }
 
 TEST_CASE("a key without quotes cannot have blanks, signs or a comment before its colon",
           "[config]") {
-  CHECK(error_of("{two words: 1}") == "t:1:2: expected a key followed by ':', got 'two'");
-  CHECK(error_of("{a /* c */: 1}") == "t:1:2: expected a key followed by ':', got 'a'");
-  CHECK(error_of("{: 1}") == "t:1:2: expected a key, got ':'");
-  CHECK(json("{\"a\" /* c */: 1}") == R"({"a":1})");
+  CHECK(config_error_of("{two words: 1}") == "t:1:2: expected a key followed by ':', got 'two'");
+  CHECK(config_error_of("{a /* c */: 1}") == "t:1:2: expected a key followed by ':', got 'a'");
+  CHECK(config_error_of("{: 1}") == "t:1:2: expected a key, got ':'");
+  CHECK(json_of("{\"a\" /* c */: 1}") == R"({"a":1})");
   const std::string long_key(100, 'k');
-  CHECK(error_of("{" + long_key) ==
+  CHECK(config_error_of("{" + long_key) ==
         "t:1:2: expected a key followed by ':', got '" + long_key.substr(0, 40) + "'");
 }
 
 TEST_CASE("each escape stands for its character, and others are refused in place", "[config]") {
   CHECK(read_config_value(R"("\"\'\\\/\b\f\n\r\t\u0041")", {}).as_string() == "\"'\\/\b\f\n\r\tA");
   CHECK(read_config_value(R"('a"b\'c')", {}).as_string() == "a\"b'c");
-  CHECK(error_of("{\"a\": \"x\\y\"}") == "t:1:9: unknown escape in a string");
-  CHECK(error_of("{\"a\": \"x\\") == "t:1:10: the string has no closing quote");
-  CHECK(error_of("{\"a\": \"x") == "t:1:7: the string has no closing quote");
+  CHECK(config_error_of("{\"a\": \"x\\y\"}") == "t:1:9: unknown escape in a string");
+  CHECK(config_error_of("{\"a\": \"x\\") == "t:1:10: the string has no closing quote");
+  CHECK(config_error_of("{\"a\": \"x") == "t:1:7: the string has no closing quote");
   for (const char* digits : {"12", "12G4", "+123", "-123", "0x12", " 123"}) {
     CAPTURE(digits);
-    CHECK(error_of(fmt::format("{{\"a\": \"\\u{}\"}}", digits)) ==
+    CHECK(config_error_of(fmt::format("{{\"a\": \"\\u{}\"}}", digits)) ==
           "t:1:10: \\u needs four hexadecimal digits");
   }
 }
@@ -259,27 +254,27 @@ TEST_CASE("each escape stands for its character, and others are refused in place
 TEST_CASE("surrogates are taken in pairs only", "[config]") {
   CHECK(read_config_value(R"("\ud800\udc00")", {}).as_string() == "\xF0\x90\x80\x80");
   CHECK(read_config_value(R"("\uDBFF\uDFFF")", {}).as_string() == "\xF4\x8F\xBF\xBF");
-  CHECK(error_of(R"({"a": "\ud800\u0041"})") ==
+  CHECK(config_error_of(R"({"a": "\ud800\u0041"})") ==
         "t:1:8: \\u escape: a high surrogate needs a low one");
-  CHECK(error_of(R"({"a": "\ud800\ud800"})") ==
+  CHECK(config_error_of(R"({"a": "\ud800\ud800"})") ==
         "t:1:8: \\u escape: a high surrogate needs a low one");
   for (const char* lone : {"\\udc00", "\\udfff", "\\ud800x", "\\udbff\\n"}) {
     CAPTURE(lone);
-    CHECK(error_of(fmt::format("{{\"a\": \"{}\"}}", lone)) ==
+    CHECK(config_error_of(fmt::format("{{\"a\": \"{}\"}}", lone)) ==
           "t:1:8: \\u escape: a lone surrogate is no character");
   }
 }
 
 TEST_CASE("block strings drop the column of their quotes and the lines that hold them",
           "[config]") {
-  CHECK(json("a: '''one'''") == R"({"a":"one"})");
-  CHECK(json("a: ''''''") == R"({"a":""})");
-  CHECK(json("a:\n  '''\n  one\n\n    two\n  three\n  '''") == R"({"a":"one\n\n  two\nthree"})");
-  CHECK(json("a:\n    '''\n  less\n    '''") == R"({"a":"less"})");
-  CHECK(json("a: '''first\n   second'''") == R"({"a":"first\nsecond"})");
-  CHECK(json("a: '''  \n   x\\n'''") == R"({"a":"x\\n"})");
-  CHECK(json("a: ''' # no comment '''\nb: 2") == R"({"a":"# no comment ","b":2})");
-  CHECK(error_of("{a:\n '''x''") == "t:2:2: the ''' block has no closing '''");
+  CHECK(json_of("a: '''one'''") == R"({"a":"one"})");
+  CHECK(json_of("a: ''''''") == R"({"a":""})");
+  CHECK(json_of("a:\n  '''\n  one\n\n    two\n  three\n  '''") == R"({"a":"one\n\n  two\nthree"})");
+  CHECK(json_of("a:\n    '''\n  less\n    '''") == R"({"a":"less"})");
+  CHECK(json_of("a: '''first\n   second'''") == R"({"a":"first\nsecond"})");
+  CHECK(json_of("a: '''  \n   x\\n'''") == R"({"a":"x\\n"})");
+  CHECK(json_of("a: ''' # no comment '''\nb: 2") == R"({"a":"# no comment ","b":2})");
+  CHECK(config_error_of("{a:\n '''x''") == "t:2:2: the ''' block has no closing '''");
 }
 
 TEST_CASE("a block string knows where it begins, and what follows where it ends", "[config]") {
@@ -303,11 +298,11 @@ TEST_CASE("duplicate keys are collected with where they stand, and the first val
 }
 
 TEST_CASE("keys are equal by what they mean, not by how they are spelt", "[config]") {
-  CHECK_THAT(error_of(R"({"a": 1, 'a': 2})"), Catch::Contains("duplicate key \"a\""));
-  CHECK_THAT(error_of(R"({a: 1, "\u0061": 2})"), Catch::Contains("duplicate key \"a\""));
-  CHECK(json("{a: 1, A: 2}") == R"({"a":1,"A":2})");
+  CHECK_THAT(config_error_of(R"({"a": 1, 'a': 2})"), Catch::Contains("duplicate key \"a\""));
+  CHECK_THAT(config_error_of(R"({a: 1, "\u0061": 2})"), Catch::Contains("duplicate key \"a\""));
+  CHECK(json_of("{a: 1, A: 2}") == R"({"a":1,"A":2})");
   const std::string name(200, 'n');
-  CHECK(error_of("{" + name + ": 1, " + name + ": 2}").size() < 120);
+  CHECK(config_error_of("{" + name + ": 1, " + name + ": 2}").size() < 120);
 }
 
 TEST_CASE("nesting may be 64 deep and no deeper", "[config]") {
@@ -318,15 +313,17 @@ TEST_CASE("nesting may be 64 deep and no deeper", "[config]") {
     for (size_t i = depth - 1; i >= 1; --i) text += i % 2 == 0 ? "}" : "]";
     return text;
   };
-  CHECK(error_of(nested(kMaxDepth)).empty());
-  CHECK_THAT(error_of(nested(kMaxDepth + 1)), Catch::Contains("nested deeper than 64 levels"));
+  CHECK(config_error_of(nested(kMaxDepth)).empty());
+  CHECK_THAT(config_error_of(nested(kMaxDepth + 1)),
+             Catch::Contains("nested deeper than 64 levels"));
 }
 
 TEST_CASE("an overlong number is shown by its beginning", "[config]") {
-  CHECK(error_of("{a: " + std::string(400, '9') + "}") ==
+  CHECK(config_error_of("{a: " + std::string(400, '9') + "}") ==
         "t:1:5: the number " + std::string(40, '9') + " is beyond the range of a double");
-  CHECK(error_of("{a: -1e309}") == "t:1:5: the number -1e309 is beyond the range of a double");
-  CHECK(json("{a: -1E-999, b: 1e308, c: 4.9e-324}") == R"({"a":0.0,"b":1e+308,"c":5e-324})");
+  CHECK(config_error_of("{a: -1e309}") ==
+        "t:1:5: the number -1e309 is beyond the range of a double");
+  CHECK(json_of("{a: -1E-999, b: 1e308, c: 4.9e-324}") == R"({"a":0.0,"b":1e+308,"c":5e-324})");
 }
 
 TEST_CASE("what looks almost like a number is a text", "[config]") {

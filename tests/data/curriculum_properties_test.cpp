@@ -4,27 +4,17 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <random>
 #include <set>
 
 #include "core/error.h"
 #include "data/curriculum_sampler.h"
 #include "tests/support/catch.h"
+#include "tests/support/draws.h"
 
 using namespace ds;
+using ds::test::Draws;
 
 namespace {
-
-class Maker {
- public:
-  explicit Maker(uint32_t seed) : random_(seed) {}
-  int64_t pick(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
-  }
-
- private:
-  std::mt19937_64 random_;
-};
 
 CurriculumOptions linear(int64_t min, int64_t max, int64_t steps) {
   return {.min_difficulty = min,
@@ -40,15 +30,15 @@ struct Setting {
   std::vector<CurriculumMetric> metrics;
 };
 
-Setting random_setting(Maker& maker) {
-  Setting setting{.samples = maker.pick(5, 60), .batch = maker.pick(1, 12), .metrics = {}};
-  for (int64_t m = maker.pick(1, 2); m > 0; --m) {
+Setting random_setting(Draws& draws) {
+  Setting setting{.samples = draws.pick(5, 60), .batch = draws.pick(1, 12), .metrics = {}};
+  for (int64_t m = draws.pick(1, 2); m > 0; --m) {
     CurriculumMetric metric;
-    const bool percentile = maker.pick(0, 1) == 1;
+    const bool percentile = draws.pick(0, 1) == 1;
     metric.type = percentile ? DifficultyType::kPercentile : DifficultyType::kValue;
-    metric.schedule = percentile ? linear(maker.pick(60, 80), 100, maker.pick(1, 6))
-                                 : linear(maker.pick(3, 5), 10, maker.pick(1, 6));
-    for (int64_t i = 0; i < setting.samples; ++i) metric.value.push_back(maker.pick(1, 10));
+    metric.schedule = percentile ? linear(draws.pick(60, 80), 100, draws.pick(1, 6))
+                                 : linear(draws.pick(3, 5), 10, draws.pick(1, 6));
+    for (int64_t i = 0; i < setting.samples; ++i) metric.value.push_back(draws.pick(1, 10));
     metric.value[0] = 1;  // somebody is always easy enough
     setting.metrics.push_back(std::move(metric));
   }
@@ -72,13 +62,13 @@ bool admits(const CurriculumMetric& metric, int64_t sample, int64_t difficulty) 
 
 TEST_CASE("roots rise from their minimum to their maximum and never fall", "[data]") {
   for (uint32_t seed = 0; seed < 300; ++seed) {
-    Maker maker(seed);
-    RootSchedule schedule{.min = 8 * maker.pick(1, 10),
+    Draws draws(seed);
+    RootSchedule schedule{.min = 8 * draws.pick(1, 10),
                           .max = 0,
-                          .steps = maker.pick(1, 200),
-                          .granularity = int64_t{1} << maker.pick(0, 3),
-                          .root_degree = static_cast<double>(maker.pick(1, 4))};
-    schedule.max = schedule.min + maker.pick(0, 500);
+                          .steps = draws.pick(1, 200),
+                          .granularity = int64_t{1} << draws.pick(0, 3),
+                          .root_degree = static_cast<double>(draws.pick(1, 4))};
+    schedule.max = schedule.min + draws.pick(0, 500);
     schedule.check("test");
     int64_t before = 0;
     CAPTURE(seed, schedule.min, schedule.max, schedule.steps, schedule.granularity);
@@ -95,12 +85,12 @@ TEST_CASE("roots rise from their minimum to their maximum and never fall", "[dat
 }
 
 TEST_CASE("steps of a discrete schedule are looked up one after the other", "[data]") {
-  Maker maker(7);
+  Draws draws(7);
   for (int trial = 0; trial < 100; ++trial) {
     DiscreteSchedule schedule;
-    for (int64_t i = maker.pick(2, 5); i > 0; --i) schedule.difficulty.push_back(maker.pick(1, 99));
+    for (int64_t i = draws.pick(2, 5); i > 0; --i) schedule.difficulty.push_back(draws.pick(1, 99));
     for (size_t i = 1; i < schedule.difficulty.size(); ++i) {
-      schedule.max_step.push_back(maker.pick(1, 20));
+      schedule.max_step.push_back(draws.pick(1, 20));
     }
     std::ranges::sort(schedule.max_step);
     schedule.check("test");
@@ -117,8 +107,8 @@ TEST_CASE("steps of a discrete schedule are looked up one after the other", "[da
 TEST_CASE("a batch holds what a plain look at all metrics admits, and in time all of it",
           "[data]") {
   for (uint32_t seed = 0; seed < 60; ++seed) {
-    Maker maker(seed);
-    const Setting setting = random_setting(maker);
+    Draws draws(seed);
+    const Setting setting = random_setting(draws);
     CurriculumSampler sampler(setting.samples, setting.batch, seed, setting.metrics);
     std::set<int64_t> seen;
     CAPTURE(seed, setting.samples, setting.batch);
@@ -150,8 +140,8 @@ TEST_CASE("a batch holds what a plain look at all metrics admits, and in time al
 
 TEST_CASE("a sampler that was stored at any step goes on with the same batches", "[data]") {
   for (uint32_t seed = 0; seed < 30; ++seed) {
-    Maker maker(seed);
-    Setting setting = random_setting(maker);
+    Draws draws(seed);
+    Setting setting = random_setting(draws);
     setting.metrics.resize(1);  // so that sample 0 is admitted from the beginning
     setting.metrics[0].type = DifficultyType::kValue;
     setting.metrics[0].schedule = linear(3, 10, 6);

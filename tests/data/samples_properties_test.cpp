@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <random>
 #include <set>
 
 #include "core/error.h"
@@ -13,22 +12,13 @@
 #include "data/token_batches.h"
 #include "data/tokenizer/token_parts.h"
 #include "tests/support/catch.h"
+#include "tests/support/draws.h"
 #include "tests/support/memory_file_system.h"
 
 using namespace ds;
+using ds::test::Draws;
 
 namespace {
-
-class Maker {
- public:
-  explicit Maker(uint32_t seed) : random_(seed) {}
-  int64_t pick(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
-  }
-
- private:
-  std::mt19937_64 random_;
-};
 
 using Tokens = std::vector<int32_t>;
 
@@ -37,11 +27,11 @@ std::shared_ptr<const TokenSource> source_of(const Tokens& tokens, const std::st
 }
 
 // Sources of random lengths; the tokens count on over all of them.
-std::vector<Tokens> random_sources(Maker& maker) {
+std::vector<Tokens> random_sources(Draws& draws) {
   std::vector<Tokens> sources;
   int32_t next = 0;
-  for (int64_t i = maker.pick(1, 4); i > 0; --i) {
-    Tokens& tokens = sources.emplace_back(static_cast<size_t>(maker.pick(0, 40)));
+  for (int64_t i = draws.pick(1, 4); i > 0; --i) {
+    Tokens& tokens = sources.emplace_back(static_cast<size_t>(draws.pick(0, 40)));
     std::iota(tokens.begin(), tokens.end(), next);
     next += static_cast<int32_t>(tokens.size());
   }
@@ -78,9 +68,9 @@ SampleSet set_of(const std::vector<Tokens>& sources, int64_t length) {
 TEST_CASE("samples are cut from each source by itself, overlapping by one token", "[data]") {
   int sets = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
-    Maker maker(seed);
-    const std::vector<Tokens> sources = random_sources(maker);
-    const int64_t length = maker.pick(1, 9);
+    Draws draws(seed);
+    const std::vector<Tokens> sources = random_sources(draws);
+    const int64_t length = draws.pick(1, 9);
     const std::vector<Tokens> expected = samples_plainly(sources, length);
     CAPTURE(seed, length);
     if (expected.empty()) {
@@ -95,12 +85,12 @@ TEST_CASE("samples are cut from each source by itself, overlapping by one token"
 
 TEST_CASE("a split takes every sample once, the last ones for validation", "[data]") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
-    Maker maker(seed);
-    const std::vector<Tokens> sources = random_sources(maker);
-    const int64_t length = maker.pick(1, 4);
+    Draws draws(seed);
+    const std::vector<Tokens> sources = random_sources(draws);
+    const int64_t length = draws.pick(1, 4);
     const std::vector<Tokens> whole = samples_plainly(sources, length);
     if (whole.size() < 2) continue;
-    const double fraction = static_cast<double>(maker.pick(1, 99)) / 100;
+    const double fraction = static_cast<double>(draws.pick(1, 99)) / 100;
     const auto [train, held] = set_of(sources, length).split(fraction);
     const auto wanted =
         std::min(static_cast<int64_t>(std::ceil(fraction * static_cast<double>(whole.size()))),
@@ -115,15 +105,15 @@ TEST_CASE("a split takes every sample once, the last ones for validation", "[dat
 
 TEST_CASE("in a mixture every sample comes, and groups in proportion to their weights", "[data]") {
   for (uint32_t seed = 0; seed < 100; ++seed) {
-    Maker maker(seed);
+    Draws draws(seed);
     std::vector<WeightedSources> groups;
     std::vector<std::pair<int64_t, double>> counts;  // samples of each group, weight
     int32_t first = 0;
-    for (int64_t i = maker.pick(1, 4); i > 0; --i) {
-      Tokens tokens(static_cast<size_t>(maker.pick(3, 60)));
+    for (int64_t i = draws.pick(1, 4); i > 0; --i) {
+      Tokens tokens(static_cast<size_t>(draws.pick(3, 60)));
       std::iota(tokens.begin(), tokens.end(), first);
       first += 1000;
-      const double weight = static_cast<double>(maker.pick(1, 20)) / 4;
+      const double weight = static_cast<double>(draws.pick(1, 20)) / 4;
       counts.emplace_back((std::ssize(tokens) - 1) / 2, weight);
       groups.push_back({{source_of(tokens)}, weight});
     }
@@ -169,10 +159,10 @@ TEST_CASE("all ranks together see a step's samples in order, inputs beside targe
   std::iota(tokens.begin(), tokens.end(), 0);
   const SampleSet set = set_of({tokens}, 3);
   for (uint32_t seed = 0; seed < 60; ++seed) {
-    Maker maker(seed);
-    const BatchShape shape{maker.pick(1, 4), maker.pick(1, 3), maker.pick(1, 4)};
+    Draws draws(seed);
+    const BatchShape shape{draws.pick(1, 4), draws.pick(1, 3), draws.pick(1, 4)};
     const Sampler sampler(set.size(), SampleOrder::kShuffled, seed);
-    const int64_t step = maker.pick(0, 50);
+    const int64_t step = draws.pick(0, 50);
     std::vector<int64_t> seen;
     for (int64_t micro = 0; micro < shape.accumulation; ++micro) {
       for (int64_t rank = 0; rank < shape.ranks; ++rank) {
@@ -213,16 +203,16 @@ TEST_CASE("a loader refuses places that there are not", "[data]") {
 TEST_CASE("token-bound batches keep every bound and use samples in order, each once", "[data]") {
   int made = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
-    Maker maker(seed);
-    std::vector<int64_t> lengths(static_cast<size_t>(maker.pick(1, 60)));
-    for (int64_t& length : lengths) length = maker.pick(1, 30);
+    Draws draws(seed);
+    std::vector<int64_t> lengths(static_cast<size_t>(draws.pick(1, 60)));
+    for (int64_t& length : lengths) length = draws.pick(1, 30);
     TokenBatchOptions options;
-    options.max_tokens = maker.pick(5, 80);
-    options.min_batch_size = maker.pick(1, 3);
-    if (maker.pick(0, 1) == 1) options.max_batch_size = maker.pick(3, 8);
-    options.micro_batches_per_batch = maker.pick(1, 3);
-    options.sizes = maker.pick(0, 1) == 1 ? MicroBatchSizes::kEqual : MicroBatchSizes::kFree;
-    options.order = maker.pick(0, 1) == 1 ? PackingOrder::kByLength : PackingOrder::kGiven;
+    options.max_tokens = draws.pick(5, 80);
+    options.min_batch_size = draws.pick(1, 3);
+    if (draws.pick(0, 1) == 1) options.max_batch_size = draws.pick(3, 8);
+    options.micro_batches_per_batch = draws.pick(1, 3);
+    options.sizes = draws.pick(0, 1) == 1 ? MicroBatchSizes::kEqual : MicroBatchSizes::kFree;
+    options.order = draws.pick(0, 1) == 1 ? PackingOrder::kByLength : PackingOrder::kGiven;
     std::vector<TokenBatch> batches;
     try {
       batches = token_batches(lengths, options);
@@ -298,12 +288,12 @@ TEST_CASE("patterns name the files that letter by letter they match, in order", 
     }
   }
   std::ranges::sort(names);
-  Maker maker(4);
+  Draws draws(4);
   int found = 0;
   for (int trial = 0; trial < 300; ++trial) {
     const auto part = [&] {
       std::string out;
-      for (int64_t i = maker.pick(1, 3); i > 0; --i) out += "ab?*"[maker.pick(0, 3)];
+      for (int64_t i = draws.pick(1, 3); i > 0; --i) out += "ab?*"[draws.pick(0, 3)];
       return out;
     };
     const std::string folder = part(), file = part();
