@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "config/config.h"
@@ -141,9 +142,8 @@ class SchemaWriter : public Visitor {
   }
 
   void on_field(const Field& field) override {
-    if (const auto* e = std::get_if<EnumRef>(&field.slot)) {
-      level_.cases.emplace_back(field.key, field.spec.letter_case);
-      static_cast<void>(e);
+    if (std::holds_alternative<EnumRef>(field.slot)) {
+      level_.choices.push_back({std::string(field.key), field.spec.letter_case, field.spec.only});
     }
     Value schema = std::visit(SlotSchema{field.spec}, field.slot);
     if (!std::holds_alternative<Value*>(field.slot) && !field.spec.required) {
@@ -152,7 +152,8 @@ class SchemaWriter : public Visitor {
       schema = SlotSchema::any_of({std::move(schema), std::move(automatic)});
     }
     schema.set("description",
-               text(fmt::format("{} Here: {}.", field.spec.meaning, effect_text(field.spec))));
+               text(fmt::format("{} Here: {}.", field.spec.meaning,
+                                within_missing_ ? "not yet" : effect_text(field.spec))));
     const Value present = field_value(field);
     if (!present.is_null() && !field.spec.required) schema.set("default", present);
     for (const std::string_view synonym : field.spec.synonyms) {
@@ -165,7 +166,10 @@ class SchemaWriter : public Visitor {
   }
 
   void on_section(const Section& section) override {
+    const bool outer =
+        std::exchange(within_missing_, within_missing_ || is_one_missing_feature(section));
     Value schema = object_schema(section.walk);
+    within_missing_ = outer;
     if (section.optional) schema.set("type", strings({"object", "null"}));
     schema.set("description", text(section.spec.meaning));
     properties().set(section.key, std::move(schema));
@@ -193,15 +197,17 @@ class SchemaWriter : public Visitor {
   void enter_condition(std::string_view condition) override {
     const size_t is = condition.find(" is ");
     const std::string_view key = condition.substr(0, is);
-    LetterCase letter_case = LetterCase::kExact;
-    for (const auto& [name, name_case] : level_.cases) {
-      if (name == key) letter_case = name_case;
-    }
+    const auto choice = std::ranges::find(level_.choices, key, &Choice::key);
+    const LetterCase letter_case =
+        choice == level_.choices.end() ? LetterCase::kExact : choice->letter_case;
+    bool some_is_here = choice == level_.choices.end() || choice->only.empty();
     std::vector<Value> names;
     std::string_view rest = condition.substr(is + 4);
     while (true) {
       const size_t next = rest.find(" or ");
-      names.push_back(name_schema(rest.substr(0, next), letter_case));
+      const std::string_view name = rest.substr(0, next);
+      names.push_back(name_schema(name, letter_case));
+      some_is_here = some_is_here || std::ranges::find(choice->only, name) != choice->only.end();
       if (next == std::string_view::npos) break;
       rest.remove_prefix(next + 4);
     }
@@ -214,6 +220,7 @@ class SchemaWriter : public Visitor {
     level_.test = std::move(test);
     level_.conditional = Value::object();
     level_.in_condition = true;
+    level_.outer_missing = std::exchange(within_missing_, within_missing_ || !some_is_here);
   }
 
   void leave_condition() override {
@@ -224,9 +231,15 @@ class SchemaWriter : public Visitor {
     block.set("then", std::move(then));
     level_.conditions.items().push_back(std::move(block));
     level_.in_condition = false;
+    within_missing_ = level_.outer_missing;
   }
 
  private:
+  struct Choice {
+    std::string key;
+    LetterCase letter_case;
+    std::vector<std::string_view> only;
+  };
   struct Level {
     Value properties = Value::object();
     Value required = Value::list();
@@ -235,7 +248,8 @@ class SchemaWriter : public Visitor {
     bool in_condition = false;
     Value test;
     Value conditional;
-    std::vector<std::pair<std::string, LetterCase>> cases;  // enum fields seen so far
+    std::vector<Choice> choices;  // enum fields seen so far
+    bool outer_missing = false;   // within_missing_ outside of the condition
   };
 
   Value& properties() { return level_.in_condition ? level_.conditional : level_.properties; }
@@ -250,6 +264,7 @@ class SchemaWriter : public Visitor {
   }
 
   Level level_;
+  bool within_missing_ = false;  // of a feature or kind that this build lacks
 };
 
 // Spellings that config/reader/rewrite.h turns into the sections' own form.
