@@ -189,7 +189,7 @@ ModelConfig read_family(const Json& object, const std::string& path) {
   fields(reader, config);
   read_rest(object, path, config);
   try {
-    check(config);
+    check(config, "");
   } catch (const ConfigError& error) {
     throw DataError(fmt::format("{}: {}", path, error.what()));
   } catch (const Unsupported& error) {

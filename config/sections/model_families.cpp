@@ -266,20 +266,24 @@ std::vector<SizeConflict> size_conflicts_of(const LlamaConfig& c) {
 // Refuses what a reader of the model section would.
 class FieldCheck final : public Visitor {
  public:
+  explicit FieldCheck(std::string_view where) : where_(where) {}
   void on_field(const Field& field) override {
     const Value value = field_value(field);
     const bool not_finite =
         value.kind() == Value::Kind::kNumber && !std::isfinite(value.as_number());
     if (not_finite || store(value, field) != Stored::kDone) {
-      throw ConfigError(fmt::format("model.{}: {}", field.key, refusal(value, field)));
+      throw ConfigError(fmt::format("{}{}: {}", where_, field.key, refusal(value, field)));
     }
     const auto& known = field.spec.only;
     if (known.empty() || std::ranges::find(known, value.as_string()) != known.end()) return;
-    throw Unsupported(fmt::format("model.{}: \"{}\", this build has \"{}\"", field.key,
+    throw Unsupported(fmt::format("{}{}: \"{}\", this build has \"{}\"", where_, field.key,
                                   value.as_string(), fmt::join(known, "\", \"")));
   }
   void on_section(const Section&) override {}
   void on_collection(const Collection&) override {}
+
+ private:
+  const std::string_view where_;
 };
 
 }  // namespace
@@ -292,12 +296,12 @@ std::vector<SizeConflict> size_conflicts(const ModelConfig& config) {
   return std::visit([](const auto& family) { return size_conflicts_of(family); }, config);
 }
 
-void check(const ModelConfig& config) {
-  FieldCheck visitor;
+void check(const ModelConfig& config, std::string_view where) {
+  FieldCheck visitor(where);
   std::visit([&](auto family) { fields(visitor, family); }, config);
   const std::vector<SizeConflict> found = size_conflicts(config);
   if (found.empty()) return;
-  throw ConfigError(fmt::format("model.{}: {}", found.front().key, found.front().why));
+  throw ConfigError(fmt::format("{}{}: {}", where, found.front().key, found.front().why));
 }
 
 }  // namespace ds

@@ -128,8 +128,9 @@ struct SizeConflict {
 };
 std::vector<SizeConflict> size_conflicts(const ModelConfig& config);
 
-// Throws ConfigError ("model.n_head: 3 does not divide ...") for a size out of its range or that
-// does not fit the others, Unsupported for a name that this build does not have.
-void check(const ModelConfig& config);
+// Throws ConfigError ("model.n_head: 3 does not divide ...", the first word being `where`) for a
+// size out of its range or that does not fit the others, Unsupported for a name that this build
+// does not have.
+void check(const ModelConfig& config, std::string_view where = "model.");
 
 }  // namespace ds

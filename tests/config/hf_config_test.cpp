@@ -149,7 +149,7 @@ TEST_CASE("features that are not built are refused by name", "[model]") {
 TEST_CASE("impossible or malformed configs are refused with the key", "[model]") {
   using Catch::Contains;
   CHECK_THAT(refusal(R"({"model_type": "gpt2", "n_embd": 65, "n_head": 4})"),
-             Contains("model.n_head: 4 does not divide n_embd = 65"));
+             Contains("config.json: n_head: 4 does not divide n_embd = 65"));
   CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": 0)")), Contains("n_layer"));
   CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": "two")")), Contains("n_layer"));
   CHECK_THAT(refusal(gpt2_with(R"(, "n_layer": 1.5)")), Contains("n_layer"));
@@ -166,8 +166,8 @@ TEST_CASE("impossible or malformed configs are refused with the key", "[model]")
   for (const char* key : {"n_layer", "n_head", "n_embd", "n_positions", "vocab_size", "n_inner"}) {
     for (const char* value : {"2147483647", "9223372036854775807", "9e15"}) {
       const std::string json = fmt::format(R"({{"model_type": "gpt2", "{}": {}}})", key, value);
-      CHECK_THAT(refusal(json), Contains(fmt::format("config.json: model.{}: ", key)) &&
-                                    Contains("expected integer"));
+      CHECK_THAT(refusal(json),
+                 Contains(fmt::format("config.json: {}: ", key)) && Contains("expected integer"));
       CHECK_THROWS_AS(parse_hf_config(json, "config.json"), DataError);
     }
   }
@@ -177,7 +177,7 @@ TEST_CASE("impossible or malformed configs are refused with the key", "[model]")
     const std::string json =
         fmt::format(R"({{"model_type": "llama", "{}": 9223372036854775806}})", key);
     CHECK_THAT(refusal(json),
-               Contains(fmt::format("model.{}: ", key)) && Contains("expected integer"));
+               Contains(fmt::format("config.json: {}: ", key)) && Contains("expected integer"));
   }
   CHECK_THAT(refusal("[1]"), Contains("object"));
   CHECK_THAT(refusal("{"), Contains("JSON at byte"));

@@ -99,7 +99,7 @@ broken_model() { # code, text, sed expression for config.json
   refused "$1" "$2" '~model.family' '~model.n_layer' '~model.n_head' '~model.n_embd' '~model.n_positions' \
     '~model.vocab_size' 'model.folder=model'
 }
-broken_model 65 'n_layer = 2147483647: expected 1 to' 's/"n_layer": 1/"n_layer": 2147483647/'
+broken_model 65 'config.json: n_layer: got 2147483647, expected integer >= 1' 's/"n_layer": 1/"n_layer": 2147483647/'
 broken_model 65 '"n_layer": 4000, but the weights beside it have 1' 's/"n_layer": 1/"n_layer": 4000/'
 rm model/config.json && mkfifo model/config.json
 refused 65 'config.json: it is a FIFO' '~model.family' '~model.n_layer' '~model.n_head' '~model.n_embd' \

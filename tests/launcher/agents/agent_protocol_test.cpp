@@ -1,6 +1,7 @@
 #include "launcher/agents/agent_protocol.h"
 
 #include "core/error.h"
+#include "proto/agent.pb.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -50,6 +51,24 @@ TEST_CASE("messages survive any cutting and any banner", "[launcher]") {
     CHECK(heard.text[1] == "no newline: ");
     CHECK(heard.text[2] == "motd");
   }
+}
+
+TEST_CASE("names that are no UTF-8 reach an agent and come back as they are", "[launcher]") {
+  const std::string odd = "caf\xE9";
+  agent::ToAgent orders;
+  orders.mutable_start()->set_directory("/data/" + odd);
+  orders.mutable_start()->add_environment("MENU=" + odd);
+  orders.mutable_start()->add_ranks()->add_environment("LOCAL=" + odd);
+  agent::ToAgent told;
+  REQUIRE(told.ParseFromString(orders.SerializeAsString()));
+  CHECK(told.start().directory() == "/data/" + odd);
+  CHECK(told.start().environment(0) == "MENU=" + odd);
+  CHECK(told.start().ranks(0).environment(0) == "LOCAL=" + odd);
+  agent::FromAgent answer;
+  answer.mutable_start_failed()->set_reason("no such directory: /data/" + odd);
+  agent::FromAgent heard;
+  REQUIRE(heard.ParseFromString(answer.SerializeAsString()));
+  CHECK(heard.start_failed().reason() == "no such directory: /data/" + odd);
 }
 
 TEST_CASE("no line is longer than srun keeps whole", "[launcher]") {
