@@ -108,10 +108,10 @@ TEST_CASE("hosts that do not come back in time end the run", "[launcher]") {
   run.use_hosts({"node-1", "node-2"});
   run.job.nodes.min_nodes = 2;
   run.job.recovery.max_restarts = 3;
-  run.job.recovery.wait_for_hosts = std::chrono::milliseconds(1);
+  run.job.recovery.wait_for_hosts = std::chrono::seconds(3);  // of turns of at most one
   const RunRecord record = run.run();
   CHECK(record.exit_code == static_cast<int>(ExitCode::kBelowMinimum));
-  CHECK_THAT(record.reason, Catch::Contains("after 1 s not enough have come back"));
+  CHECK_THAT(record.reason, Catch::Contains("after 3 s not enough have come back"));
   CHECK(run.said(record.reason));
   CHECK(run.logged("host node-2 cannot be used: node-2 is switched off"));
   CHECK(run.starter.plans().size() == 1);
