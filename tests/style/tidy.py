@@ -51,7 +51,8 @@ def main():
     def look(name):
         ran = subprocess.run([program, "-quiet", "-p", build, str(root / name)], capture_output=True, text=True)
         lines = [line for line in ran.stdout.splitlines() if ": warning: " in line or ": error: " in line]
-        return [line for line in lines if line.startswith(str(root) + "/")]
+        # What clang says as a compiler is not asked: the sources are g++'s, and libraries' headers are not clang's.
+        return [line for line in lines if line.startswith(str(root) + "/") and "[clang-diagnostic-" not in line]
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = sorted({line.removeprefix(str(root) + "/") for lines in pool.map(look, sources) for line in lines})
