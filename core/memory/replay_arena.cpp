@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/poison.h"
 
 namespace ds {
 namespace {
@@ -91,7 +92,11 @@ std::vector<AllocationSpan> RecordingMemory::spans() const {
 }
 
 ReplayArena::ReplayArena(ArenaPlan plan, void* block)
-    : plan_(std::move(plan)), block_(static_cast<std::byte*>(block)) {}
+    : plan_(std::move(plan)), block_(static_cast<std::byte*>(block)) {
+  poison(block_, plan_.bytes_total);
+}
+
+ReplayArena::~ReplayArena() { unpoison(block_, plan_.bytes_total); }
 
 void* ReplayArena::allocate(size_t bytes, MemoryTag tag) {
   if (next_ >= plan_.allocations.size() || plan_.allocations[next_].bytes != bytes) {
@@ -100,11 +105,14 @@ void* ReplayArena::allocate(size_t bytes, MemoryTag tag) {
         name_of(tag), next_ < plan_.allocations.size() ? plan_.allocations[next_].bytes : 0));
   }
   ++live_;
-  return block_ + plan_.offsets[next_++];
+  std::byte* pointer = block_ + plan_.offsets[next_++];
+  unpoison(pointer, bytes);
+  return pointer;
 }
 
-void ReplayArena::deallocate(void* /*pointer*/, size_t /*bytes*/, MemoryTag /*tag*/) noexcept {
+void ReplayArena::deallocate(void* pointer, size_t bytes, MemoryTag /*tag*/) noexcept {
   --live_;
+  poison(pointer, aligned(bytes));
 }
 
 void ReplayArena::rewind() {

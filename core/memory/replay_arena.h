@@ -47,10 +47,14 @@ class RecordingMemory final : public MemoryResource {
 // Replays a plan inside a block that the caller owns (several arenas that are never used at the
 // same time may share one). The n-th allocate() after rewind() must ask for what the n-th recorded
 // allocation asked; a difference throws InternalError. rewind() requires that nothing is live.
+// AddressSanitizer knows what is live: to read a tensor that is gone is an error there.
 class ReplayArena final : public MemoryResource {
  public:
   // block: at least plan.bytes_total bytes, aligned to kMemoryAlignment.
   ReplayArena(ArenaPlan plan, void* block);
+  ReplayArena(const ReplayArena&) = delete;  // the block is given back readable, exactly once
+  ReplayArena& operator=(const ReplayArena&) = delete;
+  ~ReplayArena() override;
 
   void* allocate(size_t bytes, MemoryTag tag) override;
   void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;

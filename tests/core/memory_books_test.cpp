@@ -248,23 +248,26 @@ TEST_CASE("an arena names the first allocation that differs from the dry run", "
   HostMemory heap;
   const size_t bytes = 256;
   void* const block = heap.allocate(bytes, kTag);
-  ReplayArena arena(
-      plan_arena({{.bytes = 100, .begin = 0, .end = 2}, {.bytes = 64, .begin = 1, .end = 3}}),
-      block);
-  void* const first = arena.allocate(100, kTag);
-  CHECK(first == block);
-  CHECK_THROWS_WITH(arena.allocate(65, MemoryTag::kActivations),
-                    "replay arena: allocation 1 asks 65 bytes for activations, the dry run had 64");
-  void* const second = arena.allocate(64, kTag);
-  CHECK_THROWS_WITH(arena.allocate(1, kTag),
-                    Catch::Contains("allocation 2 asks 1 bytes for scratch"));
-  CHECK_THROWS_WITH(arena.rewind(), Catch::Contains("rewound with 2 live allocations"));
-  arena.deallocate(first, 100, kTag);
-  CHECK_THROWS_WITH(arena.rewind(), Catch::Contains("rewound with 1 live allocations"));
-  arena.deallocate(second, 64, kTag);
-  arena.rewind();
-  CHECK(arena.allocate(100, kTag) == first);
-  arena.deallocate(first, 100, kTag);
+  {
+    ReplayArena arena(
+        plan_arena({{.bytes = 100, .begin = 0, .end = 2}, {.bytes = 64, .begin = 1, .end = 3}}),
+        block);
+    void* const first = arena.allocate(100, kTag);
+    CHECK(first == block);
+    CHECK_THROWS_WITH(
+        arena.allocate(65, MemoryTag::kActivations),
+        "replay arena: allocation 1 asks 65 bytes for activations, the dry run had 64");
+    void* const second = arena.allocate(64, kTag);
+    CHECK_THROWS_WITH(arena.allocate(1, kTag),
+                      Catch::Contains("allocation 2 asks 1 bytes for scratch"));
+    CHECK_THROWS_WITH(arena.rewind(), Catch::Contains("rewound with 2 live allocations"));
+    arena.deallocate(first, 100, kTag);
+    CHECK_THROWS_WITH(arena.rewind(), Catch::Contains("rewound with 1 live allocations"));
+    arena.deallocate(second, 64, kTag);
+    arena.rewind();
+    CHECK(arena.allocate(100, kTag) == first);
+    arena.deallocate(first, 100, kTag);
+  }
   heap.deallocate(block, bytes, kTag);
 }
 

@@ -1,6 +1,7 @@
 #include "core/memory/replay_arena.h"
 
 #include "core/error.h"
+#include "core/memory/poison.h"
 #include "core/rng.h"
 #include "tests/support/catch.h"
 
@@ -45,20 +46,46 @@ TEST_CASE("an arena replays what was recorded and refuses anything else", "[core
   CHECK(plan.bytes_total == 384);  // c takes a's place
   HostMemory host;
   void* block = host.allocate(plan.bytes_total, MemoryTag::kActivations);
-  ReplayArena arena(plan, block);
-  for (int round = 0; round < 2; ++round) {
-    void* first = arena.allocate(100, MemoryTag::kActivations);
-    void* second = arena.allocate(200, MemoryTag::kActivations);
-    CHECK(first != second);
-    arena.deallocate(first, 100, MemoryTag::kActivations);
-    CHECK_THROWS_WITH(arena.allocate(65, MemoryTag::kScratch), Catch::Contains("had 64"));
-    CHECK_THROWS_AS(arena.rewind(), InternalError);
-    CHECK(arena.allocate(64, MemoryTag::kScratch) == first);
-    arena.deallocate(second, 200, MemoryTag::kActivations);
-    arena.deallocate(first, 64, MemoryTag::kScratch);
-    CHECK_THROWS_WITH(arena.allocate(1, MemoryTag::kScratch), Catch::Contains("allocation 3"));
-    arena.rewind();
+  {
+    ReplayArena arena(plan, block);
+    for (int round = 0; round < 2; ++round) {
+      void* first = arena.allocate(100, MemoryTag::kActivations);
+      void* second = arena.allocate(200, MemoryTag::kActivations);
+      CHECK(first != second);
+      arena.deallocate(first, 100, MemoryTag::kActivations);
+      CHECK_THROWS_WITH(arena.allocate(65, MemoryTag::kScratch), Catch::Contains("had 64"));
+      CHECK_THROWS_AS(arena.rewind(), InternalError);
+      CHECK(arena.allocate(64, MemoryTag::kScratch) == first);
+      arena.deallocate(second, 200, MemoryTag::kActivations);
+      arena.deallocate(first, 64, MemoryTag::kScratch);
+      CHECK_THROWS_WITH(arena.allocate(1, MemoryTag::kScratch), Catch::Contains("allocation 3"));
+      arena.rewind();
+    }
   }
+  host.deallocate(block, plan.bytes_total, MemoryTag::kActivations);
+}
+
+TEST_CASE("an arena's memory can be read while it is live and at no other time", "[core]") {
+  const ArenaPlan plan =
+      plan_arena({{.bytes = 100, .begin = 0, .end = 1}, {.bytes = 60, .begin = 2, .end = 3}});
+  HostMemory host;
+  void* block = host.allocate(plan.bytes_total, MemoryTag::kActivations);
+  const auto* bytes = static_cast<const std::byte*>(block);
+  {
+    ReplayArena arena(plan, block);
+    CHECK(is_poisoned(bytes) == kCanPoison);
+    void* first = arena.allocate(100, MemoryTag::kActivations);
+    CHECK_FALSE(is_poisoned(bytes));
+    CHECK_FALSE(is_poisoned(bytes + 99));
+    CHECK(is_poisoned(bytes + 100) == kCanPoison);
+    arena.deallocate(first, 100, MemoryTag::kActivations);
+    CHECK(is_poisoned(bytes) == kCanPoison);
+    void* second = arena.allocate(60, MemoryTag::kActivations);
+    CHECK_FALSE(is_poisoned(bytes + 59));
+    CHECK(is_poisoned(bytes + 60) == kCanPoison);  // what the first had more is not the second's
+    arena.deallocate(second, 60, MemoryTag::kActivations);
+  }
+  CHECK_FALSE(is_poisoned(bytes));  // whose block it is gets it back
   host.deallocate(block, plan.bytes_total, MemoryTag::kActivations);
 }
 
