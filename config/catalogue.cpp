@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/config.h"
+#include "config/reader/condition.h"
 #include "config/reader/convert.h"
 
 namespace ds {
@@ -78,15 +79,10 @@ class Cataloguer : public Visitor {
 
  private:
   // "type is Muon", where the type has some of its values only.
-  bool is_missing_kind(std::string_view condition) const {
-    const size_t is = condition.find(" is ");
-    const std::string path = path_of(condition.substr(0, is));
-    const std::string names = fmt::format(" or {} or ", condition.substr(is + 4));
-    const auto kind = std::ranges::find(entries_, path, &CatalogueEntry::path);
-    return kind != entries_.end() && !kind->only.empty() &&
-           std::ranges::none_of(kind->only, [&](const std::string& name) {
-             return names.find(fmt::format(" or {} or ", name)) != std::string::npos;
-           });
+  bool is_missing_kind(std::string_view text) const {
+    const Condition condition(text);
+    const auto kind = std::ranges::find(entries_, path_of(condition.key), &CatalogueEntry::path);
+    return kind != entries_.end() && condition.is_missing(kind->only);
   }
 
   std::string path_of(std::string_view key) const {

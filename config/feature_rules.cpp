@@ -19,7 +19,7 @@ void model_rules(const RuleContext& r) {
   if (r.given("model") && !model.folder && !model.family && !r.given("model.family")) {
     r.refuse_early("model.family", "give a family, or a folder with a Hugging Face model");
   }
-  const auto refuse_conflicts = [&](const ModelConfig& family) {
+  const auto refuse_conflicts = [&](const auto& family) {
     for (const SizeConflict& conflict : size_conflicts(family)) {
       r.refuse_early(fmt::format("model.{}", conflict.key), conflict.why);
     }
@@ -27,13 +27,7 @@ void model_rules(const RuleContext& r) {
   if (model.family == ModelFamily::kGpt2) refuse_conflicts(model.gpt2);
   if (model.family == ModelFamily::kMoeGpt) refuse_conflicts(model.moe_gpt.gpt2);
   if (model.family == ModelFamily::kLlama) refuse_conflicts(model.llama);
-  const BertConfig& bert = model.bert;
-  if (model.family == ModelFamily::kBert && bert.num_attention_heads > 0 &&
-      bert.hidden_size % bert.num_attention_heads != 0) {
-    r.refuse_early("model.num_attention_heads",
-                   fmt::format("{} does not divide hidden_size = {}", bert.num_attention_heads,
-                               bert.hidden_size));
-  }
+  if (model.family == ModelFamily::kBert) refuse_conflicts(model.bert);
   if (model.family == ModelFamily::kResNet &&
       model.resnet.depths.size() != model.resnet.hidden_sizes.size()) {
     r.refuse_early("model.depths", "needs one entry per entry of hidden_sizes");

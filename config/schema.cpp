@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/config.h"
+#include "config/reader/condition.h"
 #include "config/reader/convert.h"
 
 namespace ds {
@@ -194,33 +195,26 @@ class SchemaWriter : public Visitor {
   void on_rest(const Rest&) override { level_.open = true; }
 
   // "KEY is A or B" becomes {"if": KEY is one of them, "then": these properties}.
-  void enter_condition(std::string_view condition) override {
-    const size_t is = condition.find(" is ");
-    const std::string_view key = condition.substr(0, is);
-    const auto choice = std::ranges::find(level_.choices, key, &Choice::key);
-    const LetterCase letter_case =
-        choice == level_.choices.end() ? LetterCase::kExact : choice->letter_case;
-    bool some_is_here = choice == level_.choices.end() || choice->only.empty();
+  void enter_condition(std::string_view text) override {
+    const Condition condition(text);
+    const std::string_view key = condition.key;
+    const auto known = std::ranges::find(level_.choices, key, &Choice::key);
+    const Choice choice = known == level_.choices.end() ? Choice{} : *known;
     std::vector<Value> names;
-    std::string_view rest = condition.substr(is + 4);
-    while (true) {
-      const size_t next = rest.find(" or ");
-      const std::string_view name = rest.substr(0, next);
-      names.push_back(name_schema(name, letter_case));
-      some_is_here = some_is_here || std::ranges::find(choice->only, name) != choice->only.end();
-      if (next == std::string_view::npos) break;
-      rest.remove_prefix(next + 4);
+    for (const std::string_view name : condition.values) {
+      names.push_back(name_schema(name, choice.letter_case));
     }
     // The default of the discriminator applies where it is absent.
     Value property = Value::object();
     property.set(key, SlotSchema::any_of(std::move(names)));
     Value test = Value::object();
     test.set("properties", std::move(property));
-    if (!default_holds(key, condition)) test.set("required", strings({key}));
+    if (!default_holds(condition)) test.set("required", strings({key}));
     level_.test = std::move(test);
     level_.conditional = Value::object();
     level_.in_condition = true;
-    level_.outer_missing = std::exchange(within_missing_, within_missing_ || !some_is_here);
+    level_.outer_missing =
+        std::exchange(within_missing_, within_missing_ || condition.is_missing(choice.only));
   }
 
   void leave_condition() override {
@@ -237,7 +231,7 @@ class SchemaWriter : public Visitor {
  private:
   struct Choice {
     std::string key;
-    LetterCase letter_case;
+    LetterCase letter_case = LetterCase::kExact;
     std::vector<std::string_view> only;
   };
   struct Level {
@@ -255,12 +249,10 @@ class SchemaWriter : public Visitor {
   Value& properties() { return level_.in_condition ? level_.conditional : level_.properties; }
   Value& required() { return level_.required; }
 
-  bool default_holds(std::string_view key, std::string_view condition) const {
-    const Value* property = level_.properties.find(key);
+  bool default_holds(const Condition& condition) const {
+    const Value* property = level_.properties.find(condition.key);
     const Value* value = property ? property->find("default") : nullptr;
-    if (!value || !value->is_string()) return false;
-    const std::string padded = fmt::format("{} or ", condition);
-    return padded.find(fmt::format(" {} or ", value->as_string())) != std::string::npos;
+    return value && value->is_string() && condition.has(value->as_string());
   }
 
   Level level_;

@@ -35,9 +35,10 @@ Saved Tape::save(const Tensor& tensor) {
   return [tensor] { return tensor; };
 }
 
-std::vector<Var> Tape::record(std::string name, std::span<const Var> inputs,
-                              std::vector<Tensor> outputs, Backward backward) {
-  Node node{std::move(name), {}, {}, std::move(backward)};
+std::vector<Var> Tape::record(std::string_view name, std::span<const Var> inputs,
+                              std::vector<Tensor> outputs, Backward backward,
+                              std::string_view place) {
+  Node node{name, place, {}, {}, std::move(backward)};
   for (const Var& input : inputs) node.inputs.push_back(input.slot);
   std::vector<Var> vars;
   for (Tensor& output : outputs) {
@@ -60,7 +61,8 @@ void Tape::backward(Stream& stream) {
     nodes_.pop_back();
     if (!reached(node)) continue;
     GradientFlow flow(*this, stream, node.inputs, node.outputs);
-    const Span span(stream, node.name);
+    label_.assign(node.place).append(" ").append(node.name).append(" backward");
+    const Span span(stream, label_);
     node.backward(flow);
   }
 }

@@ -68,10 +68,11 @@ class Tape {
   Var watch(Tensor value);
   Saved save(const Tensor& tensor);
   // The closure runs when a gradient has reached any of `outputs`, or always when there are none (a
-  // loss, which starts the flow). Returns one Var per output. `name` labels the
-  // stream while the closure runs.
-  std::vector<Var> record(std::string name, std::span<const Var> inputs,
-                          std::vector<Tensor> outputs, Backward backward);
+  // loss, which starts the flow). Returns one Var per output. `name` and `place`, where it was
+  // recorded, live as long as the tape: they label the stream while the closure runs.
+  std::vector<Var> record(std::string_view name, std::span<const Var> inputs,
+                          std::vector<Tensor> outputs, Backward backward,
+                          std::string_view place = {});
 
   // Lets `gradient` (the value's shape) flow into `from` before backward(): a later pipeline
   // stage's.
@@ -84,7 +85,8 @@ class Tape {
  private:
   friend class GradientFlow;
   struct Node {
-    std::string name;
+    std::string_view name;
+    std::string_view place;
     std::vector<int> inputs;
     std::vector<int> outputs;
     Backward backward;
@@ -97,6 +99,7 @@ class Tape {
   std::vector<Node> nodes_;
   std::vector<Tensor> gradients_;  // by slot
   std::vector<Shape> shapes_;      // by slot: of the value, to check what flows
+  std::string label_;              // of the closure that runs
 };
 
 }  // namespace ds

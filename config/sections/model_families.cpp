@@ -296,6 +296,13 @@ std::vector<SizeConflict> size_conflicts(const ModelConfig& config) {
   return std::visit([](const auto& family) { return size_conflicts_of(family); }, config);
 }
 
+std::vector<SizeConflict> size_conflicts(const BertConfig& config) {
+  std::vector<SizeConflict> found;
+  add_unless_divides(found, "num_attention_heads", config.num_attention_heads, config.hidden_size,
+                     "hidden_size");
+  return found;
+}
+
 void check(const ModelConfig& config, std::string_view where) {
   FieldCheck visitor(where);
   std::visit([&](auto family) { fields(visitor, family); }, config);

@@ -127,6 +127,7 @@ struct SizeConflict {
   std::string why;
 };
 std::vector<SizeConflict> size_conflicts(const ModelConfig& config);
+std::vector<SizeConflict> size_conflicts(const BertConfig& config);
 
 // Throws ConfigError ("model.n_head: 3 does not divide ...", the first word being `where`) for a
 // size out of its range or that does not fit the others, Unsupported for a name that this build

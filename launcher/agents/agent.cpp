@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/files/poll_time.h"
 #include "core/host.h"
 #include "core/secrecy.h"
 #include "launcher/agents/agent_protocol.h"
@@ -76,8 +77,7 @@ Greeting take_greeting(ByteChannel& channel, seconds limit) {
   while (open && text.size() < kLongestGreeting && Clock::now() < deadline) {
     std::vector<pollfd> watched;
     channel.add_poll_descriptors(watched);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(0, left.count())));
+    poll(watched.data(), watched.size(), poll_time_until(deadline));
     open = channel.pump([&](std::string_view bytes) { append_secret(text, bytes); });
     end = text.find('\n');
     if (end != std::string::npos) break;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/files/poll_time.h"
 #include "launcher/process/addresses.h"
 #include "proto/build_info.h"
 
@@ -239,11 +240,10 @@ void HostAgents::wait_until_settled(const std::vector<std::string>& hosts) {
         link->second->add_poll_descriptors(watched);
       }
     }
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (watched.size() == others || left.count() <= 0) {
+    if (watched.size() == others || Clock::now() >= deadline) {
       return;
     }
-    poll(watched.data(), watched.size(), static_cast<int>(left.count()));
+    poll(watched.data(), watched.size(), poll_time_until(deadline));
     if (options_.interrupt_fd >= 0 && watched.front().revents != 0) {
       throw HostsUnusable("stopped while the hosts were being reached; nothing was started", hosts);
     }

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/files/poll_time.h"
 #include "launcher/process/abstract_address.h"
 #include "launcher/process/credentials.h"
 
@@ -24,17 +25,12 @@ using std::chrono::milliseconds;
 constexpr size_t kLongestPacket = 16384;
 constexpr milliseconds kRetryPeriod{20};
 
-int milliseconds_until(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
-}
-
 // One packet; nullopt at the end of the connection or of the patience.
 std::optional<std::string> receive_packet(int fd, Clock::time_point deadline) {
   std::string packet(kLongestPacket, '\0');
   do {
     pollfd watched{fd, POLLIN, 0};
-    if (poll(&watched, 1, milliseconds_until(deadline)) <= 0) continue;
+    if (poll(&watched, 1, poll_time_until(deadline)) <= 0) continue;
     const ssize_t got = recv(fd, packet.data(), packet.size(), 0);
     if (got > 0) return packet.substr(0, static_cast<size_t>(got));
     if (got == 0 || errno != EINTR) return std::nullopt;
@@ -105,7 +101,7 @@ std::vector<SlotShare> HostLeader::gather(int peers, std::chrono::seconds limit,
   std::map<int, SlotShare> shares;
   while (shares.size() < static_cast<size_t>(peers)) {
     std::array<pollfd, 2> watched{{{listener_.get(), POLLIN, 0}, {interrupt_fd, POLLIN, 0}}};
-    const int ready = poll(watched.data(), watched.size(), milliseconds_until(deadline));
+    const int ready = poll(watched.data(), watched.size(), poll_time_until(deadline));
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0 && watched[1].revents != 0) {
       throw Error(ExitCode::kClusterUnusable, "stopped while the job's dslaunch were waited for");
@@ -126,8 +122,8 @@ std::vector<SlotShare> HostLeader::gather(int peers, std::chrono::seconds limit,
   }
   std::vector<SlotShare> out;
   std::vector<int> missing;
-  for (int mate = 1; mate <= peers; ++mate) {
-    shares.contains(mate) ? out.push_back(shares[mate]) : missing.push_back(mate);
+  for (int peer = 1; peer <= peers; ++peer) {
+    shares.contains(peer) ? out.push_back(shares[peer]) : missing.push_back(peer);
   }
   if (!missing.empty()) {
     throw Error(ExitCode::kClusterUnusable,

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "core/files/poll_time.h"
 #include "core/secrecy.h"
 #include "core/socket_address.h"
 #include "launcher/agents/rendezvous_file.h"
@@ -109,9 +110,7 @@ class HostRendezvous {
                   : caller.channel->add_poll_descriptors(watched);
     }
     for (const auto& [rank, link] : met_) link->add_poll_descriptors(watched);
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    poll(watched.data(), watched.size(),
-         static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1000)));
+    poll(watched.data(), watched.size(), std::min(1000, poll_time_until(deadline)));
     if (watched[1].revents != 0) {
       throw Error(ExitCode::kClusterUnusable,
                   "stopped while the other hosts were waited for; nothing was started");

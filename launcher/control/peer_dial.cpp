@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/files/poll_time.h"
 
 namespace ds {
 namespace {
@@ -76,8 +77,7 @@ std::vector<PeerDial> dial_peers(const std::vector<std::string>& endpoints,
     ++pending;
   }
   while (pending > 0 && Clock::now() < deadline) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    poll(watched.data(), watched.size(), static_cast<int>(left.count()));
+    poll(watched.data(), watched.size(), poll_time_until(deadline));
     for (size_t i = 0; i < watched.size(); ++i) {
       if (watched[i].fd < 0 || watched[i].revents == 0) continue;
       watched[i].fd = -1;  // poll leaves it out from now on

@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "core/error.h"
+#include "core/files/poll_time.h"
 #include "core/index.h"
 #include "launcher/decide/deadline_watch.h"
 #include "launcher/process/process.h"
@@ -27,9 +28,8 @@ std::string first_line_of(const SpawnOptions& options, const Fd& output) {
   const auto deadline = Clock::now() + kPatience;
   std::string text;
   while (text.size() < kLongestAnswer && text.find('\n') == std::string::npos) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd watched{output.get(), POLLIN, 0};
-    if (left.count() <= 0 || poll(&watched, 1, static_cast<int>(left.count())) <= 0) return "";
+    if (poll(&watched, 1, poll_time_until(deadline)) <= 0) return "";
     std::array<char, kLongestAnswer> bytes{};
     const ssize_t got = read(output.get(), bytes.data(), bytes.size());
     if (got <= 0) break;

@@ -51,7 +51,7 @@ std::string slots_name(const StartedPlace& place) {
 
 std::vector<std::vector<int>> cores_of_slots(const std::vector<SlotShare>& peers) {
   std::vector<std::vector<int>> cores{own_cores()};
-  for (const SlotShare& mate : peers) cores.push_back(mate.cores);
+  for (const SlotShare& peer : peers) cores.push_back(peer.cores);
   return cores;
 }
 

@@ -50,14 +50,14 @@ TEST_CASE("the others of a host come, wait, and get the exit code", "[launcher]"
 
 TEST_CASE("who loses the first of its host ends with 69", "[launcher]") {
   const std::string name = fresh_name();
-  auto mate = std::async(std::launch::async, [&] {
+  auto peer = std::async(std::launch::async, [&] {
     return wait_for_first(name, {1, {0}}, seconds(10));
   });
   {
     HostLeader peers(name);
     peers.gather(1, seconds(10), -1);
   }
-  CHECK(mate.get() == static_cast<int>(ExitCode::kClusterUnusable));
+  CHECK(peer.get() == static_cast<int>(ExitCode::kClusterUnusable));
 }
 
 TEST_CASE("whoever does not come is named; strangers and doubles do not count", "[launcher]") {

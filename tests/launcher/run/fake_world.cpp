@@ -211,7 +211,7 @@ ExitStatus ScriptedRank::train(int64_t steps) {
 
 void FakeStarter::seek(const std::string& host) {
   const std::scoped_lock lock(mutex_);
-  sought_.push_back(host);
+  reached_.push_back(host);
   unanswered_.push_back(host);
 }
 

@@ -71,7 +71,7 @@ class FakeStarter final : public WorldStarter {
 
   // What was seen; to be read from any thread.
   std::vector<WorldPlan> plans() const { return read(plans_); }
-  std::vector<std::string> sought() const { return read(sought_); }
+  std::vector<std::string> reached() const { return read(reached_); }
   std::vector<std::string> tried() const { return read(tried_); }
   int tended() const { return tended_; }
 
@@ -90,7 +90,7 @@ class FakeStarter final : public WorldStarter {
   }
   mutable std::mutex mutex_;  // the following
   std::vector<WorldPlan> plans_;
-  std::vector<std::string> sought_;
+  std::vector<std::string> reached_;
   std::vector<std::string> unanswered_;
   std::vector<std::string> tried_;
   std::atomic<int> tended_ = 0;

@@ -78,7 +78,7 @@ TEST_CASE("too few hosts end a run that may not wait for them", "[launcher]") {
   const RunRecord record = run.run();
   CHECK(record.exit_code == static_cast<int>(ExitCode::kBelowMinimum));
   CHECK(run.starter.plans().size() == 1);
-  CHECK(run.starter.sought().empty());
+  CHECK(run.starter.reached().empty());
   REQUIRE(record.root_cause);
   CHECK(record.root_cause->kind == Failure::Kind::kHostLost);
   CHECK_THAT(run.file("report.json"), Catch::Contains("\"kind\": \"host lost\""));
@@ -94,7 +94,7 @@ TEST_CASE("a run waits for lost hosts, and goes on with all of them when they ar
   const RunRecord record = run.run();
   CHECK(record.exit_code == 0);
   CHECK(record.ranks.size() == 2);
-  CHECK(run.starter.sought() == std::vector<std::string>{"node-2"});
+  CHECK(run.starter.reached() == std::vector<std::string>{"node-2"});
   CHECK(run.said("waiting up to 10m00s for lost hosts to come back"));
   CHECK(run.said("hosts are back: epoch 2 with 2 ranks"));
   CHECK(run.logged("looking for host node-2"));
