@@ -438,12 +438,12 @@ void Checkpointing::load_folder(const std::string& folder) {
   const std::vector<ParamSpec> specs = specs_of(engine_.store());
   InputFiles inputs(files_);
   const HfWeights weights(inputs, folder, specs);
-  for (const OwnedSlice& slice : engine_.store().owned()) {
-    for (const ShardField& field : slice.fields) {
-      Tensor into = slice.master.narrow(field.offset, field.numel);
+  engine_.store().visit_owned([&](OwnedPart& part) {
+    for (const ShardField& field : part.fields) {
+      Tensor into = part.master.narrow(field.offset, field.numel);
       weights.read(to_size(field.param), field.param_begin, into);
     }
-  }
+  });
   engine_.store().restore_from_owned();
 }
 

@@ -1,10 +1,10 @@
 #include "train/engine_pieces.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "core/failpoint.h"
+#include "kernels/elementwise.h"
 #include "model/hf/weights.h"
 #include "train/resume_facts.h"
 
@@ -12,6 +12,7 @@ namespace ds {
 namespace {
 
 constexpr const char* kOptimizerState = "optimizer";
+constexpr const char* kWeight = "weight";  // the fp32 master, among the slots of the optimizer
 
 // Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
 std::string another_optimizer(const CheckpointReader& reader, std::string_view family,
@@ -29,34 +30,37 @@ std::string piece_name(const ParamSpec& spec, const std::string& slot) {
   return spec.name + "/" + slot;
 }
 
+Region region_of(const ShardField& field) {
+  return Region::flat(field.param_begin, field.param_begin + field.numel);
+}
+
 }  // namespace
 
 int64_t owned_bytes(Engine& engine) {
-  int64_t bytes = 0;
-  for (const OwnedSlice& slice : engine.store().owned()) {
-    for (const ShardField& field : slice.fields) {
-      bytes += field.numel * 4 * static_cast<int64_t>(1 + slice.slots.size());
-    }
+  const size_t tensors = 1 + engine.optimizer().slot_names().size();
+  int64_t numel = 0;
+  for (const std::vector<ShardField>& part : engine.store().owned_fields()) {
+    for (const ShardField& field : part) numel += field.numel;
   }
-  return bytes;
+  return numel * static_cast<int64_t>(tensors * size_of(DType::kF32));
 }
 
 void for_each_piece(Engine& engine,
                     const std::function<void(const std::string& name, const ParamSpec& spec,
                                              const Region& region, Tensor& data)>& take) {
   const std::vector<std::string> slots = engine.optimizer().slot_names();
-  for (const OwnedSlice& slice : engine.store().owned()) {
-    for (const ShardField& field : slice.fields) {
+  engine.store().visit_owned([&](OwnedPart& part) {
+    for (const ShardField& field : part.fields) {
       const ParamSpec& spec = engine.store().spec(field.param);
-      const Region region = Region::flat(field.param_begin, field.param_begin + field.numel);
+      const Region region = region_of(field);
       const auto pass = [&](const std::string& slot, const Tensor& tensor) {
         Tensor data = tensor.narrow(field.offset, field.numel);
         take(piece_name(spec, slot), spec, region, data);
       };
-      pass("weight", slice.master);
-      for (size_t i = 0; i < slots.size(); ++i) pass(slots[i], slice.slots[i]);
+      pass(kWeight, part.master);
+      for (size_t i = 0; i < slots.size(); ++i) pass(slots[i], part.slots[i]);
     }
-  }
+  });
 }
 
 void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer) {
@@ -74,16 +78,24 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
 }
 
 std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
+  std::vector<std::string> tensors = engine.optimizer().slot_names();
+  tensors.emplace_back(kWeight);
   std::set<int> out;
-  for_each_piece(engine, [&](const std::string& name, const ParamSpec&, const Region& region,
-                             Tensor&) { out.merge(reader.ranks_holding(name, region)); });
+  for (const std::vector<ShardField>& part : engine.store().owned_fields()) {
+    for (const ShardField& field : part) {
+      for (const std::string& tensor : tensors) {
+        const std::string name = piece_name(engine.store().spec(field.param), tensor);
+        out.merge(reader.ranks_holding(name, region_of(field)));
+      }
+    }
+  }
   return out;
 }
 
 void clear_slots(Engine& engine) {
-  for (const OwnedSlice& slice : engine.store().owned()) {
-    for (const Tensor& slot : slice.slots) std::memset(slot.raw(), 0, slot.bytes());
-  }
+  engine.store().visit_owned([&](OwnedPart& part) {
+    for (Tensor& slot : part.slots) kernels::fill(engine.stream(), slot, 0.0F);
+  });
 }
 
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label) {

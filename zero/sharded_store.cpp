@@ -187,19 +187,25 @@ void ShardedStore::refresh_copies() {
   }
 }
 
-std::vector<OwnedSlice> ShardedStore::owned() const {
-  std::vector<OwnedSlice> result;
+void ShardedStore::visit_owned(const std::function<void(OwnedPart&)>& visit) {
+  const std::vector<std::vector<ShardField>> fields = owned_fields();
   for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
     const Shard& shard = nth(shards_, b);
     const int64_t slice = layout_.slice_numel(b);
     const int64_t begin = shard.master.numel() == slice ? 0 : comm_.rank() * slice;
-    OwnedSlice mine{.master = shard.master.narrow(begin, slice),
-                    .slots = {},
-                    .fields = layout_.fields(b, comm_.rank())};
-    for (const Tensor& slot : shard.slots) mine.slots.push_back(slot.narrow(begin, slice));
-    result.push_back(std::move(mine));
+    OwnedPart part{
+        .master = shard.master.narrow(begin, slice), .slots = {}, .fields = nth(fields, b)};
+    for (const Tensor& slot : shard.slots) part.slots.push_back(slot.narrow(begin, slice));
+    visit(part);
   }
-  return result;
+}
+
+std::vector<std::vector<ShardField>> ShardedStore::owned_fields() const {
+  std::vector<std::vector<ShardField>> fields;
+  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
+    fields.push_back(layout_.fields(b, comm_.rank()));
+  }
+  return fields;
 }
 
 void ShardedStore::restore_from_owned() {

@@ -3,6 +3,7 @@
 // gradients, and shows the optimizer this rank's shards. Confined to the thread that runs the step.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,10 +30,10 @@ struct ZeroOptions {
 };
 
 // What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
-struct OwnedSlice {
+struct OwnedPart {
   Tensor master;              // fp32 [slice]
   std::vector<Tensor> slots;  // fp32 [slice] each
-  std::vector<ShardField> fields;
+  const std::vector<ShardField>& fields;
 };
 
 class ShardedStore final : public ParameterStore {
@@ -61,9 +62,13 @@ class ShardedStore final : public ParameterStore {
 
   // Weights as their initialisers say, equal at every rank count; then publish().
   void initialize(uint64_t seed);
-  std::vector<OwnedSlice> owned() const;
-  // After owned() tensors were written: low-precision copies and whole weights follow. With whole
-  // state (stage 0) the slices of master and slots travel to every rank.
+  // One part after the other, in the same order every time. A part's tensors may be used during
+  // its visit only: state need not fit into memory at once. What the visitor writes stays.
+  void visit_owned(const std::function<void(OwnedPart&)>& visit);
+  // Which elements the parts hold, in the order of the visit: known without opening them.
+  std::vector<std::vector<ShardField>> owned_fields() const;
+  // After a visit that wrote: low-precision copies and whole weights follow. With whole state
+  // (stage 0) the slices of master and slots travel to every rank.
   void restore_from_owned();
 
   // The dry run records; its events make the plan that the real store follows.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "config/reader/json_reader.h"
 #include "core/error.h"
@@ -56,8 +57,12 @@ SavedModel save(FileSystem& files, const std::function<void(Engine&)>& change = 
 }
 
 void set_first_weight(Engine& engine, float value) {
-  Tensor master = engine.store().owned().front().master;
-  master.data<float>()[engine.store().owned().front().fields.front().offset] = value;
+  bool first = true;
+  engine.store().visit_owned([&](OwnedPart& part) {
+    if (std::exchange(first, false)) {
+      part.master.data<float>()[part.fields.front().offset] = value;
+    }
+  });
 }
 
 FolderFrame frame_of(FileSystem& files, DType dtype) {

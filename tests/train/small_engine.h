@@ -93,8 +93,8 @@ struct Outcome {
 inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
   const std::vector<std::string> slots = engine.optimizer().slot_names();
   const std::lock_guard lock(mutex);
-  for (const OwnedSlice& slice : engine.store().owned()) {
-    for (const ShardField& field : slice.fields) {
+  engine.store().visit_owned([&](OwnedPart& part) {
+    for (const ShardField& field : part.fields) {
       const ParamSpec& spec = engine.store().spec(field.param);
       const auto copy = [&](const std::string& slot, const Tensor& from) {
         std::vector<float>& into = outcome.state[spec.name + "/" + slot];
@@ -102,10 +102,10 @@ inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
         std::copy_n(from.data<float>() + field.offset, field.numel,
                     into.begin() + field.param_begin);
       };
-      copy("weight", slice.master);
-      for (size_t i = 0; i < slots.size(); ++i) copy(slots[i], slice.slots[i]);
+      copy("weight", part.master);
+      for (size_t i = 0; i < slots.size(); ++i) copy(slots[i], part.slots[i]);
     }
-  }
+  });
 }
 
 }  // namespace ds::testing

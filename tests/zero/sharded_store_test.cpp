@@ -208,6 +208,41 @@ TEST_CASE("each stage keeps what the ZeRO formula says", "[zero]") {
   }
 }
 
+TEST_CASE("every element is visited once by one rank, and the parts are known beforehand",
+          "[zero]") {
+  for (const int stage : {0, 1, 2, 3}) {
+    std::map<int, std::vector<int>> visits;  // parameter -> how often each element was met
+    for (int p = 0; p < narrow<int>(kParams.size()); ++p) {
+      visits[p].resize(to_size(nth(kParams, p).first.numel()));
+    }
+    std::mutex mutex;
+    test::run_ranks(3, [&](Communicator& comm) {
+      HostMemory memory;
+      ThreadPool pool(1);
+      Stream stream({.memory = &memory, .pool = &pool});
+      ShardedStore store(options_of({.stage = stage}), comm, stream, comm.memory());
+      add_params(store, DType::kBF16);
+      const std::vector<std::vector<ShardField>> announced = store.owned_fields();
+      std::vector<std::vector<ShardField>> met;
+      const std::lock_guard lock(mutex);
+      store.visit_owned([&](OwnedPart& part) {
+        met.push_back(part.fields);
+        if (part.slots.size() != 2) throw InternalError("a part without its slots");
+        for (const ShardField& field : part.fields) {
+          if (field.offset + field.numel > part.master.numel()) throw InternalError("beyond it");
+          for (int64_t i = 0; i < field.numel; ++i)
+            ++nth(visits[field.param], field.param_begin + i);
+        }
+      });
+      if (met != announced) throw InternalError("other parts than announced");
+    });
+    for (const auto& [param, counts] : visits) {
+      CAPTURE(stage, param);
+      CHECK(std::ranges::all_of(counts, [](int count) { return count == 1; }));
+    }
+  }
+}
+
 TEST_CASE("state written out by slices and read back gives the same continuation", "[zero]") {
   for (const int stage : {0, 1, 3}) {
     test::run_ranks(2, [&](Communicator& comm) {
@@ -220,12 +255,11 @@ TEST_CASE("state written out by slices and read back gives the same continuation
       add_params(b, DType::kF32);
       a.initialize(1);
       b.initialize(2);
-      const std::vector<OwnedSlice> from = a.owned();
-      const std::vector<OwnedSlice> to = b.owned();
-      for (size_t i = 0; i < from.size(); ++i) {
-        Tensor master = to[i].master;
-        kernels::cast(stream, from[i].master, master);
-      }
+      std::vector<Tensor> from;
+      a.visit_owned([&](OwnedPart& part) { from.push_back(part.master); });
+      size_t next = 0;
+      b.visit_owned([&](OwnedPart& part) { kernels::cast(stream, from.at(next++), part.master); });
+      if (next != from.size()) throw InternalError("the stores have different parts");
       b.restore_from_owned();
       if (weights_of(a, stream) != weights_of(b, stream)) {
         throw InternalError(fmt::format("stage {}: weights differ after restore", stage));
