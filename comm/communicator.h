@@ -1,8 +1,8 @@
 // Communicator: one rank's end of one group. Calls are collective: every rank of the group makes
 // the same calls in the same order with equal sizes, dtypes and operations. Every wait has a
 // deadline and fails with a CommError that names the ranks waited for; a dead peer is an error,
-// never a hang. After an error the communicator is unusable: abort() it and start a new epoch. Sums
-// over ranks are made in rank order in fp32 (fp64 for fp64), whatever the bucket or chunk sizes.
+// never a hang. After an error the communicator is unusable: abort() it and start a new epoch. How
+// reductions round is a property of the transport: sum_order().
 #pragma once
 
 #include <memory>
@@ -15,11 +15,24 @@ namespace ds {
 
 enum class ReduceOp : uint8_t { kSum, kAverage, kMin, kMax, kProduct };
 
+// The order in which sums, averages and products of floating-point numbers are made over the ranks.
+// With both, an all_reduce gives every rank the same bits.
+enum class SumOrder : uint8_t {
+  // In rank order, in fp32 (fp64 for fp64) and rounded once at the end, whatever the bucket or
+  // chunk sizes: equal inputs give equal bits in every run, and on every transport that says so.
+  kRank,
+  // In the order that suits the transport, which may change with sizes and from call to call;
+  // partial sums may be rounded to the dtype of the result. Good for weights that are compared
+  // within a tolerance, not to the bit.
+  kAny,
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  virtual SumOrder sum_order() const = 0;  // also of the groups that are split off
 
   virtual void all_reduce(Tensor& inout, ReduceOp op, Stream& stream) = 0;
   // full.numel() == size() * shard.numel(); in place where shard aliases its slice of full.

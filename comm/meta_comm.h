@@ -12,6 +12,7 @@ class MetaComm final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  SumOrder sum_order() const override { return SumOrder::kRank; }  // nothing is summed
   void all_reduce(Tensor& inout, ReduceOp op, Stream& stream) override;
   void all_gather(const Tensor& shard, Tensor& full, Stream& stream) override;
   void reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Stream& stream) override;

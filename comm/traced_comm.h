@@ -46,6 +46,7 @@ class TracedComm final : public Communicator {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  SumOrder sum_order() const override { return inner_->sum_order(); }
   void all_reduce(Tensor& inout, ReduceOp op, Stream& stream) override;
   void all_gather(const Tensor& shard, Tensor& full, Stream& stream) override;
   void reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Stream& stream) override;

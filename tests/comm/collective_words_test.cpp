@@ -155,6 +155,7 @@ TEST_CASE("a traced group counts by axis and operation, groups that are split of
     explicit Splitting(int size) : meta_(0, size) {}
     int rank() const override { return 0; }
     int size() const override { return meta_.size(); }
+    SumOrder sum_order() const override { return SumOrder::kRank; }
     void all_reduce(Tensor& t, ReduceOp op, Stream& s) override { meta_.all_reduce(t, op, s); }
     void all_gather(const Tensor& a, Tensor& b, Stream& s) override { meta_.all_gather(a, b, s); }
     void reduce_scatter(const Tensor& a, Tensor& b, ReduceOp op, Stream& s) override {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -36,6 +37,12 @@ void with_type(DType dtype, const F& f) {
     case DType::kI8:
       return f.template operator()<int8_t>();
   }
+}
+
+inline bool is_whole_number(DType dtype) {
+  bool whole = false;
+  with_type(dtype, [&]<class T>() { whole = std::is_integral_v<T>; });
+  return whole;
 }
 
 // Numbers whose sums round, so that the order of summation shows; small for integers.
@@ -97,6 +104,55 @@ inline std::vector<std::byte> reduced(int size, DType in, DType out, ReduceOp op
     }
   });
   return bytes;
+}
+
+inline double as_double(const Tensor& t, int64_t i) {
+  double out = 0;
+  with_type(t.dtype(), [&]<class T>() {
+    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) {
+      out = static_cast<double>(t.data<T>()[i]);
+    } else {
+      out = static_cast<double>(static_cast<float>(t.data<T>()[i]));
+    }
+  });
+  return out;
+}
+
+// Where element i of a sum, an average or a product over `size` ranks may lie when it is made in
+// any order, every step rounded to the dtype of the result (Higham, Accuracy and Stability of
+// Numerical Algorithms, section 4.2): |error| <= n u sum |x| for sums, n u |product| for products;
+// twice that covers the terms of higher order and the reference's own rounding.
+struct Reach {
+  double exact = 0;
+  double slack = 0;
+};
+
+inline Reach reach_of_any_order(int size, DType in, DType out, ReduceOp op, int64_t i) {
+  const double unit = out == DType::kF64    ? 0x1p-53
+                      : out == DType::kF32  ? 0x1p-24
+                      : out == DType::kBF16 ? 0x1p-8
+                                            : 0x1p-11;
+  const double smallest = out == DType::kF16 ? 0x1p-24 : 0x1p-126;  // where relative errors end
+  const bool product = op == ReduceOp::kProduct;
+  Reach reach{.exact = product ? 1.0 : 0.0, .slack = product ? 1.0 : 0.0};
+  with_type(in, [&]<class T>() {
+    for (int rank = 0; rank < size; ++rank) {
+      double x = 0;
+      if constexpr (std::is_same_v<T, double>) {
+        x = value<T>(rank, i);
+      } else {
+        x = static_cast<double>(static_cast<float>(value<T>(rank, i)));
+      }
+      reach.exact = product ? reach.exact * x : reach.exact + x;
+      reach.slack = product ? reach.slack * std::abs(x) : reach.slack + std::abs(x);
+    }
+  });
+  if (op == ReduceOp::kAverage) {
+    reach.exact /= size;
+    reach.slack /= size;
+  }
+  reach.slack = 2 * (size + 1) * (unit * reach.slack + smallest);
+  return reach;
 }
 
 }  // namespace ds::test
