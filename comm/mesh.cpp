@@ -1,6 +1,9 @@
 #include "comm/mesh.h"
 
+#include <numeric>
+
 #include "comm/meta_comm.h"
+#include "comm/shm/comm.h"
 #include "core/index.h"
 
 namespace ds {
@@ -9,7 +12,22 @@ namespace {
 constexpr std::array kAllAxes{Axis::kPipe,   Axis::kData,   Axis::kSequence,
                               Axis::kTensor, Axis::kExpert, Axis::kExpertData};
 
+bool is_whole_world(const std::vector<int>& peers, int world_size) {
+  std::vector<int> everybody(to_size(world_size));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  return peers == everybody;
+}
+
+std::unique_ptr<Communicator> alone() { return std::move(make_thread_group(1).front()); }
+
 }  // namespace
+
+void Mesh::set(Axis axis, Group group, const Decorate& decorate) {
+  if (group.own) group.used = group.own.get();
+  if (decorate) group.decoration = decorate(axis, *group.used);
+  if (group.decoration) group.used = group.decoration.get();
+  nth(groups_, axis) = std::move(group);
+}
 
 Mesh Mesh::over(Communicator& world, const MeshSizes& sizes, const Decorate& decorate) {
   Mesh mesh(world.rank(), sizes);
@@ -17,10 +35,17 @@ Mesh Mesh::over(Communicator& world, const MeshSizes& sizes, const Decorate& dec
            "mesh: the axis sizes multiply to {} ranks, the world has {}", mesh.layout_.world_size(),
            world.size());
   for (const Axis axis : kAllAxes) {
-    // The lowest rank of a group names it.
-    const int color = mesh.layout_.peers(mesh.rank_, axis).front();
-    auto group = world.split(color, mesh.coordinate(axis));
-    nth(mesh.groups_, axis) = decorate ? decorate(axis, std::move(group)) : std::move(group);
+    const std::vector<int> peers = mesh.layout_.peers(mesh.rank_, axis);
+    Group group;
+    if (is_whole_world(peers, world.size())) {
+      group.used = &world;
+    } else if (peers.size() == 1) {
+      group.own = alone();
+    } else {
+      // The lowest rank of a group names it.
+      group.own = world.split(peers.front(), mesh.coordinate(axis));
+    }
+    mesh.set(axis, std::move(group), decorate);
   }
   return mesh;
 }
@@ -30,16 +55,15 @@ Mesh Mesh::meta(int rank, const MeshSizes& sizes, const Decorate& decorate) {
   DS_CHECK(rank >= 0 && rank < mesh.layout_.world_size(), "mesh: rank {} of {}", rank,
            mesh.layout_.world_size());
   for (const Axis axis : kAllAxes) {
-    std::unique_ptr<Communicator> group =
-        std::make_unique<MetaComm>(mesh.coordinate(axis), mesh.size(axis));
-    nth(mesh.groups_, axis) = decorate ? decorate(axis, std::move(group)) : std::move(group);
+    auto group = std::make_unique<MetaComm>(mesh.coordinate(axis), mesh.size(axis));
+    mesh.set(axis, {.own = std::move(group), .decoration = nullptr, .used = nullptr}, decorate);
   }
   return mesh;
 }
 
 void Mesh::abort() noexcept {
-  for (const auto& group : groups_) {
-    if (group) group->abort();
+  for (const Group& group : groups_) {
+    if (group.used != nullptr) group.used->abort();
   }
 }
 

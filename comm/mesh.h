@@ -14,16 +14,18 @@ namespace ds {
 
 class Mesh {
  public:
-  // Wraps a group's communicator (traced, quantized, ...); may return its argument.
-  using Decorate =
-      std::function<std::unique_ptr<Communicator>(Axis, std::unique_ptr<Communicator>)>;
+  // Wraps a group's communicator (traced, quantized, ...), which outlives the wrapping; null leaves
+  // it as it is.
+  using Decorate = std::function<std::unique_ptr<Communicator>(Axis, Communicator&)>;
 
-  // Collective over `world`, whose size the sizes must multiply to: one split per axis.
+  // Collective over `world`, whose size the sizes must multiply to and which must outlive the mesh.
+  // An axis along which the whole world lies has the world itself for its group, and one of a
+  // single rank needs no peers; each of the others is split off.
   static Mesh over(Communicator& world, const MeshSizes& sizes, const Decorate& decorate = {});
   // The mesh that rank `rank` would have, made of MetaComms.
   static Mesh meta(int rank, const MeshSizes& sizes, const Decorate& decorate = {});
 
-  Communicator& group(Axis axis) { return *nth(groups_, axis); }
+  Communicator& group(Axis axis) { return *nth(groups_, axis).used; }
   int rank() const { return rank_; }
   int coordinate(Axis axis) const { return layout_.coordinate(rank_, axis); }
   int size(Axis axis) const { return layout_.size(axis); }
@@ -31,12 +33,19 @@ class Mesh {
   void abort() noexcept;  // every group
 
  private:
-  Mesh(int rank, const MeshSizes& sizes) : rank_(rank), layout_(sizes) {}
-
   static constexpr size_t kAxes = 6;
+  struct Group {
+    std::unique_ptr<Communicator> own;  // null: the world's
+    std::unique_ptr<Communicator> decoration;
+    Communicator* used = nullptr;
+  };
+
+  Mesh(int rank, const MeshSizes& sizes) : rank_(rank), layout_(sizes) {}
+  void set(Axis axis, Group group, const Decorate& decorate);
+
   int rank_;
   MeshLayout layout_;
-  std::array<std::unique_ptr<Communicator>, kAxes> groups_;
+  std::array<Group, kAxes> groups_;
 };
 
 }  // namespace ds

@@ -1,6 +1,14 @@
 #include "comm/traced_comm.h"
 
 namespace ds {
+namespace {
+
+Communicator& existing(const std::unique_ptr<Communicator>& group) {
+  DS_CHECK(group != nullptr, "traced communicator: nothing to trace");
+  return *group;
+}
+
+}  // namespace
 
 void CommVolume::add(std::string_view axis, CommOp op, int64_t tensor_bytes, int64_t wire_bytes) {
   const std::lock_guard lock(counts_mutex_);
@@ -30,9 +38,10 @@ int64_t CommVolume::wire_bytes() const {
 }
 
 TracedComm::TracedComm(std::unique_ptr<Communicator> inner, std::string axis, const Sinks& sinks)
-    : inner_(std::move(inner)), axis_(std::move(axis)), sinks_(sinks) {
-  DS_CHECK(inner_ != nullptr, "traced communicator: nothing to trace");
-}
+    : own_(std::move(inner)), inner_(existing(own_)), axis_(std::move(axis)), sinks_(sinks) {}
+
+TracedComm::TracedComm(Communicator& inner, std::string axis, const Sinks& sinks)
+    : inner_(inner), axis_(std::move(axis)), sinks_(sinks) {}
 
 // Counts after the call: one that fails was no traffic, and stays "inside" in the ledger.
 template <class Call>
@@ -51,44 +60,43 @@ void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Cal
 }
 
 void TracedComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {
-  traced(CommOp::kAllReduce, inout.bytes(), &stream,
-         [&] { inner_->all_reduce(inout, op, stream); });
+  traced(CommOp::kAllReduce, inout.bytes(), &stream, [&] { inner_.all_reduce(inout, op, stream); });
 }
 
 void TracedComm::all_gather(const Tensor& shard, Tensor& full, Stream& stream) {
   traced(CommOp::kAllGather, full.bytes(), &stream,
-         [&] { inner_->all_gather(shard, full, stream); });
+         [&] { inner_.all_gather(shard, full, stream); });
 }
 
 void TracedComm::reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Stream& stream) {
   traced(CommOp::kReduceScatter, full.bytes(), &stream,
-         [&] { inner_->reduce_scatter(full, shard, op, stream); });
+         [&] { inner_.reduce_scatter(full, shard, op, stream); });
 }
 
 void TracedComm::all_to_all(const Tensor& in, Tensor& out, Stream& stream) {
-  traced(CommOp::kAllToAll, in.bytes(), &stream, [&] { inner_->all_to_all(in, out, stream); });
+  traced(CommOp::kAllToAll, in.bytes(), &stream, [&] { inner_.all_to_all(in, out, stream); });
 }
 
 void TracedComm::broadcast(Tensor& inout, int root, Stream& stream) {
   traced(CommOp::kBroadcast, inout.bytes(), &stream,
-         [&] { inner_->broadcast(inout, root, stream); });
+         [&] { inner_.broadcast(inout, root, stream); });
 }
 
 void TracedComm::send(const Tensor& tensor, int to, Stream& stream) {
-  traced(CommOp::kSend, tensor.bytes(), &stream, [&] { inner_->send(tensor, to, stream); });
+  traced(CommOp::kSend, tensor.bytes(), &stream, [&] { inner_.send(tensor, to, stream); });
 }
 
 void TracedComm::recv(Tensor& tensor, int from, Stream& stream) {
-  traced(CommOp::kRecv, tensor.bytes(), &stream, [&] { inner_->recv(tensor, from, stream); });
+  traced(CommOp::kRecv, tensor.bytes(), &stream, [&] { inner_.recv(tensor, from, stream); });
 }
 
 void TracedComm::barrier() {
-  traced(CommOp::kBarrier, 0, nullptr, [&] { inner_->barrier(); });
+  traced(CommOp::kBarrier, 0, nullptr, [&] { inner_.barrier(); });
 }
 
 std::unique_ptr<Communicator> TracedComm::split(int color, int key) {
   std::unique_ptr<Communicator> group;
-  traced(CommOp::kSplit, 0, nullptr, [&] { group = inner_->split(color, key); });
+  traced(CommOp::kSplit, 0, nullptr, [&] { group = inner_.split(color, key); });
   return std::make_unique<TracedComm>(std::move(group), axis_, sinks_);
 }
 

@@ -43,10 +43,12 @@ class TracedComm final : public Communicator {
     Ledger* ledger = nullptr;      // not owned, may be null
   };
   TracedComm(std::unique_ptr<Communicator> inner, std::string axis, const Sinks& sinks);
+  // One of several that count calls of the same group, which must outlive it.
+  TracedComm(Communicator& inner, std::string axis, const Sinks& sinks);
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  SumOrder sum_order() const override { return inner_->sum_order(); }
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  SumOrder sum_order() const override { return inner_.sum_order(); }
   void all_reduce(Tensor& inout, ReduceOp op, Stream& stream) override;
   void all_gather(const Tensor& shard, Tensor& full, Stream& stream) override;
   void reduce_scatter(const Tensor& full, Tensor& shard, ReduceOp op, Stream& stream) override;
@@ -56,14 +58,15 @@ class TracedComm final : public Communicator {
   void recv(Tensor& tensor, int from, Stream& stream) override;
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;  // counted on the same axis
-  void abort() noexcept override { inner_->abort(); }
-  MemoryResource& memory() override { return inner_->memory(); }
+  void abort() noexcept override { inner_.abort(); }
+  MemoryResource& memory() override { return inner_.memory(); }
 
  private:
   template <class Call>
   void traced(CommOp op, size_t bytes, const Stream* stream, const Call& call);
 
-  const std::unique_ptr<Communicator> inner_;
+  const std::unique_ptr<Communicator> own_;  // null: another's
+  Communicator& inner_;
   const std::string axis_;
   const Sinks sinks_;
   uint64_t sequence_ = 0;

@@ -8,6 +8,7 @@
 #include "comm/mesh.h"
 #include "comm/mesh_layout.h"
 #include "comm/sparse_rows.h"
+#include "comm/traced_comm.h"
 #include "core/rng.h"
 #include "tests/support/catch.h"
 
@@ -124,9 +125,9 @@ TEST_CASE("a mesh of nobody has every group of every rank", "[comm]") {
   const MeshSizes sizes{.pipe = 2, .data = 4, .tensor = 2, .expert = 2};
   for (int rank = 0; rank < 16; ++rank) {
     int decorated = 0;
-    Mesh mesh = Mesh::meta(rank, sizes, [&](Axis, std::unique_ptr<Communicator> inner) {
+    Mesh mesh = Mesh::meta(rank, sizes, [&](Axis, Communicator& inner) {
       ++decorated;
-      return inner;
+      return std::make_unique<TracedComm>(inner, "any", TracedComm::Sinks{});
     });
     CHECK(decorated == 6);
     for (const Axis axis : kAxes) {

@@ -1,5 +1,7 @@
 #include "comm/mesh.h"
 
+#include <latch>
+
 #include "comm/traced_comm.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -35,6 +37,48 @@ TEST_CASE("every axis of a mesh sums over its peers and nobody else", "[comm]") 
   });
 }
 
+TEST_CASE("only groups of some of the world are split off", "[comm]") {
+  CommVolume volume;
+  const auto splits_of = [&](int ranks, const MeshSizes& sizes) {
+    volume.reset();
+    run_ranks(ranks, [&](Communicator& bare) {
+      TracedComm world(bare, "world", {&volume, nullptr});
+      Mesh mesh = Mesh::over(world, sizes);
+      for (const Axis axis : {Axis::kPipe, Axis::kData, Axis::kTensor, Axis::kExpert,
+                              Axis::kExpertData, Axis::kSequence}) {
+        const bool is_world = &mesh.group(axis) == &world;
+        require(is_world == (mesh.size(axis) == ranks), "{}: the world {}", to_string(axis),
+                is_world);
+      }
+    });
+    const auto totals = volume.totals();
+    return totals.empty() ? 0 : totals.at("world").at("split").calls / ranks;
+  };
+  CHECK(splits_of(1, {}) == 0);
+  CHECK(splits_of(3, {.data = 3}) == 0);
+  CHECK(splits_of(4, {.data = 4, .expert = 2}) == 2);
+  CHECK(splits_of(4, {.pipe = 2, .data = 2}) == 3);  // expert-data has the ranks of data
+}
+
+TEST_CASE("a decorated mesh counts what passes through a world that it shares", "[comm]") {
+  std::latch all_counted(2);
+  run_ranks(2, [&](Communicator& world) {
+    CommVolume volume;
+    Mesh mesh = Mesh::over(
+        world, {.data = 2}, [&](Axis axis, Communicator& inner) -> std::unique_ptr<Communicator> {
+          if (axis != Axis::kData) return nullptr;
+          return std::make_unique<TracedComm>(inner, "data", TracedComm::Sinks{&volume, nullptr});
+        });
+    mesh.group(Axis::kData).barrier();
+    world.barrier();
+    mesh.group(Axis::kTensor).barrier();
+    require(volume.totals().at("data").at("barrier").calls == 1, "the group's call is not counted");
+    all_counted.arrive_and_wait();  // nobody is inside a barrier any more
+    mesh.abort();
+    ds::test::comm_error_of(std::chrono::seconds(10), [&] { world.barrier(); });
+  });
+}
+
 TEST_CASE("a mesh of the wrong size is refused", "[comm]") {
   MeshSizes sizes;
   sizes.data = 3;
@@ -47,8 +91,8 @@ TEST_CASE("a meta mesh counts the traffic of one rank per axis without peers", "
   sizes.data = 4;
   sizes.tensor = 2;
   CommVolume volume;
-  Mesh mesh = Mesh::meta(5, sizes, [&](Axis axis, std::unique_ptr<Communicator> inner) {
-    return std::make_unique<TracedComm>(std::move(inner), std::string(to_string(axis)),
+  Mesh mesh = Mesh::meta(5, sizes, [&](Axis axis, Communicator& inner) {
+    return std::make_unique<TracedComm>(inner, std::string(to_string(axis)),
                                         TracedComm::Sinks{&volume, nullptr});
   });
   REQUIRE(mesh.coordinate(Axis::kData) == 2);
