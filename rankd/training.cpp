@@ -6,7 +6,7 @@
 
 #include "comm/connect.h"
 #include "comm/ledger.h"
-#include "comm/traced_comm.h"
+#include "comm/peers.h"
 #include "config/load.h"
 #include "config/sections/hf_config.h"
 #include "core/clock.h"
@@ -369,21 +369,21 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   control.watch_links(board);
   control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
   const TracedComm::Sinks sinks{.volume = &volume, .ledger = &ledger->ledger};
-  std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
-  // A group of its own: what hosts copy to each other is no part of the order of the data group's
-  // calls.
+  const std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
+  // A group of its own: what hosts copy to each other is no part of the order of the other calls.
   std::unique_ptr<Communicator> copies =
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
-  TracedComm comm(std::move(world), "data", sinks);
+  Connections connections = Connections::over(*world, {.data = plan.world_size}, sinks);
   DS_FAILPOINT("train.comm_open");
-  Workspace workspace(Device::cpu(), plan.threads, comm);
+  Workspace workspace(Device::cpu(), plan.threads, connections.peers());
   Engine engine(options, workspace.resources(), std::move(run_plan.step));
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;
+  std::optional<HostExchange> memory_exchange;
   std::optional<MemoryTier> memory;
   if (copies != nullptr) {
-    memory_comm.emplace(std::move(copies), "memory", sinks);
-    memory.emplace(engine, plan, *memory_comm);
+    memory_exchange.emplace(memory_comm.emplace(std::move(copies), "memory", sinks));
+    memory.emplace(engine, plan, *memory_exchange);
   }
   DS_FAILPOINT("train.memory_open");
   TrainingRun run({.plan = plan,

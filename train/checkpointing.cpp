@@ -62,7 +62,7 @@ Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& p
                                                 .epoch = plan.epoch,
                                                 .claim = plan.claim,
                                                 .shm_name = plan.shm_name},
-                         engine_.comm(), engine_.stream());
+                         engine_.host());
   } else {
     open_root();
   }
@@ -78,7 +78,7 @@ void Checkpointing::open_root() {
   } catch (const Error& failure) {
     error = failure.what();
   }
-  agree_on_success("checkpoints", error, engine_.comm(), engine_.stream());
+  engine_.host().agree_on_success("checkpoints", error);
 }
 
 void Checkpointing::compare_tags(const std::string& tag) {
@@ -87,7 +87,7 @@ void Checkpointing::compare_tags(const std::string& tag) {
   std::vector<WireTag> mine(1, WireTag{});
   std::copy_n(tag.begin(), std::min(tag.size(), kLongestTag), mine[0].begin());
   std::vector<std::string> all;
-  for (const WireTag& of_rank : gather_values(mine, engine_.comm(), engine_.stream())) {
+  for (const WireTag& of_rank : engine_.host().gather(mine)) {
     all.emplace_back(of_rank.data());
   }
   const TagVerdict verdict = judge_tags(all, options_.tags);
@@ -123,7 +123,7 @@ SavedTag Checkpointing::save() {
   } catch (const IoError& failure) {
     mine.fail(failure.what());
   }
-  const std::vector<WireVote> all = exchange_votes(mine, engine_.comm(), engine_.stream());
+  const std::vector<WireVote> all = exchange_votes(mine, engine_.host());
   DS_FAILPOINT("ckpt.votes_exchanged");
   const ds::CommittedTag saved{tag, engine_.step(), plan_.epoch, begun_in_};
   if (distributed_) {
@@ -143,9 +143,8 @@ void Checkpointing::commit_from_rank_0(const std::string& tag, std::string error
     DS_FAILPOINT("ckpt.before_agreement");
     if (!error.empty()) discard_tag(files_, root_, tag, plan_.epoch);
   }
-  agree_on_success(
-      fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag), error,
-      engine_.comm(), engine_.stream());
+  engine_.host().agree_on_success(
+      fmt::format("checkpoint {} was not saved, the tags before it are untouched", tag), error);
 }
 
 // Rank 0. Returns what went wrong, or nothing.
@@ -194,7 +193,7 @@ void Checkpointing::candidates() {
   const std::string error = failure_of([&] {
     if (plan_.rank == 0) mine = resumable_tags(files_, root_, plan_.oldest_tag_epoch);
   });
-  agree_on_success("checkpoints", error, engine_.comm(), engine_.stream());
+  engine_.host().agree_on_success("checkpoints", error);
   found_ = from_rank_0(std::move(mine));
 }
 
@@ -211,13 +210,13 @@ TagList Checkpointing::from_rank_0(TagList mine) {
     std::copy_n(tag.tag.begin(), std::min(tag.tag.size(), kLongestTag), out.name.begin());
   }
   TagList out;
-  const auto tags = gather_lists(std::move(wire), engine_.comm(), engine_.stream());
+  const auto tags = engine_.host().gather_lists(std::move(wire));
   for (const WireTag& tag : tags[0]) {
     out.tags.push_back({tag.name.data(), tag.step, tag.epoch, tag.begun_in});
   }
   std::vector<WireTrace> traces;
   for (const RejectedTag& trace : mine.rejected) traces.push_back(to_wire(trace));
-  const auto all_traces = gather_lists(std::move(traces), engine_.comm(), engine_.stream());
+  const auto all_traces = engine_.host().gather_lists(std::move(traces));
   for (const WireTrace& trace : all_traces[0]) {
     out.rejected.push_back(from_wire(trace));
   }
@@ -359,7 +358,7 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
       take(reader);
       DS_FAILPOINT("load.restored");
     });
-    agree_on_success(label, error, engine_.comm(), engine_.stream());
+    engine_.host().agree_on_success(label, error);
   }
   throw_refusal();
 }
@@ -367,7 +366,7 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
 // All ranks together: rank 0's counts.
 void Checkpointing::throw_refusal() const {
   const std::vector<char> mine(refusal_.begin(), refusal_.end());
-  const std::vector<char> refusal = gather_lists(mine, engine_.comm(), engine_.stream())[0];
+  const std::vector<char> refusal = engine_.host().gather_lists(mine)[0];
   if (!refusal.empty()) throw ValidationError(std::string(refusal.begin(), refusal.end()));
 }
 
@@ -482,7 +481,7 @@ void Checkpointing::export_model(const std::string& folder, const FolderFrame& f
     write(reader);
   });
   DS_FAILPOINT("export.written");
-  agree_on_success(label, error, engine_.comm(), engine_.stream());
+  engine_.host().agree_on_success(label, error);
   throw_refusal();
 }
 

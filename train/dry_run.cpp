@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/meta_comm.h"
-#include "comm/traced_comm.h"
+#include "comm/peers.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -34,8 +33,8 @@ class CostTrace final : public Trace {
 // First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
 // state.
 StepPlan record(const EngineOptions& options, int world_size) {
-  MetaComm comm(0, world_size);
-  Workspace workspace(Device::meta(), 1, comm);
+  Connections nobody = Connections::meta(0, {.data = world_size});
+  Workspace workspace(Device::meta(), 1, nobody.peers());
   EngineOptions one = options;
   one.zero.micro_steps = 1;  // every micro-step allocates alike
   Engine engine(one, workspace.resources(), std::nullopt);
@@ -66,9 +65,9 @@ RunPlan dry_run(const EngineOptions& options, int world_size, const DeviceCeilin
   plan.step = record(options, world_size);
   plan.world_size = world_size;
   CommVolume volume;
-  TracedComm comm(std::make_unique<MetaComm>(0, world_size), "data", {.volume = &volume});
+  Connections nobody = Connections::meta(0, {.data = world_size}, {.volume = &volume});
   CostTrace cost(ceilings);
-  Workspace workspace(Device::meta(), 1, comm, &cost);
+  Workspace workspace(Device::meta(), 1, nobody.peers(), &cost);
   NoData nothing;
   Engine engine(options, workspace.resources(), plan.step);
   engine.train_batch(nothing, 0);

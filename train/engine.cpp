@@ -1,7 +1,6 @@
 #include "train/engine.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/failpoint.h"
@@ -51,7 +50,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .schedule = options.schedule,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
-      store_(with_slots(options.zero, *optimizer_), resources.comm, resources.stream,
+      store_(with_slots(options.zero, *optimizer_), resources.peers.data(), resources.stream,
              resources.comm_memory),
       model_(make_model(options.model, options.dtype, store_)) {
   store_.seal();
@@ -87,7 +86,7 @@ double Engine::run_micro_step(BatchSource& source, int micro_step, const StepSet
                     .first_sample = batch.first_sample};
     const double tokens = static_cast<double>(options_.micro_batch) *
                           static_cast<double>(options_.length) * options_.micro_steps() *
-                          resources_.comm.size();
+                          resources_.peers.data().size();
     const Tensor losses =
         model_->loss(context, batch.tokens, batch.targets, static_cast<float>(1.0 / tokens));
     DS_FAILPOINT("engine.forward_done");
@@ -101,20 +100,15 @@ double Engine::run_micro_step(BatchSource& source, int micro_step, const StepSet
   return loss;
 }
 
+// In rank order: the sums have the same bits on every rank.
 Engine::Sums Engine::reduce_sums(const Sums& mine) {
-  constexpr int64_t kValues = 3;
-  const int64_t ranks = resources_.comm.size();
-  std::array<double, kValues> local{mine.loss, mine.squares, static_cast<double>(mine.flags)};
-  std::vector<double> all(to_size(kValues * ranks));
-  const Device device = resources_.stream.device();
-  Tensor gathered = Tensor::borrow(all.data(), {kValues * ranks}, DType::kF64, device);
-  resources_.comm.all_gather(Tensor::borrow(local.data(), {kValues}, DType::kF64, device), gathered,
-                             resources_.stream);
+  HostExchange& host = resources_.peers.host;
+  const Span span = host.labelled("sums over the ranks");
   Sums sums;
-  for (size_t rank = 0; rank < to_size(ranks); ++rank) {
-    sums.loss += all[rank * kValues];
-    sums.squares += all[rank * kValues + 1];
-    sums.flags = std::max(sums.flags, static_cast<int64_t>(all[rank * kValues + 2]));
+  for (const Sums& of_rank : host.gather(std::vector{mine})) {
+    sums.loss += of_rank.loss;
+    sums.squares += of_rank.squares;
+    sums.flags = std::max(sums.flags, of_rank.flags);
   }
   return sums;
 }
@@ -180,7 +174,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
   Sums mine;
   for (int64_t batch = 0; batch < batches; ++batch) mine.loss += forward_only(source, batch);
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
-                        static_cast<double>(batches) * resources_.comm.size();
+                        static_cast<double>(batches) * resources_.peers.data().size();
   return reduce_sums(mine).loss / tokens;
 }
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "comm/communicator.h"
+#include "comm/peers.h"
 #include "core/clock.h"
 #include "core/memory/replay_arena.h"
 #include "core/step_metrics.h"
@@ -55,7 +55,7 @@ struct StepPlan {
 // Where one rank computes. comm_memory: what peers can read, accounted like everything else.
 struct RankResources {
   Stream& stream;
-  Communicator& comm;  // the data group
+  Peers peers;
   MemoryResource& comm_memory;
 };
 
@@ -89,7 +89,7 @@ class Engine {
   const EngineOptions& options() const { return options_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   Stream& stream() { return resources_.stream; }
-  Communicator& comm() { return resources_.comm; }
+  HostExchange& host() { return resources_.peers.host; }
   int64_t step() const { return step_; }  // optimizer steps done
   void restore_step(int64_t step) { step_ = step; }
 

@@ -82,7 +82,7 @@ struct Measured {
   std::map<std::string, int64_t> categories;  // parameters, gradients, optimizer, activations, ...
   // What the run came to: "validation_loss", "validation_bits_per_byte", "seconds_per_step",
   // "seconds_per_memory_save" (part of the former),
-  // "wire_bytes.<axis>.<collective>" per step.
+  // "wire_bytes.<axis>.<collective>" per step, where the host end counts like an axis, "host".
   std::map<std::string, double> results{};
 };
 

@@ -18,10 +18,10 @@ constexpr const char* kRoot = "memory";  // what the format calls a folder
 
 }  // namespace
 
-MemoryTier::MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm)
+MemoryTier::MemoryTier(Engine& engine, const JobPlan& plan, HostExchange& exchange)
     : engine_(engine),
       plan_(plan),
-      comm_(comm),
+      exchange_(exchange),
       memory_([&] {
         if (plan.memory_fd < 0) {
           throw Unsupported(
@@ -30,9 +30,7 @@ MemoryTier::MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm)
         }
         return plan.memory_fd;
       }()),
-      sets_(memory_,
-            hosts_of_ranks(gather_values(std::vector<int>{plan.local_rank}, comm, engine.stream())),
-            comm, engine.stream()),
+      sets_(memory_, hosts_of_ranks(exchange.gather(std::vector<int>{plan.local_rank})), exchange),
       copies_(plan_peer_copies(sets_.host_of())) {}
 
 FileVote MemoryTier::write_own(int buffer) {
@@ -56,7 +54,7 @@ void MemoryTier::save(Replica replica) {
   const size_t kind = kind_of(replica);
   // The groups know nothing of each other's order: who is elsewhere in the engine's calls is told
   // here, by an error, and not waited for.
-  engine_.comm().barrier();
+  engine_.host().barrier();
   // The first set of this epoch with all that it may need is whole by now: all ranks have made a
   // step since.
   if (leftovers_ == Leftovers::kSuperseded) sweep();
@@ -68,7 +66,7 @@ void MemoryTier::save(Replica replica) {
     mine.fail(failure.what());
   }
   DS_FAILPOINT("memory.written");
-  const std::vector<WireVote> all = exchange_votes(mine, comm_, engine_.stream());
+  const std::vector<WireVote> all = exchange_votes(mine, exchange_);
   if (const std::string failure = first_failure(all); !failure.empty()) {
     throw IoError(fmt::format("step {} could not be kept in memory: {}", engine_.step(), failure));
   }
@@ -112,8 +110,7 @@ void MemoryTier::take_copy(const PeerCopy& copy, int buffer, const Manifest& man
   for (int64_t at = 0; at < vote.bytes;) {
     const auto count = std::min(chunk_.size(), to_size(vote.bytes - at));
     const auto bytes = std::span(chunk_).first(count);
-    Tensor into = chunk_of(bytes);
-    comm_.recv(into, copy.from, engine_.stream());
+    exchange_.receive(bytes, copy.from);
     DS_FAILPOINT("memory.chunk_taken");
     if (error.empty()) error = failure_of([&] { slot->write(at, bytes); });
     at += static_cast<int64_t>(count);

@@ -1,11 +1,11 @@
 // The state of the world in the memory of its hosts (train.save_in_memory_every,
 // copy_in_memory_every): now and then each rank writes its pieces into its host's memory
-// (checkpoint/hosts/checkpoint_memory.h), and less often also into that of another host, over the
-// data plane. A lost process then costs the steps since the last such save, a lost host those since
-// the last copy; no disk is touched. The bytes are those of a pieces file on disk, so a set can be
-// loaded by any number of ranks, on any hosts that together keep all of it.
+// (checkpoint/hosts/checkpoint_memory.h), and less often also into that of another host, over a
+// host end of its own. A lost process then costs the steps since the last such save, a lost host
+// those since the last copy; no disk is touched. The bytes are those of a pieces file on disk, so a
+// set can be loaded by any number of ranks, on any hosts that together keep all of it.
 //
-// Collective: all ranks of the communicator call alike. Refuses to choose between memory and disk.
+// Collective: all ranks of the exchange call alike. Refuses to choose between memory and disk.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ namespace ds {
 
 class MemoryTier {
  public:
-  // `comm`: of all ranks, for this alone. Unsupported if nobody holds memory for this rank.
-  MemoryTier(Engine& engine, const JobPlan& plan, Communicator& comm);
+  // `exchange`: of all ranks, for this alone. Unsupported if nobody holds memory for this rank.
+  MemoryTier(Engine& engine, const JobPlan& plan, HostExchange& exchange);
 
   enum class Replica { kOwnHost, kPeerHost };
   // Keeps the state as it is now, also on another host if that is wanted and there is one. The two
@@ -58,7 +58,7 @@ class MemoryTier {
 
   Engine& engine_;
   const JobPlan& plan_;
-  Communicator& comm_;
+  HostExchange& exchange_;
   CheckpointMemory memory_;
   DistributedSets sets_;
   std::vector<PeerCopy> copies_;  // of all ranks

@@ -2,7 +2,7 @@
 // and shared memory, so that the peak is that of both together.
 #pragma once
 
-#include "comm/communicator.h"
+#include "comm/peers.h"
 #include "core/memory/adaptors.h"
 #include "core/stream.h"
 #include "train/engine.h"
@@ -11,15 +11,15 @@ namespace ds {
 
 class Workspace {
  public:
-  // comm must outlive the workspace: tensors may lie in its memory.
-  Workspace(Device device, int threads, Communicator& comm, Trace* trace = nullptr)
+  // What the peers refer to must outlive the workspace: tensors may lie in the data group's memory.
+  Workspace(Device device, int threads, const Peers& peers, Trace* trace = nullptr)
       : heap_(device.is_meta() ? static_cast<MemoryResource&>(meta_) : host_, account_),
-        shared_(comm.memory(), account_),
+        shared_(peers.data().memory(), account_),
         pool_(device.is_meta() ? 1 : threads),
         stream_({.device = device, .memory = &heap_, .pool = &pool_, .trace = trace}),
-        comm_(comm) {}
+        peers_(peers) {}
 
-  RankResources resources() { return {.stream = stream_, .comm = comm_, .comm_memory = shared_}; }
+  RankResources resources() { return {.stream = stream_, .peers = peers_, .comm_memory = shared_}; }
   Stream& stream() { return stream_; }
   MemoryResource& heap() { return heap_; }
   MemoryUsage usage() const { return account_.usage(); }
@@ -32,7 +32,7 @@ class Workspace {
   TrackingMemory shared_;
   ThreadPool pool_;
   Stream stream_;
-  Communicator& comm_;
+  const Peers peers_;
 };
 
 }  // namespace ds

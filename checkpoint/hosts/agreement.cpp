@@ -1,19 +1,6 @@
 #include "checkpoint/hosts/agreement.h"
 
-#include <algorithm>
-#include <cstring>
-
-#include "core/host.h"
-
 namespace ds {
-namespace {
-
-template <size_t N>
-void put_text(std::array<char, N>& into, const std::string& text) {
-  std::memcpy(into.data(), text.data(), std::min(text.size(), N - 1));
-}
-
-}  // namespace
 
 void WireVote::vote(const FileVote& vote) {
   put_text(name, vote.name);
@@ -22,19 +9,17 @@ void WireVote::vote(const FileVote& vote) {
 }
 
 void WireVote::fail(const std::string& why) {
-  put_text(error, why);
-  put_text(host, own_host_name());
+  failure.set(why);
   bytes = -1;
 }
 
-std::vector<WireVote> exchange_votes(const WireVote& mine, Communicator& comm, Stream& stream) {
-  return gather_values(std::vector<WireVote>{mine}, comm, stream);
+std::vector<WireVote> exchange_votes(const WireVote& mine, HostExchange& exchange) {
+  return exchange.gather(std::vector{mine});
 }
 
 std::string first_failure(const std::vector<WireVote>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].bytes < 0)
-      return fmt::format("rank {} on {}: {}", rank, all[rank].host.data(), all[rank].error.data());
+    if (all[rank].bytes < 0) return in_words(rank, all[rank].failure);
   }
   return "";
 }
@@ -49,18 +34,6 @@ std::vector<FileVote> votes_of(const std::vector<WireVote>& all, int64_t epoch) 
                      .digest = all[rank].digest.data()});
   }
   return votes;
-}
-
-void agree_on_success(const std::string& what, const std::string& error, Communicator& comm,
-                      Stream& stream) {
-  WireVote mine;
-  mine.bytes = 0;
-  if (!error.empty()) mine.fail(error);
-  const std::string failure = first_failure(exchange_votes(mine, comm, stream));
-  if (failure.empty()) return;
-  const std::string message = fmt::format("{}: {}", what, failure);
-  if (error.empty()) throw PeerIoError(message);
-  throw IoError(message);
 }
 
 WireText to_wire_text(const std::string& text) {

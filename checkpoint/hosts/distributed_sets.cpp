@@ -6,7 +6,6 @@
 #include <array>
 #include <optional>
 
-#include "checkpoint/hosts/agreement.h"
 #include "core/failpoint.h"
 #include "core/index.h"
 
@@ -70,22 +69,18 @@ SetIdentity from_wire(const WireSet& in) {
           .digest = {in.digest.begin(), in.digest.end()}};
 }
 
-Tensor chunk_of(std::span<std::byte> bytes) {
-  return Tensor::borrow(bytes.data(), {narrow<int64_t>(bytes.size())}, DType::kU8);
-}
-
 DistributedSets::DistributedSets(const KeptFiles& kept, std::vector<int> host_of,
-                                 Communicator& comm, Stream& stream)
-    : kept_(kept), host_of_(std::move(host_of)), comm_(comm), stream_(stream) {
+                                 HostExchange& exchange)
+    : kept_(kept), host_of_(std::move(host_of)), exchange_(exchange) {
   hosts_ = *std::ranges::max_element(host_of_) + 1;
-  is_host_leader_ = std::ranges::find(host_of_, host()) - host_of_.begin() == comm_.rank();
+  is_host_leader_ = std::ranges::find(host_of_, host()) - host_of_.begin() == exchange_.rank();
 }
 
 std::vector<HostFile> DistributedSets::gather() {
   std::vector<WireFile> mine;
   if (is_host_leader_)
     std::ranges::transform(kept_.files(), std::back_inserter(mine), to_wire_file);
-  const std::vector<std::vector<WireFile>> all = gather_lists(mine, comm_, stream_);
+  const std::vector<std::vector<WireFile>> all = exchange_.gather_lists(mine);
   std::vector<HostFile> kept;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     for (const WireFile& file : all[rank]) kept.push_back({host_of_[rank], from_wire_file(file)});
@@ -102,7 +97,7 @@ void DistributedSets::send_file(const KeptFile& file, int to) {
     const auto count = std::min(chunk_.size(), to_size(file.bytes - at));
     const auto bytes = std::span(chunk_).first(count);
     if (error.empty()) error = failure_of([&] { from->read(at, bytes); });
-    comm_.send(chunk_of(bytes), to, stream_);
+    exchange_.send(bytes, to);
     DS_FAILPOINT("sets.chunk_sent");
     at += static_cast<int64_t>(count);
   }
@@ -117,16 +112,14 @@ bool DistributedSets::host_keeps(const WholeSet& set, size_t file) const {
 std::string DistributedSets::shared_manifest(const WholeSet& set) {
   const int root = sender_of(set.files[0], 0, host_of_);
   std::string text;
-  if (root == comm_.rank()) {
+  if (root == exchange_.rank()) {
     const std::string error = failure_of([&] { text = kept_.manifest(kept_file(set, 0)); });
     if (!error.empty()) spdlog::warn("{}", error);
   }
   auto size = narrow<int64_t>(text.size());
-  Tensor sizes = Tensor::borrow(&size, {1}, DType::kI64);
-  comm_.broadcast(sizes, root, stream_);
+  exchange_.broadcast(std::as_writable_bytes(std::span(&size, 1)), root);
   text.resize(to_size(size));
-  Tensor bytes = chunk_of(std::as_writable_bytes(std::span(text)));
-  if (size > 0) comm_.broadcast(bytes, root, stream_);
+  if (size > 0) exchange_.broadcast(std::as_writable_bytes(std::span(text)), root);
   return text;
 }
 
@@ -139,13 +132,12 @@ void DistributedSets::bring_tails(const WholeSet& set, const Manifest& manifest,
     std::vector<std::byte> known(host_keeps(set, file) ? to_size(place.bytes - place.tail) : 0);
     const std::span<std::byte> tail =
         known.empty() ? view.add_tail(manifest.files[file], place.tail) : std::span(known);
-    if (root == comm_.rank()) {
+    if (root == exchange_.rank()) {
       const std::string error =
           failure_of([&] { kept_.open(kept_file(set, file))->read(place.tail, tail); });
       if (!error.empty()) spdlog::warn("{}", error);
     }
-    Tensor bytes = chunk_of(tail);
-    comm_.broadcast(bytes, root, stream_);
+    exchange_.broadcast(tail, root);
   }
   DS_FAILPOINT("sets.tails_brought");
 }
@@ -153,18 +145,17 @@ void DistributedSets::bring_tails(const WholeSet& set, const Manifest& manifest,
 // Files that ranks need and their hosts lack, from ranks whose hosts keep them.
 void DistributedSets::bring_files(const WholeSet& set, const Manifest& manifest,
                                   const std::vector<uint8_t>& wanted, SetView& view) {
-  const std::vector<uint8_t> all = gather_values(wanted, comm_, stream_);
+  const std::vector<uint8_t> all = exchange_.gather(wanted);
   for (size_t file = 0; file < set.files.size(); ++file) {
     const int from = sender_of(set.files[file], static_cast<int>(file), host_of_);
-    for (int to = 0; to < comm_.size(); ++to) {
+    for (int to = 0; to < exchange_.size(); ++to) {
       if (all[to_size(to) * wanted.size() + file] == 0) continue;
-      if (from == comm_.rank()) send_file(kept_file(set, file), to);
-      if (to != comm_.rank()) continue;
+      if (from == exchange_.rank()) send_file(kept_file(set, file), to);
+      if (to != exchange_.rank()) continue;
       std::span<std::byte> rest = view.make_whole(manifest.files[file]);
       while (!rest.empty()) {
         const size_t count = std::min(kChunkBytes, rest.size());
-        Tensor into = chunk_of(rest.first(count));
-        comm_.recv(into, from, stream_);
+        exchange_.receive(rest.first(count), from);
         rest = rest.subspan(count);
       }
     }
@@ -174,7 +165,7 @@ void DistributedSets::bring_files(const WholeSet& set, const Manifest& manifest,
 
 void DistributedSets::load(const WholeSet& set, const Use& use) {
   const auto agree = [&](const std::string& error) {
-    agree_on_success(use.label, error, comm_, stream_);
+    exchange_.agree_on_success(use.label, error);
   };
   const std::string text = shared_manifest(set);
   Manifest manifest;

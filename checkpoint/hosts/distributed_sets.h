@@ -1,8 +1,8 @@
 // Sets whose files lie spread over hosts, loaded by any number of ranks on any hosts that together
-// keep all of them: what a rank needs and its host lacks comes over the data plane, each block
+// keep all of them: what a rank needs and its host lacks comes over the host end, each block
 // verified where it is used.
 //
-// Collective: all ranks of the communicator call alike. Refuses to know whether the files lie in
+// Collective: all ranks of the exchange call alike. Refuses to know whether the files lie in
 // memory or on disks, and which set is to be loaded.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "checkpoint/hosts/kept_files.h"
 #include "checkpoint/hosts/set_view.h"
 #include "checkpoint/reader.h"
-#include "comm/communicator.h"
+#include "comm/host_exchange.h"
 #include "core/index.h"
 
 namespace ds {
@@ -29,17 +29,15 @@ WireSet to_wire(const SetIdentity& set);
 SetIdentity from_wire(const WireSet& in);
 
 inline constexpr size_t kChunkBytes = size_t{4} << 20;  // travels between hosts at a time
-Tensor chunk_of(std::span<std::byte> bytes);
 
 class DistributedSets {
  public:
   // kept: what this rank's host keeps. host_of: of each rank, from 0 without gaps; the lowest rank
   // of each speaks for it.
-  DistributedSets(const KeptFiles& kept, std::vector<int> host_of, Communicator& comm,
-                  Stream& stream);
+  DistributedSets(const KeptFiles& kept, std::vector<int> host_of, HostExchange& exchange);
 
   const std::vector<int>& host_of() const { return host_of_; }
-  int host() const { return nth(host_of_, comm_.rank()); }
+  int host() const { return nth(host_of_, exchange_.rank()); }
   bool is_host_leader() const { return is_host_leader_; }
   // What all hosts keep now, the same on every rank.
   std::vector<HostFile> gather();
@@ -66,8 +64,7 @@ class DistributedSets {
 
   const KeptFiles& kept_;
   const std::vector<int> host_of_;
-  Communicator& comm_;
-  Stream& stream_;
+  HostExchange& exchange_;
   int hosts_ = 0;
   bool is_host_leader_ = false;
   std::vector<std::byte> chunk_;  // what is under way to a peer

@@ -19,10 +19,9 @@ namespace {
 // Which disk each rank writes to, from 0 without gaps. Hosts may well share a file system: each
 // leaves a mark on its own, and looks for those of the others.
 std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root,
-                                const DistributedTags::Place& place, Communicator& comm,
-                                Stream& stream) {
+                                const DistributedTags::Place& place, HostExchange& exchange) {
   const std::vector<int> host_of =
-      hosts_of_ranks(gather_values(std::vector<int>{place.local_rank}, comm, stream));
+      hosts_of_ranks(exchange.gather(std::vector<int>{place.local_rank}));
   if (host_of.back() == 0) return host_of;
   const int own = nth(host_of, place.rank);
   const bool leads = place.local_rank == 0;
@@ -35,10 +34,10 @@ std::vector<int> disks_of_ranks(FileSystem& files, const std::string& root,
     if (!files.exists(mark_of(own))) files.make_directory(mark_of(own));
     DS_FAILPOINT("local.marked");
   });
-  agree_on_success("checkpoints", error, comm, stream);
+  exchange.agree_on_success("checkpoints", error);
   int disk = 0;
   while (leads && disk < own && !files.exists(mark_of(disk))) ++disk;
-  const std::vector<int> seen = gather_values(std::vector<int>{disk}, comm, stream);
+  const std::vector<int> seen = exchange.gather(std::vector<int>{disk});
   if (leads) {
     const std::string left = failure_of([&] { files.remove(mark_of(own)); });
     if (!left.empty()) spdlog::warn("{}", left);
@@ -63,20 +62,19 @@ CommittedTag tag_of(const SetIdentity& set) {
 }
 
 DistributedTags::DistributedTags(FileSystem& files, std::string root, const Place& place,
-                                 Communicator& comm, Stream& stream)
+                                 HostExchange& exchange)
     : files_(files),
       root_(std::move(root)),
       epoch_(place.epoch, place.claim),
-      comm_(comm),
-      stream_(stream),
+      exchange_(exchange),
       local_(files_, root_),
-      sets_(local_, disks_of_ranks(files_, root_, place, comm, stream), comm, stream) {
+      sets_(local_, disks_of_ranks(files_, root_, place, exchange), exchange) {
   const std::vector<int>& disk_of = sets_.host_of();
   for (size_t rank = 0; rank < disk_of.size(); ++rank) {
     if (disk_of[rank] == sets_.host()) here_.push_back(static_cast<int>(rank));
   }
   for (const WireText& name :
-       gather_values(std::vector<WireText>{to_wire_text(own_host_name())}, comm_, stream_)) {
+       exchange_.gather(std::vector<WireText>{to_wire_text(own_host_name())})) {
     names_.emplace_back(name.data());
   }
   agree("checkpoints", if_host_leader([&] {
@@ -90,7 +88,7 @@ std::string DistributedTags::if_host_leader(const std::function<void()>& part) c
 }
 
 void DistributedTags::agree(const std::string& what, const std::string& error) {
-  agree_on_success(what, error, comm_, stream_);
+  exchange_.agree_on_success(what, error);
 }
 
 std::vector<HostFile> DistributedTags::look() {
@@ -112,7 +110,7 @@ const DistributedTags::Found& DistributedTags::find(int64_t oldest_epoch) {
   }
   std::vector<WireTrace> mine;
   for (const RejectedTag& trace : traces_here(kept, oldest_epoch)) mine.push_back(to_wire(trace));
-  for (const std::vector<WireTrace>& of_rank : gather_lists(mine, comm_, stream_)) {
+  for (const std::vector<WireTrace>& of_rank : exchange_.gather_lists(mine)) {
     for (const WireTrace& wire : of_rank) {
       const RejectedTag trace = from_wire(wire);
       const bool told =

@@ -6,7 +6,7 @@
 // whose files and manifest are then durable; only then do they name it. So a tag that any host has
 // named is whole over the hosts, and if it is not found so later, a disk was lost.
 //
-// Collective: all ranks of the communicator call alike. Refuses to know what is in the files.
+// Collective: all ranks of the exchange call alike. Refuses to know what is in the files.
 #pragma once
 
 #include <functional>
@@ -35,8 +35,7 @@ class DistributedTags {
     std::string shm_name;
   };
   // Opens the epoch in the root of every host. IoError on every rank if one of them cannot.
-  DistributedTags(FileSystem& files, std::string root, const Place& place, Communicator& comm,
-                  Stream& stream);
+  DistributedTags(FileSystem& files, std::string root, const Place& place, HostExchange& exchange);
 
   struct Found {
     std::vector<WholeSet> whole;  // newest first
@@ -78,8 +77,7 @@ class DistributedTags {
   FileSystem& files_;
   const std::string root_;
   const EpochClaim epoch_;
-  Communicator& comm_;
-  Stream& stream_;
+  HostExchange& exchange_;
   LocalTags local_;
   DistributedSets sets_;
   std::vector<std::string> names_;   // of the host of each rank

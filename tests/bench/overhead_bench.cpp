@@ -112,7 +112,8 @@ class Trainer {
  public:
   Trainer(const EngineOptions& options, const RunPlan& plan, Communicator& comm)
       : comm_(comm),
-        workspace_(Device::cpu(), 1, comm),
+        connections_(Connections::over(comm, {.data = comm.size()})),
+        workspace_(Device::cpu(), 1, connections_.peers()),
         engine_(options, workspace_.resources(), plan.step) {
     engine_.initialize();
   }
@@ -137,6 +138,7 @@ class Trainer {
 
  private:
   Communicator& comm_;
+  Connections connections_;
   Workspace workspace_;
   Engine engine_;
 };

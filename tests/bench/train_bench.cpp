@@ -51,7 +51,8 @@ std::vector<double> run(const Args& args) {
   std::vector<std::thread> threads;
   for (auto& comm : group) {
     threads.emplace_back([&, comm = comm.get()] {
-      Workspace workspace(Device::cpu(), args.threads, *comm);
+      Connections connections = Connections::over(*comm, {.data = comm->size()});
+      Workspace workspace(Device::cpu(), args.threads, connections.peers());
       Engine engine(options, workspace.resources(), plan.step);
       engine.initialize();
       bench::RandomTokens tokens(50257);

@@ -1,16 +1,9 @@
-// What ranks tell each other around a save: votes and traces as they travel, and that all of them
-// take the same way when one of them fails.
+// What ranks tell each other around a save: votes and traces as they travel.
 #include "checkpoint/hosts/agreement.h"
 
-#include <mutex>
-#include <set>
-
-#include "core/error.h"
 #include "tests/support/catch.h"
-#include "tests/support/ranks.h"
 
 using namespace ds;
-using namespace ds::test;
 
 TEST_CASE("a vote travels whole and comes back as that of its rank", "[checkpoint]") {
   std::vector<WireVote> all(3);
@@ -79,55 +72,4 @@ TEST_CASE("a trace travels with what is known of it", "[checkpoint]") {
       CHECK(back.why == "is odd");
     }
   }
-}
-
-TEST_CASE("when one rank fails all of them stop, the others as peers", "[checkpoint]") {
-  std::mutex mutex;
-  std::set<int> peers, failed;
-  run_ranks(3, [&](Communicator& comm) {
-    RankStream rank(comm);
-    const std::string error = comm.rank() == 1 ? "no space" : "";
-    try {
-      agree_on_success("save", error, comm, rank.stream);
-      throw InternalError("nobody noticed");
-    } catch (const PeerIoError& failure) {
-      require(std::string(failure.what()).starts_with("save: rank 1 on "), "{}", failure.what());
-      const std::lock_guard lock(mutex);
-      peers.insert(comm.rank());
-    } catch (const IoError& failure) {
-      require(std::string(failure.what()).ends_with(": no space"), "{}", failure.what());
-      const std::lock_guard lock(mutex);
-      failed.insert(comm.rank());
-    }
-  });
-  CHECK(peers == std::set<int>{0, 2});
-  CHECK(failed == std::set<int>{1});
-}
-
-TEST_CASE("when no rank fails all of them go on", "[checkpoint]") {
-  run_ranks(3, [](Communicator& comm) {
-    RankStream rank(comm);
-    agree_on_success("save", "", comm, rank.stream);
-    agree_on_success("save", "", comm, rank.stream);
-  });
-}
-
-TEST_CASE("lists of different lengths are gathered by rank", "[checkpoint]") {
-  run_ranks(4, [](Communicator& comm) {
-    RankStream rank(comm);
-    const std::vector<int64_t> mine(static_cast<size_t>(comm.rank()), 10 * comm.rank());
-    const auto all = gather_lists(mine, comm, rank.stream);
-    require(all.size() == 4, "{} lists", all.size());
-    for (size_t i = 0; i < all.size(); ++i) {
-      require(all[i] == std::vector<int64_t>(i, static_cast<int64_t>(10 * i)), "list {}", i);
-    }
-    const auto none = gather_lists(std::vector<int64_t>{}, comm, rank.stream);
-    require(none == std::vector<std::vector<int64_t>>(4), "lists out of nothing");
-  });
-}
-
-TEST_CASE("what goes wrong in a part of one's own is told in words", "[checkpoint]") {
-  CHECK(failure_of([] {}).empty());
-  CHECK(failure_of([] { throw DataError("is odd"); }) == "is odd");
-  CHECK_THROWS_AS(failure_of([] { throw std::logic_error("not ours"); }), std::logic_error);
 }

@@ -91,7 +91,7 @@ expect 0 stack run
 kill -CONT "${ranks[1]}"
 expect_text out "did not answer within 3 s"
 expect_text out "T (stopped)"
-grep -q "rank [01] has not answered for .*of data" out || fail "no verdict on the rank that was stopped"
+grep -q "rank [01] has not answered for .*of \(data\|host\)" out || fail "no verdict on the rank that was stopped"
 
 expect 0 ctl stop run
 expect_end 75

@@ -18,7 +18,8 @@ std::vector<std::string> save_at(const std::vector<int64_t>& steps, TagAgreement
   test::run_ranks(static_cast<int>(steps.size()), [&](Communicator& comm) {
     const auto rank = static_cast<size_t>(comm.rank());
     const EngineOptions options = options_of({.ranks = comm.size()});
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options, workspace.resources(), std::nullopt);
     engine.initialize();
     JobPlan plan;
@@ -60,7 +61,8 @@ Beginning begin(FileSystem& files, const Launch& launch) {
   test::run_ranks(2, [&](Communicator& comm) {
     EngineOptions options = options_of({.ranks = comm.size()});
     std::get<Gpt2Config>(options.model).n_layer = launch.layers;
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options, workspace.resources(), std::nullopt);
     JobPlan plan = launch.plan;
     plan.rank = comm.rank();

@@ -115,7 +115,8 @@ Heard live(const Machines& machines, const Life& life) {
   Heard heard;
   std::mutex mutex;
   test::run_ranks(machines.world(), [&](Communicator& comm) {
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options, workspace.resources(), run.step);
     JobPlan plan = machines.plan_of(comm.rank());
     plan.epoch = life.number;

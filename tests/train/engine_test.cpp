@@ -24,7 +24,8 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   Outcome outcome;
   std::mutex outcome_mutex;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options, workspace.resources(), plan.step);
     JobPlan job;
     job.rank = comm.rank();
@@ -209,7 +210,8 @@ TEST_CASE("a loss that is not finite stops the run before the update", "[rankd]"
   options.optimizer.adam.lr = 1e30;
   options.schedule = {};
   test::run_ranks(1, [&](Communicator& comm) {
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options, workspace.resources(), std::nullopt);
     engine.initialize();
     CountingSource source(options, 0, 1);

@@ -33,7 +33,8 @@ class Squares final : public TokenSource {
 TEST_CASE("evaluations come when they are due, and after the last step", "[train]") {
   const SampleSet samples({std::make_shared<Squares>(16 * 5 + 1)}, 16, 29);
   test::run_ranks(1, [&](Communicator& comm) {
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options_of({.global_batch = 2}), workspace.resources(), std::nullopt);
     engine.initialize();
     HeardReports heard;

@@ -72,12 +72,14 @@ Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
   Told told;
   std::mutex mutex;
   test::run_ranks(hosts.world(), [&](Communicator& comm) {
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options, workspace.resources(), run.step);
     JobPlan plan = hosts.plan_of(comm.rank());
     plan.epoch = epoch.number;
     const auto copies = comm.split(0, comm.rank());
-    MemoryTier memory(engine, plan, *copies);
+    HostExchange exchange(*copies);
+    MemoryTier memory(engine, plan, exchange);
     Checkpointing checkpoints(engine, files, plan, {.memory = &memory});
     const int64_t first = checkpoints.load(std::nullopt);
     engine.restore_step(first);
@@ -267,12 +269,13 @@ TEST_CASE("if no state holds, training begins anew", "[rankd][memory]") {
 TEST_CASE("without memory to keep it in, no state is kept", "[rankd][memory]") {
   test::run_ranks(1, [](Communicator& comm) {
     const EngineOptions options = options_of({});
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options, workspace.resources(), std::nullopt);
     bool refused = false;
     try {
       const JobPlan plan;
-      MemoryTier memory(engine, plan, comm);
+      MemoryTier memory(engine, plan, connections.peers().host);
     } catch (const Unsupported&) {
       refused = true;
     }

@@ -39,7 +39,8 @@ struct SavedModel {
 SavedModel save(FileSystem& files, const std::function<void(Engine&)>& change = {}) {
   SavedModel out;
   test::run_ranks(1, [&](Communicator& comm) {
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options_of({}), workspace.resources(), std::nullopt);
     engine.initialize();
     if (change) change(engine);

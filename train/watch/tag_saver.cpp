@@ -3,7 +3,6 @@
 #include <chrono>
 #include <vector>
 
-#include "checkpoint/hosts/agreement.h"
 #include "core/clock.h"
 #include "core/failpoint.h"
 #include "train/watch/step_note.h"
@@ -28,8 +27,7 @@ void TagSaver::save_and_go_on() {
   try {
     save();
   } catch (const IoError& failure) {
-    const double pace =
-        gather_values(std::vector<double>{step_seconds_}, engine_.comm(), engine_.stream())[0];
+    const double pace = engine_.host().gather(std::vector<double>{step_seconds_})[0];
     if (!schedule_.failed(engine_.step(), pace)) throw;
     warn(fmt::format("{}; training goes on, and it is tried again soon", failure.what()));
   }

@@ -19,13 +19,14 @@ TEST_CASE("states are kept when they are due, and what fails costs nothing but a
           "[train]") {
   const Fd host(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   test::run_ranks(1, [&](Communicator& comm) {
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     Engine engine(options_of({}), workspace.resources(), std::nullopt);
     engine.initialize();
     JobPlan plan;
     plan.run_dir = "/run";
     plan.memory_fd = host.get();
-    MemoryTier memory(engine, plan, comm);
+    MemoryTier memory(engine, plan, connections.peers().host);
     memory.find();
     memory.settle(nullptr, 1);
     HeardReports heard;

@@ -13,7 +13,8 @@ std::vector<int64_t> said_again(int64_t told_step, const std::vector<int64_t>& k
   for (size_t i = 0; i < kept.size(); ++i) steps[i].step = kept[i];
   testing::HeardReports heard;
   test::run_ranks(1, [&](Communicator& comm) {
-    const Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    const Workspace workspace(Device::cpu(), 1, connections.peers());
     MetricsReport(heard, workspace, {.told_step = told_step}).after_load(to_notes(steps));
   });
   std::vector<int64_t> out;
@@ -33,7 +34,8 @@ TEST_CASE("steps that a launcher missed are said again, and only those", "[train
 TEST_CASE("the metrics of a step are those of all ranks together", "[train]") {
   testing::HeardReports heard;
   test::run_ranks(1, [&](Communicator& comm) {
-    Workspace workspace(Device::cpu(), 1, comm);
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
     const Tensor held = Tensor::empty({1000}, DType::kF32, workspace.stream());
     MetricsReport report(heard, workspace, {.total_steps = 9, .global_batch = 8, .length = 16});
     report.after_step({.step = 3, .seconds = 0.25, .metrics = {{"loss", 2.5}, {"lr", 0.125}}});

@@ -19,7 +19,8 @@ constexpr int64_t kRoom = int64_t{1} << 40;
 struct Saving {
   explicit Saving(Communicator& comm, MemoryFileSystem& disk, const FolderFrame& frame,
                   std::function<void()> pause)
-      : workspace(Device::cpu(), 1, comm),
+      : connections(Connections::over(comm, {.data = comm.size()})),
+        workspace(Device::cpu(), 1, connections.peers()),
         engine(options_of({}), workspace.resources(), std::nullopt),
         checkpoints(engine, disk, plan, {}),
         saver(engine, checkpoints, heard,
@@ -44,6 +45,7 @@ struct Saving {
   }
 
   const JobPlan plan = plan_in_run();
+  Connections connections;
   Workspace workspace;
   Engine engine;
   Checkpointing checkpoints;

@@ -1,0 +1,31 @@
+#include "comm/peers.h"
+
+#include "comm/meta_comm.h"
+
+namespace ds {
+namespace {
+
+Mesh::Decorate counted(const TracedComm::Sinks& sinks) {
+  return [sinks](Axis axis, Communicator& group) {
+    return std::make_unique<TracedComm>(group, std::string(to_string(axis)), sinks);
+  };
+}
+
+}  // namespace
+
+Connections::Connections(std::unique_ptr<Communicator> host, Mesh mesh)
+    : host_group_(std::move(host)), host_(*host_group_), mesh_(std::move(mesh)) {}
+
+Connections Connections::over(Communicator& world, const MeshSizes& sizes,
+                              const TracedComm::Sinks& sinks) {
+  return {std::make_unique<TracedComm>(world, "host", sinks),
+          Mesh::over(world, sizes, counted(sinks))};
+}
+
+Connections Connections::meta(int rank, const MeshSizes& sizes, const TracedComm::Sinks& sinks) {
+  auto nobody = std::make_unique<MetaComm>(rank, MeshLayout(sizes).world_size());
+  return {std::make_unique<TracedComm>(std::move(nobody), "host", sinks),
+          Mesh::meta(rank, sizes, counted(sinks))};
+}
+
+}  // namespace ds

@@ -1,0 +1,44 @@
+// Peers: the two ends that a rank has towards the others, never one for both. What ranks talk about
+// (votes, files, figures of a step) goes over the host end; parameters, gradients and optimizer
+// state go over the groups of the mesh, whose device may not be able to read what lies on a stack.
+#pragma once
+
+#include <memory>
+
+#include "comm/host_exchange.h"
+#include "comm/mesh.h"
+#include "comm/traced_comm.h"
+
+namespace ds {
+
+struct Peers {
+  HostExchange& host;
+  Mesh& mesh;
+
+  Communicator& data() const { return mesh.group(Axis::kData); }  // ranks with other samples
+};
+
+// Connections: both ends over one communicator of all ranks, each counted under a name of its own:
+// "host", and the axes of the mesh. Where the transport carries the tensors of the device, as on
+// the CPU, a second one would cost another segment of staging buffers, and a rank that votes while
+// another reduces would be waited for until the deadline; over one both are told at once where the
+// other is.
+class Connections {
+ public:
+  // `world` must outlive this. Collective over it.
+  static Connections over(Communicator& world, const MeshSizes& sizes,
+                          const TracedComm::Sinks& sinks = {});
+  // What rank `rank` would have, made of groups of nobody.
+  static Connections meta(int rank, const MeshSizes& sizes, const TracedComm::Sinks& sinks = {});
+
+  Peers peers() { return {host_, mesh_}; }
+
+ private:
+  Connections(std::unique_ptr<Communicator> host, Mesh mesh);
+
+  const std::unique_ptr<Communicator> host_group_;
+  HostExchange host_;
+  Mesh mesh_;
+};
+
+}  // namespace ds
