@@ -1,17 +1,12 @@
 // The loss scale's state machine.
 #include "optim/loss_scaler.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "core/error.h"
 
 namespace ds {
-
-namespace {
-constexpr double kScaleFactor = 2.0;
-}  // namespace
 
 LossScaler LossScaler::fixed(double scale) {
   if (!(scale > 0)) throw ConfigError(fmt::format("loss scale is {}, expected more than 0", scale));
@@ -52,18 +47,7 @@ LossScaler LossScaler::from_fp16(const Fp16ScaleOptions& options) {
 
 void LossScaler::update(GradientHealth health, std::string_view first_bad_tensor) {
   if (!dynamic_) return;
-  if (health == GradientHealth::kOverflowed) {
-    overflowed(first_bad_tensor);
-  } else {
-    clean();
-  }
-  ++state_.iteration;
-}
-
-void LossScaler::overflowed(std::string_view first_bad_tensor) {
-  if (options_.hysteresis != 1 && state_.hysteresis != 1) {
-    --state_.hysteresis;
-  } else if (state_.scale == options_.min_scale && options_.at_minimum == AtMinimumScale::kThrow) {
+  if (health == GradientHealth::kOverflowed && is_exhausted(state_, options_)) {
     const std::string where =
         first_bad_tensor.empty() ? "the gradients" : fmt::format("gradient {}", first_bad_tensor);
     throw ValidationError(
@@ -71,19 +55,8 @@ void LossScaler::overflowed(std::string_view first_bad_tensor) {
                     "(lower the learning rate, clip "
                     "gradients, or lower fp16.min_loss_scale)",
                     where, state_.scale));
-  } else {
-    state_.scale = std::max(state_.scale / kScaleFactor, options_.min_scale);
   }
-  state_.last_overflow = state_.iteration;
-}
-
-void LossScaler::clean() {
-  if (options_.consecutive_hysteresis) state_.hysteresis = options_.hysteresis;
-  // The update right after an overflow does not count towards the window.
-  const int64_t stable = state_.iteration - state_.last_overflow - 1;
-  if (stable <= 0 || stable % options_.window != 0) return;
-  state_.hysteresis = options_.hysteresis;
-  state_.scale *= kScaleFactor;
+  state_ = after_update(state_, options_, health);
 }
 
 DynamicScaleOptions plain_scale_defaults(PlainScaleProfile profile) {

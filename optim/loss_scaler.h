@@ -7,19 +7,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/step/loss_scale.h"
+
 namespace ds {
-
-// What an overflow at the smallest scale means: training cannot go on, or the scale simply stays.
-enum class AtMinimumScale { kThrow, kStay };
-
-struct DynamicScaleOptions {
-  double init_scale = 65536;
-  int64_t window = 1000;  // clean updates between two doublings
-  double min_scale = 1;
-  int64_t hysteresis = 2;               // overflows until the scale halves; 1 halves at once
-  bool consecutive_hysteresis = false;  // every clean update restores the hysteresis
-  AtMinimumScale at_minimum = AtMinimumScale::kThrow;
-};
 
 // The fp16 section's numbers. loss_scale 0 means dynamic, starting at 2^initial_scale_power.
 struct Fp16ScaleOptions {
@@ -30,17 +20,6 @@ struct Fp16ScaleOptions {
   bool consecutive_hysteresis = false;
   double min_loss_scale = 1;
 };
-
-// All that a checkpoint has to keep.
-struct LossScaleState {
-  double scale = 1;
-  int64_t iteration = 0;
-  int64_t last_overflow = -1;  // iteration of the last overflow
-  int64_t hysteresis = 1;      // overflows left until the scale halves
-  friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
-};
-
-enum class GradientHealth { kFinite, kOverflowed };
 
 class LossScaler {
  public:
@@ -61,8 +40,6 @@ class LossScaler {
 
  private:
   LossScaler() = default;
-  void overflowed(std::string_view first_bad_tensor);
-  void clean();
 
   bool dynamic_ = false;
   DynamicScaleOptions options_;

@@ -1,0 +1,65 @@
+// The transition of a loss scale for fp16 (pure): plain numbers, so that it can be made wherever
+// the verdict over the gradients is, on the host or on a device.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ds {
+
+// What an overflow at the smallest scale means: training cannot go on, or the scale simply stays.
+enum class AtMinimumScale { kThrow, kStay };
+
+struct DynamicScaleOptions {
+  double init_scale = 65536;
+  int64_t window = 1000;  // clean updates between two doublings
+  double min_scale = 1;
+  int64_t hysteresis = 2;               // overflows until the scale halves; 1 halves at once
+  bool consecutive_hysteresis = false;  // every clean update restores the hysteresis
+  AtMinimumScale at_minimum = AtMinimumScale::kThrow;
+};
+
+// All that a checkpoint has to keep.
+struct LossScaleState {
+  double scale = 1;
+  int64_t iteration = 0;
+  int64_t last_overflow = -1;  // iteration of the last overflow
+  int64_t hysteresis = 1;      // overflows left until the scale halves
+  friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
+};
+
+enum class GradientHealth { kFinite, kOverflowed };
+
+// Whether an overflow in this state ends training: the scale is as small as it may be.
+constexpr bool is_exhausted(const LossScaleState& state, const DynamicScaleOptions& options) {
+  const bool forgiven = options.hysteresis != 1 && state.hysteresis != 1;
+  return !forgiven && state.scale == options.min_scale &&
+         options.at_minimum == AtMinimumScale::kThrow;
+}
+
+// The state after one update. One that is exhausted does not change by an overflow.
+constexpr LossScaleState after_update(LossScaleState state, const DynamicScaleOptions& options,
+                                      GradientHealth health) {
+  constexpr double kScaleFactor = 2.0;
+  if (health == GradientHealth::kOverflowed) {
+    if (is_exhausted(state, options)) return state;
+    if (options.hysteresis != 1 && state.hysteresis != 1) {
+      --state.hysteresis;
+    } else {
+      state.scale = std::max(state.scale / kScaleFactor, options.min_scale);
+    }
+    state.last_overflow = state.iteration;
+  } else {
+    if (options.consecutive_hysteresis) state.hysteresis = options.hysteresis;
+    // The update right after an overflow does not count towards the window.
+    const int64_t stable = state.iteration - state.last_overflow - 1;
+    if (stable > 0 && stable % options.window == 0) {
+      state.hysteresis = options.hysteresis;
+      state.scale *= kScaleFactor;
+    }
+  }
+  ++state.iteration;
+  return state;
+}
+
+}  // namespace ds
