@@ -132,20 +132,31 @@ void check(std::string_view op, const Stream& stream, const Tensor& x) {
       op, {.flops = 2 * static_cast<double>(x.numel()), .bytes = static_cast<double>(x.bytes())});
 }
 
-}  // namespace
-
-double sum_of_squares(Stream& stream, const Tensor& x) {
-  check("sum_of_squares", stream, x);
-  double total = 0;
-  on_device(stream.device(), [&](Cpu) { total = sum_blocks(stream, x, DS_SIMD(square_block)); });
-  return total;
+void check_total(std::string_view op, const Stream& stream, const Tensor& total) {
+  detail::require_numel(op, "total", stream, total, 1);
+  detail::require_dtype(op, "total", total, DType::kF64);
 }
 
-double sum(Stream& stream, const Tensor& x) {
-  check("sum", stream, x);
-  double total = 0;
-  on_device(stream.device(), [&](Cpu) { total = sum_blocks(stream, x, DS_SIMD(sum_block)); });
-  return total;
+void put_total(double value, Write write, const Tensor& total) {
+  double& target = *total.data<double>();
+  target = write == Write::kAccumulate ? target + value : value;
+}
+
+}  // namespace
+
+void sum_into(Stream& stream, const Tensor& x, double divisor, Write write, Tensor total) {
+  check("sum_into", stream, x);
+  check_total("sum_into", stream, total);
+  on_device(stream.device(), [&](Cpu) {
+    put_total(sum_blocks(stream, x, DS_SIMD(sum_block)) / divisor, write, total);
+  });
+}
+
+void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor total) {
+  check("sum_of_squares_into", stream, x);
+  check_total("sum_of_squares_into", stream, total);
+  on_device(stream.device(),
+            [&](Cpu) { put_total(sum_blocks(stream, x, DS_SIMD(square_block)), write, total); });
 }
 
 bool all_finite(Stream& stream, const Tensor& x) {

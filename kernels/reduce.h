@@ -6,10 +6,11 @@
 
 namespace ds::kernels {
 
-// Sum of squares in fp64, over blocks of kSumBlock elements whose sums are added in order.
+// total, an fp64 number on the stream's device, = (or +=) the sum of x divided by `divisor`, or the
+// sum of squares of x. In fp64, over blocks of kSumBlock elements whose sums are added in order.
 inline constexpr int64_t kSumBlock = 4096;
-double sum_of_squares(Stream& stream, const Tensor& x);
-double sum(Stream& stream, const Tensor& x);
+void sum_into(Stream& stream, const Tensor& x, double divisor, Write write, Tensor total);
+void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor total);
 bool all_finite(Stream& stream, const Tensor& x);
 // y [C] = (or +=) column sums of x [N, C], accumulated in fp32; for bias gradients.
 void column_sum(Stream& stream, const Tensor& x, Write write, Tensor& y);

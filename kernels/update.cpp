@@ -5,8 +5,6 @@
 
 #include <hwy/foreach_target.h>
 
-#include <cmath>
-
 #include "core/dispatch.h"
 #include "kernels/argument.h"
 #include "kernels/simd.h"
@@ -16,28 +14,25 @@ HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 namespace {
 
-struct AdamVectors {  // the hyper-parameters, one copy per lane
+struct AdamVectors {  // AdamFactors, one copy per lane
   F32Vector scale, keep, l2, beta2, one_minus_beta1, one_minus_beta2, root2, eps, step;
 };
 
-AdamVectors adam_vectors(const AdamArgs& a) {
+AdamVectors adam_vectors(const AdamFactors& k) {
   const Lanes d;
-  const bool decoupled = a.decay == WeightDecay::kDecoupled;
-  const double step = static_cast<double>(a.lr) / a.bias_correction1;
-  return {hn::Set(d, a.grad_scale),
-          hn::Set(d, static_cast<float>(decoupled ? 1.0 - static_cast<double>(a.lr) * a.weight_decay
-                                                  : 1.0)),
-          hn::Set(d, decoupled ? 0.0F : a.weight_decay),
-          hn::Set(d, a.beta2),
-          hn::Set(d, static_cast<float>(1.0 - static_cast<double>(a.beta1))),
-          hn::Set(d, static_cast<float>(1.0 - static_cast<double>(a.beta2))),
-          hn::Set(d, static_cast<float>(std::sqrt(a.bias_correction2))),
-          hn::Set(d, a.eps),
-          hn::Set(d, static_cast<float>(step))};
+  return {hn::Set(d, k.scale),
+          hn::Set(d, k.keep),
+          hn::Set(d, k.l2),
+          hn::Set(d, k.beta2),
+          hn::Set(d, k.one_minus_beta1),
+          hn::Set(d, k.one_minus_beta2),
+          hn::Set(d, k.root2),
+          hn::Set(d, k.eps),
+          hn::Set(d, k.step)};
 }
 
 // One vector of weights: m += (g - m)(1 - beta1); v = v beta2 + (1 - beta2) g g;
-// w -= step m / (sqrt(v) / sqrt(bias_correction2) + eps).
+// w -= step m / (sqrt(v) / sqrt(correction2) + eps).
 HWY_INLINE F32Vector adam_step(const AdamVectors& k, F32Vector w, F32Vector g, F32Vector& m,
                                F32Vector& v) {
   g = hn::MulAdd(w, k.l2, hn::Mul(g, k.scale));
@@ -49,9 +44,10 @@ HWY_INLINE F32Vector adam_step(const AdamVectors& k, F32Vector w, F32Vector g, F
 }
 
 template <class TG, class TC>
-void adam_typed(const AdamArgs& a, TC* copy, int64_t begin, int64_t end) {
+void adam_typed(const AdamArgs& a, const AdamFactors& factors, TC* copy, int64_t begin,
+                int64_t end) {
   const Lanes d;
-  const AdamVectors k = adam_vectors(a);
+  const AdamVectors k = adam_vectors(factors);
   float* master = a.master.data<float>();
   float* exp_avg = a.exp_avg.data<float>();
   float* exp_avg_sq = a.exp_avg_sq.data<float>();
@@ -70,14 +66,14 @@ void adam_typed(const AdamArgs& a, TC* copy, int64_t begin, int64_t end) {
 
 }  // namespace
 
-void adam_range(const AdamArgs& a, int64_t begin, int64_t end) {
+void adam_range(const AdamArgs& a, const AdamFactors& factors, int64_t begin, int64_t end) {
   on_float(a.grad.dtype(), [&]<class TG>() {
     if (!a.copy.defined()) {
-      adam_typed<TG, BF16>(a, nullptr, begin, end);
+      adam_typed<TG, BF16>(a, factors, nullptr, begin, end);
     } else if (a.copy.dtype() == DType::kBF16) {
-      adam_typed<TG>(a, a.copy.data<BF16>(), begin, end);
+      adam_typed<TG>(a, factors, a.copy.data<BF16>(), begin, end);
     } else {
-      adam_typed<TG>(a, a.copy.data<F16>(), begin, end);
+      adam_typed<TG>(a, factors, a.copy.data<F16>(), begin, end);
     }
   });
 }
@@ -93,7 +89,7 @@ DS_SIMD_EXPORT(adam_range);
 
 }  // namespace
 
-void adam_update(Stream& stream, const AdamArgs& args) {
+void adam_update(Stream& stream, const AdamArgs& args, const StepScalars& scalars) {
   constexpr std::string_view kOp = "adam_update";
   const int64_t n = args.master.numel();
   const auto require_f32 = [&](std::string_view operand, const Tensor& tensor) {
@@ -110,16 +106,16 @@ void adam_update(Stream& stream, const AdamArgs& args) {
     DS_CHECK(args.copy.dtype() == DType::kBF16 || args.copy.dtype() == DType::kF16,
              "{}: copy is {}, expected bf16 or fp16", kOp, name_of(args.copy.dtype()));
   }
-  DS_CHECK(args.bias_correction1 > 0 && args.bias_correction2 > 0,
-           "{}: bias corrections are {} and {}, expected > 0", kOp, args.bias_correction1,
-           args.bias_correction2);
   const double copy_bytes = args.copy.defined() ? static_cast<double>(args.copy.bytes()) : 0;
   stream.record(kOp, {.flops = 15 * static_cast<double>(n),
                       .bytes = 24 * static_cast<double>(n) +
                                static_cast<double>(args.grad.bytes()) + copy_bytes});
   on_device(stream.device(), [&](Cpu) {
+    const StepOutcome& outcome = scalars.outcome();
+    if (outcome.skip != 0) return;
+    const AdamFactors factors = factors_of(args.rule, scalars.inputs(), outcome);
     stream.pool().parallel_for(n, 4096, [&](int64_t begin, int64_t end) {
-      DS_SIMD(adam_range)(args, begin, end);
+      DS_SIMD(adam_range)(args, factors, begin, end);
     });
   });
 }

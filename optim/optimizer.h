@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "optim/lr_schedule.h"
 
 namespace ds {
+
+class Communicator;
 
 // Elements [param_begin, param_begin + numel) of parameter `param` lie at `offset` in the shard.
 struct ShardField {
@@ -31,7 +34,7 @@ struct Shard {
   Tensor master;                   // fp32 weights
   Tensor grad;                     // fp32, bf16 or fp16: the reduced gradient
   Tensor copy;                     // low-precision weights written after the update, or undefined
-  std::vector<Tensor> slots;       // fp32, one per slot_names()
+  std::vector<Tensor> slots;       // one per Optimizer::slots(), of its dtype
   std::vector<ShardField> fields;  // ascending by offset
 };
 
@@ -41,7 +44,13 @@ struct Hyper {
   // What a schedule that drives the momentum says instead of both betas; nothing: the optimizer's
   // own.
   std::optional<std::array<double, 2>> betas = std::nullopt;
-  float grad_scale = 1.0F;  // multiplies every gradient: unscale and clip in one factor
+};
+
+// State of one number per weight.
+struct SlotSpec {
+  std::string name;
+  DType dtype = DType::kF32;
+  bool operator==(const SlotSpec&) const = default;
 };
 
 class Optimizer {
@@ -49,11 +58,17 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // The family whose state the slots are, as checkpoints record it: "adam", "lion", ...
   virtual std::string_view family() const = 0;
-  virtual std::vector<std::string> slot_names() const = 0;
+  virtual std::vector<SlotSpec> slots() const = 0;
+  std::vector<std::string> slot_names() const;
   // Whether it heeds Hyper::betas.
   virtual MomentumSupport momentum_support() const = 0;
-  // step counts from 1.
-  virtual void step(Shard& shard, const Hyper& hyper, int64_t step, Stream& stream) const = 0;
+  // What has to be in StepScalars before step(). `step` counts from 1.
+  virtual StepInputs inputs(const Hyper& hyper, int64_t step) const = 0;
+  // Updates all that this rank answers for, by scalars that are in memory by the time it runs:
+  // nothing of weights, slots and copies changes where they say skip. `group` are the ranks that
+  // the parts of a bucket lie on, for rules that need the norm of a whole parameter.
+  virtual void step(std::span<Shard> parts, const StepScalars& scalars, Communicator& group,
+                    Stream& stream) const = 0;
 };
 
 std::unique_ptr<Optimizer> make_adam(const AdamParams& params,

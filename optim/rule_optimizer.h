@@ -1,5 +1,5 @@
-// Lion, Adagrad and SGD over shards: the rules of optim/rules, one pass over chunks that fit the
-// cache. And the choice among all optimizers that an engine trains with.
+// Lion, Adagrad and SGD over shards: the rules of kernels/step. And the choice among all optimizers
+// that an engine trains with.
 #pragma once
 
 #include <memory>

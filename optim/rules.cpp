@@ -2,48 +2,10 @@
 #include "optim/rules.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 
 namespace ds {
-namespace {
-
-void check_sizes(const char* rule, size_t weight, size_t grad, size_t state) {
-  DS_CHECK(weight == grad && weight == state, "{}: {} weights, {} gradients, {} state numbers",
-           rule, weight, grad, state);
-}
-
-}  // namespace
-
-void update(const LionParams& rule, std::span<float> weight, std::span<const float> grad,
-            std::span<float> momentum) {
-  check_sizes("lion", weight.size(), grad.size(), momentum.size());
-  // 1 - beta is taken in fp32 as in the reference: where momentum and gradient cancel, the last bit
-  // decides the sign and so the whole step.
-  const float beta1 = static_cast<float>(rule.betas[0]), rest1 = 1 - beta1;
-  const float beta2 = static_cast<float>(rule.betas[1]), rest2 = 1 - beta2;
-  const float keep = static_cast<float>(1 - rule.lr * rule.weight_decay);
-  const float lr = static_cast<float>(rule.lr);
-  for (size_t i = 0; i < weight.size(); ++i) {
-    const float c = momentum[i] * beta1 + rest1 * grad[i];
-    weight[i] = weight[i] * keep - std::copysign(lr, c);
-    momentum[i] = momentum[i] * beta2 + rest2 * grad[i];
-  }
-}
-
-void update(const AdagradParams& rule, std::span<float> weight, std::span<const float> grad,
-            std::span<float> sum) {
-  check_sizes("adagrad", weight.size(), grad.size(), sum.size());
-  const float lr = static_cast<float>(rule.lr), eps = static_cast<float>(rule.eps);
-  const float decay = static_cast<float>(rule.weight_decay);
-  for (size_t i = 0; i < weight.size(); ++i) {
-    const float decayed = grad[i] + decay * weight[i];
-    sum[i] += decayed * decayed;
-    weight[i] -= lr * (grad[i] / (std::sqrt(sum[i]) + eps));
-  }
-}
-
 void check(const SgdParams& rule) {
   if (rule.lr < 0 || rule.momentum < 0 || rule.weight_decay < 0) {
     throw ConfigError(
@@ -57,22 +19,21 @@ void check(const SgdParams& rule) {
   }
 }
 
-void update(const SgdParams& rule, int64_t step, std::span<float> weight,
-            std::span<const float> grad, std::span<float> buffer) {
-  check(rule);
-  const bool with_momentum = rule.momentum != 0;
-  check_sizes("sgd", weight.size(), grad.size(), with_momentum ? buffer.size() : weight.size());
-  const float lr = static_cast<float>(rule.lr), decay = static_cast<float>(rule.weight_decay);
-  const float momentum = static_cast<float>(rule.momentum);
-  const float rest = static_cast<float>(1 - rule.dampening);
-  for (size_t i = 0; i < weight.size(); ++i) {
-    float g = grad[i] + decay * weight[i];
-    if (with_momentum) {
-      buffer[i] = step == 1 ? g : buffer[i] * momentum + rest * g;
-      g = rule.nesterov ? g + momentum * buffer[i] : buffer[i];
-    }
-    weight[i] -= lr * g;
-  }
+kernels::LionRule rule_of(const LionParams& params) {
+  return {.weight_decay = params.weight_decay};
+}
+
+kernels::AdagradRule rule_of(const AdagradParams& params) {
+  return {.eps = static_cast<float>(params.eps),
+          .weight_decay = static_cast<float>(params.weight_decay)};
+}
+
+kernels::SgdRule rule_of(const SgdParams& params) {
+  check(params);
+  return {.momentum = static_cast<float>(params.momentum),
+          .rest = static_cast<float>(1 - params.dampening),
+          .weight_decay = static_cast<float>(params.weight_decay),
+          .nesterov = params.nesterov};
 }
 
 double trust_ratio(double weight_norm, double update_norm, double least, double most) {

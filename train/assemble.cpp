@@ -52,7 +52,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                      .reuse_numel = z.stage3_max_reuse_distance},
           .grad_slice_dtype = slice,
           .micro_steps = static_cast<int>(micro_steps),
-          .slot_names = {}};
+          .slots = {}};
 }
 
 }  // namespace

@@ -1,19 +1,17 @@
 #include "train/engine.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "kernels/reduce.h"
-#include "optim/clip.h"
 #include "train/observers.h"
 
 namespace ds {
 namespace {
 
 ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
-  zero.slot_names = optimizer.slot_names();
+  zero.slots = optimizer.slots();
   return zero;
 }
 
@@ -52,6 +50,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .seed = options.seed}),
       store_(with_slots(options.zero, *optimizer_), resources.peers.data(), resources.stream,
              resources.comm_memory),
+      scalars_(resources.peers.data().size(), resources.stream),
       model_(make_model(options.model, options.dtype, store_)) {
   store_.seal();
   if (!plan) return;
@@ -66,12 +65,12 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
 
 Engine::~Engine() = default;
 
-double Engine::sum_losses(const Tensor& losses) const {
-  return losses.is_meta() ? 0.0 : kernels::sum(resources_.stream, losses);
+void Engine::add_losses(const Tensor& losses, double divisor) {
+  kernels::sum_into(resources_.stream, losses, divisor, kernels::Write::kAccumulate,
+                    scalars_.loss());
 }
 
-double Engine::run_micro_step(BatchSource& source, int micro_step, const StepSettings& settings) {
-  double loss = 0;
+void Engine::run_micro_step(BatchSource& source, int micro_step, const StepSettings& settings) {
   {
     const MemoryScope scope(resources_.stream, arena_or_own(resources_.stream, train_arena_.get()));
     const MicroBatch batch = load(options_, resources_.stream, source, step_, micro_step);
@@ -90,92 +89,79 @@ double Engine::run_micro_step(BatchSource& source, int micro_step, const StepSet
     const Tensor losses =
         model_->loss(context, batch.tokens, batch.targets, static_cast<float>(1.0 / tokens));
     DS_FAILPOINT("engine.forward_done");
-    loss = sum_losses(losses) / tokens;
+    add_losses(losses, tokens);
     model_->backward(context);
     DS_FAILPOINT("engine.backward_done");
     store_.end_micro_step();
     DS_FAILPOINT("engine.reduced");
   }
   if (train_arena_) train_arena_->rewind();
-  return loss;
 }
 
-// In rank order: the sums have the same bits on every rank.
-Engine::Sums Engine::reduce_sums(const Sums& mine) {
-  HostExchange& host = resources_.peers.host;
-  const Span span = host.labelled("sums over the ranks");
-  Sums sums;
-  for (const Sums& of_rank : host.gather(std::vector{mine})) {
-    sums.loss += of_rank.loss;
-    sums.squares += of_rank.squares;
-    sums.flags = std::max(sums.flags, of_rank.flags);
-  }
-  return sums;
+void Engine::reduce_sums(double max_norm) {
+  Tensor gathered = scalars_.gathered();
+  resources_.peers.data().all_gather(scalars_.sums(), gathered, resources_.stream);
+  kernels::finish_step(resources_.stream, gathered, max_norm, scalars_);
 }
 
-double Engine::first_micro_step(BatchSource& source) {
+void Engine::first_micro_step(BatchSource& source) {
   store_.begin_step();
-  return run_micro_step(source, 0, rules_.settings_at(step_ + 1));
+  run_micro_step(source, 0, rules_.settings_at(step_ + 1));
 }
 
 StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver* observer) {
-  Sums mine{.flags = flags};
   const StepSettings settings = rules_.settings_at(step_ + 1);
+  scalars_.upload(optimizer_->inputs({.lr = settings.lr, .betas = settings.betas}, settings.step),
+                  flags);
   store_.begin_step();
   for (int micro_step = 0; micro_step < options_.micro_steps(); ++micro_step) {
     if (observer != nullptr) observer->before_micro_step(step_, micro_step);
-    mine.loss += run_micro_step(source, micro_step, settings);
+    run_micro_step(source, micro_step, settings);
   }
   const Span span(resources_.stream, "optimizer step");
   DS_FAILPOINT("engine.before_norm");
-  mine.squares = store_.local_sum_of_squares();
+  store_.add_sum_of_squares(scalars_.squares());
   DS_FAILPOINT("engine.before_sums");
-  const Sums sums = reduce_sums(mine);
+  reduce_sums(options_.gradient_clipping);
   DS_FAILPOINT("engine.sums_reduced");
-  const double grad_norm = std::sqrt(sums.squares);
-  if (!std::isfinite(sums.loss) || !std::isfinite(grad_norm)) {
-    throw ValidationError(fmt::format(
-        "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
-        "{}; lower the learning rate or set gradient_clipping",
-        settings.step, sums.loss, grad_norm, step_));
-  }
-  const Hyper hyper{.lr = settings.lr,
-                    .betas = settings.betas,
-                    .grad_scale = clip_factor(grad_norm, options_.gradient_clipping)};
-  for (Shard& shard : store_.shards()) {
-    optimizer_->step(shard, hyper, settings.step, resources_.stream);
-    DS_FAILPOINT("engine.shard_updated");
-  }
+  optimizer_->step(store_.shards(), scalars_, resources_.peers.data(), resources_.stream);
+  DS_FAILPOINT("engine.shards_updated");
   DS_FAILPOINT("engine.before_publish");
   store_.publish();
   DS_FAILPOINT("engine.published");
+  const StepOutcome outcome = scalars_.read_back();
+  if (outcome.skip != 0) {
+    throw ValidationError(fmt::format(
+        "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
+        "{}; lower the learning rate or set gradient_clipping",
+        settings.step, outcome.sums.loss, outcome.norm, step_));
+  }
   ++step_;
-  return {.metrics = {{"loss", sums.loss},
-                      {"grad_norm", grad_norm},
+  return {.metrics = {{"loss", outcome.sums.loss},
+                      {"grad_norm", outcome.norm},
                       {"lr", settings.lr},
-                      {"loss_scale", 1}},
-          .flags = sums.flags};
+                      {"loss_scale", outcome.loss_scale}},
+          .flags = static_cast<int64_t>(outcome.sums.flags)};
 }
 
-double Engine::forward_only(BatchSource& source, int64_t batch) {
-  double loss = 0;
+void Engine::forward_only(BatchSource& source, int64_t batch) {
   {
     const MemoryScope scope(resources_.stream,
                             arena_or_own(resources_.stream, evaluate_arena_.get()));
     const MicroBatch micro = load(options_, resources_.stream, source, batch, 0);
     Context context{.stream = resources_.stream, .store = store_, .mode = RunMode::kEval};
-    loss = sum_losses(model_->loss(context, micro.tokens, micro.targets, 1.0F));
+    add_losses(model_->loss(context, micro.tokens, micro.targets, 1.0F), 1.0);
   }
   if (evaluate_arena_) evaluate_arena_->rewind();
-  return loss;
 }
 
 double Engine::evaluate(BatchSource& source, int64_t batches) {
-  Sums mine;
-  for (int64_t batch = 0; batch < batches; ++batch) mine.loss += forward_only(source, batch);
+  scalars_.upload({}, 0);
+  for (int64_t batch = 0; batch < batches; ++batch) forward_only(source, batch);
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
                         static_cast<double>(batches) * resources_.peers.data().size();
-  return reduce_sums(mine).loss / tokens;
+  reduce_sums(0);
+  return scalars_.read_back().sums.loss / tokens;
 }
 
 }  // namespace ds

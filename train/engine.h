@@ -34,7 +34,7 @@ class BatchSource {
 struct EngineOptions {
   ModelConfig model;
   DType dtype = DType::kF32;
-  ZeroOptions zero;  // slot_names are filled in from the optimizer
+  ZeroOptions zero;  // slots are filled in from the optimizer
   OptimizerConfig optimizer;
   SchedulerConfig schedule;      // without a type: none
   double gradient_clipping = 0;  // 0: off
@@ -74,12 +74,12 @@ class Engine {
 
   // One optimizer step over the global batch. `flags` travels to every rank with the step's one
   // small collective: ranks agree on stopping or saving at no extra cost. Throws ValidationError
-  // when loss or gradient norm is not finite; weights are then those of before. `observer` is told
-  // of every micro-step before it begins.
+  // when loss or gradient norm is not finite; weights and optimizer state are then those of before,
+  // because the update was skipped. `observer` is told of every micro-step before it begins.
   StepResult train_batch(BatchSource& source, int64_t flags, StepObserver* observer = nullptr);
   // Forward, backward and reduction of the first micro-step, without an update: what the dry run
-  // records. Returns this rank's share of the mean loss.
-  double first_micro_step(BatchSource& source);
+  // records.
+  void first_micro_step(BatchSource& source);
   // Mean loss over `batches` micro-batches per rank of the validation source.
   double evaluate(BatchSource& source, int64_t batches);
 
@@ -94,21 +94,17 @@ class Engine {
   void restore_step(int64_t step) { step_ = step; }
 
  private:
-  struct Sums {
-    double loss = 0;
-    double squares = 0;
-    int64_t flags = 0;
-  };
-  double run_micro_step(BatchSource& source, int micro_step, const StepSettings& settings);
-  double forward_only(BatchSource& source, int64_t batch);
-  Sums reduce_sums(const Sums& mine);
-  double sum_losses(const Tensor& losses) const;
+  void run_micro_step(BatchSource& source, int micro_step, const StepSettings& settings);
+  void forward_only(BatchSource& source, int64_t batch);
+  void reduce_sums(double max_norm);
+  void add_losses(const Tensor& losses, double divisor);
 
   const EngineOptions options_;
   const RankResources resources_;
   std::unique_ptr<Optimizer> optimizer_;
   const StepRules rules_;
   ShardedStore store_;
+  StepScalars scalars_;
   std::unique_ptr<LanguageModel> model_;
   Tensor arena_block_;
   std::unique_ptr<ReplayArena> train_arena_;

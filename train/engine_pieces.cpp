@@ -37,12 +37,13 @@ Region region_of(const ShardField& field) {
 }  // namespace
 
 int64_t owned_bytes(Engine& engine) {
-  const size_t tensors = 1 + engine.optimizer().slot_names().size();
+  size_t per_weight = size_of(DType::kF32);  // the master
+  for (const SlotSpec& slot : engine.optimizer().slots()) per_weight += size_of(slot.dtype);
   int64_t numel = 0;
   for (const std::vector<ShardField>& part : engine.store().owned_fields()) {
     for (const ShardField& field : part) numel += field.numel;
   }
-  return numel * static_cast<int64_t>(tensors * size_of(DType::kF32));
+  return numel * static_cast<int64_t>(per_weight);
 }
 
 void for_each_piece(Engine& engine,

@@ -81,8 +81,8 @@ void ShardedStore::make_shard(int bucket) {
     shard.copy = mine;
   }
   shard.grad = whole_state ? grads_->whole(bucket) : grads_->slice(bucket);
-  for (size_t i = 0; i < options_.slot_names.size(); ++i) {
-    shard.slots.push_back(Tensor::zeros({numel}, DType::kF32, stream_, MemoryTag::kOptimizer));
+  for (const SlotSpec& slot : options_.slots) {
+    shard.slots.push_back(Tensor::zeros({numel}, slot.dtype, stream_, MemoryTag::kOptimizer));
   }
   shard.fields = layout_.fields(bucket, whole_state ? -1 : comm_.rank());
   shards_.push_back(std::move(shard));
@@ -152,12 +152,10 @@ void ShardedStore::end_micro_step() {
   grads_->end_micro_step();
 }
 
-double ShardedStore::local_sum_of_squares() {
-  double total = 0;
+void ShardedStore::add_sum_of_squares(const Tensor& total) {
   for (int b = 0; b < narrow<int>(layout_.buckets().size()); ++b) {
-    total += kernels::sum_of_squares(stream_, grads_->slice(b));
+    kernels::sum_of_squares_into(stream_, grads_->slice(b), kernels::Write::kAccumulate, total);
   }
-  return total;
 }
 
 void ShardedStore::publish() {

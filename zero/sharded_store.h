@@ -26,13 +26,13 @@ struct ZeroOptions {
   GatherLimits gather;
   DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
   int micro_steps = 1;
-  std::vector<std::string> slot_names;  // of the optimizer
+  std::vector<SlotSpec> slots;  // of the optimizer
 };
 
 // What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
 struct OwnedPart {
   Tensor master;              // fp32 [slice]
-  std::vector<Tensor> slots;  // fp32 [slice] each
+  std::vector<Tensor> slots;  // [slice] each, of the dtype of ZeroOptions::slots
   const std::vector<ShardField>& fields;
 };
 
@@ -56,7 +56,8 @@ class ShardedStore final : public ParameterStore {
   void begin_step() { grads_->begin_step(); }
   void begin_micro_step();
   void end_micro_step();
-  double local_sum_of_squares();  // of this rank's reduced slices, fp64
+  // Adds the squares of this rank's reduced slices to an fp64 number on the stream's device.
+  void add_sum_of_squares(const Tensor& total);
   std::span<Shard> shards() { return shards_; }
   void publish();  // every rank sees the updated weights
 

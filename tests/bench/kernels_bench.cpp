@@ -157,17 +157,18 @@ void bench_streams(Bench& bench) {
   AdamArgs args{.master = Tensor::zeros({n}, DType::kF32, s),
                 .grad = Tensor::zeros({n}, DType::kF32, s),
                 .exp_avg = Tensor::zeros({n}, DType::kF32, s),
-                .exp_avg_sq = Tensor::zeros({n}, DType::kF32, s),
-                .lr = 1e-3F};
+                .exp_avg_sq = Tensor::zeros({n}, DType::kF32, s)};
+  StepScalars scalars(1, s);
+  scalars.upload({.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999}, 0);
   const double giga = 1e-9 * static_cast<double>(n);
   compare(
-      bench, "Adam, fp32 gradient", 28 * giga, "GB/s   ", [&] { adam_update(s, args); }, 28 * giga,
-      "stream ", streaming(s, args));
+      bench, "Adam, fp32 gradient", 28 * giga, "GB/s   ", [&] { adam_update(s, args, scalars); },
+      28 * giga, "stream ", streaming(s, args));
   args.grad = Tensor::zeros({n}, DType::kBF16, s);
   args.copy = Tensor::zeros({n}, DType::kBF16, s);
   compare(
-      bench, "Adam, bf16 gradient and copy", 28 * giga, "GB/s   ", [&] { adam_update(s, args); },
-      28 * giga, "stream ", streaming(s, args));
+      bench, "Adam, bf16 gradient and copy", 28 * giga, "GB/s   ",
+      [&] { adam_update(s, args, scalars); }, 28 * giga, "stream ", streaming(s, args));
   const int64_t rows = 1024;
   const Tensor x = Tensor::zeros({rows, 768}, DType::kF32, s);
   const Tensor gamma = Tensor::zeros({768}, DType::kF32, s);

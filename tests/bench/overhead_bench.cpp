@@ -51,7 +51,7 @@ EngineOptions options_of(const Args& args) {
           .zero = {.policy = zero_policy(2),
                    .gather = {},
                    .grad_slice_dtype = DType::kF32,
-                   .slot_names = {}},
+                   .slots = {}},
           .optimizer = {.adam = {.lr = 1e-4}},
           .schedule = {},
           .gradient_clipping = 1.0,

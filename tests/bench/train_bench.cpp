@@ -34,7 +34,7 @@ EngineOptions options_of(const Args& args) {
                                             .live_numel = 1'000'000'000,
                                             .reuse_numel = 1'000'000'000},
                                  .grad_slice_dtype = dtype,
-                                 .slot_names = {}},
+                                 .slots = {}},
                         .optimizer = {.adam = {.lr = 1e-4, .weight_decay = 0.1}},
                         .schedule = {},
                         .gradient_clipping = 1.0,

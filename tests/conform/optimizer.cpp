@@ -1,11 +1,10 @@
 // Area optimizer: optim/ (Adam through the engine's own optimizer on borrowed tensors), token-bound
 // batches of data/ and the block list of model/.
-#include "optim/optimizer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
+#include "comm/meta_comm.h"
 #include "core/memory/resource.h"
 #include "core/thread_pool.h"
 #include "data/token_batches.h"
@@ -13,7 +12,7 @@
 #include "optim/batch_lr.h"
 #include "optim/clip.h"
 #include "optim/onebit.h"
-#include "optim/rules.h"
+#include "optim/rule_optimizer.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 #include "tests/conform/kv_block_list.h"
@@ -29,22 +28,52 @@ std::array<double, 2> betas_of(const Json& hyper) {
   return {as<double>(array(*betas)[0]), as<double>(array(*betas)[1])};
 }
 
-// Adam over tensors that borrow the vectors.
-class AdamSteps {
+OptimizerConfig config_of(const std::string& name, const Json& hyper) {
+  const double decay = get_or(hyper, "weight_decay", 0.0);
+  OptimizerConfig config;
+  if (name == "Adam" || name == "AdamW") {
+    config.type = OptimizerType::kAdamW;
+    config.adam = {.betas = betas_of(hyper),
+                   .eps = get_or(hyper, "eps", 1e-8),
+                   .weight_decay = decay,
+                   .bias_correction = get_or(hyper, "bias_correction", true)};
+  } else if (name == "Lion") {
+    config.type = OptimizerType::kLion;
+    config.lion = {.betas = betas_of(hyper), .weight_decay = decay};
+  } else if (name == "Adagrad") {
+    config.type = OptimizerType::kAdagrad;
+    config.adagrad = {.eps = get_or(hyper, "eps", 1e-10), .weight_decay = decay};
+  } else if (name == "SGD") {
+    config.type = OptimizerType::kSgd;
+    config.sgd = {.momentum = get_or(hyper, "momentum", 0.0),
+                  .dampening = get_or(hyper, "dampening", 0.0),
+                  .weight_decay = decay,
+                  .nesterov = get_or(hyper, "nesterov", false)};
+  } else {
+    throw std::invalid_argument("name: " + name);
+  }
+  return config;
+}
+
+std::unique_ptr<Optimizer> optimizer_of(const std::string& name, const Json& hyper) {
+  const OptimizerConfig config = config_of(name, hyper);
+  if (name == "Adam") return make_adam(config.adam, kernels::WeightDecay::kL2);
+  return make_optimizer(config);
+}
+
+// An optimizer over tensors that borrow the vectors.
+class OptimizerSteps {
  public:
-  AdamSteps(const Json& hyper, kernels::WeightDecay decay, Floats& weight)
-      : optimizer_(make_adam({.betas = betas_of(hyper),
-                              .eps = get_or(hyper, "eps", 1e-8),
-                              .weight_decay = get_or(hyper, "weight_decay", 0.0),
-                              .bias_correction = get_or(hyper, "bias_correction", true)},
-                             decay)),
-        slots_(2, Floats(weight.size())) {
+  OptimizerSteps(std::unique_ptr<Optimizer> optimizer, Floats& weight)
+      : optimizer_(std::move(optimizer)),
+        slots_(optimizer_->slots().size(), Floats(weight.size())) {
     shard_.master = borrow(weight);
     for (Floats& slot : slots_) shard_.slots.push_back(borrow(slot));
   }
   void step(Floats& grad, int64_t step, double lr) {
     shard_.grad = borrow(grad);
-    optimizer_->step(shard_, {.lr = lr}, step, stream_);
+    scalars_.upload(optimizer_->inputs({.lr = lr}, step), 0);
+    optimizer_->step({&shard_, 1}, scalars_, alone_, stream_);
   }
 
  private:
@@ -55,35 +84,19 @@ class AdamSteps {
   HostMemory memory_;
   ThreadPool pool_{1};
   Stream stream_{{.memory = &memory_, .pool = &pool_}};
+  MetaComm alone_{0, 1};
+  StepScalars scalars_{1, stream_};
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<Floats> slots_;
   Shard shard_;
 };
 
-void rule_step(const std::string& name, const Json& hyper, double lr, int64_t step, Floats& weight,
-               const Floats& grad, Floats& state) {
-  const double decay = get_or(hyper, "weight_decay", 0.0);
-  if (name == "Lion") {
-    update(LionParams{lr, betas_of(hyper), decay}, weight, grad, state);
-  } else if (name == "Adagrad") {
-    update(AdagradParams{lr, get_or(hyper, "eps", 1e-10), decay}, weight, grad, state);
-  } else if (name == "SGD") {
-    update(SgdParams{lr, get_or(hyper, "momentum", 0.0), get_or(hyper, "dampening", 0.0), decay,
-                     get_or(hyper, "nesterov", false)},
-           step, weight, grad, state);
-  } else {
-    throw std::invalid_argument("name: " + name);
-  }
-}
-
 std::string steps(const Json& input) {
   const std::string name = get<std::string>(input, "name");
   const Json& hyper = need(input, "hyper");
-  Floats weight = list<float>(need(input, "param")), state(weight.size());
+  Floats weight = list<float>(need(input, "param"));
   const Json* rates = find(input, "lr_per_step");
-  AdamSteps adam(hyper,
-                 name == "AdamW" ? kernels::WeightDecay::kDecoupled : kernels::WeightDecay::kL2,
-                 weight);
+  OptimizerSteps optimizer(optimizer_of(name, hyper), weight);
   std::vector<Floats> after;
   int64_t step = 0;
   for (const Json& given : array(need(input, "grads")).GetArray()) {
@@ -91,11 +104,7 @@ std::string steps(const Json& input) {
     const double lr =
         rates ? as<double>(array(*rates)[static_cast<unsigned>(step)]) : get<double>(hyper, "lr");
     ++step;
-    if (name == "Adam" || name == "AdamW") {
-      adam.step(grad, step, lr);
-    } else {
-      rule_step(name, hyper, lr, step, weight, grad, state);
-    }
+    optimizer.step(grad, step, lr);
     after.push_back(weight);
   }
   return Answer().add("params", after).text();
@@ -208,7 +217,7 @@ std::string clip(const Json& input) {
   }
   const double norm = gradient_norm(std::vector<std::span<const float>>(grads.begin(), grads.end()),
                                     get_or(input, "norm_type", 2.0));
-  const float factor = clip_factor(norm, get<double>(input, "max_norm"));
+  const float factor = kernels::clip_factor(norm, get<double>(input, "max_norm"));
   for (Floats& grad : grads) {
     for (float& value : grad) value *= factor;
   }

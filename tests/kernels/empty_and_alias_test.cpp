@@ -15,6 +15,8 @@
 #include "kernels/update.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
+#include "tests/support/step_scalars.h"
+#include "tests/support/sums.h"
 
 namespace ds::kernels {
 namespace {
@@ -34,8 +36,8 @@ TEST_CASE("operations over nothing do nothing, and sums of nothing are 0", "[ker
     CHECK_NOTHROW(activation_forward(s.stream, Activation::kSilu, x, y));
     CHECK_NOTHROW(activation_backward(s.stream, Activation::kSilu, x, x, y));
     CHECK_NOTHROW(dropout(s.stream, x, 0.5F, Rng(1, "none"), 0, y));
-    CHECK(sum(s.stream, x) == 0);
-    CHECK(sum_of_squares(s.stream, x) == 0);
+    CHECK(testing::sum_of(s.stream, x) == 0);
+    CHECK(testing::squares_of(s.stream, x) == 0);
     CHECK(all_finite(s.stream, x));
   }
 }
@@ -109,8 +111,9 @@ TEST_CASE("a product of no rows or no columns touches nothing", "[kernels]") {
 TEST_CASE("an optimizer step over an empty shard is a step", "[kernels]") {
   TestStream s;
   const Tensor none = Tensor::zeros({0}, DType::kF32, s.stream);
-  CHECK_NOTHROW(adam_update(
-      s.stream, {.master = none, .grad = none, .exp_avg = none, .exp_avg_sq = none, .lr = 1}));
+  CHECK_NOTHROW(adam_update(s.stream,
+                            {.master = none, .grad = none, .exp_avg = none, .exp_avg_sq = none},
+                            testing::scalars_of(s.stream, {.lr = 1})));
 }
 
 TEST_CASE("operands that may be one memory give what separate ones give", "[kernels]") {

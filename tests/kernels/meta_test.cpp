@@ -12,6 +12,7 @@
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
 #include "kernels/softmax.h"
+#include "kernels/step/rule_update.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
 
@@ -67,9 +68,13 @@ void run_everything(Stream& s, DType dtype) {
   layer_norm_backward(s, y, gamma, mean, inv, x, {}, x, grads);
   embedding_backward(s, tokens, x, Write::kAccumulate, dtable);
   add(s, x, y, x);
-  (void)sum_of_squares(s, x);
+  StepScalars scalars(2, s);
+  sum_into(s, x, 2, Write::kAccumulate, scalars.loss());
+  sum_of_squares_into(s, x, Write::kOverwrite, scalars.squares());
+  finish_step(s, scalars.gathered(), 1, scalars);
   Tensor master = made({16}, DType::kF32), m = made({16}, DType::kF32), v = made({16}, DType::kF32);
-  adam_update(s, {.master = master, .grad = gamma, .exp_avg = m, .exp_avg_sq = v, .lr = 1e-3F});
+  adam_update(s, {.master = master, .grad = gamma, .exp_avg = m, .exp_avg_sq = v}, scalars);
+  rule_update(s, {.master = master, .grad = gamma, .state = m}, LionRule{}, scalars);
 }
 
 }  // namespace

@@ -15,9 +15,11 @@
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
 #include "kernels/softmax.h"
+#include "kernels/step/rule_update.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
+#include "tests/support/step_scalars.h"
 
 namespace ds::kernels {
 namespace {
@@ -84,6 +86,7 @@ TEST_CASE("streams of elements and reductions refuse operands that do not fit", 
   Stream& s = make.stream;
   const Tensor x = make({6}), x16 = make({6}, DType::kBF16), tokens = make({6}, DType::kI32);
   Tensor y = make({6}), y5 = make({5}), bytes = make({6}, DType::kU8), y4 = make({4}), none;
+  const Tensor total = make({1}, DType::kF64);
   check_refused({
       {"add: b is bf16, expected fp32", [&] { add(s, x, x16, y); }},
       {"add: a is int32", [&] { add(s, tokens, x, y); }},
@@ -94,8 +97,13 @@ TEST_CASE("streams of elements and reductions refuse operands that do not fit", 
       {"scale: y is undefined", [&] { scale(s, 2, none); }},
       {"cast: x is int32", [&] { cast(s, tokens, y); }},
       {"cast: x has shape [6] (6 elements), expected 5", [&] { cast(s, x, y5); }},
-      {"sum: x is int32", [&] { static_cast<void>(sum(s, tokens)); }},
-      {"sum_of_squares: x is undefined", [&] { static_cast<void>(sum_of_squares(s, {})); }},
+      {"sum_into: x is int32", [&] { sum_into(s, tokens, 1, Write::kOverwrite, total); }},
+      {"sum_into: total is fp32, expected fp64",
+       [&] { sum_into(s, x, 1, Write::kOverwrite, make({1})); }},
+      {"sum_of_squares_into: x is undefined",
+       [&] { sum_of_squares_into(s, {}, Write::kOverwrite, total); }},
+      {"sum_of_squares_into: total has shape [2]",
+       [&] { sum_of_squares_into(s, x, Write::kOverwrite, make({2}, DType::kF64)); }},
       {"all_finite: x is int32", [&] { static_cast<void>(all_finite(s, tokens)); }},
       {"column_sum: x has shape [6], expected rows of 4 elements",
        [&] { column_sum(s, x, Write::kOverwrite, y4); }},
@@ -280,12 +288,13 @@ TEST_CASE("an Adam step refuses state of another kind, and corrections that are 
                        .exp_avg = make({4}),
                        .exp_avg_sq = make({4}),
                        .copy = make({4}, DType::kF16)};
-  CHECK_NOTHROW(adam_update(s, right));
+  const StepScalars scalars = testing::scalars_of(s, {.lr = 1, .beta1 = 0.9, .beta2 = 0.999});
+  CHECK_NOTHROW(adam_update(s, right, scalars));
   const auto with = [&](const std::function<void(AdamArgs&)>& change) {
     return [&, change] {
       AdamArgs args = right;
       change(args);
-      adam_update(s, args);
+      adam_update(s, args, scalars);
     };
   };
   check_refused({
@@ -297,10 +306,45 @@ TEST_CASE("an Adam step refuses state of another kind, and corrections that are 
        with([&](auto& a) { a.grad = make({4}, DType::kI32); })},
       {"grad has shape [5]", with([&](auto& a) { a.grad = make({5}); })},
       {"copy has shape [3]", with([&](auto& a) { a.copy = make({3}, DType::kBF16); })},
-      {"bias corrections are 0 and 1, expected > 0",
-       with([&](auto& a) { a.bias_correction1 = 0; })},
-      {"bias corrections are 1 and -1, expected > 0",
-       with([&](auto& a) { a.bias_correction2 = -1; })},
+  });
+}
+
+TEST_CASE("an update by a rule refuses state that it has not, and what does not fit", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const StepScalars scalars = testing::scalars_of(s, {.lr = 1});
+  const RuleArgs right{.master = make({4}), .grad = make({4}), .state = make({4})};
+  CHECK_NOTHROW(rule_update(s, right, LionRule{}, scalars));
+  const auto with = [&](const std::function<void(RuleArgs&)>& change) {
+    return [&, change] {
+      RuleArgs args = right;
+      change(args);
+      rule_update(s, args, LionRule{}, scalars);
+    };
+  };
+  check_refused({
+      {"master is undefined", with([&](auto& a) { a.master = {}; })},
+      {"master is bf16, expected fp32", with([&](auto& a) { a.master = make({4}, DType::kBF16); })},
+      {"grad has shape [5]", with([&](auto& a) { a.grad = make({5}); })},
+      {"grad is int32", with([&](auto& a) { a.grad = make({4}, DType::kI32); })},
+      {"state is undefined", with([&](auto& a) { a.state = {}; })},
+      {"state is bf16, expected fp32", with([&](auto& a) { a.state = make({4}, DType::kBF16); })},
+      {"copy is int32", with([&](auto& a) { a.copy = make({4}, DType::kI32); })},
+      {"state is given to a rule without any", [&] { rule_update(s, right, SgdRule{}, scalars); }},
+  });
+}
+
+TEST_CASE("the end of a step refuses sums that are not of ranks", "[kernels]") {
+  Maker make;
+  Stream& s = make.stream;
+  const StepScalars scalars(1, s);
+  check_refused({
+      {"gathered is fp32, expected fp64", [&] { finish_step(s, make({3}), 0, scalars); }},
+      {"gathered has 4 numbers, expected 3 of each rank",
+       [&] { finish_step(s, make({4}, DType::kF64), 0, scalars); }},
+      {"max_norm is -1, expected at least 0",
+       [&] { finish_step(s, make({3}, DType::kF64), -1, scalars); }},
+      {"step scalars: a group of 0 ranks", [&] { static_cast<void>(StepScalars(0, s)); }},
   });
 }
 

@@ -5,11 +5,14 @@
 #include "kernels/reduce.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
+#include "tests/support/sums.h"
 
 namespace ds::kernels {
 namespace {
 
 using namespace reference;
+using testing::squares_of;
+using testing::sum_of;
 
 constexpr int64_t kLengths[] = {1, 15, 16, 17, 4096, 9999};
 
@@ -89,12 +92,29 @@ TEST_CASE("sums are exact to fp64 and independent of the number of threads", "[k
         squares += v * v;
       }
       INFO(name_of(dtype) << " n " << n);
-      REQUIRE(sum(one.stream, x) == Approx(expected).epsilon(1e-11).margin(1e-9));
-      REQUIRE(sum_of_squares(one.stream, x) == Approx(squares).epsilon(1e-12));
-      REQUIRE(sum(one.stream, x) == sum(many.stream, x));
-      REQUIRE(sum_of_squares(one.stream, x) == sum_of_squares(many.stream, x));
+      REQUIRE(sum_of(one.stream, x) == Approx(expected).epsilon(1e-11).margin(1e-9));
+      REQUIRE(squares_of(one.stream, x) == Approx(squares).epsilon(1e-12));
+      REQUIRE(sum_of(one.stream, x) == sum_of(many.stream, x));
+      REQUIRE(squares_of(one.stream, x) == squares_of(many.stream, x));
     }
   }
+}
+
+TEST_CASE("sums are divided, and overwrite or add to what is there", "[kernels]") {
+  TestStream s;
+  const Tensor x = tensor_of({1, 2, 6}, {3}, DType::kF32, s.stream);
+  const Tensor totals = Tensor::zeros({2}, DType::kF64, s.stream);
+  double* values = totals.data<double>();
+  values[0] = values[1] = 100;
+  sum_into(s.stream, x, 3.0, Write::kAccumulate, totals.narrow(1, 1));
+  CHECK(values[1] == 103);
+  sum_of_squares_into(s.stream, x, Write::kAccumulate, totals.narrow(1, 1));
+  CHECK(values[1] == 144);
+  sum_into(s.stream, x, 2.0, Write::kOverwrite, totals.narrow(1, 1));
+  CHECK(values[1] == 4.5);
+  sum_of_squares_into(s.stream, x, Write::kOverwrite, totals.narrow(1, 1));
+  CHECK(values[1] == 41);
+  CHECK(values[0] == 100);
 }
 
 TEST_CASE("all_finite finds one infinity or NaN anywhere", "[kernels]") {

@@ -5,11 +5,11 @@
 #include "config/reader/fields.h"
 #include "core/memory/adaptors.h"
 #include "core/memory/replay_arena.h"
-#include "kernels/reduce.h"
 #include "model/activation_name.h"
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/sums.h"
 #include "tests/support/tensor_gradcheck.h"
 
 using namespace ds;
@@ -85,7 +85,7 @@ struct Bench {
   }
   double total_loss() {
     Context context{.stream = cpu.stream, .store = store};
-    return kernels::sum(cpu.stream, model->loss(context, tokens, targets, 1));
+    return testing::sum_of(cpu.stream, model->loss(context, tokens, targets, 1));
   }
 
   CpuStream cpu{2};
@@ -169,7 +169,7 @@ TEST_CASE("every parameter of every family has the numeric gradient", "[model]")
 TEST_CASE("evaluation gives the losses of training and no gradients", "[model]") {
   for (const Case& c : every_case()) {
     Bench bench(c.config);
-    const double trained = kernels::sum(bench.cpu.stream, bench.train_pass());
+    const double trained = testing::sum_of(bench.cpu.stream, bench.train_pass());
     INFO(c.name);
     CHECK(bench.total_loss() == Approx(trained).epsilon(1e-6));
     bench.store.clear_gradients();
@@ -181,13 +181,13 @@ TEST_CASE("evaluation gives the losses of training and no gradients", "[model]")
 TEST_CASE("two micro-steps accumulate the gradient of both", "[model]") {
   Bench bench(tiny_gpt2());
   bench.train_pass();
-  const double once = kernels::sum_of_squares(bench.cpu.stream, bench.store.gradient(0));
+  const double once = testing::squares_of(bench.cpu.stream, bench.store.gradient(0));
   Tape tape;
   Context context{
       .stream = bench.cpu.stream, .store = bench.store, .mode = RunMode::kTrain, .tape = &tape};
   bench.model->loss(context, bench.tokens, bench.targets, 0.1F);
   bench.model->backward(context);
-  CHECK(kernels::sum_of_squares(bench.cpu.stream, bench.store.gradient(0)) ==
+  CHECK(testing::squares_of(bench.cpu.stream, bench.store.gradient(0)) ==
         Approx(4 * once).epsilon(1e-4));
 }
 
@@ -197,7 +197,8 @@ TEST_CASE("low-precision models stay near the fp32 loss", "[model]") {
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
       Bench bench(c.config, dtype);
       INFO(c.name << " " << name_of(dtype));
-      CHECK(kernels::sum(bench.cpu.stream, bench.train_pass()) == Approx(expected).epsilon(2e-2));
+      CHECK(testing::sum_of(bench.cpu.stream, bench.train_pass()) ==
+            Approx(expected).epsilon(2e-2));
       CHECK(kernels::all_finite(bench.cpu.stream, bench.store.gradient(0)));
     }
   }
@@ -207,8 +208,8 @@ TEST_CASE("dropout changes the training loss, not the evaluation, and repeats", 
   Gpt2Config dropped = tiny_gpt2();
   dropped.resid_pdrop = dropped.embd_pdrop = dropped.attn_pdrop = 0.3;
   Bench bench(dropped);
-  const double first = kernels::sum(bench.cpu.stream, bench.train_pass());
-  CHECK(kernels::sum(bench.cpu.stream, bench.train_pass()) == first);
+  const double first = testing::sum_of(bench.cpu.stream, bench.train_pass());
+  CHECK(testing::sum_of(bench.cpu.stream, bench.train_pass()) == first);
   CHECK(first != Approx(bench.total_loss()).epsilon(1e-4));
   CHECK(bench.total_loss() == Approx(Bench(tiny_gpt2()).total_loss()).epsilon(1e-6));
 }
@@ -396,9 +397,9 @@ TEST_CASE("gradients of bf16 weights may be summed in fp32", "[model]") {
     model->backward(context);
     for (ParamId id = 0; id < store.count(); ++id) {
       const Tensor& expected = reference.store.gradient(id);
-      const double size = std::sqrt(kernels::sum_of_squares(cpu.stream, expected));
+      const double size = std::sqrt(testing::squares_of(cpu.stream, expected));
       INFO(c.name << " " << store.spec(id).name);
-      CHECK(std::sqrt(kernels::sum_of_squares(cpu.stream, store.gradient(id))) ==
+      CHECK(std::sqrt(testing::squares_of(cpu.stream, store.gradient(id))) ==
             Approx(size).epsilon(0.05).margin(0.01));
     }
   }

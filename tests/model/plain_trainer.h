@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
 #include "kernels/update.h"
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/step_scalars.h"
+#include "tests/support/sums.h"
 
 namespace ds::testing {
 
@@ -65,7 +66,7 @@ class PlainTrainer {
     }
     double squares = 0;
     for (const State& state : states_) {
-      squares += kernels::sum_of_squares(cpu.stream, state.gradient);
+      squares += squares_of(cpu.stream, state.gradient);
     }
     result.grad_norm = std::sqrt(squares);
     update(hyper, result.grad_norm);
@@ -97,27 +98,30 @@ class PlainTrainer {
     const auto scale = static_cast<float>(1.0 / static_cast<double>(global_tokens));
     const Tensor losses = model->loss(context, tokens, targets, scale);
     model->backward(context);
-    return kernels::sum(cpu.stream, losses) / static_cast<double>(global_tokens);
+    return sum_of(cpu.stream, losses) / static_cast<double>(global_tokens);
   }
 
   void update(const AdamHyper& hyper, double norm) {
     ++updates_;
     const double factor = hyper.clip > 0 ? std::min(1.0, hyper.clip / (norm + 1e-6)) : 1.0;
+    const StepScalars scalars = scalars_of(cpu.stream,
+                                           {.lr = hyper.lr,
+                                            .beta1 = hyper.beta1,
+                                            .beta2 = hyper.beta2,
+                                            .correction1 = 1 - std::pow(hyper.beta1, updates_),
+                                            .correction2 = 1 - std::pow(hyper.beta2, updates_)},
+                                           {.grad_scale = static_cast<float>(factor)});
     for (ParamId id = 0; id < store.count(); ++id) {
       State& state = states_[static_cast<size_t>(id)];
-      kernels::adam_update(cpu.stream, {.master = state.master,
-                                        .grad = state.gradient,
-                                        .exp_avg = state.exp_avg,
-                                        .exp_avg_sq = state.exp_avg_sq,
-                                        .grad_scale = static_cast<float>(factor),
-                                        .lr = static_cast<float>(hyper.lr),
-                                        .beta1 = static_cast<float>(hyper.beta1),
-                                        .beta2 = static_cast<float>(hyper.beta2),
-                                        .eps = static_cast<float>(hyper.eps),
-                                        .weight_decay = static_cast<float>(hyper.weight_decay),
-                                        .decay = hyper.decay,
-                                        .bias_correction1 = 1 - std::pow(hyper.beta1, updates_),
-                                        .bias_correction2 = 1 - std::pow(hyper.beta2, updates_)});
+      kernels::adam_update(cpu.stream,
+                           {.master = state.master,
+                            .grad = state.gradient,
+                            .exp_avg = state.exp_avg,
+                            .exp_avg_sq = state.exp_avg_sq,
+                            .rule = {.eps = static_cast<float>(hyper.eps),
+                                     .weight_decay = static_cast<float>(hyper.weight_decay),
+                                     .decay = hyper.decay}},
+                           scalars);
       Tensor weight = store.weight(id).reshape(state.master.shape());
       kernels::cast(cpu.stream, state.master, weight);
     }

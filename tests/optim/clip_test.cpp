@@ -4,12 +4,6 @@
 
 using namespace ds;
 
-TEST_CASE("clipping shortens what is too long and nothing else", "[optim]") {
-  CHECK(clip_factor(2, 0) == 1.0F);
-  CHECK(clip_factor(0.5, 1) == 1.0F);
-  CHECK(clip_factor(4, 1) == Approx(0.25F).epsilon(1e-5));
-}
-
 TEST_CASE("one factor unscales and clips", "[optim]") {
   CHECK(unscale_and_clip_factor(10, 4, 0) == 0.25);
   CHECK(unscale_and_clip_factor(2, 4, 1) == 0.25);

@@ -8,6 +8,7 @@
 #include "kernels/elementwise.h"
 #include "optim/optimizer.h"
 #include "optim/rule_optimizer.h"
+#include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 
@@ -57,19 +58,22 @@ struct Piece {
     shard.master = random_tensor(stream, {begin + numel}, 1).narrow(begin, numel);
     shard.grad = Tensor::empty({numel}, types.grad, stream);
     if (types.copy) shard.copy = Tensor::zeros({numel}, *types.copy, stream);
-    for (size_t i = 0; i < optimizer.slot_names().size(); ++i) {
-      shard.slots.push_back(Tensor::zeros({numel}, DType::kF32, stream));
+    for (const SlotSpec& slot : optimizer.slots()) {
+      shard.slots.push_back(Tensor::zeros({numel}, slot.dtype, stream));
     }
     shard.fields = {{.param = 0, .param_begin = begin, .numel = numel, .offset = 0}};
   }
 
-  void step(const Optimizer& optimizer, int64_t step, const Hyper& hyper, float times,
-            Stream& stream) {
+  void draw_gradient(int64_t step, float times, Stream& stream) {
     const int64_t numel = shard.master.numel();
     const Tensor grad = random_tensor(stream, {first + numel}, 100 + static_cast<uint64_t>(step));
     for (int64_t i = 0; i < first + numel; ++i) grad.data<float>()[i] *= times;
     kernels::cast(stream, grad.narrow(first, numel), shard.grad);
-    optimizer.step(shard, hyper, step, stream);
+  }
+  void step(const Optimizer& optimizer, int64_t step, const Hyper& hyper, float times,
+            Stream& stream, const testing::Verdict& verdict = {}) {
+    draw_gradient(step, times, stream);
+    testing::step_shard(optimizer, shard, hyper, step, stream, verdict);
   }
 
   Floats values(const Tensor& tensor, Stream& stream) const {
@@ -120,6 +124,54 @@ TEST_CASE("a shard cut in two is updated to the same bits", "[optim]") {
   });
 }
 
+TEST_CASE("all parts in one call are updated as each by itself", "[optim]") {
+  for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
+    Piece whole(optimizer, types, 0, kNumel, stream);
+    const Piece head(optimizer, types, 0, 1234, stream);
+    const Piece tail(optimizer, types, 1234, kNumel - 1234, stream);
+    std::vector<Shard> parts{head.shard, tail.shard};
+    MetaComm alone(0, 1);
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      whole.step(optimizer, step, kHyper, 1, stream);
+      for (const Piece& piece : {head, tail}) Piece(piece).draw_gradient(step, 1, stream);
+      optimizer.step(parts, testing::scalars_of(stream, optimizer.inputs(kHyper, step)), alone,
+                     stream);
+    }
+    REQUIRE(whole.state(stream) == joined(head.state(stream), tail.state(stream)));
+  });
+}
+
+TEST_CASE("a step that is to be skipped leaves weights, slots and copy as they were", "[optim]") {
+  for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
+    Piece piece(optimizer, types, 0, kNumel, stream);
+    Piece plain(optimizer, types, 0, kNumel, stream);
+    for (Piece* each : {&piece, &plain}) each->step(optimizer, 1, kHyper, 1, stream);
+    const std::vector<Floats> before = piece.state(stream);
+    const float nan = std::nanf("");
+    piece.step(optimizer, 2, kHyper, nan, stream, {.grad_scale = nan, .skip = 1});
+    REQUIRE(piece.state(stream) == before);
+    for (Piece* each : {&piece, &plain}) each->step(optimizer, 2, kHyper, 1, stream);
+    REQUIRE(piece.state(stream) == plain.state(stream));
+    REQUIRE(piece.state(stream) != before);
+  });
+}
+
+TEST_CASE("slots of another dtype than the optimizer says are refused", "[optim]") {
+  for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
+    const size_t count = optimizer.slots().size();
+    for (size_t i = 0; i < count; ++i) {
+      Piece piece(optimizer, types, 0, 8, stream);
+      REQUIRE(piece.shard.slots[i].dtype() == optimizer.slots()[i].dtype);
+      piece.shard.slots[i] = Tensor::zeros({8}, DType::kI8, stream);
+      REQUIRE_THROWS_AS(piece.step(optimizer, 1, kHyper, 1, stream), InternalError);
+    }
+    Piece piece(optimizer, types, 0, 8, stream);
+    piece.shard.slots.push_back(Tensor::zeros({8}, DType::kF32, stream));
+    REQUIRE_THROWS_WITH(piece.step(optimizer, 1, kHyper, 1, stream),
+                        Catch::Contains("slots given, expected"));
+  });
+}
+
 TEST_CASE("the number of threads changes no bit", "[optim]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
     CpuStream other(5);
@@ -139,7 +191,7 @@ TEST_CASE("a gradient that was scaled by a power of two is unscaled without loss
     Piece scaled(optimizer, types, 0, kNumel, stream);
     for (int64_t step = 1; step <= kSteps; ++step) {
       plain.step(optimizer, step, kHyper, 1, stream);
-      scaled.step(optimizer, step, {.lr = kHyper.lr, .grad_scale = 1.0F / 16}, 16, stream);
+      scaled.step(optimizer, step, kHyper, 16, stream, {.grad_scale = 1.0F / 16});
     }
     REQUIRE(plain.state(stream) == scaled.state(stream));
   });

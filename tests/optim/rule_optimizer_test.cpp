@@ -6,9 +6,12 @@
 #include "core/rng.h"
 #include "core/thread_pool.h"
 #include "optim/rules.h"
+#include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"
 
 using namespace ds;
+using testing::config_of;
+using testing::step_shard;
 using Floats = std::vector<float>;
 
 namespace {
@@ -31,19 +34,11 @@ struct Rig {
   }
 };
 
-OptimizerConfig lion_with(const LionParams& params) {
-  return {.type = OptimizerType::kLion, .lion = params};
-}
-
-OptimizerConfig sgd_with(const SgdParams& params) {
-  return {.type = OptimizerType::kSgd, .sgd = params};
-}
-
 }  // namespace
 
 TEST_CASE("lion over a shard equals its rule on scaled, rounded gradients", "[optim]") {
   const LionParams rule{.lr = 0.01, .weight_decay = 0.1};
-  const auto optimizer = make_optimizer(lion_with({.weight_decay = 0.1}));
+  const auto optimizer = make_optimizer(config_of(LionParams{.weight_decay = 0.1}));
   Rig rig(*optimizer, DType::kBF16, DType::kF16);
   const Rng rng(1, "lion");
   Floats weight(kNumel), state(kNumel), grad(kNumel);
@@ -53,8 +48,8 @@ TEST_CASE("lion over a shard equals its rule on scaled, rounded gradients", "[op
       rig.shard.grad.data<BF16>()[i] = rounded;
       grad[i] = static_cast<float>(rounded) * 0.5F;
     }
-    update(rule, weight, grad, state);
-    optimizer->step(rig.shard, {.lr = 0.01, .grad_scale = 0.5F}, step, rig.stream);
+    testing::update(rule, step, weight, grad, state);
+    step_shard(*optimizer, rig.shard, {.lr = 0.01}, step, rig.stream, {.grad_scale = 0.5F});
   }
   for (size_t i = 0; i < weight.size(); ++i) {
     REQUIRE(rig.shard.master.data<float>()[i] == weight[i]);
@@ -63,26 +58,26 @@ TEST_CASE("lion over a shard equals its rule on scaled, rounded gradients", "[op
 }
 
 TEST_CASE("sgd has a slot only with momentum, adagrad one for its sum", "[optim]") {
-  CHECK(make_optimizer(sgd_with({}))->slot_names().empty());
-  CHECK(make_optimizer(sgd_with({.momentum = 0.9}))->slot_names().size() == 1);
+  CHECK(make_optimizer(config_of(SgdParams{}))->slot_names().empty());
+  CHECK(make_optimizer(config_of(SgdParams{.momentum = 0.9}))->slot_names().size() == 1);
   CHECK(make_optimizer({.type = OptimizerType::kAdagrad})->slot_names().size() == 1);
-  CHECK_THROWS_AS(make_optimizer(sgd_with({.nesterov = true})), ConfigError);
+  CHECK_THROWS_AS(make_optimizer(config_of(SgdParams{.nesterov = true})), ConfigError);
 
-  const auto sgd = make_optimizer(sgd_with({}));
+  const auto sgd = make_optimizer(config_of(SgdParams{}));
   Rig rig(*sgd, DType::kF32, DType::kBF16);
   rig.shard.grad.data<float>()[7] = 2;
-  sgd->step(rig.shard, {.lr = 0.5}, 1, rig.stream);
+  step_shard(*sgd, rig.shard, {.lr = 0.5}, 1, rig.stream);
   CHECK(rig.shard.master.data<float>()[7] == -1);
   CHECK(rig.shard.master.data<float>()[8] == 0);
 }
 
 TEST_CASE("a shard whose parts differ is refused", "[optim]") {
-  const auto lion = make_optimizer(lion_with({}));
+  const auto lion = make_optimizer(config_of(LionParams{}));
   Rig rig(*lion, DType::kF32, DType::kF32);
   rig.shard.slots.clear();
-  CHECK_THROWS_AS(lion->step(rig.shard, {}, 1, rig.stream), InternalError);
+  CHECK_THROWS_AS(step_shard(*lion, rig.shard, {}, 1, rig.stream), InternalError);
   rig.shard.slots.push_back(rig.shard.master.narrow(0, 3));
-  CHECK_THROWS_AS(lion->step(rig.shard, {}, 1, rig.stream), InternalError);
+  CHECK_THROWS_AS(step_shard(*lion, rig.shard, {}, 1, rig.stream), InternalError);
 }
 
 TEST_CASE("both betas of a schedule replace those of Adam and Lion", "[optim]") {
@@ -91,7 +86,7 @@ TEST_CASE("both betas of a schedule replace those of Adam and Lion", "[optim]") 
     Rig rig(optimizer, DType::kF32, DType::kBF16);
     for (int64_t step = 1; step <= 3; ++step) {
       rig.shard.grad.data<float>()[7] = static_cast<float>(step);
-      optimizer.step(rig.shard, hyper, step, rig.stream);
+      step_shard(optimizer, rig.shard, hyper, step, rig.stream);
     }
     Floats out{rig.shard.master.data<float>()[7]};
     for (const Tensor& slot : rig.shard.slots) out.push_back(slot.data<float>()[7]);
@@ -101,6 +96,14 @@ TEST_CASE("both betas of a schedule replace those of Adam and Lion", "[optim]") 
   const Floats adam = trained(*make_adam({.betas = {0.8, 0.99}}), own);
   CHECK(trained(*make_adam({.betas = {0.9, 0.999}}), cycled) == adam);
   CHECK(trained(*make_adam({.betas = {0.9, 0.999}}), own) != adam);
-  CHECK(trained(*make_optimizer(lion_with({})), cycled) ==
-        trained(*make_optimizer(lion_with({.betas = {0.8, 0.99}})), own));
+  CHECK(trained(*make_optimizer(config_of(LionParams{})), cycled) ==
+        trained(*make_optimizer(config_of(LionParams{.betas = {0.8, 0.99}})), own));
+}
+
+TEST_CASE("the bias corrections of a step before the first are refused", "[optim]") {
+  const auto adam = make_adam({});
+  CHECK_THROWS_WITH(adam->inputs({.lr = 1}, 0),
+                    Catch::Contains("bias corrections of step 0 are 0 and 0, expected > 0"));
+  CHECK(adam->inputs({.lr = 1}, 1).correction1 == 1 - 0.9);
+  CHECK(make_adam({.bias_correction = false})->inputs({.lr = 1}, 1).correction2 == 1);
 }

@@ -5,14 +5,16 @@
 
 #include "core/error.h"
 #include "optim/batch_lr.h"
+#include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"
 
 using namespace ds;
+using testing::update;
 using Floats = std::vector<float>;
 
 TEST_CASE("lion moves by the sign of the blended momentum", "[optim]") {
   Floats w{1, 1, 1}, m{0, -1, 0};
-  update(LionParams{.lr = 0.1, .betas = {0.9, 0.5}, .weight_decay = 0.5}, w, Floats{2, 1, 0}, m);
+  update(LionParams{.lr = 0.1, .betas = {0.9, 0.5}, .weight_decay = 0.5}, 1, w, Floats{2, 1, 0}, m);
   CHECK(w[0] == Approx(0.95 - 0.1));
   CHECK(w[1] == Approx(0.95 + 0.1));
   CHECK(w[2] == Approx(0.95 - 0.1));  // zero has a positive sign bit
@@ -24,15 +26,15 @@ TEST_CASE("lion moves by the sign of the blended momentum", "[optim]") {
 TEST_CASE("where lion's momentum and gradient cancel, fp32 decides", "[optim]") {
   const LionParams rule{.lr = 0.5, .betas = {0.9, 0.99}};
   Floats w{0}, m{0};
-  update(rule, w, Floats{0.1F}, m);
+  update(rule, 1, w, Floats{0.1F}, m);
   CHECK(w[0] == -0.5F);
-  update(rule, w, Floats{-0.009F}, m);
+  update(rule, 2, w, Floats{-0.009F}, m);
   CHECK(w[0] == 0.0F);
 }
 
 TEST_CASE("adagrad's decay enters the sum only", "[optim]") {
   Floats w{2}, sum{0};
-  update(AdagradParams{.lr = 0.1, .eps = 0, .weight_decay = 1}, w, Floats{1}, sum);
+  update(AdagradParams{.lr = 0.1, .eps = 0, .weight_decay = 1}, 1, w, Floats{1}, sum);
   CHECK(sum[0] == 9);
   CHECK(w[0] == Approx(2 - 0.1 / 3));
 }
@@ -44,8 +46,8 @@ TEST_CASE("sgd's momentum starts with the first gradient", "[optim]") {
   CHECK(w[0] == Approx(0.8));
   update(rule, 2, w, Floats{2}, buffer);
   CHECK(buffer[0] == Approx(2));
-  Floats plain{1};
-  update(SgdParams{.lr = 0.1, .weight_decay = 1}, 1, plain, Floats{2}, {});
+  Floats plain{1}, none;
+  update(SgdParams{.lr = 0.1, .weight_decay = 1}, 1, plain, Floats{2}, none);
   CHECK(plain[0] == Approx(0.7));
 }
 
@@ -61,10 +63,10 @@ TEST_CASE("nesterov looks one step ahead and needs a momentum", "[optim]") {
                   ConfigError);
 }
 
-TEST_CASE("spans of different lengths are refused", "[optim]") {
+TEST_CASE("weights, gradients and state of different lengths are refused", "[optim]") {
   Floats w{0}, state{0, 0};
-  CHECK_THROWS_AS(update(LionParams{}, w, Floats{1}, state), InternalError);
-  CHECK_THROWS_AS(update(AdagradParams{}, w, Floats{1, 2}, w), InternalError);
+  CHECK_THROWS_AS(update(LionParams{}, 1, w, Floats{1}, state), InternalError);
+  CHECK_THROWS_AS(update(AdagradParams{}, 1, w, Floats{1, 2}, w), InternalError);
   CHECK_THROWS_AS(update(SgdParams{.momentum = 0.5}, 1, w, Floats{1}, state), InternalError);
 }
 

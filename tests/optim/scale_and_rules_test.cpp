@@ -10,6 +10,7 @@
 #include "optim/loss_scaler.h"
 #include "optim/onebit.h"
 #include "optim/rules.h"
+#include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"
 
 namespace ds {
@@ -84,6 +85,17 @@ TEST_CASE("a dynamic scale follows its rules over any trace of overflows", "[opt
   }
 }
 
+TEST_CASE("the transition of a loss scale can be made where there is no class", "[optim]") {
+  constexpr DynamicScaleOptions kOptions{.init_scale = 4, .window = 2, .hysteresis = 1};
+  constexpr LossScaleState kStart{.scale = 4};
+  constexpr auto kHalved = after_update(kStart, kOptions, GradientHealth::kOverflowed);
+  STATIC_REQUIRE(kHalved == LossScaleState{.scale = 2, .iteration = 1, .last_overflow = 0});
+  constexpr LossScaleState kLeast{.scale = 1};
+  STATIC_REQUIRE(is_exhausted(kLeast, kOptions));
+  STATIC_REQUIRE(after_update(kLeast, kOptions, GradientHealth::kOverflowed) == kLeast);
+  STATIC_REQUIRE(after_update(kLeast, kOptions, GradientHealth::kFinite).iteration == 1);
+}
+
 TEST_CASE("a scaler that is restored anywhere goes on as if it had never stopped", "[optim]") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const Rng rng(seed, "restore");
@@ -149,7 +161,7 @@ TEST_CASE("adagrad follows its formula in fp64 over many steps", "[optim]") {
   std::vector<double> w(weight.begin(), weight.end()), s(50, 0.0);
   for (uint64_t step = 0; step < 30; ++step) {
     const Floats grad = normals(100 + step, 50);
-    update(rule, weight, grad, sum);
+    testing::update(rule, narrow<int64_t>(step) + 1, weight, grad, sum);
     for (size_t i = 0; i < w.size(); ++i) {
       const double g = static_cast<double>(grad[i]), decayed = g + 0.1 * w[i];
       s[i] += decayed * decayed;
@@ -176,7 +188,7 @@ TEST_CASE("sgd follows its formula in fp64, in every combination of its options"
         std::vector<double> w(weight.begin(), weight.end()), b(20, 0.0);
         for (int64_t step = 1; step <= 25; ++step) {
           const Floats grad = normals(200 + static_cast<uint64_t>(step), 20);
-          update(rule, step, weight, grad, buffer);
+          testing::update(rule, step, weight, grad, buffer);
           for (size_t i = 0; i < w.size(); ++i) {
             double g = static_cast<double>(grad[i]) + 0.2 * w[i];
             if (momentum != 0) {
@@ -201,7 +213,7 @@ TEST_CASE("lion moves every weight by its rate, in the direction of the blend", 
   std::vector<double> m(momentum.begin(), momentum.end());
   for (uint64_t step = 0; step < 20; ++step) {
     const Floats grad = normals(300 + step, 64), before = weight;
-    update(rule, weight, grad, momentum);
+    testing::update(rule, narrow<int64_t>(step) + 1, weight, grad, momentum);
     for (size_t i = 0; i < weight.size(); ++i) {
       const double g = static_cast<double>(grad[i]), c = 0.9 * m[i] + 0.1 * g;
       m[i] = 0.99 * m[i] + 0.01 * g;
@@ -225,8 +237,7 @@ TEST_CASE("sgd's options are refused where they contradict each other", "[optim]
     CAPTURE(message);
     CHECK_THROWS_AS(check(rule), ConfigError);
     CHECK_THROWS_WITH(check(rule), Catch::Contains(message));
-    Floats one(1);
-    CHECK_THROWS_AS(update(rule, 1, one, one, one), ConfigError);
+    CHECK_THROWS_AS(make_optimizer(testing::config_of(rule)), ConfigError);
   }
 }
 

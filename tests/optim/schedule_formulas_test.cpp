@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "kernels/step/scalars.h"
 #include "optim/batch_lr.h"
 #include "optim/clip.h"
 #include "optim/lr_schedule.h"
@@ -269,7 +270,7 @@ TEST_CASE("a clipped gradient is never longer than it may be, and a short one is
           "[optim]") {
   for (const double norm : {0.0, 1e-9, 0.3, 1.0, 7.5, 1e12}) {
     for (const double most : {0.1, 1.0, 5.0}) {
-      const double factor = static_cast<double>(clip_factor(norm, most));
+      const double factor = static_cast<double>(kernels::clip_factor(norm, most));
       CAPTURE(norm, most);
       CHECK(factor <= 1);
       CHECK(factor * norm <= most * (1 + 1e-6));
@@ -280,8 +281,8 @@ TEST_CASE("a clipped gradient is never longer than it may be, and a short one is
         CHECK(both <= 1 / scale);
       }
     }
-    CHECK(clip_factor(norm, 0) == 1.0F);
-    CHECK(clip_factor(norm, -1) == 1.0F);
+    CHECK(kernels::clip_factor(norm, 0) == 1.0F);
+    CHECK(kernels::clip_factor(norm, -1) == 1.0F);
     CHECK(unscale_and_clip_factor(norm, 8, 0) == 0.125);
   }
   CHECK_THROWS_WITH(unscale_and_clip_factor(1, -2, 1), Catch::Contains("the loss scale is -2"));

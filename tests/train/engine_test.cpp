@@ -1,5 +1,7 @@
 #include "train/engine.h"
 
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -218,6 +220,46 @@ TEST_CASE("a loss that is not finite stops the run before the update", "[rankd]"
     engine.train_batch(source, 0);
     CHECK_THROWS_WITH(engine.train_batch(source, 0), Catch::Contains("not both finite"));
   });
+}
+
+// One weight becomes NaN after two steps, and with it the loss on every rank.
+TEST_CASE("a loss that is not finite leaves weights, slots and step as they were", "[rankd]") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      const EngineOptions options = options_of({.ranks = 2, .stage = stage, .dtype = dtype});
+      INFO("stage " << stage << ", " << name_of(dtype));
+      Outcome before, after;
+      std::mutex mutex;
+      test::run_ranks(2, [&](Communicator& comm) {
+        Connections connections = Connections::over(comm, {.data = comm.size()});
+        Workspace workspace(Device::cpu(), 1, connections.peers());
+        Engine engine(options, workspace.resources(), std::nullopt);
+        engine.initialize();
+        CountingSource source(options, comm.rank(), 2);
+        for (int step = 0; step < 2; ++step) engine.train_batch(source, 0);
+        if (comm.rank() == 0) set_first_weight(engine, std::nanf(""));
+        engine.store().restore_from_owned();
+        collect(engine, before, mutex);
+        std::string message;
+        try {
+          engine.train_batch(source, 0);
+        } catch (const ValidationError& error) {
+          message = error.what();
+        }
+        collect(engine, after, mutex);
+        const std::lock_guard lock(mutex);
+        CHECK_THAT(message, Catch::Contains("step 3: loss nan") &&
+                                Catch::Contains("the weights are those of step 2"));
+        CHECK(engine.step() == 2);
+      });
+      REQUIRE(before.state.size() == after.state.size());
+      for (const auto& [name, values] : before.state) {
+        const std::vector<float>& left = after.state.at(name);
+        INFO(name);
+        REQUIRE(std::memcmp(values.data(), left.data(), values.size() * sizeof(float)) == 0);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "config/reader/json_reader.h"
 #include "core/error.h"
@@ -55,15 +54,6 @@ SavedModel save(FileSystem& files, const std::function<void(Engine&)>& change = 
     out = {specs_of(engine.store()), std::move(all.state)};
   });
   return out;
-}
-
-void set_first_weight(Engine& engine, float value) {
-  bool first = true;
-  engine.store().visit_owned([&](OwnedPart& part) {
-    if (std::exchange(first, false)) {
-      part.master.data<float>()[part.fields.front().offset] = value;
-    }
-  });
 }
 
 FolderFrame frame_of(FileSystem& files, DType dtype) {

@@ -72,7 +72,7 @@ inline EngineOptions options_of(const Setting& s) {
                    .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
                    .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
                    .micro_steps = s.micro_steps,
-                   .slot_names = {}},
+                   .slots = {}},
           .optimizer = s.optimizer,
           .schedule = warmup_of(4),
           .gradient_clipping = 1.0,
@@ -104,6 +104,16 @@ inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
       };
       copy("weight", part.master);
       for (size_t i = 0; i < slots.size(); ++i) copy(slots[i], part.slots[i]);
+    }
+  });
+}
+
+// The first weight that this rank owns.
+inline void set_first_weight(Engine& engine, float value) {
+  bool first = true;
+  engine.store().visit_owned([&](OwnedPart& part) {
+    if (std::exchange(first, false)) {
+      part.master.data<float>()[part.fields.front().offset] = value;
     }
   });
 }

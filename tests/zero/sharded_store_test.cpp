@@ -9,6 +9,7 @@
 #include "kernels/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/step_scalars.h"
 
 namespace ds {
 namespace {
@@ -34,7 +35,7 @@ ZeroOptions options_of(const Case& c) {
           .gather = c.gather,
           .grad_slice_dtype = DType::kF32,
           .micro_steps = c.micro_steps,
-          .slot_names = {"exp_avg", "exp_avg_sq"}};
+          .slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}};
 }
 
 void add_params(ShardedStore& store, DType dtype) {
@@ -120,10 +121,11 @@ Outcome train(const Case& c, int steps) {
           store.follow(plan_gathers(store.recorded_events(), numel, c.gather));
         }
       }
-      norms.push_back(store.local_sum_of_squares());
-      for (Shard& shard : store.shards()) {
-        adam->step(shard, {.lr = 0.01, .grad_scale = 0.5F}, step, stream);
-      }
+      const StepScalars scalars =
+          testing::scalars_of(stream, adam->inputs({.lr = 0.01}, step), {.grad_scale = 0.5F});
+      store.add_sum_of_squares(scalars.squares());
+      norms.push_back(*scalars.squares().data<double>());
+      adam->step(store.shards(), scalars, comm, stream);
       store.publish();
     }
     Weights weights = weights_of(store, stream);
@@ -145,6 +147,29 @@ TEST_CASE("stages 0 to 3 give the same bits at equal ranks, with and without acc
         CHECK(got.norms == expected.norms);
       }
     }
+  }
+}
+
+TEST_CASE("each slot of the optimizer has the dtype that was asked for", "[zero]") {
+  for (int stage = 0; stage <= 3; ++stage) {
+    test::run_ranks(2, [&](Communicator& comm) {
+      HostMemory memory;
+      ThreadPool pool(1);
+      Stream stream({.memory = &memory, .pool = &pool});
+      ZeroOptions options = options_of({.stage = stage});
+      options.slots = {{.name = "first", .dtype = DType::kBF16}, {.name = "second"}};
+      ShardedStore store(options, comm, stream, comm.memory());
+      add_params(store, DType::kF32);
+      const auto check_slots = [](const Tensor& master, const std::vector<Tensor>& slots) {
+        test::require(slots.size() == 2 && slots[0].dtype() == DType::kBF16 &&
+                          slots[1].dtype() == DType::kF32 && slots[0].numel() == master.numel() &&
+                          slots[1].numel() == master.numel(),
+                      "slots are not those that were asked for");
+      };
+      for (const Shard& shard : store.shards()) check_slots(shard.master, shard.slots);
+      store.visit_owned([&](OwnedPart& part) { check_slots(part.master, part.slots); });
+      store.restore_from_owned();
+    });
   }
 }
 

@@ -49,7 +49,7 @@ Subject sharded(int stage, Communicator& comm, Stream& stream) {
                       .bucket_numel = 150,
                       .persistence_numel = 10,
                       .gather = {},
-                      .slot_names = {}};
+                      .slots = {}};
   auto store = std::make_unique<ShardedStore>(options, comm, stream, comm.memory());
   ShardedStore& zero = *store;
   return {.name = fmt::format("stage {}", stage),

@@ -1,0 +1,110 @@
+#include "kernels/step/scalars.h"
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "core/dispatch.h"
+#include "kernels/argument.h"
+
+namespace ds {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<StepInputs> && sizeof(StepInputs) == 64);
+static_assert(std::is_trivially_copyable_v<StepOutcome> && sizeof(StepOutcome) == 64);
+static_assert(sizeof(StepSums) == kStepSums * sizeof(double));
+
+// Where the parts of the block begin, in bytes.
+constexpr int64_t kOutcomeAt = sizeof(StepInputs);
+constexpr int64_t kSumsAt = kOutcomeAt + static_cast<int64_t>(sizeof(StepOutcome));
+constexpr int64_t kGatheredAt = kSumsAt + static_cast<int64_t>(sizeof(StepSums));
+
+}  // namespace
+
+StepScalars::StepScalars(int ranks, Stream& stream)
+    : stream_(&stream),
+      block_(Tensor::empty({kGatheredAt + ranks * static_cast<int64_t>(sizeof(StepSums))},
+                           DType::kU8, stream, MemoryTag::kOptimizer)) {
+  DS_CHECK(ranks >= 1, "step scalars: a group of {} ranks", ranks);
+  upload({}, 0);
+  write({});
+}
+
+void StepScalars::upload(const StepInputs& inputs, int64_t flags) {
+  const StepSums sums{.flags = static_cast<double>(flags)};
+  on_device(stream_->device(), [&](Cpu) {
+    std::memcpy(block_.data<uint8_t>(), &inputs, sizeof inputs);
+    std::memcpy(block_.data<uint8_t>() + kSumsAt, &sums, sizeof sums);
+  });
+}
+
+StepOutcome StepScalars::read_back() const {
+  StepOutcome outcome;
+  on_device(stream_->device(), [&](Cpu) {
+    std::memcpy(&outcome, block_.data<uint8_t>() + kOutcomeAt, sizeof outcome);
+  });
+  return outcome;
+}
+
+void StepScalars::write(const StepOutcome& outcome) {
+  on_device(stream_->device(), [&](Cpu) {
+    std::memcpy(block_.data<uint8_t>() + kOutcomeAt, &outcome, sizeof outcome);
+  });
+}
+
+Tensor StepScalars::sums() const {
+  return block_.narrow(kSumsAt, sizeof(StepSums)).reinterpret(DType::kF64);
+}
+
+Tensor StepScalars::gathered() const {
+  return block_.narrow(kGatheredAt, block_.numel() - kGatheredAt).reinterpret(DType::kF64);
+}
+
+const StepInputs& StepScalars::inputs() const {
+  return *static_cast<const StepInputs*>(block_.raw());
+}
+
+StepOutcome& StepScalars::outcome() const {
+  return *static_cast<StepOutcome*>(block_.narrow(kOutcomeAt, sizeof(StepOutcome)).raw());
+}
+
+namespace kernels {
+namespace {
+
+StepOutcome outcome_of(const double* gathered, int64_t ranks, double max_norm,
+                       const StepOutcome& before) {
+  StepOutcome out = before;
+  out.sums = {};
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const double* of_rank = gathered + rank * kStepSums;
+    out.sums.loss += of_rank[0];
+    out.sums.squares += of_rank[1];
+    out.sums.flags = std::max(out.sums.flags, of_rank[2]);
+  }
+  out.norm = std::sqrt(out.sums.squares);
+  out.skip = std::isfinite(out.sums.loss) && std::isfinite(out.norm) ? 0 : 1;
+  out.grad_scale = clip_factor(out.norm, max_norm);
+  return out;
+}
+
+}  // namespace
+
+void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
+                 const StepScalars& scalars) {
+  constexpr std::string_view kOp = "finish_step";
+  detail::require_numel(kOp, "gathered", stream, gathered, gathered.numel());
+  detail::require_dtype(kOp, "gathered", gathered, DType::kF64);
+  DS_CHECK(gathered.numel() > 0 && gathered.numel() % kStepSums == 0,
+           "{}: gathered has {} numbers, expected {} of each rank", kOp, gathered.numel(),
+           kStepSums);
+  DS_CHECK(max_norm >= 0, "{}: max_norm is {}, expected at least 0", kOp, max_norm);
+  const auto numbers = static_cast<double>(gathered.numel());
+  stream.record(kOp, {.flops = numbers, .bytes = 8 * numbers + sizeof(StepOutcome)});
+  on_device(stream.device(), [&](Cpu) {
+    StepOutcome& outcome = scalars.outcome();
+    outcome = outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, max_norm, outcome);
+  });
+}
+
+}  // namespace kernels
+}  // namespace ds

@@ -1,0 +1,79 @@
+// The numbers that change from step to step, in memory of the device: what the host decides of a
+// step before it begins, what each rank sums up, and what follows from the sums of all ranks.
+// Kernels read them there when they run, so that nothing waits for the host between the gradients
+// and the update, and a recorded step can be run again with other numbers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/tensor.h"
+
+namespace ds {
+
+// Written by the host, once per step.
+struct alignas(64) StepInputs {
+  double lr = 0;
+  double beta1 = 0, beta2 = 0;              // of optimizers that have them
+  double correction1 = 1, correction2 = 1;  // of Adam's bias: 1 - beta^step
+  int64_t step = 1;                         // counts from 1
+};
+
+// Of one rank while a step runs, of all ranks when it is finished.
+struct StepSums {
+  double loss = 0;
+  double squares = 0;  // of the gradients
+  double flags = 0;    // over ranks the largest counts
+};
+inline constexpr int64_t kStepSums = 3;  // numbers in StepSums
+
+// Written by finish_step().
+struct alignas(64) StepOutcome {
+  StepSums sums;
+  double norm = 0;
+  double loss_scale = 1;
+  float grad_scale = 1;  // multiplies every gradient: unscale and clip in one factor
+  uint32_t skip = 0;     // 1: loss or norm is not finite, and updates do nothing
+};
+
+// A handle: copies share the memory.
+class StepScalars {
+ public:
+  // For a group of that many ranks, from stream.memory().
+  StepScalars(int ranks, Stream& stream);
+
+  // Begins a step: its inputs, and sums of 0 but for `flags`.
+  void upload(const StepInputs& inputs, int64_t flags);
+  StepOutcome read_back() const;  // waits for the device; the defaults on meta
+  void write(const StepOutcome& outcome);
+
+  Tensor loss() const { return sums().narrow(0, 1); }
+  Tensor squares() const { return sums().narrow(1, 1); }
+  Tensor sums() const;      // fp64 [3]: StepSums of this rank
+  Tensor gathered() const;  // fp64 [ranks * 3]: room for those of all ranks
+
+  // For kernels; they throw on meta.
+  const StepInputs& inputs() const;
+  StepOutcome& outcome() const;
+
+ private:
+  Stream* stream_;
+  Tensor block_;  // StepInputs, StepOutcome, the sums of this rank, those of all
+};
+
+namespace kernels {
+
+// The factor that brings a gradient of norm `norm` down to `max_norm`: min(1, max_norm / (norm +
+// 1e-6)), as torch.nn.utils.clip_grad_norm_ has it. max_norm 0 switches clipping off.
+constexpr float clip_factor(double norm, double max_norm) {
+  if (max_norm <= 0) return 1.0F;
+  return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
+}
+
+// From the sums of all ranks, fp64 [ranks * 3]: their sums in rank order, the norm, the factor
+// that clips it to max_norm, and whether the update has to be skipped.
+void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
+                 const StepScalars& scalars);
+
+}  // namespace kernels
+}  // namespace ds

@@ -1,0 +1,72 @@
+// The scalars of a step: what ranks summed up, and what follows from it.
+#include <cmath>
+#include <limits>
+
+#include "kernels/step/scalars.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+StepOutcome finished(const Values& of_ranks, double max_norm) {
+  TestStream s;
+  const auto ranks = static_cast<int>(of_ranks.size()) / 3;
+  const StepScalars scalars(ranks, s.stream);
+  std::copy(of_ranks.begin(), of_ranks.end(), scalars.gathered().data<double>());
+  finish_step(s.stream, scalars.gathered(), max_norm, scalars);
+  return scalars.read_back();
+}
+
+TEST_CASE("sums are added in the order of ranks, flags are the largest", "[kernels]") {
+  // In any other order the small numbers are not lost.
+  const StepOutcome out = finished({1e16, 16, 2, 1, 9, 7, 1, 0, 5}, 0);
+  CHECK(out.sums.loss == (1e16 + 1) + 1);
+  CHECK(out.sums.squares == 25);
+  CHECK(out.sums.flags == 7);
+  CHECK(out.norm == 5);
+  CHECK(out.grad_scale == 1.0F);
+  CHECK(out.loss_scale == 1);
+  CHECK(out.skip == 0);
+}
+
+TEST_CASE("a long gradient is clipped, others are not", "[kernels]") {
+  CHECK(clip_factor(2, 0) == 1.0F);
+  CHECK(clip_factor(0.5, 1) == 1.0F);
+  CHECK(clip_factor(4, 1) == Approx(0.25F).epsilon(1e-5));
+  CHECK(finished({1, 16, 0}, 1).grad_scale == clip_factor(4, 1));
+  CHECK(finished({1, 16, 0}, 5).grad_scale == 1.0F);
+}
+
+TEST_CASE("the update is skipped where loss or norm is not finite on any rank", "[kernels]") {
+  for (const double bad : {std::nan(""), kInfinity}) {
+    CHECK(finished({1, 1, 0, bad, 1, 0}, 1).skip == 1);
+    CHECK(finished({1, bad, 0, 1, 1, 0}, 1).skip == 1);
+  }
+  CHECK(finished({1e308, 1, 0, 1e308, 1, 0}, 1).skip == 1);
+  CHECK(finished({1, 1, 0, 1, 1, 0}, 1).skip == 0);
+}
+
+TEST_CASE("an upload begins the sums anew and keeps the last outcome", "[kernels]") {
+  TestStream s;
+  StepScalars scalars(2, s.stream);
+  CHECK(scalars.read_back().grad_scale == 1.0F);
+  scalars.loss().data<double>()[0] = 5;
+  scalars.squares().data<double>()[0] = 6;
+  scalars.write({.sums = {}, .norm = 7, .skip = 1});
+  scalars.upload({.lr = 0.5, .step = 9}, 3);
+  const double* sums = scalars.sums().data<double>();
+  CHECK(Values(sums, sums + 3) == Values{0, 0, 3});
+  CHECK(scalars.inputs().lr == 0.5);
+  CHECK(scalars.inputs().step == 9);
+  CHECK(scalars.read_back().norm == 7);
+  CHECK(scalars.read_back().skip == 1);
+  CHECK(scalars.gathered().numel() == 6);
+}
+
+}  // namespace
+}  // namespace ds::kernels

@@ -1,0 +1,47 @@
+// One step of an optimizer over borrowed numbers: the code that trains, on examples that a person
+// can follow.
+#pragma once
+
+#include <type_traits>
+
+#include "comm/meta_comm.h"
+#include "optim/rule_optimizer.h"
+#include "tests/support/cpu_stream.h"
+#include "tests/support/step_scalars.h"
+
+namespace ds::testing {
+
+inline OptimizerConfig config_of(const LionParams& params) {
+  return {.type = OptimizerType::kLion, .lion = params};
+}
+inline OptimizerConfig config_of(const AdagradParams& params) {
+  return {.type = OptimizerType::kAdagrad, .adagrad = params};
+}
+inline OptimizerConfig config_of(const SgdParams& params) {
+  return {.type = OptimizerType::kSgd, .sgd = params};
+}
+
+inline void step_shard(const Optimizer& optimizer, Shard& shard, const Hyper& hyper, int64_t step,
+                       Stream& stream, const Verdict& verdict = {}) {
+  MetaComm alone(0, 1);
+  optimizer.step({&shard, 1}, scalars_of(stream, optimizer.inputs(hyper, step), verdict), alone,
+                 stream);
+}
+
+// Weights and state change in place; `state` is empty for rules that have none.
+template <class Params>
+void update(const Params& params, int64_t step, std::vector<float>& weight, std::vector<float> grad,
+            std::vector<float>& state) {
+  CpuStream cpu;
+  const auto borrow = [](std::vector<float>& values) {
+    return Tensor::borrow(values.data(), {static_cast<int64_t>(values.size())}, DType::kF32);
+  };
+  Shard shard;
+  shard.master = borrow(weight);
+  shard.grad = borrow(grad);
+  const std::unique_ptr<Optimizer> optimizer = make_optimizer(config_of(params));
+  if (!optimizer->slots().empty()) shard.slots.push_back(borrow(state));
+  step_shard(*optimizer, shard, {.lr = params.lr}, step, cpu.stream);
+}
+
+}  // namespace ds::testing

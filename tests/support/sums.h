@@ -1,0 +1,20 @@
+// Sums of a tensor as numbers, for tests: the kernels write them to memory of the device.
+#pragma once
+
+#include "kernels/reduce.h"
+
+namespace ds::testing {
+
+inline double sum_of(Stream& stream, const Tensor& x) {
+  const Tensor total = Tensor::zeros({1}, DType::kF64, stream);
+  kernels::sum_into(stream, x, 1.0, kernels::Write::kOverwrite, total);
+  return *total.data<double>();
+}
+
+inline double squares_of(Stream& stream, const Tensor& x) {
+  const Tensor total = Tensor::zeros({1}, DType::kF64, stream);
+  kernels::sum_of_squares_into(stream, x, kernels::Write::kOverwrite, total);
+  return *total.data<double>();
+}
+
+}  // namespace ds::testing
