@@ -20,7 +20,10 @@ Var last_rows(Stream& stream, const Var& x, const SequenceRows& rows) {
 
 }  // namespace
 
-Decoder::Decoder(Parts parts) : parts_(std::move(parts)), dims_(dimensions(parts_.config)) {}
+Decoder::Decoder(std::unique_ptr<const Stage> stage)
+    : stage_(std::move(stage)), dims_(dimensions(stage_->config())) {
+  DS_CHECK(stage_->is_first() && stage_->is_last(), "decoder: the stage has not all layers");
+}
 
 void Decoder::check_tokens(const Tensor& tokens) const {
   DS_CHECK(tokens.dtype() == DType::kI32 && tokens.shape().rank() == 2,
@@ -31,21 +34,6 @@ void Decoder::check_tokens(const Tensor& tokens) const {
            dims_.positions);
 }
 
-Residual Decoder::run_blocks(Context& context, const Tensor& tokens,
-                             const SequenceRows& rows) const {
-  Residual stream;
-  const Span span(context.stream, "embedding");
-  stream.sum = dropout(context,
-                       embed(context, tokens.reshape({tokens.numel()}), rows.length,
-                             rows.first_position, parts_.dtype, parts_.embedding),
-                       parts_.embedding_dropout, rows.length);
-  for (const auto& block : parts_.blocks) {
-    const Span in_block(context.stream, block->path());
-    stream = block->forward(context, rows, std::move(stream));
-  }
-  return stream;
-}
-
 Tensor Decoder::loss(Context& context, const Tensor& tokens, const Tensor& targets,
                      float grad_scale) {
   check_tokens(tokens);
@@ -54,12 +42,8 @@ Tensor Decoder::loss(Context& context, const Tensor& tokens, const Tensor& targe
            targets.shape().to_string(), tokens.shape().to_string());
   DS_CHECK(context.cache == nullptr, "loss: a cache is for generation");
   const SequenceRows rows{.batch = tokens.shape()[0], .length = tokens.shape()[1]};
-  Residual stream = run_blocks(context, tokens, rows);
-  const Span span(context.stream, "head");
-  Var y = norm(context, stream.sum, stream.branch, parts_.final_norm).y;
-  stream = {};
-  return linear_cross_entropy(context, std::move(y), parts_.head,
-                              targets.reshape({targets.numel()}), grad_scale);
+  return stage_->losses(context, {.tokens = tokens.reshape({tokens.numel()}), .rows = rows},
+                        targets.reshape({targets.numel()}), grad_scale);
 }
 
 Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
@@ -73,12 +57,13 @@ Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {
            "next_logits: position {} of a model with {}", rows.first_position + rows.length - 1,
            dims_.positions);
   Stream& stream = context.stream;
-  Residual residual = run_blocks(context, tokens, rows);
+  Residual residual =
+      stage_->run(context, {.tokens = tokens.reshape({tokens.numel()}), .rows = rows});
   if (context.cache != nullptr) context.cache->advance(rows.length);
   residual = {last_rows(stream, residual.sum, rows), last_rows(stream, residual.branch, rows)};
-  const Var y = norm(context, residual.sum, residual.branch, parts_.final_norm).y;
+  const Var y = norm(context, residual.sum, residual.branch, stage_->head().norm).y;
   Tensor logits = Tensor::empty({rows.batch, dims_.vocabulary}, DType::kF32, stream);
-  const Lease head = context.store.acquire(parts_.head);
+  const Lease head = context.store.acquire(stage_->head().weight);
   kernels::matmul(stream, {.a = kernels::matrix(y.value, rows.batch, dims_.width),
                            .b = kernels::matrix(head.weight(), dims_.vocabulary, dims_.width),
                            .c = kernels::matrix(logits, rows.batch, dims_.vocabulary),

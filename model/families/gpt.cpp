@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "model/activation_name.h"
-#include "model/decoder.h"
 
 namespace ds {
 namespace {
@@ -71,34 +70,38 @@ Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config, const BuildContext& root) {
+Stage::Parts gpt2_stage(const Gpt2Config& config, const BuildContext& root, LayerRange layers) {
   const ModelDimensions dims = dimensions(config);
-  const double deviation = config.initializer_range;
+  const Initializer init = normal(config.initializer_range);
+  const Shape table{dims.vocabulary, dims.width};
   const BuildContext body = root.child("transformer");
-  Decoder::Parts parts;
-  parts.config = config;
-  parts.dtype = root.dtype;
-  parts.embedding.width = dims.width;
-  parts.embedding.table =
-      body.child("wte").param("weight", {dims.vocabulary, dims.width}, normal(deviation));
-  parts.embedding.positions =
-      body.child("wpe").param("weight", {dims.positions, dims.width}, normal(deviation));
-  parts.embedding_dropout = {static_cast<float>(config.embd_pdrop), 0};
+  const bool tied = config.tie_word_embeddings;
+  Stage::Parts parts{.config = config, .dtype = root.dtype};
+  if (layers.has(0)) {
+    parts.embedding = {
+        .spec = {.table = body.child("wte").param("weight", table, init),
+                 .positions = body.child("wpe").param("weight", {dims.positions, dims.width}, init),
+                 .width = dims.width},
+        .dropout = {static_cast<float>(config.embd_pdrop), 0}};
+  }
   for (int64_t layer = 0; layer < dims.layers; ++layer) {
+    if (!layers.has(layer + 1)) continue;
     const BuildContext block = body.child("h", layer).in_unit(static_cast<int>(layer) + 1);
     parts.blocks.push_back(std::make_unique<Gpt2Block>(config, block, layer));
   }
-  const int last_unit = static_cast<int>(dims.layers) + 1;
-  parts.final_norm = layer_norm_params(body.child("ln_f").in_unit(last_unit), dims.width,
-                                       config.layer_norm_epsilon);
-  if (config.tie_word_embeddings) {
-    parts.head = parts.embedding.table;
-    root.store.expect_uses(parts.head, 2);
-  } else {
-    parts.head = root.child("lm_head").in_unit(last_unit).param(
-        "weight", {dims.vocabulary, dims.width}, normal(deviation));
+  if (layers.has(dims.layers + 1)) {
+    const int unit = static_cast<int>(dims.layers) + 1;
+    const NormSpec last_norm =
+        layer_norm_params(body.child("ln_f").in_unit(unit), dims.width, config.layer_norm_epsilon);
+    parts.head = {.norm = last_norm,
+                  .weight = tied && parts.embedding
+                                ? parts.embedding->spec.table
+                                : (tied ? body.child("wte") : root.child("lm_head"))
+                                      .in_unit(unit)
+                                      .param("weight", table, init)};
   }
-  return std::make_unique<Decoder>(std::move(parts));
+  if (tied) share_table(parts, root.store);
+  return parts;
 }
 
 }  // namespace ds

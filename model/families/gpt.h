@@ -2,13 +2,12 @@
 // pre-norm blocks with LayerNorm, Conv1D weights [in, out], tied output projection.
 #pragma once
 
-#include <memory>
-
-#include "model/language_model.h"
 #include "model/module.h"
+#include "model/stage.h"
 
 namespace ds {
 
-std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config, const BuildContext& root);
+// Parameters of other layers are not added; see make_stage().
+Stage::Parts gpt2_stage(const Gpt2Config& config, const BuildContext& root, LayerRange layers);
 
 }  // namespace ds

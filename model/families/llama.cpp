@@ -1,7 +1,5 @@
 #include "model/families/llama.h"
 
-#include "model/decoder.h"
-
 namespace ds {
 namespace {
 
@@ -70,30 +68,35 @@ Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residua
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> make_llama(const LlamaConfig& config, const BuildContext& root) {
+Stage::Parts llama_stage(const LlamaConfig& config, const BuildContext& root, LayerRange layers) {
   const ModelDimensions dims = dimensions(config);
   const Initializer init = normal(config.initializer_range);
   const Shape table{dims.vocabulary, dims.width};
   const BuildContext body = root.child("model");
-  Decoder::Parts parts;
-  parts.config = config;
-  parts.dtype = root.dtype;
-  parts.embedding.width = dims.width;
-  parts.embedding.table = body.child("embed_tokens").param("weight", table, init);
+  const bool tied = config.tie_word_embeddings;
+  Stage::Parts parts{.config = config, .dtype = root.dtype};
+  if (layers.has(0)) {
+    parts.embedding = {.spec = {.table = body.child("embed_tokens").param("weight", table, init),
+                                .width = dims.width}};
+  }
   for (int64_t layer = 0; layer < dims.layers; ++layer) {
+    if (!layers.has(layer + 1)) continue;
     const BuildContext block = body.child("layers", layer).in_unit(static_cast<int>(layer) + 1);
     parts.blocks.push_back(std::make_unique<LlamaBlock>(config, block, layer));
   }
-  const int last_unit = static_cast<int>(dims.layers) + 1;
-  parts.final_norm =
-      rms_norm_params(body.child("norm").in_unit(last_unit), dims.width, config.rms_norm_eps);
-  if (config.tie_word_embeddings) {
-    parts.head = parts.embedding.table;
-    root.store.expect_uses(parts.head, 2);
-  } else {
-    parts.head = root.child("lm_head").in_unit(last_unit).param("weight", table, init);
+  if (layers.has(dims.layers + 1)) {
+    const int unit = static_cast<int>(dims.layers) + 1;
+    const NormSpec last_norm =
+        rms_norm_params(body.child("norm").in_unit(unit), dims.width, config.rms_norm_eps);
+    parts.head = {.norm = last_norm,
+                  .weight = tied && parts.embedding
+                                ? parts.embedding->spec.table
+                                : (tied ? body.child("embed_tokens") : root.child("lm_head"))
+                                      .in_unit(unit)
+                                      .param("weight", table, init)};
   }
-  return std::make_unique<Decoder>(std::move(parts));
+  if (tied) share_table(parts, root.store);
+  return parts;
 }
 
 }  // namespace ds

@@ -2,13 +2,12 @@
 // LlamaForCausalLM computes it: RMS norm, rotary positions in the half-split layout, SwiGLU.
 #pragma once
 
-#include <memory>
-
-#include "model/language_model.h"
 #include "model/module.h"
+#include "model/stage.h"
 
 namespace ds {
 
-std::unique_ptr<LanguageModel> make_llama(const LlamaConfig& config, const BuildContext& root);
+// Parameters of other layers are not added; see make_stage().
+Stage::Parts llama_stage(const LlamaConfig& config, const BuildContext& root, LayerRange layers);
 
 }  // namespace ds

@@ -1,5 +1,7 @@
 #include "model/families/zoo.h"
 
+#include "core/index.h"
+#include "model/decoder.h"
 #include "model/families/gpt.h"
 #include "model/families/llama.h"
 
@@ -8,12 +10,35 @@ namespace {
 
 struct Maker {
   const BuildContext& root;
-  std::unique_ptr<LanguageModel> operator()(const Gpt2Config& c) const {
-    return make_gpt2(c, root);
+  LayerRange layers;
+  Stage::Parts operator()(const Gpt2Config& c) const { return gpt2_stage(c, root, layers); }
+  Stage::Parts operator()(const LlamaConfig& c) const { return llama_stage(c, root, layers); }
+};
+
+struct BlockType {
+  std::string operator()(const Gpt2Config&) const { return "GPT2Block"; }
+  std::string operator()(const LlamaConfig&) const { return "LlamaDecoderLayer"; }
+};
+
+// Has the parameters' specs and no bytes: enough to build a stage that never runs.
+class SpecList final : public ParameterStore {
+ public:
+  ParamId add(ParamSpec spec) override {
+    specs_.push_back(std::move(spec));
+    return count() - 1;
   }
-  std::unique_ptr<LanguageModel> operator()(const LlamaConfig& c) const {
-    return make_llama(c, root);
+  void seal() override {}
+  int count() const override { return narrow<int>(specs_.size()); }
+  const ParamSpec& spec(ParamId id) const override { return nth(specs_, id); }
+  Lease acquire(ParamId) override { throw InternalError("acquire: a list of specs has no bytes"); }
+  GradSlot grad_slot(ParamId) override {
+    throw InternalError("grad_slot: a list of specs has no bytes");
   }
+  void grad_ready(ParamId) override {}
+  void expect_uses(ParamId, int) override {}
+
+ private:
+  std::vector<ParamSpec> specs_;
 };
 
 }  // namespace
@@ -21,10 +46,36 @@ struct Maker {
 std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype,
                                           ParameterStore& store) {
   check(config);
+  return std::make_unique<Decoder>(make_stage(config, dtype, store, all_layers(config)));
+}
+
+std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
+                                  LayerRange layers) {
+  check(config);
+  const int64_t count = all_layers(config).end;
+  DS_CHECK(0 <= layers.begin && layers.begin < layers.end && layers.end <= count,
+           "make_stage: layers [{}, {}) of {}", layers.begin, layers.end, count);
   DS_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16,
-           "make_model: weights of {}", name_of(dtype));
+           "make_stage: weights of {}", name_of(dtype));
   const BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
-  return std::visit(Maker{root}, config);
+  return std::make_unique<Stage>(std::visit(Maker{root, layers}, config));
+}
+
+std::vector<CutLayer> layers_of(const ModelConfig& config) {
+  const int64_t count = all_layers(config).end;
+  std::vector<CutLayer> layers;
+  for (int64_t layer = 0; layer < count; ++layer) {
+    SpecList specs;
+    make_stage(config, DType::kF32, specs, {layer, layer + 1});
+    CutLayer& added = layers.emplace_back();
+    added.type = layer == 0           ? "Embedding"
+                 : layer == count - 1 ? "Head"
+                                      : std::visit(BlockType{}, config);
+    for (ParamId id = 0; id < specs.count(); ++id) {
+      added.parameters += specs.spec(id).shape.numel();
+    }
+  }
+  return layers;
 }
 
 }  // namespace ds

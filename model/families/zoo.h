@@ -2,8 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "model/language_model.h"
+#include "model/parallel/pipeline_cut.h"
+#include "model/stage.h"
 
 namespace ds {
 
@@ -12,5 +15,14 @@ namespace ds {
 // `dtype` is that of weights and activations: fp32, bf16 or fp16. Throws what check(config) throws.
 std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype,
                                           ParameterStore& store);
+
+// Some layers of the model, and only their parameters, by the names and units that they have in the
+// whole. A last stage that is not the first has a tied embedding's table too: Stage::shared().
+std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
+                                  LayerRange layers);
+
+// What cut_layers() balances: each layer with the parameters of a stage that has it alone. Class
+// names are those of Hugging Face's blocks, "Embedding" and "Head".
+std::vector<CutLayer> layers_of(const ModelConfig& config);
 
 }  // namespace ds

@@ -1,0 +1,224 @@
+// Stages: a model that is cut anywhere has the bits of the whole one, in losses and in every
+// gradient; what a stage has of parameters; and weight gradients that wait.
+#include <map>
+
+#include "kernels/elementwise.h"
+#include "model/families/zoo.h"
+#include "model/plain_store.h"
+#include "tests/support/cpu_stream.h"
+
+using namespace ds;
+using testing::CpuStream;
+using testing::random_tokens;
+
+namespace {
+
+constexpr int64_t kVocabulary = 23;
+constexpr float kScale = 0.1F;
+constexpr SequenceRows kRows{.batch = 2, .length = 7};
+
+Gpt2Config tiny_gpt2(bool tied) {
+  Gpt2Config c;
+  c.vocab_size = kVocabulary;
+  c.n_positions = 12;
+  c.n_embd = 16;
+  c.n_layer = 3;
+  c.n_head = 4;
+  c.resid_pdrop = c.embd_pdrop = c.attn_pdrop = 0.2;
+  c.initializer_range = 0.2;
+  c.tie_word_embeddings = tied;
+  return c;
+}
+
+LlamaConfig tiny_llama(bool tied) {
+  LlamaConfig c;
+  c.vocab_size = kVocabulary;
+  c.max_position_embeddings = 12;
+  c.hidden_size = 16;
+  c.intermediate_size = 24;
+  c.num_hidden_layers = 3;
+  c.num_attention_heads = 4;
+  c.num_key_value_heads = 2;
+  c.initializer_range = 0.2;
+  c.tie_word_embeddings = tied;
+  return c;
+}
+
+std::vector<ModelConfig> every_model() {
+  return {tiny_gpt2(true), tiny_gpt2(false), tiny_llama(true), tiny_llama(false)};
+}
+
+using Bytes = std::vector<std::byte>;
+Bytes bytes_of(const Tensor& tensor) {
+  const auto* first = static_cast<const std::byte*>(tensor.address());
+  return {first, first + tensor.bytes()};
+}
+
+// One stage with a store and a tape of its own.
+struct Part {
+  Part(CpuStream& cpu_stream, const ModelConfig& config, DType dtype, LayerRange layers)
+      : cpu(cpu_stream),
+        store(cpu.stream, 3),
+        stage(make_stage(config, dtype, store, layers)),
+        context{.stream = cpu.stream,
+                .store = store,
+                .mode = RunMode::kTrain,
+                .tape = &tape,
+                .dropout = Rng(9, "dropout"),
+                .first_sample = 4} {
+    store.seal();
+    store.clear_gradients();
+  }
+
+  CpuStream& cpu;
+  PlainStore store;
+  std::unique_ptr<Stage> stage;
+  Tape tape;
+  Context context;
+  Var in, out;
+};
+
+struct Outcome {
+  Bytes losses;
+  std::map<std::string, Bytes> gradients;  // by parameter
+};
+
+// The table of a tied embedding gets the head's contribution first, as in the whole model.
+void hand_over(Part& from, Part& to) {
+  if (from.stage->shared() == kNoParam || &from == &to) return;
+  GradSlot slot = to.store.grad_slot(to.stage->shared());
+  kernels::cast(to.cpu.stream, from.store.gradient(from.stage->shared()), slot.grad);
+  to.store.grad_ready(to.stage->shared());
+}
+
+// `cuts`: the first layer of every stage, and the end.
+Outcome train(CpuStream& cpu, const ModelConfig& config, DType dtype,
+              const std::vector<int64_t>& cuts) {
+  const Tensor tokens = random_tokens(cpu.stream, {kRows.batch * kRows.length}, 1, kVocabulary);
+  Tensor targets = random_tokens(cpu.stream, {kRows.batch * kRows.length}, 2, kVocabulary);
+  targets.data<int32_t>()[3] = -100;
+  std::vector<std::unique_ptr<Part>> parts;
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    parts.push_back(std::make_unique<Part>(cpu, config, dtype, LayerRange{cuts[i], cuts[i + 1]}));
+  }
+  Outcome outcome;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Part& part = *parts[i];
+    if (i > 0) part.in = part.tape.watch(parts[i - 1]->out.value);
+    const StageInput input{.tokens = tokens, .boundary = part.in, .rows = kRows};
+    if (part.stage->is_last()) {
+      outcome.losses = bytes_of(part.stage->losses(part.context, input, targets, kScale));
+    } else {
+      part.out = part.stage->forward(part.context, input);
+    }
+  }
+  hand_over(*parts.back(), *parts.front());
+  for (size_t i = parts.size(); i-- > 0;) {
+    Part& part = *parts[i];
+    if (!part.stage->is_last()) {
+      const Var& boundary = parts[i + 1]->in;
+      part.tape.seed(cpu.stream, part.out, parts[i + 1]->tape.take_gradient(boundary));
+    }
+    part.tape.backward(cpu.stream);
+  }
+  for (size_t i = parts.size(); i-- > 0;) {
+    PlainStore& store = parts[i]->store;
+    for (ParamId id = 0; id < store.count(); ++id) {
+      outcome.gradients[store.spec(id).name] = bytes_of(store.gradient(id));
+    }
+  }
+  return outcome;
+}
+
+std::vector<std::string> names(const ModelConfig& config, LayerRange layers) {
+  CpuStream cpu;
+  PlainStore store(cpu.stream, 3);
+  make_stage(config, DType::kF32, store, layers);
+  std::vector<std::string> all;
+  for (ParamId id = 0; id < store.count(); ++id) all.push_back(store.spec(id).name);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a model cut anywhere has the bits of the whole one", "[model]") {
+  CpuStream cpu{2};
+  for (const ModelConfig& config : every_model()) {
+    const int64_t end = all_layers(config).end;
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const Outcome whole = train(cpu, config, dtype, {0, end});
+      std::vector<std::vector<int64_t>> cuts{{0, 1, 2, 3, 4, end}};
+      for (int64_t cut = 1; cut < end; ++cut) cuts.push_back({0, cut, end});
+      for (const auto& cut : cuts) {
+        CAPTURE(config.index(), name_of(dtype), cut);
+        const Outcome parts = train(cpu, config, dtype, cut);
+        CHECK(parts.losses == whole.losses);
+        REQUIRE(parts.gradients.size() == whole.gradients.size());
+        for (const auto& [name, gradient] : whole.gradients) {
+          INFO(name);
+          CHECK(parts.gradients.at(name) == gradient);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a stage has the parameters of its layers, and of a tied table both ends have one",
+          "[model]") {
+  using Names = std::vector<std::string>;
+  CHECK(names(tiny_llama(false), {0, 1}) == Names{"model.embed_tokens.weight"});
+  CHECK(names(tiny_llama(false), {4, 5}) == Names{"model.norm.weight", "lm_head.weight"});
+  CHECK(names(tiny_llama(true), {4, 5}) == Names{"model.norm.weight", "model.embed_tokens.weight"});
+  CHECK(names(tiny_gpt2(true), {4, 5}) ==
+        Names{"transformer.ln_f.weight", "transformer.ln_f.bias", "transformer.wte.weight"});
+  const Names block = names(tiny_gpt2(true), {2, 3});
+  CHECK(block.size() == 12);
+  for (const std::string& name : block) CHECK(name.starts_with("transformer.h.1."));
+
+  CpuStream cpu;
+  const auto shared = [&](const ModelConfig& config, LayerRange layers) {
+    PlainStore store(cpu.stream, 3);
+    const ParamId id = make_stage(config, DType::kF32, store, layers)->shared();
+    return id == kNoParam ? "" : store.spec(id).name;
+  };
+  for (const LayerRange layers : {LayerRange{0, 2}, LayerRange{2, 5}}) {
+    CHECK(shared(tiny_gpt2(true), layers) == "transformer.wte.weight");
+    CHECK(shared(tiny_gpt2(false), layers).empty());
+  }
+  CHECK(shared(tiny_gpt2(true), {0, 5}).empty());
+  CHECK(shared(tiny_gpt2(true), {1, 4}).empty());
+}
+
+TEST_CASE("layers are listed with what a cut weighs them by", "[model]") {
+  const std::vector<CutLayer> layers = layers_of(tiny_gpt2(true));
+  REQUIRE(layers.size() == 5);
+  CHECK(layers.front().type == "Embedding");
+  CHECK(layers[1].type == "GPT2Block");
+  CHECK(layers.back().type == "Head");
+  CHECK(layers.front().parameters == (kVocabulary + 12) * 16);
+  CHECK(layers.back().parameters == kVocabulary * 16 + 2 * 16);
+  CHECK(layers[1].parameters == layers[3].parameters);
+  CHECK(layers_of(tiny_llama(false))[2].type == "LlamaDecoderLayer");
+  CHECK(cut_layers("type:GPT2Block", layers, 3).size() == 4);
+}
+
+TEST_CASE("a stage refuses layers and inputs that it cannot have", "[model]") {
+  CpuStream cpu;
+  for (const LayerRange layers : {LayerRange{2, 2}, LayerRange{-1, 2}, LayerRange{3, 6}}) {
+    PlainStore store(cpu.stream, 3);
+    CHECK_THROWS_WITH(make_stage(tiny_gpt2(true), DType::kF32, store, layers),
+                      Catch::Contains("of 5"));
+  }
+  Part middle(cpu, tiny_gpt2(true), DType::kF32, {1, 3});
+  CHECK_THROWS_WITH(middle.stage->forward(middle.context, {.rows = kRows}),
+                    Catch::Contains("fp32 [14, 16] of the stage before"));
+  CHECK_THROWS_WITH(middle.stage->head(), Catch::Contains("only the last"));
+  Part last(cpu, tiny_gpt2(true), DType::kF32, {4, 5});
+  CHECK_THROWS_WITH(last.stage->forward(last.context, {.rows = kRows}),
+                    Catch::Contains("gives losses"));
+  Part first(cpu, tiny_gpt2(true), DType::kF32, {0, 1});
+  const StageInput short_input{.tokens = random_tokens(cpu.stream, {13}, 1, kVocabulary),
+                               .rows = kRows};
+  CHECK_THROWS_WITH(first.stage->forward(first.context, short_input),
+                    Catch::Contains("expected int32 [14]"));
+}
