@@ -26,6 +26,14 @@ void GradientFlow::give(int index, Tensor gradient) {
   tape_.add_gradient(stream_, nth(inputs_, index), std::move(gradient));
 }
 
+void GradientFlow::later(std::function<void()> work) {
+  if (kept_ == nullptr) {
+    work();
+  } else {
+    kept_->push_back({tape_.label_, std::move(work)});
+  }
+}
+
 Var Tape::watch(Tensor value) {
   const int slot = new_slot(value);
   return {std::move(value), slot};
@@ -54,18 +62,26 @@ void Tape::seed(Stream& stream, const Var& from, Tensor gradient) {
   add_gradient(stream, from.slot, std::move(gradient));
 }
 
-void Tape::backward(Stream& stream) {
+void Tape::run_closures(Stream& stream, std::vector<WeightWork>* kept) {
   while (!nodes_.empty()) {
     // Moved out first: the closure and what it holds are gone before the next one allocates.
     Node node = std::move(nodes_.back());
     nodes_.pop_back();
     if (!reached(node)) continue;
-    GradientFlow flow(*this, stream, node.inputs, node.outputs);
+    GradientFlow flow(*this, stream, node.inputs, node.outputs, kept);
     label_.assign(node.place).append(" ").append(node.name).append(" backward");
     const Span span(stream, label_);
     node.backward(flow);
   }
 }
+
+std::vector<WeightWork> Tape::backward_inputs(Stream& stream) {
+  std::vector<WeightWork> kept;
+  run_closures(stream, &kept);
+  return kept;
+}
+
+void Tape::backward(Stream& stream) { run_closures(stream, nullptr); }
 
 Tensor Tape::take_gradient(const Var& var) {
   DS_CHECK(var.slot != Var::kConstant, "take_gradient: a constant has no gradient");

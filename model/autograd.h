@@ -31,6 +31,12 @@ using Saved = std::function<Tensor()>;
 Tensor take(
     Saved& saved);  // fetches it and drops the hold, so that its bytes go after the last use
 
+// Work on weight gradients that nobody upstream waits for, with the label of where it belongs.
+struct WeightWork {
+  std::string label;
+  std::function<void()> run;
+};
+
 class Tape;
 
 // What a backward closure sees: gradients of its outputs to take, gradients of its inputs to give.
@@ -42,17 +48,22 @@ class GradientFlow {
   bool wanted(int input) const;  // false for constants: computing that gradient would be wasted
   // Adds to the gradient of input `index`; ignored for constants.
   void give(int index, Tensor gradient);
+  // Gradients of weights, which no closure needs: computed now in backward(), kept by
+  // backward_inputs(). `work` owns what it reads, so that nothing of it is overwritten meanwhile. A
+  // gradient that falls off in the pass over the inputs' one, as a norm's does, is no such work.
+  void later(std::function<void()> work);
 
  private:
   friend class Tape;
   GradientFlow(Tape& tape, Stream& stream, std::span<const int> inputs,
-               std::span<const int> outputs)
-      : tape_(tape), stream_(stream), inputs_(inputs), outputs_(outputs) {}
+               std::span<const int> outputs, std::vector<WeightWork>* kept)
+      : tape_(tape), stream_(stream), inputs_(inputs), outputs_(outputs), kept_(kept) {}
 
   Tape& tape_;
   Stream& stream_;
   std::span<const int> inputs_;
   std::span<const int> outputs_;
+  std::vector<WeightWork>* const kept_;  // null: nothing waits
 };
 
 using Backward = std::function<void(GradientFlow&)>;
@@ -79,6 +90,9 @@ class Tape {
   void seed(Stream& stream, const Var& from, Tensor gradient);
   // Runs and drops every closure, newest first.
   void backward(Stream& stream);
+  // The same without what closures leave for later(), which is returned. Run in that order, it gives
+  // the gradients of backward() to the bit.
+  std::vector<WeightWork> backward_inputs(Stream& stream);
   Tensor take_gradient(const Var& var);  // undefined when nothing flowed into it
   size_t size() const { return nodes_.size(); }
 
@@ -92,6 +106,7 @@ class Tape {
     Backward backward;
   };
 
+  void run_closures(Stream& stream, std::vector<WeightWork>* kept);
   int new_slot(const Tensor& value);
   void add_gradient(Stream& stream, int slot, Tensor gradient);
   bool reached(const Node& node) const;

@@ -140,15 +140,16 @@ Var embed(Context& context, const Tensor& tokens, int64_t length, int64_t first_
   }
   auto backward = [&stream, &store, spec, length,
                    tokens_saved = context.save(tokens)](GradientFlow& flow) mutable {
-    const Tensor dy = flow.take(0);
-    if (spec.positions != kNoParam) {
-      GradSlot slot = store.grad_slot(spec.positions);
-      kernels::position_backward(stream, dy, length, slot.write, slot.grad);
-      store.grad_ready(spec.positions);
-    }
-    GradSlot slot = store.grad_slot(spec.table);
-    kernels::embedding_backward(stream, take(tokens_saved), dy, slot.write, slot.grad);
-    store.grad_ready(spec.table);
+    flow.later([&stream, &store, spec, length, tokens = take(tokens_saved), dy = flow.take(0)] {
+      if (spec.positions != kNoParam) {
+        GradSlot slot = store.grad_slot(spec.positions);
+        kernels::position_backward(stream, dy, length, slot.write, slot.grad);
+        store.grad_ready(spec.positions);
+      }
+      GradSlot slot = store.grad_slot(spec.table);
+      kernels::embedding_backward(stream, tokens, dy, slot.write, slot.grad);
+      store.grad_ready(spec.table);
+    });
   };
   return context.record("embedding", {}, {std::move(y)}, std::move(backward)).front();
 }

@@ -150,8 +150,10 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
     if (pre_saved) dy = undo_activation(stream, spec.activation, take(pre_saved), std::move(dy));
     // Gradients first: they can be on their way to the other ranks while dx is computed, and x can
     // go.
-    write_weight_gradients(stream, store, spec, take(x_saved), dy);
-    write_bias_gradients(stream, store, spec, dy);
+    flow.later([&stream, &store, spec, x = take(x_saved), dy] {
+      write_weight_gradients(stream, store, spec, x, dy);
+    });
+    flow.later([&stream, &store, spec, dy] { write_bias_gradients(stream, store, spec, dy); });
     if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec, dy));
   };
   pre_activation = Tensor();

@@ -91,9 +91,11 @@ void hand_over(Part& from, Part& to) {
   to.store.grad_ready(to.stage->shared());
 }
 
+enum class Weights : uint8_t { kAtOnce, kAtTheEnd };  // when their gradients are computed
+
 // `cuts`: the first layer of every stage, and the end.
 Outcome train(CpuStream& cpu, const ModelConfig& config, DType dtype,
-              const std::vector<int64_t>& cuts) {
+              const std::vector<int64_t>& cuts, Weights weights = Weights::kAtOnce) {
   const Tensor tokens = random_tokens(cpu.stream, {kRows.batch * kRows.length}, 1, kVocabulary);
   Tensor targets = random_tokens(cpu.stream, {kRows.batch * kRows.length}, 2, kVocabulary);
   targets.data<int32_t>()[3] = -100;
@@ -112,6 +114,7 @@ Outcome train(CpuStream& cpu, const ModelConfig& config, DType dtype,
       part.out = part.stage->forward(part.context, input);
     }
   }
+  std::vector<WeightWork> waiting;
   hand_over(*parts.back(), *parts.front());
   for (size_t i = parts.size(); i-- > 0;) {
     Part& part = *parts[i];
@@ -119,8 +122,15 @@ Outcome train(CpuStream& cpu, const ModelConfig& config, DType dtype,
       const Var& boundary = parts[i + 1]->in;
       part.tape.seed(cpu.stream, part.out, parts[i + 1]->tape.take_gradient(boundary));
     }
-    part.tape.backward(cpu.stream);
+    if (weights == Weights::kAtOnce) {
+      part.tape.backward(cpu.stream);
+    } else {
+      for (WeightWork& work : part.tape.backward_inputs(cpu.stream)) {
+        waiting.push_back(std::move(work));
+      }
+    }
   }
+  for (const WeightWork& work : waiting) work.run();
   for (size_t i = parts.size(); i-- > 0;) {
     PlainStore& store = parts[i]->store;
     for (ParamId id = 0; id < store.count(); ++id) {
@@ -161,6 +171,40 @@ TEST_CASE("a model cut anywhere has the bits of the whole one", "[model]") {
       }
     }
   }
+}
+
+TEST_CASE("weight gradients that wait for the end have the bits of those that do not", "[model]") {
+  CpuStream cpu{2};
+  for (const ModelConfig& config : every_model()) {
+    const int64_t end = all_layers(config).end;
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const std::vector<int64_t>& cuts : {std::vector<int64_t>{0, end}, {0, 2, end}}) {
+        CAPTURE(config.index(), name_of(dtype), cuts);
+        const Outcome split = train(cpu, config, dtype, cuts, Weights::kAtTheEnd);
+        const Outcome whole = train(cpu, config, dtype, cuts);
+        CHECK(split.losses == whole.losses);
+        CHECK(split.gradients == whole.gradients);
+      }
+    }
+  }
+}
+
+TEST_CASE("weight gradients wait for whoever takes the work, with their labels", "[model]") {
+  CpuStream cpu;
+  Part part(cpu, tiny_gpt2(false), DType::kF32, {1, 2});
+  part.in = part.tape.watch(testing::random_tensor(cpu.stream, {14, 16}, 1));
+  part.out = part.stage->forward(part.context, {.boundary = part.in, .rows = kRows});
+  part.tape.seed(cpu.stream, part.out, testing::random_tensor(cpu.stream, {14, 16}, 2));
+  const std::vector<WeightWork> work = part.tape.backward_inputs(cpu.stream);
+  CHECK(part.tape.take_gradient(part.in).defined());
+  REQUIRE(part.store.spec(2).name == "transformer.h.0.attn.c_attn.weight");
+  CHECK_THROWS_WITH(part.store.gradient(2), Catch::Contains("not complete"));
+  CHECK(work.size() == 8);  // weight and bias of four linear layers
+  for (const WeightWork& one : work) {
+    CHECK(one.label == "transformer.h.0 linear backward");
+    one.run();
+  }
+  CHECK_NOTHROW(part.store.gradient(2));
 }
 
 TEST_CASE("a stage has the parameters of its layers, and of a tied table both ends have one",
