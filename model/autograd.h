@@ -90,8 +90,8 @@ class Tape {
   void seed(Stream& stream, const Var& from, Tensor gradient);
   // Runs and drops every closure, newest first.
   void backward(Stream& stream);
-  // The same without what closures leave for later(), which is returned. Run in that order, it gives
-  // the gradients of backward() to the bit.
+  // The same without what closures leave for later(), which is returned. Run in that order, it
+  // gives the gradients of backward() to the bit.
   std::vector<WeightWork> backward_inputs(Stream& stream);
   Tensor take_gradient(const Var& var);  // undefined when nothing flowed into it
   size_t size() const { return nodes_.size(); }

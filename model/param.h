@@ -75,6 +75,19 @@ class ParameterStore {
   virtual void grad_ready(ParamId id) = 0;
   // A tied weight gets several contributions per backward; default 1. Called before seal().
   virtual void expect_uses(ParamId id, int uses) = 0;
+
+  // Around forward and whole backward of one micro-batch. With several under way the calls of one
+  // come between those of another; a store that cannot tell them apart says so.
+  virtual void begin_micro_step() {}
+  virtual void end_micro_step() {}
+  // The whole gradient, summed over the micro-batches of a step: what is added to that of another
+  // pipeline stage which has the parameter too.
+  virtual Tensor summed_gradient(ParamId id) {
+    throw Unsupported(
+        fmt::format("pipeline parallelism: {} is shared by two stages, and this store keeps no "
+                    "whole gradient of it",
+                    spec(id).name));
+  }
 };
 
 }  // namespace ds

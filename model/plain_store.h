@@ -27,6 +27,7 @@ class PlainStore final : public ParameterStore {
   GradSlot grad_slot(ParamId id) override;
   void grad_ready(ParamId id) override;
   void expect_uses(ParamId id, int uses) override;
+  Tensor summed_gradient(ParamId id) override { return gradient(id); }
 
   Tensor& weight(ParamId id) { return at(id).weight; }
   // Valid once every use has been reported ready.

@@ -41,8 +41,8 @@ class Block {
   std::string path_;
 };
 
-// Layers [begin, end) of a model of L blocks: layer 0 is the embedding, 1 .. L are the blocks, L + 1
-// is the final norm with the head.
+// Layers [begin, end) of a model of L blocks: layer 0 is the embedding, 1 .. L are the blocks,
+// L + 1 is the final norm with the head.
 struct LayerRange {
   int64_t begin = 0;
   int64_t end = 0;

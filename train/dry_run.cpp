@@ -10,9 +10,10 @@ namespace {
 
 class NoData final : public BatchSource {
  public:
-  int64_t fill(int64_t, int, std::span<int32_t>, std::span<int32_t>) override {
+  void fill(int64_t, int, std::span<int32_t>, std::span<int32_t>) override {
     throw InternalError("dry run: asked for data");
   }
+  int64_t first_sample(int) const override { throw InternalError("dry run: asked for data"); }
 };
 
 // Adds up what kernels report, as work and as time on a machine with these two ceilings.

@@ -11,25 +11,14 @@
 #include "core/clock.h"
 #include "core/memory/replay_arena.h"
 #include "core/step_metrics.h"
-#include "model/families/zoo.h"
 #include "optim/rule_optimizer.h"
+#include "train/step_runner.h"
 #include "train/step_settings.h"
 #include "zero/sharded_store.h"
 
 namespace ds {
 
 class StepObserver;  // train/observers.h
-
-// Where tokens come from. Not called on meta.
-class BatchSource {
- public:
-  virtual ~BatchSource() = default;
-  // Fills [micro_batch * length] inputs and the targets one position later for this rank's part of
-  // a micro-step. step counts from 0. Returns the index, within the global batch, of the first
-  // sample.
-  virtual int64_t fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-                       std::span<int32_t> targets) = 0;
-};
 
 struct EngineOptions {
   ModelConfig model;
@@ -70,7 +59,6 @@ class Engine {
   // both happen on demand (as the dry run does it).
   Engine(const EngineOptions& options, const RankResources& resources,
          std::optional<StepPlan> plan);
-  ~Engine();
 
   // One optimizer step over the global batch. `flags` travels to every rank with the step's one
   // small collective: ranks agree on stopping or saving at no extra cost. Throws ValidationError
@@ -85,7 +73,6 @@ class Engine {
 
   void initialize() { store_.initialize(options_.seed); }
   ShardedStore& store() { return store_; }
-  LanguageModel& model() { return *model_; }
   const EngineOptions& options() const { return options_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   Stream& stream() { return resources_.stream; }
@@ -94,10 +81,9 @@ class Engine {
   void restore_step(int64_t step) { step_ = step; }
 
  private:
-  void run_micro_step(BatchSource& source, int micro_step, const StepSettings& settings);
-  void forward_only(BatchSource& source, int64_t batch);
+  StepInput training(BatchSource& source, const StepSettings& settings);
+  StepResult update(const StepSettings& settings);
   void reduce_sums(double max_norm);
-  void add_losses(const Tensor& losses, double divisor);
 
   const EngineOptions options_;
   const RankResources resources_;
@@ -105,7 +91,8 @@ class Engine {
   const StepRules rules_;
   ShardedStore store_;
   StepScalars scalars_;
-  std::unique_ptr<LanguageModel> model_;
+  const std::unique_ptr<const Stage> model_;
+  const StepPlace place_;
   Tensor arena_block_;
   std::unique_ptr<ReplayArena> train_arena_;
   std::unique_ptr<ReplayArena> evaluate_arena_;

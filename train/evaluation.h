@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "train/engine.h"
 #include "train/loader_source.h"
 #include "train/run_reports.h"
 

@@ -4,12 +4,15 @@
 
 namespace ds {
 
-int64_t LoaderSource::fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-                           std::span<int32_t> targets) {
+void LoaderSource::fill(int64_t step, int micro_step, std::span<int32_t> tokens,
+                        std::span<int32_t> targets) {
   const Batch batch = loader_.next(step, micro_step);
   if (observer_ != nullptr) observer_->on_samples(step, micro_step, batch.samples);
   std::copy_n(batch.tokens.data<int32_t>(), tokens.size(), tokens.begin());
   std::copy_n(batch.targets.data<int32_t>(), targets.size(), targets.begin());
+}
+
+int64_t LoaderSource::first_sample(int micro_step) const {
   return loader_.shape().first_index(micro_step, rank_);
 }
 

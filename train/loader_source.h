@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/data_loader.h"
-#include "train/engine.h"
+#include "train/batch_source.h"
 #include "train/observers.h"
 
 namespace ds {
@@ -14,8 +14,9 @@ class LoaderSource final : public BatchSource {
                StepObserver* observer)
       : loader_(samples, sampler, shape, rank), rank_(rank), observer_(observer) {}
 
-  int64_t fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-               std::span<int32_t> targets) override;
+  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
+            std::span<int32_t> targets) override;
+  int64_t first_sample(int micro_step) const override;
 
  private:
   DataLoader loader_;

@@ -54,8 +54,8 @@ class ShardedStore final : public ParameterStore {
   // A step is begin_step(), then per micro-step begin_micro_step(), forward, backward,
   // end_micro_step(); then the optimizer over shards(), then publish().
   void begin_step() { grads_->begin_step(); }
-  void begin_micro_step();
-  void end_micro_step();
+  void begin_micro_step() override;
+  void end_micro_step() override;
   // Adds the squares of this rank's reduced slices to an fp64 number on the stream's device.
   void add_sum_of_squares(const Tensor& total);
   std::span<Shard> shards() { return shards_; }

@@ -1,7 +1,8 @@
 // Pipeline schedules (pure): the instructions that one stage carries out for one batch, for every
 // schedule the pipeline engine knows. Nothing is executed here. A send never waits for its
-// receiver; a receive waits for its message, and messages between two ranks arrive in the order in
-// which they were sent.
+// receiver; a receive waits for its message. Activations between two ranks arrive in the order in
+// which they were sent, and gradients do, but a gradient and an activation may be received in
+// another order (kZeroBubbleV does so): each kind goes through a channel of its own.
 #pragma once
 
 #include <cstdint>

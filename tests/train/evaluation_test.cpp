@@ -80,7 +80,9 @@ TEST_CASE("who watches hears which samples a batch has", "[train]") {
   LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
                       {.micro_batch = 2, .ranks = 2}, 1, &heard);
   std::array<int32_t, 32> tokens{}, targets{};
-  CHECK(source.fill(1, 0, tokens, targets) == 2);
+  source.fill(1, 0, tokens, targets);
+  CHECK(source.first_sample(0) == 2);
+  CHECK(source.first_sample(1) == 6);
   CHECK(heard.all == std::vector<int64_t>{6, 7});
   CHECK(tokens[0] == 6 * 16 * 6 * 16 % 29);
   CHECK(targets[0] == tokens[1]);

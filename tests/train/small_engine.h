@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "core/memory/adaptors.h"
 #include "train/engine.h"
@@ -17,10 +18,10 @@ class CountingSource final : public BatchSource {
   CountingSource(const EngineOptions& options, int rank, int ranks)
       : options_(options), rank_(rank), ranks_(ranks) {}
 
-  int64_t fill(int64_t step, int micro_step, std::span<int32_t> tokens,
-               std::span<int32_t> targets) override {
+  void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
+            std::span<int32_t> targets) override {
     const int64_t batch = options_.micro_batch * options_.micro_steps() * ranks_;
-    const int64_t first = (micro_step * ranks_ + rank_) * options_.micro_batch;
+    const int64_t first = first_sample(micro_step);
     for (int64_t row = 0; row < options_.micro_batch; ++row) {
       for (int64_t t = 0; t < options_.length; ++t) {
         const auto at = static_cast<size_t>(row * options_.length + t);
@@ -29,7 +30,9 @@ class CountingSource final : public BatchSource {
         targets[at] = static_cast<int32_t>((sample * 31 + (t + 1) * (t + 1) * 7) % 29);
       }
     }
-    return first;
+  }
+  int64_t first_sample(int micro_step) const override {
+    return (micro_step * ranks_ + rank_) * options_.micro_batch;
   }
 
  private:

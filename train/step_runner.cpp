@@ -1,0 +1,261 @@
+#include "train/step_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/failpoint.h"
+#include "core/index.h"
+#include "kernels/reduce.h"
+#include "train/observers.h"
+
+namespace ds {
+namespace {
+
+Communicator& group(Communicator* comm, PipelineOp op) {
+  if (comm == nullptr) {
+    throw Unsupported(fmt::format(
+        "pipeline parallelism: {} needs other stages, and this rank has no group with them",
+        to_string(op)));
+  }
+  return *comm;
+}
+
+}  // namespace
+
+StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stage) {
+  const PipelineSchedule schedule = pipeline_schedule(kind, shape, stage);
+  StepProgram program{.instructions = {}, .buffers = schedule.buffer_count};
+  for (const auto& step : schedule.steps) {
+    program.instructions.insert(program.instructions.end(), step.begin(), step.end());
+  }
+  return program;
+}
+
+void StepRunner::run(const StepProgram& program) {
+  DS_CHECK(input_.arena == nullptr || input_.mode == RunMode::kEval || program.buffers == 1,
+           "step: an arena is planned for one micro-batch at a time, the program has {}",
+           program.buffers);
+  slots_ = std::vector<std::optional<MicroSlot>>(to_size(program.buffers));
+  for (const PipelineInstruction& instruction : program.instructions) carry_out(instruction);
+}
+
+void StepRunner::carry_out(const PipelineInstruction& instruction) {
+  switch (instruction.op) {
+    case PipelineOp::kReduceTiedGrads:
+      return reduce_tied_gradients();
+    case PipelineOp::kReduceGrads:
+      return reduce_gradients();
+    case PipelineOp::kOptimizerStep:
+      return optimizer_step();
+    default:
+      break;
+  }
+  MicroSlot& slot = slot_of(instruction);
+  {
+    const MemoryScope scope(place_.stream, input_.arena != nullptr
+                                               ? static_cast<MemoryResource&>(*input_.arena)
+                                               : place_.stream.memory());
+    carry_out_in(slot, instruction);
+  }
+  release_if_done(instruction.buffer);
+}
+
+void StepRunner::carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction) {
+  switch (instruction.op) {
+    case PipelineOp::kLoadMicroBatch:
+      return load(slot);
+    case PipelineOp::kForwardPass:
+      return forward(slot);
+    case PipelineOp::kBackwardPass:
+      return backward(slot);
+    case PipelineOp::kBackwardInput:
+      return backward_input(slot);
+    case PipelineOp::kBackwardWeight:
+      return backward_weight(slot);
+    case PipelineOp::kSendActivation:
+      return send_activation(slot, instruction.peer);
+    case PipelineOp::kRecvActivation:
+      return receive_activation(slot, instruction.peer);
+    case PipelineOp::kSendGrad:
+      return send_gradient(slot, instruction.peer);
+    case PipelineOp::kRecvGrad:
+      return receive_gradient(slot, instruction.peer);
+    default:
+      throw InternalError(fmt::format("step: {} has no buffer", to_string(instruction.op)));
+  }
+}
+
+StepRunner::MicroSlot& StepRunner::slot_of(const PipelineInstruction& instruction) {
+  std::optional<MicroSlot>& place = nth(slots_, instruction.buffer);
+  if (!place) {
+    if (input_.observer != nullptr && instruction.chunk == 0) {
+      input_.observer->before_micro_step(input_.step, instruction.micro_batch);
+    }
+    place.emplace();
+    place->micro_batch = instruction.micro_batch;
+    place->chunk = instruction.chunk;
+  }
+  DS_CHECK(place->micro_batch == instruction.micro_batch && place->chunk == instruction.chunk,
+           "step: {} of micro-batch {} finds micro-batch {} in its buffer", to_string(instruction),
+           instruction.micro_batch, place->micro_batch);
+  return *place;
+}
+
+void StepRunner::release_if_done(int buffer) {
+  std::optional<MicroSlot>& slot = nth(slots_, buffer);
+  if (!slot->finished || slot->in_gradient.defined()) return;
+  slot.reset();
+  if (input_.arena != nullptr) input_.arena->rewind();
+}
+
+Context StepRunner::context_of(MicroSlot& slot) const {
+  const bool meta = place_.stream.device().is_meta();
+  return {.stream = place_.stream,
+          .store = place_.store,
+          .mode = input_.mode,
+          .tape = input_.mode == RunMode::kTrain ? &slot.tape : nullptr,
+          .dropout = input_.dropout,
+          .first_sample = meta ? 0 : input_.source.first_sample(slot.micro_batch)};
+}
+
+void StepRunner::load(MicroSlot& slot) {
+  const int64_t numel = place_.micro_batch * place_.length;
+  slot.tokens = Tensor::empty({numel}, DType::kI32, place_.stream);
+  slot.targets = Tensor::empty({numel}, DType::kI32, place_.stream);
+  if (!place_.stream.device().is_meta()) {
+    input_.source.fill(input_.step, slot.micro_batch, {slot.tokens.data<int32_t>(), to_size(numel)},
+                       {slot.targets.data<int32_t>(), to_size(numel)});
+  }
+  DS_FAILPOINT("engine.batch_loaded");
+}
+
+void StepRunner::forward(MicroSlot& slot) {
+  const Stage& stage = *nth(place_.chunks, slot.chunk);
+  if (input_.mode == RunMode::kTrain) place_.store.begin_micro_step();
+  Context context = context_of(slot);
+  StageInput in{.rows = {.batch = place_.micro_batch, .length = place_.length}};
+  if (stage.is_first()) {
+    in.tokens = slot.tokens;
+  } else {
+    if (!slot.received.defined()) take_from_chunk_before(slot);
+    in.boundary = {std::move(slot.received), Var::kConstant};
+    if (context.differentiates()) in.boundary = slot.tape.watch(std::move(in.boundary.value));
+    slot.in.slot = in.boundary.slot;
+  }
+  if (!stage.is_last()) {
+    slot.out = stage.forward(context, std::move(in));
+    return;
+  }
+  slot.losses =
+      stage.losses(context, std::move(in), slot.targets, static_cast<float>(1.0 / input_.tokens));
+  DS_FAILPOINT("engine.forward_done");
+  kernels::sum_into(place_.stream, slot.losses, input_.tokens, kernels::Write::kAccumulate,
+                    place_.loss);
+  slot.finished = !context.differentiates();
+}
+
+// Where the chunk before is on this rank too, no message goes between them.
+void StepRunner::take_from_chunk_before(MicroSlot& slot) {
+  const auto before = std::ranges::find_if(slots_, [&](const std::optional<MicroSlot>& other) {
+    return other && other->micro_batch == slot.micro_batch && other->chunk == slot.chunk - 1;
+  });
+  DS_CHECK(before != slots_.end() && (*before)->out.defined(),
+           "step: micro-batch {} has nothing of the stage before", slot.micro_batch);
+  slot.before = narrow<int>(before - slots_.begin());
+  slot.received = std::move((*before)->out.value);
+}
+
+void StepRunner::begin_backward(MicroSlot& slot) {
+  if (nth(place_.chunks, slot.chunk)->is_last()) return;  // its losses start the flow
+  DS_CHECK(slot.out_gradient.defined(), "step: micro-batch {} has no gradient of the stage after",
+           slot.micro_batch);
+  slot.tape.seed(place_.stream, slot.out, std::move(slot.out_gradient));
+}
+
+void StepRunner::pass_gradient_on(MicroSlot& slot) {
+  if (nth(place_.chunks, slot.chunk)->is_first()) return;
+  Tensor gradient = slot.tape.take_gradient(slot.in);
+  (slot.before >= 0 ? nth(slots_, slot.before)->out_gradient : slot.in_gradient) =
+      std::move(gradient);
+}
+
+void StepRunner::end_backward(MicroSlot& slot) {
+  DS_FAILPOINT("engine.backward_done");
+  place_.store.end_micro_step();
+  DS_FAILPOINT("engine.reduced");
+  slot.finished = true;
+}
+
+void StepRunner::backward(MicroSlot& slot) {
+  begin_backward(slot);
+  slot.tape.backward(place_.stream);
+  pass_gradient_on(slot);
+  end_backward(slot);
+}
+
+void StepRunner::backward_input(MicroSlot& slot) {
+  begin_backward(slot);
+  slot.weight_work = slot.tape.backward_inputs(place_.stream);
+  pass_gradient_on(slot);
+}
+
+void StepRunner::backward_weight(MicroSlot& slot) {
+  for (WeightWork& waiting : slot.weight_work) {
+    const WeightWork work = std::move(waiting);  // what it holds goes before the next allocates
+    const Span span(place_.stream, work.label);
+    work.run();
+  }
+  end_backward(slot);
+}
+
+void StepRunner::send_activation(MicroSlot& slot, int peer) {
+  group(place_.activations, PipelineOp::kSendActivation).send(slot.out.value, peer, place_.stream);
+  slot.out.value = Tensor();
+  slot.finished = input_.mode == RunMode::kEval;
+}
+
+void StepRunner::send_gradient(MicroSlot& slot, int peer) {
+  group(place_.gradients, PipelineOp::kSendGrad).send(slot.in_gradient, peer, place_.stream);
+  slot.in_gradient = Tensor();
+}
+
+void StepRunner::receive_activation(MicroSlot& slot, int peer) {
+  slot.received = receive(group(place_.activations, PipelineOp::kRecvActivation), peer);
+}
+
+void StepRunner::receive_gradient(MicroSlot& slot, int peer) {
+  slot.out_gradient = receive(group(place_.gradients, PipelineOp::kRecvGrad), peer);
+}
+
+Tensor StepRunner::receive(Communicator& pipe, int peer) {
+  const Stage& stage = *place_.chunks.front();
+  Tensor boundary = Tensor::empty({place_.micro_batch * place_.length, stage.width()},
+                                  stage.dtype(), place_.stream);
+  pipe.recv(boundary, peer, place_.stream);
+  return boundary;
+}
+
+void StepRunner::reduce_tied_gradients() {
+  for (const Stage* chunk : place_.chunks) {
+    if (chunk->shared() == kNoParam) continue;
+    Tensor gradient = place_.store.summed_gradient(chunk->shared());
+    group(place_.ends, PipelineOp::kReduceTiedGrads)
+        .all_reduce(gradient, ReduceOp::kSum, place_.stream);
+  }
+}
+
+// Stores reduce over the data axis as soon as a bucket is complete, so what is left to do is to see
+// that all are.
+void StepRunner::reduce_gradients() {
+  for (const std::optional<MicroSlot>& slot : slots_) {
+    DS_CHECK(!slot, "step: micro-batch {} is not finished before the update", slot->micro_batch);
+  }
+}
+
+void StepRunner::optimizer_step() {
+  DS_CHECK(input_.optimizer_step != nullptr,
+           "step: the program has an update, and nobody makes it");
+  input_.optimizer_step();
+}
+
+}  // namespace ds

@@ -1,0 +1,111 @@
+// StepRunner: carries out the instructions of one step on one rank. What a step is - gradient
+// accumulation on one rank, a pipeline of any schedule, an evaluation - is a program that
+// model/parallel/pipeline_schedule makes; there is one method per instruction here, and no other
+// loop over micro-batches. A schedule whose messages go to other stages needs the group of the
+// pipe axis, and is refused without.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/memory/replay_arena.h"
+#include "model/parallel/pipeline_schedule.h"
+#include "model/stage.h"
+#include "train/batch_source.h"
+
+namespace ds {
+
+class StepObserver;  // train/observers.h
+
+struct StepProgram {
+  std::vector<PipelineInstruction> instructions;
+  int buffers = 0;  // micro-batches under way at once, all chunks together
+};
+// What rank `stage` of the pipe axis does. Throws what pipeline_schedule() throws.
+StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stage);
+
+// Where and with what one rank computes, the same in all steps.
+struct StepPlace {
+  Stream& stream;
+  ParameterStore& store;
+  // fp64 [1] on the stream's device: this rank's share of the mean loss is added to it, nothing on a
+  // stage that is not the last.
+  Tensor loss;
+  std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
+  int64_t micro_batch = 1;           // samples
+  int64_t length = 0;                // tokens per sample
+  // The pipe axis: its ranks are stages. Two groups, because schedules receive an activation and a
+  // gradient of one rank in another order than it sends them. Null: one stage alone.
+  Communicator* activations = nullptr;
+  Communicator* gradients = nullptr;
+  Communicator* ends = nullptr;  // first and last stage, which share a tied embedding
+};
+
+// What differs from step to step.
+struct StepInput {
+  BatchSource& source;
+  int64_t step = 0;  // optimizer steps done before; the number that the source is asked with
+  RunMode mode = RunMode::kTrain;  // kEval: forward only
+  double tokens = 1;               // whose mean loss is trained on: those of the global batch
+  Rng dropout{0, "dropout"};
+  // Of a program with one buffer: a micro-step allocates what the plan says. Null: the stream's.
+  ReplayArena* arena = nullptr;
+  StepObserver* observer = nullptr;  // told of every micro-step before it begins; null: nobody
+  std::function<void()> optimizer_step = nullptr;  // the update of the weights
+};
+
+class StepRunner {
+ public:
+  // Both must outlive the runner, which is good for one run().
+  StepRunner(const StepPlace& place, const StepInput& input) : place_(place), input_(input) {}
+
+  void run(const StepProgram& program);
+
+ private:
+  // A micro-batch in a chunk, from its first instruction to its last.
+  struct MicroSlot {
+    int micro_batch = -1;
+    int chunk = 0;
+    Tensor tokens{}, targets{};  // int32 [micro_batch * length], where loaded
+    Tensor received{};           // boundary of the stage before
+    Tape tape{};
+    Var in{}, out{};  // boundaries, on the tape
+    Tensor losses{};
+    Tensor out_gradient{}, in_gradient{};
+    std::vector<WeightWork> weight_work{};
+    int before = -1;        // buffer of the chunk before, where that is on this rank
+    bool finished = false;  // nothing is left to compute
+  };
+
+  void carry_out(const PipelineInstruction& instruction);
+  void carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction);
+  void load(MicroSlot& slot);
+  void forward(MicroSlot& slot);
+  void backward(MicroSlot& slot);
+  void backward_input(MicroSlot& slot);
+  void backward_weight(MicroSlot& slot);
+  void send_activation(MicroSlot& slot, int peer);
+  void receive_activation(MicroSlot& slot, int peer);
+  void send_gradient(MicroSlot& slot, int peer);
+  void receive_gradient(MicroSlot& slot, int peer);
+  void reduce_tied_gradients();
+  void reduce_gradients();
+  void optimizer_step();
+
+  MicroSlot& slot_of(const PipelineInstruction& instruction);
+  void release_if_done(int buffer);
+  Context context_of(MicroSlot& slot) const;
+  void begin_backward(MicroSlot& slot);
+  void pass_gradient_on(MicroSlot& slot);
+  void end_backward(MicroSlot& slot);
+  Tensor receive(Communicator& pipe, int peer);
+  void take_from_chunk_before(MicroSlot& slot);
+
+  const StepPlace& place_;
+  const StepInput& input_;
+  std::vector<std::optional<MicroSlot>> slots_;  // by buffer
+};
+
+}  // namespace ds
