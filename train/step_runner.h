@@ -30,8 +30,7 @@ StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stag
 struct StepPlace {
   Stream& stream;
   ParameterStore& store;
-  // fp64 [1] on the stream's device: this rank's share of the mean loss is added to it, nothing on a
-  // stage that is not the last.
+  // fp64 [1] on the stream's device: a last stage adds this rank's share of the mean loss to it.
   Tensor loss;
   std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
   int64_t micro_batch = 1;           // samples
