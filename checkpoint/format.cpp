@@ -34,6 +34,28 @@ void put_number(Json& json, std::string_view key, int64_t value) {
   json.Int64(value);
 }
 
+void put_range(Json& json, const Range& range) {
+  json.StartArray();
+  json.Int64(range.begin);
+  json.Int64(range.end);
+  json.EndArray();
+}
+
+void put_region(Json& json, const Region& region) {
+  if (!region.cut.is_whole()) {
+    json.Key("cut");
+    json.StartArray();
+    for (const std::vector<Range>& ranges : region.cut.axes) {
+      json.StartArray();
+      for (const Range& range : ranges) put_range(json, range);
+      json.EndArray();
+    }
+    json.EndArray();
+  }
+  json.Key("within");
+  put_range(json, region.within);
+}
+
 void put_numbers(Json& json, std::string_view key, std::span<const int64_t> values) {
   json.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
   json.StartArray();
@@ -66,21 +88,20 @@ class Fields {
     }
     return value.GetInt64();
   }
-  std::vector<int64_t> numbers(const char* key) const {
-    std::vector<int64_t> out;
-    for (const rapidjson::Value& value : list(key)) {
-      if (!value.IsInt64() || value.GetInt64() < 0) {
-        refuse(path_, fmt::format("'{}' holds something other than whole numbers", key));
+  std::vector<int64_t> numbers(const char* key) const { return numbers_in(key, get(key)); }
+  // "cut": per axis a list of ranges.
+  std::vector<std::vector<Range>> ranges_by_axis(const char* key) const {
+    std::vector<std::vector<Range>> axes;
+    for (const rapidjson::Value& axis : list(key)) {
+      std::vector<Range>& ranges = axes.emplace_back();
+      for (const rapidjson::Value& range : list_in(key, axis)) {
+        ranges.push_back(range_in(key, range));
       }
-      out.push_back(value.GetInt64());
     }
-    return out;
+    return axes;
   }
-  rapidjson::Value::ConstArray list(const char* key) const {
-    const rapidjson::Value& value = get(key);
-    if (!value.IsArray()) refuse(path_, fmt::format("'{}' is not a list", key));
-    return value.GetArray();
-  }
+  Range range(const char* key) const { return range_in(key, get(key)); }
+  rapidjson::Value::ConstArray list(const char* key) const { return list_in(key, get(key)); }
   std::string digest(const char* key) const {
     std::string out = text(key);
     check_digest(key, out);
@@ -94,6 +115,26 @@ class Fields {
   }
 
  private:
+  rapidjson::Value::ConstArray list_in(const char* key, const rapidjson::Value& value) const {
+    if (!value.IsArray()) refuse(path_, fmt::format("'{}' is not a list", key));
+    return value.GetArray();
+  }
+  std::vector<int64_t> numbers_in(const char* key, const rapidjson::Value& value) const {
+    std::vector<int64_t> out;
+    for (const rapidjson::Value& one : list_in(key, value)) {
+      if (!one.IsInt64() || one.GetInt64() < 0) {
+        refuse(path_, fmt::format("'{}' holds something other than whole numbers", key));
+      }
+      out.push_back(one.GetInt64());
+    }
+    return out;
+  }
+  Range range_in(const char* key, const rapidjson::Value& value) const {
+    const std::vector<int64_t> ends = numbers_in(key, value);
+    if (ends.size() != 2) refuse(path_, fmt::format("'{}' holds something other than pairs", key));
+    return {ends[0], ends[1]};
+  }
+
   const std::string& path_;
   const rapidjson::Value& value_;
 };
@@ -118,28 +159,45 @@ DType parse_stored_dtype(const std::string& path, const std::string& name) {
   }
 }
 
-PieceInfo parse_piece(const std::string& path, const rapidjson::Value& value, int64_t data_bytes) {
+// As version 1 said it: a range of elements, or a box.
+Region parse_region_1(const Fields& fields, const Shape& shape) {
+  const std::vector<int64_t> begin = fields.numbers("begin");
+  const std::vector<int64_t> end = fields.numbers("end");
+  DS_CHECK(!begin.empty() && begin.size() == end.size(), "{} begins, {} ends", begin.size(),
+           end.size());
+  if (begin.size() == 1) return Region::flat(begin[0], end[0]);
+  Cut box;
+  for (size_t axis = 0; axis < begin.size(); ++axis) {
+    std::vector<Range>& ranges = box.axes.emplace_back();
+    if (begin[axis] != end[axis]) ranges.push_back({begin[axis], end[axis]});
+  }
+  return Region::all_of(std::move(box), shape);
+}
+
+Region parse_region(const Fields& fields) {
+  Region region;
+  if (fields.has("cut")) {
+    region.cut.axes = fields.ranges_by_axis("cut");
+    DS_CHECK(!region.cut.axes.empty(), "'cut' has no axes");
+  }
+  region.within = fields.range("within");
+  return region;
+}
+
+PieceInfo parse_piece(const std::string& path, const rapidjson::Value& value, int64_t version,
+                      int64_t data_bytes) {
   const Fields fields(path, value);
   PieceInfo piece;
   piece.name = fields.text("name");
   piece.dtype = parse_stored_dtype(path, fields.text("dtype"));
-  piece.region = {fields.numbers("begin"), fields.numbers("end")};
   piece.offset = fields.number("offset", data_bytes);
   try {
     const std::vector<int64_t> extents = fields.numbers("shape");
     piece.shape = Shape(extents);
     const int64_t numel = piece.shape.numel();  // refuses overflow, and so bounds the region's size
     if (numel > kAnyNumber / static_cast<int64_t>(size_of(piece.dtype))) refuse(path, "overflow");
-    const bool box = piece.region.begin.size() > 1;
-    for (size_t axis = 0; axis < piece.region.begin.size(); ++axis) {
-      const int64_t extent = box && axis < extents.size() ? extents[axis] : numel;
-      DS_CHECK(piece.region.end.size() == piece.region.begin.size() &&
-                   (!box || piece.region.begin.size() == extents.size()) &&
-                   piece.region.begin[axis] <= piece.region.end[axis] &&
-                   piece.region.end[axis] <= extent,
-               "its region leaves its shape {}", piece.shape.to_string());
-    }
-    DS_CHECK(!piece.region.begin.empty(), "its region is empty");
+    piece.region = version == 1 ? parse_region_1(fields, piece.shape) : parse_region(fields);
+    require_inside(piece.region, piece.shape);
   } catch (const InternalError& error) {
     refuse(path, fmt::format("piece '{}': {}", piece.name, error.what()));
   }
@@ -183,7 +241,7 @@ std::string to_text(const FileIndex& index) {
   rapidjson::StringBuffer buffer;
   Json json(buffer);
   json.StartObject();
-  put_number(json, "version", kCheckpointVersion);
+  put_number(json, "version", kIndexVersion);
   put_string(json, "tag", index.tag);
   put_number(json, "epoch", index.epoch);
   put_number(json, "rank", index.rank);
@@ -195,8 +253,7 @@ std::string to_text(const FileIndex& index) {
     put_string(json, "name", piece.name);
     put_string(json, "dtype", name_of(piece.dtype));
     put_numbers(json, "shape", piece.shape.extents());
-    put_numbers(json, "begin", piece.region.begin);
-    put_numbers(json, "end", piece.region.end);
+    put_region(json, piece.region);
     put_number(json, "offset", piece.offset);
     json.EndObject();
   }
@@ -215,9 +272,10 @@ std::string to_text(const FileIndex& index) {
 FileIndex parse_index(const std::string& path, const std::string& text) {
   const rapidjson::Document document = parse_json(path, text);
   const Fields fields(path, document);
-  if (const int64_t version = fields.number("version", kAnyNumber); version != kCheckpointVersion) {
+  const int64_t version = fields.number("version", kAnyNumber);
+  if (version < 1 || version > kIndexVersion) {
     refuse(path,
-           fmt::format("format version {}, this build reads {}", version, kCheckpointVersion));
+           fmt::format("format version {}, this build reads 1 to {}", version, kIndexVersion));
   }
   FileIndex index;
   index.tag = fields.text("tag");
@@ -225,7 +283,7 @@ FileIndex parse_index(const std::string& path, const std::string& text) {
   index.rank = static_cast<int>(fields.number("rank", std::numeric_limits<int>::max()));
   index.data_bytes = fields.number("data_bytes", kAnyNumber);
   for (const rapidjson::Value& piece : fields.list("pieces")) {
-    index.pieces.push_back(parse_piece(path, piece, index.data_bytes));
+    index.pieces.push_back(parse_piece(path, piece, version, index.data_bytes));
   }
   const rapidjson::Value& states = fields.get("states");
   if (!states.IsObject()) refuse(path, "'states' is not an object");
@@ -253,7 +311,7 @@ std::string to_text(const Manifest& manifest) {
   Json json(buffer);
   json.StartObject();
   put_string(json, "format", kFormatName);
-  put_number(json, "version", kCheckpointVersion);
+  put_number(json, "version", kManifestVersion);
   put_string(json, "tag", manifest.tag);
   put_number(json, "step", manifest.step);
   put_number(json, "epoch", manifest.epoch);
@@ -293,9 +351,9 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
   const rapidjson::Document document = parse_json(path, text);
   const Fields fields(path, document);
   const int64_t version = fields.number("version", kAnyNumber);
-  if (fields.text("format") != kFormatName || version != kCheckpointVersion) {
+  if (fields.text("format") != kFormatName || version != kManifestVersion) {
     refuse(path, fmt::format("format '{}' version {}, this build reads '{}' version {}",
-                             fields.text("format"), version, kFormatName, kCheckpointVersion));
+                             fields.text("format"), version, kFormatName, kManifestVersion));
   }
   Manifest manifest;
   manifest.tag = fields.text("tag");

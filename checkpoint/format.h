@@ -13,16 +13,21 @@
 //   global_step14.ready.3/   a save with its manifest that epoch 3 did not finish naming; only
 //                            where each host keeps its own files (checkpoint/hosts/local_tags.h)
 //
-// A *piece* is a region of one logical tensor: name, dtype, global shape, region, raw little-endian
-// elements. A rank writes the pieces it owns; together the files of a tag hold every tensor whole,
-// so any number of ranks with any sharding can read it: every checkpoint is universal.
+// A *piece* is a region (core/region.h) of one logical tensor: name, dtype, global shape, region,
+// raw little-endian elements. A rank writes the pieces it owns; together the files of a tag hold
+// every tensor whole, so any number of ranks with any sharding can read it: every checkpoint is
+// universal.
 //
 // A pieces file is written once, front to back:
 //
 //   data     pieces one after the other, each beginning on a multiple of 64 bytes; zeros between
 //   index    JSON: {"version", "tag", "epoch", "rank", "data_bytes", "pieces": [{"name", "dtype",
-//            "shape", "begin", "end", "offset"}], "states": {name: text}, "blocks": hex}, and
+//            "shape", "cut", "within", "offset"}], "states": {name: text}, "blocks": hex}, and
 //            spaces so that the file's length is a multiple of 4096, which O_DIRECT wants
+//            cut: per axis the ranges kept, [[[begin, end], ...], ...]; not there: the whole tensor
+//            within: [begin, end), elements of the flattened cut
+//            version 1 had "begin" and "end" instead: one number each for a range of elements, or
+//            one per axis for a box
 //   trailer  the last 64 bytes: "DSPIECES", u64 index offset, u64 index bytes, 16 bytes XXH3-128
 //            of the index, 16 zeros, 8 bytes: the first half of the XXH3-128 of the trailer before
 //            them
@@ -54,11 +59,12 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "core/shape.h"
+#include "core/region.h"
 
 namespace ds {
 
-inline constexpr int kCheckpointVersion = 1;
+inline constexpr int kManifestVersion = 1;
+inline constexpr int kIndexVersion = 2;  // 1 is read, too
 inline constexpr int64_t kPieceAlignment = 64;
 inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
 inline constexpr int64_t kTrailerBytes = 64;
@@ -67,25 +73,6 @@ inline constexpr int64_t kLargestManifest = int64_t{1} << 28;
 
 // XXH3-128 of some bytes, 32 lower-case hex digits in canonical (big-endian) order.
 std::string digest_of(std::span<const std::byte> bytes);
-
-// A box of a logical tensor, begin <= i < end per axis; or, with one extent, a range of its
-// elements in row-major order (for one-axis tensors the two are the same).
-struct Region {
-  std::vector<int64_t> begin, end;
-  static Region flat(int64_t begin, int64_t end) { return {{begin}, {end}}; }
-  static Region whole(const Shape& shape) { return flat(0, shape.numel()); }
-  int64_t numel() const;
-  bool operator==(const Region&) const = default;
-};
-
-// A stretch of a region that is contiguous in the whole tensor.
-struct Run {
-  int64_t first;  // element of the flattened tensor
-  int64_t numel;
-  int64_t inside;  // element of the flattened region
-};
-// The runs of a region in order (pure). InternalError unless it lies inside the shape.
-std::vector<Run> runs_of(const Region& region, const Shape& shape);
 
 struct PieceInfo {
   std::string name;  // "<parameter name>/<slot>"

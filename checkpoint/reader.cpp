@@ -97,42 +97,57 @@ CheckpointReader::TensorInfo CheckpointReader::info(const std::string& name) con
 std::vector<CheckpointReader::SourceRun> CheckpointReader::source_runs(
     const std::string& name) const {
   std::vector<SourceRun> runs;
+  const auto item = static_cast<int64_t>(size_of(info(name).dtype));
   for (const Source& source : tensors_.at(name)) {
     const PieceInfo& piece = files_[source.file].index().pieces[source.piece];
-    const auto item = static_cast<int64_t>(size_of(piece.dtype));
     for (const Run& run : runs_of(piece.region, piece.shape)) {
       runs.push_back({run.first, run.numel, source.file, piece.offset + run.inside * item});
     }
   }
   std::stable_sort(runs.begin(), runs.end(),
                    [](const SourceRun& a, const SourceRun& b) { return a.first < b.first; });
-  const auto item = static_cast<int64_t>(size_of(info(name).dtype));
-  std::vector<SourceRun> disjoint;
-  int64_t covered = 0;
-  for (SourceRun run : runs) {
-    const int64_t skip = std::max<int64_t>(0, covered - run.first);
-    if (skip >= run.numel) continue;
-    run = {run.first + skip, run.numel - skip, run.file, run.offset + skip * item};
-    covered = run.first + run.numel;
-    disjoint.push_back(run);
-  }
-  return disjoint;
+  return first_by_rank(std::move(runs), item);
 }
 
-void CheckpointReader::get(const std::string& name, const Region& region, Tensor& into) {
-  const TensorInfo tensor = info(name);
-  if (into.dtype() != tensor.dtype) {
-    throw ValidationError(fmt::format("{}: '{}' is {}, the destination is {}", directory_, name,
-                                      name_of(tensor.dtype), name_of(into.dtype())));
+// A sweep over sorted runs: of those that hold the elements it passes, the one of the first file
+// counts, which is the one of the lowest rank.
+std::vector<CheckpointReader::SourceRun> CheckpointReader::first_by_rank(
+    std::vector<SourceRun> runs, int64_t item) {
+  std::vector<SourceRun> out;
+  std::set<std::pair<size_t, size_t>> open;  // file and run of those that begin at `at` or before
+  int64_t at = 0;
+  for (size_t next = 0; next < runs.size() || !open.empty();) {
+    if (open.empty()) at = std::max(at, runs[next].first);
+    for (; next < runs.size() && runs[next].first <= at; ++next) {
+      open.emplace(runs[next].file, next);
+    }
+    const SourceRun& run = runs[open.begin()->second];
+    int64_t end = run.first + run.numel;
+    if (end <= at) {
+      open.erase(open.begin());
+      continue;
+    }
+    if (next < runs.size()) end = std::min(end, runs[next].first);
+    const int64_t offset = run.offset + (at - run.first) * item;
+    const bool goes_on = !out.empty() && out.back().file == run.file &&
+                         out.back().first + out.back().numel == at &&
+                         out.back().offset + out.back().numel * item == offset;
+    if (goes_on) {
+      out.back().numel += end - at;
+    } else {
+      out.push_back({at, end - at, run.file, offset});
+    }
+    at = end;
   }
-  const std::vector<Run> wanted = runs_of(region, tensor.shape);
-  DS_CHECK(into.numel() == region.numel() && into.device() == Device::cpu(),
-           "checkpoint: '{}' into {} elements on {}, expected {} on the CPU", name, into.numel(),
-           into.device().to_string(), region.numel());
-  if (wanted.empty()) return;
+  return out;
+}
+
+// What is read from where. ValidationError for an element that no piece covers.
+std::vector<CheckpointReader::Copy> CheckpointReader::copies_for(
+    const std::string& name, const std::vector<Run>& wanted) const {
   const std::vector<SourceRun> sources = source_runs(name);
-  const auto item = static_cast<int64_t>(size_of(tensor.dtype));
-  auto* bytes = static_cast<std::byte*>(into.raw());
+  const auto item = static_cast<int64_t>(size_of(info(name).dtype));
+  std::vector<Copy> copies;
   for (const Run& run : wanted) {
     int64_t at = run.first;
     const int64_t end = run.first + run.numel;
@@ -146,12 +161,34 @@ void CheckpointReader::get(const std::string& name, const Region& region, Tensor
             fmt::format("{}: no piece covers element {} of '{}'", directory_, at, name));
       }
       const int64_t count = std::min(end, source->first + source->numel) - at;
-      const int64_t target = (run.inside + at - run.first) * item;
-      files_[source->file].read(source->offset + (at - source->first) * item,
-                                {bytes + target, to_size(count * item)}, cache_);
+      copies.push_back({source->file, source->offset + (at - source->first) * item, count * item,
+                        (run.inside + at - run.first) * item});
       at += count;
       ++source;
     }
+  }
+  return copies;
+}
+
+void CheckpointReader::get(const std::string& name, const Region& region, Tensor& into) {
+  const TensorInfo tensor = info(name);
+  if (into.dtype() != tensor.dtype) {
+    throw ValidationError(fmt::format("{}: '{}' is {}, the destination is {}", directory_, name,
+                                      name_of(tensor.dtype), name_of(into.dtype())));
+  }
+  const std::vector<Run> wanted = runs_of(region, tensor.shape);
+  DS_CHECK(into.numel() == region.numel() && into.device() == Device::cpu(),
+           "checkpoint: '{}' into {} elements on {}, expected {} on the CPU", name, into.numel(),
+           into.device().to_string(), region.numel());
+  std::vector<Copy> copies = copies_for(name, wanted);
+  // File by file and front to back: a row of columns that many ranks hold is in as many files, and
+  // taken row by row, their blocks would be read and checked again for each.
+  std::sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) {
+    return std::pair(a.file, a.offset) < std::pair(b.file, b.offset);
+  });
+  auto* bytes = static_cast<std::byte*>(into.raw());
+  for (const Copy& copy : copies) {
+    files_[copy.file].read(copy.offset, {bytes + copy.target, to_size(copy.bytes)}, cache_);
   }
 }
 
@@ -159,10 +196,12 @@ std::set<int> CheckpointReader::ranks_holding(const std::string& name, const Reg
   const std::vector<Run> wanted = runs_of(region, info(name).shape);
   std::set<int> out;
   for (const SourceRun& source : source_runs(name)) {
-    const bool needed = std::ranges::any_of(wanted, [&](const Run& run) {
-      return run.first < source.first + source.numel && source.first < run.first + run.numel;
-    });
-    if (needed) out.insert(files_[source.file].index().rank);
+    const auto run =  // the first that ends after the source begins
+        std::upper_bound(wanted.begin(), wanted.end(), source.first,
+                         [](int64_t value, const Run& r) { return value < r.first + r.numel; });
+    if (run != wanted.end() && run->first < source.first + source.numel) {
+      out.insert(files_[source.file].index().rank);
+    }
   }
   return out;
 }

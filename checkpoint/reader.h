@@ -35,8 +35,9 @@ class CheckpointReader {
   TensorInfo info(const std::string& name) const;  // ValidationError for an unknown name
 
   // Fills `into` (CPU, the stored dtype, region.numel() elements) with a region of a tensor.
-  // ValidationError if no piece covers an element, or naming file, offset and block if the data is
-  // corrupt; then `into` must not be used.
+  // Where pieces overlap, each element comes from the first rank that holds it. ValidationError if
+  // no piece covers an element, before anything is read, or naming file, offset and block if the
+  // data is corrupt; then `into` must not be used.
   void get(const std::string& name, const Region& region, Tensor& into);
   // Whose files get() would read for it.
   std::set<int> ranks_holding(const std::string& name, const Region& region) const;
@@ -57,8 +58,15 @@ class CheckpointReader {
     size_t file;
     int64_t offset;  // of the first byte in the file
   };
+  struct Copy {
+    size_t file;
+    int64_t offset, bytes;  // in the file
+    int64_t target;         // of the first byte in the destination
+  };
   void add_file(BlockFileReader file);
   std::vector<SourceRun> source_runs(const std::string& name) const;
+  static std::vector<SourceRun> first_by_rank(std::vector<SourceRun> runs, int64_t item);
+  std::vector<Copy> copies_for(const std::string& name, const std::vector<Run>& wanted) const;
 
   std::string directory_;
   Manifest manifest_;

@@ -52,7 +52,7 @@ void CheckpointWriter::remove_file() noexcept {
 
 void CheckpointWriter::put(const Piece& piece) {
   DS_CHECK(file_ != nullptr, "checkpoint: put '{}' after finish()", piece.name);
-  runs_of(piece.region, piece.global_shape);  // refuses a region outside the shape
+  require_inside(piece.region, piece.global_shape);
   DS_CHECK(piece.data.numel() == piece.region.numel() && piece.data.device() == Device::cpu(),
            "checkpoint: piece '{}' has {} elements on {}, expected {} on the CPU", piece.name,
            piece.data.numel(), piece.data.device().to_string(), piece.region.numel());

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/signal_stack.h"
+#include "core/memory/signal_stack.h"
 
 namespace ds {
 

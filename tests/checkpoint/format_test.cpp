@@ -1,4 +1,4 @@
-// Regions as runs, and the texts of index, manifest and trailer.
+// The texts of index, manifest and trailer.
 #include "checkpoint/format.h"
 
 #include "core/error.h"
@@ -8,32 +8,15 @@ using namespace ds;
 
 namespace {
 
-// The flattened elements of a box, one by one.
-std::vector<int64_t> elements_of_box(const Region& box, const Shape& shape) {
-  std::vector<int64_t> out;
-  for (int64_t element = 0; element < shape.numel(); ++element) {
-    int64_t rest = element;
-    std::vector<int64_t> at(box.begin.size());
-    for (size_t axis = at.size(); axis-- > 0;) {
-      at[axis] = rest % shape.extents()[axis];
-      rest /= shape.extents()[axis];
-    }
-    const auto inside = [&](size_t axis) {
-      return at[axis] >= box.begin[axis] && at[axis] < box.end[axis];
-    };
-    if (inside(0) && inside(1) && inside(2)) out.push_back(element);
-  }
-  return out;
-}
-
 FileIndex sample_index() {
   FileIndex index;
   index.tag = "t1";
   index.epoch = 3;
   index.rank = 2;
   index.data_bytes = kBlockBytes + 100;
-  index.pieces = {{"a/weight", DType::kBF16, Shape{10, 5}, Region::flat(10, 40), 64},
-                  {"b/weight", DType::kF32, Shape{4, 4}, {{0, 2}, {4, 4}}, 128}};
+  index.pieces = {
+      {"a/weight", DType::kBF16, Shape{10, 5}, Region::flat(10, 40), 64},
+      {"b/weight", DType::kF32, Shape{4, 9}, {{{{{0, 4}}, {{1, 2}, {4, 6}}}}, {2, 11}}, 128}};
   index.states = {{"rng", R"({"seed":1})"}};
   index.blocks = {std::string(32, 'a'), std::string(32, '0')};
   return index;
@@ -46,44 +29,6 @@ void replace(std::string& text, const std::string& from, const std::string& to) 
 }
 
 }  // namespace
-
-TEST_CASE("every box of a small tensor equals its runs, and runs are as long as can be",
-          "[checkpoint]") {
-  const Shape shape{3, 4, 5};
-  for (int64_t a = 0; a < 3; ++a) {
-    for (int64_t b = 0; b < 4; ++b) {
-      for (int64_t c = 0; c < 5; ++c) {
-        for (const int64_t extent : {0, 1, 2, 5}) {
-          const Region box{{a, b, c},
-                           {std::min(a + extent, int64_t{3}), std::min(b + extent, int64_t{4}),
-                            std::min(c + extent, int64_t{5})}};
-          std::vector<int64_t> elements;
-          for (const Run& run : runs_of(box, shape)) {
-            CHECK(run.inside == static_cast<int64_t>(elements.size()));
-            for (int64_t i = 0; i < run.numel; ++i) elements.push_back(run.first + i);
-          }
-          CHECK(elements == elements_of_box(box, shape));
-          CHECK(static_cast<int64_t>(elements.size()) == box.numel());
-        }
-      }
-    }
-  }
-  CHECK(runs_of({{0, 0, 0}, {3, 4, 5}}, shape).size() == 1);
-  CHECK(runs_of({{1, 0, 0}, {3, 4, 5}}, shape).size() == 1);
-  CHECK(runs_of({{0, 1, 0}, {3, 3, 5}}, shape).size() == 3);
-  CHECK(runs_of(Region::flat(7, 31), shape).size() == 1);
-  CHECK(runs_of(Region::whole(Shape{}), Shape{}).size() == 1);
-}
-
-TEST_CASE("regions outside their tensor are refused", "[checkpoint]") {
-  const Shape shape{3, 4, 5};
-  CHECK_THROWS_AS(runs_of(Region::flat(0, 61), shape), InternalError);
-  CHECK_THROWS_AS(runs_of(Region::flat(5, 4), shape), InternalError);
-  CHECK_THROWS_AS(runs_of(Region::flat(-1, 4), shape), InternalError);
-  CHECK_THROWS_AS(runs_of({{0, 0}, {1, 1}}, shape), InternalError);
-  CHECK_THROWS_AS(runs_of({{0, 0, 0}, {1, 1, 6}}, shape), InternalError);
-  CHECK_THROWS_AS(runs_of({{0, 0, 0}, {1, 1}}, shape), InternalError);
-}
 
 TEST_CASE("an index survives being written down", "[checkpoint]") {
   const FileIndex index = sample_index();
@@ -98,36 +43,112 @@ TEST_CASE("an index survives being written down", "[checkpoint]") {
   CHECK(parsed.pieces[0].shape == Shape{10, 5});
   CHECK(parsed.pieces[0].region == Region::flat(10, 40));
   CHECK(parsed.pieces[0].bytes() == 60);
-  CHECK(parsed.pieces[1].region == Region{{0, 2}, {4, 4}});
+  CHECK(parsed.pieces[1].region == index.pieces[1].region);
+  CHECK(parsed.pieces[1].bytes() == 36);
   CHECK(parsed.states == index.states);
   CHECK(parsed.blocks == index.blocks);
 }
 
-TEST_CASE("an index whose numbers do not fit together is refused", "[checkpoint]") {
-  const auto defect = [](const std::string& from, const std::string& to) -> std::string {
-    std::string text = to_text(sample_index());
-    replace(text, from, to);
-    try {
-      parse_index("/f", text);
-    } catch (const ValidationError& error) {
-      return error.what();
-    }
-    return "accepted";
+TEST_CASE("an index says the cut only where there is one", "[checkpoint]") {
+  const std::string text = to_text(sample_index());
+  CHECK_THAT(text, Catch::Contains(R"("shape":[10,5],"within":[10,40],"offset":64)"));
+  CHECK_THAT(text,
+             Catch::Contains(
+                 R"("shape":[4,9],"cut":[[[0,4]],[[1,2],[4,6]]],"within":[2,11],"offset":128)"));
+}
+
+namespace {
+
+// As version 1 was written, with a piece of each kind: a range of elements and a box.
+constexpr const char* kIndex1 =
+    R"({"version":1,"tag":"t1","epoch":3,"rank":2,"data_bytes":256,"pieces":[)"
+    R"({"name":"a/weight","dtype":"bf16","shape":[10,5],"begin":[10],"end":[40],"offset":64},)"
+    R"({"name":"b/weight","dtype":"fp32","shape":[4,4],"begin":[0,2],"end":[4,4],"offset":128}],)"
+    R"("states":{"rng":"{\"seed\":1}"},"blocks":"00000000000000000000000000000000"})";
+
+std::string defect_of_index(std::string text, const std::string& from, const std::string& to) {
+  replace(text, from, to);
+  try {
+    parse_index("/f", text);
+  } catch (const ValidationError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("an index of version 1 says ranges of elements and boxes", "[checkpoint]") {
+  const FileIndex parsed = parse_index("/f", kIndex1);
+  REQUIRE(parsed.pieces.size() == 2);
+  CHECK(parsed.pieces[0].region == Region::flat(10, 40));
+  CHECK(parsed.pieces[1].region == Region{{{{{0, 4}}, {{2, 4}}}}, {0, 8}});
+  CHECK(parsed.pieces[1].offset == 128);
+  const FileIndex again = parse_index("/f", to_text(parsed));  // and is written as version 2
+  CHECK(again.pieces[1].region == parsed.pieces[1].region);
+  CHECK(runs_of(parse_index("/f",
+                            [] {
+                              std::string text = kIndex1;
+                              replace(text, R"("begin":[0,2])", R"("begin":[0,4])");
+                              return text;
+                            }())
+                    .pieces[1]
+                    .region,
+                Shape{4, 4})
+            .empty());
+}
+
+TEST_CASE("an index of version 1 whose regions do not fit is refused", "[checkpoint]") {
+  const auto defect = [](const std::string& from, const std::string& to) {
+    return defect_of_index(kIndex1, from, to);
   };
   using Catch::Contains;
-  CHECK_THAT(defect(R"("version":1)", R"("version":2)"), Contains("format version 2"));
+  CHECK_THAT(defect(R"("end":[40])", R"("end":[51])"), Contains("/f: piece 'a/weight': "));
+  CHECK_THAT(defect(R"("end":[40])", R"("end":[51])"), Contains("[10, 51) of shape [10, 5]"));
+  CHECK_THAT(defect(R"("end":[40])", R"("end":[9])"), Contains("[10, 9) of shape"));
+  CHECK_THAT(defect(R"("end":[40])", R"("end":[])"), Contains("1 begins, 0 ends"));
+  CHECK_THAT(defect(R"("begin":[10],"end":[40])", R"("begin":[],"end":[])"),
+             Contains("0 begins, 0 ends"));
+  CHECK_THAT(defect(R"("end":[4,4])", R"("end":[4,5])"), Contains("[2, 5) on axis 1"));
+  CHECK_THAT(defect(R"("end":[4,4])", R"("end":[4,1])"), Contains("[2, 1) on axis 1"));
+  CHECK_THAT(defect(R"("begin":[0,2],"end":[4,4])", R"("begin":[0,0,0],"end":[1,1,1])"),
+             Contains("a cut of 3 axes for shape [4, 4]"));
+  CHECK_THAT(defect(R"("begin":[10])", R"("begin":[-1])"), Contains("other than whole numbers"));
+  CHECK_THAT(defect(R"("end":[40],)", ""), Contains("'end' is missing"));
+}
+
+TEST_CASE("an index whose numbers do not fit together is refused", "[checkpoint]") {
+  const auto defect = [](const std::string& from, const std::string& to) {
+    return defect_of_index(to_text(sample_index()), from, to);
+  };
+  using Catch::Contains;
+  CHECK_THAT(defect(R"("version":2)", R"("version":3)"),
+             Contains("format version 3, this build reads 1 to 2"));
+  CHECK_THAT(defect(R"("version":2)", R"("version":0)"), Contains("format version 0"));
   CHECK_THAT(defect(R"("offset":64)", R"("offset":-1)"), Contains("'offset' is not an integer"));
   CHECK_THAT(defect(R"("offset":64)", R"("offset":1048650)"),
              Contains("leave the 1048676 data bytes"));
   CHECK_THAT(defect(R"("offset":64)", R"("offset":99999999999999999999)"),
              Contains("not an integer"));
-  CHECK_THAT(defect(R"("end":[40])", R"("end":[51])"), Contains("leaves its shape [10, 5]"));
-  CHECK_THAT(defect(R"("end":[40])", R"("end":[9])"), Contains("leaves its shape"));
-  CHECK_THAT(defect(R"("end":[40])", R"("end":[])"), Contains("leaves its shape"));
-  CHECK_THAT(defect(R"("begin":[10],"end":[40])", R"("begin":[],"end":[])"), Contains("empty"));
-  CHECK_THAT(defect(R"("end":[4,4])", R"("end":[4,5])"), Contains("leaves its shape"));
-  CHECK_THAT(defect(R"("begin":[0,2],"end":[4,4])", R"("begin":[0,0,0],"end":[1,1,1])"),
-             Contains("leaves its shape"));
+  CHECK_THAT(defect(R"([10,40])", R"([10,51])"),
+             Contains("/f: piece 'a/weight': region: elements [10, 51) of shape [10, 5]"));
+  CHECK_THAT(defect(R"([10,40])", R"([10,9])"), Contains("elements [10, 9)"));
+  CHECK_THAT(defect(R"([10,40])", R"([10])"),
+             Contains("'within' holds something other than pairs"));
+  CHECK_THAT(defect(R"([10,40])", R"([10,40,50])"), Contains("other than pairs"));
+  CHECK_THAT(defect(R"([10,40])", R"([-1,40])"), Contains("other than whole numbers"));
+  CHECK_THAT(defect(R"([10,40])", R"([10,99999999999999999999])"), Contains("whole numbers"));
+  CHECK_THAT(defect(R"([10,40])", "7"), Contains("'within' is not a list"));
+  CHECK_THAT(defect(R"("within":[10,40],)", ""), Contains("'within' is missing"));
+  CHECK_THAT(defect(R"([2,11])", R"([2,13])"), Contains("elements [2, 13) of shape [4, 3]"));
+  CHECK_THAT(defect(R"([4,6])", R"([4,10])"), Contains("[4, 10) on axis 1 of shape [4, 9]"));
+  CHECK_THAT(defect(R"([4,6])", R"([1,6])"), Contains("[1, 6) on axis 1"));
+  CHECK_THAT(defect(R"([4,6])", R"([6,6])"), Contains("[6, 6) on axis 1"));
+  CHECK_THAT(defect(R"([1,2],[4,6])", R"([4,6],[1,2])"), Contains("[1, 2) on axis 1"));
+  CHECK_THAT(defect(R"([[0,4]],)", ""), Contains("a cut of 1 axes for shape [4, 9]"));
+  CHECK_THAT(defect(R"([[0,4]],)", "5,"), Contains("'cut' is not a list"));
+  CHECK_THAT(defect(R"([[0,4]],)", R"([[0,"4"]],)"), Contains("'cut' holds something other than"));
+  CHECK_THAT(defect(R"([[[0,4]],[[1,2],[4,6]]])", "[]"), Contains("'cut' has no axes"));
   CHECK_THAT(defect(R"([10,5])", R"([4294967296,4294967296])"), Contains("overflow"));
   CHECK_THAT(defect(R"([10,5])", R"([1,1,1,1,1,1,50])"), Contains("rank 7"));
   CHECK_THAT(defect("bf16", "bf17"), Contains("unknown dtype 'bf17'"));

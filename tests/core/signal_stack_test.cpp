@@ -1,5 +1,5 @@
 // The stack of signal handlers: that handlers run on it, and who keeps which.
-#include "core/signal_stack.h"
+#include "core/memory/signal_stack.h"
 
 #include <signal.h>
 

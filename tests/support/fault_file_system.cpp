@@ -15,7 +15,7 @@ class FaultFile final : public File {
     return inner_->size();
   }
   void read(int64_t offset, std::span<std::byte> into) const override {
-    faults_.check_alive();
+    faults_.enter_read();
     inner_->read(offset, into);
   }
   bool is_cached() const override { return inner_->is_cached(); }
@@ -52,6 +52,11 @@ void FaultFileSystem::fail_call(int64_t index, Fault fault) {
 std::vector<std::string> FaultFileSystem::calls() const {
   const std::scoped_lock lock(log_mutex_);
   return log_;
+}
+
+void FaultFileSystem::enter_read() {
+  check_alive();
+  ++reads_;
 }
 
 void FaultFileSystem::check_alive() const {

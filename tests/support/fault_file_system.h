@@ -33,7 +33,8 @@ class FaultFileSystem : public FileSystem {
 
   void fail_call(int64_t index, Fault fault);
   int64_t call_count() const { return calls_; }
-  std::vector<std::string> calls() const;  // "<operation> <path>" of each counted call
+  std::vector<std::string> calls() const;        // "<operation> <path>" of each counted call
+  int64_t read_count() const { return reads_; }  // of files, not of directories
 
   using FileSystem::create;
   using FileSystem::open;
@@ -52,10 +53,12 @@ class FaultFileSystem : public FileSystem {
   Fault enter(std::string_view operation, const std::string& path);
   [[noreturn]] void fail(std::string_view operation, const std::string& path, Fault fault) const;
   void check_alive() const;  // SimulatedCrash after a crash
+  void enter_read();
 
  private:
   FileSystem& inner_;
   std::atomic<int64_t> calls_ = 0;
+  std::atomic<int64_t> reads_ = 0;
   std::atomic<int64_t> failing_call_ = -1;
   std::atomic<Fault> fault_ = Fault::kNone;
   std::atomic<bool> crashed_ = false;

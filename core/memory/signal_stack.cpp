@@ -1,4 +1,4 @@
-#include "core/signal_stack.h"
+#include "core/memory/signal_stack.h"
 
 #include <signal.h>
 
