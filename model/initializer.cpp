@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "core/dispatch.h"
 #include "core/index.h"
@@ -35,14 +36,30 @@ void fill_range(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& ran
   }
   const Rng rng(seed, spec.name);
   const float deviation = spec.init.standard_deviation;
+  const std::vector<Run> runs =
+      runs_of(spec.region(begin, begin + range.numel()), spec.logical_shape());
   const auto body = [&](int64_t first, int64_t last) {
-    fill_normal(rng, deviation, begin + first, last - first, out + first);
+    auto run = std::upper_bound(runs.begin(), runs.end(), first,
+                                [](int64_t at, const Run& r) { return at < r.inside + r.numel; });
+    while (first < last) {
+      const int64_t end = std::min(last, run->inside + run->numel);
+      fill_normal(rng, deviation, run->first + first - run->inside, end - first, out + first);
+      first = end;
+      ++run;
+    }
   };
   if (pool == nullptr) {
     body(0, range.numel());
   } else {
     pool->parallel_for(range.numel(), kGrain, body);
   }
+}
+
+void check_cut(const ParamSpec& spec) {
+  if (spec.cut.is_whole()) return;
+  const Shape kept = spec.cut.shape_in(spec.global);
+  DS_CHECK(kept == spec.shape, "parameter {}: shape {}, its cut of {} has {}", spec.name,
+           spec.shape.to_string(), spec.global.to_string(), kept.to_string());
 }
 
 }  // namespace
@@ -52,6 +69,7 @@ void initialize(const ParamSpec& spec, uint64_t seed, int64_t begin, Tensor& ran
   DS_CHECK(begin >= 0 && begin + range.numel() <= spec.shape.numel(),
            "initialize: elements [{}, {}) of {} {}", begin, begin + range.numel(), spec.name,
            spec.shape.to_string());
+  check_cut(spec);
   if (range.is_meta()) return;
   on_float(range.dtype(), [&]<class T>() { fill_range<T>(spec, seed, begin, range, pool); });
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/region.h"
 #include "core/rng.h"
 #include "core/tensor.h"
 #include "kernels/gemm/matmul.h"
@@ -25,10 +26,17 @@ struct Initializer {
 
 struct ParamSpec {
   std::string name;  // Hugging Face name: "transformer.h.0.attn.c_attn.weight"
-  Shape shape;
+  Shape shape;  // here; where a cut keeps only some of the logical tensor, the shape of that cut
   DType dtype = DType::kF32;  // of the weight the model computes with, and of its gradient
   Initializer init{};
-  int unit = 0;  // number of the model block it belongs to: buckets do not span units
+  int unit = 0;    // number of the model block it belongs to: buckets do not span units
+  Shape global{};  // of the logical tensor, where there is a cut
+  Cut cut{};       // what is kept of it here; none: all
+
+  const Shape& logical_shape() const { return cut.is_whole() ? shape : global; }
+  // Elements [begin, end) of the flattened parameter as it is here.
+  Region region(int64_t begin, int64_t end) const { return {cut, {begin, end}}; }
+  Region region() const { return region(0, shape.numel()); }
 };
 
 // The right to see a whole weight. Dropping the last lease of a bucket releases what was gathered.

@@ -24,7 +24,7 @@ namespace {
 std::set<int> ranks_with_weights(Engine& engine, const CheckpointReader& reader) {
   std::set<int> out;
   for (const ParamSpec& spec : specs_of(engine.store())) {
-    out.merge(reader.ranks_holding(spec.name + "/weight", Region::whole(spec.shape)));
+    out.merge(reader.ranks_holding(spec.name + "/weight", Region::whole(spec.logical_shape())));
   }
   return out;
 }

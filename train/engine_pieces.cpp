@@ -30,8 +30,8 @@ std::string piece_name(const ParamSpec& spec, const std::string& slot) {
   return spec.name + "/" + slot;
 }
 
-Region region_of(const ShardField& field) {
-  return Region::flat(field.param_begin, field.param_begin + field.numel);
+Region region_of(const ParamSpec& spec, const ShardField& field) {
+  return spec.region(field.param_begin, field.param_begin + field.numel);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void for_each_piece(Engine& engine,
   engine.store().visit_owned([&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       const ParamSpec& spec = engine.store().spec(field.param);
-      const Region region = region_of(field);
+      const Region region = region_of(spec, field);
       const auto pass = [&](const std::string& slot, const Tensor& tensor) {
         Tensor data = tensor.narrow(field.offset, field.numel);
         take(piece_name(spec, slot), spec, region, data);
@@ -67,7 +67,8 @@ void for_each_piece(Engine& engine,
 void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer) {
   for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
                              Tensor& data) {
-    writer.put({.name = name, .global_shape = spec.shape, .region = region, .data = data});
+    writer.put(
+        {.name = name, .global_shape = spec.logical_shape(), .region = region, .data = data});
     DS_FAILPOINT("ckpt.piece_put");
   });
   if (rank == 0) {
@@ -84,9 +85,9 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
   std::set<int> out;
   for (const std::vector<ShardField>& part : engine.store().owned_fields()) {
     for (const ShardField& field : part) {
+      const ParamSpec& spec = engine.store().spec(field.param);
       for (const std::string& tensor : tensors) {
-        const std::string name = piece_name(engine.store().spec(field.param), tensor);
-        out.merge(reader.ranks_holding(name, region_of(field)));
+        out.merge(reader.ranks_holding(piece_name(spec, tensor), region_of(spec, field)));
       }
     }
   }
@@ -117,9 +118,10 @@ void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string&
   for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
                              Tensor& data) {
     const auto info = reader.info(name);
-    if (info.shape != spec.shape) {
+    if (info.shape != spec.logical_shape()) {
       throw ValidationError(fmt::format("{} has shape {} in {}, the model has {}", name,
-                                        info.shape.to_string(), label, spec.shape.to_string()));
+                                        info.shape.to_string(), label,
+                                        spec.logical_shape().to_string()));
     }
     reader.get(name, region, data);
     DS_FAILPOINT("load.piece_read");

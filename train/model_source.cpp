@@ -79,7 +79,7 @@ ModelSource from_tag(FileSystem& files, const std::string& tag) {
               Tensor flat = store.weight(id).reshape({spec.shape.numel()});
               const bool direct = flat.dtype() == DType::kF32;
               Tensor master = direct ? flat : Tensor::empty(flat.shape(), DType::kF32, stream);
-              reader.get(spec.name + "/weight", Region::whole(spec.shape), master);
+              reader.get(spec.name + "/weight", spec.region(), master);
               if (!direct) kernels::cast(stream, master, flat);
             }
           }};

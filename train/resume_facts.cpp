@@ -169,9 +169,9 @@ std::vector<std::string> compare_tensors(const CheckpointReader& reader,
       wanted.insert(name);
       if (!reader.contains(name)) {
         out.push_back(fmt::format("{} is not in it", name));
-      } else if (const Shape shape = reader.info(name).shape; shape != spec.shape) {
+      } else if (const Shape shape = reader.info(name).shape; shape != spec.logical_shape()) {
         out.push_back(fmt::format("{} has shape {} in it, and {} in the model", name,
-                                  shape.to_string(), spec.shape.to_string()));
+                                  shape.to_string(), spec.logical_shape().to_string()));
       }
     }
   }

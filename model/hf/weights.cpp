@@ -202,7 +202,7 @@ std::vector<ParamSpec> specs_of(const ParameterStore& store) {
 std::vector<SafetensorsTensor> export_list(std::span<const ParamSpec> specs, DType dtype) {
   std::vector<SafetensorsTensor> list;
   for (const ParamSpec& spec : specs) {
-    list.push_back({.name = spec.name, .dtype = dtype, .shape = spec.shape});
+    list.push_back({.name = spec.name, .dtype = dtype, .shape = spec.logical_shape()});
   }
   return list;
 }

@@ -33,9 +33,10 @@ struct Figures {
 };
 
 // One run of tokens with what the tokenizer puts before it.
-class Run {
+class TokenRun {
  public:
-  Run(std::shared_ptr<const TokenSource> source, std::vector<int32_t> before, int64_t vocabulary)
+  TokenRun(std::shared_ptr<const TokenSource> source, std::vector<int32_t> before,
+           int64_t vocabulary)
       : source_(std::move(source)), before_(std::move(before)), vocabulary_(vocabulary) {}
 
   int64_t size() const { return before() + source_->size(); }
@@ -66,7 +67,7 @@ class Evaluation {
   Evaluation(LoadedModel& loaded, const Tokenizer& tokenizer, std::vector<int32_t> separators)
       : loaded_(loaded), tokenizer_(tokenizer), separators_(std::move(separators)) {}
 
-  void add(const Run& run, int64_t length, int64_t stride, int64_t batch) {
+  void add(const TokenRun& run, int64_t length, int64_t stride, int64_t batch) {
     figures_.tokens += run.size() - run.before();
     count_bytes(run);
     const std::vector<TextWindow> windows = text_windows(run.size(), length, stride);
@@ -82,7 +83,7 @@ class Evaluation {
 
  private:
   // Of the text: tokens that only separate documents have none.
-  void count_bytes(const Run& run) {
+  void count_bytes(const TokenRun& run) {
     constexpr int64_t kStep = 1 << 16;
     for (int64_t first = run.before(); first < run.size(); first += kStep) {
       std::vector<int32_t> ids(to_size(std::min(kStep, run.size() - first)));
@@ -94,7 +95,7 @@ class Evaluation {
   }
 
   // The same loss, without a tape, that training's validation uses.
-  void score(const Run& run, std::span<const TextWindow> windows) {
+  void score(const TokenRun& run, std::span<const TextWindow> windows) {
     const auto rows = narrow<int64_t>(windows.size());
     const int64_t length = windows[0].length;
     Tensor tokens = Tensor::empty({rows, length}, DType::kI32, loaded_.stream());
@@ -190,13 +191,13 @@ int run_evaluate(const EvalArgs& args) {
   if (text.after_json_line.kind == Separator::Kind::kOneToken) {
     separators = tokenizer->encode(text.after_json_line.text);
   }
-  std::vector<Run> runs;
+  std::vector<TokenRun> runs;
   for (const auto& tokens : open_token_sources(files, args.data, *tokenizer, text)) {
     runs.emplace_back(tokens, before, dims.vocabulary);
   }
   LoadedModel loaded(source, parse_dtype(args.dtype), args.threads);
   Evaluation evaluation(loaded, *tokenizer, separators);
-  for (const Run& run : runs) evaluation.add(run, length, stride, args.batch);
+  for (const TokenRun& run : runs) evaluation.add(run, length, stride, args.batch);
   Figures& figures = evaluation.figures();
   if (figures.predicted == 0)
     throw DataError("eval: the text is one token, and none is there to predict it from");

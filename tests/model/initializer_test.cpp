@@ -40,6 +40,46 @@ TEST_CASE("any range of a parameter starts with the bits of the whole", "[model]
   }
 }
 
+TEST_CASE("every cut of a parameter starts with the bits of the whole", "[model]") {
+  CpuStream cpu(3);
+  const Shape logical{60, 96};
+  const Tensor expected = whole(cpu, normal_spec("w", logical), 7);
+  const std::vector<std::pair<Cut, Shape>> cuts{
+      {{{{{0, 60}}, {{8, 16}, {40, 48}, {72, 80}}}}, {60, 24}},  // packed projections
+      {{{{{20, 60}}, {{0, 96}}}}, {40, 96}},                     // rows
+      {{{{{1, 2}, {5, 31}}, {{0, 1}, {1, 50}, {95, 96}}}}, {27, 51}}};
+  for (const auto& [cut, shape] : cuts) {
+    ParamSpec spec = normal_spec("w", shape);
+    spec.global = logical;
+    spec.cut = cut;
+    for (const int64_t begin : {int64_t{0}, int64_t{7}, int64_t{900}, shape.numel()}) {
+      Tensor range = Tensor::empty({shape.numel() - begin}, DType::kF32, cpu.stream);
+      Tensor same = Tensor::empty({shape.numel() - begin}, DType::kF32, cpu.stream);
+      for (const Run& run : runs_of(spec.region(begin, shape.numel()), logical)) {
+        for (int64_t i = 0; i < run.numel; ++i) {
+          same.data<float>()[run.inside + i] = expected.data<float>()[run.first + i];
+        }
+      }
+      initialize(spec, 7, begin, range, &cpu.pool);
+      CHECK(same_bits(range, same));
+      initialize(spec, 7, begin, range);
+      CHECK(same_bits(range, same));
+    }
+  }
+}
+
+TEST_CASE("a parameter whose shape is not that of its cut is refused", "[model]") {
+  CpuStream cpu;
+  ParamSpec spec = normal_spec("w", {4, 2});
+  spec.global = {4, 6};
+  spec.cut = {{{{0, 4}}, {{1, 4}}}};
+  Tensor range = Tensor::empty({8}, DType::kF32, cpu.stream);
+  CHECK_THROWS_WITH(initialize(spec, 7, 0, range),
+                    Catch::Contains("w: shape [4, 2], its cut of [4, 6] has [4, 3]"));
+  spec.global = {4, 3};
+  CHECK_THROWS_WITH(initialize(spec, 7, 0, range), Catch::Contains("[1, 4) on axis 1"));
+}
+
 TEST_CASE("initial weights have the deviation asked for and mean zero", "[model]") {
   CpuStream cpu;
   const Tensor w = whole(cpu, normal_spec("w", {200, 500}), 1);
