@@ -17,12 +17,10 @@ class LanguageModel {
   // tokens, targets: int32 [B, T], T <= positions; a negative target is ignored. Returns fp32 [B *
   // T]: -log p(target), natural log, 0 for ignored targets; their mean is the caller's business.
   // With a tape, the loss is sum(losses) * grad_scale: the head's gradients are written in the same
-  // pass (the logits of a block of rows are never computed twice), the rest by backward(). Without
-  // a tape, losses only.
+  // pass (the logits of a block of rows are never computed twice), the rest by the tape's
+  // backward(). Without a tape, losses only.
   virtual Tensor loss(Context& context, const Tensor& tokens, const Tensor& targets,
                       float grad_scale) = 0;
-  // Writes every remaining parameter gradient into the store and empties the tape.
-  void backward(Context& context);
 
   // Logits fp32 [B, V] of the token after the last of `tokens` int32 [B, T]. With context.cache,
   // the tokens follow the positions it holds and are added to it; T > 1 then needs an empty cache.

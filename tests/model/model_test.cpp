@@ -80,7 +80,7 @@ struct Bench {
     Tape tape;
     Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     const Tensor losses = model->loss(context, tokens, targets, grad_scale);
-    model->backward(context);
+    context.tape->backward(context.stream);
     return losses;
   }
   double total_loss() {
@@ -186,7 +186,7 @@ TEST_CASE("two micro-steps accumulate the gradient of both", "[model]") {
   Context context{
       .stream = bench.cpu.stream, .store = bench.store, .mode = RunMode::kTrain, .tape = &tape};
   bench.model->loss(context, bench.tokens, bench.targets, 0.1F);
-  bench.model->backward(context);
+  context.tape->backward(context.stream);
   CHECK(testing::squares_of(bench.cpu.stream, bench.store.gradient(0)) ==
         Approx(4 * once).epsilon(1e-4));
 }
@@ -240,7 +240,7 @@ TEST_CASE("backward leaves nothing but weights, gradients and losses", "[model]"
     Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     {
       const Tensor losses = model->loss(context, tokens, tokens, 1);
-      model->backward(context);
+      context.tape->backward(context.stream);
       CHECK(account.usage().bytes_now == before + losses.bytes());
     }
     CHECK(account.usage().bytes_now == before);
@@ -265,7 +265,7 @@ std::vector<AllocationSpan> allocations(const ModelConfig& config, Device device
     Tape tape;
     Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     model->loss(context, tokens, tokens, 1);
-    model->backward(context);
+    context.tape->backward(context.stream);
     Context evaluation{.stream = stream, .store = store};
     model->loss(evaluation, tokens, tokens, 1);
   }
@@ -394,7 +394,7 @@ TEST_CASE("gradients of bf16 weights may be summed in fp32", "[model]") {
     Tape tape;
     Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     model->loss(context, reference.tokens, reference.targets, 0.1F);
-    model->backward(context);
+    context.tape->backward(context.stream);
     for (ParamId id = 0; id < store.count(); ++id) {
       const Tensor& expected = reference.store.gradient(id);
       const double size = std::sqrt(testing::squares_of(cpu.stream, expected));

@@ -97,7 +97,7 @@ class PlainTrainer {
     Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     const auto scale = static_cast<float>(1.0 / static_cast<double>(global_tokens));
     const Tensor losses = model->loss(context, tokens, targets, scale);
-    model->backward(context);
+    context.tape->backward(context.stream);
     return sum_of(cpu.stream, losses) / static_cast<double>(global_tokens);
   }
 
