@@ -66,6 +66,15 @@ Tensor Tensor::narrow(int64_t offset, int64_t numel) const {
   return view;
 }
 
+Tensor Tensor::joined_with(const Tensor& next) const {
+  const bool same_buffer = owner_ != nullptr && owner_ == next.owner_;
+  if (!same_buffer || dtype_ != next.dtype_ || next.data_ != data_ + bytes()) return {};
+  Tensor view = *this;
+  view.numel_ = numel_ + next.numel_;
+  view.shape_ = Shape{view.numel_};
+  return view;
+}
+
 Tensor Tensor::reshape(const Shape& shape) const {
   DS_CHECK(shape.numel() == numel_, "reshape: {} to {}", shape_.to_string(), shape.to_string());
   Tensor view = *this;

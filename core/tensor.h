@@ -51,6 +51,10 @@ class Tensor {
   Tensor narrow(int64_t offset, int64_t numel) const;
   Tensor reshape(const Shape& shape) const;  // same numel; shares the bytes
   Tensor reinterpret(DType dtype) const;     // the same bytes as a flat tensor of another dtype
+  // A flat view of this tensor and of `next`, where `next` begins at this one's end in the same
+  // buffer; undefined where it does not. Neighbours by address alone, of two buffers, do not count:
+  // where a resource puts buffers is chance.
+  Tensor joined_with(const Tensor& next) const;
   bool aliases(const Tensor& other) const { return data_ != nullptr && data_ == other.data_; }
   // No other handle shares these bytes, so they may be overwritten in place. Exact because a tensor
   // is confined to one thread; false for borrowed bytes without an owner.

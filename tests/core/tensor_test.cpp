@@ -24,6 +24,34 @@ TEST_CASE("a view shares the bytes of its tensor and checks its range", "[core]"
   CHECK_THROWS_WITH(x.data<int32_t>(), Catch::Contains("data<int32>() of a fp32 tensor"));
 }
 
+TEST_CASE("neighbours in one buffer join to one view; others do not", "[core]") {
+  HostMemory memory;
+  ThreadPool pool(1);
+  Stream stream({.memory = &memory, .pool = &pool});
+  const Tensor x = Tensor::zeros({4, 3}, DType::kF32, stream);
+  const Tensor joined = x.narrow(2, 4).reshape({2, 2}).joined_with(x.narrow(6, 3));
+  REQUIRE(joined.defined());
+  CHECK(joined.shape() == Shape{7});
+  CHECK(joined.bytes() == 28);
+  CHECK(joined.aliases(x.narrow(2, 1)));
+  CHECK_FALSE(x.narrow(2, 3).joined_with(x.narrow(6, 3)).defined());  // a gap
+  CHECK_FALSE(x.narrow(6, 3).joined_with(x.narrow(2, 4)).defined());  // the other way round
+  CHECK_FALSE(x.narrow(2, 4)
+                  .joined_with(x.narrow(6, 3).reinterpret(DType::kBF16))
+                  .defined());  // another dtype
+}
+
+TEST_CASE("neighbours by address of two buffers do not join", "[core]") {
+  float values[8] = {};
+  const auto borrow = [&](int first, std::shared_ptr<void> owner) {
+    return Tensor::borrow(values + first, {4}, DType::kF32, Device::cpu(), std::move(owner));
+  };
+  const auto one = std::make_shared<int>(1);
+  CHECK(borrow(0, one).joined_with(borrow(4, one)).defined());
+  CHECK_FALSE(borrow(0, one).joined_with(borrow(4, std::make_shared<int>(2))).defined());
+  CHECK_FALSE(borrow(0, nullptr).joined_with(borrow(4, nullptr)).defined());
+}
+
 TEST_CASE("a meta tensor has a shape and is accounted for, but has no bytes", "[core]") {
   MetaMemory meta;
   MemoryAccount account;
