@@ -47,25 +47,35 @@ bool finite_typed(const T* x, int64_t n) {
 }
 
 // Rows are added up in groups of kGroup, and the groups in order: the error grows with the group
-// and the number of groups, not with the number of rows.
-template <class TX, class TY>
-void column_sum_typed(const TX* x, int64_t rows, int64_t columns, Write write, TY* y, int64_t begin,
+// and the number of groups, not with the number of rows. kSide vectors go down the rows side by
+// side, because one alone would use a cache line of each row and leave the next one to another
+// pass.
+constexpr int kSide = 4;
+
+template <int kVectors, class TX, class TY>
+void column_sum_typed(const TX* x, int64_t rows, int64_t stride, Write write, TY* y, int64_t begin,
                       int64_t end) {
   constexpr int64_t kGroup = 64;
   const Lanes d;
-  for (int64_t c = begin; c < end; c += lane_count()) {
-    const int64_t count = at_most_lanes(end - c);
-    auto total = write == Write::kAccumulate ? get(d, y + c, count) : hn::Zero(d);
-    for (int64_t first = 0; first < rows; first += kGroup) {
-      const int64_t last = first + kGroup < rows ? first + kGroup : rows;
-      auto part = hn::Zero(d);
-      for (int64_t row = first; row < last; ++row) {
-        part = hn::Add(part, get(d, x + row * columns + c, count));
-      }
-      total = hn::Add(total, part);
-    }
-    put(total, d, y + c, count);
+  const auto place = [&](int v) { return begin + v * lane_count(); };
+  const auto count = [&](int v) { return at_most_lanes(end - place(v)); };
+  F32Vector total[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] = write == Write::kAccumulate ? get(d, y + place(v), count(v)) : hn::Zero(d);
   }
+  for (int64_t first = 0; first < rows; first += kGroup) {
+    const int64_t last = first + kGroup < rows ? first + kGroup : rows;
+    F32Vector part[kVectors];
+    for (int v = 0; v < kVectors; ++v) part[v] = hn::Zero(d);
+    for (int64_t row = first; row < last; ++row) {
+      const TX* from = x + row * stride;
+      for (int v = 0; v < kVectors; ++v) {
+        part[v] = hn::Add(part[v], get(d, from + place(v), count(v)));
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) total[v] = hn::Add(total[v], part[v]);
+  }
+  for (int v = 0; v < kVectors; ++v) put(total[v], d, y + place(v), count(v));
 }
 
 }  // namespace
@@ -85,11 +95,18 @@ bool finite_range(const Tensor& x, int64_t begin, int64_t end) {
                   [&]<class T>() { return finite_typed(x.data<T>() + begin, end - begin); });
 }
 
-void column_sum_range(const Tensor& x, int64_t rows, Write write, Tensor& y, int64_t begin,
-                      int64_t end) {
-  on_float(x.dtype(), [&]<class TX>() {
+void column_sum_range(const MatrixView& x, Write write, Tensor& y, int64_t begin, int64_t end) {
+  on_float(x.tensor.dtype(), [&]<class TX>() {
     on_float(y.dtype(), [&]<class TY>() {
-      column_sum_typed(x.data<TX>(), rows, y.numel(), write, y.data<TY>(), begin, end);
+      const TX* from = x.tensor.data<TX>() + x.offset;
+      TY* to = y.data<TY>();
+      int64_t c = begin;
+      for (; c + kSide * lane_count() <= end; c += kSide * lane_count()) {
+        column_sum_typed<kSide>(from, x.rows, x.row_stride, write, to, c, c + kSide * lane_count());
+      }
+      for (; c < end; c += lane_count()) {
+        column_sum_typed<1>(from, x.rows, x.row_stride, write, to, c, end);
+      }
     });
   });
 }
@@ -173,14 +190,25 @@ bool all_finite(Stream& stream, const Tensor& x) {
 void column_sum(Stream& stream, const Tensor& x, Write write, Tensor& y) {
   detail::require_numel("column_sum", "y", stream, y, y.numel());
   const int64_t rows = detail::rows_of("column_sum", "x", x, y.numel());
-  detail::require_numel("column_sum", "x", stream, x, x.numel());
-  detail::require_float("column_sum", "x", x);
+  column_sum(stream, matrix(x, rows, y.numel()), write, y);
+}
+
+void column_sum(Stream& stream, const MatrixView& x, Write write, Tensor& y) {
+  detail::require_numel("column_sum", "y", stream, y, x.columns);
+  detail::require_numel("column_sum", "x", stream, x.tensor, x.tensor.numel());
+  detail::require_float("column_sum", "x", x.tensor);
   detail::require_float("column_sum", "y", y);
-  stream.record("column_sum", {.flops = static_cast<double>(x.numel()),
-                               .bytes = static_cast<double>(x.bytes() + y.bytes())});
+  const int64_t last = x.rows == 0 ? 0 : x.offset + (x.rows - 1) * x.row_stride + x.columns;
+  DS_CHECK(x.row_stride >= x.columns && x.offset >= 0 && last <= x.tensor.numel(),
+           "column_sum: x ends at element {} of a tensor of {}, its rows are {} apart", last,
+           x.tensor.numel(), x.row_stride);
+  const auto numel = static_cast<double>(x.rows * x.columns);
+  stream.record("column_sum", {.flops = numel,
+                               .bytes = numel * static_cast<double>(size_of(x.tensor.dtype())) +
+                                        static_cast<double>(y.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), 64, [&](int64_t begin, int64_t end) {
-      DS_SIMD(column_sum_range)(x, rows, write, y, begin, end);
+      DS_SIMD(column_sum_range)(x, write, y, begin, end);
     });
   });
 }

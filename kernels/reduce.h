@@ -14,5 +14,6 @@ void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor to
 bool all_finite(Stream& stream, const Tensor& x);
 // y [C] = (or +=) column sums of x [N, C], accumulated in fp32; for bias gradients.
 void column_sum(Stream& stream, const Tensor& x, Write write, Tensor& y);
+void column_sum(Stream& stream, const MatrixView& x, Write write, Tensor& y);
 
 }  // namespace ds::kernels

@@ -95,7 +95,6 @@ namespace {
 DS_SIMD_EXPORT(cross_entropy_row);
 DS_SIMD_EXPORT(cross_entropy_grad_row);
 
-constexpr int64_t kScratchBytes = int64_t{64} << 20;  // of logits in a block
 constexpr int64_t kMostRows = 1024;
 constexpr std::string_view kOp = "linear_cross_entropy";
 
@@ -199,8 +198,15 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logit
 
 }  // namespace
 
-int64_t linear_cross_entropy_rows(int64_t vocabulary) {
-  const int64_t fit = kScratchBytes / (vocabulary * static_cast<int64_t>(sizeof(float)));
+int64_t loss_block_bytes(Device device) {
+  if (device.kind == Device::Kind::kCuda) {
+    throw Unsupported(fmt::format("{}: no block size is known for {}", kOp, device.to_string()));
+  }
+  return int64_t{64} << 20;
+}
+
+int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary) {
+  const int64_t fit = loss_block_bytes(device) / (vocabulary * static_cast<int64_t>(sizeof(float)));
   return std::clamp<int64_t>(fit / 32 * 32, 32, kMostRows);
 }
 
@@ -215,7 +221,7 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
     Tensor dweight = args.dweight;
     fill(stream, dweight, 0.0F);  // no block of rows will write it
   }
-  const int64_t block = std::min(rows, linear_cross_entropy_rows(vocabulary));
+  const int64_t block = std::min(rows, linear_cross_entropy_rows(stream.device(), vocabulary));
   Tensor logits = Tensor::empty({block, vocabulary}, DType::kF32, stream, MemoryTag::kScratch);
   for (int64_t first = 0; first < rows; first += block) {
     run_block(stream, args, logits, first, std::min(block, rows - first));

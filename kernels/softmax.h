@@ -18,9 +18,13 @@ struct LinearCrossEntropyArgs {
   Tensor dweight = {};      // [V, C]
   Write write_dweight = Write::kOverwrite;
 };
+// Bytes of fp32 logits that a block of rows may have. More means fewer passes over dweight, which
+// every block reads and writes whole, and more scratch; what that is worth depends on the device.
+// Meta stands for the CPU. Throws Unsupported where no value is known.
+int64_t loss_block_bytes(Device device);
 // Rows a block holds (its fp32 or bf16 logits are the scratch); the scratch is allocated here from
 // the stream under MemoryTag::kScratch.
-int64_t linear_cross_entropy_rows(int64_t vocabulary);
+int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary);
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args);
 
 }  // namespace ds::kernels

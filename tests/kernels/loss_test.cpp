@@ -80,7 +80,7 @@ TEST_CASE("evaluation needs no gradients and gives the same losses", "[kernels]"
 TEST_CASE("more rows than a block holds give the same losses and gradients", "[kernels]") {
   TestStream s;
   const int64_t vocabulary = 600;
-  const int64_t rows = linear_cross_entropy_rows(vocabulary) + 37;
+  const int64_t rows = linear_cross_entropy_rows(Device::cpu(), vocabulary) + 37;
   LossRun r = loss_run(rows, 8, vocabulary, DType::kF32, s.stream);
   linear_cross_entropy(s.stream, r.args);
   const Values x = values_of(r.args.x), weight = values_of(r.args.weight);
@@ -96,6 +96,23 @@ TEST_CASE("more rows than a block holds give the same losses and gradients", "[k
           1e-5);
   REQUIRE(error_of(r.args.dweight, reference::matmul(p, x, vocabulary, 8, rows, true, false)) <
           1e-5);
+}
+
+TEST_CASE("a block of logits is as long as the device's budget allows, in whole tiles",
+          "[kernels]") {
+  const int64_t budget = loss_block_bytes(Device::cpu());
+  for (const int64_t vocabulary : {20000, 50257, 128256, 262144}) {
+    const int64_t rows = linear_cross_entropy_rows(Device::cpu(), vocabulary);
+    CHECK(rows % 32 == 0);
+    CHECK(rows * vocabulary * 4 <= budget);
+    CHECK((rows + 32) * vocabulary * 4 > budget);
+    CHECK(linear_cross_entropy_rows(Device::meta(), vocabulary) == rows);  // plans as it runs
+  }
+  CHECK(linear_cross_entropy_rows(Device::cpu(), 1 << 28) == 32);  // one tile, whatever it takes
+  CHECK(linear_cross_entropy_rows(Device::cpu(), 2) == 1024);
+  CHECK_THROWS_AS(loss_block_bytes(Device::cuda(0)), Unsupported);
+  CHECK_THROWS_WITH(linear_cross_entropy_rows(Device::cuda(1), 50257),
+                    Catch::Contains("no block size is known for cuda:1"));
 }
 
 TEST_CASE("a target beyond the vocabulary is a data error that names its row", "[kernels]") {

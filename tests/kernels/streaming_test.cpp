@@ -1,5 +1,6 @@
 // Elementwise operations and reductions against the fp64 reference, over dtypes and odd lengths.
 #include <cmath>
+#include <cstring>
 
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
@@ -146,6 +147,24 @@ TEST_CASE("column sums match the reference, overwrite or accumulate", "[kernels]
       for (double& v : expected) v *= 2;
       REQUIRE(error_of(y, expected) < 1e-5);
     }
+  }
+}
+
+TEST_CASE("sums of some columns have the bits of those of all", "[kernels]") {
+  TestStream s;
+  const int64_t columns = 215;
+  const Tensor x = random_tensor({150, columns}, DType::kBF16, 3, s.stream);
+  Tensor all = Tensor::empty({columns}, DType::kF32, s.stream);
+  column_sum(s.stream, x, Write::kOverwrite, all);
+  for (const int64_t first : {0, 1, 70}) {
+    Tensor some = Tensor::empty({columns - first - 3}, DType::kF32, s.stream);
+    const MatrixView whole = matrix(x, 150, columns);
+    column_sum(s.stream, columns_of(whole, first, some.numel()), Write::kOverwrite, some);
+    CHECK(std::memcmp(some.raw(), all.narrow(first, some.numel()).raw(), some.bytes()) == 0);
+    MatrixView beyond = columns_of(whole, first, some.numel());
+    beyond.offset += x.numel();
+    CHECK_THROWS_WITH(column_sum(s.stream, beyond, Write::kOverwrite, some),
+                      Catch::Contains("column_sum: x ends at element"));
   }
 }
 
