@@ -95,21 +95,6 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
   return {std::move(out[0]), std::move(out[1])};
 }
 
-Var swiglu(Context& context, const Var& gate_up) {
-  Stream& stream = context.stream;
-  const Shape& shape = gate_up.value.shape();
-  Tensor y = Tensor::empty({shape[0], shape[1] / 2}, gate_up.value.dtype(), stream);
-  kernels::swiglu_forward(stream, gate_up.value, y);
-  auto backward = [&stream, saved = context.save(gate_up.value)](GradientFlow& flow) mutable {
-    const Tensor dy = flow.take(0);
-    const Tensor input = take(saved);
-    Tensor dinput = Tensor::empty(input.shape(), input.dtype(), stream);
-    kernels::swiglu_backward(stream, input, dy, dinput);
-    flow.give(0, std::move(dinput));
-  };
-  return context.record("swiglu", {&gate_up, 1}, {std::move(y)}, std::move(backward)).front();
-}
-
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   if (context.mode != RunMode::kTrain || spec.p == 0) return x;
   Stream& stream = context.stream;

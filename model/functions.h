@@ -34,11 +34,26 @@ struct LinearSpec {
   std::vector<LinearPart> parts;
   int64_t in = 0;
   WeightLayout layout = WeightLayout::kOutIn;
-  kernels::Activation activation = kernels::Activation::kNone;  // only with a single part
   int64_t out() const;
 };
-// x [N, in] -> activation(x * W + b) [N, out()].
+// x [N, in] -> x * W + b [N, out()].
 Var linear(Context& context, const Var& x, const LinearSpec& spec);
+
+// ---- MLP (functions_mlp.cpp)
+
+enum class MlpGate : uint8_t {
+  kNone,
+  kSilu,  // SwiGLU: `up` has two parts of equal size, gate and up
+};
+struct MlpSpec {
+  LinearSpec up;
+  LinearSpec down;
+  MlpGate gate = MlpGate::kNone;
+  kernels::Activation activation = kernels::Activation::kNone;  // without a gate
+};
+// x [N, up.in] -> activation(up(x)), or silu(gate(x)) * up(x) -> down [N, down.out()]. One node of
+// the tape, so that what lies between the products is nobody else's.
+Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 
 // ---- attention (functions_attention.cpp)
 
@@ -51,7 +66,7 @@ Var attention(Context& context, const kernels::AttentionShape& shape, const Var&
 Var rope(Context& context, const kernels::AttentionShape& shape, float theta,
          int64_t first_position, Var qkv);
 
-// ---- norm, MLP, embedding, dropout (functions.cpp)
+// ---- norm, embedding, dropout (functions.cpp)
 
 struct NormSpec {
   ParamId gamma = kNoParam;
@@ -65,9 +80,6 @@ struct NormOutput {
 // `branch` may be undefined: then sum is the residual itself. Both gradients that meet at the
 // residual stream are added by the norm's backward kernel.
 NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec);
-
-// gate_up [N, 2F] -> silu(gate) * up [N, F].
-Var swiglu(Context& context, const Var& gate_up);
 
 // Identity unless the context trains and p > 0. Rows of x are those of sequences of `length`.
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length);

@@ -17,7 +17,8 @@ class Gpt2Block final : public Block {
   int64_t layer_;
   DropoutSpec attention_dropout_, attention_out_dropout_, mlp_dropout_;
   NormSpec ln_1_, ln_2_;
-  LinearSpec c_attn_, attn_c_proj_, c_fc_, mlp_c_proj_;
+  LinearSpec c_attn_, attn_c_proj_;
+  MlpSpec mlp_;
 };
 
 LinearSpec conv1d(const BuildContext& build, int64_t in, int64_t out, double deviation) {
@@ -44,9 +45,9 @@ Gpt2Block::Gpt2Block(const Gpt2Config& config, const BuildContext& build, int64_
   c_attn_ = conv1d(attn.child("c_attn"), width, 3 * width, deviation);
   attn_c_proj_ = conv1d(attn.child("c_proj"), width, width, into_residual);
   ln_2_ = layer_norm_params(build.child("ln_2"), width, config.layer_norm_epsilon);
-  c_fc_ = conv1d(mlp.child("c_fc"), width, dims_.inner, deviation);
-  c_fc_.activation = parse_activation(config.activation_function);
-  mlp_c_proj_ = conv1d(mlp.child("c_proj"), dims_.inner, width, into_residual);
+  mlp_.up = conv1d(mlp.child("c_fc"), width, dims_.inner, deviation);
+  mlp_.down = conv1d(mlp.child("c_proj"), dims_.inner, width, into_residual);
+  mlp_.activation = parse_activation(config.activation_function);
 }
 
 Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual in) const {
@@ -63,7 +64,7 @@ Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual
       dropout(context, linear(context, heads, attn_c_proj_), attention_out_dropout_, rows.length);
   heads = {};
   normed = norm(context, normed.sum, branch, ln_2_);
-  branch = linear(context, linear(context, normed.y, c_fc_), mlp_c_proj_);
+  branch = mlp(context, normed.y, mlp_);
   branch = dropout(context, std::move(branch), mlp_dropout_, rows.length);
   return {std::move(normed.sum), std::move(branch)};
 }

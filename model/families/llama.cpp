@@ -14,7 +14,8 @@ class LlamaBlock final : public Block {
   float theta_;
   DropoutSpec attention_dropout_;
   NormSpec input_norm_, post_attention_norm_;
-  LinearSpec qkv_, o_, gate_up_, down_;
+  LinearSpec qkv_, o_;
+  MlpSpec mlp_;
 };
 
 LlamaBlock::LlamaBlock(const LlamaConfig& config, const BuildContext& build, int64_t layer)
@@ -43,11 +44,12 @@ LlamaBlock::LlamaBlock(const LlamaConfig& config, const BuildContext& build, int
   o_.parts = {part(attn, "o_proj", queries, width, config.attention_bias)};
   post_attention_norm_ =
       rms_norm_params(build.child("post_attention_layernorm"), width, config.rms_norm_eps);
-  gate_up_.in = width;
-  gate_up_.parts = {part(mlp, "gate_proj", width, dims_.inner, config.mlp_bias),
-                    part(mlp, "up_proj", width, dims_.inner, config.mlp_bias)};
-  down_.in = dims_.inner;
-  down_.parts = {part(mlp, "down_proj", dims_.inner, width, config.mlp_bias)};
+  mlp_.gate = MlpGate::kSilu;
+  mlp_.up.in = width;
+  mlp_.up.parts = {part(mlp, "gate_proj", width, dims_.inner, config.mlp_bias),
+                   part(mlp, "up_proj", width, dims_.inner, config.mlp_bias)};
+  mlp_.down.in = dims_.inner;
+  mlp_.down.parts = {part(mlp, "down_proj", dims_.inner, width, config.mlp_bias)};
 }
 
 Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residual in) const {
@@ -62,7 +64,7 @@ Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residua
   Var branch = linear(context, attention(context, shape, qkv, layer_, attention_dropout_), o_);
   qkv = {};
   normed = norm(context, normed.sum, branch, post_attention_norm_);
-  branch = linear(context, swiglu(context, linear(context, normed.y, gate_up_)), down_);
+  branch = mlp(context, normed.y, mlp_);
   return {std::move(normed.sum), std::move(branch)};
 }
 

@@ -91,17 +91,37 @@ TEST_CASE("linear has the numeric gradient in both layouts", "[model]") {
   }
 }
 
-TEST_CASE("linear with an activation has the numeric gradient", "[model]") {
-  for (const auto activation : {kernels::Activation::kGeluTanh, kernels::Activation::kGeluExact,
-                                kernels::Activation::kSilu}) {
+TEST_CASE("an MLP has the numeric gradient with every activation", "[model]") {
+  for (const auto activation : {kernels::Activation::kNone, kernels::Activation::kGeluTanh,
+                                kernels::Activation::kGeluExact, kernels::Activation::kSilu}) {
     Harness h;
-    LinearSpec spec{.parts = {part(h.root.child("w"), 5, 7, WeightLayout::kInOut, Bias::kZeros)},
-                    .in = 5,
-                    .layout = WeightLayout::kInOut,
-                    .activation = activation};
+    constexpr auto kLayout = WeightLayout::kInOut;
+    const MlpSpec spec{.up = {.parts = {part(h.root.child("up"), 5, 7, kLayout, Bias::kZeros)},
+                              .in = 5,
+                              .layout = kLayout},
+                       .down = {.parts = {part(h.root.child("down"), 7, 4, kLayout, Bias::kZeros)},
+                                .in = 7,
+                                .layout = kLayout},
+                       .activation = activation};
     h.seal();
     h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
-            [&](Context& context, const Var& x) { return linear(context, x, spec); });
+            [&](Context& context, const Var& x) { return mlp(context, x, spec); });
+  }
+}
+
+TEST_CASE("an MLP with a gate has the numeric gradient", "[model]") {
+  for (const auto bias : {Bias::kNone, Bias::kZeros}) {
+    Harness h;
+    constexpr auto kLayout = WeightLayout::kOutIn;
+    const MlpSpec spec{
+        .up = {.parts = {part(h.root.child("gate"), 5, 7, kLayout, bias),
+                         part(h.root.child("up"), 5, 7, kLayout, bias)},
+               .in = 5},
+        .down = {.parts = {part(h.root.child("down"), 7, 4, kLayout, bias)}, .in = 7},
+        .gate = MlpGate::kSilu};
+    h.seal();
+    h.check(random_tensor(h.cpu.stream, {6, 5}, 1),
+            [&](Context& context, const Var& x) { return mlp(context, x, spec); });
   }
 }
 
@@ -178,13 +198,6 @@ TEST_CASE("a sample's attention dropout does not depend on the batch it came in"
                     alone.bytes()) == 0);
   const Tensor kept = run(RunMode::kEval, one, last, 2);
   CHECK(std::memcmp(alone.raw(), kept.raw(), alone.bytes()) != 0);
-}
-
-TEST_CASE("swiglu has the numeric gradient", "[model]") {
-  Harness h;
-  h.seal();
-  h.check(random_tensor(h.cpu.stream, {5, 8}, 1),
-          [&](Context& context, const Var& x) { return swiglu(context, x); });
 }
 
 TEST_CASE("dropout passes the gradient through its mask", "[model]") {

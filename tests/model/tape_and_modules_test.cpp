@@ -375,9 +375,14 @@ TEST_CASE("functions refuse inputs that do not fit, and sharing where they overw
   const Var x{random_tensor(cpu.stream, {6, 5}, 1), Var::kConstant};
   CHECK_THROWS_WITH(linear(context, x, spec),
                     Catch::Contains("x has shape [6, 5], expected [N, 4]"));
-  spec.activation = kernels::Activation::kRelu;
+  const MlpSpec two_up{.up = spec, .down = {.parts = {}, .in = 5}};
   const Var fits{random_tensor(cpu.stream, {6, 4}, 1), Var::kConstant};
-  CHECK_THROWS_WITH(linear(context, fits, spec), Catch::Contains("an activation over 2 weights"));
+  CHECK_THROWS_WITH(mlp(context, fits, two_up), Catch::Contains("an activation over 2 weights"));
+  CHECK_THROWS_WITH(mlp(context, x, two_up),
+                    Catch::Contains("mlp: x has shape [6, 5], expected [N, 4]"));
+  const MlpSpec uneven{.up = spec, .down = {.parts = {}, .in = 3}, .gate = MlpGate::kSilu};
+  CHECK_THROWS_WITH(mlp(context, fits, uneven),
+                    Catch::Contains("mlp: 5 columns go up with the gate, 3 come down"));
   const kernels::AttentionShape shape{1, 6, 1, 1, 4};
   Var packed{random_tensor(cpu.stream, {6, 12}, 2), Var::kConstant};
   const Tensor held = packed.value;

@@ -1,0 +1,84 @@
+#include "model/functions.h"
+#include "model/linear_products.h"
+
+namespace ds {
+namespace {
+
+struct Inner {
+  Tensor before;  // [N, F], or [N, 2F] with a gate; undefined where nobody wants it again
+  Tensor after;   // [N, F]
+};
+
+Inner activate(Context& context, const MlpSpec& spec, const Tensor& x) {
+  Stream& stream = context.stream;
+  const Shape shape{x.shape()[0], spec.down.in};
+  const Shape wide{x.shape()[0], spec.up.out()};
+  Inner inner;
+  if (spec.gate == MlpGate::kSilu) {
+    inner.before = Tensor::empty(wide, x.dtype(), stream);
+    project(stream, context.store, spec.up, x, {}, inner.before);
+    inner.after = Tensor::empty(shape, x.dtype(), stream);
+    kernels::swiglu_forward(stream, inner.before, inner.after);
+    if (!context.differentiates()) inner.before = Tensor();
+    return inner;
+  }
+  if (context.differentiates()) inner.before = Tensor::empty(wide, x.dtype(), stream);
+  inner.after = Tensor::empty(shape, x.dtype(), stream);
+  project(stream, context.store, spec.up, x,
+          {.activation = spec.activation, .pre_activation = inner.before}, inner.after);
+  return inner;
+}
+
+// From the gradient behind the activation, [N, F], to the one before it.
+Tensor undo_activation(Stream& stream, const MlpSpec& spec, const Tensor& before, Tensor gradient) {
+  if (spec.gate == MlpGate::kSilu) {
+    Tensor wide = Tensor::empty(before.shape(), before.dtype(), stream);
+    kernels::swiglu_backward(stream, before, gradient, wide);
+    return wide;
+  }
+  kernels::activation_backward(stream, spec.activation, before, gradient, gradient);
+  return gradient;
+}
+
+void check(const MlpSpec& spec, const Tensor& x) {
+  DS_CHECK(x.shape().rank() == 2 && x.shape()[1] == spec.up.in,
+           "mlp: x has shape {}, expected [N, {}]", x.shape().to_string(), spec.up.in);
+  const bool gated = spec.gate == MlpGate::kSilu;
+  DS_CHECK(spec.up.out() == (gated ? 2 : 1) * spec.down.in, "mlp: {} columns go up{}, {} come down",
+           spec.up.out(), gated ? " with the gate" : "", spec.down.in);
+  DS_CHECK(gated || spec.up.parts.size() == 1, "mlp: an activation over {} weights",
+           spec.up.parts.size());
+}
+
+}  // namespace
+
+Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
+  check(spec, x.value);
+  Stream& stream = context.stream;
+  ParameterStore& store = context.store;
+  Inner inner = activate(context, spec, x.value);
+  Tensor y = Tensor::empty({x.value.shape()[0], spec.down.out()}, x.value.dtype(), stream);
+  project(stream, store, spec.down, inner.after, {}, y);
+
+  auto backward = [&stream, &store, spec, x_saved = context.save(x.value),
+                   before_saved = context.save(inner.before),
+                   after_saved = context.save(inner.after)](GradientFlow& flow) mutable {
+    // Gradients of parameters first: they can be on their way to the other ranks while the next
+    // product runs, and what they were made of can go.
+    Tensor dy = flow.take(0);
+    flow.later([&stream, &store, down = spec.down, after = take(after_saved), dy]() mutable {
+      write_parameter_gradients(stream, store, down, std::move(after), dy);
+    });
+    Tensor dinner = input_gradient(stream, store, spec.down, dy);
+    dy = Tensor();
+    dinner = undo_activation(stream, spec, take(before_saved), std::move(dinner));
+    flow.later([&stream, &store, up = spec.up, x = take(x_saved), dinner]() mutable {
+      write_parameter_gradients(stream, store, up, std::move(x), dinner);
+    });
+    if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec.up, dinner));
+  };
+  inner = {};
+  return context.record("mlp", {&x, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+}  // namespace ds
