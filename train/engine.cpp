@@ -41,8 +41,9 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   arena_block_ = Tensor::empty({static_cast<int64_t>(bytes)}, DType::kU8, resources_.stream,
                                MemoryTag::kActivations);
   void* block = arena_block_.address();
-  train_arena_ = std::make_unique<ReplayArena>(std::move(plan->train), block);
-  evaluate_arena_ = std::make_unique<ReplayArena>(std::move(plan->evaluate), block);
+  const Device device = resources_.stream.device();
+  train_arena_ = std::make_unique<ReplayArena>(std::move(plan->train), block, device);
+  evaluate_arena_ = std::make_unique<ReplayArena>(std::move(plan->evaluate), block, device);
   store_.follow(std::move(plan->gathers));
 }
 

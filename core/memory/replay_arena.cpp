@@ -91,12 +91,16 @@ std::vector<AllocationSpan> RecordingMemory::spans() const {
   return result;
 }
 
-ReplayArena::ReplayArena(ArenaPlan plan, void* block)
-    : plan_(std::move(plan)), block_(static_cast<std::byte*>(block)) {
-  poison(block_, plan_.bytes_total);
+ReplayArena::ReplayArena(ArenaPlan plan, void* block, Device device)
+    : plan_(std::move(plan)),
+      block_(static_cast<std::byte*>(block)),
+      poisons_(device == Device::cpu()) {
+  if (poisons_) poison(block_, plan_.bytes_total);
 }
 
-ReplayArena::~ReplayArena() { unpoison(block_, plan_.bytes_total); }
+ReplayArena::~ReplayArena() {
+  if (poisons_) unpoison(block_, plan_.bytes_total);
+}
 
 void* ReplayArena::allocate(size_t bytes, MemoryTag tag) {
   if (next_ >= plan_.allocations.size() || plan_.allocations[next_].bytes != bytes) {
@@ -106,13 +110,13 @@ void* ReplayArena::allocate(size_t bytes, MemoryTag tag) {
   }
   ++live_;
   std::byte* pointer = block_ + plan_.offsets[next_++];
-  unpoison(pointer, bytes);
+  if (poisons_) unpoison(pointer, bytes);
   return pointer;
 }
 
 void ReplayArena::deallocate(void* pointer, size_t bytes, MemoryTag /*tag*/) noexcept {
   --live_;
-  poison(pointer, aligned(bytes));
+  if (poisons_) poison(pointer, aligned(bytes));
 }
 
 void ReplayArena::rewind() {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/device.h"
 #include "core/memory/resource.h"
 
 namespace ds {
@@ -47,11 +48,11 @@ class RecordingMemory final : public MemoryResource {
 // Replays a plan inside a block that the caller owns (several arenas that are never used at the
 // same time may share one). The n-th allocate() after rewind() must ask for what the n-th recorded
 // allocation asked; a difference throws InternalError. rewind() requires that nothing is live.
-// AddressSanitizer knows what is live: to read a tensor that is gone is an error there.
+// AddressSanitizer knows what is live on the CPU: to read a tensor that is gone is an error there.
 class ReplayArena final : public MemoryResource {
  public:
   // block: at least plan.bytes_total bytes, aligned to kMemoryAlignment.
-  ReplayArena(ArenaPlan plan, void* block);
+  ReplayArena(ArenaPlan plan, void* block, Device device = Device::cpu());
   ReplayArena(const ReplayArena&) = delete;  // the block is given back readable, exactly once
   ReplayArena& operator=(const ReplayArena&) = delete;
   ~ReplayArena() override;
@@ -64,6 +65,7 @@ class ReplayArena final : public MemoryResource {
  private:
   const ArenaPlan plan_;
   std::byte* const block_;
+  const bool poisons_;
   size_t next_ = 0;
   int64_t live_ = 0;
 };
