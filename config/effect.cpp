@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/catalogue.h"
+#include "config/reader/condition.h"
 #include "config/reader/convert.h"
 #include "core/error.h"
 
@@ -38,14 +39,6 @@ bool is_used(const Value& section, const Spec& spec) {
   const Value* enabled = section.find("enabled");
   return !enabled || boolean_of(*enabled).value_or(true);
 }
-
-// "enabled is false".
-struct SwitchOff {
-  explicit SwitchOff(std::string_view text)
-      : key(text.substr(0, text.find(" is "))), value(text.substr(text.find(" is ") + 4)) {}
-  std::string_view key;  // may lead into a section
-  std::string_view value;
-};
 
 // The value that the switch of a section has.
 class SwitchFinder : public Visitor {
@@ -154,9 +147,9 @@ class EffectWalker final : public KeyWalker {
     const std::string path = path_of(section.key);
     std::string value;
     if (!section.spec.off.empty()) {
-      const SwitchOff off(section.spec.off);
+      const Condition off(section.spec.off);  // "enabled is false"; the key may lead into a section
       value = switch_value(section, off.key);
-      if (value == off.value) {
+      if (off.has(value)) {
         effects_.off.push_back(
             {path, joined(path, off.key), fmt::format("{}.{}", path, section.spec.off)});
         return;

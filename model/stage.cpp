@@ -78,14 +78,4 @@ Tensor Stage::losses(Context& context, StageInput input, const Tensor& targets,
   return linear_cross_entropy(context, std::move(y), last.weight, targets, grad_scale);
 }
 
-void share_table(Stage::Parts& parts, ParameterStore& store) {
-  if (parts.embedding && parts.head) {
-    store.expect_uses(parts.head->weight, 2);
-  } else if (parts.embedding) {
-    parts.shared = parts.embedding->spec.table;
-  } else if (parts.head) {
-    parts.shared = parts.head->weight;
-  }
-}
-
 }  // namespace ds

@@ -99,8 +99,4 @@ class Stage {
   ModelDimensions dims_;
 };
 
-// For families, once all parts are there and embedding and head are tied: the table has two uses in
-// one stage, or is the shared parameter of two.
-void share_table(Stage::Parts& parts, ParameterStore& store);
-
 }  // namespace ds

@@ -70,14 +70,11 @@ Checkpointing::Checkpointing(Engine& engine, FileSystem& files, const JobPlan& p
 }
 
 void Checkpointing::open_root() {
-  std::string error;
-  try {
+  const std::string error = failure_of([&] {
     DS_FAILPOINT("ckpt.before_open_epoch");
     if (plan_.rank == 0) open_epoch(files_, root_, {plan_.epoch, plan_.claim});
     DS_FAILPOINT("ckpt.epoch_opened");
-  } catch (const Error& failure) {
-    error = failure.what();
-  }
+  });
   engine_.host().agree_on_success("checkpoints", error);
 }
 
@@ -85,7 +82,7 @@ void Checkpointing::compare_tags(const std::string& tag) {
   if (options_.tags == TagAgreement::kIgnore) return;
   using WireTag = std::array<char, kLongestTag + 1>;
   std::vector<WireTag> mine(1, WireTag{});
-  std::copy_n(tag.begin(), std::min(tag.size(), kLongestTag), mine[0].begin());
+  put_text(mine[0], tag);
   std::vector<std::string> all;
   for (const WireTag& of_rank : engine_.host().gather(mine)) {
     all.emplace_back(of_rank.data());
@@ -194,12 +191,12 @@ void Checkpointing::candidates() {
     if (plan_.rank == 0) mine = resumable_tags(files_, root_, plan_.oldest_tag_epoch);
   });
   engine_.host().agree_on_success("checkpoints", error);
-  found_ = from_rank_0(std::move(mine));
+  found_ = from_rank_0(mine);
 }
 
 // One list for all: ranks that each looked for themselves might see different things on a network
 // file system.
-TagList Checkpointing::from_rank_0(TagList mine) {
+TagList Checkpointing::from_rank_0(const TagList& mine) {
   struct WireTag {
     std::array<char, kLongestTag + 1> name{};
     int64_t step = 0, epoch = 0, begun_in = 0;
@@ -207,7 +204,7 @@ TagList Checkpointing::from_rank_0(TagList mine) {
   std::vector<WireTag> wire;
   for (const ds::CommittedTag& tag : mine.tags) {
     WireTag& out = wire.emplace_back(WireTag{{}, tag.step, tag.epoch, tag.begun_in});
-    std::copy_n(tag.tag.begin(), std::min(tag.tag.size(), kLongestTag), out.name.begin());
+    put_text(out.name, tag.tag);
   }
   TagList out;
   const auto tags = engine_.host().gather_lists(std::move(wire));

@@ -66,7 +66,7 @@ class Checkpointing {
   bool take_tag(const ds::CommittedTag& tag, std::vector<RejectedTag>& refused);
   std::optional<int64_t> take_newest(std::vector<RejectedTag>& refused);
   void candidates();
-  TagList from_rank_0(TagList mine);
+  TagList from_rank_0(const TagList& mine);
   void require_newest(int64_t step, const std::vector<RejectedTag>& refused) const;
   void tell_origin(int64_t step, const std::vector<RejectedTag>& refused);
   [[noreturn]] void refuse_to_begin(const std::vector<RejectedTag>& refused) const;

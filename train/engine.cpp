@@ -34,7 +34,10 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .loss = scalars_.loss(),
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
-             .length = options.length} {
+             .length = options.length},
+      training_(
+          step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
+      evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)) {
   store_.seal();
   if (!plan) return;
   const size_t bytes = std::max(plan->train.bytes_total, plan->evaluate.bytes_total);
@@ -53,7 +56,7 @@ void Engine::reduce_sums(double max_norm) {
   kernels::finish_step(resources_.stream, gathered, max_norm, scalars_);
 }
 
-StepInput Engine::training(BatchSource& source, const StepSettings& settings) {
+StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
   const double tokens = static_cast<double>(options_.micro_batch) *
                         static_cast<double>(options_.length) * options_.micro_steps() *
                         resources_.peers.data().size();
@@ -65,7 +68,7 @@ StepInput Engine::training(BatchSource& source, const StepSettings& settings) {
 }
 
 void Engine::first_micro_step(BatchSource& source) {
-  StepInput input = training(source, rules_.settings_at(step_ + 1));
+  StepInput input = input_of(source, rules_.settings_at(step_ + 1));
   input.optimizer_step = [] {};
   store_.begin_step();
   StepRunner(place_, input).run(step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0));
@@ -74,14 +77,13 @@ void Engine::first_micro_step(BatchSource& source) {
 StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver* observer) {
   const StepSettings settings = rules_.settings_at(step_ + 1);
   StepResult result;
-  StepInput input = training(source, settings);
+  StepInput input = input_of(source, settings);
   input.observer = observer;
   input.optimizer_step = [&] { result = update(settings); };
   scalars_.upload(optimizer_->inputs({.lr = settings.lr, .betas = settings.betas}, settings.step),
                   flags);
   store_.begin_step();
-  StepRunner(place_, input)
-      .run(step_program(PipelineKind::kDataParallel, {.micro_batches = options_.micro_steps()}, 0));
+  StepRunner(place_, input).run(training_);
   return result;
 }
 
@@ -113,12 +115,11 @@ StepResult Engine::update(const StepSettings& settings) {
 }
 
 double Engine::evaluate(BatchSource& source, int64_t batches) {
-  const StepProgram program = step_program(PipelineKind::kInference, {.micro_batches = 1}, 0);
   scalars_.upload({}, 0);
   for (int64_t batch = 0; batch < batches; ++batch) {
     const StepInput input{
         .source = source, .step = batch, .mode = RunMode::kEval, .arena = evaluate_arena_.get()};
-    StepRunner(place_, input).run(program);
+    StepRunner(place_, input).run(evaluation_);
   }
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
                         static_cast<double>(batches) * resources_.peers.data().size();

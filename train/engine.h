@@ -81,7 +81,7 @@ class Engine {
   void restore_step(int64_t step) { step_ = step; }
 
  private:
-  StepInput training(BatchSource& source, const StepSettings& settings);
+  StepInput input_of(BatchSource& source, const StepSettings& settings);
   StepResult update(const StepSettings& settings);
   void reduce_sums(double max_norm);
 
@@ -93,6 +93,7 @@ class Engine {
   StepScalars scalars_;
   const std::unique_ptr<const Stage> model_;
   const StepPlace place_;
+  const StepProgram training_, evaluation_;
   Tensor arena_block_;
   std::unique_ptr<ReplayArena> train_arena_;
   std::unique_ptr<ReplayArena> evaluate_arena_;

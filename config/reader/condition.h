@@ -1,5 +1,5 @@
-// The combinations in which some fields exist (Visitor::enter_condition), taken apart (pure):
-// "type is Adam or AdamW" has a key and the values that it may have.
+// When some fields exist (Visitor::enter_condition) or a section is off, taken apart (pure): "type
+// is Adam or AdamW" has a key and the values that it may have.
 #pragma once
 
 #include <algorithm>

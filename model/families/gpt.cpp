@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/activation_name.h"
+#include "model/families/frame.h"
 
 namespace ds {
 namespace {
@@ -85,21 +86,18 @@ Stage::Parts gpt2_stage(const Gpt2Config& config, const BuildContext& root, Laye
                  .width = dims.width},
         .dropout = {static_cast<float>(config.embd_pdrop), 0}};
   }
-  for (int64_t layer = 0; layer < dims.layers; ++layer) {
-    if (!layers.has(layer + 1)) continue;
-    const BuildContext block = body.child("h", layer).in_unit(static_cast<int>(layer) + 1);
-    parts.blocks.push_back(std::make_unique<Gpt2Block>(config, block, layer));
-  }
+  add_blocks<Gpt2Block>(parts, config, body, "h", layers);
   if (layers.has(dims.layers + 1)) {
-    const int unit = static_cast<int>(dims.layers) + 1;
-    const NormSpec last_norm =
-        layer_norm_params(body.child("ln_f").in_unit(unit), dims.width, config.layer_norm_epsilon);
-    parts.head = {.norm = last_norm,
-                  .weight = tied && parts.embedding
-                                ? parts.embedding->spec.table
-                                : (tied ? body.child("wte") : root.child("lm_head"))
-                                      .in_unit(unit)
-                                      .param("weight", table, init)};
+    const int unit = narrow<int>(dims.layers) + 1;
+    add_head(
+        parts,
+        layer_norm_params(body.child("ln_f").in_unit(unit), dims.width, config.layer_norm_epsilon),
+        {.table = body.child("wte"),
+         .own = root.child("lm_head"),
+         .tied = tied,
+         .shape = table,
+         .init = init},
+        unit);
   }
   if (tied) share_table(parts, root.store);
   return parts;

@@ -1,5 +1,7 @@
 #include "model/families/llama.h"
 
+#include "model/families/frame.h"
+
 namespace ds {
 namespace {
 
@@ -81,21 +83,17 @@ Stage::Parts llama_stage(const LlamaConfig& config, const BuildContext& root, La
     parts.embedding = {.spec = {.table = body.child("embed_tokens").param("weight", table, init),
                                 .width = dims.width}};
   }
-  for (int64_t layer = 0; layer < dims.layers; ++layer) {
-    if (!layers.has(layer + 1)) continue;
-    const BuildContext block = body.child("layers", layer).in_unit(static_cast<int>(layer) + 1);
-    parts.blocks.push_back(std::make_unique<LlamaBlock>(config, block, layer));
-  }
+  add_blocks<LlamaBlock>(parts, config, body, "layers", layers);
   if (layers.has(dims.layers + 1)) {
-    const int unit = static_cast<int>(dims.layers) + 1;
-    const NormSpec last_norm =
-        rms_norm_params(body.child("norm").in_unit(unit), dims.width, config.rms_norm_eps);
-    parts.head = {.norm = last_norm,
-                  .weight = tied && parts.embedding
-                                ? parts.embedding->spec.table
-                                : (tied ? body.child("embed_tokens") : root.child("lm_head"))
-                                      .in_unit(unit)
-                                      .param("weight", table, init)};
+    const int unit = narrow<int>(dims.layers) + 1;
+    add_head(parts,
+             rms_norm_params(body.child("norm").in_unit(unit), dims.width, config.rms_norm_eps),
+             {.table = body.child("embed_tokens"),
+              .own = root.child("lm_head"),
+              .tied = tied,
+              .shape = table,
+              .init = init},
+             unit);
   }
   if (tied) share_table(parts, root.store);
   return parts;

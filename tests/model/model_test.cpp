@@ -11,6 +11,7 @@
 #include "tests/support/cpu_stream.h"
 #include "tests/support/sums.h"
 #include "tests/support/tensor_gradcheck.h"
+#include "tests/support/tiny_models.h"
 
 using namespace ds;
 using testing::CpuStream;
@@ -18,32 +19,10 @@ using testing::random_tokens;
 
 namespace {
 
-constexpr int64_t kVocabulary = 23;
+constexpr int64_t kVocabulary = testing::kTinyVocabulary;
 
-Gpt2Config tiny_gpt2() {
-  Gpt2Config c;
-  c.vocab_size = kVocabulary;
-  c.n_positions = 12;
-  c.n_embd = 16;
-  c.n_layer = 2;
-  c.n_head = 4;
-  c.resid_pdrop = c.embd_pdrop = c.attn_pdrop = 0;
-  c.initializer_range = 0.2;  // large enough that no gradient drowns in rounding
-  return c;
-}
-
-LlamaConfig tiny_llama() {
-  LlamaConfig c;
-  c.vocab_size = kVocabulary;
-  c.max_position_embeddings = 12;
-  c.hidden_size = 16;
-  c.intermediate_size = 24;
-  c.num_hidden_layers = 2;
-  c.num_attention_heads = 4;
-  c.num_key_value_heads = 2;
-  c.initializer_range = 0.2;
-  return c;
-}
+Gpt2Config tiny_gpt2() { return testing::tiny_gpt2(2); }
+LlamaConfig tiny_llama() { return testing::tiny_llama(2); }
 
 struct Case {
   std::string name;

@@ -6,6 +6,7 @@
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/tiny_models.h"
 
 using namespace ds;
 using testing::CpuStream;
@@ -13,33 +14,18 @@ using testing::random_tokens;
 
 namespace {
 
-constexpr int64_t kVocabulary = 23;
+constexpr int64_t kVocabulary = testing::kTinyVocabulary;
 constexpr float kScale = 0.1F;
 constexpr SequenceRows kRows{.batch = 2, .length = 7};
 
 Gpt2Config tiny_gpt2(bool tied) {
-  Gpt2Config c;
-  c.vocab_size = kVocabulary;
-  c.n_positions = 12;
-  c.n_embd = 16;
-  c.n_layer = 3;
-  c.n_head = 4;
-  c.resid_pdrop = c.embd_pdrop = c.attn_pdrop = 0.2;
-  c.initializer_range = 0.2;
+  Gpt2Config c = testing::tiny_gpt2(3, 0.2);
   c.tie_word_embeddings = tied;
   return c;
 }
 
 LlamaConfig tiny_llama(bool tied) {
-  LlamaConfig c;
-  c.vocab_size = kVocabulary;
-  c.max_position_embeddings = 12;
-  c.hidden_size = 16;
-  c.intermediate_size = 24;
-  c.num_hidden_layers = 3;
-  c.num_attention_heads = 4;
-  c.num_key_value_heads = 2;
-  c.initializer_range = 0.2;
+  LlamaConfig c = testing::tiny_llama(3);
   c.tie_word_embeddings = tied;
   return c;
 }

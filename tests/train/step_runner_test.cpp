@@ -10,42 +10,25 @@
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/ranks.h"
+#include "tests/support/tiny_models.h"
 #include "train/observers.h"
 
 namespace ds {
 namespace {
 
-constexpr int64_t kVocabulary = 23;
+constexpr int64_t kVocabulary = testing::kTinyVocabulary;
 constexpr int64_t kSamples = 2, kLength = 7;
 constexpr int kMicroBatches = 6;
 constexpr double kTokens = kSamples * kLength * kMicroBatches;
 
 // Six blocks, so eight layers: a pipeline of two ranks with two chunks each has two in each.
 Gpt2Config gpt2(bool tied) {
-  Gpt2Config c;
-  c.vocab_size = kVocabulary;
-  c.n_positions = 12;
-  c.n_embd = 16;
-  c.n_layer = 6;
-  c.n_head = 4;
-  c.resid_pdrop = c.embd_pdrop = c.attn_pdrop = 0.1;
-  c.initializer_range = 0.2;
+  Gpt2Config c = testing::tiny_gpt2(6, 0.1);
   c.tie_word_embeddings = tied;
   return c;
 }
 
-LlamaConfig llama() {
-  LlamaConfig c;
-  c.vocab_size = kVocabulary;
-  c.max_position_embeddings = 12;
-  c.hidden_size = 16;
-  c.intermediate_size = 24;
-  c.num_hidden_layers = 6;
-  c.num_attention_heads = 4;
-  c.num_key_value_heads = 2;
-  c.initializer_range = 0.2;
-  return c;
-}
+LlamaConfig llama() { return testing::tiny_llama(6); }
 
 class Tokens final : public BatchSource {
  public:

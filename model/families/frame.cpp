@@ -1,0 +1,24 @@
+#include "model/families/frame.h"
+
+namespace ds {
+
+void add_head(Stage::Parts& parts, const NormSpec& norm, const HeadWeight& weight, int unit) {
+  const BuildContext& place = weight.tied ? weight.table : weight.own;
+  const bool has_table = weight.tied && parts.embedding;
+  parts.head = {.norm = norm,
+                .weight = has_table
+                              ? parts.embedding->spec.table
+                              : place.in_unit(unit).param("weight", weight.shape, weight.init)};
+}
+
+void share_table(Stage::Parts& parts, ParameterStore& store) {
+  if (parts.embedding && parts.head) {
+    store.expect_uses(parts.head->weight, 2);
+  } else if (parts.embedding) {
+    parts.shared = parts.embedding->spec.table;
+  } else if (parts.head) {
+    parts.shared = parts.head->weight;
+  }
+}
+
+}  // namespace ds

@@ -1,0 +1,35 @@
+// Models that are small enough for every bit of them to be looked at.
+#pragma once
+
+#include "config/sections/model_families.h"
+
+namespace ds::testing {
+
+inline constexpr int64_t kTinyVocabulary = 23;
+
+inline Gpt2Config tiny_gpt2(int64_t layers, double dropout = 0) {
+  Gpt2Config c;
+  c.vocab_size = kTinyVocabulary;
+  c.n_positions = 12;
+  c.n_embd = 16;
+  c.n_layer = layers;
+  c.n_head = 4;
+  c.resid_pdrop = c.embd_pdrop = c.attn_pdrop = dropout;
+  c.initializer_range = 0.2;  // large enough that no gradient drowns in rounding
+  return c;
+}
+
+inline LlamaConfig tiny_llama(int64_t layers) {
+  LlamaConfig c;
+  c.vocab_size = kTinyVocabulary;
+  c.max_position_embeddings = 12;
+  c.hidden_size = 16;
+  c.intermediate_size = 24;
+  c.num_hidden_layers = layers;
+  c.num_attention_heads = 4;
+  c.num_key_value_heads = 2;
+  c.initializer_range = 0.2;
+  return c;
+}
+
+}  // namespace ds::testing
