@@ -56,7 +56,7 @@ void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Cal
   call();
   if (sinks_.ledger != nullptr) sinks_.ledger->exit(entry);
   if (sinks_.volume != nullptr) sinks_.volume->add(axis_, op, tensor_bytes, wire);
-  if (stream != nullptr) stream->record(name_of(op), {0, static_cast<double>(wire)});
+  if (stream != nullptr) stream->report(name_of(op), {0, static_cast<double>(wire)});
 }
 
 void TracedComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {

@@ -1,5 +1,7 @@
 #include "core/stream.h"
 
+#include <cstring>
+
 #include "core/error.h"
 
 namespace ds {
@@ -23,6 +25,16 @@ Stream::Stream(const StreamOptions& options)
   }
   DS_CHECK(memory_ != nullptr, "stream: no memory resource given");
   DS_CHECK(device_.is_meta() || pool_ != nullptr, "stream: a CPU stream needs a thread pool");
+}
+
+void Stream::copy(const void* from, void* to, size_t bytes) {
+  report("copy", {.flops = 0, .bytes = 2.0 * static_cast<double>(bytes)});
+  if (!device_.is_meta() && bytes != 0) std::memcpy(to, from, bytes);
+}
+
+void Stream::fill_bytes(void* to, int value, size_t bytes) {
+  report("fill_bytes", {.flops = 0, .bytes = static_cast<double>(bytes)});
+  if (!device_.is_meta() && bytes != 0) std::memset(to, value, bytes);
 }
 
 }  // namespace ds

@@ -23,6 +23,22 @@ struct StreamOptions {
   Trace* trace = nullptr;            // not owned; may be null
 };
 
+// A point in a stream's work, made by Stream::mark(). Another stream may wait for it, so that what
+// the first was given before that point is done when the second goes on. CPU and meta streams do
+// what they are given before the call returns: their points are reached when they are made, and
+// what is left of one is its time on the clock of a trace.
+class Event {
+ public:
+  Event() = default;  // reached from the beginning
+  bool ready() const { return true; }
+  void wait_on_host() const {}
+
+ private:
+  friend class Stream;
+  explicit Event(double seconds) : seconds_(seconds) {}
+  double seconds_ = 0;
+};
+
 class Stream {
  public:
   explicit Stream(const StreamOptions& options);
@@ -33,12 +49,22 @@ class Stream {
   ThreadPool& pool() const { return *pool_; }
   MemoryResource& memory() const { return *memory_; }
   Trace* trace() const { return trace_; }
-  void synchronize() {}  // CPU work is done when the call returns
+
+  Event mark() const { return Event(trace_ != nullptr ? trace_->now() : 0); }
+  void wait(const Event& event) {
+    if (trace_ != nullptr) trace_->not_before(event.seconds_);
+  }
+  void synchronize() const { mark().wait_on_host(); }
+  // Bytes that do not overlap, in the order of the stream's work; `to` and `from` may be on the
+  // host or on the stream's device.
+  void copy(const void* from, void* to, size_t bytes);
+  void fill_bytes(void* to, int value, size_t bytes);
+
   // What the work given to it now is for: the innermost Span, empty outside of any.
   std::string_view label() const { return label_; }
 
   // Reports an operation to the trace, if there is one.
-  void record(std::string_view op, const OpCost& cost) const {
+  void report(std::string_view op, const OpCost& cost) const {
     if (trace_ != nullptr) trace_->on_op(op, cost);
   }
 

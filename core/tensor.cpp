@@ -1,7 +1,5 @@
 #include "core/tensor.h"
 
-#include <cstring>
-
 #include "core/index.h"
 
 namespace ds {
@@ -34,7 +32,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Stream& stream, MemoryTag 
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype, Stream& stream, MemoryTag tag) {
   Tensor tensor = empty(shape, dtype, stream, tag);
-  if (!tensor.is_meta()) std::memset(tensor.raw(), 0, tensor.bytes());
+  stream.fill_bytes(tensor.address(), 0, tensor.bytes());
   return tensor;
 }
 
@@ -52,6 +50,8 @@ Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, Device device
 
 void* Tensor::raw() const {
   DS_CHECK(!device_.is_meta(), "tensor: a meta tensor has no bytes");
+  DS_CHECK(device_.kind == Device::Kind::kCpu, "tensor: the host cannot read memory of {}",
+           device_.to_string());
   return data_;
 }
 

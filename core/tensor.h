@@ -35,17 +35,16 @@ class Tensor {
   Device device() const { return device_; }
   bool is_meta() const { return device_.is_meta(); }
 
-  // First element; throws when T is not the dtype or the tensor is on meta.
+  // First element; throws when T is not the dtype or the host cannot read the tensor's memory.
   template <class T>
   T* data() const {
     DS_CHECK(dtype_of<T>::value == dtype_, "tensor: data<{}>() of a {} tensor",
              name_of(dtype_of<T>::value), name_of(dtype_));
     return static_cast<T*>(raw());
   }
-  void* raw() const;  // throws on meta
-  void* address() const {
-    return data_;
-  }  // also on meta, where nothing may be read or written there
+  void* raw() const;  // throws where data() does
+  // Wherever it is: for streams and devices. On meta nothing may be read or written there.
+  void* address() const { return data_; }
 
   // A flat view of `numel` elements from element `offset`; shares the bytes.
   Tensor narrow(int64_t offset, int64_t numel) const;

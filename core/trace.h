@@ -16,6 +16,10 @@ class Trace {
  public:
   virtual ~Trace() = default;
   virtual void on_op(std::string_view name, const OpCost& cost) = 0;
+  // A trace with a clock has one per stream: when all work so far would be done, in seconds since
+  // the streams began; and that what follows begins no earlier than that.
+  virtual double now() const { return 0; }
+  virtual void not_before(double /*seconds*/) {}
 };
 
 }  // namespace ds

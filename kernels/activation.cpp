@@ -264,7 +264,7 @@ void activation_span(Activation kind, const void* x, void* y, DType dtype, int64
 void activation_forward(Stream& stream, Activation kind, const Tensor& x, Tensor& y) {
   require("activation_forward", "x", stream, x, x.numel(), x.dtype());
   require("activation_forward", "y", stream, y, x.numel(), x.dtype());
-  stream.record("activation_forward", {.flops = kFlops * static_cast<double>(x.numel()),
+  stream.report("activation_forward", {.flops = kFlops * static_cast<double>(x.numel()),
                                        .bytes = 2 * static_cast<double>(x.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -281,7 +281,7 @@ void activation_backward(Stream& stream, Activation kind, const Tensor& x, const
   require("activation_backward", "x", stream, x, x.numel(), x.dtype());
   require("activation_backward", "dy", stream, dy, x.numel(), x.dtype());
   require("activation_backward", "dx", stream, dx, x.numel(), x.dtype());
-  stream.record("activation_backward", {.flops = 2 * kFlops * static_cast<double>(x.numel()),
+  stream.report("activation_backward", {.flops = 2 * kFlops * static_cast<double>(x.numel()),
                                         .bytes = 3 * static_cast<double>(x.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -295,7 +295,7 @@ void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y) {
   const int64_t rows = detail::rows_of("swiglu_forward", "y", y, width);
   require("swiglu_forward", "y", stream, y, y.numel(), y.dtype());
   require("swiglu_forward", "gate_up", stream, gate_up, 2 * y.numel(), y.dtype());
-  stream.record("swiglu_forward", {.flops = kFlops * static_cast<double>(y.numel()),
+  stream.report("swiglu_forward", {.flops = kFlops * static_cast<double>(y.numel()),
                                    .bytes = 3 * static_cast<double>(y.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
@@ -310,7 +310,7 @@ void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Te
   require("swiglu_backward", "dy", stream, dy, dy.numel(), dy.dtype());
   require("swiglu_backward", "gate_up", stream, gate_up, 2 * dy.numel(), dy.dtype());
   require("swiglu_backward", "dgate_up", stream, dgate_up, 2 * dy.numel(), dy.dtype());
-  stream.record("swiglu_backward", {.flops = 2 * kFlops * static_cast<double>(dy.numel()),
+  stream.report("swiglu_backward", {.flops = 2 * kFlops * static_cast<double>(dy.numel()),
                                     .bytes = 5 * static_cast<double>(dy.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
@@ -324,7 +324,7 @@ void dropout(Stream& stream, const Tensor& x, float p, const Rng& rng, uint64_t 
   require("dropout", "x", stream, x, x.numel(), x.dtype());
   require("dropout", "y", stream, y, x.numel(), x.dtype());
   DS_CHECK(p >= 0.0F && p < 1.0F, "dropout: p is {}, expected 0 <= p < 1", p);
-  stream.record("dropout", {.flops = kFlops * static_cast<double>(x.numel()),
+  stream.report("dropout", {.flops = kFlops * static_cast<double>(x.numel()),
                             .bytes = 2 * static_cast<double>(x.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {

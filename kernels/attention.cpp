@@ -393,7 +393,7 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
   detail::require_float(kOp, "qkv", qkv);
   require_like(kOp, "y", stream, y, rows * shape.heads * shape.head_dim, qkv.dtype());
   require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
-  stream.record(kOp, {.flops = 2 * causal_flops(shape),
+  stream.report(kOp, {.flops = 2 * causal_flops(shape),
                       .bytes = static_cast<double>(qkv.bytes() + y.bytes() + log_sum_exp.bytes())});
   on_device(stream.device(), [&](Cpu) {
     const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
@@ -415,7 +415,7 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
   require_like(kOp, "dy", stream, dy, y.numel(), qkv.dtype());
   require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
   require_like(kOp, "dqkv", stream, dqkv, qkv.numel(), qkv.dtype());
-  stream.record(kOp, {.flops = 5 * causal_flops(shape),
+  stream.report(kOp, {.flops = 5 * causal_flops(shape),
                       .bytes = static_cast<double>(2 * qkv.bytes() + 2 * y.bytes())});
   on_device(stream.device(), [&](Cpu) {
     const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
@@ -440,7 +440,7 @@ void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor&
   require_like(kOp, "y", stream, y, numel, q.dtype());
   const auto read =
       static_cast<double>(shape.batch * shape.length * shape.kv_heads * shape.head_dim);
-  stream.record(kOp, {.flops = 4 * static_cast<double>(numel * shape.length),
+  stream.report(kOp, {.flops = 4 * static_cast<double>(numel * shape.length),
                       .bytes = 2 * read * static_cast<double>(size_of(q.dtype()))});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {

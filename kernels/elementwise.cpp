@@ -143,7 +143,7 @@ void accumulate_span(const void* x, DType x_dtype, void* y, DType y_dtype, int64
 
 void fill(Stream& stream, Tensor& y, float value) {
   require("fill", "y", stream, y, y.numel());
-  stream.record("fill", {.flops = 0, .bytes = bytes_of(y)});
+  stream.report("fill", {.flops = 0, .bytes = bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(fill_range)(y, value, begin, end);
@@ -157,7 +157,7 @@ void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
   require("add", "b", stream, b, y.numel());
   detail::require_dtype("add", "a", a, y.dtype());
   detail::require_dtype("add", "b", b, y.dtype());
-  stream.record("add", {.flops = static_cast<double>(y.numel()), .bytes = 3 * bytes_of(y)});
+  stream.report("add", {.flops = static_cast<double>(y.numel()), .bytes = 3 * bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(add_range)(a, b, y, begin, end);
@@ -168,7 +168,7 @@ void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
 void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
   require("accumulate", "y", stream, y, y.numel());
   require("accumulate", "x", stream, x, y.numel());
-  stream.record("accumulate",
+  stream.report("accumulate",
                 {.flops = static_cast<double>(y.numel()), .bytes = bytes_of(x) + 2 * bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -180,7 +180,7 @@ void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
 
 void scale(Stream& stream, float factor, Tensor& y) {
   require("scale", "y", stream, y, y.numel());
-  stream.record("scale", {.flops = static_cast<double>(y.numel()), .bytes = 2 * bytes_of(y)});
+  stream.report("scale", {.flops = static_cast<double>(y.numel()), .bytes = 2 * bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(scale_range)(y, factor, begin, end);
@@ -191,7 +191,7 @@ void scale(Stream& stream, float factor, Tensor& y) {
 void cast(Stream& stream, const Tensor& x, Tensor& y) {
   require("cast", "y", stream, y, y.numel());
   require("cast", "x", stream, x, y.numel());
-  stream.record("cast", {.flops = 0, .bytes = bytes_of(x) + bytes_of(y)});
+  stream.report("cast", {.flops = 0, .bytes = bytes_of(x) + bytes_of(y)});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       detail::cast_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);

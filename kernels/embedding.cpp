@@ -143,7 +143,7 @@ void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table
              "{}: positions [{}, {}) of {}", kOp, first_position,
              first_position + std::min(length, rows), known);
   }
-  stream.record(kOp, {.flops = positions.defined() ? static_cast<double>(y.numel()) : 0.0,
+  stream.report(kOp, {.flops = positions.defined() ? static_cast<double>(y.numel()) : 0.0,
                       .bytes = (positions.defined() ? 3.0 : 2.0) * static_cast<double>(y.bytes())});
   on_device(stream.device(), [&](Cpu) {
     const auto* ids = tokens.data<int32_t>();
@@ -161,7 +161,7 @@ void embedding_backward(Stream& stream, const Tensor& tokens, const Tensor& dy, 
   const int64_t rows = check(kOp, stream, dtable, dy).rows;
   detail::require_numel(kOp, "tokens", stream, tokens, rows);
   detail::require_dtype(kOp, "tokens", tokens, DType::kI32);
-  stream.record(kOp, {.flops = static_cast<double>(dy.numel()),
+  stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
                       .bytes = static_cast<double>(dy.bytes()) +
                                (write == Write::kOverwrite ? static_cast<double>(dtable.bytes())
                                                            : 2 * static_cast<double>(dy.bytes()))});
@@ -185,7 +185,7 @@ void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write w
   const int64_t rows = check(kOp, stream, dpositions, dy).rows;
   DS_CHECK(length > 0 && length <= dpositions.shape()[0], "{}: length {} of {} positions", kOp,
            length, dpositions.shape()[0]);
-  stream.record(kOp, {.flops = static_cast<double>(dy.numel()),
+  stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
                       .bytes = static_cast<double>(dy.bytes() + dpositions.bytes())});
   on_device(stream.device(), [&](Cpu) {
     auto& order = stream.state<ScatterOrder>();

@@ -299,7 +299,7 @@ void run_forward(Stream& stream, std::string_view op, const detail::NormForward&
     require_like(op, "sum", stream, a.sum, rows * columns, dtype);
   }
   const double passes = a.residual.defined() ? 4 : 2;
-  stream.record(op, {.flops = kForwardFlops * static_cast<double>(a.x.numel()),
+  stream.report(op, {.flops = kForwardFlops * static_cast<double>(a.x.numel()),
                      .bytes = passes * static_cast<double>(a.x.bytes())});
   on_device(stream.device(), [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
@@ -329,7 +329,7 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
   if (a.residual_grad.defined()) {
     require_like(op, "residual_grad", stream, a.residual_grad, rows * columns, dtype);
   }
-  stream.record(op, {.flops = kBackwardFlops * static_cast<double>(a.x.numel()),
+  stream.report(op, {.flops = kBackwardFlops * static_cast<double>(a.x.numel()),
                      .bytes = 5 * static_cast<double>(a.x.bytes())});
   on_device(stream.device(), [&](Cpu) {
     // Weight gradients first: dx may overwrite dy.

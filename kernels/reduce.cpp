@@ -145,7 +145,7 @@ double sum_blocks(Stream& stream, const Tensor& x, const Block& block) {
 void check(std::string_view op, const Stream& stream, const Tensor& x) {
   detail::require_numel(op, "x", stream, x, x.numel());
   detail::require_float(op, "x", x);
-  stream.record(
+  stream.report(
       op, {.flops = 2 * static_cast<double>(x.numel()), .bytes = static_cast<double>(x.bytes())});
 }
 
@@ -203,7 +203,7 @@ void column_sum(Stream& stream, const MatrixView& x, Write write, Tensor& y) {
            "column_sum: x ends at element {} of a tensor of {}, its rows are {} apart", last,
            x.tensor.numel(), x.row_stride);
   const auto numel = static_cast<double>(x.rows * x.columns);
-  stream.record("column_sum", {.flops = numel,
+  stream.report("column_sum", {.flops = numel,
                                .bytes = numel * static_cast<double>(size_of(x.tensor.dtype())) +
                                         static_cast<double>(y.bytes())});
   on_device(stream.device(), [&](Cpu) {

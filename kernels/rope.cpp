@@ -67,7 +67,7 @@ void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t firs
   detail::require_numel("rope", "qkv", stream, qkv, rows * shape.packed());
   detail::require_float("rope", "qkv", qkv);
   const int64_t heads = shape.heads + shape.kv_heads;
-  stream.record("rope", {.flops = 3.0 * static_cast<double>(rows * heads * shape.head_dim),
+  stream.report("rope", {.flops = 3.0 * static_cast<double>(rows * heads * shape.head_dim),
                          .bytes = 2.0 * static_cast<double>(rows * heads * shape.head_dim) *
                                   static_cast<double>(size_of(qkv.dtype()))});
   on_device(stream.device(), [&](Cpu) {

@@ -213,7 +213,7 @@ int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary) {
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   const auto [rows, width, vocabulary] = check(stream, args);
   // The products report themselves; this is the softmax alone.
-  stream.record(kOp, {.flops = 20 * static_cast<double>(rows * vocabulary),
+  stream.report(kOp, {.flops = 20 * static_cast<double>(rows * vocabulary),
                       .bytes = 12 * static_cast<double>(rows * vocabulary)});
   on_device(stream.device(),
             [&](Cpu) { check_targets(args.targets.data<int32_t>(), rows, vocabulary); });

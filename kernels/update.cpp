@@ -107,7 +107,7 @@ void adam_update(Stream& stream, const AdamArgs& args, const StepScalars& scalar
              "{}: copy is {}, expected bf16 or fp16", kOp, name_of(args.copy.dtype()));
   }
   const double copy_bytes = args.copy.defined() ? static_cast<double>(args.copy.bytes()) : 0;
-  stream.record(kOp, {.flops = 15 * static_cast<double>(n),
+  stream.report(kOp, {.flops = 15 * static_cast<double>(n),
                       .bytes = 24 * static_cast<double>(n) +
                                static_cast<double>(args.grad.bytes()) + copy_bytes});
   on_device(stream.device(), [&](Cpu) {

@@ -116,7 +116,7 @@ void matmul(Stream& stream, const MatmulArgs& args) {
   check(stream, args);
   const auto [m, n, k] = extents_of(args);
   const double writes = args.write == Write::kAccumulate || args.pre_activation.defined() ? 2 : 1;
-  stream.record(
+  stream.report(
       "matmul",
       {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
        .bytes = bytes_of(args.a) + bytes_of(args.b) + writes * bytes_of(args.c)});

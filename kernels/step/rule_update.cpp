@@ -57,7 +57,7 @@ void check(const Stream& stream, const RuleArgs& args, bool has_state) {
   const auto bytes_of = [](const Tensor& tensor) {
     return tensor.defined() ? static_cast<double>(tensor.bytes()) : 0.0;
   };
-  stream.record(kOp, {.flops = 8 * static_cast<double>(n),
+  stream.report(kOp, {.flops = 8 * static_cast<double>(n),
                       .bytes = 2 * bytes_of(args.master) + 2 * bytes_of(args.state) +
                                bytes_of(args.grad) + bytes_of(args.copy)});
 }

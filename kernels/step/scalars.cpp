@@ -99,7 +99,7 @@ void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
            kStepSums);
   DS_CHECK(max_norm >= 0, "{}: max_norm is {}, expected at least 0", kOp, max_norm);
   const auto numbers = static_cast<double>(gathered.numel());
-  stream.record(kOp, {.flops = numbers, .bytes = 8 * numbers + sizeof(StepOutcome)});
+  stream.report(kOp, {.flops = numbers, .bytes = 8 * numbers + sizeof(StepOutcome)});
   on_device(stream.device(), [&](Cpu) {
     StepOutcome& outcome = scalars.outcome();
     outcome = outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, max_norm, outcome);

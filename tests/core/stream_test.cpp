@@ -2,6 +2,7 @@
 // the errors that everything here throws.
 #include "core/stream.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,61 @@ TEST_CASE("a stream without what its device needs is refused", "[core]") {
   CHECK_THROWS_AS(Stream({.device = Device::cuda(0), .memory = &memory, .pool = &pool}),
                   Unsupported);
   CHECK_NOTHROW(Stream({.device = Device::meta(), .memory = &memory}));
+}
+
+// Work takes as many seconds as it has floating-point operations.
+class Clockwork final : public Trace {
+ public:
+  void on_op(std::string_view /*name*/, const OpCost& cost) override { now_ += cost.flops; }
+  double now() const override { return now_; }
+  void not_before(double seconds) override { now_ = std::max(now_, seconds); }
+
+ private:
+  double now_ = 0;
+};
+
+TEST_CASE("a stream that waits begins no earlier than the point it waits for", "[core]") {
+  HostMemory memory;
+  Clockwork computing, sending;
+  Stream compute({.device = Device::meta(), .memory = &memory, .trace = &computing});
+  Stream comm({.device = Device::meta(), .memory = &memory, .trace = &sending});
+  compute.report("product", {.flops = 3});
+  const Event ready = compute.mark();
+  compute.report("product", {.flops = 4});  // nobody waits for this one
+  comm.wait(ready);
+  comm.report("all_reduce", {.flops = 2});
+  CHECK(comm.mark().ready());
+  CHECK(sending.now() == 5);
+  comm.wait(Event());
+  CHECK(sending.now() == 5);
+  compute.wait(comm.mark());  // long reached
+  CHECK(computing.now() == 7);
+}
+
+TEST_CASE("a stream copies and fills bytes, and on meta only says so", "[core]") {
+  HostMemory memory;
+  ThreadPool pool(1);
+  Stream stream({.memory = &memory, .pool = &pool});
+  std::vector<char> from{'a', 'b', 'c'}, to(3);
+  stream.copy(from.data(), to.data(), 3);
+  CHECK(to == from);
+  stream.fill_bytes(to.data() + 1, 'x', 2);
+  CHECK(to == std::vector<char>{'a', 'x', 'x'});
+  stream.copy(nullptr, nullptr, 0);
+
+  MetaMemory nothing;
+  Stream meta({.device = Device::meta(), .memory = &nothing});
+  CHECK_NOTHROW(Tensor::zeros({1 << 20}, DType::kF32, meta));
+  meta.copy(from.data(), to.data(), 3);
+  CHECK(to == std::vector<char>{'a', 'x', 'x'});
+}
+
+TEST_CASE("the host is refused memory that it cannot read", "[core]") {
+  float number = 0;
+  const Tensor there = Tensor::borrow(&number, {1}, DType::kF32, Device::cuda(1));
+  CHECK_THROWS_WITH(there.data<float>(), Catch::Contains("the host cannot read memory of cuda:1"));
+  CHECK_THROWS_WITH(there.narrow(0, 1).raw(), Catch::Contains("cuda:1"));
+  CHECK(there.address() == &number);
 }
 
 TEST_CASE("a scope of memory ends where it ends, also by an exception", "[core]") {
@@ -117,12 +173,12 @@ TEST_CASE("a trace hears every operation, and a stream without one is silent", "
   HostMemory memory;
   Listing trace;
   const Stream traced({.device = Device::meta(), .memory = &memory, .trace = &trace});
-  traced.record("add", {.flops = 2, .bytes = 24});
-  traced.record("fill", {.bytes = 4});
+  traced.report("add", {.flops = 2, .bytes = 24});
+  traced.report("fill", {.bytes = 4});
   CHECK(trace.lines == std::vector<std::string>{"add 2 24", "fill 0 4"});
   const Stream silent({.device = Device::meta(), .memory = &memory});
   CHECK(silent.trace() == nullptr);
-  CHECK_NOTHROW(silent.record("add", {}));
+  CHECK_NOTHROW(silent.report("add", {}));
 }
 
 TEST_CASE("every error carries the exit code that stands for it", "[core]") {
