@@ -1,5 +1,6 @@
 #include "comm/mesh.h"
 
+#include <map>
 #include <numeric>
 
 #include "comm/meta_comm.h"
@@ -8,9 +9,6 @@
 
 namespace ds {
 namespace {
-
-constexpr std::array kAllAxes{Axis::kPipe,   Axis::kData,   Axis::kSequence,
-                              Axis::kTensor, Axis::kExpert, Axis::kExpertData};
 
 bool is_whole_world(const std::vector<int>& peers, int world_size) {
   std::vector<int> everybody(to_size(world_size));
@@ -23,7 +21,8 @@ std::unique_ptr<Communicator> alone() { return std::move(make_thread_group(1).fr
 }  // namespace
 
 void Mesh::set(Axis axis, Group group, const Decorate& decorate) {
-  if (group.own) group.used = group.own.get();
+  if (group.own) group.bare = group.own.get();
+  group.used = group.bare;
   if (decorate) group.decoration = decorate(axis, *group.used);
   if (group.decoration) group.used = group.decoration.get();
   nth(groups_, axis) = std::move(group);
@@ -34,11 +33,14 @@ Mesh Mesh::over(Communicator& world, const MeshSizes& sizes, const Decorate& dec
   DS_CHECK(mesh.layout_.world_size() == world.size(),
            "mesh: the axis sizes multiply to {} ranks, the world has {}", mesh.layout_.world_size(),
            world.size());
+  std::map<std::vector<int>, Communicator*> known;
   for (const Axis axis : kAllAxes) {
     const std::vector<int> peers = mesh.layout_.peers(mesh.rank_, axis);
     Group group;
     if (is_whole_world(peers, world.size())) {
-      group.used = &world;
+      group.bare = &world;
+    } else if (const auto same = known.find(peers); same != known.end()) {
+      group.bare = same->second;
     } else if (peers.size() == 1) {
       group.own = alone();
     } else {
@@ -46,6 +48,7 @@ Mesh Mesh::over(Communicator& world, const MeshSizes& sizes, const Decorate& dec
       group.own = world.split(peers.front(), mesh.coordinate(axis));
     }
     mesh.set(axis, std::move(group), decorate);
+    known.emplace(peers, nth(mesh.groups_, axis).bare);
   }
   return mesh;
 }
@@ -56,7 +59,9 @@ Mesh Mesh::meta(int rank, const MeshSizes& sizes, const Decorate& decorate) {
            mesh.layout_.world_size());
   for (const Axis axis : kAllAxes) {
     auto group = std::make_unique<MetaComm>(mesh.coordinate(axis), mesh.size(axis));
-    mesh.set(axis, {.own = std::move(group), .decoration = nullptr, .used = nullptr}, decorate);
+    mesh.set(axis,
+             {.own = std::move(group), .decoration = nullptr, .bare = nullptr, .used = nullptr},
+             decorate);
   }
   return mesh;
 }

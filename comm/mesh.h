@@ -19,8 +19,9 @@ class Mesh {
   using Decorate = std::function<std::unique_ptr<Communicator>(Axis, Communicator&)>;
 
   // Collective over `world`, whose size the sizes must multiply to and which must outlive the mesh.
-  // An axis along which the whole world lies has the world itself for its group, and one of a
-  // single rank needs no peers; each of the others is split off.
+  // An axis along which the whole world lies has the world itself for its group, one of a single
+  // rank needs no peers, and one with the ranks of another axis shares its group; each of the
+  // others is split off.
   static Mesh over(Communicator& world, const MeshSizes& sizes, const Decorate& decorate = {});
   // The mesh that rank `rank` would have, made of MetaComms.
   static Mesh meta(int rank, const MeshSizes& sizes, const Decorate& decorate = {});
@@ -33,10 +34,10 @@ class Mesh {
   void abort() noexcept;  // every group
 
  private:
-  static constexpr size_t kAxes = 6;
   struct Group {
-    std::unique_ptr<Communicator> own;  // null: the world's
+    std::unique_ptr<Communicator> own;  // null: the world's, or another axis's
     std::unique_ptr<Communicator> decoration;
+    Communicator* bare = nullptr;
     Communicator* used = nullptr;
   };
 
@@ -45,7 +46,7 @@ class Mesh {
 
   int rank_;
   MeshLayout layout_;
-  std::array<Group, kAxes> groups_;
+  std::array<Group, kAllAxes.size()> groups_;
 };
 
 }  // namespace ds

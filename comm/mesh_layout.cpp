@@ -19,6 +19,10 @@ std::string_view to_string(Axis axis) {
       return "expert";
     case Axis::kExpertData:
       return "expert_data";
+    case Axis::kShard:
+      return "shard";
+    case Axis::kReplica:
+      return "replica";
   }
   return "?";
 }
@@ -47,10 +51,13 @@ MeshLayout::MeshLayout(const MeshSizes& sizes) : sizes_(sizes) {
     world *= size;
     if (world > kMaxRanks) throw ConfigError(fmt::format("mesh: more than {} ranks", kMaxRanks));
   }
-  if (sizes.expert < 1 || sizes.data % sizes.expert != 0) {
-    throw ConfigError(fmt::format("mesh: expert size {} does not divide the data size {}",
-                                  sizes.expert, sizes.data));
-  }
+  const auto check_part = [&](std::string_view name, int size) {
+    if (size >= 1 && sizes.data % size == 0) return;
+    throw ConfigError(
+        fmt::format("mesh: {} size {} does not divide the data size {}", name, size, sizes.data));
+  };
+  check_part("expert", sizes.expert);
+  check_part("shard", sizes.shard);
 }
 
 int MeshLayout::world_size() const {
@@ -71,6 +78,10 @@ int MeshLayout::size(Axis axis) const {
       return sizes_.expert;
     case Axis::kExpertData:
       return sizes_.data / sizes_.expert;
+    case Axis::kShard:
+      return sizes_.shard;
+    case Axis::kReplica:
+      return sizes_.data / sizes_.shard;
   }
   return 1;
 }
@@ -113,6 +124,10 @@ int MeshLayout::coordinate(int rank, Axis axis) const {
       return expert_of(data);
     case Axis::kExpertData:
       return expert_data_of(data);
+    case Axis::kShard:
+      return data % sizes_.shard;
+    case Axis::kReplica:
+      return data / sizes_.shard;
   }
   return 0;
 }
@@ -142,6 +157,12 @@ int MeshLayout::neighbour(int rank, Axis axis, int coordinate) const {
       break;
     case Axis::kExpertData:
       data = data_at(coordinate, expert_of(data));
+      break;
+    case Axis::kShard:
+      data = data / sizes_.shard * sizes_.shard + coordinate;
+      break;
+    case Axis::kReplica:
+      data = coordinate * sizes_.shard + data % sizes_.shard;
       break;
   }
   return rank_at(pipe, data, sequence, tensor);

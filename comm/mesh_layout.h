@@ -1,16 +1,29 @@
 // The mesh as arithmetic (pure): which axis a rank has which coordinate on, and with whom it shares
 // a group. Ranks are numbered with pipe slowest, then data, then sequence, tensor fastest, so that
-// the axes that talk most are neighbours. Expert and expert-data split the data axis. comm/mesh.h
-// makes communicators out of it.
+// the axes that talk most are neighbours. Expert and expert-data split the data axis, and so do
+// shard and replica, in another way. comm/mesh.h makes communicators out of it.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 #include <vector>
 
 namespace ds {
 
-enum class Axis { kPipe, kData, kSequence, kTensor, kExpert, kExpertData };
+enum class Axis {
+  kPipe,
+  kData,
+  kSequence,
+  kTensor,
+  kExpert,
+  kExpertData,
+  kShard,   // neighbours in data, that share out what the whole axis could share out
+  kReplica  // ranks in the same place of such groups
+};
+inline constexpr std::array kAllAxes{Axis::kPipe,   Axis::kData,   Axis::kSequence,
+                                     Axis::kTensor, Axis::kExpert, Axis::kExpertData,
+                                     Axis::kShard,  Axis::kReplica};
 std::string_view to_string(Axis axis);
 
 // How the data axis splits: neighbours in data are different experts (E + D), or copies of one
@@ -23,6 +36,7 @@ struct MeshSizes {
   int sequence = 1;
   int tensor = 1;
   int expert = 1;  // divides data
+  int shard = 1;   // divides data
   ExpertOrder order = ExpertOrder::kExpertFirst;
 };
 
@@ -32,11 +46,12 @@ MeshSizes mesh_sizes(int world_size, MeshSizes wanted);
 
 class MeshLayout {
  public:
-  // Throws ConfigError for sizes below 1, or an expert size that does not divide the data size.
+  // Throws ConfigError for sizes below 1, or an expert or shard size that does not divide the data
+  // size.
   explicit MeshLayout(const MeshSizes& sizes);
 
   int world_size() const;
-  int size(Axis axis) const;  // kExpertData: data / expert
+  int size(Axis axis) const;  // kExpertData: data / expert; kReplica: data / shard
   int coordinate(int rank, Axis axis) const;
 
   // The ranks of this rank's group along `axis`, by ascending coordinate (the rank itself

@@ -7,7 +7,9 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "comm/mesh_layout.h"
 #include "core/region.h"
 #include "core/rng.h"
 #include "core/tensor.h"
@@ -24,6 +26,16 @@ struct Initializer {
   float standard_deviation = 0.0F;
 };
 
+// Which ranks train the same elements on other samples: all of the data axis, or, for an expert,
+// those of the expert-data axis.
+enum class ParamGroup : uint8_t { kDense, kExpert };
+
+// Further axes along which every rank has this very parameter, or this very cut of it.
+struct Replicas {
+  std::vector<Axis> same{};    // and makes the same gradient: a norm beside tensor-parallel layers
+  std::vector<Axis> summed{};  // and makes a part of the gradient, from tokens of its own
+};
+
 struct ParamSpec {
   std::string name;  // Hugging Face name: "transformer.h.0.attn.c_attn.weight"
   Shape shape;  // here; where a cut keeps only some of the logical tensor, the shape of that cut
@@ -32,6 +44,8 @@ struct ParamSpec {
   int unit = 0;    // number of the model block it belongs to: buckets do not span units
   Shape global{};  // of the logical tensor, where there is a cut
   Cut cut{};       // what is kept of it here; none: all
+  ParamGroup group = ParamGroup::kDense;
+  Replicas replicas{};
 
   const Shape& logical_shape() const { return cut.is_whole() ? shape : global; }
   // Elements [begin, end) of the flattened parameter as it is here.
@@ -88,12 +102,15 @@ class ParameterStore {
   // come between those of another; a store that cannot tell them apart says so.
   virtual void begin_micro_step() {}
   virtual void end_micro_step() {}
+  // Once per step, after the last micro-batch and what pipeline stages add to each other's: what is
+  // left to be summed with other ranks.
+  virtual void reduce_gradients() {}
   // The whole gradient, summed over the micro-batches of a step: what is added to that of another
   // pipeline stage which has the parameter too.
   virtual Tensor summed_gradient(ParamId id) {
     throw Unsupported(
         fmt::format("pipeline parallelism: {} is shared by two stages, and this store keeps no "
-                    "whole gradient of it",
+                    "whole gradient of it until the end of the step",
                     spec(id).name));
   }
 };

@@ -434,7 +434,7 @@ void Checkpointing::load_folder(const std::string& folder) {
   const std::vector<ParamSpec> specs = specs_of(engine_.store());
   InputFiles inputs(files_);
   const HfWeights weights(inputs, folder, specs);
-  engine_.store().visit_owned([&](OwnedPart& part) {
+  engine_.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       Tensor into = part.master.narrow(field.offset, field.numel);
       weights.read(to_size(field.param), field.param_begin, into);

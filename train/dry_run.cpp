@@ -53,9 +53,8 @@ StepPlan record(const EngineOptions& options, int world_size) {
   }
   plan.train = plan_arena(training.spans());
   plan.evaluate = plan_arena(evaluation.spans());
-  std::vector<int64_t> numel;
-  for (const Bucket& bucket : engine.store().layout().buckets()) numel.push_back(bucket.numel);
-  plan.gathers = plan_gathers(engine.store().recorded_events(), numel, options.zero.gather);
+  plan.gathers = plan_gathers(engine.store().recorded_events(), engine.store().bucket_numel(),
+                              options.zero.gather);
   return plan;
 }
 

@@ -25,7 +25,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .schedule = options.schedule,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
-      store_(with_slots(options.zero, *optimizer_), resources.peers.data(), resources.stream,
+      store_(with_slots(options.zero, *optimizer_), resources.peers.mesh, resources.stream,
              resources.comm_memory),
       scalars_(resources.peers.data().size(), resources.stream),
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model))),
@@ -94,7 +94,7 @@ StepResult Engine::update(const StepSettings& settings) {
   DS_FAILPOINT("engine.before_sums");
   reduce_sums(options_.gradient_clipping);
   DS_FAILPOINT("engine.sums_reduced");
-  optimizer_->step(store_.shards(), scalars_, resources_.peers.data(), resources_.stream);
+  store_.update(*optimizer_, scalars_);
   DS_FAILPOINT("engine.shards_updated");
   DS_FAILPOINT("engine.before_publish");
   store_.publish();

@@ -40,17 +40,17 @@ int64_t owned_bytes(Engine& engine) {
   size_t per_weight = size_of(DType::kF32);  // the master
   for (const SlotSpec& slot : engine.optimizer().slots()) per_weight += size_of(slot.dtype);
   int64_t numel = 0;
-  for (const std::vector<ShardField>& part : engine.store().owned_fields()) {
+  for (const std::vector<ShardField>& part : engine.store().owned_fields(Visit::kSave)) {
     for (const ShardField& field : part) numel += field.numel;
   }
   return numel * static_cast<int64_t>(per_weight);
 }
 
-void for_each_piece(Engine& engine,
+void for_each_piece(Engine& engine, Visit what,
                     const std::function<void(const std::string& name, const ParamSpec& spec,
                                              const Region& region, Tensor& data)>& take) {
   const std::vector<std::string> slots = engine.optimizer().slot_names();
-  engine.store().visit_owned([&](OwnedPart& part) {
+  engine.store().visit_owned(what, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       const ParamSpec& spec = engine.store().spec(field.param);
       const Region region = region_of(spec, field);
@@ -65,12 +65,13 @@ void for_each_piece(Engine& engine,
 }
 
 void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer) {
-  for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
-                             Tensor& data) {
-    writer.put(
-        {.name = name, .global_shape = spec.logical_shape(), .region = region, .data = data});
-    DS_FAILPOINT("ckpt.piece_put");
-  });
+  for_each_piece(
+      engine, Visit::kSave,
+      [&](const std::string& name, const ParamSpec& spec, const Region& region, Tensor& data) {
+        writer.put(
+            {.name = name, .global_shape = spec.logical_shape(), .region = region, .data = data});
+        DS_FAILPOINT("ckpt.piece_put");
+      });
   if (rank == 0) {
     writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine.step()));
     writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine.optimizer().family()));
@@ -83,7 +84,7 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
   std::vector<std::string> tensors = engine.optimizer().slot_names();
   tensors.emplace_back(kWeight);
   std::set<int> out;
-  for (const std::vector<ShardField>& part : engine.store().owned_fields()) {
+  for (const std::vector<ShardField>& part : engine.store().owned_fields(Visit::kRestore)) {
     for (const ShardField& field : part) {
       const ParamSpec& spec = engine.store().spec(field.param);
       for (const std::string& tensor : tensors) {
@@ -95,7 +96,7 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
 }
 
 void clear_slots(Engine& engine) {
-  engine.store().visit_owned([&](OwnedPart& part) {
+  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (Tensor& slot : part.slots) kernels::fill(engine.stream(), slot, 0.0F);
   });
 }
@@ -115,17 +116,18 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
 }
 
 void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label) {
-  for_each_piece(engine, [&](const std::string& name, const ParamSpec& spec, const Region& region,
-                             Tensor& data) {
-    const auto info = reader.info(name);
-    if (info.shape != spec.logical_shape()) {
-      throw ValidationError(fmt::format("{} has shape {} in {}, the model has {}", name,
-                                        info.shape.to_string(), label,
-                                        spec.logical_shape().to_string()));
-    }
-    reader.get(name, region, data);
-    DS_FAILPOINT("load.piece_read");
-  });
+  for_each_piece(
+      engine, Visit::kRestore,
+      [&](const std::string& name, const ParamSpec& spec, const Region& region, Tensor& data) {
+        const auto info = reader.info(name);
+        if (info.shape != spec.logical_shape()) {
+          throw ValidationError(fmt::format("{} has shape {} in {}, the model has {}", name,
+                                            info.shape.to_string(), label,
+                                            spec.logical_shape().to_string()));
+        }
+        reader.get(name, region, data);
+        DS_FAILPOINT("load.piece_read");
+      });
 }
 
 }  // namespace ds

@@ -21,8 +21,9 @@ struct RunStates {
 inline constexpr const char* kNoteState = "note";
 // Rank 0 adds the states that the whole engine has once, and those of the run.
 void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer);
-// Each region that this rank owns: the tensor's name, the region, and where its elements live.
-void for_each_piece(Engine& engine,
+// Each region that this rank saves, or restores: the tensor's name, the region, and where its
+// elements live.
+void for_each_piece(Engine& engine, Visit what,
                     const std::function<void(const std::string& name, const ParamSpec& spec,
                                              const Region& region, Tensor& data)>& take);
 // The ranks that saved what this rank owns.

@@ -244,12 +244,11 @@ void StepRunner::reduce_tied_gradients() {
   }
 }
 
-// Stores reduce over the data axis as soon as a bucket is complete, so what is left to do is to see
-// that all are.
 void StepRunner::reduce_gradients() {
   for (const std::optional<MicroSlot>& slot : slots_) {
     DS_CHECK(!slot, "step: micro-batch {} is not finished before the update", slot->micro_batch);
   }
+  place_.store.reduce_gradients();
 }
 
 void StepRunner::optimizer_step() {

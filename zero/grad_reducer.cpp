@@ -8,26 +8,28 @@
 namespace ds {
 
 GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
-                         std::vector<int> uses, Communicator& comm, Stream& stream,
+                         std::vector<int> uses, GradPeers peers, Stream& stream,
                          MemoryResource& memory)
     : options_(options),
       layout_(layout),
       uses_(std::move(uses)),
-      comm_(comm),
+      comm_(peers.shard),
+      summed_(std::move(peers.summed)),
       stream_(stream),
       memory_(memory),
       states_(layout.buckets().size()),
       written_(uses_.size(), 0) {
-  const bool keeps_whole = options_.sharding == Sharding::kWhole || direct();
+  refuse_what_cannot_be();
+  const bool keeps_whole = options_.sharding == Sharding::kWhole || accumulates();
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
     State& state = nth(states_, b);
     if (keeps_whole) state.whole = new_whole(b, MemoryTag::kGradients);
     const int64_t numel = layout_.slice_numel(b);
     const bool shares =
         keeps_whole &&
-        (direct() || (options_.micro_steps == 1 && options_.dtype == options_.slice_dtype));
-    if (direct() || options_.state == Sharding::kWhole) {
-      state.reduced = direct() || options_.dtype == options_.slice_dtype
+        (accumulates() || (options_.micro_steps == 1 && options_.dtype == options_.slice_dtype));
+    if (is_alone() || options_.state == Sharding::kWhole) {
+      state.reduced = accumulates() || options_.dtype == options_.slice_dtype
                           ? state.whole
                           : Tensor::zeros({numel * comm_.size()}, options_.slice_dtype, stream_,
                                           MemoryTag::kGradients);
@@ -42,11 +44,30 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
   }
 }
 
+void GradReducer::refuse_what_cannot_be() const {
+  if (options_.reduce == Reduce::kEachMicroStep || is_alone()) return;
+  if (options_.sharding == Sharding::kSharded) {
+    throw Unsupported(
+        "zero: sharded gradients (stages 2 and 3) are reduced after each micro-step, because no "
+        "rank keeps them whole until the end of the step; use stage 0 or 1");
+  }
+  if (options_.reduce == Reduce::kNever &&
+      (options_.state == Sharding::kSharded || !summed_.empty())) {
+    throw Unsupported(
+        "zero: an optimizer that exchanges gradients itself needs its whole state on every rank, "
+        "and one group to exchange them in; use stage 0 without mics_shard_size");
+  }
+}
+
+int GradReducer::expected(int param) const {
+  return nth(uses_, param) * (options_.reduce == Reduce::kEachMicroStep ? 1 : options_.micro_steps);
+}
+
 // Padding between parameters must be zero: it takes part in norms and updates.
 Tensor GradReducer::new_whole(int bucket, MemoryTag tag) {
   const Bucket& layout = nth(layout_.buckets(), bucket);
   const MemoryScope scope(stream_, memory_);
-  const DType dtype = direct() ? options_.slice_dtype : options_.dtype;
+  const DType dtype = accumulates() ? options_.slice_dtype : options_.dtype;
   Tensor whole = Tensor::empty({layout.numel}, dtype, stream_, tag);
   int64_t end = 0;
   const auto clear_up_to = [&](int64_t begin) {
@@ -65,36 +86,47 @@ Tensor GradReducer::new_whole(int bucket, MemoryTag tag) {
 
 void GradReducer::begin_step() { micro_step_ = 0; }
 
+Tensor GradReducer::summed(int param, const Shape& shape) const {
+  DS_CHECK(accumulates(), "gradient of parameter {}: no sum over micro-steps is kept", param);
+  return view(nth(states_, layout_.bucket_of(param)).whole, param, shape);
+}
+
+Tensor GradReducer::view(const Tensor& whole, int param, const Shape& shape) const {
+  return whole.narrow(layout_.offset_of(param), shape.numel()).reshape(shape);
+}
+
 GradSlot GradReducer::slot(int param, const Shape& shape) {
   const int bucket = layout_.bucket_of(param);
   State& state = nth(states_, bucket);
   if (state.contributions == 0) {
     for (const BucketParam& at : nth(layout_.buckets(), bucket).params) {
-      state.contributions += nth(uses_, at.param);
+      state.contributions += expected(at.param);
     }
     if (!state.whole.defined()) state.whole = new_whole(bucket, MemoryTag::kBuckets);
   }
   const bool first = nth(written_, param)++ == 0;
-  const bool fresh = first && !(direct() && micro_step_ > 0);
-  return {.grad = state.whole.narrow(layout_.offset_of(param), shape.numel()).reshape(shape),
+  // Alone, a period is a micro-step, and the memory is that of the whole step.
+  const bool continues = options_.reduce == Reduce::kEachMicroStep && is_alone() && micro_step_ > 0;
+  const bool fresh = first && !continues;
+  return {.grad = view(state.whole, param, shape),
           .write = fresh ? kernels::Write::kOverwrite : kernels::Write::kAccumulate};
 }
 
 void GradReducer::ready(int param) {
   const int bucket = layout_.bucket_of(param);
   State& state = nth(states_, bucket);
-  DS_CHECK(state.contributions > 0 && nth(written_, param) <= nth(uses_, param),
+  DS_CHECK(state.contributions > 0 && nth(written_, param) <= expected(param),
            "gradient of parameter {}: more contributions than the {} announced", param,
-           nth(uses_, param));
-  if (--state.contributions == 0) reduce(bucket);
+           expected(param));
+  if (--state.contributions == 0 && options_.reduce == Reduce::kEachMicroStep) reduce(bucket);
 }
 
 void GradReducer::reduce(int bucket) {
-  if (direct()) return;
+  if (is_alone()) return;
   State& state = nth(states_, bucket);
   const int64_t numel = layout_.slice_numel(bucket);
   const bool first = micro_step_ == 0;
-  if (options_.dtype == options_.slice_dtype) {
+  if (state.whole.dtype() == options_.slice_dtype) {
     Tensor place = state.whole.narrow(comm_.rank() * numel, numel);
     comm_.reduce_scatter(state.whole, place, ReduceOp::kSum, stream_);
     if (!place.aliases(state.slice)) {
@@ -112,18 +144,38 @@ void GradReducer::reduce(int bucket) {
   if (options_.sharding == Sharding::kSharded) state.whole = Tensor();
 }
 
+void GradReducer::check_contributions() {
+  for (int param = 0; param < narrow<int>(written_.size()); ++param) {
+    DS_CHECK(nth(written_, param) == expected(param),
+             "gradient of parameter {}: {} contributions in this {}, expected {}", param,
+             nth(written_, param),
+             options_.reduce == Reduce::kEachMicroStep ? "micro-step" : "step", expected(param));
+    nth(written_, param) = 0;
+  }
+}
+
 void GradReducer::end_micro_step() {
-  for (size_t param = 0; param < written_.size(); ++param) {
-    DS_CHECK(written_[param] == uses_[param],
-             "gradient of parameter {}: {} contributions in this micro-step, expected {}", param,
-             written_[param], uses_[param]);
-    written_[param] = 0;
+  if (options_.reduce == Reduce::kEachMicroStep) check_contributions();
+  ++micro_step_;
+}
+
+void GradReducer::end_step() {
+  if (options_.reduce == Reduce::kEachMicroStep) {
+    DS_CHECK(micro_step_ == options_.micro_steps,
+             "gradients: the step ends after {} of {} micro-steps", micro_step_,
+             options_.micro_steps);
+  } else {
+    check_contributions();
   }
-  if (++micro_step_ < options_.micro_steps || direct() || options_.state == Sharding::kSharded) {
-    return;
-  }
+  if (options_.reduce == Reduce::kNever) return;
+  const bool gathers = options_.state == Sharding::kWhole && !is_alone();
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
+    if (options_.reduce == Reduce::kStepEnd) reduce(b);
     State& state = nth(states_, b);
+    for (Communicator* const others : summed_) {
+      others->all_reduce(state.slice, ReduceOp::kSum, stream_);
+    }
+    if (!gathers) continue;
     const int64_t numel = layout_.slice_numel(b);
     Tensor place = state.reduced.narrow(comm_.rank() * numel, numel);
     if (!place.aliases(state.slice)) kernels::cast(stream_, state.slice, place);

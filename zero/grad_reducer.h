@@ -2,10 +2,14 @@
 //
 // A parameter's gradient is written straight into its bucket's memory. When the last contribution
 // of a bucket is there, the bucket is reduce-scattered: this rank receives the sum of its slice, in
-// rank order. That happens once per micro-step at every stage: sums are then made in the same order
-// whatever the stage, so the stages agree to the bit under gradient accumulation too. A stage
-// differs only in whether the bucket's memory stays (0, 1) or lives from first contribution to
-// reduction (2, 3).
+// rank order. By default that happens once per micro-step at every stage: sums are then made in the
+// same order whatever the stage, so the stages agree to the bit under gradient accumulation too. A
+// stage differs only in whether the bucket's memory stays (0, 1) or lives from first contribution
+// to reduction (2, 3).
+//
+// Pipelines have several micro-batches under way, whose contributions come in turn: they are added
+// up here and reduced once, at the end of the step. That moves less (by the number of micro-steps),
+// needs whole gradients, and is another order of summation.
 #pragma once
 
 #include <vector>
@@ -18,31 +22,50 @@
 
 namespace ds {
 
+// When gradients are summed over ranks.
+enum class Reduce : uint8_t {
+  kEachMicroStep,
+  kStepEnd,
+  kNever  // the optimizer does it: every rank keeps the whole of its own (1-bit Adam and its like)
+};
+
 struct GradOptions {
   Sharding sharding = Sharding::kWhole;  // of the gradients
   Sharding state = Sharding::kWhole;     // whole state needs whole gradients at the step
   DType dtype = DType::kF32;             // as written by the backward pass
   DType slice_dtype = DType::kF32;       // as summed over micro-steps
+  Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
+};
+
+// With whom gradients are summed.
+struct GradPeers {
+  Communicator& shard;                     // each of whom keeps one slice
+  std::vector<Communicator*> summed = {};  // who keep the same slices, and have other parts of them
 };
 
 class GradReducer {
  public:
-  // layout, comm, stream and memory must outlive it. memory: where peers can read (comm.memory(),
-  // perhaps tracked). uses[i]: contributions that parameter i gets per micro-step.
+  // layout, peers, stream and memory must outlive it. memory: where peers can read (that of the
+  // communicator, perhaps tracked). uses[i]: contributions that parameter i gets per micro-step.
+  // Unsupported where gradients or state that are sharded cannot be reduced when it is wanted.
   GradReducer(const GradOptions& options, const BucketLayout& layout, std::vector<int> uses,
-              Communicator& comm, Stream& stream, MemoryResource& memory);
+              GradPeers peers, Stream& stream, MemoryResource& memory);
 
   void begin_step();  // the next micro-step is the first of a step
   GradSlot slot(int param, const Shape& shape);
   void ready(int param);
-  // Checks that every bucket was reduced. With the last micro-step of a step, and whole state,
-  // gathers the reduced slices back to every rank.
+  // Where reduction is due each micro-step, checks that every bucket was reduced.
   void end_micro_step();
+  // What is left of the reduction; with whole state the slices are gathered back to every rank.
+  void end_step();
+  // The sum of this rank's micro-batches alone, to be added to before end_step(); kept where
+  // reduction is not due each micro-step.
+  Tensor summed(int param, const Shape& shape) const;
 
   // This rank's reduced slice of a bucket: [slice_numel], slice_dtype.
   const Tensor& slice(int bucket) const { return nth(states_, bucket).slice; }
-  // The reduced whole bucket, after the last micro-step with whole state.
+  // The reduced whole bucket, after end_step() with whole state.
   const Tensor& whole(int bucket) const { return nth(states_, bucket).reduced; }
   int micro_step() const { return micro_step_; }
 
@@ -51,9 +74,16 @@ class GradReducer {
     Tensor whole;           // [numel] dtype; undefined while nothing is written (sharded gradients)
     Tensor slice;           // [slice_numel] slice_dtype; a view of `whole` where they can share
     Tensor reduced;         // [numel] slice_dtype with whole state: `whole`, unless dtypes differ
-    int contributions = 0;  // still missing in this micro-step
+    int contributions = 0;  // still missing in this period
   };
-  bool direct() const { return comm_.size() == 1; }  // write and accumulate in place, no reduction
+  // Micro-batches are added up in `whole`: nothing is reduced between them, or nobody is there.
+  bool accumulates() const { return options_.reduce != Reduce::kEachMicroStep || is_alone(); }
+  bool is_alone() const { return comm_.size() == 1; }
+  // Contributions of a parameter in a period: a micro-step, or the step where they come in turn.
+  int expected(int param) const;
+  Tensor view(const Tensor& whole, int param, const Shape& shape) const;
+  void check_contributions();
+  void refuse_what_cannot_be() const;
   Tensor new_whole(int bucket, MemoryTag tag);
   void reduce(int bucket);
 
@@ -61,10 +91,11 @@ class GradReducer {
   const BucketLayout& layout_;
   const std::vector<int> uses_;
   Communicator& comm_;
+  const std::vector<Communicator*> summed_;
   Stream& stream_;
   MemoryResource& memory_;
   std::vector<State> states_;
-  std::vector<int> written_;  // contributions of a parameter in this micro-step
+  std::vector<int> written_;  // contributions of a parameter in this period
   int micro_step_ = 0;
 };
 

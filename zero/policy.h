@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "comm/mesh_layout.h"
 #include "core/error.h"
 
 namespace ds {
@@ -18,6 +19,9 @@ struct Placement {
 
 struct ZeroPolicy {
   Placement params, grads, state;
+  // Over all ranks with other samples, or, with kShard, over some of them that are near each other
+  // (MiCS, arXiv 2205.00119): the others of the data axis have the same slices and are kReplica.
+  Axis shard_over = Axis::kData;
 };
 
 inline ZeroPolicy zero_policy(int stage) {

@@ -10,23 +10,20 @@
 namespace ds {
 namespace {
 
-constexpr Axis kAxes[] = {Axis::kPipe,   Axis::kData,   Axis::kSequence,
-                          Axis::kTensor, Axis::kExpert, Axis::kExpertData};
-
-// Commands: world pipe sequence tensor expert (EF|DF)
+// Commands: world pipe sequence tensor expert (EF|DF) [shard]
 std::string describe(const std::string& command) {
   int world = 0;
   MeshSizes sizes;
   char order[8] = {};
-  if (std::sscanf(command.c_str(), "%d %d %d %d %d %7s", &world, &sizes.pipe, &sizes.sequence,
-                  &sizes.tensor, &sizes.expert, order) != 6) {
+  if (std::sscanf(command.c_str(), "%d %d %d %d %d %7s %d", &world, &sizes.pipe, &sizes.sequence,
+                  &sizes.tensor, &sizes.expert, order, &sizes.shard) < 6) {
     return "bad command";
   }
   sizes.order = std::string(order) == "DF" ? ExpertOrder::kDataFirst : ExpertOrder::kExpertFirst;
   try {
     const MeshLayout mesh(mesh_sizes(world, sizes));
     std::string text;
-    for (const Axis axis : kAxes) {
+    for (const Axis axis : kAllAxes) {
       text += fmt::format("{}:", to_string(axis));
       for (const auto& group : mesh.groups(axis))
         text += fmt::format(" [{}]", fmt::join(group, " "));
@@ -42,9 +39,14 @@ TEST_CASE("groups of small meshes", "[comm]") { testing::run_golden("mesh_layout
 
 TEST_CASE("along every axis the groups cover each rank once", "[comm]") {
   for (const ExpertOrder order : {ExpertOrder::kExpertFirst, ExpertOrder::kDataFirst}) {
-    const MeshLayout mesh(
-        {.pipe = 2, .data = 6, .sequence = 2, .tensor = 3, .expert = 3, .order = order});
-    for (const Axis axis : kAxes) {
+    const MeshLayout mesh({.pipe = 2,
+                           .data = 6,
+                           .sequence = 2,
+                           .tensor = 3,
+                           .expert = 3,
+                           .shard = 2,
+                           .order = order});
+    for (const Axis axis : kAllAxes) {
       std::multiset<int> seen;
       for (const auto& group : mesh.groups(axis)) {
         CHECK(group.size() == static_cast<size_t>(mesh.size(axis)));

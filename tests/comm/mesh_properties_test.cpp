@@ -15,9 +15,6 @@
 namespace ds {
 namespace {
 
-constexpr Axis kAxes[] = {Axis::kPipe,   Axis::kData,   Axis::kSequence,
-                          Axis::kTensor, Axis::kExpert, Axis::kExpertData};
-
 std::vector<MeshSizes> many_sizes() {
   std::vector<MeshSizes> sizes;
   for (const int pipe : {1, 3}) {
@@ -26,8 +23,11 @@ std::vector<MeshSizes> many_sizes() {
         for (const int tensor : {1, 2}) {
           for (const int expert : {1, 2, 3}) {
             if (data % expert != 0) continue;
-            for (const ExpertOrder order : {ExpertOrder::kExpertFirst, ExpertOrder::kDataFirst}) {
-              sizes.push_back({pipe, data, sequence, tensor, expert, order});
+            for (const int shard : {1, 2}) {
+              if (data % shard != 0) continue;
+              for (const ExpertOrder order : {ExpertOrder::kExpertFirst, ExpertOrder::kDataFirst}) {
+                sizes.push_back({pipe, data, sequence, tensor, expert, shard, order});
+              }
             }
           }
         }
@@ -52,33 +52,42 @@ TEST_CASE("a rank is found from its coordinates, on every axis of every mesh", "
       REQUIRE(((place[0] * sizes.data + place[1]) * sizes.sequence + place[2]) * sizes.tensor +
                   place[3] ==
               rank);
-      for (const Axis axis : kAxes) {
+      for (const Axis axis : kAllAxes) {
         REQUIRE(mesh.neighbour(rank, axis, mesh.coordinate(rank, axis)) == rank);
         REQUIRE(mesh.coordinate(rank, axis) < mesh.size(axis));
       }
     }
     CHECK(places.size() == static_cast<size_t>(mesh.world_size()));
     CHECK(mesh.size(Axis::kExpert) * mesh.size(Axis::kExpertData) == sizes.data);
+    CHECK(mesh.size(Axis::kShard) * mesh.size(Axis::kReplica) == sizes.data);
   }
 }
 
-TEST_CASE("expert and expert-data groups cut the data group in two ways", "[comm]") {
+// Expert with expert-data, and shard with replica.
+TEST_CASE("two axes cut the data group in two ways", "[comm]") {
   for (const MeshSizes& sizes : many_sizes()) {
     const MeshLayout mesh(sizes);
     for (int rank = 0; rank < mesh.world_size(); ++rank) {
       const std::vector<int> data = mesh.peers(rank, Axis::kData);
-      std::set<int> covered;
-      for (const int copy : mesh.peers(rank, Axis::kExpertData)) {
-        // A copy of this rank's expert has the same expert; its expert group is disjoint from ours
-        // unless it is ours.
-        REQUIRE(mesh.coordinate(copy, Axis::kExpert) == mesh.coordinate(rank, Axis::kExpert));
-        for (const int peer : mesh.peers(copy, Axis::kExpert)) {
-          REQUIRE(covered.insert(peer).second);
+      for (const auto& [part, copies] :
+           {std::pair{Axis::kExpert, Axis::kExpertData}, std::pair{Axis::kShard, Axis::kReplica}}) {
+        std::set<int> covered;
+        for (const int copy : mesh.peers(rank, copies)) {
+          // A copy has the same part; its group of parts is disjoint from ours unless it is ours.
+          REQUIRE(mesh.coordinate(copy, part) == mesh.coordinate(rank, part));
+          for (const int peer : mesh.peers(copy, part)) REQUIRE(covered.insert(peer).second);
         }
+        REQUIRE(covered == std::set<int>(data.begin(), data.end()));
       }
-      REQUIRE(covered == std::set<int>(data.begin(), data.end()));
     }
   }
+}
+
+TEST_CASE("ranks that share out among themselves are neighbours in data", "[comm]") {
+  const MeshLayout mesh({.data = 6, .tensor = 2, .shard = 3});
+  CHECK(mesh.peers(0, Axis::kShard) == std::vector<int>{0, 2, 4});
+  CHECK(mesh.peers(7, Axis::kShard) == std::vector<int>{7, 9, 11});
+  CHECK(mesh.peers(2, Axis::kReplica) == std::vector<int>{2, 8});
 }
 
 TEST_CASE("neighbours in data are different experts, or copies of one, as the order says",
@@ -109,6 +118,7 @@ TEST_CASE("what pipe, sequence and tensor leave of a world is data", "[comm]") {
       {4, {.tensor = -2}, "an axis has size -2"},
       {4, {.expert = 3}, "expert size 3 does not divide the data size 4"},
       {4, {.expert = 0}, "expert size 0 does not divide"},
+      {4, {.shard = 3}, "shard size 3 does not divide the data size 4"},
       {4, {.pipe = 1 << 13, .tensor = 1 << 13}, "more than 16777216 ranks"}};
   for (const Case& one : cases) {
     CAPTURE(one.message);
@@ -129,8 +139,8 @@ TEST_CASE("a mesh of nobody has every group of every rank", "[comm]") {
       ++decorated;
       return std::make_unique<TracedComm>(inner, "any", TracedComm::Sinks{});
     });
-    CHECK(decorated == 6);
-    for (const Axis axis : kAxes) {
+    CHECK(decorated == 8);
+    for (const Axis axis : kAllAxes) {
       CHECK(mesh.group(axis).rank() == mesh.coordinate(axis));
       CHECK(mesh.group(axis).size() == mesh.size(axis));
     }

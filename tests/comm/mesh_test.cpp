@@ -17,11 +17,12 @@ TEST_CASE("every axis of a mesh sums over its peers and nobody else", "[comm]") 
   sizes.data = 2;
   sizes.tensor = 2;
   sizes.expert = 2;
+  sizes.shard = 2;
   run_ranks(8, [&](Communicator& world) {
     Mesh mesh = Mesh::over(world, sizes);
     RankStream rank(world);
     for (const Axis axis : {Axis::kPipe, Axis::kData, Axis::kTensor, Axis::kExpert,
-                            Axis::kExpertData, Axis::kSequence}) {
+                            Axis::kExpertData, Axis::kSequence, Axis::kShard, Axis::kReplica}) {
       const auto peers = mesh.layout().peers(world.rank(), axis);
       Communicator& group = mesh.group(axis);
       require(group.size() == mesh.size(axis), "{}: size {}", to_string(axis), group.size());
@@ -45,7 +46,7 @@ TEST_CASE("only groups of some of the world are split off", "[comm]") {
       TracedComm world(bare, "world", {&volume, nullptr});
       Mesh mesh = Mesh::over(world, sizes);
       for (const Axis axis : {Axis::kPipe, Axis::kData, Axis::kTensor, Axis::kExpert,
-                              Axis::kExpertData, Axis::kSequence}) {
+                              Axis::kExpertData, Axis::kSequence, Axis::kShard, Axis::kReplica}) {
         const bool is_world = &mesh.group(axis) == &world;
         require(is_world == (mesh.size(axis) == ranks), "{}: the world {}", to_string(axis),
                 is_world);
@@ -57,7 +58,8 @@ TEST_CASE("only groups of some of the world are split off", "[comm]") {
   CHECK(splits_of(1, {}) == 0);
   CHECK(splits_of(3, {.data = 3}) == 0);
   CHECK(splits_of(4, {.data = 4, .expert = 2}) == 2);
-  CHECK(splits_of(4, {.pipe = 2, .data = 2}) == 3);  // expert-data has the ranks of data
+  CHECK(splits_of(4, {.pipe = 2, .data = 2}) == 2);  // expert-data has the ranks of data
+  CHECK(splits_of(8, {.data = 8, .shard = 4}) == 2);
 }
 
 TEST_CASE("a decorated mesh counts what passes through a world that it shares", "[comm]") {

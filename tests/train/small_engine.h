@@ -96,7 +96,7 @@ struct Outcome {
 inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
   const std::vector<std::string> slots = engine.optimizer().slot_names();
   const std::lock_guard lock(mutex);
-  engine.store().visit_owned([&](OwnedPart& part) {
+  engine.store().visit_owned(Visit::kSave, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       const ParamSpec& spec = engine.store().spec(field.param);
       const auto copy = [&](const std::string& slot, const Tensor& from) {
@@ -114,7 +114,7 @@ inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
 // The first weight that this rank owns.
 inline void set_first_weight(Engine& engine, float value) {
   bool first = true;
-  engine.store().visit_owned([&](OwnedPart& part) {
+  engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     if (std::exchange(first, false)) {
       part.master.data<float>()[part.fields.front().offset] = value;
     }

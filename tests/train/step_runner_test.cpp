@@ -2,6 +2,7 @@
 // and what it refuses.
 #include "train/step_runner.h"
 
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -12,6 +13,7 @@
 #include "tests/support/ranks.h"
 #include "tests/support/tiny_models.h"
 #include "train/observers.h"
+#include "zero/sharded_store.h"
 
 namespace ds {
 namespace {
@@ -32,63 +34,98 @@ LlamaConfig llama() { return testing::tiny_llama(6); }
 
 class Tokens final : public BatchSource {
  public:
+  explicit Tokens(int data_rank = 0) : data_rank_(data_rank) {}
   void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
             std::span<int32_t> targets) override {
-    const Rng rng = Rng(1, "tokens").derive(static_cast<uint64_t>(10 * step + micro_step));
+    const Rng rng =
+        Rng(1, "tokens").derive(static_cast<uint64_t>(1000 * data_rank_ + 10 * step + micro_step));
     for (size_t i = 0; i < tokens.size(); ++i) {
       tokens[i] = static_cast<int32_t>(rng.bits(i) % kVocabulary);
       targets[i] = static_cast<int32_t>(rng.bits(i + 1) % kVocabulary);
     }
   }
-  int64_t first_sample(int micro_step) const override { return micro_step * kSamples; }
+  int64_t first_sample(int micro_step) const override {
+    return (1000 * data_rank_ + micro_step) * kSamples;
+  }
+
+ private:
+  const int data_rank_;
 };
 
 struct Outcome {
   double loss = 0;
   std::map<std::string, std::vector<std::byte>> gradients;  // by parameter
   std::map<std::string, std::vector<std::byte>> other_end;  // of what two stages have
+  std::map<std::string, int> stage_of;                      // whose gradient is in `gradients`
   int updates = 0;
 };
 
-// One rank of a pipeline over `comm`.
+// Who keeps weights and gradients, and how many ranks train on samples of their own.
+struct Keeping {
+  int data = 1;
+  int zero_stage = -1;  // below 0: the plain store
+};
+
+// One rank of `data` pipelines over `world`.
 class Rank {
  public:
   Rank(const ModelConfig& config, DType dtype, PipelineKind kind, const PipelineShape& shape,
-       Communicator& comm)
-      : kind_(kind), shape_(shape), comm_(comm), cpu_(comm, 2), store_(cpu_.stream, 3) {
+       const Keeping& keeping, Communicator& world)
+      : kind_(kind),
+        shape_(shape),
+        mesh_(Mesh::over(world, {.pipe = shape.stages, .data = keeping.data})),
+        cpu_(world, 2) {
+    if (keeping.zero_stage < 0) {
+      store_ = std::make_unique<PlainStore>(cpu_.stream, 3);
+    } else {
+      const ZeroOptions options{.policy = zero_policy(keeping.zero_stage),
+                                .bucket_numel = 3000,
+                                .gather = {},
+                                .reduce = Reduce::kStepEnd,
+                                .micro_steps = kMicroBatches,
+                                .slots = {}};
+      store_ = std::make_unique<ShardedStore>(options, mesh_, cpu_.stream, world.memory());
+    }
     const int stages = shape.stages * shape.chunks;
     const int64_t layers = all_layers(config).end;
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-      const int at = virtual_stage(kind, shape, comm.rank(), chunk);
+      const int at = virtual_stage(kind, shape, mesh_.coordinate(Axis::kPipe), chunk);
       const LayerRange range{at * layers / stages, (at + 1) * layers / stages};
-      stages_.push_back(make_stage(config, dtype, store_, range));
+      stages_.push_back(make_stage(config, dtype, *store_, range));
     }
-    store_.seal();
-    store_.clear_gradients();
+    store_->seal();
+    if (ShardedStore* const zero = sharded()) {
+      zero->initialize(3);
+      zero->begin_step();
+    } else {
+      plain().clear_gradients();
+    }
   }
 
   void train(Outcome& outcome, std::mutex& mutex, RunMode mode = RunMode::kTrain) {
-    const bool is_end = comm_.rank() == 0 || comm_.rank() == comm_.size() - 1;
-    const auto ends = comm_.split(is_end ? 0 : 1, 0);
-    const auto gradients = comm_.split(0, 0);
+    Communicator& pipe = mesh_.group(Axis::kPipe);
+    const int stage = pipe.rank();
+    const bool is_end = stage == 0 || stage == pipe.size() - 1;
+    const auto ends = pipe.split(is_end ? 0 : 1, 0);
+    const auto gradients = pipe.split(0, 0);
     StepPlace place{.stream = cpu_.stream,
-                    .store = store_,
+                    .store = *store_,
                     .loss = Tensor::zeros({1}, DType::kF64, cpu_.stream),
                     .chunks = {},
                     .micro_batch = kSamples,
                     .length = kLength,
-                    .activations = &comm_,
+                    .activations = &pipe,
                     .gradients = gradients.get(),
                     .ends = ends.get()};
-    for (const auto& stage : stages_) place.chunks.push_back(stage.get());
-    Tokens source;
+    for (const auto& chunk : stages_) place.chunks.push_back(chunk.get());
+    Tokens source(mesh_.coordinate(Axis::kData));
     int updates = 0;
     const StepInput input{.source = source,
                           .mode = mode,
                           .tokens = kTokens,
                           .dropout = Rng(9, "dropout"),
                           .optimizer_step = [&] { ++updates; }};
-    StepRunner(place, input).run(step_program(kind_, shape_, comm_.rank()));
+    StepRunner(place, input).run(step_program(kind_, shape_, stage));
     const std::lock_guard lock(mutex);
     outcome.loss += *place.loss.data<double>();
     outcome.updates += updates;
@@ -96,47 +133,89 @@ class Rank {
   }
 
  private:
+  ShardedStore* sharded() { return dynamic_cast<ShardedStore*>(store_.get()); }
+  PlainStore& plain() { return dynamic_cast<PlainStore&>(*store_); }
+
   void collect(Outcome& outcome) {
-    for (ParamId id = 0; id < store_.count(); ++id) {
-      const Tensor& gradient = store_.gradient(id);
-      const auto* first = static_cast<const std::byte*>(gradient.address());
-      const std::string& name = store_.spec(id).name;
-      auto& into = outcome.gradients.contains(name) ? outcome.other_end : outcome.gradients;
-      into[name] = {first, first + gradient.bytes()};
+    if (ShardedStore* const zero = sharded()) {
+      for (const auto& group : zero->groups()) {
+        for (const Shard& shard : group->shards()) {
+          for (const ShardField& field : shard.fields) {
+            put(outcome, field.param, field.param_begin,
+                shard.grad.narrow(field.offset, field.numel));
+          }
+        }
+      }
+      return;
     }
+    for (ParamId id = 0; id < store_->count(); ++id) put(outcome, id, 0, plain().gradient(id));
+  }
+
+  void put(Outcome& outcome, ParamId id, int64_t begin, const Tensor& elements) {
+    const ParamSpec& spec = store_->spec(id);
+    const int stage = mesh_.coordinate(Axis::kPipe);
+    const bool is_first = outcome.stage_of.try_emplace(spec.name, stage).first->second == stage;
+    auto& bytes = (is_first ? outcome.gradients : outcome.other_end)[spec.name];
+    const size_t item = size_of(elements.dtype());
+    bytes.resize(to_size(spec.shape.numel()) * item);
+    std::memcpy(bytes.data() + to_size(begin) * item, elements.address(), elements.bytes());
   }
 
   const PipelineKind kind_;
   const PipelineShape shape_;
-  Communicator& comm_;
+  Mesh mesh_;
   test::RankStream cpu_;
-  PlainStore store_;
+  std::unique_ptr<ParameterStore> store_;
   std::vector<std::unique_ptr<Stage>> stages_;
 };
 
 Outcome run(const ModelConfig& config, DType dtype, PipelineKind kind, const PipelineShape& shape,
-            RunMode mode = RunMode::kTrain) {
+            const Keeping& keeping = {}, RunMode mode = RunMode::kTrain) {
   Outcome outcome;
   std::mutex mutex;
-  test::run_ranks(shape.stages, [&](Communicator& comm) {
-    Rank(config, dtype, kind, shape, comm).train(outcome, mutex, mode);
+  test::run_ranks(shape.stages * keeping.data, [&](Communicator& world) {
+    Rank(config, dtype, kind, shape, keeping, world).train(outcome, mutex, mode);
   });
   return outcome;
 }
 
 // Sums over micro-batches depend on their order: GPipe's backward passes go from the last to the
 // first, and on one rank they do too.
-Outcome whole(const ModelConfig& config, DType dtype, PipelineKind kind) {
+Outcome whole(const ModelConfig& config, DType dtype, PipelineKind kind,
+              const Keeping& keeping = {}) {
   const auto alone = kind == PipelineKind::kGpipe ? kind : PipelineKind::kDataParallel;
-  return run(config, dtype, alone, {.micro_batches = kMicroBatches});
+  return run(config, dtype, alone, {.micro_batches = kMicroBatches}, keeping);
 }
 
-TEST_CASE("every pipeline schedule has the bits of the whole model", "[train]") {
-  struct Case {
-    PipelineKind kind;
-    int stages;
-    int chunks;
+void check_same_gradients(const Outcome& cut, const Outcome& expected) {
+  REQUIRE(cut.gradients.size() == expected.gradients.size());
+  for (const auto& [name, gradient] : expected.gradients) {
+    INFO(name);
+    CHECK((cut.gradients.at(name) == gradient));  // without the bytes
+  }
+}
+
+// Of a table that is summed in another order.
+void check_close(const std::vector<std::byte>& sum, const std::vector<std::byte>& expected) {
+  const auto floats = [](const std::vector<std::byte>& bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
   };
+  const std::vector<float> got = floats(sum), wanted = floats(expected);
+  REQUIRE(got.size() == wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    CHECK(got[i] == Approx(wanted[i]).epsilon(1e-4).margin(1e-7));
+  }
+}
+
+struct Case {
+  PipelineKind kind;
+  int stages;
+  int chunks;
+};
+
+TEST_CASE("every pipeline schedule has the bits of the whole model", "[train]") {
   const std::vector<Case> cases{
       {PipelineKind::k1F1B, 2, 1},         {PipelineKind::k1F1B, 3, 1},
       {PipelineKind::k1F1B, 8, 1},         {PipelineKind::kGpipe, 2, 1},
@@ -154,37 +233,83 @@ TEST_CASE("every pipeline schedule has the bits of the whole model", "[train]") 
         CHECK(cut.loss == expected.loss);
         CHECK(cut.updates == c.stages);
         CHECK(cut.other_end.empty());
-        REQUIRE(cut.gradients.size() == expected.gradients.size());
-        for (const auto& [name, gradient] : expected.gradients) {
-          INFO(name);
-          CHECK((cut.gradients.at(name) == gradient));  // without the bytes
-        }
+        check_same_gradients(cut, expected);
       }
     }
   }
+}
+
+TEST_CASE("pipelines side by side have the bits of whole models side by side", "[train]") {
+  for (const int zero_stage : {0, 1}) {
+    const Keeping keeping{.data = 2, .zero_stage = zero_stage};
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const Case& c : std::vector<Case>{{PipelineKind::k1F1B, 2, 1},
+                                             {PipelineKind::kGpipe, 2, 1},
+                                             {PipelineKind::kInterleaved, 2, 2},
+                                             {PipelineKind::kZeroBubbleH1, 3, 1},
+                                             {PipelineKind::kZeroBubbleV, 2, 2}}) {
+        CAPTURE(zero_stage, name_of(dtype), to_string(c.kind), c.stages, c.chunks);
+        const Outcome expected = whole(gpt2(false), dtype, c.kind, keeping);
+        const Outcome cut =
+            run(gpt2(false), dtype, c.kind,
+                {.micro_batches = kMicroBatches, .stages = c.stages, .chunks = c.chunks}, keeping);
+        CHECK(cut.loss == Approx(expected.loss));  // ranks end in any order
+        CHECK(cut.other_end.empty());
+        check_same_gradients(cut, expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("a table that two stages share is summed before it is reduced over data", "[train]") {
+  const std::string table = "transformer.wte.weight";
+  const Keeping keeping{.data = 2, .zero_stage = 1};
+  const Outcome expected = whole(gpt2(true), DType::kF32, PipelineKind::k1F1B, keeping);
+  const Outcome cut = run(gpt2(true), DType::kF32, PipelineKind::k1F1B,
+                          {.micro_batches = kMicroBatches, .stages = 2}, keeping);
+  CHECK((cut.other_end.at(table) == cut.gradients.at(table)));
+  check_close(cut.gradients.at(table), expected.gradients.at(table));
+}
+
+TEST_CASE("gradients that are reduced after each micro-batch refuse a pipeline", "[train]") {
+  test::run_ranks(2, [](Communicator& world) {
+    test::RankStream cpu(world);
+    Mesh mesh = Mesh::over(world, {.data = 2});
+    ShardedStore store({.policy = zero_policy(1), .gather = {}, .slots = {}}, mesh, cpu.stream,
+                       world.memory());
+    const auto stage = make_stage(llama(), DType::kF32, store, {0, 8});
+    store.seal();
+    store.begin_step();
+    Tokens source;
+    const StepPlace place{.stream = cpu.stream,
+                          .store = store,
+                          .loss = Tensor::zeros({1}, DType::kF64, cpu.stream),
+                          .chunks = {stage.get()},
+                          .micro_batch = kSamples,
+                          .length = kLength};
+    const StepInput input{.source = source};
+    try {
+      StepRunner(place, input).run(step_program(PipelineKind::kGpipe, {.micro_batches = 2}, 0));
+    } catch (const Unsupported& refusal) {
+      test::require(std::string(refusal.what()).find("second micro-batch") != std::string::npos,
+                    "said: {}", refusal.what());
+      return;
+    }
+    throw InternalError("GPipe went through");
+  });
 }
 
 // The whole model adds the head's and the embedding's contributions in turn, a pipeline adds two
 // sums, so the table itself may differ in the last bits.
 TEST_CASE("both ends of a tied embedding have the sum of their gradients", "[train]") {
   const std::string table = "transformer.wte.weight";
-  const auto floats = [](const std::vector<std::byte>& bytes) {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  };
   for (const int stages : {2, 3}) {
     const Outcome expected = whole(gpt2(true), DType::kF32, PipelineKind::k1F1B);
     Outcome cut = run(gpt2(true), DType::kF32, PipelineKind::k1F1B,
                       {.micro_batches = kMicroBatches, .stages = stages});
     CHECK(cut.other_end.size() == 1);
     CHECK((cut.other_end.at(table) == cut.gradients.at(table)));
-    const auto sum = floats(cut.gradients.at(table));
-    const auto whole_sum = floats(expected.gradients.at(table));
-    REQUIRE(sum.size() == whole_sum.size());
-    for (size_t i = 0; i < sum.size(); ++i) {
-      CHECK(sum[i] == Approx(whole_sum[i]).epsilon(1e-4).margin(1e-7));
-    }
+    check_close(cut.gradients.at(table), expected.gradients.at(table));
     cut.gradients[table] = expected.gradients.at(table);
     CHECK((cut.gradients == expected.gradients));
   }
@@ -194,7 +319,7 @@ TEST_CASE("forward only, a pipeline has the losses of the whole model", "[train]
   const ModelConfig config = gpt2(true);
   const auto evaluate = [&](int stages) {
     return run(config, DType::kF32, PipelineKind::kInference,
-               {.micro_batches = kMicroBatches, .stages = stages}, RunMode::kEval);
+               {.micro_batches = kMicroBatches, .stages = stages}, {}, RunMode::kEval);
   };
   const Outcome alone = evaluate(1);
   CHECK(alone.loss > 0);

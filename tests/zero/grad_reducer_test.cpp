@@ -50,6 +50,7 @@ struct Case {
   Sharding grads, state;
   DType dtype, slice_dtype;
   int micro_steps;
+  Reduce reduce = Reduce::kEachMicroStep;
 };
 
 std::vector<Case> cases() {
@@ -63,6 +64,8 @@ std::vector<Case> cases() {
             std::pair{DType::kBF16, DType::kBF16}, std::pair{DType::kF16, DType::kF32}}) {
         for (const int micro_steps : {1, 3}) {
           all.push_back({ranks, grads, state, dtype, slice, micro_steps});
+          if (grads == Sharding::kSharded) continue;
+          all.push_back({ranks, grads, state, dtype, slice, micro_steps, Reduce::kStepEnd});
         }
       }
     }
@@ -81,8 +84,10 @@ struct Rank {
                  .state = c.state,
                  .dtype = c.dtype,
                  .slice_dtype = c.slice_dtype,
+                 .reduce = c.reduce,
                  .micro_steps = c.micro_steps},
-                layout, std::vector<int>(params().size(), 1), comm, stream, comm.memory()) {}
+                layout, std::vector<int>(params().size(), 1), {.shard = comm}, stream,
+                comm.memory()) {}
 
   void contribute(int param, int micro) {
     const int64_t numel = params()[static_cast<size_t>(param)].numel;
@@ -134,10 +139,11 @@ std::vector<float> expected(const BucketLayout& layout, int bucket, int rank, in
 }
 
 std::string words_of(const Case& c) {
-  return fmt::format("{} ranks, gradients {}, state {}, {} into {}, {} micro-steps", c.ranks,
+  return fmt::format("{} ranks, gradients {}, state {}, {} into {}, {} micro-steps{}", c.ranks,
                      c.grads == Sharding::kWhole ? "whole" : "sharded",
                      c.state == Sharding::kWhole ? "whole" : "sharded", name_of(c.dtype),
-                     name_of(c.slice_dtype), c.micro_steps);
+                     name_of(c.slice_dtype), c.micro_steps,
+                     c.reduce == Reduce::kStepEnd ? ", reduced at the end" : "");
 }
 
 TEST_CASE("every rank's slice is the sum over ranks and micro-steps, and padding is zero",
@@ -152,6 +158,7 @@ TEST_CASE("every rank's slice is the sum over ranks and micro-steps, and padding
           require(rank.reducer.micro_step() == micro, "micro-step {}", rank.reducer.micro_step());
           rank.micro_step(micro);
         }
+        rank.reducer.end_step();
         for (int b = 0; b < static_cast<int>(rank.layout.buckets().size()); ++b) {
           const auto got = rank.floats(rank.reducer.slice(b));
           require(got == expected(rank.layout, b, comm.rank(), c.ranks, c.micro_steps),
@@ -173,6 +180,7 @@ TEST_CASE("with whole state every rank has the whole reduced bucket after the la
       Rank rank(comm, c);
       rank.reducer.begin_step();
       for (int micro = 0; micro < c.micro_steps; ++micro) rank.micro_step(micro);
+      rank.reducer.end_step();
       for (int b = 0; b < static_cast<int>(rank.layout.buckets().size()); ++b) {
         require(rank.floats(rank.reducer.whole(b)) ==
                     expected(rank.layout, b, -1, c.ranks, c.micro_steps),
@@ -188,7 +196,7 @@ TEST_CASE("a tied parameter's contributions add up, whatever comes between them"
   run_ranks(2, [&](Communicator& comm) {
     test::RankStream own(comm);
     GradReducer reducer({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
-                        {2, 1}, comm, own.stream, comm.memory());
+                        {2, 1}, {.shard = comm}, own.stream, comm.memory());
     const auto contribute = [&](int param, int64_t numel, float value) {
       GradSlot slot = reducer.slot(param, {numel});
       Tensor values = Tensor::empty({numel}, DType::kF32, own.stream);
@@ -246,6 +254,108 @@ TEST_CASE("a reducer of one rank names a parameter with too few or too many cont
   });
 }
 
+// As pipelines do: the second micro-batch contributes between the contributions of the first.
+TEST_CASE("micro-batches that come in turn add up until the end of the step", "[zero]") {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [&](Communicator& comm) {
+      const Case c{ranks, Sharding::kWhole, Sharding::kSharded, DType::kBF16, DType::kF32,
+                   2,     Reduce::kStepEnd};
+      Rank rank(comm, c);
+      for (int step = 0; step < 2; ++step) {
+        rank.reducer.begin_step();
+        for (int param = narrow<int>(params().size()) - 1; param >= 0; --param) {
+          rank.contribute(param, 0);
+          rank.contribute(param, 1);
+        }
+        rank.reducer.end_micro_step();
+        rank.reducer.end_micro_step();
+        const Tensor own = rank.reducer.summed(2, {10, 10});
+        require(own.shape() == Shape{10, 10} && own.dtype() == DType::kF32, "another shape");
+        const float wanted = value_of(comm.rank(), 0, 2, 17) + value_of(comm.rank(), 1, 2, 17);
+        require(own.data<float>()[17] == wanted, "{} instead of {}", own.data<float>()[17], wanted);
+        rank.reducer.end_step();
+        for (int b = 0; b < narrow<int>(rank.layout.buckets().size()); ++b) {
+          require(
+              rank.floats(rank.reducer.slice(b)) == expected(rank.layout, b, comm.rank(), ranks, 2),
+              "bucket {} on rank {}", b, comm.rank());
+        }
+      }
+      rank.reducer.begin_step();
+      rank.contribute(0, 0);
+      rank.reducer.end_micro_step();
+      try {
+        rank.reducer.end_step();
+      } catch (const InternalError& error) {
+        require(std::string(error.what()).find("1 contributions in this step, expected 2") !=
+                    std::string::npos,
+                "said '{}'", error.what());
+        return;
+      }
+      throw InternalError("a step without all contributions went through");
+    });
+  }
+}
+
+TEST_CASE("gradients that nobody reduces stay each rank's own", "[zero]") {
+  run_ranks(2, [&](Communicator& comm) {
+    const Case c{2, Sharding::kWhole, Sharding::kWhole, DType::kBF16, DType::kF32,
+                 3, Reduce::kNever};
+    Rank rank(comm, c);
+    rank.reducer.begin_step();
+    for (int micro = 0; micro < 3; ++micro) rank.micro_step(micro);
+    rank.reducer.end_step();
+    for (int b = 0; b < narrow<int>(rank.layout.buckets().size()); ++b) {
+      const std::vector<float> got = rank.floats(rank.reducer.whole(b));
+      for (const ShardField& field : rank.layout.fields(b, -1)) {
+        for (int64_t i = 0; i < field.numel; ++i) {
+          float wanted = 0;
+          for (int micro = 0; micro < 3; ++micro) {
+            wanted += value_of(comm.rank(), micro, field.param, field.param_begin + i);
+          }
+          require(nth(got, field.offset + i) == wanted, "parameter {}", field.param);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("what is sharded cannot wait for the end of a step", "[zero]") {
+  run_ranks(2, [&](Communicator& comm) {
+    const auto must_refuse = [&](const Case& c, std::string_view why) {
+      try {
+        Rank rank(comm, c);
+      } catch (const Unsupported& error) {
+        require(std::string_view(error.what()).find(why) != std::string_view::npos, "said '{}'",
+                error.what());
+        return;
+      }
+      throw InternalError(words_of(c) + " went through");
+    };
+    Case c{2, Sharding::kSharded, Sharding::kSharded, DType::kF32, DType::kF32, 1};
+    c.reduce = Reduce::kStepEnd;
+    must_refuse(c, "use stage 0 or 1");
+    c.grads = Sharding::kWhole;
+    c.reduce = Reduce::kNever;
+    must_refuse(c, "needs its whole state on every rank");
+  });
+}
+
+TEST_CASE("a step that ends before its last micro-step is an error", "[zero]") {
+  run_ranks(1, [&](Communicator& comm) {
+    Rank rank(comm, {1, Sharding::kWhole, Sharding::kWhole, DType::kF32, DType::kF32, 2});
+    rank.reducer.begin_step();
+    rank.micro_step(0);
+    try {
+      rank.reducer.end_step();
+    } catch (const InternalError& error) {
+      require(std::string(error.what()).find("1 of 2 micro-steps") != std::string::npos,
+              "said '{}'", error.what());
+      return;
+    }
+    throw InternalError("went through");
+  });
+}
+
 TEST_CASE("sharded gradients hold a bucket's memory only until it is reduced", "[zero]") {
   // Counts the bytes of buckets that are out.
   struct Counting final : MemoryResource {
@@ -274,7 +384,8 @@ TEST_CASE("sharded gradients hold a bucket's memory only until it is reduced", "
     }
     {
       GradReducer reducer({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
-                          std::vector<int>(params().size(), 1), comm, own.stream, counting);
+                          std::vector<int>(params().size(), 1), {.shard = comm}, own.stream,
+                          counting);
       require(counting.now == 0, "{} bytes before anything is written", counting.now);
       reducer.begin_step();
       for (size_t i = params().size(); i-- > 0;) {
@@ -288,7 +399,7 @@ TEST_CASE("sharded gradients hold a bucket's memory only until it is reduced", "
               counting.peak, largest);
     }
     GradReducer keeps({.sharding = Sharding::kWhole, .state = Sharding::kSharded}, layout,
-                      std::vector<int>(params().size(), 1), comm, own.stream, counting);
+                      std::vector<int>(params().size(), 1), {.shard = comm}, own.stream, counting);
     require(counting.now == total, "{} bytes kept, the buckets have {}", counting.now, total);
   });
 }

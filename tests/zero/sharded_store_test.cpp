@@ -106,7 +106,8 @@ Outcome train(const Case& c, int steps) {
     HostMemory memory;
     ThreadPool pool(1);
     Stream stream({.memory = &memory, .pool = &pool});
-    ShardedStore store(options_of(c), comm, stream, comm.memory());
+    Mesh mesh = Mesh::over(comm, {.data = comm.size()});
+    ShardedStore store(options_of(c), mesh, stream, comm.memory());
     add_params(store, c.dtype);
     store.initialize(99);
     const auto adam = make_adam({.weight_decay = 0.1});
@@ -116,16 +117,15 @@ Outcome train(const Case& c, int steps) {
       for (int micro = 0; micro < c.micro_steps; ++micro) {
         micro_step(store, stream, (step * c.micro_steps + micro) * c.ranks + comm.rank());
         if (c.gather.live_numel > 0 && step == 1 && micro == 0) {
-          std::vector<int64_t> numel;
-          for (const Bucket& b : store.layout().buckets()) numel.push_back(b.numel);
-          store.follow(plan_gathers(store.recorded_events(), numel, c.gather));
+          store.follow(plan_gathers(store.recorded_events(), store.bucket_numel(), c.gather));
         }
       }
+      store.reduce_gradients();
       const StepScalars scalars =
           testing::scalars_of(stream, adam->inputs({.lr = 0.01}, step), {.grad_scale = 0.5F});
       store.add_sum_of_squares(scalars.squares());
       norms.push_back(*scalars.squares().data<double>());
-      adam->step(store.shards(), scalars, comm, stream);
+      store.update(*adam, scalars);
       store.publish();
     }
     Weights weights = weights_of(store, stream);
@@ -156,9 +156,10 @@ TEST_CASE("each slot of the optimizer has the dtype that was asked for", "[zero]
       HostMemory memory;
       ThreadPool pool(1);
       Stream stream({.memory = &memory, .pool = &pool});
+      Mesh mesh = Mesh::over(comm, {.data = comm.size()});
       ZeroOptions options = options_of({.stage = stage});
       options.slots = {{.name = "first", .dtype = DType::kBF16}, {.name = "second"}};
-      ShardedStore store(options, comm, stream, comm.memory());
+      ShardedStore store(options, mesh, stream, comm.memory());
       add_params(store, DType::kF32);
       const auto check_slots = [](const Tensor& master, const std::vector<Tensor>& slots) {
         test::require(slots.size() == 2 && slots[0].dtype() == DType::kBF16 &&
@@ -166,8 +167,11 @@ TEST_CASE("each slot of the optimizer has the dtype that was asked for", "[zero]
                           slots[1].numel() == master.numel(),
                       "slots are not those that were asked for");
       };
-      for (const Shard& shard : store.shards()) check_slots(shard.master, shard.slots);
-      store.visit_owned([&](OwnedPart& part) { check_slots(part.master, part.slots); });
+      for (const Shard& shard : store.groups().front()->shards()) {
+        check_slots(shard.master, shard.slots);
+      }
+      store.visit_owned(Visit::kSave,
+                        [&](OwnedPart& part) { check_slots(part.master, part.slots); });
       store.restore_from_owned();
     });
   }
@@ -218,7 +222,8 @@ TEST_CASE("each stage keeps what the ZeRO formula says", "[zero]") {
       TrackingMemory shared(comm.memory(), account);
       ThreadPool pool(1);
       Stream stream({.memory = &heap, .pool = &pool});
-      ShardedStore store(options_of({.stage = stage}), comm, stream, shared);
+      Mesh mesh = Mesh::over(comm, {.data = comm.size()});
+      ShardedStore store(options_of({.stage = stage}), mesh, stream, shared);
       for (int i = 0; i < 8; ++i) {
         store.add({.name = std::to_string(i), .shape = {64, 128}, .unit = i});
       }
@@ -245,12 +250,13 @@ TEST_CASE("every element is visited once by one rank, and the parts are known be
       HostMemory memory;
       ThreadPool pool(1);
       Stream stream({.memory = &memory, .pool = &pool});
-      ShardedStore store(options_of({.stage = stage}), comm, stream, comm.memory());
+      Mesh mesh = Mesh::over(comm, {.data = comm.size()});
+      ShardedStore store(options_of({.stage = stage}), mesh, stream, comm.memory());
       add_params(store, DType::kBF16);
-      const std::vector<std::vector<ShardField>> announced = store.owned_fields();
+      const std::vector<std::vector<ShardField>> announced = store.owned_fields(Visit::kSave);
       std::vector<std::vector<ShardField>> met;
       const std::lock_guard lock(mutex);
-      store.visit_owned([&](OwnedPart& part) {
+      store.visit_owned(Visit::kSave, [&](OwnedPart& part) {
         met.push_back(part.fields);
         if (part.slots.size() != 2) throw InternalError("a part without its slots");
         for (const ShardField& field : part.fields) {
@@ -274,16 +280,18 @@ TEST_CASE("state written out by slices and read back gives the same continuation
       HostMemory memory;
       ThreadPool pool(1);
       Stream stream({.memory = &memory, .pool = &pool});
-      ShardedStore a(options_of({.stage = stage}), comm, stream, comm.memory());
-      ShardedStore b(options_of({.stage = stage}), comm, stream, comm.memory());
+      Mesh mesh = Mesh::over(comm, {.data = comm.size()});
+      ShardedStore a(options_of({.stage = stage}), mesh, stream, comm.memory());
+      ShardedStore b(options_of({.stage = stage}), mesh, stream, comm.memory());
       add_params(a, DType::kF32);
       add_params(b, DType::kF32);
       a.initialize(1);
       b.initialize(2);
       std::vector<Tensor> from;
-      a.visit_owned([&](OwnedPart& part) { from.push_back(part.master); });
+      a.visit_owned(Visit::kSave, [&](OwnedPart& part) { from.push_back(part.master); });
       size_t next = 0;
-      b.visit_owned([&](OwnedPart& part) { kernels::cast(stream, from.at(next++), part.master); });
+      b.visit_owned(Visit::kRestore,
+                    [&](OwnedPart& part) { kernels::cast(stream, from.at(next++), part.master); });
       if (next != from.size()) throw InternalError("the stores have different parts");
       b.restore_from_owned();
       if (weights_of(a, stream) != weights_of(b, stream)) {
@@ -298,7 +306,8 @@ TEST_CASE("a parameter that gets too few or too many contributions is an error",
     HostMemory memory;
     ThreadPool pool(1);
     Stream stream({.memory = &memory, .pool = &pool});
-    ShardedStore store(options_of({}), comm, stream, comm.memory());
+    Mesh mesh = Mesh::over(comm, {.data = comm.size()});
+    ShardedStore store(options_of({}), mesh, stream, comm.memory());
     add_params(store, DType::kF32);
     store.initialize(1);
     store.begin_micro_step();

@@ -44,13 +44,14 @@ Subject plain(Stream& stream) {
 }
 
 // Alone in its group, so that its shards hold every gradient.
-Subject sharded(int stage, Communicator& comm, Stream& stream) {
+Subject sharded(int stage, Mesh& mesh, Stream& stream) {
   ZeroOptions options{.policy = zero_policy(stage),
                       .bucket_numel = 150,
                       .persistence_numel = 10,
                       .gather = {},
                       .slots = {}};
-  auto store = std::make_unique<ShardedStore>(options, comm, stream, comm.memory());
+  auto store =
+      std::make_unique<ShardedStore>(options, mesh, stream, mesh.group(Axis::kData).memory());
   ShardedStore& zero = *store;
   return {.name = fmt::format("stage {}", stage),
           .store = std::move(store),
@@ -59,12 +60,16 @@ Subject sharded(int stage, Communicator& comm, Stream& stream) {
                 zero.begin_step();
                 zero.begin_micro_step();
               },
-          .end = [&zero] { zero.end_micro_step(); },
+          .end =
+              [&zero] {
+                zero.end_micro_step();
+                zero.reduce_gradients();
+              },
           .initialize = [&zero](uint64_t seed) { zero.initialize(seed); },
           .gradient =
               [&zero, &stream](ParamId id) {
                 Floats out(static_cast<size_t>(zero.spec(id).shape.numel()));
-                for (const Shard& shard : zero.shards()) {
+                for (const Shard& shard : zero.groups().front()->shards()) {
                   const Floats all = values_of(shard.grad, stream);
                   for (const ShardField& field : shard.fields) {
                     if (field.param != id) continue;
@@ -131,10 +136,10 @@ Seen one_backward(Subject& subject, Stream& stream) {
   return seen;
 }
 
-std::vector<Subject> subjects(Communicator& comm, Stream& stream) {
+std::vector<Subject> subjects(Mesh& mesh, Stream& stream) {
   std::vector<Subject> out;
   out.push_back(plain(stream));
-  for (const int stage : {0, 1, 2, 3}) out.push_back(sharded(stage, comm, stream));
+  for (const int stage : {0, 1, 2, 3}) out.push_back(sharded(stage, mesh, stream));
   return out;
 }
 
@@ -150,7 +155,8 @@ void must_refuse(const std::string& who, const char* what, const std::function<v
 TEST_CASE("a model sees the same weights and leaves the same gradients in every store", "[zero]") {
   test::run_ranks(1, [](Communicator& comm) {
     test::RankStream rank(comm);
-    std::vector<Subject> all = subjects(comm, rank.stream);
+    Mesh mesh = Mesh::over(comm, {});
+    std::vector<Subject> all = subjects(mesh, rank.stream);
     const Seen expected = one_backward(all.front(), rank.stream);
     for (size_t i = 1; i < all.size(); ++i) {
       const Seen seen = one_backward(all[i], rank.stream);
@@ -164,10 +170,11 @@ TEST_CASE("weights start from the same bits at every stage and number of ranks",
   for (const int ranks : {2, 3}) {
     test::run_ranks(ranks, [](Communicator& comm) {
       test::RankStream rank(comm);
+      Mesh mesh = Mesh::over(comm, {.data = comm.size()});
       Subject whole = plain(rank.stream);
       add_params(*whole.store);
       for (const int stage : {0, 1, 2, 3}) {
-        Subject zero = sharded(stage, comm, rank.stream);
+        Subject zero = sharded(stage, mesh, rank.stream);
         add_params(*zero.store);
         zero.initialize(kSeed);
         for (ParamId id = 0; id < zero.store->count(); ++id) {
@@ -184,7 +191,8 @@ TEST_CASE("weights start from the same bits at every stage and number of ranks",
 TEST_CASE("every store refuses the same mistakes", "[zero]") {
   test::run_ranks(1, [](Communicator& comm) {
     test::RankStream rank(comm);
-    for (Subject& subject : subjects(comm, rank.stream)) {
+    Mesh mesh = Mesh::over(comm, {});
+    for (Subject& subject : subjects(mesh, rank.stream)) {
       ParameterStore& store = *subject.store;
       const ParamSpec spec{.name = "w", .shape = {4, 2}};
       const ParamId id = store.add(spec);

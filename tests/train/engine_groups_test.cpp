@@ -1,0 +1,89 @@
+// The engine over a mesh whose data axis is cut: ranks that share out among neighbours.
+#include <mutex>
+
+#include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
+#include "tests/support/ranks.h"
+#include "tests/train/small_engine.h"
+#include "train/checkpointing.h"
+#include "train/workspace.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+
+// Loads what there is, trains up to `until`, saves.
+Outcome train(const Setting& setting, int shard, FileSystem& files, int64_t until) {
+  EngineOptions options = options_of(setting);
+  if (shard > 0) options.zero.policy.shard_over = Axis::kShard;
+  Outcome outcome;
+  std::mutex mutex;
+  test::run_ranks(setting.ranks, [&](Communicator& world) {
+    Connections connections =
+        Connections::over(world, {.data = world.size(), .shard = std::max(shard, 1)});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
+    Engine engine(options, workspace.resources(), std::nullopt);
+    JobPlan job;
+    job.rank = world.rank();
+    job.world_size = world.size();
+    job.run_dir = "/run";
+    Checkpointing checkpoints(engine, files, job, {});
+    engine.restore_step(checkpoints.load(std::nullopt));
+    CountingSource source(options, world.rank(), world.size());
+    while (engine.step() < until) {
+      const StepResult result = engine.train_batch(source, 0);
+      if (world.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
+    }
+    checkpoints.save();
+    collect(engine, outcome, mutex);
+  });
+  return outcome;
+}
+
+TEST_CASE("ranks that share out among neighbours train alike at all stages, with accumulation",
+          "[rankd]") {
+  for (const int micro_steps : {1, 3}) {
+    MemoryFileSystem first_disk, plain_disk;
+    const Setting first{.ranks = 4, .stage = 1, .micro_steps = micro_steps};
+    const Outcome expected = train(first, 2, first_disk, 3);
+    const Outcome plain = train(first, 0, plain_disk, 3);
+    CHECK(expected.losses.size() == 3);
+    for (size_t i = 0; i < 3; ++i)
+      CHECK(expected.losses[i] == Approx(plain.losses[i]).epsilon(1e-5));
+    for (const int stage : {2, 3}) {
+      CAPTURE(micro_steps, stage);
+      MemoryFileSystem disk;
+      const Outcome got =
+          train({.ranks = 4, .stage = stage, .micro_steps = micro_steps}, 2, disk, 3);
+      CHECK(got.state == expected.state);
+      CHECK(got.losses == expected.losses);
+    }
+  }
+}
+
+TEST_CASE("a checkpoint of ranks that share out among neighbours loads anywhere, and from anywhere",
+          "[rankd]") {
+  for (const int stage : {1, 3}) {
+    CAPTURE(stage);
+    MemoryFileSystem disk;
+    const Outcome saved = train({.ranks = 4, .stage = stage}, 2, disk, 2);
+    CHECK(train({.ranks = 1, .stage = 0}, 0, disk, 2).state == saved.state);
+    CHECK(train({.ranks = 3, .stage = 3}, 0, disk, 2).state == saved.state);
+    CHECK(train({.ranks = 4, .stage = 2}, 4, disk, 2).state == saved.state);
+    CHECK(train({.ranks = 4, .stage = 3}, 2, disk, 2).state == saved.state);
+  }
+}
+
+TEST_CASE("a run over neighbours that is resumed has the bits of one that was not", "[rankd]") {
+  MemoryFileSystem whole_disk, disk;
+  const Setting setting{.ranks = 4, .stage = 2, .micro_steps = 3};
+  const Outcome whole = train(setting, 2, whole_disk, 4);
+  train(setting, 2, disk, 2);
+  const Outcome resumed = train(setting, 2, disk, 4);
+  CHECK(resumed.state == whole.state);
+  CHECK(resumed.losses.back() == whole.losses.back());
+}
+
+}  // namespace
+}  // namespace ds

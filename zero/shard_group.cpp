@@ -1,0 +1,210 @@
+#include "zero/shard_group.h"
+
+#include <algorithm>
+
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "model/initializer.h"
+
+namespace ds {
+namespace {
+
+BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOptions& options,
+                       int group_size) {
+  std::vector<LayoutParam> list;
+  for (const ShardGroup::Param& param : params) {
+    list.push_back({.numel = param.spec->shape.numel(), .unit = param.spec->unit});
+  }
+  return BucketLayout::build(list, {.bucket_numel = options.bucket_numel,
+                                    .persistence_numel = options.persistence_numel,
+                                    .group_size = group_size});
+}
+
+bool is_first_of_all(const GroupKey& key, const Mesh& mesh) {
+  const auto first = [&](Axis axis) { return mesh.coordinate(axis) == 0; };
+  return std::ranges::all_of(key.summed, first) && std::ranges::all_of(key.repeated, first);
+}
+
+}  // namespace
+
+GroupKey group_key(const ParamSpec& spec, const ZeroPolicy& policy) {
+  GroupKey key{.dtype = spec.dtype,
+               .shard = policy.shard_over,
+               .summed = spec.replicas.summed,
+               .repeated = spec.replicas.same};
+  if (spec.group == ParamGroup::kExpert) {
+    if (policy.shard_over != Axis::kData) {
+      throw Unsupported(
+          fmt::format("zero: {} is an expert's, and experts are sharded over expert_data, not {}",
+                      spec.name, to_string(policy.shard_over)));
+    }
+    key.shard = Axis::kExpertData;
+  } else if (policy.shard_over == Axis::kShard) {
+    key.summed.push_back(Axis::kReplica);
+  }
+  return key;
+}
+
+ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
+                       Mesh& mesh, Stream& stream, MemoryResource& memory)
+    : options_(options),
+      params_(std::move(params)),
+      comm_(mesh.group(key.shard)),
+      answers_(is_first_of_all(key, mesh)),
+      stream_(stream),
+      memory_(memory),
+      layout_(layout_of(params_, options, comm_.size())),
+      weights_(layout_.buckets().size()) {
+  const int buckets = narrow<int>(weights_.size());
+  for (int b = 0; b < buckets; ++b) make_weights(b, key.dtype);
+  std::vector<int> uses;
+  for (const Param& param : params_) uses.push_back(param.uses);
+  std::vector<Communicator*> summed;
+  for (const Axis axis : key.summed) summed.push_back(&mesh.group(axis));
+  grads_ = std::make_unique<GradReducer>(GradOptions{.sharding = options.policy.grads.sharding,
+                                                     .state = options.policy.state.sharding,
+                                                     .dtype = key.dtype,
+                                                     .slice_dtype = options.grad_slice_dtype,
+                                                     .reduce = options.reduce,
+                                                     .micro_steps = options.micro_steps},
+                                         layout_, std::move(uses),
+                                         GradPeers{.shard = comm_, .summed = std::move(summed)},
+                                         stream_, memory_);
+  for (int b = 0; b < buckets; ++b) make_shard(b);
+}
+
+bool ShardGroup::has_whole_state() const {
+  return options_.policy.state.sharding == Sharding::kWhole || comm_.size() == 1;
+}
+
+bool ShardGroup::shards_weights() const {
+  return std::ranges::any_of(weights_, [](const Weights& weights) { return weights.sharded; });
+}
+
+void ShardGroup::make_weights(int bucket, DType dtype) {
+  Weights& weights = nth(weights_, bucket);
+  const Bucket& layout = nth(layout_.buckets(), bucket);
+  weights.sharded = options_.policy.params.sharding == Sharding::kSharded && !layout.persistent &&
+                    comm_.size() > 1;
+  const int64_t numel = weights.sharded ? layout_.slice_numel(bucket) : layout.numel;
+  const MemoryScope scope(stream_, memory_);
+  weights.kept = Tensor::zeros({numel}, dtype, stream_, MemoryTag::kParameters);
+}
+
+void ShardGroup::make_shard(int bucket) {
+  const Weights& weights = nth(weights_, bucket);
+  const bool whole_state = has_whole_state();
+  const int64_t slice = layout_.slice_numel(bucket);
+  const int64_t numel = whole_state ? slice * comm_.size() : slice;
+  const Tensor mine = weights.sharded || whole_state
+                          ? weights.kept
+                          : weights.kept.narrow(comm_.rank() * slice, slice);
+  Shard shard;
+  if (mine.dtype() == DType::kF32) {
+    shard.master = mine;
+  } else {
+    shard.master = Tensor::zeros({numel}, DType::kF32, stream_, MemoryTag::kOptimizer);
+    shard.copy = mine;
+  }
+  shard.grad = whole_state ? grads_->whole(bucket) : grads_->slice(bucket);
+  for (const SlotSpec& slot : options_.slots) {
+    shard.slots.push_back(Tensor::zeros({numel}, slot.dtype, stream_, MemoryTag::kOptimizer));
+  }
+  shard.fields = fields_of(bucket, shard_rank());
+  shards_.push_back(std::move(shard));
+}
+
+std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
+  std::vector<ShardField> fields = layout_.fields(bucket, rank);
+  for (ShardField& field : fields) field.param = nth(params_, field.param).id;
+  return fields;
+}
+
+void ShardGroup::gather(int bucket) {
+  Weights& weights = nth(weights_, bucket);
+  const MemoryScope scope(stream_, memory_);
+  weights.gathered = Tensor::empty({nth(layout_.buckets(), bucket).numel}, weights.kept.dtype(),
+                                   stream_, MemoryTag::kBuckets);
+  comm_.all_gather(weights.kept, weights.gathered, stream_);
+}
+
+Tensor ShardGroup::weight(int param) const {
+  const Weights& weights = nth(weights_, layout_.bucket_of(param));
+  const Shape& shape = nth(params_, param).spec->shape;
+  return (weights.sharded ? weights.gathered : weights.kept)
+      .narrow(layout_.offset_of(param), shape.numel())
+      .reshape(shape);
+}
+
+void ShardGroup::add_sum_of_squares(const Tensor& total) {
+  if (!answers_) return;
+  // Of gradients that nobody sums, each rank's own count: the norm is that of all of them together.
+  const bool apart = options_.reduce == Reduce::kNever;
+  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
+    kernels::sum_of_squares_into(stream_, apart ? grads_->whole(b) : grads_->slice(b),
+                                 kernels::Write::kAccumulate, total);
+  }
+}
+
+void ShardGroup::publish() {
+  if (has_whole_state()) return;
+  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
+    Weights& weights = nth(weights_, b);
+    if (weights.sharded) continue;
+    const int64_t slice = layout_.slice_numel(b);
+    comm_.all_gather(weights.kept.narrow(comm_.rank() * slice, slice), weights.kept, stream_);
+  }
+}
+
+void ShardGroup::initialize(uint64_t seed) {
+  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
+    for (const ShardField& field : layout_.fields(b, shard_rank())) {
+      Tensor range = nth(shards_, b).master.narrow(field.offset, field.numel);
+      ds::initialize(*nth(params_, field.param).spec, seed, field.param_begin, range);
+    }
+  }
+  refresh_copies();
+  publish();
+}
+
+void ShardGroup::refresh_copies() {
+  for (Shard& shard : shards_) {
+    if (shard.copy.defined()) kernels::cast(stream_, shard.master, shard.copy);
+  }
+}
+
+void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visitor) {
+  if (!visits(what)) return;
+  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
+    const Shard& shard = nth(shards_, b);
+    const std::vector<ShardField> fields = fields_of(b, comm_.rank());
+    const int64_t slice = layout_.slice_numel(b);
+    const int64_t begin = shard.master.numel() == slice ? 0 : comm_.rank() * slice;
+    OwnedPart part{.master = shard.master.narrow(begin, slice), .slots = {}, .fields = fields};
+    for (const Tensor& slot : shard.slots) part.slots.push_back(slot.narrow(begin, slice));
+    visitor(part);
+  }
+}
+
+void ShardGroup::append_fields(Visit what, std::vector<std::vector<ShardField>>& fields) const {
+  if (!visits(what)) return;
+  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
+    fields.push_back(fields_of(b, comm_.rank()));
+  }
+}
+
+void ShardGroup::restore_from_owned() {
+  if (has_whole_state() && comm_.size() > 1) {
+    for (Shard& shard : shards_) {
+      const int64_t slice = shard.master.numel() / comm_.size();
+      comm_.all_gather(shard.master.narrow(comm_.rank() * slice, slice), shard.master, stream_);
+      for (Tensor& slot : shard.slots) {
+        comm_.all_gather(slot.narrow(comm_.rank() * slice, slice), slot, stream_);
+      }
+    }
+  }
+  refresh_copies();
+  publish();
+}
+
+}  // namespace ds

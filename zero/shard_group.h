@@ -1,0 +1,115 @@
+// ShardGroup: parameters of one dtype whose state is sharded over the same ranks and repeated by
+// the same others, with buckets, weights, gradients and shards of their own. The sharded store has
+// one for each kind of parameter that a model has: dense ones, experts, those of another dtype.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/mesh.h"
+#include "model/param.h"
+#include "optim/optimizer.h"
+#include "zero/bucket_layout.h"
+#include "zero/gather_plan.h"
+#include "zero/grad_reducer.h"
+#include "zero/policy.h"
+
+namespace ds {
+
+// What parameters have in common that share buckets.
+struct GroupKey {
+  DType dtype = DType::kF32;
+  Axis shard = Axis::kData;      // over its ranks state is cut into slices, and gradients summed
+  std::vector<Axis> summed{};    // their ranks have the same slices, and other parts of the sum
+  std::vector<Axis> repeated{};  // their ranks have the same slices, and the same gradients
+  bool operator==(const GroupKey&) const = default;
+};
+GroupKey group_key(const ParamSpec& spec, const ZeroPolicy& policy);
+
+struct ZeroOptions {
+  ZeroPolicy policy;
+  int64_t bucket_numel = 500'000'000;
+  int64_t persistence_numel = 100'000;
+  GatherLimits gather;
+  DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
+  Reduce reduce = Reduce::kEachMicroStep;
+  int micro_steps = 1;
+  std::vector<SlotSpec> slots;  // of the optimizer
+};
+
+// What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
+struct OwnedPart {
+  Tensor master;              // fp32 [slice]
+  std::vector<Tensor> slots;  // [slice] each, of the dtype of ZeroOptions::slots
+  const std::vector<ShardField>& fields;
+};
+
+// Of several ranks that hold the same slices one writes them and counts them in the norm: the one
+// whose coordinate is 0 along every axis that repeats them. All of them are restored.
+enum class Visit : uint8_t { kSave, kRestore };
+
+class ShardGroup {
+ public:
+  struct Param {
+    ParamId id;
+    const ParamSpec* spec;
+    int uses = 1;
+  };
+
+  // The references must outlive the group. memory: for what peers read.
+  ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params, Mesh& mesh,
+             Stream& stream, MemoryResource& memory);
+  ShardGroup(const ShardGroup&) = delete;  // its reducer refers to its layout
+  ShardGroup& operator=(const ShardGroup&) = delete;
+
+  const BucketLayout& layout() const { return layout_; }
+  Communicator& comm() const { return comm_; }
+  std::span<Shard> shards() { return shards_; }
+  // Parameters are counted within the group here, buckets everywhere.
+  GradReducer& grads() { return *grads_; }
+
+  bool is_gathered_on_use(int bucket) const { return nth(weights_, bucket).sharded; }
+  bool shards_weights() const;
+  // Of a bucket that is not whole on every rank: gathered, or released again.
+  void gather(int bucket);
+  void release(int bucket) { nth(weights_, bucket).gathered = Tensor(); }
+  Tensor weight(int param) const;  // while its bucket is whole here
+
+  // Adds the squares of this rank's reduced slices to an fp64 number, where it answers for them.
+  void add_sum_of_squares(const Tensor& total);
+  void publish();
+  void initialize(uint64_t seed);
+  void visit(Visit what, const std::function<void(OwnedPart&)>& visitor);
+  void append_fields(Visit what, std::vector<std::vector<ShardField>>& fields) const;
+  void restore_from_owned();
+
+ private:
+  struct Weights {
+    Tensor kept;      // whole bucket, or this rank's slice of it
+    Tensor gathered;  // whole bucket while live, where only a slice is kept
+    bool sharded = false;
+  };
+  void make_weights(int bucket, DType dtype);
+  void make_shard(int bucket);
+  void refresh_copies();
+  bool has_whole_state() const;
+  int shard_rank() const { return has_whole_state() ? -1 : comm_.rank(); }
+  // Of the slice `rank`, or of the whole bucket with rank < 0; parameters as the store counts them.
+  std::vector<ShardField> fields_of(int bucket, int rank) const;
+  bool visits(Visit what) const { return what == Visit::kRestore || answers_; }
+
+  const ZeroOptions& options_;
+  const std::vector<Param> params_;
+  Communicator& comm_;  // of the key's shard axis
+  const bool answers_;
+  Stream& stream_;
+  MemoryResource& memory_;
+  const BucketLayout layout_;
+  std::vector<Weights> weights_;
+  std::unique_ptr<GradReducer> grads_;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace ds
