@@ -101,6 +101,7 @@ StepResult Engine::update(const StepSettings& settings) {
   DS_FAILPOINT("engine.published");
   const StepOutcome outcome = scalars_.read_back();
   if (outcome.skip != 0) {
+    scalars_.clear_skip();
     throw ValidationError(fmt::format(
         "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
         "{}; lower the learning rate or set gradient_clipping",
@@ -124,7 +125,9 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
                         static_cast<double>(batches) * resources_.peers.data().size();
   reduce_sums(0);
-  return scalars_.read_back().sums.loss / tokens;
+  const double loss = scalars_.read_back().sums.loss;
+  scalars_.clear_skip();  // a loss that is not finite here is no reason to skip the next update
+  return loss / tokens;
 }
 
 }  // namespace ds

@@ -1,6 +1,7 @@
 #include "kernels/step/scalars.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
@@ -16,6 +17,7 @@ static_assert(sizeof(StepSums) == kStepSums * sizeof(double));
 
 // Where the parts of the block begin, in bytes.
 constexpr int64_t kOutcomeAt = sizeof(StepInputs);
+constexpr int64_t kSkipAt = kOutcomeAt + static_cast<int64_t>(offsetof(StepOutcome, skip));
 constexpr int64_t kSumsAt = kOutcomeAt + static_cast<int64_t>(sizeof(StepOutcome));
 constexpr int64_t kGatheredAt = kSumsAt + static_cast<int64_t>(sizeof(StepSums));
 
@@ -44,6 +46,17 @@ StepOutcome StepScalars::read_back() const {
     std::memcpy(&outcome, block_.data<uint8_t>() + kOutcomeAt, sizeof outcome);
   });
   return outcome;
+}
+
+Event StepScalars::copy_outcome(StepOutcome& to) const {
+  const Tensor outcome = block_.narrow(kOutcomeAt, sizeof(StepOutcome));
+  stream_->copy(outcome.address(), &to, sizeof to);
+  return stream_->mark();
+}
+
+void StepScalars::clear_skip() {
+  const Tensor skip = block_.narrow(kSkipAt, sizeof(StepOutcome::skip));
+  stream_->fill_bytes(skip.address(), 0, sizeof(StepOutcome::skip));
 }
 
 void StepScalars::write(const StepOutcome& outcome) {
@@ -82,7 +95,7 @@ StepOutcome outcome_of(const double* gathered, int64_t ranks, double max_norm,
     out.sums.flags = std::max(out.sums.flags, of_rank[2]);
   }
   out.norm = std::sqrt(out.sums.squares);
-  out.skip = std::isfinite(out.sums.loss) && std::isfinite(out.norm) ? 0 : 1;
+  if (!std::isfinite(out.sums.loss) || !std::isfinite(out.norm)) out.skip = 1;
   out.grad_scale = clip_factor(out.norm, max_norm);
   return out;
 }

@@ -33,7 +33,10 @@ struct alignas(64) StepOutcome {
   double norm = 0;
   double loss_scale = 1;
   float grad_scale = 1;  // multiplies every gradient: unscale and clip in one factor
-  uint32_t skip = 0;     // 1: loss or norm is not finite, and updates do nothing
+  // 1: updates do nothing, because loss or norm is not finite, of this step or of one before it
+  // since the host called clear_skip(). The host may have begun further steps by the time it hears
+  // of the first one, and they must not train on as if nothing had been.
+  uint32_t skip = 0;
 };
 
 // A handle: copies share the memory.
@@ -45,6 +48,10 @@ class StepScalars {
   // Begins a step: its inputs, and sums of 0 but for `flags`.
   void upload(const StepInputs& inputs, int64_t flags);
   StepOutcome read_back() const;  // waits for the device; the defaults on meta
+  // The outcome of the work so far, into host memory that has to live until the event is reached;
+  // what is done to these scalars later does not change it. On meta `to` stays as it is.
+  Event copy_outcome(StepOutcome& to) const;
+  void clear_skip();
   void write(const StepOutcome& outcome);
 
   Tensor loss() const { return sums().narrow(0, 1); }
@@ -71,7 +78,8 @@ constexpr float clip_factor(double norm, double max_norm) {
 }
 
 // From the sums of all ranks, fp64 [ranks * 3]: their sums in rank order, the norm, the factor
-// that clips it to max_norm, and whether the update has to be skipped.
+// that clips it to max_norm, and whether the update has to be skipped, as it stays until the host
+// clears it.
 void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
                  const StepScalars& scalars);
 

@@ -51,6 +51,40 @@ TEST_CASE("the update is skipped where loss or norm is not finite on any rank", 
   CHECK(finished({1, 1, 0, 1, 1, 0}, 1).skip == 0);
 }
 
+TEST_CASE("updates are skipped from a bad step on until the host clears it", "[kernels]") {
+  TestStream s;
+  StepScalars scalars(1, s.stream);
+  const auto finish = [&](double loss) {
+    scalars.gathered().data<double>()[0] = loss;
+    scalars.gathered().data<double>()[1] = 4;
+    scalars.gathered().data<double>()[2] = 0;
+    finish_step(s.stream, scalars.gathered(), 0, scalars);
+    return scalars.read_back();
+  };
+  CHECK(finish(1).skip == 0);
+  CHECK(finish(kInfinity).skip == 1);
+  const StepOutcome after = finish(2);
+  CHECK(after.skip == 1);
+  CHECK(after.sums.loss == 2);
+  scalars.clear_skip();
+  CHECK(scalars.read_back().skip == 0);
+  CHECK(scalars.read_back().norm == after.norm);
+  CHECK(finish(3).skip == 0);
+}
+
+TEST_CASE("a copy of the outcome stays as it is when the next step is finished", "[kernels]") {
+  TestStream s;
+  StepScalars scalars(1, s.stream);
+  scalars.write({.sums = {}, .norm = 7, .grad_scale = 0.5F});
+  StepOutcome copy;
+  const Event copied = scalars.copy_outcome(copy);
+  scalars.write({.sums = {}, .norm = 8});
+  copied.wait_on_host();
+  CHECK(copied.ready());
+  CHECK(copy.norm == 7);
+  CHECK(copy.grad_scale == 0.5F);
+}
+
 TEST_CASE("an upload begins the sums anew and keeps the last outcome", "[kernels]") {
   TestStream s;
   StepScalars scalars(2, s.stream);

@@ -222,6 +222,28 @@ TEST_CASE("a loss that is not finite stops the run before the update", "[rankd]"
   });
 }
 
+TEST_CASE("an evaluation that is not finite skips no update", "[rankd]") {
+  const EngineOptions options = options_of({});
+  test::run_ranks(1, [&](Communicator& comm) {
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
+    Engine engine(options, workspace.resources(), std::nullopt);
+    engine.initialize();
+    CountingSource source(options, 0, 1);
+    Outcome before, after;
+    std::mutex mutex;
+    set_first_weight(engine, std::nanf(""));
+    engine.store().restore_from_owned();
+    CHECK(std::isnan(engine.evaluate(source, 1)));
+    set_first_weight(engine, 0);
+    engine.store().restore_from_owned();
+    collect(engine, before, mutex);
+    engine.train_batch(source, 0);
+    collect(engine, after, mutex);
+    CHECK(after.state != before.state);
+  });
+}
+
 // One weight becomes NaN after two steps, and with it the loss on every rank.
 TEST_CASE("a loss that is not finite leaves weights, slots and step as they were", "[rankd]") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
