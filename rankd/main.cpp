@@ -88,7 +88,10 @@ int run(int argc, char** argv) {
   }
   if (first == "--from-stdin") {
     const char* const failpoints = std::getenv("DSL_FAILPOINTS");
-    return run_session(run_training, failpoints != nullptr ? failpoints : "");
+    const auto training = [](const JobPlan& plan, ControlClient& control, TcpListener& listener) {
+      return run_training(plan, control, listener);
+    };
+    return run_session(training, failpoints != nullptr ? failpoints : "");
   }
   if (first == "--answer" && argc > 3) return answer(argv[2], {argv + 3, argv + argc});
   return run_verb({argv + 1, argv + argc});

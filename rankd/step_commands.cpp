@@ -20,9 +20,7 @@ int64_t StepCommands::seen() {
 
 void StepCommands::agree(int64_t count) { agreed_ = std::max(agreed_, count); }
 
-std::optional<Command> StepCommands::next() {
-  return taken_ < agreed_ ? std::optional(wait()) : std::nullopt;
-}
+std::optional<Command> StepCommands::next() { return due() ? std::optional(wait()) : std::nullopt; }
 
 Command StepCommands::wait() {
   for (fetch(); waiting_.empty(); fetch()) pause_();

@@ -20,6 +20,8 @@ class StepCommands {
 
   int64_t seen();             // how many have come so far, since construction
   void agree(int64_t count);  // the highest seen() of all ranks
+  // Whether next() has one, or would wait for it: the same on all ranks after the same agree().
+  bool due() const { return taken_ < agreed_; }
   // The next one that all ranks agreed on, if there is one.
   std::optional<Command> next();
   // The next one, whenever it comes: for ranks that wait together, so nothing is left to agree on.

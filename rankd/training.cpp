@@ -22,6 +22,7 @@
 #include "train/loader_source.h"
 #include "train/memory_tier.h"
 #include "train/observers.h"
+#include "train/step/pace.h"
 #include "train/watch/memory_saver.h"
 #include "train/watch/resident_memory.h"
 #include "train/watch/sample_audit.h"
@@ -221,8 +222,13 @@ class TrainingRun {
   int execute(int64_t first_step) {
     engine_.restore_step(first_step);
     const auto start = SteadyClock::now();
-    while (engine_.step() < steps_) {
-      step();
+    for (StepMove move = next(); move != StepMove::kEnd; move = next()) {
+      if (move == StepMove::kBegin) {
+        begin_step();
+        continue;
+      }
+      take_result();
+      if (engine_.begun() > engine_.step()) continue;
       if (carry_out() == NextMove::kStop) {
         observers_.before_exit(RunEnd::kStopped);
         return static_cast<int>(ExitCode::kRequeue);
@@ -277,13 +283,27 @@ class TrainingRun {
     }
   }
 
-  void step() {
-    const auto start = SteadyClock::now();
+  StepMove next() const {
+    const int64_t begun = engine_.begun();
+    const bool needed =
+        commands_.due() || (evaluation_ && evaluation_->due(begun)) || observers_.needs_edge(begun);
+    return next_move(
+        {.begun = begun, .known = engine_.step(), .last = steps_, .late = engine_.results_late()},
+        needed ? Edge::kNeeded : Edge::kPassed);
+  }
+
+  void begin_step() {
+    if (engine_.begun() == engine_.step()) step_start_ = SteadyClock::now();
     DS_FAILPOINT("train.step_begin");
-    const StepResult result = engine_.train_batch(train_, commands_.seen(), &observers_);
+    engine_.begin_step(train_, commands_.seen(), &observers_);
+  }
+
+  void take_result() {
+    const StepResult result = engine_.next_result(Wait::kYes).value();
     DS_FAILPOINT("train.step_done");
     StepReport report{
-        .step = engine_.step(), .seconds = seconds_since(start), .metrics = result.metrics};
+        .step = result.step, .seconds = seconds_since(step_start_), .metrics = result.metrics};
+    step_start_ = SteadyClock::now();  // of a step that is under way already
     if (evaluation_) evaluation_->after(report.step, report.metrics);
     observers_.after_step(report);
     DS_FAILPOINT("train.step_reported");
@@ -299,6 +319,8 @@ class TrainingRun {
   StepObservers observers_;
   TagSaver& saver_;  // one of them
   LoaderSource train_;
+  // When the step whose result is next was begun, or the result before it taken, if that was later.
+  SteadyClock::time_point step_start_;
   double seconds_per_step_ = 0;
   StepCommands commands_{[this] { return parts_.control.poll(); },
                          [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }};
@@ -344,7 +366,8 @@ void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& c
 
 }  // namespace
 
-int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener) {
+int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener,
+                 std::optional<int> results_late) {
   DS_FAILPOINT("train.begin");
   const Config config = parse_config(plan.config_text);
   RealFileSystem files;
@@ -376,7 +399,9 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   Connections connections = Connections::over(*world, {.data = plan.world_size}, sinks);
   DS_FAILPOINT("train.comm_open");
   Workspace workspace(Device::cpu(), plan.threads, connections.peers());
-  Engine engine(options, workspace.resources(), std::move(run_plan.step));
+  RankResources resources = workspace.resources();
+  resources.results_late = results_late.value_or(resources.results_late);
+  Engine engine(options, resources, std::move(run_plan.step));
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;
   std::optional<HostExchange> memory_exchange;

@@ -70,7 +70,8 @@ RunPlan dry_run(const EngineOptions& options, int world_size, const DeviceCeilin
   Workspace workspace(Device::meta(), 1, nobody.peers(), &cost);
   NoData nothing;
   Engine engine(options, workspace.resources(), plan.step);
-  engine.train_batch(nothing, 0);
+  engine.begin_step(nothing, 0);
+  engine.next_result(Wait::kYes);
   plan.flops_per_step = cost.flops;
   const CommVolume::ByAxis totals = volume.totals();
   for (const auto& [op, count] : totals.contains("data") ? totals.at("data") : CommVolume::ByOp{}) {

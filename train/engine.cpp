@@ -37,7 +37,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .length = options.length},
       training_(
           step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
-      evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)) {
+      evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)),
+      results_(resources.results_late) {
   store_.seal();
   if (!plan) return;
   const size_t bytes = std::max(plan->train.bytes_total, plan->evaluate.bytes_total);
@@ -61,33 +62,33 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
                         static_cast<double>(options_.length) * options_.micro_steps() *
                         resources_.peers.data().size();
   return {.source = source,
-          .step = step_,
+          .step = begun(),
           .tokens = tokens,
           .dropout = settings.dropout,
           .arena = train_arena_.get()};
 }
 
 void Engine::first_micro_step(BatchSource& source) {
-  StepInput input = input_of(source, rules_.settings_at(step_ + 1));
+  StepInput input = input_of(source, rules_.settings_at(begun() + 1));
   input.optimizer_step = [] {};
   store_.begin_step();
   StepRunner(place_, input).run(step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0));
 }
 
-StepResult Engine::train_batch(BatchSource& source, int64_t flags, StepObserver* observer) {
-  const StepSettings settings = rules_.settings_at(step_ + 1);
-  StepResult result;
+int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* observer) {
+  results_.require_room();
+  const StepSettings settings = rules_.settings_at(begun() + 1);
   StepInput input = input_of(source, settings);
   input.observer = observer;
-  input.optimizer_step = [&] { result = update(settings); };
+  input.optimizer_step = [&] { update(settings); };
   scalars_.upload(optimizer_->inputs({.lr = settings.lr, .betas = settings.betas}, settings.step),
                   flags);
   store_.begin_step();
   StepRunner(place_, input).run(training_);
-  return result;
+  return settings.step;
 }
 
-StepResult Engine::update(const StepSettings& settings) {
+void Engine::update(const StepSettings& settings) {
   const Span span(resources_.stream, "optimizer step");
   DS_FAILPOINT("engine.before_norm");
   store_.add_sum_of_squares(scalars_.squares());
@@ -99,23 +100,42 @@ StepResult Engine::update(const StepSettings& settings) {
   DS_FAILPOINT("engine.before_publish");
   store_.publish();
   DS_FAILPOINT("engine.published");
-  const StepOutcome outcome = scalars_.read_back();
+  results_.add(settings.step, settings.lr, scalars_);
+}
+
+std::optional<StepResult> Engine::next_result(Wait wait) {
+  const std::optional<StepResults::Entry> taken = results_.take(wait);
+  if (!taken) return std::nullopt;
+  const StepOutcome& outcome = taken->outcome;
   if (outcome.skip != 0) {
+    results_.drop_all();
     scalars_.clear_skip();
     throw ValidationError(fmt::format(
         "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
         "{}; lower the learning rate or set gradient_clipping",
-        settings.step, outcome.sums.loss, outcome.norm, step_));
+        taken->step, outcome.sums.loss, outcome.norm, step_));
   }
-  ++step_;
-  return {.metrics = {{"loss", outcome.sums.loss},
-                      {"grad_norm", outcome.norm},
-                      {"lr", settings.lr},
-                      {"loss_scale", outcome.loss_scale}},
-          .flags = static_cast<int64_t>(outcome.sums.flags)};
+  step_ = taken->step;
+  return StepResult{.step = taken->step,
+                    .metrics = {{"loss", outcome.sums.loss},
+                                {"grad_norm", outcome.norm},
+                                {"lr", taken->lr},
+                                {"loss_scale", outcome.loss_scale}},
+                    .flags = static_cast<int64_t>(outcome.sums.flags)};
+}
+
+void Engine::require_at_edge(std::string_view purpose) const {
+  DS_CHECK(results_.count() == 0, "{}: {} steps are under way, take their results first", purpose,
+           results_.count());
+}
+
+void Engine::restore_step(int64_t step) {
+  require_at_edge("restore the step");
+  step_ = step;
 }
 
 double Engine::evaluate(BatchSource& source, int64_t batches) {
+  require_at_edge("evaluate");
   scalars_.upload({}, 0);
   for (int64_t batch = 0; batch < batches; ++batch) {
     const StepInput input{

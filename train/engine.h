@@ -1,5 +1,7 @@
 // Engine: one rank's training loop body. It wires model, store, optimizer and schedule together and
 // has four verbs: train a global batch, evaluate, and (through checkpointing.h) save and load.
+// Training has two halves, because on a device that computes while the host goes on, a step is
+// begun long before its loss is known.
 // Policy lives elsewhere: sharding in zero/, update rules in optim/, order of samples in data/. The
 // same engine runs on meta tensors for the dry run.
 #pragma once
@@ -12,6 +14,7 @@
 #include "core/memory/replay_arena.h"
 #include "core/step_metrics.h"
 #include "optim/rule_optimizer.h"
+#include "train/step/results.h"
 #include "train/step_runner.h"
 #include "train/step_settings.h"
 #include "zero/sharded_store.h"
@@ -46,9 +49,13 @@ struct RankResources {
   Stream& stream;
   Peers peers;
   MemoryResource& comm_memory;
+  // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
+  // the step has been begun, as on the CPU; 1 where the device computes while the host goes on.
+  int results_late = 0;
 };
 
 struct StepResult {
+  int64_t step = 0;   // 1 for the first
   Metrics metrics;    // what the engine knows of the step: loss, grad_norm, lr, loss_scale
   int64_t flags = 0;  // the largest `flags` of any rank
 };
@@ -60,15 +67,22 @@ class Engine {
   Engine(const EngineOptions& options, const RankResources& resources,
          std::optional<StepPlan> plan);
 
-  // One optimizer step over the global batch. `flags` travels to every rank with the step's one
-  // small collective: ranks agree on stopping or saving at no extra cost. Throws ValidationError
-  // when loss or gradient norm is not finite; weights and optimizer state are then those of before,
-  // because the update was skipped. `observer` is told of every micro-step before it begins.
-  StepResult train_batch(BatchSource& source, int64_t flags, StepObserver* observer = nullptr);
+  // Gives the stream all of one optimizer step over the global batch; returns its number. `flags`
+  // travels to every rank with the step's one small collective: ranks agree on stopping or saving
+  // at no extra cost. `observer` is told of every micro-step before it begins. InternalError where
+  // StepResults::kMost steps are under way.
+  int64_t begin_step(BatchSource& source, int64_t flags, StepObserver* observer = nullptr);
+  // The results of begun steps, in order; nothing where no step is under way. kYes waits. kNo takes
+  // what is there, but none of the results_late newest, lest ranks differ by chance.
+  // ValidationError when loss or gradient norm of that step is not finite. Weights and optimizer
+  // state are then those of step(): the update was skipped, and so were those of all steps begun
+  // after it, which are forgotten. The next step to begin has the number of the bad one.
+  std::optional<StepResult> next_result(Wait wait);
   // Forward, backward and reduction of the first micro-step, without an update: what the dry run
   // records.
   void first_micro_step(BatchSource& source);
-  // Mean loss over `batches` micro-batches per rank of the validation source.
+  // Mean loss over `batches` micro-batches per rank of the validation source. InternalError while
+  // steps are under way.
   double evaluate(BatchSource& source, int64_t batches);
 
   void initialize() { store_.initialize(options_.seed); }
@@ -77,12 +91,17 @@ class Engine {
   const Optimizer& optimizer() const { return *optimizer_; }
   Stream& stream() { return resources_.stream; }
   HostExchange& host() { return resources_.peers.host; }
-  int64_t step() const { return step_; }  // optimizer steps done
-  void restore_step(int64_t step) { step_ = step; }
+  int64_t step() const { return step_; }  // optimizer steps done, their results taken and good
+  int64_t begun() const { return step_ + results_.count(); }
+  int results_late() const { return resources_.results_late; }
+  // InternalError, in the words of `purpose`, while steps are under way: weights and optimizer
+  // state are then not those of step().
+  void require_at_edge(std::string_view purpose) const;
+  void restore_step(int64_t step);
 
  private:
   StepInput input_of(BatchSource& source, const StepSettings& settings);
-  StepResult update(const StepSettings& settings);
+  void update(const StepSettings& settings);
   void reduce_sums(double max_norm);
 
   const EngineOptions options_;
@@ -98,6 +117,7 @@ class Engine {
   std::unique_ptr<ReplayArena> train_arena_;
   std::unique_ptr<ReplayArena> evaluate_arena_;
   int64_t step_ = 0;
+  StepResults results_;
 };
 
 }  // namespace ds

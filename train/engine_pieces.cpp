@@ -65,6 +65,7 @@ void for_each_piece(Engine& engine, Visit what,
 }
 
 void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer) {
+  engine.require_at_edge("save");
   for_each_piece(
       engine, Visit::kSave,
       [&](const std::string& name, const ParamSpec& spec, const Region& region, Tensor& data) {

@@ -24,10 +24,13 @@ Evaluation::Evaluation(Engine& engine, RunReports& reports, const SampleSet& sam
               options.rank, nullptr),
       batches_(batches_of(samples, options)) {}
 
+bool Evaluation::due(int64_t steps_done) const {
+  return steps_done == options_.last_step ||
+         (options_.every > 0 && steps_done % options_.every == 0);
+}
+
 void Evaluation::after(int64_t steps_done, Metrics& metrics) {
-  const bool due =
-      steps_done == options_.last_step || (options_.every > 0 && steps_done % options_.every == 0);
-  if (!due) return;
+  if (!due(steps_done)) return;
   reports_.report_progress({.step = steps_done, .micro_step = 0, .phase = "evaluate"});
   DS_FAILPOINT("train.evaluate");
   loss_ = engine_.evaluate(source_, batches_);

@@ -22,6 +22,7 @@ class Evaluation {
   };
   Evaluation(Engine& engine, RunReports& reports, const SampleSet& samples, const Options& options);
 
+  bool due(int64_t steps_done) const;
   // Adds the mean loss, "validation_loss", if an evaluation is due after this many steps.
   void after(int64_t steps_done, Metrics& metrics);
   void measure(Measured& measured) const;  // "validation_loss", "validation_bits_per_byte"

@@ -1,5 +1,7 @@
 #include "train/observers.h"
 
+#include <algorithm>
+
 namespace ds {
 
 void StepObservers::after_load(const std::string& note) {
@@ -17,6 +19,11 @@ void StepObservers::on_samples(int64_t steps_done, int micro_step,
 
 void StepObservers::after_step(const StepReport& report) {
   for (const auto& member : members_) member->after_step(report);
+}
+
+bool StepObservers::needs_edge(int64_t steps_done) const {
+  return std::ranges::any_of(members_,
+                             [&](const auto& member) { return member->needs_edge(steps_done); });
 }
 
 void StepObservers::at_edge(int64_t steps_done) {

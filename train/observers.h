@@ -36,8 +36,11 @@ class StepObserver {
   virtual void on_samples(int64_t /*steps_done*/, int /*micro_step*/,
                           std::span<const int64_t> /*samples*/) {}
   virtual void after_step(const StepReport& /*report*/) {}
-  // At the edge after a step, when the commands that all ranks agreed on are done and the run was
-  // not told to stop. Also after the last step.
+  // Whether at_edge() has something to do after that many steps. Where results come late, the run
+  // asks before it begins the step after, and passes an edge that nobody needs.
+  virtual bool needs_edge(int64_t /*steps_done*/) const { return false; }
+  // At the edge after a step, with no step under way, when the commands that all ranks agreed on
+  // are done and the run was not told to stop. Also after the last step.
   virtual void at_edge(int64_t /*steps_done*/) {}
   virtual void before_exit(RunEnd /*end*/) {}
   // Adds what it knows to what the run came to.
@@ -58,6 +61,7 @@ class StepObservers final : public StepObserver {
   void before_micro_step(int64_t steps_done, int micro_step) override;
   void on_samples(int64_t steps_done, int micro_step, std::span<const int64_t> samples) override;
   void after_step(const StepReport& report) override;
+  bool needs_edge(int64_t steps_done) const override;
   void at_edge(int64_t steps_done) override;
   void before_exit(RunEnd end) override;
   void measure(Measured& measured) const override;

@@ -19,7 +19,13 @@ class Workspace {
         stream_({.device = device, .memory = &heap_, .pool = &pool_, .trace = trace}),
         peers_(peers) {}
 
-  RankResources resources() { return {.stream = stream_, .peers = peers_, .comm_memory = shared_}; }
+  RankResources resources() {
+    const bool computes_later = stream_.device().kind == Device::Kind::kCuda;
+    return {.stream = stream_,
+            .peers = peers_,
+            .comm_memory = shared_,
+            .results_late = computes_later ? 1 : 0};
+  }
   Stream& stream() { return stream_; }
   MemoryResource& heap() { return heap_; }
   MemoryUsage usage() const { return account_.usage(); }

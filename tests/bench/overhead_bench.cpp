@@ -125,7 +125,8 @@ class Trainer {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < steps; ++i) {
       if (client != nullptr) client->report_progress({engine_.step(), 0, "train"});
-      engine_.train_batch(tokens, 0);
+      engine_.begin_step(tokens, 0);
+      engine_.next_result(Wait::kYes);
       if (client != nullptr && comm_.rank() == 0) {
         StepMetrics metrics;
         metrics.step = engine_.step();

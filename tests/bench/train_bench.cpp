@@ -59,7 +59,8 @@ std::vector<double> run(const Args& args) {
       for (int step = 0; step <= args.steps; ++step) {
         comm->barrier();
         const auto start = std::chrono::steady_clock::now();
-        engine.train_batch(tokens, 0);
+        engine.begin_step(tokens, 0);
+        engine.next_result(Wait::kYes);
         comm->barrier();
         const double seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -135,7 +135,7 @@ Heard live(const Machines& machines, const Life& life) {
     }
     CountingSource source(options, comm.rank(), comm.size());
     while (engine.step() < life.until) {
-      engine.train_batch(source, 0);
+      train_step(engine, source);
       if (engine.step() < life.save_from) continue;
       comm.barrier();
       if (life.before_save && plan.local_rank == 0) life.before_save(disk, host, engine.step());

@@ -28,7 +28,9 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
     Connections connections = Connections::over(comm, {.data = comm.size()});
     Workspace workspace(Device::cpu(), 1, connections.peers());
-    Engine engine(options, workspace.resources(), plan.step);
+    RankResources resources = workspace.resources();
+    resources.results_late = setting.results_late;
+    Engine engine(options, resources, plan.step);
     JobPlan job;
     job.rank = comm.rank();
     job.world_size = comm.size();
@@ -36,8 +38,7 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
     Checkpointing checkpoints(engine, files, job, {});
     engine.restore_step(checkpoints.load(std::nullopt));
     CountingSource source(options, comm.rank(), comm.size());
-    while (engine.step() < until) {
-      const StepResult result = engine.train_batch(source, 0);
+    for (const StepResult& result : train_until(engine, source, until)) {
       if (comm.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
     }
     engine.evaluate(source, 1);
@@ -51,7 +52,8 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
 TEST_CASE("a run stopped at any step and resumed has the bits of one that was not", "[rankd]") {
   for (const Setting& setting :
        {Setting{.ranks = 2, .stage = 3}, Setting{.ranks = 2, .stage = 2, .dtype = DType::kBF16},
-        Setting{.ranks = 3, .stage = 1, .micro_steps = 2}}) {
+        Setting{.ranks = 3, .stage = 1, .micro_steps = 2},
+        Setting{.ranks = 2, .stage = 3, .results_late = 1}}) {
     MemoryFileSystem whole_disk;
     const Outcome whole = train(setting, whole_disk, 5);
     for (int64_t stop = 1; stop < 5; ++stop) {
@@ -93,6 +95,138 @@ TEST_CASE("stages agree to the bit through the whole engine", "[rankd]") {
       CHECK(got.losses == expected.losses);
     }
   }
+}
+
+TEST_CASE("results that come late change no bit of weights, losses and checkpoints", "[rankd]") {
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const int micro_steps : {1, 2}) {
+        CAPTURE(stage, name_of(dtype), micro_steps);
+        Setting setting{.ranks = 2, .stage = stage, .dtype = dtype, .micro_steps = micro_steps};
+        MemoryFileSystem disk;
+        const Outcome at_once = train(setting, disk, 5);
+        setting.results_late = 1;
+        MemoryFileSystem late_disk;
+        const Outcome late = train(setting, late_disk, 5);
+        CHECK(late.state == at_once.state);
+        CHECK(late.losses == at_once.losses);
+        CHECK(late.memory.bytes_peak == at_once.memory.bytes_peak);
+        setting.results_late = 0;
+        CHECK(train(setting, late_disk, 7).state == train(setting, disk, 7).state);
+      }
+    }
+  }
+}
+
+// One rank, and an engine whose results are late by that many steps.
+void with_engine(int results_late, const std::function<void(Engine&, BatchSource&)>& body) {
+  const EngineOptions options = options_of({});
+  test::run_ranks(1, [&](Communicator& comm) {
+    Connections connections = Connections::over(comm, {.data = comm.size()});
+    Workspace workspace(Device::cpu(), 1, connections.peers());
+    RankResources resources = workspace.resources();
+    resources.results_late = results_late;
+    Engine engine(options, resources, std::nullopt);
+    engine.initialize();
+    CountingSource source(engine.options(), 0, 1);
+    body(engine, source);
+  });
+}
+
+Outcome collected(Engine& engine) {
+  Outcome outcome;
+  std::mutex mutex;
+  collect(engine, outcome, mutex);
+  return outcome;
+}
+
+TEST_CASE("results come in the order of their steps, with what each was begun with", "[rankd]") {
+  with_engine(1, [](Engine& engine, BatchSource& source) {
+    engine.restore_step(2);  // the rate of the first two is 0
+    CHECK_FALSE(engine.next_result(Wait::kNo));
+    CHECK_FALSE(engine.next_result(Wait::kYes));  // there is nothing to wait for
+    CHECK(engine.begin_step(source, 7) == 3);
+    CHECK(engine.begun() == 3);
+    CHECK(engine.step() == 2);
+    CHECK_FALSE(engine.next_result(Wait::kNo));
+    CHECK(engine.begin_step(source, 9) == 4);
+    const std::optional<StepResult> first = engine.next_result(Wait::kNo);
+    REQUIRE(first);
+    CHECK(first->step == 3);
+    CHECK(first->flags == 7);
+    CHECK(engine.step() == 3);
+    CHECK(engine.begun() == 4);
+    CHECK_FALSE(engine.next_result(Wait::kNo));
+    const std::optional<StepResult> second = engine.next_result(Wait::kYes);
+    REQUIRE(second);
+    CHECK(second->step == 4);
+    CHECK(second->flags == 9);
+    CHECK(second->metrics.at("lr") > first->metrics.at("lr"));  // it warms up
+    CHECK(second->metrics.at("loss") != first->metrics.at("loss"));
+  });
+  with_engine(0, [](Engine& engine, BatchSource& source) {
+    engine.begin_step(source, 0);
+    CHECK(engine.next_result(Wait::kNo)->step == 1);
+  });
+}
+
+TEST_CASE("what needs the weights of a step is refused while steps are under way", "[rankd]") {
+  with_engine(1, [](Engine& engine, BatchSource& source) {
+    engine.begin_step(source, 0);
+    CHECK_THROWS_WITH(engine.evaluate(source, 1), Catch::Contains("evaluate: 1 steps are under"));
+    CHECK_THROWS_WITH(engine.restore_step(5), Catch::Contains("restore the step: 1 steps"));
+    MemoryFileSystem disk;
+    disk.make_directories("/run");
+    JobPlan job;
+    job.run_dir = "/run";
+    Checkpointing checkpoints(engine, disk, job, {});
+    CHECK_THROWS_WITH(checkpoints.save(), Catch::Contains("save: 1 steps are under way"));
+    engine.begin_step(source, 0);
+    CHECK_THROWS_AS(engine.begin_step(source, 0), InternalError);
+    CHECK(engine.begun() == 2);  // and the two are as they were
+    CHECK(engine.next_result(Wait::kYes)->step == 1);
+    CHECK(engine.next_result(Wait::kYes)->step == 2);
+    CHECK_NOTHROW(engine.evaluate(source, 1));
+  });
+}
+
+TEST_CASE("an engine refuses results later than it can keep", "[rankd]") {
+  CHECK_THROWS_WITH(with_engine(2, [](Engine&, BatchSource&) {}),
+                    Catch::Contains("2 steps late, expected 0 to 1"));
+}
+
+// The weight that makes step 3 bad is whole again when step 4 begins, so that step 4 alone would
+// have an update.
+TEST_CASE("a step begun after a bad one updates nothing, and can be made again", "[rankd]") {
+  Outcome undisturbed;
+  with_engine(0, [&](Engine& engine, BatchSource& source) {
+    train_until(engine, source, 2);
+    set_first_weight(engine, 0.25F);
+    engine.store().restore_from_owned();
+    train_until(engine, source, 4);
+    undisturbed = collected(engine);
+  });
+  with_engine(1, [&](Engine& engine, BatchSource& source) {
+    train_until(engine, source, 2);
+    set_first_weight(engine, std::nanf(""));
+    engine.store().restore_from_owned();
+    engine.begin_step(source, 0);
+    set_first_weight(engine, 0.25F);
+    engine.store().restore_from_owned();
+    const Outcome before = collected(engine);
+    CHECK(before.state != undisturbed.state);
+    engine.begin_step(source, 0);
+    CHECK(collected(engine).state == before.state);
+    CHECK_THROWS_WITH(
+        engine.next_result(Wait::kYes),
+        Catch::Contains("step 3: loss nan") && Catch::Contains("the weights are those of step 2"));
+    CHECK(engine.step() == 2);
+    CHECK(engine.begun() == 2);
+    CHECK_FALSE(engine.next_result(Wait::kYes));
+    CHECK(collected(engine).state == before.state);
+    train_until(engine, source, 4);
+    CHECK(collected(engine).state == undisturbed.state);
+  });
 }
 
 struct NamedOptimizer {
@@ -217,8 +351,8 @@ TEST_CASE("a loss that is not finite stops the run before the update", "[rankd]"
     Engine engine(options, workspace.resources(), std::nullopt);
     engine.initialize();
     CountingSource source(options, 0, 1);
-    engine.train_batch(source, 0);
-    CHECK_THROWS_WITH(engine.train_batch(source, 0), Catch::Contains("not both finite"));
+    train_step(engine, source);
+    CHECK_THROWS_WITH(train_step(engine, source), Catch::Contains("not both finite"));
   });
 }
 
@@ -238,7 +372,7 @@ TEST_CASE("an evaluation that is not finite skips no update", "[rankd]") {
     set_first_weight(engine, 0);
     engine.store().restore_from_owned();
     collect(engine, before, mutex);
-    engine.train_batch(source, 0);
+    train_step(engine, source);
     collect(engine, after, mutex);
     CHECK(after.state != before.state);
   });
@@ -246,25 +380,31 @@ TEST_CASE("an evaluation that is not finite skips no update", "[rankd]") {
 
 // One weight becomes NaN after two steps, and with it the loss on every rank.
 TEST_CASE("a loss that is not finite leaves weights, slots and step as they were", "[rankd]") {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (Setting setting : {Setting{.ranks = 2}, Setting{.ranks = 2, .dtype = DType::kBF16},
+                          Setting{.ranks = 2, .results_late = 1}}) {
     for (int stage = 0; stage <= 3; ++stage) {
-      const EngineOptions options = options_of({.ranks = 2, .stage = stage, .dtype = dtype});
-      INFO("stage " << stage << ", " << name_of(dtype));
+      setting.stage = stage;
+      const int late = setting.results_late;
+      const EngineOptions options = options_of(setting);
+      INFO("stage " << stage << ", " << name_of(setting.dtype) << ", late by " << late);
       Outcome before, after;
       std::mutex mutex;
       test::run_ranks(2, [&](Communicator& comm) {
         Connections connections = Connections::over(comm, {.data = comm.size()});
         Workspace workspace(Device::cpu(), 1, connections.peers());
-        Engine engine(options, workspace.resources(), std::nullopt);
+        RankResources resources = workspace.resources();
+        resources.results_late = late;
+        Engine engine(options, resources, std::nullopt);
         engine.initialize();
         CountingSource source(options, comm.rank(), 2);
-        for (int step = 0; step < 2; ++step) engine.train_batch(source, 0);
+        for (int step = 0; step < 2; ++step) train_step(engine, source);
         if (comm.rank() == 0) set_first_weight(engine, std::nanf(""));
         engine.store().restore_from_owned();
         collect(engine, before, mutex);
         std::string message;
         try {
-          engine.train_batch(source, 0);
+          for (int ahead = 0; ahead <= late; ++ahead) engine.begin_step(source, 0);
+          engine.next_result(Wait::kYes);
         } catch (const ValidationError& error) {
           message = error.what();
         }
@@ -273,6 +413,7 @@ TEST_CASE("a loss that is not finite leaves weights, slots and step as they were
         CHECK_THAT(message, Catch::Contains("step 3: loss nan") &&
                                 Catch::Contains("the weights are those of step 2"));
         CHECK(engine.step() == 2);
+        CHECK(engine.begun() == 2);
       });
       REQUIRE(before.state.size() == after.state.size());
       for (const auto& [name, values] : before.state) {

@@ -48,6 +48,8 @@ TEST_CASE("evaluations come when they are due, and after the last step", "[train
     Measured measured;
     evaluation.measure(measured);
     CHECK(measured.results.empty());
+    for (const int64_t step : {4, 8, 10}) CHECK(evaluation.due(step));
+    for (const int64_t step : {1, 9, 11}) CHECK_FALSE(evaluation.due(step));
     Metrics metrics;
     evaluation.after(3, metrics);
     CHECK(!metrics.has("validation_loss"));

@@ -90,7 +90,7 @@ Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
     }
     CountingSource source(options, comm.rank(), comm.size());
     while (engine.step() < epoch.until) {
-      engine.train_batch(source, 0);
+      train_step(engine, source);
       if (engine.step() % epoch.every == 0) {
         memory.save(engine.step() % epoch.copied == 0 ? MemoryTier::Replica::kPeerHost
                                                       : MemoryTier::Replica::kOwnHost);

@@ -20,8 +20,11 @@ class Noting final : public StepObserver {
   }
   void after_step(const StepReport& report) override { say(fmt::format("step {}", report.step)); }
   void at_edge(int64_t steps_done) override { say(fmt::format("edge {}", steps_done)); }
+  bool needs_edge(int64_t steps_done) const override { return steps_done == needed; }
   void before_exit(RunEnd end) override { say(end == RunEnd::kDone ? "done" : "stopped"); }
   void measure(Measured& measured) const override { measured.results[name_] = 1; }
+
+  int64_t needed = -1;
 
  private:
   void say(const std::string& what) { heard_.push_back(name_ + " " + what); }
@@ -50,6 +53,10 @@ TEST_CASE("observers hear everything, each after those that were added before it
   expect("step 4");
   all.at_edge(4);
   expect("edge 4");
+  CHECK_FALSE(all.needs_edge(4));
+  second.needed = 4;
+  CHECK(all.needs_edge(4));
+  CHECK_FALSE(all.needs_edge(5));
   all.before_exit(RunEnd::kDone);
   expect("done");
   all.before_exit(RunEnd::kStopped);

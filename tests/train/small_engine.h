@@ -9,6 +9,7 @@
 
 #include "core/memory/adaptors.h"
 #include "train/engine.h"
+#include "train/step/pace.h"
 
 namespace ds::testing {
 
@@ -48,6 +49,7 @@ struct Setting {
   int micro_steps = 1;
   int64_t global_batch = 12;
   OptimizerConfig optimizer = {.adam = {.lr = 0.01, .weight_decay = 0.1}};
+  int results_late = 0;  // of the engine's resources
 };
 
 // Of the rate of the optimizer itself.
@@ -109,6 +111,33 @@ inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
       for (size_t i = 0; i < slots.size(); ++i) copy(slots[i], part.slots[i]);
     }
   });
+}
+
+// A step and its result.
+inline StepResult train_step(Engine& engine, BatchSource& source, int64_t flags = 0) {
+  engine.begin_step(source, flags);
+  return engine.next_result(Wait::kYes).value();
+}
+
+// Trains as far ahead of the results as the engine's are late, and takes all of them.
+inline std::vector<StepResult> train_until(Engine& engine, BatchSource& source, int64_t last) {
+  std::vector<StepResult> results;
+  for (;;) {
+    switch (next_move({.begun = engine.begun(),
+                       .known = engine.step(),
+                       .last = last,
+                       .late = engine.results_late()},
+                      Edge::kPassed)) {
+      case StepMove::kBegin:
+        engine.begin_step(source, 0);
+        break;
+      case StepMove::kTakeResult:
+        results.push_back(engine.next_result(Wait::kYes).value());
+        break;
+      case StepMove::kEnd:
+        return results;
+    }
+  }
 }
 
 // The first weight that this rank owns.

@@ -8,9 +8,13 @@
 
 namespace ds {
 
+// By the step alone: whether a checkpoint was saved, ranks may see differently when one fails.
+bool MemorySaver::needs_edge(int64_t steps_done) const {
+  return steps_done % options_.every == 0 && steps_done < options_.last_step;
+}
+
 void MemorySaver::at_edge(int64_t steps_done) {
-  // By the step alone: whether a checkpoint was saved, ranks may see differently when one fails.
-  if (steps_done % options_.every != 0 || steps_done >= options_.last_step) return;
+  if (!needs_edge(steps_done)) return;
   reports_.report_progress({.step = steps_done, .micro_step = 0, .phase = "save"});
   const auto start = std::chrono::steady_clock::now();
   try {

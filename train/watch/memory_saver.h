@@ -20,6 +20,7 @@ class MemorySaver final : public StepObserver {
   MemorySaver(MemoryTier& memory, RunReports& reports, const Options& options)
       : memory_(memory), reports_(reports), options_(options) {}
 
+  bool needs_edge(int64_t steps_done) const override;
   void at_edge(int64_t steps_done) override;
   void measure(Measured& measured) const override;  // "seconds_per_memory_save"
 

@@ -9,8 +9,12 @@
 
 namespace ds {
 
+bool TagSaver::needs_edge(int64_t steps_done) const {
+  return schedule_.wants(steps_done) && saved_step_ != steps_done;
+}
+
 void TagSaver::at_edge(int64_t steps_done) {
-  if (schedule_.wants(steps_done) && saved_step_ != steps_done) save_and_go_on();
+  if (needs_edge(steps_done)) save_and_go_on();
 }
 
 void TagSaver::before_exit(RunEnd end) {

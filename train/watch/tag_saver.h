@@ -34,6 +34,7 @@ class TagSaver final : public StepObserver {
   void save_and_go_on();
 
   void after_step(const StepReport& report) override { step_seconds_ = report.seconds; }
+  bool needs_edge(int64_t steps_done) const override;
   void at_edge(int64_t steps_done) override;
   void before_exit(RunEnd end) override;
 

@@ -24,11 +24,14 @@ TEST_CASE("ranks act on the commands that any of them has seen", "[rankd]") {
   });
   const int64_t agreed = std::max(first.seen(), second.seen());
   REQUIRE(agreed == 2);
+  CHECK_FALSE(first.due());
   first.agree(agreed);
   second.agree(agreed);
   for (StepCommands* rank : {&first, &second}) {
+    CHECK(rank->due());
     CHECK(rank->next() == Command::kSaveNow);
     CHECK(rank->next() == Command::kPause);
+    CHECK_FALSE(rank->due());
     CHECK_FALSE(rank->next());
   }
   CHECK(pauses == 2);

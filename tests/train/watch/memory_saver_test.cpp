@@ -39,6 +39,8 @@ TEST_CASE("states are kept when they are due, and what fails costs nothing but a
     Measured measured;
     saver.measure(measured);
     CHECK(measured.results.empty());
+    for (const int64_t step : {1, 8}) CHECK_FALSE(saver.needs_edge(step));
+    for (const int64_t step : {2, 4}) CHECK(saver.needs_edge(step));
     CHECK(edge(1).empty());
     CHECK(edge(2) == Lines{"save 2.0"});
     saver.measure(measured);

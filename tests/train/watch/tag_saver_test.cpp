@@ -73,7 +73,10 @@ TEST_CASE("a tag is saved when it is due or asked for, and not twice at an edge"
   with_saver(disk, kNever, [&](Saving& saving) {
     saving.edge(1);
     CHECK(saving.heard.take().empty());
+    CHECK_FALSE(saving.saver.needs_edge(1));
+    CHECK(saving.saver.needs_edge(2));
     saving.edge(2);
+    CHECK_FALSE(saving.saver.needs_edge(2));  // it is done
     CHECK(saving.heard.take() == Lines{"save 2.0", "commit global_step2"});
     saving.engine.restore_step(4);
     saving.saver.save_and_go_on();
@@ -105,6 +108,7 @@ TEST_CASE("a save that fails is a warning, and is tried again", "[train]") {
     CHECK_THAT(said[1], Catch::StartsWith("warning: ") &&
                             Catch::EndsWith("; training goes on, and it is tried again soon"));
     disk.set_capacity(kRoom);
+    CHECK(saving.saver.needs_edge(3));
     saving.edge(3);
     CHECK(saving.heard.take() == Lines{"save 3.0", "commit global_step3"});
     fill(disk);
