@@ -32,7 +32,7 @@ Outcome train(const Setting& setting, int shard, FileSystem& files, int64_t unti
     engine.restore_step(checkpoints.load(std::nullopt));
     CountingSource source(options, world.rank(), world.size());
     while (engine.step() < until) {
-      const StepResult result = engine.train_batch(source, 0);
+      const StepResult result = train_step(engine, source);
       if (world.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
     }
     checkpoints.save();
