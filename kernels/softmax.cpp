@@ -184,6 +184,9 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logit
                   .c = {logits, count, vocabulary, vocabulary, 0},
                   .transpose_b = Transpose::kYes});
   const Gradients gradients = args.dx.defined() ? Gradients::kYes : Gradients::kNo;
+  // The products report themselves; this is the softmax alone.
+  stream.report(kOp, {.flops = 20 * static_cast<double>(count * vocabulary),
+                      .bytes = 12 * static_cast<double>(count * vocabulary)});
   on_device(stream.device(),
             [&](Cpu) { block_losses(stream, args, logits, first, count, gradients); });
   if (gradients == Gradients::kNo) return;
@@ -212,9 +215,6 @@ int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary) {
 
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   const auto [rows, width, vocabulary] = check(stream, args);
-  // The products report themselves; this is the softmax alone.
-  stream.report(kOp, {.flops = 20 * static_cast<double>(rows * vocabulary),
-                      .bytes = 12 * static_cast<double>(rows * vocabulary)});
   on_device(stream.device(),
             [&](Cpu) { check_targets(args.targets.data<int32_t>(), rows, vocabulary); });
   if (rows == 0 && args.dweight.defined() && args.write_dweight == Write::kOverwrite) {

@@ -16,21 +16,6 @@ class NoData final : public BatchSource {
   int64_t first_sample(int) const override { throw InternalError("dry run: asked for data"); }
 };
 
-// Adds up what kernels report, as work and as time on a machine with these two ceilings.
-class CostTrace final : public Trace {
- public:
-  explicit CostTrace(const DeviceCeilings& ceilings) : ceilings_(ceilings) {}
-  void on_op(std::string_view /*name*/, const OpCost& cost) override {
-    flops += cost.flops;
-    seconds += std::max(cost.flops / ceilings_.flops_per_s, cost.bytes / ceilings_.bytes_per_s);
-  }
-  double flops = 0;
-  double seconds = 0;
-
- private:
-  const DeviceCeilings ceilings_;
-};
-
 // First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
 // state.
 StepPlan record(const EngineOptions& options, int world_size) {
@@ -66,19 +51,18 @@ RunPlan dry_run(const EngineOptions& options, int world_size, const DeviceCeilin
   plan.world_size = world_size;
   CommVolume volume;
   Connections nobody = Connections::meta(0, {.data = world_size}, {.volume = &volume});
-  CostTrace cost(ceilings);
+  CostClock cost(ceilings);
   Workspace workspace(Device::meta(), 1, nobody.peers(), &cost);
   NoData nothing;
   Engine engine(options, workspace.resources(), plan.step);
   engine.begin_step(nothing, 0);
   engine.next_result(Wait::kYes);
-  plan.flops_per_step = cost.flops;
+  plan.flops_per_step = cost.flops();
+  plan.seconds_per_step = cost.now();
   const CommVolume::ByAxis totals = volume.totals();
   for (const auto& [op, count] : totals.contains("data") ? totals.at("data") : CommVolume::ByOp{}) {
     plan.wire_bytes[op] = static_cast<double>(count.wire_bytes);
   }
-  plan.seconds_per_step =
-      cost.seconds + static_cast<double>(volume.wire_bytes()) / ceilings.bytes_per_s;
   engine.evaluate(nothing, 1);
   plan.memory = workspace.usage();
   for (ParamId id = 0; id < engine.store().count(); ++id) {

@@ -9,16 +9,9 @@
 
 #include "core/memory/adaptors.h"
 #include "train/engine.h"
+#include "train/plan/costs.h"
 
 namespace ds {
-
-// The two ceilings of the roofline estimate of time (Williams et al., CACM 2009).
-struct DeviceCeilings {
-  double flops_per_s = 1e11;  // of all threads of a rank
-  double bytes_per_s = 2e10;
-};
-// A cautious guess for CPU threads; a measured step is what counts.
-DeviceCeilings cpu_ceilings(int threads, DType dtype);
 
 struct RunPlan {
   StepPlan step;

@@ -89,9 +89,4 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   return text;
 }
 
-DeviceCeilings cpu_ceilings(int threads, DType dtype) {
-  const double per_thread = dtype == DType::kF32 ? 1.0e11 : 2.0e11;
-  return {.flops_per_s = per_thread * threads, .bytes_per_s = 1.5e10 * threads};
-}
-
 }  // namespace ds

@@ -1,0 +1,46 @@
+// What the operations of a job take on this machine, measured: a few micro-steps of a model with
+// the job's layers, but one of them, and no wider than a fraction of a second allows.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/clock.h"
+#include "train/engine.h"
+#include "train/plan/costs.h"
+
+namespace ds {
+
+// Listens to a stream that computes when it is told to: the time until the next operation begins is
+// that of the one before.
+class Stopwatch final : public Trace {
+ public:
+  // The clock must outlive the stopwatch.
+  Stopwatch(const DeviceCeilings& ceilings, const Clock& clock)
+      : ceilings_(ceilings), clock_(clock) {}
+  void on_op(std::string_view name, const OpCost& cost) override;
+  void begin();  // forgets what was measured
+  // With the ceilings' slowdown replaced by what was measured since begin().
+  DeviceCeilings end();
+
+ private:
+  struct Sum {
+    double measured = 0;  // seconds
+    double allowed = 0;
+  };
+  void close();
+
+  const DeviceCeilings ceilings_;
+  const Clock& clock_;
+  std::map<std::string, Sum, std::less<>> sums_;
+  Sum* running_ = nullptr;
+  int64_t since_ns_ = 0;
+};
+
+// The job that is measured in place of `options`: the same operations, in less time and memory.
+EngineOptions reduced_for_calibration(const EngineOptions& options);
+
+// Runs that job with so many threads, which takes a fraction of a second.
+DeviceCeilings calibrate(const EngineOptions& options, int threads);
+
+}  // namespace ds

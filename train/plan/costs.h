@@ -1,0 +1,42 @@
+// How long operations take on a machine: two ceilings (the roofline of Williams et al., CACM 2009),
+// and for each kind of operation by how much it stays below them, where that was measured.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/dtype.h"
+#include "core/trace.h"
+
+namespace ds {
+
+struct DeviceCeilings {
+  double flops_per_s = 1e11;  // of all threads of a rank
+  double bytes_per_s = 2e10;
+  // By operation: the time it takes over the time that the ceilings allow. What is not named here
+  // is expected to reach them.
+  std::map<std::string, double, std::less<>> slowdown{};
+
+  double seconds_of(std::string_view op, const OpCost& cost) const;
+};
+// A cautious guess for CPU threads.
+DeviceCeilings cpu_ceilings(int threads, DType dtype);
+
+// The clock of one stream: what it is given takes as long as the ceilings say, one after the other.
+class CostClock final : public Trace {
+ public:
+  // Must outlive the clock.
+  explicit CostClock(const DeviceCeilings& ceilings) : ceilings_(ceilings) {}
+  void on_op(std::string_view name, const OpCost& cost) override;
+  double now() const override { return seconds_; }
+  void not_before(double seconds) override;
+  double flops() const { return flops_; }
+
+ private:
+  const DeviceCeilings& ceilings_;
+  double seconds_ = 0;
+  double flops_ = 0;
+};
+
+}  // namespace ds
