@@ -17,13 +17,12 @@ class NoData final : public BatchSource {
 };
 
 // First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
-// state.
+// state; every micro-step allocates alike. A second micro-step follows the plan of gathers and
+// tells when buckets are taken and given back.
 StepPlan record(const EngineOptions& options, int world_size) {
   Connections nobody = Connections::meta(0, {.data = world_size});
   Workspace workspace(Device::meta(), 1, nobody.peers());
-  EngineOptions one = options;
-  one.zero.micro_steps = 1;  // every micro-step allocates alike
-  Engine engine(one, workspace.resources(), std::nullopt);
+  Engine engine(options, workspace.resources(), std::nullopt);
   NoData nothing;
   StepPlan plan;
   RecordingMemory training(workspace.heap());
@@ -40,6 +39,10 @@ StepPlan record(const EngineOptions& options, int world_size) {
   plan.evaluate = plan_arena(evaluation.spans());
   plan.gathers = plan_gathers(engine.store().recorded_events(), engine.store().bucket_numel(),
                               options.zero.gather);
+  plan.buckets.evaluation = plan_arena(engine.store().slots().recorded());
+  engine.store().follow(plan.gathers);
+  engine.first_micro_step(nothing);
+  plan.buckets.micro_step = plan_arena(engine.store().slots().recorded());
   return plan;
 }
 

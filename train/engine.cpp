@@ -49,6 +49,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   train_arena_ = std::make_unique<ReplayArena>(std::move(plan->train), block, device);
   evaluate_arena_ = std::make_unique<ReplayArena>(std::move(plan->evaluate), block, device);
   store_.follow(std::move(plan->gathers));
+  store_.slots().follow(std::move(plan->buckets), resources_.stream);
 }
 
 void Engine::reduce_sums(double max_norm) {
@@ -70,9 +71,12 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
 
 void Engine::first_micro_step(BatchSource& source) {
   StepInput input = input_of(source, rules_.settings_at(begun() + 1));
-  input.optimizer_step = [] {};
   store_.begin_step();
-  StepRunner(place_, input).run(step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0));
+  StepProgram one = step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0);
+  std::erase_if(one.instructions, [](const PipelineInstruction& instruction) {
+    return instruction.op >= PipelineOp::kReduceTiedGrads;  // what follows the last micro-step
+  });
+  StepRunner(place_, input).run(one);
 }
 
 int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* observer) {
@@ -140,7 +144,9 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
   for (int64_t batch = 0; batch < batches; ++batch) {
     const StepInput input{
         .source = source, .step = batch, .mode = RunMode::kEval, .arena = evaluate_arena_.get()};
+    store_.slots().begin(BucketRound::kEvaluation);
     StepRunner(place_, input).run(evaluation_);
+    store_.slots().end();
   }
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
                         static_cast<double>(batches) * resources_.peers.data().size();

@@ -42,6 +42,7 @@ struct StepPlan {
   ArenaPlan train;  // allocations of one micro-step
   ArenaPlan evaluate;
   GatherPlan gathers;
+  BucketPlan buckets;
 };
 
 // Where one rank computes. comm_memory: what peers can read, accounted like everything else.

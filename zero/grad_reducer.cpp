@@ -8,22 +8,21 @@
 namespace ds {
 
 GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
-                         std::vector<int> uses, GradPeers peers, Stream& stream,
-                         MemoryResource& memory)
+                         std::vector<int> uses, GradPeers peers, Stream& stream, BucketSlots& slots)
     : options_(options),
       layout_(layout),
       uses_(std::move(uses)),
       comm_(peers.shard),
       summed_(std::move(peers.summed)),
       stream_(stream),
-      memory_(memory),
+      slots_(slots),
       states_(layout.buckets().size()),
       written_(uses_.size(), 0) {
   refuse_what_cannot_be();
   const bool keeps_whole = options_.sharding == Sharding::kWhole || accumulates();
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
     State& state = nth(states_, b);
-    if (keeps_whole) state.whole = new_whole(b, MemoryTag::kGradients);
+    if (keeps_whole) state.whole = kept_whole(b);
     const int64_t numel = layout_.slice_numel(b);
     const bool shares =
         keeps_whole &&
@@ -63,12 +62,18 @@ int GradReducer::expected(int param) const {
   return nth(uses_, param) * (options_.reduce == Reduce::kEachMicroStep ? 1 : options_.micro_steps);
 }
 
-// Padding between parameters must be zero: it takes part in norms and updates.
-Tensor GradReducer::new_whole(int bucket, MemoryTag tag) {
-  const Bucket& layout = nth(layout_.buckets(), bucket);
-  const MemoryScope scope(stream_, memory_);
+Tensor GradReducer::kept_whole(int bucket) {
+  const MemoryScope scope(stream_, slots_.memory());
   const DType dtype = accumulates() ? options_.slice_dtype : options_.dtype;
-  Tensor whole = Tensor::empty({layout.numel}, dtype, stream_, tag);
+  Tensor whole =
+      Tensor::empty({nth(layout_.buckets(), bucket).numel}, dtype, stream_, MemoryTag::kGradients);
+  clear_gaps(bucket, whole);
+  return whole;
+}
+
+// Padding between parameters must be zero: it takes part in norms and updates.
+void GradReducer::clear_gaps(int bucket, Tensor& whole) {
+  const Bucket& layout = nth(layout_.buckets(), bucket);
   int64_t end = 0;
   const auto clear_up_to = [&](int64_t begin) {
     if (begin > end) {
@@ -81,7 +86,6 @@ Tensor GradReducer::new_whole(int bucket, MemoryTag tag) {
     end = at.offset + at.numel;
   }
   clear_up_to(layout.numel);
-  return whole;
 }
 
 void GradReducer::begin_step() { micro_step_ = 0; }
@@ -102,7 +106,11 @@ GradSlot GradReducer::slot(int param, const Shape& shape) {
     for (const BucketParam& at : nth(layout_.buckets(), bucket).params) {
       state.contributions += expected(at.param);
     }
-    if (!state.whole.defined()) state.whole = new_whole(bucket, MemoryTag::kBuckets);
+    if (!state.whole.defined()) {
+      const int64_t numel = nth(layout_.buckets(), bucket).numel;
+      state.whole = slots_.take(numel, options_.dtype, stream_);
+      clear_gaps(bucket, state.whole);
+    }
   }
   const bool first = nth(written_, param)++ == 0;
   // Alone, a period is a micro-step, and the memory is that of the whole step.
@@ -133,15 +141,15 @@ void GradReducer::reduce(int bucket) {
       first ? kernels::cast(stream_, place, state.slice)
             : kernels::accumulate(stream_, place, state.slice);
     }
-  } else if (first) {
+  } else if (options_.micro_steps == 1) {
     comm_.reduce_scatter(state.whole, state.slice, ReduceOp::kSum, stream_);
-  } else {
-    const MemoryScope scope(stream_, memory_);
-    Tensor sum = Tensor::empty({numel}, options_.slice_dtype, stream_, MemoryTag::kBuckets);
-    comm_.reduce_scatter(state.whole, sum, ReduceOp::kSum, stream_);
-    kernels::accumulate(stream_, sum, state.slice);
+  } else {  // the first micro-step takes what the later ones need: all take the same places
+    Tensor sum = slots_.take(numel, options_.slice_dtype, stream_);
+    comm_.reduce_scatter(state.whole, first ? state.slice : sum, ReduceOp::kSum, stream_);
+    if (!first) kernels::accumulate(stream_, sum, state.slice);
+    slots_.give_back(sum, stream_);
   }
-  if (options_.sharding == Sharding::kSharded) state.whole = Tensor();
+  if (options_.sharding == Sharding::kSharded) slots_.give_back(state.whole, stream_);
 }
 
 void GradReducer::check_contributions() {

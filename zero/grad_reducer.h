@@ -18,6 +18,7 @@
 #include "core/index.h"
 #include "model/param.h"
 #include "zero/bucket_layout.h"
+#include "zero/bucket_slots.h"
 #include "zero/policy.h"
 
 namespace ds {
@@ -46,11 +47,11 @@ struct GradPeers {
 
 class GradReducer {
  public:
-  // layout, peers, stream and memory must outlive it. memory: where peers can read (that of the
-  // communicator, perhaps tracked). uses[i]: contributions that parameter i gets per micro-step.
+  // layout, peers, stream and slots must outlive it. What stays comes from slots.memory(), the rest
+  // from the slots. uses[i]: contributions that parameter i gets per micro-step.
   // Unsupported where gradients or state that are sharded cannot be reduced when it is wanted.
   GradReducer(const GradOptions& options, const BucketLayout& layout, std::vector<int> uses,
-              GradPeers peers, Stream& stream, MemoryResource& memory);
+              GradPeers peers, Stream& stream, BucketSlots& slots);
 
   void begin_step();  // the next micro-step is the first of a step
   GradSlot slot(int param, const Shape& shape);
@@ -84,7 +85,8 @@ class GradReducer {
   Tensor view(const Tensor& whole, int param, const Shape& shape) const;
   void check_contributions();
   void refuse_what_cannot_be() const;
-  Tensor new_whole(int bucket, MemoryTag tag);
+  Tensor kept_whole(int bucket);
+  void clear_gaps(int bucket, Tensor& whole);
   void reduce(int bucket);
 
   const GradOptions options_;
@@ -93,7 +95,7 @@ class GradReducer {
   Communicator& comm_;
   const std::vector<Communicator*> summed_;
   Stream& stream_;
-  MemoryResource& memory_;
+  BucketSlots& slots_;
   std::vector<State> states_;
   std::vector<int> written_;  // contributions of a parameter in this period
   int micro_step_ = 0;

@@ -46,13 +46,13 @@ GroupKey group_key(const ParamSpec& spec, const ZeroPolicy& policy) {
 }
 
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
-                       Mesh& mesh, Stream& stream, MemoryResource& memory)
+                       Mesh& mesh, Stream& stream, BucketSlots& slots)
     : options_(options),
       params_(std::move(params)),
       comm_(mesh.group(key.shard)),
       answers_(is_first_of_all(key, mesh)),
       stream_(stream),
-      memory_(memory),
+      slots_(slots),
       layout_(layout_of(params_, options, comm_.size())),
       weights_(layout_.buckets().size()) {
   const int buckets = narrow<int>(weights_.size());
@@ -69,7 +69,7 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                                                      .micro_steps = options.micro_steps},
                                          layout_, std::move(uses),
                                          GradPeers{.shard = comm_, .summed = std::move(summed)},
-                                         stream_, memory_);
+                                         stream_, slots_);
   for (int b = 0; b < buckets; ++b) make_shard(b);
 }
 
@@ -87,7 +87,7 @@ void ShardGroup::make_weights(int bucket, DType dtype) {
   weights.sharded = options_.policy.params.sharding == Sharding::kSharded && !layout.persistent &&
                     comm_.size() > 1;
   const int64_t numel = weights.sharded ? layout_.slice_numel(bucket) : layout.numel;
-  const MemoryScope scope(stream_, memory_);
+  const MemoryScope scope(stream_, slots_.memory());
   weights.kept = Tensor::zeros({numel}, dtype, stream_, MemoryTag::kParameters);
 }
 
@@ -122,11 +122,12 @@ std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
 
 void ShardGroup::gather(int bucket) {
   Weights& weights = nth(weights_, bucket);
-  const MemoryScope scope(stream_, memory_);
-  weights.gathered = Tensor::empty({nth(layout_.buckets(), bucket).numel}, weights.kept.dtype(),
-                                   stream_, MemoryTag::kBuckets);
+  weights.gathered =
+      slots_.take(nth(layout_.buckets(), bucket).numel, weights.kept.dtype(), stream_);
   comm_.all_gather(weights.kept, weights.gathered, stream_);
 }
+
+void ShardGroup::release(int bucket) { slots_.give_back(nth(weights_, bucket).gathered, stream_); }
 
 Tensor ShardGroup::weight(int param) const {
   const Weights& weights = nth(weights_, layout_.bucket_of(param));

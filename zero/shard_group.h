@@ -12,6 +12,7 @@
 #include "model/param.h"
 #include "optim/optimizer.h"
 #include "zero/bucket_layout.h"
+#include "zero/bucket_slots.h"
 #include "zero/gather_plan.h"
 #include "zero/grad_reducer.h"
 #include "zero/policy.h"
@@ -58,9 +59,10 @@ class ShardGroup {
     int uses = 1;
   };
 
-  // The references must outlive the group. memory: for what peers read.
+  // The references must outlive the group. slots: for what peers read, and for buckets that come
+  // and go.
   ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params, Mesh& mesh,
-             Stream& stream, MemoryResource& memory);
+             Stream& stream, BucketSlots& slots);
   ShardGroup(const ShardGroup&) = delete;  // its reducer refers to its layout
   ShardGroup& operator=(const ShardGroup&) = delete;
 
@@ -74,7 +76,7 @@ class ShardGroup {
   bool shards_weights() const;
   // Of a bucket that is not whole on every rank: gathered, or released again.
   void gather(int bucket);
-  void release(int bucket) { nth(weights_, bucket).gathered = Tensor(); }
+  void release(int bucket);
   Tensor weight(int param) const;  // while its bucket is whole here
 
   // Adds the squares of this rank's reduced slices to an fp64 number, where it answers for them.
@@ -105,7 +107,7 @@ class ShardGroup {
   Communicator& comm_;  // of the key's shard axis
   const bool answers_;
   Stream& stream_;
-  MemoryResource& memory_;
+  BucketSlots& slots_;
   const BucketLayout layout_;
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;

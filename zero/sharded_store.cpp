@@ -7,7 +7,7 @@
 namespace ds {
 
 ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, Stream& stream, MemoryResource& memory)
-    : options_(std::move(options)), mesh_(mesh), stream_(stream), memory_(memory) {}
+    : options_(std::move(options)), mesh_(mesh), stream_(stream), slots_(memory) {}
 
 ParamId ShardedStore::add(ParamSpec spec) {
   DS_CHECK(!is_sealed(), "parameter store: {} added after seal()", spec.name);
@@ -48,7 +48,7 @@ void ShardedStore::seal() {
   }
   for (size_t g = 0; g < keys.size(); ++g) {
     ShardGroup& group = *groups_.emplace_back(std::make_unique<ShardGroup>(
-        options_, keys[g], std::move(members[g]), mesh_, stream_, memory_));
+        options_, keys[g], std::move(members[g]), mesh_, stream_, slots_));
     first_bucket_.push_back(narrow<int>(buckets_.size()));
     const int buckets = narrow<int>(group.layout().buckets().size());
     for (int b = 0; b < buckets; ++b) buckets_.push_back({.group = &group, .bucket = b});
@@ -124,17 +124,18 @@ void ShardedStore::begin_micro_step() {
         "zero: a second micro-batch begins before the first is done, as in a pipeline; that needs "
         "stage 0 or 1, with gradients reduced at the end of the step");
   }
-  ++micro_steps_open_;
+  if (micro_steps_open_++ > 0) return;
   next_event_ = 0;
   recorded_.clear();
+  slots_.begin(BucketRound::kMicroStep);
 }
 
 void ShardedStore::end_micro_step() {
   DS_CHECK(plan_.events.empty() || next_event_ == plan_.events.size(),
            "gather plan: the micro-step made {} of the dry run's {} events", next_event_,
            plan_.events.size());
-  --micro_steps_open_;
   for (const auto& group : groups_) group->grads().end_micro_step();
+  if (--micro_steps_open_ == 0) slots_.end();
 }
 
 Tensor ShardedStore::summed_gradient(ParamId id) {

@@ -61,6 +61,8 @@ class ShardedStore final : public ParameterStore {
   std::vector<int64_t> bucket_numel() const;
   const std::vector<GatherEvent>& recorded_events() const { return recorded_; }
   void follow(GatherPlan plan) { plan_ = std::move(plan); }
+  // Likewise for the places of buckets; a micro-step is a round of theirs.
+  BucketSlots& slots() { return slots_; }
   const std::vector<std::unique_ptr<ShardGroup>>& groups() const { return groups_; }
 
  private:
@@ -87,7 +89,7 @@ class ShardedStore final : public ParameterStore {
   const ZeroOptions options_;
   Mesh& mesh_;
   Stream& stream_;
-  MemoryResource& memory_;
+  BucketSlots slots_;
   std::vector<Param> params_;
   std::vector<std::unique_ptr<ShardGroup>> groups_;
   std::vector<int> first_bucket_;  // of each group

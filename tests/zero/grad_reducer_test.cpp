@@ -86,8 +86,7 @@ struct Rank {
                  .slice_dtype = c.slice_dtype,
                  .reduce = c.reduce,
                  .micro_steps = c.micro_steps},
-                layout, std::vector<int>(params().size(), 1), {.shard = comm}, stream,
-                comm.memory()) {}
+                layout, std::vector<int>(params().size(), 1), {.shard = comm}, stream, slots) {}
 
   void contribute(int param, int micro) {
     const int64_t numel = params()[static_cast<size_t>(param)].numel;
@@ -119,6 +118,7 @@ struct Rank {
   HostMemory heap;
   ThreadPool pool;
   Stream stream;
+  BucketSlots slots{comm.memory()};
   BucketLayout layout;
   GradReducer reducer;
 };
@@ -195,8 +195,9 @@ TEST_CASE("a tied parameter's contributions add up, whatever comes between them"
       BucketLayout::build(std::vector<LayoutParam>{{.numel = 3}, {.numel = 2}}, {.group_size = 2});
   run_ranks(2, [&](Communicator& comm) {
     test::RankStream own(comm);
+    BucketSlots slots(comm.memory());
     GradReducer reducer({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
-                        {2, 1}, {.shard = comm}, own.stream, comm.memory());
+                        {2, 1}, {.shard = comm}, own.stream, slots);
     const auto contribute = [&](int param, int64_t numel, float value) {
       GradSlot slot = reducer.slot(param, {numel});
       Tensor values = Tensor::empty({numel}, DType::kF32, own.stream);
@@ -382,10 +383,10 @@ TEST_CASE("sharded gradients hold a bucket's memory only until it is reduced", "
       largest = std::max(largest, static_cast<size_t>(bucket.numel) * 4);
       total += static_cast<size_t>(bucket.numel) * 4;
     }
+    BucketSlots slots(counting);
     {
       GradReducer reducer({.sharding = Sharding::kSharded, .state = Sharding::kSharded}, layout,
-                          std::vector<int>(params().size(), 1), {.shard = comm}, own.stream,
-                          counting);
+                          std::vector<int>(params().size(), 1), {.shard = comm}, own.stream, slots);
       require(counting.now == 0, "{} bytes before anything is written", counting.now);
       reducer.begin_step();
       for (size_t i = params().size(); i-- > 0;) {
@@ -399,7 +400,7 @@ TEST_CASE("sharded gradients hold a bucket's memory only until it is reduced", "
               counting.peak, largest);
     }
     GradReducer keeps({.sharding = Sharding::kWhole, .state = Sharding::kSharded}, layout,
-                      std::vector<int>(params().size(), 1), {.shard = comm}, own.stream, counting);
+                      std::vector<int>(params().size(), 1), {.shard = comm}, own.stream, slots);
     require(counting.now == total, "{} bytes kept, the buckets have {}", counting.now, total);
   });
 }
