@@ -42,11 +42,11 @@ void check_second_step(const Setting& setting) {
                   plan.step);
     engine.initialize();
     CountingSource source(options, comm.rank(), comm.size());
-    engine.train_batch(source, 0);
+    testing::train_step(engine, source);
     engine.evaluate(source, 1);
     const int64_t heap_before = heap.calls;
     const int64_t shared_before = shared.calls;
-    engine.train_batch(source, 0);
+    testing::train_step(engine, source);
     engine.evaluate(source, 2);
     test::require(heap.calls == heap_before, "{} calls of the heap", heap.calls - heap_before);
     test::require(shared.calls == shared_before, "{} calls of the memory of peers",
