@@ -5,19 +5,23 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/stream.h"
 
 namespace ds {
 
 struct Cpu {};
 struct Cuda {};
 
-// Calls f(Cpu{}) for CPU devices, nothing for meta. The CUDA half joins here when kernels have one.
+// Calls f(Cpu{}) on CPU streams, nothing on meta. The CUDA half joins here when kernels have one.
+// Only in f may tensors of the stream's device be read or written.
 template <class F>
-void on_device(Device device, F&& f) {
-  switch (device.kind) {
-    case Device::Kind::kCpu:
+void on_device(const Stream& stream, F&& f) {
+  switch (stream.device().kind) {
+    case Device::Kind::kCpu: {
+      const DeviceAccess access(stream.gate());
       f(Cpu{});
       return;
+    }
     case Device::Kind::kMeta:
       return;
     case Device::Kind::kCuda:

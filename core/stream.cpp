@@ -19,7 +19,11 @@ std::string Device::to_string() const {
 }
 
 Stream::Stream(const StreamOptions& options)
-    : device_(options.device), memory_(options.memory), pool_(options.pool), trace_(options.trace) {
+    : device_(options.device),
+      memory_(options.memory),
+      pool_(options.pool),
+      trace_(options.trace),
+      gate_(options.gate) {
   if (device_.kind == Device::Kind::kCuda) {
     throw Unsupported("stream: this build has no CUDA kernels (build option DS_WITH_CUDA)");
   }
@@ -29,12 +33,16 @@ Stream::Stream(const StreamOptions& options)
 
 void Stream::copy(const void* from, void* to, size_t bytes) {
   report("copy", {.flops = 0, .bytes = 2.0 * static_cast<double>(bytes)});
-  if (!device_.is_meta() && bytes != 0) std::memcpy(to, from, bytes);
+  if (device_.is_meta() || bytes == 0) return;
+  const DeviceAccess access(gate_);
+  std::memcpy(to, from, bytes);
 }
 
 void Stream::fill_bytes(void* to, int value, size_t bytes) {
   report("fill_bytes", {.flops = 0, .bytes = static_cast<double>(bytes)});
-  if (!device_.is_meta() && bytes != 0) std::memset(to, value, bytes);
+  if (device_.is_meta() || bytes == 0) return;
+  const DeviceAccess access(gate_);
+  std::memset(to, value, bytes);
 }
 
 }  // namespace ds

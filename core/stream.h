@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/device.h"
+#include "core/memory/access_gate.h"
 #include "core/memory/resource.h"
 #include "core/thread_pool.h"
 #include "core/trace.h"
@@ -21,6 +22,7 @@ struct StreamOptions {
   MemoryResource* memory = nullptr;  // not owned; must outlive every tensor allocated through it
   ThreadPool* pool = nullptr;        // not owned; required for CPU streams
   Trace* trace = nullptr;            // not owned; may be null
+  AccessGate* gate = nullptr;        // not owned; of tests that guard the memory, else null
 };
 
 // A point in a stream's work, made by Stream::mark(). Another stream may wait for it, so that what
@@ -49,6 +51,7 @@ class Stream {
   ThreadPool& pool() const { return *pool_; }
   MemoryResource& memory() const { return *memory_; }
   Trace* trace() const { return trace_; }
+  AccessGate* gate() const { return gate_; }  // open while work of the stream runs
 
   Event mark() const { return Event(trace_ != nullptr ? trace_->now() : 0); }
   void wait(const Event& event) {
@@ -84,6 +87,7 @@ class Stream {
   MemoryResource* memory_;
   ThreadPool* pool_;
   Trace* trace_;
+  AccessGate* gate_;
   std::string_view label_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> state_;
 };

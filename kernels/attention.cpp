@@ -395,7 +395,7 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
   require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
   stream.report(kOp, {.flops = 2 * causal_flops(shape),
                       .bytes = static_cast<double>(qkv.bytes() + y.bytes() + log_sum_exp.bytes())});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
     for_each_item(stream, shape, shape.batch * shape.heads, [&](int64_t item, float* workspace) {
       DS_SIMD(attention_item)(operands, item, workspace);
@@ -417,7 +417,7 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
   require_like(kOp, "dqkv", stream, dqkv, qkv.numel(), qkv.dtype());
   stream.report(kOp, {.flops = 5 * causal_flops(shape),
                       .bytes = static_cast<double>(2 * qkv.bytes() + 2 * y.bytes())});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
     for_each_item(stream, shape, shape.batch * shape.kv_heads, [&](int64_t item, float* workspace) {
       DS_SIMD(attention_backward_item)(operands, item, workspace);
@@ -442,7 +442,7 @@ void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor&
       static_cast<double>(shape.batch * shape.length * shape.kv_heads * shape.head_dim);
   stream.report(kOp, {.flops = 4 * static_cast<double>(numel * shape.length),
                       .bytes = 2 * read * static_cast<double>(size_of(q.dtype()))});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
       DS_SIMD(attention_decode_items)
       (shape, q, cache_k, cache_v, capacity, y, begin, end);

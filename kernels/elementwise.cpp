@@ -144,7 +144,7 @@ void accumulate_span(const void* x, DType x_dtype, void* y, DType y_dtype, int64
 void fill(Stream& stream, Tensor& y, float value) {
   require("fill", "y", stream, y, y.numel());
   stream.report("fill", {.flops = 0, .bytes = bytes_of(y)});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(fill_range)(y, value, begin, end);
     });
@@ -158,7 +158,7 @@ void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
   detail::require_dtype("add", "a", a, y.dtype());
   detail::require_dtype("add", "b", b, y.dtype());
   stream.report("add", {.flops = static_cast<double>(y.numel()), .bytes = 3 * bytes_of(y)});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(add_range)(a, b, y, begin, end);
     });
@@ -170,7 +170,7 @@ void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
   require("accumulate", "x", stream, x, y.numel());
   stream.report("accumulate",
                 {.flops = static_cast<double>(y.numel()), .bytes = bytes_of(x) + 2 * bytes_of(y)});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       detail::accumulate_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(),
                               end - begin);
@@ -181,7 +181,7 @@ void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
 void scale(Stream& stream, float factor, Tensor& y) {
   require("scale", "y", stream, y, y.numel());
   stream.report("scale", {.flops = static_cast<double>(y.numel()), .bytes = 2 * bytes_of(y)});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(scale_range)(y, factor, begin, end);
     });
@@ -192,7 +192,7 @@ void cast(Stream& stream, const Tensor& x, Tensor& y) {
   require("cast", "y", stream, y, y.numel());
   require("cast", "x", stream, x, y.numel());
   stream.report("cast", {.flops = 0, .bytes = bytes_of(x) + bytes_of(y)});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       detail::cast_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);
     });

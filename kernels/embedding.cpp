@@ -145,7 +145,7 @@ void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table
   }
   stream.report(kOp, {.flops = positions.defined() ? static_cast<double>(y.numel()) : 0.0,
                       .bytes = (positions.defined() ? 3.0 : 2.0) * static_cast<double>(y.bytes())});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     const auto* ids = tokens.data<int32_t>();
     check_tokens(kOp, ids, rows, table.shape()[0]);
     stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
@@ -165,7 +165,7 @@ void embedding_backward(Stream& stream, const Tensor& tokens, const Tensor& dy, 
                       .bytes = static_cast<double>(dy.bytes()) +
                                (write == Write::kOverwrite ? static_cast<double>(dtable.bytes())
                                                            : 2 * static_cast<double>(dy.bytes()))});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     const auto* ids = tokens.data<int32_t>();
     check_tokens(kOp, ids, rows, dtable.shape()[0]);
     auto& order = stream.state<ScatterOrder>();
@@ -187,7 +187,7 @@ void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write w
            length, dpositions.shape()[0]);
   stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
                       .bytes = static_cast<double>(dy.bytes() + dpositions.bytes())});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     auto& order = stream.state<ScatterOrder>();
     order.order.clear();
     order.targets.clear();

@@ -301,7 +301,7 @@ void run_forward(Stream& stream, std::string_view op, const detail::NormForward&
   const double passes = a.residual.defined() ? 4 : 2;
   stream.report(op, {.flops = kForwardFlops * static_cast<double>(a.x.numel()),
                      .bytes = passes * static_cast<double>(a.x.bytes())});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
       DS_SIMD(norm_rows)(a, begin, end);
     });
@@ -331,7 +331,7 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
   }
   stream.report(op, {.flops = kBackwardFlops * static_cast<double>(a.x.numel()),
                      .bytes = 5 * static_cast<double>(a.x.bytes())});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     // Weight gradients first: dx may overwrite dy.
     stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(norm_weight_columns)(a, rows, grads, begin, end);

@@ -70,7 +70,7 @@ void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t firs
   stream.report("rope", {.flops = 3.0 * static_cast<double>(rows * heads * shape.head_dim),
                          .bytes = 2.0 * static_cast<double>(rows * heads * shape.head_dim) *
                                   static_cast<double>(size_of(qkv.dtype()))});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     const RopeTable& table = table_for(stream, theta, shape.head_dim, first_position, shape.length);
     const int64_t half = shape.head_dim / 2;
     const float sign = rotation == Rotation::kForward ? 1.0F : -1.0F;

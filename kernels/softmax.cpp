@@ -187,8 +187,7 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logit
   // The products report themselves; this is the softmax alone.
   stream.report(kOp, {.flops = 20 * static_cast<double>(count * vocabulary),
                       .bytes = 12 * static_cast<double>(count * vocabulary)});
-  on_device(stream.device(),
-            [&](Cpu) { block_losses(stream, args, logits, first, count, gradients); });
+  on_device(stream, [&](Cpu) { block_losses(stream, args, logits, first, count, gradients); });
   if (gradients == Gradients::kNo) return;
   const MatrixView dlogits = gradient_view(logits, args.x.dtype(), count, vocabulary);
   matmul(stream, {.a = dlogits, .b = weight, .c = rows_of_matrix(args.dx, first, count, width)});
@@ -215,8 +214,7 @@ int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary) {
 
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   const auto [rows, width, vocabulary] = check(stream, args);
-  on_device(stream.device(),
-            [&](Cpu) { check_targets(args.targets.data<int32_t>(), rows, vocabulary); });
+  on_device(stream, [&](Cpu) { check_targets(args.targets.data<int32_t>(), rows, vocabulary); });
   if (rows == 0 && args.dweight.defined() && args.write_dweight == Write::kOverwrite) {
     Tensor dweight = args.dweight;
     fill(stream, dweight, 0.0F);  // no block of rows will write it

@@ -110,7 +110,7 @@ void adam_update(Stream& stream, const AdamArgs& args, const StepScalars& scalar
   stream.report(kOp, {.flops = 15 * static_cast<double>(n),
                       .bytes = 24 * static_cast<double>(n) +
                                static_cast<double>(args.grad.bytes()) + copy_bytes});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     const StepOutcome& outcome = scalars.outcome();
     if (outcome.skip != 0) return;
     const AdamFactors factors = factors_of(args.rule, scalars.inputs(), outcome);

@@ -69,7 +69,7 @@ void rule_update(Stream& stream, const RuleArgs& args, const Rule& rule,
                  const StepScalars& scalars) {
   check(stream, args, rule.has_state());
   const int64_t n = args.master.numel();
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     const StepOutcome& outcome = scalars.outcome();
     if (outcome.skip != 0) return;
     const auto factors = factors_of(rule, scalars.inputs());

@@ -34,7 +34,7 @@ StepScalars::StepScalars(int ranks, Stream& stream)
 
 void StepScalars::upload(const StepInputs& inputs, int64_t flags) {
   const StepSums sums{.flags = static_cast<double>(flags)};
-  on_device(stream_->device(), [&](Cpu) {
+  on_device(*stream_, [&](Cpu) {
     std::memcpy(block_.data<uint8_t>(), &inputs, sizeof inputs);
     std::memcpy(block_.data<uint8_t>() + kSumsAt, &sums, sizeof sums);
   });
@@ -42,7 +42,7 @@ void StepScalars::upload(const StepInputs& inputs, int64_t flags) {
 
 StepOutcome StepScalars::read_back() const {
   StepOutcome outcome;
-  on_device(stream_->device(), [&](Cpu) {
+  on_device(*stream_, [&](Cpu) {
     std::memcpy(&outcome, block_.data<uint8_t>() + kOutcomeAt, sizeof outcome);
   });
   return outcome;
@@ -60,7 +60,7 @@ void StepScalars::clear_skip() {
 }
 
 void StepScalars::write(const StepOutcome& outcome) {
-  on_device(stream_->device(), [&](Cpu) {
+  on_device(*stream_, [&](Cpu) {
     std::memcpy(block_.data<uint8_t>() + kOutcomeAt, &outcome, sizeof outcome);
   });
 }
@@ -113,7 +113,7 @@ void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
   DS_CHECK(max_norm >= 0, "{}: max_norm is {}, expected at least 0", kOp, max_norm);
   const auto numbers = static_cast<double>(gathered.numel());
   stream.report(kOp, {.flops = numbers, .bytes = 8 * numbers + sizeof(StepOutcome)});
-  on_device(stream.device(), [&](Cpu) {
+  on_device(stream, [&](Cpu) {
     StepOutcome& outcome = scalars.outcome();
     outcome = outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, max_norm, outcome);
   });

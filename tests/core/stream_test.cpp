@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/dispatch.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "tests/support/catch.h"
@@ -81,6 +82,31 @@ TEST_CASE("a stream copies and fills bytes, and on meta only says so", "[core]")
   CHECK_NOTHROW(Tensor::zeros({1 << 20}, DType::kF32, meta));
   meta.copy(from.data(), to.data(), 3);
   CHECK(to == std::vector<char>{'a', 'x', 'x'});
+}
+
+TEST_CASE("memory behind a gate is open while a kernel, a copy or a fill runs", "[core]") {
+  class CountingGate final : public AccessGate {
+   public:
+    void open() noexcept override { ++opened, ++depth; }
+    void close() noexcept override { --depth; }
+    int opened = 0;
+    int depth = 0;
+  } gate;
+  HostMemory memory;
+  ThreadPool pool(1);
+  Stream stream({.memory = &memory, .pool = &pool, .gate = &gate});
+  int depth_in_kernel = 0;
+  on_device(stream, [&](Cpu) { depth_in_kernel = gate.depth; });
+  CHECK(depth_in_kernel == 1);
+  CHECK(gate.opened == 1);
+  int from = 1, to = 0;
+  stream.copy(&from, &to, sizeof to);
+  CHECK(gate.opened == 2);
+  stream.fill_bytes(&to, 0, sizeof to);
+  CHECK(gate.opened == 3);
+  CHECK_THROWS_AS(on_device(stream, [](Cpu) { throw InternalError("kernel"); }), InternalError);
+  CHECK(gate.opened == 4);
+  CHECK(gate.depth == 0);
 }
 
 TEST_CASE("the host is refused memory that it cannot read", "[core]") {
