@@ -20,16 +20,16 @@ HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 namespace {
 
-// y[c] = (or +=) the sum of dy's rows order[0..count), for columns [begin, end).
-template <class TX, class TY>
-void add_rows(const TX* dy, const int32_t* order, int64_t count, int64_t columns, Write write,
-              TY* y, int64_t begin, int64_t end) {
+// y[c] = (or +=) the sum of dy's rows row_at(0) .. row_at(count - 1), for columns [begin, end).
+template <class TX, class TY, class RowAt>
+void add_rows(const TX* dy, const RowAt& row_at, int64_t count, int64_t columns, Write write, TY* y,
+              int64_t begin, int64_t end) {
   const Lanes d;
   for (int64_t c = begin; c < end; c += lane_count()) {
     const int64_t lanes = at_most_lanes(end - c);
     auto total = write == Write::kAccumulate ? get(d, y + c, lanes) : hn::Zero(d);
     for (int64_t i = 0; i < count; ++i) {
-      total = hn::Add(total, get(d, dy + order[i] * columns + c, lanes));
+      total = hn::Add(total, get(d, dy + row_at(i) * columns + c, lanes));
     }
     put(total, d, y + c, lanes);
   }
@@ -67,9 +67,27 @@ void scatter_columns(const Tensor& dy, const int32_t* order, const int32_t* targ
       for (int64_t i = 0; i < rows;) {
         int64_t next = i + 1;
         while (next < rows && targets[next] == targets[i]) ++next;
-        add_rows(dy.data<TX>(), order + i, next - i, columns, write,
-                 y.data<TY>() + targets[i] * columns, begin, end);
+        add_rows(
+            dy.data<TX>(), [rows = order + i](int64_t k) { return int64_t{rows[k]}; }, next - i,
+            columns, write, y.data<TY>() + targets[i] * columns, begin, end);
         i = next;
+      }
+    });
+  });
+}
+
+// Row t of y gets rows t, t + length, t + 2 length, ... of dy.
+void fold_columns(const Tensor& dy, int64_t length, Write write, Tensor& y, int64_t begin,
+                  int64_t end) {
+  on_float(dy.dtype(), [&]<class TX>() {
+    on_float(y.dtype(), [&]<class TY>() {
+      const int64_t columns = y.shape()[-1];
+      const int64_t rows = dy.numel() / columns;
+      for (int64_t t = 0; t < std::min(length, rows); ++t) {
+        add_rows(
+            dy.data<TX>(), [t, length](int64_t k) { return t + k * length; },
+            (rows - t + length - 1) / length, columns, write, y.data<TY>() + t * columns, begin,
+            end);
       }
     });
   });
@@ -84,13 +102,9 @@ namespace {
 
 DS_SIMD_EXPORT(embed_rows);
 DS_SIMD_EXPORT(scatter_columns);
+DS_SIMD_EXPORT(fold_columns);
 
 constexpr int64_t kColumnGrain = 64;
-
-// Rows sorted by what they are added to; kept between steps.
-struct ScatterOrder {
-  std::vector<int32_t> order, targets;
-};
 
 struct Extents {
   int64_t rows, columns;
@@ -117,14 +131,13 @@ void check_tokens(std::string_view op, const int32_t* tokens, int64_t rows, int6
   }
 }
 
-void scatter(Stream& stream, const Tensor& dy, const ScatterOrder& order, Write write,
-             Tensor& table) {
-  if (write == Write::kOverwrite) fill(stream, table, 0.0F);
-  const auto rows = narrow<int64_t>(order.order.size());
-  stream.pool().parallel_for(table.shape()[1], kColumnGrain, [&](int64_t begin, int64_t end) {
-    DS_SIMD(scatter_columns)
-    (dy, order.order.data(), order.targets.data(), rows, write, table, begin, end);
-  });
+void check_order(std::string_view op, const int32_t* order, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i) {
+    if (order[i] < 0 || order[i] >= rows) {
+      throw DataError(fmt::format("{}: place {} of the order is row {}, expected 0 <= row < {}", op,
+                                  i, order[i], rows));
+    }
+  }
 }
 
 }  // namespace
@@ -155,49 +168,67 @@ void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table
   });
 }
 
-void embedding_backward(Stream& stream, const Tensor& tokens, const Tensor& dy, Write write,
+void sort_tokens(std::span<const int32_t> tokens, std::span<int32_t> order) {
+  const size_t rows = tokens.size();
+  DS_CHECK(order.size() == 2 * rows, "sort_tokens: room for {} numbers, expected {}", order.size(),
+           2 * rows);
+  const auto sorted = order.first(rows);
+  for (size_t i = 0; i < rows; ++i) sorted[i] = static_cast<int32_t>(i);
+  // By token and row: stable, and without the memory that std::stable_sort asks for.
+  std::ranges::sort(sorted, [&](int32_t a, int32_t b) {
+    return tokens[to_size(a)] != tokens[to_size(b)] ? tokens[to_size(a)] < tokens[to_size(b)]
+                                                    : a < b;
+  });
+  for (size_t i = 0; i < rows; ++i) order[rows + i] = tokens[to_size(sorted[i])];
+}
+
+Tensor token_order(Stream& stream, const Tensor& tokens) {
+  const int64_t rows = tokens.numel();
+  detail::require_dtype("token_order", "tokens", tokens, DType::kI32);
+  Tensor order = Tensor::empty({2, rows}, DType::kI32, stream);
+  std::vector<int32_t> sorted(to_size(2 * rows));
+  if (!stream.device().is_meta()) {
+    sort_tokens({tokens.data<int32_t>(), to_size(rows)}, sorted);
+  }
+  stream.copy(sorted.data(), order.address(), order.bytes());
+  stream.synchronize();  // `sorted` goes
+  return order;
+}
+
+void embedding_backward(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
                         Tensor& dtable) {
   constexpr std::string_view kOp = "embedding_backward";
-  const int64_t rows = check(kOp, stream, dtable, dy).rows;
-  detail::require_numel(kOp, "tokens", stream, tokens, rows);
-  detail::require_dtype(kOp, "tokens", tokens, DType::kI32);
+  const auto [rows, columns] = check(kOp, stream, dtable, dy);
+  detail::require_numel(kOp, "order", stream, order, 2 * rows);
+  detail::require_dtype(kOp, "order", order, DType::kI32);
   stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
                       .bytes = static_cast<double>(dy.bytes()) +
                                (write == Write::kOverwrite ? static_cast<double>(dtable.bytes())
                                                            : 2 * static_cast<double>(dy.bytes()))});
   on_device(stream, [&](Cpu) {
-    const auto* ids = tokens.data<int32_t>();
-    check_tokens(kOp, ids, rows, dtable.shape()[0]);
-    auto& order = stream.state<ScatterOrder>();
-    order.order.resize(to_size(rows));
-    for (size_t i = 0; i < order.order.size(); ++i) order.order[i] = static_cast<int32_t>(i);
-    std::stable_sort(order.order.begin(), order.order.end(),
-                     [&](int32_t a, int32_t b) { return ids[a] < ids[b]; });
-    order.targets.assign(order.order.begin(), order.order.end());
-    for (int32_t& target : order.targets) target = ids[target];
-    scatter(stream, dy, order, write, dtable);
+    const auto* sorted = order.data<int32_t>();
+    check_order(kOp, sorted, rows);
+    check_tokens(kOp, sorted + rows, rows, dtable.shape()[0]);
+    if (write == Write::kOverwrite) fill(stream, dtable, 0.0F);
+    stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
+      DS_SIMD(scatter_columns)(dy, sorted, sorted + rows, rows, write, dtable, begin, end);
+    });
   });
 }
 
 void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write write,
                        Tensor& dpositions) {
   constexpr std::string_view kOp = "position_backward";
-  const int64_t rows = check(kOp, stream, dpositions, dy).rows;
+  const int64_t columns = check(kOp, stream, dpositions, dy).columns;
   DS_CHECK(length > 0 && length <= dpositions.shape()[0], "{}: length {} of {} positions", kOp,
            length, dpositions.shape()[0]);
   stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
                       .bytes = static_cast<double>(dy.bytes() + dpositions.bytes())});
   on_device(stream, [&](Cpu) {
-    auto& order = stream.state<ScatterOrder>();
-    order.order.clear();
-    order.targets.clear();
-    for (int64_t t = 0; t < std::min(length, rows); ++t) {
-      for (int64_t row = t; row < rows; row += length) {
-        order.order.push_back(static_cast<int32_t>(row));
-        order.targets.push_back(static_cast<int32_t>(t));
-      }
-    }
-    scatter(stream, dy, order, write, dpositions);
+    if (write == Write::kOverwrite) fill(stream, dpositions, 0.0F);
+    stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
+      DS_SIMD(fold_columns)(dy, length, write, dpositions, begin, end);
+    });
   });
 }
 

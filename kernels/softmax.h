@@ -8,10 +8,13 @@
 namespace ds::kernels {
 
 struct LinearCrossEntropyArgs {
-  Tensor x;        // [N, C]
-  Tensor weight;   // [V, C]
-  Tensor targets;  // int32 [N]; negative = ignored row
-  Tensor losses;   // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
+  Tensor x;       // [N, C]
+  Tensor weight;  // [V, C]
+  // int32 [N]; negative = ignored row. Where targets enter, they are checked against the
+  // vocabulary; one of V or more is found here by the kernel itself, which reads nothing for it
+  // and, on the CPU, throws DataError with its row.
+  Tensor targets;
+  Tensor losses;  // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
   // Backward in the same pass; all undefined for evaluation.
   float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
   Tensor dx = {};           // [N, C]

@@ -1,6 +1,7 @@
 #include "model/decoder.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/embedding.h"
 #include "kernels/gemm/matmul.h"
 
 namespace ds {
@@ -42,8 +43,9 @@ Tensor Decoder::loss(Context& context, const Tensor& tokens, const Tensor& targe
            targets.shape().to_string(), tokens.shape().to_string());
   DS_CHECK(context.cache == nullptr, "loss: a cache is for generation");
   const SequenceRows rows{.batch = tokens.shape()[0], .length = tokens.shape()[1]};
-  return stage_->losses(context, {.tokens = tokens.reshape({tokens.numel()}), .rows = rows},
-                        targets.reshape({targets.numel()}), grad_scale);
+  StageInput input{.tokens = tokens.reshape({tokens.numel()}), .rows = rows};
+  if (context.differentiates()) input.order = kernels::token_order(context.stream, tokens);
+  return stage_->losses(context, std::move(input), targets.reshape({targets.numel()}), grad_scale);
 }
 
 Tensor Decoder::next_logits(Context& context, const Tensor& tokens) {

@@ -110,29 +110,30 @@ Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   return context.record("dropout", {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
-Var embed(Context& context, const Tensor& tokens, int64_t length, int64_t first_position,
-          DType dtype, const EmbeddingSpec& spec) {
+Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingSpec& spec) {
   Stream& stream = context.stream;
   ParameterStore& store = context.store;
-  Tensor y = Tensor::empty({tokens.numel(), spec.width}, dtype, stream);
+  DS_CHECK(!context.differentiates() || rows.order.defined(),
+           "embed: its gradient needs the order of the tokens");
+  Tensor y = Tensor::empty({rows.tokens.numel(), spec.width}, dtype, stream);
   {
     const Lease table = store.acquire(spec.table);
     std::optional<Lease> positions;
     if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));
-    kernels::embedding_forward(stream, tokens, table.weight(),
-                               positions ? positions->weight() : Tensor(), length, first_position,
-                               y);
+    kernels::embedding_forward(stream, rows.tokens, table.weight(),
+                               positions ? positions->weight() : Tensor(), rows.length,
+                               rows.first_position, y);
   }
-  auto backward = [&stream, &store, spec, length,
-                   tokens_saved = context.save(tokens)](GradientFlow& flow) mutable {
-    flow.later([&stream, &store, spec, length, tokens = take(tokens_saved), dy = flow.take(0)] {
+  auto backward = [&stream, &store, spec, length = rows.length,
+                   order_saved = context.save(rows.order)](GradientFlow& flow) mutable {
+    flow.later([&stream, &store, spec, length, order = take(order_saved), dy = flow.take(0)] {
       if (spec.positions != kNoParam) {
         GradSlot slot = store.grad_slot(spec.positions);
         kernels::position_backward(stream, dy, length, slot.write, slot.grad);
         store.grad_ready(spec.positions);
       }
       GradSlot slot = store.grad_slot(spec.table);
-      kernels::embedding_backward(stream, tokens, dy, slot.write, slot.grad);
+      kernels::embedding_backward(stream, order, dy, slot.write, slot.grad);
       store.grad_ready(spec.table);
     });
   };

@@ -89,9 +89,16 @@ struct EmbeddingSpec {
   ParamId positions = kNoParam;  // or none
   int64_t width = 0;
 };
-// tokens int32 [N], rows of sequences of `length` -> [N, width].
-Var embed(Context& context, const Tensor& tokens, int64_t length, int64_t first_position,
-          DType dtype, const EmbeddingSpec& spec);
+// The tokens of a batch, rows of sequences of `length`; row t of each is position first_position +
+// t.
+struct TokenRows {
+  Tensor tokens;   // int32 [N]
+  Tensor order{};  // int32 [2, N], kernels::sort_tokens() of the tokens; with a tape only
+  int64_t length = 0;
+  int64_t first_position = 0;
+};
+// -> [N, width].
+Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingSpec& spec);
 
 // ---- loss head (functions_loss.cpp)
 

@@ -43,7 +43,11 @@ Residual Stage::run(Context& context, StageInput input) const {
              "stage: tokens are {} {}, expected int32 [{}]", name_of(input.tokens.dtype()),
              input.tokens.shape().to_string(), row_count);
     stream.sum = dropout(context,
-                         embed(context, input.tokens, rows.length, rows.first_position,
+                         embed(context,
+                               {.tokens = std::move(input.tokens),
+                                .order = std::move(input.order),
+                                .length = rows.length,
+                                .first_position = rows.first_position},
                                parts_.dtype, parts_.embedding->spec),
                          parts_.embedding->dropout, rows.length);
   } else {

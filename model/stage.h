@@ -53,6 +53,7 @@ LayerRange all_layers(const ModelConfig& config);
 
 struct StageInput {
   Tensor tokens{};  // int32 [batch * length]; of the first stage only
+  Tensor order{};   // of the first stage, with a tape: kernels::sort_tokens() of the tokens
   Var boundary{};   // [N, C]; of the others: what the stage before returned
   SequenceRows rows{};
 };

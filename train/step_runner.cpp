@@ -5,6 +5,7 @@
 
 #include "core/failpoint.h"
 #include "core/index.h"
+#include "kernels/embedding.h"
 #include "kernels/reduce.h"
 #include "train/observers.h"
 
@@ -37,6 +38,7 @@ void StepRunner::run(const StepProgram& program) {
            program.buffers);
   slots_ = std::vector<std::optional<MicroSlot>>(to_size(program.buffers));
   for (const PipelineInstruction& instruction : program.instructions) carry_out(instruction);
+  loaded_.wait_on_host();  // before the memory that is copied from goes
 }
 
 void StepRunner::carry_out(const PipelineInstruction& instruction) {
@@ -119,13 +121,26 @@ Context StepRunner::context_of(MicroSlot& slot) const {
 }
 
 void StepRunner::load(MicroSlot& slot) {
+  Stream& stream = place_.stream;
   const int64_t numel = place_.micro_batch * place_.length;
-  slot.tokens = Tensor::empty({numel}, DType::kI32, place_.stream);
-  slot.targets = Tensor::empty({numel}, DType::kI32, place_.stream);
-  if (!place_.stream.device().is_meta()) {
-    input_.source.fill(input_.step, slot.micro_batch, {slot.tokens.data<int32_t>(), to_size(numel)},
-                       {slot.targets.data<int32_t>(), to_size(numel)});
+  const bool sorted = input_.mode == RunMode::kTrain && nth(place_.chunks, slot.chunk)->is_first();
+  slot.tokens = Tensor::empty({numel}, DType::kI32, stream);
+  slot.targets = Tensor::empty({numel}, DType::kI32, stream);
+  if (sorted) slot.order = Tensor::empty({2, numel}, DType::kI32, stream);
+  loaded_.wait_on_host();
+  loading_.resize(to_size(4 * numel));
+  const std::span host(loading_);
+  const auto tokens = host.first(to_size(numel)),
+             targets = host.subspan(to_size(numel), to_size(numel));
+  const auto order = host.last(to_size(2 * numel));
+  if (!stream.device().is_meta()) {
+    input_.source.fill(input_.step, slot.micro_batch, tokens, targets);
+    if (sorted) kernels::sort_tokens(tokens, order);
   }
+  stream.copy(tokens.data(), slot.tokens.address(), slot.tokens.bytes());
+  stream.copy(targets.data(), slot.targets.address(), slot.targets.bytes());
+  if (sorted) stream.copy(order.data(), slot.order.address(), slot.order.bytes());
+  loaded_ = stream.mark();
   DS_FAILPOINT("engine.batch_loaded");
 }
 
@@ -136,6 +151,7 @@ void StepRunner::forward(MicroSlot& slot) {
   StageInput in{.rows = {.batch = place_.micro_batch, .length = place_.length}};
   if (stage.is_first()) {
     in.tokens = slot.tokens;
+    in.order = std::move(slot.order);
   } else {
     if (!slot.received.defined()) take_from_chunk_before(slot);
     in.boundary = {std::move(slot.received), Var::kConstant};

@@ -68,6 +68,7 @@ class StepRunner {
     int micro_batch = -1;
     int chunk = 0;
     Tensor tokens{}, targets{};  // int32 [micro_batch * length], where loaded
+    Tensor order{};              // where tokens get a gradient: kernels::sort_tokens() of them
     Tensor received{};           // boundary of the stage before
     Tape tape{};
     Var in{}, out{};  // boundaries, on the tape
@@ -105,6 +106,8 @@ class StepRunner {
   const StepPlace& place_;
   const StepInput& input_;
   std::vector<std::optional<MicroSlot>> slots_;  // by buffer
+  std::vector<int32_t> loading_;  // tokens, targets and order of one micro-batch, on the host
+  Event loaded_{};                // the host may write there again
 };
 
 }  // namespace ds

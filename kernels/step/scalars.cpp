@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <type_traits>
 
 #include "core/dispatch.h"
@@ -21,48 +20,51 @@ constexpr int64_t kSkipAt = kOutcomeAt + static_cast<int64_t>(offsetof(StepOutco
 constexpr int64_t kSumsAt = kOutcomeAt + static_cast<int64_t>(sizeof(StepOutcome));
 constexpr int64_t kGatheredAt = kSumsAt + static_cast<int64_t>(sizeof(StepSums));
 
+void* at(const Tensor& block, int64_t bytes) {
+  return static_cast<std::byte*>(block.address()) + bytes;
+}
+
 }  // namespace
 
 StepScalars::StepScalars(int ranks, Stream& stream)
     : stream_(&stream),
       block_(Tensor::empty({kGatheredAt + ranks * static_cast<int64_t>(sizeof(StepSums))},
-                           DType::kU8, stream, MemoryTag::kOptimizer)) {
+                           DType::kU8, stream, MemoryTag::kOptimizer)),
+      source_(std::make_shared<Source>()) {
   DS_CHECK(ranks >= 1, "step scalars: a group of {} ranks", ranks);
   upload({}, 0);
   write({});
 }
 
 void StepScalars::upload(const StepInputs& inputs, int64_t flags) {
-  const StepSums sums{.flags = static_cast<double>(flags)};
-  on_device(*stream_, [&](Cpu) {
-    std::memcpy(block_.data<uint8_t>(), &inputs, sizeof inputs);
-    std::memcpy(block_.data<uint8_t>() + kSumsAt, &sums, sizeof sums);
-  });
+  source_->copied.wait_on_host();
+  source_->inputs = inputs;
+  source_->sums = {.flags = static_cast<double>(flags)};
+  stream_->copy(&source_->inputs, at(block_, 0), sizeof inputs);
+  stream_->copy(&source_->sums, at(block_, kSumsAt), sizeof source_->sums);
+  source_->copied = stream_->mark();
 }
 
 StepOutcome StepScalars::read_back() const {
   StepOutcome outcome;
-  on_device(*stream_, [&](Cpu) {
-    std::memcpy(&outcome, block_.data<uint8_t>() + kOutcomeAt, sizeof outcome);
-  });
+  copy_outcome(outcome).wait_on_host();
   return outcome;
 }
 
 Event StepScalars::copy_outcome(StepOutcome& to) const {
-  const Tensor outcome = block_.narrow(kOutcomeAt, sizeof(StepOutcome));
-  stream_->copy(outcome.address(), &to, sizeof to);
+  stream_->copy(at(block_, kOutcomeAt), &to, sizeof to);
   return stream_->mark();
 }
 
 void StepScalars::clear_skip() {
-  const Tensor skip = block_.narrow(kSkipAt, sizeof(StepOutcome::skip));
-  stream_->fill_bytes(skip.address(), 0, sizeof(StepOutcome::skip));
+  stream_->fill_bytes(at(block_, kSkipAt), 0, sizeof(StepOutcome::skip));
 }
 
 void StepScalars::write(const StepOutcome& outcome) {
-  on_device(*stream_, [&](Cpu) {
-    std::memcpy(block_.data<uint8_t>() + kOutcomeAt, &outcome, sizeof outcome);
-  });
+  source_->copied.wait_on_host();
+  source_->outcome = outcome;
+  stream_->copy(&source_->outcome, at(block_, kOutcomeAt), sizeof outcome);
+  source_->copied = stream_->mark();
 }
 
 Tensor StepScalars::sums() const {

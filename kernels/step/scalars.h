@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "core/tensor.h"
 
@@ -47,7 +48,7 @@ class StepScalars {
 
   // Begins a step: its inputs, and sums of 0 but for `flags`.
   void upload(const StepInputs& inputs, int64_t flags);
-  StepOutcome read_back() const;  // waits for the device; the defaults on meta
+  StepOutcome read_back() const;  // waits for its copy; the defaults on meta
   // The outcome of the work so far, into host memory that has to live until the event is reached;
   // what is done to these scalars later does not change it. On meta `to` stays as it is.
   Event copy_outcome(StepOutcome& to) const;
@@ -66,6 +67,14 @@ class StepScalars {
  private:
   Stream* stream_;
   Tensor block_;  // StepInputs, StepOutcome, the sums of this rank, those of all
+  // What copies to the device start from: on the host, until the last of them is made.
+  struct Source {
+    StepInputs inputs;
+    StepSums sums;
+    StepOutcome outcome;
+    Event copied;
+  };
+  std::shared_ptr<Source> source_;
 };
 
 namespace kernels {

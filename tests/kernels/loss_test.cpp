@@ -129,7 +129,7 @@ TEST_CASE("a target beyond the vocabulary is a data error that names its row", "
 TEST_CASE("embeddings look up and scatter back, equal tokens summed", "[kernels]") {
   TestStream s(3);
   const std::vector<int32_t> tokens{3, 0, 3, 3, 6, 0};
-  const Tensor ids = tokens_of(tokens, s.stream);
+  const Tensor ids = tokens_of(tokens, s.stream), order = token_order(s.stream, ids);
   for (const DType dtype : float_dtypes()) {
     const Tensor table = random_tensor({7, 33}, dtype, 1, s.stream);
     const Tensor positions = random_tensor({9, 33}, dtype, 2, s.stream);
@@ -151,11 +151,11 @@ TEST_CASE("embeddings look up and scatter back, equal tokens summed", "[kernels]
     for (const DType grad : {dtype, DType::kF32}) {
       Tensor dt = random_tensor({7, 33}, grad, 4, s.stream);
       Tensor dp = random_tensor({9, 33}, grad, 4, s.stream);
-      embedding_backward(s.stream, ids, dy, Write::kOverwrite, dt);
+      embedding_backward(s.stream, order, dy, Write::kOverwrite, dt);
       position_backward(s.stream, dy, 3, Write::kOverwrite, dp);
       REQUIRE(error_of(dt, dtable) < tolerance_of(grad));
       REQUIRE(error_of(dp, dpositions) < tolerance_of(grad));
-      embedding_backward(s.stream, ids, dy, Write::kAccumulate, dt);
+      embedding_backward(s.stream, order, dy, Write::kAccumulate, dt);
       Values twice = dtable;
       for (double& v : twice) v *= 2;
       REQUIRE(error_of(dt, twice) < tolerance_of(grad));
@@ -174,6 +174,21 @@ TEST_CASE("a token beyond the vocabulary is a data error that names its row", "[
   const Tensor positions = random_tensor({1, 4}, DType::kF32, 1, s.stream);
   REQUIRE_THROWS_WITH(embedding_forward(s.stream, ids, table, positions, 2, 0, y),
                       Catch::Contains("positions [0, 2) of 1"));
+  Tensor dtable = tensor_of(Values(28, 7.0), {7, 4}, DType::kF32, s.stream);
+  REQUIRE_THROWS_AS(
+      embedding_backward(s.stream, token_order(s.stream, ids), y, Write::kOverwrite, dtable),
+      DataError);
+  REQUIRE_THROWS_WITH(
+      embedding_backward(s.stream, tokens_of({0, 2, 1, 1}, s.stream), y, Write::kOverwrite, dtable),
+      Catch::Contains("place 1 of the order is row 2, expected 0 <= row < 2"));
+  REQUIRE(values_of(dtable) == Values(28, 7.0));
+}
+
+TEST_CASE("tokens are sorted with their rows, rows of one token in their order", "[kernels]") {
+  std::vector<int32_t> order(12);
+  sort_tokens(std::vector<int32_t>{3, 0, 3, 3, 6, 0}, order);
+  CHECK(order == std::vector<int32_t>{1, 5, 0, 2, 3, 4, 0, 0, 3, 3, 3, 6});
+  CHECK_THROWS_WITH(sort_tokens(std::vector<int32_t>{1}, order), Catch::Contains("expected 2"));
 }
 
 }  // namespace ds::kernels

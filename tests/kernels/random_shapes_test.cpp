@@ -142,7 +142,8 @@ TEST_CASE("gradients of embeddings of any shape are sums over the rows of a toke
         of_positions[static_cast<size_t>(row % length * width + c)] += value;
       }
     }
-    embedding_backward(s.stream, tokens_of(ids, s.stream), dy, write, dtable);
+    embedding_backward(s.stream, token_order(s.stream, tokens_of(ids, s.stream)), dy, write,
+                       dtable);
     position_backward(s.stream, dy, length, write, dpositions);
     CAPTURE(seed, name_of(dtype), width, rows, length);
     REQUIRE(error_of(dtable, of_tokens) < 1e-6);

@@ -1,6 +1,7 @@
 // Every differentiable function: gradients of inputs and parameters against central differences.
 #include "model/functions.h"
 
+#include "kernels/embedding.h"
 #include "model/module.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
@@ -230,8 +231,9 @@ TEST_CASE("embedding and positions have the numeric gradient", "[model]") {
                            .width = 4};
   h.seal();
   const Tensor tokens = testing::random_tokens(h.cpu.stream, {10}, 3, 7);
-  h.check_parameters(
-      [&](Context& context) { return embed(context, tokens, 5, 0, DType::kF32, spec); });
+  const TokenRows rows{
+      .tokens = tokens, .order = kernels::token_order(h.cpu.stream, tokens), .length = 5};
+  h.check_parameters([&](Context& context) { return embed(context, rows, DType::kF32, spec); });
 }
 
 TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[model]") {

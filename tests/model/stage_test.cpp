@@ -3,6 +3,7 @@
 #include <map>
 
 #include "kernels/elementwise.h"
+#include "kernels/embedding.h"
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
@@ -93,7 +94,10 @@ Outcome train(CpuStream& cpu, const ModelConfig& config, DType dtype,
   for (size_t i = 0; i < parts.size(); ++i) {
     Part& part = *parts[i];
     if (i > 0) part.in = part.tape.watch(parts[i - 1]->out.value);
-    const StageInput input{.tokens = tokens, .boundary = part.in, .rows = kRows};
+    const StageInput input{.tokens = tokens,
+                           .order = kernels::token_order(cpu.stream, tokens),
+                           .boundary = part.in,
+                           .rows = kRows};
     if (part.stage->is_last()) {
       outcome.losses = bytes_of(part.stage->losses(part.context, input, targets, kScale));
     } else {
@@ -254,4 +258,8 @@ TEST_CASE("a stage refuses layers and inputs that it cannot have", "[model]") {
                                .rows = kRows};
   CHECK_THROWS_WITH(first.stage->forward(first.context, short_input),
                     Catch::Contains("expected int32 [14]"));
+  const StageInput unsorted{.tokens = random_tokens(cpu.stream, {14}, 1, kVocabulary),
+                            .rows = kRows};
+  CHECK_THROWS_WITH(first.stage->forward(first.context, unsorted),
+                    Catch::Contains("its gradient needs the order of the tokens"));
 }
