@@ -9,10 +9,10 @@
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/ranks.h"
+#include "tests/train/guarded_rank.h"
 #include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/dry_run.h"
-#include "train/workspace.h"
 
 namespace ds {
 namespace {
@@ -26,34 +26,37 @@ Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   Outcome outcome;
   std::mutex outcome_mutex;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
-    Connections connections = Connections::over(comm, {.data = comm.size()});
-    Workspace workspace(Device::cpu(), 1, connections.peers());
-    RankResources resources = workspace.resources();
-    resources.results_late = setting.results_late;
-    Engine engine(options, resources, plan.step);
-    JobPlan job;
-    job.rank = comm.rank();
-    job.world_size = comm.size();
-    job.run_dir = "/run";
-    Checkpointing checkpoints(engine, files, job, {});
-    engine.restore_step(checkpoints.load(std::nullopt));
-    CountingSource source(options, comm.rank(), comm.size());
-    for (const StepResult& result : train_until(engine, source, until)) {
-      if (comm.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
-    }
-    engine.evaluate(source, 1);
-    checkpoints.save();
-    collect(engine, outcome, outcome_mutex);
-    if (comm.rank() == 0) outcome.memory = workspace.usage();
+    with_rank(comm, setting.host_access, [&](auto& rank) {
+      RankResources resources = rank.resources();
+      resources.results_late = setting.results_late;
+      Engine engine(options, resources, plan.step);
+      JobPlan job;
+      job.rank = comm.rank();
+      job.world_size = comm.size();
+      job.run_dir = "/run";
+      Checkpointing checkpoints(engine, files, job, {});
+      engine.restore_step(checkpoints.load(std::nullopt));
+      CountingSource source(options, comm.rank(), comm.size());
+      const auto results = rank.run([&] { return train_until(engine, source, until); });
+      for (const StepResult& result : results) {
+        if (comm.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
+      }
+      rank.run([&] { return engine.evaluate(source, 1); });
+      checkpoints.save();
+      collect(engine, outcome, outcome_mutex);
+      if (comm.rank() == 0) outcome.memory = rank.usage();
+    });
   });
   return outcome;
 }
 
 TEST_CASE("a run stopped at any step and resumed has the bits of one that was not", "[rankd]") {
-  for (const Setting& setting :
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
+  for (Setting setting :
        {Setting{.ranks = 2, .stage = 3}, Setting{.ranks = 2, .stage = 2, .dtype = DType::kBF16},
         Setting{.ranks = 3, .stage = 1, .micro_steps = 2},
         Setting{.ranks = 2, .stage = 3, .results_late = 1}}) {
+    setting.host_access = access;
     MemoryFileSystem whole_disk;
     const Outcome whole = train(setting, whole_disk, 5);
     for (int64_t stop = 1; stop < 5; ++stop) {
@@ -68,14 +71,16 @@ TEST_CASE("a run stopped at any step and resumed has the bits of one that was no
 }
 
 TEST_CASE("a checkpoint of any ranks and stage loads at any other with the same state", "[rankd]") {
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
   for (int ranks = 1; ranks <= 4; ++ranks) {
     for (int stage = 0; stage <= 3; ++stage) {
       MemoryFileSystem disk;
-      const Outcome saved = train({.ranks = ranks, .stage = stage}, disk, 2);
+      const Outcome saved = train({.ranks = ranks, .stage = stage, .host_access = access}, disk, 2);
       for (int other_ranks = 1; other_ranks <= 4; ++other_ranks) {
         for (int other_stage = 0; other_stage <= 3; ++other_stage) {
           CAPTURE(ranks, stage, other_ranks, other_stage);
-          CHECK(train({.ranks = other_ranks, .stage = other_stage}, disk, 2).state == saved.state);
+          const Setting other{.ranks = other_ranks, .stage = other_stage, .host_access = access};
+          CHECK(train(other, disk, 2).state == saved.state);
         }
       }
     }
@@ -83,14 +88,16 @@ TEST_CASE("a checkpoint of any ranks and stage loads at any other with the same 
 }
 
 TEST_CASE("stages agree to the bit through the whole engine", "[rankd]") {
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
   for (const int micro_steps : {1, 2}) {
     MemoryFileSystem first_disk;
     const Outcome expected =
         train({.ranks = 2, .stage = 0, .micro_steps = micro_steps}, first_disk, 3);
-    for (int stage = 1; stage <= 3; ++stage) {
+    for (int stage = 0; stage <= 3; ++stage) {
       CAPTURE(micro_steps, stage);
       MemoryFileSystem disk;
-      const Outcome got = train({.ranks = 2, .stage = stage, .micro_steps = micro_steps}, disk, 3);
+      const Outcome got = train(
+          {.ranks = 2, .stage = stage, .micro_steps = micro_steps, .host_access = access}, disk, 3);
       CHECK(got.state == expected.state);
       CHECK(got.losses == expected.losses);
     }
@@ -242,9 +249,10 @@ std::vector<NamedOptimizer> other_optimizers() {
 }
 
 TEST_CASE("every optimizer trains, to the same bits at all stages", "[rankd]") {
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
   for (const auto& [name, optimizer] : other_optimizers()) {
     MemoryFileSystem first_disk;
-    const Setting whole{.ranks = 2, .optimizer = optimizer};
+    const Setting whole{.ranks = 2, .optimizer = optimizer, .host_access = access};
     const Outcome expected = train(whole, first_disk, 24);
     CAPTURE(name, expected.losses);
     CHECK(*std::min_element(expected.losses.end() - 6, expected.losses.end()) <
@@ -264,9 +272,14 @@ TEST_CASE("every optimizer trains, to the same bits at all stages", "[rankd]") {
 }
 
 TEST_CASE("every optimizer resumes to the bits, on other ranks and stages too", "[rankd]") {
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
   for (const auto& [name, optimizer] : other_optimizers()) {
     CAPTURE(name);
-    const Setting setting{.ranks = 2, .stage = 2, .dtype = DType::kBF16, .optimizer = optimizer};
+    const Setting setting{.ranks = 2,
+                          .stage = 2,
+                          .dtype = DType::kBF16,
+                          .optimizer = optimizer,
+                          .host_access = access};
     MemoryFileSystem whole_disk;
     const Outcome whole = train(setting, whole_disk, 4);
     MemoryFileSystem disk;
@@ -277,7 +290,11 @@ TEST_CASE("every optimizer resumes to the bits, on other ranks and stages too", 
 
     MemoryFileSystem other_disk;
     train(setting, other_disk, 2);
-    const Setting other{.ranks = 3, .stage = 3, .dtype = DType::kBF16, .optimizer = optimizer};
+    const Setting other{.ranks = 3,
+                        .stage = 3,
+                        .dtype = DType::kBF16,
+                        .optimizer = optimizer,
+                        .host_access = access};
     CHECK(train(other, other_disk, 2).state == saved.state);
   }
 }
@@ -307,11 +324,13 @@ TEST_CASE("the plan counts the state that the optimizer has", "[rankd]") {
 }
 
 TEST_CASE("the measured peak is the plan's, to the byte", "[rankd]") {
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const int ranks : {1, 2}) {
         CAPTURE(stage, ranks, name_of(dtype));
-        const Setting setting{.ranks = ranks, .stage = stage, .dtype = dtype};
+        const Setting setting{
+            .ranks = ranks, .stage = stage, .dtype = dtype, .host_access = access};
         MemoryFileSystem disk;
         const MemoryUsage planned = dry_run(options_of(setting), ranks, {}).memory;
         const MemoryUsage measured = train(setting, disk, 2).memory;
@@ -345,14 +364,16 @@ TEST_CASE("a loss that is not finite stops the run before the update", "[rankd]"
   EngineOptions options = options_of({});
   options.optimizer.adam.lr = 1e30;
   options.schedule = {};
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
   test::run_ranks(1, [&](Communicator& comm) {
-    Connections connections = Connections::over(comm, {.data = comm.size()});
-    Workspace workspace(Device::cpu(), 1, connections.peers());
-    Engine engine(options, workspace.resources(), std::nullopt);
-    engine.initialize();
-    CountingSource source(options, 0, 1);
-    train_step(engine, source);
-    CHECK_THROWS_WITH(train_step(engine, source), Catch::Contains("not both finite"));
+    with_rank(comm, access, [&](auto& rank) {
+      Engine engine(options, rank.resources(), std::nullopt);
+      engine.initialize();
+      CountingSource source(options, 0, 1);
+      const auto step = [&] { return train_step(engine, source); };
+      rank.run(step);
+      CHECK_THROWS_WITH(rank.run(step), Catch::Contains("not both finite"));
+    });
   });
 }
 
@@ -380,6 +401,7 @@ TEST_CASE("an evaluation that is not finite skips no update", "[rankd]") {
 
 // One weight becomes NaN after two steps, and with it the loss on every rank.
 TEST_CASE("a loss that is not finite leaves weights, slots and step as they were", "[rankd]") {
+  const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
   for (Setting setting : {Setting{.ranks = 2}, Setting{.ranks = 2, .dtype = DType::kBF16},
                           Setting{.ranks = 2, .results_late = 1}}) {
     for (int stage = 0; stage <= 3; ++stage) {
@@ -390,30 +412,34 @@ TEST_CASE("a loss that is not finite leaves weights, slots and step as they were
       Outcome before, after;
       std::mutex mutex;
       test::run_ranks(2, [&](Communicator& comm) {
-        Connections connections = Connections::over(comm, {.data = comm.size()});
-        Workspace workspace(Device::cpu(), 1, connections.peers());
-        RankResources resources = workspace.resources();
-        resources.results_late = late;
-        Engine engine(options, resources, std::nullopt);
-        engine.initialize();
-        CountingSource source(options, comm.rank(), 2);
-        for (int step = 0; step < 2; ++step) train_step(engine, source);
-        if (comm.rank() == 0) set_first_weight(engine, std::nanf(""));
-        engine.store().restore_from_owned();
-        collect(engine, before, mutex);
-        std::string message;
-        try {
-          for (int ahead = 0; ahead <= late; ++ahead) engine.begin_step(source, 0);
-          engine.next_result(Wait::kYes);
-        } catch (const ValidationError& error) {
-          message = error.what();
-        }
-        collect(engine, after, mutex);
-        const std::lock_guard lock(mutex);
-        CHECK_THAT(message, Catch::Contains("step 3: loss nan") &&
-                                Catch::Contains("the weights are those of step 2"));
-        CHECK(engine.step() == 2);
-        CHECK(engine.begun() == 2);
+        with_rank(comm, access, [&](auto& rank) {
+          RankResources resources = rank.resources();
+          resources.results_late = late;
+          Engine engine(options, resources, std::nullopt);
+          engine.initialize();
+          CountingSource source(options, comm.rank(), 2);
+          for (int step = 0; step < 2; ++step) {
+            rank.run([&] { return train_step(engine, source); });
+          }
+          if (comm.rank() == 0) set_first_weight(engine, std::nanf(""));
+          engine.store().restore_from_owned();
+          collect(engine, before, mutex);
+          std::string message;
+          try {
+            rank.run([&] {
+              for (int ahead = 0; ahead <= late; ++ahead) engine.begin_step(source, 0);
+              return engine.next_result(Wait::kYes);
+            });
+          } catch (const ValidationError& error) {
+            message = error.what();
+          }
+          collect(engine, after, mutex);
+          const std::lock_guard lock(mutex);
+          CHECK_THAT(message, Catch::Contains("step 3: loss nan") &&
+                                  Catch::Contains("the weights are those of step 2"));
+          CHECK(engine.step() == 2);
+          CHECK(engine.begun() == 2);
+        });
       });
       REQUIRE(before.state.size() == after.state.size());
       for (const auto& [name, values] : before.state) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/memory/adaptors.h"
+#include "tests/train/guarded_rank.h"
 #include "train/engine.h"
 #include "train/step/pace.h"
 
@@ -50,6 +51,7 @@ struct Setting {
   int64_t global_batch = 12;
   OptimizerConfig optimizer = {.adam = {.lr = 0.01, .weight_decay = 0.1}};
   int results_late = 0;  // of the engine's resources
+  HostAccess host_access = HostAccess::kAlways;
 };
 
 // Of the rate of the optimizer itself.
