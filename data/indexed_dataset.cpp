@@ -207,9 +207,14 @@ void DatasetIndex::parse_cached(std::span<const std::byte> idx) {
   for (int64_t i = 0; i < items_; ++i) {
     const int64_t first = load<int64_t>(dim_offsets + 8 * i),
                   last = load<int64_t>(dim_offsets + 8 * (i + 1));
-    if (last - first != 1 || first < 0 || last > dims) {
-      throw DataError(fmt::format("index: item {} has {} dimensions, expected one list of tokens",
-                                  i, last - first));
+    // Compared, not subtracted: a broken file may hold any numbers.
+    if (first < 0 || first >= dims || last != first + 1) {
+      throw DataError(fmt::format(
+          "index: item {} has dimensions [{}, {}), expected one list of tokens", i, first, last));
+    }
+    const int64_t begin = offset_entry(i), end = offset_entry(i + 1);
+    if (begin < 0 || end < begin) {
+      throw DataError(fmt::format("index: item {} has data offsets [{}, {})", i, begin, end));
     }
     const int64_t tokens = load<int64_t>(sizes + 8 * first);
     if (tokens != numel(i)) {
@@ -255,10 +260,12 @@ void DatasetIndex::check_items(int64_t bin_bytes) const {
                       i, numel(i), to_string(type_), offset, bin_bytes));
     }
   }
-  if (format_ == IndexFormat::kCached && offset_entry(items_) * unit != bin_bytes) {
+  if (format_ != IndexFormat::kCached) return;
+  const int64_t end = offset_entry(items_);
+  if (end != bin_bytes / unit || bin_bytes % unit != 0) {
     throw DataError(
-        fmt::format("index: data ends at element {}, so the .bin should have {} bytes, it has {}",
-                    offset_entry(items_), offset_entry(items_) * unit, bin_bytes));
+        fmt::format("index: data ends at element {}, of {} bytes each, but the .bin has {} bytes",
+                    end, unit, bin_bytes));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "core/error.h"
 #include "tests/support/catch.h"
@@ -149,7 +150,9 @@ TEST_CASE("every way an index can lie about its files is found", "[data]") {
     }
     // Any single 8-byte field replaced by a wild value is refused or harmless, never a wild access.
     for (size_t at = 0; at + 8 <= good.size(); ++at) {
-      for (const int64_t value : {int64_t{-1}, int64_t{1} << 62, int64_t{1000}, int64_t{0}}) {
+      for (const int64_t value :
+           {int64_t{-1}, int64_t{1} << 62, int64_t{1000}, int64_t{0},
+            std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
         Bytes bad = good;
         poke(bad, at, value, 8);
         try {
@@ -163,6 +166,23 @@ TEST_CASE("every way an index can lie about its files is found", "[data]") {
     }
   }
   CHECK_THROWS_AS(DatasetIndex::parse(Bytes(64), 0), DataError);
+}
+
+TEST_CASE("numbers that cannot be subtracted are named as they are", "[data]") {
+  const Bytes good = small_index(IndexFormat::kCached, ItemType::kInt32);
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+  std::string said;
+  for (size_t at = 0; at + 8 <= good.size(); at += 8) {
+    Bytes bad = good;
+    poke(bad, at, kLowest, 8);
+    try {
+      DatasetIndex::parse(bad, 20);
+    } catch (const DataError& error) {
+      said += error.what();
+    }
+  }
+  CHECK_THAT(said, Catch::Contains(fmt::format("has dimensions [{}, 1)", kLowest)));
+  CHECK_THAT(said, Catch::Contains(fmt::format("has data offsets [{}, 3)", kLowest)));
 }
 
 TEST_CASE("reading past an item or outside the data set is a caller mistake", "[data]") {
