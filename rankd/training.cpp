@@ -17,11 +17,11 @@
 #include "rankd/thread_dump.h"
 #include "train/assemble.h"
 #include "train/checkpointing.h"
-#include "train/dry_run.h"
 #include "train/evaluation.h"
 #include "train/loader_source.h"
 #include "train/memory_tier.h"
 #include "train/observers.h"
+#include "train/plan/dry_run.h"
 #include "train/step/pace.h"
 #include "train/watch/memory_saver.h"
 #include "train/watch/resident_memory.h"
@@ -330,11 +330,16 @@ Measured measure(const Workspace& workspace, const Engine& engine, const Trainin
                  const CommVolume& volume, int64_t first_step) {
   Measured measured;
   measured.steps = engine.step();
-  const MemoryUsage usage = workspace.usage();
-  measured.host_bytes_peak = static_cast<int64_t>(usage.bytes_peak);
+  const TierUsage usage = workspace.usage();
+  const auto peak = [&](Tier tier) { return static_cast<int64_t>(nth(usage, tier).bytes_peak); };
+  measured.device_bytes_peak = peak(Tier::kDevice);
+  measured.host_bytes_peak = peak(Tier::kHost) + peak(Tier::kPinned);
+  measured.nvme_bytes = peak(Tier::kNvme);
   for (int tag = 0; tag < kMemoryTags; ++tag) {
-    measured.categories[std::string(name_of(static_cast<MemoryTag>(tag)))] =
-        static_cast<int64_t>(nth(usage.tag_bytes_at_peak, tag));
+    int64_t& bytes = measured.categories[std::string(name_of(static_cast<MemoryTag>(tag)))];
+    for (const MemoryUsage& tier : usage) {
+      bytes += static_cast<int64_t>(nth(tier.tag_bytes_at_peak, tag));
+    }
   }
   run.measure(measured);
   const auto steps = static_cast<double>(std::max<int64_t>(1, engine.step() - first_step));
@@ -375,7 +380,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const ModelConfig model = model_config(config.model, inputs);
   const EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
-  RunPlan run_plan = dry_run(options, plan.world_size, cpu_ceilings(plan.threads, options.dtype));
+  const MeshSizes sizes{.data = plan.world_size};
+  RunPlan run_plan = dry_run(options, sizes, cpu_ceilings(plan.threads, options.dtype));
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   DS_FAILPOINT("train.planned");
   const TrainingData data = open_data(config.data, model, inputs);
@@ -396,12 +402,12 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   // A group of its own: what hosts copy to each other is no part of the order of the other calls.
   std::unique_ptr<Communicator> copies =
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
-  Connections connections = Connections::over(*world, {.data = plan.world_size}, sinks);
+  Connections connections = Connections::over(*world, sizes, sinks);
   DS_FAILPOINT("train.comm_open");
   Workspace workspace(Device::cpu(), plan.threads, connections.peers());
   RankResources resources = workspace.resources();
   resources.results_late = results_late.value_or(resources.results_late);
-  Engine engine(options, resources, std::move(run_plan.step));
+  Engine engine(options, resources, run_plan.of_rank(plan.rank).step);
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;
   std::optional<HostExchange> memory_exchange;

@@ -9,6 +9,17 @@
 namespace ds {
 namespace {
 
+// Its program is that of one stage, and its sums are gathered over the data axis.
+Peers only_data(const Peers& peers) {
+  for (const Axis axis : {Axis::kPipe, Axis::kSequence, Axis::kTensor}) {
+    if (peers.mesh.size(axis) == 1) continue;
+    throw Unsupported(
+        fmt::format("engine: {} ranks along the {} axis, and it trains over data alone",
+                    peers.mesh.size(axis), to_string(axis)));
+  }
+  return peers;
+}
+
 ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
   zero.slots = optimizer.slots();
   return zero;
@@ -25,8 +36,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .schedule = options.schedule,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
-      store_(with_slots(options.zero, *optimizer_), resources.peers.mesh, resources.stream,
-             resources.comm_memory),
+      store_(with_slots(options.zero, *optimizer_), only_data(resources.peers).mesh,
+             resources.stream, resources.comm_memory),
       scalars_(resources.peers.data().size(), resources.stream),
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model))),
       place_{.stream = resources.stream,

@@ -6,10 +6,10 @@
 
 #include "comm/mesh_layout.h"
 #include "core/error.h"
+#include "core/memory/resource.h"
 
 namespace ds {
 
-enum class Tier : uint8_t { kDevice, kHost, kNvme };
 enum class Sharding : uint8_t { kWhole, kSharded };
 
 struct Placement {

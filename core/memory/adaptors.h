@@ -18,8 +18,10 @@ struct MemoryUsage {
   std::array<size_t, kMemoryTags> tag_bytes_at_peak{};  // breakdown at the moment of bytes_peak
 };
 
-// The books of one rank: several TrackingMemory adaptors may write into one account, so that the
-// peak is that of their sum.
+using TierUsage = std::array<MemoryUsage, kTiers>;
+
+// The books of one rank on one tier: several TrackingMemory adaptors may write into one account, so
+// that the peak is that of their sum.
 class MemoryAccount {
  public:
   void add(size_t bytes, MemoryTag tag);

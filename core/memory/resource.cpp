@@ -13,6 +13,20 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 }  // namespace
 
+std::string_view name_of(Tier tier) {
+  switch (tier) {
+    case Tier::kDevice:
+      return "device";
+    case Tier::kHost:
+      return "host";
+    case Tier::kPinned:
+      return "pinned";
+    case Tier::kNvme:
+      return "nvme";
+  }
+  return "?";
+}
+
 std::string_view name_of(MemoryTag tag) {
   switch (tag) {
     case MemoryTag::kParameters:

@@ -22,6 +22,11 @@ enum class MemoryTag : uint8_t {
 inline constexpr int kMemoryTags = 6;
 std::string_view name_of(MemoryTag tag);  // "parameters", "gradients", ...
 
+// Where bytes lie. On a CPU what the device has is the host's memory, and counts as that.
+enum class Tier : uint8_t { kDevice, kHost, kPinned, kNvme };
+inline constexpr int kTiers = 4;
+std::string_view name_of(Tier tier);  // "device", "host", ...
+
 inline constexpr size_t kHugePage = size_t{2} << 20;
 inline constexpr size_t kMemoryAlignment = 64;  // bytes: a cache line and an AVX-512 register
 

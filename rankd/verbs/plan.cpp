@@ -5,7 +5,8 @@
 #include "config/load.h"
 #include "core/files/input_files.h"
 #include "train/assemble.h"
-#include "train/dry_run.h"
+#include "train/plan/calibration.h"
+#include "train/plan/dry_run.h"
 
 namespace ds {
 
@@ -16,7 +17,7 @@ int run_plan(const PlanArgs& args) {
   const ModelConfig model = model_config(config.model, inputs);
   const int ranks = args.num_ranks.value_or(1);
   const EngineOptions options = engine_options(config, model, ranks);
-  const RunPlan plan = dry_run(options, ranks, cpu_ceilings(args.threads, options.dtype));
+  const RunPlan plan = dry_run(options, {.data = ranks}, calibrate(options, args.threads));
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   std::fputs(text.c_str(), stdout);
   return static_cast<int>(ExitCode::kDone);

@@ -22,7 +22,7 @@
 #include "rankd/session.h"
 #include "tests/bench/median.h"
 #include "tests/bench/random_tokens.h"
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -114,7 +114,7 @@ class Trainer {
       : comm_(comm),
         connections_(Connections::over(comm, {.data = comm.size()})),
         workspace_(Device::cpu(), 1, connections_.peers()),
-        engine_(options, workspace_.resources(), plan.step) {
+        engine_(options, workspace_.resources(), plan.of_rank(0).step) {
     engine_.initialize();
   }
 
@@ -189,7 +189,7 @@ void run_rank(const Args& args, const RunPlan& plan, Communicator& bare_comm,
 }
 
 void run(const Args& args) {
-  const RunPlan plan = dry_run(options_of(args), kRanks, {});
+  const RunPlan plan = dry_run(options_of(args), {.data = kRanks}, {});
   auto bare = make_thread_group(kRanks);
   auto inner = make_thread_group(kRanks);
   std::deque<Watcher> watchers(static_cast<size_t>(args.rounds));  // a token is good for one join

@@ -7,8 +7,8 @@
 
 #include "comm/shm/comm.h"
 #include "tests/bench/random_tokens.h"
-#include "train/dry_run.h"
 #include "train/plan/calibration.h"
+#include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -51,11 +51,11 @@ EngineOptions options_of(const Case& c) {
 
 void compare(const Case& c, int threads, int rounds) {
   const EngineOptions options = options_of(c);
-  const RunPlan plan = dry_run(options, 1, {});
+  const RunPlan plan = dry_run(options, {.data = 1}, {});
   const auto alone = std::move(make_thread_group(1).front());
   Connections connections = Connections::over(*alone, {});
   Workspace workspace(Device::cpu(), threads, connections.peers());
-  Engine engine(options, workspace.resources(), plan.step);
+  Engine engine(options, workspace.resources(), plan.of_rank(0).step);
   engine.initialize();
   bench::RandomTokens tokens(narrow<int32_t>(c.model.vocab_size));
   const auto timed = [](const auto& work) {
@@ -72,7 +72,7 @@ void compare(const Case& c, int threads, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     DeviceCeilings ceilings;
     cost.push_back(timed([&] { ceilings = calibrate(options, threads); }));
-    planned.push_back(dry_run(options, 1, ceilings).seconds_per_step);
+    planned.push_back(dry_run(options, {.data = 1}, ceilings).seconds_per_step());
     std::vector<double> steps;
     for (int i = 0; i < 3; ++i) steps.push_back(timed(step));
     std::ranges::sort(steps);

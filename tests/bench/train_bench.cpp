@@ -9,7 +9,7 @@
 
 #include "comm/shm/comm.h"
 #include "tests/bench/random_tokens.h"
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -45,7 +45,7 @@ EngineOptions options_of(const Args& args) {
 
 std::vector<double> run(const Args& args) {
   const EngineOptions options = options_of(args);
-  const RunPlan plan = dry_run(options, args.ranks, {});
+  const RunPlan plan = dry_run(options, {.data = args.ranks}, {});
   auto group = make_thread_group(args.ranks);
   std::vector<double> rates;
   std::vector<std::thread> threads;
@@ -53,7 +53,7 @@ std::vector<double> run(const Args& args) {
     threads.emplace_back([&, comm = comm.get()] {
       Connections connections = Connections::over(*comm, {.data = comm->size()});
       Workspace workspace(Device::cpu(), args.threads, connections.peers());
-      Engine engine(options, workspace.resources(), plan.step);
+      Engine engine(options, workspace.resources(), plan.of_rank(0).step);
       engine.initialize();
       bench::RandomTokens tokens(50257);
       for (int step = 0; step <= args.steps; ++step) {

@@ -7,7 +7,7 @@
 #include "tests/support/ranks.h"
 #include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -106,7 +106,7 @@ struct Heard {
 // One epoch of the world, which ends without a word.
 Heard live(const Machines& machines, const Life& life) {
   const EngineOptions options = options_of({.ranks = machines.world(), .stage = life.stage});
-  const RunPlan run = dry_run(options, machines.world(), {});
+  const RunPlan run = dry_run(options, {.data = machines.world()}, {});
   std::vector<std::unique_ptr<FaultFileSystem>> disks;
   for (size_t i = 0; i < machines.disks.size(); ++i) {
     const std::string spoiled = life.spoiled.first == i ? life.spoiled.second : "";
@@ -117,7 +117,7 @@ Heard live(const Machines& machines, const Life& life) {
   test::run_ranks(machines.world(), [&](Communicator& comm) {
     Connections connections = Connections::over(comm, {.data = comm.size()});
     Workspace workspace(Device::cpu(), 1, connections.peers());
-    Engine engine(options, workspace.resources(), run.step);
+    Engine engine(options, workspace.resources(), run.of_rank(0).step);
     JobPlan plan = machines.plan_of(comm.rank());
     plan.epoch = life.number;
     plan.resume = life.resume;

@@ -6,6 +6,7 @@
 #include "tests/support/ranks.h"
 #include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
+#include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -17,13 +18,14 @@ using namespace testing;
 Outcome train(const Setting& setting, int shard, FileSystem& files, int64_t until) {
   EngineOptions options = options_of(setting);
   if (shard > 0) options.zero.policy.shard_over = Axis::kShard;
+  const MeshSizes sizes{.data = setting.ranks, .shard = std::max(shard, 1)};
+  const RunPlan plan = dry_run(options, sizes, {});
   Outcome outcome;
   std::mutex mutex;
   test::run_ranks(setting.ranks, [&](Communicator& world) {
-    Connections connections =
-        Connections::over(world, {.data = world.size(), .shard = std::max(shard, 1)});
+    Connections connections = Connections::over(world, sizes);
     Workspace workspace(Device::cpu(), 1, connections.peers());
-    Engine engine(options, workspace.resources(), std::nullopt);
+    Engine engine(options, workspace.resources(), plan.of_rank(world.rank()).step);
     JobPlan job;
     job.rank = world.rank();
     job.world_size = world.size();
@@ -37,6 +39,11 @@ Outcome train(const Setting& setting, int shard, FileSystem& files, int64_t unti
     }
     checkpoints.save();
     collect(engine, outcome, mutex);
+    if (world.rank() == 0) {
+      test::require(nth(workspace.usage(), Tier::kHost).tag_bytes_at_peak ==
+                        nth(plan.of_rank(0).memory, Tier::kHost).tag_bytes_at_peak,
+                    "another peak than planned");
+    }
   });
   return outcome;
 }
@@ -83,6 +90,15 @@ TEST_CASE("a run over neighbours that is resumed has the bits of one that was no
   const Outcome resumed = train(setting, 2, disk, 4);
   CHECK(resumed.state == whole.state);
   CHECK(resumed.losses.back() == whole.losses.back());
+}
+
+TEST_CASE("an engine refuses axes that its program knows nothing of", "[rankd]") {
+  const EngineOptions options = options_of({});
+  for (const MeshSizes& sizes :
+       {MeshSizes{.pipe = 2}, MeshSizes{.sequence = 2}, MeshSizes{.tensor = 2}}) {
+    CHECK_THROWS_AS(dry_run(options, sizes, {}), Unsupported);
+    CHECK_THROWS_WITH(dry_run(options, sizes, {}), Catch::Contains("it trains over data alone"));
+  }
 }
 
 }  // namespace

@@ -12,24 +12,26 @@
 #include "tests/train/guarded_rank.h"
 #include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 
 namespace ds {
 namespace {
 
 using namespace testing;
 
+MemoryUsage host_memory_of(const RunPlan& plan) { return nth(plan.of_rank(0).memory, Tier::kHost); }
+
 // Loads what there is, trains up to `until`, saves.
 Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   const EngineOptions options = options_of(setting);
-  const RunPlan plan = dry_run(options, setting.ranks, {});
+  const RunPlan plan = dry_run(options, {.data = setting.ranks}, {});
   Outcome outcome;
   std::mutex outcome_mutex;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
     with_rank(comm, setting.host_access, [&](auto& rank) {
       RankResources resources = rank.resources();
       resources.results_late = setting.results_late;
-      Engine engine(options, resources, plan.step);
+      Engine engine(options, resources, plan.of_rank(comm.rank()).step);
       JobPlan job;
       job.rank = comm.rank();
       job.world_size = comm.size();
@@ -265,7 +267,8 @@ TEST_CASE("every optimizer trains, to the same bits at all stages", "[rankd]") {
       const Outcome got = train(setting, disk, 24);
       CHECK(got.state == expected.state);
       CHECK(got.losses == expected.losses);
-      const MemoryUsage planned = dry_run(options_of(setting), setting.ranks, {}).memory;
+      const MemoryUsage planned =
+          host_memory_of(dry_run(options_of(setting), {.data = setting.ranks}, {}));
       CHECK(got.memory.tag_bytes_at_peak == planned.tag_bytes_at_peak);
     }
   }
@@ -310,8 +313,8 @@ TEST_CASE("a checkpoint of another optimizer is refused by name", "[rankd]") {
 // b bytes of state per parameter, 2 slots for Adam, 1 for the others, none for plain SGD.
 TEST_CASE("the plan counts the state that the optimizer has", "[rankd]") {
   const auto state_bytes = [](const OptimizerConfig& optimizer) {
-    const auto usage =
-        dry_run(options_of({.ranks = 2, .stage = 1, .optimizer = optimizer}), 2, {}).memory;
+    const EngineOptions options = options_of({.ranks = 2, .stage = 1, .optimizer = optimizer});
+    const MemoryUsage usage = host_memory_of(dry_run(options, {.data = 2}, {}));
     return usage.tag_bytes_at_peak.at(static_cast<size_t>(MemoryTag::kOptimizer));
   };
   const auto adam = state_bytes({});
@@ -332,7 +335,8 @@ TEST_CASE("the measured peak is the plan's, to the byte", "[rankd]") {
         const Setting setting{
             .ranks = ranks, .stage = stage, .dtype = dtype, .host_access = access};
         MemoryFileSystem disk;
-        const MemoryUsage planned = dry_run(options_of(setting), ranks, {}).memory;
+        const MemoryUsage planned =
+            host_memory_of(dry_run(options_of(setting), {.data = ranks}, {}));
         const MemoryUsage measured = train(setting, disk, 2).memory;
         CHECK(measured.bytes_peak == planned.bytes_peak);
         CHECK(measured.tag_bytes_at_peak == planned.tag_bytes_at_peak);
@@ -350,10 +354,10 @@ TEST_CASE("bytes on the wire follow the ZeRO paper", "[rankd]") {
     EngineOptions options = options_of({.ranks = 4, .stage = stage});
     options.zero.persistence_numel = 0;
     options.zero.gather = {.prefetch_numel = 0, .live_numel = 1 << 30, .reuse_numel = 0};
-    const RunPlan plan = dry_run(options, 4, {});
-    const double whole = static_cast<double>(plan.parameters) * 4 * 3 / 4;
+    const RunPlan plan = dry_run(options, {.data = 4}, {});
+    const double whole = static_cast<double>(plan.parameters()) * 4 * 3 / 4;
     double sent = 0;
-    for (const auto& [op, bytes] : plan.wire_bytes) sent += bytes;
+    for (const auto& [op, bytes] : plan.of_rank(0).wire_bytes.at("data")) sent += bytes;
     const double expected = stage < 3 ? 2 * whole : 3 * whole;
     // Stage 3 keeps the bucket that backward needs first, and meets the tied embedding again.
     CHECK(sent / expected == Approx(1.0).margin(stage < 3 ? 0.02 : 0.15));

@@ -21,7 +21,7 @@ class PlainRank {
         workspace_(Device::cpu(), 1, connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }
-  MemoryUsage usage() const { return workspace_.usage(); }
+  MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kHost); }
   template <class Step>
   auto run(const Step& step) {
     return step();

@@ -8,7 +8,7 @@
 #include "tests/support/ranks.h"
 #include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -68,13 +68,13 @@ struct Told {
 // One epoch of the world, which ends without a word.
 Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
   const EngineOptions options = options_of({.ranks = hosts.world(), .stage = epoch.stage});
-  const RunPlan run = dry_run(options, hosts.world(), {});
+  const RunPlan run = dry_run(options, {.data = hosts.world()}, {});
   Told told;
   std::mutex mutex;
   test::run_ranks(hosts.world(), [&](Communicator& comm) {
     Connections connections = Connections::over(comm, {.data = comm.size()});
     Workspace workspace(Device::cpu(), 1, connections.peers());
-    Engine engine(options, workspace.resources(), run.step);
+    Engine engine(options, workspace.resources(), run.of_rank(0).step);
     JobPlan plan = hosts.plan_of(comm.rank());
     plan.epoch = epoch.number;
     const auto copies = comm.split(0, comm.rank());

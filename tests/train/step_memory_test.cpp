@@ -2,7 +2,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/train/small_engine.h"
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 
 namespace ds {
 namespace {
@@ -30,7 +30,7 @@ class CountingMemory final : public MemoryResource {
 // Of the second step, and of a second evaluation of two micro-batches after it.
 void check_second_step(const Setting& setting) {
   const EngineOptions options = options_of(setting);
-  const RunPlan plan = dry_run(options, setting.ranks, {});
+  const RunPlan plan = dry_run(options, {.data = setting.ranks}, {});
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
     Connections connections = Connections::over(comm, {.data = comm.size()});
     HostMemory host;
@@ -39,7 +39,7 @@ void check_second_step(const Setting& setting) {
     ThreadPool pool(1);
     Stream stream({.memory = &heap, .pool = &pool});
     Engine engine(options, {.stream = stream, .peers = connections.peers(), .comm_memory = shared},
-                  plan.step);
+                  plan.of_rank(0).step);
     engine.initialize();
     CountingSource source(options, comm.rank(), comm.size());
     testing::train_step(engine, source);

@@ -1,8 +1,9 @@
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 
 #include <algorithm>
 
 #include "comm/peers.h"
+#include "core/index.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -19,8 +20,8 @@ class NoData final : public BatchSource {
 // First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
 // state; every micro-step allocates alike. A second micro-step follows the plan of gathers and
 // tells when buckets are taken and given back.
-StepPlan record(const EngineOptions& options, int world_size) {
-  Connections nobody = Connections::meta(0, {.data = world_size});
+StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank) {
+  Connections nobody = Connections::meta(rank, sizes);
   Workspace workspace(Device::meta(), 1, nobody.peers());
   Engine engine(options, workspace.resources(), std::nullopt);
   NoData nothing;
@@ -46,32 +47,75 @@ StepPlan record(const EngineOptions& options, int world_size) {
   return plan;
 }
 
-}  // namespace
-
-RunPlan dry_run(const EngineOptions& options, int world_size, const DeviceCeilings& ceilings) {
-  RunPlan plan;
-  plan.step = record(options, world_size);
-  plan.world_size = world_size;
+// Second pass: what a step and an evaluation come to when they follow the plan.
+RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<int> ranks,
+              const DeviceCeilings& ceilings) {
+  RankPlan plan;
+  plan.step = record(options, sizes, ranks.front());
   CommVolume volume;
-  Connections nobody = Connections::meta(0, {.data = world_size}, {.volume = &volume});
-  CostClock cost(ceilings);
-  Workspace workspace(Device::meta(), 1, nobody.peers(), &cost);
+  Connections nobody = Connections::meta(ranks.front(), sizes, {.volume = &volume});
+  CostClock clock(ceilings);
+  Workspace workspace(Device::meta(), 1, nobody.peers(), &clock);
   NoData nothing;
   Engine engine(options, workspace.resources(), plan.step);
   engine.begin_step(nothing, 0);
   engine.next_result(Wait::kYes);
-  plan.flops_per_step = cost.flops();
-  plan.seconds_per_step = cost.now();
-  const CommVolume::ByAxis totals = volume.totals();
-  for (const auto& [op, count] : totals.contains("data") ? totals.at("data") : CommVolume::ByOp{}) {
-    plan.wire_bytes[op] = static_cast<double>(count.wire_bytes);
+  plan.flops_per_step = clock.flops();
+  plan.seconds_per_step = clock.now();
+  for (const auto& [axis, ops] : volume.totals()) {
+    for (const auto& [op, count] : ops) {
+      plan.wire_bytes[axis][op] = static_cast<double>(count.wire_bytes);
+    }
   }
   engine.evaluate(nothing, 1);
   plan.memory = workspace.usage();
   for (ParamId id = 0; id < engine.store().count(); ++id) {
-    plan.parameters += engine.store().spec(id).shape.numel();
+    plan.parameters += engine.store().spec(id).logical_shape().numel();
+  }
+  plan.ranks = std::move(ranks);
+  return plan;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> rank_classes(const MeshSizes& sizes) {
+  const MeshLayout layout(sizes);
+  std::vector<std::vector<int>> classes(to_size(sizes.pipe));
+  for (int rank = 0; rank < layout.world_size(); ++rank) {
+    nth(classes, layout.coordinate(rank, Axis::kPipe)).push_back(rank);
+  }
+  return classes;
+}
+
+RunPlan dry_run(const EngineOptions& options, const MeshSizes& sizes,
+                const DeviceCeilings& ceilings) {
+  RunPlan plan{.world_size = MeshLayout(sizes).world_size(),
+               .classes = {},
+               .calibrated = !ceilings.slowdown.empty()};
+  for (std::vector<int>& ranks : rank_classes(sizes)) {
+    plan.classes.push_back(play(options, sizes, std::move(ranks), ceilings));
   }
   return plan;
+}
+
+const RankPlan& RunPlan::of_rank(int rank) const {
+  const auto found = std::ranges::find_if(classes, [&](const RankPlan& one) {
+    return std::ranges::find(one.ranks, rank) != one.ranks.end();
+  });
+  DS_CHECK(found != classes.end(), "plan: rank {} of {}", rank, world_size);
+  return *found;
+}
+
+int64_t RunPlan::parameters() const {
+  int64_t sum = 0;
+  for (const RankPlan& one : classes) sum += one.parameters;
+  return sum;
+}
+
+double RunPlan::seconds_per_step() const {
+  double slowest = 0;
+  for (const RankPlan& one : classes) slowest = std::max(slowest, one.seconds_per_step);
+  return slowest;
 }
 
 }  // namespace ds

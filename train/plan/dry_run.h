@@ -1,30 +1,48 @@
 // The dry run: the real engine for one step on meta tensors. It yields what the real run follows
 // (the places of all tensors of a micro-step, the order of gathers) and what it will cost (memory
-// by category, bytes per collective, floating-point operations, an estimate of time).
+// by tier and category, bytes per axis and collective, floating-point operations, an estimate of
+// time).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "comm/mesh_layout.h"
 #include "core/memory/adaptors.h"
 #include "train/engine.h"
 #include "train/plan/costs.h"
 
 namespace ds {
 
-struct RunPlan {
+// What each rank of a class does: they have the same layers and as much of everything else.
+struct RankPlan {
+  std::vector<int> ranks;
   StepPlan step;
-  int world_size = 1;
-  MemoryUsage memory;                        // peak over construction, a step and an evaluation
-  std::map<std::string, double> wire_bytes;  // collective -> bytes per step per rank
-  double flops_per_step = 0;                 // of one rank
-  double seconds_per_step = 0;               // estimate
-  int64_t parameters = 0;                    // elements of the model
+  TierUsage memory{};  // peak over construction, a step and an evaluation
+  // Axis -> collective -> bytes per step.
+  std::map<std::string, std::map<std::string, double>> wire_bytes;
+  double flops_per_step = 0;
+  double seconds_per_step = 0;  // estimate
+  int64_t parameters = 0;       // elements of the model that these ranks share out
 };
 
-// What each of `world_size` ranks will do; all do the same.
-RunPlan dry_run(const EngineOptions& options, int world_size, const DeviceCeilings& ceilings);
+struct RunPlan {
+  int world_size = 1;
+  std::vector<RankPlan> classes;
+  bool calibrated = false;  // time is by operations measured on this machine
+
+  const RankPlan& of_rank(int rank) const;
+  int64_t parameters() const;       // elements of the model
+  double seconds_per_step() const;  // of the slowest
+};
+
+// Ranks that do the same, by ascending rank (pure): those of one stage of the pipeline.
+std::vector<std::vector<int>> rank_classes(const MeshSizes& sizes);
+
+RunPlan dry_run(const EngineOptions& options, const MeshSizes& sizes,
+                const DeviceCeilings& ceilings);
 
 // The stable JSON of `dslaunch plan --json` and plan.json (docs/run-directory.md).
 std::string plan_json(const RunPlan& plan);

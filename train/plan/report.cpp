@@ -1,31 +1,54 @@
+#include <fmt/ranges.h>
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include <algorithm>
+
 #include "core/index.h"
 #include "core/number_text.h"
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 
 namespace ds {
 namespace {
 
 using Writer = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
 
-void write_rank(Writer& out, const MemoryUsage& memory) {
+// A category's bytes are those on all tiers.
+size_t bytes_of(const TierUsage& memory, MemoryTag tag) {
+  size_t bytes = 0;
+  for (const MemoryUsage& tier : memory) bytes += nth(tier.tag_bytes_at_peak, tag);
+  return bytes;
+}
+
+void write_rank(Writer& out, const TierUsage& memory) {
   out.StartObject();
-  out.Key("device_bytes_peak");
-  out.Uint64(0);
-  out.Key("host_bytes_peak");
-  out.Uint64(memory.bytes_peak);
-  out.Key("nvme_bytes");
-  out.Uint64(0);
+  for (int i = 0; i < kTiers; ++i) {
+    const auto tier = static_cast<Tier>(i);
+    out.Key(fmt::format("{}_bytes{}", name_of(tier), tier == Tier::kNvme ? "" : "_peak").c_str());
+    out.Uint64(nth(memory, tier).bytes_peak);
+  }
   out.Key("categories");
   out.StartObject();
   for (int tag = 0; tag < kMemoryTags; ++tag) {
     out.Key(std::string(name_of(static_cast<MemoryTag>(tag))).c_str());
-    out.Uint64(nth(memory.tag_bytes_at_peak, tag));
+    out.Uint64(bytes_of(memory, static_cast<MemoryTag>(tag)));
   }
   out.EndObject();
   out.EndObject();
+}
+
+// Of the rank that moves most.
+std::map<std::string, std::map<std::string, double>> largest_traffic(const RunPlan& plan) {
+  std::map<std::string, std::map<std::string, double>> largest;
+  for (const RankPlan& one : plan.classes) {
+    for (const auto& [axis, ops] : one.wire_bytes) {
+      for (const auto& [op, bytes] : ops) {
+        double& most = largest[axis][op];
+        most = std::max(most, bytes);
+      }
+    }
+  }
+  return largest;
 }
 
 std::string human_bytes(double bytes) {
@@ -43,49 +66,83 @@ std::string plan_json(const RunPlan& plan) {
   out.Key("world_size");
   out.Int(plan.world_size);
   out.Key("parameters");
-  out.Int64(plan.parameters);
+  out.Int64(plan.parameters());
   out.Key("ranks");
   out.StartArray();
-  for (int rank = 0; rank < plan.world_size; ++rank) write_rank(out, plan.memory);
+  for (int rank = 0; rank < plan.world_size; ++rank) write_rank(out, plan.of_rank(rank).memory);
   out.EndArray();
   out.Key("communication");
   out.StartObject();
-  out.Key("data");
-  out.StartObject();
-  for (const auto& [op, bytes] : plan.wire_bytes) {
-    out.Key(op.c_str());
-    out.Double(bytes);
+  for (const auto& [axis, ops] : largest_traffic(plan)) {
+    out.Key(axis.c_str());
+    out.StartObject();
+    for (const auto& [op, bytes] : ops) {
+      out.Key(op.c_str());
+      out.Double(bytes);
+    }
+    out.EndObject();
   }
   out.EndObject();
-  out.EndObject();
+  double flops = 0;
+  for (const RankPlan& one : plan.classes) flops = std::max(flops, one.flops_per_step);
   out.Key("flops_per_step");
-  out.Double(plan.flops_per_step);
+  out.Double(flops);
   out.Key("seconds_per_step");
-  out.Double(plan.seconds_per_step);
+  out.Double(plan.seconds_per_step());
+  out.Key("seconds_from");
+  out.String(plan.calibrated ? "calibration" : "ceilings");
   out.EndObject();
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
+namespace {
+
+std::string words_of(const std::vector<int>& ranks) {
+  const bool is_range = ranks.back() - ranks.front() + 1 == narrow<int>(ranks.size());
+  return is_range ? fmt::format("{} to {}", ranks.front(), ranks.back())
+                  : fmt::format("{}", fmt::join(ranks, ", "));
+}
+
+// Memory, traffic and work of the ranks of a class.
+std::string class_text(const RankPlan& plan, bool calibrated) {
+  std::string text;
+  for (int i = 0; i < kTiers; ++i) {
+    const MemoryUsage& memory = nth(plan.memory, i);
+    if (memory.bytes_peak == 0) continue;
+    text +=
+        fmt::format("{:<14}{} per rank at the peak\n",
+                    static_cast<Tier>(i) == Tier::kHost ? "memory" : name_of(static_cast<Tier>(i)),
+                    human_bytes(static_cast<double>(memory.bytes_peak)));
+    for (int tag = 0; tag < kMemoryTags; ++tag) {
+      const size_t bytes = nth(memory.tag_bytes_at_peak, tag);
+      if (bytes == 0) continue;
+      text += fmt::format("  {:<16}{}\n", name_of(static_cast<MemoryTag>(tag)),
+                          human_bytes(static_cast<double>(bytes)));
+    }
+  }
+  for (const auto& [axis, ops] : plan.wire_bytes) {
+    text += plan.wire_bytes.size() == 1
+                ? "wire          bytes per step and rank\n"
+                : fmt::format("wire          bytes per step and rank over {}\n", axis);
+    for (const auto& [op, bytes] : ops) text += fmt::format("  {:<16}{}\n", op, human_bytes(bytes));
+  }
+  return text + fmt::format("work          {:.2f} GFLOP per step and rank, about {:.3f} s ({})\n",
+                            plan.flops_per_step / 1e9, plan.seconds_per_step,
+                            calibrated ? "estimate from operations measured here" : "estimate");
+}
+
+}  // namespace
+
 std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   std::string text = fmt::format(
       "model         {:.2f} M parameters, {}\n"
-      "batch         {} x {} tokens per rank and micro-step, {} micro-steps, {} ranks\n"
-      "memory        {} per rank at the peak\n",
-      static_cast<double>(plan.parameters) / 1e6, name_of(options.dtype), options.micro_batch,
-      options.length, options.micro_steps(), plan.world_size,
-      human_bytes(static_cast<double>(plan.memory.bytes_peak)));
-  for (int tag = 0; tag < kMemoryTags; ++tag) {
-    const size_t bytes = nth(plan.memory.tag_bytes_at_peak, tag);
-    if (bytes == 0) continue;
-    text += fmt::format("  {:<16}{}\n", name_of(static_cast<MemoryTag>(tag)),
-                        human_bytes(static_cast<double>(bytes)));
+      "batch         {} x {} tokens per rank and micro-step, {} micro-steps, {} ranks\n",
+      static_cast<double>(plan.parameters()) / 1e6, name_of(options.dtype), options.micro_batch,
+      options.length, options.micro_steps(), plan.world_size);
+  for (const RankPlan& one : plan.classes) {
+    if (plan.classes.size() > 1) text += fmt::format("ranks {}\n", words_of(one.ranks));
+    text += class_text(one, plan.calibrated);
   }
-  text += "wire          bytes per step and rank\n";
-  for (const auto& [op, bytes] : plan.wire_bytes) {
-    text += fmt::format("  {:<16}{}\n", op, human_bytes(bytes));
-  }
-  text += fmt::format("work          {:.2f} GFLOP per step and rank, about {:.3f} s (estimate)\n",
-                      plan.flops_per_step / 1e9, plan.seconds_per_step);
   return text;
 }
 

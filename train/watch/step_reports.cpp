@@ -23,7 +23,8 @@ void MetricsReport::after_step(const StepReport& report) {
       .step = report.step, .total_steps = options_.total_steps, .values = report.metrics};
   said.values.set("tokens_per_s", tokens / report.seconds);
   said.values.set("samples", static_cast<double>(report.step * options_.global_batch));
-  said.values.set("bytes_peak", static_cast<double>(workspace_.usage().bytes_peak));
+  said.values.set("bytes_peak",
+                  static_cast<double>(nth(workspace_.usage(), workspace_.tier()).bytes_peak));
   reports_.report_step(said);
 }
 

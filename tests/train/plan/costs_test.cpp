@@ -4,8 +4,8 @@
 #include "core/stream.h"
 #include "tests/support/catch.h"
 #include "tests/train/small_engine.h"
-#include "train/dry_run.h"
 #include "train/plan/calibration.h"
+#include "train/plan/dry_run.h"
 
 namespace ds {
 namespace {
@@ -108,7 +108,7 @@ TEST_CASE("a calibration knows the operations of a step", "[train]") {
     REQUIRE(measured.slowdown.contains(op));
     CHECK(measured.slowdown.at(op) > 0);
   }
-  CHECK(dry_run(options, 1, measured).seconds_per_step > 0);
+  CHECK(dry_run(options, {.data = 1}, measured).seconds_per_step() > 0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What the dry run says of a job, against what can be worked out without it, and how it is told.
-#include "train/dry_run.h"
+#include "train/plan/dry_run.h"
 
 #include <numeric>
 
@@ -13,12 +13,12 @@ using ds::testing::options_of;
 namespace {
 
 size_t bytes_of(const RunPlan& plan, MemoryTag tag) {
-  return plan.memory.tag_bytes_at_peak[static_cast<size_t>(tag)];
+  return nth(nth(plan.of_rank(0).memory, Tier::kHost).tag_bytes_at_peak, tag);
 }
 
 double wire_of(const RunPlan& plan) {
   double sum = 0;
-  for (const auto& [op, bytes] : plan.wire_bytes) sum += bytes;
+  for (const auto& [op, bytes] : plan.of_rank(0).wire_bytes.at("data")) sum += bytes;
   return sum;
 }
 
@@ -32,17 +32,18 @@ int64_t parameters_of(const Gpt2Config& model) {
 }
 
 RunPlan plan_of(const testing::Setting& setting) {
-  return dry_run(options_of(setting), setting.ranks, {});
+  return dry_run(options_of(setting), {.data = setting.ranks}, {});
 }
 
-RunPlan written_out() {
-  RunPlan plan;
-  plan.world_size = 2;
+RankPlan written_out(std::vector<int> ranks) {
+  RankPlan plan;
+  plan.ranks = std::move(ranks);
   plan.parameters = 1'250'000;
-  plan.memory.bytes_peak = (size_t{3} << 20) + (size_t{1} << 19);
-  plan.memory.tag_bytes_at_peak[0] = size_t{3} << 20;
-  plan.memory.tag_bytes_at_peak[3] = size_t{1} << 19;
-  plan.wire_bytes = {{"all_gather", 2048}, {"reduce_scatter", 100}};
+  MemoryUsage& host = nth(plan.memory, Tier::kHost);
+  host.bytes_peak = (size_t{3} << 20) + (size_t{1} << 19);
+  host.tag_bytes_at_peak[0] = size_t{3} << 20;
+  host.tag_bytes_at_peak[3] = size_t{1} << 19;
+  plan.wire_bytes = {{"data", {{"all_gather", 2048}, {"reduce_scatter", 100}}}};
   plan.flops_per_step = 2.5e9;
   plan.seconds_per_step = 0.125;
   return plan;
@@ -55,7 +56,7 @@ TEST_CASE("the dry run counts every parameter once, whatever the world", "[train
   for (const int ranks : {1, 2, 4}) {
     for (const int stage : {0, 3}) {
       CAPTURE(ranks, stage);
-      CHECK(plan_of({.ranks = ranks, .stage = stage}).parameters == parameters_of(model));
+      CHECK(plan_of({.ranks = ranks, .stage = stage}).parameters() == parameters_of(model));
     }
   }
 }
@@ -69,11 +70,13 @@ TEST_CASE("the work of a step is that of its tokens", "[train]") {
   const int64_t multiplied = parameters_of(model) - model.n_positions * model.n_embd;
   const auto tokens = static_cast<double>(options.micro_batch * options.length);
   const double products = 6 * static_cast<double>(multiplied) * tokens;
-  CHECK(one.flops_per_step > 0.9 * products);
-  CHECK(one.flops_per_step < 1.5 * products);
+  CHECK(one.of_rank(0).flops_per_step > 0.9 * products);
+  CHECK(one.of_rank(0).flops_per_step < 1.5 * products);
   // Two ranks halve it, as do micro-steps of half the size that are twice as many not.
-  CHECK(plan_of({.ranks = 2}).flops_per_step == Approx(one.flops_per_step / 2).epsilon(0.05));
-  CHECK(plan_of({.micro_steps = 2}).flops_per_step == Approx(one.flops_per_step).epsilon(0.05));
+  CHECK(plan_of({.ranks = 2}).of_rank(0).flops_per_step ==
+        Approx(one.of_rank(0).flops_per_step / 2).epsilon(0.05));
+  CHECK(plan_of({.micro_steps = 2}).of_rank(0).flops_per_step ==
+        Approx(one.of_rank(0).flops_per_step).epsilon(0.05));
 }
 
 TEST_CASE("a rank alone sends nothing, and ranks together send what their stage needs", "[train]") {
@@ -87,7 +90,9 @@ TEST_CASE("a rank alone sends nothing, and ranks together send what their stage 
   // Gradients are reduced once per micro-step.
   const auto reduced = [](int micro_steps) {
     return plan_of({.ranks = 2, .stage = 2, .micro_steps = micro_steps})
-        .wire_bytes.at("reduce_scatter");
+        .of_rank(0)
+        .wire_bytes.at("data")
+        .at("reduce_scatter");
   };
   CHECK(reduced(2) == Approx(2 * reduced(1)));
 }
@@ -110,12 +115,12 @@ TEST_CASE("a stage divides what it promises to divide among the ranks", "[train]
 TEST_CASE("a slower machine is expected to take longer, by no more than it is slower", "[train]") {
   const EngineOptions options = options_of({.ranks = 2, .stage = 2});
   const double usual =
-      dry_run(options, 2, {.flops_per_s = 1e11, .bytes_per_s = 1e10}).seconds_per_step;
+      dry_run(options, {.data = 2}, {.flops_per_s = 1e11, .bytes_per_s = 1e10}).seconds_per_step();
   const double slow =
-      dry_run(options, 2, {.flops_per_s = 5e10, .bytes_per_s = 5e9}).seconds_per_step;
+      dry_run(options, {.data = 2}, {.flops_per_s = 5e10, .bytes_per_s = 5e9}).seconds_per_step();
   CHECK(slow == Approx(2 * usual));
   const double narrow =
-      dry_run(options, 2, {.flops_per_s = 1e11, .bytes_per_s = 5e9}).seconds_per_step;
+      dry_run(options, {.data = 2}, {.flops_per_s = 1e11, .bytes_per_s = 5e9}).seconds_per_step();
   CHECK(narrow > usual);
   CHECK(narrow <= Approx(2 * usual));
 }
@@ -130,7 +135,7 @@ TEST_CASE("threads add up, and half the bits are twice the speed", "[train]") {
 
 TEST_CASE("a plan is told to a person in a few lines", "[train]") {
   EngineOptions options = options_of({.ranks = 2, .micro_steps = 3});
-  CHECK(plan_text(written_out(), options) ==
+  CHECK(plan_text({.world_size = 2, .classes = {written_out({0, 1})}}, options) ==
         "model         1.25 M parameters, fp32\n"
         "batch         2 x 16 tokens per rank and micro-step, 3 micro-steps, 2 ranks\n"
         "memory        3.50 MiB per rank at the peak\n"
@@ -147,9 +152,9 @@ TEST_CASE("a plan for programs has an entry for every rank, whose parts make its
   const RunPlan plan = plan_of({.ranks = 3, .stage = 2});
   const Value json = read_config_document(plan_json(plan), "plan");
   CHECK(json.find("world_size")->as_integer() == 3);
-  CHECK(json.find("parameters")->as_integer() == plan.parameters);
-  CHECK(json.find("flops_per_step")->as_number() == Approx(plan.flops_per_step));
-  CHECK(json.find("seconds_per_step")->as_number() == Approx(plan.seconds_per_step));
+  CHECK(json.find("parameters")->as_integer() == plan.parameters());
+  CHECK(json.find("flops_per_step")->as_number() == Approx(plan.of_rank(0).flops_per_step));
+  CHECK(json.find("seconds_per_step")->as_number() == Approx(plan.seconds_per_step()));
   const std::vector<Value>& ranks = json.find("ranks")->items();
   REQUIRE(ranks.size() == 3);
   for (const Value& rank : ranks) {
@@ -157,10 +162,66 @@ TEST_CASE("a plan for programs has an entry for every rank, whose parts make its
     for (const Member& part : rank.find("categories")->members()) parts += part.value.as_integer();
     CHECK(rank.find("categories")->members().size() == kMemoryTags);
     CHECK(parts == rank.find("host_bytes_peak")->as_integer());
-    CHECK(parts == static_cast<int64_t>(plan.memory.bytes_peak));
+    CHECK(parts == static_cast<int64_t>(nth(plan.of_rank(0).memory, Tier::kHost).bytes_peak));
   }
   const Value* const data = json.find("communication")->find("data");
   REQUIRE(data != nullptr);
-  CHECK(data->members().size() == plan.wire_bytes.size());
-  for (const auto& [op, bytes] : plan.wire_bytes) CHECK(data->find(op)->as_number() == bytes);
+  const auto& planned = plan.of_rank(0).wire_bytes.at("data");
+  CHECK(data->members().size() == planned.size());
+  for (const auto& [op, bytes] : planned) CHECK(data->find(op)->as_number() == bytes);
+  CHECK(json.find("seconds_from")->as_string() == "ceilings");
+}
+
+TEST_CASE("ranks are alike that have the same stage of a pipeline", "[train]") {
+  using Classes = std::vector<std::vector<int>>;
+  CHECK(rank_classes({.data = 3}) == Classes{{0, 1, 2}});
+  CHECK(rank_classes({.pipe = 2, .data = 2, .tensor = 2}) == Classes{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  CHECK(rank_classes({.data = 4, .expert = 2, .shard = 2}) == Classes{{0, 1, 2, 3}});
+}
+
+TEST_CASE("a plan of several classes tells each, and what the largest of them comes to",
+          "[train]") {
+  RankPlan first = written_out({0, 1}), last = written_out({2, 3});
+  first.wire_bytes["pipe"]["send"] = 512;
+  nth(last.memory, Tier::kDevice).bytes_peak = 1 << 20;
+  nth(last.memory, Tier::kHost).bytes_peak = 0;
+  last.seconds_per_step = 0.25;
+  last.flops_per_step = 5e9;
+  last.wire_bytes["data"]["all_gather"] = 4096;
+  const RunPlan plan{.world_size = 4, .classes = {first, last}, .calibrated = true};
+  CHECK(plan.parameters() == 2'500'000);
+  CHECK(plan.seconds_per_step() == 0.25);
+  CHECK_THROWS_WITH(plan.of_rank(4), Catch::Contains("rank 4 of 4"));
+  CHECK(plan_text(plan, options_of({.ranks = 4})) ==
+        "model         2.50 M parameters, fp32\n"
+        "batch         3 x 16 tokens per rank and micro-step, 1 micro-steps, 4 ranks\n"
+        "ranks 0 to 1\n"
+        "memory        3.50 MiB per rank at the peak\n"
+        "  parameters      3.00 MiB\n"
+        "  activations     512.00 KiB\n"
+        "wire          bytes per step and rank over data\n"
+        "  all_gather      2.00 KiB\n"
+        "  reduce_scatter  100 B\n"
+        "wire          bytes per step and rank over pipe\n"
+        "  send            512 B\n"
+        "work          2.50 GFLOP per step and rank, about 0.125 s (estimate from operations "
+        "measured here)\n"
+        "ranks 2 to 3\n"
+        "device        1.00 MiB per rank at the peak\n"
+        "wire          bytes per step and rank\n"
+        "  all_gather      4.00 KiB\n"
+        "  reduce_scatter  100 B\n"
+        "work          5.00 GFLOP per step and rank, about 0.250 s (estimate from operations "
+        "measured here)\n");
+  const Value json = read_config_document(plan_json(plan), "plan");
+  const std::vector<Value>& ranks = json.find("ranks")->items();
+  REQUIRE(ranks.size() == 4);
+  CHECK(ranks[1].find("host_bytes_peak")->as_integer() == (7 << 19));
+  CHECK(ranks[2].find("host_bytes_peak")->as_integer() == 0);
+  CHECK(ranks[2].find("device_bytes_peak")->as_integer() == 1 << 20);
+  CHECK(ranks[2].find("nvme_bytes")->as_integer() == 0);
+  CHECK(json.find("flops_per_step")->as_number() == 5e9);
+  CHECK(json.find("communication")->find("data")->find("all_gather")->as_number() == 4096);
+  CHECK(json.find("communication")->find("pipe")->find("send")->as_number() == 512);
+  CHECK(json.find("seconds_from")->as_string() == "calibration");
 }
