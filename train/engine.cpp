@@ -20,6 +20,12 @@ Peers only_data(const Peers& peers) {
   return peers;
 }
 
+StoreStreams streams_of(const RankResources& resources) {
+  Stream* const apart = resources.communication;
+  Stream& peers = apart != nullptr ? *apart : resources.stream;
+  return {resources.stream, peers};
+}
+
 ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
   zero.slots = optimizer.slots();
   return zero;
@@ -37,7 +43,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
       store_(with_slots(options.zero, *optimizer_), only_data(resources.peers).mesh,
-             resources.stream, resources.comm_memory),
+             streams_of(resources), resources.comm_memory),
       scalars_(resources.peers.data().size(), resources.stream),
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model))),
       place_{.stream = resources.stream,

@@ -50,6 +50,9 @@ struct RankResources {
   Stream& stream;
   Peers peers;
   MemoryResource& comm_memory;
+  // Where weights are gathered and gradients reduced while the other computes; null: there, in
+  // turn.
+  Stream* communication = nullptr;
   // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
   // the step has been begun, as on the CPU; 1 where the device computes while the host goes on.
   int results_late = 0;

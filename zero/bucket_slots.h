@@ -27,6 +27,13 @@ struct BucketPlan {
   ArenaPlan evaluation;
 };
 
+// Where a store's work is given: what computes, and what talks to peers, which may be the same. The
+// second waits for what the first has made, and the first for what it needs of the second.
+struct StoreStreams {
+  Stream& compute;
+  Stream& peers;
+};
+
 class BucketSlots {
  public:
   // memory: what peers read; it must outlive the slots, and these all buckets.

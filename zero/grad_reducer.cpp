@@ -8,13 +8,14 @@
 namespace ds {
 
 GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
-                         std::vector<int> uses, GradPeers peers, Stream& stream, BucketSlots& slots)
+                         std::vector<int> uses, GradPeers peers, StoreStreams streams,
+                         BucketSlots& slots)
     : options_(options),
       layout_(layout),
       uses_(std::move(uses)),
       comm_(peers.shard),
       summed_(std::move(peers.summed)),
-      stream_(stream),
+      streams_(streams),
       slots_(slots),
       states_(layout.buckets().size()),
       written_(uses_.size(), 0) {
@@ -30,15 +31,16 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
     if (is_alone() || options_.state == Sharding::kWhole) {
       state.reduced = accumulates() || options_.dtype == options_.slice_dtype
                           ? state.whole
-                          : Tensor::zeros({numel * comm_.size()}, options_.slice_dtype, stream_,
-                                          MemoryTag::kGradients);
+                          : Tensor::zeros({numel * comm_.size()}, options_.slice_dtype,
+                                          streams_.compute, MemoryTag::kGradients);
     }
     if (shares) {
       state.slice = state.whole.narrow(comm_.rank() * numel, numel);
     } else if (state.reduced.defined() && !state.reduced.aliases(state.whole)) {
       state.slice = state.reduced.narrow(comm_.rank() * numel, numel);
     } else {
-      state.slice = Tensor::zeros({numel}, options_.slice_dtype, stream_, MemoryTag::kGradients);
+      state.slice =
+          Tensor::zeros({numel}, options_.slice_dtype, streams_.compute, MemoryTag::kGradients);
     }
   }
 }
@@ -63,10 +65,10 @@ int GradReducer::expected(int param) const {
 }
 
 Tensor GradReducer::kept_whole(int bucket) {
-  const MemoryScope scope(stream_, slots_.memory());
+  const MemoryScope scope(streams_.compute, slots_.memory());
   const DType dtype = accumulates() ? options_.slice_dtype : options_.dtype;
-  Tensor whole =
-      Tensor::empty({nth(layout_.buckets(), bucket).numel}, dtype, stream_, MemoryTag::kGradients);
+  Tensor whole = Tensor::empty({nth(layout_.buckets(), bucket).numel}, dtype, streams_.compute,
+                               MemoryTag::kGradients);
   clear_gaps(bucket, whole);
   return whole;
 }
@@ -78,7 +80,7 @@ void GradReducer::clear_gaps(int bucket, Tensor& whole) {
   const auto clear_up_to = [&](int64_t begin) {
     if (begin > end) {
       Tensor gap = whole.narrow(end, begin - end);
-      kernels::fill(stream_, gap, 0.0F);
+      kernels::fill(streams_.compute, gap, 0.0F);
     }
   };
   for (const BucketParam& at : layout.params) {
@@ -103,12 +105,13 @@ GradSlot GradReducer::slot(int param, const Shape& shape) {
   const int bucket = layout_.bucket_of(param);
   State& state = nth(states_, bucket);
   if (state.contributions == 0) {
+    streams_.compute.wait(state.reduced_at);
     for (const BucketParam& at : nth(layout_.buckets(), bucket).params) {
       state.contributions += expected(at.param);
     }
     if (!state.whole.defined()) {
       const int64_t numel = nth(layout_.buckets(), bucket).numel;
-      state.whole = slots_.take(numel, options_.dtype, stream_);
+      state.whole = slots_.take(numel, options_.dtype, streams_.compute);
       clear_gaps(bucket, state.whole);
     }
   }
@@ -132,24 +135,26 @@ void GradReducer::ready(int param) {
 void GradReducer::reduce(int bucket) {
   if (is_alone()) return;
   State& state = nth(states_, bucket);
+  streams_.peers.wait(streams_.compute.mark());
   const int64_t numel = layout_.slice_numel(bucket);
   const bool first = micro_step_ == 0;
   if (state.whole.dtype() == options_.slice_dtype) {
     Tensor place = state.whole.narrow(comm_.rank() * numel, numel);
-    comm_.reduce_scatter(state.whole, place, ReduceOp::kSum, stream_);
+    comm_.reduce_scatter(state.whole, place, ReduceOp::kSum, streams_.peers);
     if (!place.aliases(state.slice)) {
-      first ? kernels::cast(stream_, place, state.slice)
-            : kernels::accumulate(stream_, place, state.slice);
+      first ? kernels::cast(streams_.peers, place, state.slice)
+            : kernels::accumulate(streams_.peers, place, state.slice);
     }
   } else if (options_.micro_steps == 1) {
-    comm_.reduce_scatter(state.whole, state.slice, ReduceOp::kSum, stream_);
+    comm_.reduce_scatter(state.whole, state.slice, ReduceOp::kSum, streams_.peers);
   } else {  // the first micro-step takes what the later ones need: all take the same places
-    Tensor sum = slots_.take(numel, options_.slice_dtype, stream_);
-    comm_.reduce_scatter(state.whole, first ? state.slice : sum, ReduceOp::kSum, stream_);
-    if (!first) kernels::accumulate(stream_, sum, state.slice);
-    slots_.give_back(sum, stream_);
+    Tensor sum = slots_.take(numel, options_.slice_dtype, streams_.peers);
+    comm_.reduce_scatter(state.whole, first ? state.slice : sum, ReduceOp::kSum, streams_.peers);
+    if (!first) kernels::accumulate(streams_.peers, sum, state.slice);
+    slots_.give_back(sum, streams_.peers);
   }
-  if (options_.sharding == Sharding::kSharded) slots_.give_back(state.whole, stream_);
+  state.reduced_at = streams_.peers.mark();
+  if (options_.sharding == Sharding::kSharded) slots_.give_back(state.whole, streams_.peers);
 }
 
 void GradReducer::check_contributions() {
@@ -177,18 +182,20 @@ void GradReducer::end_step() {
   }
   if (options_.reduce == Reduce::kNever) return;
   const bool gathers = options_.state == Sharding::kWhole && !is_alone();
+  streams_.peers.wait(streams_.compute.mark());
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
     if (options_.reduce == Reduce::kStepEnd) reduce(b);
     State& state = nth(states_, b);
     for (Communicator* const others : summed_) {
-      others->all_reduce(state.slice, ReduceOp::kSum, stream_);
+      others->all_reduce(state.slice, ReduceOp::kSum, streams_.peers);
     }
     if (!gathers) continue;
     const int64_t numel = layout_.slice_numel(b);
     Tensor place = state.reduced.narrow(comm_.rank() * numel, numel);
-    if (!place.aliases(state.slice)) kernels::cast(stream_, state.slice, place);
-    comm_.all_gather(place, state.reduced, stream_);
+    if (!place.aliases(state.slice)) kernels::cast(streams_.peers, state.slice, place);
+    comm_.all_gather(place, state.reduced, streams_.peers);
   }
+  streams_.compute.wait(streams_.peers.mark());
 }
 
 }  // namespace ds

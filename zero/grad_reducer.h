@@ -47,11 +47,11 @@ struct GradPeers {
 
 class GradReducer {
  public:
-  // layout, peers, stream and slots must outlive it. What stays comes from slots.memory(), the rest
-  // from the slots. uses[i]: contributions that parameter i gets per micro-step.
-  // Unsupported where gradients or state that are sharded cannot be reduced when it is wanted.
+  // layout, peers, streams and slots must outlive it. What stays comes from slots.memory(), the
+  // rest from the slots. uses[i]: contributions that parameter i gets per micro-step. Unsupported
+  // where gradients or state that are sharded cannot be reduced when it is wanted.
   GradReducer(const GradOptions& options, const BucketLayout& layout, std::vector<int> uses,
-              GradPeers peers, Stream& stream, BucketSlots& slots);
+              GradPeers peers, StoreStreams streams, BucketSlots& slots);
 
   void begin_step();  // the next micro-step is the first of a step
   GradSlot slot(int param, const Shape& shape);
@@ -76,6 +76,7 @@ class GradReducer {
     Tensor slice;           // [slice_numel] slice_dtype; a view of `whole` where they can share
     Tensor reduced;         // [numel] slice_dtype with whole state: `whole`, unless dtypes differ
     int contributions = 0;  // still missing in this period
+    Event reduced_at{};     // until then `whole` is read
   };
   // Micro-batches are added up in `whole`: nothing is reduced between them, or nobody is there.
   bool accumulates() const { return options_.reduce != Reduce::kEachMicroStep || is_alone(); }
@@ -94,7 +95,7 @@ class GradReducer {
   const std::vector<int> uses_;
   Communicator& comm_;
   const std::vector<Communicator*> summed_;
-  Stream& stream_;
+  const StoreStreams streams_;
   BucketSlots& slots_;
   std::vector<State> states_;
   std::vector<int> written_;  // contributions of a parameter in this period

@@ -46,12 +46,12 @@ GroupKey group_key(const ParamSpec& spec, const ZeroPolicy& policy) {
 }
 
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
-                       Mesh& mesh, Stream& stream, BucketSlots& slots)
+                       Mesh& mesh, StoreStreams streams, BucketSlots& slots)
     : options_(options),
       params_(std::move(params)),
       comm_(mesh.group(key.shard)),
       answers_(is_first_of_all(key, mesh)),
-      stream_(stream),
+      streams_(streams),
       slots_(slots),
       layout_(layout_of(params_, options, comm_.size())),
       weights_(layout_.buckets().size()) {
@@ -69,7 +69,7 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                                                      .micro_steps = options.micro_steps},
                                          layout_, std::move(uses),
                                          GradPeers{.shard = comm_, .summed = std::move(summed)},
-                                         stream_, slots_);
+                                         streams_, slots_);
   for (int b = 0; b < buckets; ++b) make_shard(b);
 }
 
@@ -87,8 +87,8 @@ void ShardGroup::make_weights(int bucket, DType dtype) {
   weights.sharded = options_.policy.params.sharding == Sharding::kSharded && !layout.persistent &&
                     comm_.size() > 1;
   const int64_t numel = weights.sharded ? layout_.slice_numel(bucket) : layout.numel;
-  const MemoryScope scope(stream_, slots_.memory());
-  weights.kept = Tensor::zeros({numel}, dtype, stream_, MemoryTag::kParameters);
+  const MemoryScope scope(streams_.compute, slots_.memory());
+  weights.kept = Tensor::zeros({numel}, dtype, streams_.compute, MemoryTag::kParameters);
 }
 
 void ShardGroup::make_shard(int bucket) {
@@ -103,12 +103,13 @@ void ShardGroup::make_shard(int bucket) {
   if (mine.dtype() == DType::kF32) {
     shard.master = mine;
   } else {
-    shard.master = Tensor::zeros({numel}, DType::kF32, stream_, MemoryTag::kOptimizer);
+    shard.master = Tensor::zeros({numel}, DType::kF32, streams_.compute, MemoryTag::kOptimizer);
     shard.copy = mine;
   }
   shard.grad = whole_state ? grads_->whole(bucket) : grads_->slice(bucket);
   for (const SlotSpec& slot : options_.slots) {
-    shard.slots.push_back(Tensor::zeros({numel}, slot.dtype, stream_, MemoryTag::kOptimizer));
+    shard.slots.push_back(
+        Tensor::zeros({numel}, slot.dtype, streams_.compute, MemoryTag::kOptimizer));
   }
   shard.fields = fields_of(bucket, shard_rank());
   shards_.push_back(std::move(shard));
@@ -123,15 +124,19 @@ std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
 void ShardGroup::gather(int bucket) {
   Weights& weights = nth(weights_, bucket);
   weights.gathered =
-      slots_.take(nth(layout_.buckets(), bucket).numel, weights.kept.dtype(), stream_);
-  comm_.all_gather(weights.kept, weights.gathered, stream_);
+      slots_.take(nth(layout_.buckets(), bucket).numel, weights.kept.dtype(), streams_.peers);
+  comm_.all_gather(weights.kept, weights.gathered, streams_.peers);
+  weights.gathered_at = streams_.peers.mark();
 }
 
-void ShardGroup::release(int bucket) { slots_.give_back(nth(weights_, bucket).gathered, stream_); }
+void ShardGroup::release(int bucket) {
+  slots_.give_back(nth(weights_, bucket).gathered, streams_.compute);
+}
 
 Tensor ShardGroup::weight(int param) const {
   const Weights& weights = nth(weights_, layout_.bucket_of(param));
   const Shape& shape = nth(params_, param).spec->shape;
+  if (weights.sharded) streams_.compute.wait(weights.gathered_at);
   return (weights.sharded ? weights.gathered : weights.kept)
       .narrow(layout_.offset_of(param), shape.numel())
       .reshape(shape);
@@ -142,19 +147,22 @@ void ShardGroup::add_sum_of_squares(const Tensor& total) {
   // Of gradients that nobody sums, each rank's own count: the norm is that of all of them together.
   const bool apart = options_.reduce == Reduce::kNever;
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
-    kernels::sum_of_squares_into(stream_, apart ? grads_->whole(b) : grads_->slice(b),
+    kernels::sum_of_squares_into(streams_.compute, apart ? grads_->whole(b) : grads_->slice(b),
                                  kernels::Write::kAccumulate, total);
   }
 }
 
 void ShardGroup::publish() {
+  streams_.peers.wait(streams_.compute.mark());  // gathers of the next step too
   if (has_whole_state()) return;
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
     Weights& weights = nth(weights_, b);
     if (weights.sharded) continue;
     const int64_t slice = layout_.slice_numel(b);
-    comm_.all_gather(weights.kept.narrow(comm_.rank() * slice, slice), weights.kept, stream_);
+    comm_.all_gather(weights.kept.narrow(comm_.rank() * slice, slice), weights.kept,
+                     streams_.peers);
   }
+  streams_.compute.wait(streams_.peers.mark());
 }
 
 void ShardGroup::initialize(uint64_t seed) {
@@ -170,7 +178,7 @@ void ShardGroup::initialize(uint64_t seed) {
 
 void ShardGroup::refresh_copies() {
   for (Shard& shard : shards_) {
-    if (shard.copy.defined()) kernels::cast(stream_, shard.master, shard.copy);
+    if (shard.copy.defined()) kernels::cast(streams_.compute, shard.master, shard.copy);
   }
 }
 
@@ -198,9 +206,10 @@ void ShardGroup::restore_from_owned() {
   if (has_whole_state() && comm_.size() > 1) {
     for (Shard& shard : shards_) {
       const int64_t slice = shard.master.numel() / comm_.size();
-      comm_.all_gather(shard.master.narrow(comm_.rank() * slice, slice), shard.master, stream_);
+      comm_.all_gather(shard.master.narrow(comm_.rank() * slice, slice), shard.master,
+                       streams_.compute);
       for (Tensor& slot : shard.slots) {
-        comm_.all_gather(slot.narrow(comm_.rank() * slice, slice), slot, stream_);
+        comm_.all_gather(slot.narrow(comm_.rank() * slice, slice), slot, streams_.compute);
       }
     }
   }

@@ -62,7 +62,7 @@ class ShardGroup {
   // The references must outlive the group. slots: for what peers read, and for buckets that come
   // and go.
   ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params, Mesh& mesh,
-             Stream& stream, BucketSlots& slots);
+             StoreStreams streams, BucketSlots& slots);
   ShardGroup(const ShardGroup&) = delete;  // its reducer refers to its layout
   ShardGroup& operator=(const ShardGroup&) = delete;
 
@@ -77,7 +77,7 @@ class ShardGroup {
   // Of a bucket that is not whole on every rank: gathered, or released again.
   void gather(int bucket);
   void release(int bucket);
-  Tensor weight(int param) const;  // while its bucket is whole here
+  Tensor weight(int param) const;  // while its bucket is whole here; what is computed waits for it
 
   // Adds the squares of this rank's reduced slices to an fp64 number, where it answers for them.
   void add_sum_of_squares(const Tensor& total);
@@ -91,6 +91,7 @@ class ShardGroup {
   struct Weights {
     Tensor kept;      // whole bucket, or this rank's slice of it
     Tensor gathered;  // whole bucket while live, where only a slice is kept
+    Event gathered_at{};
     bool sharded = false;
   };
   void make_weights(int bucket, DType dtype);
@@ -106,7 +107,7 @@ class ShardGroup {
   const std::vector<Param> params_;
   Communicator& comm_;  // of the key's shard axis
   const bool answers_;
-  Stream& stream_;
+  const StoreStreams streams_;
   BucketSlots& slots_;
   const BucketLayout layout_;
   std::vector<Weights> weights_;

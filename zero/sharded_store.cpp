@@ -6,8 +6,9 @@
 
 namespace ds {
 
-ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, Stream& stream, MemoryResource& memory)
-    : options_(std::move(options)), mesh_(mesh), stream_(stream), slots_(memory) {}
+ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams,
+                           MemoryResource& memory)
+    : options_(std::move(options)), mesh_(mesh), streams_(streams), slots_(memory) {}
 
 ParamId ShardedStore::add(ParamSpec spec) {
   DS_CHECK(!is_sealed(), "parameter store: {} added after seal()", spec.name);
@@ -48,7 +49,7 @@ void ShardedStore::seal() {
   }
   for (size_t g = 0; g < keys.size(); ++g) {
     ShardGroup& group = *groups_.emplace_back(std::make_unique<ShardGroup>(
-        options_, keys[g], std::move(members[g]), mesh_, stream_, slots_));
+        options_, keys[g], std::move(members[g]), mesh_, streams_, slots_));
     first_bucket_.push_back(narrow<int>(buckets_.size()));
     const int buckets = narrow<int>(group.layout().buckets().size());
     for (int b = 0; b < buckets; ++b) buckets_.push_back({.group = &group, .bucket = b});
@@ -154,7 +155,7 @@ void ShardedStore::add_sum_of_squares(const Tensor& total) {
 
 void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars) {
   for (const auto& group : groups_) {
-    optimizer.step(group->shards(), scalars, group->comm(), stream_);
+    optimizer.step(group->shards(), scalars, group->comm(), streams_.compute);
   }
 }
 

@@ -19,8 +19,8 @@ namespace ds {
 class ShardedStore final : public ParameterStore {
  public:
   // memory: for what peers read (that of the data group, perhaps tracked); everything else comes
-  // from stream.memory() at seal(). All references must outlive the store.
-  ShardedStore(ZeroOptions options, Mesh& mesh, Stream& stream, MemoryResource& memory);
+  // from that of the computing stream at seal(). All references must outlive the store.
+  ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams, MemoryResource& memory);
 
   ParamId add(ParamSpec spec) override;
   void expect_uses(ParamId id, int uses) override;
@@ -88,7 +88,7 @@ class ShardedStore final : public ParameterStore {
 
   const ZeroOptions options_;
   Mesh& mesh_;
-  Stream& stream_;
+  const StoreStreams streams_;
   BucketSlots slots_;
   std::vector<Param> params_;
   std::vector<std::unique_ptr<ShardGroup>> groups_;

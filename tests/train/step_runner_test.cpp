@@ -84,7 +84,8 @@ class Rank {
                                 .reduce = Reduce::kStepEnd,
                                 .micro_steps = kMicroBatches,
                                 .slots = {}};
-      store_ = std::make_unique<ShardedStore>(options, mesh_, cpu_.stream, world.memory());
+      store_ = std::make_unique<ShardedStore>(
+          options, mesh_, StoreStreams{cpu_.stream, cpu_.stream}, world.memory());
     }
     const int stages = shape.stages * shape.chunks;
     const int64_t layers = all_layers(config).end;
@@ -275,8 +276,8 @@ TEST_CASE("gradients that are reduced after each micro-batch refuse a pipeline",
   test::run_ranks(2, [](Communicator& world) {
     test::RankStream cpu(world);
     Mesh mesh = Mesh::over(world, {.data = 2});
-    ShardedStore store({.policy = zero_policy(1), .gather = {}, .slots = {}}, mesh, cpu.stream,
-                       world.memory());
+    ShardedStore store({.policy = zero_policy(1), .gather = {}, .slots = {}}, mesh,
+                       {cpu.stream, cpu.stream}, world.memory());
     const auto stage = make_stage(llama(), DType::kF32, store, {0, 8});
     store.seal();
     store.begin_step();

@@ -52,7 +52,7 @@ class Rank {
                 .persistence_numel = 10,
                 .gather = {},
                 .slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}},
-               mesh_, cpu_.stream, world.memory()) {
+               mesh_, {cpu_.stream, cpu_.stream}, world.memory()) {
     for (const ParamSpec& spec : job.params(mesh_)) store_.add(spec);
     store_.seal();
     store_.initialize(99);

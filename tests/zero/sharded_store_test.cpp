@@ -107,7 +107,7 @@ Outcome train(const Case& c, int steps) {
     ThreadPool pool(1);
     Stream stream({.memory = &memory, .pool = &pool});
     Mesh mesh = Mesh::over(comm, {.data = comm.size()});
-    ShardedStore store(options_of(c), mesh, stream, comm.memory());
+    ShardedStore store(options_of(c), mesh, {stream, stream}, comm.memory());
     add_params(store, c.dtype);
     store.initialize(99);
     const auto adam = make_adam({.weight_decay = 0.1});
@@ -159,7 +159,7 @@ TEST_CASE("each slot of the optimizer has the dtype that was asked for", "[zero]
       Mesh mesh = Mesh::over(comm, {.data = comm.size()});
       ZeroOptions options = options_of({.stage = stage});
       options.slots = {{.name = "first", .dtype = DType::kBF16}, {.name = "second"}};
-      ShardedStore store(options, mesh, stream, comm.memory());
+      ShardedStore store(options, mesh, {stream, stream}, comm.memory());
       add_params(store, DType::kF32);
       const auto check_slots = [](const Tensor& master, const std::vector<Tensor>& slots) {
         test::require(slots.size() == 2 && slots[0].dtype() == DType::kBF16 &&
@@ -223,7 +223,7 @@ TEST_CASE("each stage keeps what the ZeRO formula says", "[zero]") {
       ThreadPool pool(1);
       Stream stream({.memory = &heap, .pool = &pool});
       Mesh mesh = Mesh::over(comm, {.data = comm.size()});
-      ShardedStore store(options_of({.stage = stage}), mesh, stream, shared);
+      ShardedStore store(options_of({.stage = stage}), mesh, {stream, stream}, shared);
       for (int i = 0; i < 8; ++i) {
         store.add({.name = std::to_string(i), .shape = {64, 128}, .unit = i});
       }
@@ -251,7 +251,7 @@ TEST_CASE("every element is visited once by one rank, and the parts are known be
       ThreadPool pool(1);
       Stream stream({.memory = &memory, .pool = &pool});
       Mesh mesh = Mesh::over(comm, {.data = comm.size()});
-      ShardedStore store(options_of({.stage = stage}), mesh, stream, comm.memory());
+      ShardedStore store(options_of({.stage = stage}), mesh, {stream, stream}, comm.memory());
       add_params(store, DType::kBF16);
       const std::vector<std::vector<ShardField>> announced = store.owned_fields(Visit::kSave);
       std::vector<std::vector<ShardField>> met;
@@ -281,8 +281,8 @@ TEST_CASE("state written out by slices and read back gives the same continuation
       ThreadPool pool(1);
       Stream stream({.memory = &memory, .pool = &pool});
       Mesh mesh = Mesh::over(comm, {.data = comm.size()});
-      ShardedStore a(options_of({.stage = stage}), mesh, stream, comm.memory());
-      ShardedStore b(options_of({.stage = stage}), mesh, stream, comm.memory());
+      ShardedStore a(options_of({.stage = stage}), mesh, {stream, stream}, comm.memory());
+      ShardedStore b(options_of({.stage = stage}), mesh, {stream, stream}, comm.memory());
       add_params(a, DType::kF32);
       add_params(b, DType::kF32);
       a.initialize(1);
@@ -307,7 +307,7 @@ TEST_CASE("a parameter that gets too few or too many contributions is an error",
     ThreadPool pool(1);
     Stream stream({.memory = &memory, .pool = &pool});
     Mesh mesh = Mesh::over(comm, {.data = comm.size()});
-    ShardedStore store(options_of({}), mesh, stream, comm.memory());
+    ShardedStore store(options_of({}), mesh, {stream, stream}, comm.memory());
     add_params(store, DType::kF32);
     store.initialize(1);
     store.begin_micro_step();

@@ -50,8 +50,8 @@ Subject sharded(int stage, Mesh& mesh, Stream& stream) {
                       .persistence_numel = 10,
                       .gather = {},
                       .slots = {}};
-  auto store =
-      std::make_unique<ShardedStore>(options, mesh, stream, mesh.group(Axis::kData).memory());
+  auto store = std::make_unique<ShardedStore>(options, mesh, StoreStreams{stream, stream},
+                                              mesh.group(Axis::kData).memory());
   ShardedStore& zero = *store;
   return {.name = fmt::format("stage {}", stage),
           .store = std::move(store),

@@ -18,6 +18,9 @@ struct DeviceCeilings {
   // is expected to reach them.
   std::map<std::string, double, std::less<>> slowdown{};
 
+  // Peers are talked to on a stream of its own, while the other computes.
+  bool overlaps_communication = false;
+
   double seconds_of(std::string_view op, const OpCost& cost) const;
 };
 // A cautious guess for CPU threads.

@@ -56,12 +56,17 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   Connections nobody = Connections::meta(ranks.front(), sizes, {.volume = &volume});
   CostClock clock(ceilings);
   Workspace workspace(Device::meta(), 1, nobody.peers(), &clock);
+  CostClock peers_clock(ceilings);
+  Stream peers_stream(
+      {.device = Device::meta(), .memory = &workspace.heap(), .trace = &peers_clock});
+  RankResources resources = workspace.resources();
+  if (ceilings.overlaps_communication) resources.communication = &peers_stream;
   NoData nothing;
-  Engine engine(options, workspace.resources(), plan.step);
+  Engine engine(options, resources, plan.step);
   engine.begin_step(nothing, 0);
   engine.next_result(Wait::kYes);
-  plan.flops_per_step = clock.flops();
-  plan.seconds_per_step = clock.now();
+  plan.flops_per_step = clock.flops() + peers_clock.flops();
+  plan.seconds_per_step = std::max(clock.now(), peers_clock.now());
   for (const auto& [axis, ops] : volume.totals()) {
     for (const auto& [op, count] : ops) {
       plan.wire_bytes[axis][op] = static_cast<double>(count.wire_bytes);

@@ -225,3 +225,21 @@ TEST_CASE("a plan of several classes tells each, and what the largest of them co
   CHECK(json.find("communication")->find("pipe")->find("send")->as_number() == 512);
   CHECK(json.find("seconds_from")->as_string() == "calibration");
 }
+
+TEST_CASE("communication on a stream of its own hides behind what is computed", "[train]") {
+  for (const int stage : {0, 1, 2, 3}) {
+    CAPTURE(stage);
+    const EngineOptions options = options_of({.ranks = 2, .stage = stage});
+    const MeshSizes sizes{.data = 2};
+    const DeviceCeilings both{.flops_per_s = 1e9, .bytes_per_s = 1e9};
+    DeviceCeilings apart = both;
+    apart.overlaps_communication = true;
+    DeviceCeilings silent = both;  // peers hear everything at once
+    for (const char* op : {"all_gather", "reduce_scatter", "all_reduce"}) silent.slowdown[op] = 0;
+    const double in_turn = dry_run(options, sizes, both).seconds_per_step();
+    const double overlapping = dry_run(options, sizes, apart).seconds_per_step();
+    const double computing = dry_run(options, sizes, silent).seconds_per_step();
+    CHECK(overlapping < in_turn);
+    CHECK(overlapping > 0.95 * computing);  // sums of slices are made beside it, too
+  }
+}
