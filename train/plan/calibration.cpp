@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/shm/comm.h"
+#include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -111,16 +112,19 @@ DeviceCeilings calibrate(const EngineOptions& options, int threads) {
   const MonotonicClock clock;
   Stopwatch watch(cpu_ceilings(threads, options.dtype), clock);
   Workspace workspace(Device::cpu(), threads, connections.peers(), &watch);
-  Engine engine(job, workspace.resources(), std::nullopt);
+  // As in a run, memory has its places: fresh pages for every tensor would be measured, too.
+  Engine engine(job, workspace.resources(), dry_run(job, {}, {}).of_rank(0).step);
   AnyTokens tokens(dimensions(job.model).vocabulary);
   const auto step = [&] {
     engine.begin_step(tokens, 0);
     engine.next_result(Wait::kYes);
   };
-  constexpr int kSteps = 2;
-  step();  // pages, caches and primitives are made
+  constexpr int kFewest = 2, kMost = 20;
+  constexpr int64_t kLongEnough = 150'000'000;  // ns, of which a few small steps are noise
+  step();                                       // pages, caches and primitives are made
   watch.begin();
-  for (int i = 0; i < kSteps; ++i) step();
+  const int64_t start = clock.now_ns();
+  for (int i = 0; i < kFewest || (i < kMost && clock.now_ns() - start < kLongEnough); ++i) step();
   return watch.end();
 }
 
