@@ -1,30 +1,11 @@
 #include "train/engine.h"
 
-#include <algorithm>
-
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "model/families/zoo.h"
 
 namespace ds {
 namespace {
-
-// Its program is that of one stage, and its sums are gathered over the data axis.
-Peers only_data(const Peers& peers) {
-  for (const Axis axis : {Axis::kPipe, Axis::kSequence, Axis::kTensor}) {
-    if (peers.mesh.size(axis) == 1) continue;
-    throw Unsupported(
-        fmt::format("engine: {} ranks along the {} axis, and it trains over data alone",
-                    peers.mesh.size(axis), to_string(axis)));
-  }
-  return peers;
-}
-
-StoreStreams streams_of(const RankResources& resources) {
-  Stream* const apart = resources.communication;
-  Stream& peers = apart != nullptr ? *apart : resources.stream;
-  return {resources.stream, peers};
-}
 
 ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
   zero.slots = optimizer.slots();
@@ -42,8 +23,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .schedule = options.schedule,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
-      store_(with_slots(options.zero, *optimizer_), only_data(resources.peers).mesh,
-             streams_of(resources), resources.comm_memory),
+      store_(with_slots(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
+             resources.comm_memory),
       scalars_(resources.peers.data().size(), resources.stream),
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model))),
       place_{.stream = resources.stream,
@@ -56,15 +37,11 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
           step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
       evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)),
       results_(resources.results_late) {
+  resources.require_data_only();
   store_.seal();
   if (!plan) return;
-  const size_t bytes = std::max(plan->train.bytes_total, plan->evaluate.bytes_total);
-  arena_block_ = Tensor::empty({static_cast<int64_t>(bytes)}, DType::kU8, resources_.stream,
-                               MemoryTag::kActivations);
-  void* block = arena_block_.address();
-  const Device device = resources_.stream.device();
-  train_arena_ = std::make_unique<ReplayArena>(std::move(plan->train), block, device);
-  evaluate_arena_ = std::make_unique<ReplayArena>(std::move(plan->evaluate), block, device);
+  arenas_ = std::make_unique<StepArenas>(std::move(plan->train), std::move(plan->evaluate),
+                                         resources_.stream);
   store_.follow(std::move(plan->gathers));
   store_.slots().follow(std::move(plan->buckets), resources_.stream);
 }
@@ -83,7 +60,7 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
           .step = begun(),
           .tokens = tokens,
           .dropout = settings.dropout,
-          .arena = train_arena_.get()};
+          .arena = arenas_ ? &arenas_->train() : nullptr};
 }
 
 void Engine::first_micro_step(BatchSource& source) {
@@ -159,8 +136,10 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
   require_at_edge("evaluate");
   scalars_.upload({}, 0);
   for (int64_t batch = 0; batch < batches; ++batch) {
-    const StepInput input{
-        .source = source, .step = batch, .mode = RunMode::kEval, .arena = evaluate_arena_.get()};
+    const StepInput input{.source = source,
+                          .step = batch,
+                          .mode = RunMode::kEval,
+                          .arena = arenas_ ? &arenas_->evaluate() : nullptr};
     store_.slots().begin(BucketRound::kEvaluation);
     StepRunner(place_, input).run(evaluation_);
     store_.slots().end();

@@ -9,11 +9,12 @@
 #include <memory>
 #include <optional>
 
-#include "comm/peers.h"
 #include "core/clock.h"
-#include "core/memory/replay_arena.h"
 #include "core/step_metrics.h"
-#include "optim/rule_optimizer.h"
+#include "train/engine_options.h"
+#include "train/plan/step_plan.h"
+#include "train/step/arenas.h"
+#include "train/step/rank_resources.h"
 #include "train/step/results.h"
 #include "train/step_runner.h"
 #include "train/step_settings.h"
@@ -22,41 +23,6 @@
 namespace ds {
 
 class StepObserver;  // train/observers.h
-
-struct EngineOptions {
-  ModelConfig model;
-  DType dtype = DType::kF32;
-  ZeroOptions zero;  // slots are filled in from the optimizer
-  OptimizerConfig optimizer;
-  SchedulerConfig schedule;      // without a type: none
-  double gradient_clipping = 0;  // 0: off
-  int64_t micro_batch = 1;       // samples per rank and micro-step
-  int64_t length = 0;            // tokens per sample
-  uint64_t seed = 1234;
-
-  int micro_steps() const { return zero.micro_steps; }
-};
-
-// What the dry run found out and the real run follows.
-struct StepPlan {
-  ArenaPlan train;  // allocations of one micro-step
-  ArenaPlan evaluate;
-  GatherPlan gathers;
-  BucketPlan buckets;
-};
-
-// Where one rank computes. comm_memory: what peers can read, accounted like everything else.
-struct RankResources {
-  Stream& stream;
-  Peers peers;
-  MemoryResource& comm_memory;
-  // Where weights are gathered and gradients reduced while the other computes; null: there, in
-  // turn.
-  Stream* communication = nullptr;
-  // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
-  // the step has been begun, as on the CPU; 1 where the device computes while the host goes on.
-  int results_late = 0;
-};
 
 struct StepResult {
   int64_t step = 0;   // 1 for the first
@@ -117,9 +83,7 @@ class Engine {
   const std::unique_ptr<const Stage> model_;
   const StepPlace place_;
   const StepProgram training_, evaluation_;
-  Tensor arena_block_;
-  std::unique_ptr<ReplayArena> train_arena_;
-  std::unique_ptr<ReplayArena> evaluate_arena_;
+  std::unique_ptr<StepArenas> arenas_;  // null: without a plan
   int64_t step_ = 0;
   StepResults results_;
 };

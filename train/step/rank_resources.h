@@ -1,0 +1,28 @@
+// Where one rank computes, and with whom.
+#pragma once
+
+#include "comm/peers.h"
+#include "zero/bucket_slots.h"
+
+namespace ds {
+
+struct RankResources {
+  Stream& stream;
+  Peers peers;
+  MemoryResource& comm_memory;  // what peers can read, accounted like everything else
+  // Where weights are gathered and gradients reduced while the other computes; null: there, in
+  // turn.
+  Stream* communication = nullptr;
+  // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
+  // the step has been begun, as on the CPU; 1 where the device computes while the host goes on.
+  int results_late = 0;
+
+  StoreStreams streams() const {
+    return {stream, communication != nullptr ? *communication : stream};
+  }
+  // Unsupported where the mesh has ranks along another axis: the engine's program is that of one
+  // stage, and its sums are gathered over data.
+  void require_data_only() const;
+};
+
+}  // namespace ds
