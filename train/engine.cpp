@@ -40,8 +40,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   resources.require_data_only();
   store_.seal();
   if (!plan) return;
-  arenas_ = std::make_unique<StepArenas>(std::move(plan->train), std::move(plan->evaluate),
-                                         resources_.stream);
+  memories_.follow(plan->train, plan->evaluate, resources_.stream);
   store_.follow(std::move(plan->gathers));
   store_.slots().follow(std::move(plan->buckets), resources_.stream);
 }
@@ -60,7 +59,7 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
           .step = begun(),
           .tokens = tokens,
           .dropout = settings.dropout,
-          .arena = arenas_ ? &arenas_->train() : nullptr};
+          .memory = memories_.train()};
 }
 
 void Engine::first_micro_step(BatchSource& source) {
@@ -136,10 +135,8 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
   require_at_edge("evaluate");
   scalars_.upload({}, 0);
   for (int64_t batch = 0; batch < batches; ++batch) {
-    const StepInput input{.source = source,
-                          .step = batch,
-                          .mode = RunMode::kEval,
-                          .arena = arenas_ ? &arenas_->evaluate() : nullptr};
+    const StepInput input{
+        .source = source, .step = batch, .mode = RunMode::kEval, .memory = memories_.evaluate()};
     store_.slots().begin(BucketRound::kEvaluation);
     StepRunner(place_, input).run(evaluation_);
     store_.slots().end();

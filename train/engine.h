@@ -13,7 +13,7 @@
 #include "core/step_metrics.h"
 #include "train/engine_options.h"
 #include "train/plan/step_plan.h"
-#include "train/step/arenas.h"
+#include "train/step/memories.h"
 #include "train/step/rank_resources.h"
 #include "train/step/results.h"
 #include "train/step_runner.h"
@@ -57,6 +57,9 @@ class Engine {
 
   void initialize() { store_.initialize(options_.seed); }
   ShardedStore& store() { return store_; }
+  StepMemories& memories() { return memories_; }
+  const StepProgram& training() const { return training_; }
+  const StepProgram& evaluation() const { return evaluation_; }
   const EngineOptions& options() const { return options_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   Stream& stream() { return resources_.stream; }
@@ -83,7 +86,7 @@ class Engine {
   const std::unique_ptr<const Stage> model_;
   const StepPlace place_;
   const StepProgram training_, evaluation_;
-  std::unique_ptr<StepArenas> arenas_;  // null: without a plan
+  StepMemories memories_;
   int64_t step_ = 0;
   StepResults results_;
 };

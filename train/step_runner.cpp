@@ -33,9 +33,6 @@ StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stag
 }
 
 void StepRunner::run(const StepProgram& program) {
-  DS_CHECK(input_.arena == nullptr || input_.mode == RunMode::kEval || program.buffers == 1,
-           "step: an arena is planned for one micro-batch at a time, the program has {}",
-           program.buffers);
   slots_ = std::vector<std::optional<MicroSlot>>(to_size(program.buffers));
   for (const PipelineInstruction& instruction : program.instructions) carry_out(instruction);
   loaded_.wait_on_host();  // before the memory that is copied from goes
@@ -53,13 +50,21 @@ void StepRunner::carry_out(const PipelineInstruction& instruction) {
       break;
   }
   MicroSlot& slot = slot_of(instruction);
-  {
-    const MemoryScope scope(place_.stream, input_.arena != nullptr
-                                               ? static_cast<MemoryResource&>(*input_.arena)
-                                               : place_.stream.memory());
-    carry_out_in(slot, instruction);
-  }
+  if (instruction.op == PipelineOp::kForwardPass) take_from_chunk_before(slot, instruction.buffer);
+  in_memory(instruction, [&] { carry_out_in(slot, instruction); });
+  give_to_chunk_before(slot);
   release_if_done(instruction.buffer);
+}
+
+void StepRunner::in_memory(const PipelineInstruction& instruction,
+                           const std::function<void()>& body) {
+  if (input_.memory == nullptr) return body();
+  input_.memory->begin(instruction);
+  {
+    const MemoryScope scope(place_.stream, *input_.memory);
+    body();
+  }
+  input_.memory->end();
 }
 
 void StepRunner::carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction) {
@@ -107,7 +112,7 @@ void StepRunner::release_if_done(int buffer) {
   std::optional<MicroSlot>& slot = nth(slots_, buffer);
   if (!slot->finished || slot->in_gradient.defined()) return;
   slot.reset();
-  if (input_.arena != nullptr) input_.arena->rewind();
+  if (input_.memory != nullptr) input_.memory->release(buffer);
 }
 
 Context StepRunner::context_of(MicroSlot& slot) const {
@@ -153,7 +158,6 @@ void StepRunner::forward(MicroSlot& slot) {
     in.tokens = slot.tokens;
     in.order = std::move(slot.order);
   } else {
-    if (!slot.received.defined()) take_from_chunk_before(slot);
     in.boundary = {std::move(slot.received), Var::kConstant};
     if (context.differentiates()) in.boundary = slot.tape.watch(std::move(in.boundary.value));
     slot.in.slot = in.boundary.slot;
@@ -170,15 +174,40 @@ void StepRunner::forward(MicroSlot& slot) {
   slot.finished = !context.differentiates();
 }
 
-// Where the chunk before is on this rank too, no message goes between them.
-void StepRunner::take_from_chunk_before(MicroSlot& slot) {
+// Where the chunk before is on this rank too, a message between them is a copy: what a micro-batch
+// has of a chunk lies in the memory of that chunk's buffer, because that of another may get another
+// micro-batch meanwhile.
+void StepRunner::take_from_chunk_before(MicroSlot& slot, int buffer) {
+  if (nth(place_.chunks, slot.chunk)->is_first() || slot.received.defined()) return;
   const auto before = std::ranges::find_if(slots_, [&](const std::optional<MicroSlot>& other) {
     return other && other->micro_batch == slot.micro_batch && other->chunk == slot.chunk - 1;
   });
   DS_CHECK(before != slots_.end() && (*before)->out.defined(),
            "step: micro-batch {} has nothing of the stage before", slot.micro_batch);
   slot.before = narrow<int>(before - slots_.begin());
-  slot.received = std::move((*before)->out.value);
+  in_memory({.op = PipelineOp::kRecvActivation,
+             .buffer = buffer,
+             .micro_batch = slot.micro_batch,
+             .chunk = slot.chunk},
+            [&] { slot.received = copy_of((*before)->out.value); });
+  (*before)->out.value = Tensor();
+}
+
+void StepRunner::give_to_chunk_before(MicroSlot& slot) {
+  if (slot.before < 0 || !slot.in_gradient.defined()) return;
+  MicroSlot& before = *nth(slots_, slot.before);
+  in_memory({.op = PipelineOp::kRecvGrad,
+             .buffer = slot.before,
+             .micro_batch = before.micro_batch,
+             .chunk = before.chunk},
+            [&] { before.out_gradient = copy_of(slot.in_gradient); });
+  slot.in_gradient = Tensor();
+}
+
+Tensor StepRunner::copy_of(const Tensor& boundary) {
+  Tensor copy = empty_boundary();
+  place_.stream.copy(boundary.address(), copy.address(), boundary.bytes());
+  return copy;
 }
 
 void StepRunner::begin_backward(MicroSlot& slot) {
@@ -190,9 +219,7 @@ void StepRunner::begin_backward(MicroSlot& slot) {
 
 void StepRunner::pass_gradient_on(MicroSlot& slot) {
   if (nth(place_.chunks, slot.chunk)->is_first()) return;
-  Tensor gradient = slot.tape.take_gradient(slot.in);
-  (slot.before >= 0 ? nth(slots_, slot.before)->out_gradient : slot.in_gradient) =
-      std::move(gradient);
+  slot.in_gradient = slot.tape.take_gradient(slot.in);
 }
 
 void StepRunner::end_backward(MicroSlot& slot) {
@@ -244,11 +271,15 @@ void StepRunner::receive_gradient(MicroSlot& slot, int peer) {
 }
 
 Tensor StepRunner::receive(Communicator& pipe, int peer) {
-  const Stage& stage = *place_.chunks.front();
-  Tensor boundary = Tensor::empty({place_.micro_batch * place_.length, stage.width()},
-                                  stage.dtype(), place_.stream);
+  Tensor boundary = empty_boundary();
   pipe.recv(boundary, peer, place_.stream);
   return boundary;
+}
+
+Tensor StepRunner::empty_boundary() {
+  const Stage& stage = *place_.chunks.front();
+  return Tensor::empty({place_.micro_batch * place_.length, stage.width()}, stage.dtype(),
+                       place_.stream);
 }
 
 void StepRunner::reduce_tied_gradients() {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/memory/replay_arena.h"
 #include "model/parallel/pipeline_schedule.h"
 #include "model/stage.h"
 #include "train/batch_source.h"
+#include "train/step/memory.h"
 
 namespace ds {
 
@@ -49,8 +49,7 @@ struct StepInput {
   RunMode mode = RunMode::kTrain;  // kEval: forward only
   double tokens = 1;               // whose mean loss is trained on: those of the global batch
   Rng dropout{0, "dropout"};
-  // Of a program with one buffer: a micro-step allocates what the plan says. Null: the stream's.
-  ReplayArena* arena = nullptr;
+  StepMemory* memory = nullptr;      // where instructions allocate; null: the stream's memory
   StepObserver* observer = nullptr;  // told of every micro-step before it begins; null: nobody
   std::function<void()> optimizer_step = nullptr;  // the update of the weights
 };
@@ -81,6 +80,7 @@ class StepRunner {
 
   void carry_out(const PipelineInstruction& instruction);
   void carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction);
+  void in_memory(const PipelineInstruction& instruction, const std::function<void()>& body);
   void load(MicroSlot& slot);
   void forward(MicroSlot& slot);
   void backward(MicroSlot& slot);
@@ -101,7 +101,10 @@ class StepRunner {
   void pass_gradient_on(MicroSlot& slot);
   void end_backward(MicroSlot& slot);
   Tensor receive(Communicator& pipe, int peer);
-  void take_from_chunk_before(MicroSlot& slot);
+  Tensor empty_boundary();
+  Tensor copy_of(const Tensor& boundary);
+  void take_from_chunk_before(MicroSlot& slot, int buffer);
+  void give_to_chunk_before(MicroSlot& slot);
 
   const StepPlace& place_;
   const StepInput& input_;

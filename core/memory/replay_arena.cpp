@@ -14,8 +14,26 @@ size_t aligned(size_t bytes) {
   return (std::max<size_t>(bytes, 1) + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
 }
 
-bool overlap(const AllocationSpan& a, const AllocationSpan& b) {
-  return a.begin < b.end && b.begin < a.end;
+// Of an allocation that has its place.
+struct Placed {
+  size_t begin = 0, end = 0;    // bytes of the block
+  int64_t from = 0, until = 0;  // events
+};
+
+// Where `bytes` fit best among those that are alive in this time, given by ascending begin.
+size_t best_fit(const std::vector<Placed>& placed, const AllocationSpan& span, size_t bytes) {
+  size_t cursor = 0;
+  size_t best = SIZE_MAX;
+  size_t best_gap = SIZE_MAX;
+  for (const Placed& other : placed) {
+    if (other.from >= span.end || other.until <= span.begin) continue;
+    if (other.begin >= cursor + bytes && other.begin - cursor < best_gap) {
+      best = cursor;
+      best_gap = other.begin - cursor;
+    }
+    cursor = std::max(cursor, other.end);
+  }
+  return best == SIZE_MAX ? cursor : best;
 }
 
 size_t peak_of(const std::vector<AllocationSpan>& spans) {
@@ -45,26 +63,15 @@ ArenaPlan plan_arena(std::vector<AllocationSpan> allocations) {
   std::ranges::stable_sort(
       order, [&](size_t a, size_t b) { return allocations[a].bytes > allocations[b].bytes; });
 
-  std::vector<size_t> placed;  // indices, ascending by offset
+  std::vector<Placed> placed;  // ascending by begin
   for (const size_t index : order) {
     const AllocationSpan& span = allocations[index];
     const size_t bytes = aligned(span.bytes);
-    size_t cursor = 0;
-    size_t best = SIZE_MAX;
-    size_t best_gap = SIZE_MAX;
-    for (const size_t other : placed) {
-      if (!overlap(span, allocations[other])) continue;
-      if (plan.offsets[other] >= cursor + bytes && plan.offsets[other] - cursor < best_gap) {
-        best = cursor;
-        best_gap = plan.offsets[other] - cursor;
-      }
-      cursor = std::max(cursor, plan.offsets[other] + aligned(allocations[other].bytes));
-    }
-    plan.offsets[index] = best == SIZE_MAX ? cursor : best;
-    plan.bytes_total = std::max(plan.bytes_total, plan.offsets[index] + bytes);
-    placed.insert(std::ranges::upper_bound(placed, plan.offsets[index], {},
-                                           [&](size_t p) { return plan.offsets[p]; }),
-                  index);
+    const size_t begin = best_fit(placed, span, bytes);
+    plan.offsets[index] = begin;
+    plan.bytes_total = std::max(plan.bytes_total, begin + bytes);
+    placed.insert(std::ranges::upper_bound(placed, begin, {}, &Placed::begin),
+                  {.begin = begin, .end = begin + bytes, .from = span.begin, .until = span.end});
   }
   plan.allocations = std::move(allocations);
   return plan;

@@ -37,6 +37,8 @@ class RecordingMemory final : public MemoryResource {
   void* allocate(size_t bytes, MemoryTag tag) override;
   void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
   std::vector<AllocationSpan> spans() const;  // still-live allocations end at the last event
+  size_t count() const { return spans_.size(); }
+  int64_t events() const { return events_; }
 
  private:
   MemoryResource& upstream_;

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/index.h"
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/catch.h"
@@ -13,6 +14,8 @@
 #include "tests/support/ranks.h"
 #include "tests/support/tiny_models.h"
 #include "train/observers.h"
+#include "train/step/arena.h"
+#include "train/step/recorder.h"
 #include "zero/sharded_store.h"
 
 namespace ds {
@@ -95,18 +98,46 @@ class Rank {
       stages_.push_back(make_stage(config, dtype, *store_, range));
     }
     store_->seal();
+    if (ShardedStore* const zero = sharded()) zero->initialize(3);
+  }
+
+  // Twice: as it comes, and in the places that were planned of that. The bits are the same.
+  void train(Outcome& outcome, std::mutex& mutex, RunMode mode = RunMode::kTrain) {
+    const StepProgram program = step_program(kind_, shape_, mesh_.coordinate(Axis::kPipe));
+    StepRecorder recorder(cpu_.stream.memory());
+    const Attempt recorded = attempt(program, mode, recorder);
+    const StepArenaPlan plan = plan_step_arena(recorder.record(), program.instructions);
+    const Tensor block =
+        Tensor::empty({narrow<int64_t>(plan.bytes_total())}, DType::kU8, cpu_.stream);
+    StepArena arena(plan, block.address());
+    const Attempt planned = attempt(program, mode, arena);
+    test::require(planned == recorded, "by the plan, something else comes out");
+
+    const std::lock_guard lock(mutex);
+    outcome.loss += planned.loss;
+    outcome.updates += planned.updates;
+    if (mode != RunMode::kTrain) return;
+    each_gradient([&](ParamId id, int64_t begin, const Tensor& elements) {
+      put(outcome, id, begin, elements);
+    });
+  }
+
+ private:
+  struct Attempt {
+    double loss = 0;
+    int updates = 0;
+    std::vector<std::byte> gradients{};
+    bool operator==(const Attempt&) const = default;
+  };
+
+  Attempt attempt(const StepProgram& program, RunMode mode, StepMemory& memory) {
     if (ShardedStore* const zero = sharded()) {
-      zero->initialize(3);
       zero->begin_step();
     } else {
       plain().clear_gradients();
     }
-  }
-
-  void train(Outcome& outcome, std::mutex& mutex, RunMode mode = RunMode::kTrain) {
     Communicator& pipe = mesh_.group(Axis::kPipe);
-    const int stage = pipe.rank();
-    const bool is_end = stage == 0 || stage == pipe.size() - 1;
+    const bool is_end = pipe.rank() == 0 || pipe.rank() == pipe.size() - 1;
     const auto ends = pipe.split(is_end ? 0 : 1, 0);
     const auto gradients = pipe.split(0, 0);
     StepPlace place{.stream = cpu_.stream,
@@ -120,36 +151,39 @@ class Rank {
                     .ends = ends.get()};
     for (const auto& chunk : stages_) place.chunks.push_back(chunk.get());
     Tokens source(mesh_.coordinate(Axis::kData));
-    int updates = 0;
+    Attempt result;
     const StepInput input{.source = source,
                           .mode = mode,
                           .tokens = kTokens,
                           .dropout = Rng(9, "dropout"),
-                          .optimizer_step = [&] { ++updates; }};
-    StepRunner(place, input).run(step_program(kind_, shape_, stage));
-    const std::lock_guard lock(mutex);
-    outcome.loss += *place.loss.data<double>();
-    outcome.updates += updates;
-    if (mode == RunMode::kTrain) collect(outcome);
+                          .memory = &memory,
+                          .optimizer_step = [&] { ++result.updates; }};
+    StepRunner(place, input).run(program);
+    result.loss = *place.loss.data<double>();
+    if (mode != RunMode::kTrain) return result;
+    each_gradient([&](ParamId, int64_t, const Tensor& elements) {
+      const auto* bytes = static_cast<const std::byte*>(elements.address());
+      result.gradients.insert(result.gradients.end(), bytes, bytes + elements.bytes());
+    });
+    return result;
   }
 
- private:
   ShardedStore* sharded() { return dynamic_cast<ShardedStore*>(store_.get()); }
   PlainStore& plain() { return dynamic_cast<PlainStore&>(*store_); }
 
-  void collect(Outcome& outcome) {
+  // Parameter, its first element of these, the elements.
+  void each_gradient(const std::function<void(ParamId, int64_t, const Tensor&)>& visit) {
     if (ShardedStore* const zero = sharded()) {
       for (const auto& group : zero->groups()) {
         for (const Shard& shard : group->shards()) {
           for (const ShardField& field : shard.fields) {
-            put(outcome, field.param, field.param_begin,
-                shard.grad.narrow(field.offset, field.numel));
+            visit(field.param, field.param_begin, shard.grad.narrow(field.offset, field.numel));
           }
         }
       }
       return;
     }
-    for (ParamId id = 0; id < store_->count(); ++id) put(outcome, id, 0, plain().gradient(id));
+    for (ParamId id = 0; id < store_->count(); ++id) visit(id, 0, plain().gradient(id));
   }
 
   void put(Outcome& outcome, ParamId id, int64_t begin, const Tensor& elements) {
@@ -383,16 +417,6 @@ TEST_CASE("a buffer has one micro-batch at a time", "[train]") {
       .buffers = 1};
   CHECK_THROWS_WITH(StepRunner(place, input).run(program),
                     Catch::Contains("finds micro-batch 0 in its buffer"));
-}
-
-TEST_CASE("an arena serves one micro-batch at a time", "[train]") {
-  Alone model({0, 8});
-  const StepPlace place = model.place();
-  ReplayArena arena({}, nullptr);
-  const StepInput input{.source = model.source, .arena = &arena};
-  CHECK_THROWS_WITH(
-      StepRunner(place, input).run(step_program(PipelineKind::kGpipe, {.micro_batches = 2}, 0)),
-      Catch::Contains("the program has 2"));
 }
 
 TEST_CASE("who watches hears of every micro-step before it begins", "[train]") {

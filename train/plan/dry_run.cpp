@@ -26,18 +26,12 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank) 
   Engine engine(options, workspace.resources(), std::nullopt);
   NoData nothing;
   StepPlan plan;
-  RecordingMemory training(workspace.heap());
-  {
-    const MemoryScope scope(workspace.stream(), training);
-    engine.first_micro_step(nothing);
-  }
-  RecordingMemory evaluation(workspace.heap());
-  {
-    const MemoryScope scope(workspace.stream(), evaluation);
-    engine.evaluate(nothing, 1);
-  }
-  plan.train = plan_arena(training.spans());
-  plan.evaluate = plan_arena(evaluation.spans());
+  StepRecorder training(workspace.heap()), evaluation(workspace.heap());
+  engine.memories().record(training, evaluation);
+  engine.first_micro_step(nothing);
+  engine.evaluate(nothing, 1);
+  plan.train = plan_step_arena(training.record(), engine.training().instructions);
+  plan.evaluate = plan_step_arena(evaluation.record(), engine.evaluation().instructions);
   plan.gathers = plan_gathers(engine.store().recorded_events(), engine.store().bucket_numel(),
                               options.zero.gather);
   plan.buckets.evaluation = plan_arena(engine.store().slots().recorded());
