@@ -71,7 +71,7 @@ void compare(const Case& c, int threads, int rounds) {
   std::vector<double> ratios, planned, measured, cost;
   for (int round = 0; round < rounds; ++round) {
     DeviceCeilings ceilings;
-    cost.push_back(timed([&] { ceilings = calibrate(options, threads); }));
+    cost.push_back(timed([&] { ceilings = calibrate(options, {.threads = threads}); }));
     planned.push_back(dry_run(options, {.data = 1}, ceilings).seconds_per_step());
     std::vector<double> steps;
     for (int i = 0; i < 3; ++i) steps.push_back(timed(step));

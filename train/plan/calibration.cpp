@@ -1,8 +1,12 @@
 #include "train/plan/calibration.h"
 
 #include <algorithm>
+#include <atomic>
+#include <future>
+#include <thread>
 
 #include "comm/shm/comm.h"
+#include "core/index.h"
 #include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
@@ -64,6 +68,56 @@ class AnyTokens final : public BatchSource {
   const uint64_t vocabulary_;
 };
 
+// A rank without peers that has made its first step: pages, caches and primitives are there.
+class OneRank {
+ public:
+  // As in a run, memory has its places: fresh pages for every tensor would be measured, too.
+  OneRank(const EngineOptions& job, const StepPlan& plan, int threads, Trace* trace)
+      : alone_(std::move(make_thread_group(1).front())),
+        connections_(Connections::over(*alone_, {})),
+        workspace_(Device::cpu(), threads, connections_.peers(), trace),
+        engine_(job, workspace_.resources(), plan),
+        tokens_(dimensions(job.model).vocabulary) {
+    step();
+  }
+  void step() {
+    engine_.begin_step(tokens_, 0);
+    engine_.next_result(Wait::kYes);
+  }
+
+ private:
+  const std::unique_ptr<Communicator> alone_;
+  Connections connections_;
+  Workspace workspace_;
+  Engine engine_;
+  AnyTokens tokens_;
+};
+
+// Ranks that do the same beside the one that is measured, until the end of the scope.
+class Neighbours {
+ public:
+  explicit Neighbours(const std::vector<std::unique_ptr<OneRank>>& ranks) {
+    for (const std::unique_ptr<OneRank>& rank : ranks) {
+      working_.push_back(std::async(std::launch::async, [this, &rank] {
+        while (!is_over_) rank->step();
+      }));
+    }
+  }
+  Neighbours(const Neighbours&) = delete;  // their threads refer to it
+  Neighbours& operator=(const Neighbours&) = delete;
+  ~Neighbours() { is_over_ = true; }  // then the futures wait for them
+
+  // Throws what one of them has thrown.
+  void finish() {
+    is_over_ = true;
+    for (std::future<void>& rank : working_) rank.get();
+  }
+
+ private:
+  std::atomic<bool> is_over_ = false;
+  std::vector<std::future<void>> working_;
+};
+
 }  // namespace
 
 void Stopwatch::close() {
@@ -105,27 +159,43 @@ EngineOptions reduced_for_calibration(const EngineOptions& options) {
   return out;
 }
 
-DeviceCeilings calibrate(const EngineOptions& options, int threads) {
+RanksHere ranks_here(int ranks, int threads) {
+  const int cores = std::max(1, narrow<int>(std::thread::hardware_concurrency()));
+  return {.ranks = std::clamp(cores / threads, 1, ranks), .threads = threads};
+}
+
+DeviceCeilings calibrate(const EngineOptions& options, const RanksHere& here) {
   const EngineOptions job = reduced_for_calibration(options);
-  const auto alone = std::move(make_thread_group(1).front());
-  Connections connections = Connections::over(*alone, {});
+  const StepPlan plan = dry_run(job, {}, {}).of_rank(0).step;
+  std::vector<std::future<std::unique_ptr<OneRank>>> starting;
+  for (int i = 1; i < here.ranks; ++i) {
+    starting.push_back(std::async(std::launch::async, [&] {
+      return std::make_unique<OneRank>(job, plan, here.threads, nullptr);
+    }));
+  }
   const MonotonicClock clock;
-  Stopwatch watch(cpu_ceilings(threads, options.dtype), clock);
-  Workspace workspace(Device::cpu(), threads, connections.peers(), &watch);
-  // As in a run, memory has its places: fresh pages for every tensor would be measured, too.
-  Engine engine(job, workspace.resources(), dry_run(job, {}, {}).of_rank(0).step);
-  AnyTokens tokens(dimensions(job.model).vocabulary);
-  const auto step = [&] {
-    engine.begin_step(tokens, 0);
-    engine.next_result(Wait::kYes);
-  };
-  constexpr int kFewest = 2, kMost = 20;
-  constexpr int64_t kLongEnough = 150'000'000;  // ns, of which a few small steps are noise
-  step();                                       // pages, caches and primitives are made
-  watch.begin();
+  Stopwatch watch(cpu_ceilings(here.threads, options.dtype), clock);
+  OneRank measured(job, plan, here.threads, &watch);
+  std::vector<std::unique_ptr<OneRank>> others;
+  for (auto& one : starting) others.push_back(one.get());
+
+  Neighbours neighbours(others);
+  constexpr size_t kFewest = 5, kMost = 50;
+  constexpr int64_t kLongEnough = 150'000'000;            // ns
+  std::vector<std::pair<int64_t, DeviceCeilings>> steps;  // ns
   const int64_t start = clock.now_ns();
-  for (int i = 0; i < kFewest || (i < kMost && clock.now_ns() - start < kLongEnough); ++i) step();
-  return watch.end();
+  while (steps.size() < kFewest || (steps.size() < kMost && clock.now_ns() - start < kLongEnough)) {
+    const int64_t begin = clock.now_ns();
+    watch.begin();
+    measured.step();
+    steps.emplace_back(0, watch.end());
+    steps.back().first = clock.now_ns() - begin;
+  }
+  neighbours.finish();
+  // Now and then a step loses its cores to something else.
+  const auto middle = steps.begin() + narrow<std::ptrdiff_t>(steps.size() / 2);
+  std::ranges::nth_element(steps, middle, {}, &std::pair<int64_t, DeviceCeilings>::first);
+  return middle->second;
 }
 
 }  // namespace ds

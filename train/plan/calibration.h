@@ -40,7 +40,15 @@ class Stopwatch final : public Trace {
 // The job that is measured in place of `options`: the same operations, in less time and memory.
 EngineOptions reduced_for_calibration(const EngineOptions& options);
 
-// Runs that job with so many threads, which takes a fraction of a second.
-DeviceCeilings calibrate(const EngineOptions& options, int threads);
+struct RanksHere {
+  int ranks = 1;
+  int threads = 1;  // of each
+};
+// As many of `ranks` as have cores of their own on this machine: the others are elsewhere.
+RanksHere ranks_here(int ranks, int threads);
+
+// Runs that job on so many ranks at once, which takes a fraction of a second: cores that work side
+// by side are slower than one alone. Throws what one of them throws.
+DeviceCeilings calibrate(const EngineOptions& options, const RanksHere& here);
 
 }  // namespace ds

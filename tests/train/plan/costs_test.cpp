@@ -1,6 +1,8 @@
 // Ceilings, clocks and the stopwatch, by numbers worked out by hand.
 #include "train/plan/costs.h"
 
+#include <thread>
+
 #include "core/stream.h"
 #include "tests/support/catch.h"
 #include "tests/train/small_engine.h"
@@ -100,9 +102,17 @@ TEST_CASE("the job that is measured has the operations of the other, and less of
   CHECK(small.vocab_size == std::get<Gpt2Config>(options.model).vocab_size);
 }
 
+TEST_CASE("as many ranks are measured beside each other as have cores here", "[train]") {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  CHECK(ranks_here(1, 1).ranks == 1);
+  CHECK(ranks_here(1000, 1).ranks == cores);
+  CHECK(ranks_here(1000, 2 * cores).ranks == 1);
+  CHECK(ranks_here(3, 2).threads == 2);
+}
+
 TEST_CASE("a calibration knows the operations of a step", "[train]") {
   const EngineOptions options = testing::options_of({.dtype = DType::kBF16});
-  const DeviceCeilings measured = calibrate(options, 1);
+  const DeviceCeilings measured = calibrate(options, {.ranks = 2});
   for (const char* op : {"matmul", "adam_update", "linear_cross_entropy"}) {
     INFO(op);
     REQUIRE(measured.slowdown.contains(op));
