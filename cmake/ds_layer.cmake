@@ -1,4 +1,4 @@
-# ds_layer(NAME core SOURCES a.cpp ... [DEPENDS other layers] [LIBS third-party targets])
+# ds_layer(NAME core SOURCES a.cpp ... [CUDA a.cu ...] [DEPENDS other layers] [LIBS third-party targets])
 #   One static library per folder. DEPENDS is checked against the layer table in tests/style/layering.py's
 #   rules file, so a link that the table forbids fails at configure time as well as in the style test.
 # ds_test(LAYER core SOURCES a_test.cpp ... [DEPENDS layers] [LIBS targets] [LABELS unit])
@@ -18,12 +18,19 @@ function(ds_target_defaults target)
   target_link_libraries(${target} PUBLIC ds_flags)
 endfunction()
 
-function(ds_layer)
-  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPENDS;LIBS" ${ARGN})
-  add_library(ds_${ARG_NAME} STATIC ${ARG_SOURCES})
-  if(ARG_SOURCES MATCHES "\\.cu(;|$)")
-    set_target_properties(ds_flags PROPERTIES DS_HAS_CUDA ON)  # what --version says
+# The .cu files of a layer: for the emulated device they are C++.
+function(ds_cuda_half target)
+  if(NOT DS_WITH_CUDA STREQUAL "EMULATED" OR NOT ARGN)
+    return()
   endif()
+  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
+  target_sources(${target} PRIVATE ${ARGN})
+endfunction()
+
+function(ds_layer)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;CUDA;DEPENDS;LIBS" ${ARGN})
+  add_library(ds_${ARG_NAME} STATIC ${ARG_SOURCES})
+  ds_cuda_half(ds_${ARG_NAME} ${ARG_CUDA})
   ds_target_defaults(ds_${ARG_NAME})
   list(TRANSFORM ARG_DEPENDS PREPEND ds_)
   target_link_libraries(ds_${ARG_NAME} PUBLIC ${ARG_DEPENDS} ${ARG_LIBS})

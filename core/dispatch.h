@@ -12,21 +12,38 @@ namespace ds {
 struct Cpu {};
 struct Cuda {};
 
-// Calls f(Cpu{}) on CPU streams, nothing on meta. The CUDA half joins here when kernels have one.
-// Only in f may tensors of the stream's device be read or written.
-template <class F>
-void on_device(const Stream& stream, F&& f) {
+#if defined(DS_HAS_CUDA_KERNELS)
+inline constexpr bool kHasCudaKernels = true;
+#else
+inline constexpr bool kHasCudaKernels = false;
+#endif
+
+// Calls cpu(Cpu{}) on CPU streams, cuda(Cuda{}) on CUDA streams, nothing on meta. Only in `cpu` may
+// tensors of the stream's device be read or written; `cuda` gives the work to the stream's queue,
+// and is not even compiled in a build without CUDA.
+template <class CpuHalf, class CudaHalf>
+void on_device(const Stream& stream, CpuHalf&& cpu, CudaHalf&& cuda) {
   switch (stream.device().kind) {
     case Device::Kind::kCpu: {
       const DeviceAccess access(stream.gate());
-      f(Cpu{});
+      cpu(Cpu{});
       return;
     }
     case Device::Kind::kMeta:
       return;
     case Device::Kind::kCuda:
-      throw Unsupported("kernels: this build has no CUDA half (build option DS_WITH_CUDA)");
+      if constexpr (kHasCudaKernels) {
+        cuda(Cuda{});
+      } else {
+        throw Unsupported("kernels: this build has no CUDA half (build option DS_WITH_CUDA)");
+      }
   }
+}
+
+// Of a kernel that has no CUDA half.
+template <class CpuHalf>
+void on_device(const Stream& stream, CpuHalf&& cpu) {
+  on_device(stream, cpu, [](auto) { throw Unsupported("kernels: this one has no CUDA half yet"); });
 }
 
 // Calls f.template operator()<T>() with T one of float, BF16, F16.

@@ -18,8 +18,8 @@ DType parse_dtype(std::string_view name);  // also "float32", "bfloat16", ...; t
 struct BF16 {
   uint16_t bits = 0;
   BF16() = default;
-  explicit BF16(float value);  // round to nearest even, NaN stays NaN
-  explicit operator float() const {
+  constexpr explicit BF16(float value);  // round to nearest even, NaN stays NaN
+  constexpr explicit operator float() const {
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   }
 };
@@ -27,11 +27,11 @@ struct BF16 {
 struct F16 {
   uint16_t bits = 0;
   F16() = default;
-  explicit F16(float value);  // round to nearest even, overflow to infinity
-  explicit operator float() const;
+  constexpr explicit F16(float value);  // round to nearest even, overflow to infinity
+  constexpr explicit operator float() const;
 };
 
-inline BF16::BF16(float value) {
+constexpr BF16::BF16(float value) {
   const auto u = std::bit_cast<uint32_t>(value);
   if ((u & 0x7fffffffU) > 0x7f800000U) {
     bits = static_cast<uint16_t>((u >> 16) | 0x0040U);
@@ -40,7 +40,7 @@ inline BF16::BF16(float value) {
   }
 }
 
-inline F16::F16(float value) {
+constexpr F16::F16(float value) {
   const auto u = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (u >> 16) & 0x8000U;
   const uint32_t magnitude = u & 0x7fffffffU;
@@ -57,7 +57,7 @@ inline F16::F16(float value) {
   }
 }
 
-inline F16::operator float() const {
+constexpr F16::operator float() const {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
   const uint32_t magnitude = bits & 0x7fffU;
   if (magnitude >= 0x7c00U) {

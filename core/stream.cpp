@@ -24,16 +24,16 @@ Stream::Stream(const StreamOptions& options)
       pool_(options.pool),
       trace_(options.trace),
       gate_(options.gate) {
-  if (device_.kind == Device::Kind::kCuda) {
-    throw Unsupported("stream: this build has no CUDA kernels (build option DS_WITH_CUDA)");
-  }
+  if (device_.kind == Device::Kind::kCuda) queue_ = make_device_queue(device_);
   DS_CHECK(memory_ != nullptr, "stream: no memory resource given");
-  DS_CHECK(device_.is_meta() || pool_ != nullptr, "stream: a CPU stream needs a thread pool");
+  DS_CHECK(device_ != Device::cpu() || pool_ != nullptr,
+           "stream: a CPU stream needs a thread pool");
 }
 
 void Stream::copy(const void* from, void* to, size_t bytes) {
   report("copy", {.flops = 0, .bytes = 2.0 * static_cast<double>(bytes)});
   if (device_.is_meta() || bytes == 0) return;
+  if (queue_ != nullptr) return queue_->copy(from, to, bytes);
   const DeviceAccess access(gate_);
   std::memcpy(to, from, bytes);
 }
@@ -41,6 +41,7 @@ void Stream::copy(const void* from, void* to, size_t bytes) {
 void Stream::fill_bytes(void* to, int value, size_t bytes) {
   report("fill_bytes", {.flops = 0, .bytes = static_cast<double>(bytes)});
   if (device_.is_meta() || bytes == 0) return;
+  if (queue_ != nullptr) return queue_->fill_bytes(to, value, bytes);
   const DeviceAccess access(gate_);
   std::memset(to, value, bytes);
 }

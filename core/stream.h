@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/cuda/queue.h"
 #include "core/device.h"
 #include "core/memory/access_gate.h"
 #include "core/memory/resource.h"
@@ -32,13 +33,15 @@ struct StreamOptions {
 class Event {
  public:
   Event() = default;  // reached from the beginning
-  bool ready() const { return true; }
-  void wait_on_host() const {}
+  bool ready() const { return in_queue_ == nullptr || in_queue_->ready(); }
+  void wait_on_host() const {
+    if (in_queue_ != nullptr) in_queue_->wait_on_host();
+  }
 
  private:
   friend class Stream;
-  explicit Event(double seconds) : seconds_(seconds) {}
   double seconds_ = 0;
+  std::shared_ptr<QueueEvent> in_queue_;  // of a CUDA stream
 };
 
 class Stream {
@@ -53,15 +56,29 @@ class Stream {
   Trace* trace() const { return trace_; }
   AccessGate* gate() const { return gate_; }  // open while work of the stream runs
 
-  Event mark() const { return Event(trace_ != nullptr ? trace_->now() : 0); }
+  Event mark() const {
+    Event event;
+    if (trace_ != nullptr) event.seconds_ = trace_->now();
+    if (queue_ != nullptr) event.in_queue_ = queue_->mark();
+    return event;
+  }
   void wait(const Event& event) {
     if (trace_ != nullptr) trace_->not_before(event.seconds_);
+    if (event.in_queue_ == nullptr) return;
+    if (queue_ != nullptr) {
+      queue_->wait(event.in_queue_);
+    } else {
+      event.wait_on_host();  // work of the CPU begins when it is given
+    }
   }
   void synchronize() const { mark().wait_on_host(); }
   // Bytes that do not overlap, in the order of the stream's work; `to` and `from` may be on the
   // host or on the stream's device.
   void copy(const void* from, void* to, size_t bytes);
   void fill_bytes(void* to, int value, size_t bytes);
+
+  // Of a CUDA stream alone: where its kernels are given to.
+  DeviceQueue& queue() const { return *queue_; }
 
   // What the work given to it now is for: the innermost Span, empty outside of any.
   std::string_view label() const { return label_; }
@@ -88,6 +105,7 @@ class Stream {
   ThreadPool* pool_;
   Trace* trace_;
   AccessGate* gate_;
+  std::unique_ptr<DeviceQueue> queue_;  // of a CUDA device
   std::string_view label_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> state_;
 };

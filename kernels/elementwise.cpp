@@ -8,6 +8,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/elementwise_cuda.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
 #include "kernels/spans.h"
@@ -144,11 +145,12 @@ void accumulate_span(const void* x, DType x_dtype, void* y, DType y_dtype, int64
 void fill(Stream& stream, Tensor& y, float value) {
   require("fill", "y", stream, y, y.numel());
   stream.report("fill", {.flops = 0, .bytes = bytes_of(y)});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(fill_range)(y, value, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::fill_cuda(stream, y, value); });
 }
 
 void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
@@ -158,11 +160,12 @@ void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
   detail::require_dtype("add", "a", a, y.dtype());
   detail::require_dtype("add", "b", b, y.dtype());
   stream.report("add", {.flops = static_cast<double>(y.numel()), .bytes = 3 * bytes_of(y)});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(add_range)(a, b, y, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::add_cuda(stream, a, b, y); });
 }
 
 void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
@@ -170,33 +173,36 @@ void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
   require("accumulate", "x", stream, x, y.numel());
   stream.report("accumulate",
                 {.flops = static_cast<double>(y.numel()), .bytes = bytes_of(x) + 2 * bytes_of(y)});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       detail::accumulate_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(),
                               end - begin);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::accumulate_cuda(stream, x, y); });
 }
 
 void scale(Stream& stream, float factor, Tensor& y) {
   require("scale", "y", stream, y, y.numel());
   stream.report("scale", {.flops = static_cast<double>(y.numel()), .bytes = 2 * bytes_of(y)});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(scale_range)(y, factor, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::scale_cuda(stream, factor, y); });
 }
 
 void cast(Stream& stream, const Tensor& x, Tensor& y) {
   require("cast", "y", stream, y, y.numel());
   require("cast", "x", stream, x, y.numel());
   stream.report("cast", {.flops = 0, .bytes = bytes_of(x) + bytes_of(y)});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
       detail::cast_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::cast_cuda(stream, x, y); });
 }
 
 }  // namespace ds::kernels

@@ -17,7 +17,8 @@ int run_plan(const PlanArgs& args) {
   const ModelConfig model = model_config(config.model, inputs);
   const int ranks = args.num_ranks.value_or(1);
   const EngineOptions options = engine_options(config, model, ranks);
-  const RunPlan plan = dry_run(options, {.data = ranks}, calibrate(options, ranks_here(ranks, args.threads)));
+  const RunPlan plan =
+      dry_run(options, {.data = ranks}, calibrate(options, ranks_here(ranks, args.threads)));
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   std::fputs(text.c_str(), stdout);
   return static_cast<int>(ExitCode::kDone);

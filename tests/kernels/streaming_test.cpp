@@ -19,7 +19,7 @@ constexpr int64_t kLengths[] = {1, 15, 16, 17, 4096, 9999};
 
 }  // namespace
 
-TEST_CASE("elementwise operations match the reference in every dtype", "[kernels]") {
+TEST_CASE("elementwise operations match the reference in every dtype", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
     for (const int64_t n : kLengths) {
@@ -41,7 +41,7 @@ TEST_CASE("elementwise operations match the reference in every dtype", "[kernels
 }
 
 TEST_CASE("casts round to nearest even and keep infinities and NaN, as the scalar types do",
-          "[kernels]") {
+          "[kernels][device]") {
   TestStream s;
   Values special{0.0,   -0.0,     1.0,       65504,      65519.9,    65520,        1e30,   -1e30,
                  1e-30, INFINITY, -INFINITY, 1.00390625, 1.01171875, 5.9604645e-8, 2.9e-8, 6.1e-5};
@@ -66,7 +66,7 @@ TEST_CASE("casts round to nearest even and keep infinities and NaN, as the scala
   }
 }
 
-TEST_CASE("accumulate adds across dtypes", "[kernels]") {
+TEST_CASE("accumulate adds across dtypes", "[kernels][device]") {
   TestStream s;
   for (const DType from : float_dtypes()) {
     for (const DType to : float_dtypes()) {

@@ -39,7 +39,7 @@ PLAIN_SECTIONS = ["model", "optim"]
 
 # header prefix -> paths that may include it
 FENCES = {
-    r"cuda": [r".*\.cu$", r"core/cuda_runtime\.cpp$"],
+    r"cuda": [r"kernels/cuda/launch\.cuh$", r"core/cuda/"],
     r"nccl": [r"comm/nccl/"],
     r"mpi\.h": [r"comm/mpi/"],
     r"openssl/": [r"comm/tcp/proof\.cpp$", r"launcher/", r"rankd/"],

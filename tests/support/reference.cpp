@@ -8,21 +8,71 @@
 
 #include "core/dispatch.h"
 #include "core/rng.h"
+#include "tests/support/test_device.h"
+#if defined(DS_CUDA_EMULATED)
+#include "core/cuda/emulated.h"
+#endif
 
 namespace ds::reference {
 
+namespace {
+
+std::vector<Stream*>& live_streams() {
+  static std::vector<Stream*> streams;
+  return streams;
+}
+
+[[maybe_unused]] const bool is_for_choice = testing::test_device().is_for_choice = true;
+
+MemoryResource& memory_of(Device device, HostMemory& host) {
+#if defined(DS_CUDA_EMULATED)
+  if (device.kind == Device::Kind::kCuda) return emulated::device_memory();
+#endif
+  DS_CHECK(device == Device::cpu(), "tests: no memory of {}", device.to_string());
+  return host;
+}
+
+template <class T>
+Tensor uploaded(const std::vector<T>& elements, const Shape& shape, Stream& stream) {
+  Tensor tensor = Tensor::empty(shape, dtype_of<T>::value, stream);
+  stream.copy(elements.data(), tensor.address(), tensor.bytes());
+  return tensor;
+}
+
+}  // namespace
+
 TestStream::TestStream(int threads)
-    : pool(threads), stream({.device = Device::cpu(), .memory = &memory, .pool = &pool}) {}
+    : pool(threads),
+      stream({.device = testing::test_device().device,
+              .memory = &memory_of(testing::test_device().device, memory),
+              .pool = &pool}) {
+  live_streams().push_back(&stream);
+}
+
+TestStream::~TestStream() { std::erase(live_streams(), &stream); }
+
+std::vector<std::byte> bytes_of(const Tensor& tensor) {
+  std::vector<std::byte> bytes(tensor.bytes());
+  if (tensor.device() == Device::cpu()) {
+    std::memcpy(bytes.data(), tensor.raw(), bytes.size());
+    return bytes;
+  }
+  for (Stream* const stream : live_streams()) stream->synchronize();
+  DS_CHECK(!live_streams().empty(), "tests: a tensor of {} has outlived all streams",
+           tensor.device().to_string());
+  live_streams().back()->copy(tensor.address(), bytes.data(), bytes.size());
+  return bytes;
+}
 
 Tensor tensor_of(const Values& values, const Shape& shape, DType dtype, Stream& stream) {
-  Tensor tensor = Tensor::empty(shape, dtype, stream);
-  DS_CHECK(tensor.numel() == static_cast<int64_t>(values.size()), "tensor_of: {} values for {}",
+  DS_CHECK(shape.numel() == static_cast<int64_t>(values.size()), "tensor_of: {} values for {}",
            values.size(), shape.to_string());
-  on_float(dtype, [&]<class T>() {
-    std::transform(values.begin(), values.end(), tensor.data<T>(),
-                   [](double v) { return static_cast<T>(static_cast<float>(v)); });
+  return on_float(dtype, [&]<class T>() {
+    std::vector<T> elements(values.size());
+    std::ranges::transform(values, elements.begin(),
+                           [](double v) { return static_cast<T>(static_cast<float>(v)); });
+    return uploaded(elements, shape, stream);
   });
-  return tensor;
 }
 
 Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& stream, double scale) {
@@ -33,23 +83,21 @@ Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& str
 }
 
 Tensor tokens_of(const std::vector<int32_t>& tokens, Stream& stream) {
-  Tensor tensor = Tensor::empty({static_cast<int64_t>(tokens.size())}, DType::kI32, stream);
-  std::copy(tokens.begin(), tokens.end(), tensor.data<int32_t>());
-  return tensor;
+  return uploaded(tokens, {static_cast<int64_t>(tokens.size())}, stream);
 }
 
 Values values_of(const Tensor& tensor) {
   return on_float(tensor.dtype(), [&]<class T>() {
-    const T* data = tensor.data<T>();
-    Values values(static_cast<size_t>(tensor.numel()));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(data[i]);
+    const std::vector<std::byte> bytes = bytes_of(tensor);
+    std::vector<T> elements(static_cast<size_t>(tensor.numel()));
+    std::memcpy(elements.data(), bytes.data(), bytes.size());
+    Values values(elements.size());
+    std::ranges::transform(elements, values.begin(), [](T v) { return static_cast<float>(v); });
     return values;
   });
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
-}
+bool same_bits(const Tensor& a, const Tensor& b) { return bytes_of(a) == bytes_of(b); }
 
 double error_of(const Tensor& actual, const Values& expected) {
   const Values got = values_of(actual);

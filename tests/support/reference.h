@@ -18,13 +18,19 @@ namespace ds::reference {
 
 using Values = std::vector<double>;
 
-// A CPU stream with its own pool and memory, or a meta stream with a trace.
+// A stream of the device that the program was told to test (test_device.h), with its own pool.
 struct TestStream {
   explicit TestStream(int threads = 2);
+  ~TestStream();
+  TestStream(const TestStream&) = delete;  // is known by its address, to wait for all of them
+  TestStream& operator=(const TestStream&) = delete;
   HostMemory memory;
   ThreadPool pool;
   Stream stream;
 };
+
+// What a tensor holds when all streams have done what they were given.
+std::vector<std::byte> bytes_of(const Tensor& tensor);
 
 Tensor tensor_of(const Values& values, const Shape& shape, DType dtype, Stream& stream);
 Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& stream,

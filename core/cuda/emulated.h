@@ -1,0 +1,29 @@
+// An emulated CUDA device, for machines without one: the queues of its streams run only when
+// somebody waits for them, and no further than to what is waited for. So a forgotten wait shows
+// every time, as wrong numbers, and not once in a thousand runs. Its memory is closed to the host:
+// who reads or writes it outside of a queue's work faults. Build option DS_WITH_CUDA=EMULATED.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "core/memory/resource.h"
+#include "core/stream.h"
+
+namespace ds::emulated {
+
+// Work for the queue of this stream, which is one of an emulated device.
+void enqueue(const Stream& stream, std::function<void()> work);
+
+// All devices' memory, which is one mapping of `kDeviceBytes`. Thread-safe.
+inline constexpr size_t kDeviceBytes = size_t{1} << 30;
+MemoryResource& device_memory();
+bool is_device_memory(const void* pointer);
+
+// For a queue's work alone: everything that is allocated, for who wants to keep and restore it.
+std::vector<std::span<std::byte>> allocated();
+
+// Host memory whose copies run when the queue does, as a real device's do.
+MemoryResource& pinned_memory();
+
+}  // namespace ds::emulated

@@ -1,0 +1,303 @@
+#include "kernels/cuda/on_host.h"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "core/cuda/emulated.h"
+#include "core/error.h"
+#include "core/index.h"
+#include "core/rng.h"
+#include "kernels/cuda/launch.cuh"
+
+namespace ds::cuda::on_host {
+
+thread_local Here here;
+
+namespace {
+
+constexpr size_t kStackBytes = size_t{128} << 10;
+
+// Runs threads one after another until one of them has to wait; then it is that thread's, until it
+// goes on, and another fibre takes the next.
+struct Fibre {
+  std::unique_ptr<std::byte[]> stack{new std::byte[kStackBytes]};
+  ucontext_t inside{};
+  bool begun = false;
+  int thread = -1;  // that waits in it; below 0: none, and it has nothing left to do
+};
+
+struct Barrier {
+  int arrived = 0;
+  int64_t round = 0;  // goes up when all have arrived
+};
+
+class Block;
+thread_local Block* running = nullptr;
+
+std::vector<std::unique_ptr<Fibre>>& idle_fibres() {
+  thread_local std::vector<std::unique_ptr<Fibre>> fibres;
+  return fibres;
+}
+
+class Block {
+ public:
+  Block(const LaunchShape& shape, int64_t index, std::vector<int> order,
+        const std::function<void()>& thread)
+      : shape_(shape),
+        index_(index),
+        order_(std::move(order)),
+        thread_(thread),
+        warps_(to_size((shape.threads + kWarp - 1) / kWarp)),
+        shared_(new std::byte[std::max<size_t>(shape.shared_bytes, 1)]) {
+    std::memset(shared_.get(), 0xff, shape.shared_bytes);
+  }
+  Block(const Block&) = delete;  // its fibres refer to it
+  Block& operator=(const Block&) = delete;
+
+  void run() {
+    running = this;
+    while (next_ < order_.size() && !error_) {
+      resume(*waiting_.emplace_back(fresh_fibre()));
+      drop_idle();
+    }
+    while (!waiting_.empty() && !error_) {
+      const size_t before = progress_;
+      for (size_t i = 0; i < waiting_.size() && !error_; ++i) {
+        Fibre& fibre = *waiting_[i];
+        if (may_go_on(nth(threads_, fibre.thread))) resume(fibre);
+      }
+      drop_idle();
+      if (progress_ == before && !waiting_.empty() && !error_) {
+        error_ = std::make_exception_ptr(
+            InternalError(fmt::format("block {}: a barrier is reached by {} of {} threads only",
+                                      index_, waiting_.size(), shape_.threads)));
+      }
+    }
+    running = nullptr;
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  void block_barrier() {
+    Barrier& barrier = block_barrier_;
+    ++barrier.arrived;
+    wait_at(barrier, shape_.threads - ended_);
+  }
+
+  void exchange(unsigned mask, int from, void* value, size_t bytes) {
+    const int own = lane();
+    const size_t first = to_size(here.thread.x) / kWarp * kWarp;
+    Warp& warp = warps_[first / kWarp];
+    DS_CHECK((mask >> own & 1U) != 0, "shuffle: lane {} is not in its mask {:#x}", own, mask);
+    DS_CHECK((mask & warp.ended) == 0, "shuffle: mask {:#x} has lanes that have ended ({:#x})",
+             mask, warp.ended);
+    DS_CHECK(warp.barrier.arrived == 0 || warp.mask == mask,
+             "shuffle: lanes of a warp meet with masks {:#x} and {:#x}", warp.mask, mask);
+    DS_CHECK((mask >> from & 1U) != 0, "shuffle: lane {} is read, and not in the mask {:#x}", from,
+             mask);
+    warp.mask = mask;
+    Thread& thread = threads_[first + to_size(own)];
+    thread.from = from;
+    std::memcpy(thread.given.data(), value, bytes);
+    if (++warp.barrier.arrived == std::popcount(mask)) {
+      for (size_t i = 0; i < kWarp; ++i) {
+        if ((mask >> i & 1U) == 0) continue;
+        Thread& one = threads_[first + i];
+        one.taken = threads_[first + to_size(one.from)].given;
+      }
+    }
+    wait_at(warp.barrier, std::popcount(mask));
+    std::memcpy(value, thread.taken.data(), bytes);
+  }
+
+  void* shared_array(const void* place, size_t bytes) {
+    std::unique_ptr<std::byte[]>& array = arrays_[place];
+    if (!array) {
+      array.reset(new std::byte[bytes]);
+      std::memset(array.get(), 0xff, bytes);
+    }
+    return array.get();
+  }
+  void* shared_of_launch() { return shared_.get(); }
+
+ private:
+  struct Thread {
+    const Barrier* at = nullptr;
+    int64_t round = 0;  // of the barrier, that has to be over
+    int from = 0;       // whose value it takes
+    std::array<std::byte, kLaneBytes> given{}, taken{};
+  };
+  struct Warp {
+    Barrier barrier;
+    unsigned mask = 0, ended = 0;
+  };
+
+  static bool may_go_on(const Thread& thread) { return thread.at->round > thread.round; }
+
+  void wait_at(Barrier& barrier, int expected) {
+    const int own = static_cast<int>(here.thread.x);
+    Thread& thread = nth(threads_, own);
+    thread.at = &barrier;
+    thread.round = barrier.round;
+    if (barrier.arrived == expected) {
+      barrier.arrived = 0;
+      ++barrier.round;
+      return;
+    }
+    Fibre& fibre = *fibre_;
+    fibre.thread = own;
+    const Here own_place = here;
+    swapcontext(&fibre.inside, &outside_);
+    here = own_place;
+  }
+
+  std::unique_ptr<Fibre> fresh_fibre() {
+    std::vector<std::unique_ptr<Fibre>>& idle = idle_fibres();
+    if (idle.empty()) return std::make_unique<Fibre>();
+    std::unique_ptr<Fibre> fibre = std::move(idle.back());
+    idle.pop_back();
+    fibre->begun = false;
+    return fibre;
+  }
+
+  void resume(Fibre& fibre) {
+    ++progress_;
+    fibre_ = &fibre;
+    fibre.thread = -1;
+    if (!fibre.begun) {
+      fibre.begun = true;
+      getcontext(&fibre.inside);
+      fibre.inside.uc_stack.ss_sp = fibre.stack.get();
+      fibre.inside.uc_stack.ss_size = kStackBytes;
+      fibre.inside.uc_link = &outside_;
+      makecontext(&fibre.inside, &Block::enter, 0);
+    }
+    swapcontext(&outside_, &fibre.inside);
+  }
+
+  static void enter() { running->run_threads(); }
+
+  void run_threads() {
+    Fibre* const own = fibre_;
+    try {
+      while (next_ < order_.size() && !error_) {
+        const int index = order_[next_++];
+        here = {.thread = {.x = static_cast<unsigned>(index), .y = 0, .z = 0},
+                .block = {.x = static_cast<unsigned>(index_), .y = 0, .z = 0},
+                .block_dim = {.x = static_cast<unsigned>(shape_.threads)},
+                .grid_dim = {.x = static_cast<unsigned>(shape_.blocks)}};
+        thread_();
+        end_thread();
+      }
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    own->thread = -1;
+  }
+
+  // Who waits for all that are left may now be all.
+  void end_thread() {
+    ++ended_;
+    warps_[to_size(here.thread.x) / kWarp].ended |= 1U << lane();
+    if (block_barrier_.arrived > 0 && block_barrier_.arrived == shape_.threads - ended_) {
+      block_barrier_.arrived = 0;
+      ++block_barrier_.round;
+    }
+  }
+
+  void drop_idle() {
+    std::erase_if(waiting_, [](std::unique_ptr<Fibre>& fibre) {
+      if (fibre->thread >= 0) return false;
+      idle_fibres().push_back(std::move(fibre));
+      return true;
+    });
+  }
+
+  const LaunchShape& shape_;
+  const int64_t index_;
+  const std::vector<int> order_;
+  const std::function<void()>& thread_;
+  std::vector<Thread> threads_ = std::vector<Thread>(to_size(shape_.threads));
+  std::vector<Warp> warps_;
+  Barrier block_barrier_;
+  const std::unique_ptr<std::byte[]> shared_;
+  std::map<const void*, std::unique_ptr<std::byte[]>> arrays_;
+  std::vector<std::unique_ptr<Fibre>> waiting_;
+  Fibre* fibre_ = nullptr;  // that runs
+  ucontext_t outside_{};
+  size_t next_ = 0;  // of order_, not begun
+  size_t progress_ = 0;
+  int ended_ = 0;
+  std::exception_ptr error_;
+};
+
+template <class T>
+std::vector<T> in_order(int64_t count, ThreadOrder order, uint64_t salt) {
+  std::vector<T> all(to_size(count));
+  std::iota(all.begin(), all.end(), T{0});
+  if (order == ThreadOrder::kDown) std::ranges::reverse(all);
+  if (order < ThreadOrder::kShuffled) return all;
+  const Rng rng = Rng(static_cast<uint64_t>(order), "thread order").derive(salt);
+  for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[rng.bits(i) % i]);
+  return all;
+}
+
+using Contents = std::vector<std::vector<std::byte>>;
+
+Contents contents() {
+  Contents all;
+  for (const std::span<std::byte> block : emulated::allocated()) {
+    all.emplace_back(block.begin(), block.end());
+  }
+  return all;
+}
+
+void restore(const Contents& before) {
+  const std::vector<std::span<std::byte>> blocks = emulated::allocated();
+  for (size_t i = 0; i < blocks.size(); ++i) std::ranges::copy(before[i], blocks[i].begin());
+}
+
+}  // namespace
+
+void run_grid(const LaunchShape& shape, ThreadOrder order, const std::function<void()>& thread) {
+  DS_CHECK(shape.threads > 0 && shape.threads <= 1024, "a block of {} threads", shape.threads);
+  for (const int64_t block : in_order<int64_t>(shape.blocks, order, 0)) {
+    const auto salt = static_cast<uint64_t>(block) + 1;
+    Block(shape, block, in_order<int>(shape.threads, order, salt), thread).run();
+  }
+}
+
+void run_in_all_orders(const LaunchShape& shape, std::string_view kernel,
+                       const std::function<void()>& thread) {
+  const Contents before = contents();
+  Contents first;
+  for (const ThreadOrder order : kThreadOrders) {
+    if (order != ThreadOrder::kUp) restore(before);
+    run_grid(shape, order, thread);
+    if (order == ThreadOrder::kUp) {
+      first = contents();
+    } else if (contents() != first) {
+      throw InternalError(
+          fmt::format("{}: what it writes depends on the order of its threads", kernel));
+    }
+  }
+}
+
+void* shared_array(const void* place, size_t bytes) { return running->shared_array(place, bytes); }
+void* shared_of_launch() { return running->shared_of_launch(); }
+void block_barrier() { running->block_barrier(); }
+void exchange(unsigned mask, int from, void* value, size_t bytes) {
+  running->exchange(mask, from, value, bytes);
+}
+int lane() { return static_cast<int>(here.thread.x) % kWarp; }
+
+}  // namespace ds::cuda::on_host

@@ -1,0 +1,18 @@
+// Which device the tests of a program compute on: `--device cpu | emulated | cuda:N`.
+#pragma once
+
+#include "core/device.h"
+
+namespace ds::testing {
+
+struct TestDevice {
+  Device device = Device::cpu();
+  bool is_emulated = false;
+  bool is_for_choice = false;  // the program's tests run on others than the CPU, too
+};
+inline TestDevice& test_device() {
+  static TestDevice device;
+  return device;
+}
+
+}  // namespace ds::testing
