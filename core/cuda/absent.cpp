@@ -1,12 +1,23 @@
-// A build without CUDA has no queues of its devices.
+// A build without CUDA has no queues and no memory of its devices.
+#include "core/cuda/memory.h"
 #include "core/cuda/queue.h"
 #include "core/error.h"
 
 namespace ds {
+namespace {
+
+[[noreturn]] void refuse(std::string_view what) {
+  throw Unsupported(fmt::format("{}: this build has no CUDA (build option DS_WITH_CUDA)", what));
+}
+
+}  // namespace
 
 std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
-  throw Unsupported(
-      fmt::format("stream: this build has no {} (build option DS_WITH_CUDA)", device.to_string()));
+  refuse(fmt::format("stream of {}", device.to_string()));
 }
+std::unique_ptr<MemoryResource> make_device_memory(Device device) {
+  refuse(fmt::format("memory of {}", device.to_string()));
+}
+std::unique_ptr<MemoryResource> make_pinned_memory() { refuse("pinned memory"); }
 
 }  // namespace ds

@@ -2,11 +2,13 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 
+#include "core/cuda/memory.h"
 #include "core/cuda/queue.h"
 #include "core/error.h"
 #include "core/index.h"
@@ -37,7 +39,11 @@ class DeviceMemory final : public MemoryResource {
           fmt::format("emulated device: no {} bytes are left for {}", bytes, name_of(tag)));
     }
     blocks_[at] = bytes;
-    unpoison(base_ + at, bytes);
+    unpoison(base_ + at, rounded(bytes));
+    open();
+    std::memset(base_ + at + bytes, kEdgeByte, rounded(bytes) - bytes);
+    close();
+    poison(base_ + at + bytes, rounded(bytes) - bytes);
     return base_ + at;
   }
 
@@ -59,6 +65,19 @@ class DeviceMemory final : public MemoryResource {
     return all;
   }
 
+  void check_edges(std::string_view culprit) const {
+    const std::lock_guard lock(blocks_mutex_);
+    for (const auto& [begin, size] : blocks_) {
+      const std::byte* const edge = base_ + begin + size;
+      const size_t bytes = rounded(size) - size;
+      unpoison(edge, bytes);
+      DS_CHECK(
+          std::all_of(edge, edge + bytes, [](std::byte b) { return b == std::byte{kEdgeByte}; }),
+          "{}: it wrote behind the end of a block of {} bytes", culprit, size);
+      poison(edge, bytes);
+    }
+  }
+
   void open() {
     const std::lock_guard lock(depth_mutex_);
     if (depth_++ == 0) protect(PROT_READ | PROT_WRITE);
@@ -69,6 +88,7 @@ class DeviceMemory final : public MemoryResource {
   }
 
  private:
+  static constexpr unsigned char kEdgeByte = 0xcb;
   // A byte past the end of a block is nobody's.
   static size_t rounded(size_t bytes) {
     constexpr size_t kAlignment = 256;  // that of cudaMalloc
@@ -222,17 +242,37 @@ void enqueue(const Stream& stream, std::function<void()> work) {
   dynamic_cast<Queue&>(stream.queue()).enqueue(std::move(work));
 }
 
-MemoryResource& device_memory() { return memory(); }
-bool is_device_memory(const void* pointer) { return memory().has(pointer); }
 std::vector<std::span<std::byte>> allocated() { return memory().allocated(); }
-MemoryResource& pinned_memory() { return pinned(); }
+void check_edges(std::string_view culprit) { memory().check_edges(culprit); }
 
 }  // namespace ds::emulated
 
 namespace ds {
+namespace {
+
+// What all have in common is known by a handle to it.
+class Handle final : public MemoryResource {
+ public:
+  explicit Handle(MemoryResource& memory) : memory_(memory) {}
+  void* allocate(size_t bytes, MemoryTag tag) override { return memory_.allocate(bytes, tag); }
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override {
+    memory_.deallocate(pointer, bytes, tag);
+  }
+
+ private:
+  MemoryResource& memory_;
+};
+
+}  // namespace
 
 std::unique_ptr<DeviceQueue> make_device_queue(Device /*device*/) {
   return std::make_unique<emulated::Queue>();
+}
+std::unique_ptr<MemoryResource> make_device_memory(Device /*device*/) {
+  return std::make_unique<Handle>(emulated::memory());
+}
+std::unique_ptr<MemoryResource> make_pinned_memory() {
+  return std::make_unique<Handle>(emulated::pinned());
 }
 
 }  // namespace ds

@@ -15,15 +15,13 @@ namespace ds::emulated {
 // Work for the queue of this stream, which is one of an emulated device.
 void enqueue(const Stream& stream, std::function<void()> work);
 
-// All devices' memory, which is one mapping of `kDeviceBytes`. Thread-safe.
+// All devices' memory is one mapping.
 inline constexpr size_t kDeviceBytes = size_t{1} << 30;
-MemoryResource& device_memory();
-bool is_device_memory(const void* pointer);
 
 // For a queue's work alone: everything that is allocated, for who wants to keep and restore it.
 std::vector<std::span<std::byte>> allocated();
 
-// Host memory whose copies run when the queue does, as a real device's do.
-MemoryResource& pinned_memory();
+// InternalError, in the words of `culprit`, where somebody wrote behind the end of a block.
+void check_edges(std::string_view culprit);
 
 }  // namespace ds::emulated

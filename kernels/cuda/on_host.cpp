@@ -16,6 +16,7 @@
 #include "core/cuda/emulated.h"
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/poison.h"
 #include "core/rng.h"
 #include "kernels/cuda/launch.cuh"
 
@@ -58,9 +59,7 @@ class Block {
         order_(std::move(order)),
         thread_(thread),
         warps_(to_size((shape.threads + kWarp - 1) / kWarp)),
-        shared_(new std::byte[std::max<size_t>(shape.shared_bytes, 1)]) {
-    std::memset(shared_.get(), 0xff, shape.shared_bytes);
-  }
+        shared_(shape.shared_bytes) {}
   Block(const Block&) = delete;  // its fibres refer to it
   Block& operator=(const Block&) = delete;
 
@@ -85,12 +84,14 @@ class Block {
     }
     running = nullptr;
     if (error_) std::rethrow_exception(error_);
+    shared_.check_edge();
+    for (const auto& [place, array] : arrays_) array.check_edge();
   }
 
   void block_barrier() {
-    Barrier& barrier = block_barrier_;
-    ++barrier.arrived;
-    wait_at(barrier, shape_.threads - ended_);
+    require_nobody_ended();
+    ++block_barrier_.arrived;
+    wait_at(block_barrier_, shape_.threads);
   }
 
   void exchange(unsigned mask, int from, void* value, size_t bytes) {
@@ -120,16 +121,33 @@ class Block {
   }
 
   void* shared_array(const void* place, size_t bytes) {
-    std::unique_ptr<std::byte[]>& array = arrays_[place];
-    if (!array) {
-      array.reset(new std::byte[bytes]);
-      std::memset(array.get(), 0xff, bytes);
-    }
-    return array.get();
+    Shared& array = arrays_[place];
+    if (!array.bytes) array = Shared(bytes);
+    return array.bytes.get();
   }
-  void* shared_of_launch() { return shared_.get(); }
+  void* shared_of_launch() { return shared_.bytes.get(); }
 
  private:
+  // NaN at first; what lies behind it is nobody's.
+  struct Shared {
+    Shared() = default;
+    explicit Shared(size_t wanted) : size(wanted), bytes(new std::byte[wanted + kEdge]) {
+      std::memset(bytes.get(), 0xff, size);
+      std::memset(bytes.get() + size, kEdgeByte, kEdge);
+      poison(bytes.get() + size, kEdge);
+    }
+    void check_edge() const {
+      if (!bytes) return;
+      unpoison(bytes.get() + size, kEdge);
+      DS_CHECK(std::all_of(bytes.get() + size, bytes.get() + size + kEdge,
+                           [](std::byte b) { return b == std::byte{kEdgeByte}; }),
+               "a kernel wrote behind {} bytes of shared memory", size);
+    }
+    static constexpr size_t kEdge = 64;
+    static constexpr unsigned char kEdgeByte = 0xcb;
+    size_t size = 0;
+    std::unique_ptr<std::byte[]> bytes{};
+  };
   struct Thread {
     const Barrier* at = nullptr;
     int64_t round = 0;  // of the barrier, that has to be over
@@ -204,14 +222,16 @@ class Block {
     own->thread = -1;
   }
 
-  // Who waits for all that are left may now be all.
   void end_thread() {
     ++ended_;
     warps_[to_size(here.thread.x) / kWarp].ended |= 1U << lane();
-    if (block_barrier_.arrived > 0 && block_barrier_.arrived == shape_.threads - ended_) {
-      block_barrier_.arrived = 0;
-      ++block_barrier_.round;
-    }
+    if (block_barrier_.arrived > 0) require_nobody_ended();
+  }
+
+  // A GPU may let it pass or hang: nobody is to rely on either.
+  void require_nobody_ended() const {
+    DS_CHECK(ended_ == 0, "block {}: a barrier that {} of {} threads do not reach", index_, ended_,
+             shape_.threads);
   }
 
   void drop_idle() {
@@ -229,8 +249,8 @@ class Block {
   std::vector<Thread> threads_ = std::vector<Thread>(to_size(shape_.threads));
   std::vector<Warp> warps_;
   Barrier block_barrier_;
-  const std::unique_ptr<std::byte[]> shared_;
-  std::map<const void*, std::unique_ptr<std::byte[]>> arrays_;
+  const Shared shared_;
+  std::map<const void*, Shared> arrays_;
   std::vector<std::unique_ptr<Fibre>> waiting_;
   Fibre* fibre_ = nullptr;  // that runs
   ucontext_t outside_{};
@@ -283,6 +303,7 @@ void run_in_all_orders(const LaunchShape& shape, std::string_view kernel,
   for (const ThreadOrder order : kThreadOrders) {
     if (order != ThreadOrder::kUp) restore(before);
     run_grid(shape, order, thread);
+    emulated::check_edges(kernel);
     if (order == ThreadOrder::kUp) {
       first = contents();
     } else if (contents() != first) {

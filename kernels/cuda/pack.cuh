@@ -24,13 +24,23 @@ bool is_aligned(const T* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % (sizeof(T) * N) == 0;
 }
 
+// A GPU faults where a pack is not aligned; so does the emulated one.
+template <int N, class T>
+__device__ void require_aligned([[maybe_unused]] const T* at) {
+#if !defined(__CUDACC__)
+  DS_CHECK(is_aligned<N>(at), "a pack of {} bytes is not aligned", sizeof(T) * N);
+#endif
+}
+
 template <int N, class T>
 __device__ Pack<T, N> load(const T* from) {
+  require_aligned<N>(from);
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
 template <int N, class T>
 __device__ void store(const Pack<T, N>& pack, T* to) {
+  require_aligned<N>(to);
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 

@@ -6,12 +6,10 @@
 #include <cstring>
 #include <numbers>
 
+#include "core/cuda/memory.h"
 #include "core/dispatch.h"
 #include "core/rng.h"
 #include "tests/support/test_device.h"
-#if defined(DS_CUDA_EMULATED)
-#include "core/cuda/emulated.h"
-#endif
 
 namespace ds::reference {
 
@@ -24,12 +22,9 @@ std::vector<Stream*>& live_streams() {
 
 [[maybe_unused]] const bool is_for_choice = testing::test_device().is_for_choice = true;
 
-MemoryResource& memory_of(Device device, HostMemory& host) {
-#if defined(DS_CUDA_EMULATED)
-  if (device.kind == Device::Kind::kCuda) return emulated::device_memory();
-#endif
-  DS_CHECK(device == Device::cpu(), "tests: no memory of {}", device.to_string());
-  return host;
+std::unique_ptr<MemoryResource> memory_of(Device device) {
+  if (device == Device::cpu()) return std::make_unique<HostMemory>();
+  return make_device_memory(device);
 }
 
 template <class T>
@@ -42,10 +37,9 @@ Tensor uploaded(const std::vector<T>& elements, const Shape& shape, Stream& stre
 }  // namespace
 
 TestStream::TestStream(int threads)
-    : pool(threads),
-      stream({.device = testing::test_device().device,
-              .memory = &memory_of(testing::test_device().device, memory),
-              .pool = &pool}) {
+    : memory(memory_of(testing::test_device().device)),
+      pool(threads),
+      stream({.device = testing::test_device().device, .memory = memory.get(), .pool = &pool}) {
   live_streams().push_back(&stream);
 }
 

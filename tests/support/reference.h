@@ -24,7 +24,7 @@ struct TestStream {
   ~TestStream();
   TestStream(const TestStream&) = delete;  // is known by its address, to wait for all of them
   TestStream& operator=(const TestStream&) = delete;
-  HostMemory memory;
+  std::unique_ptr<MemoryResource> memory;
   ThreadPool pool;
   Stream stream;
 };
