@@ -8,7 +8,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
-#include "kernels/elementwise_cuda.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
 #include "kernels/spans.h"

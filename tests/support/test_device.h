@@ -7,8 +7,8 @@ namespace ds::testing {
 
 struct TestDevice {
   Device device = Device::cpu();
-  bool is_emulated = false;
   bool is_for_choice = false;  // the program's tests run on others than the CPU, too
+  void (*probe)() = nullptr;   // throws where the machine has no such device
 };
 inline TestDevice& test_device() {
   static TestDevice device;

@@ -3,7 +3,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/cuda/pack.cuh"
-#include "kernels/elementwise_cuda.h"
+#include "kernels/cuda/elementwise.h"
 
 namespace ds::kernels::detail {
 namespace {
