@@ -9,6 +9,7 @@
 #include "kernels/argument.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
+#include "kernels/update_cuda.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
@@ -110,14 +111,15 @@ void adam_update(Stream& stream, const AdamArgs& args, const StepScalars& scalar
   stream.report(kOp, {.flops = 15 * static_cast<double>(n),
                       .bytes = 24 * static_cast<double>(n) +
                                static_cast<double>(args.grad.bytes()) + copy_bytes});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     const StepOutcome& outcome = scalars.outcome();
     if (outcome.skip != 0) return;
     const AdamFactors factors = factors_of(args.rule, scalars.inputs(), outcome);
     stream.pool().parallel_for(n, 4096, [&](int64_t begin, int64_t end) {
       DS_SIMD(adam_range)(args, factors, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::adam_update_cuda(stream, args, scalars); });
 }
 
 }  // namespace ds::kernels

@@ -1,11 +1,12 @@
 #include "kernels/step/scalars.h"
 
-#include <cmath>
 #include <cstddef>
 #include <type_traits>
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/step/outcome.h"
+#include "kernels/step/scalars_cuda.h"
 
 namespace ds {
 namespace {
@@ -22,6 +23,11 @@ constexpr int64_t kGatheredAt = kSumsAt + static_cast<int64_t>(sizeof(StepSums))
 
 void* at(const Tensor& block, int64_t bytes) {
   return static_cast<std::byte*>(block.address()) + bytes;
+}
+
+void* part_of(const Tensor& block, int64_t bytes) {
+  DS_CHECK(!block.device().is_meta(), "step scalars: those on meta have no bytes");
+  return at(block, bytes);
 }
 
 }  // namespace
@@ -76,33 +82,14 @@ Tensor StepScalars::gathered() const {
 }
 
 const StepInputs& StepScalars::inputs() const {
-  return *static_cast<const StepInputs*>(block_.raw());
+  return *static_cast<const StepInputs*>(part_of(block_, 0));
 }
 
 StepOutcome& StepScalars::outcome() const {
-  return *static_cast<StepOutcome*>(block_.narrow(kOutcomeAt, sizeof(StepOutcome)).raw());
+  return *static_cast<StepOutcome*>(part_of(block_, kOutcomeAt));
 }
 
 namespace kernels {
-namespace {
-
-StepOutcome outcome_of(const double* gathered, int64_t ranks, double max_norm,
-                       const StepOutcome& before) {
-  StepOutcome out = before;
-  out.sums = {};
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    const double* of_rank = gathered + rank * kStepSums;
-    out.sums.loss += of_rank[0];
-    out.sums.squares += of_rank[1];
-    out.sums.flags = std::max(out.sums.flags, of_rank[2]);
-  }
-  out.norm = std::sqrt(out.sums.squares);
-  if (!std::isfinite(out.sums.loss) || !std::isfinite(out.norm)) out.skip = 1;
-  out.grad_scale = clip_factor(out.norm, max_norm);
-  return out;
-}
-
-}  // namespace
 
 void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
                  const StepScalars& scalars) {
@@ -115,10 +102,13 @@ void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
   DS_CHECK(max_norm >= 0, "{}: max_norm is {}, expected at least 0", kOp, max_norm);
   const auto numbers = static_cast<double>(gathered.numel());
   stream.report(kOp, {.flops = numbers, .bytes = 8 * numbers + sizeof(StepOutcome)});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     StepOutcome& outcome = scalars.outcome();
-    outcome = outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, max_norm, outcome);
-  });
+    outcome = detail::outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, max_norm,
+                                 outcome);
+  };
+  on_device(stream, cpu,
+            [&](Cuda) { detail::finish_step_cuda(stream, gathered, max_norm, scalars); });
 }
 
 }  // namespace kernels

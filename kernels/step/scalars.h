@@ -60,7 +60,7 @@ class StepScalars {
   Tensor sums() const;      // fp64 [3]: StepSums of this rank
   Tensor gathered() const;  // fp64 [ranks * 3]: room for those of all ranks
 
-  // For kernels; they throw on meta.
+  // For kernels; they throw on meta. On a CUDA device the host may only take their addresses.
   const StepInputs& inputs() const;
   StepOutcome& outcome() const;
 

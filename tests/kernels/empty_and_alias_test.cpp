@@ -108,7 +108,7 @@ TEST_CASE("a product of no rows or no columns touches nothing", "[kernels]") {
   }
 }
 
-TEST_CASE("an optimizer step over an empty shard is a step", "[kernels]") {
+TEST_CASE("an optimizer step over an empty shard is a step", "[kernels][device]") {
   TestStream s;
   const Tensor none = Tensor::zeros({0}, DType::kF32, s.stream);
   CHECK_NOTHROW(adam_update(s.stream,

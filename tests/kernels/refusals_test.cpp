@@ -280,7 +280,7 @@ TEST_CASE("the fused loss refuses operands that do not fit", "[kernels]") {
 }
 
 TEST_CASE("an Adam step refuses state of another kind, and corrections that are none",
-          "[kernels]") {
+          "[kernels][device]") {
   Maker make;
   Stream& s = make.stream;
   const AdamArgs right{.master = make({4}),
@@ -334,7 +334,7 @@ TEST_CASE("an update by a rule refuses state that it has not, and what does not 
   });
 }
 
-TEST_CASE("the end of a step refuses sums that are not of ranks", "[kernels]") {
+TEST_CASE("the end of a step refuses sums that are not of ranks", "[kernels][device]") {
   Maker make;
   Stream& s = make.stream;
   const StepScalars scalars(1, s);

@@ -13,16 +13,20 @@ using namespace reference;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+void put(const Values& values, const Tensor& to, Stream& stream) {
+  stream.copy(values.data(), to.address(), to.bytes());
+}
+
 StepOutcome finished(const Values& of_ranks, double max_norm) {
   TestStream s;
   const auto ranks = static_cast<int>(of_ranks.size()) / 3;
   const StepScalars scalars(ranks, s.stream);
-  std::copy(of_ranks.begin(), of_ranks.end(), scalars.gathered().data<double>());
+  put(of_ranks, scalars.gathered(), s.stream);
   finish_step(s.stream, scalars.gathered(), max_norm, scalars);
   return scalars.read_back();
 }
 
-TEST_CASE("sums are added in the order of ranks, flags are the largest", "[kernels]") {
+TEST_CASE("sums are added in the order of ranks, flags are the largest", "[kernels][device]") {
   // In any other order the small numbers are not lost.
   const StepOutcome out = finished({1e16, 16, 2, 1, 9, 7, 1, 0, 5}, 0);
   CHECK(out.sums.loss == (1e16 + 1) + 1);
@@ -34,7 +38,29 @@ TEST_CASE("sums are added in the order of ranks, flags are the largest", "[kerne
   CHECK(out.skip == 0);
 }
 
-TEST_CASE("a long gradient is clipped, others are not", "[kernels]") {
+TEST_CASE("a step of many ranks is finished in their order", "[kernels][device]") {
+  for (const size_t ranks : {31, 32, 33, 257, 1000}) {
+    Values of_ranks;
+    StepSums expected;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const double loss = 1.0 / static_cast<double>(rank + 3);
+      const auto flags = static_cast<double>(rank * 7 % ranks);
+      of_ranks.insert(of_ranks.end(), {loss, loss * loss, flags});
+      expected.loss += loss;
+      expected.squares += loss * loss;
+      expected.flags = std::max(expected.flags, flags);
+    }
+    INFO("ranks " << ranks);
+    const StepOutcome out = finished(of_ranks, 0.5);
+    CHECK(out.sums.loss == expected.loss);
+    CHECK(out.sums.squares == expected.squares);
+    CHECK(out.sums.flags == expected.flags);
+    CHECK(out.norm == std::sqrt(expected.squares));
+    CHECK(out.grad_scale == clip_factor(out.norm, 0.5));
+  }
+}
+
+TEST_CASE("a long gradient is clipped, others are not", "[kernels][device]") {
   CHECK(clip_factor(2, 0) == 1.0F);
   CHECK(clip_factor(0.5, 1) == 1.0F);
   CHECK(clip_factor(4, 1) == Approx(0.25F).epsilon(1e-5));
@@ -42,7 +68,8 @@ TEST_CASE("a long gradient is clipped, others are not", "[kernels]") {
   CHECK(finished({1, 16, 0}, 5).grad_scale == 1.0F);
 }
 
-TEST_CASE("the update is skipped where loss or norm is not finite on any rank", "[kernels]") {
+TEST_CASE("the update is skipped where loss or norm is not finite on any rank",
+          "[kernels][device]") {
   for (const double bad : {std::nan(""), kInfinity}) {
     CHECK(finished({1, 1, 0, bad, 1, 0}, 1).skip == 1);
     CHECK(finished({1, bad, 0, 1, 1, 0}, 1).skip == 1);
@@ -51,13 +78,11 @@ TEST_CASE("the update is skipped where loss or norm is not finite on any rank", 
   CHECK(finished({1, 1, 0, 1, 1, 0}, 1).skip == 0);
 }
 
-TEST_CASE("updates are skipped from a bad step on until the host clears it", "[kernels]") {
+TEST_CASE("updates are skipped from a bad step on until the host clears it", "[kernels][device]") {
   TestStream s;
   StepScalars scalars(1, s.stream);
   const auto finish = [&](double loss) {
-    scalars.gathered().data<double>()[0] = loss;
-    scalars.gathered().data<double>()[1] = 4;
-    scalars.gathered().data<double>()[2] = 0;
+    put({loss, 4, 0}, scalars.gathered(), s.stream);
     finish_step(s.stream, scalars.gathered(), 0, scalars);
     return scalars.read_back();
   };
@@ -72,7 +97,8 @@ TEST_CASE("updates are skipped from a bad step on until the host clears it", "[k
   CHECK(finish(3).skip == 0);
 }
 
-TEST_CASE("a copy of the outcome stays as it is when the next step is finished", "[kernels]") {
+TEST_CASE("a copy of the outcome stays as it is when the next step is finished",
+          "[kernels][device]") {
   TestStream s;
   StepScalars scalars(1, s.stream);
   scalars.write({.sums = {}, .norm = 7, .grad_scale = 0.5F});
@@ -85,18 +111,22 @@ TEST_CASE("a copy of the outcome stays as it is when the next step is finished",
   CHECK(copy.grad_scale == 0.5F);
 }
 
-TEST_CASE("an upload begins the sums anew and keeps the last outcome", "[kernels]") {
+TEST_CASE("an upload begins the sums anew and keeps the last outcome", "[kernels][device]") {
   TestStream s;
   StepScalars scalars(2, s.stream);
   CHECK(scalars.read_back().grad_scale == 1.0F);
-  scalars.loss().data<double>()[0] = 5;
-  scalars.squares().data<double>()[0] = 6;
+  put({5}, scalars.loss(), s.stream);
+  put({6}, scalars.squares(), s.stream);
   scalars.write({.sums = {}, .norm = 7, .skip = 1});
   scalars.upload({.lr = 0.5, .step = 9}, 3);
-  const double* sums = scalars.sums().data<double>();
-  CHECK(Values(sums, sums + 3) == Values{0, 0, 3});
-  CHECK(scalars.inputs().lr == 0.5);
-  CHECK(scalars.inputs().step == 9);
+  Values sums(3);
+  StepInputs inputs;
+  s.stream.copy(scalars.sums().address(), sums.data(), scalars.sums().bytes());
+  s.stream.copy(&scalars.inputs(), &inputs, sizeof inputs);
+  s.stream.synchronize();
+  CHECK(sums == Values{0, 0, 3});
+  CHECK(inputs.lr == 0.5);
+  CHECK(inputs.step == 9);
   CHECK(scalars.read_back().norm == 7);
   CHECK(scalars.read_back().skip == 1);
   CHECK(scalars.gathered().numel() == 6);

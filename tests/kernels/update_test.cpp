@@ -1,7 +1,9 @@
 // Adam and AdamW against their formula in fp64.
 #include "kernels/update.h"
 
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
@@ -33,13 +35,31 @@ void reference_step(State& s, const Values& grad, const AdamRule& rule, const St
   }
 }
 
+Tensor copy_of(const Tensor& tensor, Stream& stream) {
+  Tensor copy = Tensor::empty({tensor.numel()}, tensor.dtype(), stream);
+  stream.copy(tensor.address(), copy.address(), tensor.bytes());
+  return copy;
+}
+
+// What lies before and after views of n elements.
+std::vector<std::vector<std::byte>> beside(std::span<const Tensor> whole,
+                                           std::span<const int64_t> at, int64_t n) {
+  std::vector<std::vector<std::byte>> bytes;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    bytes.push_back(bytes_of(whole[i].narrow(0, at[i])));
+    bytes.push_back(bytes_of(whole[i].narrow(at[i] + n, whole[i].numel() - at[i] - n)));
+  }
+  return bytes;
+}
+
 }  // namespace
 
-TEST_CASE("ten Adam steps follow the formula, in every gradient and copy dtype", "[kernels]") {
+TEST_CASE("ten Adam steps follow the formula, in every gradient and copy dtype",
+          "[kernels][device]") {
   TestStream s(3);
   for (const DType dtype : float_dtypes()) {
     for (const WeightDecay decay : {WeightDecay::kDecoupled, WeightDecay::kL2}) {
-      for (const int64_t n : {1, 31, 10001}) {
+      for (const int64_t n : {1, 3, 4, 31, 129, 10001}) {
         AdamArgs a{.master = random_tensor({n}, DType::kF32, 1, s.stream),
                    .exp_avg = Tensor::zeros({n}, DType::kF32, s.stream),
                    .exp_avg_sq = Tensor::zeros({n}, DType::kF32, s.stream),
@@ -70,7 +90,73 @@ TEST_CASE("ten Adam steps follow the formula, in every gradient and copy dtype",
   }
 }
 
-TEST_CASE("an Adam step refuses operands that do not fit", "[kernels]") {
+TEST_CASE("an Adam step leaves everything as it is where the scalars say skip",
+          "[kernels][device]") {
+  TestStream s;
+  const AdamArgs a{.master = random_tensor({1027}, DType::kF32, 1, s.stream),
+                   .grad = tensor_of(Values(1027, std::nan("")), {1027}, DType::kBF16, s.stream),
+                   .exp_avg = random_tensor({1027}, DType::kF32, 2, s.stream),
+                   .exp_avg_sq = random_tensor({1027}, DType::kF32, 3, s.stream),
+                   .copy = random_tensor({1027}, DType::kF16, 4, s.stream)};
+  const auto all = [&] {
+    return std::vector{bytes_of(a.master), bytes_of(a.exp_avg), bytes_of(a.exp_avg_sq),
+                       bytes_of(a.copy)};
+  };
+  const auto before = all();
+  const StepInputs in{.lr = 1, .beta1 = 0.9, .beta2 = 0.999};
+  adam_update(s.stream, a, testing::scalars_of(s.stream, in, {.skip = 1}));
+  CHECK(all() == before);
+  adam_update(s.stream, a, testing::scalars_of(s.stream, in));
+  CHECK(all() != before);
+}
+
+// Where packs cannot be used, for one operand or all, and where none ends a pack, a warp or a block.
+TEST_CASE("an Adam step on views is that on whole tensors, and leaves what lies beside",
+          "[kernels][device]") {
+  TestStream s;
+  constexpr int64_t kMost = 1100;
+  const StepScalars scalars =
+      testing::scalars_of(s.stream, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999}, {.grad_scale = 2});
+  for (const DType dtype : float_dtypes()) {
+    const DType copy_dtype = dtype == DType::kF32 ? DType::kBF16 : dtype;
+    // Operand by operand, where the view begins.
+    for (const std::array<int64_t, 5>& at : {std::array<int64_t, 5>{0, 0, 0, 0, 0},
+                                             {1, 1, 1, 1, 1},
+                                             {0, 0, 0, 0, 1},
+                                             {0, 0, 0, 2, 0},
+                                             {4, 8, 0, 4, 4},
+                                             {0, 3, 0, 0, 0}}) {
+      for (const int64_t n : {1, 4, 7, 33, 1023, 1024, 1025}) {
+        std::array<Tensor, 5> whole, expected, got;
+        for (size_t i = 0; i < 5; ++i) {
+          const DType of = i < 3 ? DType::kF32 : (i == 3 ? dtype : copy_dtype);
+          whole[i] = random_tensor({kMost}, of, i + 1, s.stream, i == 2 ? 0.0 : 1.0);
+          got[i] = whole[i].narrow(at[i], n);
+          expected[i] = copy_of(got[i], s.stream);
+        }
+        const auto bytes_before = beside(whole, at, n);
+        const auto step = [&](const std::array<Tensor, 5>& on) {
+          adam_update(s.stream,
+                      {.master = on[0],
+                       .grad = on[3],
+                       .exp_avg = on[1],
+                       .exp_avg_sq = on[2],
+                       .copy = on[4],
+                       .rule = {.weight_decay = 0.1F}},
+                      scalars);
+        };
+        step(expected);
+        step(got);
+        INFO(name_of(dtype) << " n " << n << " views at " << at[0] << at[1] << at[2] << at[3]
+                            << at[4]);
+        for (size_t i = 0; i < 5; ++i) REQUIRE(same_bits(got[i], expected[i]));
+        REQUIRE(beside(whole, at, n) == bytes_before);
+      }
+    }
+  }
+}
+
+TEST_CASE("an Adam step refuses operands that do not fit", "[kernels][device]") {
   TestStream s;
   AdamArgs a{.master = random_tensor({8}, DType::kF32, 1, s.stream),
              .grad = random_tensor({8}, DType::kF32, 1, s.stream),
