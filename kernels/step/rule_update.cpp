@@ -6,6 +6,7 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/step/rule_update_cuda.h"
 
 namespace ds::kernels {
 namespace {
@@ -69,7 +70,7 @@ void rule_update(Stream& stream, const RuleArgs& args, const Rule& rule,
                  const StepScalars& scalars) {
   check(stream, args, rule.has_state());
   const int64_t n = args.master.numel();
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     const StepOutcome& outcome = scalars.outcome();
     if (outcome.skip != 0) return;
     const auto factors = factors_of(rule, scalars.inputs());
@@ -80,7 +81,8 @@ void rule_update(Stream& stream, const RuleArgs& args, const Rule& rule,
         }
       });
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::rule_update_cuda(stream, args, rule, scalars); });
 }
 
 template void rule_update(Stream&, const RuleArgs&, const LionRule&, const StepScalars&);

@@ -309,7 +309,8 @@ TEST_CASE("an Adam step refuses state of another kind, and corrections that are 
   });
 }
 
-TEST_CASE("an update by a rule refuses state that it has not, and what does not fit", "[kernels]") {
+TEST_CASE("an update by a rule refuses state that it has not, and what does not fit",
+          "[kernels][device]") {
   Maker make;
   Stream& s = make.stream;
   const StepScalars scalars = testing::scalars_of(s, {.lr = 1});

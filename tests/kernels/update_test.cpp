@@ -110,7 +110,7 @@ TEST_CASE("an Adam step leaves everything as it is where the scalars say skip",
   CHECK(all() != before);
 }
 
-// Where packs cannot be used, for one operand or all, and where none ends a pack, a warp or a block.
+// Where packs cannot be used, for one operand or all, and lengths around a pack, a warp, a block.
 TEST_CASE("an Adam step on views is that on whole tensors, and leaves what lies beside",
           "[kernels][device]") {
   TestStream s;

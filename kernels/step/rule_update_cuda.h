@@ -1,0 +1,14 @@
+// The CUDA half of kernels/step/rule_update. Operands have been checked; pointers are of the
+// device.
+#pragma once
+
+#include "kernels/step/rule_update.h"
+
+namespace ds::kernels::detail {
+
+// For the same rules.
+template <class Rule>
+void rule_update_cuda(Stream& stream, const RuleArgs& args, const Rule& rule,
+                      const StepScalars& scalars);
+
+}  // namespace ds::kernels::detail
