@@ -44,14 +44,14 @@ HWY_INLINE F32Vector adam_step(const AdamVectors& k, F32Vector w, F32Vector g, F
   return hn::NegMulAdd(k.step, hn::Div(m, denominator), w);
 }
 
-template <class TG, class TC>
+template <class TM, class TG, class TC>
 void adam_typed(const AdamArgs& a, const AdamFactors& factors, TC* copy, int64_t begin,
                 int64_t end) {
   const Lanes d;
   const AdamVectors k = adam_vectors(factors);
   float* master = a.master.data<float>();
-  float* exp_avg = a.exp_avg.data<float>();
-  float* exp_avg_sq = a.exp_avg_sq.data<float>();
+  TM* exp_avg = a.exp_avg.data<TM>();
+  TM* exp_avg_sq = a.exp_avg_sq.data<TM>();
   const TG* grad = a.grad.data<TG>();
   for (int64_t i = begin; i < end; i += lane_count()) {
     const int64_t count = at_most_lanes(end - i);
@@ -65,18 +65,27 @@ void adam_typed(const AdamArgs& a, const AdamFactors& factors, TC* copy, int64_t
   }
 }
 
+template <class TM>
+void adam_of_moments(const AdamArgs& a, const AdamFactors& factors, int64_t begin, int64_t end) {
+  on_float(a.grad.dtype(), [&]<class TG>() {
+    if (!a.copy.defined()) {
+      adam_typed<TM, TG, BF16>(a, factors, nullptr, begin, end);
+    } else if (a.copy.dtype() == DType::kBF16) {
+      adam_typed<TM, TG>(a, factors, a.copy.data<BF16>(), begin, end);
+    } else {
+      adam_typed<TM, TG>(a, factors, a.copy.data<F16>(), begin, end);
+    }
+  });
+}
+
 }  // namespace
 
 void adam_range(const AdamArgs& a, const AdamFactors& factors, int64_t begin, int64_t end) {
-  on_float(a.grad.dtype(), [&]<class TG>() {
-    if (!a.copy.defined()) {
-      adam_typed<TG, BF16>(a, factors, nullptr, begin, end);
-    } else if (a.copy.dtype() == DType::kBF16) {
-      adam_typed<TG>(a, factors, a.copy.data<BF16>(), begin, end);
-    } else {
-      adam_typed<TG>(a, factors, a.copy.data<F16>(), begin, end);
-    }
-  });
+  if (a.exp_avg.dtype() == DType::kF32) {
+    adam_of_moments<float>(a, factors, begin, end);
+  } else {
+    adam_of_moments<BF16>(a, factors, begin, end);
+  }
 }
 
 }  // namespace ds::kernels::HWY_NAMESPACE
@@ -93,13 +102,14 @@ DS_SIMD_EXPORT(adam_range);
 void adam_update(Stream& stream, const AdamArgs& args, const StepScalars& scalars) {
   constexpr std::string_view kOp = "adam_update";
   const int64_t n = args.master.numel();
-  const auto require_f32 = [&](std::string_view operand, const Tensor& tensor) {
-    detail::require_numel(kOp, operand, stream, tensor, n);
-    detail::require_dtype(kOp, operand, tensor, DType::kF32);
-  };
-  require_f32("master", args.master);
-  require_f32("exp_avg", args.exp_avg);
-  require_f32("exp_avg_sq", args.exp_avg_sq);
+  detail::require_numel(kOp, "master", stream, args.master, n);
+  detail::require_dtype(kOp, "master", args.master, DType::kF32);
+  detail::require_numel(kOp, "exp_avg", stream, args.exp_avg, n);
+  const DType moments = args.exp_avg.dtype();
+  DS_CHECK(moments == DType::kF32 || moments == DType::kBF16,
+           "{}: exp_avg is {}, expected fp32 or bf16", kOp, name_of(moments));
+  detail::require_numel(kOp, "exp_avg_sq", stream, args.exp_avg_sq, n);
+  detail::require_dtype(kOp, "exp_avg_sq", args.exp_avg_sq, moments);
   detail::require_numel(kOp, "grad", stream, args.grad, n);
   detail::require_float(kOp, "grad", args.grad);
   if (args.copy.defined()) {
@@ -108,8 +118,9 @@ void adam_update(Stream& stream, const AdamArgs& args, const StepScalars& scalar
              "{}: copy is {}, expected bf16 or fp16", kOp, name_of(args.copy.dtype()));
   }
   const double copy_bytes = args.copy.defined() ? static_cast<double>(args.copy.bytes()) : 0;
+  const auto moment_bytes = static_cast<double>(args.exp_avg.bytes());
   stream.report(kOp, {.flops = 15 * static_cast<double>(n),
-                      .bytes = 24 * static_cast<double>(n) +
+                      .bytes = 8 * static_cast<double>(n) + 4 * moment_bytes +
                                static_cast<double>(args.grad.bytes()) + copy_bytes});
   const auto cpu = [&](Cpu) {
     const StepOutcome& outcome = scalars.outcome();

@@ -7,11 +7,13 @@
 namespace ds::kernels {
 
 struct AdamArgs {
-  Tensor master;      // fp32 [n], updated
-  Tensor grad = {};   // [n], fp32, bf16 or fp16
-  Tensor exp_avg;     // fp32 [n], updated
-  Tensor exp_avg_sq;  // fp32 [n], updated
-  Tensor copy = {};   // [n] bf16 or fp16: receives the rounded weight; or undefined
+  Tensor master;     // fp32 [n], updated
+  Tensor grad = {};  // [n], fp32, bf16 or fp16
+  // [n], updated; both fp32 or both bf16. As bf16, rounded to nearest, they lose changes of less
+  // than about 1/256, which asks for a beta2 of 0.99 or less.
+  Tensor exp_avg;
+  Tensor exp_avg_sq;
+  Tensor copy = {};  // [n] bf16 or fp16: receives the rounded weight; or undefined
   AdamRule rule = {};
 };
 // One step by `scalars`; nothing where they say skip.

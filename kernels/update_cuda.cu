@@ -9,11 +9,11 @@ namespace {
 
 using cuda::Pack;
 
-template <class G, class C>
+template <class M, class G, class C>
 struct AdamPointers {
   float* master;
-  float* exp_avg;
-  float* exp_avg_sq;
+  M* exp_avg;
+  M* exp_avg_sq;
   const G* grad;
   C* copy;  // or null
 };
@@ -27,18 +27,21 @@ __device__ inline float adam_element(const AdamFactors& k, float w, float g, flo
   return fmaf(-k.step, m / denominator, w * k.keep);
 }
 
-template <int N, class G, class C>
-__device__ void adam_pack(const AdamFactors& k, const AdamPointers<G, C>& p, int64_t at) {
+template <int N, class M, class G, class C>
+__device__ void adam_pack(const AdamFactors& k, const AdamPointers<M, G, C>& p, int64_t at) {
   Pack<float, N> w = cuda::load<N>(p.master + at);
-  Pack<float, N> m = cuda::load<N>(p.exp_avg + at);
-  Pack<float, N> v = cuda::load<N>(p.exp_avg_sq + at);
+  Pack<M, N> moment = cuda::load<N>(p.exp_avg + at);
+  Pack<M, N> moment_sq = cuda::load<N>(p.exp_avg_sq + at);
   const Pack<G, N> g = cuda::load<N>(p.grad + at);
   for (int i = 0; i < N; ++i) {
-    w.values[i] =
-        adam_element(k, w.values[i], static_cast<float>(g.values[i]), m.values[i], v.values[i]);
+    auto m = static_cast<float>(moment.values[i]);
+    auto v = static_cast<float>(moment_sq.values[i]);
+    w.values[i] = adam_element(k, w.values[i], static_cast<float>(g.values[i]), m, v);
+    moment.values[i] = static_cast<M>(m);
+    moment_sq.values[i] = static_cast<M>(v);
   }
-  cuda::store(m, p.exp_avg + at);
-  cuda::store(v, p.exp_avg_sq + at);
+  cuda::store(moment, p.exp_avg + at);
+  cuda::store(moment_sq, p.exp_avg_sq + at);
   cuda::store(w, p.master + at);
   if (p.copy == nullptr) return;
   Pack<C, N> rounded;
@@ -47,9 +50,9 @@ __device__ void adam_pack(const AdamFactors& k, const AdamPointers<G, C>& p, int
 }
 
 // N weights at a time, then the last ones singly.
-template <int N, class G, class C>
+template <int N, class M, class G, class C>
 __global__ void adam_kernel(int64_t numel, AdamRule rule, const StepInputs* inputs,
-                            const StepOutcome* outcome, AdamPointers<G, C> p) {
+                            const StepOutcome* outcome, AdamPointers<M, G, C> p) {
   if (outcome->skip != 0) return;
   // Their divisions in fp64 are dear: one thread makes them for its block.
   DS_SHARED(AdamFactors, shared, 1);
@@ -63,13 +66,13 @@ __global__ void adam_kernel(int64_t numel, AdamRule rule, const StepInputs* inpu
   for (int64_t i = packs * N + first; i < numel; i += threads) adam_pack<1>(factors, p, i);
 }
 
-template <class G, class C>
+template <class M, class G, class C>
 void update(Stream& stream, const AdamArgs& args, const StepScalars& scalars) {
-  const AdamPointers<G, C> p{.master = static_cast<float*>(args.master.address()),
-                             .exp_avg = static_cast<float*>(args.exp_avg.address()),
-                             .exp_avg_sq = static_cast<float*>(args.exp_avg_sq.address()),
-                             .grad = static_cast<const G*>(args.grad.address()),
-                             .copy = static_cast<C*>(args.copy.address())};
+  const AdamPointers<M, G, C> p{.master = static_cast<float*>(args.master.address()),
+                                .exp_avg = static_cast<M*>(args.exp_avg.address()),
+                                .exp_avg_sq = static_cast<M*>(args.exp_avg_sq.address()),
+                                .grad = static_cast<const G*>(args.grad.address()),
+                                .copy = static_cast<C*>(args.copy.address())};
   constexpr int kPack = cuda::kPackOf<float>;
   const int64_t n = args.master.numel();
   const auto launch = [&](auto* kernel, int64_t items) {
@@ -80,22 +83,31 @@ void update(Stream& stream, const AdamArgs& args, const StepScalars& scalars) {
                        cuda::is_aligned<kPack>(p.exp_avg_sq) && cuda::is_aligned<kPack>(p.grad) &&
                        cuda::is_aligned<kPack>(p.copy);
   if (aligned) {
-    launch(adam_kernel<kPack, G, C>, n / kPack);
+    launch(adam_kernel<kPack, M, G, C>, n / kPack);
   } else {
-    launch(adam_kernel<1, G, C>, n);
+    launch(adam_kernel<1, M, G, C>, n);
   }
+}
+
+template <class M>
+void update_moments(Stream& stream, const AdamArgs& args, const StepScalars& scalars) {
+  on_float(args.grad.dtype(), [&]<class G>() {
+    if (args.copy.defined() && args.copy.dtype() == DType::kF16) {
+      update<M, G, F16>(stream, args, scalars);
+    } else {
+      update<M, G, BF16>(stream, args, scalars);
+    }
+  });
 }
 
 }  // namespace
 
 void adam_update_cuda(Stream& stream, const AdamArgs& args, const StepScalars& scalars) {
-  on_float(args.grad.dtype(), [&]<class G>() {
-    if (args.copy.defined() && args.copy.dtype() == DType::kF16) {
-      update<G, F16>(stream, args, scalars);
-    } else {
-      update<G, BF16>(stream, args, scalars);
-    }
-  });
+  if (args.exp_avg.dtype() == DType::kF32) {
+    update_moments<float>(stream, args, scalars);
+  } else {
+    update_moments<BF16>(stream, args, scalars);
+  }
 }
 
 }  // namespace ds::kernels::detail

@@ -300,6 +300,10 @@ TEST_CASE("an Adam step refuses state of another kind, and corrections that are 
   check_refused({
       {"master is bf16, expected fp32", with([&](auto& a) { a.master = make({4}, DType::kBF16); })},
       {"exp_avg is undefined", with([&](auto& a) { a.exp_avg = {}; })},
+      {"exp_avg is fp16, expected fp32 or bf16",
+       with([&](auto& a) { a.exp_avg = make({4}, DType::kF16); })},
+      {"exp_avg_sq is fp32, expected bf16",
+       with([&](auto& a) { a.exp_avg = make({4}, DType::kBF16); })},
       {"exp_avg_sq is fp16, expected fp32",
        with([&](auto& a) { a.exp_avg_sq = make({4}, DType::kF16); })},
       {"grad is int32, expected fp32, bf16 or fp16",

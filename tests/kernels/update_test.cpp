@@ -90,6 +90,38 @@ TEST_CASE("ten Adam steps follow the formula, in every gradient and copy dtype",
   }
 }
 
+// Of rounded moments each step is that of the formula; the weights see moments not yet rounded.
+TEST_CASE("moments of bf16 are rounded once a step", "[kernels][device]") {
+  TestStream s(3);
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : {1, 4, 31, 1025}) {
+      AdamArgs a{.master = random_tensor({n}, DType::kF32, 1, s.stream),
+                 .exp_avg = Tensor::zeros({n}, DType::kBF16, s.stream),
+                 .exp_avg_sq = Tensor::zeros({n}, DType::kBF16, s.stream),
+                 .copy = dtype == DType::kF32 ? Tensor{} : Tensor::empty({n}, dtype, s.stream),
+                 .rule = {.weight_decay = 0.1F}};
+      StepInputs in{.lr = static_cast<double>(1e-2F),
+                    .beta1 = static_cast<double>(0.9F),
+                    .beta2 = static_cast<double>(0.99F)};
+      for (int step = 1; step <= 5; ++step) {
+        a.grad = random_tensor({n}, dtype, 100 + static_cast<uint64_t>(step), s.stream);
+        in.correction1 = 1 - std::pow(in.beta1, step);
+        in.correction2 = 1 - std::pow(in.beta2, step);
+        State expected{values_of(a.master), values_of(a.exp_avg), values_of(a.exp_avg_sq)};
+        reference_step(expected, values_of(a.grad), a.rule, in, 1.0);
+        adam_update(s.stream, a, testing::scalars_of(s.stream, in));
+        INFO(name_of(dtype) << " n " << n << " step " << step);
+        REQUIRE(error_of(a.master, expected.w) < 1e-6);
+        REQUIRE(error_of(a.exp_avg, expected.m) < tolerance_of(DType::kBF16));
+        REQUIRE(error_of(a.exp_avg_sq, expected.v) < tolerance_of(DType::kBF16));
+      }
+      if (a.copy.defined()) {
+        REQUIRE(same_bits(a.copy, tensor_of(values_of(a.master), {n}, dtype, s.stream)));
+      }
+    }
+  }
+}
+
 TEST_CASE("an Adam step leaves everything as it is where the scalars say skip",
           "[kernels][device]") {
   TestStream s;
@@ -117,8 +149,12 @@ TEST_CASE("an Adam step on views is that on whole tensors, and leaves what lies 
   constexpr int64_t kMost = 1100;
   const StepScalars scalars =
       testing::scalars_of(s.stream, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999}, {.grad_scale = 2});
-  for (const DType dtype : float_dtypes()) {
-    const DType copy_dtype = dtype == DType::kF32 ? DType::kBF16 : dtype;
+  // Of weights, moments, gradient, copy.
+  using enum DType;
+  for (const std::array<DType, 5>& dtypes : {std::array<DType, 5>{kF32, kF32, kF32, kF32, kBF16},
+                                             {kF32, kF32, kF32, kF16, kF16},
+                                             {kF32, kBF16, kBF16, kBF16, kBF16},
+                                             {kF32, kBF16, kBF16, kF32, kF16}}) {
     // Operand by operand, where the view begins.
     for (const std::array<int64_t, 5>& at : {std::array<int64_t, 5>{0, 0, 0, 0, 0},
                                              {1, 1, 1, 1, 1},
@@ -129,7 +165,7 @@ TEST_CASE("an Adam step on views is that on whole tensors, and leaves what lies 
       for (const int64_t n : {1, 4, 7, 33, 1023, 1024, 1025}) {
         std::array<Tensor, 5> whole, expected, got;
         for (size_t i = 0; i < 5; ++i) {
-          const DType of = i < 3 ? DType::kF32 : (i == 3 ? dtype : copy_dtype);
+          const DType of = dtypes[i];
           whole[i] = random_tensor({kMost}, of, i + 1, s.stream, i == 2 ? 0.0 : 1.0);
           got[i] = whole[i].narrow(at[i], n);
           expected[i] = copy_of(got[i], s.stream);
@@ -147,8 +183,8 @@ TEST_CASE("an Adam step on views is that on whole tensors, and leaves what lies 
         };
         step(expected);
         step(got);
-        INFO(name_of(dtype) << " n " << n << " views at " << at[0] << at[1] << at[2] << at[3]
-                            << at[4]);
+        INFO(name_of(dtypes[1]) << " " << name_of(dtypes[3]) << " n " << n << " views at " << at[0]
+                                << at[1] << at[2] << at[3] << at[4]);
         for (size_t i = 0; i < 5; ++i) REQUIRE(same_bits(got[i], expected[i]));
         REQUIRE(beside(whole, at, n) == bytes_before);
       }
