@@ -7,9 +7,9 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/cuda/update.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
-#include "kernels/update_cuda.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "core/dispatch.h"
-#include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/pack.cuh"
 
 namespace ds::kernels::detail {
 namespace {

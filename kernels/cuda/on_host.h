@@ -1,7 +1,7 @@
 // CUDA's language for kernels under a C++ compiler: the threads of a block are fibres of one host
 // thread, which change places at barriers and shuffles. Included by launch.cuh alone, in builds
-// with DS_WITH_CUDA=EMULATED. What it knows is what our kernels use; a kernel that wants more does not
-// compile.
+// with DS_WITH_CUDA=EMULATED. What it knows is what our kernels use; a kernel that wants more does
+// not compile.
 //
 // Found, beside wrong results: barriers and shuffles that only some threads reach, shuffles with
 // lanes that are gone, accesses outside of global and shared memory (AddressSanitizer), misaligned

@@ -6,7 +6,7 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
-#include "kernels/step/rule_update_cuda.h"
+#include "kernels/cuda/rule_update.h"
 
 namespace ds::kernels {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/cuda/scalars.h"
 #include "kernels/step/outcome.h"
-#include "kernels/step/scalars_cuda.h"
 
 namespace ds {
 namespace {

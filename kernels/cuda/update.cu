@@ -2,7 +2,7 @@
 // whether it has to be made.
 #include "core/dispatch.h"
 #include "kernels/cuda/pack.cuh"
-#include "kernels/update_cuda.h"
+#include "kernels/cuda/update.h"
 
 namespace ds::kernels::detail {
 namespace {

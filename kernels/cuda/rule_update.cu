@@ -2,7 +2,7 @@
 // it is and whether it has to be made. What is done to one weight is update_rules.h's.
 #include "core/dispatch.h"
 #include "kernels/cuda/pack.cuh"
-#include "kernels/step/rule_update_cuda.h"
+#include "kernels/cuda/rule_update.h"
 
 namespace ds::kernels::detail {
 namespace {

@@ -1,7 +1,7 @@
 // The end of a step on CUDA devices: a few numbers per rank, which one thread adds in rank order.
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/scalars.h"
 #include "kernels/step/outcome.h"
-#include "kernels/step/scalars_cuda.h"
 
 namespace ds::kernels::detail {
 namespace {
