@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -17,7 +18,10 @@
 namespace ds::emulated {
 namespace {
 
-// First fit in one mapping, which is accessible only while queues work.
+std::atomic<int64_t> waiting_work = 0;  // of all queues
+
+// First fit in one mapping, which is accessible only while queues work. What is given back is
+// handed out again when no queue has work left, which may be for it.
 class DeviceMemory final : public MemoryResource {
  public:
   DeviceMemory() {
@@ -29,6 +33,7 @@ class DeviceMemory final : public MemoryResource {
 
   void* allocate(size_t bytes, MemoryTag tag) override {
     const std::lock_guard lock(blocks_mutex_);
+    if (waiting_work == 0) forget_given_back();
     size_t at = 0;
     for (const auto& [begin, size] : blocks_) {
       if (begin - at >= rounded(bytes)) break;
@@ -47,10 +52,9 @@ class DeviceMemory final : public MemoryResource {
     return base_ + at;
   }
 
-  void deallocate(void* pointer, size_t bytes, MemoryTag /*tag*/) noexcept override {
+  void deallocate(void* pointer, size_t /*bytes*/, MemoryTag /*tag*/) noexcept override {
     const std::lock_guard lock(blocks_mutex_);
-    poison(pointer, bytes);
-    blocks_.erase(to_size(static_cast<std::byte*>(pointer) - base_));
+    given_back_.push_back(to_size(static_cast<std::byte*>(pointer) - base_));
   }
 
   bool has(const void* pointer) const {
@@ -94,6 +98,14 @@ class DeviceMemory final : public MemoryResource {
     constexpr size_t kAlignment = 256;  // that of cudaMalloc
     return (bytes / kAlignment + 1) * kAlignment;
   }
+  void forget_given_back() {
+    for (const size_t at : given_back_) {
+      const auto block = blocks_.find(at);
+      poison(base_ + at, block->second);
+      blocks_.erase(block);
+    }
+    given_back_.clear();
+  }
   void protect(int protection) const {
     DS_CHECK(mprotect(base_, kDeviceBytes, protection) == 0, "emulated device: mprotect failed");
   }
@@ -101,6 +113,7 @@ class DeviceMemory final : public MemoryResource {
   std::byte* base_ = nullptr;
   mutable std::mutex blocks_mutex_;
   std::map<size_t, size_t> blocks_;  // from where in the mapping to how many bytes
+  std::vector<size_t> given_back_;   // of blocks_
   std::mutex depth_mutex_;
   int depth_ = 0;
 };
@@ -148,6 +161,7 @@ class Work {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(work));
     ++given_;
+    ++waiting_work;
   }
   int64_t given() const {
     const std::lock_guard lock(mutex_);
@@ -162,11 +176,15 @@ class Work {
     while (done() < position) {
       const std::function<void()> next = std::move(waiting_.front());
       waiting_.pop_front();
+      const Done when_done;
       next();
     }
   }
 
  private:
+  struct Done {
+    ~Done() { --waiting_work; }
+  };
   mutable std::recursive_mutex mutex_;  // a kernel may not wait for its own queue, but may ask
   std::deque<std::function<void()>> waiting_;
   int64_t given_ = 0;
@@ -196,9 +214,11 @@ class Open {
 class Queue final : public DeviceQueue {
  public:
   ~Queue() override {
-    try {
-      work_->run_until(work_->given());
-    } catch (...) {  // it was the last to hear of it; whoever waits hears of it before
+    while (work_->done() < work_->given()) {
+      try {
+        work_->run_until(work_->given());
+      } catch (...) {  // nobody is left to hear of it; what comes after it is done all the same
+      }
     }
   }
 
