@@ -33,33 +33,10 @@ std::array<float, 2> box_muller(uint32_t radius_word, uint32_t angle_word) {
 
 }  // namespace
 
-std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53U} * counter[0];
-    const uint64_t product1 = uint64_t{0xCD9E8D57U} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<uint32_t>(product0)};
-    key[0] += 0x9E3779B9U;
-    key[1] += 0xBB67AE85U;
-  }
-  return counter;
-}
-
 Rng::Rng(uint64_t seed, std::string_view stream_name)
     : key_(mix(mix(seed) ^ hash_name(stream_name))) {}
 
 Rng Rng::derive(uint64_t index) const { return Rng(mix(key_ ^ mix(index + 1))); }
-
-std::array<uint32_t, 4> Rng::block(uint64_t index) const {
-  return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0},
-                    {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
-}
-
-uint32_t Rng::bits(uint64_t index) const { return block(index / 4)[index % 4]; }
-
-float Rng::uniform(uint64_t index) const { return static_cast<float>(bits(index) >> 8) * 0x1p-24F; }
 
 float Rng::normal(uint64_t index) const {
   const auto words = block(index / 4);

@@ -10,8 +10,24 @@
 
 namespace ds {
 
-// One block of four 32-bit numbers.
-std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+// One block of four 32-bit numbers. Here, as what else kernels of a GPU need: they compute the same.
+constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
+                                             std::array<uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53U} * counter[0];
+    const uint64_t product1 = uint64_t{0xCD9E8D57U} * counter[2];
+    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<uint32_t>(product1),
+               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<uint32_t>(product0)};
+    key[0] += 0x9E3779B9U;
+    key[1] += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+// In [0, 1), of the upper 24 bits of a word.
+constexpr float uniform_of(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
 
 class Rng {
  public:
@@ -20,12 +36,17 @@ class Rng {
   // Derives a sub-stream, e.g. one per step or layer.
   Rng derive(uint64_t index) const;
 
-  uint32_t bits(uint64_t index) const;  // uniform 32-bit word
-  float uniform(uint64_t index) const;  // in [0, 1), 24 bits
-  float normal(uint64_t index) const;   // mean 0, variance 1 (Box-Muller)
+  // A uniform 32-bit word.
+  constexpr uint32_t bits(uint64_t index) const { return block(index / 4)[index % 4]; }
+  constexpr float uniform(uint64_t index) const { return uniform_of(bits(index)); }
+  float normal(uint64_t index) const;  // mean 0, variance 1 (Box-Muller)
   // out[i] = normal(first + i), several times faster than one by one: four share a block.
   void normals(uint64_t first, std::span<float> out) const;
-  std::array<uint32_t, 4> block(uint64_t index) const;  // words 4*index .. 4*index+3
+  // Words 4*index .. 4*index+3.
+  constexpr std::array<uint32_t, 4> block(uint64_t index) const {
+    return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0},
+                      {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
+  }
   uint64_t key() const { return key_; }
 
  private:

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 
 #include "core/dispatch.h"
+#include "kernels/activation_cuda.h"
 #include "kernels/argument.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
@@ -266,14 +267,15 @@ void activation_forward(Stream& stream, Activation kind, const Tensor& x, Tensor
   require("activation_forward", "y", stream, y, x.numel(), x.dtype());
   stream.report("activation_forward", {.flops = kFlops * static_cast<double>(x.numel()),
                                        .bytes = 2 * static_cast<double>(x.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
       on_float(x.dtype(), [&]<class T>() {
         detail::activation_span(kind, x.data<T>() + begin, y.data<T>() + begin, x.dtype(),
                                 end - begin);
       });
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::activation_forward_cuda(stream, kind, x, y); });
 }
 
 void activation_backward(Stream& stream, Activation kind, const Tensor& x, const Tensor& dy,
@@ -283,11 +285,12 @@ void activation_backward(Stream& stream, Activation kind, const Tensor& x, const
   require("activation_backward", "dx", stream, dx, x.numel(), x.dtype());
   stream.report("activation_backward", {.flops = 2 * kFlops * static_cast<double>(x.numel()),
                                         .bytes = 3 * static_cast<double>(x.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(activation_slope_loop)(kind, x, dy, dx, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::activation_backward_cuda(stream, kind, x, dy, dx); });
 }
 
 void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y) {
@@ -297,11 +300,13 @@ void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y) {
   require("swiglu_forward", "gate_up", stream, gate_up, 2 * y.numel(), y.dtype());
   stream.report("swiglu_forward", {.flops = kFlops * static_cast<double>(y.numel()),
                                    .bytes = 3 * static_cast<double>(y.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
       DS_SIMD(swiglu_rows)(gate_up, y, width, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu,
+            [&](Cuda) { detail::swiglu_forward_cuda(stream, gate_up, rows, width, y); });
 }
 
 void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Tensor& dgate_up) {
@@ -312,10 +317,13 @@ void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Te
   require("swiglu_backward", "dgate_up", stream, dgate_up, 2 * dy.numel(), dy.dtype());
   stream.report("swiglu_backward", {.flops = 2 * kFlops * static_cast<double>(dy.numel()),
                                     .bytes = 5 * static_cast<double>(dy.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
       DS_SIMD(swiglu_backward_rows)(gate_up, dy, dgate_up, width, begin, end);
     });
+  };
+  on_device(stream, cpu, [&](Cuda) {
+    detail::swiglu_backward_cuda(stream, gate_up, dy, rows, width, dgate_up);
   });
 }
 
@@ -326,13 +334,14 @@ void dropout(Stream& stream, const Tensor& x, float p, const Rng& rng, uint64_t 
   DS_CHECK(p >= 0.0F && p < 1.0F, "dropout: p is {}, expected 0 <= p < 1", p);
   stream.report("dropout", {.flops = kFlops * static_cast<double>(x.numel()),
                             .bytes = 2 * static_cast<double>(x.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
       on_float(x.dtype(), [&]<class T>() {
         dropout_range(x.data<T>(), y.data<T>(), p, rng, first_index, begin, end);
       });
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::dropout_cuda(stream, x, p, rng, first_index, y); });
 }
 
 }  // namespace ds::kernels

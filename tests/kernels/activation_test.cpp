@@ -23,7 +23,7 @@ Values apply(Activation kind, Values x) {
 
 }  // namespace
 
-TEST_CASE("activations and their derivatives match the reference", "[kernels]") {
+TEST_CASE("activations and their derivatives match the reference", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : reference::float_dtypes()) {
     for (const Activation kind : kKinds) {
@@ -49,7 +49,7 @@ TEST_CASE("activations and their derivatives match the reference", "[kernels]") 
   }
 }
 
-TEST_CASE("activations are precise over the whole range of fp32", "[kernels]") {
+TEST_CASE("activations are precise over the whole range of fp32", "[kernels][device]") {
   TestStream s;
   Values points;
   for (double x = -20; x <= 20; x += 0.01) points.push_back(static_cast<float>(x));
@@ -66,7 +66,7 @@ TEST_CASE("activations are precise over the whole range of fp32", "[kernels]") {
   }
 }
 
-TEST_CASE("activations keep infinities and NaN where the formula does", "[kernels]") {
+TEST_CASE("activations keep infinities and NaN where the formula does", "[kernels][device]") {
   TestStream s;
   const double inf = std::numeric_limits<double>::infinity();
   const Tensor x =
@@ -83,7 +83,7 @@ TEST_CASE("activations keep infinities and NaN where the formula does", "[kernel
   }
 }
 
-TEST_CASE("SwiGLU and its gradient match the reference", "[kernels]") {
+TEST_CASE("SwiGLU and its gradient match the reference", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : reference::float_dtypes()) {
     for (const int64_t width : {1, 16, 37}) {
@@ -112,7 +112,7 @@ TEST_CASE("SwiGLU and its gradient match the reference", "[kernels]") {
 }
 
 TEST_CASE("dropout keeps what the counter says and scales it, for any split of the tensor",
-          "[kernels]") {
+          "[kernels][device]") {
   TestStream s(3);
   const Rng rng(7, "dropout");
   const float p = 0.3F;
