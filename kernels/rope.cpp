@@ -8,6 +8,7 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/rope_cuda.h"
 
 namespace ds::kernels {
 namespace {
@@ -70,7 +71,7 @@ void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t firs
   stream.report("rope", {.flops = 3.0 * static_cast<double>(rows * heads * shape.head_dim),
                          .bytes = 2.0 * static_cast<double>(rows * heads * shape.head_dim) *
                                   static_cast<double>(size_of(qkv.dtype()))});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     const RopeTable& table = table_for(stream, theta, shape.head_dim, first_position, shape.length);
     const int64_t half = shape.head_dim / 2;
     const float sign = rotation == Rotation::kForward ? 1.0F : -1.0F;
@@ -83,7 +84,9 @@ void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t firs
         }
       });
     });
-  });
+  };
+  on_device(stream, cpu,
+            [&](Cuda) { detail::rope_cuda(stream, shape, theta, first_position, rotation, qkv); });
 }
 
 }  // namespace ds::kernels

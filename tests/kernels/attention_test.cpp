@@ -186,7 +186,7 @@ TEST_CASE("attention refuses shapes that do not fit", "[kernels]") {
 }
 
 TEST_CASE("rope rotates queries and keys by their position and back, values untouched",
-          "[kernels]") {
+          "[kernels][device]") {
   TestStream s;
   const AttentionShape shape{2, 11, 3, 1, 10};
   for (const DType dtype : float_dtypes()) {
