@@ -13,6 +13,7 @@
 #include "core/index.h"
 #include "kernels/argument.h"
 #include "kernels/elementwise.h"
+#include "kernels/embedding_cuda.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
 
@@ -158,13 +159,16 @@ void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table
   }
   stream.report(kOp, {.flops = positions.defined() ? static_cast<double>(y.numel()) : 0.0,
                       .bytes = (positions.defined() ? 3.0 : 2.0) * static_cast<double>(y.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     const auto* ids = tokens.data<int32_t>();
     check_tokens(kOp, ids, rows, table.shape()[0]);
     stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
       DS_SIMD(embed_rows)
       (ids, table, positions, length, first_position, y, begin, end);
     });
+  };
+  on_device(stream, cpu, [&](Cuda) {
+    detail::embedding_forward_cuda(stream, tokens, table, positions, length, first_position, y);
   });
 }
 
@@ -205,7 +209,7 @@ void embedding_backward(Stream& stream, const Tensor& order, const Tensor& dy, W
                       .bytes = static_cast<double>(dy.bytes()) +
                                (write == Write::kOverwrite ? static_cast<double>(dtable.bytes())
                                                            : 2 * static_cast<double>(dy.bytes()))});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     const auto* sorted = order.data<int32_t>();
     check_order(kOp, sorted, rows);
     check_tokens(kOp, sorted + rows, rows, dtable.shape()[0]);
@@ -213,7 +217,9 @@ void embedding_backward(Stream& stream, const Tensor& order, const Tensor& dy, W
     stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(scatter_columns)(dy, sorted, sorted + rows, rows, write, dtable, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu,
+            [&](Cuda) { detail::embedding_backward_cuda(stream, order, dy, write, dtable); });
 }
 
 void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write write,
@@ -224,12 +230,14 @@ void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write w
            length, dpositions.shape()[0]);
   stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
                       .bytes = static_cast<double>(dy.bytes() + dpositions.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     if (write == Write::kOverwrite) fill(stream, dpositions, 0.0F);
     stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(fold_columns)(dy, length, write, dpositions, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu,
+            [&](Cuda) { detail::position_backward_cuda(stream, dy, length, write, dpositions); });
 }
 
 }  // namespace ds::kernels

@@ -52,7 +52,8 @@ TEST_CASE("the column sums of no rows are 0, or what was there", "[kernels]") {
   CHECK(values_of(y) == Values(5, 0.0));
 }
 
-TEST_CASE("the gradient of an embedding of no tokens is 0, or what was there", "[kernels]") {
+TEST_CASE("the gradient of an embedding of no tokens is 0, or what was there",
+          "[kernels][device]") {
   TestStream s;
   const Tensor order = Tensor::zeros({2, 0}, DType::kI32, s.stream);
   const Tensor dy = Tensor::zeros({0, 3}, DType::kF32, s.stream);
@@ -116,7 +117,7 @@ TEST_CASE("an optimizer step over an empty shard is a step", "[kernels][device]"
                             testing::scalars_of(s.stream, {.lr = 1})));
 }
 
-TEST_CASE("operands that may be one memory give what separate ones give", "[kernels]") {
+TEST_CASE("operands that may be one memory give what separate ones give", "[kernels][device]") {
   TestStream s(3);
   for (const DType dtype : float_dtypes()) {
     for (const int64_t n : {int64_t{1}, int64_t{37}, int64_t{9000}}) {
@@ -164,7 +165,7 @@ TEST_CASE("the gradient of a norm may overwrite the residual's gradient", "[kern
 }
 
 TEST_CASE("an operation on a view leaves what lies beside it, at every length and place",
-          "[kernels]") {
+          "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
     for (int64_t n = 0; n < 40; ++n) {

@@ -126,10 +126,10 @@ TEST_CASE("a target beyond the vocabulary is a data error that names its row", "
   REQUIRE_THROWS_WITH(linear_cross_entropy(s.stream, r.args), Catch::Contains("both be given"));
 }
 
-TEST_CASE("embeddings look up and scatter back, equal tokens summed", "[kernels]") {
+TEST_CASE("embeddings look up and scatter back, equal tokens summed", "[kernels][device]") {
   TestStream s(3);
   const std::vector<int32_t> tokens{3, 0, 3, 3, 6, 0};
-  const Tensor ids = tokens_of(tokens, s.stream), order = token_order(s.stream, ids);
+  const Tensor ids = tokens_of(tokens, s.stream), order = order_of(tokens, s.stream);
   for (const DType dtype : float_dtypes()) {
     const Tensor table = random_tensor({7, 33}, dtype, 1, s.stream);
     const Tensor positions = random_tensor({9, 33}, dtype, 2, s.stream);

@@ -83,7 +83,7 @@ TEST_CASE("products of any views match the reference and write nothing beside th
   }
 }
 
-TEST_CASE("embeddings of any shape look up their rows and add the positions", "[kernels]") {
+TEST_CASE("embeddings of any shape look up their rows and add the positions", "[kernels][device]") {
   TestStream s(3);
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Draws draw(seed);
@@ -116,7 +116,7 @@ TEST_CASE("embeddings of any shape look up their rows and add the positions", "[
 }
 
 TEST_CASE("gradients of embeddings of any shape are sums over the rows of a token or position",
-          "[kernels]") {
+          "[kernels][device]") {
   TestStream s(3);
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Draws draw(seed);
@@ -142,8 +142,7 @@ TEST_CASE("gradients of embeddings of any shape are sums over the rows of a toke
         of_positions[static_cast<size_t>(row % length * width + c)] += value;
       }
     }
-    embedding_backward(s.stream, token_order(s.stream, tokens_of(ids, s.stream)), dy, write,
-                       dtable);
+    embedding_backward(s.stream, order_of(ids, s.stream), dy, write, dtable);
     position_backward(s.stream, dy, length, write, dpositions);
     CAPTURE(seed, name_of(dtype), width, rows, length);
     REQUIRE(error_of(dtable, of_tokens) < 1e-6);
@@ -174,7 +173,7 @@ Values rotated(const Values& values, const AttentionShape& shape, float theta, i
 }
 
 TEST_CASE("rotations follow every change of base, width, position and length on one stream",
-          "[kernels]") {
+          "[kernels][device]") {
   TestStream s(2);  // the stream keeps the last table of angles
   struct Turn {
     AttentionShape shape;
@@ -202,7 +201,8 @@ TEST_CASE("rotations follow every change of base, width, position and length on 
   }
 }
 
-TEST_CASE("a score after rotation depends on how far apart two positions are", "[kernels]") {
+TEST_CASE("a score after rotation depends on how far apart two positions are",
+          "[kernels][device]") {
   TestStream s;
   const AttentionShape shape{1, 1, 1, 1, 16};
   const auto score = [&](int64_t query_position, int64_t key_position) {
@@ -255,7 +255,7 @@ TEST_CASE("decoding follows the formula for every number of filled positions", "
   }
 }
 
-TEST_CASE("a gated unit of any width follows its formula", "[kernels]") {
+TEST_CASE("a gated unit of any width follows its formula", "[kernels][device]") {
   TestStream s(3);
   for (const DType dtype : float_dtypes()) {
     for (const int64_t width : {1, 2, 15, 16, 17, 33, 100}) {
@@ -280,7 +280,7 @@ TEST_CASE("a gated unit of any width follows its formula", "[kernels]") {
 }
 
 TEST_CASE("dropout of nothing is a copy, and any part of a tensor is dropped as in the whole",
-          "[kernels]") {
+          "[kernels][device]") {
   TestStream s(3);
   const Rng rng(6, "dropout");
   for (const DType dtype : float_dtypes()) {

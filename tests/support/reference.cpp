@@ -9,6 +9,7 @@
 #include "core/cuda/memory.h"
 #include "core/dispatch.h"
 #include "core/rng.h"
+#include "kernels/embedding.h"
 #include "tests/support/test_device.h"
 
 namespace ds::reference {
@@ -82,6 +83,12 @@ Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& str
 
 Tensor tokens_of(const std::vector<int32_t>& tokens, Stream& stream) {
   return uploaded(tokens, {static_cast<int64_t>(tokens.size())}, stream);
+}
+
+Tensor order_of(const std::vector<int32_t>& tokens, Stream& stream) {
+  std::vector<int32_t> order(2 * tokens.size());
+  kernels::sort_tokens(tokens, order);
+  return tokens_of(order, stream).reshape({2, static_cast<int64_t>(tokens.size())});
 }
 
 Values values_of(const Tensor& tensor) {

@@ -36,6 +36,8 @@ Tensor tensor_of(const Values& values, const Shape& shape, DType dtype, Stream& 
 Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& stream,
                      double scale = 1.0);  // normal, mean 0
 Tensor tokens_of(const std::vector<int32_t>& tokens, Stream& stream);
+// The order of sort_tokens() (kernels/embedding.h).
+Tensor order_of(const std::vector<int32_t>& tokens, Stream& stream);
 Values values_of(const Tensor& tensor);
 bool same_bits(const Tensor& a, const Tensor& b);
 

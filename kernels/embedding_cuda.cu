@@ -1,0 +1,174 @@
+// Token and position embedding on CUDA devices. A block takes a row of the result and its threads
+// packs of columns; rows that make up a gradient are added up in their order, in fp32, each column
+// by one thread.
+#include <algorithm>
+#include <cmath>
+
+#include "core/dispatch.h"
+#include "kernels/cuda/rows.cuh"
+#include "kernels/elementwise.h"
+#include "kernels/embedding_cuda.h"
+
+namespace ds::kernels::detail {
+namespace {
+
+using cuda::Pack;
+
+struct Lookup {
+  int64_t rows, columns, vocabulary, length, first_position;
+};
+
+// positions may be null.
+template <int N, class T>
+__global__ void embedding_kernel(Lookup lookup, const int32_t* tokens, const T* table,
+                                 const T* positions, T* y) {
+  const int64_t columns = lookup.columns;
+  for (int64_t row = blockIdx.x; row < lookup.rows; row += gridDim.x) {
+    const int64_t token = tokens[row];
+    const bool known = token >= 0 && token < lookup.vocabulary;
+    const int64_t place = positions == nullptr ? 0 : lookup.first_position + row % lookup.length;
+    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+      Pack<T, N> result;
+      if (!known) {
+        for (int i = 0; i < N; ++i) result.values[i] = static_cast<T>(NAN);
+      } else {
+        result = cuda::load<N>(table + token * columns + c);
+      }
+      if (known && positions != nullptr) {
+        const Pack<T, N> position = cuda::load<N>(positions + place * columns + c);
+        for (int i = 0; i < N; ++i) {
+          result.values[i] = static_cast<T>(static_cast<float>(result.values[i]) +
+                                            static_cast<float>(position.values[i]));
+        }
+      }
+      cuda::store(result, y + row * columns + c);
+    }
+  }
+}
+
+// y = (or +=) the sum of dy's rows row_at(0) .. row_at(count - 1); a negative row is none.
+template <int N, class TX, class TY, class RowAt>
+__device__ void add_rows(const TX* dy, const RowAt& row_at, int64_t count, int64_t columns,
+                         Write write, TY* y) {
+  constexpr int kAhead = 4;  // rows that are read before the first of them is added
+  for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+    float total[N] = {};
+    if (write == Write::kAccumulate) {
+      const Pack<TY, N> before = cuda::load<N>(static_cast<const TY*>(y) + c);
+      for (int i = 0; i < N; ++i) total[i] = static_cast<float>(before.values[i]);
+    }
+    for (int64_t k = 0; k < count; k += kAhead) {
+      Pack<TX, N> read[kAhead] = {};
+      for (int a = 0; a < kAhead; ++a) {
+        const int64_t row = k + a < count ? row_at(k + a) : -1;
+        if (row >= 0) read[a] = cuda::load<N>(dy + row * columns + c);
+      }
+      for (int a = 0; a < kAhead; ++a) {
+        for (int i = 0; i < N; ++i) total[i] += static_cast<float>(read[a].values[i]);
+      }
+    }
+    Pack<TY, N> result;
+    for (int i = 0; i < N; ++i) result.values[i] = static_cast<TY>(total[i]);
+    cuda::store(result, y + c);
+  }
+}
+
+// order: row numbers, those of one target consecutive; targets[i] is the target of order[i]. Where
+// a target's rows begin, a block adds up all of them.
+template <int N, class TX, class TY>
+__global__ void scatter_kernel(int64_t rows, int64_t columns, int64_t vocabulary, Write write,
+                               const int32_t* order, const TX* dy, TY* dtable) {
+  const int32_t* const targets = order + rows;
+  for (int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
+    const int64_t target = targets[i];
+    if (i > 0 && targets[i - 1] == target) continue;
+    if (target < 0 || target >= vocabulary) continue;
+    int64_t end = i + 1;
+    while (end < rows && targets[end] == target) ++end;
+    const auto row_at = [&](int64_t k) {
+      const int64_t row = order[i + k];
+      return row < rows ? row : -1;
+    };
+    add_rows<N>(dy, row_at, end - i, columns, write, dtable + target * columns);
+  }
+}
+
+// Row t of dpositions gets rows t, t + length, t + 2 length, ... of dy.
+template <int N, class TX, class TY>
+__global__ void fold_kernel(int64_t rows, int64_t columns, int64_t length, Write write,
+                            const TX* dy, TY* dpositions) {
+  const int64_t positions = length < rows ? length : rows;
+  for (int64_t t = blockIdx.x; t < positions; t += gridDim.x) {
+    const auto row_at = [&](int64_t k) { return t + k * length; };
+    add_rows<N>(dy, row_at, (rows - t + length - 1) / length, columns, write,
+                dpositions + t * columns);
+  }
+}
+
+template <class T>
+T* elements(const Tensor& tensor) {
+  return static_cast<T*>(tensor.address());
+}
+
+}  // namespace
+
+void embedding_forward_cuda(Stream& stream, const Tensor& tokens, const Tensor& table,
+                            const Tensor& positions, int64_t length, int64_t first_position,
+                            Tensor& y) {
+  const int64_t columns = table.shape()[1];
+  const Lookup lookup{.rows = y.numel() / columns,
+                      .columns = columns,
+                      .vocabulary = table.shape()[0],
+                      .length = length,
+                      .first_position = first_position};
+  on_float(y.dtype(), [&]<class T>() {
+    constexpr int kPack = cuda::kPackOf<T>;
+    const auto* from = elements<const T>(table);
+    const auto* places = elements<const T>(positions);
+    auto* to = elements<T>(y);
+    const bool packed = cuda::rows_are_packs<kPack>(columns, from, places, to);
+    cuda::launch("embedding_forward", packed ? embedding_kernel<kPack, T> : embedding_kernel<1, T>,
+                 cuda::shape_for_rows(lookup.rows, packed ? columns / kPack : columns), stream,
+                 lookup, elements<const int32_t>(tokens), from, places, to);
+  });
+}
+
+void embedding_backward_cuda(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
+                             Tensor& dtable) {
+  if (write == Write::kOverwrite) fill(stream, dtable, 0.0F);  // rows that no token has
+  const int64_t columns = dtable.shape()[1];
+  const int64_t rows = dy.numel() / columns;
+  on_float(dy.dtype(), [&]<class TX>() {
+    on_float(dtable.dtype(), [&]<class TY>() {
+      constexpr int kPack = cuda::kPackOf<TX, TY>;
+      const auto* from = elements<const TX>(dy);
+      auto* to = elements<TY>(dtable);
+      const bool packed = cuda::rows_are_packs<kPack>(columns, from, to);
+      cuda::launch("embedding_backward",
+                   packed ? scatter_kernel<kPack, TX, TY> : scatter_kernel<1, TX, TY>,
+                   cuda::shape_for_rows(rows, packed ? columns / kPack : columns), stream, rows,
+                   columns, dtable.shape()[0], write, elements<const int32_t>(order), from, to);
+    });
+  });
+}
+
+void position_backward_cuda(Stream& stream, const Tensor& dy, int64_t length, Write write,
+                            Tensor& dpositions) {
+  if (write == Write::kOverwrite) fill(stream, dpositions, 0.0F);  // those beyond `length`
+  const int64_t columns = dpositions.shape()[1];
+  const int64_t rows = dy.numel() / columns;
+  on_float(dy.dtype(), [&]<class TX>() {
+    on_float(dpositions.dtype(), [&]<class TY>() {
+      constexpr int kPack = cuda::kPackOf<TX, TY>;
+      const auto* from = elements<const TX>(dy);
+      auto* to = elements<TY>(dpositions);
+      const bool packed = cuda::rows_are_packs<kPack>(columns, from, to);
+      cuda::launch("position_backward",
+                   packed ? fold_kernel<kPack, TX, TY> : fold_kernel<1, TX, TY>,
+                   cuda::shape_for_rows(std::min(length, rows), packed ? columns / kPack : columns),
+                   stream, rows, columns, length, write, from, to);
+    });
+  });
+}
+
+}  // namespace ds::kernels::detail
