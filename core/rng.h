@@ -10,7 +10,7 @@
 
 namespace ds {
 
-// One block of four 32-bit numbers. Here, as what else kernels of a GPU need: they compute the same.
+// One block of four 32-bit numbers. In the header, for kernels of a GPU to compute the same ones.
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                              std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {

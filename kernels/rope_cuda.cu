@@ -53,8 +53,8 @@ __device__ void rotate_row(const Turn& turn, int first, int pairs, const float* 
     for (int k = 0; k < N; ++k) {
       const auto x = static_cast<float>(low.values[k]);
       const auto y = static_cast<float>(high.values[k]);
-      low.values[k] = static_cast<T>(x * cosine[i + k] - y * sine[i + k]);
-      high.values[k] = static_cast<T>(y * cosine[i + k] + x * sine[i + k]);
+      low.values[k] = static_cast<T>(fmaf(x, cosine[i + k], -(y * sine[i + k])));
+      high.values[k] = static_cast<T>(fmaf(y, cosine[i + k], x * sine[i + k]));
     }
     cuda::store(low, a);
     cuda::store(high, b);

@@ -136,4 +136,91 @@ TEST_CASE("dropout keeps what the counter says and scales it, for any split of t
                       Catch::Contains("expected 0 <= p < 1"));
 }
 
+TEST_CASE("activations of any part of a tensor have the bits of the whole's", "[kernels][device]") {
+  TestStream s;
+  const int64_t whole = 9000;
+  for (const DType dtype : float_dtypes()) {
+    const Tensor x = random_tensor({whole}, dtype, 1, s.stream);
+    const Tensor dy = random_tensor({whole}, dtype, 2, s.stream);
+    Tensor y = Tensor::empty({whole}, dtype, s.stream);
+    Tensor dx = Tensor::empty({whole}, dtype, s.stream);
+    for (const Activation kind : kKinds) {
+      activation_forward(s.stream, kind, x, y);
+      activation_backward(s.stream, kind, x, dy, dx);
+      // Lengths around a pack, a warp of packs and a block of them; places between packs.
+      for (const int64_t n : {3, 4, 7, 8, 9, 255, 256, 257, 2047, 2049}) {
+        for (const int64_t first : {0, 1, 8, 13}) {
+          CAPTURE(name_of(dtype), static_cast<int>(kind), n, first);
+          Tensor part = Tensor::empty({n}, dtype, s.stream);
+          activation_forward(s.stream, kind, x.narrow(first, n), part);
+          REQUIRE(same_bits(part, y.narrow(first, n)));
+          activation_backward(s.stream, kind, x.narrow(first, n), dy.narrow(first, n), part);
+          REQUIRE(same_bits(part, dx.narrow(first, n)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("SwiGLU of misaligned rows has the bits of aligned ones", "[kernels][device]") {
+  TestStream s;
+  const int64_t rows = 3;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t width : {8, 31, 32, 256, 2056, 2057}) {
+      CAPTURE(name_of(dtype), width);
+      const Tensor room = random_tensor({3 + 2 * rows * width}, dtype, 1, s.stream);
+      const Tensor dy = random_tensor({rows, width}, dtype, 2, s.stream);
+      const Tensor apart = room.narrow(3, 2 * rows * width);
+      Tensor aligned = tensor_of(values_of(apart), apart.shape(), dtype, s.stream);
+      Tensor one = Tensor::empty({rows, width}, dtype, s.stream);
+      Tensor other = Tensor::empty({rows, width}, dtype, s.stream);
+      swiglu_forward(s.stream, apart, one);
+      swiglu_forward(s.stream, aligned, other);
+      REQUIRE(same_bits(one, other));
+      Tensor done = Tensor::empty({2 * rows * width}, dtype, s.stream);
+      Tensor done_otherwise = Tensor::empty({2 * rows * width}, dtype, s.stream);
+      swiglu_backward(s.stream, apart, dy, done);
+      swiglu_backward(s.stream, aligned, dy, done_otherwise);
+      REQUIRE(same_bits(done, done_otherwise));
+    }
+  }
+}
+
+TEST_CASE("masks of dropout are those of the generator at every place of a block of its words",
+          "[kernels][device]") {
+  TestStream s;
+  const Rng rng = Rng(3, "dropout").derive(9);
+  const float p = 0.5F;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : {1, 7, 8, 2048, 2049}) {
+      for (const uint64_t first : {uint64_t{0}, uint64_t{3}, (uint64_t{1} << 34) - 2}) {
+        CAPTURE(name_of(dtype), n, first);
+        const Tensor ones = tensor_of(Values(static_cast<size_t>(n), 1.0), {n}, dtype, s.stream);
+        Tensor y = Tensor::empty({n}, dtype, s.stream);
+        dropout(s.stream, ones, p, rng, first, y);
+        Values expected(static_cast<size_t>(n));
+        for (size_t i = 0; i < expected.size(); ++i) {
+          expected[i] = rng.uniform(first + i) >= p ? 2.0 : 0.0;
+        }
+        REQUIRE(values_of(y) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("activations of nothing do nothing", "[kernels][device]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    const Tensor x = Tensor::zeros({0, 4}, dtype, s.stream);
+    Tensor y = Tensor::zeros({0, 4}, dtype, s.stream);
+    Tensor narrow = Tensor::zeros({0, 2}, dtype, s.stream);
+    CHECK_NOTHROW(activation_forward(s.stream, Activation::kSilu, x, y));
+    CHECK_NOTHROW(activation_backward(s.stream, Activation::kSilu, x, x, y));
+    CHECK_NOTHROW(dropout(s.stream, x, 0.5F, Rng(1, "none"), 0, y));
+    CHECK_NOTHROW(swiglu_forward(s.stream, x, narrow));
+    CHECK_NOTHROW(swiglu_backward(s.stream, x, narrow, y));
+    s.stream.synchronize();
+  }
+}
+
 }  // namespace ds::kernels

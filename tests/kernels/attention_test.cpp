@@ -213,4 +213,33 @@ TEST_CASE("rope rotates queries and keys by their position and back, values unto
   }
 }
 
+TEST_CASE("rope of misaligned rows has the bits of aligned ones, for heads of any size",
+          "[kernels][device]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    // Halves around a pack, and more pairs than a GPU's block has threads.
+    for (const int64_t head_dim : {2, 8, 16, 18, 64, 128, 528, 1030}) {
+      const AttentionShape shape{2, 3, 2, 1, head_dim};
+      CAPTURE(name_of(dtype), head_dim);
+      const int64_t numel = 6 * shape.packed();
+      const Tensor room = random_tensor({numel + 1}, dtype, 1, s.stream);
+      Tensor apart = room.narrow(1, numel);
+      Tensor aligned = tensor_of(values_of(apart), {numel}, dtype, s.stream);
+      const Values first = values_of(room.narrow(0, 1));
+      rope(s.stream, shape, 5e5F, 70000, Rotation::kForward, apart);
+      rope(s.stream, shape, 5e5F, 70000, Rotation::kForward, aligned);
+      REQUIRE(same_bits(apart, aligned));
+      REQUIRE(values_of(room.narrow(0, 1)) == first);
+    }
+  }
+}
+
+TEST_CASE("rope of no rows does nothing", "[kernels][device]") {
+  TestStream s;
+  Tensor none = Tensor::zeros({0}, DType::kF32, s.stream);
+  CHECK_NOTHROW(rope(s.stream, {0, 3, 1, 1, 8}, 1e4F, 0, Rotation::kForward, none));
+  CHECK_NOTHROW(rope(s.stream, {3, 0, 1, 1, 8}, 1e4F, 0, Rotation::kForward, none));
+  s.stream.synchronize();
+}
+
 }  // namespace ds::kernels

@@ -191,4 +191,64 @@ TEST_CASE("tokens are sorted with their rows, rows of one token in their order",
   CHECK_THROWS_WITH(sort_tokens(std::vector<int32_t>{1}, order), Catch::Contains("expected 2"));
 }
 
+TEST_CASE("embeddings of misaligned tables have the bits of aligned ones", "[kernels][device]") {
+  TestStream s;
+  std::vector<int32_t> tokens(300);  // more rows of a token than are read at a time
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * i % 5);
+  const Tensor ids = tokens_of(tokens, s.stream), order = order_of(tokens, s.stream);
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t width : {8, 31, 32, 264, 2056, 2057}) {
+      if (width > 300 && dtype == DType::kF16) continue;  // as bf16
+      CAPTURE(name_of(dtype), width);
+      const Tensor room = random_tensor({1 + 5 * width}, dtype, 1, s.stream);
+      const Tensor apart = room.narrow(1, 5 * width).reshape({5, width});
+      const Tensor aligned = tensor_of(values_of(apart), {5, width}, dtype, s.stream);
+      Tensor y = Tensor::empty({300, width}, dtype, s.stream);
+      Tensor other = Tensor::empty({300, width}, dtype, s.stream);
+      embedding_forward(s.stream, ids, apart, aligned, 5, 0, y);
+      embedding_forward(s.stream, ids, aligned, aligned, 5, 0, other);
+      REQUIRE(same_bits(y, other));
+      for (const Write write : {Write::kOverwrite, Write::kAccumulate}) {
+        Tensor table = tensor_of(values_of(apart), {5, width}, dtype, s.stream);
+        Tensor beside = random_tensor({1 + 5 * width}, dtype, 1, s.stream);
+        Tensor there = beside.narrow(1, 5 * width).reshape({5, width});
+        embedding_backward(s.stream, order, y, write, table);
+        embedding_backward(s.stream, order, y, write, there);
+        REQUIRE(same_bits(table, there));
+        position_backward(s.stream, y, 4, write, table);
+        position_backward(s.stream, y, 4, write, there);
+        REQUIRE(same_bits(table, there));
+      }
+    }
+  }
+}
+
+TEST_CASE("a GPU reads nothing for tokens and rows that do not exist", "[kernels][device]") {
+  TestStream s;
+  if (s.stream.device() == Device::cpu()) return;  // where they throw
+  const Tensor table = tensor_of(Values(12, 2.0), {3, 4}, DType::kF32, s.stream);
+  Tensor y = Tensor::empty({3, 4}, DType::kF32, s.stream);
+  embedding_forward(s.stream, tokens_of({1, 3, -1}, s.stream), table, {}, 3, 0, y);
+  CHECK(values_of(y.narrow(0, 4)) == Values(4, 2.0));
+  for (const double v : values_of(y.narrow(4, 8))) CHECK(std::isnan(v));
+  const Tensor dy = tensor_of(Values(12, 1.0), {3, 4}, DType::kF32, s.stream);
+  const Tensor order = tokens_of({2, 0, 7, -1, 1, 1}, s.stream);
+  Tensor dtable = tensor_of(Values(12, 5.0), {3, 4}, DType::kF32, s.stream);
+  embedding_backward(s.stream, order, dy, Write::kAccumulate, dtable);
+  CHECK(values_of(dtable) == Values{5, 5, 5, 5, 6, 6, 6, 6, 5, 5, 5, 5});
+}
+
+TEST_CASE("embeddings of no tokens do nothing", "[kernels][device]") {
+  TestStream s;
+  const Tensor table = tensor_of(Values(12, 2.0), {3, 4}, DType::kF32, s.stream);
+  Tensor none = Tensor::zeros({0, 4}, DType::kF32, s.stream);
+  Tensor dpositions = tensor_of(Values(12, 2.0), {3, 4}, DType::kF32, s.stream);
+  CHECK_NOTHROW(embedding_forward(s.stream, Tensor::zeros({0}, DType::kI32, s.stream), table, table,
+                                  3, 0, none));
+  position_backward(s.stream, none, 3, Write::kAccumulate, dpositions);
+  CHECK(values_of(dpositions) == Values(12, 2.0));
+  position_backward(s.stream, none, 3, Write::kOverwrite, dpositions);
+  CHECK(values_of(dpositions) == Values(12, 0.0));
+}
+
 }  // namespace ds::kernels
