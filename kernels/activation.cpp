@@ -7,8 +7,8 @@
 #include <hwy/foreach_target.h>
 
 #include "core/dispatch.h"
-#include "kernels/activation_cuda.h"
 #include "kernels/argument.h"
+#include "kernels/cuda/activation.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
 #include "kernels/spans.h"

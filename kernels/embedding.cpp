@@ -12,8 +12,8 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/cuda/embedding.h"
 #include "kernels/elementwise.h"
-#include "kernels/embedding_cuda.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
 

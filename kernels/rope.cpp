@@ -8,7 +8,7 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
-#include "kernels/rope_cuda.h"
+#include "kernels/cuda/rope.h"
 
 namespace ds::kernels {
 namespace {

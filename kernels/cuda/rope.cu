@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "kernels/cuda/rope.h"
 #include "kernels/cuda/rows.cuh"
-#include "kernels/rope_cuda.h"
 
 namespace ds::kernels::detail {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
-#include "kernels/activation_cuda.h"
+#include "kernels/cuda/activation.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/rows.cuh"
 

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "kernels/cuda/embedding.h"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/elementwise.h"
-#include "kernels/embedding_cuda.h"
 
 namespace ds::kernels::detail {
 namespace {
