@@ -4,7 +4,8 @@ usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--jobs J] [--nightly] [--only
 
 The table (table.toml, by default) says of every mutant: the file, what to replace with what, why that is a fault, and
 who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N simulated schedules from seed 1. Only
-the changed file is compiled; it is linked before the libraries into a copy of the program, whose run must then fail.
+the changed file is compiled (of a header, the source that `compiled_in` names); it is linked before the libraries into
+a copy of the program, whose run must then fail.
 Mutants marked `nightly` take longer and are left out without --nightly.
 
 Ends with 0 if every mutant was found. An error, and the end with 2, is: a text that is not there exactly once, a change
@@ -42,7 +43,13 @@ class Mutant:
     replace: str
     why: str
     found_by: str
+    compiled_in: str = ""
     nightly: bool = False
+
+    @property
+    def unit(self):
+        """The source that is compiled: the file itself, or one that includes it."""
+        return self.compiled_in or self.file
 
     @property
     def program(self):
@@ -99,16 +106,18 @@ class Builder:
             self.links[program] = listed.stdout.splitlines()[-1]
         return self.links[program]
 
-    def make(self, folder, file, text, program):
-        """The program with this text in place of the file; its path."""
-        entry = self.compilations.get(str(self.source / file))
+    def make(self, folder, mutant, text):
+        """The program with this text in place of the mutant's file; its path."""
+        file, unit, program = mutant.file, mutant.unit, mutant.program
+        entry = self.compilations.get(str(self.source / unit))
         if entry is None:
-            raise Dishonest(f"{file}: nothing compiles it")
+            raise Dishonest(f"{unit}: nothing compiles it")
         shutil.rmtree(folder, ignore_errors=True)
         changed = folder / file
         changed.parent.mkdir(parents=True)
         changed.write_text(text)
-        compiled = changed.with_suffix(".o")
+        compiled = folder / (unit + ".o")
+        compiled.parent.mkdir(parents=True, exist_ok=True)
         arguments = shlex.split(entry["command"])
         original = entry["file"]
         kept, skip = [], False
@@ -120,20 +129,24 @@ class Builder:
             elif argument != original:
                 kept.append(argument)
         # A change may leave something unused behind.
-        kept += ["-Wno-error", "-g0", "-O1", "-c", str(changed), "-o", str(compiled)]
-        self.run(kept, f"{file} does not compile")
+        if unit != file:  # headers are looked for in the folder of the change first
+            first = next(i for i, argument in enumerate(kept) if argument.startswith("-I"))
+            kept.insert(first, f"-I{folder}")
+        to_compile = changed if unit == file else self.source / unit
+        kept += ["-Wno-error", "-g0", "-O1", "-c", str(to_compile), "-o", str(compiled)]
+        self.run(kept, f"{unit} does not compile")
         made = folder / program
         # Where the program has the file among its own objects, instead of that; else before all libraries, of which the
         # object of the same name is not needed any more.
         words = []
         for word in shlex.split(self.link_command(program)):
-            if word == file + ".o" or word.endswith("/" + file + ".o"):
+            if word == unit + ".o" or word.endswith("/" + unit + ".o"):
                 continue
             words += [str(compiled), str(made)] if word == f"bin/{program}" else [word]
         output = words.index(str(compiled))
         words[output - 1], words[output] = words[output], words[output - 1]  # OBJECT -o PROGRAM
         inner = [word for word in words if word not in (":", "&&")]
-        self.run(inner, f"{program} does not link with {file}")
+        self.run(inner, f"{program} does not link with {unit}")
         return made
 
     def run(self, arguments, what):
@@ -169,8 +182,7 @@ def check_unchanged(builder, mutants, scratch):
     for mutant in mutants:
         if mutant.program not in made:
             text = (builder.source / mutant.file).read_text()
-            made[mutant.program] = builder.make(scratch / f"unchanged-{mutant.program}", mutant.file, text,
-                                                mutant.program)
+            made[mutant.program] = builder.make(scratch / f"unchanged-{mutant.program}", mutant, text)
     asked = {mutant.found_by: mutant for mutant in mutants if mutant.program != "sim"}
     simulated = [mutant for mutant in mutants if mutant.program == "sim"]
     if simulated:  # the most schedules hold the others
@@ -185,7 +197,7 @@ def check_unchanged(builder, mutants, scratch):
 def hunt(builder, mutant, scratch):
     start = time.monotonic()
     folder = scratch / mutant.name
-    program = builder.make(folder, mutant.file, changed_text(builder.source, mutant), mutant.program)
+    program = builder.make(folder, mutant, changed_text(builder.source, mutant))
     found, why = fails(program, mutant, builder.source)
     shutil.rmtree(folder)
     return found, why, time.monotonic() - start
