@@ -12,41 +12,10 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/cuda/layer_norm.h"
+#include "kernels/layer_norm_operands.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
-
-#ifndef DS_KERNELS_LAYER_NORM_ARGS
-#define DS_KERNELS_LAYER_NORM_ARGS
-namespace ds::kernels::detail {
-
-enum class Norm : uint8_t { kLayer, kRms };
-
-struct NormForward {
-  Norm kind;
-  const Tensor& x;
-  const Tensor& residual;  // undefined: none
-  const Tensor& gamma;
-  const Tensor& beta;  // undefined for kRms
-  float eps;
-  const Tensor& sum;  // x + residual, when there is one
-  const Tensor& y;
-  const Tensor& mean;  // undefined for kRms
-  const Tensor& inv;   // 1 / standard deviation, or 1 / root mean square
-};
-
-struct NormBackward {
-  Norm kind;
-  const Tensor& x;
-  const Tensor& gamma;
-  const Tensor& mean;
-  const Tensor& inv;
-  const Tensor& dy;
-  const Tensor& residual_grad;
-  const Tensor& dx;
-};
-
-}  // namespace ds::kernels::detail
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
@@ -301,11 +270,12 @@ void run_forward(Stream& stream, std::string_view op, const detail::NormForward&
   const double passes = a.residual.defined() ? 4 : 2;
   stream.report(op, {.flops = kForwardFlops * static_cast<double>(a.x.numel()),
                      .bytes = passes * static_cast<double>(a.x.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
       DS_SIMD(norm_rows)(a, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::norm_forward_cuda(stream, op, a, rows); });
 }
 
 void run_backward(Stream& stream, std::string_view op, const detail::NormBackward& a,
@@ -331,7 +301,7 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
   }
   stream.report(op, {.flops = kBackwardFlops * static_cast<double>(a.x.numel()),
                      .bytes = 5 * static_cast<double>(a.x.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     // Weight gradients first: dx may overwrite dy.
     stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
       DS_SIMD(norm_weight_columns)(a, rows, grads, begin, end);
@@ -339,7 +309,8 @@ void run_backward(Stream& stream, std::string_view op, const detail::NormBackwar
     stream.pool().parallel_for(rows, grain_of_rows(columns), [&](int64_t begin, int64_t end) {
       DS_SIMD(norm_backward_rows)(a, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::norm_backward_cuda(stream, op, a, rows, grads); });
 }
 
 }  // namespace

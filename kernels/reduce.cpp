@@ -11,6 +11,7 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/cuda/reduce.h"
 #include "kernels/simd.h"
 #include "kernels/simd.inl"
 
@@ -164,26 +165,30 @@ void put_total(double value, Write write, const Tensor& total) {
 void sum_into(Stream& stream, const Tensor& x, double divisor, Write write, Tensor total) {
   check("sum_into", stream, x);
   check_total("sum_into", stream, total);
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     put_total(sum_blocks(stream, x, DS_SIMD(sum_block)) / divisor, write, total);
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::sum_into_cuda(stream, x, divisor, write, total); });
 }
 
 void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor total) {
   check("sum_of_squares_into", stream, x);
   check_total("sum_of_squares_into", stream, total);
-  on_device(stream,
-            [&](Cpu) { put_total(sum_blocks(stream, x, DS_SIMD(square_block)), write, total); });
+  const auto cpu = [&](Cpu) {
+    put_total(sum_blocks(stream, x, DS_SIMD(square_block)), write, total);
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::sum_of_squares_into_cuda(stream, x, write, total); });
 }
 
 bool all_finite(Stream& stream, const Tensor& x) {
   check("all_finite", stream, x);
   std::atomic<bool> finite{true};
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(x.numel(), kSumBlock, [&](int64_t begin, int64_t end) {
       if (!DS_SIMD(finite_range)(x, begin, end)) finite = false;
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { finite = detail::all_finite_cuda(stream, x); });
   return finite;
 }
 
@@ -206,11 +211,12 @@ void column_sum(Stream& stream, const MatrixView& x, Write write, Tensor& y) {
   stream.report("column_sum", {.flops = numel,
                                .bytes = numel * static_cast<double>(size_of(x.tensor.dtype())) +
                                         static_cast<double>(y.bytes())});
-  on_device(stream, [&](Cpu) {
+  const auto cpu = [&](Cpu) {
     stream.pool().parallel_for(y.numel(), 64, [&](int64_t begin, int64_t end) {
       DS_SIMD(column_sum_range)(x, write, y, begin, end);
     });
-  });
+  };
+  on_device(stream, cpu, [&](Cuda) { detail::column_sum_cuda(stream, x, write, y); });
 }
 
 }  // namespace ds::kernels

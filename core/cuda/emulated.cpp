@@ -285,7 +285,11 @@ class Handle final : public MemoryResource {
 
 }  // namespace
 
-std::unique_ptr<DeviceQueue> make_device_queue(Device /*device*/) {
+std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
+  constexpr int kDevices = 8;
+  if (device.index >= kDevices) {
+    throw Unsupported(fmt::format("{}: {} devices are emulated", device.to_string(), kDevices));
+  }
   return std::make_unique<emulated::Queue>();
 }
 std::unique_ptr<MemoryResource> make_device_memory(Device /*device*/) {

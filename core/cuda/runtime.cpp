@@ -18,7 +18,10 @@ void check(cudaError_t error, std::string_view what,
   const std::string text = fmt::format("{}: {} ({}), at {}:{}", what, cudaGetErrorString(error),
                                        cudaGetErrorName(error), place.file_name(), place.line());
   if (error == cudaErrorMemoryAllocation) throw OutOfMemory(text);
-  if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice) throw Unsupported(text);
+  if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice ||
+      error == cudaErrorInvalidDevice) {
+    throw Unsupported(text);
+  }
   throw InternalError(text);
 }
 

@@ -36,7 +36,7 @@ Values plus(Values a, const Values& b) {
 
 }  // namespace
 
-TEST_CASE("norms match the reference for every dtype and odd width", "[kernels]") {
+TEST_CASE("norms match the reference for every dtype and odd width", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
     for (const int64_t n : {1, 7, 16, 100, 769}) {
@@ -55,7 +55,7 @@ TEST_CASE("norms match the reference for every dtype and odd width", "[kernels]"
   }
 }
 
-TEST_CASE("a norm of a sum stores the sum and normalises what it stored", "[kernels]") {
+TEST_CASE("a norm of a sum stores the sum and normalises what it stored", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
     Setting t = setting(6, 50, dtype, s.stream);
@@ -70,7 +70,7 @@ TEST_CASE("a norm of a sum stores the sum and normalises what it stored", "[kern
   }
 }
 
-TEST_CASE("norm gradients match numeric ones", "[kernels]") {
+TEST_CASE("norm gradients match numeric ones", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
     for (const int64_t n : {3, 16, 45}) {
@@ -105,7 +105,8 @@ TEST_CASE("norm gradients match numeric ones", "[kernels]") {
   }
 }
 
-TEST_CASE("the gradient through a norm may overwrite the gradient it came from", "[kernels]") {
+TEST_CASE("the gradient through a norm may overwrite the gradient it came from",
+          "[kernels][device]") {
   TestStream s;
   Setting t = setting(70, 33, DType::kF32, s.stream);
   LayerNormGrads grads{.dgamma = Tensor::empty({33}, DType::kF32, s.stream),
@@ -120,7 +121,8 @@ TEST_CASE("the gradient through a norm may overwrite the gradient it came from",
   REQUIRE(same_bits(grads.dbeta, again.dbeta));
 }
 
-TEST_CASE("norms give equal bits for any number of threads, and refuse wrong shapes", "[kernels]") {
+TEST_CASE("norms give equal bits for any number of threads, and refuse wrong shapes",
+          "[kernels][device]") {
   TestStream one(1);
   Setting a = setting(300, 200, DType::kF32, one.stream);
   LayerNormGrads ga{.dgamma = Tensor::empty({200}, DType::kF32, one.stream),

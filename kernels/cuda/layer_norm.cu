@@ -1,0 +1,234 @@
+// Norms on CUDA devices: a block takes a row at a time, and each of its threads the same elements
+// of it in every pass, so that results may lie where operands were. Formulas are those of
+// layer_norm.cpp.
+#include "core/dispatch.h"
+#include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/layer_norm.h"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/rows.cuh"
+
+namespace ds::kernels::detail {
+namespace {
+
+using cuda::Pack;
+
+template <class T>
+struct ForwardPointers {
+  const T* x;
+  const T* residual;  // or null
+  const T* gamma;
+  const T* beta;  // or null
+  T* sum;         // with a residual
+  T* y;
+  float* mean;  // or null
+  float* inv;
+};
+
+template <class T>
+struct BackwardPointers {
+  const T* x;
+  const T* gamma;
+  const float* mean;  // or null
+  const float* inv;
+  const T* dy;
+  const T* residual;  // or null
+  T* dx;
+};
+
+// The sum over a row of what `term` makes of each element's index, by all threads of a block.
+template <int N, class Term>
+__device__ float row_sum(int64_t columns, Term term) {
+  float total = 0;
+  for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+    total += term(c);
+  }
+  return cuda::block_sum(total);
+}
+
+template <Norm kKind, int N, class T>
+__global__ void forward_kernel(int64_t rows, int64_t columns, float eps, ForwardPointers<T> p) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t at = row * columns;
+    const T* const x = p.residual != nullptr ? p.sum : p.x;
+    const float total = row_sum<N>(columns, [&](int64_t c) {
+      Pack<T, N> value = cuda::load<N>(p.x + at + c);
+      float sum = 0;
+      if (p.residual != nullptr) {
+        const Pack<T, N> residual = cuda::load<N>(p.residual + at + c);
+        for (int i = 0; i < N; ++i) {
+          value.values[i] = static_cast<T>(static_cast<float>(value.values[i]) +
+                                           static_cast<float>(residual.values[i]));
+        }
+        cuda::store(value, p.sum + at + c);
+      }
+      for (int i = 0; i < N; ++i) sum += static_cast<float>(value.values[i]);
+      return sum;
+    });
+    const auto width = static_cast<float>(columns);
+    const float mean = kKind == Norm::kLayer ? total / width : 0.0F;
+    const float squares = row_sum<N>(columns, [&](int64_t c) {
+      const Pack<T, N> value = cuda::load<N>(x + at + c);
+      float sum = 0;
+      for (int i = 0; i < N; ++i) {
+        const float centred = static_cast<float>(value.values[i]) - mean;
+        sum = fmaf(centred, centred, sum);
+      }
+      return sum;
+    });
+    const float inv = 1.0F / sqrtf(squares / width + eps);
+    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+      const Pack<T, N> value = cuda::load<N>(x + at + c);
+      const Pack<T, N> gamma = cuda::load<N>(p.gamma + c);
+      Pack<T, N> beta{}, result;
+      if (kKind == Norm::kLayer) beta = cuda::load<N>(p.beta + c);
+      for (int i = 0; i < N; ++i) {
+        const float normal = (static_cast<float>(value.values[i]) - mean) * inv;
+        const auto shift = kKind == Norm::kLayer ? static_cast<float>(beta.values[i]) : 0.0F;
+        result.values[i] = static_cast<T>(fmaf(normal, static_cast<float>(gamma.values[i]), shift));
+      }
+      cuda::store(result, p.y + at + c);
+    }
+    if (threadIdx.x != 0) continue;
+    if (kKind == Norm::kLayer) p.mean[row] = mean;
+    p.inv[row] = inv;
+  }
+}
+
+// g = dy gamma and h = (x - mean) inv of the elements of a pack.
+template <int N>
+struct Slopes {
+  float g[N], h[N];
+};
+
+template <int N, class T>
+__device__ Slopes<N> slopes_of(const BackwardPointers<T>& p, int64_t at, int64_t c, float mean,
+                               float inv) {
+  const Pack<T, N> dy = cuda::load<N>(p.dy + at + c);
+  const Pack<T, N> gamma = cuda::load<N>(p.gamma + c);
+  const Pack<T, N> x = cuda::load<N>(p.x + at + c);
+  Slopes<N> out;
+  for (int i = 0; i < N; ++i) {
+    out.g[i] = static_cast<float>(dy.values[i]) * static_cast<float>(gamma.values[i]);
+    out.h[i] = (static_cast<float>(x.values[i]) - mean) * inv;
+  }
+  return out;
+}
+
+template <Norm kKind, int N, class T>
+__global__ void backward_kernel(int64_t rows, int64_t columns, BackwardPointers<T> p) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t at = row * columns;
+    const float mean = kKind == Norm::kLayer ? p.mean[row] : 0.0F;
+    const float inv = p.inv[row];
+    float sum_g = 0, sum_gh = 0;
+    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+      const Slopes<N> s = slopes_of<N>(p, at, c, mean, inv);
+      for (int i = 0; i < N; ++i) {
+        sum_g += s.g[i];
+        sum_gh = fmaf(s.g[i], s.h[i], sum_gh);
+      }
+    }
+    const float scale = 1.0F / static_cast<float>(columns);
+    const float mean_g = kKind == Norm::kLayer ? cuda::block_sum(sum_g) * scale : 0.0F;
+    const float mean_gh = cuda::block_sum(sum_gh) * scale;
+    for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
+      const Slopes<N> s = slopes_of<N>(p, at, c, mean, inv);
+      Pack<T, N> residual{}, result;
+      if (p.residual != nullptr) residual = cuda::load<N>(p.residual + at + c);
+      for (int i = 0; i < N; ++i) {
+        float dx = fmaf(-s.h[i], mean_gh, s.g[i] - mean_g) * inv;
+        if (p.residual != nullptr) dx += static_cast<float>(residual.values[i]);
+        result.values[i] = static_cast<T>(dx);
+      }
+      cuda::store(result, p.dx + at + c);
+    }
+  }
+}
+
+// What an element adds to dgamma and dbeta.
+template <Norm kKind, class T>
+struct WeightTerm {
+  BackwardPointers<T> p;
+  int64_t columns;
+  __device__ void operator()(int64_t row, int64_t column, float* sums) const {
+    const int64_t at = row * columns + column;
+    const float mean = kKind == Norm::kLayer ? p.mean[row] : 0.0F;
+    const auto dy = static_cast<float>(p.dy[at]);
+    sums[0] = fmaf(dy, (static_cast<float>(p.x[at]) - mean) * p.inv[row], sums[0]);
+    if (kKind == Norm::kLayer) sums[1] += dy;
+  }
+};
+
+template <class T>
+T* elements(const Tensor& tensor) {
+  return tensor.defined() ? static_cast<T*>(tensor.address()) : nullptr;
+}
+
+template <Norm kKind, class T>
+void forward(Stream& stream, std::string_view name, const NormForward& a, int64_t rows) {
+  constexpr int kPack = cuda::kPackOf<T>;
+  const ForwardPointers<T> p{.x = elements<const T>(a.x),
+                             .residual = elements<const T>(a.residual),
+                             .gamma = elements<const T>(a.gamma),
+                             .beta = elements<const T>(a.beta),
+                             .sum = elements<T>(a.sum),
+                             .y = elements<T>(a.y),
+                             .mean = elements<float>(a.mean),
+                             .inv = elements<float>(a.inv)};
+  const int64_t columns = a.gamma.numel();
+  const bool packed =
+      cuda::rows_are_packs<kPack>(columns, p.x, p.residual, p.gamma, p.beta, p.sum, p.y);
+  cuda::launch(name, packed ? forward_kernel<kKind, kPack, T> : forward_kernel<kKind, 1, T>,
+               cuda::shape_for_rows(rows, packed ? columns / kPack : columns), stream, rows,
+               columns, a.eps, p);
+}
+
+// Weight gradients first: dx may overwrite dy.
+template <Norm kKind, class T>
+void backward(Stream& stream, std::string_view name, const NormBackward& a, int64_t rows,
+              LayerNormGrads& grads) {
+  constexpr int kPack = cuda::kPackOf<T>;
+  const BackwardPointers<T> p{.x = elements<const T>(a.x),
+                              .gamma = elements<const T>(a.gamma),
+                              .mean = elements<const float>(a.mean),
+                              .inv = elements<const float>(a.inv),
+                              .dy = elements<const T>(a.dy),
+                              .residual = elements<const T>(a.residual_grad),
+                              .dx = elements<T>(a.dx)};
+  const int64_t columns = a.gamma.numel();
+  constexpr int kSums = kKind == Norm::kLayer ? 2 : 1;
+  const cuda::ColumnSums<kSums> sums(name, stream, rows, columns, WeightTerm<kKind, T>{p, columns});
+  on_float(grads.dgamma.dtype(), [&]<class G>() {
+    sums.write(stream, 0, grads.write_gamma, elements<G>(grads.dgamma));
+    if (kKind == Norm::kLayer) sums.write(stream, 1, grads.write_beta, elements<G>(grads.dbeta));
+  });
+  const bool packed = cuda::rows_are_packs<kPack>(columns, p.x, p.gamma, p.dy, p.residual, p.dx);
+  cuda::launch(name, packed ? backward_kernel<kKind, kPack, T> : backward_kernel<kKind, 1, T>,
+               cuda::shape_for_rows(rows, packed ? columns / kPack : columns), stream, rows,
+               columns, p);
+}
+
+}  // namespace
+
+void norm_forward_cuda(Stream& stream, std::string_view name, const NormForward& a, int64_t rows) {
+  on_float(a.x.dtype(), [&]<class T>() {
+    if (a.kind == Norm::kLayer) {
+      forward<Norm::kLayer, T>(stream, name, a, rows);
+    } else {
+      forward<Norm::kRms, T>(stream, name, a, rows);
+    }
+  });
+}
+
+void norm_backward_cuda(Stream& stream, std::string_view name, const NormBackward& a, int64_t rows,
+                        LayerNormGrads& grads) {
+  on_float(a.x.dtype(), [&]<class T>() {
+    if (a.kind == Norm::kLayer) {
+      backward<Norm::kLayer, T>(stream, name, a, rows, grads);
+    } else {
+      backward<Norm::kRms, T>(stream, name, a, rows, grads);
+    }
+  });
+}
+
+}  // namespace ds::kernels::detail

@@ -1,0 +1,111 @@
+// Reductions on CUDA devices, in an order that depends on the number of elements alone: threads
+// take elements in steps of their block, and the sums of blocks are added by one block.
+#include <cmath>
+
+#include "core/dispatch.h"
+#include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/reduce.h"
+
+namespace ds::kernels::detail {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <bool kSquare, class T>
+__global__ void block_sums_kernel(int64_t numel, int64_t blocks, const T* x, double* sums) {
+  for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+    const int64_t begin = block * kSumBlock;
+    const int64_t end = begin + kSumBlock < numel ? begin + kSumBlock : numel;
+    double sum = 0;
+    for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+      const auto value = static_cast<double>(static_cast<float>(x[i]));
+      sum += kSquare ? value * value : value;
+    }
+    sum = cuda::block_sum(sum);
+    if (threadIdx.x == 0) sums[block] = sum;
+  }
+}
+
+// One block: each thread adds neighbouring sums in order, and then the threads are added.
+__global__ void total_kernel(int64_t count, const double* sums, double divisor, bool accumulate,
+                             double* total) {
+  const int64_t share = (count + blockDim.x - 1) / blockDim.x;
+  const int64_t begin = share * threadIdx.x;
+  const int64_t end = begin + share < count ? begin + share : count;
+  double sum = 0;
+  for (int64_t i = begin; i < end; ++i) sum += sums[i];
+  sum = cuda::block_sum(sum) / divisor;
+  if (threadIdx.x == 0) *total = accumulate ? *total + sum : sum;
+}
+
+template <class T>
+__global__ void finite_kernel(int64_t numel, const T* x, int32_t* finite) {
+  const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (int64_t i = first; i < numel; i += threads) {
+    const float size = fabsf(static_cast<float>(x[i]));
+    if (!(size < INFINITY)) *finite = 0;  // NaN, too; whoever writes, writes the same
+  }
+}
+
+template <class T>
+struct ElementTerm {
+  const T* x;
+  int64_t stride;
+  __device__ void operator()(int64_t row, int64_t column, float* sums) const {
+    sums[0] += static_cast<float>(x[row * stride + column]);
+  }
+};
+
+template <class T>
+T* elements(const Tensor& tensor) {
+  return static_cast<T*>(tensor.address());
+}
+
+template <bool kSquare>
+void sum(std::string_view name, Stream& stream, const Tensor& x, double divisor, Write write,
+         const Tensor& total) {
+  const int64_t blocks = (x.numel() + kSumBlock - 1) / kSumBlock;
+  const Tensor sums = Tensor::empty({blocks}, DType::kF64, stream, MemoryTag::kScratch);
+  on_float(x.dtype(), [&]<class T>() {
+    cuda::launch(name, block_sums_kernel<kSquare, T>, cuda::shape_for(blocks * kThreads, kThreads),
+                 stream, x.numel(), blocks, elements<const T>(x), elements<double>(sums));
+  });
+  cuda::launch(name, total_kernel, {.blocks = 1, .threads = kThreads}, stream, blocks,
+               elements<const double>(sums), divisor, write == Write::kAccumulate,
+               elements<double>(total));
+}
+
+}  // namespace
+
+void sum_into_cuda(Stream& stream, const Tensor& x, double divisor, Write write,
+                   const Tensor& total) {
+  sum<false>("sum_into", stream, x, divisor, write, total);
+}
+
+void sum_of_squares_into_cuda(Stream& stream, const Tensor& x, Write write, const Tensor& total) {
+  sum<true>("sum_of_squares_into", stream, x, 1.0, write, total);
+}
+
+bool all_finite_cuda(Stream& stream, const Tensor& x) {
+  int32_t finite = 1;
+  const Tensor flag = Tensor::empty({1}, DType::kI32, stream, MemoryTag::kScratch);
+  stream.copy(&finite, flag.address(), sizeof(finite));
+  on_float(x.dtype(), [&]<class T>() {
+    cuda::launch("all_finite", finite_kernel<T>, cuda::shape_for(x.numel()), stream, x.numel(),
+                 elements<const T>(x), elements<int32_t>(flag));
+  });
+  stream.copy(flag.address(), &finite, sizeof(finite));
+  return finite != 0;
+}
+
+void column_sum_cuda(Stream& stream, const MatrixView& x, Write write, Tensor& y) {
+  on_float(x.tensor.dtype(), [&]<class TX>() {
+    const ElementTerm<TX> term{elements<const TX>(x.tensor) + x.offset, x.row_stride};
+    const cuda::ColumnSums<1> sums("column_sum", stream, x.rows, x.columns, term);
+    on_float(y.dtype(), [&]<class TY>() { sums.write(stream, 0, write, elements<TY>(y)); });
+  });
+}
+
+}  // namespace ds::kernels::detail
