@@ -9,7 +9,7 @@ struct BuildInfo {
   const char* version;  // semantic version
   // Commit, with "-dirty" where the tree had changes; "unknown" outside its repository.
   const char* git_id;
-  bool has_cuda;  // CUDA sources were compiled; a mere nvcc on the machine does not count
+  bool has_cuda;  // ranks can train on GPUs; neither nvcc nor kernels alone count
   bool has_mpi;
   bool has_failpoints;   // tests can make it fail: no release
   const char* compiler;  // "GNU 12.2.0"

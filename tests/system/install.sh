@@ -90,9 +90,8 @@ done
 [ -s "$place/share/doc/dslaunch/notices/libdnnl2.copyright" ] || fail "no notice of what is brought along"
 
 echo "what --version says"
-find "$source_dir" -name '*.cu' -not -path '*/build*' | grep -q . && cuda=yes || cuda=no
 "$bin/dslaunch" --version > out
-expect_text out "CUDA $cuda"
+expect_text out "CUDA no"  # there are kernels for GPUs, but nothing trains with them
 # A source archive has no commit, also where it lies in somebody's repository.
 git init -q around && mkdir around/source && cp -r "$source_dir/proto" around/source/
 git -C around -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m one
