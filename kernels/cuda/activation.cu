@@ -5,12 +5,14 @@
 
 #include "core/dispatch.h"
 #include "kernels/cuda/activation.h"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/rows.cuh"
 
 namespace ds::kernels::detail {
 namespace {
 
+using cuda::elements;
 using cuda::Pack;
 
 __device__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
@@ -180,11 +182,6 @@ __global__ void dropout_kernel(int64_t numel, Dropping drop, const T* x, T* y) {
     Uniforms uniforms(drop.rng, index);
     y[i] = dropped(uniforms, index, x[i]);
   }
-}
-
-template <class T>
-T* elements(const Tensor& tensor) {
-  return static_cast<T*>(tensor.address());
 }
 
 }  // namespace

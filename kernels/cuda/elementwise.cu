@@ -1,11 +1,13 @@
 // Streaming operations on CUDA devices: one pass over packs of 16 bytes, arithmetic in fp32.
 #include "core/dispatch.h"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/map.cuh"
 
 namespace ds::kernels::detail {
 namespace {
 
+using cuda::elements;
 using cuda::map;
 
 struct Constant {
@@ -22,11 +24,6 @@ struct Times {
 struct Same {
   __device__ float operator()(float a) const { return a; }
 };
-
-template <class T>
-T* elements(const Tensor& tensor) {
-  return static_cast<T*>(tensor.address());
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/elementwise.h"
@@ -12,6 +13,7 @@
 namespace ds::kernels::detail {
 namespace {
 
+using cuda::elements;
 using cuda::Pack;
 
 struct Lookup {
@@ -103,11 +105,6 @@ __global__ void fold_kernel(int64_t rows, int64_t columns, int64_t length, Write
     add_rows<N>(dy, row_at, (rows - t + length - 1) / length, columns, write,
                 dpositions + t * columns);
   }
-}
-
-template <class T>
-T* elements(const Tensor& tensor) {
-  return static_cast<T*>(tensor.address());
 }
 
 }  // namespace

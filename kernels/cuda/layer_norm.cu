@@ -3,6 +3,7 @@
 // layer_norm.cpp.
 #include "core/dispatch.h"
 #include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/layer_norm.h"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.cuh"
@@ -10,6 +11,7 @@
 namespace ds::kernels::detail {
 namespace {
 
+using cuda::elements;
 using cuda::Pack;
 
 template <class T>
@@ -158,11 +160,6 @@ struct WeightTerm {
     if (kKind == Norm::kLayer) sums[1] += dy;
   }
 };
-
-template <class T>
-T* elements(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.address()) : nullptr;
-}
 
 template <Norm kKind, class T>
 void forward(Stream& stream, std::string_view name, const NormForward& a, int64_t rows) {

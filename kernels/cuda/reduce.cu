@@ -4,11 +4,14 @@
 
 #include "core/dispatch.h"
 #include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/reduce.h"
 
 namespace ds::kernels::detail {
 namespace {
+
+using cuda::elements;
 
 constexpr int kThreads = 256;
 
@@ -57,11 +60,6 @@ struct ElementTerm {
     sums[0] += static_cast<float>(x[row * stride + column]);
   }
 };
-
-template <class T>
-T* elements(const Tensor& tensor) {
-  return static_cast<T*>(tensor.address());
-}
 
 template <bool kSquare>
 void sum(std::string_view name, Stream& stream, const Tensor& x, double divisor, Write write,
