@@ -18,6 +18,7 @@
 #include "kernels/argument.h"
 #include "kernels/attention_operands.h"
 #include "kernels/attention_tiles.inl"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/scratch.h"
 #include "kernels/simd.h"
 
@@ -395,12 +396,16 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
   require_like(kOp, "log_sum_exp", stream, log_sum_exp, rows * shape.heads, DType::kF32);
   stream.report(kOp, {.flops = 2 * causal_flops(shape),
                       .bytes = static_cast<double>(qkv.bytes() + y.bytes() + log_sum_exp.bytes())});
-  on_device(stream, [&](Cpu) {
-    const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
-    for_each_item(stream, shape, shape.batch * shape.heads, [&](int64_t item, float* workspace) {
-      DS_SIMD(attention_item)(operands, item, workspace);
-    });
-  });
+  const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
+  on_device(
+      stream,
+      [&](Cpu) {
+        for_each_item(stream, shape, shape.batch * shape.heads,
+                      [&](int64_t item, float* workspace) {
+                        DS_SIMD(attention_item)(operands, item, workspace);
+                      });
+      },
+      [&](Cuda) { detail::attention_forward_cuda(stream, operands); });
 }
 
 void attention_backward(Stream& stream, const AttentionShape& shape, const Tensor& qkv,
@@ -417,12 +422,16 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
   require_like(kOp, "dqkv", stream, dqkv, qkv.numel(), qkv.dtype());
   stream.report(kOp, {.flops = 5 * causal_flops(shape),
                       .bytes = static_cast<double>(2 * qkv.bytes() + 2 * y.bytes())});
-  on_device(stream, [&](Cpu) {
-    const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
-    for_each_item(stream, shape, shape.batch * shape.kv_heads, [&](int64_t item, float* workspace) {
-      DS_SIMD(attention_backward_item)(operands, item, workspace);
-    });
-  });
+  const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
+  on_device(
+      stream,
+      [&](Cpu) {
+        for_each_item(stream, shape, shape.batch * shape.kv_heads,
+                      [&](int64_t item, float* workspace) {
+                        DS_SIMD(attention_backward_item)(operands, item, workspace);
+                      });
+      },
+      [&](Cuda) { detail::attention_backward_cuda(stream, operands); });
 }
 
 void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor& q,
@@ -442,12 +451,17 @@ void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor&
       static_cast<double>(shape.batch * shape.length * shape.kv_heads * shape.head_dim);
   stream.report(kOp, {.flops = 4 * static_cast<double>(numel * shape.length),
                       .bytes = 2 * read * static_cast<double>(size_of(q.dtype()))});
-  on_device(stream, [&](Cpu) {
-    stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
-      DS_SIMD(attention_decode_items)
-      (shape, q, cache_k, cache_v, capacity, y, begin, end);
-    });
-  });
+  on_device(
+      stream,
+      [&](Cpu) {
+        stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
+          DS_SIMD(attention_decode_items)
+          (shape, q, cache_k, cache_v, capacity, y, begin, end);
+        });
+      },
+      [&](Cuda) {
+        detail::attention_decode_cuda(stream, shape, q, cache_k, cache_v, capacity, y);
+      });
 }
 
 }  // namespace ds::kernels

@@ -14,7 +14,7 @@ struct AttentionShape {
   int64_t kv_heads = 0;  // heads % kv_heads == 0
   int64_t head_dim = 0;  // D
   // Row of the packed projection: heads*D queries, kv_heads*D keys, kv_heads*D values.
-  int64_t packed() const { return (heads + 2 * kv_heads) * head_dim; }
+  constexpr int64_t packed() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
 // Inverted dropout of the attention probabilities: each is kept and divided by 1 - p where a

@@ -20,6 +20,9 @@ namespace ds::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffU;
 
+// What a launch may ask for: sm_80 has it of one block, and whoever has more has this as well.
+inline constexpr size_t kMostSharedBytes = size_t{163} << 10;
+
 struct LaunchShape {
   int64_t blocks = 1;
   int threads = 256;        // of a block: a multiple of a warp
@@ -40,7 +43,18 @@ template <class... Parameters, class... Arguments>
 void launch(std::string_view name, void (*kernel)(Parameters...), const LaunchShape& shape,
             const Stream& stream, Arguments&&... arguments) {
   if (shape.blocks == 0) return;
+  DS_CHECK(shape.shared_bytes <= kMostSharedBytes, "{}: {} bytes of shared memory; there are {}",
+           name, shape.shared_bytes, kMostSharedBytes);
 #if defined(__CUDACC__)
+  constexpr size_t kUnasked = size_t{48} << 10;  // a kernel gets more only if that is asked for
+  if (shape.shared_bytes > kUnasked) {
+    const cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+    if (error != cudaSuccess) {
+      throw InternalError(fmt::format("{}: {} bytes of shared memory: {}", name, shape.shared_bytes,
+                                      cudaGetErrorString(error)));
+    }
+  }
   const auto queue = static_cast<cudaStream_t>(stream.queue().native());
   kernel<<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
            shape.shared_bytes, queue>>>(Parameters(std::forward<Arguments>(arguments))...);
@@ -56,10 +70,20 @@ void launch(std::string_view name, void (*kernel)(Parameters...), const LaunchSh
 #endif
 }
 
+// Before a loop: its arrays are to lie in registers; and: its turns are not to be mixed, which
+// would take more of them.
+#if defined(__CUDACC__)
+#define DS_UNROLL _Pragma("unroll")
+#define DS_DO_NOT_UNROLL _Pragma("unroll 1")
+#else
+#define DS_UNROLL
+#define DS_DO_NOT_UNROLL
+#endif
+
 #if defined(__CUDACC__)
 #define DS_SHARED(T, name, count) __shared__ T name[count]
-#define DS_SHARED_OF_LAUNCH(T, name)            \
-  extern __shared__ unsigned char name##_raw[]; \
+#define DS_SHARED_OF_LAUNCH(T, name)                          \
+  extern __shared__ __align__(16) unsigned char name##_raw[]; \
   T* const name = reinterpret_cast<T*>(name##_raw)
 #endif
 

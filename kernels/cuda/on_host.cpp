@@ -6,11 +6,14 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/cuda/emulated.h"
@@ -35,6 +38,12 @@ struct Fibre {
   ucontext_t inside{};
   bool begun = false;
   int thread = -1;  // that waits in it; below 0: none, and it has nothing left to do
+};
+
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes, read;
 };
 
 struct Barrier {
@@ -94,30 +103,44 @@ class Block {
     wait_at(block_barrier_, shape_.threads);
   }
 
-  void exchange(unsigned mask, int from, void* value, size_t bytes) {
+  void together(unsigned mask, WarpInstruction execute, void* operands) {
     const int own = lane();
-    const size_t first = to_size(here.thread.x) / kWarp * kWarp;
-    Warp& warp = warps_[first / kWarp];
+    Warp& warp = warps_[to_size(here.thread.x) / kWarp];
     DS_CHECK((mask >> own & 1U) != 0, "shuffle: lane {} is not in its mask {:#x}", own, mask);
     DS_CHECK((mask & warp.ended) == 0, "shuffle: mask {:#x} has lanes that have ended ({:#x})",
              mask, warp.ended);
+    if (warp.barrier.arrived == 0) warp.operands = {};
     DS_CHECK(warp.barrier.arrived == 0 || warp.mask == mask,
              "shuffle: lanes of a warp meet with masks {:#x} and {:#x}", warp.mask, mask);
-    DS_CHECK((mask >> from & 1U) != 0, "shuffle: lane {} is read, and not in the mask {:#x}", from,
-             mask);
+    DS_CHECK(warp.barrier.arrived == 0 || warp.instruction == execute,
+             "lanes of a warp meet at two different instructions");
     warp.mask = mask;
-    Thread& thread = threads_[first + to_size(own)];
-    thread.from = from;
-    std::memcpy(thread.given.data(), value, bytes);
-    if (++warp.barrier.arrived == std::popcount(mask)) {
-      for (size_t i = 0; i < kWarp; ++i) {
-        if ((mask >> i & 1U) == 0) continue;
-        Thread& one = threads_[first + i];
-        one.taken = threads_[first + to_size(one.from)].given;
-      }
-    }
+    warp.instruction = execute;
+    nth(warp.operands, own) = operands;
+    if (++warp.barrier.arrived == std::popcount(mask)) execute(mask, warp.operands);
     wait_at(warp.barrier, std::popcount(mask));
-    std::memcpy(value, thread.taken.data(), bytes);
+  }
+
+  void copy_later(const Copy& copy) { own_thread().asked.push_back(copy); }
+  void end_copy_group() {
+    Thread& thread = own_thread();
+    thread.groups.push_back(std::exchange(thread.asked, {}));
+  }
+  void wait_for_copies(int most_groups) {
+    Thread& thread = own_thread();
+    while (std::ssize(thread.groups) > most_groups) {
+      for (const Copy& copy : thread.groups.front()) {
+        std::memcpy(copy.to, copy.from, copy.read);
+        std::memset(static_cast<std::byte*>(copy.to) + copy.read, 0, copy.bytes - copy.read);
+      }
+      thread.groups.pop_front();
+    }
+  }
+
+  bool is_shared(const void* at, size_t bytes) const {
+    return shared_.has(at, bytes) || std::ranges::any_of(arrays_, [&](const auto& array) {
+             return array.second.has(at, bytes);
+           });
   }
 
   void* shared_array(const void* place, size_t bytes) {
@@ -143,6 +166,11 @@ class Block {
                            [](std::byte b) { return b == std::byte{kEdgeByte}; }),
                "a kernel wrote behind {} bytes of shared memory", size);
     }
+    bool has(const void* at, size_t count) const {
+      const auto first = static_cast<const std::byte*>(at);
+      return bytes && std::less_equal<>{}(bytes.get(), first) &&
+             std::less_equal<>{}(first + count, bytes.get() + size);
+    }
     static constexpr size_t kEdge = 64;
     static constexpr unsigned char kEdgeByte = 0xcb;
     size_t size = 0;
@@ -151,13 +179,17 @@ class Block {
   struct Thread {
     const Barrier* at = nullptr;
     int64_t round = 0;  // of the barrier, that has to be over
-    int from = 0;       // whose value it takes
-    std::array<std::byte, kLaneBytes> given{}, taken{};
+    std::vector<Copy> asked{};
+    std::deque<std::vector<Copy>> groups{};
   };
   struct Warp {
     Barrier barrier;
     unsigned mask = 0, ended = 0;
+    WarpInstruction instruction = nullptr;
+    Operands operands{};
   };
+
+  Thread& own_thread() { return nth(threads_, here.thread.x); }
 
   static bool may_go_on(const Thread& thread) { return thread.at->round > thread.round; }
 
@@ -223,6 +255,10 @@ class Block {
   }
 
   void end_thread() {
+    const Thread& thread = own_thread();
+    DS_CHECK(thread.asked.empty() && thread.groups.empty(),
+             "block {}, thread {}: it ends with copies that it did not wait for", index_,
+             here.thread.x);
     ++ended_;
     warps_[to_size(here.thread.x) / kWarp].ended |= 1U << lane();
     if (block_barrier_.arrived > 0) require_nobody_ended();
@@ -316,8 +352,23 @@ void run_in_all_orders(const LaunchShape& shape, std::string_view kernel,
 void* shared_array(const void* place, size_t bytes) { return running->shared_array(place, bytes); }
 void* shared_of_launch() { return running->shared_of_launch(); }
 void block_barrier() { running->block_barrier(); }
-void exchange(unsigned mask, int from, void* value, size_t bytes) {
-  running->exchange(mask, from, value, bytes);
+void together(unsigned mask, WarpInstruction execute, void* own) {
+  running->together(mask, execute, own);
+}
+void require_lane(unsigned mask, int from) {
+  DS_CHECK((mask >> from & 1U) != 0, "shuffle: lane {} is read, and not in the mask {:#x}", from,
+           mask);
+}
+void copy_later(void* to, const void* from, size_t bytes, size_t read) {
+  require_shared(to, bytes, "an asynchronous copy");
+  running->copy_later({.to = to, .from = from, .bytes = bytes, .read = read});
+}
+void end_copy_group() { running->end_copy_group(); }
+void wait_for_copies(int most_groups) { running->wait_for_copies(most_groups); }
+void require_shared(const void* at, size_t bytes, std::string_view who) {
+  DS_CHECK(running->is_shared(at, bytes), "{}: {} bytes that are not in shared memory", who, bytes);
+  DS_CHECK(reinterpret_cast<uintptr_t>(at) % bytes == 0, "{}: {} bytes that are not aligned", who,
+           bytes);
 }
 int lane() { return static_cast<int>(here.thread.x) % kWarp; }
 

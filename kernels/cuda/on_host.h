@@ -4,11 +4,13 @@
 // not compile.
 //
 // Found, beside wrong results: barriers and shuffles that only some threads reach, shuffles with
-// lanes that are gone, accesses outside of global and shared memory (AddressSanitizer), misaligned
-// packs (UndefinedBehaviorSanitizer), and, because every launch runs in several orders of threads
-// and must leave the same bits, missing barriers and sums that depend on the order.
+// lanes that are gone, lanes that meet at different instructions, copies that nobody waits for,
+// accesses outside of global and shared memory (AddressSanitizer), misaligned packs
+// (UndefinedBehaviorSanitizer), and, because every launch runs in several orders of threads and
+// must leave the same bits, missing barriers and sums that depend on the order.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -53,17 +55,47 @@ void* shared_array(const void* place, size_t bytes);
 void* shared_of_launch();
 
 void block_barrier();
-// A barrier of the lanes in `mask`; what `from` put down is then in `value`.
-inline constexpr size_t kLaneBytes = 16;
-void exchange(unsigned mask, int from, void* value, size_t bytes);
 int lane();
+
+// An instruction that the lanes in `mask` execute together: each brings its operands, and the last
+// to arrive calls `execute` with everybody's.
+inline constexpr int kLanes = 32;
+using Operands = std::array<void*, kLanes>;  // null for lanes outside of the mask
+using WarpInstruction = void (*)(unsigned mask, const Operands& operands);
+void together(unsigned mask, WarpInstruction execute, void* own);
+
+template <class T>
+struct Shuffled {
+  T given;
+  int from;
+  T taken;
+};
+void require_lane(unsigned mask, int from);  // one of the mask
 
 template <class T>
 T taken(unsigned mask, T value, int from) {
-  static_assert(sizeof(T) <= kLaneBytes);
-  exchange(mask, from, &value, sizeof(T));
-  return value;
+  require_lane(mask, from);
+  Shuffled<T> own{.given = value, .from = from, .taken = {}};
+  const WarpInstruction shuffle = [](unsigned of, const Operands& operands) {
+    for (int i = 0; i < kLanes; ++i) {
+      if ((of >> i & 1U) == 0) continue;
+      auto* const one = static_cast<Shuffled<T>*>(operands[static_cast<size_t>(i)]);
+      const auto from_lane = static_cast<size_t>(one->from);
+      one->taken = static_cast<const Shuffled<T>*>(operands[from_lane])->given;
+    }
+  };
+  together(mask, shuffle, &own);
+  return own.taken;
 }
+
+// Copies into shared memory that a thread asks for and goes on: made when it waits for them, and no
+// sooner. The first `read` of `bytes` come from `from`, the others are 0.
+void copy_later(void* to, const void* from, size_t bytes, size_t read);
+void end_copy_group();
+void wait_for_copies(int most_groups);  // that may be under way still
+
+// `bytes` of shared memory at `at`, or an error in the words of `who`.
+void require_shared(const void* at, size_t bytes, std::string_view who);
 
 }  // namespace on_host
 }  // namespace ds::cuda

@@ -34,7 +34,8 @@ Run run(const AttentionShape& shape, DType dtype, Stream& stream,
 
 }  // namespace
 
-TEST_CASE("attention matches the reference over lengths, heads, groups and dtypes", "[kernels]") {
+TEST_CASE("attention matches the reference over lengths, heads, groups and dtypes",
+          "[kernels][device]") {
   TestStream s;
   const std::vector<AttentionShape> shapes{
       {1, 1, 1, 1, 4},   {2, 5, 3, 3, 8},    {1, 70, 2, 1, 64}, {2, 130, 4, 2, 20},
@@ -52,7 +53,7 @@ TEST_CASE("attention matches the reference over lengths, heads, groups and dtype
   }
 }
 
-TEST_CASE("attention gradients match numeric ones", "[kernels]") {
+TEST_CASE("attention gradients match numeric ones", "[kernels][device]") {
   TestStream s;
   const std::vector<AttentionShape> shapes{{1, 6, 2, 1, 8}, {2, 5, 1, 1, 3}, {1, 9, 4, 2, 5}};
   for (const DType dtype : float_dtypes()) {
@@ -70,7 +71,8 @@ TEST_CASE("attention gradients match numeric ones", "[kernels]") {
 
 // Long sequences cross tile edges; directional derivatives check them at the price of two
 // evaluations.
-TEST_CASE("attention gradients of long sequences match directional derivatives", "[kernels]") {
+TEST_CASE("attention gradients of long sequences match directional derivatives",
+          "[kernels][device]") {
   TestStream s;
   for (const AttentionShape& shape :
        {AttentionShape{1, 131, 2, 1, 16}, AttentionShape{1, 257, 1, 1, 64}}) {
@@ -89,7 +91,8 @@ TEST_CASE("attention gradients of long sequences match directional derivatives",
   }
 }
 
-TEST_CASE("attention drops probabilities by sample, head, query and key alone", "[kernels]") {
+TEST_CASE("attention drops probabilities by sample, head, query and key alone",
+          "[kernels][device]") {
   TestStream s;
   const AttentionDropout dropout{.p = 0.4F, .rng = Rng(3, "drop"), .first_sample = 5};
   for (const AttentionShape& shape :
@@ -110,9 +113,66 @@ TEST_CASE("attention drops probabilities by sample, head, query and key alone", 
   }
 }
 
+// Heads of whole packs, whose rows are copied 16 bytes at a time, and lengths around the rows that
+// a block of threads has; a head of 256 has fewer of them.
+TEST_CASE("attention of whole packs matches the reference around the sizes of blocks",
+          "[kernels][device]") {
+  TestStream s;
+  const std::vector<AttentionShape> shapes{{1, 15, 2, 1, 32},  {1, 17, 1, 1, 64},
+                                           {1, 63, 1, 1, 32},  {2, 65, 2, 2, 32},
+                                           {1, 33, 1, 1, 256}, {1, 19, 3, 1, 136}};
+  for (const DType dtype : float_dtypes()) {
+    for (const AttentionShape& shape : shapes) {
+      INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " D "
+                          << shape.head_dim);
+      const Run r = run(shape, dtype, s.stream);
+      const Values x = values_of(r.qkv), dy = values_of(r.dy), gradient = values_of(r.dqkv);
+      REQUIRE(error_of(r.y, reference::attention(shape, x)) < tolerance_of(dtype));
+      const Values direction = values_of(random_tensor(r.qkv.shape(), DType::kF32, 7, s.stream));
+      const auto along = [&](double step) {
+        Values moved = x;
+        for (size_t i = 0; i < moved.size(); ++i) moved[i] += step * direction[i];
+        return dot(dy, reference::attention(shape, moved));
+      };
+      // Rounding errors of single elements add up like random steps.
+      const double size = std::sqrt(dot(gradient, gradient) * dot(direction, direction) /
+                                    static_cast<double>(gradient.size()));
+      const double expected = (along(1e-5) - along(-1e-5)) / 2e-5;
+      REQUIRE(std::abs(dot(gradient, direction) - expected) < 10 * tolerance_of(dtype) * size);
+    }
+  }
+}
+
+// Rows of a view may begin anywhere, and then no 16 bytes of them are aligned.
+TEST_CASE("attention of rows that begin anywhere has the bits of aligned ones",
+          "[kernels][device]") {
+  TestStream s;
+  const AttentionShape shape{1, 21, 2, 1, 16};
+  for (const DType dtype : float_dtypes()) {
+    const Run aligned = run(shape, dtype, s.stream);
+    const auto shifted = [&](const Tensor& like) {
+      return Tensor::zeros({like.numel() + 1}, dtype, s.stream)
+          .narrow(1, like.numel())
+          .reshape(like.shape());
+    };
+    const Tensor qkv = shifted(aligned.qkv);
+    const Tensor dy = shifted(aligned.dy);
+    Tensor y = shifted(aligned.y);
+    Tensor dqkv = shifted(aligned.dqkv);
+    Tensor lse = Tensor::empty(aligned.lse.shape(), DType::kF32, s.stream);
+    s.stream.copy(aligned.qkv.address(), qkv.address(), qkv.bytes());
+    s.stream.copy(aligned.dy.address(), dy.address(), dy.bytes());
+    attention_forward(s.stream, shape, qkv, y, lse);
+    attention_backward(s.stream, shape, qkv, y, lse, dy, dqkv);
+    REQUIRE(same_bits(y, aligned.y));
+    REQUIRE(same_bits(lse, aligned.lse));
+    REQUIRE(same_bits(dqkv, aligned.dqkv));
+  }
+}
+
 // A bias on all keys changes no softmax, so its gradient, the sum of the key gradients,
 // vanishes.
-TEST_CASE("the gradients of the keys of a head sum to zero", "[kernels]") {
+TEST_CASE("the gradients of the keys of a head sum to zero", "[kernels][device]") {
   TestStream s;
   const AttentionShape shape{1, 150, 1, 1, 16};
   const Run r = run(shape, DType::kF32, s.stream);
@@ -141,7 +201,8 @@ TEST_CASE("attention gives equal bits for any number of threads", "[kernels]") {
   }
 }
 
-TEST_CASE("decoding one position against a cache equals the last row of the whole", "[kernels]") {
+TEST_CASE("decoding one position against a cache equals the last row of the whole",
+          "[kernels][device]") {
   TestStream s;
   const AttentionShape shape{2, 37, 4, 2, 24};
   const int64_t capacity = 50;
@@ -174,7 +235,7 @@ TEST_CASE("decoding one position against a cache equals the last row of the whol
   }
 }
 
-TEST_CASE("attention refuses shapes that do not fit", "[kernels]") {
+TEST_CASE("attention refuses shapes that do not fit", "[kernels][device]") {
   TestStream s;
   Run r = run({1, 4, 2, 1, 8}, DType::kF32, s.stream);
   REQUIRE_THROWS_WITH(attention_forward(s.stream, {1, 4, 3, 2, 8}, r.qkv, r.y, r.lse),
@@ -183,6 +244,9 @@ TEST_CASE("attention refuses shapes that do not fit", "[kernels]") {
                       Catch::Contains("attention_forward: qkv has shape [4, 32]"));
   REQUIRE_THROWS_WITH(attention_decode(s.stream, {1, 4, 2, 1, 8}, r.qkv, r.qkv, r.qkv, 3, r.y),
                       Catch::Contains("4 positions filled of a cache of 3"));
+  if (s.stream.device().kind != Device::Kind::kCuda) return;
+  REQUIRE_THROWS_WITH(run({1, 2, 1, 1, 257}, DType::kF32, s.stream),
+                      Catch::Contains("heads of 257 elements on a CUDA device"));
 }
 
 TEST_CASE("rope rotates queries and keys by their position and back, values untouched",

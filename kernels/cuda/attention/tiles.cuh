@@ -1,0 +1,268 @@
+// What the attention kernels share (FlashAttention-2, Dao, arXiv 2307.08691): blocks of rows of a
+// head in shared memory, products over them by a warp, weights out of scores.
+//
+// A block of threads owns some rows of a head, 16 each of its warps, and goes over the rows of the
+// other side in blocks, of which the next is on its way while one is worked on.
+#pragma once
+
+#include "kernels/attention_operands.h"
+#include "kernels/cuda/attention/async_copy.cuh"
+#include "kernels/cuda/attention/mma.cuh"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/rows.cuh"
+
+namespace ds::kernels::detail {
+
+using cuda::Mma;
+using cuda::Sums;
+
+// Head sizes are rounded up to kDim in shared memory, with zeros.
+template <class T, int kDim>
+struct AttentionTile {
+  // Rows begin 16 bytes further in the banks than those before, so that eight of them are read at
+  // once.
+  static constexpr int kPack = cuda::kPackOf<T>;
+  static constexpr int kStride = kDim + kPack;
+  static constexpr int kRowBytes = kDim * static_cast<int>(sizeof(T));
+  // What is owned fits 32 KiB, what goes by 16 KiB, each twice, and what goes by has two stages.
+  static constexpr int kWarps = std::min(4, (32 << 10) / (cuda::kTileRows * kRowBytes));
+  static constexpr int kOwned = kWarps * cuda::kTileRows;
+  static constexpr int kPassing = std::min(64, (16 << 10) / kRowBytes);
+  // In the backward, where two products are kept of each and gradients take most registers.
+  static constexpr int kPassingBack = kDim < 128 ? kPassing / 2 : 16;
+};
+
+// The rows of one head among those of a packed matrix.
+template <class T>
+struct HeadRows {
+  T* rows;         // of position 0
+  int64_t stride;  // elements from one position to the next
+};
+
+template <class T>
+struct AttentionKernel {
+  AttentionShape shape;
+  int length, dim;  // those of the shape
+  AttentionDropout dropout;
+  bool packs;  // every head's rows are packs of 16 bytes
+  const T* qkv;
+  T* y;
+  float* log_sum_exp;
+  const T* dy;
+  T* dqkv;
+  float* delta;  // [batch, heads, T]: sum over dy * y
+};
+
+template <class T>
+AttentionKernel<T> attention_kernel(const AttentionOperands& o) {
+  using cuda::elements;
+  constexpr int kPack = cuda::kPackOf<T>;
+  const auto* const qkv = elements<const T>(o.qkv);
+  auto* const y = elements<T>(o.y);
+  const auto* const dy = elements<const T>(o.dy);
+  auto* const dqkv = elements<T>(o.dqkv);
+  return {.shape = o.shape,
+          .length = narrow<int>(o.shape.length),
+          .dim = narrow<int>(o.shape.head_dim),
+          .dropout = o.dropout,
+          .packs = cuda::rows_are_packs<kPack>(o.shape.head_dim, qkv, y, dy, dqkv),
+          .qkv = qkv,
+          .y = y,
+          .log_sum_exp = elements<float>(o.log_sum_exp),
+          .dy = dy,
+          .dqkv = dqkv,
+          .delta = nullptr};
+}
+
+// Of the packed projection, or its gradient; head: queries, then keys, then values.
+template <class T>
+__device__ HeadRows<T> packed_head(const AttentionShape& s, T* packed, int64_t sample,
+                                   int64_t head) {
+  return {packed + sample * s.length * s.packed() + head * s.head_dim, s.packed()};
+}
+template <class T>
+__device__ HeadRows<T> output_head(const AttentionShape& s, T* y, int64_t sample, int64_t head) {
+  return {y + (sample * s.length * s.heads + head) * s.head_dim, s.heads * s.head_dim};
+}
+
+// Asks for rows [first, first + kRows) of a head; those that are not there, and columns from `dim`
+// on, become zeros. Rows that are no packs are copied at once.
+template <int kDim, int kRows, class T>
+__device__ void fetch_rows(T* tile, HeadRows<const T> from, int first, int length, int dim,
+                           bool packs) {
+  using Tile = AttentionTile<T, kDim>;
+  const int threads = static_cast<int>(blockDim.x);
+  if (packs) {
+    constexpr int kPacks = kDim / Tile::kPack;
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += threads) {
+      const int row = i / kPacks;
+      const int column = i % kPacks * Tile::kPack;
+      const bool there = first + row < length && column < dim;
+      const T* const at =
+          there ? from.rows + int64_t{first + row} * from.stride + column : from.rows;
+      cuda::copy_async(tile + row * Tile::kStride + column, at, there);
+    }
+    return;
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kDim; i += threads) {
+    const int row = i / kDim;
+    const int column = i % kDim;
+    const bool there = first + row < length && column < dim;
+    tile[row * Tile::kStride + column] =
+        there ? from.rows[int64_t{first + row} * from.stride + column] : T{};
+  }
+}
+
+// The reverse, for rows and columns that are there; by all threads of the block.
+template <int kDim, int kRows, class T>
+__device__ void write_rows(const T* tile, HeadRows<T> to, int first, int length, int dim,
+                           bool packs) {
+  using Tile = AttentionTile<T, kDim>;
+  const int threads = static_cast<int>(blockDim.x);
+  if (packs) {
+    constexpr int kPacks = kDim / Tile::kPack;
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += threads) {
+      const int row = i / kPacks;
+      const int column = i % kPacks * Tile::kPack;
+      if (first + row >= length || column >= dim) continue;
+      cuda::store(cuda::load<Tile::kPack>(tile + row * Tile::kStride + column),
+                  to.rows + int64_t{first + row} * to.stride + column);
+    }
+    return;
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kDim; i += threads) {
+    const int row = i / kDim;
+    const int column = i % kDim;
+    if (first + row >= length || column >= dim) continue;
+    to.rows[int64_t{first + row} * to.stride + column] = tile[row * Tile::kStride + column];
+  }
+}
+
+// Products of a warp ------------------------------------------------------------------------------
+// sums[n] = rows * others^T: the scores of 16 rows with 8 * kTiles others, over kDim columns.
+template <int kDim, int kTiles, class T>
+__device__ void row_products(const T* rows, const T* others, Sums (&sums)[kTiles]) {
+  constexpr int kStride = AttentionTile<T, kDim>::kStride;
+  DS_UNROLL
+  for (Sums& sum : sums) sum = {};
+  DS_DO_NOT_UNROLL
+  for (int k = 0; k < kDim; k += Mma<T>::kDepth) {
+    const auto a = Mma<T>::load_a(rows + k, kStride);
+    DS_UNROLL
+    for (int n = 0; n < kTiles; n += 2) {
+      const auto b = Mma<T>::load_b(others + n * cuda::kTileColumns * kStride + k, kStride);
+      Mma<T>::multiply(a, b[0], sums[n]);
+      Mma<T>::multiply(a, b[1], sums[n + 1]);
+    }
+  }
+}
+
+// to[n] += weights * others: 16 rows of weights for 8 * kTiles others, times 8 * kColumns of the
+// columns of these.
+template <int kDim, int kTiles, int kColumns, class T>
+__device__ void add_weighted_rows(const Sums (&weights)[kTiles], const T* others,
+                                  Sums (&to)[kColumns]) {
+  constexpr int kStride = AttentionTile<T, kDim>::kStride;
+  constexpr int kDepth = Mma<T>::kDepth;
+  DS_UNROLL
+  for (int k = 0; k < kTiles * cuda::kTileColumns; k += kDepth) {
+    const auto a = Mma<T>::from_sums(&weights[k / cuda::kTileColumns]);
+    DS_UNROLL
+    for (int n = 0; n < kColumns; n += 2) {
+      const auto b = Mma<T>::load_b_rows(others + k * kStride + n * cuda::kTileColumns, kStride);
+      Mma<T>::multiply(a, b[0], to[n]);
+      Mma<T>::multiply(a, b[1], to[n + 1]);
+    }
+  }
+}
+
+// Where in the 16 rows and 8 * kTiles columns of sums this lane has its element i of tile n.
+__device__ inline int row_of(int i) { return cuda::lane_of_warp() / 4 + i / 2 * 8; }
+__device__ inline int column_of(int n, int i) {
+  return n * cuda::kTileColumns + cuda::lane_of_warp() % 4 * 2 + i % 2;
+}
+
+// Rounded to T, times `factor` of their row, into a tile.
+template <int kDim, int kColumns, class T>
+__device__ void put_sums(const Sums (&sums)[kColumns], float upper, float lower, T* tile) {
+  DS_UNROLL
+  for (int n = 0; n < kColumns; ++n) {
+    DS_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      tile[row_of(i) * AttentionTile<T, kDim>::kStride + column_of(n, i)] =
+          static_cast<T>(sums[n][i] * (i < 2 ? upper : lower));
+    }
+  }
+}
+
+// Over the four lanes that share a row.
+template <class Op>
+__device__ float row_reduce(float value, Op op) {
+  value = op(value, __shfl_xor_sync(cuda::kAllLanes, value, 1));
+  return op(value, __shfl_xor_sync(cuda::kAllLanes, value, 2));
+}
+
+// Which of this lane's elements of kTiles sums dropout keeps, the first in the lowest bit. Queries
+// go down the sums and keys across, or keys down and queries across; `query` and `key` are those of
+// the first row and column.
+enum class Across { kKeys, kQueries };
+template <Across kAcross, int kTiles, class T>
+__device__ uint32_t kept_elements(const AttentionKernel<T>& a, int64_t sample, int64_t head,
+                                  int query, int key) {
+  static_assert(kTiles <= 8);
+  const AttentionDropout& dropout = a.dropout;
+  const int64_t before =
+      ((dropout.first_sample + sample) * a.shape.heads + head) * a.shape.length + query;
+  uint32_t kept = 0;
+  DS_DO_NOT_UNROLL
+  for (int e = 0; e < 4 * kTiles; ++e) {
+    const int down = row_of(e % 4);
+    const int across = column_of(e / 4, e % 4);
+    const int q = kAcross == Across::kKeys ? down : across;
+    const int k = key + (kAcross == Across::kKeys ? across : down);
+    const auto words = dropout.rng.block(dropout_block(before + q, a.shape.length, k));
+    const uint32_t even = k % 4 < 2 ? words[0] : words[2];
+    const uint32_t odd = k % 4 < 2 ? words[1] : words[3];
+    const uint32_t word = k % 2 == 0 ? even : odd;
+    kept |= (keeps(word, dropout.p) ? 1U : 0U) << e;
+  }
+  return kept;
+}
+
+// Probabilities, or their gradients, are multiplied by 0 or 1 / (1 - p).
+template <int kTiles>
+__device__ void drop(uint32_t kept, float p, Sums (&sums)[kTiles]) {
+  const float factor = 1.0F / (1.0F - p);
+  DS_UNROLL
+  for (int n = 0; n < kTiles; ++n) {
+    DS_UNROLL
+    for (int i = 0; i < 4; ++i) sums[n][i] *= (kept >> (4 * n + i) & 1U) != 0 ? factor : 0.0F;
+  }
+}
+
+inline constexpr float kLog2E = 1.44269504088896340736F;
+
+// 1/sqrt(D), for exponents of 2.
+template <class T>
+__device__ float score_scale(const AttentionKernel<T>& a) {
+  return kLog2E / sqrtf(static_cast<float>(a.shape.head_dim));
+}
+
+inline constexpr int64_t kMostHeadDim = 256;
+
+// Calls f.operator()<kDim>() with the head size rounded up to what there are kernels for.
+template <class F>
+void on_head_dim(int64_t dim, F&& f) {
+  if (dim > kMostHeadDim) {
+    throw Unsupported(
+        fmt::format("attention: heads of {} elements on a CUDA device; it has kernels "
+                    "for up to {}",
+                    dim, kMostHeadDim));
+  }
+  if (dim <= 32) return f.template operator()<32>();
+  if (dim <= 64) return f.template operator()<64>();
+  if (dim <= 128) return f.template operator()<128>();
+  return f.template operator()<kMostHeadDim>();
+}
+
+}  // namespace ds::kernels::detail

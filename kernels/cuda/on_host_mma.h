@@ -1,0 +1,20 @@
+// The warp-level matrix instructions of mma.cuh under a C++ compiler: all lanes have to meet there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace ds::cuda::on_host {
+
+// ldmatrix.m8n8.x4: `row` of lane 8 i + j is row j of matrix i.
+void load_matrices(const void* row, bool transposed, std::array<uint32_t, 4>& words);
+
+// mma.m16n8k16 of BF16 or F16, and mma.m16n8k8 of tf32, whose low 13 bits are ignored. Products are
+// exact, and added in fp32 in the order of the depth; a GPU has an order and roundings of its own.
+template <class T>
+void multiply(const std::array<uint32_t, 4>& a, const std::array<uint32_t, 2>& b,
+              std::array<float, 4>& sums);
+void multiply_tf32(const std::array<uint32_t, 4>& a, const std::array<uint32_t, 2>& b,
+                   std::array<float, 4>& sums);
+
+}  // namespace ds::cuda::on_host
