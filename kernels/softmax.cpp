@@ -1,99 +1,19 @@
-// Softmax, and its cross entropy fused with the output projection; see softmax.h. Per block of
-// rows: logits by one product, softmax and gradient in place on each row, then the two products of
-// the backward. Softmax statistics and losses are fp32.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/softmax.cpp"
+// Softmax cross entropy, and fused with the output projection; see softmax.h. There, per block of
+// rows: logits by one product, loss and gradient in place on each row, then the two products of the
+// backward.
 #include "kernels/softmax.h"
 
-#include <hwy/foreach_target.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/cpu/softmax.h"
+#include "kernels/cuda/softmax.h"
 #include "kernels/elementwise.h"
-#include "kernels/simd.h"
-#include "kernels/simd.inl"
 
-HWY_BEFORE_NAMESPACE();
-namespace ds::kernels::HWY_NAMESPACE {
-namespace {
-
-float row_max(const float* x, int64_t n) {
-  const Lanes d;
-  auto best = hn::Set(d, x[0]);
-  int64_t i = 0;
-  for (; i + lane_count() <= n; i += lane_count()) best = hn::Max(best, load(d, x + i));
-  float result = max_lanes(d, best);
-  for (; i < n; ++i) result = std::max(result, x[i]);
-  return result;
-}
-
-// Sum of e^((x - shift) factor).
-float row_exp_sum(const float* x, float shift, float factor, int64_t n) {
-  const Lanes d;
-  const auto offset = hn::Set(d, shift);
-  const auto scale = hn::Set(d, factor);
-  auto total = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + lane_count() <= n; i += lane_count()) {
-    total = hn::Add(total, exp(d, hn::Mul(hn::Sub(load(d, x + i), offset), scale)));
-  }
-  if (i < n) {
-    const int64_t count = n - i;
-    const auto e = exp(d, hn::Mul(hn::Sub(load_n(d, x + i, count), offset), scale));
-    total = hn::Add(total, hn::IfThenElseZero(hn::FirstN(d, to_size(count)), e));
-  }
-  return sum_lanes(d, total);
-}
-
-// y = e^((x - shift) factor) scale; y may lie over x from its first byte on.
-template <class T>
-void row_exp(const float* x, float shift, float factor, float scale, T* y, int64_t n) {
-  const Lanes d;
-  const auto offset = hn::Set(d, shift);
-  const auto slope = hn::Set(d, factor);
-  const auto gain = hn::Set(d, scale);
-  for (int64_t i = 0; i < n; i += lane_count()) {
-    const int64_t count = at_most_lanes(n - i);
-    const auto e = exp(d, hn::Mul(hn::Sub(get(d, x + i, count), offset), slope));
-    put(hn::Mul(e, gain), d, y + i, count);
-  }
-}
-
-}  // namespace
-
-// The loss of a row of logits.
-float cross_entropy_row(const float* logits, int32_t target, int64_t n) {
-  const float shift = row_max(logits, n);
-  return std::log(row_exp_sum(logits, shift, 1.0F, n)) + shift - logits[target];
-}
-
-// The loss, and over the logits their gradient times `scale`, in `dtype`.
-float cross_entropy_grad_row(float* logits, int32_t target, float scale, DType dtype, int64_t n) {
-  const float shift = row_max(logits, n);
-  const float total = row_exp_sum(logits, shift, 1.0F, n);
-  const float loss = std::log(total) + shift - logits[target];
-  const float at_target = std::exp(logits[target] - shift) / total;
-  on_float(dtype, [&]<class T>() {
-    T* grad = reinterpret_cast<T*>(logits);
-    row_exp(logits, shift, 1.0F, scale / total, grad, n);
-    grad[target] = static_cast<T>((at_target - 1.0F) * scale);
-  });
-  return loss;
-}
-
-}  // namespace ds::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace ds::kernels {
 namespace {
-
-DS_SIMD_EXPORT(cross_entropy_row);
-DS_SIMD_EXPORT(cross_entropy_grad_row);
 
 constexpr int64_t kMostRows = 1024;
 constexpr std::string_view kOp = "linear_cross_entropy";
@@ -129,38 +49,23 @@ Extents check(const Stream& stream, const LinearCrossEntropyArgs& args) {
   return {rows, width, vocabulary};
 }
 
-void check_targets(const int32_t* targets, int64_t rows, int64_t vocabulary) {
-  for (int64_t row = 0; row < rows; ++row) {
-    if (targets[row] >= vocabulary) {
-      throw DataError(fmt::format("{}: row {} has target {}, expected < {} (the vocabulary)", kOp,
-                                  row, targets[row], vocabulary));
-    }
-  }
-}
-
-// Losses of a block of rows, and their gradients over the logits when `grads` is set: row i of the
-// gradient matrix starts where row i of the logits does.
-enum class Gradients : uint8_t { kNo, kYes };
-
-void block_losses(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logits, int64_t first,
-                  int64_t count, Gradients gradients) {
-  const int64_t vocabulary = args.weight.shape()[0];
-  const auto* targets = args.targets.data<int32_t>() + first;
-  float* losses = args.losses.data<float>() + first;
-  stream.pool().parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      float* values = logits.data<float>() + row * vocabulary;
-      if (targets[row] < 0) {
-        losses[row] = 0.0F;
-        if (gradients == Gradients::kYes) std::fill(values, values + vocabulary, 0.0F);
-      } else if (gradients == Gradients::kYes) {
-        losses[row] = DS_SIMD(cross_entropy_grad_row)(values, targets[row], args.grad_scale,
-                                                      args.x.dtype(), vocabulary);
-      } else {
-        losses[row] = DS_SIMD(cross_entropy_row)(values, targets[row], vocabulary);
-      }
-    }
-  });
+void check(const Stream& stream, const SoftmaxCrossEntropyArgs& args) {
+  constexpr std::string_view kPass = "softmax_cross_entropy";
+  DS_CHECK(args.logits.defined() && args.logits.shape().rank() == 2 && args.logits.shape()[1] > 0,
+           "{}: logits are not a matrix [n, V] with V at least 1", kPass);
+  detail::require_numel(kPass, "logits", stream, args.logits, args.logits.numel());
+  detail::require_float(kPass, "logits", args.logits);
+  const int64_t rows = args.logits.shape()[0];
+  detail::require_numel(kPass, "targets", stream, args.targets, rows);
+  detail::require_dtype(kPass, "targets", args.targets, DType::kI32);
+  detail::require_numel(kPass, "losses", stream, args.losses, rows);
+  detail::require_dtype(kPass, "losses", args.losses, DType::kF32);
+  if (!args.gradients) return;
+  const DType logits = args.logits.dtype(), gradients = *args.gradients;
+  const bool is_half = gradients == DType::kBF16 || gradients == DType::kF16;
+  DS_CHECK(gradients == logits || (logits == DType::kF32 && is_half),
+           "{}: gradients of {} logits are {}, expected {} or 16 bits over fp32", kPass,
+           name_of(logits), name_of(gradients), name_of(logits));
 }
 
 MatrixView rows_of_matrix(const Tensor& tensor, int64_t first, int64_t count, int64_t width) {
@@ -183,12 +88,13 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logit
                   .b = weight,
                   .c = {logits, count, vocabulary, vocabulary, 0},
                   .transpose_b = Transpose::kYes});
-  const Gradients gradients = args.dx.defined() ? Gradients::kYes : Gradients::kNo;
-  // The products report themselves; this is the softmax alone.
-  stream.report(kOp, {.flops = 20 * static_cast<double>(count * vocabulary),
-                      .bytes = 12 * static_cast<double>(count * vocabulary)});
-  on_device(stream, [&](Cpu) { block_losses(stream, args, logits, first, count, gradients); });
-  if (gradients == Gradients::kNo) return;
+  softmax_cross_entropy(
+      stream, {.logits = logits.narrow(0, count * vocabulary).reshape({count, vocabulary}),
+               .targets = args.targets.narrow(first, count),
+               .losses = args.losses.narrow(first, count),
+               .grad_scale = args.grad_scale,
+               .gradients = args.dx.defined() ? std::optional(args.x.dtype()) : std::nullopt});
+  if (!args.dx.defined()) return;
   const MatrixView dlogits = gradient_view(logits, args.x.dtype(), count, vocabulary);
   matmul(stream, {.a = dlogits, .b = weight, .c = rows_of_matrix(args.dx, first, count, width)});
   matmul(stream, {.a = dlogits,
@@ -199,6 +105,16 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logit
 }
 
 }  // namespace
+
+void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args) {
+  check(stream, args);
+  const auto numel = static_cast<double>(args.logits.numel());
+  stream.report("softmax_cross_entropy",
+                {.flops = 20 * numel, .bytes = 3 * static_cast<double>(args.logits.bytes())});
+  on_device(
+      stream, [&](Cpu) { detail::softmax_cross_entropy_cpu(stream, args); },
+      [&](Cuda) { detail::softmax_cross_entropy_cuda(stream, args); });
+}
 
 int64_t loss_block_bytes(Device device) {
   if (device.kind == Device::Kind::kCuda) {
@@ -214,7 +130,9 @@ int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary) {
 
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
   const auto [rows, width, vocabulary] = check(stream, args);
-  on_device(stream, [&](Cpu) { check_targets(args.targets.data<int32_t>(), rows, vocabulary); });
+  on_device(
+      stream, [&](Cpu) { detail::check_targets_cpu(kOp, args.targets, vocabulary); },
+      [](Cuda) {});  // there the kernel finds them
   if (rows == 0 && args.dweight.defined() && args.write_dweight == Write::kOverwrite) {
     Tensor dweight = args.dweight;
     fill(stream, dweight, 0.0F);  // no block of rows will write it
@@ -227,4 +145,3 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
 }
 
 }  // namespace ds::kernels
-#endif  // HWY_ONCE

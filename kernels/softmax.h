@@ -1,18 +1,39 @@
-// Softmax cross entropy fused with the output projection: logits exist for one block of rows at a
-// time and are never materialised whole.
+// Softmax cross entropy of logits, and the same fused with the output projection, where logits exist
+// for one block of rows at a time and are never materialised whole.
 #pragma once
+
+#include <optional>
 
 #include "core/tensor.h"
 #include "kernels/gemm/matmul.h"
 
 namespace ds::kernels {
 
+// losses[i] = log(sum over v of e^(logits[i, v])) - logits[i, targets[i]], natural log, and over
+// the logits, when asked for, d(total)/d(logits[i, v]) =
+// grad_scale (softmax(logits[i])[v] - (v == targets[i])). Arithmetic and losses are fp32. Operands
+// that do not fit throw InternalError.
+struct SoftmaxCrossEntropyArgs {
+  Tensor logits;            // [n, V], fp32, bf16 or fp16; V at least 1
+  Tensor targets;           // int32 [n]; negative = ignored row: its loss and its gradients are 0
+  Tensor losses;            // fp32 [n]
+  float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
+  // The dtype of the gradients, which are written over the logits: theirs, or one of 16 bits over
+  // fp32, whose rows begin where those of the logits do (what is left of a row is undefined).
+  // Without one, logits stay as they are.
+  std::optional<DType> gradients = {};
+};
+// A target of V or more: on the CPU, DataError with its row, before anything is written; on a CUDA
+// device nothing is read for it, its loss and its gradients become NaN, and
+// DeviceFlag::kTargetOutsideVocabulary is set (core/cuda/device_flags.h).
+void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args);
+
 struct LinearCrossEntropyArgs {
   Tensor x;       // [N, C]
   Tensor weight;  // [V, C]
   // int32 [N]; negative = ignored row. Where targets enter, they are checked against the
-  // vocabulary; one of V or more is found here by the kernel itself, which reads nothing for it
-  // and, on the CPU, throws DataError with its row.
+  // vocabulary; one of V or more is found here as softmax_cross_entropy() finds it, on the CPU
+  // before any work.
   Tensor targets;
   Tensor losses;  // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
   // Backward in the same pass; all undefined for evaluation.

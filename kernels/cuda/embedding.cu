@@ -7,6 +7,7 @@
 #include "core/dispatch.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/embedding.h"
+#include "kernels/cuda/flags.cuh"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/elementwise.h"
 
@@ -23,11 +24,14 @@ struct Lookup {
 // positions may be null.
 template <int N, class T>
 __global__ void embedding_kernel(Lookup lookup, const int32_t* tokens, const T* table,
-                                 const T* positions, T* y) {
+                                 const T* positions, T* y, uint32_t* flags) {
   const int64_t columns = lookup.columns;
   for (int64_t row = blockIdx.x; row < lookup.rows; row += gridDim.x) {
     const int64_t token = tokens[row];
     const bool known = token >= 0 && token < lookup.vocabulary;
+    if (!known && threadIdx.x == 0) {
+      cuda::set_flag(DeviceFlag::kTokenOutsideVocabulary, flags);
+    }
     const int64_t place = positions == nullptr ? 0 : lookup.first_position + row % lookup.length;
     for (int64_t c = int64_t{threadIdx.x} * N; c < columns; c += int64_t{blockDim.x} * N) {
       Pack<T, N> result;
@@ -79,17 +83,22 @@ __device__ void add_rows(const TX* dy, const RowAt& row_at, int64_t count, int64
 // a target's rows begin, a block adds up all of them.
 template <int N, class TX, class TY>
 __global__ void scatter_kernel(int64_t rows, int64_t columns, int64_t vocabulary, Write write,
-                               const int32_t* order, const TX* dy, TY* dtable) {
+                               const int32_t* order, const TX* dy, TY* dtable, uint32_t* flags) {
   const int32_t* const targets = order + rows;
   for (int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
     const int64_t target = targets[i];
     if (i > 0 && targets[i - 1] == target) continue;
-    if (target < 0 || target >= vocabulary) continue;
+    if (target < 0 || target >= vocabulary) {
+      if (threadIdx.x == 0) cuda::set_flag(DeviceFlag::kTokenOutsideVocabulary, flags);
+      continue;
+    }
     int64_t end = i + 1;
     while (end < rows && targets[end] == target) ++end;
     const auto row_at = [&](int64_t k) {
       const int64_t row = order[i + k];
-      return row < rows ? row : -1;
+      if (row >= 0 && row < rows) return row;
+      cuda::set_flag(DeviceFlag::kRowOutsideOrder, flags);
+      return int64_t{-1};
     };
     add_rows<N>(dy, row_at, end - i, columns, write, dtable + target * columns);
   }
@@ -126,7 +135,8 @@ void embedding_forward_cuda(Stream& stream, const Tensor& tokens, const Tensor& 
     const bool packed = cuda::rows_are_packs<kPack>(columns, from, places, to);
     cuda::launch("embedding_forward", packed ? embedding_kernel<kPack, T> : embedding_kernel<1, T>,
                  cuda::shape_for_rows(lookup.rows, packed ? columns / kPack : columns), stream,
-                 lookup, elements<const int32_t>(tokens), from, places, to);
+                 lookup, elements<const int32_t>(tokens), from, places, to,
+                 DeviceFlags(stream).word());
   });
 }
 
@@ -144,7 +154,8 @@ void embedding_backward_cuda(Stream& stream, const Tensor& order, const Tensor& 
       cuda::launch("embedding_backward",
                    packed ? scatter_kernel<kPack, TX, TY> : scatter_kernel<1, TX, TY>,
                    cuda::shape_for_rows(rows, packed ? columns / kPack : columns), stream, rows,
-                   columns, dtable.shape()[0], write, elements<const int32_t>(order), from, to);
+                   columns, dtable.shape()[0], write, elements<const int32_t>(order), from, to,
+                   DeviceFlags(stream).word());
     });
   });
 }

@@ -135,6 +135,12 @@ T atomicMax(T* to, T value) {
   if (value > before) *to = value;
   return before;
 }
+template <class T>
+T atomicOr(T* to, T bits) {
+  const T before = *to;
+  *to |= bits;
+  return before;
+}
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 
 // A place in the source has its array; templates have theirs each.

@@ -7,9 +7,10 @@
 
 namespace ds::kernels::detail {
 
-// See finish_step(). `gathered` are the StepSums of each rank; `before` is the outcome so far.
+// See finish_step(). `gathered` are the StepSums of each rank; `before` is the outcome so
+// far; `found` is what kernels have found since then.
 constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, double max_norm,
-                                 const StepOutcome& before) {
+                                 const StepOutcome& before, uint32_t found) {
   StepOutcome out = before;
   out.sums = {};
   for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -19,7 +20,8 @@ constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, double m
     out.sums.flags = std::max(out.sums.flags, of_rank[2]);
   }
   out.norm = std::sqrt(out.sums.squares);
-  if (!std::isfinite(out.sums.loss) || !std::isfinite(out.norm)) out.skip = 1;
+  out.found |= found;
+  if (!std::isfinite(out.sums.loss) || !std::isfinite(out.norm) || out.found != 0) out.skip = 1;
   out.grad_scale = clip_factor(out.norm, max_norm);
   return out;
 }

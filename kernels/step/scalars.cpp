@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "core/cuda/device_flags.h"
 #include "core/dispatch.h"
 #include "kernels/argument.h"
 #include "kernels/cuda/scalars.h"
@@ -13,6 +14,7 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<StepInputs> && sizeof(StepInputs) == 64);
 static_assert(std::is_trivially_copyable_v<StepOutcome> && sizeof(StepOutcome) == 64);
+static_assert(offsetof(StepOutcome, found) == offsetof(StepOutcome, skip) + sizeof(uint32_t));
 static_assert(sizeof(StepSums) == kStepSums * sizeof(double));
 
 // Where the parts of the block begin, in bytes.
@@ -38,6 +40,8 @@ StepScalars::StepScalars(int ranks, Stream& stream)
                            DType::kU8, stream, MemoryTag::kOptimizer)),
       source_(std::make_shared<Source>()) {
   DS_CHECK(ranks >= 1, "step scalars: a group of {} ranks", ranks);
+  // Kernels would make it while the stream allocates from the arena of a micro-step.
+  static_cast<void>(DeviceFlags(stream));
   upload({}, 0);
   write({});
 }
@@ -63,7 +67,8 @@ Event StepScalars::copy_outcome(StepOutcome& to) const {
 }
 
 void StepScalars::clear_skip() {
-  stream_->fill_bytes(at(block_, kSkipAt), 0, sizeof(StepOutcome::skip));
+  stream_->fill_bytes(at(block_, kSkipAt), 0,
+                      sizeof(StepOutcome::skip) + sizeof(StepOutcome::found));
 }
 
 void StepScalars::write(const StepOutcome& outcome) {
@@ -105,7 +110,7 @@ void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
   const auto cpu = [&](Cpu) {
     StepOutcome& outcome = scalars.outcome();
     outcome = detail::outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, max_norm,
-                                 outcome);
+                                 outcome, 0);
   };
   on_device(stream, cpu,
             [&](Cuda) { detail::finish_step_cuda(stream, gathered, max_norm, scalars); });

@@ -38,6 +38,9 @@ struct alignas(64) StepOutcome {
   // since the host called clear_skip(). The host may have begun further steps by the time it hears
   // of the first one, and they must not train on as if nothing had been.
   uint32_t skip = 0;
+  // DeviceFlag bits (core/cuda/device_flags.h) that kernels of this rank's stream have set since the
+  // host called clear_skip(); where there are any, skip is set.
+  uint32_t found = 0;
 };
 
 // A handle: copies share the memory.
@@ -52,7 +55,7 @@ class StepScalars {
   // The outcome of the work so far, into host memory that has to live until the event is reached;
   // what is done to these scalars later does not change it. On meta `to` stays as it is.
   Event copy_outcome(StepOutcome& to) const;
-  void clear_skip();
+  void clear_skip();  // and what was found
   void write(const StepOutcome& outcome);
 
   Tensor loss() const { return sums().narrow(0, 1); }
@@ -88,7 +91,7 @@ constexpr float clip_factor(double norm, double max_norm) {
 
 // From the sums of all ranks, fp64 [ranks * 3]: their sums in rank order, the norm, the factor
 // that clips it to max_norm, and whether the update has to be skipped, as it stays until the host
-// clears it.
+// clears it. What the stream's DeviceFlags hold moves to the outcome.
 void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
                  const StepScalars& scalars);
 

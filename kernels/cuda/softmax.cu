@@ -1,0 +1,223 @@
+// Softmax cross entropy on CUDA devices. A block takes a row at a time: one pass over its logits
+// makes their maximum and the sum of their exponentials, a second one writes the gradients over
+// them. Rows may begin anywhere: accesses are packs from one 16-byte border to the next, and only
+// what of a row lies before its first border and behind its last is read and written singly. So
+// the order of a row's sum depends on its length and on where it begins between two borders.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "core/dispatch.h"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/flags.cuh"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/softmax.h"
+
+namespace ds::kernels::detail {
+namespace {
+
+using cuda::elements;
+using cuda::Pack;
+
+// Long rows get the largest blocks: the fewer rows are under way, the more of them are still in the
+// cache when their second pass comes.
+constexpr int kMostThreads = 1024;
+constexpr int kAhead = 2;  // packs that a thread reads before it uses the first
+constexpr float kLog2E = 1.44269504F;
+// Below all logits, and finite: minus infinity less itself would be no number.
+constexpr float kLowest = -3.40282347e38F;
+
+struct Operands {
+  int64_t rows, columns;
+  float grad_scale;
+  const int32_t* targets;
+  float* losses;
+  uint32_t* flags;
+};
+
+// Pack p of a row begins at element first(p); elements of the first and the last pack may be none
+// of the row's.
+template <class T>
+struct Row {
+  static constexpr int kPack = cuda::kPackOf<T>;
+  T* logits;
+  int64_t columns;
+  int lead;  // elements from the border to the row's first
+
+  __device__ Row(T* begin, int64_t count)
+      : logits(begin),
+        columns(count),
+        lead(static_cast<int>(reinterpret_cast<uintptr_t>(begin) % cuda::kPackBytes / sizeof(T))) {}
+  __device__ int64_t packs() const { return (lead + columns + kPack - 1) / kPack; }
+  __device__ int64_t first(int64_t pack) const { return pack * kPack - lead; }
+  __device__ bool is_whole(int64_t first) const { return first >= 0 && first + kPack <= columns; }
+  __device__ bool has(int64_t element) const { return element >= 0 && element < columns; }
+};
+
+// What is not of the row adds nothing to a sum of exponentials.
+template <class T>
+__device__ void read(const Row<T>& row, int64_t first, float* values) {
+  constexpr int kPack = Row<T>::kPack;
+  if (row.is_whole(first)) {
+    const Pack<T, kPack> pack = cuda::load<kPack>(static_cast<const T*>(row.logits) + first);
+    for (int i = 0; i < kPack; ++i) values[i] = static_cast<float>(pack.values[i]);
+  } else {
+    for (int i = 0; i < kPack; ++i) {
+      values[i] = row.has(first + i) ? static_cast<float>(row.logits[first + i]) : -INFINITY;
+    }
+  }
+}
+
+template <class G, class T>
+__device__ void write(const float* values, const Row<T>& row, int64_t first) {
+  constexpr int kPack = Row<T>::kPack;
+  G* const grad = reinterpret_cast<G*>(row.logits);
+  const bool is_aligned = sizeof(G) == sizeof(T) || row.lead == 0;
+  if (is_aligned && row.is_whole(first)) {
+    Pack<G, kPack> pack;
+    for (int i = 0; i < kPack; ++i) pack.values[i] = static_cast<G>(values[i]);
+    cuda::store(pack, grad + first);
+  } else {
+    for (int i = 0; i < kPack; ++i) {
+      if (row.has(first + i)) grad[first + i] = static_cast<G>(values[i]);
+    }
+  }
+}
+
+// e^x to 2 ulp.
+__device__ float exponential(float x) { return exp2f(x * kLog2E); }
+
+struct Softmax {
+  float largest;
+  float total;  // of e^(x - largest)
+};
+
+// Each thread's total is relative to the largest logit that it has seen so far.
+template <class T>
+__device__ Softmax softmax_of(const Row<T>& row) {
+  constexpr int kCount = kAhead * Row<T>::kPack;
+  const int64_t packs = row.packs();
+  const int64_t stride = blockDim.x;
+  float largest = kLowest, total = 0;
+  for (int64_t p = threadIdx.x; p < packs; p += stride * kAhead) {
+    float x[kCount];
+    for (int a = 0; a < kAhead; ++a) {
+      read(row, row.first(p + a * stride), x + a * Row<T>::kPack);
+    }
+    const float before = largest;
+    for (int i = 0; i < kCount; ++i) largest = fmaxf(largest, x[i]);
+    total *= exponential(before - largest);
+    for (int i = 0; i < kCount; ++i) total += exponential(x[i] - largest);
+  }
+  const float of_row = cuda::block_reduce(largest, cuda::Larger{}, kLowest);
+  return {of_row, cuda::block_sum(total * exponential(largest - of_row))};
+}
+
+template <class T>
+__device__ Softmax write_loss(const Row<T>& row, int64_t target, float* loss) {
+  const auto at_target = static_cast<float>(row.logits[target]);  // before gradients are there
+  const Softmax softmax = softmax_of(row);
+  if (threadIdx.x == 0) *loss = logf(softmax.total) + softmax.largest - at_target;
+  return softmax;
+}
+
+// The loss of a row without a target that exists, and what its gradients are.
+__device__ float write_no_loss(const Operands& o, int64_t row) {
+  const bool is_ignored = o.targets[row] < 0;
+  const float loss = is_ignored ? 0.0F : NAN;
+  if (threadIdx.x == 0) {
+    o.losses[row] = loss;
+    if (!is_ignored) cuda::set_flag(DeviceFlag::kTargetOutsideVocabulary, o.flags);
+  }
+  return loss;
+}
+
+template <class G, class T>
+__device__ void fill_gradients(const Row<T>& row, float value) {
+  float values[Row<T>::kPack];
+  for (float& each : values) each = value;
+  for (int64_t p = threadIdx.x; p < row.packs(); p += blockDim.x) {
+    write<G>(values, row, row.first(p));
+  }
+}
+
+template <class G, class T>
+__device__ void write_gradients(const Row<T>& row, int64_t target, const Softmax& softmax,
+                                float scale) {
+  constexpr int kPack = Row<T>::kPack;
+  const float gain = scale / softmax.total;
+  const int64_t packs = row.packs();
+  for (int64_t round = 0; round < packs; round += blockDim.x) {
+    const int64_t first = row.first(round + threadIdx.x);
+    float x[kPack];
+    read(row, first, x);
+    for (int i = 0; i < kPack; ++i) {
+      const float e = exponential(x[i] - softmax.largest);
+      x[i] = first + i == target ? (e / softmax.total - 1.0F) * scale : e * gain;
+    }
+    // Narrower gradients lie over logits of this round and of those before it, which other threads
+    // have to have read.
+    if (sizeof(G) < sizeof(T)) __syncthreads();
+    write<G>(x, row, first);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMostThreads) loss_kernel(Operands o, T* logits) {
+  for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
+    const int64_t target = o.targets[i];
+    const Row<T> row(logits + i * o.columns, o.columns);
+    if (row.has(target)) {
+      write_loss(row, target, o.losses + i);
+    } else {
+      write_no_loss(o, i);
+    }
+  }
+}
+
+template <class T, class G>
+__global__ void __launch_bounds__(kMostThreads) gradient_kernel(Operands o, T* logits) {
+  for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
+    const int64_t target = o.targets[i];
+    const Row<T> row(logits + i * o.columns, o.columns);
+    if (row.has(target)) {
+      const Softmax softmax = write_loss(row, target, o.losses + i);
+      write_gradients<G>(row, target, softmax, o.grad_scale);
+    } else {
+      fill_gradients<G>(row, write_no_loss(o, i));
+    }
+  }
+}
+
+template <class T>
+cuda::LaunchShape shape_for_rows_of(int64_t rows, int64_t columns) {
+  const int64_t packs = columns / Row<T>::kPack + 1;
+  const int64_t warps = (packs + cuda::kWarp - 1) / cuda::kWarp;
+  const int threads = cuda::kWarp * static_cast<int>(std::min<int64_t>(warps, kMostThreads / 32));
+  return cuda::shape_for(rows * threads, threads);
+}
+
+}  // namespace
+
+void softmax_cross_entropy_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& args) {
+  constexpr std::string_view kName = "softmax_cross_entropy";
+  const Operands o{.rows = args.logits.shape()[0],
+                   .columns = args.logits.shape()[1],
+                   .grad_scale = args.grad_scale,
+                   .targets = elements<const int32_t>(args.targets),
+                   .losses = elements<float>(args.losses),
+                   .flags = DeviceFlags(stream).word()};
+  on_float(args.logits.dtype(), [&]<class T>() {
+    const cuda::LaunchShape shape = shape_for_rows_of<T>(o.rows, o.columns);
+    auto* logits = elements<T>(args.logits);
+    if (!args.gradients) return cuda::launch(kName, loss_kernel<T>, shape, stream, o, logits);
+    on_float(*args.gradients, [&]<class G>() {
+      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, G>) {  // no others are let in
+        cuda::launch(kName, gradient_kernel<T, G>, shape, stream, o, logits);
+      }
+    });
+  });
+}
+
+}  // namespace ds::kernels::detail
