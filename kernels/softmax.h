@@ -1,5 +1,5 @@
-// Softmax cross entropy of logits, and the same fused with the output projection, where logits exist
-// for one block of rows at a time and are never materialised whole.
+// Softmax cross entropy of logits, and the same fused with the output projection, where logits
+// exist for one block of rows at a time and are never materialised whole.
 #pragma once
 
 #include <optional>

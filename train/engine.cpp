@@ -1,5 +1,6 @@
 #include "train/engine.h"
 
+#include "core/cuda/device_flags.h"
 #include "core/failpoint.h"
 #include "core/index.h"
 #include "model/families/zoo.h"
@@ -107,6 +108,7 @@ std::optional<StepResult> Engine::next_result(Wait wait) {
   if (outcome.skip != 0) {
     results_.drop_all();
     scalars_.clear_skip();
+    require_none_found(fmt::format("step {}", taken->step), outcome.found);
     throw ValidationError(fmt::format(
         "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
         "{}; lower the learning rate or set gradient_clipping",
@@ -144,9 +146,10 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
                         static_cast<double>(batches) * resources_.peers.data().size();
   reduce_sums(0);
-  const double loss = scalars_.read_back().sums.loss;
+  const StepOutcome outcome = scalars_.read_back();
   scalars_.clear_skip();  // a loss that is not finite here is no reason to skip the next update
-  return loss / tokens;
+  require_none_found("evaluation", outcome.found);
+  return outcome.sums.loss / tokens;
 }
 
 }  // namespace ds

@@ -20,9 +20,9 @@ namespace {
 using cuda::elements;
 using cuda::Pack;
 
-// Long rows get the largest blocks: the fewer rows are under way, the more of them are still in the
-// cache when their second pass comes.
-constexpr int kMostThreads = 1024;
+// Long rows get large blocks: the fewer rows are under way, the more of them are still in the cache
+// when their second pass comes. With 1024 threads there would be too few registers.
+constexpr int kMostThreads = 512;
 constexpr int kAhead = 2;  // packs that a thread reads before it uses the first
 constexpr float kLog2E = 1.44269504F;
 // Below all logits, and finite: minus infinity less itself would be no number.
@@ -194,7 +194,8 @@ template <class T>
 cuda::LaunchShape shape_for_rows_of(int64_t rows, int64_t columns) {
   const int64_t packs = columns / Row<T>::kPack + 1;
   const int64_t warps = (packs + cuda::kWarp - 1) / cuda::kWarp;
-  const int threads = cuda::kWarp * static_cast<int>(std::min<int64_t>(warps, kMostThreads / 32));
+  const int threads =
+      cuda::kWarp * static_cast<int>(std::min<int64_t>(warps, kMostThreads / cuda::kWarp));
   return cuda::shape_for(rows * threads, threads);
 }
 

@@ -38,8 +38,8 @@ struct alignas(64) StepOutcome {
   // since the host called clear_skip(). The host may have begun further steps by the time it hears
   // of the first one, and they must not train on as if nothing had been.
   uint32_t skip = 0;
-  // DeviceFlag bits (core/cuda/device_flags.h) that kernels of this rank's stream have set since the
-  // host called clear_skip(); where there are any, skip is set.
+  // DeviceFlag bits (core/cuda/device_flags.h) that kernels of this rank's stream have set since
+  // the host called clear_skip(); where there are any, skip is set.
   uint32_t found = 0;
 };
 
