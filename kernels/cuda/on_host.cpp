@@ -46,6 +46,16 @@ struct Copy {
   size_t bytes, read;
 };
 
+void make(const Copy& copy) {
+  std::memcpy(copy.to, copy.from, copy.read);
+  std::memset(static_cast<std::byte*>(copy.to) + copy.read, 0, copy.bytes - copy.read);
+}
+
+// Who waited and may go on again: each thread in turn to where it waits next, and copies that go on
+// by themselves are made as late as allowed; or a warp as far as it comes without the others, and
+// copies as soon as they are asked for.
+enum class Pace { kTogether, kAhead };
+
 struct Barrier {
   int arrived = 0;
   int64_t round = 0;  // goes up when all have arrived
@@ -61,10 +71,11 @@ std::vector<std::unique_ptr<Fibre>>& idle_fibres() {
 
 class Block {
  public:
-  Block(const LaunchShape& shape, int64_t index, std::vector<int> order,
+  Block(const LaunchShape& shape, int64_t index, Pace pace, std::vector<int> order,
         const std::function<void()>& thread)
       : shape_(shape),
         index_(index),
+        pace_(pace),
         order_(std::move(order)),
         thread_(thread),
         warps_(to_size((shape.threads + kWarp - 1) / kWarp)),
@@ -80,9 +91,11 @@ class Block {
     }
     while (!waiting_.empty() && !error_) {
       const size_t before = progress_;
-      for (size_t i = 0; i < waiting_.size() && !error_; ++i) {
-        Fibre& fibre = *waiting_[i];
-        if (may_go_on(nth(threads_, fibre.thread))) resume(fibre);
+      for (const auto& fibre : waiting_) {
+        if (!may_go_on(*fibre)) continue;
+        const int warp = fibre->thread / kWarp;
+        resume(*fibre);
+        if (pace_ == Pace::kAhead) run_ahead(warp);
       }
       drop_idle();
       if (progress_ == before && !waiting_.empty() && !error_) {
@@ -121,7 +134,10 @@ class Block {
     wait_at(warp.barrier, std::popcount(mask));
   }
 
-  void copy_later(const Copy& copy) { own_thread().asked.push_back(copy); }
+  void copy_later(const Copy& copy) {
+    if (pace_ == Pace::kAhead) make(copy);
+    own_thread().asked.push_back(copy);
+  }
   void end_copy_group() {
     Thread& thread = own_thread();
     thread.groups.push_back(std::exchange(thread.asked, {}));
@@ -130,8 +146,7 @@ class Block {
     Thread& thread = own_thread();
     while (std::ssize(thread.groups) > most_groups) {
       for (const Copy& copy : thread.groups.front()) {
-        std::memcpy(copy.to, copy.from, copy.read);
-        std::memset(static_cast<std::byte*>(copy.to) + copy.read, 0, copy.bytes - copy.read);
+        if (pace_ == Pace::kTogether) make(copy);
       }
       thread.groups.pop_front();
     }
@@ -191,7 +206,23 @@ class Block {
 
   Thread& own_thread() { return nth(threads_, here.thread.x); }
 
-  static bool may_go_on(const Thread& thread) { return thread.at->round > thread.round; }
+  bool may_go_on(const Fibre& fibre) const {
+    if (error_ || fibre.thread < 0) return false;
+    const Thread& thread = nth(threads_, fibre.thread);
+    return thread.at->round > thread.round;
+  }
+
+  // Until each of its threads has ended or waits for other warps.
+  void run_ahead(int warp) {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (const auto& fibre : waiting_) {
+        if (fibre->thread / kWarp != warp || !may_go_on(*fibre)) continue;
+        resume(*fibre);
+        goes_on = true;
+      }
+    }
+  }
 
   void wait_at(Barrier& barrier, int expected) {
     const int own = static_cast<int>(here.thread.x);
@@ -280,6 +311,7 @@ class Block {
 
   const LaunchShape& shape_;
   const int64_t index_;
+  const Pace pace_;
   const std::vector<int> order_;
   const std::function<void()>& thread_;
   std::vector<Thread> threads_ = std::vector<Thread>(to_size(shape_.threads));
@@ -328,7 +360,10 @@ void run_grid(const LaunchShape& shape, ThreadOrder order, const std::function<v
   DS_CHECK(shape.threads > 0 && shape.threads <= 1024, "a block of {} threads", shape.threads);
   for (const int64_t block : in_order<int64_t>(shape.blocks, order, 0)) {
     const auto salt = static_cast<uint64_t>(block) + 1;
-    Block(shape, block, in_order<int>(shape.threads, order, salt), thread).run();
+    const bool ahead = order == ThreadOrder::kDown || order == ThreadOrder::kShuffledOtherwise;
+    Block(shape, block, ahead ? Pace::kAhead : Pace::kTogether,
+          in_order<int>(shape.threads, order, salt), thread)
+        .run();
   }
 }
 

@@ -88,8 +88,9 @@ T taken(unsigned mask, T value, int from) {
   return own.taken;
 }
 
-// Copies into shared memory that a thread asks for and goes on: made when it waits for them, and no
-// sooner. The first `read` of `bytes` come from `from`, the others are 0.
+// Copies into shared memory that a thread asks for and goes on: made at once in half of the orders,
+// and in the others when it waits for them, and no sooner. The first `read` of `bytes` come from
+// `from`, the others are 0.
 void copy_later(void* to, const void* from, size_t bytes, size_t read);
 void end_copy_group();
 void wait_for_copies(int most_groups);  // that may be under way still

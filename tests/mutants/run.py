@@ -1,11 +1,12 @@
 """Puts known faults into product files, one at a time, and shows that a named test finds each.
 
-usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--jobs J] [--nightly] [--only NAME ...]
+usage: run.py SOURCE_DIR BUILD_DIR [--table FILE] [--device D] [--jobs J] [--nightly] [--only NAME ...]
 
 The table (table.toml, by default) says of every mutant: the file, what to replace with what, why that is a fault, and
 who must find it: `PROGRAM: TEST CASE` of a unit test program, or `sim: N` for N simulated schedules from seed 1. Only
 the changed file is compiled (of a header, the source that `compiled_in` names); it is linked before the libraries into
 a copy of the program, whose run must then fail.
+With --device the unit tests run on that device; cuda.toml is for the emulated one, and a build for it.
 Mutants marked `nightly` take longer and are left out without --nightly.
 
 Ends with 0 if every mutant was found. An error, and the end with 2, is: a text that is not there exactly once, a change
@@ -155,17 +156,17 @@ class Builder:
             raise Dishonest(f"{what}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
 
 
-def arguments_for(mutant):
+def arguments_for(mutant, device):
     if mutant.program == "sim":
         return ["--seed", str(SEED), "--count", mutant.wanted, "--quiet"]
-    return [re.sub(r"([,\[\]\\])", r"\\\1", mutant.wanted)]
+    return [*(["--device", device] if device else []), re.sub(r"([,\[\]\\])", r"\\\1", mutant.wanted)]
 
 
-def fails(program, mutant, source):
+def fails(program, mutant, source, device):
     """Whether the test fails, and the first word on why."""
     limit = LIMIT_S + (SCHEDULE_S * int(mutant.wanted) if mutant.program == "sim" else 0)
     try:
-        done = subprocess.run([str(program), *arguments_for(mutant)], cwd=source, capture_output=True, text=True,
+        done = subprocess.run([str(program), *arguments_for(mutant, device)], cwd=source, capture_output=True, text=True,
                               errors="replace", timeout=limit)
     except subprocess.TimeoutExpired:
         return True, f"no end after {limit:.0f} s"
@@ -176,7 +177,7 @@ def fails(program, mutant, source):
     return done.returncode != 0, (told or lines[-1:] or ["no word"])[0]
 
 
-def check_unchanged(builder, mutants, scratch):
+def check_unchanged(builder, mutants, scratch, device):
     """Every test that is asked passes, in a program that was made in the same way."""
     made = {}
     for mutant in mutants:
@@ -189,16 +190,16 @@ def check_unchanged(builder, mutants, scratch):
         most = max(simulated, key=lambda mutant: int(mutant.wanted))
         asked[most.found_by] = most
     for mutant in asked.values():
-        failed, why = fails(made[mutant.program], mutant, builder.source)
+        failed, why = fails(made[mutant.program], mutant, builder.source, device)
         if failed:
             raise Dishonest(f"{mutant.found_by}: fails without any change: {why}")
 
 
-def hunt(builder, mutant, scratch):
+def hunt(builder, mutant, scratch, device):
     start = time.monotonic()
     folder = scratch / mutant.name
     program = builder.make(folder, mutant, changed_text(builder.source, mutant))
-    found, why = fails(program, mutant, builder.source)
+    found, why = fails(program, mutant, builder.source, device)
     shutil.rmtree(folder)
     return found, why, time.monotonic() - start
 
@@ -212,10 +213,11 @@ def run_all(args):
         changed_text(args.source, mutant)
     builder = Builder(args.source, args.build)
     scratch = args.build / "mutants"
-    check_unchanged(builder, mutants, scratch)
+    check_unchanged(builder, mutants, scratch, args.device)
     survived, start = 0, time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for mutant, (found, why, seconds) in zip(mutants, pool.map(lambda m: hunt(builder, m, scratch), mutants)):
+        hunts = pool.map(lambda mutant: hunt(builder, mutant, scratch, args.device), mutants)
+        for mutant, (found, why, seconds) in zip(mutants, hunts):
             survived += not found
             print(f"{mutant.name:<32} {'found' if found else 'SURVIVED'} by {mutant.found_by} ({seconds:.1f} s): {why}",
                   flush=True)
@@ -229,6 +231,7 @@ def main():
     parser.add_argument("source", type=lambda p: pathlib.Path(p).resolve())
     parser.add_argument("build", type=lambda p: pathlib.Path(p).resolve())
     parser.add_argument("--table", type=pathlib.Path, default=pathlib.Path(__file__).with_name("table.toml"))
+    parser.add_argument("--device", default="")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--nightly", action="store_true")
     parser.add_argument("--only", nargs="*", default=[])

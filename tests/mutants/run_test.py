@@ -29,6 +29,8 @@ FILES = {
     "own/main.cpp": '#include <cstdio>\n#include <cstring>\n#include "part/sum.h"\nint main(int, char** argv) {\n'
                     '  if (!std::strcmp(argv[1], "sums")) return sum(1, 2) == 3 && twice(2) == 4 ? 0 : 1;\n'
                     '  if (!std::strcmp(argv[1], "broken")) return 1;\n'
+                    '  if (!std::strcmp(argv[1], "--device") && !std::strcmp(argv[2], "emulated") &&\n'
+                    '      !std::strcmp(argv[3], "on emulated")) return twice(1) == 2 ? 0 : 1;\n'
                     '  std::puts("No test cases matched");\n  return 0;\n}\n',
 }
 
@@ -100,6 +102,11 @@ class RunnerTest(unittest.TestCase):
         self.refused("has no test case", entry(found_by="tests: nothing like that"))
         self.refused("fails without any change", entry(found_by="tests: broken"))
         self.refused("no such program", entry(found_by="other_tests: sums"))
+
+    def test_a_device_is_told_to_the_program(self):
+        code, out = self.run_table(entry(found_by="tests: on emulated"), options=["--device", "emulated"])
+        self.assertEqual(code, 0, out)
+        self.refused("has no test case", entry(found_by="tests: on emulated"))
 
     def test_nothing_to_try_is_an_error(self):
         self.refused("no mutant is left", entry(nightly=True))
