@@ -1,350 +1,14 @@
-// Causal attention; see attention.h. A head is one item of work: its keys and values are copied to
-// fp32 panels once, then blocks of queries run over blocks of keys. Workspaces are O(T) per thread
-// and live as long as the stream.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention.cpp"
+// The front of attention, see attention.h: what its operands must be, and what it costs.
 #include "kernels/attention.h"
 
-#include <hwy/foreach_target.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <functional>
-#include <vector>
-
 #include "core/dispatch.h"
-#include "core/index.h"
 #include "kernels/argument.h"
 #include "kernels/attention_operands.h"
-#include "kernels/attention_tiles.inl"
+#include "kernels/cpu/attention.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/scratch.h"
-#include "kernels/simd.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace ds::kernels::HWY_NAMESPACE {
-namespace {
-
-template <class T>
-float dot(const T* a, const T* b, int64_t n) {
-  const Lanes d;
-  auto total = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += lane_count()) {
-    const int64_t count = at_most_lanes(n - i);
-    total = hn::MulAdd(get(d, a + i, count), get(d, b + i, count), total);
-  }
-  return sum_lanes(d, total);
-}
-
-template <class T>
-void axpy(float factor, const T* x, float* y, int64_t n) {
-  const Lanes d;
-  const auto f = hn::Set(d, factor);
-  for (int64_t i = 0; i < n; i += lane_count()) {
-    const int64_t count = at_most_lanes(n - i);
-    put(hn::MulAdd(f, get(d, x + i, count), get(d, y + i, count)), d, y + i, count);
-  }
-}
-
-// One query against `count` keys whose rows are `stride` apart; returns log sum exp of the scores.
-template <class T>
-float attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t count, int64_t dim,
-             T* y, std::vector<float>& scratch) {
-  scratch.assign(to_size(count + dim), 0.0F);
-  float* scores = scratch.data();
-  float* out = scores + count;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
-  float most = -std::numeric_limits<float>::infinity();
-  for (int64_t s = 0; s < count; ++s) {
-    scores[s] = dot(q, keys + s * stride, dim) * scale;
-    most = std::max(most, scores[s]);
-  }
-  float total = 0;
-  for (int64_t s = 0; s < count; ++s) {
-    const float weight = std::exp(scores[s] - most);
-    total += weight;
-    axpy(weight, values + s * stride, out, dim);
-  }
-  store_row(out, 1.0F / total, y, dim);
-  return most + std::log(total);
-}
-
-// Where the operands of one head lie.
-template <class T>
-struct Head {
-  const T* queries;  // row t at t * packed()
-  const T* keys;
-  const T* values;
-  int64_t stride;
-};
-
-template <class T>
-Head<T> head_of(const detail::AttentionOperands& a, int64_t b, int64_t h) {
-  const AttentionShape& s = a.shape;
-  const T* rows = a.qkv.data<T>() + b * s.length * s.packed();
-  const T* keys = rows + (s.heads + h / (s.heads / s.kv_heads)) * s.head_dim;
-  return {rows + h * s.head_dim, keys, keys + s.kv_heads * s.head_dim, s.packed()};
-}
-
-// One query head: item = b * heads + h.
-template <class T>
-void forward_head(const detail::AttentionOperands& a, int64_t item, float* workspace) {
-  const AttentionShape& s = a.shape;
-  const Head<T> head = head_of<T>(a, item / s.heads, item % s.heads);
-  const HeadPanels p = head_panels(s.length, s.head_dim);
-  float* keys = workspace;
-  float* values = keys + p.blocks * kBlock * p.dim;
-  float* query = values + p.blocks * p.block_floats();
-  float* scores = query + kBlock * p.dim;
-  float* out = scores + kBlock * kBlock;
-  for (int64_t block = 0; block < p.blocks; ++block) {
-    pack_by_depth(p, head.keys, head.stride, block, keys + block * kBlock * p.dim);
-    pack_by_row(p, head.values, head.stride, block, values + block * p.block_floats());
-  }
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.head_dim));
-  for (int64_t block = 0; block < p.blocks; ++block) {
-    const int64_t rows = rows_in(p, block);
-    float most[kBlock];
-    float total[kBlock] = {};
-    std::fill(most, most + kBlock, -std::numeric_limits<float>::infinity());
-    std::fill(out, out + p.block_floats(), 0.0F);
-    pack_left(p, head.queries, head.stride, block, query);
-    for (int64_t key = 0; key <= block; ++key) {
-      const Extent extent = key == block ? Extent::kLower : Extent::kWhole;
-      block_scores(query, keys + key * kBlock * p.dim, p.dim, scores, extent);
-      for (int64_t i = 0; i < kBlock; ++i) {
-        const int64_t count = extent == Extent::kLower ? i + 1 : kBlock;
-        float* row = scores + i * kBlock;
-        if (i >= rows) {
-          std::fill(row, row + kBlock, 0.0F);
-          continue;
-        }
-        const float shrink = online_softmax(row, count, scale, &most[i], &total[i]);
-        if (key > 0 && shrink != 1.0F) scale_row(shrink, out + i * p.width, p.width);
-        if (a.dropout.p > 0) {
-          const int64_t number = (a.dropout.first_sample * s.heads + item) * s.length;
-          detail::drop_probabilities(a.dropout, number + block * kBlock + i, s.length, key * kBlock,
-                                     count, row);
-        }
-      }
-      add_weighted(scores, values + key * p.block_floats(), p.width, out, p.width, extent);
-    }
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t t = block * kBlock + i;
-      const int64_t at = (item / s.heads * s.length + t) * s.heads + item % s.heads;
-      store_row(out + i * p.width, 1.0F / total[i], a.y.data<T>() + at * p.dim, p.dim);
-      a.log_sum_exp.data<float>()[item * s.length + t] = most[i] + std::log(total[i]);
-    }
-  }
-}
-
-// What the backward of one key-value head keeps while its query heads pass by.
-struct BackwardPanels {
-  HeadPanels p;
-  float *keys, *values;       // for products over the head dimension
-  float* key_rows;            // for products over keys
-  float *dkeys, *dvalues;     // [blocks * kBlock, width]
-  float *query, *query_rows;  // of the block at hand, as left and right operand
-  float *dy, *dy_rows;
-  float *scores, *products;  // [blocks][kBlock, kBlock] of the block of queries at hand
-  float* dquery;
-};
-
-BackwardPanels backward_panels(const AttentionShape& s, float* workspace) {
-  BackwardPanels b{};
-  b.p = head_panels(s.length, s.head_dim);
-  const auto take = [&](int64_t floats) {
-    float* start = workspace;
-    workspace += floats;
-    return start;
-  };
-  b.keys = take(b.p.blocks * kBlock * b.p.dim);
-  b.values = take(b.p.blocks * kBlock * b.p.dim);
-  b.key_rows = take(b.p.blocks * b.p.block_floats());
-  b.dkeys = take(b.p.blocks * b.p.block_floats());
-  b.dvalues = take(b.p.blocks * b.p.block_floats());
-  b.query = take(kBlock * b.p.dim);
-  b.query_rows = take(b.p.block_floats());
-  b.dy = take(kBlock * b.p.dim);
-  b.dy_rows = take(b.p.block_floats());
-  b.scores = take(b.p.blocks * kBlock * kBlock);
-  b.products = take(b.p.blocks * kBlock * kBlock);
-  b.dquery = take(b.p.block_floats());
-  return b;
-}
-
-// Queries [first, first + rows) of one head: what the rows of its blocks need to know.
-struct QueryRows {
-  const detail::AttentionOperands& a;
-  int64_t number;  // of the first row among all queries of all heads of the batch
-  int64_t rows;
-  float scale;
-
-  int64_t visible(int64_t i, Extent extent) const {
-    const int64_t count = extent == Extent::kLower ? i + 1 : kBlock;
-    return i < rows ? count : 0;
-  }
-  void drop(int64_t i, int64_t key, int64_t count, float* values) const {
-    if (a.dropout.p == 0) return;
-    const int64_t before = a.dropout.first_sample * a.shape.heads * a.shape.length;
-    detail::drop_probabilities(a.dropout, before + number + i, a.shape.length, key * kBlock, count,
-                               values);
-  }
-};
-
-HWY_INLINE Extent extent_of(int64_t key, int64_t block) {
-  return key == block ? Extent::kLower : Extent::kWhole;
-}
-
-// Weights p and their gradients dp of one block of queries against all its keys, kept for the
-// second pass; returns delta = sum(p dp) / sum(p) of every row. It is taken from these very
-// numbers, not from dy * y as in arXiv 2205.14135, so that each row of score gradients sums to zero
-// to the last bit: gradients that vanish in exact arithmetic (of a bias on the keys) stay so small
-// that an optimizer which divides by their size does not turn them into steps.
-void backward_weights(const BackwardPanels& b, const QueryRows& q, int64_t block, float* delta) {
-  const HeadPanels& p = b.p;
-  const float* lse = q.a.log_sum_exp.data<float>() + q.number;
-  RowSums sums[kBlock];
-  for (int64_t key = 0; key <= block; ++key) {
-    const Extent extent = extent_of(key, block);
-    float* scores = b.scores + key * kBlock * kBlock;
-    float* products = b.products + key * kBlock * kBlock;
-    block_scores(b.query, b.keys + key * kBlock * p.dim, p.dim, scores, extent);
-    block_scores(b.dy, b.values + key * kBlock * p.dim, p.dim, products, extent);
-    for (int64_t i = 0; i < kBlock; ++i) {
-      const int64_t count = q.visible(i, extent);
-      float* row = products + i * kBlock;
-      softmax_row_of(scores + i * kBlock, row, count, q.scale, count > 0 ? lse[i] : 0.0F);
-      q.drop(i, key, count, row);
-      if (count > 0) add_row_sums(scores + i * kBlock, row, sums[i]);
-    }
-  }
-  for (int64_t i = 0; i < kBlock; ++i) {
-    delta[i] = i < q.rows ? static_cast<float>(sums[i].weighted / sums[i].total) : 0.0F;
-  }
-}
-
-// The second pass: score gradients, and what they add to the gradients of queries, keys and values.
-void backward_products(const BackwardPanels& b, const QueryRows& q, int64_t block,
-                       const float* delta) {
-  const HeadPanels& p = b.p;
-  for (int64_t key = 0; key <= block; ++key) {
-    const Extent extent = extent_of(key, block);
-    float* scores = b.scores + key * kBlock * kBlock;
-    float* products = b.products + key * kBlock * kBlock;
-    for (int64_t i = 0; i < kBlock; ++i) {
-      gradient_row(scores + i * kBlock, products + i * kBlock, q.scale, delta[i]);
-      q.drop(i, key, q.visible(i, extent), scores + i * kBlock);
-    }
-    const int64_t at = key * p.block_floats();
-    add_weighted_transposed(scores, b.dy_rows, p.width, b.dvalues + at, p.width, extent);
-    add_weighted_transposed(products, b.query_rows, p.width, b.dkeys + at, p.width, extent);
-    add_weighted(products, b.key_rows + at, p.width, b.dquery, p.width, extent);
-  }
-}
-
-// One query head, its keys' and values' gradients added to the panels.
-template <class T>
-void backward_head(const detail::AttentionOperands& a, int64_t batch, int64_t h,
-                   const BackwardPanels& b) {
-  const AttentionShape& s = a.shape;
-  const HeadPanels& p = b.p;
-  const Head<T> head = head_of<T>(a, batch, h);
-  const int64_t out_stride = s.heads * p.dim;
-  const int64_t out_at = batch * s.length * out_stride + h * p.dim;
-  const T* dy = a.dy.data<T>() + out_at;
-  T* dquery = a.dqkv.data<T>() + batch * s.length * s.packed() + h * p.dim;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.head_dim));
-  for (int64_t block = 0; block < p.blocks; ++block) {
-    const int64_t rows = rows_in(p, block);
-    const int64_t first = block * kBlock;
-    pack_left(p, head.queries, head.stride, block, b.query);
-    pack_by_row(p, head.queries, head.stride, block, b.query_rows);
-    pack_left(p, dy, out_stride, block, b.dy);
-    pack_by_row(p, dy, out_stride, block, b.dy_rows);
-    std::fill(b.dquery, b.dquery + p.block_floats(), 0.0F);
-    const QueryRows q{a, (batch * s.heads + h) * s.length + first, rows, scale};
-    float delta[kBlock];
-    backward_weights(b, q, block, delta);
-    backward_products(b, q, block, delta);
-    for (int64_t i = 0; i < rows; ++i) {
-      store_row(b.dquery + i * p.width, 1.0F, dquery + (first + i) * s.packed(), p.dim);
-    }
-  }
-}
-
-// One key-value head: item = b * kv_heads + kv.
-template <class T>
-void backward_group(const detail::AttentionOperands& a, int64_t item, float* workspace) {
-  const AttentionShape& s = a.shape;
-  const int64_t batch = item / s.kv_heads;
-  const int64_t kv = item % s.kv_heads;
-  const int64_t group = s.heads / s.kv_heads;
-  const BackwardPanels b = backward_panels(s, workspace);
-  const HeadPanels& p = b.p;
-  const Head<T> head = head_of<T>(a, batch, kv * group);
-  for (int64_t block = 0; block < p.blocks; ++block) {
-    pack_by_depth(p, head.keys, head.stride, block, b.keys + block * kBlock * p.dim);
-    pack_by_depth(p, head.values, head.stride, block, b.values + block * kBlock * p.dim);
-    pack_by_row(p, head.keys, head.stride, block, b.key_rows + block * p.block_floats());
-  }
-  std::fill(b.dkeys, b.dkeys + p.blocks * p.block_floats(), 0.0F);
-  std::fill(b.dvalues, b.dvalues + p.blocks * p.block_floats(), 0.0F);
-  for (int64_t h = kv * group; h < (kv + 1) * group; ++h) backward_head<T>(a, batch, h, b);
-  T* rows = a.dqkv.data<T>() + batch * s.length * s.packed();
-  for (int64_t t = 0; t < s.length; ++t) {
-    T* dkey = rows + t * s.packed() + (s.heads + kv) * p.dim;
-    store_row(b.dkeys + t * p.width, 1.0F, dkey, p.dim);
-    store_row(b.dvalues + t * p.width, 1.0F, dkey + s.kv_heads * p.dim, p.dim);
-  }
-}
-
-}  // namespace
-
-void attention_item(const detail::AttentionOperands& a, int64_t item, float* workspace) {
-  on_float(a.qkv.dtype(), [&]<class T>() { forward_head<T>(a, item, workspace); });
-}
-
-void attention_backward_item(const detail::AttentionOperands& a, int64_t item, float* workspace) {
-  on_float(a.qkv.dtype(), [&]<class T>() { backward_group<T>(a, item, workspace); });
-}
-
-// Floats of one thread's workspace; the backward's serves both.
-size_t attention_workspace(const AttentionShape& s) {
-  const HeadPanels p = head_panels(s.length, s.head_dim);
-  const int64_t per_block = 2 * kBlock * p.dim + 3 * p.block_floats() + 2 * kBlock * kBlock;
-  const int64_t once = 2 * kBlock * p.dim + 3 * p.block_floats() + kBlock * kBlock;
-  return to_size(p.blocks * per_block + once);
-}
-
-void attention_decode_items(const AttentionShape& s, const Tensor& q, const Tensor& cache_k,
-                            const Tensor& cache_v, int64_t capacity, Tensor& y, int64_t begin,
-                            int64_t end) {
-  on_float(q.dtype(), [&]<class T>() {
-    std::vector<float> scratch;
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t b = item / s.heads;
-      const int64_t kv = item % s.heads / (s.heads / s.kv_heads);
-      const int64_t at = (b * capacity * s.kv_heads + kv) * s.head_dim;
-      attend(q.data<T>() + item * s.head_dim, cache_k.data<T>() + at, cache_v.data<T>() + at,
-             s.kv_heads * s.head_dim, s.length, s.head_dim, y.data<T>() + item * s.head_dim,
-             scratch);
-    }
-  });
-}
-
-}  // namespace ds::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace ds::kernels {
 namespace {
-
-DS_SIMD_EXPORT(attention_item);
-DS_SIMD_EXPORT(attention_backward_item);
-DS_SIMD_EXPORT(attention_workspace);
-DS_SIMD_EXPORT(attention_decode_items);
 
 void check_shape(std::string_view op, const AttentionShape& s) {
   DS_CHECK(s.batch > 0 && s.length > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0,
@@ -366,23 +30,6 @@ double causal_flops(const AttentionShape& s) {
          static_cast<double>(s.length + 1);
 }
 
-struct Workspaces {
-  std::vector<Scratch> threads;
-};
-
-// Items are independent: which thread takes one does not change its bits.
-void for_each_item(Stream& stream, const AttentionShape& shape, int64_t items,
-                   const std::function<void(int64_t, float*)>& body) {
-  auto& workspaces = stream.state<Workspaces>().threads;
-  workspaces.resize(to_size(stream.pool().threads()));
-  const size_t floats = DS_SIMD(attention_workspace)(shape);
-  std::atomic<int64_t> next{0};
-  stream.pool().for_each_thread([&](int index) {
-    float* const own = nth(workspaces, index).reserve(floats);
-    for (int64_t i = next.fetch_add(1); i < items; i = next.fetch_add(1)) body(i, own);
-  });
-}
-
 }  // namespace
 
 void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor& qkv, Tensor& y,
@@ -398,13 +45,7 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
                       .bytes = static_cast<double>(qkv.bytes() + y.bytes() + log_sum_exp.bytes())});
   const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
   on_device(
-      stream,
-      [&](Cpu) {
-        for_each_item(stream, shape, shape.batch * shape.heads,
-                      [&](int64_t item, float* workspace) {
-                        DS_SIMD(attention_item)(operands, item, workspace);
-                      });
-      },
+      stream, [&](Cpu) { detail::attention_forward_cpu(stream, operands); },
       [&](Cuda) { detail::attention_forward_cuda(stream, operands); });
 }
 
@@ -424,13 +65,7 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
                       .bytes = static_cast<double>(2 * qkv.bytes() + 2 * y.bytes())});
   const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
   on_device(
-      stream,
-      [&](Cpu) {
-        for_each_item(stream, shape, shape.batch * shape.kv_heads,
-                      [&](int64_t item, float* workspace) {
-                        DS_SIMD(attention_backward_item)(operands, item, workspace);
-                      });
-      },
+      stream, [&](Cpu) { detail::attention_backward_cpu(stream, operands); },
       [&](Cuda) { detail::attention_backward_cuda(stream, operands); });
 }
 
@@ -453,16 +88,10 @@ void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor&
                       .bytes = 2 * read * static_cast<double>(size_of(q.dtype()))});
   on_device(
       stream,
-      [&](Cpu) {
-        stream.pool().parallel_for(shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
-          DS_SIMD(attention_decode_items)
-          (shape, q, cache_k, cache_v, capacity, y, begin, end);
-        });
-      },
+      [&](Cpu) { detail::attention_decode_cpu(stream, shape, q, cache_k, cache_v, capacity, y); },
       [&](Cuda) {
         detail::attention_decode_cuda(stream, shape, q, cache_k, cache_v, capacity, y);
       });
 }
 
 }  // namespace ds::kernels
-#endif  // HWY_ONCE
