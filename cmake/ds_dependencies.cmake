@@ -42,7 +42,7 @@ find_library(DNNL_LIBRARY dnnl REQUIRED)
 target_include_directories(ds_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(ds_dnnl INTERFACE ${DNNL_LIBRARY})
 
-# Highway's headers; kernels/simd.h does what its library would. Vectorised sources are compiled for AVX-512,
+# Highway's headers; kernels/cpu/simd.h does what its library would. Vectorised sources are compiled for AVX-512,
 # AVX2 and plain C++ on x86-64, for NEON on arm64, and choose at run time. Each target costs compile time: x86
 # machines without AVX2 are too rare to be worth two of their own, and SVE vectors have no size at compile
 # time, which our tiles need.

@@ -13,7 +13,7 @@
 #include <hwy/highway.h>
 
 #include "core/index.h"
-#include "kernels/simd.h"
+#include "kernels/cpu/simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::detail::HWY_NAMESPACE {

@@ -7,8 +7,8 @@
 #include "core/memory/resource.h"
 #include "core/stream.h"
 #include "core/thread_pool.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/simd.h"
 
 namespace ds::kernels {
 namespace {
@@ -36,7 +36,7 @@ std::string name_of(dnnl::cpu_isa isa) {
   }
 }
 
-// Of what kernels/simd.h chose; the table of versions has two more entries than targets, one at
+// Of what kernels/cpu/simd.h chose; the table of versions has two more entries than targets, one at
 // each end.
 std::string vector_target() {
 #if HWY_ARCH_X86

@@ -8,10 +8,10 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd.inl"
+#include "kernels/cpu/spans.h"
 #include "kernels/cuda/elementwise.h"
-#include "kernels/simd.h"
-#include "kernels/simd.inl"
-#include "kernels/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

@@ -12,10 +12,10 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd.inl"
 #include "kernels/cuda/layer_norm.h"
 #include "kernels/layer_norm_operands.h"
-#include "kernels/simd.h"
-#include "kernels/simd.inl"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

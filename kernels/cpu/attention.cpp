@@ -16,8 +16,8 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/cpu/attention_tiles.inl"
-#include "kernels/scratch.h"
-#include "kernels/simd.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

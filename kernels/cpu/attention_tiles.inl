@@ -1,6 +1,6 @@
-// Blocks of causal attention for one instruction set, on fp32 panels (kernels/tile.inl): scores of
-// kBlock queries against kBlock keys at a time, never more (Dao, arXiv 2307.08691). Work above the
-// diagonal is skipped tile by tile. One head at a time runs on one thread, in a fixed order.
+// Blocks of causal attention for one instruction set, on fp32 panels (kernels/cpu/tile.inl): scores
+// of kBlock queries against kBlock keys at a time, never more (Dao, arXiv 2307.08691). Work above
+// the diagonal is skipped tile by tile. One head at a time runs on one thread, in a fixed order.
 #if defined(DS_KERNELS_ATTENTION_TILES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef DS_KERNELS_ATTENTION_TILES_INL
 #undef DS_KERNELS_ATTENTION_TILES_INL
@@ -13,7 +13,7 @@
 #include <limits>
 
 #include "core/index.h"
-#include "kernels/tile.inl"
+#include "kernels/cpu/tile.inl"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

@@ -10,8 +10,8 @@
 #include <type_traits>
 
 #include "core/dispatch.h"
-#include "kernels/simd.h"
-#include "kernels/simd.inl"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd.inl"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

@@ -10,8 +10,8 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "core/thread_pool.h"
+#include "kernels/cpu/spans.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/spans.h"
 
 // Of libgomp, which Debian's oneDNN is built on; the header would need -fopenmp for the whole
 // layer.

@@ -12,11 +12,11 @@
 
 #include "core/dispatch.h"
 #include "core/index.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/spans.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemm_panels.inl"
-#include "kernels/scratch.h"
-#include "kernels/simd.h"
-#include "kernels/spans.h"
 
 #ifndef DS_KERNELS_GEMM_BLOCKS
 #define DS_KERNELS_GEMM_BLOCKS

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "kernels/tile.inl"
+#include "kernels/cpu/tile.inl"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

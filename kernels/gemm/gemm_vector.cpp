@@ -11,11 +11,11 @@
 
 #include "core/dispatch.h"
 #include "core/index.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd.inl"
+#include "kernels/cpu/spans.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/scratch.h"
-#include "kernels/simd.h"
-#include "kernels/simd.inl"
-#include "kernels/spans.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {

@@ -11,11 +11,11 @@
 
 #include "core/memory/resource.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/spans.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/layer_norm.h"
 #include "kernels/softmax.h"
-#include "kernels/spans.h"
 #include "kernels/update.h"
 #include "tests/bench/median.h"
 

@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "core/index.h"
-#include "kernels/simd.inl"
+#include "kernels/cpu/simd.inl"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
