@@ -1,7 +1,7 @@
 // Pointwise activations and dropout; see activation.h. Each activation is a type with its value and
 // its derivative on one vector; the loops around them are shared.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/activation.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/activation.cpp"
 #include "kernels/activation.h"
 
 #include <hwy/foreach_target.h>

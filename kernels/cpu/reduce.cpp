@@ -1,6 +1,6 @@
 // Reductions in a fixed order; see reduce.h.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/reduce.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
 #include "kernels/reduce.h"
 
 #include <hwy/foreach_target.h>

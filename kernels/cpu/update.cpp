@@ -1,6 +1,6 @@
 // Optimizer updates; see update.h. One pass: five streams of memory in, four out, nothing twice.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/update.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/update.cpp"
 #include "kernels/update.h"
 
 #include <hwy/foreach_target.h>

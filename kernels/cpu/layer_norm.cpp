@@ -2,7 +2,7 @@
 // kind being a template parameter; weight gradients run over column ranges, rows in order, so that
 // their bits do not depend on the number of threads.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/layer_norm.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/layer_norm.cpp"
 #include "kernels/layer_norm.h"
 
 #include <hwy/foreach_target.h>

@@ -1,7 +1,7 @@
 // Streaming operations over whole tensors; see elementwise.h. One vectorised loop per operation,
 // over chunks that the stream's threads share.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/elementwise.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/elementwise.cpp"
 #include "kernels/elementwise.h"
 
 #include <hwy/foreach_target.h>

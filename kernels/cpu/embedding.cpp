@@ -1,7 +1,7 @@
 // Token and position embedding; see embedding.h. Gradients of equal tokens are added up in fp32, in
 // row order, whatever the number of threads: each thread owns a range of columns.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/embedding.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/embedding.cpp"
 #include "kernels/embedding.h"
 
 #include <hwy/foreach_target.h>
