@@ -1,17 +1,17 @@
-// Pointwise activations and dropout; see activation.h. Each activation is a type with its value and
-// its derivative on one vector; the loops around them are shared.
+// Pointwise activations and dropout on the CPU. Each activation is a type with its value and its
+// derivative on one vector; the loops around them are shared.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/activation.cpp"
-#include "kernels/activation.h"
+#include "kernels/cpu/activation.h"
 
 #include <hwy/foreach_target.h>
 
+#include <algorithm>
+
 #include "core/dispatch.h"
-#include "kernels/argument.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd.inl"
 #include "kernels/cpu/spans.h"
-#include "kernels/cuda/activation.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
@@ -231,14 +231,6 @@ DS_SIMD_EXPORT(swiglu_rows);
 DS_SIMD_EXPORT(swiglu_backward_rows);
 
 constexpr int64_t kGrain = 2048;  // elements per share
-constexpr double kFlops = 20;     // of one activation: an exponential and a division
-
-void require(std::string_view op, std::string_view operand, const Stream& stream,
-             const Tensor& tensor, int64_t numel, DType dtype) {
-  detail::require_numel(op, operand, stream, tensor, numel);
-  detail::require_float(op, operand, tensor);
-  detail::require_dtype(op, operand, tensor, dtype);
-}
 
 template <class T>
 void dropout_range(const T* x, T* y, float p, const Rng& rng, uint64_t first_index, int64_t begin,
@@ -260,89 +252,44 @@ void activation_span(Activation kind, const void* x, void* y, DType dtype, int64
   DS_SIMD(activation_loop)(kind, x, y, dtype, numel);
 }
 
-}  // namespace detail
-
-void activation_forward(Stream& stream, Activation kind, const Tensor& x, Tensor& y) {
-  require("activation_forward", "x", stream, x, x.numel(), x.dtype());
-  require("activation_forward", "y", stream, y, x.numel(), x.dtype());
-  stream.report("activation_forward", {.flops = kFlops * static_cast<double>(x.numel()),
-                                       .bytes = 2 * static_cast<double>(x.bytes())});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      on_float(x.dtype(), [&]<class T>() {
-        detail::activation_span(kind, x.data<T>() + begin, y.data<T>() + begin, x.dtype(),
-                                end - begin);
-      });
+void activation_forward_cpu(Stream& stream, Activation kind, const Tensor& x, Tensor& y) {
+  stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    on_float(x.dtype(), [&]<class T>() {
+      activation_span(kind, x.data<T>() + begin, y.data<T>() + begin, x.dtype(), end - begin);
     });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::activation_forward_cuda(stream, kind, x, y); });
-}
-
-void activation_backward(Stream& stream, Activation kind, const Tensor& x, const Tensor& dy,
-                         Tensor& dx) {
-  require("activation_backward", "x", stream, x, x.numel(), x.dtype());
-  require("activation_backward", "dy", stream, dy, x.numel(), x.dtype());
-  require("activation_backward", "dx", stream, dx, x.numel(), x.dtype());
-  stream.report("activation_backward", {.flops = 2 * kFlops * static_cast<double>(x.numel()),
-                                        .bytes = 3 * static_cast<double>(x.bytes())});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      DS_SIMD(activation_slope_loop)(kind, x, dy, dx, begin, end);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::activation_backward_cuda(stream, kind, x, dy, dx); });
-}
-
-void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y) {
-  const int64_t width = y.defined() && y.shape().rank() > 0 ? y.shape()[-1] : 0;
-  const int64_t rows = detail::rows_of("swiglu_forward", "y", y, width);
-  require("swiglu_forward", "y", stream, y, y.numel(), y.dtype());
-  require("swiglu_forward", "gate_up", stream, gate_up, 2 * y.numel(), y.dtype());
-  stream.report("swiglu_forward", {.flops = kFlops * static_cast<double>(y.numel()),
-                                   .bytes = 3 * static_cast<double>(y.bytes())});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
-      DS_SIMD(swiglu_rows)(gate_up, y, width, begin, end);
-    });
-  };
-  on_device(stream, cpu,
-            [&](Cuda) { detail::swiglu_forward_cuda(stream, gate_up, rows, width, y); });
-}
-
-void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Tensor& dgate_up) {
-  const int64_t width = dy.defined() && dy.shape().rank() > 0 ? dy.shape()[-1] : 0;
-  const int64_t rows = detail::rows_of("swiglu_backward", "dy", dy, width);
-  require("swiglu_backward", "dy", stream, dy, dy.numel(), dy.dtype());
-  require("swiglu_backward", "gate_up", stream, gate_up, 2 * dy.numel(), dy.dtype());
-  require("swiglu_backward", "dgate_up", stream, dgate_up, 2 * dy.numel(), dy.dtype());
-  stream.report("swiglu_backward", {.flops = 2 * kFlops * static_cast<double>(dy.numel()),
-                                    .bytes = 5 * static_cast<double>(dy.bytes())});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
-      DS_SIMD(swiglu_backward_rows)(gate_up, dy, dgate_up, width, begin, end);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) {
-    detail::swiglu_backward_cuda(stream, gate_up, dy, rows, width, dgate_up);
   });
 }
 
-void dropout(Stream& stream, const Tensor& x, float p, const Rng& rng, uint64_t first_index,
-             Tensor& y) {
-  require("dropout", "x", stream, x, x.numel(), x.dtype());
-  require("dropout", "y", stream, y, x.numel(), x.dtype());
-  DS_CHECK(p >= 0.0F && p < 1.0F, "dropout: p is {}, expected 0 <= p < 1", p);
-  stream.report("dropout", {.flops = kFlops * static_cast<double>(x.numel()),
-                            .bytes = 2 * static_cast<double>(x.bytes())});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      on_float(x.dtype(), [&]<class T>() {
-        dropout_range(x.data<T>(), y.data<T>(), p, rng, first_index, begin, end);
-      });
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::dropout_cuda(stream, x, p, rng, first_index, y); });
+void activation_backward_cpu(Stream& stream, Activation kind, const Tensor& x, const Tensor& dy,
+                             Tensor& dx) {
+  stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    DS_SIMD(activation_slope_loop)(kind, x, dy, dx, begin, end);
+  });
 }
 
+void swiglu_forward_cpu(Stream& stream, const Tensor& gate_up, int64_t rows, int64_t width,
+                        Tensor& y) {
+  stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
+    DS_SIMD(swiglu_rows)(gate_up, y, width, begin, end);
+  });
+}
+
+void swiglu_backward_cpu(Stream& stream, const Tensor& gate_up, const Tensor& dy, int64_t rows,
+                         int64_t width, Tensor& dgate_up) {
+  stream.pool().parallel_for(rows, grain_of_rows(width), [&](int64_t begin, int64_t end) {
+    DS_SIMD(swiglu_backward_rows)(gate_up, dy, dgate_up, width, begin, end);
+  });
+}
+
+void dropout_cpu(Stream& stream, const Tensor& x, float p, const Rng& rng, uint64_t first_index,
+                 Tensor& y) {
+  stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    on_float(x.dtype(), [&]<class T>() {
+      dropout_range(x.data<T>(), y.data<T>(), p, rng, first_index, begin, end);
+    });
+  });
+}
+
+}  // namespace detail
 }  // namespace ds::kernels
 #endif  // HWY_ONCE

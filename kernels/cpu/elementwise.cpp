@@ -1,17 +1,15 @@
-// Streaming operations over whole tensors; see elementwise.h. One vectorised loop per operation,
-// over chunks that the stream's threads share.
+// Streaming operations over whole tensors on the CPU: one vectorised loop per operation, over
+// chunks that the stream's threads share.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/elementwise.cpp"
-#include "kernels/elementwise.h"
+#include "kernels/cpu/elementwise.h"
 
 #include <hwy/foreach_target.h>
 
 #include "core/dispatch.h"
-#include "kernels/argument.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd.inl"
 #include "kernels/cpu/spans.h"
-#include "kernels/cuda/elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
@@ -115,14 +113,6 @@ DS_SIMD_EXPORT(scale_range);
 
 constexpr int64_t kGrain = 4096;  // elements: a thread's share is never smaller than a few pages
 
-void require(std::string_view op, std::string_view operand, const Stream& stream,
-             const Tensor& tensor, int64_t numel) {
-  detail::require_numel(op, operand, stream, tensor, numel);
-  detail::require_float(op, operand, tensor);
-}
-
-double bytes_of(const Tensor& tensor) { return static_cast<double>(tensor.bytes()); }
-
 std::byte* element(const Tensor& tensor, int64_t index) {
   return static_cast<std::byte*>(tensor.raw()) +
          index * static_cast<int64_t>(size_of(tensor.dtype()));
@@ -140,70 +130,36 @@ void accumulate_span(const void* x, DType x_dtype, void* y, DType y_dtype, int64
   DS_SIMD(accumulate_loop)(x, x_dtype, y, y_dtype, numel);
 }
 
+void fill_cpu(Stream& stream, Tensor& y, float value) {
+  stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    DS_SIMD(fill_range)(y, value, begin, end);
+  });
+}
+
+void add_cpu(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
+  stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    DS_SIMD(add_range)(a, b, y, begin, end);
+  });
+}
+
+void accumulate_cpu(Stream& stream, const Tensor& x, Tensor& y) {
+  stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    accumulate_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);
+  });
+}
+
+void scale_cpu(Stream& stream, float factor, Tensor& y) {
+  stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    DS_SIMD(scale_range)(y, factor, begin, end);
+  });
+}
+
+void cast_cpu(Stream& stream, const Tensor& x, Tensor& y) {
+  stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    cast_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);
+  });
+}
+
 }  // namespace detail
-
-void fill(Stream& stream, Tensor& y, float value) {
-  require("fill", "y", stream, y, y.numel());
-  stream.report("fill", {.flops = 0, .bytes = bytes_of(y)});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      DS_SIMD(fill_range)(y, value, begin, end);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::fill_cuda(stream, y, value); });
-}
-
-void add(Stream& stream, const Tensor& a, const Tensor& b, Tensor& y) {
-  require("add", "y", stream, y, y.numel());
-  require("add", "a", stream, a, y.numel());
-  require("add", "b", stream, b, y.numel());
-  detail::require_dtype("add", "a", a, y.dtype());
-  detail::require_dtype("add", "b", b, y.dtype());
-  stream.report("add", {.flops = static_cast<double>(y.numel()), .bytes = 3 * bytes_of(y)});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      DS_SIMD(add_range)(a, b, y, begin, end);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::add_cuda(stream, a, b, y); });
-}
-
-void accumulate(Stream& stream, const Tensor& x, Tensor& y) {
-  require("accumulate", "y", stream, y, y.numel());
-  require("accumulate", "x", stream, x, y.numel());
-  stream.report("accumulate",
-                {.flops = static_cast<double>(y.numel()), .bytes = bytes_of(x) + 2 * bytes_of(y)});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      detail::accumulate_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(),
-                              end - begin);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::accumulate_cuda(stream, x, y); });
-}
-
-void scale(Stream& stream, float factor, Tensor& y) {
-  require("scale", "y", stream, y, y.numel());
-  stream.report("scale", {.flops = static_cast<double>(y.numel()), .bytes = 2 * bytes_of(y)});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      DS_SIMD(scale_range)(y, factor, begin, end);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::scale_cuda(stream, factor, y); });
-}
-
-void cast(Stream& stream, const Tensor& x, Tensor& y) {
-  require("cast", "y", stream, y, y.numel());
-  require("cast", "x", stream, x, y.numel());
-  stream.report("cast", {.flops = 0, .bytes = bytes_of(x) + bytes_of(y)});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      detail::cast_span(element(x, begin), x.dtype(), element(y, begin), y.dtype(), end - begin);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::cast_cuda(stream, x, y); });
-}
-
 }  // namespace ds::kernels
 #endif  // HWY_ONCE
