@@ -1,20 +1,17 @@
-// Token and position embedding; see embedding.h. Gradients of equal tokens are added up in fp32, in
-// row order, whatever the number of threads: each thread owns a range of columns.
+// Token and position embedding on the CPU. Gradients of equal tokens are added up in fp32, in row
+// order, whatever the number of threads: each thread owns a range of columns.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/embedding.cpp"
-#include "kernels/embedding.h"
+#include "kernels/cpu/embedding.h"
 
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "core/dispatch.h"
 #include "core/index.h"
-#include "kernels/argument.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd.inl"
-#include "kernels/cuda/embedding.h"
 #include "kernels/elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -107,21 +104,6 @@ DS_SIMD_EXPORT(fold_columns);
 
 constexpr int64_t kColumnGrain = 64;
 
-struct Extents {
-  int64_t rows, columns;
-};
-
-Extents check(std::string_view op, const Stream& stream, const Tensor& table, const Tensor& y) {
-  DS_CHECK(table.defined() && table.shape().rank() == 2, "{}: the table is not a matrix", op);
-  const int64_t columns = table.shape()[1];
-  const int64_t rows = detail::rows_of(op, "y", y, columns);
-  detail::require_numel(op, "table", stream, table, table.numel());
-  detail::require_float(op, "table", table);
-  detail::require_numel(op, "y", stream, y, rows * columns);
-  detail::require_float(op, "y", y);
-  return {rows, columns};
-}
-
 void check_tokens(std::string_view op, const int32_t* tokens, int64_t rows, int64_t vocabulary) {
   for (int64_t row = 0; row < rows; ++row) {
     if (tokens[row] < 0 || tokens[row] >= vocabulary) {
@@ -143,102 +125,40 @@ void check_order(std::string_view op, const int32_t* order, int64_t rows) {
 
 }  // namespace
 
-void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table,
-                       const Tensor& positions, int64_t length, int64_t first_position, Tensor& y) {
-  constexpr std::string_view kOp = "embedding_forward";
-  const auto [rows, columns] = check(kOp, stream, table, y);
-  detail::require_numel(kOp, "tokens", stream, tokens, rows);
-  detail::require_dtype(kOp, "tokens", tokens, DType::kI32);
-  detail::require_dtype(kOp, "table", table, y.dtype());
-  if (positions.defined()) {
-    const int64_t known = detail::rows_of(kOp, "positions", positions, columns);
-    detail::require_dtype(kOp, "positions", positions, y.dtype());
-    DS_CHECK(length > 0 && first_position >= 0 && first_position + std::min(length, rows) <= known,
-             "{}: positions [{}, {}) of {}", kOp, first_position,
-             first_position + std::min(length, rows), known);
-  }
-  stream.report(kOp, {.flops = positions.defined() ? static_cast<double>(y.numel()) : 0.0,
-                      .bytes = (positions.defined() ? 3.0 : 2.0) * static_cast<double>(y.bytes())});
-  const auto cpu = [&](Cpu) {
-    const auto* ids = tokens.data<int32_t>();
-    check_tokens(kOp, ids, rows, table.shape()[0]);
-    stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
-      DS_SIMD(embed_rows)
-      (ids, table, positions, length, first_position, y, begin, end);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) {
-    detail::embedding_forward_cuda(stream, tokens, table, positions, length, first_position, y);
-  });
-}
+namespace detail {
 
-void sort_tokens(std::span<const int32_t> tokens, std::span<int32_t> order) {
-  const size_t rows = tokens.size();
-  DS_CHECK(order.size() == 2 * rows, "sort_tokens: room for {} numbers, expected {}", order.size(),
-           2 * rows);
-  const auto sorted = order.first(rows);
-  for (size_t i = 0; i < rows; ++i) sorted[i] = static_cast<int32_t>(i);
-  // By token and row: stable, and without the memory that std::stable_sort asks for.
-  std::ranges::sort(sorted, [&](int32_t a, int32_t b) {
-    return tokens[to_size(a)] != tokens[to_size(b)] ? tokens[to_size(a)] < tokens[to_size(b)]
-                                                    : a < b;
-  });
-  for (size_t i = 0; i < rows; ++i) order[rows + i] = tokens[to_size(sorted[i])];
-}
-
-Tensor token_order(Stream& stream, const Tensor& tokens) {
+void embedding_forward_cpu(Stream& stream, const Tensor& tokens, const Tensor& table,
+                           const Tensor& positions, int64_t length, int64_t first_position,
+                           Tensor& y) {
   const int64_t rows = tokens.numel();
-  detail::require_dtype("token_order", "tokens", tokens, DType::kI32);
-  Tensor order = Tensor::empty({2, rows}, DType::kI32, stream);
-  std::vector<int32_t> sorted(to_size(2 * rows));
-  if (!stream.device().is_meta()) {
-    sort_tokens({tokens.data<int32_t>(), to_size(rows)}, sorted);
-  }
-  stream.copy(sorted.data(), order.address(), order.bytes());
-  stream.synchronize();  // `sorted` goes
-  return order;
+  const auto* ids = tokens.data<int32_t>();
+  check_tokens("embedding_forward", ids, rows, table.shape()[0]);
+  stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
+    DS_SIMD(embed_rows)(ids, table, positions, length, first_position, y, begin, end);
+  });
 }
 
-void embedding_backward(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
-                        Tensor& dtable) {
+void embedding_backward_cpu(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
+                            Tensor& dtable) {
   constexpr std::string_view kOp = "embedding_backward";
-  const auto [rows, columns] = check(kOp, stream, dtable, dy);
-  detail::require_numel(kOp, "order", stream, order, 2 * rows);
-  detail::require_dtype(kOp, "order", order, DType::kI32);
-  stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
-                      .bytes = static_cast<double>(dy.bytes()) +
-                               (write == Write::kOverwrite ? static_cast<double>(dtable.bytes())
-                                                           : 2 * static_cast<double>(dy.bytes()))});
-  const auto cpu = [&](Cpu) {
-    const auto* sorted = order.data<int32_t>();
-    check_order(kOp, sorted, rows);
-    check_tokens(kOp, sorted + rows, rows, dtable.shape()[0]);
-    if (write == Write::kOverwrite) fill(stream, dtable, 0.0F);
-    stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
-      DS_SIMD(scatter_columns)(dy, sorted, sorted + rows, rows, write, dtable, begin, end);
-    });
-  };
-  on_device(stream, cpu,
-            [&](Cuda) { detail::embedding_backward_cuda(stream, order, dy, write, dtable); });
+  const int64_t rows = order.numel() / 2;
+  const auto* sorted = order.data<int32_t>();
+  check_order(kOp, sorted, rows);
+  check_tokens(kOp, sorted + rows, rows, dtable.shape()[0]);
+  if (write == Write::kOverwrite) fill(stream, dtable, 0.0F);
+  stream.pool().parallel_for(dtable.shape()[1], kColumnGrain, [&](int64_t begin, int64_t end) {
+    DS_SIMD(scatter_columns)(dy, sorted, sorted + rows, rows, write, dtable, begin, end);
+  });
 }
 
-void position_backward(Stream& stream, const Tensor& dy, int64_t length, Write write,
-                       Tensor& dpositions) {
-  constexpr std::string_view kOp = "position_backward";
-  const int64_t columns = check(kOp, stream, dpositions, dy).columns;
-  DS_CHECK(length > 0 && length <= dpositions.shape()[0], "{}: length {} of {} positions", kOp,
-           length, dpositions.shape()[0]);
-  stream.report(kOp, {.flops = static_cast<double>(dy.numel()),
-                      .bytes = static_cast<double>(dy.bytes() + dpositions.bytes())});
-  const auto cpu = [&](Cpu) {
-    if (write == Write::kOverwrite) fill(stream, dpositions, 0.0F);
-    stream.pool().parallel_for(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
-      DS_SIMD(fold_columns)(dy, length, write, dpositions, begin, end);
-    });
-  };
-  on_device(stream, cpu,
-            [&](Cuda) { detail::position_backward_cuda(stream, dy, length, write, dpositions); });
+void position_backward_cpu(Stream& stream, const Tensor& dy, int64_t length, Write write,
+                           Tensor& dpositions) {
+  if (write == Write::kOverwrite) fill(stream, dpositions, 0.0F);
+  stream.pool().parallel_for(dpositions.shape()[1], kColumnGrain, [&](int64_t begin, int64_t end) {
+    DS_SIMD(fold_columns)(dy, length, write, dpositions, begin, end);
+  });
 }
 
+}  // namespace detail
 }  // namespace ds::kernels
 #endif  // HWY_ONCE

@@ -1,16 +1,14 @@
-// Rotary position embedding; see rope.h. Angles as Hugging Face computes them: frequency and angle
+// Rotary position embedding on the CPU. Angles as Hugging Face computes them: frequency and angle
 // in fp32, sine and cosine of that fp32 angle.
-#include "kernels/rope.h"
+#include "kernels/cpu/rope.h"
 
 #include <cmath>
 #include <vector>
 
 #include "core/dispatch.h"
 #include "core/index.h"
-#include "kernels/argument.h"
-#include "kernels/cuda/rope.h"
 
-namespace ds::kernels {
+namespace ds::kernels::detail {
 namespace {
 
 struct RopeTable {  // of the last (theta, D, first position, T): layers of one model share it
@@ -59,34 +57,21 @@ void rotate_heads(T* heads, int64_t count, int64_t half, const float* cosine, co
 
 }  // namespace
 
-void rope(Stream& stream, const AttentionShape& shape, float theta, int64_t first_position,
-          Rotation rotation, Tensor& qkv) {
-  DS_CHECK(shape.head_dim > 0 && shape.head_dim % 2 == 0, "rope: head_dim {} is not even",
-           shape.head_dim);
-  DS_CHECK(theta > 0, "rope: theta is {}, expected > 0", theta);
-  const int64_t rows = shape.batch * shape.length;
-  detail::require_numel("rope", "qkv", stream, qkv, rows * shape.packed());
-  detail::require_float("rope", "qkv", qkv);
+void rope_cpu(Stream& stream, const AttentionShape& shape, float theta, int64_t first_position,
+              Rotation rotation, Tensor& qkv) {
+  const RopeTable& table = table_for(stream, theta, shape.head_dim, first_position, shape.length);
   const int64_t heads = shape.heads + shape.kv_heads;
-  stream.report("rope", {.flops = 3.0 * static_cast<double>(rows * heads * shape.head_dim),
-                         .bytes = 2.0 * static_cast<double>(rows * heads * shape.head_dim) *
-                                  static_cast<double>(size_of(qkv.dtype()))});
-  const auto cpu = [&](Cpu) {
-    const RopeTable& table = table_for(stream, theta, shape.head_dim, first_position, shape.length);
-    const int64_t half = shape.head_dim / 2;
-    const float sign = rotation == Rotation::kForward ? 1.0F : -1.0F;
-    stream.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
-      on_float(qkv.dtype(), [&]<class T>() {
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t at = row % shape.length * half;
-          rotate_heads(qkv.data<T>() + row * shape.packed(), heads, half, &nth(table.cosine, at),
-                       &nth(table.sine, at), sign);
-        }
-      });
+  const int64_t half = shape.head_dim / 2;
+  const float sign = rotation == Rotation::kForward ? 1.0F : -1.0F;
+  stream.pool().parallel_for(shape.batch * shape.length, 4, [&](int64_t begin, int64_t end) {
+    on_float(qkv.dtype(), [&]<class T>() {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row % shape.length * half;
+        rotate_heads(qkv.data<T>() + row * shape.packed(), heads, half, &nth(table.cosine, at),
+                     &nth(table.sine, at), sign);
+      }
     });
-  };
-  on_device(stream, cpu,
-            [&](Cuda) { detail::rope_cuda(stream, shape, theta, first_position, rotation, qkv); });
+  });
 }
 
-}  // namespace ds::kernels
+}  // namespace ds::kernels::detail

@@ -1,0 +1,17 @@
+// The CPU half of kernels/embedding. Operands have been checked, but for the numbers in them: a
+// token or a row that does not exist is DataError, before anything is written.
+#pragma once
+
+#include "kernels/embedding.h"
+
+namespace ds::kernels::detail {
+
+void embedding_forward_cpu(Stream& stream, const Tensor& tokens, const Tensor& table,
+                           const Tensor& positions, int64_t length, int64_t first_position,
+                           Tensor& y);
+void embedding_backward_cpu(Stream& stream, const Tensor& order, const Tensor& dy, Write write,
+                            Tensor& dtable);
+void position_backward_cpu(Stream& stream, const Tensor& dy, int64_t length, Write write,
+                           Tensor& dpositions);
+
+}  // namespace ds::kernels::detail
