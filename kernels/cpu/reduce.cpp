@@ -1,19 +1,18 @@
-// Reductions in a fixed order; see reduce.h.
+// Reductions on the CPU, in a fixed order: over blocks, and columns from the first row to the last.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 
 #include <hwy/foreach_target.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
 #include "core/dispatch.h"
 #include "core/index.h"
-#include "kernels/argument.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd.inl"
-#include "kernels/cuda/reduce.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
@@ -143,18 +142,6 @@ double sum_blocks(Stream& stream, const Tensor& x, const Block& block) {
   return total;
 }
 
-void check(std::string_view op, const Stream& stream, const Tensor& x) {
-  detail::require_numel(op, "x", stream, x, x.numel());
-  detail::require_float(op, "x", x);
-  stream.report(
-      op, {.flops = 2 * static_cast<double>(x.numel()), .bytes = static_cast<double>(x.bytes())});
-}
-
-void check_total(std::string_view op, const Stream& stream, const Tensor& total) {
-  detail::require_numel(op, "total", stream, total, 1);
-  detail::require_dtype(op, "total", total, DType::kF64);
-}
-
 void put_total(double value, Write write, const Tensor& total) {
   double& target = *total.data<double>();
   target = write == Write::kAccumulate ? target + value : value;
@@ -162,62 +149,31 @@ void put_total(double value, Write write, const Tensor& total) {
 
 }  // namespace
 
-void sum_into(Stream& stream, const Tensor& x, double divisor, Write write, Tensor total) {
-  check("sum_into", stream, x);
-  check_total("sum_into", stream, total);
-  const auto cpu = [&](Cpu) {
-    put_total(sum_blocks(stream, x, DS_SIMD(sum_block)) / divisor, write, total);
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::sum_into_cuda(stream, x, divisor, write, total); });
+namespace detail {
+
+void sum_into_cpu(Stream& stream, const Tensor& x, double divisor, Write write,
+                  const Tensor& total) {
+  put_total(sum_blocks(stream, x, DS_SIMD(sum_block)) / divisor, write, total);
 }
 
-void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor total) {
-  check("sum_of_squares_into", stream, x);
-  check_total("sum_of_squares_into", stream, total);
-  const auto cpu = [&](Cpu) {
-    put_total(sum_blocks(stream, x, DS_SIMD(square_block)), write, total);
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::sum_of_squares_into_cuda(stream, x, write, total); });
+void sum_of_squares_into_cpu(Stream& stream, const Tensor& x, Write write, const Tensor& total) {
+  put_total(sum_blocks(stream, x, DS_SIMD(square_block)), write, total);
 }
 
-bool all_finite(Stream& stream, const Tensor& x) {
-  check("all_finite", stream, x);
+bool all_finite_cpu(Stream& stream, const Tensor& x) {
   std::atomic<bool> finite{true};
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(x.numel(), kSumBlock, [&](int64_t begin, int64_t end) {
-      if (!DS_SIMD(finite_range)(x, begin, end)) finite = false;
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { finite = detail::all_finite_cuda(stream, x); });
+  stream.pool().parallel_for(x.numel(), kSumBlock, [&](int64_t begin, int64_t end) {
+    if (!DS_SIMD(finite_range)(x, begin, end)) finite = false;
+  });
   return finite;
 }
 
-void column_sum(Stream& stream, const Tensor& x, Write write, Tensor& y) {
-  detail::require_numel("column_sum", "y", stream, y, y.numel());
-  const int64_t rows = detail::rows_of("column_sum", "x", x, y.numel());
-  column_sum(stream, matrix(x, rows, y.numel()), write, y);
+void column_sum_cpu(Stream& stream, const MatrixView& x, Write write, Tensor& y) {
+  stream.pool().parallel_for(y.numel(), 64, [&](int64_t begin, int64_t end) {
+    DS_SIMD(column_sum_range)(x, write, y, begin, end);
+  });
 }
 
-void column_sum(Stream& stream, const MatrixView& x, Write write, Tensor& y) {
-  detail::require_numel("column_sum", "y", stream, y, x.columns);
-  detail::require_numel("column_sum", "x", stream, x.tensor, x.tensor.numel());
-  detail::require_float("column_sum", "x", x.tensor);
-  detail::require_float("column_sum", "y", y);
-  const int64_t last = x.rows == 0 ? 0 : x.offset + (x.rows - 1) * x.row_stride + x.columns;
-  DS_CHECK(x.row_stride >= x.columns && x.offset >= 0 && last <= x.tensor.numel(),
-           "column_sum: x ends at element {} of a tensor of {}, its rows are {} apart", last,
-           x.tensor.numel(), x.row_stride);
-  const auto numel = static_cast<double>(x.rows * x.columns);
-  stream.report("column_sum", {.flops = numel,
-                               .bytes = numel * static_cast<double>(size_of(x.tensor.dtype())) +
-                                        static_cast<double>(y.bytes())});
-  const auto cpu = [&](Cpu) {
-    stream.pool().parallel_for(y.numel(), 64, [&](int64_t begin, int64_t end) {
-      DS_SIMD(column_sum_range)(x, write, y, begin, end);
-    });
-  };
-  on_device(stream, cpu, [&](Cuda) { detail::column_sum_cuda(stream, x, write, y); });
-}
-
+}  // namespace detail
 }  // namespace ds::kernels
 #endif  // HWY_ONCE
