@@ -6,8 +6,8 @@
 #include "core/cuda/device_flags.h"
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/cpu/scalars.h"
 #include "kernels/cuda/scalars.h"
-#include "kernels/step/outcome.h"
 
 namespace ds {
 namespace {
@@ -107,13 +107,9 @@ void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
   DS_CHECK(max_norm >= 0, "{}: max_norm is {}, expected at least 0", kOp, max_norm);
   const auto numbers = static_cast<double>(gathered.numel());
   stream.report(kOp, {.flops = numbers, .bytes = 8 * numbers + sizeof(StepOutcome)});
-  const auto cpu = [&](Cpu) {
-    StepOutcome& outcome = scalars.outcome();
-    outcome = detail::outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, max_norm,
-                                 outcome, 0);
-  };
-  on_device(stream, cpu,
-            [&](Cuda) { detail::finish_step_cuda(stream, gathered, max_norm, scalars); });
+  on_device(
+      stream, [&](Cpu) { detail::finish_step_cpu(gathered, max_norm, scalars); },
+      [&](Cuda) { detail::finish_step_cuda(stream, gathered, max_norm, scalars); });
 }
 
 }  // namespace kernels

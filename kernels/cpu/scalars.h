@@ -1,0 +1,10 @@
+// The CPU half of kernels/step/scalars. Operands have been checked.
+#pragma once
+
+#include "kernels/step/scalars.h"
+
+namespace ds::kernels::detail {
+
+void finish_step_cpu(const Tensor& gathered, double max_norm, const StepScalars& scalars);
+
+}  // namespace ds::kernels::detail
