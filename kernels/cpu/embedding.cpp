@@ -40,14 +40,17 @@ void embed_rows(const int32_t* tokens, const Tensor& table, const Tensor& positi
   on_float(y.dtype(), [&]<class T>() {
     const Lanes d;
     const int64_t columns = table.shape()[-1];
+    const T* table_rows = table.data<T>();
+    const T* position_rows = positions.defined() ? positions.data<T>() : nullptr;
+    T* y_rows = y.data<T>();
     for (int64_t row = begin; row < end; ++row) {
-      const T* from = table.data<T>() + tokens[row] * columns;
-      T* to = y.data<T>() + row * columns;
-      if (!positions.defined()) {
+      const T* from = table_rows + tokens[row] * columns;
+      T* to = y_rows + row * columns;
+      if (position_rows == nullptr) {
         std::copy(from, from + columns, to);
         continue;
       }
-      const T* position = positions.data<T>() + (first_position + row % length) * columns;
+      const T* position = position_rows + (first_position + row % length) * columns;
       for (int64_t c = 0; c < columns; c += lane_count()) {
         const int64_t lanes = at_most_lanes(columns - c);
         put(hn::Add(get(d, from + c, lanes), get(d, position + c, lanes)), d, to + c, lanes);

@@ -161,6 +161,10 @@ void weight_grads(const detail::NormBackward& a, int64_t rows, LayerNormGrads& g
   const int64_t n = a.gamma.numel();
   G* dgamma = grads.dgamma.data<G>();
   G* dbeta = kKind == Norm::kLayer ? grads.dbeta.data<G>() : nullptr;
+  const T* x_rows = a.x.data<T>();
+  const T* dy_rows = a.dy.data<T>();
+  const float* means = kKind == Norm::kLayer ? a.mean.data<float>() : nullptr;
+  const float* inverses = a.inv.data<float>();
   for (int64_t c = begin; c < end; c += lane_count()) {
     const int64_t count = at_most_lanes(end - c);
     auto gamma_total = hn::Zero(d);
@@ -174,10 +178,10 @@ void weight_grads(const detail::NormBackward& a, int64_t rows, LayerNormGrads& g
       auto gamma_part = hn::Zero(d);
       auto beta_part = hn::Zero(d);
       for (int64_t row = first; row < last; ++row) {
-        const float mean = kKind == Norm::kLayer ? a.mean.data<float>()[row] : 0.0F;
-        const auto dy = get(d, row_of<T>(a.dy, row, n) + c, count);
-        const auto centred = hn::Sub(get(d, row_of<T>(a.x, row, n) + c, count), hn::Set(d, mean));
-        const auto h = hn::Mul(centred, hn::Set(d, a.inv.data<float>()[row]));
+        const float mean = kKind == Norm::kLayer ? means[row] : 0.0F;
+        const auto dy = get(d, dy_rows + row * n + c, count);
+        const auto centred = hn::Sub(get(d, x_rows + row * n + c, count), hn::Set(d, mean));
+        const auto h = hn::Mul(centred, hn::Set(d, inverses[row]));
         gamma_part = hn::MulAdd(dy, h, gamma_part);
         beta_part = hn::Add(beta_part, dy);
       }
