@@ -40,12 +40,6 @@ void on_device(const Stream& stream, CpuHalf&& cpu, CudaHalf&& cuda) {
   }
 }
 
-// Of a kernel that has no CUDA half.
-template <class CpuHalf>
-void on_device(const Stream& stream, CpuHalf&& cpu) {
-  on_device(stream, cpu, [](auto) { throw Unsupported("kernels: this one has no CUDA half yet"); });
-}
-
 // Calls f.template operator()<T>() with T one of float, BF16, F16.
 template <class F>
 decltype(auto) on_float(DType dtype, F&& f) {

@@ -120,7 +120,9 @@ void matmul(Stream& stream, const MatmulArgs& args) {
       "matmul",
       {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
        .bytes = bytes_of(args.a) + bytes_of(args.b) + writes * bytes_of(args.c)});
-  on_device(stream, [&](Cpu) { run(stream, args); });
+  on_device(
+      stream, [&](Cpu) { run(stream, args); },
+      [](Cuda) { throw Unsupported("matmul: products have no CUDA half yet (cuBLASLt)"); });
 }
 
 }  // namespace ds::kernels

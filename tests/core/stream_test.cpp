@@ -97,7 +97,9 @@ TEST_CASE("memory behind a gate is open while a kernel, a copy or a fill runs", 
   ThreadPool pool(1);
   Stream stream({.memory = &memory, .pool = &pool, .gate = &gate});
   int depth_in_kernel = 0;
-  on_device(stream, [&](Cpu) { depth_in_kernel = gate.depth; });
+  const auto no_cuda = [](Cuda) {};
+  on_device(
+      stream, [&](Cpu) { depth_in_kernel = gate.depth; }, no_cuda);
   CHECK(depth_in_kernel == 1);
   CHECK(gate.opened == 1);
   int from = 1, to = 0;
@@ -105,7 +107,8 @@ TEST_CASE("memory behind a gate is open while a kernel, a copy or a fill runs", 
   CHECK(gate.opened == 2);
   stream.fill_bytes(&to, 0, sizeof to);
   CHECK(gate.opened == 3);
-  CHECK_THROWS_AS(on_device(stream, [](Cpu) { throw InternalError("kernel"); }), InternalError);
+  const auto fails = [](Cpu) { throw InternalError("kernel"); };
+  CHECK_THROWS_AS(on_device(stream, fails, no_cuda), InternalError);
   CHECK(gate.opened == 4);
   CHECK(gate.depth == 0);
 }

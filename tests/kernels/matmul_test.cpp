@@ -137,7 +137,7 @@ TEST_CASE("equal products give equal bits for any number of threads", "[kernels]
   }
 }
 
-TEST_CASE("a product refuses operands that do not fit, naming them", "[kernels]") {
+TEST_CASE("a product refuses operands that do not fit, naming them", "[kernels][device]") {
   TestStream s;
   Operands o = operands({4, 5, 6}, DType::kF32, DType::kF32, s.stream);
   MatmulArgs wrong = o.args;
@@ -157,6 +157,10 @@ TEST_CASE("a product refuses operands that do not fit, naming them", "[kernels]"
   wrong.a.offset = 1;
   REQUIRE_THROWS_WITH(matmul(s.stream, wrong),
                       Catch::Contains("ends at element 25 of a tensor of 24"));
+  if (s.stream.device().kind != Device::Kind::kCuda) return;
+  REQUIRE_THROWS_AS(matmul(s.stream, o.args), Unsupported);
+  REQUIRE_THROWS_WITH(matmul(s.stream, o.args),
+                      "matmul: products have no CUDA half yet (cuBLASLt)");
 }
 
 }  // namespace ds::kernels
