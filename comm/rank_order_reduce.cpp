@@ -175,7 +175,7 @@ void reduce_plain(const std::byte* const* raw_sources, size_t ranks, std::byte* 
   for (size_t begin = 0; begin < numel; begin += kBlock) {
     const size_t count = std::min(kBlock, numel - begin);
     const T* first = reinterpret_cast<const T*>(raw_sources[0]) + begin;
-    for (size_t i = 0; i < count; ++i) sum[i] = static_cast<Sum>(first[i]);
+    for (size_t i = 0; i < count; ++i) sum[i] = Sum{first[i]};
     for (size_t r = 1; r < ranks; ++r) {
       const T* source = reinterpret_cast<const T*>(raw_sources[r]) + begin;
       for (size_t i = 0; i < count; ++i) {

@@ -133,7 +133,8 @@ Grid grid_of(const Gemm& g, int threads) {
   const int64_t down = parts(g.m, kBlockRows);
   const int64_t units = parts(g.n, kUnit);
   int64_t across = parts(g.n, kBlockColumns);
-  while (across < units && down * across % threads != 0 && down * across < 4 * threads) ++across;
+  const int64_t many = int64_t{4} * threads;
+  while (across < units && down * across % threads != 0 && down * across < many) ++across;
   const int64_t rows = parts(parts(g.m, down), 8) * 8;
   const int64_t columns = parts(units, across) * kUnit;
   return {rows, columns, parts(g.m, rows), parts(g.n, columns)};
