@@ -45,8 +45,8 @@ CommandContext read_context() {
 
 std::string version_text() {
   const BuildInfo build = build_info();
-  return fmt::format("dslaunch {} (commit {}; CUDA {}, MPI {})\n", build.version, build.git_id,
-                     build.has_cuda ? "yes" : "no", build.has_mpi ? "yes" : "no");
+  return fmt::format("dslaunch {} (commit {}; {})\n", build.version, build.git_id,
+                     built_in_text(build));
 }
 
 // What a command line asks for, and who of many that a starter has started does it.

@@ -10,6 +10,8 @@ struct BuildInfo {
   // Commit, with "-dirty" where the tree had changes; "unknown" outside its repository.
   const char* git_id;
   bool has_cuda;  // ranks can train on GPUs; neither nvcc nor kernels alone count
+  // For which GPUs there are kernels: "sm_80 sm_90 PTX 90", or "emulated"; empty: there are none.
+  const char* cuda_kernels;
   bool has_mpi;
   bool has_failpoints;   // tests can make it fail: no release
   const char* compiler;  // "GNU 12.2.0"
@@ -18,6 +20,9 @@ struct BuildInfo {
 };
 
 BuildInfo build_info();
+
+// "CUDA kernels sm_80 sm_90 PTX 90, not used for training yet; MPI yes"
+std::string built_in_text(const BuildInfo& build);
 
 // version+git_id: two programs with the same text were built from the same source.
 std::string build_id();

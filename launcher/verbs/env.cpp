@@ -36,6 +36,13 @@ EngineBuild engine_build(const CommandContext& context) {
   }
 }
 
+Fact cuda_kernels(const BuildInfo& build) {
+  if (*build.cuda_kernels == '\0') return {.key = "cuda_kernels", .value = false};
+  return {.key = "cuda_kernels",
+          .value = std::string(build.cuda_kernels),
+          .note = build.has_cuda ? "" : "not used for training yet"};
+}
+
 FactGroup build_facts(const EngineBuild& engine, const CommandContext& context) {
   const BuildInfo build = build_info();
   FactGroup group{"build",
@@ -44,7 +51,8 @@ FactGroup build_facts(const EngineBuild& engine, const CommandContext& context) 
                    {.key = "build_id", .value = build_id()},
                    {.key = "compiler", .value = std::string(build.compiler)},
                    {.key = "build_type", .value = std::string(build.build_type)},
-                   {.key = "cuda", .value = build.has_cuda},
+                   {.key = "cuda", .value = build.has_cuda, .note = "training on GPUs"},
+                   cuda_kernels(build),
                    {.key = "mpi", .value = build.has_mpi},
                    {.key = "failpoints", .value = build.has_failpoints},
                    {.key = "sanitizers",

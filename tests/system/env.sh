@@ -10,7 +10,11 @@ python3 - "$(dslaunch --version)" <<'PY' || fail "env --json: $(head -c 2000 env
 import json, os, sys
 said = json.load(open("env.json"))
 version = sys.argv[1]
-assert f"commit {said['build']['commit']};" in version and ("CUDA yes" in version) == said["build"]["cuda"], version
+build = said["build"]
+kernels = build["cuda_kernels"]
+assert f"commit {build['commit']};" in version, version
+assert (f"CUDA kernels {kernels}" if kernels else "CUDA no") in version, version
+assert ("not used for training yet" in version) == (bool(kernels) and not build["cuda"]), version
 features = {feature["name"]: feature for feature in said["features"]}
 assert features["training on CPUs"]["has"] is True
 assert all(feature["has"] is True or feature["how"] for feature in features.values()), features
