@@ -16,7 +16,7 @@ struct FeatureInputs {
   std::optional<bool> bf16_products{};
   std::string shared_memory_problem{};  // of /dev/shm; empty: it can be written
   std::vector<std::string> programs{};  // of ssh, mpirun and srun, those that were found
-  bool has_cuda = false;                // in the build
+  bool has_cuda = false;                // the build trains on GPUs
   bool has_mpi = false;
   int gpus = 0;                             // of this machine
   std::vector<std::string> missing_keys{};  // config/available.h

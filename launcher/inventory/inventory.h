@@ -31,8 +31,10 @@ struct LibraryFact {
   LibraryUse use = LibraryUse::kBuiltIn;
   std::optional<std::string> version{};  // none: it does not say
   std::string purpose{};
-  std::string file{};     // of an unused one that was found
-  std::string missing{};  // of an unused one that was not: what the loader said
+  // Of an unused one:
+  std::string file{};      // where it was found
+  std::string missing{};   // where it was not: what the loader said, and where to get it
+  std::string unusable{};  // why nothing could be called of it: what it or the build lacks
 };
 
 struct InterfaceFact {

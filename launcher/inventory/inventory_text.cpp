@@ -64,6 +64,12 @@ std::string found_text(const LibraryFact& library) {
   return library.version.value_or("found, version unknown");
 }
 
+// Where an unused one lies, and why nothing could be called of it.
+std::string place_text(const LibraryFact& library) {
+  if (library.unusable.empty()) return library.file;
+  return fmt::format("{} ({})", library.file, library.unusable);
+}
+
 Value library_json(const LibraryFact& library) {
   Value out = Value::object();
   out.set("name", Value::string(library.name));
@@ -73,6 +79,7 @@ Value library_json(const LibraryFact& library) {
   out.set("purpose", Value::string(library.purpose));
   if (!library.file.empty()) out.set("file", Value::string(library.file));
   if (!library.missing.empty()) out.set("why", Value::string(library.missing));
+  if (!library.unusable.empty()) out.set("unusable", Value::string(library.unusable));
   return out;
 }
 
@@ -124,7 +131,8 @@ std::string inventory_text(const Inventory& inventory) {
     rows.clear();
     for (const LibraryFact& library : inventory.libraries) {
       if (library.use == use)
-        rows.push_back({library.name, found_text(library), "for " + library.purpose});
+        rows.push_back(
+            {library.name, found_text(library), "for " + library.purpose, place_text(library)});
     }
     out += use == LibraryUse::kBuiltIn ? "libraries in use\n"
                                        : "libraries on this machine that this build does not use\n";

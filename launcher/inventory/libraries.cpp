@@ -1,61 +1,43 @@
 #include "launcher/inventory/libraries.h"
 
-#include <dlfcn.h>
 #include <hwloc.h>
-#include <link.h>
 #include <openssl/crypto.h>
-
-#include <array>
 
 #include "config/reader/json_reader.h"
 #include "core/error.h"
+#include "core/libraries/gpu_libraries.h"
 
 namespace ds {
 namespace {
 
 // "13.0" of 13000, as CUDA counts.
-std::string cuda_version(int number) {
+std::optional<std::string> driver_version(const Library& library) {
+  const auto ask = library.find<int (*)(int*)>("cuDriverGetVersion");
+  int number = 0;
+  if (ask == nullptr || ask(&number) != 0) return std::nullopt;
   return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 }
-// "2.28.7" of 22807, as NCCL counts since 2.9.
-std::string nccl_version(int number) {
-  return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
+
+LibraryFact look_for(const LibraryKind& kind) {
+  LibraryFact fact{.name = kind.name, .use = LibraryUse::kUnused, .purpose = kind.purpose};
+  try {
+    const Library library(kind);
+    fact.file = library.file();
+    fact.version = library.version();
+  } catch (const Unsupported& missing) {
+    fact.missing = missing.what();
+  }
+  return fact;
 }
 
-struct Optional {
-  const char* name;
-  const char* file;
-  const char* purpose;
-  const char* version_call = nullptr;  // int f(int* version), 0 for success
-  std::string (*text)(int) = nullptr;
-};
-
-constexpr std::array kOptional{
-    Optional{"CUDA driver", "libcuda.so.1", "GPUs", "cuDriverGetVersion", cuda_version},
-    Optional{"CUDA runtime 13", "libcudart.so.13", "GPUs", "cudaRuntimeGetVersion", cuda_version},
-    Optional{"CUDA runtime 12", "libcudart.so.12", "GPUs", "cudaRuntimeGetVersion", cuda_version},
-    Optional{"NCCL", "libnccl.so.2", "collectives between GPUs", "ncclGetVersion", nccl_version},
-    Optional{"cuFile", "libcufile.so.0", "GPUDirect storage"},
-    Optional{"libaio", "libaio.so.1", "offload to NVMe"},
-    Optional{"liburing", "liburing.so.2", "offload to NVMe"},
-};
-
-LibraryFact look_for(const Optional& wanted) {
-  LibraryFact fact{.name = wanted.name, .use = LibraryUse::kUnused, .purpose = wanted.purpose};
-  // Never closed: what drivers register at exit has to find itself in place.
-  void* const handle = dlopen(wanted.file, RTLD_LAZY | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* const why = dlerror();
-    fact.missing = why != nullptr ? why : fmt::format("{} was not found", wanted.file);
-    return fact;
+LibraryFact look_for(GpuLibrary which) {
+  LibraryFact fact = look_for(kind_of(which));
+  if (!fact.missing.empty()) return fact;
+  try {
+    require_table(which);
+  } catch (const Unsupported& lacking) {
+    fact.unusable = lacking.what();
   }
-  link_map* map = nullptr;
-  fact.file =
-      dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : wanted.file;
-  if (wanted.version_call == nullptr) return fact;
-  const auto ask = reinterpret_cast<int (*)(int*)>(dlsym(handle, wanted.version_call));
-  int number = 0;
-  if (ask != nullptr && ask(&number) == 0) fact.version = wanted.text(number);
   return fact;
 }
 
@@ -97,8 +79,20 @@ std::vector<LibraryFact> launcher_libraries() {
 }
 
 std::vector<LibraryFact> optional_libraries() {
-  std::vector<LibraryFact> out;
-  for (const Optional& wanted : kOptional) out.push_back(look_for(wanted));
+  std::vector<LibraryFact> out = {look_for({.name = "CUDA driver",
+                                            .purpose = "GPUs",
+                                            .sonames = {"libcuda.so.1"},
+                                            .source = "NVIDIA's driver",
+                                            .version = driver_version})};
+  for (const GpuLibrary which : kGpuLibraries) out.push_back(look_for(which));
+  out.push_back(look_for({.name = "libaio",
+                          .purpose = "offload to NVMe",
+                          .sonames = {"libaio.so.1"},
+                          .source = "libaio1 (apt)"}));
+  out.push_back(look_for({.name = "liburing",
+                          .purpose = "offload to NVMe",
+                          .sonames = {"liburing.so.2"},
+                          .source = "liburing2 (apt)"}));
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Libraries: those that dslaunch and rankd are linked with, and those that a machine may have for
-// features which this build lacks. Nothing is started with the latter, they are only asked for
-// their versions.
+// features which this build lacks. The latter are opened as whoever will use them does, are asked
+// for their versions, and whether they have the functions that will be called; nothing is started
+// with them.
 #pragma once
 
 #include <optional>

@@ -40,7 +40,9 @@ PLAIN_SECTIONS = ["model", "optim"]
 # header prefix -> paths that may include it
 FENCES = {
     r"cuda": [r"kernels/cuda/launch\.cuh$", r"core/cuda/"],
-    r"nccl": [r"comm/nccl/"],
+    r"(cublas|cudnn|nccl)": [r"core/libraries/"],
+    r"cufile\.h": [],  # core/libraries/cufile_abi.h has its names
+    r"dlfcn\.h": [r"core/libraries/library\.cpp$"],
     r"mpi\.h": [r"comm/mpi/"],
     r"openssl/": [r"comm/tcp/proof\.cpp$", r"launcher/", r"rankd/"],
     r"grpc": [r"launcher/", r"rankd/"],

@@ -24,6 +24,22 @@ assert said["cpu"]["cores"] <= len(os.sched_getaffinity(0)) and said["memory"]["
 assert "lo" in [interface["name"] for interface in said["network"]]
 assert "tensorboard" in said["missing_keys"]
 PY
+# Libraries that are opened at run time are told with their files; one that is too old, with what it lacks.
+LD_LIBRARY_PATH="$bin/libraries/old" expect 0 env --json
+cp out env.json
+python3 - "$bin/libraries/old/libnccl.so.2" <<'PY' || fail "env --json, NCCL: $(head -c 4000 env.json)"
+import json, sys
+said = json.load(open("env.json"))
+libraries = {library["name"]: library for library in said["libraries"]}
+for name in ("CUDA driver", "cuBLASLt", "cuDNN", "NCCL", "cuFile"):
+    library = libraries[name]
+    assert library["purpose"] and not library["used"], library
+    assert ("file" in library) == library["found"] and ("install" in library.get("why", "")) != library["found"], library
+nccl = libraries["NCCL"]
+assert (nccl["file"], nccl["version"]) == (sys.argv[1], "2.19.3"), nccl
+calls_it = str(said["build"]["cuda_kernels"]).startswith("sm_") and "made with" not in nccl["unusable"]
+assert ("has no function ncclGetErrorString" if calls_it else "this build") in nccl["unusable"], nccl
+PY
 # What dslaunch asks of it rankd does not go on with when nobody waits for it any more.
 "$bin/rankd" --answer 1 --inventory > out 2> err
 [ $? -eq 1 ] || fail "rankd answers one that is gone"

@@ -50,11 +50,12 @@ TEST_CASE("what rankd was not asked is not known", "[launcher]") {
   CHECK(training.how == "rankd is of another build");
 }
 
-TEST_CASE("a GPU in the machine is of no use to a build without CUDA", "[launcher]") {
+TEST_CASE("a GPU in the machine is of no use to a build that does not train on GPUs",
+          "[launcher]") {
   FeatureInputs inputs = fit_machine();
   inputs.gpus = 8;
   CHECK(feature_of(inputs, "GPUs").has == false);
-  CHECK_THAT(feature_of(inputs, "GPUs").how, Catch::Contains("this build has no CUDA"));
+  CHECK_THAT(feature_of(inputs, "GPUs").how, Catch::Contains("no build trains on GPUs yet"));
   inputs.has_cuda = true;
   CHECK(feature_of(inputs, "GPUs").has == true);
   inputs.gpus = 0;
@@ -111,10 +112,13 @@ TEST_CASE("what is not known is said to be unknown, to people and to programs", 
                         {.key = "cgroup_limit", .note = "the kernel does not say"}}}};
   inventory.libraries = {
       {.name = "NCCL", .use = LibraryUse::kUnused, .purpose = "GPUs", .missing = "no such file"},
-      {.name = "libaio",
+      {.name = "libaio", .use = LibraryUse::kUnused, .purpose = "NVMe", .file = "/lib/libaio.so.1"},
+      {.name = "cuDNN",
        .use = LibraryUse::kUnused,
-       .purpose = "NVMe",
-       .file = "/lib/libaio.so.1"}};
+       .version = "9.1.0",
+       .purpose = "GPUs",
+       .file = "/lib/libcudnn.so.9",
+       .unusable = "cuDNN 9.1.0 has no function f"}};
   inventory.network = {{"eth0", {"10.0.0.2"}}};
   inventory.features = {{"bf16", "AMX", std::nullopt, "rankd could not be asked"}};
   inventory.missing_keys = {"fp16"};
@@ -122,8 +126,11 @@ TEST_CASE("what is not known is said to be unknown, to people and to programs", 
   for (const char* const line :
        {"  total         1.0 GiB\n", "  cgroup limit  unknown (the kernel does not say)\n",
         "  NCCL    not found               for GPUs\n",
-        "  libaio  found, version unknown  for NVMe\n", "  eth0  speed unknown  10.0.0.2\n",
-        "  unknown  bf16  AMX  rankd could not be asked\n", "1 keys of train.json"}) {
+        "  libaio  found, version unknown  for NVMe  /lib/libaio.so.1\n",
+        "  cuDNN   9.1.0                   for GPUs  /lib/libcudnn.so.9 (cuDNN 9.1.0 has no "
+        "function f)\n",
+        "  eth0  speed unknown  10.0.0.2\n", "  unknown  bf16  AMX  rankd could not be asked\n",
+        "1 keys of train.json"}) {
     CHECK_THAT(text, Catch::Contains(line));
   }
   const Value json = read_config_document(inventory_json(inventory), "json");
@@ -131,6 +138,11 @@ TEST_CASE("what is not known is said to be unknown, to people and to programs", 
   CHECK(json.find("memory")->find("cgroup_limit")->is_null());
   CHECK(json.find("memory")->find("cgroup_limit_note")->as_string() == "the kernel does not say");
   CHECK_FALSE(json.find("libraries")->items()[0].find("found")->as_boolean());
+  const Value& cudnn = json.find("libraries")->items()[2];
+  CHECK(cudnn.find("found")->as_boolean());
+  CHECK(cudnn.find("file")->as_string() == "/lib/libcudnn.so.9");
+  CHECK(cudnn.find("unusable")->as_string() == "cuDNN 9.1.0 has no function f");
+  CHECK(json.find("libraries")->items()[1].find("unusable") == nullptr);
   CHECK(json.find("features")->items()[0].find("has")->is_null());
   CHECK(json.find("network")->items()[0].find("megabits")->is_null());
 }

@@ -1,0 +1,45 @@
+# Which tables of functions (core/libraries) a build has. The libraries themselves are opened at run time and not
+# linked, but what their functions take is said by their headers. DS_WHY_NO_<LIBRARY> says why a build has no table;
+# it is empty where there is one.
+
+# The header of a library whose version, as the macros <prefix>_MAJOR and <prefix>_MINOR of `version_header` say it, is
+# at least `least`.
+function(ds_gpu_header library header version_header prefix least package)
+  find_path(${library}_INCLUDE_DIR ${header} HINTS ${CUDAToolkit_INCLUDE_DIRS} DOC "Folder of ${header}")
+  mark_as_advanced(${library}_INCLUDE_DIR)
+  set(how "install ${package} and configure anew, or set ${library}_INCLUDE_DIR")
+  if(NOT ${library}_INCLUDE_DIR)
+    set(DS_WHY_NO_${library} "this build was made without ${header} (${how})" PARENT_SCOPE)
+    return()
+  endif()
+  foreach(part MAJOR MINOR)
+    file(STRINGS ${${library}_INCLUDE_DIR}/${version_header} line REGEX "^#define ${prefix}_${part} +[0-9]+" LIMIT_COUNT 1)
+    string(REGEX REPLACE ".* ([0-9]+).*" "\\1" ${part} "${line}")
+  endforeach()
+  if("${MAJOR}.${MINOR}" VERSION_LESS ${least})
+    set(DS_WHY_NO_${library} "this build was made with ${header} of ${MAJOR}.${MINOR}, older than ${least} (${how})"
+        PARENT_SCOPE)
+  else()
+    message(STATUS "${header} of ${MAJOR}.${MINOR} in ${${library}_INCLUDE_DIR}: its library is opened at run time")
+  endif()
+endfunction()
+
+if(DS_CUDA STREQUAL "runtime")
+  ds_gpu_header(CUBLASLT cublasLt.h cublas_api.h CUBLAS_VER 12.0 "libcublas-dev-13-0 (apt, of NVIDIA)")
+  ds_gpu_header(CUDNN cudnn.h cudnn_version.h CUDNN 9.0 "libcudnn9-dev-cuda-13 (apt, of NVIDIA)")
+  # ncclCommRegister and ncclMemAlloc are of 2.19.
+  ds_gpu_header(NCCL nccl.h nccl.h NCCL 2.19 "libnccl-dev (apt, of NVIDIA)")
+else()
+  set(why "this build has no CUDA (build option DS_WITH_CUDA)")
+  if(DS_CUDA STREQUAL "emulated")
+    set(why "this build only emulates CUDA (build option DS_WITH_CUDA)")
+  endif()
+  foreach(library CUBLASLT CUDNN NCCL CUFILE)
+    set(DS_WHY_NO_${library} "${why}")
+  endforeach()
+endif()
+foreach(library CUBLASLT CUDNN NCCL)
+  if(DS_CUDA STREQUAL "runtime" AND DS_WHY_NO_${library})
+    message(STATUS "${library}: ${DS_WHY_NO_${library}}")
+  endif()
+endforeach()

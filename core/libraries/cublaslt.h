@@ -1,0 +1,19 @@
+// The table of cuBLASLt's functions, filled by ds::cublaslt() of core/libraries/gpu_libraries.h.
+// Each member has the name and the type of the function that it points to.
+#pragma once
+
+#include <cublasLt.h>
+
+#include "core/libraries/library.h"
+
+namespace ds {
+
+struct CublasLt {
+  Library library;
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name is declared
+#define DS_FUNCTION(name) decltype(&::name) name = nullptr;
+#include "core/libraries/cublaslt_functions.inl"
+#undef DS_FUNCTION
+};
+
+}  // namespace ds

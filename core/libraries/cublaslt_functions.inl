@@ -1,0 +1,17 @@
+// The functions of cuBLASLt that products on GPUs call.
+// DS_FUNCTION(name) is what becomes of each.
+DS_FUNCTION(cublasLtCreate)
+DS_FUNCTION(cublasLtDestroy)
+DS_FUNCTION(cublasLtGetVersion)
+DS_FUNCTION(cublasLtGetStatusString)
+DS_FUNCTION(cublasLtMatmul)
+DS_FUNCTION(cublasLtMatmulDescCreate)
+DS_FUNCTION(cublasLtMatmulDescDestroy)
+DS_FUNCTION(cublasLtMatmulDescSetAttribute)
+DS_FUNCTION(cublasLtMatrixLayoutCreate)
+DS_FUNCTION(cublasLtMatrixLayoutDestroy)
+DS_FUNCTION(cublasLtMatrixLayoutSetAttribute)
+DS_FUNCTION(cublasLtMatmulPreferenceCreate)
+DS_FUNCTION(cublasLtMatmulPreferenceDestroy)
+DS_FUNCTION(cublasLtMatmulPreferenceSetAttribute)
+DS_FUNCTION(cublasLtMatmulAlgoGetHeuristic)
