@@ -1,7 +1,7 @@
-// Area onebit: kernels/onebit_math.
+// Area onebit: kernels/quantize/onebit_math.
 #include <stdexcept>
 
-#include "kernels/onebit_math.h"
+#include "kernels/quantize/onebit_math.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

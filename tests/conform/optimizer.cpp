@@ -8,7 +8,7 @@
 #include "core/memory/resource.h"
 #include "core/thread_pool.h"
 #include "data/token_batches.h"
-#include "kernels/onebit_math.h"
+#include "kernels/quantize/onebit_math.h"
 #include "optim/batch_lr.h"
 #include "optim/clip.h"
 #include "optim/onebit.h"

@@ -1,7 +1,7 @@
-// Area quantizer: kernels/quantize_math.
+// Area quantizer: kernels/quantize/quantize_math.
 #include <stdexcept>
 
-#include "kernels/quantize_math.h"
+#include "kernels/quantize/quantize_math.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 

@@ -1,5 +1,5 @@
 // 1-bit compression: packing, what the errors keep, and that averages are right in the long run.
-#include "kernels/onebit_math.h"
+#include "kernels/quantize/onebit_math.h"
 
 #include <cmath>
 

@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "kernels/onebit_math.h"
-#include "kernels/quantize_math.h"
+#include "kernels/quantize/onebit_math.h"
+#include "kernels/quantize/quantize_math.h"
 #include "tests/support/catch.h"
 
 namespace ds::kernels {

@@ -1,5 +1,5 @@
 // Quantizer arithmetic: each scheme on values a person can check, limits, degenerate groups.
-#include "kernels/quantize_math.h"
+#include "kernels/quantize/quantize_math.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "kernels/onebit_math.h"
+#include "kernels/quantize/onebit_math.h"
 #include "tests/support/catch.h"
 
 using namespace ds;

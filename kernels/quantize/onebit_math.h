@@ -12,12 +12,16 @@ namespace ds::kernels {
 
 // Bytes that the signs of n numbers take: eight to a byte, the first in the highest bit, the tail
 // padded with 0 bits.
-inline size_t sign_bytes(size_t n) { return (n + 7) / 8; }
+constexpr size_t sign_bytes(size_t n) { return (n + 7) / 8; }
 
 // c = values + error; scale = norm2(c) / sqrt(n); packs the signs of c into `packed`
 // (sign_bytes(n) bytes), leaves c - scale * sign(c) in `error` and returns the scale.
+// Numbers that are not finite make the scale not finite, and with it all of `error`; the sign of
+// NaN is -1.
 float compress_signs(std::span<const float> values, std::span<float> error,
                      std::span<uint8_t> packed);
+// Its second half, when the scale of c, which is in `error`, is known.
+void pack_signs(float scale, std::span<float> error, std::span<uint8_t> packed);
 
 // out[i] = scale * sign[i], and out[i] += scale * sign[i].
 void expand_signs(std::span<const uint8_t> packed, float scale, std::span<float> out);

@@ -1,12 +1,12 @@
 // 1-bit compression arithmetic.
-#include "kernels/onebit_math.h"
+#include "kernels/quantize/onebit_math.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/error.h"
 #include "core/index.h"
+#include "kernels/quantize/levels.h"
 
 namespace ds::kernels {
 namespace {
@@ -28,15 +28,18 @@ float compress_signs(std::span<const float> values, std::span<float> error,
     error[i] += values[i];
     squares += static_cast<double>(error[i]) * error[i];
   }
-  const float scale = static_cast<float>(std::sqrt(squares)) /
-                      static_cast<float>(std::sqrt(static_cast<double>(values.size())));
+  const float scale = sign_scale(squares, narrow<int64_t>(values.size()));
+  pack_signs(scale, error, packed);
+  return scale;
+}
+
+void pack_signs(float scale, std::span<float> error, std::span<uint8_t> packed) {
   std::fill(packed.begin(), packed.end(), uint8_t{0});
-  for (size_t i = 0; i < values.size(); ++i) {
+  for (size_t i = 0; i < error.size(); ++i) {
     const bool positive = error[i] >= 0;
     if (positive) packed[i / 8] = static_cast<uint8_t>(packed[i / 8] | 128U >> i % 8);
     error[i] -= positive ? scale : -scale;
   }
-  return scale;
 }
 
 void expand_signs(std::span<const uint8_t> packed, float scale, std::span<float> out) {
