@@ -8,12 +8,14 @@
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/uniforms.cuh"
 
 namespace ds::kernels::detail {
 namespace {
 
 using cuda::elements;
 using cuda::Pack;
+using cuda::Uniforms;
 
 __device__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 
@@ -128,29 +130,6 @@ __global__ void swiglu_backward_kernel(int64_t rows, int64_t width, const T* gat
     }
   }
 }
-
-// Numbers of neighbouring indices: a block of the generator is made once for its four words.
-class Uniforms {
- public:
-  __device__ Uniforms(const Rng& rng, uint64_t index) : rng_(rng), at_(index / 4) {
-    words_ = rng_.block(at_);
-  }
-  __device__ float at(uint64_t index) {
-    if (index / 4 != at_) {
-      at_ = index / 4;
-      words_ = rng_.block(at_);
-    }
-    // Chosen, not indexed: an index that is not known before would move the words into memory.
-    const uint32_t low = index % 2 == 0 ? words_[0] : words_[1];
-    const uint32_t high = index % 2 == 0 ? words_[2] : words_[3];
-    return uniform_of(index % 4 < 2 ? low : high);
-  }
-
- private:
-  const Rng& rng_;
-  uint64_t at_;
-  std::array<uint32_t, 4> words_{};
-};
 
 struct Dropping {
   Rng rng;

@@ -97,12 +97,17 @@ int64_t kept_of(int64_t numel, double keep) {
 
 std::vector<uint8_t> largest_mask(std::span<const float> values, double keep) {
   const int64_t kept = kept_of(narrow<int64_t>(values.size()), keep);
+  std::vector<uint8_t> mask(values.size());
+  mark_largest(values, kept, mask);
+  return mask;
+}
+
+void mark_largest(std::span<const float> values, int64_t kept, std::span<uint8_t> mask) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return order_of(values[i]); });
-  std::vector<uint8_t> mask(values.size(), 0);
+  std::ranges::fill(mask, uint8_t{0});
   for (size_t k = 0; k < to_size(kept); ++k) mask[order[k]] = 1;
-  return mask;
 }
 
 void GroupQuant::check() const {

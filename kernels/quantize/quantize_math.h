@@ -47,6 +47,7 @@ void fake_quantize(std::span<const float> values, std::span<float> out, const Fa
 // 1 for the ceil(keep * n) largest values, else 0; equal values, such as the two zeros, are kept in
 // order of position. NaN is the smallest.
 std::vector<uint8_t> largest_mask(std::span<const float> values, double keep);
+void mark_largest(std::span<const float> values, int64_t kept, std::span<uint8_t> mask);
 int64_t kept_of(int64_t numel, double keep);  // ceil(keep * n); ConfigError for shares beyond 0..1
 
 // Weight quantization for inference: unsigned, asymmetric, groups along one axis of a matrix.

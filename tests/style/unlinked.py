@@ -30,6 +30,8 @@ def unlinked(build):
             continue
         owned = collections.defaultdict(set)
         for member, kind, name in symbols(archive):
+            if member.endswith(".cu.o:"):  # a CUDA half is linked where its front function is
+                continue
             if kind in "TDBR":  # inline functions (W) are in every object that calls them
                 owned[f"{archive.parent.name}/{member}"].add(name)
         yield from (name for name, defined in owned.items() if not defined & linked)
