@@ -1,0 +1,62 @@
+// 1-bit compression on the CPU: the spans of onebit_math.h, by whole bytes of signs.
+#include "kernels/cpu/signs.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "core/index.h"
+#include "kernels/quantize/levels.h"
+#include "kernels/spans.h"
+
+namespace ds::kernels::detail {
+namespace {
+
+constexpr int64_t kChunk = 4096;  // whole bytes of signs
+
+// use(first, count, their bytes) on chunks of `numel` numbers.
+template <class Use>
+void for_chunks(Stream& stream, int64_t numel, const Tensor& signs, const Use& use) {
+  stream.pool().parallel_for(numel, kChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin; first < end; first += kChunk) {
+      const int64_t count = std::min(kChunk, end - first);
+      use(first, count, std::span(signs.data<uint8_t>() + first / 8, sign_bytes(to_size(count))));
+    }
+  });
+}
+
+std::span<float> part(const Tensor& tensor, int64_t first, int64_t count) {
+  return {tensor.data<float>() + first, to_size(count)};
+}
+
+}  // namespace
+
+void compress_signs_cpu(Stream& stream, const Tensor& squares, const CompressSignsArgs& args) {
+  const int64_t numel = args.error.numel();
+  const float scale = sign_scale(*squares.data<double>(), numel);
+  *args.scale.data<float>() = scale;
+  for_chunks(stream, numel, args.signs,
+             [&](int64_t first, int64_t count, std::span<uint8_t> signs) {
+               pack_signs(scale, part(args.error, first, count), signs);
+             });
+}
+
+void expand_signs_cpu(Stream& stream, const Tensor& signs, const Tensor& scale, const Tensor& y) {
+  const float size = *scale.data<float>();
+  const auto bytes_each = static_cast<int64_t>(size_of(y.dtype()));
+  for_chunks(stream, y.numel(), signs, [&](int64_t first, int64_t count, std::span<uint8_t> of) {
+    std::array<float, kChunk> numbers;
+    expand_signs(of, size, std::span(numbers).first(to_size(count)));
+    cast_span(numbers.data(), DType::kF32, static_cast<std::byte*>(y.raw()) + first * bytes_each,
+              y.dtype(), count);
+  });
+}
+
+void add_signs_cpu(Stream& stream, const Tensor& signs, const Tensor& scale, const Tensor& y) {
+  const float size = *scale.data<float>();
+  for_chunks(stream, y.numel(), signs, [&](int64_t first, int64_t count, std::span<uint8_t> of) {
+    add_signs(of, size, part(y, first, count));
+  });
+}
+
+}  // namespace ds::kernels::detail
