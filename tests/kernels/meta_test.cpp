@@ -9,6 +9,9 @@
 #include "kernels/embedding.h"
 #include "kernels/gemm/matmul.h"
 #include "kernels/layer_norm.h"
+#include "kernels/quantize/pruning.h"
+#include "kernels/quantize/quantize.h"
+#include "kernels/quantize/signs.h"
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
 #include "kernels/softmax.h"
@@ -40,6 +43,31 @@ struct NotingMemory final : MemoryResource {
   MemoryResource& upstream;
   std::vector<std::string>& log;
 };
+
+// All forms of x, which has 160 elements.
+void run_quantizers(Stream& s, const Tensor& x) {
+  const auto made = [&](int64_t numel, DType of) { return Tensor::zeros({numel}, of, s); };
+  Tensor y = made(160, x.dtype()), mask = made(160, DType::kU8);
+  fake_quantize(s, x, {.groups = 2}, y);
+  fake_quantize(s, x, {.scheme = QuantScheme::kTernary}, y);
+  const GroupQuant groups{.rows = 10, .columns = 16, .group_size = 8};
+  const GroupCodes levels{made(160, DType::kU8), made(20, DType::kF32), made(20, DType::kF32)};
+  quantize_groups(s, x, groups, levels);
+  dequantize_groups(s, levels, groups, y);
+  const IntQuant ints{.group_size = 16};
+  const IntCodes codes{.q = made(160, DType::kI8), .scale = made(10, DType::kF32)};
+  quantize_int(s, x, ints, codes);
+  dequantize_int(s, codes, ints, y);
+  const IntCodes sum{.q = made(80, DType::kI8), .scale = made(5, DType::kF32)};
+  sum_codes(s,
+            {.from = codes, .from_how = ints, .ranks = 2, .numel = 80, .to = sum, .to_how = ints});
+  const Tensor error = made(160, DType::kF32), signs = made(20, DType::kU8);
+  Tensor wide = error;
+  compress_signs(s, {x, error, signs, made(1, DType::kF32)});
+  expand_signs(s, signs, made(1, DType::kF32), y);
+  add_signs(s, signs, made(1, DType::kF32), wide);
+  largest_mask(s, x, 0.5, mask);
+}
 
 // One pass over everything a layer of a model calls.
 void run_everything(Stream& s, DType dtype) {
@@ -76,6 +104,7 @@ void run_everything(Stream& s, DType dtype) {
   StepOutcome outcome;
   scalars.copy_outcome(outcome).wait_on_host();
   scalars.clear_skip();
+  run_quantizers(s, x);
 }
 
 }  // namespace
