@@ -15,9 +15,9 @@ namespace {
 std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   refuse(fmt::format("stream of {}", device.to_string()));
 }
-std::unique_ptr<MemoryResource> make_device_memory(Device device) {
+std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t /*bytes*/) {
   refuse(fmt::format("memory of {}", device.to_string()));
 }
-std::unique_ptr<MemoryResource> make_pinned_memory() { refuse("pinned memory"); }
+std::unique_ptr<MemoryResource> make_pinned_memory(size_t /*bytes*/) { refuse("pinned memory"); }
 
 }  // namespace ds

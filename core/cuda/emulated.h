@@ -15,8 +15,8 @@ namespace ds::emulated {
 // Work for the queue of this stream, which is one of an emulated device.
 void enqueue(const Stream& stream, std::function<void()> work);
 
-// All devices' memory is one mapping.
-inline constexpr size_t kDeviceBytes = size_t{1} << 30;
+// Of all devices, which are one: what their memory resources can have in all.
+inline constexpr size_t kDeviceBytes = size_t{512} << 20;
 
 // For a queue's work alone: everything that is allocated, for who wants to keep and restore it.
 std::vector<std::span<std::byte>> allocated();

@@ -1,5 +1,14 @@
 // Memory of a CUDA device, and host memory whose pages stay where they are, so that the device
 // copies to and from it while the host goes on.
+//
+// Each resource takes one block of the size that the plan says when it is made, so that a machine
+// with too little of it is told before training, and hands out parts of it, which is no call of the
+// driver's. What it cannot hand out is OutOfMemory. The block is given back with the resource.
+//
+// What is given back may be handed out again at once. Work that a stream was given before is still
+// done before whatever that stream is given later, so for who computes on one stream its order
+// suffices. Who has used a part on another stream lets the stream for which it was allocated wait
+// for an event of that work before giving the part back.
 #pragma once
 
 #include <memory>
@@ -9,9 +18,9 @@
 
 namespace ds {
 
-// Each allocation is one of the driver's, which is slow: what a run needs is one block of it
-// (ReplayArena). Unsupported without CUDA in the build. Thread-safe.
-std::unique_ptr<MemoryResource> make_device_memory(Device device);
-std::unique_ptr<MemoryResource> make_pinned_memory();
+// Unsupported without CUDA in the build; OutOfMemory where there is no such block, with what is
+// free. Thread-safe.
+std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes);
+std::unique_ptr<MemoryResource> make_pinned_memory(size_t bytes);
 
 }  // namespace ds

@@ -6,6 +6,7 @@
 
 #include "core/cuda/memory.h"
 #include "core/cuda/queue.h"
+#include "core/cuda/slab_memory.h"
 #include "core/error.h"
 
 namespace ds {
@@ -15,6 +16,7 @@ namespace {
 void check(cudaError_t error, std::string_view what,
            const std::source_location& place = std::source_location::current()) {
   if (error == cudaSuccess) return;
+  cudaGetLastError();  // it is told now, and not by the launch that comes next
   const std::string text = fmt::format("{}: {} ({}), at {}:{}", what, cudaGetErrorString(error),
                                        cudaGetErrorName(error), place.file_name(), place.line());
   if (error == cudaErrorMemoryAllocation) throw OutOfMemory(text);
@@ -89,35 +91,59 @@ class CudaQueue final : public DeviceQueue {
   cudaStream_t stream_ = nullptr;
 };
 
-class CudaMemory final : public MemoryResource {
+// One cudaMalloc.
+class DeviceBlock {
  public:
-  explicit CudaMemory(Device device) : device_(device) {}
-  void* allocate(size_t bytes, MemoryTag tag) override {
-    choose(device_);
-    void* pointer = nullptr;
-    check(cudaMalloc(&pointer, bytes),
-          fmt::format("{} bytes on {} for {}", bytes, device_.to_string(), name_of(tag)));
-    return pointer;
+  DeviceBlock(Device device, std::string_view name, size_t bytes) {
+    choose(device);
+    const cudaError_t error = cudaMalloc(&data_, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      size_t free = 0, total = 0;
+      check(cudaMemGetInfo(&free, &total), name);
+      refuse_block(name, bytes, free, total);
+    }
+    check(error, name);
   }
-  void deallocate(void* pointer, size_t /*bytes*/, MemoryTag /*tag*/) noexcept override {
-    cudaFree(pointer);  // waits for what the device is doing
+  ~DeviceBlock() { cudaFree(data_); }        // waits for what the device is doing
+  DeviceBlock(const DeviceBlock&) = delete;  // owns its bytes
+  DeviceBlock& operator=(const DeviceBlock&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+class PinnedBlock {
+ public:
+  explicit PinnedBlock(size_t bytes) {
+    check(cudaHostAlloc(&data_, bytes, cudaHostAllocPortable),
+          fmt::format("pinned memory: {} bytes in one block", bytes));
+  }
+  ~PinnedBlock() { cudaFreeHost(data_); }
+  PinnedBlock(const PinnedBlock&) = delete;  // owns its bytes
+  PinnedBlock& operator=(const PinnedBlock&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+// A block of the driver's, and who hands out its parts.
+template <class Block>
+class BlockMemory final : public MemoryResource {
+ public:
+  template <class... Arguments>
+  BlockMemory(const std::string& name, size_t bytes, Arguments&&... of_block)
+      : block_(std::forward<Arguments>(of_block)...), parts_(name, block_.data(), bytes) {}
+  void* allocate(size_t bytes, MemoryTag tag) override { return parts_.allocate(bytes, tag); }
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override {
+    parts_.deallocate(pointer, bytes, tag);
   }
 
  private:
-  const Device device_;
-};
-
-class PinnedMemory final : public MemoryResource {
- public:
-  void* allocate(size_t bytes, MemoryTag tag) override {
-    void* pointer = nullptr;
-    check(cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable),
-          fmt::format("{} pinned bytes for {}", bytes, name_of(tag)));
-    return pointer;
-  }
-  void deallocate(void* pointer, size_t /*bytes*/, MemoryTag /*tag*/) noexcept override {
-    cudaFreeHost(pointer);
-  }
+  const Block block_;
+  SlabMemory parts_;
 };
 
 }  // namespace
@@ -125,9 +151,12 @@ class PinnedMemory final : public MemoryResource {
 std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<CudaQueue>(device);
 }
-std::unique_ptr<MemoryResource> make_device_memory(Device device) {
-  return std::make_unique<CudaMemory>(device);
+std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes) {
+  const std::string name = fmt::format("memory of {}", device.to_string());
+  return std::make_unique<BlockMemory<DeviceBlock>>(name, bytes, device, name, bytes);
 }
-std::unique_ptr<MemoryResource> make_pinned_memory() { return std::make_unique<PinnedMemory>(); }
+std::unique_ptr<MemoryResource> make_pinned_memory(size_t bytes) {
+  return std::make_unique<BlockMemory<PinnedBlock>>("pinned memory", bytes, bytes);
+}
 
 }  // namespace ds

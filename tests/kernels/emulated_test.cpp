@@ -15,8 +15,10 @@
 namespace ds::cuda {
 namespace {
 
+constexpr size_t kSlabBytes = size_t{1} << 20;
+
 struct DeviceStream {
-  std::unique_ptr<MemoryResource> memory = make_device_memory(Device::cuda(0));
+  std::unique_ptr<MemoryResource> memory = make_device_memory(Device::cuda(0), kSlabBytes);
   Stream stream{{.device = Device::cuda(0), .memory = memory.get()}};
   Tensor floats(int64_t count) { return Tensor::zeros({count}, DType::kF32, stream); }
 };
@@ -205,7 +207,7 @@ TEST_CASE("pageable memory is read at once, pinned memory when the queue comes t
   s.stream.copy(&pageable, y.address(), sizeof(float));
   pageable = 2;
   CHECK(values_of(s.stream, y)[0] == 1);
-  const auto pinned_memory = make_pinned_memory();
+  const auto pinned_memory = make_pinned_memory(4096);
   auto* const pinned =
       static_cast<float*>(pinned_memory->allocate(sizeof(float), MemoryTag::kScratch));
   *pinned = 3;

@@ -13,7 +13,7 @@ namespace ds::cuda {
 namespace {
 
 struct DeviceStream {
-  std::unique_ptr<MemoryResource> memory = make_device_memory(Device::cuda(0));
+  std::unique_ptr<MemoryResource> memory = make_device_memory(Device::cuda(0), size_t{1} << 20);
   Stream stream{{.device = Device::cuda(0), .memory = memory.get()}};
 };
 

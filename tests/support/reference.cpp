@@ -28,8 +28,9 @@ const bool is_for_choice = [] {
 }();
 
 std::unique_ptr<MemoryResource> memory_of(Device device) {
+  constexpr size_t kOfOneStream = size_t{128} << 20;
   if (device == Device::cpu()) return std::make_unique<HostMemory>();
-  return make_device_memory(device);
+  return make_device_memory(device, kOfOneStream);
 }
 
 template <class T>
