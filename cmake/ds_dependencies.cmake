@@ -60,6 +60,17 @@ add_library(ds_cli11 INTERFACE)
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
 target_include_directories(ds_cli11 SYSTEM INTERFACE ${CLI11_INCLUDE_DIR})
 
+# How fibres change places (core/fibre/switch.h).
+set(DS_FIBRES ucontext)
+if(DS_CUDA STREQUAL "emulated")
+  find_package(Boost 1.74 COMPONENTS context)
+  if(NOT Boost_CONTEXT_FOUND)
+    message(FATAL_ERROR "DS_WITH_CUDA=EMULATED, but Boost.Context was not found; install libboost-context-dev")
+  endif()
+  set(DS_FIBRES boost)
+  set(ds_fibres_library Boost::context)
+endif()
+
 # Messages about Parquet name this option; Debian 12 has no package of Arrow to build it with.
 option(DS_WITH_ARROW "Read Parquet through Apache Arrow" OFF)
 if(DS_WITH_ARROW)

@@ -14,6 +14,9 @@ if(DS_SANITIZE)
     target_compile_options(ds_flags INTERFACE
       $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fno-sanitize=pointer-overflow>)
   endif()
+  if(DS_SANITIZE STREQUAL "thread")
+    target_compile_definitions(ds_flags INTERFACE DS_HAS_TSAN)
+  endif()
   # With sanitizers GCC 12 sees uninitialised values inside std::function and std::regex.
   target_compile_options(ds_flags INTERFACE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)

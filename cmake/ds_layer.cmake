@@ -39,6 +39,13 @@ function(ds_layer)
   target_link_libraries(ds_${ARG_NAME} PUBLIC ${ARG_DEPENDS} ${ARG_LIBS})
 endfunction()
 
+# Sources whose accesses mean nothing to ThreadSanitizer: they play the threads that it is to see.
+function(ds_unseen_by_tsan)
+  if(DS_SANITIZE STREQUAL "thread")
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)
+  endif()
+endfunction()
+
 # Compiles the failpoints (core/failpoint.h) of these targets in, where they are wanted.
 function(ds_failpoints)
   if(DS_FAILPOINTS)

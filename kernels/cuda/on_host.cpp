@@ -1,7 +1,5 @@
 #include "kernels/cuda/on_host.h"
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -9,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -18,6 +17,8 @@
 
 #include "core/cuda/emulated.h"
 #include "core/error.h"
+#include "core/fibre/fibre.h"
+#include "core/fibre/sanitizers.h"
 #include "core/index.h"
 #include "core/memory/poison.h"
 #include "core/rng.h"
@@ -25,19 +26,56 @@
 
 namespace ds::cuda::on_host {
 
-thread_local Here here;
+constinit thread_local Here here;
 
 namespace {
 
-constexpr size_t kStackBytes = size_t{128} << 10;
+using sanitizers::Seen;
+using sanitizers::Unseen;
+
+class Block;
+thread_local Block* running = nullptr;
 
 // Runs threads one after another until one of them has to wait; then it is that thread's, until it
-// goes on, and another fibre takes the next.
-struct Fibre {
-  std::unique_ptr<std::byte[]> stack{new std::byte[kStackBytes]};
-  ucontext_t inside{};
-  bool begun = false;
+// goes on, and another worker takes the next.
+struct Worker {
+  Fibre fibre{[] {
+                for (;; Fibre::give_way()) run_threads();
+              },
+              Turns::kUnordered};
   int thread = -1;  // that waits in it; below 0: none, and it has nothing left to do
+
+  static void run_threads();  // of the block that is running
+};
+using Workers = std::vector<std::unique_ptr<Worker>>;
+
+Workers& idle_workers() {
+  thread_local Workers workers;
+  return workers;
+}
+
+// A grid under ThreadSanitizer. The threads of its first blocks have a worker each and are threads
+// to the sanitizer, too, ordered by the grid's beginning and end, its barriers and nothing else.
+// What other blocks do is not seen: a thread costs the sanitizer 0.75 MB, and acquiring and
+// releasing time in proportion to how many there are.
+struct Watch {
+  static constexpr int kMostThreads = 1024;
+  Watch() { sanitizers::release(&begin); }
+  Watch(const Watch&) = delete;  // the sanitizer knows it by its place
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() {
+    sanitizers::acquire(&end);
+    std::ranges::move(workers, std::back_inserter(idle_workers()));
+  }
+  // Whether a block of so many is to be seen.
+  bool takes(int threads) {
+    watched += threads;
+    return watched == threads || watched <= kMostThreads;
+  }
+
+  char begin = 0, end = 0;
+  int watched = 0;
+  Workers workers;  // that were a thread's, and are not to be another's before the grid ends
 };
 
 struct Copy {
@@ -45,6 +83,13 @@ struct Copy {
   const void* from;
   size_t bytes, read;
 };
+
+// A copy may be made at any time from where it is asked for to where it is waited for: it is
+// another thread's data race in both places.
+void note(const Copy& copy, void* kernel) {
+  sanitizers::reads(copy.from, copy.read, kernel);
+  sanitizers::writes(copy.to, copy.bytes, kernel);
+}
 
 void make(const Copy& copy) {
   std::memcpy(copy.to, copy.from, copy.read);
@@ -59,42 +104,40 @@ enum class Pace { kTogether, kAhead };
 struct Barrier {
   int arrived = 0;
   int64_t round = 0;  // goes up when all have arrived
+
+  // What ThreadSanitizer knows this round by. Who is through with it may arrive at the next one
+  // before others have left, but not at the one after that.
+  void* place() { return &nth(places, round % 2); }
+  std::array<char, 2> places{};
 };
-
-class Block;
-thread_local Block* running = nullptr;
-
-std::vector<std::unique_ptr<Fibre>>& idle_fibres() {
-  thread_local std::vector<std::unique_ptr<Fibre>> fibres;
-  return fibres;
-}
 
 class Block {
  public:
   Block(const LaunchShape& shape, int64_t index, Pace pace, std::vector<int> order,
-        const std::function<void()>& thread)
+        const std::function<void()>& thread, Watch* watch)
       : shape_(shape),
         index_(index),
         pace_(pace),
         order_(std::move(order)),
         thread_(thread),
+        watch_(watch),
         warps_(to_size((shape.threads + kWarp - 1) / kWarp)),
         shared_(shape.shared_bytes) {}
-  Block(const Block&) = delete;  // its fibres refer to it
+  Block(const Block&) = delete;  // its workers refer to it
   Block& operator=(const Block&) = delete;
 
   void run() {
     running = this;
     while (next_ < order_.size() && !error_) {
-      resume(*waiting_.emplace_back(fresh_fibre()));
+      resume(*waiting_.emplace_back(fresh_worker()));
       drop_idle();
     }
     while (!waiting_.empty() && !error_) {
       const size_t before = progress_;
-      for (const auto& fibre : waiting_) {
-        if (!may_go_on(*fibre)) continue;
-        const int warp = fibre->thread / kWarp;
-        resume(*fibre);
+      for (const auto& worker : waiting_) {
+        if (!may_go_on(*worker)) continue;
+        const int warp = worker->thread / kWarp;
+        resume(*worker);
         if (pace_ == Pace::kAhead) run_ahead(warp);
       }
       drop_idle();
@@ -104,21 +147,50 @@ class Block {
                                       index_, waiting_.size(), shape_.threads)));
       }
     }
+    waiting_.clear();  // after an error: unwinds them
     running = nullptr;
     if (error_) std::rethrow_exception(error_);
     shared_.check_edge();
     for (const auto& [place, array] : arrays_) array.check_edge();
   }
 
+  // In a worker, which is that thread's where one waits.
+  void run_threads() {
+    const Unseen unseen;
+    Worker* const own = worker_;
+    try {
+      do {
+        if (next_ < order_.size() && !error_) run_thread(order_[next_++]);
+      } while (watch_ == nullptr && next_ < order_.size() && !error_);
+    } catch (const Killed&) {
+      throw;
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    if (watch_ != nullptr) sanitizers::release(&watch_->end);
+    own->thread = -1;
+  }
+
   void block_barrier() {
     require_nobody_ended();
+    void* const place = block_barrier_.place();
+    release(place);
     ++block_barrier_.arrived;
     wait_at(block_barrier_, shape_.threads);
+    acquire(place);
+  }
+
+  void warp_barrier(unsigned mask) {
+    void* const place = own_warp().barrier.place();
+    release(place);
+    together(
+        mask, [](unsigned /*mask*/, const Operands& /*operands*/) {}, nullptr);
+    acquire(place);
   }
 
   void together(unsigned mask, WarpInstruction execute, void* operands) {
     const int own = lane();
-    Warp& warp = warps_[to_size(here.thread.x) / kWarp];
+    Warp& warp = own_warp();
     DS_CHECK((mask >> own & 1U) != 0, "shuffle: lane {} is not in its mask {:#x}", own, mask);
     DS_CHECK((mask & warp.ended) == 0, "shuffle: mask {:#x} has lanes that have ended ({:#x})",
              mask, warp.ended);
@@ -142,11 +214,15 @@ class Block {
     Thread& thread = own_thread();
     thread.groups.push_back(std::exchange(thread.asked, {}));
   }
-  void wait_for_copies(int most_groups) {
+  void wait_for_copies(int most_groups, void* kernel) {
     Thread& thread = own_thread();
     while (std::ssize(thread.groups) > most_groups) {
       for (const Copy& copy : thread.groups.front()) {
         if (pace_ == Pace::kTogether) make(copy);
+        if (watch_ != nullptr) {
+          const Seen seen;
+          note(copy, kernel);
+        }
       }
       thread.groups.pop_front();
     }
@@ -205,10 +281,18 @@ class Block {
   };
 
   Thread& own_thread() { return nth(threads_, here.thread.x); }
+  Warp& own_warp() { return warps_[to_size(here.thread.x) / kWarp]; }
 
-  bool may_go_on(const Fibre& fibre) const {
-    if (error_ || fibre.thread < 0) return false;
-    const Thread& thread = nth(threads_, fibre.thread);
+  void release(void* place) {
+    if (watch_ != nullptr) sanitizers::release(place);
+  }
+  void acquire(void* place) {
+    if (watch_ != nullptr) sanitizers::acquire(place);
+  }
+
+  bool may_go_on(const Worker& worker) const {
+    if (error_ || worker.thread < 0) return false;
+    const Thread& thread = nth(threads_, worker.thread);
     return thread.at->round > thread.round;
   }
 
@@ -216,9 +300,9 @@ class Block {
   void run_ahead(int warp) {
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
-      for (const auto& fibre : waiting_) {
-        if (fibre->thread / kWarp != warp || !may_go_on(*fibre)) continue;
-        resume(*fibre);
+      for (const auto& worker : waiting_) {
+        if (worker->thread / kWarp != warp || !may_go_on(*worker)) continue;
+        resume(*worker);
         goes_on = true;
       }
     }
@@ -234,55 +318,42 @@ class Block {
       ++barrier.round;
       return;
     }
-    Fibre& fibre = *fibre_;
-    fibre.thread = own;
+    worker_->thread = own;
     const Here own_place = here;
-    swapcontext(&fibre.inside, &outside_);
+    Fibre::give_way();
     here = own_place;
   }
 
-  std::unique_ptr<Fibre> fresh_fibre() {
-    std::vector<std::unique_ptr<Fibre>>& idle = idle_fibres();
-    if (idle.empty()) return std::make_unique<Fibre>();
-    std::unique_ptr<Fibre> fibre = std::move(idle.back());
+  std::unique_ptr<Worker> fresh_worker() {
+    Workers& idle = idle_workers();
+    if (idle.empty()) return std::make_unique<Worker>();
+    std::unique_ptr<Worker> worker = std::move(idle.back());
     idle.pop_back();
-    fibre->begun = false;
-    return fibre;
+    return worker;
   }
 
-  void resume(Fibre& fibre) {
+  void resume(Worker& worker) {
     ++progress_;
-    fibre_ = &fibre;
-    fibre.thread = -1;
-    if (!fibre.begun) {
-      fibre.begun = true;
-      getcontext(&fibre.inside);
-      fibre.inside.uc_stack.ss_sp = fibre.stack.get();
-      fibre.inside.uc_stack.ss_size = kStackBytes;
-      fibre.inside.uc_link = &outside_;
-      makecontext(&fibre.inside, &Block::enter, 0);
-    }
-    swapcontext(&outside_, &fibre.inside);
+    worker_ = &worker;
+    worker.thread = -1;
+    worker.fibre.resume();
   }
 
-  static void enter() { running->run_threads(); }
-
-  void run_threads() {
-    Fibre* const own = fibre_;
-    try {
-      while (next_ < order_.size() && !error_) {
-        const int index = order_[next_++];
-        here = {.thread = {.x = static_cast<unsigned>(index), .y = 0, .z = 0},
-                .block = {.x = static_cast<unsigned>(index_), .y = 0, .z = 0},
-                .block_dim = {.x = static_cast<unsigned>(shape_.threads)},
-                .grid_dim = {.x = static_cast<unsigned>(shape_.blocks)}};
-        thread_();
-        end_thread();
-      }
-    } catch (...) {
-      error_ = std::current_exception();
+  void run_thread(int index) {
+    here = {.thread = {.x = static_cast<unsigned>(index), .y = 0, .z = 0},
+            .block = {.x = static_cast<unsigned>(index_), .y = 0, .z = 0},
+            .block_dim = {.x = static_cast<unsigned>(shape_.threads)},
+            .grid_dim = {.x = static_cast<unsigned>(shape_.blocks)}};
+    if (watch_ == nullptr) {
+      thread_();
+    } else {
+      const std::string name = fmt::format("block {}, thread {}", index_, index);
+      sanitizers::name_thread(name.c_str());
+      sanitizers::acquire(&watch_->begin);
+      const Seen seen;
+      thread_();
     }
-    own->thread = -1;
+    end_thread();
   }
 
   void end_thread() {
@@ -302,9 +373,10 @@ class Block {
   }
 
   void drop_idle() {
-    std::erase_if(waiting_, [](std::unique_ptr<Fibre>& fibre) {
-      if (fibre->thread >= 0) return false;
-      idle_fibres().push_back(std::move(fibre));
+    Workers& done = watch_ == nullptr ? idle_workers() : watch_->workers;
+    std::erase_if(waiting_, [&](std::unique_ptr<Worker>& worker) {
+      if (worker->thread >= 0) return false;
+      done.push_back(std::move(worker));
       return true;
     });
   }
@@ -314,19 +386,21 @@ class Block {
   const Pace pace_;
   const std::vector<int> order_;
   const std::function<void()>& thread_;
+  Watch* const watch_;  // null: it is not seen
   std::vector<Thread> threads_ = std::vector<Thread>(to_size(shape_.threads));
   std::vector<Warp> warps_;
   Barrier block_barrier_;
   const Shared shared_;
   std::map<const void*, Shared> arrays_;
-  std::vector<std::unique_ptr<Fibre>> waiting_;
-  Fibre* fibre_ = nullptr;  // that runs
-  ucontext_t outside_{};
-  size_t next_ = 0;  // of order_, not begun
+  Workers waiting_;
+  Worker* worker_ = nullptr;  // that runs
+  size_t next_ = 0;           // of order_, not begun
   size_t progress_ = 0;
   int ended_ = 0;
   std::exception_ptr error_;
 };
+
+void Worker::run_threads() { running->run_threads(); }
 
 template <class T>
 std::vector<T> in_order(int64_t count, ThreadOrder order, uint64_t salt) {
@@ -358,17 +432,27 @@ void restore(const Contents& before) {
 
 void run_grid(const LaunchShape& shape, ThreadOrder order, const std::function<void()>& thread) {
   DS_CHECK(shape.threads > 0 && shape.threads <= 1024, "a block of {} threads", shape.threads);
+  const Unseen unseen;
+  const auto watch = sanitizers::kSeesRaces ? std::make_unique<Watch>() : nullptr;
   for (const int64_t block : in_order<int64_t>(shape.blocks, order, 0)) {
     const auto salt = static_cast<uint64_t>(block) + 1;
     const bool ahead = order == ThreadOrder::kDown || order == ThreadOrder::kShuffledOtherwise;
-    Block(shape, block, ahead ? Pace::kAhead : Pace::kTogether,
-          in_order<int>(shape.threads, order, salt), thread)
-        .run();
+    const bool is_watched = watch && watch->takes(shape.threads);
+    // On the heap, because ThreadSanitizer forgets barriers when their memory is given back.
+    std::make_unique<Block>(shape, block, ahead ? Pace::kAhead : Pace::kTogether,
+                            in_order<int>(shape.threads, order, salt), thread,
+                            is_watched ? watch.get() : nullptr)
+        ->run();
   }
 }
 
 void run_in_all_orders(const LaunchShape& shape, std::string_view kernel,
                        const std::function<void()>& thread) {
+  if (sanitizers::kSeesRaces) {  // in any order, and it takes its time
+    run_grid(shape, ThreadOrder::kUp, thread);
+    emulated::check_edges(kernel);
+    return;
+  }
   const Contents before = contents();
   Contents first;
   for (const ThreadOrder order : kThreadOrders) {
@@ -384,10 +468,21 @@ void run_in_all_orders(const LaunchShape& shape, std::string_view kernel,
   }
 }
 
-void* shared_array(const void* place, size_t bytes) { return running->shared_array(place, bytes); }
+void* shared_array(const void* place, size_t bytes) {
+  const Unseen unseen;
+  return running->shared_array(place, bytes);
+}
 void* shared_of_launch() { return running->shared_of_launch(); }
-void block_barrier() { running->block_barrier(); }
+void block_barrier() {
+  const Unseen unseen;
+  running->block_barrier();
+}
+void warp_barrier(unsigned mask) {
+  const Unseen unseen;
+  running->warp_barrier(mask);
+}
 void together(unsigned mask, WarpInstruction execute, void* own) {
+  const Unseen unseen;
   running->together(mask, execute, own);
 }
 void require_lane(unsigned mask, int from) {
@@ -396,10 +491,19 @@ void require_lane(unsigned mask, int from) {
 }
 void copy_later(void* to, const void* from, size_t bytes, size_t read) {
   require_shared(to, bytes, "an asynchronous copy");
-  running->copy_later({.to = to, .from = from, .bytes = bytes, .read = read});
+  const Copy copy{.to = to, .from = from, .bytes = bytes, .read = read};
+  note(copy, __builtin_return_address(0));
+  const Unseen unseen;
+  running->copy_later(copy);
 }
-void end_copy_group() { running->end_copy_group(); }
-void wait_for_copies(int most_groups) { running->wait_for_copies(most_groups); }
+void end_copy_group() {
+  const Unseen unseen;
+  running->end_copy_group();
+}
+void wait_for_copies(int most_groups) {
+  const Unseen unseen;
+  running->wait_for_copies(most_groups, __builtin_return_address(0));
+}
 void require_shared(const void* at, size_t bytes, std::string_view who) {
   DS_CHECK(running->is_shared(at, bytes), "{}: {} bytes that are not in shared memory", who, bytes);
   DS_CHECK(reinterpret_cast<uintptr_t>(at) % bytes == 0, "{}: {} bytes that are not aligned", who,

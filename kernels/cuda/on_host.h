@@ -7,10 +7,13 @@
 // lanes that are gone, lanes that meet at different instructions, copies that nobody waits for,
 // accesses outside of global and shared memory (AddressSanitizer), misaligned packs
 // (UndefinedBehaviorSanitizer), and, because every launch runs in several orders of threads and
-// must leave the same bits, missing barriers and sums that depend on the order.
+// must leave the same bits, missing barriers and sums that depend on the order. ThreadSanitizer
+// finds accesses that no barrier orders, within a block and between blocks, whatever they leave;
+// for shuffles order nothing but their operands.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +40,7 @@ namespace on_host {
 struct Here {
   dim3 thread{}, block{}, block_dim{}, grid_dim{};
 };
-extern thread_local Here here;
+extern constinit thread_local Here here;
 
 enum class ThreadOrder : uint8_t { kUp, kDown, kShuffled, kShuffledOtherwise };
 inline constexpr ThreadOrder kThreadOrders[] = {
@@ -55,6 +58,7 @@ void* shared_array(const void* place, size_t bytes);
 void* shared_of_launch();
 
 void block_barrier();
+void warp_barrier(unsigned mask);
 int lane();
 
 // An instruction that the lanes in `mask` execute together: each brings its operands, and the last
@@ -107,9 +111,7 @@ void require_shared(const void* at, size_t bytes, std::string_view who);
 #define gridDim (::ds::cuda::on_host::here.grid_dim)
 
 inline void __syncthreads() { ds::cuda::on_host::block_barrier(); }
-inline void __syncwarp(unsigned mask = 0xffffffffU) {
-  ds::cuda::on_host::taken(mask, 0, ds::cuda::on_host::lane());
-}
+inline void __syncwarp(unsigned mask = 0xffffffffU) { ds::cuda::on_host::warp_barrier(mask); }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int other, int /*width*/ = 32) {
   return ds::cuda::on_host::taken(mask, value, ds::cuda::on_host::lane() ^ other);
@@ -123,24 +125,23 @@ T __shfl_down_sync(unsigned mask, T value, unsigned by, int /*width*/ = 32) {
   const int from = ds::cuda::on_host::lane() + static_cast<int>(by);
   return ds::cuda::on_host::taken(mask, value, from < 32 ? from : ds::cuda::on_host::lane());
 }
-// Every thread of a block runs to its next barrier undisturbed.
+// As relaxed as a GPU's, and atomic although every thread runs to its next barrier undisturbed:
+// ThreadSanitizer would take them for races.
 template <class T>
 T atomicAdd(T* to, T value) {
-  const T before = *to;
-  *to += value;
-  return before;
+  return std::atomic_ref(*to).fetch_add(value, std::memory_order_relaxed);
 }
 template <class T>
 T atomicMax(T* to, T value) {
-  const T before = *to;
-  if (value > before) *to = value;
+  std::atomic_ref place(*to);
+  T before = place.load(std::memory_order_relaxed);
+  while (value > before && !place.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
   return before;
 }
 template <class T>
 T atomicOr(T* to, T bits) {
-  const T before = *to;
-  *to |= bits;
-  return before;
+  return std::atomic_ref(*to).fetch_or(bits, std::memory_order_relaxed);
 }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/dtype.h"
+#include "core/fibre/sanitizers.h"
 #include "core/index.h"
 #include "kernels/cuda/on_host.h"
 
@@ -101,6 +102,8 @@ void multiply_for_all(unsigned /*mask*/, const Operands& operands) {
 
 void load_matrices(const void* row, bool transposed, std::array<uint32_t, 4>& words) {
   require_shared(row, 16, "ldmatrix");
+  // By each lane, and not by the one that will execute it.
+  sanitizers::reads(row, 16, __builtin_return_address(0));
   MatrixRows own{.row = row, .words = words};
   together(kWholeWarp, transposed ? load_for_all<true> : load_for_all<false>, &own);
 }

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "checkpoint/commit.h"
+#include "core/fibre/fibre.h"
 #include "launcher/decide/lease_rules.h"
 #include "launcher/decide/run_core.h"
 #include "rankd/report_queue.h"
 #include "tests/sim/disk.h"
-#include "tests/sim/fibre.h"
 
 namespace ds::sim {
 
