@@ -43,7 +43,8 @@ std::string vector_target() {
   const auto index = static_cast<int>(simd_target().GetIndex());
   if (index < 1 || index > HWY_MAX_DYNAMIC_TARGETS) return "plain C++";
   const int64_t target = int64_t{1} << (HWY_HIGHEST_TARGET_BIT - HWY_MAX_DYNAMIC_TARGETS + index);
-  return target == HWY_AVX3 ? "AVX-512" : hwy::TargetName(target);
+  if (target != HWY_AVX3) return hwy::TargetName(target);
+  return prefers_bf16_dots() ? "AVX-512, AVX512-BF16 in attention" : "AVX-512";
 #elif HWY_ARCH_ARM_A64
   return "NEON";
 #else

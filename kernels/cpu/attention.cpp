@@ -15,6 +15,7 @@
 
 #include "core/dispatch.h"
 #include "core/index.h"
+#include "kernels/cpu/attention_bf16.h"
 #include "kernels/cpu/attention_tiles.inl"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/simd.h"
@@ -348,11 +349,10 @@ struct Workspaces {
 };
 
 // Items are independent: which thread takes one does not change its bits.
-void for_each_item(Stream& stream, const AttentionShape& shape, int64_t items,
+void for_each_item(Stream& stream, size_t floats, int64_t items,
                    const std::function<void(int64_t, float*)>& body) {
   auto& workspaces = stream.state<Workspaces>().threads;
   workspaces.resize(to_size(stream.pool().threads()));
-  const size_t floats = DS_SIMD(attention_workspace)(shape);
   std::atomic<int64_t> next{0};
   stream.pool().for_each_thread([&](int index) {
     float* const own = nth(workspaces, index).reserve(floats);
@@ -360,22 +360,67 @@ void for_each_item(Stream& stream, const AttentionShape& shape, int64_t items,
   });
 }
 
+// Query heads that one item takes: all that share a head of keys, which is then packed once, where
+// that leaves enough items for the threads to share.
+int64_t heads_at_once(const AttentionShape& shape, int threads) {
+  return shape.batch * shape.kv_heads >= int64_t{4} * threads ? shape.heads / shape.kv_heads : 1;
+}
+
+void require_bf16_dots(const detail::AttentionOperands& operands) {
+  if (!has_bf16_dots()) {
+    throw Unsupported("attention: products of bf16 need AVX512-BF16, which this CPU has not");
+  }
+  DS_CHECK(operands.qkv.dtype() == DType::kBF16, "attention: products of bf16 of {} operands",
+           name_of(operands.qkv.dtype()));
+}
+
+bool takes_bf16_dots(const detail::AttentionOperands& operands) {
+  return operands.qkv.dtype() == DType::kBF16 && prefers_bf16_dots();
+}
+
 }  // namespace
 
 namespace detail {
 
 void attention_forward_cpu(Stream& stream, const AttentionOperands& operands) {
-  const AttentionShape& shape = operands.shape;
-  for_each_item(stream, shape, shape.batch * shape.heads, [&](int64_t item, float* workspace) {
-    DS_SIMD(attention_item)(operands, item, workspace);
-  });
+  const auto run = takes_bf16_dots(operands) ? attention_forward_bf16 : attention_forward_fp32;
+  run(stream, operands);
 }
 
 void attention_backward_cpu(Stream& stream, const AttentionOperands& operands) {
+  const auto run = takes_bf16_dots(operands) ? attention_backward_bf16 : attention_backward_fp32;
+  run(stream, operands);
+}
+
+void attention_forward_fp32(Stream& stream, const AttentionOperands& operands) {
   const AttentionShape& shape = operands.shape;
-  for_each_item(stream, shape, shape.batch * shape.kv_heads, [&](int64_t item, float* workspace) {
-    DS_SIMD(attention_backward_item)(operands, item, workspace);
-  });
+  const auto run = DS_SIMD(attention_item);
+  for_each_item(stream, DS_SIMD(attention_workspace)(shape), shape.batch * shape.heads,
+                [&](int64_t item, float* workspace) { run(operands, item, workspace); });
+}
+
+void attention_backward_fp32(Stream& stream, const AttentionOperands& operands) {
+  const AttentionShape& shape = operands.shape;
+  const auto run = DS_SIMD(attention_backward_item);
+  for_each_item(stream, DS_SIMD(attention_workspace)(shape), shape.batch * shape.kv_heads,
+                [&](int64_t item, float* workspace) { run(operands, item, workspace); });
+}
+
+void attention_forward_bf16(Stream& stream, const AttentionOperands& operands) {
+  require_bf16_dots(operands);
+  const AttentionShape& shape = operands.shape;
+  const int64_t heads = heads_at_once(shape, stream.pool().threads());
+  for_each_item(
+      stream, attention_bf16_workspace(shape), shape.batch * shape.heads / heads,
+      [&](int64_t item, float* own) { attention_bf16_heads(operands, item * heads, heads, own); });
+}
+
+void attention_backward_bf16(Stream& stream, const AttentionOperands& operands) {
+  require_bf16_dots(operands);
+  const AttentionShape& shape = operands.shape;
+  for_each_item(
+      stream, attention_bf16_workspace(shape), shape.batch * shape.kv_heads,
+      [&](int64_t item, float* own) { attention_bf16_backward_item(operands, item, own); });
 }
 
 void attention_decode_cpu(Stream& stream, const AttentionShape& shape, const Tensor& q,

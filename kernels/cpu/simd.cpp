@@ -1,5 +1,7 @@
 #include "kernels/cpu/simd.h"
 
+#include <oneapi/dnnl/dnnl.hpp>
+
 namespace ds::kernels {
 namespace {
 
@@ -29,6 +31,26 @@ struct Choice {
 const hwy::ChosenTarget& simd_target() {
   static const Choice choice;
   return choice.target;
+}
+
+bool has_bf16_dots() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
+bool prefers_bf16_dots() {
+#if defined(__x86_64__)
+  static const bool prefers = __builtin_cpu_is("amd") && has_bf16_dots() &&
+                              dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_bf16;
+  return prefers;
+#else
+  return false;
+#endif
 }
 
 }  // namespace ds::kernels

@@ -10,6 +10,12 @@ namespace ds::kernels {
 // What this CPU has of the targets we compile for (cmake/ds_dependencies.cmake); plain C++ always.
 const hwy::ChosenTarget& simd_target();
 
+// Whether this CPU multiplies pairs of bf16 numbers by an instruction of its own (AVX512-BF16),
+// and whether that is known to be faster than fp32's: on AMD's since Zen 4; on Intel's nothing was
+// measured. ONEDNN_MAX_CPU_ISA, which limits oneDNN's products, limits the second, too.
+bool has_bf16_dots();
+bool prefers_bf16_dots();
+
 }  // namespace ds::kernels
 
 // Once per function, in namespace scope, where HWY_ONCE holds; then call DS_SIMD(name)(arguments).

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "core/thread_pool.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/cpu/spans.h"
 #include "kernels/gemm/gemm.h"
 
@@ -249,9 +250,8 @@ bool machine_prefers_onednn(Stream& stream, DType dtype) {
 #if defined(__x86_64__)
   if (dtype == DType::kF32) return true;
   if (dtype != DType::kBF16 || !onednn_supports(stream, dtype)) return false;
-  __builtin_cpu_init();
   const bool amx = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
-  return amx || (__builtin_cpu_is("amd") != 0 && __builtin_cpu_supports("avx512bf16") != 0);
+  return amx || prefers_bf16_dots();
 #else
   (void)stream;
   (void)dtype;
