@@ -76,6 +76,7 @@ struct Queries {
   int64_t number;  // of the first among all queries of all heads of the batch
   int64_t rows;    // that are there
   float scale;     // of scores
+  bool first_of_group = false;
 
   // Keys that row i sees of a block.
   int64_t visible(int64_t i, Extent extent) const {
@@ -84,7 +85,11 @@ struct Queries {
   }
   int64_t tiles_end() const { return round_up(rows, kTileRows); }
   void drop(int64_t i, int64_t key, int64_t count, float* values) const {
-    if (a.dropout.p == 0 || count == 0) return;
+    if (a.dropout.p > 0) drop_some(i, key, count, values);
+  }
+
+  void drop_some(int64_t i, int64_t key, int64_t count, float* values) const {
+    if (count == 0) return;
     const int64_t before = a.dropout.first_sample * a.shape.heads * a.shape.length;
     detail::drop_probabilities(a.dropout, before + number + i, a.shape.length, key * kBlock, count,
                                values);
@@ -150,7 +155,6 @@ void forward_block(const ForwardPanels& p, const Queries& q, int64_t block, BF16
   const Sizes& s = p.s;
   Online o{};
   std::fill(o.most, o.most + kBlock, -std::numeric_limits<float>::infinity());
-  std::fill(p.out, p.out + s.block_floats(), 0.0F);
   for (int64_t key = 0; key <= block; ++key) {
     const Extent extent = extent_of(key, block);
     block_scores(p.query, p.keys + key * s.by_depth(), s.depth, p.scores, q.rows, extent);
@@ -161,7 +165,8 @@ void forward_block(const ForwardPanels& p, const Queries& q, int64_t block, BF16
       q.drop(i, key, q.visible(i, extent), row);
       round_row(row, p.weights + i * kPairRows);
     }
-    add_weighted(p.weights, p.values + key * s.by_row(), s.width, p.out, q.rows, extent);
+    add_weighted(p.weights, p.values + key * s.by_row(), s.width, p.out, q.rows, extent,
+                 key == 0 ? TileWrite::kSet : TileWrite::kAdd);
   }
   float* const lse = q.a.log_sum_exp.data<float>() + q.number;
   for (int64_t i = 0; i < q.rows; ++i) {
@@ -240,7 +245,8 @@ void backward_weights(const BackwardPanels& b, const Queries& q, int64_t block, 
 }
 
 // The second pass: score gradients, but for their scale, and what they add to the gradients of
-// queries, keys and values.
+// queries, keys and values. What the first head of a group and the queries of the same block add to
+// a block of keys is the first of its sum.
 void backward_products(const BackwardPanels& b, const Queries& q, int64_t block,
                        const float* delta) {
   const Sizes& s = b.s;
@@ -259,10 +265,14 @@ void backward_products(const BackwardPanels& b, const Queries& q, int64_t block,
       round_two_rows(p, p + kBlock, b.weights_across + i / 2 * kBlock);
     }
     const int64_t at = key * s.block_floats();
-    add_weighted_transposed(b.weights_across, b.dy_rows, s.width, b.dvalues + at, q.rows, extent);
-    add_weighted_transposed(b.gradients_across, b.query_rows, s.width, b.dkeys + at, q.rows,
-                            extent);
-    add_weighted(b.gradients, b.key_rows + key * s.by_row(), s.width, b.dquery, q.rows, extent);
+    const bool first = q.first_of_group && key == block;
+    const TileWrite write = first ? TileWrite::kSet : TileWrite::kAdd;
+    add_weighted_transposed(b.weights_across, b.dy_rows, s.width, b.dvalues + at, q.rows, extent,
+                            write);
+    add_weighted_transposed(b.gradients_across, b.query_rows, s.width, b.dkeys + at, q.rows, extent,
+                            write);
+    add_weighted(b.gradients, b.key_rows + key * s.by_row(), s.width, b.dquery, q.rows, extent,
+                 key == 0 ? TileWrite::kSet : TileWrite::kAdd);
   }
 }
 
@@ -283,8 +293,8 @@ void backward_head(const detail::AttentionOperands& a, int64_t batch, int64_t h,
     pack_by_row(head.queries.block(block), head.queries.stride, rows, s.dim, b.query_rows);
     pack_by_depth(dy.block(block), dy.stride, rows, s.dim, b.dy);
     pack_by_row(dy.block(block), dy.stride, rows, s.dim, b.dy_rows);
-    std::fill(b.dquery, b.dquery + s.block_floats(), 0.0F);
-    const Queries q{a, (batch * shape.heads + h) * s.length + first, rows, scale};
+    const Queries q{a, (batch * shape.heads + h) * s.length + first, rows, scale,
+                    h % (shape.heads / shape.kv_heads) == 0};
     float delta[kBlock];
     backward_weights(b, q, block, delta);
     backward_products(b, q, block, delta);
@@ -353,8 +363,6 @@ void attention_bf16_backward_item(const AttentionOperands& a, int64_t item, floa
     pack_by_depth(head.values.block(block), shape.packed(), rows, s.dim,
                   b.values + block * s.by_depth());
   }
-  std::fill(b.dkeys, b.dkeys + s.blocks * s.block_floats(), 0.0F);
-  std::fill(b.dvalues, b.dvalues + s.blocks * s.block_floats(), 0.0F);
   for (int64_t h = kv * group; h < (kv + 1) * group; ++h) backward_head(a, batch, h, b);
   const float scale = 1.0F / std::sqrt(static_cast<float>(s.dim));
   BF16* const rows = a.dqkv.data<BF16>() + batch * s.length * shape.packed();

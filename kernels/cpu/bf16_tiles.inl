@@ -102,22 +102,22 @@ inline void block_scores(const Pair* queries, const Pair* keys, int64_t depth, f
   }
 }
 
-// out [kBlock, width] += weights * values, weights [query][pair of keys], values packed by row.
+// out [kBlock, width] (+)= weights * values, weights [query][pair of keys], values packed by row.
 inline void add_weighted(const Pair* weights, const Pair* values, int64_t width, float* out,
-                         int64_t rows, Extent extent) {
+                         int64_t rows, Extent extent, TileWrite write) {
   for (int64_t j = 0; j < width; j += kPanel) {
     for (int64_t i = 0; i < rows; i += kTileRows) {
       const int64_t keys = extent == Extent::kLower ? i + kTileRows : kBlock;
       multiply_tile<kPairRows, 1>(weights + i * kPairRows, values + j * kPairRows, keys / 2,
-                                  out + i * width + j, width, TileWrite::kAdd);
+                                  out + i * width + j, width, write);
     }
   }
 }
 
-// out [kBlock, width] += weights^T * values: sums over queries, weights [pair of queries][key],
+// out [kBlock, width] (+)= weights^T * values: sums over queries, weights [pair of queries][key],
 // values packed by row. Queries before a key have no weight.
 inline void add_weighted_transposed(const Pair* weights, const Pair* values, int64_t width,
-                                    float* out, int64_t rows, Extent extent) {
+                                    float* out, int64_t rows, Extent extent, TileWrite write) {
   for (int64_t j = 0; j < width; j += kPanel) {
     for (int64_t i = 0; i < kBlock; i += kTileRows) {
       const int64_t first = (extent == Extent::kLower ? i : 0) / 2;
@@ -125,16 +125,12 @@ inline void add_weighted_transposed(const Pair* weights, const Pair* values, int
       if (depth <= 0) break;
       multiply_tile<1, kBlock>(weights + first * kBlock + i,
                                values + j * kPairRows + first * kPanel, depth, out + i * width + j,
-                               width, TileWrite::kAdd);
+                               width, write);
     }
   }
 }
 
 // Packing: rows of a matrix [kBlock, dim], of which `count` are there, the others zero ------------
-
-HWY_INLINE __m512i load_halves(const BF16* from, int64_t count) {
-  return _mm512_maskz_loadu_epi16(first_halves(count), from);
-}
 
 // Sixteen rows of sixteen pairs become columns.
 HWY_INLINE void transpose(__m512i (&rows)[16]) {
@@ -167,16 +163,27 @@ HWY_INLINE void transpose(__m512i (&rows)[16]) {
 }
 
 // For sums over the columns: panels of kPanel rows, panel[k][i] = the pair (2 k, 2 k + 1) of row i.
+// Rows lie far apart, where the hardware does not look ahead: the next ones are asked for.
 inline void pack_by_depth(const BF16* from, int64_t stride, int64_t count, int64_t dim, Pair* to) {
   const int64_t depth = (dim + 1) / 2;
   for (int64_t row = 0; row < kBlock; row += kLanes) {
     Pair* const panel = to + row / kPanel * kPanel * depth + row % kPanel;
+    const BF16* const first = from + row * stride;
     for (int64_t k = 0; k < depth; k += kLanes) {
+      const __mmask32 there = first_halves(dim - 2 * k);
       __m512i rows[16];
+      if (row + kLanes <= count) {
 #pragma GCC unroll 16
-      for (int64_t i = 0; i < kLanes; ++i) {
-        rows[i] = row + i < count ? load_halves(from + (row + i) * stride + 2 * k, dim - 2 * k)
-                                  : _mm512_setzero_si512();
+        for (int64_t i = 0; i < kLanes; ++i) {
+          __builtin_prefetch(first + (kLanes + i) * stride + 2 * k);
+          rows[i] = _mm512_maskz_loadu_epi16(there, first + i * stride + 2 * k);
+        }
+      } else {
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < kLanes; ++i) {
+          rows[i] = row + i < count ? _mm512_maskz_loadu_epi16(there, first + i * stride + 2 * k)
+                                    : _mm512_setzero_si512();
+        }
       }
       transpose(rows);
       if (k + kLanes <= depth) {
@@ -193,15 +200,19 @@ inline void pack_by_depth(const BF16* from, int64_t stride, int64_t count, int64
 
 // For sums over the rows: panels of kPanel columns, panel[k][j] = rows 2 k and 2 k + 1 of column j.
 inline void pack_by_row(const BF16* from, int64_t stride, int64_t count, int64_t dim, Pair* to) {
+  constexpr int64_t kAhead = 8;
   const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
                                        39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
   const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-  const __m512i zero = _mm512_setzero_si512();
-  for (int64_t k = 0; k < kPairRows; ++k) {
-    const BF16* row = from + 2 * k * stride;
-    for (int64_t j = 0; j < dim; j += kPanel) {
-      const __m512i first = 2 * k < count ? load_halves(row + j, dim - j) : zero;
-      const __m512i second = 2 * k + 1 < count ? load_halves(row + stride + j, dim - j) : zero;
+  for (int64_t j = 0; j < dim; j += kPanel) {
+    const __mmask32 there = first_halves(dim - j);
+    for (int64_t k = 0; k < kPairRows; ++k) {
+      const BF16* const row = from + 2 * k * stride + j;
+      __builtin_prefetch(row + kAhead * stride);
+      __builtin_prefetch(row + (kAhead + 1) * stride);
+      // Of a row that is not there, nothing is read.
+      const __m512i first = _mm512_maskz_loadu_epi16(2 * k < count ? there : 0, row);
+      const __m512i second = _mm512_maskz_loadu_epi16(2 * k + 1 < count ? there : 0, row + stride);
       Pair* const out = to + j * kPairRows + k * kPanel;
       _mm512_store_si512(out, _mm512_permutex2var_epi16(first, low, second));
       _mm512_store_si512(out + kLanes, _mm512_permutex2var_epi16(first, high, second));
@@ -232,6 +243,7 @@ HWY_INLINE float largest_of(const float* row, int64_t count) {
   __m512 most = least;
 #pragma GCC unroll 4
   for (int64_t j = 0; j < kBlock; j += kLanes) {
+    if (j >= count) break;
     most = _mm512_max_ps(most, _mm512_mask_load_ps(least, first_floats(count - j), row + j));
   }
   return _mm512_reduce_max_ps(most);
@@ -243,6 +255,10 @@ HWY_INLINE __m512 weights_of_row(float* row, int64_t count, float factor, float 
   __m512 sum = _mm512_setzero_ps();
 #pragma GCC unroll 4
   for (int64_t j = 0; j < kBlock; j += kLanes) {
+    if (j >= count) {
+      _mm512_store_ps(row + j, _mm512_setzero_ps());
+      continue;
+    }
     const __mmask16 inside = first_floats(count - j);
     const __m512 s = _mm512_maskz_load_ps(inside, row + j);
     const __m512 t = _mm512_fmsub_ps(s, _mm512_set1_ps(factor), _mm512_set1_ps(offset));

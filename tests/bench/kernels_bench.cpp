@@ -9,8 +9,12 @@
 #include <functional>
 #include <vector>
 
+#include "core/index.h"
 #include "core/memory/resource.h"
+#include "core/rng.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/cpu/spans.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm/gemm.h"
@@ -60,7 +64,7 @@ void compare(const Bench& bench, const std::string& name, double units, const ch
     baseline_rates.push_back(baseline_units / seconds_of(baseline));
     ratios.push_back(rates.back() / baseline_rates.back());
   }
-  fmt::print("{:44} {:8.1f} {}   {} {:8.1f}   ratio {:.2f}\n", name, median(rates), unit,
+  fmt::print("{:48} {:8.1f} {}   {} {:8.1f}   ratio {:.2f}\n", name, median(rates), unit,
              baseline_name, median(baseline_rates), median(ratios));
 }
 
@@ -131,6 +135,38 @@ void bench_attention(Bench& bench, DType dtype, int64_t batch, int64_t length) {
       baseline);
 }
 
+// Attention by the CPU's bf16 products beside that by fp32 products, on random numbers: where the
+// scores are equal no sum is ever rescaled.
+void bench_attention_products(Bench& bench, int64_t batch, int64_t length) {
+  if (!has_bf16_dots()) return;
+  Stream& s = bench.stream;
+  const AttentionShape shape{batch, length, 12, 12, 64};
+  const int64_t rows = batch * length;
+  const auto random = [&](int64_t columns, uint64_t seed) {
+    const Rng rng(seed, "bench");
+    const Tensor t = Tensor::zeros({rows, columns}, DType::kBF16, s);
+    for (int64_t i = 0; i < t.numel(); ++i) t.data<BF16>()[i] = BF16(rng.normal(to_size(i)));
+    return t;
+  };
+  const Tensor qkv = random(shape.packed(), 1), dy = random(768, 2);
+  const Tensor y = Tensor::zeros({rows, 768}, DType::kBF16, s);
+  const Tensor lse = Tensor::zeros({rows * 12}, DType::kF32, s);
+  const Tensor dqkv = Tensor::zeros({rows, shape.packed()}, DType::kBF16, s);
+  const AttentionDropout none;
+  const detail::AttentionOperands operands{shape, qkv, y, lse, dy, dqkv, none};
+  const double causal = 2e-9 * static_cast<double>(batch * 12 * 64) * static_cast<double>(length) *
+                        static_cast<double>(length + 1);
+  const std::string name = fmt::format("bf16 attention B {} T {}", batch, length);
+  compare(
+      bench, name + ", bf16 products", causal, "GFLOP/s",
+      [&] { detail::attention_forward_bf16(s, operands); }, causal, "fp32   ",
+      [&] { detail::attention_forward_fp32(s, operands); });
+  compare(
+      bench, name + ", bf16 products, backward", 2.5 * causal, "GFLOP/s",
+      [&] { detail::attention_backward_bf16(s, operands); }, 2.5 * causal, "fp32   ",
+      [&] { detail::attention_backward_fp32(s, operands); });
+}
+
 // In-place streaming over as many bytes: three arrays updated from a fourth, a cached chunk at a
 // time.
 Work streaming(Stream& s, const AdamArgs& a) {
@@ -190,6 +226,9 @@ void run(int threads, int rounds) {
     bench_attention(bench, dtype, 4, 64);
     bench_attention(bench, dtype, 2, 512);
   }
+  bench_attention_products(bench, 4, 64);
+  bench_attention_products(bench, 2, 512);
+  bench_attention_products(bench, 1, 2048);
   bench_streams(bench);
 }
 
