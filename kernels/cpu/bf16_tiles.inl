@@ -12,7 +12,9 @@
 
 // GCC 12 calls the lanes that its own intrinsics leave open uninitialised (PR 105593).
 HWY_DIAGNOSTICS(push)
+#if HWY_COMPILER_GCC_ACTUAL
 HWY_DIAGNOSTICS_OFF(disable : 4701, ignored "-Wmaybe-uninitialized")
+#endif
 #include <immintrin.h>
 HWY_DIAGNOSTICS(pop)
 
