@@ -24,48 +24,106 @@ HWY_BEFORE_NAMESPACE();
 namespace ds::kernels::HWY_NAMESPACE {
 namespace {
 
-template <class T>
-float dot(const T* a, const T* b, int64_t n) {
+// Of a cache of keys and values, each row is read once, far from the one before, where the hardware
+// does not look ahead.
+constexpr int64_t kKeysAtOnce = 4;
+constexpr int64_t kAheadKeys = 16;
+
+// scores[s] = scale q . keys[s], for kKeys rows that are `stride` apart.
+template <int64_t kKeys, class T>
+HWY_INLINE void score_keys(const float* q, const T* keys, int64_t stride, int64_t dim, float scale,
+                           float* scores) {
   const Lanes d;
-  auto total = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += lane_count()) {
-    const int64_t count = at_most_lanes(n - i);
-    total = hn::MulAdd(get(d, a + i, count), get(d, b + i, count), total);
+  F32Vector sum[kKeys];
+  for (auto& total : sum) total = hn::Zero(d);
+  for (int64_t i = 0; i < dim; i += lane_count()) {
+    const int64_t count = at_most_lanes(dim - i);
+    const auto x = get(d, q + i, count);
+#pragma GCC unroll 4
+    for (int64_t s = 0; s < kKeys; ++s) {
+      __builtin_prefetch(keys + (s + kAheadKeys) * stride + i);
+      sum[s] = hn::MulAdd(x, get(d, keys + s * stride + i, count), sum[s]);
+    }
   }
-  return sum_lanes(d, total);
+  for (int64_t s = 0; s < kKeys; ++s) scores[s] = sum_lanes(d, sum[s]) * scale;
 }
 
-template <class T>
-void axpy(float factor, const T* x, float* y, int64_t n) {
+// out[0..kVectors vectors) = sum over s of weights[s] values[s], which stays in registers.
+template <int kVectors, class T>
+HWY_INLINE void weigh_values(const float* weights, const T* values, int64_t stride, int64_t count,
+                             float* out) {
   const Lanes d;
-  const auto f = hn::Set(d, factor);
-  for (int64_t i = 0; i < n; i += lane_count()) {
-    const int64_t count = at_most_lanes(n - i);
-    put(hn::MulAdd(f, get(d, x + i, count), get(d, y + i, count)), d, y + i, count);
+  F32Vector sum[kVectors];
+  for (auto& total : sum) total = hn::Zero(d);
+  for (int64_t s = 0; s < count; ++s) {
+    const auto weight = hn::Set(d, weights[s]);
+    const T* row = values + s * stride;
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      __builtin_prefetch(row + kAheadKeys * stride + v * lane_count());
+      sum[v] = hn::MulAdd(weight, load(d, row + v * lane_count()), sum[v]);
+    }
   }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, out + v * lane_count());
 }
 
-// One query against `count` keys whose rows are `stride` apart; returns log sum exp of the scores.
+// The same of the last columns, fewer than a vector.
 template <class T>
-float attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t count, int64_t dim,
-             T* y, std::vector<float>& scratch) {
-  scratch.assign(to_size(count + dim), 0.0F);
+HWY_INLINE void weigh_last_values(const float* weights, const T* values, int64_t stride,
+                                  int64_t count, int64_t columns, float* out) {
+  const Lanes d;
+  auto sum = hn::Zero(d);
+  for (int64_t s = 0; s < count; ++s) {
+    sum = hn::MulAdd(hn::Set(d, weights[s]), load_n(d, values + s * stride, columns), sum);
+  }
+  store_n(sum, d, out, columns);
+}
+
+// Scores become weights e^(s - most); returns their sum. Behind them, up to whole vectors, stands
+// -infinity, whose weight is 0.
+HWY_INLINE float weights_of(float* scores, int64_t count) {
+  const Lanes d;
+  auto top = hn::LoadU(d, scores);
+  for (int64_t s = lane_count(); s < count; s += lane_count()) {
+    top = hn::Max(top, hn::LoadU(d, scores + s));
+  }
+  const auto most = hn::Set(d, max_lanes(d, top));
+  auto sum = hn::Zero(d);
+  for (int64_t s = 0; s < count; s += lane_count()) {
+    const auto weight = exp(d, hn::Sub(hn::LoadU(d, scores + s), most));
+    hn::StoreU(weight, d, scores + s);
+    sum = hn::Add(sum, weight);
+  }
+  return sum_lanes(d, sum);
+}
+
+// One query against `count` keys whose rows are `stride` apart.
+template <class T>
+void attend(const T* q, const T* keys, const T* values, int64_t stride, int64_t count, int64_t dim,
+            T* y, std::vector<float>& scratch) {
+  const int64_t lanes = lane_count();
+  const int64_t padded = round_up(count, lanes);
+  scratch.assign(to_size(padded + 2 * dim), -std::numeric_limits<float>::infinity());
   float* scores = scratch.data();
-  float* out = scores + count;
+  float* query = scores + padded;
+  float* out = query + dim;
+  for (int64_t i = 0; i < dim; ++i) query[i] = static_cast<float>(q[i]);
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
-  float most = -std::numeric_limits<float>::infinity();
-  for (int64_t s = 0; s < count; ++s) {
-    scores[s] = dot(q, keys + s * stride, dim) * scale;
-    most = std::max(most, scores[s]);
+  int64_t s = 0;
+  for (; s + kKeysAtOnce <= count; s += kKeysAtOnce) {
+    score_keys<kKeysAtOnce>(query, keys + s * stride, stride, dim, scale, scores + s);
   }
-  float total = 0;
-  for (int64_t s = 0; s < count; ++s) {
-    const float weight = std::exp(scores[s] - most);
-    total += weight;
-    axpy(weight, values + s * stride, out, dim);
+  for (; s < count; ++s) score_keys<1>(query, keys + s * stride, stride, dim, scale, scores + s);
+  const float total = weights_of(scores, count);
+  int64_t i = 0;
+  for (; i + 4 * lanes <= dim; i += 4 * lanes) {
+    weigh_values<4>(scores, values + i, stride, count, out + i);
   }
+  for (; i + lanes <= dim; i += lanes) {
+    weigh_values<1>(scores, values + i, stride, count, out + i);
+  }
+  if (i < dim) weigh_last_values(scores, values + i, stride, count, dim - i, out + i);
   store_row(out, 1.0F / total, y, dim);
-  return most + std::log(total);
 }
 
 // Where the operands of one head lie.
