@@ -1,7 +1,9 @@
 // An emulated CUDA device, for machines without one: the queues of its streams run only when
 // somebody waits for them, and no further than to what is waited for. So a forgotten wait shows
 // every time, as wrong numbers, and not once in a thousand runs. Its memory is closed to the host:
-// who reads or writes it outside of a queue's work faults. Build option DS_WITH_CUDA=EMULATED.
+// who reads or writes it outside of a queue's work faults. A recorded graph runs in the order of
+// each of its streams, the others as late as allowed, and has to leave the same bits. Build option
+// DS_WITH_CUDA=EMULATED.
 #pragma once
 
 #include <functional>

@@ -108,8 +108,7 @@ class Mapping {
 
   // Up to where the next block may begin.
   std::span<std::byte> edge_of(size_t begin, size_t bytes) const {
-    const size_t used = bytes + kLeastEdge;
-    const size_t end = (used + kSlabAlignment - 1) / kSlabAlignment * kSlabAlignment;
+    const size_t end = slab_bytes(bytes + kLeastEdge);
     return {base_ + begin + bytes, end - bytes};
   }
   void forget_given_back() {
@@ -176,7 +175,7 @@ class DeviceMemory final : public MemoryResource {
 class PinnedBlocks {
  public:
   std::byte* make(size_t bytes) {
-    const size_t rounded = (bytes / kSlabAlignment + 1) * kSlabAlignment;
+    const size_t rounded = slab_bytes(bytes + 1);
     auto* const block = static_cast<std::byte*>(std::aligned_alloc(kSlabAlignment, rounded));
     if (block == nullptr) {
       throw OutOfMemory(fmt::format("pinned memory: {} bytes refused by the system", bytes));
@@ -248,10 +247,10 @@ namespace ds {
 
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes) {
   return std::make_unique<emulated::DeviceMemory>(fmt::format("memory of {}", device.to_string()),
-                                                  bytes);
+                                                  slab_bytes(bytes));
 }
 std::unique_ptr<MemoryResource> make_pinned_memory(size_t bytes) {
-  return std::make_unique<emulated::PinnedMemory>(bytes);
+  return std::make_unique<emulated::PinnedMemory>(slab_bytes(bytes));
 }
 
 }  // namespace ds

@@ -8,7 +8,8 @@
 // What is given back may be handed out again at once. Work that a stream was given before is still
 // done before whatever that stream is given later, so for who computes on one stream its order
 // suffices. Who has used a part on another stream lets the stream for which it was allocated wait
-// for an event of that work before giving the part back.
+// for an event of that work before giving the part back. The parts that a recorded graph works on
+// (step_graph.h) are kept for as long as it is replayed.
 #pragma once
 
 #include <memory>
@@ -18,6 +19,7 @@
 
 namespace ds {
 
+// `bytes` count up to the next multiple of kSlabAlignment, as whatever is handed out does.
 // Unsupported without CUDA in the build; OutOfMemory where there is no such block, with what is
 // free. Thread-safe.
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes);

@@ -19,6 +19,17 @@ class QueueEvent {
   virtual void wait_on_host() = 0;
 };
 
+class DeviceQueue;
+
+// Work that was recorded and not done, for any number of times. It keeps the addresses and the
+// values that it was given, and no memory alive.
+class QueueGraph {
+ public:
+  virtual ~QueueGraph() = default;
+  // Gives it to a queue of its device, as one piece of work. One launch follows the other.
+  virtual void launch(DeviceQueue& queue) = 0;
+};
+
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
@@ -30,6 +41,17 @@ class DeviceQueue {
   virtual void copy(const void* from, void* to, size_t bytes) = 0;
   virtual void fill_bytes(void* to, int value, size_t bytes) = 0;
   virtual void* native() const = 0;  // cudaStream_t; null where there is none
+
+  // From here on what the queue is given is recorded and not done, and so it is with every queue of
+  // the device that waits for an event of it, from there on. Until the end the host may not wait
+  // for any of this, nothing may wait for what was given before, and host memory that is copied has
+  // to be pinned: it is read and written when the graph runs. What is refused says so ("graph:
+  // ...", capture.h) and changes nothing. One thread does it all.
+  virtual void begin_capture() = 0;
+  // Queues that joined have to have been waited for. The recording is over also where this throws.
+  virtual std::unique_ptr<QueueGraph> end_capture() = 0;
+  // Forgets what was recorded. Nothing where this queue did not begin a capture.
+  virtual void abandon_capture() noexcept = 0;
 };
 
 // Unsupported without CUDA in the build, naming the build option.

@@ -4,6 +4,7 @@
 
 #include <source_location>
 
+#include "core/cuda/capture.h"
 #include "core/cuda/memory.h"
 #include "core/cuda/queue.h"
 #include "core/cuda/slab_memory.h"
@@ -30,28 +31,79 @@ void check(cudaError_t error, std::string_view what,
 // The runtime works on the device that the thread has chosen.
 void choose(Device device) { check(cudaSetDevice(device.index), device.to_string()); }
 
+// While a thread records a graph the runtime refuses it calls that do not concern the recording but
+// might: waiting for other work, taking memory. What does concern it is refused by capture.h.
+class Unwatched {
+ public:
+  Unwatched() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~Unwatched() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  Unwatched(const Unwatched&) = delete;  // restores on exit, exactly once
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 class CudaEvent final : public QueueEvent {
  public:
-  explicit CudaEvent(cudaStream_t stream) {
+  CudaEvent(cudaStream_t stream, std::shared_ptr<Capture> capture) : capture_(std::move(capture)) {
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "event");
-    check(cudaEventRecord(event_, stream), "event");
+    const cudaError_t error = cudaEventRecord(event_, stream);
+    if (error != cudaSuccess) cudaEventDestroy(event_);
+    check(error, "event");
   }
   ~CudaEvent() override { cudaEventDestroy(event_); }
   CudaEvent(const CudaEvent&) = delete;  // owns the event
   CudaEvent& operator=(const CudaEvent&) = delete;
 
   bool ready() override {
+    require_on_time_line(capture_.get(), "ready");
+    const Unwatched unwatched;
     const cudaError_t state = cudaEventQuery(event_);
-    if (state == cudaErrorNotReady) return false;
+    if (state == cudaErrorNotReady) {
+      cudaGetLastError();
+      return false;
+    }
     check(state, "work before an event");
     return true;
   }
-  void wait_on_host() override { check(cudaEventSynchronize(event_), "work before an event"); }
+  void wait_on_host() override {
+    require_on_time_line(capture_.get(), "wait_on_host or synchronize");
+    const Unwatched unwatched;
+    check(cudaEventSynchronize(event_), "work before an event");
+  }
+  const std::shared_ptr<Capture>& capture() const { return capture_; }
   cudaEvent_t native() const { return event_; }
 
  private:
+  const std::shared_ptr<Capture> capture_;  // that it was marked in, or null
   cudaEvent_t event_ = nullptr;
 };
+
+class CudaGraph final : public QueueGraph {
+ public:
+  // Takes the graph over.
+  explicit CudaGraph(cudaGraph_t graph) {
+    const cudaError_t error = cudaGraphInstantiateWithFlags(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(error, "graph: instantiation");
+  }
+  ~CudaGraph() override { cudaGraphExecDestroy(executable_); }
+  CudaGraph(const CudaGraph&) = delete;  // owns the graph
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  void launch(DeviceQueue& queue) override;
+  cudaGraphExec_t native() const { return executable_; }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+bool is_pageable(const void* at) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, at), "copy");
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
 
 class CudaQueue final : public DeviceQueue {
  public:
@@ -59,26 +111,28 @@ class CudaQueue final : public DeviceQueue {
     choose(device_);
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
   }
-  ~CudaQueue() override { cudaStreamDestroy(stream_); }  // what it was given is still done
-  CudaQueue(const CudaQueue&) = delete;                  // owns the stream
+  ~CudaQueue() override {
+    abandon_capture();
+    cudaStreamDestroy(stream_);  // what it was given is still done
+  }
+  CudaQueue(const CudaQueue&) = delete;  // owns the stream
   CudaQueue& operator=(const CudaQueue&) = delete;
 
   std::shared_ptr<QueueEvent> mark() override {
     choose(device_);
-    return std::make_shared<CudaEvent>(stream_);
+    return std::make_shared<CudaEvent>(stream_, part_.active());
   }
   void wait(const std::shared_ptr<QueueEvent>& event) override {
-    const cudaEvent_t native = dynamic_cast<const CudaEvent&>(*event).native();
-    check(cudaStreamWaitEvent(stream_, native, 0), "wait");
+    const auto& other = dynamic_cast<const CudaEvent&>(*event);
+    part_.join(other.capture());
+    check(cudaStreamWaitEvent(stream_, other.native(), 0), "wait");
   }
   void copy(const void* from, void* to, size_t bytes) override {
     choose(device_);
+    const bool waits = is_pageable(to);
+    if (part_.active() && (waits || is_pageable(from))) part_.refuse_pageable_copy();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copy");
-    cudaPointerAttributes of_target{};
-    check(cudaPointerGetAttributes(&of_target, to), "copy");
-    if (of_target.type == cudaMemoryTypeUnregistered) {
-      check(cudaStreamSynchronize(stream_), "copy to the host");
-    }
+    if (waits) check(cudaStreamSynchronize(stream_), "copy to the host");
   }
   void fill_bytes(void* to, int value, size_t bytes) override {
     choose(device_);
@@ -86,16 +140,56 @@ class CudaQueue final : public DeviceQueue {
   }
   void* native() const override { return stream_; }
 
+  void begin_capture() override {
+    part_.begin(std::make_shared<Capture>());
+    try {
+      choose(device_);
+      // Of this thread alone: others go on, with what does not concern the recording.
+      check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin_capture");
+    } catch (...) {
+      part_.end();
+      throw;
+    }
+  }
+  std::unique_ptr<QueueGraph> end_capture() override {
+    part_.end();
+    cudaGraph_t graph = nullptr;
+    const cudaError_t error = cudaStreamEndCapture(stream_, &graph);
+    if (error == cudaErrorStreamCaptureUnjoined) {
+      cudaGetLastError();
+      refuse_unjoined();
+    }
+    check(error, "end_capture");
+    return std::make_unique<CudaGraph>(graph);
+  }
+  void abandon_capture() noexcept override {
+    if (!part_.began()) return;
+    part_.end();
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+  }
+  void launch(const CudaGraph& graph) {
+    part_.refuse_replay();
+    choose(device_);
+    check(cudaGraphLaunch(graph.native(), stream_), "replay");
+  }
+
  private:
   const Device device_;
   cudaStream_t stream_ = nullptr;
+  CapturePart part_;
 };
+
+void CudaGraph::launch(DeviceQueue& queue) { dynamic_cast<CudaQueue&>(queue).launch(*this); }
 
 // One cudaMalloc.
 class DeviceBlock {
  public:
   DeviceBlock(Device device, std::string_view name, size_t bytes) {
     choose(device);
+    const Unwatched unwatched;
     const cudaError_t error = cudaMalloc(&data_, bytes);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();
@@ -105,7 +199,10 @@ class DeviceBlock {
     }
     check(error, name);
   }
-  ~DeviceBlock() { cudaFree(data_); }        // waits for what the device is doing
+  ~DeviceBlock() {
+    const Unwatched unwatched;
+    cudaFree(data_);  // waits for what the device is doing
+  }
   DeviceBlock(const DeviceBlock&) = delete;  // owns its bytes
   DeviceBlock& operator=(const DeviceBlock&) = delete;
   void* data() const { return data_; }
@@ -117,10 +214,14 @@ class DeviceBlock {
 class PinnedBlock {
  public:
   explicit PinnedBlock(size_t bytes) {
+    const Unwatched unwatched;
     check(cudaHostAlloc(&data_, bytes, cudaHostAllocPortable),
           fmt::format("pinned memory: {} bytes in one block", bytes));
   }
-  ~PinnedBlock() { cudaFreeHost(data_); }
+  ~PinnedBlock() {
+    const Unwatched unwatched;
+    cudaFreeHost(data_);
+  }
   PinnedBlock(const PinnedBlock&) = delete;  // owns its bytes
   PinnedBlock& operator=(const PinnedBlock&) = delete;
   void* data() const { return data_; }
@@ -153,10 +254,12 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
 }
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes) {
   const std::string name = fmt::format("memory of {}", device.to_string());
-  return std::make_unique<BlockMemory<DeviceBlock>>(name, bytes, device, name, bytes);
+  return std::make_unique<BlockMemory<DeviceBlock>>(name, slab_bytes(bytes), device, name,
+                                                    slab_bytes(bytes));
 }
 std::unique_ptr<MemoryResource> make_pinned_memory(size_t bytes) {
-  return std::make_unique<BlockMemory<PinnedBlock>>("pinned memory", bytes, bytes);
+  return std::make_unique<BlockMemory<PinnedBlock>>("pinned memory", slab_bytes(bytes),
+                                                    slab_bytes(bytes));
 }
 
 }  // namespace ds

@@ -15,6 +15,10 @@ namespace ds {
 
 // Whatever is handed out begins at a multiple of so many bytes, as what cudaMalloc returns does.
 inline constexpr size_t kSlabAlignment = 256;
+// The bytes of a slab that has room for a part of so many.
+constexpr size_t slab_bytes(size_t bytes) {
+  return (bytes + kSlabAlignment - 1) / kSlabAlignment * kSlabAlignment;
+}
 
 class Slab {
  public:
@@ -77,9 +81,7 @@ class Slab {
 
  private:
   // Nothing has a place of its own, too.
-  static size_t rounded(size_t bytes) {
-    return std::max<size_t>((bytes + kSlabAlignment - 1) / kSlabAlignment, 1) * kSlabAlignment;
-  }
+  static size_t rounded(size_t bytes) { return slab_bytes(std::max<size_t>(bytes, 1)); }
 
   size_t bytes_;
   size_t bytes_free_ = 0;

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/index.h"
+#include "kernels/cpu/spans.h"
 #include "kernels/quantize/quantize_math.h"
-#include "kernels/spans.h"
 
 namespace ds::kernels::detail {
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "core/index.h"
-#include "kernels/spans.h"
+#include "kernels/cpu/spans.h"
 
 namespace ds::kernels::detail {
 namespace {

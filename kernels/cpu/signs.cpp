@@ -6,8 +6,8 @@
 #include <span>
 
 #include "core/index.h"
+#include "kernels/cpu/spans.h"
 #include "kernels/quantize/levels.h"
-#include "kernels/spans.h"
 
 namespace ds::kernels::detail {
 namespace {

@@ -53,8 +53,8 @@ void refuses_what_lies_apart(MemoryResource& memory, const std::string& name) {
 
 TEST_CASE("what a slab cannot hand out is told with its longest run", "[device]") {
   if (has_none()) return;
-  refuses_what_lies_apart(*make_device_memory(device(), 4096 + 17), "memory of cuda:");
-  refuses_what_lies_apart(*make_pinned_memory(4096 + 17), "pinned memory");
+  refuses_what_lies_apart(*make_device_memory(device(), 4096 - 17), "memory of cuda:");
+  refuses_what_lies_apart(*make_pinned_memory(4096 - 17), "pinned memory");
 }
 
 TEST_CASE("what one resource has of a device another cannot have, until it is gone", "[device]") {
