@@ -1,8 +1,8 @@
 // Quantizers of tensors: the forms of quantize_math.h, whose words on formulas, ranges and refused
 // configurations hold here. Numbers are fp32, bf16 or fp16 and arithmetic is fp32; all devices give
 // the same bits, but for the means of ternary and binary, whose fp64 sums each adds in an order of
-// its own. Operands that do not fit throw InternalError. What a group is too large for one block or
-// thread is summed up in scratch, which is allocated here under MemoryTag::kScratch.
+// its own. Operands that do not fit throw InternalError. What groups need on the way is scratch,
+// allocated here under MemoryTag::kScratch.
 #pragma once
 
 #include "core/tensor.h"
