@@ -67,6 +67,7 @@ std::string found_text(const LibraryFact& library) {
 // Where an unused one lies, and why nothing could be called of it.
 std::string place_text(const LibraryFact& library) {
   if (library.unusable.empty()) return library.file;
+  if (library.unusable.find(library.file) != std::string::npos) return library.unusable;
   return fmt::format("{} ({})", library.file, library.unusable);
 }
 

@@ -118,7 +118,12 @@ TEST_CASE("what is not known is said to be unknown, to people and to programs", 
        .version = "9.1.0",
        .purpose = "GPUs",
        .file = "/lib/libcudnn.so.9",
-       .unusable = "cuDNN 9.1.0 has no function f"}};
+       .unusable = "cuDNN 9.1.0 has no function f"},
+      {.name = "cuFile",
+       .use = LibraryUse::kUnused,
+       .purpose = "files",
+       .file = "/lib/libcufile.so.0",
+       .unusable = "cuFile (/lib/libcufile.so.0) has no function g"}};
   inventory.network = {{"eth0", {"10.0.0.2"}}};
   inventory.features = {{"bf16", "AMX", std::nullopt, "rankd could not be asked"}};
   inventory.missing_keys = {"fp16"};
@@ -126,9 +131,11 @@ TEST_CASE("what is not known is said to be unknown, to people and to programs", 
   for (const char* const line :
        {"  total         1.0 GiB\n", "  cgroup limit  unknown (the kernel does not say)\n",
         "  NCCL    not found               for GPUs\n",
-        "  libaio  found, version unknown  for NVMe  /lib/libaio.so.1\n",
-        "  cuDNN   9.1.0                   for GPUs  /lib/libcudnn.so.9 (cuDNN 9.1.0 has no "
+        "  libaio  found, version unknown  for NVMe   /lib/libaio.so.1\n",
+        "  cuDNN   9.1.0                   for GPUs   /lib/libcudnn.so.9 (cuDNN 9.1.0 has no "
         "function f)\n",
+        "  cuFile  found, version unknown  for files  cuFile (/lib/libcufile.so.0) has no function "
+        "g\n",
         "  eth0  speed unknown  10.0.0.2\n", "  unknown  bf16  AMX  rankd could not be asked\n",
         "1 keys of train.json"}) {
     CHECK_THAT(text, Catch::Contains(line));
