@@ -28,6 +28,8 @@ struct AttentionDropout {
 
 // qkv [batch*T, packed()], y [batch*T, heads*D], log_sum_exp fp32 [batch, heads, T].
 // Scores are scaled by 1/sqrt(D); position t sees positions <= t.
+// On bf16 operands the weights, and backward the gradients of the scores, may be rounded to bf16
+// before they are multiplied: GPUs do that, and CPUs with fast bf16 products.
 void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor& qkv, Tensor& y,
                        Tensor& log_sum_exp, const AttentionDropout& dropout = {});
 // Scores are recomputed. dqkv has qkv's shape; overwritten.
