@@ -163,6 +163,7 @@ class Block {
         if (next_ < order_.size() && !error_) run_thread(order_[next_++]);
       } while (watch_ == nullptr && next_ < order_.size() && !error_);
     } catch (const Killed&) {
+      if (watch_ != nullptr) sanitizers::release(&watch_->end);
       throw;
     } catch (...) {
       error_ = std::current_exception();
