@@ -135,19 +135,6 @@ struct Recorded {
   std::vector<Recording::Order> orders;
 };
 
-using Contents = std::vector<std::vector<std::byte>>;
-
-Contents contents() {
-  Contents all;
-  for (const std::span<std::byte> block : allocated()) all.emplace_back(block.begin(), block.end());
-  return all;
-}
-
-void restore(const Contents& before) {
-  const std::vector<std::span<std::byte>> blocks = allocated();
-  for (size_t i = 0; i < blocks.size(); ++i) std::ranges::copy(before[i], blocks[i].begin());
-}
-
 void run(const Recorded& graph) {
   const auto run_in = [&](const Recording::Order& order) {
     for (const size_t step : order) {

@@ -6,8 +6,10 @@
 // DS_WITH_CUDA=EMULATED.
 #pragma once
 
+#include <cstddef>
 #include <functional>
-#include <span>
+#include <string_view>
+#include <vector>
 
 #include "core/memory/resource.h"
 #include "core/stream.h"
@@ -20,8 +22,10 @@ void enqueue(const Stream& stream, std::function<void()> work);
 // Of all devices, which are one: what their memory resources can have in all.
 inline constexpr size_t kDeviceBytes = size_t{512} << 20;
 
-// For a queue's work alone: everything that is allocated, for who wants to keep and restore it.
-std::vector<std::span<std::byte>> allocated();
+// For a queue's work alone: what all allocated blocks hold, and that put back.
+using Contents = std::vector<std::vector<std::byte>>;
+Contents contents();
+void restore(const Contents& before);
 
 // InternalError, in the words of `culprit`, where somebody wrote behind the end of a block.
 void check_edges(std::string_view culprit);

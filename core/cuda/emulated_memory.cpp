@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "core/cuda/emulated.h"
@@ -238,7 +239,17 @@ bool is_late(const void* at) { return mapping().has(at) || pinned_blocks().has(a
 Open::Open() { mapping().open(); }
 Open::~Open() { mapping().close(); }
 
-std::vector<std::span<std::byte>> allocated() { return mapping().allocated(); }
+Contents contents() {
+  Contents all;
+  for (const std::span<std::byte> block : mapping().allocated()) {
+    all.emplace_back(block.begin(), block.end());
+  }
+  return all;
+}
+void restore(const Contents& before) {
+  const std::vector<std::span<std::byte>> blocks = mapping().allocated();
+  for (size_t i = 0; i < blocks.size(); ++i) std::ranges::copy(before[i], blocks[i].begin());
+}
 void check_edges(std::string_view culprit) { mapping().check_edges(culprit); }
 
 }  // namespace ds::emulated

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -414,21 +413,6 @@ std::vector<T> in_order(int64_t count, ThreadOrder order, uint64_t salt) {
   return all;
 }
 
-using Contents = std::vector<std::vector<std::byte>>;
-
-Contents contents() {
-  Contents all;
-  for (const std::span<std::byte> block : emulated::allocated()) {
-    all.emplace_back(block.begin(), block.end());
-  }
-  return all;
-}
-
-void restore(const Contents& before) {
-  const std::vector<std::span<std::byte>> blocks = emulated::allocated();
-  for (size_t i = 0; i < blocks.size(); ++i) std::ranges::copy(before[i], blocks[i].begin());
-}
-
 }  // namespace
 
 void run_grid(const LaunchShape& shape, ThreadOrder order, const std::function<void()>& thread) {
@@ -454,15 +438,15 @@ void run_in_all_orders(const LaunchShape& shape, std::string_view kernel,
     emulated::check_edges(kernel);
     return;
   }
-  const Contents before = contents();
-  Contents first;
+  const emulated::Contents before = emulated::contents();
+  emulated::Contents first;
   for (const ThreadOrder order : kThreadOrders) {
-    if (order != ThreadOrder::kUp) restore(before);
+    if (order != ThreadOrder::kUp) emulated::restore(before);
     run_grid(shape, order, thread);
     emulated::check_edges(kernel);
     if (order == ThreadOrder::kUp) {
-      first = contents();
-    } else if (contents() != first) {
+      first = emulated::contents();
+    } else if (emulated::contents() != first) {
       throw InternalError(
           fmt::format("{}: what it writes depends on the order of its threads", kernel));
     }
