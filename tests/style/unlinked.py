@@ -12,15 +12,16 @@ PROGRAMS = ["dslaunch", "rankd"]
 
 
 def symbols(path):
-    """(object of an archive or "", kind, name) of everything defined in a file."""
-    member = ""
+    """((number, name) of the object of an archive, kind, name) of everything defined in a file. Objects of several
+    folders may have one name."""
+    number, member = 0, ""
     listed = subprocess.run(["nm", "--defined-only", str(path)], capture_output=True, text=True, check=True).stdout
     for line in listed.splitlines():
         words = line.split()
         if line.endswith(".o:"):
-            member = line.removesuffix(".cpp.o:")
+            number, member = number + 1, line.removesuffix(".cpp.o:")
         elif len(words) >= 3:
-            yield member, words[1], words[2]
+            yield (number, member), words[1], words[2]
 
 
 def unlinked(build):
@@ -29,12 +30,12 @@ def unlinked(build):
         if archive.parent.name == "tests":
             continue
         owned = collections.defaultdict(set)
-        for member, kind, name in symbols(archive):
+        for (number, member), kind, name in symbols(archive):
             if member.endswith(".cu.o:"):  # a CUDA half is linked where its front function is
                 continue
             if kind in "TDBR":  # inline functions (W) are in every object that calls them
-                owned[f"{archive.parent.name}/{member}"].add(name)
-        yield from (name for name, defined in owned.items() if not defined & linked)
+                owned[number, f"{archive.parent.name}/{member}"].add(name)
+        yield from (name for (_, name), defined in owned.items() if not defined & linked)
 
 
 def main():
