@@ -4,10 +4,12 @@
 #include <net/if.h>
 #include <netdb.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <thread>
 
 #include "core/error.h"
 #include "core/files/file.h"
@@ -63,19 +65,15 @@ std::vector<ResolvedHost> resolve_hosts(const std::vector<std::string>& names,
     question.request.ar_request = &question.hints;
     requests.push_back(&question.request);
   }
-  const int count = narrow<int>(requests.size());
-  bool open = getaddrinfo_a(GAI_NOWAIT, requests.data(), count, nullptr) == 0;
+  const auto is_open = [](gaicb* request) { return gai_error(request) == EAI_INPROGRESS; };
+  const bool asked =
+      getaddrinfo_a(GAI_NOWAIT, requests.data(), narrow<int>(requests.size()), nullptr) == 0;
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (open && std::chrono::steady_clock::now() < deadline) {
-    open = false;
-    std::vector<const gaicb*> waiting;
-    for (gaicb* const request : requests) {
-      if (gai_error(request) == EAI_INPROGRESS) waiting.push_back(request);
-    }
-    if (waiting.empty()) break;
-    open = true;
-    const timespec slice{0, 50'000'000};
-    gai_suspend(waiting.data(), narrow<int>(waiting.size()), &slice);
+  // Not by gai_suspend(): where an answer comes just when it returns, glibc 2.36 goes on to write
+  // into its stack.
+  while (asked && std::ranges::any_of(requests, is_open) &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   std::vector<ResolvedHost> out;
   bool all_answered = true;
