@@ -177,7 +177,11 @@ class PinnedBlocks {
  public:
   std::byte* make(size_t bytes) {
     const size_t rounded = slab_bytes(bytes + 1);
-    auto* const block = static_cast<std::byte*>(std::aligned_alloc(kSlabAlignment, rounded));
+    // No machine has more, and AddressSanitizer ends the program of who asks for that.
+    constexpr size_t kMost = size_t{1} << 39;
+    auto* const block = rounded > kMost
+                            ? nullptr
+                            : static_cast<std::byte*>(std::aligned_alloc(kSlabAlignment, rounded));
     if (block == nullptr) {
       throw OutOfMemory(fmt::format("pinned memory: {} bytes refused by the system", bytes));
     }
