@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <span>
 
 #include "core/cuda/memory.h"
 #include "core/dispatch.h"
@@ -96,7 +97,7 @@ Values values_of(const Tensor& tensor) {
   return on_float(tensor.dtype(), [&]<class T>() {
     const std::vector<std::byte> bytes = bytes_of(tensor);
     std::vector<T> elements(static_cast<size_t>(tensor.numel()));
-    std::memcpy(elements.data(), bytes.data(), bytes.size());
+    std::ranges::copy(bytes, std::as_writable_bytes(std::span(elements)).begin());
     Values values(elements.size());
     std::ranges::transform(elements, values.begin(), [](T v) { return static_cast<float>(v); });
     return values;
