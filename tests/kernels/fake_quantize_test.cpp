@@ -7,32 +7,13 @@
 #include "core/error.h"
 #include "kernels/quantize/quantize.h"
 #include "tests/support/catch.h"
+#include "tests/support/floats.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {
 namespace {
 
 using namespace reference;
-using Floats = std::vector<float>;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Floats floats_of(const Tensor& tensor) {
-  const Values values = values_of(tensor);
-  return {values.begin(), values.end()};
-}
-
-Tensor numbers(const Floats& values, DType dtype, Stream& stream) {
-  return tensor_of(Values(values.begin(), values.end()), {static_cast<int64_t>(values.size())},
-                   dtype, stream);
-}
-
-// Equal, or both NaN.
-bool same(const Floats& a, const Floats& b) {
-  return std::ranges::equal(
-      a, b, [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); });
-}
 
 // Symmetric and asymmetric, of one group.
 Floats by_scale(const Floats& x, const FakeQuant& how, size_t first) {

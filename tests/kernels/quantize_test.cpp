@@ -11,39 +11,19 @@
 #include "core/error.h"
 #include "kernels/quantize/operands.h"
 #include "tests/support/catch.h"
+#include "tests/support/floats.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {
 namespace {
 
 using namespace reference;
-using Floats = std::vector<float>;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Floats floats_of(const Tensor& tensor) {
-  const Values values = values_of(tensor);
-  return {values.begin(), values.end()};
-}
-
-// Equal, or both NaN.
-bool same(const Floats& a, const Floats& b) {
-  return std::ranges::equal(
-      a, b, [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); });
-}
 
 Tensor floats(int64_t numel, Stream& stream) { return Tensor::empty({numel}, DType::kF32, stream); }
 
 // `values` rounded to a dtype and back.
 Floats rounded(const Floats& values, DType dtype, Stream& stream) {
-  const Values wide(values.begin(), values.end());
-  return floats_of(tensor_of(wide, {static_cast<int64_t>(values.size())}, dtype, stream));
-}
-
-Tensor numbers(const Floats& values, DType dtype, Stream& stream) {
-  return tensor_of(Values(values.begin(), values.end()), {static_cast<int64_t>(values.size())},
-                   dtype, stream);
+  return floats_of(numbers(values, dtype, stream));
 }
 
 // Integers of communication ----------------------------------------------------------------------

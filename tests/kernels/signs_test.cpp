@@ -8,26 +8,13 @@
 
 #include "core/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/floats.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {
 namespace {
 
 using namespace reference;
-using Floats = std::vector<float>;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Floats floats_of(const Tensor& tensor) {
-  const Values values = values_of(tensor);
-  return {values.begin(), values.end()};
-}
-
-Tensor numbers(const Floats& values, Stream& stream) {
-  return tensor_of(Values(values.begin(), values.end()), {static_cast<int64_t>(values.size())},
-                   DType::kF32, stream);
-}
 
 std::vector<std::byte> packed(const Floats& x) {
   std::vector<std::byte> bytes((x.size() + 7) / 8);
@@ -92,7 +79,7 @@ TEST_CASE("signs expand to every dtype, and add up over ranks in their order",
   const Tensor signs = Tensor::empty({2 * bytes}, DType::kU8, s.stream);
   const Tensor scales = Tensor::empty({2}, DType::kF32, s.stream);
   Floats sums(static_cast<size_t>(numel), 1.0F);
-  Tensor y = numbers(sums, s.stream);
+  Tensor y = numbers(sums, DType::kF32, s.stream);
   for (int64_t rank = 0; rank < 2; ++rank) {
     const Tensor values = random_tensor({numel}, DType::kF32, 9 + rank, s.stream, 3.0);
     CompressSignsArgs args =
@@ -135,7 +122,8 @@ TEST_CASE("signs of nothing, of zeros and of numbers that are not finite", "[ker
 
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
     const Tensor left = Tensor::zeros({3}, DType::kF32, s.stream);
-    const CompressSignsArgs args = args_for(numbers({1, bad, -1}, s.stream), left, s.stream);
+    const CompressSignsArgs args =
+        args_for(numbers({1, bad, -1}, DType::kF32, s.stream), left, s.stream);
     compress_signs(s.stream, args);
     CHECK_FALSE(std::isfinite(floats_of(args.scale)[0]));
     CHECK(std::ranges::none_of(floats_of(left), [](float v) { return std::isfinite(v); }));
