@@ -5,29 +5,14 @@
 #include <map>
 #include <string>
 
-#include "core/cuda/memory.h"
 #include "core/tensor.h"
 #include "kernels/cuda/attention/async_copy.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "tests/support/device_stream.h"
 
 namespace ds::cuda {
 namespace {
-
-struct DeviceStream {
-  std::unique_ptr<MemoryResource> memory = make_device_memory(Device::cuda(0));
-  Stream stream{{.device = Device::cuda(0), .memory = memory.get()}};
-  Tensor floats(int64_t count) { return Tensor::zeros({count}, DType::kF32, stream); }
-};
-
-float* at(const Tensor& tensor) { return static_cast<float*>(tensor.address()); }
-
-template <class... Arguments, class... Parameters>
-void run(void (*kernel)(Parameters...), const LaunchShape& shape, Stream& stream,
-         Arguments... arguments) {
-  launch("kernel", kernel, shape, stream, arguments...);
-  stream.synchronize();
-}
 
 constexpr LaunchShape kBlock = {.threads = 64};
 constexpr LaunchShape kTwoBlocks = {.blocks = 2, .threads = 64};

@@ -7,26 +7,16 @@
 #include <atomic>
 #include <cmath>
 
-#include "core/cuda/memory.h"
 #include "core/fibre/sanitizers.h"
 #include "core/memory/poison.h"
 #include "core/tensor.h"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "tests/support/catch.h"
+#include "tests/support/device_stream.h"
 
 namespace ds::cuda {
 namespace {
-
-constexpr size_t kSlabBytes = size_t{1} << 20;
-
-struct DeviceStream {
-  std::unique_ptr<MemoryResource> memory = make_device_memory(Device::cuda(0), kSlabBytes);
-  Stream stream{{.device = Device::cuda(0), .memory = memory.get()}};
-  Tensor floats(int64_t count) { return Tensor::zeros({count}, DType::kF32, stream); }
-};
-
-float* at(const Tensor& tensor) { return static_cast<float*>(tensor.address()); }
 
 std::vector<float> values_of(Stream& stream, const Tensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.numel()));
@@ -45,13 +35,6 @@ int fate_of(const std::function<void()>& body) {
   int status = 0;
   waitpid(child, &status, 0);
   return status;
-}
-
-template <class... Arguments, class... Parameters>
-void run(void (*kernel)(Parameters...), const LaunchShape& shape, Stream& stream,
-         Arguments... arguments) {
-  launch("kernel", kernel, shape, stream, arguments...);
-  stream.synchronize();
 }
 
 // ---- kernels

@@ -2,30 +2,16 @@
 // the emulated device has to find in their use.
 #include <cmath>
 
-#include "core/cuda/memory.h"
 #include "core/fibre/sanitizers.h"
 #include "core/tensor.h"
 #include "kernels/cuda/attention/async_copy.cuh"
 #include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "tests/support/catch.h"
+#include "tests/support/device_stream.h"
 
 namespace ds::cuda {
 namespace {
-
-struct DeviceStream {
-  std::unique_ptr<MemoryResource> memory = make_device_memory(Device::cuda(0), size_t{1} << 20);
-  Stream stream{{.device = Device::cuda(0), .memory = memory.get()}};
-};
-
-float* at(const Tensor& tensor) { return static_cast<float*>(tensor.address()); }
-
-template <class... Arguments, class... Parameters>
-void run(void (*kernel)(Parameters...), const LaunchShape& shape, Stream& stream,
-         Arguments... arguments) {
-  launch("kernel", kernel, shape, stream, arguments...);
-  stream.synchronize();
-}
 
 // Operands with few bits, of which no product or sum is rounded by any of the types.
 __device__ float a_of(int row, int k) { return static_cast<float>((row * 5 + k * 3) % 7 - 3); }
