@@ -20,6 +20,7 @@ std::string Device::to_string() const {
 
 Stream::Stream(const StreamOptions& options)
     : device_(options.device),
+      stands_for_(device_.is_meta() ? options.stands_for : device_),
       memory_(options.memory),
       pool_(options.pool),
       trace_(options.trace),

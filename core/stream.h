@@ -24,6 +24,8 @@ struct StreamOptions {
   ThreadPool* pool = nullptr;        // not owned; required for CPU streams
   Trace* trace = nullptr;            // not owned; may be null
   AccessGate* gate = nullptr;        // not owned; of tests that guard the memory, else null
+  // Of meta streams: the device whose run they plan.
+  Device stands_for = Device::cpu();
 };
 
 // A point in a stream's work, made by Stream::mark(). Another stream may wait for it, so that what
@@ -51,6 +53,8 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   Device device() const { return device_; }
+  // Whose blocks and scratch memory its work has: its own device; on meta the one it plans for.
+  Device stands_for() const { return stands_for_; }
   ThreadPool& pool() const { return *pool_; }
   MemoryResource& memory() const { return *memory_; }
   Trace* trace() const { return trace_; }
@@ -101,6 +105,7 @@ class Stream {
   friend class MemoryScope;
   friend class Span;
   Device device_;
+  Device stands_for_;
   MemoryResource* memory_;
   ThreadPool* pool_;
   Trace* trace_;

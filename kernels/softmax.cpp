@@ -15,7 +15,6 @@
 namespace ds::kernels {
 namespace {
 
-constexpr int64_t kMostRows = 1024;
 constexpr std::string_view kOp = "linear_cross_entropy";
 
 struct Extents {
@@ -117,15 +116,13 @@ void softmax_cross_entropy(Stream& stream, const SoftmaxCrossEntropyArgs& args) 
 }
 
 int64_t loss_block_bytes(Device device) {
-  if (device.kind == Device::Kind::kCuda) {
-    throw Unsupported(fmt::format("{}: no block size is known for {}", kOp, device.to_string()));
-  }
-  return int64_t{64} << 20;
+  return device.kind == Device::Kind::kCuda ? int64_t{1} << 30 : int64_t{64} << 20;
 }
 
 int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary) {
+  const int64_t most = device.kind == Device::Kind::kCuda ? 8192 : 1024;
   const int64_t fit = loss_block_bytes(device) / (vocabulary * static_cast<int64_t>(sizeof(float)));
-  return std::clamp<int64_t>(fit / 32 * 32, 32, kMostRows);
+  return std::clamp<int64_t>(fit / 32 * 32, 32, most);
 }
 
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
@@ -137,7 +134,7 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
     Tensor dweight = args.dweight;
     fill(stream, dweight, 0.0F);  // no block of rows will write it
   }
-  const int64_t block = std::min(rows, linear_cross_entropy_rows(stream.device(), vocabulary));
+  const int64_t block = std::min(rows, linear_cross_entropy_rows(stream.stands_for(), vocabulary));
   Tensor logits = Tensor::empty({block, vocabulary}, DType::kF32, stream, MemoryTag::kScratch);
   for (int64_t first = 0; first < rows; first += block) {
     run_block(stream, args, logits, first, std::min(block, rows - first));

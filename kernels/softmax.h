@@ -43,8 +43,8 @@ struct LinearCrossEntropyArgs {
   Write write_dweight = Write::kOverwrite;
 };
 // Bytes of fp32 logits that a block of rows may have. More means fewer passes over dweight, which
-// every block reads and writes whole, and more scratch; what that is worth depends on the device.
-// Meta stands for the CPU. Throws Unsupported where no value is known.
+// every block reads and writes whole, and more scratch; what that is worth depends on the device. A
+// GPU would spend more time on dweight than on products with as few rows as a CPU's caches want.
 int64_t loss_block_bytes(Device device);
 // Rows a block holds (its fp32 or bf16 logits are the scratch); the scratch is allocated here from
 // the stream under MemoryTag::kScratch.

@@ -5,13 +5,7 @@
 namespace ds {
 
 const CublasLt& cublaslt() {
-  static const CublasLt table = [] {
-    CublasLt out{Library(kind_of(GpuLibrary::kCublasLt))};
-#define DS_FUNCTION(name) out.name = out.library.function<decltype(&::name)>(#name);
-#include "core/libraries/cublaslt_functions.inl"
-#undef DS_FUNCTION
-    return out;
-  }();
+  static const CublasLt table = cublaslt_of(Library(kind_of(GpuLibrary::kCublasLt)));
   return table;
 }
 

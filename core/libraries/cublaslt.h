@@ -4,6 +4,8 @@
 
 #include <cublasLt.h>
 
+#include <utility>
+
 #include "core/libraries/library.h"
 
 namespace ds {
@@ -15,5 +17,14 @@ struct CublasLt {
 #include "core/libraries/cublaslt_functions.inl"
 #undef DS_FUNCTION
 };
+
+// Unsupported where the library lacks one of them.
+inline CublasLt cublaslt_of(Library library) {
+  CublasLt table{std::move(library)};
+#define DS_FUNCTION(name) table.name = table.library.function<decltype(&::name)>(#name);
+#include "core/libraries/cublaslt_functions.inl"
+#undef DS_FUNCTION
+  return table;
+}
 
 }  // namespace ds

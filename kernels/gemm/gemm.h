@@ -1,5 +1,5 @@
 // Matrix products on raw memory, split over the threads of the stream: our own, and oneDNN's.
-// Internal to kernels/; callers use matmul.h.
+// gemm() chooses between them. Internal to kernels/; callers use matmul.h.
 #pragma once
 
 #include "core/stream.h"
@@ -26,6 +26,15 @@ struct Gemm {
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  // [m, n] contiguous, dtype of c; or null
 };
+
+// Whether there is something to do to the product: bias, activation, the value before it.
+bool has_epilogue(const Gemm& gemm);
+Gemm without_epilogue(const Gemm& gemm);
+
+// The product that `args` ask for, wherever its operands lie.
+Gemm gemm_of(const MatmulArgs& args);
+// By the fastest of those below, as the machine and the shape say.
+void gemm(Stream& stream, const Gemm& gemm);
 
 // A block of c: rows [row, row + rows), columns [column, column + columns).
 struct GemmBlock {

@@ -1,10 +1,11 @@
-// Front of the matrix products; see matmul.h. Checks, reports, and chooses between our products and
-// oneDNN's.
+// Front of the matrix products; see matmul.h: what their operands must be, and what they cost.
 #include "kernels/gemm/matmul.h"
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/cpu/matmul.h"
+#include "kernels/cuda/matmul/library_product.h"
+#include "kernels/cuda/matmul/matmul.h"
 
 namespace ds::kernels {
 namespace {
@@ -68,36 +69,6 @@ double bytes_of(const MatrixView& view) {
          static_cast<double>(size_of(view.tensor.dtype()));
 }
 
-detail::GemmOperand operand(const MatrixView& view, Transpose transpose) {
-  const int64_t start = view.offset * static_cast<int64_t>(size_of(view.tensor.dtype()));
-  return {static_cast<std::byte*>(view.tensor.raw()) + start, view.tensor.dtype(), view.row_stride,
-          transpose};
-}
-
-void run(Stream& stream, const MatmulArgs& args) {
-  const auto [m, n, k] = extents_of(args);
-  const detail::Gemm gemm{
-      .m = m,
-      .n = n,
-      .k = k,
-      .a = operand(args.a, args.transpose_a),
-      .b = operand(args.b, args.transpose_b),
-      .c = operand(args.c, Transpose::kNo),
-      .write = args.write,
-      .bias = args.bias.defined() ? args.bias.raw() : nullptr,
-      .bias_dtype = args.bias.defined() ? args.bias.dtype() : DType::kF32,
-      .activation = args.activation,
-      .pre_activation = args.pre_activation.defined() ? args.pre_activation.raw() : nullptr};
-  const bool bias_fits = gemm.bias == nullptr || gemm.bias_dtype != DType::kF16;
-  if (detail::is_vector_product(gemm)) {
-    detail::gemm_vector(stream, gemm);
-  } else if (bias_fits && detail::machine_prefers_onednn(stream, gemm.a.dtype)) {
-    detail::gemm_onednn(stream, gemm);
-  } else {
-    detail::gemm_packed(stream, gemm);
-  }
-}
-
 }  // namespace
 
 MatrixView matrix(const Tensor& tensor, int64_t rows, int64_t columns) {
@@ -120,9 +91,16 @@ void matmul(Stream& stream, const MatmulArgs& args) {
       "matmul",
       {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
        .bytes = bytes_of(args.a) + bytes_of(args.b) + writes * bytes_of(args.c)});
+  reserve_matmul_scratch(stream);
   on_device(
-      stream, [&](Cpu) { run(stream, args); },
-      [](Cuda) { throw Unsupported("matmul: products have no CUDA half yet (cuBLASLt)"); });
+      stream, [&](Cpu) { detail::matmul_cpu(stream, args); },
+      [&](Cuda) { detail::matmul_cuda(stream, args); });
+}
+
+void reserve_matmul_scratch(Stream& stream) {
+  if constexpr (kHasCudaKernels) {
+    if (stream.stands_for().kind == Device::Kind::kCuda) detail::product_scratch(stream);
+  }
 }
 
 }  // namespace ds::kernels

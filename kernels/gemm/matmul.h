@@ -37,4 +37,9 @@ struct MatmulArgs {
 // c = activation(op(a) * op(b) + bias), or c += op(a) * op(b) (then no bias, no activation).
 void matmul(Stream& stream, const MatmulArgs& args);
 
+// Takes the scratch memory that products of a CUDA stream have as long as it lives, from
+// stream.memory() under MemoryTag::kScratch; else the first product does. Called before memory is
+// planned by what comes and goes. Streams of CPUs, and of meta that stand for them, have none.
+void reserve_matmul_scratch(Stream& stream);
+
 }  // namespace ds::kernels

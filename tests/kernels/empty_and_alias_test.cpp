@@ -77,7 +77,7 @@ TEST_CASE("the weight gradients of a norm over no rows are 0", "[kernels]") {
   CHECK(values_of(grads.dbeta) == Values(5, 0.0));
 }
 
-TEST_CASE("the loss of no rows has no gradient, or what was there", "[kernels]") {
+TEST_CASE("the loss of no rows has no gradient, or what was there", "[kernels][device]") {
   TestStream s;
   const auto run = [&](Write write) {
     LinearCrossEntropyArgs args{
@@ -95,7 +95,7 @@ TEST_CASE("the loss of no rows has no gradient, or what was there", "[kernels]")
   CHECK(run(Write::kOverwrite) == Values(24, 0.0));
 }
 
-TEST_CASE("a product of no rows or no columns touches nothing", "[kernels]") {
+TEST_CASE("a product of no rows or no columns touches nothing", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
     const Tensor a = random_tensor({3, 4}, dtype, 1, s.stream);

@@ -1,6 +1,7 @@
 // Softmax, the fused projection and cross entropy, and embeddings, against the fp64 reference.
 #include <cmath>
 
+#include "core/memory/adaptors.h"
 #include "kernels/embedding.h"
 #include "kernels/softmax.h"
 #include "tests/support/catch.h"
@@ -35,7 +36,7 @@ double total(const Values& v) { return dot(v, Values(v.size(), 1.0)); }
 
 }  // namespace
 
-TEST_CASE("losses and gradients of the fused projection match the reference", "[kernels]") {
+TEST_CASE("losses and gradients of the fused projection match the reference", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
     for (const int64_t vocabulary : {2, 17, 50}) {
@@ -66,7 +67,7 @@ TEST_CASE("losses and gradients of the fused projection match the reference", "[
   }
 }
 
-TEST_CASE("evaluation needs no gradients and gives the same losses", "[kernels]") {
+TEST_CASE("evaluation needs no gradients and gives the same losses", "[kernels][device]") {
   TestStream s;
   LossRun r = loss_run(40, 12, 333, DType::kF32, s.stream);
   linear_cross_entropy(s.stream, r.args);
@@ -77,10 +78,10 @@ TEST_CASE("evaluation needs no gradients and gives the same losses", "[kernels]"
   REQUIRE(values_of(r.args.losses) == losses);
 }
 
-TEST_CASE("more rows than a block holds give the same losses and gradients", "[kernels]") {
+TEST_CASE("more rows than a block holds give the same losses and gradients", "[kernels][device]") {
   TestStream s;
-  const int64_t vocabulary = 600;
-  const int64_t rows = linear_cross_entropy_rows(Device::cpu(), vocabulary) + 37;
+  const int64_t vocabulary = s.stream.device() == Device::cpu() ? 600 : 20;
+  const int64_t rows = linear_cross_entropy_rows(s.stream.device(), vocabulary) + 37;
   LossRun r = loss_run(rows, 8, vocabulary, DType::kF32, s.stream);
   linear_cross_entropy(s.stream, r.args);
   const Values x = values_of(r.args.x), weight = values_of(r.args.weight);
@@ -100,19 +101,41 @@ TEST_CASE("more rows than a block holds give the same losses and gradients", "[k
 
 TEST_CASE("a block of logits is as long as the device's budget allows, in whole tiles",
           "[kernels]") {
-  const int64_t budget = loss_block_bytes(Device::cpu());
-  for (const int64_t vocabulary : {20000, 50257, 128256, 262144}) {
-    const int64_t rows = linear_cross_entropy_rows(Device::cpu(), vocabulary);
-    CHECK(rows % 32 == 0);
-    CHECK(rows * vocabulary * 4 <= budget);
-    CHECK((rows + 32) * vocabulary * 4 > budget);
-    CHECK(linear_cross_entropy_rows(Device::meta(), vocabulary) == rows);  // plans as it runs
+  for (const Device device : {Device::cpu(), Device::cuda(0)}) {
+    const int64_t budget = loss_block_bytes(device);
+    for (const int64_t vocabulary : {50257, 128256, 262144}) {
+      const int64_t rows = linear_cross_entropy_rows(device, vocabulary);
+      CAPTURE(device.to_string(), vocabulary);
+      CHECK(rows % 32 == 0);
+      CHECK(rows * vocabulary * 4 <= budget);
+      CHECK((rows + 32) * vocabulary * 4 > budget);
+    }
   }
   CHECK(linear_cross_entropy_rows(Device::cpu(), 1 << 28) == 32);  // one tile, whatever it takes
   CHECK(linear_cross_entropy_rows(Device::cpu(), 2) == 1024);
-  CHECK_THROWS_AS(loss_block_bytes(Device::cuda(0)), Unsupported);
-  CHECK_THROWS_WITH(linear_cross_entropy_rows(Device::cuda(1), 50257),
-                    Catch::Contains("no block size is known for cuda:1"));
+  CHECK(linear_cross_entropy_rows(Device::cuda(0), 2) == 8192);
+}
+
+TEST_CASE("on meta the loss has the scratch memory of the device that it stands for", "[kernels]") {
+  const auto rows_of = [](Device device) {
+    MetaMemory memory;
+    MemoryAccount account;
+    TrackingMemory tracked(memory, account);
+    Stream stream({.device = Device::meta(), .memory = &tracked, .stands_for = device});
+    const int64_t rows = 3000, width = 4, vocabulary = 64;
+    const auto empty = [&](const Shape& shape, DType dtype) {
+      return Tensor::empty(shape, dtype, stream);
+    };
+    linear_cross_entropy(stream, {.x = empty({rows, width}, DType::kF32),
+                                  .weight = empty({vocabulary, width}, DType::kF32),
+                                  .targets = empty({rows}, DType::kI32),
+                                  .losses = empty({rows}, DType::kF32)});
+    const MemoryUsage usage = account.usage();
+    const auto bytes = usage.tag_bytes_at_peak.at(static_cast<size_t>(MemoryTag::kScratch));
+    return static_cast<int64_t>(bytes) / (vocabulary * 4);
+  };
+  CHECK(rows_of(Device::cpu()) == 1024);
+  CHECK(rows_of(Device::cuda(0)) == 3000);
 }
 
 TEST_CASE("a target beyond the vocabulary is a data error that names its row", "[kernels]") {

@@ -45,7 +45,7 @@ double at(const Values& values, const MatrixView& view, Transpose transpose, int
 }
 
 TEST_CASE("products of any views match the reference and write nothing beside the result",
-          "[kernels]") {
+          "[kernels][device]") {
   TestStream s(2);
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Draws draw(seed);

@@ -14,7 +14,6 @@ from sources import FOLDERS, SUFFIXES
 
 # What has one half only, family or function, and what the other one waits for.
 ONE_HALF = {
-    "matmul": "products on GPUs, by cuBLASLt, come with training on GPUs; gemm.h is the CPU half",
     "check_targets": "on a CUDA device the loss finds wrong targets itself, while it reads them",
 }
 
@@ -26,6 +25,8 @@ COMPUTES = [
 ]
 COMMENT_OR_TEXT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
 HALVES = {"cpu": ".cpp", "cuda": ".cu"}
+# A CUDA half whose kernels are a library's is C++.
+SUFFIXES_OF = {"cpu": (".cpp",), "cuda": (".cu", ".cpp")}
 WHAT = {"cpu": "the CPU half", "cuda": "the CUDA half"}
 
 
@@ -94,7 +95,7 @@ class Kernels:
 
     def sources(self, half, family):
         """Of a half: the file of the family's name, or what lies in the folder of that name."""
-        return [path for path in self.texts if self.half_of(path) == half and path.suffix == HALVES[half]
+        return [path for path in self.texts if self.half_of(path) == half and path.suffix in SUFFIXES_OF[half]
                 and family in (path.stem, path.parent.name)]
 
     def wrong_calls(self):

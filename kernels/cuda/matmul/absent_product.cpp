@@ -1,0 +1,16 @@
+// Products on GPUs in a build without cuBLASLt's header: refused, with what the build lacks.
+#include "core/error.h"
+#include "core/libraries/gpu_libraries.h"
+#include "kernels/cuda/matmul/library_product.h"
+
+namespace ds::kernels::detail {
+
+int64_t product_scratch_bytes() { return 0; }
+
+Gemm library_product(Stream&, const Gemm& gemm) {
+  require_table(GpuLibrary::kCublasLt);
+  throw InternalError(
+      fmt::format("matmul: a {} x {} product by a library that the build lacks", gemm.m, gemm.n));
+}
+
+}  // namespace ds::kernels::detail

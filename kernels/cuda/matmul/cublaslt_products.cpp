@@ -1,0 +1,218 @@
+#include "kernels/cuda/matmul/cublaslt_products.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace ds::kernels::detail {
+namespace {
+
+constexpr uintptr_t kAuxBytes = 16;  // what lies beside c has to begin at a multiple of
+
+cudaDataType_t lt_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+    case DType::kF16:
+      return CUDA_R_16F;
+    default:
+      throw InternalError(fmt::format("matmul: {} is no float type", name_of(dtype)));
+  }
+}
+
+cublasOperation_t lt_operation(const GemmOperand& operand) {
+  return operand.transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+// The largest power of two that divides the address, up to what algorithms ask for.
+uint32_t alignment_of(const void* data) {
+  constexpr uintptr_t kMost = 256;
+  const auto address = reinterpret_cast<uintptr_t>(data) | kMost;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+bool is_aux(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAuxBytes == 0; }
+
+}  // namespace
+
+std::optional<LtEpilogue> epilogue_of(const Gemm& g) {
+  const bool biased = g.bias != nullptr;
+  if (biased && (g.bias_dtype != g.c.dtype || !is_aux(g.bias))) return std::nullopt;
+  const bool kept = g.pre_activation != nullptr;
+  const auto with_bias = [&](cublasLtEpilogue_t without, cublasLtEpilogue_t with) {
+    return LtEpilogue{biased ? with : without, g.bias, g.pre_activation};
+  };
+  if (g.activation == Activation::kNone && !kept) {
+    return with_bias(CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS);
+  }
+  if (g.activation == Activation::kRelu && !kept) {
+    return with_bias(CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS);
+  }
+  if (g.activation != Activation::kGeluTanh) return std::nullopt;
+  if (!kept) return with_bias(CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS);
+  if (g.n % 8 != 0 || !is_aux(g.pre_activation)) return std::nullopt;
+  return with_bias(CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+}
+
+// What the library needs to know of products of one kind.
+struct CublasLtProducts::Plan {
+  Owned<cublasLtMatmulDesc_t> desc;
+  Owned<cublasLtMatrixLayout_t> first, second, result;  // b, a and c
+  std::optional<cublasLtMatmulAlgo_t> algorithm;        // nothing where the library has none
+};
+
+CublasLtProducts::CublasLtProducts(const CublasLt& library, const LtScratch& scratch)
+    : library_(library), scratch_(scratch), handle_(nullptr, library.cublasLtDestroy) {
+  cublasLtHandle_t handle = nullptr;
+  check(library_.cublasLtCreate(&handle), "create");
+  handle_.reset(handle);
+}
+
+CublasLtProducts::~CublasLtProducts() = default;
+
+void CublasLtProducts::check(cublasStatus_t status, std::string_view what) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw InternalError(
+      fmt::format("matmul: cuBLASLt, {}: {}", what, library_.cublasLtGetStatusString(status)));
+}
+
+CublasLtProducts::Key CublasLtProducts::key_of(const Gemm& g, const LtEpilogue& epilogue) {
+  // Flags and dtypes are of a few bits each.
+  const auto small = (static_cast<int64_t>(g.a.transpose) << 0) |
+                     (static_cast<int64_t>(g.b.transpose) << 1) |
+                     (static_cast<int64_t>(g.write) << 2) | (static_cast<int64_t>(g.a.dtype) << 8) |
+                     (static_cast<int64_t>(g.c.dtype) << 16);
+  return {g.m,
+          g.n,
+          g.k,
+          g.a.row_stride,
+          g.b.row_stride,
+          g.c.row_stride,
+          small,
+          static_cast<int64_t>(epilogue.kind),
+          alignment_of(g.a.data),
+          alignment_of(g.b.data),
+          alignment_of(g.c.data),
+          alignment_of(epilogue.bias),
+          alignment_of(epilogue.aux)};
+}
+
+CublasLtProducts::Owned<cublasLtMatrixLayout_t> CublasLtProducts::layout_of(
+    int64_t rows, int64_t columns, const GemmOperand& operand) const {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(library_.cublasLtMatrixLayoutCreate(&layout, lt_type(operand.dtype),
+                                            static_cast<uint64_t>(columns),
+                                            static_cast<uint64_t>(rows), operand.row_stride),
+        "layout of a matrix");
+  return {layout, library_.cublasLtMatrixLayoutDestroy};
+}
+
+CublasLtProducts::Owned<cublasLtMatmulPreference_t> CublasLtProducts::preference_of(
+    const Gemm& g) const {
+  cublasLtMatmulPreference_t made = nullptr;
+  check(library_.cublasLtMatmulPreferenceCreate(&made), "preference");
+  Owned<cublasLtMatmulPreference_t> preference(made, library_.cublasLtMatmulPreferenceDestroy);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    check(library_.cublasLtMatmulPreferenceSetAttribute(made, attribute, &value, sizeof value),
+          "attribute of a preference");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{scratch_.bytes});
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(g.b.data));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(g.a.data));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(g.c.data));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(g.c.data));
+  return preference;
+}
+
+void CublasLtProducts::set_pointers(cublasLtMatmulDesc_t desc, const LtEpilogue& epilogue) const {
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* pointer) {
+    if (pointer == nullptr) return;
+    check(library_.cublasLtMatmulDescSetAttribute(desc, attribute, &pointer, sizeof(void*)),
+          "pointer of an epilogue");
+  };
+  set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.aux);
+}
+
+CublasLtProducts::Plan CublasLtProducts::make_plan(const Gemm& g,
+                                                   const LtEpilogue& epilogue) const {
+  cublasLtMatmulDesc_t made = nullptr;
+  check(library_.cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product");
+  const bool ta = g.a.transpose == Transpose::kYes, tb = g.b.transpose == Transpose::kYes;
+  Plan plan{.desc = {made, library_.cublasLtMatmulDescDestroy},
+            .first = layout_of(tb ? g.n : g.k, tb ? g.k : g.n, g.b),
+            .second = layout_of(ta ? g.k : g.m, ta ? g.m : g.k, g.a),
+            .result = layout_of(g.m, g.n, g.c),
+            .algorithm = {}};
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    check(library_.cublasLtMatmulDescSetAttribute(made, attribute, &value, sizeof value),
+          "attribute of a product");
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<int32_t>(lt_operation(g.b)));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<int32_t>(lt_operation(g.a)));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(epilogue.kind));
+  if (epilogue.bias != nullptr) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(lt_type(g.c.dtype)));
+  }
+  if (epilogue.aux != nullptr) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.n);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, static_cast<int32_t>(lt_type(g.c.dtype)));
+  }
+  set_pointers(made, epilogue);
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
+      handle_.get(), made, plan.first.get(), plan.second.get(), plan.result.get(),
+      plan.result.get(), preference_of(g).get(), 1, &found, &count);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "choice of an algorithm");
+  const bool has = status == CUBLAS_STATUS_SUCCESS && count > 0;
+  if (has && found.state == CUBLAS_STATUS_SUCCESS) plan.algorithm = found.algo;
+  return plan;
+}
+
+const CublasLtProducts::Plan* CublasLtProducts::plan_for(const Gemm& gemm,
+                                                         const LtEpilogue& epilogue) {
+  const Key key = key_of(gemm, epilogue);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) found = plans_.emplace(key, make_plan(gemm, epilogue)).first;
+  return found->second.algorithm ? &found->second : nullptr;
+}
+
+void CublasLtProducts::run(const Plan& plan, const Gemm& g, const LtEpilogue& epilogue,
+                           cudaStream_t queue) const {
+  set_pointers(plan.desc.get(), epilogue);
+  const float alpha = 1.0F;
+  const float beta = g.write == Write::kAccumulate ? 1.0F : 0.0F;
+  auto* const c = const_cast<void*>(g.c.data);
+  check(library_.cublasLtMatmul(handle_.get(), plan.desc.get(), &alpha, g.b.data, plan.first.get(),
+                                g.a.data, plan.second.get(), &beta, c, plan.result.get(), c,
+                                plan.result.get(), &*plan.algorithm, scratch_.data, scratch_.bytes,
+                                queue),
+        fmt::format("{} x {} x {} of {}", g.m, g.n, g.k, name_of(g.a.dtype)));
+}
+
+Gemm CublasLtProducts::multiply(const Gemm& gemm, cudaStream_t queue) {
+  if (gemm.m == 0 || gemm.n == 0) return without_epilogue(gemm);
+  if (const auto fused = epilogue_of(gemm)) {
+    if (const Plan* const plan = plan_for(gemm, *fused)) {
+      run(*plan, gemm, *fused, queue);
+      return without_epilogue(gemm);
+    }
+  }
+  const LtEpilogue none;
+  const Plan* const plan = plan_for(gemm, none);
+  if (plan == nullptr) {
+    throw Unsupported(fmt::format(
+        "matmul: cuBLASLt has no algorithm for {} x {} x {} of {} -> {} (row strides {}, {}, {})",
+        gemm.m, gemm.n, gemm.k, name_of(gemm.a.dtype), name_of(gemm.c.dtype), gemm.a.row_stride,
+        gemm.b.row_stride, gemm.c.row_stride));
+  }
+  run(*plan, gemm, none, queue);
+  return gemm;
+}
+
+}  // namespace ds::kernels::detail

@@ -1,0 +1,217 @@
+// cuBLASLt's descriptors, proven without a GPU: the products of tests/support/fake_cublaslt.cpp,
+// which refuses what the library's documentation does, are those of the CPU.
+#include "kernels/cuda/matmul/cublaslt_products.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/reference.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+using detail::CublasLtProducts;
+using detail::Gemm;
+
+// The library, and a caller that gives it host memory.
+struct Fake {
+  Fake() { refuse(0); }
+  void refuse(uint32_t epilogues) const {
+    table.library.function<void (*)(uint32_t)>("fake_cublaslt_refuse")(epilogues);
+  }
+  int live() const { return table.library.function<int (*)()>("fake_cublaslt_live")(); }
+  int heuristics() const { return table.library.function<int (*)()>("fake_cublaslt_heuristics")(); }
+  Gemm multiply(const MatmulArgs& args) {
+    return products.multiply(detail::gemm_of(args), nullptr);
+  }
+
+  CublasLt table = cublaslt_of(Library({.name = "cuBLASLt",
+                                        .purpose = "tests",
+                                        .sonames = {DS_FAKE_CUBLASLT},
+                                        .source = "the build of the tests"}));
+  std::vector<std::byte> scratch = std::vector<std::byte>(256);
+  CublasLtProducts products{table, {scratch.data(), scratch.size()}};
+};
+
+// Operands somewhere inside of larger tensors: `apart` elements between the rows, `offset` before
+// the first.
+struct Case {
+  int64_t m, n, k;
+  int64_t apart = 0, offset = 0;
+};
+const std::vector<Case> kCases{{1, 1, 1},      {3, 5, 7},        {17, 33, 65},
+                               {64, 48, 32},   {1, 40, 16},      {40, 1, 16},
+                               {16, 24, 8, 8}, {9, 16, 5, 3, 1}, {31, 8, 12, 1, 11}};
+
+MatrixView view(int64_t rows, int64_t columns, const Case& c, DType dtype, uint64_t seed,
+                Stream& stream) {
+  const int64_t stride = columns + c.apart;
+  return {random_tensor({c.offset + rows * stride}, dtype, seed, stream), rows, columns, stride,
+          c.offset};
+}
+
+MatmulArgs arguments(const Case& c, int flags, DType dtype, DType c_dtype, Stream& s) {
+  const bool ta = (flags & 1) != 0, tb = (flags & 2) != 0;
+  return {.a = view(ta ? c.k : c.m, ta ? c.m : c.k, c, dtype, 1, s),
+          .b = view(tb ? c.n : c.k, tb ? c.k : c.n, c, dtype, 2, s),
+          .c = view(c.m, c.n, c, c_dtype, 3, s),
+          .transpose_a = ta ? Transpose::kYes : Transpose::kNo,
+          .transpose_b = tb ? Transpose::kYes : Transpose::kNo};
+}
+
+// The same product with a result of its own, holding what the first one's held.
+MatmulArgs twin_of(const MatmulArgs& args, Stream& s) {
+  MatmulArgs twin = args;
+  const auto copy_of = [&](const Tensor& tensor) {
+    return tensor.defined() ? tensor_of(values_of(tensor), tensor.shape(), tensor.dtype(), s)
+                            : Tensor();
+  };
+  twin.c.tensor = copy_of(args.c.tensor);
+  twin.pre_activation = copy_of(args.pre_activation);
+  return twin;
+}
+
+void require_equal(const Tensor& actual, const Tensor& expected) {
+  REQUIRE(error_of(actual, values_of(expected)) < 2 * tolerance_of(actual.dtype()));
+}
+
+}  // namespace
+
+TEST_CASE("cuBLASLt's products of any views are those of the CPU", "[kernels]") {
+  TestStream s;
+  Fake fake;
+  for (const DType dtype : float_dtypes()) {
+    for (const Case& c : kCases) {
+      for (int flags = 0; flags < 4; ++flags) {
+        for (const DType c_dtype : {dtype, DType::kF32}) {
+          for (const Write write : {Write::kOverwrite, Write::kAccumulate}) {
+            MatmulArgs args = arguments(c, flags, dtype, c_dtype, s.stream);
+            args.write = write;
+            const MatmulArgs expected = twin_of(args, s.stream);
+            CAPTURE(name_of(dtype), name_of(c_dtype), c.m, c.n, c.k, c.apart, c.offset, flags);
+            CHECK_FALSE(has_epilogue(fake.multiply(args)));
+            matmul(s.stream, expected);
+            require_equal(args.c.tensor, expected.c.tensor);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cuBLASLt does bias and activation where it has them, and else leaves all of them",
+          "[kernels]") {
+  struct Epilogue {
+    Activation activation;
+    bool bias, kept;
+    int64_t n;
+    bool fused;
+  };
+  const auto epilogue = GENERATE(
+      Epilogue{Activation::kNone, true, false, 21, true},
+      Epilogue{Activation::kRelu, true, false, 21, true},
+      Epilogue{Activation::kRelu, false, false, 21, true},
+      Epilogue{Activation::kRelu, true, true, 16, false},  // it keeps a mask, and no values
+      Epilogue{Activation::kGeluTanh, true, false, 21, true},
+      Epilogue{Activation::kGeluTanh, false, false, 21, true},
+      Epilogue{Activation::kGeluTanh, true, true, 24, true},
+      Epilogue{Activation::kGeluTanh, false, true, 24, true},
+      Epilogue{Activation::kGeluTanh, true, true, 21, false},  // rows of no whole 16 bytes
+      Epilogue{Activation::kGeluExact, true, false, 24, false},
+      Epilogue{Activation::kSilu, false, true, 24, false},
+      Epilogue{Activation::kNone, false, true, 24, false});
+  const DType dtype = GENERATE(DType::kF32, DType::kBF16, DType::kF16);
+  CAPTURE(static_cast<int>(epilogue.activation), epilogue.bias, epilogue.kept, epilogue.n,
+          name_of(dtype));
+  TestStream s;
+  Fake fake;
+  MatmulArgs args = arguments({.m = 13, .n = epilogue.n, .k = 10}, 2, dtype, dtype, s.stream);
+  args.activation = epilogue.activation;
+  if (epilogue.bias) args.bias = random_tensor({epilogue.n}, dtype, 4, s.stream);
+  if (epilogue.kept) args.pre_activation = random_tensor({13, epilogue.n}, dtype, 5, s.stream);
+  MatmulArgs expected = twin_of(args, s.stream);
+  const Values before = args.pre_activation.defined() ? values_of(args.pre_activation) : Values{};
+  CHECK(has_epilogue(fake.multiply(args)) == !epilogue.fused);
+  if (!epilogue.fused) {  // what kernels finish: the bare product, beside which nothing is written
+    expected.bias = expected.pre_activation = {};
+    expected.activation = Activation::kNone;
+  }
+  matmul(s.stream, expected);
+  require_equal(args.c.tensor, expected.c.tensor);
+  if (expected.pre_activation.defined()) {
+    require_equal(args.pre_activation, expected.pre_activation);
+  } else if (epilogue.kept) {
+    CHECK(values_of(args.pre_activation) == before);
+  }
+}
+
+TEST_CASE("a bias that lies or rounds otherwise than cuBLASLt has it is left", "[kernels]") {
+  TestStream s;
+  Fake fake;
+  MatmulArgs args = arguments({.m = 4, .n = 8, .k = 8}, 0, DType::kBF16, DType::kBF16, s.stream);
+  const Tensor biases = random_tensor({24}, DType::kBF16, 4, s.stream);
+  args.bias = biases.narrow(8, 8);
+  CHECK_FALSE(has_epilogue(fake.multiply(args)));
+  args.bias = biases.narrow(9, 8);
+  CHECK(has_epilogue(fake.multiply(args)));
+  args.bias = random_tensor({8}, DType::kF32, 4, s.stream);
+  CHECK(has_epilogue(fake.multiply(args)));
+}
+
+TEST_CASE("an epilogue without an algorithm is left, a product without one is refused",
+          "[kernels]") {
+  TestStream s;
+  Fake fake;
+  MatmulArgs args = arguments({.m = 4, .n = 8, .k = 8}, 0, DType::kBF16, DType::kBF16, s.stream);
+  args.bias = random_tensor({8}, DType::kBF16, 4, s.stream);
+  fake.refuse(CUBLASLT_EPILOGUE_BIAS);
+  CHECK(has_epilogue(fake.multiply(args)));
+  const int asked = fake.heuristics();
+  CHECK(has_epilogue(fake.multiply(args)));
+  CHECK(fake.heuristics() == asked);  // is not asked again for what it did not have
+  fake.refuse(CUBLASLT_EPILOGUE_DEFAULT);
+  args = arguments({.m = 5, .n = 8, .k = 8}, 0, DType::kF32, DType::kF32, s.stream);
+  REQUIRE_THROWS_AS(fake.multiply(args), Unsupported);
+  REQUIRE_THROWS_WITH(fake.multiply(args),
+                      "matmul: cuBLASLt has no algorithm for 5 x 8 x 8 of fp32 -> fp32 "
+                      "(row strides 8, 8, 8)");
+}
+
+TEST_CASE("cuBLASLt is asked once for products of one shape, whose places may change",
+          "[kernels]") {
+  TestStream s;
+  int live = 0;
+  {
+    Fake fake;
+    live = fake.live();
+    const int before = fake.heuristics();
+    for (const uint64_t seed : {1, 2, 3}) {
+      MatmulArgs args =
+          arguments({.m = 6, .n = 16, .k = 8}, 0, DType::kBF16, DType::kBF16, s.stream);
+      args.a.tensor = random_tensor({6, 8}, DType::kBF16, seed, s.stream);
+      args.bias = random_tensor({16}, DType::kBF16, seed, s.stream);
+      args.activation = Activation::kGeluTanh;
+      args.pre_activation = random_tensor({6, 16}, DType::kBF16, 9, s.stream);
+      const MatmulArgs expected = twin_of(args, s.stream);
+      fake.multiply(args);
+      matmul(s.stream, expected);
+      require_equal(args.c.tensor, expected.c.tensor);
+      require_equal(args.pre_activation, expected.pre_activation);
+    }
+    // Of less alignment, though: an algorithm may need what it was told of.
+    CHECK(fake.heuristics() - before <= 3);
+    CHECK(fake.live() > live);
+  }
+  CHECK(Fake().live() == live);  // nothing but handles is left of those before
+}
+
+TEST_CASE("what cuBLASLt refuses is told in its own words", "[kernels]") {
+  TestStream s;
+  Fake fake;
+  CublasLtProducts lies{fake.table, {nullptr, 256}};  // scratch memory that is nowhere
+  const MatmulArgs args =
+      arguments({.m = 4, .n = 8, .k = 8}, 0, DType::kF32, DType::kF32, s.stream);
+  REQUIRE_THROWS_WITH(lies.multiply(detail::gemm_of(args), nullptr),
+                      "matmul: cuBLASLt, 4 x 8 x 8 of fp32: too small a workspace");
+}
+
+}  // namespace ds::kernels
