@@ -9,7 +9,7 @@ struct BuildInfo {
   const char* version;  // semantic version
   // Commit, with "-dirty" where the tree had changes; "unknown" outside its repository.
   const char* git_id;
-  bool has_cuda;  // ranks can train on GPUs; neither nvcc nor kernels alone count
+  bool has_cuda;  // ranks can train on GPUs; the emulated device does not count
   // For which GPUs there are kernels: "sm_80 sm_90 PTX 90", or "emulated"; empty: there are none.
   const char* cuda_kernels;
   bool has_mpi;
@@ -21,8 +21,11 @@ struct BuildInfo {
 
 BuildInfo build_info();
 
-// "CUDA kernels sm_80 sm_90 PTX 90, not used for training yet; MPI yes"
+// "CUDA kernels sm_80 sm_90 PTX 90; MPI yes"
 std::string built_in_text(const BuildInfo& build);
+
+// Ranks can train on a device that is none: the CPU executes its kernels.
+bool emulates_cuda(const BuildInfo& build);
 
 // version+git_id: two programs with the same text were built from the same source.
 std::string build_id();

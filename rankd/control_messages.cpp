@@ -14,6 +14,10 @@ ResumeMode to_resume(control::JobPlan::Resume resume) {
   }
 }
 
+Device to_device(const control::Device& in) {
+  return in.kind() == control::Device::CUDA ? Device::cuda(in.index()) : Device::cpu();
+}
+
 }  // namespace
 
 JobPlan to_job_plan(const control::JobPlan& in) {
@@ -36,6 +40,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.accept_changes = in.accept_changes();
   plan.told_step = in.told_step();
   plan.audit_samples = in.audit_samples();
+  plan.device = to_device(in.device());
   plan.shm_name = in.shm_name();
   plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
   plan.data_secret = in.data_secret();

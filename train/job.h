@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/sections/training.h"
+#include "core/device.h"
 #include "core/step_metrics.h"
 
 namespace ds {
@@ -22,6 +23,7 @@ struct JobPlan {
   int64_t epoch = 1;        // incarnation of the world; goes into every file and collective
   std::string claim;        // the launcher's word for it, which no other launcher's epoch has
   int threads = 1;          // CPU threads this rank may use
+  Device device{};          // where it computes; of GPUs it sees its own alone, as cuda:0
   std::string config_text;  // canonical JSON of the resolved train.json
   std::string config_dir;   // absolute; relative paths inside the config start here
   std::string run_dir;      // absolute

@@ -21,6 +21,7 @@ void describe_preflight(CLI::App& app, PreflightArgs& values) {
   app.add_option("--run-dir", run.run_dir, "Where the run will lie (default: below runs/)")
       ->type_name("DIR");
   describe_hosts(app, run.hosts);
+  describe_devices(app, run);
   app.add_flag("--json", values.json,
                "One JSON object: ok, and for each host its facts and findings");
   app.footer(

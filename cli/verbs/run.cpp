@@ -70,6 +70,17 @@ void describe_lifetime(CLI::App& app, RunArgs& values) {
 
 }  // namespace
 
+void describe_devices(CLI::App& app, RunArgs& values) {
+  const char* const group = "Devices";
+  app.add_option("--device", values.device,
+                 "Where ranks compute: on a GPU each, on the CPU, or on GPUs where there are some "
+                 "and this build can use them")
+      ->check(choice_check({"auto", "cpu", "cuda"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--share-gpus", values.share_gpus, "Let several ranks have one GPU")->group(group);
+}
+
 void describe_run(CLI::App& app, RunArgs& values) {
   app.add_option("config", values.config, "train.json: the DeepSpeed keys, model, data, train")
       ->type_name("FILE")
@@ -92,6 +103,7 @@ void describe_run(CLI::App& app, RunArgs& values) {
       ->type_name("DIR");
   describe_lifetime(app, values);
   describe_hosts(app, values.hosts);
+  describe_devices(app, values);
   describe_binding(app, values);
   app.add_flag("--audit-samples", values.audit_samples,
                "Log the samples of every rank and step: logs/samples-rank-<r>.jsonl");

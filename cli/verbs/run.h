@@ -26,6 +26,8 @@ struct RunArgs {
   std::optional<std::string> nodes;  // N or MIN:MAX
   int spares = 0;
   HostOptions hosts;
+  std::string device = "auto";  // auto, cpu, cuda
+  bool share_gpus = false;
   bool bind_cores = false;
   std::optional<std::string> bind_core_list;
   bool report_bindings = false;
@@ -37,6 +39,8 @@ struct RunArgs {
 };
 
 void describe_run(CLI::App& app, RunArgs& values);
+// --device and --share-gpus, which preflight has, too.
+void describe_devices(CLI::App& app, RunArgs& values);
 
 // What --accept-changes of run and preflight says.
 inline constexpr const char* kAcceptChanges =

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/files/poll_time.h"
 #include "core/host.h"
+#include "core/index.h"
 #include "core/secrecy.h"
 #include "launcher/agents/agent_protocol.h"
 #include "launcher/agents/epoch_plan.h"
@@ -98,7 +99,7 @@ class Agent {
         channel_(channel),
         marker_(marker),
         reader_(marker),
-        probe_(context.gpus) {}
+        probe_(narrow<int>(context.gpus.names.size())) {}
   Agent(const Agent&) = delete;  // owns processes
   Agent& operator=(const Agent&) = delete;
   ~Agent() { end_ranks(); }
@@ -166,7 +167,9 @@ void Agent::say_ready() {
   ready.set_host(own_host_name());
   ready.set_address(context_.address);
   ready.set_cores(this_machine(nullptr).cores);
-  ready.set_gpus(context_.gpus);
+  ready.set_gpus(narrow<int>(context_.gpus.names.size()));
+  ready.mutable_gpu_names()->Add(context_.gpus.names.begin(), context_.gpus.names.end());
+  ready.set_why_no_gpu(context_.gpus.why_none);
   ready.set_shared_memory_free(shared_memory_free());
   ready.set_pid(getpid());
   add_topology(ready);
@@ -175,6 +178,10 @@ void Agent::say_ready() {
     if (!dialled_->host.empty()) ready.set_host(dialled_->host);
     for (const std::vector<int>& cores : dialled_->slot_cores) {
       ready.add_slots()->mutable_cores()->Add(cores.begin(), cores.end());
+    }
+    for (int slot = 0; slot < narrow<int>(dialled_->slot_gpus.size()); ++slot) {
+      const std::vector<std::string>& gpus = nth(dialled_->slot_gpus, slot);
+      ready.mutable_slots(slot)->mutable_gpus()->Add(gpus.begin(), gpus.end());
     }
   }
   send(message);

@@ -9,22 +9,24 @@
 #include <vector>
 
 #include "launcher/control/byte_channel.h"
+#include "launcher/decide/devices/device_choice.h"
 
 namespace ds {
 
 struct AgentContext {
   std::vector<std::string> environment;  // "NAME=value", what ranks get on this host
   std::string address;                   // by which this host was reached, where ssh told us
-  int gpus = 0;
+  VisibleGpus gpus;
   bool heeds_signals =
       true;  // no: whoever sends them sends them to the launcher as well, who decides
 };
 
 // For an agent that was not started by its launcher, but beside it, and dialled it.
 struct DialledAgent {
-  int start_rank = 0;                        // which of the many dslaunch of the job it is
-  std::string host;                          // as their starter calls this host
-  std::vector<std::vector<int>> slot_cores;  // one list for each slot
+  int start_rank = 0;                                 // which of the many dslaunch of the job it is
+  std::string host;                                   // as their starter calls this host
+  std::vector<std::vector<int>> slot_cores;           // one list for each slot
+  std::vector<std::vector<std::string>> slot_gpus{};  // the same; empty: nobody gave any
 };
 
 // Speaks agent.proto on standard input and output until the end. Returns the exit code. Throws

@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kLongestPacket = 16384;
 constexpr milliseconds kRetryPeriod{20};
+constexpr std::string_view kGpus = " gpus ";
 
 // One packet; nullopt at the end of the connection or of the patience.
 std::optional<std::string> receive_packet(int fd, Clock::time_point deadline) {
@@ -48,6 +49,18 @@ bool read_whole(std::string_view text, Int& value) {
   return error == std::errc() && at == text.data() + text.size();
 }
 
+// GPUs, as CUDA_VISIBLE_DEVICES names them.
+bool read_names(std::string_view list, std::vector<std::string>& out) {
+  for (size_t comma = 0; comma != std::string_view::npos; list.remove_prefix(comma + 1)) {
+    comma = list.find(',');
+    const std::string_view name = list.substr(0, comma);
+    if (name.empty() || name.find_first_of(" \n") != std::string_view::npos) return false;
+    out.emplace_back(name);
+    if (comma == std::string_view::npos) break;
+  }
+  return true;
+}
+
 bool same_user(int fd) {
   const std::optional<unsigned> uid = peer_uid(fd);
   return uid && *uid == geteuid();
@@ -56,7 +69,10 @@ bool same_user(int fd) {
 }  // namespace
 
 std::string share_line(const SlotShare& share) {
-  return fmt::format("slot {} cores {}", share.local_rank, fmt::join(share.cores, ","));
+  const std::string cores =
+      fmt::format("slot {} cores {}", share.local_rank, fmt::join(share.cores, ","));
+  return share.gpus.empty() ? cores
+                            : fmt::format("{}{}{}", cores, kGpus, fmt::join(share.gpus, ","));
 }
 
 std::optional<SlotShare> parse_share(std::string_view line) {
@@ -69,6 +85,10 @@ std::optional<SlotShare> parse_share(std::string_view line) {
     return std::nullopt;
   }
   line.remove_prefix(middle + kCores.size());
+  if (const size_t gpus = line.find(kGpus); gpus != std::string_view::npos) {
+    if (!read_names(line.substr(gpus + kGpus.size()), share.gpus)) return std::nullopt;
+    line = line.substr(0, gpus);
+  }
   for (size_t comma = 0; comma != std::string_view::npos; line.remove_prefix(comma + 1)) {
     comma = line.find(',');
     int core = -1;

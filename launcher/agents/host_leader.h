@@ -1,7 +1,7 @@
 // The dslaunch that mpirun or srun started on one host beside the first: each stands for a slot. It
 // tells the first, through a Unix socket in the abstract namespace, on which cores its slot may
-// run, waits, and ends with the exit code that it is handed. The kernel says that both are the same
-// user's. Refuses to start anything.
+// run and which GPUs it was left, waits, and ends with the exit code that it is handed. The kernel
+// says that both are the same user's. Refuses to start anything.
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,8 @@ namespace ds {
 struct SlotShare {
   int local_rank = 0;
   std::vector<int> cores;  // ascending
+  // By CUDA_VISIBLE_DEVICES, in its words; empty: nobody set that.
+  std::vector<std::string> gpus{};
   friend bool operator==(const SlotShare&, const SlotShare&) = default;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "launcher/agents/host_survey.h"
+#include "launcher/decide/devices/device_choice.h"
 #include "launcher/process/rank_process.h"
 
 namespace ds {
@@ -103,6 +104,11 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
       const std::vector<std::string> variables =
           place_variables(place, rank, static_cast<int>(plan.ranks.size()), node, names.size());
       orders.mutable_environment()->Add(variables.begin(), variables.end());
+      if (!options.gpus.empty()) {
+        const std::vector<std::string> gpu =
+            gpu_variables(options.gpus.at(static_cast<size_t>(rank)));
+        orders.mutable_environment()->Add(gpu.begin(), gpu.end());
+      }
       if (const auto cores = options.cores.find(place.host); cores != options.cores.end()) {
         const std::vector<int>& mine = cores->second.at(static_cast<size_t>(place.local_rank));
         orders.mutable_cores()->Add(mine.begin(), mine.end());
@@ -274,6 +280,7 @@ std::vector<std::string> HostWorldStarter::reach(const std::vector<RankPlacement
   const std::vector<ReachedHost> reached = agents_.reach(hosts);
   examine_newcomers(ranks, reached);
   if (options_.bind) options_.cores = options_.bind(reached);
+  if (options_.place_gpus) options_.gpus = options_.place_gpus(ranks, reached);
   reached_.clear();
   listen_addresses_.clear();
   for (size_t i = 0; i < hosts.size(); ++i) {

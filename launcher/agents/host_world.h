@@ -28,6 +28,11 @@ struct HostWorldOptions {
   std::function<std::map<std::string, std::vector<std::vector<int>>>(
       const std::vector<ReachedHost>&)>
       bind{};
+  // The GPU of each rank, which sees no other, said for every epoch. Empty: they need none.
+  std::function<std::vector<std::string>(const std::vector<RankPlacement>&,
+                                         const std::vector<ReachedHost>&)>
+      place_gpus{};
+  std::vector<std::string> gpus{};
   // Looks at hosts that come later, with the ranks they are to hold. Throws HostsUnusable. Empty:
   // nobody does.
   std::function<void(const std::vector<RankPlacement>&, const std::vector<ReachedHost>&)> examine{};

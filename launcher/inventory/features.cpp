@@ -58,7 +58,7 @@ FeatureFact gpu_feature(const FeatureInputs& inputs) {
   const char* const how =
       inputs.has_cuda
           ? "this machine shows no GPU: install the driver, or let the container have it"
-          : "no build trains on GPUs yet; this one computes on CPUs, whatever is installed";
+          : "build with DS_WITH_CUDA=ON; this one computes on CPUs, whatever is installed";
   return feature("GPUs", "training by CUDA kernels, an NVIDIA driver",
                  inputs.has_cuda && inputs.gpus > 0, how);
 }

@@ -2,6 +2,8 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "launcher/decide/devices/device_choice.h"
+#include "launcher/process/environment_list.h"
 #include "proto/control.pb.h"
 
 namespace ds {
@@ -28,6 +30,11 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   RankProcessOptions process;
   process.program = options.program;
   process.environment = options.environment;
+  if (!options.gpus.empty()) {
+    for (std::string& entry : gpu_variables(options.gpus.at(to_size(rank))))
+      process.environment.push_back(std::move(entry));
+    process.environment = with_last_values(process.environment);
+  }
   process.output_fd = log_copy.get();
   process.control_fd = control.theirs.get();
   if (!options.cores.empty()) process.cores = options.cores.at(to_size(rank));

@@ -23,6 +23,7 @@ class LocalWorld final : public World {
     std::vector<std::string> environment;
     std::string config_digest;
     std::vector<std::vector<int>> cores{};  // of each rank, which is bound to them; empty: none is
+    std::vector<std::string> gpus{};        // of each rank, which sees no other; empty: all do
     int memory_fd = -1;                     // what the ranks keep their state in; the starter's
   };
 

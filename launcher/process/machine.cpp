@@ -3,16 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
-#include <string>
-#include <string_view>
 #include <thread>
 
 #include "core/index.h"
-#include "proto/build_info.h"
+#include "launcher/process/devices/gpus.h"
 
 namespace ds {
 namespace {
@@ -26,35 +22,6 @@ std::optional<int> cgroup_cores() {
     return std::nullopt;
   }
   return std::max(1, static_cast<int>(std::ceil(quota / period)));
-}
-
-int device_files() {
-  constexpr std::string_view kPrefix = "nvidia";
-  int count = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
-    const std::string name = entry.path().filename().string();
-    int index = 0;
-    const char* const end = name.data() + name.size();
-    if (name.starts_with(kPrefix)) {
-      const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, index);
-      count += parsed.ec == std::errc() && parsed.ptr == end ? 1 : 0;
-    }
-  }
-  return count;
-}
-
-int usable_gpus(const char* visible) {
-  if (!build_info().has_cuda) {
-    return 0;
-  }
-  const int present = device_files();
-  if (visible == nullptr) {
-    return present;
-  }
-  const std::string_view list(visible);
-  const auto named = list.empty() || list == "-1" ? 0 : 1 + std::ranges::count(list, ',');
-  return std::min(present, static_cast<int>(named));
 }
 
 }  // namespace
@@ -76,7 +43,9 @@ Machine this_machine(const char* visible_gpus) {
   const int cores = allowed.empty()
                         ? std::max(1, static_cast<int>(std::thread::hardware_concurrency()))
                         : narrow<int>(allowed.size());
-  return {std::min(cores, cgroup_cores().value_or(cores)), usable_gpus(visible_gpus)};
+  const int gpus =
+      build_devices() == BuildDevices::kGpus ? narrow<int>(own_gpus(visible_gpus).names.size()) : 0;
+  return {std::min(cores, cgroup_cores().value_or(cores)), gpus};
 }
 
 WorldShape choose_shape(const Machine& machine, std::optional<int> ranks,

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "launcher/control/control_request.h"
 #include "launcher/control/control_socket.h"
 #include "launcher/control/job_authority.h"
@@ -37,6 +38,7 @@ struct TrainingJob {
   std::string limited_by;          // who does, such as "Slurm"
   Recovery::Options recovery;
   HangWatch::Options hang;
+  Device device{};  // on which every rank computes
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;  // for Prometheus
   std::optional<std::string> metrics_listen;              // where it may ask

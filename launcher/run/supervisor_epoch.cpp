@@ -24,6 +24,13 @@ control::JobPlan::Resume to_proto(ResumeMode mode) {
   return control::JobPlan::AUTO;
 }
 
+control::Device to_proto(const Device& device) {
+  control::Device out;
+  out.set_kind(device.kind == Device::Kind::kCuda ? control::Device::CUDA : control::Device::CPU);
+  out.set_index(device.index);
+  return out;
+}
+
 }  // namespace
 
 void Supervisor::carry_out(const run_action::ClaimEpoch& action) {
@@ -109,6 +116,7 @@ control::JobPlan Supervisor::job_plan() const {
   plan.set_epoch(world.epoch);
   plan.set_claim(world.claim);
   plan.set_threads(job_.shape.threads);
+  *plan.mutable_device() = to_proto(job_.device);
   plan.set_config_text(job_.config.canonical_text);
   plan.set_config_dir(job_.config.directory.string());
   plan.set_run_dir(directory_.path().string());

@@ -196,8 +196,9 @@ class Judge {
   void devices(const agent::Facts& facts) {
     if (needs_.uses_gpus) {
       const auto highest = std::ranges::max_element(host_.host.slots);
-      if (highest != host_.host.slots.end() && *highest >= facts.gpus()) {
-        bad("devices", fmt::format("slot {} is wanted, it has {} GPUs", *highest, facts.gpus()),
+      const int64_t slot = highest == host_.host.slots.end() || needs_.shares_gpus ? 0 : *highest;
+      if (slot >= facts.gpus()) {
+        bad("devices", fmt::format("slot {} is wanted, it has {} GPUs", slot, facts.gpus()),
             "lower its slots in the hostfile, or leave out what is not there with --exclude");
       }
     } else if (ranks_ > facts.cores()) {

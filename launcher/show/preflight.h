@@ -20,6 +20,7 @@ struct PreflightNeeds {
   int64_t memory_bytes = 0;       // of each rank at its peak
   int64_t checkpoint_bytes = 0;   // of one checkpoint, of all ranks
   bool uses_gpus = false;         // slots are GPUs, not shares of the cores
+  bool shares_gpus = false;       // several slots may be one GPU
   bool shares_directory = false;  // several machines write into the run directory
 };
 

@@ -9,7 +9,7 @@
 #include "launcher/agents/agent.h"
 #include "launcher/agents/started_place.h"
 #include "launcher/process/addresses.h"
-#include "launcher/process/machine.h"
+#include "launcher/process/devices/gpus.h"
 #include "launcher/verbs/check.h"
 #include "launcher/verbs/command_line.h"
 #include "launcher/verbs/completion.h"
@@ -66,8 +66,8 @@ std::string own_address(const Environment& environment) {
 Action serve_as_agent(const VerbLine& /*line*/) {
   return [](const CommandContext& context) {
     const Environment environment = as_environment(context.environment);
-    return run_agent({context.environment, own_address(environment),
-                      this_machine(context.visible_gpus).gpus, !discover_start(environment)});
+    return run_agent({context.environment, own_address(environment), own_gpus(context.visible_gpus),
+                      !discover_start(environment)});
   };
 }
 

@@ -10,6 +10,15 @@
 namespace ds {
 namespace {
 
+DeviceRequest device_request(const RunArgs& args) {
+  const std::map<std::string, DeviceWish> wishes{
+      {"auto", DeviceWish::kAuto}, {"cpu", DeviceWish::kCpu}, {"cuda", DeviceWish::kCuda}};
+  if (args.share_gpus && args.device == "cpu") {
+    throw UsageError("--share-gpus: --device cpu uses none");
+  }
+  return {wishes.at(args.device), args.share_gpus ? GpuSharing::kAllowed : GpuSharing::kRefused};
+}
+
 // What runs and their preflight have in common.
 RunOptions common_options(const RunArgs& args) {
   RunOptions options;
@@ -21,6 +30,7 @@ RunOptions common_options(const RunArgs& args) {
   if (args.run_dir && args.run_dir->empty()) throw UsageError("--run-dir: the path is empty");
   options.run_dir = args.run_dir;
   options.hosts = args.hosts;
+  options.devices = device_request(args);
   if (args.hosts.launcher != "auto") runner_named(args.hosts.launcher);  // refuses what is unknown
   return options;
 }

@@ -12,6 +12,7 @@
 #include "cli/verbs/run.h"
 #include "config/sections/training.h"
 #include "launcher/decide/clock_time.h"
+#include "launcher/decide/devices/device_choice.h"
 #include "launcher/decide/node_list.h"
 #include "launcher/process/rank_binding.h"
 #include "launcher/run/job_hosts.h"
@@ -35,6 +36,7 @@ struct RunOptions {
   std::optional<Time> hang_after;
   Time wait_for_hosts = std::chrono::seconds(60);  // that were lost, when too few are left
   HostOptions hosts;
+  DeviceRequest devices;
   BindingOptions binding;
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;

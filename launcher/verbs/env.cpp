@@ -40,7 +40,7 @@ Fact cuda_kernels(const BuildInfo& build) {
   if (*build.cuda_kernels == '\0') return {.key = "cuda_kernels", .value = false};
   return {.key = "cuda_kernels",
           .value = std::string(build.cuda_kernels),
-          .note = build.has_cuda ? "" : "not used for training yet"};
+          .note = emulates_cuda(build) ? "the CPU executes them, with --device cuda" : ""};
 }
 
 FactGroup build_facts(const EngineBuild& engine, const CommandContext& context) {

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "launcher/process/devices/gpus.h"
 #include "launcher/verbs/engine_verb.h"
-#include "proto/build_info.h"
 
 namespace ds {
 namespace {
@@ -106,7 +106,9 @@ std::vector<std::string> refuse_unfit(const PreflightNeeds& needs,
 int run_preflight(const PreflightOptions& options, const CommandContext& context) {
   const RunOptions& run = options.run;
   const JobHosts hosts = gather_job_hosts(run.hosts, context.environment, context.own_program);
-  const Machine machine = this_machine(context.visible_gpus);
+  require_device(run.devices.wish, build_devices());
+  Machine machine = this_machine(context.visible_gpus);
+  if (run.devices.wish == DeviceWish::kCpu) machine.gpus = 0;
   std::optional<JobConfig> config;
   if (!run.config.empty()) config = load_job_config(run.config, run.overrides);
   const WorldShape shape =
@@ -116,7 +118,9 @@ int run_preflight(const PreflightOptions& options, const CommandContext& context
   needs.world_size = shape.ranks;
   needs.threads = shape.threads;
   needs.shares_directory = hosts.agents.has_value() && (!config || config->shares_directory);
-  needs.uses_gpus = build_info().has_cuda && machine.gpus > 0;
+  needs.uses_gpus = build_devices() == BuildDevices::kGpus &&
+                    (machine.gpus > 0 || run.devices.wish == DeviceWish::kCuda);
+  needs.shares_gpus = run.devices.sharing == GpuSharing::kAllowed;
   SurveyOrders orders{.directory = future_run_directory(run),
                       .nvme_paths = config ? config->nvme_paths : std::vector<std::string>{},
                       .program = context.rank_program,

@@ -14,9 +14,11 @@
 #include "core/index.h"
 #include "core/secrecy.h"
 #include "launcher/agents/host_world.h"
+#include "launcher/process/devices/gpus.h"
 #include "launcher/process/environment_list.h"
 #include "launcher/process/local_world.h"
 #include "launcher/process/run_lease.h"
+#include "launcher/run/job_devices.h"
 #include "launcher/run/job_end.h"
 #include "launcher/run/job_hosts.h"
 #include "launcher/run/supervisor.h"
@@ -142,12 +144,14 @@ void check_textfile(const fs::path& path) {
   }
 }
 
-TrainingJob make_job(const RunOptions& given, const HostChoice& choice,
+TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const JobDevices& devices,
                      const CommandContext& context) {
   const RunOptions options = with_local_ranks(given, choice);
   TrainingJob job;
   job.config = load_job_config(options.config, options.overrides);
-  const Machine machine = this_machine(context.visible_gpus);
+  require_device(options.devices.wish, build_devices());
+  Machine machine = this_machine(context.visible_gpus);
+  if (choice.hosts.empty()) machine.gpus = devices.local_gpus();
   job.shape = local_shape(options, job.config, machine);
   job.nodes = node_options(options, job.config.batch, nodes_of(choice, job.shape.ranks));
   if (!choice.hosts.empty()) {
@@ -225,8 +229,15 @@ void print_dry_run(const TrainingJob& job, const RunOptions& options, const JobH
 struct RunServices {
   SignalWatch& signals;
   Console& console;
+  const JobDevices& devices;
   StartedGroup* group = nullptr;  // where mpirun or srun started many dslaunch
 };
+
+// Says it to the ranks and to the user.
+void choose(TrainingJob& job, const RankDevices& devices) {
+  job.device = devices.device;
+  job.config.notes.insert(job.config.notes.end(), devices.notes.begin(), devices.notes.end());
+}
 
 // A run that must resume and is not told from where continues the newest run of the same config.
 std::optional<fs::path> wanted_directory(const TrainingJob& job, const RunOptions& options) {
@@ -366,8 +377,14 @@ int supervise(const TrainingJob& job, const RunOptions& options, RunRecords& rec
   return record.exit_code;
 }
 
+std::vector<RankPlacement> first_world(const TrainingJob& job) {
+  return Recovery(job.recovery, NodePool(job.nodes)).first_world();
+}
+
 int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
              const CommandContext& context, RunServices services) {
+  const RankDevices devices = services.devices.place_here(first_world(job));
+  choose(job, devices);
   require_fit_machine(job, options, context.rank_program);
   RankBinding binding = bind_here(options, job.shape, services.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
@@ -380,7 +397,7 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
   LocalStarter starter(
       {context.rank_program, rank_environment(with_last_values(environment), job.shape.threads),
-       job.config.digest, std::move(binding.cores[""])},
+       job.config.digest, std::move(binding.cores[""]), devices.gpus},
       run.directory, log_of(records));
   return supervise(job, options, records, starter, services);
 }
@@ -416,8 +433,7 @@ std::vector<ReachedHost> reach_or_stop(HostAgents& agents, const std::vector<std
 
 int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options,
                   const JobHosts& hosts, const CommandContext& context, RunServices services) {
-  const std::vector<RankPlacement> world =
-      Recovery(job.recovery, NodePool(job.nodes)).first_world();
+  const std::vector<RankPlacement> world = first_world(job);
   const std::vector<std::string> first_hosts = hosts_of(world);
   const std::vector<ReachedHost> reached = reach_or_stop(agents, first_hosts, services);
   const RankBinding binding = bind_on_hosts(options, job.nodes.nodes, reached, services.group);
@@ -427,6 +443,12 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   };
   job.shape.threads =
       options.num_threads.value_or(binding.threads.value_or(threads_on(reached, world)));
+  const RankDevices devices = services.devices.place(world, reached);
+  choose(job, devices);
+  const auto place_gpus = [&](const std::vector<RankPlacement>& places,
+                              const std::vector<ReachedHost>& hosts_of_epoch) {
+    return services.devices.place_again(devices, places, hosts_of_epoch);
+  };
   const auto examine = [&](const std::vector<RankPlacement>& places,
                            const std::vector<ReachedHost>& newcomers) {
     return require_fit_hosts(job, options, places, newcomers, context.rank_program);
@@ -449,6 +471,7 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
                             .config_digest = job.config.digest,
                             .cores = {},
                             .bind = bind,
+                            .place_gpus = place_gpus,
                             .examine = examine,
                             .examined = {first_hosts.begin(), first_hosts.end()}},
                            run.directory, log_of(records));
@@ -490,18 +513,20 @@ int train(const RunOptions& given, const CommandContext& context,
   hide_from_same_user();  // from here on we hold the secrets of every rank
   SignalWatch signals;
   std::optional<StartedGroup> group;
-  if (place) group.emplace(*place, given, signals.fd());
+  if (place) group.emplace(*place, given, context, signals.fd());
   Console::Options console_options = Console::detect(context.no_colour);
   console_options.line_fd = given.json ? STDERR_FILENO : STDOUT_FILENO;
   console_options.live = console_options.live && !place;  // its starter merges what many say
   Console console(console_options);
-  const RunServices services{signals, console, group ? &*group : nullptr};
+  const JobDevices devices(given.devices, build_devices(), own_gpus(context.visible_gpus),
+                           group ? group->slot_gpus() : SlotGpus{});
+  const RunServices services{signals, console, devices, group ? &*group : nullptr};
   const auto run = [&] {
     const RunOptions options = place ? with_started_ranks(given, *place) : given;
     const JobHosts hosts =
         group ? group->hosts(options, context)
               : gather_job_hosts(options.hosts, context.environment, context.own_program);
-    TrainingJob job = make_job(options, hosts.choice, context);
+    TrainingJob job = make_job(options, hosts.choice, devices, context);
     if (group) {
       job.config.notes.push_back(group->note());
       job.authority = group->authority();
@@ -545,7 +570,8 @@ int run_training_job(const RunOptions& options, const CommandContext& context) {
       place ? gather_started_hosts(wanted.hosts, context.environment, context.own_program,
                                    place->starter, {})
             : gather_job_hosts(wanted.hosts, context.environment, context.own_program);
-  TrainingJob job = make_job(wanted, hosts.choice, context);
+  const JobDevices devices(wanted.devices, build_devices(), own_gpus(context.visible_gpus), {});
+  TrainingJob job = make_job(wanted, hosts.choice, devices, context);
   RankBinding binding;
   if (!hosts.agents && wanted.binding.wants_topology()) {
     RunOptions reporting = wanted;

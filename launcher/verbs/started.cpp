@@ -10,6 +10,7 @@
 #include "core/host.h"
 #include "core/secrecy.h"
 #include "launcher/agents/rendezvous_file.h"
+#include "launcher/process/devices/gpus.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/rank_binding.h"
 #include "launcher/process/signals.h"
@@ -55,6 +56,21 @@ std::vector<std::vector<int>> cores_of_slots(const std::vector<SlotShare>& peers
   return cores;
 }
 
+// What our own slot was given; nothing where nobody set the variable.
+std::vector<std::string> given_gpus(const CommandContext& context) {
+  return context.visible_gpus == nullptr ? std::vector<std::string>{}
+                                         : own_gpus(context.visible_gpus).names;
+}
+
+// Nothing where no slot was given any.
+std::vector<std::vector<std::string>> gpus_of_slots(const CommandContext& context,
+                                                    const std::vector<SlotShare>& peers) {
+  std::vector<std::vector<std::string>> gpus{given_gpus(context)};
+  for (const SlotShare& peer : peers) gpus.push_back(peer.gpus);
+  const bool any = std::ranges::any_of(gpus, [](const auto& own) { return !own.empty(); });
+  return any ? gpus : std::vector<std::vector<std::string>>{};
+}
+
 HostSlots numbered_slots(const std::string& host, size_t count) {
   HostSlots out{.name = host, .slots = {}};
   out.slots.resize(count);
@@ -68,19 +84,21 @@ int stand_by(const StartedPlace& place, const RunOptions& options, const Command
   const std::string name = slots_name(place);
   if (!place.leads_host()) {
     const SignalWatch deaf;  // the starter sends them to the launcher too, who decides
-    return wait_for_first(name, {place.local_rank, own_cores()}, kRendezvousLimit);
+    return wait_for_first(name, {place.local_rank, own_cores(), given_gpus(context)},
+                          kRendezvousLimit);
   }
   forbid_core_dumps();
   hide_from_same_user();  // ranks' secrets pass through
   HostLeader peers(name);
   try {
     const std::vector<SlotShare> shares = peers.gather(place.local_size - 1, kRendezvousLimit, -1);
-    const AgentContext agent{context.environment, "", this_machine(context.visible_gpus).gpus,
-                             false};
-    const int code = join_rendezvous(
-        rendezvous_path(place, options), agent,
-        {.start_rank = place.rank, .host = place.host, .slot_cores = cores_of_slots(shares)},
-        kRendezvousLimit);
+    const AgentContext agent{context.environment, "", own_gpus(context.visible_gpus), false};
+    const int code = join_rendezvous(rendezvous_path(place, options), agent,
+                                     {.start_rank = place.rank,
+                                      .host = place.host,
+                                      .slot_cores = cores_of_slots(shares),
+                                      .slot_gpus = gpus_of_slots(context, shares)},
+                                     kRendezvousLimit);
     peers.release(code);
     return code;
   } catch (const Error& error) {
@@ -89,12 +107,15 @@ int stand_by(const StartedPlace& place, const RunOptions& options, const Command
   }
 }
 
-StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options, int interrupt_fd)
+StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
+                           const CommandContext& context, int interrupt_fd)
     : place_(place), leader_(slots_name(place)) {
-  const std::vector<std::vector<int>> here =
-      cores_of_slots(leader_.gather(place.local_size - 1, kRendezvousLimit, interrupt_fd));
+  const std::vector<SlotShare> peers =
+      leader_.gather(place.local_size - 1, kRendezvousLimit, interrupt_fd);
+  const std::vector<std::vector<int>> here = cores_of_slots(peers);
   if (place.local_size == place.size) {
     slot_cores_[""] = here;
+    slot_gpus_[""] = gpus_of_slots(context, peers);
     return;
   }
   authority_ = make_job_authority(options.timeout);
@@ -111,11 +132,15 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
   if (std::ranges::any_of(links_, taken)) own += ".0";
   slots_.push_back(numbered_slots(own, here.size()));
   slot_cores_[own] = here;
+  slot_gpus_[own] = gpus_of_slots(context, peers);
   for (const auto& link : links_) {
     std::vector<std::vector<int>> there;
+    std::vector<std::vector<std::string>> gpus;
     for (const agent::SlotCores& slot : link->ready()->slots()) {
       there.emplace_back(slot.cores().begin(), slot.cores().end());
+      if (slot.gpus_size() > 0) gpus.emplace_back(slot.gpus().begin(), slot.gpus().end());
     }
+    if (gpus.size() == there.size()) slot_gpus_[link->host()] = std::move(gpus);
     slots_.push_back(numbered_slots(link->host(), there.size()));
     slot_cores_[link->host()] = std::move(there);
   }

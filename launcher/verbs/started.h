@@ -13,6 +13,7 @@
 #include "launcher/agents/host_rendezvous.h"
 #include "launcher/agents/started_place.h"
 #include "launcher/process/starter_watch.h"
+#include "launcher/run/job_devices.h"
 #include "launcher/run/job_hosts.h"
 #include "launcher/verbs/command_line.h"
 #include "launcher/verbs/run.h"
@@ -27,7 +28,8 @@ class StartedGroup {
  public:
   // Waits for all of them. `interrupt_fd` ends the waiting. Throws Error(kClusterUnusable),
   // Unsupported.
-  StartedGroup(const StartedPlace& place, const RunOptions& options, int interrupt_fd);
+  StartedGroup(const StartedPlace& place, const RunOptions& options, const CommandContext& context,
+               int interrupt_fd);
 
   // As chosen by the starter; for `dslaunch`, our own absolute path, see gather_job_hosts().
   JobHosts hosts(const RunOptions& options, const CommandContext& context) const;
@@ -37,6 +39,7 @@ class StartedGroup {
   const std::map<std::string, std::vector<std::vector<int>>>& slot_cores() const {
     return slot_cores_;
   }
+  const SlotGpus& slot_gpus() const { return slot_gpus_; }
   // By which they came; nothing on one host.
   const std::shared_ptr<const JobAuthority>& authority() const { return authority_; }
   std::string note() const;
@@ -52,6 +55,7 @@ class StartedGroup {
   std::vector<std::unique_ptr<HostLink>> links_;
   SlotMap slots_;  // of several hosts, ours first
   std::map<std::string, std::vector<std::vector<int>>> slot_cores_;
+  SlotGpus slot_gpus_;
 };
 
 }  // namespace ds

@@ -193,6 +193,9 @@ TEST_CASE("no field of a plan is lost on its way to the rank", "[rankd]") {
   sent.set_accept_changes(true);
   sent.set_audit_samples(true);
   sent.set_resume(control::JobPlan::NEVER);
+  CHECK(to_job_plan(sent).device == Device::cpu());  // nobody said where
+  sent.mutable_device()->set_kind(control::Device::CUDA);
+  sent.mutable_device()->set_index(3);
   const JobPlan plan = to_job_plan(sent);
   CHECK(plan.rank == sent.rank());
   CHECK(plan.world_size == sent.world_size());
@@ -212,6 +215,7 @@ TEST_CASE("no field of a plan is lost on its way to the rank", "[rankd]") {
   CHECK(plan.accept_changes);
   CHECK(plan.told_step == sent.told_step());
   CHECK(plan.audit_samples);
+  CHECK(plan.device == Device::cuda(3));
   CHECK(plan.shm_name == "of shm_name");
   CHECK(plan.data_endpoints == std::vector<std::string>{"10.0.0.1:1", "10.0.0.2:2"});
   CHECK(plan.data_secret == "of data_secret");

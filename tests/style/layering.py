@@ -42,6 +42,7 @@ FENCES = {
     r"cuda": [r"kernels/cuda/launch\.cuh$", r"core/cuda/"],
     r"(cublas|cudnn|nccl)": [r"core/libraries/"],
     r"cufile\.h": [],  # core/libraries/cufile_abi.h has its names
+    r"nvml\.h": [],  # core/libraries/nvml_abi.h has its names
     r"boost/": [r"core/fibre/switch_boost\.cpp$"],
     r"dlfcn\.h": [r"core/libraries/library\.cpp$"],
     r"mpi\.h": [r"comm/mpi/"],

@@ -91,7 +91,7 @@ done
 
 echo "what --version says"
 "$bin/dslaunch" --version > out
-grep -q -e "CUDA no;" -e "not used for training yet;" out || fail "--version promises GPUs: $(cat out)"
+grep -q -e "CUDA no;" -e "CUDA kernels" out || fail "--version does not say what it can use: $(cat out)"
 # A source archive has no commit, also where it lies in somebody's repository.
 git init -q around && mkdir around/source && cp -r "$source_dir/proto" around/source/
 git -C around -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m one

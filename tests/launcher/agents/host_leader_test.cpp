@@ -25,6 +25,12 @@ TEST_CASE("what a slot may use, as a line", "[launcher]") {
   const SlotShare share{3, {0, 2, 17}};
   CHECK(share_line(share) == "slot 3 cores 0,2,17");
   CHECK(parse_share(share_line(share)) == share);
+  const SlotShare with_gpus{1, {0}, {"GPU-1a", "3"}};
+  CHECK(share_line(with_gpus) == "slot 1 cores 0 gpus GPU-1a,3");
+  CHECK(parse_share(share_line(with_gpus)) == with_gpus);
+  for (const char* line :
+       {"slot 1 cores 0 gpus ", "slot 1 cores 0 gpus 1,", "slot 1 cores 0 gpus 1 2"})
+    CHECK_FALSE(parse_share(line));
   for (const char* text : {"", "slot", "slot 1 cores ", "slot x cores 1", "slot 1 cores 1,,2",
                            "slot 1 cores 2,1", "slot 1 cores 1,1", "slot 1 cores -1",
                            "slot 1 cores 99999999", "slot 1 cores 1 ", "cores 1 slot 1"}) {

@@ -70,7 +70,8 @@ struct TestHosts {
                          .directory = here.path(),
                          .environment = {"WHO=me"},
                          .config_digest = "digest",
-                         .cores = {}},
+                         .cores = {},
+                         .place_gpus = place_gpus},
         run, [this](int rank, std::string_view line) { logs[rank] += fmt::format("{}\n", line); });
     WorldPlan plan = make_epoch_plan(places);
     plan.epoch = ++epoch;
@@ -84,6 +85,9 @@ struct TestHosts {
 
   std::map<int, std::string> logs;  // by rank
   std::optional<HostWorldStarter> starter;
+  std::function<std::vector<std::string>(const std::vector<RankPlacement>&,
+                                         const std::vector<ReachedHost>&)>
+      place_gpus{};
   int64_t epoch = 0;
 };
 
@@ -205,6 +209,21 @@ TEST_CASE("ranks of several hosts are heard, logged and reaped", "[launcher]") {
     CHECK_THAT(hosts.logs[rank], Catch::Contains("to the log"));
   }
   CHECK(world->lost_hosts().empty());
+}
+
+TEST_CASE("ranks of other hosts see the GPU that they were given", "[launcher]") {
+  TestHosts hosts;
+  hosts.place_gpus = [](const std::vector<RankPlacement>& ranks,
+                        const std::vector<ReachedHost>& reached) {
+    CHECK(reached.size() == 2);
+    std::vector<std::string> gpus;
+    for (const RankPlacement& place : ranks)
+      gpus.push_back(fmt::format("GPU-{}-{}", place.host, place.slot));
+    return gpus;
+  };
+  const auto world = hosts.start("echo \"$CUDA_VISIBLE_DEVICES\" >&2\n", {"one", "two"});
+  CHECK(watch(*world).said ==
+        std::vector<std::string>{"0: GPU-one-0", "1: GPU-one-1", "2: GPU-two-0", "3: GPU-two-1"});
 }
 
 TEST_CASE("a rank that a signal killed is reported so, never as exit 0", "[launcher]") {

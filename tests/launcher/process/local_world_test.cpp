@@ -85,6 +85,35 @@ TEST_CASE("standard error of every rank reaches its log and the launcher", "[lau
   CHECK(watched.empty());
 }
 
+TEST_CASE("every rank of this machine sees its own GPU and no other", "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  const std::filesystem::path program = here.path() / "rank.sh";
+  std::ofstream(program) << "#!/bin/sh\necho \"$CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER\" >&2\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  WorldPlan plan;
+  plan.ranks.resize(2);
+  plan.tokens = {"token-a", "token-b"};
+  std::map<int, std::string> said;
+  LocalStarter starter({.program = program.string(),
+                        .environment = {"CUDA_VISIBLE_DEVICES=3,GPU-1a"},
+                        .config_digest = "digest",
+                        .gpus = {"3", "GPU-1a"}},
+                       run, [&](int rank, std::string_view line) { said[rank] += line; });
+  const std::unique_ptr<World> world = starter.start(plan);
+  const auto ignore = [](int, std::string_view) {};
+  for (int rank = 0; rank < 2; ++rank) {
+    while (!world->newly_ended(rank, ignore)) {
+      std::vector<pollfd> watched;
+      world->add_poll_descriptors(watched);
+      REQUIRE(poll(watched.data(), watched.size(), 10'000) > 0);
+      world->pump(ignore);
+    }
+  }
+  CHECK(said[0] == "3 PCI_BUS_ID");
+  CHECK(said[1] == "GPU-1a ");
+}
+
 TEST_CASE("a world whose program is missing starts nothing", "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");

@@ -99,6 +99,7 @@ TEST_CASE("every rank is told its own place and, beside that, what all are told"
   });
   run.use_hosts({"node-1", "node-2"}, 2);
   run.job.shape.threads = 7;
+  run.job.device = Device::cuda(0);
   run.job.audit_samples = true;
   run.job.accept_changes = true;
   run.job.config.canonical_text = R"({"a": 1})";
@@ -116,6 +117,7 @@ TEST_CASE("every rank is told its own place and, beside that, what all are told"
     CHECK(plan.claim == world.claim);
     CHECK(plan.shm_name == world.shm_name);
     CHECK(plan.threads == 7);
+    CHECK(plan.device == Device::cuda(0));
     CHECK(plan.audit_samples);
     CHECK(plan.accept_changes);
     CHECK(plan.config_text == R"({"a": 1})");

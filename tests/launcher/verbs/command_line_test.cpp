@@ -45,6 +45,7 @@ TEST_CASE("values that do not hold are usage errors before anything starts", "[l
                                              {"train.json", "--nodes", "3:2"},
                                              {"train.json", "--metrics-listen", "nowhere"},
                                              {"train.json", "--launcher", "rsh"},
+                                             {"train.json", "--device", "cpu", "--share-gpus"},
                                              {"preflight", "--launcher", "telepathy"}}) {
     CHECK_THROWS_AS(action_of(arguments), UsageError);
   }
@@ -58,6 +59,14 @@ TEST_CASE("the end of the job comes from Slurm, from the user, or not at all", "
   const RunOptions none = options_of({"t.json", "--time-limit", "none"});
   CHECK_FALSE(none.time_limit);
   CHECK_FALSE(none.ask_for_time_limit);
+}
+
+TEST_CASE("where ranks compute", "[launcher]") {
+  CHECK(options_of({"t.json"}).devices.wish == DeviceWish::kAuto);
+  CHECK(options_of({"t.json", "--device", "cpu"}).devices.wish == DeviceWish::kCpu);
+  const DeviceRequest shared = options_of({"t.json", "--device=cuda", "--share-gpus"}).devices;
+  CHECK(shared.wish == DeviceWish::kCuda);
+  CHECK(shared.sharing == GpuSharing::kAllowed);
 }
 
 TEST_CASE("binding in DeepSpeed's spellings and ours", "[launcher]") {

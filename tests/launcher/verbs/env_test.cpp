@@ -45,15 +45,16 @@ agent::Limit limit_of(int64_t soft, int64_t hard) {
 
 TEST_CASE("what is built in is told with what it is used for", "[launcher]") {
   BuildInfo build = build_info();
-  build.has_cuda = build.has_mpi = false;
+  build.has_mpi = false;
   build.cuda_kernels = "";
   CHECK(built_in_text(build) == "CUDA no; MPI no");
   build.cuda_kernels = "sm_80 sm_90 PTX 90";
   build.has_mpi = true;
-  CHECK(built_in_text(build) ==
-        "CUDA kernels sm_80 sm_90 PTX 90, not used for training yet; MPI yes");
-  build.has_cuda = true;
   CHECK(built_in_text(build) == "CUDA kernels sm_80 sm_90 PTX 90; MPI yes");
+  CHECK_FALSE(emulates_cuda(build));
+  build.cuda_kernels = "emulated";
+  CHECK(built_in_text(build) == "CUDA kernels emulated; MPI yes");
+  CHECK(emulates_cuda(build));
 }
 
 TEST_CASE("limits are told with what they can be raised to", "[launcher]") {
