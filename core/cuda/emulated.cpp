@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -15,6 +16,9 @@
 
 namespace ds::emulated {
 namespace {
+
+std::atomic<Orders> orders_now = Orders::kOne;
+std::atomic<size_t> turns = 0;
 
 // Is there as long as somebody has an event of it.
 class Work {
@@ -141,6 +145,7 @@ void run(const Recorded& graph) {
       if (graph.work[step]) graph.work[step]();
     }
   };
+  if (orders() == Orders::kOne) return run_in(graph.orders[next_order(graph.orders.size())]);
   if (graph.orders.size() == 1) return run_in(graph.orders.front());
   const Contents before = contents();
   run_in(graph.orders.front());
@@ -285,6 +290,10 @@ std::unique_ptr<QueueGraph> Queue::end_capture() {
   return std::make_unique<Graph>(
       Recorded{.work = recording->take_work(), .orders = std::move(orders)});
 }
+
+void execute_in(Orders orders) { orders_now = orders; }
+Orders orders() { return orders_now; }
+size_t next_order(size_t count) { return turns.fetch_add(1, std::memory_order_relaxed) % count; }
 
 void enqueue(const Stream& stream, std::function<void()> work) {
   dynamic_cast<Queue&>(stream.queue()).enqueue(std::move(work));

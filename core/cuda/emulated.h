@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,16 @@
 #include "core/stream.h"
 
 namespace ds::emulated {
+
+// In how many of the orders that a GPU may choose each launch, and each graph of several streams, is
+// executed. In one, which is another from launch to launch, whole programs run in seconds; in all,
+// from the same contents of all memory, what depends on the order shows at once. All is for tests
+// of kernels: only one thread may launch then.
+enum class Orders : uint8_t { kOne, kAll };
+void execute_in(Orders orders);  // kOne unless this is called
+Orders orders();
+// Of so many, the one whose turn it is.
+size_t next_order(size_t count);
 
 // Work for the queue of this stream, which is one of an emulated device.
 void enqueue(const Stream& stream, std::function<void()> work);

@@ -65,7 +65,7 @@ void launch(std::string_view name, void (*kernel)(Parameters...), const LaunchSh
   std::function<void()> thread =
       [kernel, ... values = Parameters(std::forward<Arguments>(arguments))] { kernel(values...); };
   emulated::enqueue(stream, [name, shape, thread = std::move(thread)] {
-    on_host::run_in_all_orders(shape, name, thread);
+    on_host::run_launch(shape, name, thread);
   });
 #endif
 }

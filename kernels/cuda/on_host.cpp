@@ -431,10 +431,12 @@ void run_grid(const LaunchShape& shape, ThreadOrder order, const std::function<v
   }
 }
 
-void run_in_all_orders(const LaunchShape& shape, std::string_view kernel,
-                       const std::function<void()>& thread) {
-  if (sanitizers::kSeesRaces) {  // in any order, and it takes its time
-    run_grid(shape, ThreadOrder::kUp, thread);
+void run_launch(const LaunchShape& shape, std::string_view kernel,
+                const std::function<void()>& thread) {
+  // ThreadSanitizer sees races in any order, and takes its time.
+  if (sanitizers::kSeesRaces || emulated::orders() == emulated::Orders::kOne) {
+    const size_t turn = sanitizers::kSeesRaces ? 0 : emulated::next_order(kThreadOrders.size());
+    run_grid(shape, kThreadOrders[turn], thread);
     emulated::check_edges(kernel);
     return;
   }

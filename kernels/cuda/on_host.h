@@ -43,14 +43,15 @@ struct Here {
 extern constinit thread_local Here here;
 
 enum class ThreadOrder : uint8_t { kUp, kDown, kShuffled, kShuffledOtherwise };
-inline constexpr ThreadOrder kThreadOrders[] = {
+inline constexpr std::array kThreadOrders = {
     ThreadOrder::kUp, ThreadOrder::kDown, ThreadOrder::kShuffled, ThreadOrder::kShuffledOtherwise};
 
 // Runs `thread` for every thread of every block. InternalError for barriers that some do not reach.
 void run_grid(const LaunchShape& shape, ThreadOrder order, const std::function<void()>& thread);
-// The same in all orders, from the same contents of device memory, which must be the same after.
-void run_in_all_orders(const LaunchShape& shape, std::string_view kernel,
-                       const std::function<void()>& thread);
+// The same in as many orders as emulated::orders() says, from the same contents of device memory,
+// which must be the same after.
+void run_launch(const LaunchShape& shape, std::string_view kernel,
+                const std::function<void()>& thread);
 
 // Bytes that the threads of a block share, by place in the source; not cleared, but NaN.
 void* shared_array(const void* place, size_t bytes);

@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <set>
 
+#include "core/cuda/emulated.h"
 #include "core/fibre/sanitizers.h"
 #include "core/memory/poison.h"
 #include "core/tensor.h"
@@ -17,6 +19,12 @@
 
 namespace ds::cuda {
 namespace {
+
+// Of this program's kernels, which are small.
+const bool launches_in_all_orders = [] {
+  emulated::execute_in(emulated::Orders::kAll);
+  return true;
+}();
 
 std::vector<float> values_of(Stream& stream, const Tensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.numel()));
@@ -55,6 +63,22 @@ TEST_CASE("a missing barrier shows in another order of threads", "[cuda]") {
   if (sanitizers::kSeesRaces) return;  // which has an order of its own, and emulated_faults.cpp
   CHECK_THROWS_WITH(run(turn_round, {.threads = 64}, s.stream, false, at(y)),
                     Catch::Contains("kernel: what it writes depends on the order of its threads"));
+}
+
+__global__ void last_one(float* y) { *y = static_cast<float>(threadIdx.x); }
+
+TEST_CASE("a launch in one order has another one each time", "[cuda]") {
+  if (sanitizers::kSeesRaces) return;  // in one order always
+  DeviceStream s;
+  const Tensor y = s.floats(1);
+  std::set<float> seen;
+  emulated::execute_in(emulated::Orders::kOne);
+  for (int i = 0; i < 4; ++i) {
+    run(last_one, {.threads = 64}, s.stream, at(y));
+    seen.insert(values_of(s.stream, y).front());
+  }
+  emulated::execute_in(emulated::Orders::kAll);
+  CHECK(seen.size() == 4);
 }
 
 __global__ void barrier_in_branch(unsigned first, float* y) {
