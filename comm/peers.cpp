@@ -18,8 +18,16 @@ Connections::Connections(std::unique_ptr<Communicator> host, Mesh mesh)
 
 Connections Connections::over(Communicator& world, const MeshSizes& sizes,
                               const TracedComm::Sinks& sinks) {
+  return over(world, world, sizes, sinks);
+}
+
+Connections Connections::over(Communicator& world, Communicator& tensors, const MeshSizes& sizes,
+                              const TracedComm::Sinks& sinks) {
+  DS_CHECK(world.rank() == tensors.rank() && world.size() == tensors.size(),
+           "connections: rank {} of {} on the host, rank {} of {} for tensors", world.rank(),
+           world.size(), tensors.rank(), tensors.size());
   return {std::make_unique<TracedComm>(world, "host", sinks),
-          Mesh::over(world, sizes, counted(sinks))};
+          Mesh::over(tensors, sizes, counted(sinks))};
 }
 
 Connections Connections::meta(int rank, const MeshSizes& sizes, const TracedComm::Sinks& sinks) {

@@ -3,6 +3,7 @@
 #include "core/cuda/device_flags.h"
 #include "core/failpoint.h"
 #include "core/index.h"
+#include "kernels/gemm/matmul.h"
 #include "model/families/zoo.h"
 
 namespace ds {
@@ -39,6 +40,9 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
       evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)),
       results_(resources.results_late) {
   resources.require_data_only();
+  // What is made once and stays has no place among what comes and goes.
+  kernels::reserve_matmul_scratch(resources.stream);
+  const DeviceFlags flags(resources.stream);
   store_.seal();
   if (!plan) return;
   memories_.follow(plan->train, plan->evaluate, resources_.stream);

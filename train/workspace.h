@@ -1,10 +1,13 @@
-// Workspace: the memory, threads and stream of one rank on one device, with one account per tier:
+// Workspace: the memory, threads and streams of one rank on one device, with one account per tier:
 // heap and shared memory are on the same one, so that the peak is that of both together.
 #pragma once
 
 #include <array>
+#include <memory>
+#include <optional>
 
 #include "comm/peers.h"
+#include "core/cuda/memory.h"
 #include "core/index.h"
 #include "core/memory/adaptors.h"
 #include "core/stream.h"
@@ -12,46 +15,69 @@
 
 namespace ds {
 
+struct BlockSizes {
+  size_t device = 0;  // bytes
+  size_t pinned = 0;  // bytes of host memory
+};
+
+// The memory that a rank takes of a CUDA device, and that of the host which the device copies to
+// and from: one block each.
+struct DeviceBlocks {
+  // OutOfMemory where the device or the host has no such block.
+  DeviceBlocks(Device on, const BlockSizes& sizes)
+      : device(make_device_memory(on, sizes.device)), pinned(make_pinned_memory(sizes.pinned)) {}
+  std::unique_ptr<MemoryResource> device;
+  std::unique_ptr<MemoryResource> pinned;
+};
+
+struct WorkspaceOptions {
+  Device device = Device::cpu();
+  Device stands_for = Device::cpu();  // of meta: what is planned for
+  int threads = 1;
+  Trace* trace = nullptr;
+  // What talks to peers has a stream of its own, beside the one that computes, and what it is given
+  // is told to a trace of its own.
+  bool overlaps_communication = false;
+  Trace* communication_trace = nullptr;
+  const DeviceBlocks* blocks = nullptr;  // of a CUDA device; they outlive the workspace
+};
+
 class Workspace {
  public:
-  // What the peers refer to must outlive the workspace: tensors may lie in the data group's memory.
+  // What the peers refer to must outlive the workspace: on a CPU, tensors may lie in the data
+  // group's memory.
+  Workspace(const WorkspaceOptions& options, const Peers& peers);
+  // Of a CPU, or of meta that stands for one.
   Workspace(Device device, int threads, const Peers& peers, Trace* trace = nullptr)
-      : heap_(device.is_meta() ? static_cast<MemoryResource&>(meta_) : host_, account(device)),
-        shared_(peers.data().memory(), account(device)),
-        pool_(device.is_meta() ? 1 : threads),
-        stream_({.device = device, .memory = &heap_, .pool = &pool_, .trace = trace}),
-        peers_(peers) {}
+      : Workspace({.device = device, .threads = threads, .trace = trace}, peers) {}
 
-  RankResources resources() {
-    const bool computes_later = stream_.device().kind == Device::Kind::kCuda;
-    return {.stream = stream_,
-            .peers = peers_,
-            .comm_memory = shared_,
-            .results_late = computes_later ? 1 : 0};
-  }
+  RankResources resources();
   Stream& stream() { return stream_; }
   MemoryResource& heap() { return heap_; }
   // Where tensors of the stream's device lie.
-  Tier tier() const { return tier_of(stream_.device()); }
-  TierUsage usage() const {
-    TierUsage usage;
-    for (int tier = 0; tier < kTiers; ++tier) nth(usage, tier) = nth(accounts_, tier).usage();
-    return usage;
-  }
+  Tier tier() const { return has_device() ? Tier::kDevice : Tier::kHost; }
+  TierUsage usage() const;
+  // On meta: the blocks that all there was so far fits into.
+  BlockSizes planned_blocks() const { return {meta_.block_bytes(), meta_pinned_.block_bytes()}; }
 
  private:
-  static Tier tier_of(Device device) {
-    return device.kind == Device::Kind::kCuda ? Tier::kDevice : Tier::kHost;
-  }
-  MemoryAccount& account(Device device) { return nth(accounts_, tier_of(device)); }
+  bool has_device() const { return stands_for_.kind == Device::Kind::kCuda; }
+  MemoryResource& memory();
+  MemoryResource& pinned_memory();
+  StreamOptions options_of_stream(Trace* trace);
 
+  const Device device_;
+  const Device stands_for_;
   HostMemory host_;
-  MetaMemory meta_;
+  MetaMemory meta_, meta_pinned_;
+  const DeviceBlocks* const blocks_;  // null but on CUDA devices
   std::array<MemoryAccount, kTiers> accounts_;
   TrackingMemory heap_;
   TrackingMemory shared_;
+  TrackingMemory pinned_;
   ThreadPool pool_;
   Stream stream_;
+  std::optional<Stream> communication_, copies_;
   const Peers peers_;
 };
 

@@ -2,7 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "core/error.h"
 
@@ -64,12 +66,22 @@ void HostMemory::deallocate(void* pointer, size_t /*bytes*/, MemoryTag /*tag*/) 
   std::free(pointer);
 }
 
-void* MetaMemory::allocate(size_t bytes, MemoryTag /*tag*/) {
-  void* pointer = reinterpret_cast<void*>(next_);  // NOLINT(performance-no-int-to-ptr)
-  next_ += round_up(bytes == 0 ? 1 : bytes, kMemoryAlignment);
-  return pointer;
+namespace {
+constexpr uintptr_t kNowhere = uintptr_t{1} << 40;  // of the first byte, which nobody reads
 }
 
-void MetaMemory::deallocate(void*, size_t, MemoryTag) noexcept {}
+void* MetaMemory::allocate(size_t bytes, MemoryTag tag) {
+  const std::optional<size_t> offset = slab_.take(bytes);
+  if (!offset) {
+    throw OutOfMemory(fmt::format("dry run: {} bytes for {}, more than any device has", bytes,
+                                  name_of(tag)));
+  }
+  block_bytes_ = std::max(block_bytes_, *offset + slab_bytes(std::max<size_t>(bytes, 1)));
+  return reinterpret_cast<void*>(kNowhere + *offset);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void MetaMemory::deallocate(void* pointer, size_t /*bytes*/, MemoryTag /*tag*/) noexcept {
+  slab_.give_back(reinterpret_cast<uintptr_t>(pointer) - kNowhere);
+}
 
 }  // namespace ds

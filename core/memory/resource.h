@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/memory/slab.h"
+
 namespace ds {
 
 // What the bytes are for; the memory plan and the measured report are broken down by it.
@@ -46,14 +48,18 @@ class HostMemory final : public MemoryResource {
   void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
 };
 
-// Hands out distinct addresses without bytes behind them, for tensors on the meta device.
+// Hands out addresses without bytes behind them, for tensors on the meta device: the places that
+// they would have in one block of a device, so that it is known how large that has to be.
 class MetaMemory final : public MemoryResource {
  public:
   void* allocate(size_t bytes, MemoryTag tag) override;
   void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+  // Of the smallest block (core/memory/slab.h) that had room for all of it.
+  size_t block_bytes() const { return block_bytes_; }
 
  private:
-  uintptr_t next_ = 1ULL << 40;
+  Slab slab_{size_t{1} << 45};
+  size_t block_bytes_ = 0;
 };
 
 }  // namespace ds

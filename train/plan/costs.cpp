@@ -15,6 +15,12 @@ DeviceCeilings cpu_ceilings(int threads, DType dtype) {
   return {.flops_per_s = per_thread * threads, .bytes_per_s = 1.5e10 * threads};
 }
 
+DeviceCeilings cuda_ceilings(DType dtype) {
+  return {.device = Device::cuda(0),
+          .flops_per_s = dtype == DType::kF32 ? 1.5e13 : 2.0e14,
+          .bytes_per_s = 1.3e12};
+}
+
 void CostClock::on_op(std::string_view name, const OpCost& cost) {
   flops_ += cost.flops;
   seconds_ += ceilings_.seconds_of(name, cost);

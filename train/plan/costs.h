@@ -6,12 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "core/device.h"
 #include "core/dtype.h"
 #include "core/trace.h"
 
 namespace ds {
 
 struct DeviceCeilings {
+  Device device = Device::cpu();  // whose they are
   double flops_per_s = 1e11;  // of all threads of a rank
   double bytes_per_s = 2e10;
   // By operation: the time it takes over the time that the ceilings allow. What is not named here
@@ -25,6 +27,8 @@ struct DeviceCeilings {
 };
 // A cautious guess for CPU threads.
 DeviceCeilings cpu_ceilings(int threads, DType dtype);
+// Likewise for a GPU of a data centre (A100 and newer), with products of fp32 in fp32.
+DeviceCeilings cuda_ceilings(DType dtype);
 
 // The clock of one stream: what it is given takes as long as the ceilings say, one after the other.
 class CostClock final : public Trace {

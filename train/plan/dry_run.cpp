@@ -20,9 +20,10 @@ class NoData final : public BatchSource {
 // First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
 // state; every micro-step allocates alike. A second micro-step follows the plan of gathers and
 // tells when buckets are taken and given back.
-StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank) {
+StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
+                const DeviceCeilings& ceilings) {
   Connections nobody = Connections::meta(rank, sizes);
-  Workspace workspace(Device::meta(), 1, nobody.peers());
+  Workspace workspace({.device = Device::meta(), .stands_for = ceilings.device}, nobody.peers());
   Engine engine(options, workspace.resources(), std::nullopt);
   NoData nothing;
   StepPlan plan;
@@ -45,18 +46,18 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank) 
 RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<int> ranks,
               const DeviceCeilings& ceilings) {
   RankPlan plan;
-  plan.step = record(options, sizes, ranks.front());
+  plan.step = record(options, sizes, ranks.front(), ceilings);
   CommVolume volume;
   Connections nobody = Connections::meta(ranks.front(), sizes, {.volume = &volume});
-  CostClock clock(ceilings);
-  Workspace workspace(Device::meta(), 1, nobody.peers(), &clock);
-  CostClock peers_clock(ceilings);
-  Stream peers_stream(
-      {.device = Device::meta(), .memory = &workspace.heap(), .trace = &peers_clock});
-  RankResources resources = workspace.resources();
-  if (ceilings.overlaps_communication) resources.communication = &peers_stream;
+  CostClock clock(ceilings), peers_clock(ceilings);
+  Workspace workspace({.device = Device::meta(),
+                       .stands_for = ceilings.device,
+                       .trace = &clock,
+                       .overlaps_communication = ceilings.overlaps_communication,
+                       .communication_trace = &peers_clock},
+                      nobody.peers());
   NoData nothing;
-  Engine engine(options, resources, plan.step);
+  Engine engine(options, workspace.resources(), plan.step);
   engine.begin_step(nothing, 0);
   engine.next_result(Wait::kYes);
   plan.flops_per_step = clock.flops() + peers_clock.flops();
@@ -68,6 +69,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   }
   engine.evaluate(nothing, 1);
   plan.memory = workspace.usage();
+  plan.blocks = workspace.planned_blocks();
   for (ParamId id = 0; id < engine.store().count(); ++id) {
     plan.parameters += engine.store().spec(id).logical_shape().numel();
   }

@@ -13,6 +13,7 @@
 #include "core/memory/adaptors.h"
 #include "train/engine.h"
 #include "train/plan/costs.h"
+#include "train/workspace.h"
 
 namespace ds {
 
@@ -21,6 +22,7 @@ struct RankPlan {
   std::vector<int> ranks;
   StepPlan step;
   TierUsage memory{};  // peak over construction, a step and an evaluation
+  BlockSizes blocks{};  // that all of it fits into, on a device that is no CPU
   // Axis -> collective -> bytes per step.
   std::map<std::string, std::map<std::string, double>> wire_bytes;
   double flops_per_step = 0;

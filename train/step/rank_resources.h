@@ -13,6 +13,10 @@ struct RankResources {
   // Where weights are gathered and gradients reduced while the other computes; null: there, in
   // turn.
   Stream* communication = nullptr;
+  // Where batches are copied to the device while the other computes; null: there, in turn.
+  Stream* copies = nullptr;
+  // Host memory that the device copies to and from while the host goes on; null on a CPU.
+  MemoryResource* pinned = nullptr;
   // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
   // the step has been begun, as on the CPU; 1 where the device computes while the host goes on.
   int results_late = 0;

@@ -1,0 +1,60 @@
+#include "train/workspace.h"
+
+namespace ds {
+
+Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
+    : device_(options.device),
+      stands_for_(device_.is_meta() ? options.stands_for : device_),
+      blocks_(options.blocks),
+      heap_(memory(), nth(accounts_, tier())),
+      shared_(has_device() ? memory() : peers.data().memory(), nth(accounts_, tier())),
+      pinned_(pinned_memory(), nth(accounts_, Tier::kPinned)),
+      pool_(device_.is_meta() ? 1 : options.threads),
+      stream_(options_of_stream(options.trace)),
+      peers_(peers) {
+  DS_CHECK((blocks_ != nullptr) == (device_.kind == Device::Kind::kCuda),
+           "workspace: on {}, {} blocks of a device", device_.to_string(),
+           blocks_ != nullptr ? "with" : "without");
+  if (options.overlaps_communication) {
+    communication_.emplace(options_of_stream(options.communication_trace));
+  }
+  if (has_device()) copies_.emplace(options_of_stream(nullptr));
+}
+
+StreamOptions Workspace::options_of_stream(Trace* trace) {
+  return {.device = device_,
+          .memory = &heap_,
+          .pool = &pool_,
+          .trace = trace,
+          .stands_for = stands_for_};
+}
+
+MemoryResource& Workspace::memory() {
+  if (blocks_ != nullptr) return *blocks_->device;
+  if (device_.is_meta()) return meta_;
+  return host_;
+}
+
+MemoryResource& Workspace::pinned_memory() {
+  if (blocks_ != nullptr) return *blocks_->pinned;
+  if (device_.is_meta()) return meta_pinned_;
+  return host_;
+}
+
+RankResources Workspace::resources() {
+  return {.stream = stream_,
+          .peers = peers_,
+          .comm_memory = shared_,
+          .communication = communication_ ? &*communication_ : nullptr,
+          .copies = copies_ ? &*copies_ : nullptr,
+          .pinned = has_device() ? &pinned_ : nullptr,
+          .results_late = device_.kind == Device::Kind::kCuda ? 1 : 0};
+}
+
+TierUsage Workspace::usage() const {
+  TierUsage usage;
+  for (int tier = 0; tier < kTiers; ++tier) nth(usage, tier) = nth(accounts_, tier).usage();
+  return usage;
+}
+
+}  // namespace ds
