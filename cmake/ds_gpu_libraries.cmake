@@ -1,6 +1,7 @@
 # Which tables of functions (core/libraries) a build has. The libraries themselves are opened at run time and not
 # linked, but what their functions take is said by their headers. DS_WHY_NO_<LIBRARY> says why a build has no table;
-# it is empty where there is one.
+# it is empty where there is one. The headers of NCCL and cuFile are not needed: what is used of them is declared in
+# core/libraries/nccl_abi.h and cufile_abi.h.
 
 # The header of a library whose version, as the macros <prefix>_MAJOR and <prefix>_MINOR of `version_header` say it, is
 # at least `least`.
@@ -27,18 +28,20 @@ endfunction()
 if(DS_CUDA STREQUAL "runtime")
   ds_gpu_header(CUBLASLT cublasLt.h cublas_api.h CUBLAS_VER 12.0 "libcublas-dev-13-0 (apt, of NVIDIA)")
   ds_gpu_header(CUDNN cudnn.h cudnn_version.h CUDNN 9.0 "libcudnn9-dev-cuda-13 (apt, of NVIDIA)")
-  # ncclCommRegister and ncclMemAlloc are of 2.19.
-  ds_gpu_header(NCCL nccl.h nccl.h NCCL 2.19 "libnccl-dev (apt, of NVIDIA)")
 else()
   set(why "this build has no CUDA (build option DS_WITH_CUDA)")
   if(DS_CUDA STREQUAL "emulated")
     set(why "this build only emulates CUDA (build option DS_WITH_CUDA)")
   endif()
-  foreach(library CUBLASLT CUDNN NCCL CUFILE)
+  foreach(library CUBLASLT CUDNN CUFILE)
     set(DS_WHY_NO_${library} "${why}")
   endforeach()
+  # The emulated device has a stand-in of NCCL (tests/support/fake_nccl).
+  if(DS_CUDA STREQUAL "absent")
+    set(DS_WHY_NO_NCCL "${why}")
+  endif()
 endif()
-foreach(library CUBLASLT CUDNN NCCL)
+foreach(library CUBLASLT CUDNN)
   if(DS_CUDA STREQUAL "runtime" AND DS_WHY_NO_${library})
     message(STATUS "${library}: ${DS_WHY_NO_${library}}")
   endif()

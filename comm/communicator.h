@@ -3,6 +3,10 @@
 // deadline and fails with a CommError that names the ranks waited for; a dead peer is an error,
 // never a hang. After an error the communicator is unusable: abort() it and start a new epoch. How
 // reductions round is a property of the transport: sum_order().
+//
+// Groups of GPUs only give their calls to the stream: what goes wrong with one later ends the wait
+// for the stream, and is thrown by check(), which comes before anything is believed that the stream
+// has computed, and by the next call.
 #pragma once
 
 #include <memory>
@@ -46,7 +50,11 @@ class Communicator {
   virtual void broadcast(Tensor& inout, int root, Stream& stream) = 0;
   virtual void send(const Tensor& tensor, int to, Stream& stream) = 0;
   virtual void recv(Tensor& tensor, int from, Stream& stream) = 0;
-  virtual void barrier() = 0;
+  virtual void barrier() = 0;  // of the hosts: it waits for no stream
+
+  // Throws CommError where this rank has heard that the group has failed. Waits for nothing.
+  // Thread-safe.
+  virtual void check() {}
 
   // Ranks with equal colour form a new group, ordered by (key, rank). Collective over this group.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;

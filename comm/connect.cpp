@@ -3,6 +3,7 @@
 #include "comm/meta_comm.h"
 #include "comm/mpi/comm.h"
 #include "comm/shm/comm.h"
+#include "core/libraries/gpu_libraries.h"
 
 namespace ds {
 namespace {
@@ -14,6 +15,19 @@ std::unique_ptr<Communicator> connect_mpi(const ConnectOptions& options) {
                                 options.rank, options.size, world->rank(), world->size()));
   }
   return world;
+}
+
+std::unique_ptr<Communicator> connect_nccl(const ConnectOptions& options) {
+  require_table(GpuLibrary::kNccl);
+  Communicator* const hosts = options.nccl.hosts;
+  DS_CHECK(hosts != nullptr && hosts->rank() == options.rank && hosts->size() == options.size,
+           "connect: NCCL is opened over a communicator of the hosts with the same ranks; expected "
+           "rank {} of {}, got {}",
+           options.rank, options.size,
+           hosts == nullptr ? "none" : fmt::format("rank {} of {}", hosts->rank(), hosts->size()));
+  NcclOptions nccl = options.nccl.options;
+  nccl.timeout = options.timeout;
+  return open_nccl_group(*hosts, nccl);
 }
 
 }  // namespace
@@ -35,9 +49,7 @@ std::unique_ptr<Communicator> connect(ConnectOptions options) {
   }
   if (options.backend == "mpi") return connect_mpi(options);
   if (options.backend == "meta") return std::make_unique<MetaComm>(options.rank, options.size);
-  if (options.backend == "nccl") {
-    throw Unsupported("connect: this build has no NCCL communicator (build option DS_WITH_NCCL)");
-  }
+  if (options.backend == "nccl") return connect_nccl(options);
   throw ConfigError(
       fmt::format("connect: unknown communication backend \"{}\"; expected shm, tcp, "
                   "mpi, nccl or meta",

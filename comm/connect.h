@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/nccl/comm.h"
 #include "comm/tcp/comm.h"
 
 namespace ds {
 
 struct ConnectOptions {
   // "shm": processes of one host. "tcp": processes that were told each other's endpoints. "mpi":
-  // ranks that mpirun or srun started; rank and size must be what MPI says. "meta": nobody, for the
-  // dry run.
+  // ranks that mpirun or srun started; rank and size must be what MPI says. "nccl": the ranks of a
+  // communicator of another backend, for what lies on their GPUs. "meta": nobody, for the dry run.
   std::string backend = "shm";
   int rank = 0;
   int size = 1;
@@ -26,6 +27,10 @@ struct ConnectOptions {
     std::string secret = {};
     std::shared_ptr<LinkBoard> board = nullptr;
   } tcp = {};
+  struct OverHosts {                // "nccl"
+    Communicator* hosts = nullptr;  // of the same ranks; must outlive the new one
+    NcclOptions options = {};       // the timeout is this one's
+  } nccl = {};
   std::chrono::milliseconds timeout{30'000};  // of every wait
 };
 

@@ -72,4 +72,10 @@ void Mesh::abort() noexcept {
   }
 }
 
+void Mesh::check() {
+  for (const Group& group : groups_) {
+    if (group.used != nullptr) group.used->check();
+  }
+}
+
 }  // namespace ds

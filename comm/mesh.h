@@ -32,6 +32,7 @@ class Mesh {
   int size(Axis axis) const { return layout_.size(axis); }
   const MeshLayout& layout() const { return layout_; }
   void abort() noexcept;  // every group
+  void check();           // every group
 
  private:
   struct Group {

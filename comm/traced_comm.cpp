@@ -1,5 +1,7 @@
 #include "comm/traced_comm.h"
 
+#include "core/cuda/library_calls.h"
+
 namespace ds {
 namespace {
 
@@ -54,7 +56,11 @@ void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Cal
                              ? sinks_.ledger->enter(axis_, sequence_, op, tensor_bytes, label)
                              : 0;
   call();
-  if (sinks_.ledger != nullptr) sinks_.ledger->exit(entry);
+  if (sinks_.ledger != nullptr) {
+    const bool goes_on = stream != nullptr && stream->device().kind == Device::Kind::kCuda &&
+                         !is_recorded(stream->queue());
+    goes_on ? sinks_.ledger->exit(entry, stream->mark()) : sinks_.ledger->exit(entry);
+  }
   if (sinks_.volume != nullptr) sinks_.volume->add(axis_, op, tensor_bytes, wire);
   if (stream != nullptr) stream->report(name_of(op), {0, static_cast<double>(wire)});
 }

@@ -1,7 +1,8 @@
 // TracedComm: a communicator that counts what passes through it: per axis and operation in a
 // CommVolume, call by call in a Ledger, and on the stream's trace. The count of bytes on the wire
 // is by formula (comm/operation.h), whatever the transport really moves, so that plan and run are
-// comparable.
+// comparable. A call that is given to a device is in the ledger until the device has done it; one
+// that is recorded into a graph, only while it is recorded.
 #pragma once
 
 #include <map>
@@ -58,6 +59,7 @@ class TracedComm final : public Communicator {
   void recv(Tensor& tensor, int from, Stream& stream) override;
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;  // counted on the same axis
+  void check() override { inner_.check(); }
   void abort() noexcept override { inner_.abort(); }
   MemoryResource& memory() override { return inner_.memory(); }
 

@@ -82,7 +82,7 @@ struct OwnLedger {
   Ledger ledger{64, clock};
 
   CollectiveMark newest() const {
-    const std::optional<LedgerEntry> entry = ledger.newest();
+    const std::optional<LedgerEntry> entry = ledger.current();
     if (!entry) return {};
     return {entry->number, entry->group, entry->sequence, std::string(name_of(entry->op)),
             entry->exit_ns < 0};

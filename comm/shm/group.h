@@ -54,6 +54,7 @@ class ShmComm final : public Communicator {
   void recv(Tensor& tensor, int from, Stream& stream) override;
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
+  void check() override;
   void abort() noexcept override;
   MemoryResource& memory() override { return world_->memory(); }
 
@@ -86,6 +87,7 @@ class ShmComm final : public Communicator {
                   Look look);
   std::string whereabouts(int rank) const;
   std::string current_call() const;
+  std::string failure() const;  // empty while the group works
   void check_failure() const;
   void publish_failure(const std::string& text) noexcept;
   [[noreturn]] void fail(const std::string& text);

@@ -101,15 +101,26 @@ std::string ShmComm::current_call() const {
                      world_->describe(nth(members_, rank_)));
 }
 
-void ShmComm::check_failure() const {
+std::string ShmComm::failure() const {
   const uint32_t state = header().failure.load(std::memory_order_acquire);
-  if (state == 0 && !token_->is_aborted()) return;
-  std::string cause = "aborted";
-  if (state == 2) {
-    const char* text = header().failure_text;
-    cause = std::string(text, strnlen(text, sizeof(Header::failure_text)));
-  }
+  if (state == 0 && !token_->is_aborted()) return "";
+  if (state != 2) return "aborted";
+  const char* text = header().failure_text;
+  return {text, strnlen(text, sizeof(Header::failure_text))};
+}
+
+void ShmComm::check_failure() const {
+  const std::string cause = failure();
+  if (cause.empty()) return;
   throw CommError(fmt::format("{}: the group has failed: {}", current_call(), cause));
+}
+
+// Not current_call(), which the thread that calls may be changing.
+void ShmComm::check() {
+  const std::string cause = failure();
+  if (cause.empty()) return;
+  throw CommError(
+      fmt::format("{}: the group has failed: {}", world_->describe(nth(members_, rank_)), cause));
 }
 
 void ShmComm::publish_failure(const std::string& text) noexcept {

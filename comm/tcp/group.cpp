@@ -406,6 +406,13 @@ std::unique_ptr<Communicator> TcpComm::split(int color, int key) {
   return std::make_unique<TcpComm>(std::move(group));
 }
 
+void TcpComm::check() {
+  auto held = wire_->lock();
+  wire_->progress(held, TcpWire::TimePoint::clock::now());  // what has arrived already
+  if (state_->failure.empty()) return;
+  throw CommError(fmt::format("rank {}: the group has failed: {}", rank_, state_->failure));
+}
+
 void TcpComm::abort() noexcept {
   try {
     const auto held = wire_->lock();

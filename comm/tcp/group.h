@@ -40,6 +40,7 @@ class TcpComm final : public Communicator {
   void recv(Tensor& tensor, int from, Stream& stream) override;
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
+  void check() override;
   void abort() noexcept override;
   MemoryResource& memory() override { return memory_; }
 

@@ -10,6 +10,8 @@
 
 #include "core/cuda/capture.h"
 #include "core/cuda/emulated_memory.h"
+#include "core/cuda/emulated_stream.h"
+#include "core/cuda/library_calls.h"
 #include "core/cuda/queue.h"
 #include "core/error.h"
 #include "core/index.h"
@@ -20,40 +22,52 @@ namespace {
 std::atomic<Orders> orders_now = Orders::kOne;
 std::atomic<size_t> turns = 0;
 
-// Is there as long as somebody has an event of it.
+// Is there as long as somebody has an event of it. Who asks how far it is does not wait for what
+// runs, which may itself be waiting: for other ranks, or for a watchdog that asks.
 class Work {
  public:
   void give(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(waiting_mutex_);
     waiting_.push_back(std::move(work));
     ++given_;
     count_waiting_work(1);
   }
-  int64_t given() const {
-    const std::lock_guard lock(mutex_);
-    return given_;
-  }
-  int64_t done() const {
-    const std::lock_guard lock(mutex_);
-    return given_ - static_cast<int64_t>(waiting_.size());
-  }
+  int64_t given() const { return given_; }
+  int64_t done() const { return done_; }
   void run_until(int64_t position) {
-    const std::lock_guard lock(mutex_);
-    while (done() < position) {
-      const std::function<void()> next = std::move(waiting_.front());
-      waiting_.pop_front();
-      const Done when_done;
+    const std::lock_guard running(run_mutex_);
+    while (taken_ < position) {
+      const std::function<void()> next = take();
+      const Done when_done(*this);
       next();
     }
   }
 
  private:
   struct Done {
-    ~Done() { count_waiting_work(-1); }
+    explicit Done(Work& of_queue) : work(of_queue) {}
+    ~Done() {
+      ++work.done_;
+      count_waiting_work(-1);
+    }
+    Done(const Done&) = delete;  // counts one
+    Done& operator=(const Done&) = delete;
+    Work& work;
   };
-  mutable std::recursive_mutex mutex_;  // a kernel may not wait for its own queue, but may ask
+  std::function<void()> take() {
+    const std::lock_guard lock(waiting_mutex_);
+    std::function<void()> next = std::move(waiting_.front());
+    waiting_.pop_front();
+    ++taken_;
+    return next;
+  }
+
+  std::recursive_mutex run_mutex_;  // a kernel may not wait for its own queue
+  int64_t taken_ = 0;               // of what was given; guarded by it
+  std::mutex waiting_mutex_;
   std::deque<std::function<void()>> waiting_;
-  int64_t given_ = 0;
+  std::atomic<int64_t> given_ = 0;
+  std::atomic<int64_t> done_ = 0;
 };
 
 // What queues are given while it is recorded, and what has to come before what.
@@ -188,6 +202,9 @@ class Event final : public QueueEvent {
 
 class Queue final : public DeviceQueue {
  public:
+  explicit Queue(Device device) : device_(device) {}
+  Queue(const Queue&) = delete;  // libraries have its address
+  Queue& operator=(const Queue&) = delete;
   ~Queue() override {
     abandon_capture();
     while (work_->done() < work_->given()) {
@@ -202,8 +219,8 @@ class Queue final : public DeviceQueue {
     if (const auto recording = this->recording()) {
       return recording->add_work(place_, std::move(work));
     }
-    work_->give([work = std::move(work)] {
-      const Open open;
+    work_->give([device = device_, work = std::move(work)] {
+      const Open open(device);
       work();
     });
   }
@@ -240,7 +257,7 @@ class Queue final : public DeviceQueue {
     enqueue([=] { std::memset(to, value, bytes); });
   }
 
-  void* native() const override { return nullptr; }
+  void* native() const override { return &native_; }
 
   void begin_capture() override {
     const auto recording = std::make_shared<Recording>();
@@ -253,6 +270,7 @@ class Queue final : public DeviceQueue {
   void abandon_capture() noexcept override {
     if (part_.began()) part_.end();
   }
+  bool is_recorded() const { return part_.active() != nullptr; }
 
   void launch(const std::shared_ptr<const Recorded>& graph) {
     part_.refuse_replay();
@@ -264,7 +282,14 @@ class Queue final : public DeviceQueue {
     return std::static_pointer_cast<Recording>(part_.active());
   }
 
+  static void enqueue_native(void* queue, void (*run)(void*), void (*drop)(void*), void* context) {
+    const std::shared_ptr<void> kept(context, drop);
+    static_cast<Queue*>(queue)->enqueue([run, kept] { run(kept.get()); });
+  }
+
+  const Device device_;
   const std::shared_ptr<Work> work_ = std::make_shared<Work>();
+  mutable NativeStream native_{.queue = this, .enqueue = enqueue_native};
   CapturePart part_;
   size_t place_ = 0;  // in the recording
 };
@@ -308,7 +333,11 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   if (device.index >= kDevices) {
     throw Unsupported(fmt::format("{}: {} devices are emulated", device.to_string(), kDevices));
   }
-  return std::make_unique<emulated::Queue>();
+  return std::make_unique<emulated::Queue>(device);
+}
+void use_device(Device /*device*/) {}
+bool is_recorded(const DeviceQueue& queue) {
+  return dynamic_cast<const emulated::Queue&>(queue).is_recorded();
 }
 
 }  // namespace ds

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/cuda/emulated.h"
@@ -22,6 +23,8 @@ namespace ds::emulated {
 namespace {
 
 std::atomic<int64_t> waiting_work = 0;  // of all queues
+constexpr int kNobody = -1;
+constinit thread_local int at_work = kNobody;  // the device whose work this thread does
 
 // The places of all blocks, in one mapping that is accessible only while queues work. It has room
 // for more than is promised: behind each block lies an edge, and what is given back is handed out
@@ -48,11 +51,12 @@ class Mapping {
     promised_ -= bytes;
   }
 
-  std::byte* take(size_t bytes, MemoryTag tag) {
+  std::byte* take(int device, size_t bytes, MemoryTag tag) {
     const std::lock_guard lock(blocks_mutex_);
     if (waiting_work == 0) forget_given_back();
     const std::optional<size_t> at = blocks_.take(bytes + kLeastEdge);
     if (!at) refuse_allocation("emulated device's mapping", bytes, tag, blocks_);
+    device_of_[*at] = device;
     unpoison(base_ + *at, bytes);
     const std::span<std::byte> edge = edge_of(*at, bytes);
     unpoison(edge.data(), edge.size());
@@ -76,6 +80,7 @@ class Mapping {
     const std::lock_guard lock(blocks_mutex_);
     std::vector<std::span<std::byte>> all;
     for (const auto& [begin, size] : blocks_.taken()) {
+      if (device_of_.at(begin) != at_work) continue;
       all.emplace_back(base_ + begin, size - kLeastEdge);
     }
     return all;
@@ -126,7 +131,8 @@ class Mapping {
   std::byte* base_ = nullptr;
   mutable std::mutex blocks_mutex_;
   Slab blocks_{kBytes};
-  std::vector<size_t> given_back_;  // of blocks_
+  std::map<size_t, int> device_of_;  // by where a block begins, for all that were ever taken
+  std::vector<size_t> given_back_;   // of blocks_
   size_t promised_ = 0;
   std::mutex depth_mutex_;
   int depth_ = 0;
@@ -140,8 +146,11 @@ Mapping& mapping() {
 // Refuses what a GPU's slab would: it keeps the books of one, and the bytes lie in the mapping.
 class DeviceMemory final : public MemoryResource {
  public:
-  DeviceMemory(std::string name, size_t bytes)
-      : name_(std::move(name)), bytes_(bytes), slab_(bytes) {
+  DeviceMemory(Device device, size_t bytes)
+      : device_(device.index),
+        name_(fmt::format("memory of {}", device.to_string())),
+        bytes_(bytes),
+        slab_(bytes) {
     mapping().promise(name_, bytes_);
   }
   ~DeviceMemory() override { mapping().end_promise(bytes_); }
@@ -152,7 +161,7 @@ class DeviceMemory final : public MemoryResource {
     const std::lock_guard lock(slab_mutex_);
     const std::optional<size_t> offset = slab_.take(bytes);
     if (!offset) refuse_allocation(name_, bytes, tag, slab_);
-    std::byte* const block = mapping().take(bytes, tag);
+    std::byte* const block = mapping().take(device_, bytes, tag);
     offsets_[block] = *offset;
     return block;
   }
@@ -165,6 +174,7 @@ class DeviceMemory final : public MemoryResource {
   }
 
  private:
+  const int device_;
   const std::string name_;
   const size_t bytes_;
   std::mutex slab_mutex_;
@@ -240,8 +250,11 @@ class PinnedMemory final : public MemoryResource {
 
 void count_waiting_work(int64_t more) { waiting_work += more; }
 bool is_late(const void* at) { return mapping().has(at) || pinned_blocks().has(at); }
-Open::Open() { mapping().open(); }
-Open::~Open() { mapping().close(); }
+Open::Open(Device device) : outer_(std::exchange(at_work, device.index)) { mapping().open(); }
+Open::~Open() {
+  mapping().close();
+  at_work = outer_;
+}
 
 Contents contents() {
   Contents all;
@@ -261,8 +274,7 @@ void check_edges(std::string_view culprit) { mapping().check_edges(culprit); }
 namespace ds {
 
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes) {
-  return std::make_unique<emulated::DeviceMemory>(fmt::format("memory of {}", device.to_string()),
-                                                  slab_bytes(bytes));
+  return std::make_unique<emulated::DeviceMemory>(device, slab_bytes(bytes));
 }
 std::unique_ptr<MemoryResource> make_pinned_memory(size_t bytes) {
   return std::make_unique<emulated::PinnedMemory>(slab_bytes(bytes));

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/device.h"
+
 namespace ds::emulated {
 
 // Work that waits in queues: as long as there is some, what was given back is not handed out again,
@@ -13,13 +15,17 @@ void count_waiting_work(int64_t more);
 // Copies to and from these are made when the queue comes to them, of other memory at once.
 bool is_late(const void* at);
 
-// For its lifetime device memory may be touched.
+// For its lifetime device memory may be touched by this thread, which does the work of a queue of
+// that device.
 class Open {
  public:
-  Open();
+  explicit Open(Device device);
   ~Open();
   Open(const Open&) = delete;  // closes what it opened, exactly once
   Open& operator=(const Open&) = delete;
+
+ private:
+  int outer_;
 };
 
 }  // namespace ds::emulated

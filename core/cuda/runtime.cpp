@@ -5,6 +5,7 @@
 #include <source_location>
 
 #include "core/cuda/capture.h"
+#include "core/cuda/library_calls.h"
 #include "core/cuda/memory.h"
 #include "core/cuda/queue.h"
 #include "core/cuda/slab_memory.h"
@@ -170,6 +171,7 @@ class CudaQueue final : public DeviceQueue {
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();
   }
+  bool is_recorded() const { return part_.active() != nullptr; }
   void launch(const CudaGraph& graph) {
     part_.refuse_replay();
     choose(device_);
@@ -251,6 +253,10 @@ class BlockMemory final : public MemoryResource {
 
 std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<CudaQueue>(device);
+}
+void use_device(Device device) { choose(device); }
+bool is_recorded(const DeviceQueue& queue) {
+  return dynamic_cast<const CudaQueue&>(queue).is_recorded();
 }
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes) {
   const std::string name = fmt::format("memory of {}", device.to_string());

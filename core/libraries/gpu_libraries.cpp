@@ -61,8 +61,8 @@ LibraryKind kind_of(GpuLibrary which) {
     case GpuLibrary::kNccl:
       return {.name = "NCCL",
               .purpose = "collectives between GPUs",
-              .sonames = {"libnccl.so.2"},
-              .source = "libnccl2 (apt, of NVIDIA) or nvidia-nccl-cu13 (PyPI)",
+              .sonames = {DS_NCCL_SONAME},  // core/CMakeLists.txt
+              .source = DS_NCCL_SOURCE,
               .version = nccl_version};
     case GpuLibrary::kCufile:
       return {.name = "cuFile",

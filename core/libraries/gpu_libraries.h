@@ -1,7 +1,8 @@
 // The libraries of GPUs: what each is called, and its table of functions, which is filled when it
 // is first asked for. Nothing here is linked, so one program runs on machines with and without
-// them. The tables' types are those of the libraries' own headers: who calls a function includes
-// core/libraries/cublaslt.h, cudnn.h, nccl.h or cufile.h; everybody else this file.
+// them. The tables' types are those of the libraries' own headers, or for NCCL and cuFile ours: who
+// calls a function includes core/libraries/cublaslt.h, cudnn.h, nccl.h or cufile.h; everybody else
+// this file.
 #pragma once
 
 #include "core/libraries/library.h"

@@ -1,24 +1,36 @@
 // The functions of NCCL that collectives between GPUs call.
-// DS_FUNCTION(name) is what becomes of each.
-DS_FUNCTION(ncclGetVersion)
-DS_FUNCTION(ncclGetErrorString)
-DS_FUNCTION(ncclGetUniqueId)
-DS_FUNCTION(ncclCommInitRankConfig)
-DS_FUNCTION(ncclCommGetAsyncError)
-DS_FUNCTION(ncclCommFinalize)
-DS_FUNCTION(ncclCommDestroy)
-DS_FUNCTION(ncclCommAbort)
-DS_FUNCTION(ncclCommSplit)
-DS_FUNCTION(ncclCommRegister)
-DS_FUNCTION(ncclCommDeregister)
-DS_FUNCTION(ncclAllReduce)
-DS_FUNCTION(ncclReduceScatter)
-DS_FUNCTION(ncclAllGather)
-DS_FUNCTION(ncclBroadcast)
-DS_FUNCTION(ncclReduce)
-DS_FUNCTION(ncclSend)
-DS_FUNCTION(ncclRecv)
-DS_FUNCTION(ncclGroupStart)
-DS_FUNCTION(ncclGroupEnd)
-DS_FUNCTION(ncclMemAlloc)
-DS_FUNCTION(ncclMemFree)
+// DS_FUNCTION(result, name, parameters) is what becomes of each.
+DS_FUNCTION(NcclResult, ncclGetVersion, (int* version))
+DS_FUNCTION(const char*, ncclGetErrorString, (NcclResult result))
+DS_FUNCTION(const char*, ncclGetLastError, (NcclHandle * comm))
+DS_FUNCTION(NcclResult, ncclGetUniqueId, (NcclId * id))
+DS_FUNCTION(NcclResult, ncclCommInitRankConfig,
+            (NcclHandle * *comm, int size, NcclId id, int rank, NcclConfig* config))
+DS_FUNCTION(NcclResult, ncclCommGetAsyncError, (NcclHandle * comm, NcclResult* state))
+DS_FUNCTION(NcclResult, ncclCommFinalize, (NcclHandle * comm))
+DS_FUNCTION(NcclResult, ncclCommDestroy, (NcclHandle * comm))
+DS_FUNCTION(NcclResult, ncclCommAbort, (NcclHandle * comm))
+DS_FUNCTION(NcclResult, ncclCommSplit,
+            (NcclHandle * comm, int color, int key, NcclHandle** split, NcclConfig* config))
+DS_FUNCTION(NcclResult, ncclCommRegister,
+            (const NcclHandle* comm, void* buffer, size_t bytes, void** handle))
+DS_FUNCTION(NcclResult, ncclCommDeregister, (const NcclHandle* comm, void* handle))
+DS_FUNCTION(NcclResult, ncclAllReduce,
+            (const void* from, void* to, size_t count, NcclType type, NcclReduce op,
+             NcclHandle* comm, NcclStream stream))
+DS_FUNCTION(NcclResult, ncclReduceScatter,
+            (const void* from, void* to, size_t count_received, NcclType type, NcclReduce op,
+             NcclHandle* comm, NcclStream stream))
+DS_FUNCTION(NcclResult, ncclAllGather,
+            (const void* from, void* to, size_t count_sent, NcclType type, NcclHandle* comm,
+             NcclStream stream))
+DS_FUNCTION(NcclResult, ncclBroadcast,
+            (const void* from, void* to, size_t count, NcclType type, int root, NcclHandle* comm,
+             NcclStream stream))
+DS_FUNCTION(NcclResult, ncclSend,
+            (const void* from, size_t count, NcclType type, int peer, NcclHandle* comm,
+             NcclStream stream))
+DS_FUNCTION(NcclResult, ncclRecv,
+            (void* to, size_t count, NcclType type, int peer, NcclHandle* comm, NcclStream stream))
+DS_FUNCTION(NcclResult, ncclGroupStart, ())
+DS_FUNCTION(NcclResult, ncclGroupEnd, ())

@@ -161,7 +161,7 @@ double watched_block(const Args& args, const RunPlan& plan, Communicator& comm,
   trainer.block(2, nullptr);
   const std::unique_ptr<ControlClient> client = watcher.join(comm.rank());
   client->watch_collectives([&] {
-    const auto entry = ledger.newest();
+    const auto entry = ledger.current();
     return entry ? CollectiveMark{entry->number, entry->group, entry->sequence,
                                   std::string(name_of(entry->op)), entry->exit_ns < 0}
                  : CollectiveMark{};

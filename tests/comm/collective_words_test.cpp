@@ -228,9 +228,9 @@ TEST_CASE("a traced call that its group refuses is told nowhere as traffic", "[c
   const Tensor shard = Tensor::empty({10}, DType::kF32, stream);
   CHECK_THROWS_AS(traced.all_gather(shard, full, stream), InternalError);
   CHECK(volume.totals().empty());
-  REQUIRE(ledger.newest());
-  CHECK(ledger.newest()->exit_ns == -1);
-  CHECK(ledger.newest()->op == CommOp::kAllGather);
+  REQUIRE(ledger.current());
+  CHECK(ledger.current()->exit_ns == -1);
+  CHECK(ledger.current()->op == CommOp::kAllGather);
   // Neither sink is needed.
   TracedComm silent(std::make_unique<MetaComm>(0, 4), "data", {});
   CHECK_NOTHROW(silent.barrier());
@@ -239,7 +239,7 @@ TEST_CASE("a traced call that its group refuses is told nowhere as traffic", "[c
 TEST_CASE("a ledger before its first entry has nothing, and one of no room is refused", "[comm]") {
   ManualClock clock;
   Ledger ledger(2, clock);
-  CHECK_FALSE(ledger.newest());
+  CHECK_FALSE(ledger.current());
   CHECK(ledger.entries().empty());
   CHECK(ledger.to_text().empty());
   ledger.exit(1);
@@ -249,7 +249,7 @@ TEST_CASE("a ledger before its first entry has nothing, and one of no room is re
   ledger.exit(first);
   CHECK(ledger.to_text() == "1 world #1 barrier bytes=0 enter_ns=0 took_ns=3\n");
   ledger.exit(77);  // a number that was never given
-  CHECK(ledger.newest()->exit_ns == 3);
+  CHECK(ledger.current()->exit_ns == 3);
   CHECK_THROWS_WITH(Ledger(0, clock), Catch::Contains("capacity 0"));
 }
 

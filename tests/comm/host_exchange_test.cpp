@@ -185,13 +185,13 @@ TEST_CASE("the ledger says what a call of the host end was for", "[comm]") {
   TracedComm traced(std::make_unique<MetaComm>(0, 2), "host", {nullptr, &ledger});
   HostExchange exchange(traced);
   exchange.agree_on_success("checkpoints", "");
-  CHECK(ledger.newest()->label == "checkpoints");
+  CHECK(ledger.current()->label == "checkpoints");
   {
     const Span span = exchange.labelled("sums of the step");
     exchange.gather(std::vector{1.0});
   }
-  CHECK(ledger.newest()->label == "sums of the step");
+  CHECK(ledger.current()->label == "sums of the step");
   exchange.gather(std::vector{1.0});
-  CHECK(ledger.newest()->label.empty());
-  CHECK(ledger.newest()->group == "host");
+  CHECK(ledger.current()->label.empty());
+  CHECK(ledger.current()->group == "host");
 }
