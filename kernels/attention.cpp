@@ -1,4 +1,5 @@
-// The front of attention, see attention.h: what its operands must be, and what it costs.
+// The front of attention, see attention.h: what its operands must be, and what it costs. On CUDA
+// devices cuDNN is asked first (attention_choice.h).
 #include "kernels/attention.h"
 
 #include "core/dispatch.h"
@@ -6,6 +7,7 @@
 #include "kernels/attention_operands.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/cudnn.h"
 
 namespace ds::kernels {
 namespace {
@@ -46,7 +48,11 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
   const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, {}, {}, dropout};
   on_device(
       stream, [&](Cpu) { detail::attention_forward_cpu(stream, operands); },
-      [&](Cuda) { detail::attention_forward_cuda(stream, operands); });
+      [&](Cuda) {
+        if (!detail::attention_forward_by_cudnn(stream, operands)) {
+          detail::attention_forward_cuda(stream, operands);
+        }
+      });
 }
 
 void attention_backward(Stream& stream, const AttentionShape& shape, const Tensor& qkv,
@@ -66,7 +72,11 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
   const detail::AttentionOperands operands{shape, qkv, y, log_sum_exp, dy, dqkv, dropout};
   on_device(
       stream, [&](Cpu) { detail::attention_backward_cpu(stream, operands); },
-      [&](Cuda) { detail::attention_backward_cuda(stream, operands); });
+      [&](Cuda) {
+        if (!detail::attention_backward_by_cudnn(stream, operands)) {
+          detail::attention_backward_cuda(stream, operands);
+        }
+      });
 }
 
 void attention_decode(Stream& stream, const AttentionShape& shape, const Tensor& q,

@@ -90,4 +90,8 @@ void require_table(GpuLibrary which) {
   }
 }
 
+std::string_view missing_of_build(GpuLibrary which) {
+  return which == GpuLibrary::kCudnn ? DS_WHY_NO_CUDNN_ATTENTION : "";
+}
+
 }  // namespace ds

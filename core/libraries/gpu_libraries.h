@@ -5,6 +5,8 @@
 // this file.
 #pragma once
 
+#include <string_view>
+
 #include "core/libraries/library.h"
 
 namespace ds {
@@ -29,5 +31,8 @@ inline constexpr GpuLibrary kGpuLibraries[] = {GpuLibrary::kCublasLt, GpuLibrary
 LibraryKind kind_of(GpuLibrary which);
 // Throws what asking for its table throws.
 void require_table(GpuLibrary which);
+// Why this build calls nothing of a library whose table it may have; empty where it does, or will.
+// Of cuDNN alone, of which the header of its front end is needed, too.
+std::string_view missing_of_build(GpuLibrary which);
 
 }  // namespace ds

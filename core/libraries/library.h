@@ -46,6 +46,9 @@ class Library {
     return reinterpret_cast<F>(address_of(name));
   }
 
+  // The loader's, for headers that look functions up by themselves.
+  void* handle() const { return handle_; }
+
   const LibraryKind& kind() const { return kind_; }
   const std::string& file() const { return file_; }  // that was opened
   const std::optional<std::string>& version() const { return version_; }

@@ -35,6 +35,8 @@ LibraryFact look_for(GpuLibrary which) {
   if (!fact.missing.empty()) return fact;
   try {
     require_table(which);
+    const std::string_view lacks = missing_of_build(which);
+    if (!lacks.empty()) fact.unusable = fmt::format("{}: {}", fact.name, lacks);
   } catch (const Unsupported& lacking) {
     fact.unusable = lacking.what();
   }

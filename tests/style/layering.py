@@ -39,8 +39,9 @@ PLAIN_SECTIONS = ["model", "optim"]
 
 # header prefix -> paths that may include it
 FENCES = {
-    r"cuda": [r"kernels/cuda/launch\.cuh$", r"core/cuda/"],
-    r"(cublas|cudnn|nccl)": [r"core/libraries/"],
+    r"cuda": [r"kernels/cuda/launch\.cuh$", r"kernels/cuda/attention/cudnn\.cpp$", r"core/cuda/"],
+    r"(cublas|cudnn(?!_frontend)|nccl)": [r"core/libraries/"],
+    r"cudnn_frontend": [r"kernels/cuda/attention/cudnn\.cpp$"],
     r"cufile\.h": [],  # core/libraries/cufile_abi.h has its names
     r"nvml\.h": [],  # core/libraries/nvml_abi.h has its names
     r"boost/": [r"core/fibre/switch_boost\.cpp$"],

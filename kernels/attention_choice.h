@@ -1,0 +1,59 @@
+// Which kernel computes attention on a CUDA device, cuDNN's or our own, and why. The decision is
+// pure; attention_kernels() asks a stream's device and this machine for the facts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/dtype.h"
+#include "core/stream.h"
+#include "kernels/attention.h"
+
+namespace ds::kernels {
+
+enum class AttentionPass { kForward, kBackward };
+enum class AttentionKind { kFlash, kCudnn };  // kFlash: our own, kernels/cuda/attention
+
+// What was known wrong of attention in releases before it, and Blackwell's deterministic backward.
+inline constexpr int64_t kLeastCudnn = 91801;
+// The deterministic backward may keep a matrix of scores, 2 * batch * heads * length^2 bytes, on
+// GPUs before Blackwell. Beyond this our own takes less memory and as little time to be moved.
+inline constexpr int64_t kMostCudnnScratch = int64_t{1} << 30;
+
+struct AttentionFacts {
+  AttentionPass pass = AttentionPass::kForward;
+  std::string no_cudnn{};     // why there is none for this build on this machine; empty: there is
+  int64_t cudnn_version = 0;  // as it counts: 91900 is 9.19.0
+  int capability = 0;         // of the device: 90 is sm_90
+  DType dtype = DType::kBF16;
+  int64_t head_dim = 0;
+  float dropout = 0;
+  bool aligned = true;  // all operands begin at a multiple of 16 bytes
+  // What cuDNN said when it was asked for a plan, once nothing else speaks against it.
+  std::string refusal{};  // empty: none yet, or it has a plan
+  int64_t scratch_bytes = 0;
+};
+
+struct AttentionChoice {
+  AttentionKind kind = AttentionKind::kFlash;
+  std::string why{};
+};
+AttentionChoice choose_attention_kernel(const AttentionFacts& facts);
+
+struct AttentionKernels {
+  AttentionChoice forward, backward;
+  // Of both, under MemoryTag::kScratch while a call lasts; our own backward's counts, too.
+  int64_t scratch_forward = 0;
+  int64_t scratch_backward = 0;
+};
+
+// What attention of this shape will be computed with on the stream's device, for operands that
+// begin at multiples of 16 bytes; nothing where that is no CUDA device. Plans of cuDNN that are
+// made for the answer are kept for the calls.
+std::optional<AttentionKernels> attention_kernels(Stream& stream, const AttentionShape& shape,
+                                                  DType dtype, float dropout);
+// "attention: own flash kernel, because this build was made without cudnn_frontend.h", for people.
+std::string to_text(const AttentionKernels& kernels);
+
+}  // namespace ds::kernels

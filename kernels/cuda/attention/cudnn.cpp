@@ -1,0 +1,375 @@
+// Attention by cuDNN: a graph of one operation per pass and shape, which cuDNN's front end lowers
+// to the descriptors of its backend. The front end is headers alone and finds cuDNN's functions in
+// the library that core/libraries has opened. What is asked for is deterministic: the backward's
+// algorithm is chosen so, and engines that are noted as not deterministic are left out.
+#include "kernels/cuda/attention/cudnn.h"
+
+#include <cuda_runtime_api.h>
+#include <cudnn_frontend.h>
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "core/libraries/cudnn.h"
+#include "core/libraries/gpu_libraries.h"
+#include "kernels/attention_layout.h"
+
+// The front end's own way of being told which library it is to look into.
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;
+}
+
+namespace ds::kernels::detail {
+namespace {
+
+namespace fe = cudnn_frontend;
+using Graph = fe::graph::Graph;
+using TensorOfGraph = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+// What the operands are called in a graph.
+enum class Uid : int64_t { kQ = 1, kK, kV, kY, kLogSumExp, kDy, kDq, kDk, kDv };
+
+void check_cuda(cudaError_t error, std::string_view what) {
+  if (error != cudaSuccess) {
+    throw InternalError(fmt::format("attention by cuDNN: {}: {}", what, cudaGetErrorString(error)));
+  }
+}
+
+const Cudnn& opened_cudnn() {
+  static const Cudnn& table = []() -> const Cudnn& {
+    const Cudnn& found = cudnn();
+    fe::cudnn_dlhandle = found.library.handle();
+    return found;
+  }();
+  return table;
+}
+
+// Graphs ------------------------------------------------------------------------------------------
+fe::DataType_t type_of(DType dtype) {
+  return dtype == DType::kBF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF;
+}
+
+template <class Attributes>
+void describe(Attributes& tensor, Uid uid, const HeadTensor& at, fe::DataType_t type) {
+  tensor.set_uid(static_cast<int64_t>(uid))
+      .set_dim({at.dims.begin(), at.dims.end()})
+      .set_stride({at.strides.begin(), at.strides.end()})
+      .set_data_type(type);
+}
+
+TensorOfGraph input(Graph& graph, Uid uid, const HeadTensor& at, fe::DataType_t type) {
+  fe::graph::Tensor_attributes tensor;
+  describe(tensor, uid, at, type);
+  return graph.tensor(tensor);
+}
+
+void output(const TensorOfGraph& tensor, Uid uid, const HeadTensor& at, fe::DataType_t type) {
+  describe(*tensor, uid, at, type);
+  tensor->set_output(true);
+}
+
+// Scores are scaled by 1 / sqrt(D); queries see keys up to their own place: nothing right of the
+// diagonal, which begins top left.
+template <class Attributes>
+Attributes causal(const AttentionShape& shape, const char* name) {
+  Attributes out;
+  out.set_name(name)
+      .set_attn_scale(1.0F / std::sqrt(static_cast<float>(shape.head_dim)))
+      .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+      .set_diagonal_band_right_bound(0);
+  return out;
+}
+
+void add_forward(Graph& graph, const AttentionShape& shape, fe::DataType_t type) {
+  const AttentionLayout at = layout_of(shape);
+  auto [y, log_sum_exp] =
+      graph.sdpa(input(graph, Uid::kQ, at.queries, type), input(graph, Uid::kK, at.keys, type),
+                 input(graph, Uid::kV, at.values, type),
+                 causal<fe::graph::SDPA_attributes>(shape, "attention").set_generate_stats(true));
+  output(y, Uid::kY, at.outputs, type);
+  output(log_sum_exp, Uid::kLogSumExp, at.log_sum_exp, fe::DataType_t::FLOAT);
+}
+
+void add_backward(Graph& graph, const AttentionShape& shape, fe::DataType_t type) {
+  const AttentionLayout at = layout_of(shape);
+  auto [dq, dk, dv] = graph.sdpa_backward(
+      input(graph, Uid::kQ, at.queries, type), input(graph, Uid::kK, at.keys, type),
+      input(graph, Uid::kV, at.values, type), input(graph, Uid::kY, at.outputs, type),
+      input(graph, Uid::kDy, at.outputs, type),
+      input(graph, Uid::kLogSumExp, at.log_sum_exp, fe::DataType_t::FLOAT),
+      causal<fe::graph::SDPA_backward_attributes>(shape, "attention_backward")
+          .set_deterministic_algorithm(true));
+  output(dq, Uid::kDq, at.queries, type);
+  output(dk, Uid::kDk, at.keys, type);
+  output(dv, Uid::kDv, at.values, type);
+}
+
+// The capability is told, so that the front end does not look for a CUDA runtime to ask: ours is
+// linked into the program.
+std::shared_ptr<Graph> graph_of(AttentionPass pass, const AttentionShape& shape, DType dtype,
+                                int capability) {
+  auto graph = std::make_shared<Graph>();
+  graph->set_io_data_type(type_of(dtype))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  graph->set_sm_version(capability);
+  if (pass == AttentionPass::kForward) {
+    add_forward(*graph, shape, type_of(dtype));
+  } else {
+    add_backward(*graph, shape, type_of(dtype));
+  }
+  return graph;
+}
+
+// The first line of what the front end says: the others are about each engine.
+std::string told(const std::string& text) {
+  constexpr size_t kMost = 200;
+  const std::string line = text.substr(0, std::min(text.find('\n'), kMost));
+  return line.empty() ? "it does not say why" : line;
+}
+
+// Calls steps until one is refused, and says what that one said; empty: none was.
+template <class... Steps>
+std::string refusal_of(Steps&&... steps) {
+  fe::error_t status;
+  try {
+    static_cast<void>(((status = steps()).is_good() && ...));
+  } catch (const std::runtime_error& error) {
+    return told(error.what());
+  }
+  return status.is_good() ? "" : told(status.get_message());
+}
+
+std::string choose_engines(Graph& graph) {
+  return refusal_of([&] { return graph.create_execution_plans({fe::HeurMode_t::A}); },
+                    [&] {
+                      graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+                      return graph.check_support();
+                    });
+}
+
+// Plans -------------------------------------------------------------------------------------------
+// While a thread records a graph of a step, the runtime refuses it calls that making a plan needs
+// and that are no part of the recording: loading kernels.
+class Unwatched {
+ public:
+  Unwatched() { check_cuda(cudaThreadExchangeStreamCaptureMode(&mode_), "capture mode"); }
+  ~Unwatched() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  Unwatched(const Unwatched&) = delete;  // restores on exit, exactly once
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+struct Plan {
+  AttentionChoice choice;
+  std::shared_ptr<Graph> graph;  // where that is cuDNN
+  int64_t scratch_bytes = 0;
+};
+
+// What a plan is made for.
+struct Request {
+  AttentionPass pass = AttentionPass::kForward;
+  AttentionShape shape;
+  DType dtype = DType::kBF16;
+  float dropout = 0;
+  bool aligned = true;
+};
+using Key = std::array<int64_t, 9>;
+
+Key key_of(const Request& r) {
+  return {static_cast<int64_t>(r.pass),
+          r.shape.batch,
+          r.shape.length,
+          r.shape.heads,
+          r.shape.kv_heads,
+          r.shape.head_dim,
+          static_cast<int64_t>(r.dtype),
+          static_cast<int64_t>(r.dropout > 0),
+          static_cast<int64_t>(r.aligned)};
+}
+
+int capability_of(Device device) {
+  int major = 0;
+  int minor = 0;
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index),
+             "capability");
+  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index),
+             "capability");
+  return 10 * major + minor;
+}
+
+AttentionFacts facts_of(const Request& r, Device device) {
+  AttentionFacts facts{.pass = r.pass,
+                       .capability = capability_of(device),
+                       .dtype = r.dtype,
+                       .head_dim = r.shape.head_dim,
+                       .dropout = r.dropout,
+                       .aligned = r.aligned};
+  try {
+    facts.cudnn_version = static_cast<int64_t>(opened_cudnn().cudnnGetVersion());
+  } catch (const Unsupported& missing) {
+    facts.no_cudnn = missing.what();
+  }
+  return facts;
+}
+
+// A stream's handle of cuDNN and its plans.
+class CudnnAttention {
+ public:
+  CudnnAttention() = default;
+  ~CudnnAttention() {
+    plans_.clear();
+    if (handle_ != nullptr) opened_cudnn().cudnnDestroy(handle_);
+  }
+  CudnnAttention(const CudnnAttention&) = delete;  // owns the handle
+  CudnnAttention& operator=(const CudnnAttention&) = delete;
+
+  const Plan& plan(const Stream& stream, const Request& request) {
+    const auto [found, is_new] = plans_.try_emplace(key_of(request));
+    if (is_new) found->second = make_plan(stream, request);
+    return found->second;
+  }
+
+  cudnnHandle_t handle(const Stream& stream) {
+    check_cuda(cudaSetDevice(stream.device().index), "device");
+    const Cudnn& table = opened_cudnn();
+    if (handle_ == nullptr) {
+      check(table.cudnnCreate(&handle_), "cudnnCreate");
+      check(table.cudnnSetStream(handle_, static_cast<cudaStream_t>(stream.queue().native())),
+            "cudnnSetStream");
+    }
+    return handle_;
+  }
+
+ private:
+  static void check(cudnnStatus_t status, std::string_view what) {
+    if (status == CUDNN_STATUS_SUCCESS) return;
+    throw InternalError(fmt::format("attention by cuDNN: {}: {}", what,
+                                    opened_cudnn().cudnnGetErrorString(status)));
+  }
+
+  Plan make_plan(const Stream& stream, const Request& r) {
+    AttentionFacts facts = facts_of(r, stream.device());
+    Plan out{.choice = choose_attention_kernel(facts)};
+    if (out.choice.kind == AttentionKind::kCudnn) {
+      const Unwatched unwatched;
+      out.graph = graph_of(r.pass, r.shape, r.dtype, facts.capability);
+      Graph& graph = *out.graph;
+      facts.refusal = refusal_of([&] { return graph.validate(); },
+                                 [&] { return graph.build_operation_graph(handle(stream)); });
+      if (facts.refusal.empty()) facts.refusal = choose_engines(graph);
+      if (facts.refusal.empty()) facts.refusal = refusal_of([&] { return graph.build_plans(); });
+      if (facts.refusal.empty()) facts.scratch_bytes = graph.get_workspace_size();
+      out.scratch_bytes = facts.scratch_bytes;
+      out.choice = choose_attention_kernel(facts);
+    }
+    if (out.choice.kind == AttentionKind::kFlash) {
+      out.graph.reset();
+      out.scratch_bytes = flash_scratch_bytes(r.pass, r.shape);
+    }
+    return out;
+  }
+
+  cudnnHandle_t handle_ = nullptr;
+  std::map<Key, Plan> plans_;
+};
+
+// Calls -------------------------------------------------------------------------------------------
+bool is_aligned(const Tensor& tensor) {
+  constexpr uintptr_t kAlignment = 16;
+  return !tensor.defined() || reinterpret_cast<uintptr_t>(tensor.address()) % kAlignment == 0;
+}
+
+Request request_of(AttentionPass pass, const AttentionOperands& o) {
+  return {.pass = pass,
+          .shape = o.shape,
+          .dtype = o.qkv.dtype(),
+          .dropout = o.dropout.p,
+          .aligned = is_aligned(o.qkv) && is_aligned(o.y) && is_aligned(o.log_sum_exp) &&
+                     is_aligned(o.dy) && is_aligned(o.dqkv)};
+}
+
+using Addresses = std::unordered_map<int64_t, void*>;
+
+void put(Addresses& addresses, Uid uid, const Tensor& tensor, const HeadTensor& at) {
+  auto* const begin = static_cast<std::byte*>(tensor.address());
+  addresses[static_cast<int64_t>(uid)] =
+      begin + at.offset * static_cast<int64_t>(size_of(tensor.dtype()));
+}
+
+Addresses addresses_of(AttentionPass pass, const AttentionOperands& o) {
+  const AttentionLayout at = layout_of(o.shape);
+  Addresses out;
+  put(out, Uid::kQ, o.qkv, at.queries);
+  put(out, Uid::kK, o.qkv, at.keys);
+  put(out, Uid::kV, o.qkv, at.values);
+  put(out, Uid::kY, o.y, at.outputs);
+  put(out, Uid::kLogSumExp, o.log_sum_exp, at.log_sum_exp);
+  if (pass == AttentionPass::kBackward) {
+    put(out, Uid::kDy, o.dy, at.outputs);
+    put(out, Uid::kDq, o.dqkv, at.queries);
+    put(out, Uid::kDk, o.dqkv, at.keys);
+    put(out, Uid::kDv, o.dqkv, at.values);
+  }
+  return out;
+}
+
+bool run(AttentionPass pass, Stream& stream, const AttentionOperands& operands) {
+  auto& state = stream.state<CudnnAttention>();
+  const Plan& plan = state.plan(stream, request_of(pass, operands));
+  if (plan.choice.kind != AttentionKind::kCudnn) return false;
+  const Tensor scratch =
+      Tensor::empty({plan.scratch_bytes}, DType::kU8, stream, MemoryTag::kScratch);
+  Addresses addresses = addresses_of(pass, operands);
+  const std::string refusal = refusal_of(
+      [&] { return plan.graph->execute(state.handle(stream), addresses, scratch.address()); });
+  if (!refusal.empty()) throw InternalError("attention by cuDNN: " + refusal);
+  return true;
+}
+
+}  // namespace
+
+bool attention_forward_by_cudnn(Stream& stream, const AttentionOperands& operands) {
+  return run(AttentionPass::kForward, stream, operands);
+}
+
+bool attention_backward_by_cudnn(Stream& stream, const AttentionOperands& operands) {
+  return run(AttentionPass::kBackward, stream, operands);
+}
+
+AttentionKernels attention_kernels_of(Stream& stream, const AttentionShape& shape, DType dtype,
+                                      float dropout) {
+  auto& state = stream.state<CudnnAttention>();
+  Request request{.shape = shape, .dtype = dtype, .dropout = dropout};
+  const Plan& forward = state.plan(stream, request);
+  request.pass = AttentionPass::kBackward;
+  const Plan& backward = state.plan(stream, request);
+  return {.forward = forward.choice,
+          .backward = backward.choice,
+          .scratch_forward = forward.scratch_bytes,
+          .scratch_backward = backward.scratch_bytes};
+}
+
+std::string cudnn_refusal(AttentionPass pass, const AttentionShape& shape, DType dtype,
+                          const DescribedDevice& device) {
+  static_cast<void>(opened_cudnn());
+  auto properties = std::make_shared<fe::DeviceProperties>();
+  const std::shared_ptr<Graph> graph = graph_of(pass, shape, dtype, device.capability);
+  const std::string refusal = refusal_of(
+      [&] {
+        return properties->deserialize({device.json.begin(), device.json.end()});
+      },
+      [&] {
+        graph->set_device_properties(properties);
+        return graph->validate();
+      },
+      [&] { return graph->build_operation_graph(); });
+  return refusal.empty() ? choose_engines(*graph) : refusal;
+}
+
+}  // namespace ds::kernels::detail

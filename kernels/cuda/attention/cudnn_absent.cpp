@@ -1,0 +1,34 @@
+// A build without cuDNN's graphs: all attention of CUDA devices is our own.
+#include "core/error.h"
+#include "core/libraries/gpu_libraries.h"
+#include "kernels/cuda/attention/cudnn.h"
+
+namespace ds::kernels::detail {
+
+bool attention_forward_by_cudnn(Stream& /*stream*/, const AttentionOperands& /*operands*/) {
+  return false;
+}
+
+bool attention_backward_by_cudnn(Stream& /*stream*/, const AttentionOperands& /*operands*/) {
+  return false;
+}
+
+AttentionKernels attention_kernels_of(Stream& /*stream*/, const AttentionShape& shape, DType dtype,
+                                      float dropout) {
+  const AttentionChoice choice =
+      choose_attention_kernel({.no_cudnn = std::string(missing_of_build(GpuLibrary::kCudnn)),
+                               .dtype = dtype,
+                               .head_dim = shape.head_dim,
+                               .dropout = dropout});
+  return {.forward = choice,
+          .backward = choice,
+          .scratch_forward = flash_scratch_bytes(AttentionPass::kForward, shape),
+          .scratch_backward = flash_scratch_bytes(AttentionPass::kBackward, shape)};
+}
+
+std::string cudnn_refusal(AttentionPass /*pass*/, const AttentionShape& /*shape*/, DType /*dtype*/,
+                          const DescribedDevice& /*device*/) {
+  throw Unsupported(fmt::format("cuDNN: {}", missing_of_build(GpuLibrary::kCudnn)));
+}
+
+}  // namespace ds::kernels::detail
