@@ -3,6 +3,9 @@
 #   rules file, so a link that the table forbids fails at configure time as well as in the style test.
 # ds_test(LAYER core SOURCES a_test.cpp ... [DEPENDS layers] [LIBS targets] [LABELS unit])
 #   One test program per call; CTest gets one entry per source file.
+# ds_test_on_devices(optim [selection])
+#   The layer's test program on the emulated device and, where nvcc is, on the first GPU (skipped without one): its
+#   cases with the tag [device], or what the selection names.
 # ds_bench(NAME all_reduce_bench SOURCES ... DEPENDS ...)
 #   A benchmark program in build/bin; never run by CTest.
 
@@ -71,7 +74,8 @@ function(ds_test)
   add_executable(${target} ${ARG_SOURCES})
   ds_target_defaults(${target})
   list(TRANSFORM ARG_DEPENDS PREPEND ds_)
-  target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ${ARG_LIBS} ds_test_files ds_catch)
+  target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ${ARG_LIBS} ds_test_files ds_test_stream
+    ds_catch ds_device_name)
   target_precompile_headers(${target} REUSE_FROM ds_catch)
   foreach(source ${ARG_SOURCES})
     get_filename_component(stem ${source} NAME_WE)
@@ -84,6 +88,34 @@ function(ds_test)
           "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
       endif()
     endif()
+  endforeach()
+endfunction()
+
+function(ds_test_on_devices layer)
+  if(NOT DS_BUILD_TESTS)
+    return()
+  endif()
+  set(selection "[device]")
+  if(ARGC GREATER 1)
+    set(selection "${ARGV1}")
+  endif()
+  set(on_device)
+  if(DS_CUDA STREQUAL "emulated")
+    list(APPEND on_device "on_emulated_device|${layer}_tests|emulated")
+  elseif(DS_EMULATED)
+    list(APPEND on_device "on_emulated_device|${DS_EMULATED}/${layer}_tests|emulated")
+  endif()
+  if(DS_CUDA STREQUAL "runtime")
+    list(APPEND on_device "on_gpu|${layer}_tests|cuda:0")
+  endif()
+  foreach(one ${on_device})
+    string(REPLACE "|" ";" one "${one}")
+    list(GET one 0 name)
+    list(GET one 1 program)
+    list(GET one 2 device)
+    add_test(NAME ${layer}.${name} COMMAND ${program} --device ${device} "${selection}"
+             WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${layer}.${name} PROPERTIES LABELS "unit;${device}" TIMEOUT 900 SKIP_RETURN_CODE 77)
   endforeach()
 endfunction()
 

@@ -15,8 +15,9 @@
 namespace ds {
 namespace {
 
-using testing::CpuStream;
+using testing::floats_of;
 using testing::random_tensor;
+using testing::TestStream;
 using Floats = std::vector<float>;
 
 struct Family {
@@ -66,8 +67,8 @@ struct Piece {
 
   void draw_gradient(int64_t step, float times, Stream& stream) {
     const int64_t numel = shard.master.numel();
-    const Tensor grad = random_tensor(stream, {first + numel}, 100 + static_cast<uint64_t>(step));
-    for (int64_t i = 0; i < first + numel; ++i) grad.data<float>()[i] *= times;
+    const Tensor grad =
+        random_tensor(stream, {first + numel}, 100 + static_cast<uint64_t>(step), times);
     kernels::cast(stream, grad.narrow(first, numel), shard.grad);
   }
   void step(const Optimizer& optimizer, int64_t step, const Hyper& hyper, float times,
@@ -76,16 +77,11 @@ struct Piece {
     testing::step_shard(optimizer, shard, hyper, step, stream, verdict);
   }
 
-  Floats values(const Tensor& tensor, Stream& stream) const {
-    Tensor wide = Tensor::empty(tensor.shape(), DType::kF32, stream);
-    kernels::cast(stream, tensor, wide);
-    return {wide.data<float>(), wide.data<float>() + wide.numel()};
-  }
   // Weights, slots and copy, one after the other.
-  std::vector<Floats> state(Stream& stream) const {
-    std::vector<Floats> out{values(shard.master, stream)};
-    for (const Tensor& slot : shard.slots) out.push_back(values(slot, stream));
-    if (shard.copy.defined()) out.push_back(values(shard.copy, stream));
+  std::vector<Floats> state() const {
+    std::vector<Floats> out{floats_of(shard.master)};
+    for (const Tensor& slot : shard.slots) out.push_back(floats_of(slot));
+    if (shard.copy.defined()) out.push_back(floats_of(shard.copy));
     return out;
   }
 };
@@ -105,14 +101,14 @@ void for_each(const Check& check) {
   for (const Family& family : families()) {
     const std::unique_ptr<Optimizer> optimizer = make_optimizer(family.optimizer);
     for (const Dtypes& types : dtypes()) {
-      CpuStream s(2);
+      TestStream s;
       INFO(family.name << ", gradient " << name_of(types.grad));
       check(*optimizer, types, s.stream);
     }
   }
 }
 
-TEST_CASE("a shard cut in two is updated to the same bits", "[optim]") {
+TEST_CASE("a shard cut in two is updated to the same bits", "[optim][device]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
     Piece whole(optimizer, types, 0, kNumel, stream);
     Piece head(optimizer, types, 0, 1234, stream);
@@ -120,11 +116,11 @@ TEST_CASE("a shard cut in two is updated to the same bits", "[optim]") {
     for (int64_t step = 1; step <= kSteps; ++step) {
       for (Piece* piece : {&whole, &head, &tail}) piece->step(optimizer, step, kHyper, 1, stream);
     }
-    REQUIRE(whole.state(stream) == joined(head.state(stream), tail.state(stream)));
+    REQUIRE(whole.state() == joined(head.state(), tail.state()));
   });
 }
 
-TEST_CASE("all parts in one call are updated as each by itself", "[optim]") {
+TEST_CASE("all parts in one call are updated as each by itself", "[optim][device]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
     Piece whole(optimizer, types, 0, kNumel, stream);
     const Piece head(optimizer, types, 0, 1234, stream);
@@ -137,26 +133,27 @@ TEST_CASE("all parts in one call are updated as each by itself", "[optim]") {
       optimizer.step(parts, testing::scalars_of(stream, optimizer.inputs(kHyper, step)), alone,
                      stream);
     }
-    REQUIRE(whole.state(stream) == joined(head.state(stream), tail.state(stream)));
+    REQUIRE(whole.state() == joined(head.state(), tail.state()));
   });
 }
 
-TEST_CASE("a step that is to be skipped leaves weights, slots and copy as they were", "[optim]") {
+TEST_CASE("a step that is to be skipped leaves weights, slots and copy as they were",
+          "[optim][device]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
     Piece piece(optimizer, types, 0, kNumel, stream);
     Piece plain(optimizer, types, 0, kNumel, stream);
     for (Piece* each : {&piece, &plain}) each->step(optimizer, 1, kHyper, 1, stream);
-    const std::vector<Floats> before = piece.state(stream);
+    const std::vector<Floats> before = piece.state();
     const float nan = std::nanf("");
     piece.step(optimizer, 2, kHyper, nan, stream, {.grad_scale = nan, .skip = 1});
-    REQUIRE(piece.state(stream) == before);
+    REQUIRE(piece.state() == before);
     for (Piece* each : {&piece, &plain}) each->step(optimizer, 2, kHyper, 1, stream);
-    REQUIRE(piece.state(stream) == plain.state(stream));
-    REQUIRE(piece.state(stream) != before);
+    REQUIRE(piece.state() == plain.state());
+    REQUIRE(piece.state() != before);
   });
 }
 
-TEST_CASE("slots of another dtype than the optimizer says are refused", "[optim]") {
+TEST_CASE("slots of another dtype than the optimizer says are refused", "[optim][device]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
     const size_t count = optimizer.slots().size();
     for (size_t i = 0; i < count; ++i) {
@@ -174,18 +171,19 @@ TEST_CASE("slots of another dtype than the optimizer says are refused", "[optim]
 
 TEST_CASE("the number of threads changes no bit", "[optim]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
-    CpuStream other(5);
+    TestStream other(5);
     Piece a(optimizer, types, 0, kNumel, stream);
     Piece b(optimizer, types, 0, kNumel, other.stream);
     for (int64_t step = 1; step <= kSteps; ++step) {
       a.step(optimizer, step, kHyper, 1, stream);
       b.step(optimizer, step, kHyper, 1, other.stream);
     }
-    REQUIRE(a.state(stream) == b.state(other.stream));
+    REQUIRE(a.state() == b.state());
   });
 }
 
-TEST_CASE("a gradient that was scaled by a power of two is unscaled without loss", "[optim]") {
+TEST_CASE("a gradient that was scaled by a power of two is unscaled without loss",
+          "[optim][device]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
     Piece plain(optimizer, types, 0, kNumel, stream);
     Piece scaled(optimizer, types, 0, kNumel, stream);
@@ -193,29 +191,29 @@ TEST_CASE("a gradient that was scaled by a power of two is unscaled without loss
       plain.step(optimizer, step, kHyper, 1, stream);
       scaled.step(optimizer, step, kHyper, 16, stream, {.grad_scale = 1.0F / 16});
     }
-    REQUIRE(plain.state(stream) == scaled.state(stream));
+    REQUIRE(plain.state() == scaled.state());
   });
 }
 
-TEST_CASE("the copy is the rounded weight", "[optim]") {
+TEST_CASE("the copy is the rounded weight", "[optim][device]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
     if (!types.copy) return;
     Piece piece(optimizer, types, 0, kNumel, stream);
     piece.step(optimizer, 1, kHyper, 1, stream);
     Tensor rounded = Tensor::empty({kNumel}, *types.copy, stream);
     kernels::cast(stream, piece.shard.master, rounded);
-    REQUIRE(piece.values(rounded, stream) == piece.values(piece.shard.copy, stream));
+    REQUIRE(floats_of(rounded) == floats_of(piece.shard.copy));
   });
 }
 
-TEST_CASE("a step moves every weight by no more than its rate asks", "[optim]") {
+TEST_CASE("a step moves every weight by no more than its rate asks", "[optim][device]") {
   for_each([](const Optimizer& optimizer, const Dtypes& types, Stream& stream) {
     Piece piece(optimizer, types, 0, kNumel, stream);
-    const Floats before = piece.values(piece.shard.master, stream);
+    const Floats before = floats_of(piece.shard.master);
     piece.step(optimizer, 1, {.lr = 0}, 1, stream);
-    REQUIRE(piece.values(piece.shard.master, stream) == before);
+    REQUIRE(floats_of(piece.shard.master) == before);
     piece.step(optimizer, 2, kHyper, 1, stream);
-    const Floats after = piece.values(piece.shard.master, stream);
+    const Floats after = floats_of(piece.shard.master);
     size_t moved = 0;
     for (size_t i = 0; i < after.size(); ++i) {
       REQUIRE(std::isfinite(after[i]));

@@ -6,8 +6,8 @@
 
 #include "comm/meta_comm.h"
 #include "optim/rule_optimizer.h"
-#include "tests/support/cpu_stream.h"
 #include "tests/support/step_scalars.h"
+#include "tests/support/test_stream.h"
 
 namespace ds::testing {
 
@@ -32,16 +32,18 @@ inline void step_shard(const Optimizer& optimizer, Shard& shard, const Hyper& hy
 template <class Params>
 void update(const Params& params, int64_t step, std::vector<float>& weight, std::vector<float> grad,
             std::vector<float>& state) {
-  CpuStream cpu;
-  const auto borrow = [](std::vector<float>& values) {
-    return Tensor::borrow(values.data(), {static_cast<int64_t>(values.size())}, DType::kF32);
+  TestStream s;
+  const auto uploaded = [&s](const std::vector<float>& values) {
+    return upload(values, {static_cast<int64_t>(values.size())}, s.stream);
   };
   Shard shard;
-  shard.master = borrow(weight);
-  shard.grad = borrow(grad);
+  shard.master = uploaded(weight);
+  shard.grad = uploaded(grad);
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(config_of(params));
-  if (!optimizer->slots().empty()) shard.slots.push_back(borrow(state));
-  step_shard(*optimizer, shard, {.lr = params.lr}, step, cpu.stream);
+  if (!optimizer->slots().empty()) shard.slots.push_back(uploaded(state));
+  step_shard(*optimizer, shard, {.lr = params.lr}, step, s.stream);
+  weight = floats_of(shard.master);
+  if (!optimizer->slots().empty()) state = floats_of(shard.slots.front());
 }
 
 }  // namespace ds::testing

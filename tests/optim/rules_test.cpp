@@ -12,7 +12,7 @@ using namespace ds;
 using testing::update;
 using Floats = std::vector<float>;
 
-TEST_CASE("lion moves by the sign of the blended momentum", "[optim]") {
+TEST_CASE("lion moves by the sign of the blended momentum", "[optim][device]") {
   Floats w{1, 1, 1}, m{0, -1, 0};
   update(LionParams{.lr = 0.1, .betas = {0.9, 0.5}, .weight_decay = 0.5}, 1, w, Floats{2, 1, 0}, m);
   CHECK(w[0] == Approx(0.95 - 0.1));
@@ -23,7 +23,7 @@ TEST_CASE("lion moves by the sign of the blended momentum", "[optim]") {
 }
 
 // 0.9 (1 - 0.99) 0.1 and (1 - 0.9) 0.009 are equal: only the rounding of 1 - beta tells a sign.
-TEST_CASE("where lion's momentum and gradient cancel, fp32 decides", "[optim]") {
+TEST_CASE("where lion's momentum and gradient cancel, fp32 decides", "[optim][device]") {
   const LionParams rule{.lr = 0.5, .betas = {0.9, 0.99}};
   Floats w{0}, m{0};
   update(rule, 1, w, Floats{0.1F}, m);
@@ -32,14 +32,14 @@ TEST_CASE("where lion's momentum and gradient cancel, fp32 decides", "[optim]") 
   CHECK(w[0] == 0.0F);
 }
 
-TEST_CASE("adagrad's decay enters the sum only", "[optim]") {
+TEST_CASE("adagrad's decay enters the sum only", "[optim][device]") {
   Floats w{2}, sum{0};
   update(AdagradParams{.lr = 0.1, .eps = 0, .weight_decay = 1}, 1, w, Floats{1}, sum);
   CHECK(sum[0] == 9);
   CHECK(w[0] == Approx(2 - 0.1 / 3));
 }
 
-TEST_CASE("sgd's momentum starts with the first gradient", "[optim]") {
+TEST_CASE("sgd's momentum starts with the first gradient", "[optim][device]") {
   Floats w{1}, buffer{0};
   const SgdParams rule{.lr = 0.1, .momentum = 0.5, .dampening = 0.5};
   update(rule, 1, w, Floats{2}, buffer);
@@ -51,7 +51,7 @@ TEST_CASE("sgd's momentum starts with the first gradient", "[optim]") {
   CHECK(plain[0] == Approx(0.7));
 }
 
-TEST_CASE("nesterov looks one step ahead and needs a momentum", "[optim]") {
+TEST_CASE("nesterov looks one step ahead and needs a momentum", "[optim][device]") {
   Floats w{0}, buffer{0};
   update(SgdParams{.lr = 1, .momentum = 0.5, .nesterov = true}, 1, w, Floats{2}, buffer);
   CHECK(w[0] == Approx(-3));
@@ -63,7 +63,7 @@ TEST_CASE("nesterov looks one step ahead and needs a momentum", "[optim]") {
                   ConfigError);
 }
 
-TEST_CASE("weights, gradients and state of different lengths are refused", "[optim]") {
+TEST_CASE("weights, gradients and state of different lengths are refused", "[optim][device]") {
   Floats w{0}, state{0, 0};
   CHECK_THROWS_AS(update(LionParams{}, 1, w, Floats{1}, state), InternalError);
   CHECK_THROWS_AS(update(AdagradParams{}, 1, w, Floats{1, 2}, w), InternalError);

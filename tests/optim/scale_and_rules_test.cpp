@@ -155,7 +155,7 @@ Floats normals(uint64_t seed, size_t count) {
   return values;
 }
 
-TEST_CASE("adagrad follows its formula in fp64 over many steps", "[optim]") {
+TEST_CASE("adagrad follows its formula in fp64 over many steps", "[optim][device]") {
   const AdagradParams rule{.lr = 0.05, .eps = 1e-6, .weight_decay = 0.1};
   Floats weight = normals(1, 50), sum(50, 0.0F);
   std::vector<double> w(weight.begin(), weight.end()), s(50, 0.0);
@@ -174,7 +174,8 @@ TEST_CASE("adagrad follows its formula in fp64 over many steps", "[optim]") {
   }
 }
 
-TEST_CASE("sgd follows its formula in fp64, in every combination of its options", "[optim]") {
+TEST_CASE("sgd follows its formula in fp64, in every combination of its options",
+          "[optim][device]") {
   for (const double momentum : {0.0, 0.9}) {
     for (const double dampening : {0.0, 0.3}) {
       for (const bool nesterov : {false, true}) {
@@ -207,7 +208,7 @@ TEST_CASE("sgd follows its formula in fp64, in every combination of its options"
   }
 }
 
-TEST_CASE("lion moves every weight by its rate, in the direction of the blend", "[optim]") {
+TEST_CASE("lion moves every weight by its rate, in the direction of the blend", "[optim][device]") {
   const LionParams rule{.lr = 0.01, .betas = {0.9, 0.99}, .weight_decay = 0.5};
   Floats weight = normals(3, 64), momentum = normals(4, 64);
   std::vector<double> m(momentum.begin(), momentum.end());

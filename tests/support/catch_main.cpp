@@ -4,14 +4,12 @@
 #define CATCH_CONFIG_NO_POSIX_SIGNALS
 #include <catch2/catch.hpp>
 #include <iostream>
-#include <regex>
-#include <string_view>
 
+#include "core/error.h"
+#include "tests/support/device_name.h"
 #include "tests/support/test_device.h"
 
 namespace {
-
-constexpr std::string_view kCuda = DS_CUDA;  // cmake/ds_cuda.cmake
 
 constexpr int kUsage = 64;
 constexpr int kSkipped = 77;  // as CTest is told
@@ -19,22 +17,18 @@ constexpr int kSkipped = 77;  // as CTest is told
 // The exit code; 0: it is chosen.
 int choose(const std::string& name) {
   ds::testing::TestDevice& chosen = ds::testing::test_device();
-  const auto refuse = [&](int code, const std::string& why) {
+  const auto refuse = [&](const std::string& why) {
     std::cerr << "--device " << name << ": " << why << "\n";
-    return code;
+    return kUsage;
   };
-  if (name == "cpu") return 0;
-  if (!chosen.is_for_choice) return refuse(kUsage, "these tests run on the CPU alone");
-  if (name == "emulated") {
-    if (kCuda != "emulated") return refuse(kUsage, "built without DS_WITH_CUDA=EMULATED");
-    chosen.device = ds::Device::cuda(0);
-    return 0;
+  if (name != "cpu" && !chosen.is_for_choice) return refuse("these tests run on the CPU alone");
+  try {
+    const ds::testing::NamedDevice named = ds::testing::device_named(name);
+    chosen.device = named.device;
+    chosen.is_emulated = named.is_emulated;
+  } catch (const ds::ConfigError& unknown) {
+    return refuse(unknown.what());
   }
-  if (!std::regex_match(name, std::regex("cuda:[0-9]{1,3}"))) {
-    return refuse(kUsage, "expected cpu, emulated or cuda:N");
-  }
-  if (kCuda != "runtime") return refuse(kUsage, "built without DS_WITH_CUDA=ON");
-  chosen.device = ds::Device::cuda(std::stoi(name.substr(5)));
   return 0;
 }
 

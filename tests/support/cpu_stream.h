@@ -1,6 +1,8 @@
 // A CPU stream (or a meta one) with everything it needs, for tests.
 #pragma once
 
+#include <vector>
+
 #include "core/rng.h"
 #include "core/stream.h"
 #include "core/tensor.h"
@@ -14,24 +16,26 @@ struct CpuStream {
   Stream stream{{.device = Device::cpu(), .memory = &memory, .pool = &pool}};
 };
 
-// Values with mean 0 and the given deviation, a function of seed and index alone.
+// Values with mean 0 and the given deviation, a function of seed and index alone, on whatever
+// device the stream has.
 inline Tensor random_tensor(Stream& stream, const Shape& shape, uint64_t seed,
                             float deviation = 1.0F) {
-  Tensor tensor = Tensor::empty(shape, DType::kF32, stream);
+  std::vector<float> values(to_size(shape.numel()));
   const Rng rng(seed, "test");
-  for (int64_t i = 0; i < tensor.numel(); ++i) {
-    tensor.data<float>()[i] = deviation * rng.normal(static_cast<uint64_t>(i));
-  }
+  for (size_t i = 0; i < values.size(); ++i) values[i] = deviation * rng.normal(i);
+  Tensor tensor = Tensor::empty(shape, DType::kF32, stream);
+  stream.copy(values.data(), tensor.address(), tensor.bytes());
   return tensor;
 }
 
 inline Tensor random_tokens(Stream& stream, const Shape& shape, uint64_t seed, int64_t vocabulary) {
-  Tensor tensor = Tensor::empty(shape, DType::kI32, stream);
+  std::vector<int32_t> tokens(to_size(shape.numel()));
   const Rng rng(seed, "tokens");
-  for (int64_t i = 0; i < tensor.numel(); ++i) {
-    tensor.data<int32_t>()[i] = static_cast<int32_t>(rng.bits(static_cast<uint64_t>(i)) %
-                                                     static_cast<uint64_t>(vocabulary));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<int32_t>(rng.bits(i) % static_cast<uint64_t>(vocabulary));
   }
+  Tensor tensor = Tensor::empty(shape, DType::kI32, stream);
+  stream.copy(tokens.data(), tensor.address(), tensor.bytes());
   return tensor;
 }
 

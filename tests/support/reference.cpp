@@ -3,67 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numbers>
-#include <span>
 
-#include "core/cuda/memory.h"
 #include "core/dispatch.h"
 #include "core/rng.h"
 #include "kernels/embedding.h"
-#include "tests/support/test_device.h"
 
 namespace ds::reference {
-
-namespace {
-
-std::vector<Stream*>& live_streams() {
-  static std::vector<Stream*> streams;
-  return streams;
-}
-
-const bool is_for_choice = [] {
-  testing::test_device().is_for_choice = true;
-  testing::test_device().probe = [] { const TestStream any; };
-  return true;
-}();
-
-std::unique_ptr<MemoryResource> memory_of(Device device) {
-  constexpr size_t kOfOneStream = size_t{128} << 20;
-  if (device == Device::cpu()) return std::make_unique<HostMemory>();
-  return make_device_memory(device, kOfOneStream);
-}
-
-template <class T>
-Tensor uploaded(const std::vector<T>& elements, const Shape& shape, Stream& stream) {
-  Tensor tensor = Tensor::empty(shape, dtype_of<T>::value, stream);
-  stream.copy(elements.data(), tensor.address(), tensor.bytes());
-  return tensor;
-}
-
-}  // namespace
-
-TestStream::TestStream(int threads)
-    : memory(memory_of(testing::test_device().device)),
-      pool(threads),
-      stream({.device = testing::test_device().device, .memory = memory.get(), .pool = &pool}) {
-  live_streams().push_back(&stream);
-}
-
-TestStream::~TestStream() { std::erase(live_streams(), &stream); }
-
-std::vector<std::byte> bytes_of(const Tensor& tensor) {
-  std::vector<std::byte> bytes(tensor.bytes());
-  if (tensor.device() == Device::cpu()) {
-    std::memcpy(bytes.data(), tensor.raw(), bytes.size());
-    return bytes;
-  }
-  for (Stream* const stream : live_streams()) stream->synchronize();
-  DS_CHECK(!live_streams().empty(), "tests: a tensor of {} has outlived all streams",
-           tensor.device().to_string());
-  live_streams().back()->copy(tensor.address(), bytes.data(), bytes.size());
-  return bytes;
-}
 
 Tensor tensor_of(const Values& values, const Shape& shape, DType dtype, Stream& stream) {
   DS_CHECK(shape.numel() == static_cast<int64_t>(values.size()), "tensor_of: {} values for {}",
@@ -72,7 +18,7 @@ Tensor tensor_of(const Values& values, const Shape& shape, DType dtype, Stream& 
     std::vector<T> elements(values.size());
     std::ranges::transform(values, elements.begin(),
                            [](double v) { return static_cast<T>(static_cast<float>(v)); });
-    return uploaded(elements, shape, stream);
+    return testing::upload(elements, shape, stream);
   });
 }
 
@@ -84,7 +30,7 @@ Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& str
 }
 
 Tensor tokens_of(const std::vector<int32_t>& tokens, Stream& stream) {
-  return uploaded(tokens, {static_cast<int64_t>(tokens.size())}, stream);
+  return testing::upload(tokens, {static_cast<int64_t>(tokens.size())}, stream);
 }
 
 Tensor order_of(const std::vector<int32_t>& tokens, Stream& stream) {
@@ -94,14 +40,8 @@ Tensor order_of(const std::vector<int32_t>& tokens, Stream& stream) {
 }
 
 Values values_of(const Tensor& tensor) {
-  return on_float(tensor.dtype(), [&]<class T>() {
-    const std::vector<std::byte> bytes = bytes_of(tensor);
-    std::vector<T> elements(static_cast<size_t>(tensor.numel()));
-    std::ranges::copy(bytes, std::as_writable_bytes(std::span(elements)).begin());
-    Values values(elements.size());
-    std::ranges::transform(elements, values.begin(), [](T v) { return static_cast<float>(v); });
-    return values;
-  });
+  const std::vector<float> values = testing::floats_of(tensor);
+  return {values.begin(), values.end()};
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) { return bytes_of(a) == bytes_of(b); }

@@ -7,30 +7,18 @@
 #include <functional>
 #include <vector>
 
-#include "core/memory/resource.h"
 #include "core/stream.h"
 #include "core/tensor.h"
-#include "core/thread_pool.h"
 #include "kernels/activation.h"
 #include "kernels/attention.h"
+#include "tests/support/test_stream.h"
 
 namespace ds::reference {
 
 using Values = std::vector<double>;
 
-// A stream of the device that the program was told to test (test_device.h), with its own pool.
-struct TestStream {
-  explicit TestStream(int threads = 2);
-  ~TestStream();
-  TestStream(const TestStream&) = delete;  // is known by its address, to wait for all of them
-  TestStream& operator=(const TestStream&) = delete;
-  std::unique_ptr<MemoryResource> memory;
-  ThreadPool pool;
-  Stream stream;
-};
-
-// What a tensor holds when all streams have done what they were given.
-std::vector<std::byte> bytes_of(const Tensor& tensor);
+using testing::bytes_of;
+using testing::TestStream;
 
 Tensor tensor_of(const Values& values, const Shape& shape, DType dtype, Stream& stream);
 Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, Stream& stream,

@@ -7,6 +7,7 @@ namespace ds::testing {
 
 struct TestDevice {
   Device device = Device::cpu();
+  bool is_emulated = false;    // what takes long there is made shorter
   bool is_for_choice = false;  // the program's tests run on others than the CPU, too
   void (*probe)() = nullptr;   // throws where the machine has no such device
 };
