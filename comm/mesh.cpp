@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "comm/meta_comm.h"
-#include "comm/shm/comm.h"
+#include "comm/solo_comm.h"
 #include "core/index.h"
 
 namespace ds {
@@ -15,8 +15,6 @@ bool is_whole_world(const std::vector<int>& peers, int world_size) {
   std::iota(everybody.begin(), everybody.end(), 0);
   return peers == everybody;
 }
-
-std::unique_ptr<Communicator> alone() { return std::move(make_thread_group(1).front()); }
 
 }  // namespace
 
@@ -42,7 +40,7 @@ Mesh Mesh::over(Communicator& world, const MeshSizes& sizes, const Decorate& dec
     } else if (const auto same = known.find(peers); same != known.end()) {
       group.bare = same->second;
     } else if (peers.size() == 1) {
-      group.own = alone();
+      group.own = std::make_unique<SoloComm>(world.memory());
     } else {
       // The lowest rank of a group names it.
       group.own = world.split(peers.front(), mesh.coordinate(axis));

@@ -81,6 +81,10 @@ class Stream {
   void copy(const void* from, void* to, size_t bytes);
   void fill_bytes(void* to, int value, size_t bytes);
 
+  // What it is given now becomes part of a graph and is not done (cuda/step_graph.h): for who has
+  // to wait for it on the host.
+  bool is_recorded() const { return queue_ != nullptr && queue_->is_recorded(); }
+
   // Of a CUDA stream alone: where its kernels are given to.
   DeviceQueue& queue() const { return *queue_; }
 

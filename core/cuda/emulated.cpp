@@ -270,7 +270,7 @@ class Queue final : public DeviceQueue {
   void abandon_capture() noexcept override {
     if (part_.began()) part_.end();
   }
-  bool is_recorded() const { return part_.active() != nullptr; }
+  bool is_recorded() const override { return part_.active() != nullptr; }
 
   void launch(const std::shared_ptr<const Recorded>& graph) {
     part_.refuse_replay();

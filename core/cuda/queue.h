@@ -52,6 +52,8 @@ class DeviceQueue {
   virtual std::unique_ptr<QueueGraph> end_capture() = 0;
   // Forgets what was recorded. Nothing where this queue did not begin a capture.
   virtual void abandon_capture() noexcept = 0;
+  // It takes part in a capture: what it is given now is recorded and not done.
+  virtual bool is_recorded() const = 0;
 };
 
 // Unsupported without CUDA in the build, naming the build option.

@@ -171,7 +171,7 @@ class CudaQueue final : public DeviceQueue {
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();
   }
-  bool is_recorded() const { return part_.active() != nullptr; }
+  bool is_recorded() const override { return part_.active() != nullptr; }
   void launch(const CudaGraph& graph) {
     part_.refuse_replay();
     choose(device_);
