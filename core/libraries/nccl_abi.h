@@ -19,7 +19,7 @@ enum class NcclResult : int {
   kInvalidArgument = 4,
   kInvalidUsage = 5,
   kRemoteError = 6,
-  kInProgress = 7,  // of communicators that do not block: ncclCommGetAsyncError says when it is over
+  kInProgress = 7,  // of communicators that do not block: not through with the last call
 };
 
 enum class NcclType : int {

@@ -55,6 +55,21 @@ TEST_CASE("a failed collective stays inside in the ledger and is not counted", "
   CHECK(volume.totals().empty());
 }
 
+TEST_CASE("without a device the newest entry is where the rank is, also behind a failed one",
+          "[comm]") {
+  ManualClock clock;
+  Ledger ledger(4, clock);
+  CHECK_FALSE(ledger.current());
+  ledger.enter("data", 1, CommOp::kAllReduce, 4, "");
+  const uint64_t done = ledger.enter("host", 1, CommOp::kBarrier, 0, "");
+  clock.advance(std::chrono::nanoseconds(3));
+  ledger.exit(done, Event());  // reached from the beginning, as those of CPUs are
+  REQUIRE(ledger.current());
+  CHECK(ledger.current()->group == "host");
+  CHECK(ledger.current()->exit_ns == 3);
+  CHECK(ledger.entries().at(0).exit_ns == -1);
+}
+
 TEST_CASE("wire bytes follow the formulas", "[comm]") {
   CHECK(wire_bytes(CommOp::kAllReduce, 4, 1000) == 1500);
   CHECK(wire_bytes(CommOp::kAllGather, 4, 1000) == 750);
