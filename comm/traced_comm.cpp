@@ -58,7 +58,7 @@ void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Cal
   call();
   if (sinks_.ledger != nullptr) {
     const bool goes_on = stream != nullptr && stream->device().kind == Device::Kind::kCuda &&
-                         !is_recorded(stream->queue());
+                         !stream->is_recorded();
     goes_on ? sinks_.ledger->exit(entry, stream->mark()) : sinks_.ledger->exit(entry);
   }
   if (sinks_.volume != nullptr) sinks_.volume->add(axis_, op, tensor_bytes, wire);

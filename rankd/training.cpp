@@ -13,6 +13,7 @@
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
+#include "rankd/rank_device.h"
 #include "rankd/step_commands.h"
 #include "rankd/thread_dump.h"
 #include "train/assemble.h"
@@ -28,7 +29,6 @@
 #include "train/watch/sample_audit.h"
 #include "train/watch/step_reports.h"
 #include "train/watch/tag_saver.h"
-#include "train/workspace.h"
 
 namespace ds {
 namespace {
@@ -381,7 +381,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
   const MeshSizes sizes{.data = plan.world_size};
-  RunPlan run_plan = dry_run(options, sizes, cpu_ceilings(plan.threads, options.dtype));
+  const DeviceCeilings ceilings = ceilings_of(plan, config.zero_optimization, options.dtype);
+  RunPlan run_plan = dry_run(options, sizes, ceilings);
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   DS_FAILPOINT("train.planned");
   const TrainingData data = open_data(config.data, model, inputs);
@@ -402,12 +403,13 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   // A group of its own: what hosts copy to each other is no part of the order of the other calls.
   std::unique_ptr<Communicator> copies =
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
-  Connections connections = Connections::over(*world, sizes, sinks);
+  const RankPlan& own_plan = run_plan.of_rank(plan.rank);
+  RankDevice device(plan, own_plan.blocks, ceilings.overlaps_communication, *world, sizes, sinks);
+  if (plan.rank == 0 && !device.words().empty()) control.report_text(device.words());
   DS_FAILPOINT("train.comm_open");
-  Workspace workspace(Device::cpu(), plan.threads, connections.peers());
-  RankResources resources = workspace.resources();
+  RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
-  Engine engine(options, resources, run_plan.of_rank(plan.rank).step);
+  Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;
   std::optional<HostExchange> memory_exchange;
@@ -421,7 +423,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .control = control,
                    .config = config,
                    .data = data,
-                   .workspace = workspace,
+                   .workspace = device.workspace(),
                    .engine = engine,
                    .files = files,
                    .memory = memory ? &*memory : nullptr,
@@ -433,7 +435,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   volume.reset();
   const int code = run.execute(first_step);
   DS_FAILPOINT("train.before_measured");
-  control.report_measured(measure(workspace, engine, run, volume, first_step));
+  control.report_measured(measure(device.workspace(), engine, run, volume, first_step));
   return code;
 }
 

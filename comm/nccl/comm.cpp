@@ -153,7 +153,7 @@ void NcclComm::give(CollectiveCall call, Stream& stream, const NcclEnd::Call& to
   end_->check();
   if (call.numel == 0) return;
   const std::string what = describe(call);
-  if (is_recorded(stream.queue())) return end_->call(what, to_nccl);
+  if (stream.is_recorded()) return end_->call(what, to_nccl);
   Event begin = stream.mark();
   end_->call(what, to_nccl);
   end_->follow(what, stream, std::move(begin), stream.mark());
@@ -212,7 +212,7 @@ void NcclComm::sum_in_fp32(const Tensor& full, Tensor& shard, ReduceOp op, Strea
   const Tensor room = scratch(stream).reinterpret(full.dtype());
   const int64_t most = room.numel() / size();
   DS_CHECK(most > 0, "NCCL: {} bytes of scratch for {} ranks", options_.scratch_bytes, size());
-  if (!is_recorded(stream.queue())) stream.wait(scratch_used_);
+  if (!stream.is_recorded()) stream.wait(scratch_used_);
   for (int64_t begin = 0; begin < shard.numel(); begin += most) {
     const int64_t numel = std::min(most, shard.numel() - begin);
     const Tensor pieces = room.narrow(0, numel * size());
@@ -225,7 +225,7 @@ void NcclComm::sum_in_fp32(const Tensor& full, Tensor& shard, ReduceOp op, Strea
     }
     if (op == ReduceOp::kAverage) kernels::scale(stream, 1.0F / static_cast<float>(size()), sum);
   }
-  if (!is_recorded(stream.queue())) scratch_used_ = stream.mark();
+  if (!stream.is_recorded()) scratch_used_ = stream.mark();
 }
 
 // From `begin` on, as much of every slice of `full` as a slice of `pieces` has.

@@ -17,7 +17,6 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   refuse(fmt::format("stream of {}", device.to_string()));
 }
 void use_device(Device device) { refuse(device.to_string()); }
-bool is_recorded(const DeviceQueue& /*queue*/) { return false; }
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t /*bytes*/) {
   refuse(fmt::format("memory of {}", device.to_string()));
 }

@@ -336,8 +336,5 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<emulated::Queue>(device);
 }
 void use_device(Device /*device*/) {}
-bool is_recorded(const DeviceQueue& queue) {
-  return dynamic_cast<const emulated::Queue&>(queue).is_recorded();
-}
 
 }  // namespace ds

@@ -8,7 +8,4 @@ namespace ds {
 // Libraries that ask the runtime which device a call is for are told this one, by this thread.
 void use_device(Device device);
 
-// The queue takes part in a capture: what it is given now is recorded and not done.
-bool is_recorded(const DeviceQueue& queue);
-
 }  // namespace ds

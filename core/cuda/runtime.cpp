@@ -255,9 +255,6 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<CudaQueue>(device);
 }
 void use_device(Device device) { choose(device); }
-bool is_recorded(const DeviceQueue& queue) {
-  return dynamic_cast<const CudaQueue&>(queue).is_recorded();
-}
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes) {
   const std::string name = fmt::format("memory of {}", device.to_string());
   return std::make_unique<BlockMemory<DeviceBlock>>(name, slab_bytes(bytes), device, name,

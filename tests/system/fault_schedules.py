@@ -3,7 +3,7 @@ kill -9, SIGSTOP, errors of the disk), and in most the launcher has trouble of i
 reads what it prints, somebody launches again in its directory). It must end with code 0, the weights of the
 undisturbed run to the bit, every step once in the metrics, and nothing left behind; a second launch with 75.
 
-usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S]
+usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S] [--device DEVICE]
 
 Schedule k has seed FIRST + k; `--count 1 --seed S` runs one again (what the clock decides may differ).
 Ends with 0 if all held, 1 with a line per schedule that did not, 77 where the build has no failpoints.
@@ -36,11 +36,14 @@ CONFIG = {
 }
 
 
+EVERY_RUN = []  # what each is told besides
+
+
 def command(binaries, run_dir, ranks, stage, memory_every=0, apart=False):
     return [str(binaries / "dslaunch"), "train.json", "--num-ranks", str(ranks), "--num-threads", "1",
             "--run-dir", str(run_dir), "--max-restarts", "40", f"zero_optimization.stage={stage}",
             f"train.save_in_memory_every={memory_every}",
-            f"checkpoint.use_node_local_storage={str(apart).lower()}"]
+            f"checkpoint.use_node_local_storage={str(apart).lower()}", *EVERY_RUN]
 
 
 def digest(run_dir):
@@ -284,8 +287,11 @@ def main():
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="where ranks compute")
     parser.add_argument("--seconds", type=float, default=0, help="begin no schedule after so many")
     args = parser.parse_args()
+    if args.device != "cpu":
+        EVERY_RUN.extend(["--device", args.device])
     os.environ.pop("DSLAUNCH_RANKD", None)
     listed = subprocess.run([args.binaries / "rankd", "--list-failpoints"], capture_output=True, text=True)
     names = listed.stdout.split()

@@ -9,10 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/ranks.h"
-#include "tests/train/guarded_rank.h"
-#include "tests/train/small_engine.h"
-#include "train/checkpointing.h"
-#include "train/plan/dry_run.h"
+#include "tests/train/small_run.h"
 
 namespace ds {
 namespace {
@@ -20,37 +17,6 @@ namespace {
 using namespace testing;
 
 MemoryUsage host_memory_of(const RunPlan& plan) { return nth(plan.of_rank(0).memory, Tier::kHost); }
-
-// Loads what there is, trains up to `until`, saves.
-Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
-  const EngineOptions options = options_of(setting);
-  const RunPlan plan = dry_run(options, {.data = setting.ranks}, {});
-  Outcome outcome;
-  std::mutex outcome_mutex;
-  test::run_ranks(setting.ranks, [&](Communicator& comm) {
-    with_rank(comm, setting.host_access, [&](auto& rank) {
-      RankResources resources = rank.resources();
-      resources.results_late = setting.results_late;
-      Engine engine(options, resources, plan.of_rank(comm.rank()).step);
-      JobPlan job;
-      job.rank = comm.rank();
-      job.world_size = comm.size();
-      job.run_dir = "/run";
-      Checkpointing checkpoints(engine, files, job, {});
-      engine.restore_step(checkpoints.load(std::nullopt));
-      CountingSource source(options, comm.rank(), comm.size());
-      const auto results = rank.run([&] { return train_until(engine, source, until); });
-      for (const StepResult& result : results) {
-        if (comm.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
-      }
-      rank.run([&] { return engine.evaluate(source, 1); });
-      checkpoints.save();
-      collect(engine, outcome, outcome_mutex);
-      if (comm.rank() == 0) outcome.memory = rank.usage();
-    });
-  });
-  return outcome;
-}
 
 TEST_CASE("a run stopped at any step and resumed has the bits of one that was not", "[rankd]") {
   const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);

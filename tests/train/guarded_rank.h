@@ -3,8 +3,10 @@
 #pragma once
 
 #include "comm/peers.h"
+#include "comm/staged_comm.h"
 #include "tests/support/gated_comm.h"
 #include "tests/support/guarded_memory.h"
+#include "tests/support/test_device.h"
 #include "train/workspace.h"
 
 namespace ds::testing {
@@ -12,6 +14,7 @@ namespace ds::testing {
 enum class HostAccess : uint8_t {
   kAlways,
   kBetweenSteps,  // during a step only kernels, copies and collectives have it
+  kNever,         // the memory is that of a device
 };
 
 class PlainRank {
@@ -60,14 +63,44 @@ class GuardedRank {
   Connections connections_;
 };
 
-// body(rank): a PlainRank or a GuardedRank.
+// A rank on the device that the tests were told to run on; ranks share it.
+class DeviceRank {
+ public:
+  explicit DeviceRank(Communicator& comm)
+      : staged_(comm, {.memory = blocks_.device.get(), .pool = &pool_, .pinned_bytes = 1 << 16}),
+        connections_(Connections::over(comm, staged_, {.data = comm.size()})),
+        workspace_({.device = test_device().device,
+                    .overlaps_communication = true,
+                    .blocks = &blocks_},
+                   connections_.peers()) {}
+
+  RankResources resources() { return workspace_.resources(); }
+  MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kDevice); }
+  template <class Step>
+  auto run(const Step& step) {
+    return step();
+  }
+
+ private:
+  DeviceBlocks blocks_{test_device().device,
+                       {.device = size_t{24} << 20, .pinned = size_t{1} << 20}};
+  ThreadPool pool_{1};
+  StagedComm staged_;
+  Connections connections_;
+  Workspace workspace_;
+};
+
+// body(rank): a PlainRank, a GuardedRank or a DeviceRank.
 template <class Body>
 void with_rank(Communicator& comm, HostAccess access, const Body& body) {
   if (access == HostAccess::kAlways) {
     PlainRank rank(comm);
     body(rank);
-  } else {
+  } else if (access == HostAccess::kBetweenSteps) {
     GuardedRank rank(comm);
+    body(rank);
+  } else {
+    DeviceRank rank(comm);
     body(rank);
   }
 }

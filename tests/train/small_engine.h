@@ -106,8 +106,8 @@ inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
       const auto copy = [&](const std::string& slot, const Tensor& from) {
         std::vector<float>& into = outcome.state[spec.name + "/" + slot];
         into.resize(static_cast<size_t>(spec.shape.numel()));
-        std::copy_n(from.data<float>() + field.offset, field.numel,
-                    into.begin() + field.param_begin);
+        const Tensor range = from.narrow(field.offset, field.numel);
+        engine.stream().copy(range.address(), into.data() + field.param_begin, range.bytes());
       };
       copy("weight", part.master);
       for (size_t i = 0; i < slots.size(); ++i) copy(slots[i], part.slots[i]);
@@ -147,7 +147,8 @@ inline void set_first_weight(Engine& engine, float value) {
   bool first = true;
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     if (std::exchange(first, false)) {
-      part.master.data<float>()[part.fields.front().offset] = value;
+      const Tensor first_of_all = part.master.narrow(part.fields.front().offset, 1);
+      engine.stream().copy(&value, first_of_all.address(), sizeof value);
     }
   });
 }

@@ -1,0 +1,58 @@
+// RankDevice: what a rank computes on and how its tensors reach the other ranks: memory in blocks
+// of the planned size, streams, and the groups of the mesh.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "comm/peers.h"
+#include "config/sections/zero.h"
+#include "train/job.h"
+#include "train/plan/dry_run.h"
+#include "train/workspace.h"
+
+namespace ds {
+
+// Of the device that the job's plan names.
+DeviceCeilings ceilings_of(const JobPlan& job, const ZeroConfig& zero, DType dtype);
+
+// Who carries tensors. On a CPU that is the group that carries everything else; tensors of a device
+// are copied on it where a rank is alone, and go through pinned memory and the group of the hosts
+// otherwise.
+class TensorTransport {
+ public:
+  // world: of the hosts; it and the blocks, without which a rank computes on a CPU, outlive this.
+  // threads: that reduce. Collective over `world`.
+  TensorTransport(Communicator& world, const DeviceBlocks* blocks, int threads);
+
+  Communicator& group() { return *group_; }
+  const std::string& words() const { return words_; }  // for people; empty on a CPU
+
+ private:
+  std::optional<ThreadPool> pool_;
+  std::unique_ptr<Communicator> own_;  // null: the group is another's
+  Communicator* group_;
+  std::string words_;
+};
+
+class RankDevice {
+ public:
+  // world: of the hosts, which outlives this. Collective over it. OutOfMemory where the device has
+  // not what was planned.
+  RankDevice(const JobPlan& job, const BlockSizes& planned, bool overlaps_communication,
+             Communicator& world, const MeshSizes& sizes, const TracedComm::Sinks& sinks);
+
+  Workspace& workspace() { return workspace_; }
+  Peers peers() { return connections_.peers(); }
+  // What a person is to know of it; empty on a CPU.
+  std::string words() const;
+
+ private:
+  const Device device_;
+  const std::optional<DeviceBlocks> blocks_;  // nothing on a CPU
+  TensorTransport transport_;
+  Connections connections_;
+  Workspace workspace_;
+};
+
+}  // namespace ds

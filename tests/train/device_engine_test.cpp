@@ -1,0 +1,99 @@
+// Training on a device: what the CPU's runs are told by holds there, and against the CPU's own
+// numbers, which kernels with sums of another order come close to.
+#include <cmath>
+
+#include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
+#include "tests/train/small_run.h"
+
+namespace ds {
+namespace {
+
+using namespace testing;
+
+const bool is_for_choice = test_device().is_for_choice = true;
+
+constexpr int64_t kSteps = 4;
+
+Setting on(HostAccess access, Setting setting) {
+  setting.host_access = access;
+  return setting;
+}
+
+Outcome run_from_nothing(const Setting& setting, int64_t steps) {
+  MemoryFileSystem disk;
+  return train(setting, disk, steps);
+}
+
+void check_close(const Outcome& one, const Outcome& other, double tolerance) {
+  REQUIRE(one.losses.size() == other.losses.size());
+  for (size_t i = 0; i < one.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(one.losses[i] == Approx(other.losses[i]).epsilon(tolerance));
+  }
+}
+
+TEST_CASE("a device trains as the CPU does", "[.][cuda]") {
+  const int ranks = GENERATE(1, 2);
+  const int stage = GENERATE(0, 1, 2, 3);
+  const DType dtype = GENERATE(DType::kF32, DType::kBF16);
+  CAPTURE(ranks, stage, name_of(dtype));
+  const Setting setting{.ranks = ranks, .stage = stage, .dtype = dtype, .micro_steps = 2};
+  const Outcome cpu = run_from_nothing(setting, kSteps);
+  const Outcome device = run_from_nothing(on(HostAccess::kNever, setting), kSteps);
+  CHECK(cpu.losses.front() != cpu.losses.back());
+  check_close(device, cpu, dtype == DType::kF32 ? 1e-5 : 1e-2);
+}
+
+TEST_CASE("stages and ranks of a device give the bits of one rank", "[.][cuda]") {
+  const Setting one{.host_access = HostAccess::kNever};
+  const Outcome expected = run_from_nothing(one, kSteps);
+  for (const int stage : {1, 2, 3}) {
+    CAPTURE(stage);
+    Setting sharded = one;
+    sharded.stage = stage;
+    CHECK(run_from_nothing(sharded, kSteps).state == expected.state);
+    sharded.ranks = 2;
+    check_close(run_from_nothing(sharded, kSteps), expected, 1e-5);
+  }
+}
+
+TEST_CASE("a run on a device that was stopped and resumed has the bits of one that was not",
+          "[.][cuda]") {
+  const int stage = GENERATE(0, 3);
+  const Setting setting{.ranks = 2, .stage = stage, .host_access = HostAccess::kNever};
+  MemoryFileSystem disk;
+  train(setting, disk, 2);
+  CHECK(train(setting, disk, kSteps).state == run_from_nothing(setting, kSteps).state);
+}
+
+TEST_CASE("a tag of one kind of device is gone on from by the other", "[.][cuda]") {
+  const bool device_first = GENERATE(true, false);
+  const Setting first{.ranks = device_first ? 1 : 2,
+                      .stage = 2,
+                      .host_access = device_first ? HostAccess::kNever : HostAccess::kAlways};
+  const Setting second{.ranks = 2,
+                       .stage = 3,
+                       .host_access = device_first ? HostAccess::kAlways : HostAccess::kNever};
+  MemoryFileSystem disk;
+  const Outcome begun = train(first, disk, 2);
+  const Outcome loaded = train(second, disk, 2);  // makes no step
+  CHECK(loaded.state == begun.state);
+  const Outcome resumed = train(second, disk, kSteps);
+  const Outcome whole = run_from_nothing({.ranks = 2, .stage = 3}, kSteps);
+  CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
+}
+
+TEST_CASE("what the dry run plans for a device is what the device's memory is asked for",
+          "[.][cuda]") {
+  const int stage = GENERATE(0, 1, 2, 3);
+  const Setting setting{.ranks = 2, .stage = stage, .host_access = HostAccess::kNever};
+  const RunPlan plan = dry_run(options_of(setting), {.data = 2}, ceilings_of(setting.host_access));
+  const auto planned = static_cast<double>(nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak);
+  const auto measured = static_cast<double>(run_from_nothing(setting, 2).memory.bytes_peak);
+  CAPTURE(stage, planned, measured);
+  CHECK(std::abs(measured / planned - 1) <= 0.02);
+}
+
+}  // namespace
+}  // namespace ds
