@@ -171,24 +171,51 @@ std::vector<CheckpointReader::Copy> CheckpointReader::copies_for(
 }
 
 void CheckpointReader::get(const std::string& name, const Region& region, Tensor& into) {
+  DS_CHECK(into.device() == Device::cpu(), "checkpoint: '{}' into a tensor on {}, expected the CPU",
+           name, into.device().to_string());
+  read_part(copies_into(name, region, into), 0, into);
+}
+
+void CheckpointReader::get(const std::string& name, const Region& region, Tensor& into,
+                           HostCopy& through) {
+  const std::vector<Copy> copies = copies_into(name, region, into);
+  through.up(into, [&](int64_t first, Tensor& part) {
+    read_part(copies, first * narrow<int64_t>(size_of(part.dtype())), part);
+  });
+}
+
+// Everything about the destination is checked here.
+std::vector<CheckpointReader::Copy> CheckpointReader::copies_into(const std::string& name,
+                                                                  const Region& region,
+                                                                  const Tensor& into) const {
   const TensorInfo tensor = info(name);
   if (into.dtype() != tensor.dtype) {
     throw ValidationError(fmt::format("{}: '{}' is {}, the destination is {}", directory_, name,
                                       name_of(tensor.dtype), name_of(into.dtype())));
   }
   const std::vector<Run> wanted = runs_of(region, tensor.shape);
-  DS_CHECK(into.numel() == region.numel() && into.device() == Device::cpu(),
-           "checkpoint: '{}' into {} elements on {}, expected {} on the CPU", name, into.numel(),
-           into.device().to_string(), region.numel());
+  DS_CHECK(into.numel() == region.numel(), "checkpoint: '{}' into {} elements, expected {}", name,
+           into.numel(), region.numel());
   std::vector<Copy> copies = copies_for(name, wanted);
   // File by file and front to back: a row of columns that many ranks hold is in as many files, and
   // taken row by row, their blocks would be read and checked again for each.
   std::sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) {
     return std::pair(a.file, a.offset) < std::pair(b.file, b.offset);
   });
-  auto* bytes = static_cast<std::byte*>(into.raw());
+  return copies;
+}
+
+// What of the copies falls into the part of the destination that begins with `first_byte`.
+void CheckpointReader::read_part(const std::vector<Copy>& copies, int64_t first_byte,
+                                 Tensor& part) {
+  auto* bytes = static_cast<std::byte*>(part.raw());
+  const int64_t end = first_byte + narrow<int64_t>(part.bytes());
   for (const Copy& copy : copies) {
-    files_[copy.file].read(copy.offset, {bytes + copy.target, to_size(copy.bytes)}, cache_);
+    const int64_t from = std::max(copy.target, first_byte);
+    const int64_t to = std::min(copy.target + copy.bytes, end);
+    if (from >= to) continue;
+    files_[copy.file].read(copy.offset + from - copy.target,
+                           {bytes + (from - first_byte), to_size(to - from)}, cache_);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "checkpoint/block_file.h"
 #include "checkpoint/format.h"
+#include "core/memory/host_copy.h"
 #include "core/tensor.h"
 
 namespace ds {
@@ -39,6 +40,8 @@ class CheckpointReader {
   // no piece covers an element, before anything is read, or naming file, offset and block if the
   // data is corrupt; then `into` must not be used.
   void get(const std::string& name, const Region& region, Tensor& into);
+  // The same into a tensor wherever it is, as work of the stream of `through`.
+  void get(const std::string& name, const Region& region, Tensor& into, HostCopy& through);
   // Whose files get() would read for it.
   std::set<int> ranks_holding(const std::string& name, const Region& region) const;
 
@@ -67,6 +70,9 @@ class CheckpointReader {
   std::vector<SourceRun> source_runs(const std::string& name) const;
   static std::vector<SourceRun> first_by_rank(std::vector<SourceRun> runs, int64_t item);
   std::vector<Copy> copies_for(const std::string& name, const std::vector<Run>& wanted) const;
+  std::vector<Copy> copies_into(const std::string& name, const Region& region,
+                                const Tensor& into) const;
+  void read_part(const std::vector<Copy>& copies, int64_t first_byte, Tensor& part);
 
   std::string directory_;
   Manifest manifest_;

@@ -51,16 +51,32 @@ void CheckpointWriter::remove_file() noexcept {
 }
 
 void CheckpointWriter::put(const Piece& piece) {
+  DS_CHECK(piece.data.device() == Device::cpu(),
+           "checkpoint: piece '{}' is on {}, expected on the CPU", piece.name,
+           piece.data.device().to_string());
+  begin_piece(piece);
+  append(piece.data);
+}
+
+void CheckpointWriter::put(const Piece& piece, HostCopy& through) {
+  begin_piece(piece);
+  through.down(piece.data, [&](int64_t /*first*/, const Tensor& part) { append(part); });
+}
+
+void CheckpointWriter::begin_piece(const Piece& piece) {
   DS_CHECK(file_ != nullptr, "checkpoint: put '{}' after finish()", piece.name);
   require_inside(piece.region, piece.global_shape);
-  DS_CHECK(piece.data.numel() == piece.region.numel() && piece.data.device() == Device::cpu(),
-           "checkpoint: piece '{}' has {} elements on {}, expected {} on the CPU", piece.name,
-           piece.data.numel(), piece.data.device().to_string(), piece.region.numel());
+  DS_CHECK(piece.data.numel() == piece.region.numel(),
+           "checkpoint: piece '{}' has {} elements, expected {}", piece.name, piece.data.numel(),
+           piece.region.numel());
   file_->append_zeros(bytes_to_multiple(file_->offset(), kPieceAlignment));
   index_.pieces.push_back(
       {piece.name, piece.data.dtype(), piece.global_shape, piece.region, file_->offset()});
-  if (piece.data.numel() == 0) return;
-  file_->append({static_cast<const std::byte*>(piece.data.raw()), piece.data.bytes()});
+}
+
+void CheckpointWriter::append(const Tensor& data) {
+  if (data.numel() == 0) return;
+  file_->append({static_cast<const std::byte*>(data.raw()), data.bytes()});
 }
 
 void CheckpointWriter::put_state(const std::string& name, std::string_view json) {

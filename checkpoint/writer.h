@@ -10,6 +10,7 @@
 
 #include "checkpoint/block_file.h"
 #include "checkpoint/format.h"
+#include "core/memory/host_copy.h"
 #include "core/tensor.h"
 
 namespace ds {
@@ -18,7 +19,7 @@ struct Piece {
   std::string name;    // "<parameter name>/<slot>": "lm_head.weight/exp_avg"
   Shape global_shape;  // of the whole tensor
   Region region;
-  Tensor data;  // region.numel() elements on the CPU
+  Tensor data;  // region.numel() elements
 };
 
 // Where one rank saves.
@@ -39,9 +40,11 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;  // owns the file
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // The data is copied (or on disk) when the call returns. IoError if the disk failed, now or
-  // earlier.
+  // The data, which is on the CPU, is copied (or on disk) when the call returns. IoError if the
+  // disk failed, now or earlier.
   void put(const Piece& piece);
+  // The same for data wherever it is, after what the stream of `through` was given before.
+  void put(const Piece& piece, HostCopy& through);
   // A named text, small: JSON of the schedule, the scaler, random states. Each name once per rank.
   void put_state(const std::string& name, std::string_view json);
   // Makes the file durable. Only then may the vote be sent.
@@ -49,6 +52,8 @@ class CheckpointWriter {
 
  private:
   void remove_file() noexcept;
+  void begin_piece(const Piece& piece);
+  void append(const Tensor& data);
 
   FileSystem& file_system_;
   std::string path_;

@@ -1,6 +1,7 @@
 #include "model/plain_store.h"
 
 #include "core/index.h"
+#include "core/memory/host_copy.h"
 #include "model/initializer.h"
 
 namespace ds {
@@ -23,12 +24,15 @@ ParamId PlainStore::add(ParamSpec spec) {
 void PlainStore::seal() {
   DS_CHECK(!sealed_, "seal: called twice");
   sealed_ = true;
+  HostCopy through(stream_);
   for (Param& param : params_) {
     const ParamSpec& spec = param.spec;
     param.weight = Tensor::empty(spec.shape, spec.dtype, stream_, MemoryTag::kParameters);
     if (seed_) {
-      Tensor flat = param.weight.reshape({spec.shape.numel()});
-      initialize(spec, *seed_, 0, flat, stream_.device().is_meta() ? nullptr : &stream_.pool());
+      through.up(param.weight, [&](int64_t first, Tensor& part) {
+        initialize(spec, *seed_, first, part,
+                   stream_.device().is_meta() ? nullptr : &stream_.pool());
+      });
     }
     if (gradients_ == Gradients::kAllocate) {
       param.gradient = Tensor::empty(spec.shape, spec.dtype, stream_, MemoryTag::kGradients);

@@ -15,6 +15,7 @@
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
+#include "core/memory/host_copy.h"
 #include "model/hf/weights.h"
 #include "train/engine_pieces.h"
 
@@ -434,10 +435,13 @@ void Checkpointing::load_folder(const std::string& folder) {
   const std::vector<ParamSpec> specs = specs_of(engine_.store());
   InputFiles inputs(files_);
   const HfWeights weights(inputs, folder, specs);
+  HostCopy through(engine_.stream());
   engine_.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
-      Tensor into = part.master.narrow(field.offset, field.numel);
-      weights.read(to_size(field.param), field.param_begin, into);
+      const Tensor into = part.master.narrow(field.offset, field.numel);
+      through.up(into, [&](int64_t first, Tensor& values) {
+        weights.read(to_size(field.param), field.param_begin + first, values);
+      });
     }
   });
   engine_.store().restore_from_owned();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/failpoint.h"
+#include "core/memory/host_copy.h"
 #include "kernels/elementwise.h"
 #include "model/hf/weights.h"
 #include "train/resume_facts.h"
@@ -66,11 +67,13 @@ void for_each_piece(Engine& engine, Visit what,
 
 void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWriter& writer) {
   engine.require_at_edge("save");
+  HostCopy through(engine.stream());
   for_each_piece(
       engine, Visit::kSave,
       [&](const std::string& name, const ParamSpec& spec, const Region& region, Tensor& data) {
         writer.put(
-            {.name = name, .global_shape = spec.logical_shape(), .region = region, .data = data});
+            {.name = name, .global_shape = spec.logical_shape(), .region = region, .data = data},
+            through);
         DS_FAILPOINT("ckpt.piece_put");
       });
   if (rank == 0) {
@@ -117,6 +120,7 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
 }
 
 void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label) {
+  HostCopy through(engine.stream());
   for_each_piece(
       engine, Visit::kRestore,
       [&](const std::string& name, const ParamSpec& spec, const Region& region, Tensor& data) {
@@ -126,7 +130,7 @@ void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string&
                                             info.shape.to_string(), label,
                                             spec.logical_shape().to_string()));
         }
-        reader.get(name, region, data);
+        reader.get(name, region, data, through);
         DS_FAILPOINT("load.piece_read");
       });
 }

@@ -6,6 +6,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/reader.h"
 #include "config/load.h"
+#include "core/memory/host_copy.h"
 #include "data/tokenizer/tokenizer.h"
 #include "kernels/elementwise.h"
 #include "model/families/zoo.h"
@@ -52,12 +53,14 @@ ModelSource from_folder(FileSystem& files, const std::string& folder) {
           .load = [&files, folder](PlainStore& store, Stream& stream) {
             const std::vector<ParamSpec> specs = specs_of(store);
             const HfWeights weights(files, folder, specs);
+            HostCopy through(stream);
             for (size_t i = 0; i < specs.size(); ++i) {
-              const Tensor flat =
-                  store.weight(static_cast<ParamId>(i)).reshape({specs[i].shape.numel()});
-              stream.pool().parallel_for(flat.numel(), kReadNumel, [&](int64_t begin, int64_t end) {
-                Tensor part = flat.narrow(begin, end - begin);
-                weights.read(i, begin, part);
+              through.up(store.weight(static_cast<ParamId>(i)), [&](int64_t first, Tensor& flat) {
+                stream.pool().parallel_for(flat.numel(), kReadNumel,
+                                           [&](int64_t begin, int64_t end) {
+                                             Tensor part = flat.narrow(begin, end - begin);
+                                             weights.read(i, first + begin, part);
+                                           });
               });
             }
           }};
@@ -74,12 +77,13 @@ ModelSource from_tag(FileSystem& files, const std::string& tag) {
           .stored = DType::kF32,  // the master weights
           .load = [&files, tag](PlainStore& store, Stream& stream) {
             CheckpointReader reader = CheckpointReader::open_directory(files, tag);
+            HostCopy through(stream);
             for (ParamId id = 0; id < store.count(); ++id) {
               const ParamSpec& spec = store.spec(id);
               Tensor flat = store.weight(id).reshape({spec.shape.numel()});
               const bool direct = flat.dtype() == DType::kF32;
               Tensor master = direct ? flat : Tensor::empty(flat.shape(), DType::kF32, stream);
-              reader.get(spec.name + "/weight", spec.region(), master);
+              reader.get(spec.name + "/weight", spec.region(), master, through);
               if (!direct) kernels::cast(stream, master, flat);
             }
           }};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/memory/host_copy.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "model/initializer.h"
@@ -166,10 +167,13 @@ void ShardGroup::publish() {
 }
 
 void ShardGroup::initialize(uint64_t seed) {
+  HostCopy through(streams_.compute);
   for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
     for (const ShardField& field : layout_.fields(b, shard_rank())) {
-      Tensor range = nth(shards_, b).master.narrow(field.offset, field.numel);
-      ds::initialize(*nth(params_, field.param).spec, seed, field.param_begin, range);
+      const Tensor range = nth(shards_, b).master.narrow(field.offset, field.numel);
+      through.up(range, [&](int64_t first, Tensor& part) {
+        ds::initialize(*nth(params_, field.param).spec, seed, field.param_begin + first, part);
+      });
     }
   }
   refresh_copies();
