@@ -1,6 +1,5 @@
 #include "comm/traced_comm.h"
 
-#include "core/cuda/library_calls.h"
 
 namespace ds {
 namespace {

@@ -18,9 +18,10 @@ inline constexpr bool kHasCudaKernels = true;
 inline constexpr bool kHasCudaKernels = false;
 #endif
 
-// Calls cpu(Cpu{}) on CPU streams, cuda(Cuda{}) on CUDA streams, nothing on meta. Only in `cpu` may
-// tensors of the stream's device be read or written; `cuda` gives the work to the stream's queue,
-// and is not even compiled in a build without CUDA.
+// Calls cpu(Cpu{}) on CPU streams, cuda(Cuda{}) on CUDA streams, and nothing on meta, but `cuda`
+// where that stands for a CUDA device: that half takes its scratch memory then, while launches and
+// library calls do nothing. Only in `cpu` may tensors of the stream's device be read or written;
+// `cuda` gives the work to the stream's queue, and is not even compiled in a build without CUDA.
 template <class CpuHalf, class CudaHalf>
 void on_device(const Stream& stream, CpuHalf&& cpu, CudaHalf&& cuda) {
   switch (stream.device().kind) {
@@ -30,6 +31,9 @@ void on_device(const Stream& stream, CpuHalf&& cpu, CudaHalf&& cuda) {
       return;
     }
     case Device::Kind::kMeta:
+      if constexpr (kHasCudaKernels) {
+        if (stream.stands_for().kind == Device::Kind::kCuda) cuda(Cuda{});
+      }
       return;
     case Device::Kind::kCuda:
       if constexpr (kHasCudaKernels) {

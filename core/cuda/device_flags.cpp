@@ -35,7 +35,7 @@ void require_none_found(std::string_view where, uint32_t found) {
 }
 
 DeviceFlags::DeviceFlags(Stream& stream) : stream_(&stream) {
-  if (stream.device().kind != Device::Kind::kCuda) return;
+  if (stream.stands_for().kind != Device::Kind::kCuda) return;
   Tensor& tensor = stream.state<Word>().tensor;
   if (!tensor.defined()) {
     tensor = Tensor::zeros({1}, DType::kI32, stream, MemoryTag::kScratch);

@@ -25,7 +25,7 @@ void require_none_found(std::string_view where, uint32_t found);
 class DeviceFlags {
  public:
   // The first handle makes the word, from stream.memory() under MemoryTag::kScratch, where it stays
-  // as long as the stream. Streams of CPUs and of meta have none.
+  // as long as the stream. Streams of CPUs, and of meta that stand for them, have none.
   explicit DeviceFlags(Stream& stream);
 
   uint32_t* word() const { return word_; }  // for kernels of the stream; null where there is none

@@ -38,13 +38,14 @@ inline LaunchShape shape_for(int64_t items, int threads = 256) {
           .threads = threads};
 }
 
-// Gives the kernel to the stream's queue. Throws what the launch itself says.
+// Gives the kernel to the stream's queue; nothing on meta. Throws what the launch itself says.
 template <class... Parameters, class... Arguments>
 void launch(std::string_view name, void (*kernel)(Parameters...), const LaunchShape& shape,
             const Stream& stream, Arguments&&... arguments) {
   if (shape.blocks == 0) return;
   DS_CHECK(shape.shared_bytes <= kMostSharedBytes, "{}: {} bytes of shared memory; there are {}",
            name, shape.shared_bytes, kMostSharedBytes);
+  if (stream.device().is_meta()) return;
 #if defined(__CUDACC__)
   constexpr size_t kUnasked = size_t{48} << 10;  // a kernel gets more only if that is asked for
   if (shape.shared_bytes > kUnasked) {
