@@ -1,18 +1,43 @@
 #include "rankd/rank_device.h"
 
+#include <functional>
+
+#include "comm/host_exchange.h"
+#include "comm/nccl/comm.h"
 #include "comm/solo_comm.h"
 #include "comm/staged_comm.h"
+#include "core/cuda/library_calls.h"
+#include "core/host.h"
+#include "core/libraries/gpu_libraries.h"
 
 namespace ds {
 namespace {
 
+// The launcher sees a rank that hangs long before, as with the group of the hosts.
+constexpr std::chrono::minutes kLongestWait{60};
 // What is made at first use, and not when a step is planned: words of flags, tables.
 constexpr size_t kUnplannedBytes = size_t{1} << 20;
 
-std::optional<DeviceBlocks> blocks_of(Device device, const BlockSizes& planned) {
-  if (device.kind != Device::Kind::kCuda) return std::nullopt;
-  return DeviceBlocks(device, {.device = planned.device + kUnplannedBytes,
+std::optional<DeviceBlocks> blocks_of(const JobPlan& job, const BlockSizes& planned) {
+  if (job.device.kind != Device::Kind::kCuda) return std::nullopt;
+  const size_t of_collectives = job.world_size > 1 ? NcclOptions{}.scratch_bytes : 0;
+  return DeviceBlocks(job.device,
+                      {.device = planned.device + of_collectives + kUnplannedBytes,
                                .pinned = planned.pinned + kUnplannedBytes});
+}
+
+// Empty: it is there.
+std::string why_no_nccl_here() {
+  try {
+    require_table(GpuLibrary::kNccl);
+    return "";
+  } catch (const Unsupported& missing) {
+    return missing.what();
+  }
+}
+
+uint64_t gpu_of_host(Device device) {
+  return std::hash<std::string>()(own_host_name() + "/" + unique_name(device));
 }
 
 }  // namespace
@@ -24,29 +49,46 @@ DeviceCeilings ceilings_of(const JobPlan& job, const ZeroConfig& zero, DType dty
   return ceilings;
 }
 
-TensorTransport::TensorTransport(Communicator& world, const DeviceBlocks* blocks, int threads)
+TensorTransport::TensorTransport(const JobPlan& job, NcclWish wish, Communicator& world,
+                                 const DeviceBlocks* blocks)
     : group_(&world) {
   if (blocks == nullptr) return;
-  if (world.size() == 1) {
-    own_ = std::make_unique<SoloComm>(*blocks->device);
-    words_ = "one rank";
-  } else {
-    own_ = std::make_unique<StagedComm>(
-        world, StagedOptions{.memory = blocks->device.get(), .pool = &pool_.emplace(threads)});
-    words_ = "collectives through host memory";
+  const std::string lack = wish == NcclWish::kNever ? "" : why_no_nccl_here();
+  HostExchange exchange(world);
+  const std::vector<TensorFacts> facts = exchange.gather(
+      std::vector{TensorFacts{.gpu = gpu_of_host(job.device), .has_nccl = lack.empty()}});
+  const TensorPathChoice choice = choose_tensor_path(wish, facts, lack);
+  switch (choice.path) {
+    case TensorPath::kAlone:
+      own_ = std::make_unique<SoloComm>(*blocks->device);
+      words_ = "one rank";
+      break;
+    case TensorPath::kNccl:
+      own_ = open_nccl_group(
+          world,
+          {.device = job.device, .memory = blocks->device.get(), .timeout = kLongestWait});
+      words_ = "collectives by NCCL";
+      break;
+    case TensorPath::kStaged:
+      own_ = std::make_unique<StagedComm>(
+          world,
+          StagedOptions{.memory = blocks->device.get(), .pool = &pool_.emplace(job.threads)});
+      words_ = "collectives through host memory";
+      if (!choice.why.empty()) words_ += fmt::format(" ({})", choice.why);
+      break;
   }
   group_ = own_.get();
 }
 
-RankDevice::RankDevice(const JobPlan& job, const BlockSizes& planned, bool overlaps_communication,
-                       Communicator& world, const MeshSizes& sizes, const TracedComm::Sinks& sinks)
+RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Communicator& world,
+                       const MeshSizes& sizes, const TracedComm::Sinks& sinks)
     : device_(job.device),
-      blocks_(blocks_of(job.device, planned)),
-      transport_(world, blocks_ ? &*blocks_ : nullptr, job.threads),
+      blocks_(blocks_of(job, options.planned)),
+      transport_(job, options.nccl, world, blocks_ ? &*blocks_ : nullptr),
       connections_(Connections::over(world, transport_.group(), sizes, sinks)),
       workspace_({.device = job.device,
                   .threads = job.threads,
-                  .overlaps_communication = overlaps_communication,
+                  .overlaps_communication = options.overlaps_communication,
                   .blocks = blocks_ ? &*blocks_ : nullptr},
                  connections_.peers()) {}
 

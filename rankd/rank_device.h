@@ -7,6 +7,7 @@
 
 #include "comm/peers.h"
 #include "config/sections/zero.h"
+#include "rankd/tensor_path.h"
 #include "train/job.h"
 #include "train/plan/dry_run.h"
 #include "train/workspace.h"
@@ -16,14 +17,14 @@ namespace ds {
 // Of the device that the job's plan names.
 DeviceCeilings ceilings_of(const JobPlan& job, const ZeroConfig& zero, DType dtype);
 
-// Who carries tensors. On a CPU that is the group that carries everything else; tensors of a device
-// are copied on it where a rank is alone, and go through pinned memory and the group of the hosts
-// otherwise.
+// Who carries tensors. On a CPU that is the group that carries everything else; those of a device
+// go as choose_tensor_path() says.
 class TensorTransport {
  public:
   // world: of the hosts; it and the blocks, without which a rank computes on a CPU, outlive this.
-  // threads: that reduce. Collective over `world`.
-  TensorTransport(Communicator& world, const DeviceBlocks* blocks, int threads);
+  // Collective over `world`. Throws what choose_tensor_path() and the groups throw.
+  TensorTransport(const JobPlan& job, NcclWish wish, Communicator& world,
+                  const DeviceBlocks* blocks);
 
   Communicator& group() { return *group_; }
   const std::string& words() const { return words_; }  // for people; empty on a CPU
@@ -35,12 +36,18 @@ class TensorTransport {
   std::string words_;
 };
 
+struct RankDeviceOptions {
+  BlockSizes planned{};
+  bool overlaps_communication = false;
+  NcclWish nccl = NcclWish::kIfPossible;
+};
+
 class RankDevice {
  public:
   // world: of the hosts, which outlives this. Collective over it. OutOfMemory where the device has
   // not what was planned.
-  RankDevice(const JobPlan& job, const BlockSizes& planned, bool overlaps_communication,
-             Communicator& world, const MeshSizes& sizes, const TracedComm::Sinks& sinks);
+  RankDevice(const JobPlan& job, const RankDeviceOptions& options, Communicator& world,
+             const MeshSizes& sizes, const TracedComm::Sinks& sinks);
 
   Workspace& workspace() { return workspace_; }
   Peers peers() { return connections_.peers(); }

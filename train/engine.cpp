@@ -108,6 +108,7 @@ void Engine::update(const StepSettings& settings) {
 std::optional<StepResult> Engine::next_result(Wait wait) {
   const std::optional<StepResults::Entry> taken = results_.take(wait);
   if (!taken) return std::nullopt;
+  resources_.peers.data().check();  // a group of GPUs fails after its calls have returned
   const StepOutcome& outcome = taken->outcome;
   if (outcome.skip != 0) {
     results_.drop_all();

@@ -1,5 +1,7 @@
 #include "core/cuda/emulated.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -336,5 +338,9 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<emulated::Queue>(device);
 }
 void use_device(Device /*device*/) {}
+// Each process has devices of its own.
+std::string unique_name(Device device) {
+  return fmt::format("emulated {} of process {}", device.index, getpid());
+}
 
 }  // namespace ds

@@ -255,6 +255,11 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<CudaQueue>(device);
 }
 void use_device(Device device) { choose(device); }
+std::string unique_name(Device device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device.index), device.to_string());
+  return {properties.uuid.bytes, sizeof properties.uuid.bytes};
+}
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes) {
   const std::string name = fmt::format("memory of {}", device.to_string());
   return std::make_unique<BlockMemory<DeviceBlock>>(name, slab_bytes(bytes), device, name,
