@@ -1,0 +1,45 @@
+// The shapes of models that training is measured on, by name; without dropout.
+#pragma once
+
+#include <string>
+
+#include "config/sections/model_families.h"
+#include "core/error.h"
+
+namespace ds::bench {
+
+inline Gpt2Config gpt2_shape(int64_t layers, int64_t heads, int64_t width) {
+  Gpt2Config c;
+  c.n_layer = layers;
+  c.n_head = heads;
+  c.n_embd = width;
+  c.resid_pdrop = c.embd_pdrop = c.attn_pdrop = 0;
+  return c;
+}
+
+inline ModelConfig shape_named(const std::string& name) {
+  if (name == "gpt2-124m") return gpt2_shape(12, 12, 768);
+  if (name == "gpt2-1558m") return gpt2_shape(48, 25, 1600);
+  LlamaConfig llama;  // of 7B, as it stands
+  if (name == "llama-7b") return llama;
+  if (name == "llama-1.5b") {  // few keys, a wide MLP and a large vocabulary
+    llama.num_hidden_layers = 28;
+    llama.num_attention_heads = 12;
+    llama.num_key_value_heads = 2;
+    llama.hidden_size = 1536;
+    llama.intermediate_size = 8960;
+    llama.vocab_size = 151936;
+    llama.tie_word_embeddings = true;
+    return llama;
+  }
+  if (name == "tiny") {
+    Gpt2Config c = gpt2_shape(1, 2, 32);
+    c.n_positions = 64;
+    c.vocab_size = 64;
+    return c;
+  }
+  throw ConfigError(fmt::format(
+      "--model {}: expected gpt2-124m, gpt2-1558m, llama-1.5b, llama-7b or tiny", name));
+}
+
+}  // namespace ds::bench
