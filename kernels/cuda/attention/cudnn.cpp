@@ -167,7 +167,7 @@ class Unwatched {
 
 struct Plan {
   AttentionChoice choice;
-  std::shared_ptr<Graph> graph;  // where that is cuDNN
+  std::shared_ptr<Graph> graph{};  // where that is cuDNN
   int64_t scratch_bytes = 0;
 };
 
