@@ -25,6 +25,7 @@ class SoloComm final : public Communicator {
   void send(const Tensor& tensor, int to, Stream& stream) override;
   void recv(Tensor& tensor, int from, Stream& stream) override;
   void barrier() override;
+  void check() override { require_usable(CommOp::kBarrier); }
   std::unique_ptr<Communicator> split(int color, int key) override;
   // Nothing is ever pending; what follows is a CommError, as with any group.
   void abort() noexcept override { aborted_ = true; }

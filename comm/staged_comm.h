@@ -55,6 +55,7 @@ class StagedComm final : public Communicator {
   void send(const Tensor& tensor, int to, Stream& stream) override;
   void recv(Tensor& tensor, int from, Stream& stream) override;
   void barrier() override { inner_.barrier(); }
+  void check() override { inner_.check(); }
   // The groups are staged alike, each through pinned memory of its own.
   std::unique_ptr<Communicator> split(int color, int key) override;
   // What the device was given before is still done, and waited for by who waits for it.

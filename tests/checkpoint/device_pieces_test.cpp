@@ -3,9 +3,9 @@
 #include <functional>
 
 #include "tests/checkpoint/fixture.h"
+#include "tests/suites/rank_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/support/rank_device.h"
 
 namespace ds::testing {
 namespace {

@@ -13,8 +13,8 @@
 #include "tests/suites/communicator_suite.h"
 #include "tests/suites/communicator_values.h"
 #include "tests/suites/on_device_comm.h"
+#include "tests/suites/rank_device.h"
 #include "tests/support/catch.h"
-#include "tests/support/rank_device.h"
 #include "tests/support/ranks.h"
 #include "tests/support/tcp_ranks.h"
 

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "tests/suites/rank_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
-#include "tests/support/rank_device.h"
 
 namespace ds {
 namespace {

@@ -3,10 +3,10 @@
 #include "model/hf/weights.h"
 #include "model/initializer.h"
 #include "model/plain_store.h"
+#include "tests/suites/rank_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/memory_file_system.h"
-#include "tests/support/rank_device.h"
 
 namespace ds::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "comm/communicator.h"
-#include "tests/support/rank_device.h"
+#include "tests/suites/rank_device.h"
 
 namespace ds::test {
 
