@@ -4,13 +4,14 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/costs.h"
 #include "kernels/cpu/activation.h"
 #include "kernels/cuda/activation.h"
 
 namespace ds::kernels {
 namespace {
 
-constexpr double kFlops = 20;  // of one activation: an exponential and a division
+constexpr double kFlops = detail::kActivationFlops;
 
 void require(std::string_view op, std::string_view operand, const Stream& stream,
              const Tensor& tensor, int64_t numel, DType dtype) {
@@ -36,8 +37,7 @@ void activation_backward(Stream& stream, Activation kind, const Tensor& x, const
   require("activation_backward", "x", stream, x, x.numel(), x.dtype());
   require("activation_backward", "dy", stream, dy, x.numel(), x.dtype());
   require("activation_backward", "dx", stream, dx, x.numel(), x.dtype());
-  stream.report("activation_backward", {.flops = 2 * kFlops * static_cast<double>(x.numel()),
-                                        .bytes = 3 * static_cast<double>(x.bytes())});
+  stream.report("activation_backward", detail::activation_backward_cost(x));
   on_device(
       stream, [&](Cpu) { detail::activation_backward_cpu(stream, kind, x, dy, dx); },
       [&](Cuda) { detail::activation_backward_cuda(stream, kind, x, dy, dx); });

@@ -3,6 +3,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/costs.h"
 #include "kernels/cpu/reduce.h"
 #include "kernels/cuda/reduce.h"
 
@@ -63,10 +64,7 @@ void column_sum(Stream& stream, const MatrixView& x, Write write, Tensor& y) {
   DS_CHECK(x.row_stride >= x.columns && x.offset >= 0 && last <= x.tensor.numel(),
            "column_sum: x ends at element {} of a tensor of {}, its rows are {} apart", last,
            x.tensor.numel(), x.row_stride);
-  const auto numel = static_cast<double>(x.rows * x.columns);
-  stream.report("column_sum", {.flops = numel,
-                               .bytes = numel * static_cast<double>(size_of(x.tensor.dtype())) +
-                                        static_cast<double>(y.bytes())});
+  stream.report("column_sum", detail::column_sum_cost(x, y));
   on_device(
       stream, [&](Cpu) { detail::column_sum_cpu(stream, x, write, y); },
       [&](Cuda) { detail::column_sum_cuda(stream, x, write, y); });

@@ -49,11 +49,15 @@ class ColumnSums {
   ColumnSums(std::string_view name, Stream& stream, int64_t rows, int64_t columns, Term term)
       : name_(name),
         columns_(columns),
-        groups_((rows + kRowsOfGroup - 1) / kRowsOfGroup),
-        parts_(
-            Tensor::empty({groups_ * kSums * columns}, DType::kF32, stream, MemoryTag::kScratch)) {
+        groups_(groups_of(rows)),
+        parts_(scratch(stream, rows, columns)) {
     launch(name, column_parts_kernel<kSums, Term>, shape_for(groups_ * columns), stream, rows,
            columns, term, parts());
+  }
+
+  static Tensor scratch(Stream& stream, int64_t rows, int64_t columns) {
+    return Tensor::empty({groups_of(rows) * kSums * columns}, DType::kF32, stream,
+                         MemoryTag::kScratch);
   }
 
   template <class Y>
@@ -63,6 +67,7 @@ class ColumnSums {
   }
 
  private:
+  static int64_t groups_of(int64_t rows) { return (rows + kRowsOfGroup - 1) / kRowsOfGroup; }
   float* parts() const { return static_cast<float*>(parts_.address()); }
 
   const std::string_view name_;

@@ -98,6 +98,10 @@ bool all_finite_cuda(Stream& stream, const Tensor& x) {
   return finite != 0;
 }
 
+Tensor column_sum_scratch(Stream& stream, const MatrixView& x) {
+  return cuda::ColumnSums<1>::scratch(stream, x.rows, x.columns);
+}
+
 void column_sum_cuda(Stream& stream, const MatrixView& x, Write write, Tensor& y) {
   on_float(x.tensor.dtype(), [&]<class TX>() {
     const ElementTerm<TX> term{elements<const TX>(x.tensor) + x.offset, x.row_stride};

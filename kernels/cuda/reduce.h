@@ -9,6 +9,8 @@ void sum_into_cuda(Stream& stream, const Tensor& x, double divisor, Write write,
                    const Tensor& total);
 void sum_of_squares_into_cuda(Stream& stream, const Tensor& x, Write write, const Tensor& total);
 bool all_finite_cuda(Stream& stream, const Tensor& x);  // waits for the stream
+// The scratch memory that column_sum_cuda() takes.
+Tensor column_sum_scratch(Stream& stream, const MatrixView& x);
 void column_sum_cuda(Stream& stream, const MatrixView& x, Write write, Tensor& y);
 
 }  // namespace ds::kernels::detail

@@ -26,6 +26,18 @@ Gemm without_epilogue(const Gemm& gemm) {
   return bare;
 }
 
+bool has_backward(const Gemm& gemm) {
+  return gemm.activation_backward != Activation::kNone || gemm.bias_gradient != nullptr;
+}
+
+Gemm without_backward(const Gemm& gemm) {
+  Gemm bare = gemm;
+  bare.activation_backward = Activation::kNone;
+  bare.activation_input = nullptr;
+  bare.bias_gradient = nullptr;
+  return bare;
+}
+
 Gemm gemm_of(const MatmulArgs& args) {
   const bool ta = args.transpose_a == Transpose::kYes;
   return {.m = args.c.rows,
@@ -38,7 +50,14 @@ Gemm gemm_of(const MatmulArgs& args) {
           .bias = args.bias.address(),
           .bias_dtype = args.bias.defined() ? args.bias.dtype() : DType::kF32,
           .activation = args.activation,
-          .pre_activation = args.pre_activation.address()};
+          .pre_activation = args.pre_activation.address(),
+          .activation_backward = args.activation_backward,
+          .activation_input = args.activation_input.address(),
+          .bias_gradient = args.bias_gradient.address(),
+          .bias_gradient_dtype =
+              args.bias_gradient.defined() ? args.bias_gradient.dtype() : DType::kF32,
+          .bias_gradient_of = args.bias_gradient_of,
+          .write_bias_gradient = args.write_bias_gradient};
 }
 
 void gemm(Stream& stream, const Gemm& gemm) {

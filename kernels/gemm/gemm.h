@@ -25,11 +25,21 @@ struct Gemm {
   DType bias_dtype = DType::kF32;
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  // [m, n] contiguous, dtype of c; or null
+  // For libraries that do this with the product; gemm() and what it calls do not.
+  Activation activation_backward = Activation::kNone;
+  const void* activation_input = nullptr;  // [m, n] contiguous, dtype of c
+  void* bias_gradient = nullptr;           // or null
+  DType bias_gradient_dtype = DType::kF32;
+  Factor bias_gradient_of = Factor::kB;
+  Write write_bias_gradient = Write::kOverwrite;
 };
 
 // Whether there is something to do to the product: bias, activation, the value before it.
 bool has_epilogue(const Gemm& gemm);
 Gemm without_epilogue(const Gemm& gemm);
+// Whether there is something of a backward to do with it: an activation to undo, columns to sum.
+bool has_backward(const Gemm& gemm);
+Gemm without_backward(const Gemm& gemm);
 
 // The product that `args` ask for, wherever its operands lie.
 Gemm gemm_of(const MatmulArgs& args);

@@ -3,6 +3,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
+#include "kernels/costs.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cuda/matmul/library_product.h"
 #include "kernels/cuda/matmul/matmul.h"
@@ -64,9 +65,41 @@ void check(const Stream& stream, const MatmulArgs& args) {
   }
 }
 
+void check_backward(const Stream& stream, const MatmulArgs& args) {
+  const auto [m, n, k] = extents_of(args);
+  if (args.activation_backward != Activation::kNone) {
+    DS_CHECK(args.write == Write::kOverwrite && args.activation == Activation::kNone &&
+                 !args.bias.defined() && !args.pre_activation.defined(),
+             "matmul: a product that undoes an activation does not add up, and has no epilogue");
+    DS_CHECK(args.c.row_stride == n, "matmul: c, where an activation is undone, has rows {} apart",
+             args.c.row_stride);
+    detail::require_numel("matmul", "activation_input", stream, args.activation_input, m * n);
+    detail::require_dtype("matmul", "activation_input", args.activation_input,
+                          args.c.tensor.dtype());
+  }
+  if (!args.bias_gradient.defined()) return;
+  const bool of_a = args.bias_gradient_of == Factor::kA;
+  const Transpose stored = of_a ? args.transpose_a : args.transpose_b;
+  DS_CHECK((stored == Transpose::kYes) == of_a,
+           "matmul: a bias gradient is the column sums of a transposed a, or of b as it is");
+  detail::require_numel("matmul", "bias_gradient", stream, args.bias_gradient, of_a ? m : n);
+  detail::require_float("matmul", "bias_gradient", args.bias_gradient);
+}
+
 double bytes_of(const MatrixView& view) {
   return static_cast<double>(view.rows * view.columns) *
          static_cast<double>(size_of(view.tensor.dtype()));
+}
+
+// As the operations that it stands for report themselves.
+void report_backward(const Stream& stream, const MatmulArgs& args) {
+  if (args.activation_backward != Activation::kNone) {
+    stream.report("activation_backward", detail::activation_backward_cost(args.activation_input));
+  }
+  if (!args.bias_gradient.defined()) return;
+  stream.report("column_sum",
+                detail::column_sum_cost(args.bias_gradient_of == Factor::kA ? args.a : args.b,
+                                        args.bias_gradient));
 }
 
 }  // namespace
@@ -85,12 +118,14 @@ MatrixView columns_of(const MatrixView& view, int64_t first, int64_t count) {
 
 void matmul(Stream& stream, const MatmulArgs& args) {
   check(stream, args);
+  check_backward(stream, args);
   const auto [m, n, k] = extents_of(args);
   const double writes = args.write == Write::kAccumulate || args.pre_activation.defined() ? 2 : 1;
   stream.report(
       "matmul",
       {.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
        .bytes = bytes_of(args.a) + bytes_of(args.b) + writes * bytes_of(args.c)});
+  report_backward(stream, args);
   reserve_matmul_scratch(stream);
   on_device(
       stream, [&](Cpu) { detail::matmul_cpu(stream, args); },

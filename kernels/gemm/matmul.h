@@ -22,6 +22,7 @@ MatrixView matrix(const Tensor& tensor, int64_t rows, int64_t columns);  // the 
 MatrixView columns_of(const MatrixView& view, int64_t first, int64_t count);
 
 enum class Transpose : uint8_t { kNo, kYes };
+enum class Factor : uint8_t { kA, kB };
 
 struct MatmulArgs {
   MatrixView a;  // [M, K], or [K, M] when transposed
@@ -33,8 +34,20 @@ struct MatmulArgs {
   Tensor bias = {};                           // [N] or undefined; added to every row
   Activation activation = Activation::kNone;  // applied after the bias
   Tensor pre_activation = {};  // [M, N] or undefined: receives a*b + bias before activation
+  // Of a backward: c = a*b f'(activation_input), the gradient before this activation where a*b is
+  // that behind it. The input is [M, N], of the dtype of c, whose rows then lie end to end.
+  Activation activation_backward = Activation::kNone;
+  Tensor activation_input = {};
+  // Receives, or has added, the column sums of a factor as it is stored: the gradient of a bias,
+  // where the factor is that of a layer's result. That is [N] of b, which is not transposed then,
+  // or [M] of a, which is.
+  Tensor bias_gradient = {};
+  Factor bias_gradient_of = Factor::kB;
+  Write write_bias_gradient = Write::kOverwrite;
 };
-// c = activation(op(a) * op(b) + bias), or c += op(a) * op(b) (then no bias, no activation).
+// c = activation(op(a) * op(b) + bias), or c += op(a) * op(b) (then no bias, no activation,
+// and none undone). Activations are undone and columns summed with the bits that
+// activation_backward() and column_sum() have, except where a GPU's library does it by itself.
 void matmul(Stream& stream, const MatmulArgs& args);
 
 // Takes the scratch memory that products of a CUDA stream have as long as it lives, from

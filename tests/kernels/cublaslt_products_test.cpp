@@ -67,6 +67,7 @@ MatmulArgs twin_of(const MatmulArgs& args, Stream& s) {
   };
   twin.c.tensor = copy_of(args.c.tensor);
   twin.pre_activation = copy_of(args.pre_activation);
+  twin.bias_gradient = copy_of(args.bias_gradient);
   return twin;
 }
 
@@ -142,6 +143,50 @@ TEST_CASE("cuBLASLt does bias and activation where it has them, and else leaves 
   } else if (epilogue.kept) {
     CHECK(values_of(args.pre_activation) == before);
   }
+}
+
+TEST_CASE("cuBLASLt undoes GELU and sums the columns of a factor where it can", "[kernels]") {
+  const DType dtype = GENERATE(DType::kF32, DType::kBF16, DType::kF16);
+  TestStream s;
+  Fake fake;
+  const auto multiplied = [&](MatmulArgs args, bool fused) {
+    const MatmulArgs expected = twin_of(args, s.stream);
+    const Gemm left = fake.multiply(args);
+    CHECK_FALSE(has_epilogue(left));
+    CHECK(has_backward(left) == !fused);
+    if (!fused) return;
+    matmul(s.stream, expected);
+    require_equal(args.c.tensor, expected.c.tensor);
+    if (!args.bias_gradient.defined()) return;
+    require_equal(args.bias_gradient, expected.bias_gradient);
+  };
+  const auto undoing = [&](Activation kind, int64_t n) {
+    MatmulArgs args = arguments({.m = 9, .n = n, .k = 12}, 2, dtype, dtype, s.stream);
+    args.activation_backward = kind;
+    args.activation_input = random_tensor({9, n}, dtype, 7, s.stream);
+    return args;
+  };
+  multiplied(undoing(Activation::kGeluTanh, 16), true);
+  multiplied(undoing(Activation::kGeluTanh, 17), false);
+  multiplied(undoing(Activation::kGeluExact, 16), false);
+  multiplied(undoing(Activation::kRelu, 16), false);
+  const auto summing = [&](Factor of, DType sums, Write write) {
+    MatmulArgs args = arguments({.m = 9, .n = 14, .k = 12, .apart = 3}, 1, dtype, dtype, s.stream);
+    args.bias_gradient_of = of;
+    args.bias_gradient = random_tensor({of == Factor::kA ? 9 : 14}, sums, 7, s.stream);
+    args.write_bias_gradient = write;
+    return args;
+  };
+  for (const Factor of : {Factor::kA, Factor::kB}) {
+    multiplied(summing(of, dtype, Write::kOverwrite), true);
+    multiplied(summing(of, dtype, Write::kAccumulate), false);
+    if (dtype != DType::kF32) multiplied(summing(of, DType::kF32, Write::kOverwrite), false);
+  }
+  MatmulArgs both = undoing(Activation::kGeluTanh, 16);
+  both.b = view(12, 16, {}, dtype, 2, s.stream);
+  both.transpose_b = Transpose::kNo;
+  both.bias_gradient = random_tensor({16}, dtype, 7, s.stream);
+  multiplied(both, false);
 }
 
 TEST_CASE("a bias that lies or rounds otherwise than cuBLASLt has it is left", "[kernels]") {

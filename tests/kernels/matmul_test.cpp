@@ -1,6 +1,7 @@
 // Matrix products against the fp64 reference: dtypes, transposes, strides, odd shapes, epilogues.
 #include "kernels/gemm/matmul.h"
 
+#include "kernels/reduce.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 
@@ -119,7 +120,101 @@ TEST_CASE("bias and activation are applied in the store, and the value before it
   }
 }
 
-TEST_CASE("equal products give equal bits for any number of threads", "[kernels][device]") {
+TEST_CASE("a product of a backward undoes an activation", "[kernels][device]") {
+  TestStream s;
+  const Case c{19, 40, 31, Transpose::kNo, Transpose::kYes};
+  for (const DType dtype : reference::float_dtypes()) {
+    for (const Activation kind :
+         {Activation::kGeluTanh, Activation::kGeluExact, Activation::kSilu, Activation::kRelu}) {
+      Operands o = operands(c, dtype, dtype, s.stream);
+      o.args.activation_backward = kind;
+      o.args.activation_input = random_tensor({c.m, c.n}, dtype, 4, s.stream);
+      matmul(s.stream, o.args);
+      const Tensor behind = tensor_of(o.expected, {c.m, c.n}, dtype, s.stream);
+      Tensor expected = Tensor::empty({c.m, c.n}, dtype, s.stream);
+      activation_backward(s.stream, kind, o.args.activation_input, behind, expected);
+      CAPTURE(name_of(dtype), static_cast<int>(kind));
+      REQUIRE(error_of(o.args.c.tensor, values_of(expected)) < 3 * tolerance_of(dtype));
+    }
+  }
+}
+
+TEST_CASE("a product sums the columns of a factor beside it", "[kernels][device]") {
+  TestStream s;
+  for (const DType dtype : reference::float_dtypes()) {
+    for (const Factor of : {Factor::kA, Factor::kB}) {
+      for (const DType sums_dtype : {dtype, DType::kF32}) {
+        Operands o =
+            operands({21, 18, 37, Transpose::kYes, Transpose::kNo}, dtype, dtype, s.stream);
+        const Tensor& factor = of == Factor::kA ? o.a : o.b;
+        const int64_t columns = factor.shape()[1];
+        Tensor expected = random_tensor({columns}, sums_dtype, 5, s.stream);
+        o.args.bias_gradient = random_tensor({columns}, sums_dtype, 5, s.stream);
+        o.args.bias_gradient_of = of;
+        CAPTURE(name_of(dtype), name_of(sums_dtype), of == Factor::kA);
+        for (const Write write : {Write::kAccumulate, Write::kOverwrite}) {
+          o.args.write_bias_gradient = write;
+          matmul(s.stream, o.args);
+          column_sum(s.stream, factor, write, expected);
+          REQUIRE(error_of(o.args.bias_gradient, values_of(expected)) < tolerance_of(sums_dtype));
+        }
+        REQUIRE(error_of(o.args.c.tensor, o.expected) < tolerance_of(dtype));
+      }
+    }
+  }
+}
+
+TEST_CASE("a product refuses a backward that does not fit", "[kernels][device]") {
+  TestStream s;
+  const auto refused = [&](auto change, const std::string& words) {
+    MatmulArgs args =
+        operands({4, 6, 5, Transpose::kYes, Transpose::kNo}, DType::kF32, DType::kF32, s.stream)
+            .args;
+    change(args);
+    REQUIRE_THROWS_WITH(matmul(s.stream, args), Catch::Contains(words));
+  };
+  const auto tensor = [&](int64_t numel, DType dtype) {
+    return random_tensor({numel}, dtype, 1, s.stream);
+  };
+  const auto undo = [&](MatmulArgs& args) {
+    args.activation_backward = Activation::kSilu;
+    args.activation_input = tensor(24, DType::kF32);
+  };
+  refused(
+      [&](MatmulArgs& args) {
+        undo(args);
+        args.write = Write::kAccumulate;
+      },
+      "undoes an activation does not add up");
+  refused(
+      [&](MatmulArgs& args) {
+        undo(args);
+        args.bias = tensor(6, DType::kF32);
+      },
+      "has no epilogue");
+  refused(
+      [&](MatmulArgs& args) {
+        undo(args);
+        args.c = {tensor(40, DType::kF32), 4, 6, 8, 0};
+      },
+      "has rows 8 apart");
+  refused(
+      [&](MatmulArgs& args) {
+        undo(args);
+        args.activation_input = tensor(24, DType::kBF16);
+      },
+      "activation_input");
+  refused([&](MatmulArgs& args) { args.bias_gradient = tensor(4, DType::kF32); }, "bias_gradient");
+  refused(
+      [&](MatmulArgs& args) {
+        args.bias_gradient = tensor(6, DType::kF32);
+        args.b = matrix(tensor(30, DType::kF32), 6, 5);
+        args.transpose_b = Transpose::kYes;
+      },
+      "column sums of a transposed a, or of b as it is");
+}
+
+TEST_CASE("equal products give equal bits for any number of threads", "[kernels]") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const int flags : {0, 1, 2, 3}) {
       const Case c{200, 700, 600, (flags & 1) != 0 ? Transpose::kYes : Transpose::kNo,

@@ -18,6 +18,7 @@
 #include "kernels/step/rule_update.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
+#include "tests/support/reference.h"
 
 namespace ds::kernels {
 namespace {
@@ -86,6 +87,19 @@ void run_everything(Stream& s, DType dtype) {
              .b = matrix(w, 16, 32),
              .c = matrix(qkv, 10, 32),
              .activation = Activation::kGeluTanh});
+  Tensor sums = made({32}, DType::kF32);
+  matmul(s, {.a = matrix(y, 10, 16),
+             .b = matrix(qkv, 10, 32),
+             .c = matrix(w, 16, 32),
+             .transpose_a = Transpose::kYes,
+             .bias_gradient = sums,
+             .write_bias_gradient = Write::kAccumulate});
+  matmul(s, {.a = matrix(qkv, 10, 32),
+             .b = matrix(w, 16, 32),
+             .c = matrix(x, 10, 16),
+             .transpose_b = Transpose::kYes,
+             .activation_backward = Activation::kSilu,
+             .activation_input = y});
   rope(s, shape, 1e4F, 0, Rotation::kForward, qkv);
   attention_forward(s, shape, qkv, y, lse);
   attention_backward(s, shape, qkv, y, lse, y, dqkv);
@@ -123,6 +137,29 @@ TEST_CASE("kernels on meta report and allocate exactly what they do on the CPU",
     run_everything(meta, dtype);
     REQUIRE(on_cpu.log == on_meta.log);
     REQUIRE(on_cpu.log.size() > 30);
+  }
+}
+
+TEST_CASE("kernels on meta that stands for a device report and allocate as they do on that",
+          "[kernels][device]") {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    reference::TestStream device;  // whose memory outlives the stream below
+    Recorder on_device, on_meta;
+    NotingMemory noted(*device.memory, on_device.log);
+    Stream stream({.device = device.stream.device(),
+                   .memory = &noted,
+                   .pool = &device.pool,
+                   .trace = &on_device});
+    run_everything(stream, dtype);
+    stream.synchronize();
+    MetaMemory nothing;
+    NotingMemory noted_meta(nothing, on_meta.log);
+    Stream meta({.device = Device::meta(),
+                 .memory = &noted_meta,
+                 .trace = &on_meta,
+                 .stands_for = device.stream.device()});
+    run_everything(meta, dtype);
+    REQUIRE(on_device.log == on_meta.log);
   }
 }
 

@@ -35,9 +35,37 @@ uint32_t alignment_of(const void* data) {
 
 bool is_aux(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAuxBytes == 0; }
 
+// [m, n] beside c.
+bool is_aux_matrix(const Gemm& g, const void* data) { return g.n % 8 == 0 && is_aux(data); }
+
+// Of a product of a backward.
+std::optional<LtEpilogue> backward_of(const Gemm& g) {
+  const bool undoes = g.activation_backward != Activation::kNone;
+  const bool sums = g.bias_gradient != nullptr;
+  if (has_epilogue(g) || (undoes && sums)) return std::nullopt;
+  if (undoes) {
+    if (g.activation_backward != Activation::kGeluTanh || !is_aux_matrix(g, g.activation_input)) {
+      return std::nullopt;
+    }
+    return LtEpilogue{.kind = CUBLASLT_EPILOGUE_DGELU, .aux = g.activation_input};
+  }
+  if (g.bias_gradient_dtype != g.c.dtype || g.write_bias_gradient != Write::kOverwrite ||
+      !is_aux(g.bias_gradient)) {
+    return std::nullopt;
+  }
+  // Our b is the library's A.
+  const bool of_b = g.bias_gradient_of == Factor::kB;
+  return LtEpilogue{.kind = of_b ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_BGRADB,
+                    .bias = g.bias_gradient};
+}
+
+// All that is done with a product is done.
+Gemm bare(const Gemm& gemm) { return without_backward(without_epilogue(gemm)); }
+
 }  // namespace
 
 std::optional<LtEpilogue> epilogue_of(const Gemm& g) {
+  if (has_backward(g)) return backward_of(g);
   const bool biased = g.bias != nullptr;
   if (biased && (g.bias_dtype != g.c.dtype || !is_aux(g.bias))) return std::nullopt;
   const bool kept = g.pre_activation != nullptr;
@@ -52,7 +80,7 @@ std::optional<LtEpilogue> epilogue_of(const Gemm& g) {
   }
   if (g.activation != Activation::kGeluTanh) return std::nullopt;
   if (!kept) return with_bias(CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS);
-  if (g.n % 8 != 0 || !is_aux(g.pre_activation)) return std::nullopt;
+  if (!is_aux_matrix(g, g.pre_activation)) return std::nullopt;
   return with_bias(CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
 }
 
@@ -196,11 +224,11 @@ void CublasLtProducts::run(const Plan& plan, const Gemm& g, const LtEpilogue& ep
 }
 
 Gemm CublasLtProducts::multiply(const Gemm& gemm, cudaStream_t queue) {
-  if (gemm.m == 0 || gemm.n == 0) return without_epilogue(gemm);
+  if (gemm.m == 0 || gemm.n == 0) return without_epilogue(gemm);  // there may be sums to clear
   if (const auto fused = epilogue_of(gemm)) {
     if (const Plan* const plan = plan_for(gemm, *fused)) {
       run(*plan, gemm, *fused, queue);
-      return without_epilogue(gemm);
+      return bare(gemm);
     }
   }
   const LtEpilogue none;

@@ -23,13 +23,14 @@ namespace ds::kernels::detail {
 // What the library does to a product, and the memory that it reads or writes for that.
 struct LtEpilogue {
   cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;  // [n], dtype of c
+  const void* bias = nullptr;  // [n], or a bias gradient, which is written; dtype of c
   const void* aux = nullptr;   // [m, n] contiguous, dtype of c
 };
-// The library's epilogue that does all that the product has of one, or nothing where it has no such
-// or where operands lie or round otherwise than it has them: its GELU is the one by tanh; with an
-// activation it keeps no value before it but that of GELU, and this only in rows of whole 16 bytes.
-// Its ReLU may make 0 of NaN; ours, with which networks are trained, does not.
+// The library's epilogue that does all that is to do with the product, or nothing where it has no
+// such or where operands lie or round otherwise than it has them. Its GELU is the one by tanh, and
+// the only activation whose values before it are kept, or that is undone by them, in rows of whole
+// 16 bytes; ReLU has a mask for that. Bias gradients are written, not added up. Its ReLU may make 0
+// of NaN; that of the kernels, with which networks are trained, does not.
 std::optional<LtEpilogue> epilogue_of(const Gemm& gemm);
 
 struct LtScratch {  // of the device; not owned
@@ -46,8 +47,8 @@ class CublasLtProducts {
   CublasLtProducts(const CublasLtProducts&) = delete;  // owns what the library made
   CublasLtProducts& operator=(const CublasLtProducts&) = delete;
 
-  // Gives the product to the queue and returns it with what is left of its epilogue: nothing, or
-  // all where the library does not have all of that. Unsupported where it has no such product.
+  // Gives the product to the queue and returns it with what is left of its epilogue and backward:
+  // nothing, or all where the library does not have all. Unsupported where it has no such product.
   Gemm multiply(const Gemm& gemm, cudaStream_t queue);
 
  private:

@@ -6,9 +6,9 @@
 
 namespace ds::kernels::detail {
 
-// Gives the product to the stream's queue and returns it with what is left for kernels to do: all
-// of its epilogue, where the library does not do all of that, or none. Unsupported where the
-// library has no such product.
+// Gives the product to the stream's queue and returns it with what is left for kernels to do of its
+// epilogue and of its backward; nothing is given on meta. Unsupported where the library has no such
+// product.
 Gemm library_product(Stream& stream, const Gemm& gemm);
 
 // Bytes of the scratch memory that the library wants.

@@ -1,8 +1,10 @@
 // The CUDA half of products: a library makes them, and kernels do to the result what it leaves.
 #include "kernels/cuda/matmul/matmul.h"
 
+#include "kernels/cuda/activation.h"
 #include "kernels/cuda/matmul/finish.h"
 #include "kernels/cuda/matmul/library_product.h"
+#include "kernels/cuda/reduce.h"
 
 namespace ds::kernels::detail {
 namespace {
@@ -24,6 +26,18 @@ const Tensor& product_scratch(Stream& stream) {
 void matmul_cuda(Stream& stream, const MatmulArgs& args) {
   const Gemm left = library_product(stream, gemm_of(args));
   if (has_epilogue(left)) finish_product(stream, left);
+  if (left.activation_backward != Activation::kNone) {
+    Tensor c = args.c.tensor.narrow(args.c.offset, args.c.rows * args.c.columns);
+    activation_backward_cuda(stream, args.activation_backward, args.activation_input, c, c);
+  }
+  if (!args.bias_gradient.defined()) return;
+  const MatrixView& factor = args.bias_gradient_of == Factor::kA ? args.a : args.b;
+  if (left.bias_gradient != nullptr) {
+    Tensor sums = args.bias_gradient;
+    column_sum_cuda(stream, factor, args.write_bias_gradient, sums);
+  } else {
+    column_sum_scratch(stream, factor);  // as planned: on meta nobody knows what a library does
+  }
 }
 
 }  // namespace ds::kernels::detail
