@@ -20,6 +20,8 @@
 #include "launcher/agents/host_leader.h"
 #include "launcher/agents/host_probe.h"
 #include "launcher/decide/memory_death.h"
+#include "launcher/process/devices/gpu_messages.h"
+#include "launcher/process/devices/gpu_sampler.h"
 #include "launcher/process/environment_list.h"
 #include "launcher/process/kept_memory.h"
 #include "launcher/process/machine.h"
@@ -99,7 +101,7 @@ class Agent {
         channel_(channel),
         marker_(marker),
         reader_(marker),
-        probe_(narrow<int>(context.gpus.names.size())) {}
+        probe_(context.gpus) {}
   Agent(const Agent&) = delete;  // owns processes
   Agent& operator=(const Agent&) = delete;
   ~Agent() { end_ranks(); }
@@ -123,6 +125,7 @@ class Agent {
   void add_evidence(int pid, agent::DeathEvidence& out) const;
   void end_ranks();
   void report_last_output();
+  void report_gpus();
 
   const AgentContext context_;
   const DialledAgent* const dialled_;  // null: the launcher has started us
@@ -136,7 +139,9 @@ class Agent {
   std::string shm_name_;
   std::map<int, RankProcess> ranks_;
   std::optional<MemoryWatch> memory_watch_;
-  bool killing_ = false;  // ends by SIGKILL are ours
+  std::optional<GpuSampler> sampler_;           // once ranks have GPUs
+  std::shared_ptr<const GpuReport> gpus_told_;  // the newest that the launcher has
+  bool killing_ = false;                        // ends by SIGKILL are ours
   Clock::time_point heard_ = Clock::now();
   bool leaving_ = false;
   int exit_code_ = static_cast<int>(ExitCode::kClusterUnusable);
@@ -268,6 +273,7 @@ void Agent::start(const agent::Start& orders) {
   epoch_ = orders.epoch();
   shm_name_ = orders.shm_name();
   killing_ = false;
+  if (orders.watch_gpus() && !sampler_) sampler_.emplace();
   memory_watch_.emplace();  // what was killed before is not ours
   try {
     if (chdir(orders.directory().c_str()) != 0) {
@@ -322,7 +328,18 @@ RankProcess::Sink Agent::pass_on(int rank) {
   };
 }
 
+void Agent::report_gpus() {
+  if (!sampler_ || ranks_.empty()) return;
+  std::shared_ptr<const GpuReport> newest = sampler_->newest();
+  if (!newest || newest == gpus_told_) return;
+  gpus_told_ = std::move(newest);
+  agent::FromAgent message;
+  *message.mutable_gpus() = to_message(*gpus_told_);
+  send(message);
+}
+
 void Agent::pump() {
+  report_gpus();
   for (auto& [number, rank] : ranks_) {
     rank.pump(pass_on(number));
     if (const std::optional<ExitStatus> status = rank.newly_ended(pass_on(number))) {

@@ -12,8 +12,12 @@
 
 #include "core/error.h"
 #include "core/host.h"
+#include "core/index.h"
+#include "core/libraries/gpu_libraries.h"
 #include "core/memory/cgroup.h"
 #include "launcher/control/peer_dial.h"
+#include "launcher/process/devices/gpu_messages.h"
+#include "launcher/process/devices/gpu_reader.h"
 #include "launcher/process/epoch_claim.h"
 #include "launcher/process/machine.h"
 
@@ -78,6 +82,19 @@ void read_memory(agent::Facts& facts) {
   }
 }
 
+void read_gpus(const VisibleGpus& gpus, agent::Facts& facts) {
+  facts.set_gpus(narrow<int>(gpus.names.size()));
+  facts.mutable_gpu_names()->Add(gpus.names.begin(), gpus.names.end());
+  facts.set_why_no_gpu(gpus.why_none);
+  if (gpus.names.empty()) return;
+  *facts.mutable_gpu_report() = to_message(gpus_of_this_machine());
+  try {
+    facts.set_nccl(Library(kind_of(GpuLibrary::kNccl)).version().value_or(""));
+  } catch (const Unsupported&) {
+    facts.clear_nccl();  // it is not there, which preflight says
+  }
+}
+
 // Why the launcher's file is not here with the launcher's words.
 std::string look_for(const std::string& path, const std::string& text) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -138,7 +155,7 @@ void HostProbe::collect(const agent::Probe& order, agent::Facts& facts) {
   read_shared_memory(facts);
   read_memory(facts);
   facts.set_cores(this_machine(nullptr).cores);
-  facts.set_gpus(gpus_);
+  read_gpus(gpus_, facts);
   if (!order.directory().empty()) {
     read_path(order.directory(), *facts.mutable_directory());
     RealFileSystem files;

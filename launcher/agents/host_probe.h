@@ -6,13 +6,14 @@
 #include <string>
 
 #include "core/files/file.h"
+#include "launcher/decide/devices/device_choice.h"
 #include "proto/agent.pb.h"
 
 namespace ds {
 
 class HostProbe {
  public:
-  explicit HostProbe(int gpus) : gpus_(gpus) {}
+  explicit HostProbe(VisibleGpus gpus) : gpus_(std::move(gpus)) {}
   HostProbe(const HostProbe&) = delete;  // owns a file that it removes
   HostProbe& operator=(const HostProbe&) = delete;
   ~HostProbe() { end(); }
@@ -27,7 +28,7 @@ class HostProbe {
   void listen_for_peers(const std::string& address, agent::Facts& facts);
   void end();
 
-  const int gpus_;
+  const VisibleGpus gpus_;
   std::string own_file_;
   Fd listener_;
 };

@@ -213,14 +213,14 @@ std::vector<SurveyedHost> survey_hosts(const SlotMap& hosts, const HostAgents::O
   return Survey(hosts, reached, orders).run();
 }
 
-SurveyedHost survey_this_machine(HostSlots host, int gpus, const SurveyOrders& orders) {
+SurveyedHost survey_this_machine(HostSlots host, VisibleGpus gpus, const SurveyOrders& orders) {
   agent::Probe order;
   order.set_step(agent::Probe::COLLECT);
   order.set_directory(orders.directory);
   order.mutable_nvme_paths()->Add(orders.nvme_paths.begin(), orders.nvme_paths.end());
   order.set_program(orders.program);
   SurveyedHost out{.host = std::move(host)};
-  out.facts = HostProbe(gpus).carry_out(order, wall_clock_us());
+  out.facts = HostProbe(std::move(gpus)).carry_out(order, wall_clock_us());
   return out;
 }
 

@@ -28,6 +28,6 @@ struct SurveyOrders {
 std::vector<SurveyedHost> survey_hosts(const SlotMap& hosts, const HostAgents::Outcome& reached,
                                        const SurveyOrders& orders);
 
-SurveyedHost survey_this_machine(HostSlots host, int gpus, const SurveyOrders& orders);
+SurveyedHost survey_this_machine(HostSlots host, VisibleGpus gpus, const SurveyOrders& orders);
 
 }  // namespace ds

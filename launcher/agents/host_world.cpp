@@ -6,6 +6,7 @@
 
 #include "launcher/agents/host_survey.h"
 #include "launcher/decide/devices/device_choice.h"
+#include "launcher/process/devices/gpu_messages.h"
 #include "launcher/process/rank_process.h"
 
 namespace ds {
@@ -80,7 +81,7 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
                      const RunDirectory& directory, RankLog log,
                      const std::map<std::string, ReachedHost>& hosts,
                      const std::map<std::string, std::string>& coordinator_endpoints)
-    : log_(std::move(log)), epoch_(plan.epoch) {
+    : log_(std::move(log)), epoch_(plan.epoch), gpus_(options.gpus) {
   const std::vector<std::string> names = hosts_of(plan.ranks);
   for (size_t node = 0; node < names.size(); ++node) {
     const ReachedHost& host = hosts.at(names[node]);
@@ -90,6 +91,7 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
     start.set_directory(options.directory.string());
     start.set_program(options.program);
     start.set_shm_name(plan.shm_name);
+    start.set_watch_gpus(!options.gpus.empty());
     start.mutable_environment()->Add(options.environment.begin(), options.environment.end());
     for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
       const RankPlacement& place = plan.ranks[static_cast<size_t>(rank)];
@@ -186,6 +188,8 @@ void HostWorld::take(const agent::FromAgent& message, const HostLink& link, cons
       rank->ended = ExitStatus{message.ended().code(), message.ended().signal()};
       rank->memory = to_memory_death(message.ended().evidence());
     }
+  } else if (message.has_gpus()) {
+    gpu_reports_[&link] = from_message(message.gpus());
   } else if (message.has_start_failed() && message.start_failed().epoch() == epoch_) {
     fail_start(link, fmt::format("host {}: {}", link.host(), message.start_failed().reason()),
                sink);
@@ -234,6 +238,13 @@ std::optional<ExitStatus> HostWorld::newly_ended(int rank, const RankSink& sink)
   }
   state.reported = true;
   return state.ended;
+}
+
+std::optional<GpuState> HostWorld::gpu_of(int rank) const {
+  const auto report = gpu_reports_.find(ranks_.at(static_cast<size_t>(rank)).link);
+  if (gpus_.empty() || report == gpu_reports_.end()) return std::nullopt;
+  const GpuState* const found = find_gpu(report->second, gpus_.at(static_cast<size_t>(rank)));
+  return found != nullptr ? std::optional(*found) : std::nullopt;
 }
 
 void HostWorld::kill_all() {

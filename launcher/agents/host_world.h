@@ -58,6 +58,7 @@ class HostWorld final : public World {
   MemoryDeath memory_death_of(int rank) const override {
     return ranks_.at(static_cast<size_t>(rank)).memory;
   }
+  std::optional<GpuState> gpu_of(int rank) const override;
   std::string loss_of(int rank) const override;
   std::vector<std::string> lost_hosts() override;
 
@@ -81,6 +82,8 @@ class HostWorld final : public World {
 
   const RankLog log_;
   const int64_t epoch_;
+  const std::vector<std::string> gpus_;               // of each rank; empty: they have none
+  std::map<const HostLink*, GpuReport> gpu_reports_;  // the newest
   std::vector<HostLink*> links_;
   std::vector<Rank> ranks_;
   std::vector<std::pair<int, std::string>> kept_;  // lines that came while nobody could take them

@@ -2,6 +2,8 @@
 
 #include <rapidjson/document.h>
 
+#include <array>
+
 #include "core/error.h"
 #include "launcher/decide/json_text.h"
 
@@ -19,6 +21,31 @@ std::string collective_json(const LastCollective& last) {
       .str();
 }
 
+// A figure of a GPU and its key.
+struct Figure {
+  const char* key;
+  std::optional<int64_t> GpuFigures::*value;
+};
+constexpr std::array kFigures{Figure{"memory_total", &GpuFigures::memory_total},
+                              Figure{"memory_used", &GpuFigures::memory_used},
+                              Figure{"utilization", &GpuFigures::utilization},
+                              Figure{"temperature", &GpuFigures::temperature},
+                              Figure{"sm_clock", &GpuFigures::sm_clock},
+                              Figure{"power", &GpuFigures::power},
+                              Figure{"last_xid", &GpuFigures::last_xid}};
+
+std::string gpu_json(const std::optional<GpuState>& gpu) {
+  if (!gpu) return "null";
+  JsonObject out;
+  out.integer("index", gpu->index).text("uuid", gpu->uuid).text("name", gpu->name);
+  out.text("problem", gpu->problem);
+  for (const Figure& figure : kFigures) {
+    const std::optional<int64_t>& value = gpu->figures.*figure.value;
+    out.raw(figure.key, value ? std::to_string(*value) : "null");
+  }
+  return out.str();
+}
+
 std::string one_rank_json(const RankStatus& rank) {
   return JsonObject()
       .integer("rank", rank.rank)
@@ -30,6 +57,7 @@ std::string one_rank_json(const RankStatus& rank) {
       .text("phase", rank.progress.phase)
       .number("silent_s", rank.silent_s)
       .raw("collective", collective_json(rank.progress.collective))
+      .raw("gpu", gpu_json(rank.gpu))
       .str();
 }
 
@@ -92,6 +120,18 @@ rapidjson::Document parse_document(std::string_view json) {
   return document;
 }
 
+GpuState read_gpu(const rapidjson::Value& value) {
+  const Fields in(value);
+  GpuState gpu{.index = static_cast<int>(in.integer("index")),
+               .uuid = in.text("uuid"),
+               .name = in.text("name"),
+               .problem = in.text("problem")};
+  for (const Figure& figure : kFigures) {
+    if (in.find(figure.key) != nullptr) gpu.figures.*figure.value = in.integer(figure.key);
+  }
+  return gpu;
+}
+
 RankStatus read_rank(const rapidjson::Value& value) {
   const Fields in(value);
   RankStatus rank;
@@ -109,6 +149,7 @@ RankStatus read_rank(const rapidjson::Value& value) {
                                 static_cast<uint64_t>(last.integer("sequence")), last.text("op"),
                                 last.flag("inside")};
   }
+  if (const rapidjson::Value* gpu = in.find("gpu")) rank.gpu = read_gpu(*gpu);
   return rank;
 }
 

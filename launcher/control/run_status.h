@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/step_metrics.h"
+#include "launcher/decide/devices/gpu_state.h"
 #include "launcher/decide/hang_watch.h"
 #include "proto/control.pb.h"
 
@@ -21,7 +22,8 @@ struct RankStatus {
   int64_t pid = 0;
   std::string state;  // "absent", "alive", "ending", "gone"
   RankProgress progress;
-  double silent_s = 0;  // since it was heard
+  double silent_s = 0;            // since it was heard
+  std::optional<GpuState> gpu{};  // that it computes on; its figures alone are of this moment
 };
 
 struct RunStatus {

@@ -1,5 +1,6 @@
 #include "launcher/inventory/machine_facts.h"
 
+#include <fmt/ranges.h>
 #include <gnu/libc-version.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -19,6 +20,7 @@
 #include "launcher/process/addresses.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/machine_cores.h"
+#include "launcher/show/gpu_text.h"
 #include "launcher/show/progress.h"
 
 namespace ds {
@@ -105,12 +107,49 @@ Fact limit(std::string key, const agent::Limit& limits, FactUnit unit) {
   return fact;
 }
 
+// What the kernel's driver shows where NVML does not answer.
+void add_kernel_facts(FactGroup& group, const std::string& problem) {
+  std::error_code none;
+  int64_t count = 0;
+  for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus", none)) {
+    const auto model = field_of((entry.path() / "information").string(), "Model", ':');
+    group.facts.push_back(known_or(fmt::format("gpu_{}", count++), model, entry.path().string()));
+  }
+  if (none) {
+    group.facts.push_back({.key = "nvidia_driver", .value = false, .note = problem});
+  } else {
+    group.facts.push_back(known_or("nvidia_driver",
+                                   field_of("/proc/driver/nvidia/version", "NVRM version", ':'),
+                                   "/proc/driver/nvidia/version"));
+  }
+  group.facts.push_back({.key = "count", .value = count});
+}
+
+std::string use_of(const GpuState& gpu, const std::vector<std::string>& visible,
+                   BuildDevices build) {
+  if (!gpu.problem.empty()) return "not used: " + gpu.problem;
+  const bool named = std::ranges::any_of(visible, [&](const std::string& name) {
+    return name == std::to_string(gpu.index) ||
+           (name.starts_with("GPU-") && gpu.uuid.starts_with(name));
+  });
+  if (!named) return "not used: CUDA_VISIBLE_DEVICES leaves it out";
+  switch (build) {
+    case BuildDevices::kNone:
+      return "not used: this build cannot train on GPUs (DS_WITH_CUDA)";
+    case BuildDevices::kEmulated:
+      return "not used: this build emulates GPUs (DS_WITH_CUDA)";
+    case BuildDevices::kGpus:
+      break;
+  }
+  return "used by ranks";
+}
+
 }  // namespace
 
 agent::Facts probe_this_machine() {
   agent::Probe order;
   order.set_step(agent::Probe::COLLECT);
-  return HostProbe(this_machine(nullptr).gpus).carry_out(order, wall_clock_us());
+  return HostProbe(VisibleGpus()).carry_out(order, wall_clock_us());
 }
 
 FactGroup system_facts() {
@@ -141,23 +180,26 @@ FactGroup cpu_facts() {
   return group;
 }
 
-FactGroup gpu_facts() {
+FactGroup gpu_facts(const GpuReport& report, BuildDevices build, const char* visible) {
   FactGroup group{"gpus", {}};
-  std::error_code none;
-  int64_t count = 0;
-  for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus", none)) {
-    const auto model = field_of((entry.path() / "information").string(), "Model", ':');
-    group.facts.push_back(known_or(fmt::format("gpu_{}", count++), model, entry.path().string()));
+  if (!report.problem.empty()) {
+    add_kernel_facts(group, report.problem);
+    return group;
   }
-  if (none) {
-    group.facts.push_back(
-        {.key = "nvidia_driver", .value = false, .note = "/proc/driver/nvidia/gpus is not there"});
-  } else {
-    group.facts.push_back(known_or("nvidia_driver",
-                                   field_of("/proc/driver/nvidia/version", "NVRM version", ':'),
-                                   "/proc/driver/nvidia/version"));
+  std::vector<PresentGpu> present;
+  for (const GpuState& gpu : report.gpus) present.push_back({gpu.index, gpu.uuid});
+  const std::vector<std::string> names = visible_gpus(present, visible).names;
+  for (const GpuState& gpu : report.gpus) {
+    std::vector<std::string> notes;
+    for (std::string note : {gpu.uuid, gpu_figures_text(gpu.figures), use_of(gpu, names, build)}) {
+      if (!note.empty()) notes.push_back(std::move(note));
+    }
+    Fact& fact = group.facts.emplace_back(Fact{.key = fmt::format("gpu_{}", gpu.index),
+                                               .note = fmt::format("{}", fmt::join(notes, "; "))});
+    if (!gpu.name.empty()) fact.value = gpu.name;
   }
-  group.facts.push_back({.key = "count", .value = count});
+  group.facts.push_back({.key = "nvidia_driver", .value = report.driver});
+  group.facts.push_back({.key = "count", .value = narrow<int64_t>(report.gpus.size())});
   return group;
 }
 

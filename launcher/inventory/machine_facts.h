@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "launcher/decide/devices/device_choice.h"
+#include "launcher/decide/devices/gpu_state.h"
 #include "launcher/inventory/inventory.h"
 #include "proto/agent.pb.h"
 
@@ -15,7 +17,8 @@ agent::Facts probe_this_machine();
 
 FactGroup system_facts();
 FactGroup cpu_facts();
-FactGroup gpu_facts();
+// With what becomes of each: `visible` is CUDA_VISIBLE_DEVICES.
+FactGroup gpu_facts(const GpuReport& report, BuildDevices build, const char* visible);
 FactGroup memory_facts(const agent::Facts& probed);
 FactGroup limit_facts(const agent::Facts& probed);
 std::vector<InterfaceFact> network_facts();

@@ -9,8 +9,8 @@
 namespace ds {
 
 LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
-                       RankLog log, const std::vector<AppendFile>& files)
-    : log_(std::move(log)) {
+                       RankLog log, const std::vector<AppendFile>& files, const GpuSampler* sampler)
+    : log_(std::move(log)), gpus_(options.gpus), sampler_(sampler) {
   for (int rank = 0; rank < narrow<int>(plan.ranks.size()); ++rank) {
     ranks_.push_back(start(rank, options, plan, directory, files.at(to_size(rank))));
   }
@@ -20,7 +20,8 @@ std::unique_ptr<World> LocalStarter::start(const WorldPlan& plan) {
   while (files_.size() < plan.ranks.size()) {
     files_.emplace_back(directory_.rank_log(narrow<int>(files_.size())));
   }
-  return std::make_unique<LocalWorld>(options_, plan, directory_, log_, files_);
+  return std::make_unique<LocalWorld>(options_, plan, directory_, log_, files_,
+                                      sampler_ ? &*sampler_ : nullptr);
 }
 
 LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const WorldPlan& plan,
@@ -90,6 +91,13 @@ void LocalWorld::pump(const RankSink& sink) {
 std::optional<ExitStatus> LocalWorld::newly_ended(int rank, const RankSink& sink) {
   Rank& state = ranks_.at(to_size(rank));
   return state.process.newly_ended(log_and_show(rank, sink));
+}
+
+std::optional<GpuState> LocalWorld::gpu_of(int rank) const {
+  const std::shared_ptr<const GpuReport> report =
+      sampler_ != nullptr ? sampler_->newest() : nullptr;
+  const GpuState* const found = report ? find_gpu(*report, gpus_.at(to_size(rank))) : nullptr;
+  return found != nullptr ? std::optional(*found) : std::nullopt;
 }
 
 void LocalWorld::kill_all() {

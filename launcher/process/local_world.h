@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/index.h"
+#include "launcher/process/devices/gpu_sampler.h"
 #include "launcher/process/kept_memory.h"
 #include "launcher/process/rank_process.h"
 #include "launcher/process/run_directory.h"
@@ -24,14 +25,15 @@ class LocalWorld final : public World {
     std::string config_digest;
     std::vector<std::vector<int>> cores{};  // of each rank, which is bound to them; empty: none is
     std::vector<std::string> gpus{};        // of each rank, which sees no other; empty: all do
+    std::string nvml = kNvmlFile;           // by which those are looked at
     int memory_fd = -1;                     // what the ranks keep their state in; the starter's
   };
 
   // Starts every rank of the plan; `files`: the log of each, which
   // takes its standard output. Throws InputMissing,
-  // IoError.
+  // IoError. `sampler` looks at their GPUs and outlives this; null: nobody does.
   LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
-             RankLog log, const std::vector<AppendFile>& files);
+             RankLog log, const std::vector<AppendFile>& files, const GpuSampler* sampler);
 
   int size() const override { return narrow<int>(ranks_.size()); }
   std::string describe(int rank) const override;
@@ -44,6 +46,7 @@ class LocalWorld final : public World {
   MemoryDeath memory_death_of(int rank) const override {
     return memory_.examine(ranks_.at(to_size(rank)).process.pid());
   }
+  std::optional<GpuState> gpu_of(int rank) const override;
 
  private:
   struct Rank {
@@ -55,6 +58,8 @@ class LocalWorld final : public World {
   RankProcess::Sink log_and_show(int number, const RankSink& sink);
 
   const RankLog log_;
+  const std::vector<std::string> gpus_;
+  const GpuSampler* const sampler_;
   const MemoryWatch memory_;  // before the ranks
   std::vector<Rank> ranks_;
 };
@@ -67,6 +72,7 @@ class LocalStarter final : public WorldStarter {
         log_(std::move(log)),
         memory_(make_kept_memory()) {
     options_.memory_fd = memory_.get();
+    if (!options_.gpus.empty()) sampler_.emplace(GpuSampler::Options{.file = options_.nvml});
   }
   std::unique_ptr<World> start(const WorldPlan& plan) override;
 
@@ -75,6 +81,7 @@ class LocalStarter final : public WorldStarter {
   const RunDirectory directory_;
   const RankLog log_;
   const Fd memory_;
+  std::optional<GpuSampler> sampler_;
   // By rank; opened once, so that a restart asks nothing of the disk.
   std::vector<AppendFile> files_;
 };

@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
+#include "launcher/decide/devices/gpu_state.h"
 #include "launcher/decide/memory_death.h"
 #include "launcher/decide/placement.h"
 #include "launcher/process/process.h"
@@ -68,6 +69,12 @@ class World {
   virtual int64_t pid_of(int rank) const = 0;
   // What the kernel says about a rank that SIGKILL has just ended.
   virtual MemoryDeath memory_death_of(int rank) const = 0;
+  // How its GPU was when somebody looked last, not longer than seconds ago; nothing where it has
+  // none, or nobody knows.
+  virtual std::optional<GpuState> gpu_of(int rank) const {
+    static_cast<void>(rank);
+    return std::nullopt;
+  }
   // Why the rank's host is lost, empty where it is not: a rank that ended then is gone with it.
   virtual std::string loss_of(int rank) const {
     static_cast<void>(rank);

@@ -29,6 +29,7 @@ class JobDevices {
   RankDevices place_here(const std::vector<RankPlacement>& ranks) const;
   RankDevices place(const std::vector<RankPlacement>& ranks,
                     const std::vector<ReachedHost>& reached) const;
+  const SlotGpus& slot_gpus() const { return of_slots_; }
   // For epochs that follow: the GPUs of their ranks, if `first` has some. Throws HostsUnusable.
   std::vector<std::string> place_again(const RankDevices& first,
                                        const std::vector<RankPlacement>& ranks,

@@ -20,6 +20,7 @@
 #include "launcher/process/world.h"
 #include "launcher/run/epoch.h"
 #include "launcher/run/job_config.h"
+#include "launcher/run/job_devices.h"
 #include "launcher/show/console.h"
 #include "launcher/show/metrics_endpoint.h"
 #include "launcher/show/past_progress.h"
@@ -38,7 +39,8 @@ struct TrainingJob {
   std::string limited_by;          // who does, such as "Slurm"
   Recovery::Options recovery;
   HangWatch::Options hang;
-  Device device{};  // on which every rank computes
+  Device device{};       // on which every rank computes
+  SlotGpus slot_gpus{};  // as JobDevices has them
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;  // for Prometheus
   std::optional<std::string> metrics_listen;              // where it may ask

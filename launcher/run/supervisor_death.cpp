@@ -20,6 +20,7 @@ void Supervisor::carry_out(const run_action::LearnCause& action) {
     if (cause.rank >= 0 && cause.rank < epoch_->world->size()) {
       out.host = nth(epoch_->plan.ranks, cause.rank).host;
       out.pid = epoch_->world->pid_of(cause.rank);
+      out.gpu = epoch_->world->gpu_of(cause.rank);
       out.progress = nth(core_.membership()->ranks(now()), cause.rank).progress;
     }
     if (const auto words = epoch_->last_output.find(cause.rank); words != epoch_->last_output.end())

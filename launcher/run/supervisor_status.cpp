@@ -131,6 +131,7 @@ RunStatus Supervisor::status() const {
   bool all_paused = true;
   for (const Membership::RankView& view : membership.ranks(now())) {
     out.ranks.push_back(to_status(rank, view, epoch_->plan.ranks.at(to_size(rank)).host));
+    out.ranks.back().gpu = epoch_->world ? epoch_->world->gpu_of(rank) : std::nullopt;
     all_paused = all_paused && view.progress.phase == "paused";
     ++rank;
   }

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "launcher/show/gpu_text.h"
 #include "launcher/show/progress.h"
 
 namespace ds {
@@ -119,6 +120,7 @@ std::string death_details(const Failure& cause, const DeathCircumstances& circum
   }
   if (!circumstances.progress.phase.empty())
     text += row("last seen", describe(circumstances.progress));
+  if (circumstances.gpu) text += row("gpu", gpu_last_words(*circumstances.gpu));
   if (!circumstances.memory.kernel_line.empty())
     text += row("kernel", circumstances.memory.kernel_line);
   if (const std::string what = advice(cause, circumstances); !what.empty())

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/decide/devices/gpu_state.h"
 #include "launcher/decide/membership.h"
 #include "launcher/decide/memory_death.h"
 #include "proto/signal_report.h"
@@ -34,6 +35,7 @@ struct DeathCircumstances {
   int64_t pid = 0;          // 0: not known
   RankProgress progress{};  // as it last said; phase is empty where it said nothing
   MemoryDeath memory{};
+  std::optional<GpuState> gpu{};  // that it computed on, as it was last seen
   LastOutput words{};
 };
 

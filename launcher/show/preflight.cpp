@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/index.h"
+#include "launcher/show/preflight_gpus.h"
 #include "launcher/show/progress.h"
 
 namespace ds {
@@ -195,12 +196,7 @@ class Judge {
 
   void devices(const agent::Facts& facts) {
     if (needs_.uses_gpus) {
-      const auto highest = std::ranges::max_element(host_.host.slots);
-      const int64_t slot = highest == host_.host.slots.end() || needs_.shares_gpus ? 0 : *highest;
-      if (slot >= facts.gpus()) {
-        bad("devices", fmt::format("slot {} is wanted, it has {} GPUs", slot, facts.gpus()),
-            "lower its slots in the hostfile, or leave out what is not there with --exclude");
-      }
+      judge_gpus(needs_, host_, findings_);
     } else if (ranks_ > facts.cores()) {
       warn("devices", fmt::format("{} ranks share {} cores", ranks_, facts.cores()),
            "lower its slots in the hostfile");
@@ -226,6 +222,7 @@ std::vector<Finding> judge_hosts(const PreflightNeeds& needs,
                                  const std::vector<SurveyedHost>& hosts) {
   std::vector<Finding> findings;
   for (const SurveyedHost& host : hosts) Judge(needs, host, findings).judge();
+  if (needs.uses_gpus && needs.world_size > 1) judge_nccl(hosts, findings);
   return findings;
 }
 

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/decide/devices/device_choice.h"
 #include "launcher/decide/host_filter.h"
 #include "proto/agent.pb.h"
 
@@ -16,11 +18,14 @@ namespace ds {
 // What the job asks of its hosts. 0: not known, so not judged.
 struct PreflightNeeds {
   int world_size = 1;
-  int threads = 1;                // of each rank
-  int64_t memory_bytes = 0;       // of each rank at its peak
-  int64_t checkpoint_bytes = 0;   // of one checkpoint, of all ranks
-  bool uses_gpus = false;         // slots are GPUs, not shares of the cores
-  bool shares_gpus = false;       // several slots may be one GPU
+  int threads = 1;               // of each rank
+  int64_t memory_bytes = 0;      // of each rank at its peak
+  int64_t checkpoint_bytes = 0;  // of one checkpoint, of all ranks
+  bool uses_gpus = false;        // slots are GPUs, not shares of the cores
+  GpuSharing gpu_sharing = GpuSharing::kRefused;
+  // As HostGpus::of_slots, by host.
+  std::map<std::string, std::vector<std::vector<std::string>>> slot_gpus{};
+  int64_t gpu_memory_bytes = 0;   // of each rank at its peak
   bool shares_directory = false;  // several machines write into the run directory
 };
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "launcher/show/gpu_text.h"
 #include "launcher/show/progress.h"
 
 namespace ds {
@@ -39,14 +41,31 @@ std::string last_step_text(const RunStatus& status) {
                    status.left_s ? std::optional(to_time(*status.left_s)) : std::nullopt);
 }
 
+std::string gpu_cell(const GpuState& gpu) {
+  if (!gpu.problem.empty()) return fmt::format("{}: {}", gpu.index, gpu.problem);
+  std::string text = fmt::format("{}: {}", gpu.index, gpu_figures_text(gpu.figures));
+  if (gpu.figures.last_xid) text += ", " + xid_text(*gpu.figures.last_xid);
+  return text;
+}
+
 std::string rank_table(const RunStatus& status) {
   size_t host_width = 4;
   for (const RankStatus& rank : status.ranks) host_width = std::max(host_width, rank.host.size());
-  std::string text = fmt::format("{:>5}  {:<{}}  {:>8}  {:>7}  where\n", "rank", "host", host_width,
-                                 "pid", "heard");
+  std::vector<std::string> gpus;
+  size_t gpu_width = 0;
   for (const RankStatus& rank : status.ranks) {
-    text += fmt::format("{:>5}  {:<{}}  {:>8}  {:>6.1f}s  {}\n", rank.rank, rank.host, host_width,
-                        rank.pid, rank.silent_s, place_text(rank));
+    gpus.push_back(rank.gpu ? gpu_cell(*rank.gpu) : "");
+    gpu_width = std::max(gpu_width, gpus.back().size());
+  }
+  const auto gpu_column = [&](std::string_view cell) {
+    return gpu_width == 0 ? "" : fmt::format("  {:<{}}", cell, gpu_width);
+  };
+  std::string text = fmt::format("{:>5}  {:<{}}  {:>8}  {:>7}{}  where\n", "rank", "host",
+                                 host_width, "pid", "heard", gpu_column("GPU"));
+  size_t row = 0;
+  for (const RankStatus& rank : status.ranks) {
+    text += fmt::format("{:>5}  {:<{}}  {:>8}  {:>6.1f}s{}  {}\n", rank.rank, rank.host, host_width,
+                        rank.pid, rank.silent_s, gpu_column(gpus[row++]), place_text(rank));
   }
   return text;
 }
@@ -120,6 +139,37 @@ void expose_ranks(Exposition& out, const std::vector<RankStatus>& ranks) {
   for (const RankStatus& rank : ranks) out.sample(rank, rank.progress.collective.inside ? 1 : 0);
 }
 
+// Families of what is known of the ranks' GPUs; none where they have none.
+void expose_gpus(Exposition& out, const std::vector<RankStatus>& ranks) {
+  struct Family {
+    const char* name;
+    const char* help;
+    std::optional<int64_t> GpuFigures::*value;
+    double unit;
+  };
+  constexpr Family kFamilies[] = {
+      {"dslaunch_rank_gpu_memory_bytes", "Memory of the rank's GPU.", &GpuFigures::memory_total, 1},
+      {"dslaunch_rank_gpu_memory_used_bytes", "Memory of it that is used, by whomever.",
+       &GpuFigures::memory_used, 1},
+      {"dslaunch_rank_gpu_utilization_ratio", "Part of the time in which it computed.",
+       &GpuFigures::utilization, 0.01},
+      {"dslaunch_rank_gpu_temperature_celsius", "How hot it is.", &GpuFigures::temperature, 1},
+      {"dslaunch_rank_gpu_power_watts", "What it takes.", &GpuFigures::power, 0.001},
+      {"dslaunch_rank_gpu_xid", "The newest critical Xid since the ranks run.",
+       &GpuFigures::last_xid, 1}};
+  for (const Family& family : kFamilies) {
+    const auto known = [&](const RankStatus& rank) {
+      return rank.gpu && rank.gpu->figures.*family.value;
+    };
+    if (std::ranges::none_of(ranks, known)) continue;
+    out.family(family.name, "gauge", family.help);
+    for (const RankStatus& rank : ranks) {
+      if (known(rank))
+        out.sample(rank, static_cast<double>(*(rank.gpu->figures.*family.value)) * family.unit);
+    }
+  }
+}
+
 }  // namespace
 
 std::string place_text(const RankStatus& rank) {
@@ -185,6 +235,7 @@ std::string status_prometheus(const RunStatus& status) {
               static_cast<double>(status.last_commit->step()));
   }
   if (!status.ranks.empty()) expose_ranks(out, status.ranks);
+  expose_gpus(out, status.ranks);
   return out.text();
 }
 

@@ -8,6 +8,8 @@
 #include "launcher/inventory/inventory_text.h"
 #include "launcher/inventory/libraries.h"
 #include "launcher/inventory/machine_facts.h"
+#include "launcher/process/devices/gpu_reader.h"
+#include "launcher/process/devices/gpus.h"
 #include "launcher/process/environment_list.h"
 #include "launcher/process/machine.h"
 #include "launcher/verbs/engine_verb.h"
@@ -92,8 +94,12 @@ Inventory gather(const CommandContext& context) {
   const EngineBuild engine = engine_build(context);
   const agent::Facts probed = probe_this_machine();
   Inventory out;
-  out.groups = {build_facts(engine, context), system_facts(),     cpu_group(engine), gpu_facts(),
-                memory_facts(probed),         limit_facts(probed)};
+  out.groups = {build_facts(engine, context),
+                system_facts(),
+                cpu_group(engine),
+                gpu_facts(gpus_of_this_machine(), build_devices(), context.visible_gpus),
+                memory_facts(probed),
+                limit_facts(probed)};
   out.network = network_facts();
   if (engine.facts) out.libraries = engine.facts->libraries;
   for (auto& more : {launcher_libraries(), optional_libraries()}) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "launcher/agents/host_world.h"
 #include "launcher/process/devices/gpus.h"
 #include "launcher/verbs/engine_verb.h"
 
@@ -38,6 +39,10 @@ PreflightNeeds needs_of_plan(const std::string& plan) {
       if (rank.HasMember("host_bytes_peak") && rank["host_bytes_peak"].IsInt64()) {
         needs.memory_bytes = std::max(needs.memory_bytes, rank["host_bytes_peak"].GetInt64());
       }
+      if (rank.HasMember("device_bytes_peak") && rank["device_bytes_peak"].IsInt64()) {
+        needs.gpu_memory_bytes =
+            std::max(needs.gpu_memory_bytes, rank["device_bytes_peak"].GetInt64());
+      }
     }
   }
   return needs;
@@ -64,11 +69,10 @@ WorldShape shape_of_job(const RunOptions& options, const SlotMap& hosts, const M
 }
 
 std::vector<SurveyedHost> survey(const JobHosts& hosts, const SlotMap& slots,
-                                 const Machine& machine, const SurveyOrders& orders) {
+                                 const VisibleGpus& gpus, const SurveyOrders& orders) {
   if (!hosts.agents) {
     std::vector<SurveyedHost> out;
-    for (const HostSlots& host : slots)
-      out.push_back(survey_this_machine(host, machine.gpus, orders));
+    for (const HostSlots& host : slots) out.push_back(survey_this_machine(host, gpus, orders));
     return out;
   }
   std::vector<std::string> names;
@@ -78,7 +82,60 @@ std::vector<SurveyedHost> survey(const JobHosts& hosts, const SlotMap& slots,
   return survey_hosts(slots, reached, orders);
 }
 
+// The short form of `dslaunch preflight`: what costs no time.
+PreflightNeeds launch_needs(const TrainingJob& job, const RunOptions& options,
+                            const std::string& directory) {
+  PreflightNeeds needs;
+  needs.world_size = job.shape.ranks;
+  needs.threads = job.shape.threads;
+  needs.checkpoint_bytes = newest_checkpoint_bytes(directory);
+  needs.uses_gpus = job.device != Device::cpu() && build_devices() == BuildDevices::kGpus;
+  needs.gpu_sharing = options.devices.sharing;
+  needs.slot_gpus = job.slot_gpus;
+  return needs;
+}
+
+SlotMap slots_of(const std::vector<RankPlacement>& world) {
+  SlotMap slots;
+  for (const std::string& host : hosts_of(world)) {
+    slots.push_back({host, {}});
+    for (const RankPlacement& place : world) {
+      if (place.host == host) slots.back().slots.push_back(place.slot);
+    }
+  }
+  return slots;
+}
+
 }  // namespace
+
+void require_fit_machine(const TrainingJob& job, const RunOptions& options,
+                         const std::vector<RankPlacement>& world, const CommandContext& context) {
+  const std::string directory = future_run_directory(options);
+  SurveyedHost surveyed =
+      survey_this_machine(slots_of(world).front(), own_gpus(context.visible_gpus),
+                          {.directory = directory,
+                           .nvme_paths = job.config.nvme_paths,
+                           .program = context.rank_program});
+  // That it cannot be written is a storage error, which opening it reports.
+  surveyed.facts->mutable_directory()->clear_error();
+  refuse_unfit(launch_needs(job, options, directory), {surveyed});
+}
+
+FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
+                           const std::vector<RankPlacement>& world,
+                           const std::vector<ReachedHost>& reached, const std::string& program) {
+  const std::string directory = future_run_directory(options);
+  PreflightNeeds needs = launch_needs(job, options, directory);
+  needs.shares_directory = job.config.shares_directory;
+  const std::vector<SurveyedHost> surveyed = survey_hosts(
+      slots_of(world), {reached, {}},
+      {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program});
+  FitHosts out{.notes = refuse_unfit(needs, surveyed)};
+  for (const SurveyedHost& host : surveyed) {
+    if (host.facts) out.newest_epoch = std::max(out.newest_epoch, host.facts->newest_epoch());
+  }
+  return out;
+}
 
 std::string future_run_directory(const RunOptions& options) {
   return fs::absolute(options.run_dir.value_or("runs")).lexically_normal().string();
@@ -120,7 +177,7 @@ int run_preflight(const PreflightOptions& options, const CommandContext& context
   needs.shares_directory = hosts.agents.has_value() && (!config || config->shares_directory);
   needs.uses_gpus = build_devices() == BuildDevices::kGpus &&
                     (machine.gpus > 0 || run.devices.wish == DeviceWish::kCuda);
-  needs.shares_gpus = run.devices.sharing == GpuSharing::kAllowed;
+  needs.gpu_sharing = run.devices.sharing;
   SurveyOrders orders{.directory = future_run_directory(run),
                       .nvme_paths = config ? config->nvme_paths : std::vector<std::string>{},
                       .program = context.rank_program,
@@ -132,7 +189,8 @@ int run_preflight(const PreflightOptions& options, const CommandContext& context
     for (HostSlots& host : slots)
       host.name.clear();  // it is this machine, whatever the hostfile calls it
   }
-  const std::vector<SurveyedHost> surveyed = survey(hosts, slots, machine, orders);
+  const std::vector<SurveyedHost> surveyed =
+      survey(hosts, slots, own_gpus(context.visible_gpus), orders);
   const std::vector<Finding> findings = judge_hosts(needs, surveyed);
   fmt::print("{}\n", options.json ? preflight_json(surveyed, findings)
                                   : preflight_text(surveyed, findings));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "launcher/agents/host_survey.h"
+#include "launcher/run/supervisor.h"
 #include "launcher/verbs/command_line.h"
 #include "launcher/verbs/run.h"
 
@@ -20,5 +21,19 @@ std::string future_run_directory(const RunOptions& options);
 // worth a note.
 std::vector<std::string> refuse_unfit(const PreflightNeeds& needs,
                                       const std::vector<SurveyedHost>& hosts);
+
+// Before a run on this machine alone. Throws as refuse_unfit().
+void require_fit_machine(const TrainingJob& job, const RunOptions& options,
+                         const std::vector<RankPlacement>& world, const CommandContext& context);
+
+struct FitHosts {
+  std::vector<std::string> notes;  // what is worth one
+  int64_t newest_epoch = 0;        // in the run directory, which each of them may have for itself
+};
+// The same of hosts that were reached. Hosts that hold no rank yet, the spares, are looked at when
+// they do.
+FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
+                           const std::vector<RankPlacement>& world,
+                           const std::vector<ReachedHost>& reached, const std::string& program);
 
 }  // namespace ds

@@ -234,8 +234,9 @@ struct RunServices {
 };
 
 // Says it to the ranks and to the user.
-void choose(TrainingJob& job, const RankDevices& devices) {
+void choose(TrainingJob& job, const RunServices& services, const RankDevices& devices) {
   job.device = devices.device;
+  job.slot_gpus = services.devices.slot_gpus();
   job.config.notes.insert(job.config.notes.end(), devices.notes.begin(), devices.notes.end());
 }
 
@@ -312,56 +313,6 @@ RankLog log_of(RunRecords& records) {
   return [&records](int rank, std::string_view line) { records.rank_line(rank, line); };
 }
 
-// The short form of `dslaunch preflight`: what costs no time.
-PreflightNeeds launch_needs(const TrainingJob& job, const std::string& directory) {
-  PreflightNeeds needs;
-  needs.world_size = job.shape.ranks;
-  needs.threads = job.shape.threads;
-  needs.checkpoint_bytes = newest_checkpoint_bytes(directory);
-  return needs;
-}
-
-void require_fit_machine(const TrainingJob& job, const RunOptions& options,
-                         const std::string& program) {
-  const std::string directory = future_run_directory(options);
-  HostSlots here;
-  here.slots.resize(to_size(job.shape.ranks));
-  SurveyedHost surveyed = survey_this_machine(
-      here, 0, {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program});
-  // That it cannot be written is a storage error, which opening it reports.
-  surveyed.facts->mutable_directory()->clear_error();
-  refuse_unfit(launch_needs(job, directory), {surveyed});
-}
-
-struct FitHosts {
-  std::vector<std::string> notes;  // what is worth one
-  int64_t newest_epoch = 0;        // in the run directory, which each of them may have for itself
-};
-
-// Hosts that hold no rank yet, the spares, are looked at when they do.
-FitHosts require_fit_hosts(const TrainingJob& job, const RunOptions& options,
-                           const std::vector<RankPlacement>& world,
-                           const std::vector<ReachedHost>& reached, const std::string& program) {
-  SlotMap slots;
-  for (const std::string& host : hosts_of(world)) {
-    slots.push_back({host, {}});
-    for (const RankPlacement& place : world) {
-      if (place.host == host) slots.back().slots.push_back(place.slot);
-    }
-  }
-  const std::string directory = future_run_directory(options);
-  PreflightNeeds needs = launch_needs(job, directory);
-  needs.shares_directory = job.config.shares_directory;
-  const std::vector<SurveyedHost> surveyed = survey_hosts(
-      slots, {reached, {}},
-      {.directory = directory, .nvme_paths = job.config.nvme_paths, .program = program});
-  FitHosts out{.notes = refuse_unfit(needs, surveyed)};
-  for (const SurveyedHost& host : surveyed) {
-    if (host.facts) out.newest_epoch = std::max(out.newest_epoch, host.facts->newest_epoch());
-  }
-  return out;
-}
-
 int supervise(const TrainingJob& job, const RunOptions& options, RunRecords& records,
               WorldStarter& starter, RunServices services) {
   Supervisor supervisor(job, records, starter, services.signals, services.console);
@@ -383,9 +334,10 @@ std::vector<RankPlacement> first_world(const TrainingJob& job) {
 
 int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
              const CommandContext& context, RunServices services) {
-  const RankDevices devices = services.devices.place_here(first_world(job));
-  choose(job, devices);
-  require_fit_machine(job, options, context.rank_program);
+  const std::vector<RankPlacement> world = first_world(job);
+  const RankDevices devices = services.devices.place_here(world);
+  choose(job, services, devices);
+  require_fit_machine(job, options, world, context);
   RankBinding binding = bind_here(options, job.shape, services.group);
   if (!options.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
   require_inputs(options, context, services.signals);
@@ -444,7 +396,7 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   job.shape.threads =
       options.num_threads.value_or(binding.threads.value_or(threads_on(reached, world)));
   const RankDevices devices = services.devices.place(world, reached);
-  choose(job, devices);
+  choose(job, services, devices);
   const auto place_gpus = [&](const std::vector<RankPlacement>& places,
                               const std::vector<ReachedHost>& hosts_of_epoch) {
     return services.devices.place_again(devices, places, hosts_of_epoch);

@@ -1,4 +1,4 @@
-// Looks at the GPUs of this machine every two seconds, in a thread of its own: a driver whose GPU
+// Looks at the GPUs of this machine every second, in a thread of its own: a driver whose GPU
 // fails may answer late. Thread-safe.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace ds {
 class GpuSampler {
  public:
   struct Options {
-    std::chrono::milliseconds period{2000};
+    std::chrono::milliseconds period{1000};
     std::string file = kNvmlFile;
   };
   explicit GpuSampler(Options options);

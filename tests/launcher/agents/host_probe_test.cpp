@@ -20,12 +20,14 @@ TEST_CASE("a host tells its limits, its memory and its disk", "[launcher]") {
   order.set_directory((here.path() / "runs" / "one").string());
   order.add_nvme_paths((here.path() / "nvme").string());
   order.set_program("/nowhere/rankd");
-  HostProbe probe(3);
+  HostProbe probe(VisibleGpus{.names = {"0", "2", "GPU-3a"}});
   const agent::Facts facts = probe.carry_out(order, 1);
   CHECK(facts.round() == 7);
   CHECK(facts.asked_us() == 1);
   CHECK(facts.answered_us() > 1);
   CHECK(facts.gpus() == 3);
+  CHECK(facts.gpu_names(1) == "2");
+  CHECK(facts.has_gpu_report());
   CHECK(facts.cores() > 0);
   CHECK(facts.memory_available() > 0);
   CHECK(facts.open_files().soft() != 0);
@@ -45,7 +47,7 @@ TEST_CASE(
   order.set_witness_file((here.path() / "witness").string());
   order.set_witness_text("words");
   order.set_own_file((here.path() / "mine").string());
-  HostProbe probe(0);
+  HostProbe probe{VisibleGpus()};
   CHECK(probe.carry_out(order, 0).witness_error() == "No such file or directory");
   CHECK_FALSE(fs::exists(here.path() / "mine"));
   CHECK(write_new_file(order.witness_file(), "other words").empty());

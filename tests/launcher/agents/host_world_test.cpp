@@ -51,7 +51,8 @@ struct TestHosts {
     out.kind = RunnerKind::kSsh;
     out.runner.dslaunch = DS_DSLAUNCH_PROGRAM;
     out.path = here.path().string();
-    out.environment = {"PATH=/usr/bin:/bin"};
+    out.environment = {"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" DS_FAKE_NVML_FOLDER,
+                       fmt::format("DS_FAKE_NVML={}", (here.path() / "gpus").string())};
     out.deadline = std::chrono::seconds(2);
     return out;
   }
@@ -221,9 +222,31 @@ TEST_CASE("ranks of other hosts see the GPU that they were given", "[launcher]")
       gpus.push_back(fmt::format("GPU-{}-{}", place.host, place.slot));
     return gpus;
   };
+  // Both hosts have the same GPUs, so that each finds two of them.
+  std::ofstream(hosts.here.path() / "gpus")
+      << "gpu GPU-one-0 A\nmemory 1000 900\ngpu GPU-one-1 A\nmemory 1000 800\n"
+      << "gpu GPU-two-0 A\nmemory 1000 700\ngpu GPU-two-1 A\nmemory 1000 600\n";
   const auto world = hosts.start("echo \"$CUDA_VISIBLE_DEVICES\" >&2\n", {"one", "two"});
   CHECK(watch(*world).said ==
         std::vector<std::string>{"0: GPU-one-0", "1: GPU-one-1", "2: GPU-two-0", "3: GPU-two-1"});
+  const auto waiting = hosts.start("sleep 60\n", {"one", "two"});
+  const auto ignore = [](int, std::string_view) {};
+  const auto all_seen = [&] {
+    for (int rank = 0; rank < 4; ++rank) {
+      if (!waiting->gpu_of(rank)) return false;
+    }
+    return true;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!all_seen() && std::chrono::steady_clock::now() < deadline) {
+    std::vector<pollfd> watched;
+    waiting->add_poll_descriptors(watched);
+    poll(watched.data(), watched.size(), 100);
+    waiting->pump(ignore);
+  }
+  REQUIRE(all_seen());
+  for (int rank = 0; rank < 4; ++rank)
+    CHECK(waiting->gpu_of(rank)->figures.memory_used == 100 * (rank + 1));
 }
 
 TEST_CASE("a rank that a signal killed is reported so, never as exit 0", "[launcher]") {

@@ -1,7 +1,10 @@
 #include "launcher/process/local_world.h"
 
+#include <stdlib.h>
+
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "core/error.h"
 #include "tests/support/catch.h"
@@ -88,6 +91,9 @@ TEST_CASE("standard error of every rank reaches its log and the launcher", "[lau
 TEST_CASE("every rank of this machine sees its own GPU and no other", "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  const std::string gpus = (here.path() / "gpus").string();
+  std::ofstream(gpus) << "gpu GPU-0c A\ngpu GPU-1a B\nmemory 1000 400\n";
+  setenv("DS_FAKE_NVML", gpus.c_str(), 1);
   const std::filesystem::path program = here.path() / "rank.sh";
   std::ofstream(program) << "#!/bin/sh\necho \"$CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER\" >&2\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
@@ -98,7 +104,8 @@ TEST_CASE("every rank of this machine sees its own GPU and no other", "[launcher
   LocalStarter starter({.program = program.string(),
                         .environment = {"CUDA_VISIBLE_DEVICES=3,GPU-1a"},
                         .config_digest = "digest",
-                        .gpus = {"3", "GPU-1a"}},
+                        .gpus = {"3", "GPU-1a"},
+                        .nvml = DS_FAKE_NVML_FILE},
                        run, [&](int rank, std::string_view line) { said[rank] += line; });
   const std::unique_ptr<World> world = starter.start(plan);
   const auto ignore = [](int, std::string_view) {};
@@ -112,6 +119,10 @@ TEST_CASE("every rank of this machine sees its own GPU and no other", "[launcher
   }
   CHECK(said[0] == "3 PCI_BUS_ID");
   CHECK(said[1] == "GPU-1a ");
+  while (!world->gpu_of(1)) std::this_thread::yield();  // somebody looks
+  unsetenv("DS_FAKE_NVML");
+  CHECK(world->gpu_of(1)->figures.memory_used == 600);
+  CHECK_FALSE(world->gpu_of(0));  // no GPU 3 is there
 }
 
 TEST_CASE("a world whose program is missing starts nothing", "[launcher]") {

@@ -28,6 +28,23 @@ DeathCircumstances with_memory(const MemoryDeath& memory) {
 
 }  // namespace
 
+TEST_CASE("the GPU of a rank that died is told as it was last seen", "[launcher]") {
+  DeathCircumstances out;
+  out.gpu = GpuState{.index = 3, .name = "NVIDIA H200"};
+  out.gpu->figures = {.memory_total = int64_t{140} << 30,
+                      .memory_used = int64_t{139} << 30,
+                      .temperature = 88,
+                      .sm_clock = 1200,
+                      .power = 701234,
+                      .last_xid = 79};
+  CHECK(death_details(killed_by(SIGABRT), out) ==
+        "  gpu        GPU 3 (NVIDIA H200): 139 GiB of 140 GiB, 88 degrees C, 1200 MHz, 701 W, "
+        "Xid 79 (it has fallen off the bus)\n");
+  out.gpu->problem = "GPU is lost";
+  CHECK(death_details(killed_by(SIGABRT), out) ==
+        "  gpu        GPU 3 (NVIDIA H200): GPU is lost\n");
+}
+
 TEST_CASE("a note says who sent the signal", "[launcher]") {
   const auto phrase = [](int signal, const std::string& note) {
     return death_phrase(killed_by(signal), with_note(note));

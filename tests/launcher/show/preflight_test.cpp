@@ -41,6 +41,30 @@ PreflightNeeds needs() {
           .shares_directory = true};
 }
 
+SurveyedHost host_with_gpus(const std::string& name) {
+  SurveyedHost host = good_host(name);
+  for (const int index : {0, 1, 2}) {
+    host.facts->add_gpu_names(std::to_string(index));
+    agent::Gpu& gpu = *host.facts->mutable_gpu_report()->add_gpus();
+    gpu.set_index(index);
+    gpu.set_name("NVIDIA H200");
+    gpu.set_memory_total(140 * kGiB);
+    gpu.set_memory_used(kGiB);
+    gpu.set_temperature(40);
+    gpu.set_slowdown_at(90);
+    gpu.set_ecc_uncorrected(0);
+  }
+  host.facts->set_nccl("2.28.9");
+  return host;
+}
+
+PreflightNeeds gpu_needs() {
+  PreflightNeeds out = needs();
+  out.uses_gpus = true;
+  out.gpu_memory_bytes = 80 * kGiB;
+  return out;
+}
+
 // "check level" of all that is found about one host.
 std::string found(const PreflightNeeds& needs, const SurveyedHost& host) {
   std::string out;
@@ -117,10 +141,71 @@ TEST_CASE("slots beyond the GPUs of a host are found where slots are GPUs", "[la
   PreflightNeeds gpus = needs();
   gpus.uses_gpus = true;
   SurveyedHost host = good_host("a");
-  host.facts->set_gpus(1);
+  gpus.world_size = 1;
+  host.facts->add_gpu_names("0");
   CHECK(found(gpus, host) == "devices bad; ");
-  host.facts->set_gpus(2);
+  gpus.gpu_sharing = GpuSharing::kAllowed;
   CHECK(found(gpus, host).empty());
+  gpus.gpu_sharing = GpuSharing::kRefused;
+  host.facts->add_gpu_names("1");
+  CHECK(found(gpus, host).empty());
+  gpus.slot_gpus["a"] = {{"0"}, {"0"}};  // what a starter left to its slots
+  CHECK(found(gpus, host) == "devices bad; ");
+}
+
+TEST_CASE("each thing that is wrong with a GPU that a slot is to have is found", "[launcher]") {
+  const auto with = [](const std::function<void(agent::Gpu&)>& change, int index = 1) {
+    SurveyedHost host = host_with_gpus("a");
+    change(*host.facts->mutable_gpu_report()->mutable_gpus(index));
+    return found(gpu_needs(), host);
+  };
+  CHECK(with([](agent::Gpu&) {}).empty());
+  CHECK(with([](agent::Gpu& gpu) { gpu.set_problem("GPU is lost"); }) == "gpu bad; ");
+  CHECK(with([](agent::Gpu& gpu) { gpu.set_problem("GPU is lost"); }, 2).empty());  // no slot's
+  CHECK(with([](agent::Gpu& gpu) { gpu.set_ecc_uncorrected(2); }) == "gpu memory bad; ");
+  CHECK(with([](agent::Gpu& gpu) { gpu.set_temperature(90); }) == "gpu heat bad; ");
+  CHECK(with([](agent::Gpu& gpu) { gpu.set_throttled("it is too hot"); }) == "gpu heat warning; ");
+  CHECK(with([](agent::Gpu& gpu) { gpu.set_memory_used(61 * kGiB); }) == "gpu memory bad; ");
+  CHECK(with([](agent::Gpu& gpu) { gpu.add_processes(12); }) == "gpu memory warning; ");
+  CHECK(with([](agent::Gpu& gpu) { gpu.add_unreachable(0); }).empty());  // said of the first
+  CHECK(with([](agent::Gpu& gpu) { gpu.add_unreachable(1); }, 0) == "gpu links warning; ");
+  CHECK(with([](agent::Gpu& gpu) { gpu.add_unreachable(2); }).empty());
+}
+
+TEST_CASE("what is wrong with a GPU is said with its name and figures", "[launcher]") {
+  SurveyedHost host = host_with_gpus("a");
+  agent::Gpu& gpu = *host.facts->mutable_gpu_report()->mutable_gpus(1);
+  gpu.set_memory_used(100 * kGiB);
+  gpu.add_processes(4711);
+  gpu.set_process_memory(99 * kGiB);
+  const std::vector<Finding> findings = judge_hosts(gpu_needs(), {host});
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what ==
+        "GPU 1 (NVIDIA H200) has 40.0 GiB free of 140 GiB, its rank needs 80.0 GiB; processes "
+        "4711 have 99.0 GiB there");
+}
+
+TEST_CASE("hosts must have the same NCCL where ranks are on GPUs", "[launcher]") {
+  SurveyedHost other = host_with_gpus("b");
+  CHECK(judge_hosts(gpu_needs(), {host_with_gpus("a"), other}).empty());
+  other.facts->set_nccl("2.19.3");
+  const auto differs = judge_hosts(gpu_needs(), {host_with_gpus("a"), other});
+  REQUIRE(differs.size() == 1);
+  CHECK(differs[0].host == "b");
+  CHECK(differs[0].level == Severity::kBad);
+  CHECK(differs[0].what == "it has NCCL 2.19.3, a has 2.28.9");
+  other.facts->clear_nccl();
+  CHECK(found(gpu_needs(), other) == "nccl warning; ");
+  PreflightNeeds one = gpu_needs();
+  one.world_size = 1;
+  CHECK(found(one, other).empty());
+}
+
+TEST_CASE("nothing known about GPUs is said", "[launcher]") {
+  SurveyedHost host = host_with_gpus("a");
+  host.facts->mutable_gpu_report()->clear_gpus();
+  host.facts->mutable_gpu_report()->set_problem("NVML could not be opened");
+  CHECK(found(gpu_needs(), host) == "gpu warning; ");
 }
 
 TEST_CASE("an offset is known but for the time under way", "[launcher]") {

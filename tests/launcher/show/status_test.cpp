@@ -54,6 +54,36 @@ TEST_CASE("status text says where a run and its ranks are", "[launcher]") {
         "data");
 }
 
+TEST_CASE("the GPUs of ranks are shown, and what is not known of them is not", "[launcher]") {
+  RunStatus status = running_status();
+  GpuState gpu{.index = 3, .uuid = "GPU-1a", .name = "NVIDIA H200"};
+  gpu.figures = {.memory_total = int64_t{140} << 30,
+                 .memory_used = int64_t{35} << 30,
+                 .utilization = 97,
+                 .power = 650500,
+                 .last_xid = 94};
+  status.ranks[0].gpu = gpu;
+  status.ranks[1].gpu = GpuState{.index = 0, .problem = "GPU is lost"};
+  CHECK_THAT(status_text(status),
+             Catch::Contains("heard  GPU ") && Catch::Contains("  where\n") &&
+                 Catch::Contains("0.5s  3: 35.0 GiB of 140 GiB, 97 % busy, Xid 94 (an error of "
+                                 "its memory that was contained)  at step 12.1") &&
+                 Catch::Contains("0.2s  0: GPU is lost   "));
+  const RunStatus read = parse_status(status_json(status));
+  CHECK(status_json(read) == status_json(status));
+  CHECK(read.ranks.at(0).gpu->figures.power == 650500);
+  CHECK(read.ranks.at(0).gpu->uuid == "GPU-1a");
+  CHECK_FALSE(read.ranks.at(0).gpu->figures.temperature);
+  CHECK(read.ranks.at(1).gpu->problem == "GPU is lost");
+  CHECK_FALSE(read.ranks.at(2).gpu);
+  const std::string exposed = status_prometheus(status);
+  CHECK_THAT(exposed, Catch::Contains("\ndslaunch_rank_gpu_memory_used_bytes{run=\"kjv \\\"1\\\"\","
+                                      "rank=\"0\",host=\"a\"} 37580963840\n"));
+  CHECK_THAT(exposed, Catch::Contains("host=\"a\"} 0.97\n") && Catch::Contains("} 650.5\n"));
+  CHECK_THAT(exposed, !Catch::Contains("gpu_temperature"));
+  CHECK_THAT(status_prometheus(running_status()), !Catch::Contains("gpu"));
+}
+
 TEST_CASE("status JSON is read back as it was written", "[launcher]") {
   const RunStatus status = running_status();
   const std::string json = status_json(status);

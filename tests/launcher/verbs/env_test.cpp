@@ -57,6 +57,28 @@ TEST_CASE("what is built in is told with what it is used for", "[launcher]") {
   CHECK(emulates_cuda(build));
 }
 
+TEST_CASE("GPUs are told with what becomes of them", "[launcher]") {
+  GpuReport report{.driver = "580.82.07"};
+  report.gpus = {{.index = 0, .uuid = "GPU-0a", .name = "NVIDIA H200"},
+                 {.index = 1, .uuid = "GPU-1b", .name = "NVIDIA H200"},
+                 {.index = 2, .problem = "GPU is lost"}};
+  report.gpus[0].figures = {.temperature = 41};
+  const auto note = [&](const char* key, BuildDevices build, const char* visible) {
+    return fact_in(gpu_facts(report, build, visible), key).note;
+  };
+  CHECK(note("gpu_0", BuildDevices::kGpus, nullptr) == "GPU-0a; 41 degrees C; used by ranks");
+  CHECK(note("gpu_1", BuildDevices::kGpus, "0") ==
+        "GPU-1b; not used: CUDA_VISIBLE_DEVICES leaves it out");
+  CHECK(note("gpu_1", BuildDevices::kGpus, "GPU-1") == "GPU-1b; used by ranks");
+  CHECK(note("gpu_2", BuildDevices::kGpus, nullptr) == "not used: GPU is lost");
+  CHECK_THAT(note("gpu_1", BuildDevices::kNone, nullptr), Catch::Contains("DS_WITH_CUDA"));
+  CHECK_THAT(note("gpu_1", BuildDevices::kEmulated, nullptr), Catch::Contains("emulates"));
+  const FactGroup group = gpu_facts(report, BuildDevices::kGpus, nullptr);
+  CHECK(std::get<std::string>(fact_in(group, "gpu_0").value) == "NVIDIA H200");
+  CHECK(std::get<std::string>(fact_in(group, "nvidia_driver").value) == "580.82.07");
+  CHECK(std::get<int64_t>(fact_in(group, "count").value) == 3);
+}
+
 TEST_CASE("limits are told with what they can be raised to", "[launcher]") {
   agent::Facts probed;
   *probed.mutable_open_files() = limit_of(1024, 4096);
