@@ -18,10 +18,20 @@ static_assert(offsetof(StepOutcome, found) == offsetof(StepOutcome, skip) + size
 static_assert(sizeof(StepSums) == kStepSums * sizeof(double));
 
 // Where the parts of the block begin, in bytes.
-constexpr int64_t kOutcomeAt = sizeof(StepInputs);
-constexpr int64_t kSkipAt = kOutcomeAt + static_cast<int64_t>(offsetof(StepOutcome, skip));
-constexpr int64_t kSumsAt = kOutcomeAt + static_cast<int64_t>(sizeof(StepOutcome));
+constexpr int64_t kSkipAt = offsetof(StepOutcome, skip);
+constexpr int64_t kInputsAt = sizeof(StepOutcome);
+constexpr int64_t kSumsAt = kInputsAt + static_cast<int64_t>(sizeof(StepInputs));
 constexpr int64_t kGatheredAt = kSumsAt + static_cast<int64_t>(sizeof(StepSums));
+
+// What begins a step, as it lies in the block.
+struct Beginning {
+  StepInputs inputs;
+  StepSums sums;
+};
+static_assert(offsetof(Beginning, sums) == kSumsAt - kInputsAt);
+
+// One for each step that may be under way, and some for what is written between steps.
+constexpr int kStagingPlaces = 4;
 
 void* at(const Tensor& block, int64_t bytes) {
   return static_cast<std::byte*>(block.address()) + bytes;
@@ -36,11 +46,11 @@ void* part_of(const Tensor& block, const Stream& stream, int64_t bytes) {
 
 }  // namespace
 
-StepScalars::StepScalars(int ranks, Stream& stream)
+StepScalars::StepScalars(int ranks, Stream& stream, MemoryResource* pinned)
     : stream_(&stream),
       block_(Tensor::empty({kGatheredAt + ranks * static_cast<int64_t>(sizeof(StepSums))},
                            DType::kU8, stream, MemoryTag::kOptimizer)),
-      source_(std::make_shared<Source>()) {
+      staging_(std::make_shared<StagingRing>(sizeof(Beginning), kStagingPlaces, pinned)) {
   DS_CHECK(ranks >= 1, "step scalars: a group of {} ranks", ranks);
   // Kernels would make it while the stream allocates from the arena of a micro-step.
   static_cast<void>(DeviceFlags(stream));
@@ -49,12 +59,9 @@ StepScalars::StepScalars(int ranks, Stream& stream)
 }
 
 void StepScalars::upload(const StepInputs& inputs, int64_t flags) {
-  source_->copied.wait_on_host();
-  source_->inputs = inputs;
-  source_->sums = {.flags = static_cast<double>(flags)};
-  stream_->copy(&source_->inputs, at(block_, 0), sizeof inputs);
-  stream_->copy(&source_->sums, at(block_, kSumsAt), sizeof source_->sums);
-  source_->copied = stream_->mark();
+  const Beginning beginning{.inputs = inputs, .sums = {.flags = static_cast<double>(flags)}};
+  staging_->copy(&beginning, at(block_, kInputsAt),
+                 offsetof(Beginning, sums) + sizeof beginning.sums, *stream_);
 }
 
 StepOutcome StepScalars::read_back() const {
@@ -64,7 +71,7 @@ StepOutcome StepScalars::read_back() const {
 }
 
 Event StepScalars::copy_outcome(StepOutcome& to) const {
-  stream_->copy(at(block_, kOutcomeAt), &to, sizeof to);
+  stream_->copy(at(block_, 0), &to, sizeof to);
   return stream_->mark();
 }
 
@@ -74,10 +81,7 @@ void StepScalars::clear_skip() {
 }
 
 void StepScalars::write(const StepOutcome& outcome) {
-  source_->copied.wait_on_host();
-  source_->outcome = outcome;
-  stream_->copy(&source_->outcome, at(block_, kOutcomeAt), sizeof outcome);
-  source_->copied = stream_->mark();
+  staging_->copy(&outcome, at(block_, 0), sizeof outcome, *stream_);
 }
 
 Tensor StepScalars::sums() const {
@@ -89,11 +93,11 @@ Tensor StepScalars::gathered() const {
 }
 
 const StepInputs& StepScalars::inputs() const {
-  return *static_cast<const StepInputs*>(part_of(block_, *stream_, 0));
+  return *static_cast<const StepInputs*>(part_of(block_, *stream_, kInputsAt));
 }
 
 StepOutcome& StepScalars::outcome() const {
-  return *static_cast<StepOutcome*>(part_of(block_, *stream_, kOutcomeAt));
+  return *static_cast<StepOutcome*>(part_of(block_, *stream_, 0));
 }
 
 namespace kernels {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/memory/staging_ring.h"
 #include "core/tensor.h"
 
 namespace ds {
@@ -46,10 +47,12 @@ struct alignas(64) StepOutcome {
 // A handle: copies share the memory.
 class StepScalars {
  public:
-  // For a group of that many ranks, from stream.memory().
-  StepScalars(int ranks, Stream& stream);
+  // For a group of that many ranks, from stream.memory(). What is copied there starts in `pinned`
+  // memory, which must outlive it; null: the heap.
+  StepScalars(int ranks, Stream& stream, MemoryResource* pinned = nullptr);
 
-  // Begins a step: its inputs, and sums of 0 but for `flags`.
+  // Begins a step: its inputs, and sums of 0 but for `flags`. Waits for no work of this step or of
+  // the one before it.
   void upload(const StepInputs& inputs, int64_t flags);
   StepOutcome read_back() const;  // waits for its copy; the defaults on meta
   // The outcome of the work so far, into host memory that has to live until the event is reached;
@@ -69,15 +72,8 @@ class StepScalars {
 
  private:
   Stream* stream_;
-  Tensor block_;  // StepInputs, StepOutcome, the sums of this rank, those of all
-  // What copies to the device start from: on the host, until the last of them is made.
-  struct Source {
-    StepInputs inputs;
-    StepSums sums;
-    StepOutcome outcome;
-    Event copied;
-  };
-  std::shared_ptr<Source> source_;
+  Tensor block_;  // StepOutcome, StepInputs, the sums of this rank, those of all
+  std::shared_ptr<StagingRing> staging_;
 };
 
 namespace kernels {

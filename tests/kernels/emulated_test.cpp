@@ -11,6 +11,7 @@
 #include "core/cuda/emulated.h"
 #include "core/fibre/sanitizers.h"
 #include "core/memory/poison.h"
+#include "core/memory/staging_ring.h"
 #include "core/tensor.h"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -287,6 +288,25 @@ TEST_CASE("pageable memory is read at once, pinned memory when the queue comes t
   *pinned = 4;  // too soon
   CHECK(values_of(s.stream, y)[0] == 4);
   pinned_memory->deallocate(pinned, sizeof(float), MemoryTag::kScratch);
+}
+
+TEST_CASE("a ring of pinned memory waits for nothing before all its places are taken", "[cuda]") {
+  DeviceStream s;
+  const Tensor y = s.floats(3);
+  s.stream.synchronize();
+  const auto pinned = make_pinned_memory(4096);
+  StagingRing ring(sizeof(float), 3, pinned.get());
+  const auto give = [&](float value, int place) {
+    ring.copy(&value, at(y) + place, sizeof value, s.stream);
+    return s.stream.mark();
+  };
+  const Event first = give(1, 0), second = give(2, 1);
+  give(3, 2);
+  CHECK_FALSE(first.ready());
+  give(4, 0);
+  CHECK(first.ready());
+  CHECK_FALSE(second.ready());
+  CHECK(values_of(s.stream, y) == std::vector<float>{4, 2, 3});
 }
 
 TEST_CASE("the host that touches the device's memory faults", "[cuda]") {

@@ -4,6 +4,7 @@
 #include "core/cuda/step_graph.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "core/cuda/memory.h"
@@ -82,7 +83,9 @@ struct SmallStep {
       all.insert(all.end(), bytes.begin(), bytes.end());
     }
     const auto* const told = reinterpret_cast<const std::byte*>(outcome.get());
-    all.insert(all.end(), told, told + sizeof(StepOutcome));
+    // What follows is padding.
+    const size_t bytes = offsetof(StepOutcome, found) + sizeof(StepOutcome::found);
+    all.insert(all.end(), told, told + bytes);
     return all;
   }
 

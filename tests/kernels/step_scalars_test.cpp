@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/cuda/memory.h"
 #include "kernels/step/scalars.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
@@ -109,6 +110,27 @@ TEST_CASE("a copy of the outcome stays as it is when the next step is finished",
   CHECK(copied.ready());
   CHECK(copy.norm == 7);
   CHECK(copy.grad_scale == 0.5F);
+}
+
+TEST_CASE("each step finds its own inputs, however many were uploaded before it ran",
+          "[kernels][device]") {
+  TestStream s;
+  HostMemory host;
+  const bool is_cpu = s.stream.device() == Device::cpu();
+  const auto pinned = is_cpu ? nullptr : make_pinned_memory(4096);
+  StepScalars scalars(1, s.stream, is_cpu ? &host : pinned.get());
+  constexpr int64_t kSteps = 9;  // the places on the host are taken several times
+  const Tensor seen = Tensor::empty({kSteps}, DType::kF64, s.stream);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    scalars.upload({.lr = 0.25 * static_cast<double>(step)}, step);
+    s.stream.copy(&scalars.inputs().lr, seen.narrow(step, 1).address(), sizeof(double));
+  }
+  Values rates(kSteps);
+  s.stream.copy(seen.address(), rates.data(), seen.bytes());
+  s.stream.synchronize();
+  for (size_t step = 0; step < kSteps; ++step) {
+    CHECK(rates[step] == 0.25 * static_cast<double>(step));
+  }
 }
 
 TEST_CASE("an upload begins the sums anew and keeps the last outcome", "[kernels][device]") {

@@ -5,9 +5,24 @@
 
 namespace ds {
 
-StepResults::StepResults(int late) : late_(late) {
+StepResults::StepResults(int late, MemoryResource* pinned)
+    : late_(late), outcomes_(kMost * sizeof(StepOutcome), pinned) {
   DS_CHECK(late >= 0 && late < kMost, "step results: {} steps late, expected 0 to {}", late,
            kMost - 1);
+  for (int index = 0; index < kMost; ++index) new (&place(index)) StepOutcome;
+}
+
+StepResults::~StepResults() {
+  for (const Entry& entry : ring_) {
+    try {
+      entry.copied.wait_on_host();
+    } catch (const std::exception&) {  // the device failed, and nobody is left to be told
+    }
+  }
+}
+
+StepOutcome& StepResults::place(int index) const {
+  return reinterpret_cast<StepOutcome*>(outcomes_.data())[index];
 }
 
 void StepResults::require_room() const {
@@ -17,17 +32,18 @@ void StepResults::require_room() const {
 
 void StepResults::add(int64_t step, double lr, const StepScalars& scalars) {
   require_room();
-  Entry& entry = nth(ring_, (oldest_ + count_) % kMost);
-  entry = {.step = step, .lr = lr};
-  entry.copied = scalars.copy_outcome(entry.outcome);
+  const int index = (oldest_ + count_) % kMost;
+  place(index) = {};
+  nth(ring_, index) = {.step = step, .lr = lr, .copied = scalars.copy_outcome(place(index))};
   ++count_;
 }
 
 std::optional<StepResults::Entry> StepResults::take(Wait wait) {
   if (count_ == 0) return std::nullopt;
-  const Entry& entry = nth(ring_, oldest_);
+  Entry& entry = nth(ring_, oldest_);
   if (wait == Wait::kNo && (count_ <= late_ || !entry.copied.ready())) return std::nullopt;
   entry.copied.wait_on_host();
+  entry.outcome = place(oldest_);
   oldest_ = (oldest_ + 1) % kMost;
   --count_;
   return entry;

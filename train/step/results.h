@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/memory/host_block.h"
 #include "kernels/step/scalars.h"
 
 namespace ds {
@@ -25,8 +26,11 @@ class StepResults {
   };
 
   // late: how many of the newest results are not there yet, as far as Wait::kNo is concerned.
-  explicit StepResults(int late);
-  StepResults(const StepResults&) = delete;  // copies under way are written to where it is
+  // Outcomes are copied to `pinned` memory, so that the copy does not make the host wait; null: to
+  // the heap.
+  explicit StepResults(int late, MemoryResource* pinned = nullptr);
+  ~StepResults();                            // waits for its copies
+  StepResults(const StepResults&) = delete;  // they are written to where it is
   StepResults& operator=(const StepResults&) = delete;
 
   void require_room() const;  // InternalError where kMost steps are under way
@@ -38,7 +42,10 @@ class StepResults {
   int count() const { return count_; }
 
  private:
+  StepOutcome& place(int index) const;  // of the outcome of an entry of the ring
+
   const int late_;
+  const HostBlock outcomes_;
   std::array<Entry, kMost> ring_;
   int oldest_ = 0;
   int count_ = 0;
