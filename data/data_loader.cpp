@@ -14,9 +14,18 @@ DataLoader::DataLoader(const SampleSet& samples, const Sampler& sampler, const B
            shape.micro_batch, shape.accumulation);
 }
 
-Batch DataLoader::next(int64_t step, int64_t micro_step) const {
+std::vector<int64_t> DataLoader::samples_of(int64_t step, int64_t micro_step) const {
   DS_CHECK(step >= 0 && micro_step >= 0 && micro_step < shape_.accumulation,
            "data loader: step {}, micro-step {} of {}", step, micro_step, shape_.accumulation);
+  const int64_t first = step * shape_.global_batch() + shape_.first_index(micro_step, rank_);
+  std::vector<int64_t> samples;
+  for (int64_t row = 0; row < shape_.micro_batch; ++row) {
+    samples.push_back(sampler_.sample_at(first + row));
+  }
+  return samples;
+}
+
+Batch DataLoader::next(int64_t step, int64_t micro_step) const {
   const int64_t length = samples_.sequence_length();
   const auto width = to_size(length);
   const auto rows = to_size(shape_.micro_batch);
@@ -25,11 +34,9 @@ Batch DataLoader::next(int64_t step, int64_t micro_step) const {
   int32_t* tokens = block->data();
   int32_t* targets = tokens + rows * width;
   std::vector<int32_t> sample(width + 1);
-  Batch batch;
-  const int64_t position = step * shape_.global_batch() + shape_.first_index(micro_step, rank_);
+  Batch batch{.tokens = {}, .targets = {}, .samples = samples_of(step, micro_step)};
   for (size_t row = 0; row < rows; ++row) {
-    batch.samples.push_back(sampler_.sample_at(position + static_cast<int64_t>(row)));
-    samples_.read(batch.samples.back(), sample);
+    samples_.read(batch.samples[row], sample);
     std::copy_n(sample.begin(), width, tokens + row * width);
     std::copy_n(sample.begin() + 1, width, targets + row * width);
   }

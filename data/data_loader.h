@@ -26,6 +26,8 @@ class DataLoader {
 
   // Steps and micro-steps count from 0. Errors as SampleSet::read.
   Batch next(int64_t step, int64_t micro_step) const;
+  // Which samples those are; reads none.
+  std::vector<int64_t> samples_of(int64_t step, int64_t micro_step) const;
   const BatchShape& shape() const { return shape_; }
   const SampleSet& samples() const { return samples_; }
 

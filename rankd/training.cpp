@@ -24,6 +24,7 @@
 #include "train/observers.h"
 #include "train/plan/dry_run.h"
 #include "train/step/pace.h"
+#include "train/step/prefetching_source.h"
 #include "train/watch/memory_saver.h"
 #include "train/watch/resident_memory.h"
 #include "train/watch/sample_audit.h"
@@ -186,6 +187,20 @@ std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, int64_t step
                            .last_step = steps});
 }
 
+// Null where the step reads its batches itself: on a CPU, where it takes the cores that the thread
+// would take, and a batch is little beside what is computed of it.
+std::unique_ptr<PrefetchingSource> prefetched(const RunParts& parts, BatchSource& source,
+                                              int64_t steps) {
+  const Engine& engine = parts.engine;
+  if (engine.device().kind != Device::Kind::kCuda) return nullptr;
+  const EngineOptions& options = engine.options();
+  return std::make_unique<PrefetchingSource>(
+      source, PrefetchingSource::Options{.tokens = options.micro_batch * options.length,
+                                         .micro_steps = narrow<int>(options.micro_steps()),
+                                         .steps = steps,
+                                         .pinned = engine.pinned()});
+}
+
 // The run of one rank, from an engine that is ready to the exported model: the loop over steps, the
 // agreement on commands, and the list of those who watch. `resident` is among them.
 class TrainingRun {
@@ -199,7 +214,8 @@ class TrainingRun {
         evaluation_(evaluation_of(parts, batch_, steps_)),
         saver_(observers_.add(saver_of(parts, checkpoints_, steps_))),
         train_(parts.data.train, sampler_of(parts.config, parts.data.train), batch_,
-               parts.plan.rank, &observers_) {
+               parts.plan.rank, &observers_),
+        prefetched_(prefetched(parts, train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
     if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, steps_));
     if (parts.plan.audit_samples) observers_.add(audit_of(parts));
@@ -295,7 +311,8 @@ class TrainingRun {
   void begin_step() {
     if (engine_.begun() == engine_.step()) step_start_ = SteadyClock::now();
     DS_FAILPOINT("train.step_begin");
-    engine_.begin_step(train_, commands_.seen(), &observers_);
+    BatchSource& source = prefetched_ ? static_cast<BatchSource&>(*prefetched_) : train_;
+    engine_.begin_step(source, commands_.seen(), &observers_);
   }
 
   void take_result() {
@@ -319,6 +336,7 @@ class TrainingRun {
   StepObservers observers_;
   TagSaver& saver_;  // one of them
   LoaderSource train_;
+  const std::unique_ptr<PrefetchingSource> prefetched_;  // reads train_; null: nobody does
   // When the step whose result is next was begun, or the result before it taken, if that was later.
   SteadyClock::time_point step_start_;
   double seconds_per_step_ = 0;

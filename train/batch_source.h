@@ -1,10 +1,19 @@
-// Where the engine's tokens come from.
+// Where the engine's tokens come from. The step's thread asks; a source that reads ahead of it asks
+// another one from a thread of its own.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "core/stream.h"
+
 namespace ds {
+
+// A micro-batch in memory of the host, with the order of its tokens (kernels::sort_tokens()).
+struct HostBatch {
+  std::span<const int32_t> tokens, targets, order;
+};
 
 // Not called on meta.
 class BatchSource {
@@ -13,11 +22,22 @@ class BatchSource {
   // Fills [micro_batch * length] inputs and the targets one position later for this rank's part of
   // a micro-step, in memory of the host. step counts from 0. All ids
   // are of the vocabulary: who reads them from files or makes them of texts has checked that.
+  // While one call runs there is no other, but for those of the methods below.
   virtual void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
                     std::span<int32_t> targets) = 0;
   // The index, within the global batch, of the first sample of this rank's part. Asked for apart,
   // because stages of a pipeline that load nothing drop the same elements of these samples.
   virtual int64_t first_sample(int micro_step) const = 0;
+  // The step's thread is about to use a micro-batch that has been filled: each once, in their
+  // order.
+  virtual void on_use(int64_t /*step*/, int /*micro_step*/) {}
+
+  // Of a source that fills ahead of time: the micro-batch, once it is there, in memory that stays
+  // as it is until give_back() and the event that is given there. Nothing: fill() is to be called.
+  virtual std::optional<HostBatch> take(int64_t /*step*/, int /*micro_step*/) {
+    return std::nullopt;
+  }
+  virtual void give_back(const Event& /*copied*/) {}
 };
 
 }  // namespace ds

@@ -27,18 +27,23 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .seed = options.seed}),
       store_(with_slots(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
              resources.comm_memory),
-      scalars_(resources.peers.data().size(), resources.stream),
+      scalars_(resources.peers.data().size(), resources.stream, resources.pinned),
+      training_(
+          step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
+      evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)),
+      uploads_({.tokens = options.micro_batch * options.length,
+                .pinned = resources.pinned,
+                .copies = resources.copies},
+               resources.stream),
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model))),
       place_{.stream = resources.stream,
              .store = store_,
+             .uploads = uploads_,
              .loss = scalars_.loss(),
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
              .length = options.length},
-      training_(
-          step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
-      evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)),
-      results_(resources.results_late) {
+      results_(resources.results_late, resources.pinned) {
   resources.require_data_only();
   // What is made once and stays has no place among what comes and goes.
   kernels::reserve_matmul_scratch(resources.stream);

@@ -63,6 +63,8 @@ class Engine {
   const EngineOptions& options() const { return options_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   Stream& stream() { return resources_.stream; }
+  Device device() const { return resources_.stream.device(); }
+  MemoryResource* pinned() const { return resources_.pinned; }
   HostExchange& host() { return resources_.peers.host; }
   int64_t step() const { return step_; }  // optimizer steps done, their results taken and good
   int64_t begun() const { return step_ + results_.count(); }
@@ -83,9 +85,10 @@ class Engine {
   const StepRules rules_;
   ShardedStore store_;
   StepScalars scalars_;
+  const StepProgram training_, evaluation_;
+  StepUploads uploads_;
   const std::unique_ptr<const Stage> model_;
   const StepPlace place_;
-  const StepProgram training_, evaluation_;
   StepMemories memories_;
   int64_t step_ = 0;
   StepResults results_;

@@ -17,6 +17,7 @@ class LoaderSource final : public BatchSource {
   void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
             std::span<int32_t> targets) override;
   int64_t first_sample(int micro_step) const override;
+  void on_use(int64_t step, int micro_step) override;
 
  private:
   DataLoader loader_;

@@ -35,7 +35,6 @@ StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stag
 void StepRunner::run(const StepProgram& program) {
   slots_ = std::vector<std::optional<MicroSlot>>(to_size(program.buffers));
   for (const PipelineInstruction& instruction : program.instructions) carry_out(instruction);
-  loaded_.wait_on_host();  // before the memory that is copied from goes
 }
 
 void StepRunner::carry_out(const PipelineInstruction& instruction) {
@@ -132,21 +131,29 @@ void StepRunner::load(MicroSlot& slot) {
   slot.tokens = Tensor::empty({numel}, DType::kI32, stream);
   slot.targets = Tensor::empty({numel}, DType::kI32, stream);
   if (sorted) slot.order = Tensor::empty({2, numel}, DType::kI32, stream);
-  loaded_.wait_on_host();
-  loading_.resize(to_size(4 * numel));
-  const std::span host(loading_);
-  const auto tokens = host.first(to_size(numel)),
-             targets = host.subspan(to_size(numel), to_size(numel));
-  const auto order = host.last(to_size(2 * numel));
-  if (!stream.device().is_meta()) {
-    input_.source.fill(input_.step, slot.micro_batch, tokens, targets);
-    if (sorted) kernels::sort_tokens(tokens, order);
+  const bool meta = stream.device().is_meta();
+  const std::optional<HostBatch> ready =
+      meta ? std::nullopt : input_.source.take(input_.step, slot.micro_batch);
+  const HostBatch batch = ready ? *ready : fill(slot);
+  if (!meta) input_.source.on_use(input_.step, slot.micro_batch);
+  std::vector<StepUploads::Copy> copies{{batch.tokens, slot.tokens}, {batch.targets, slot.targets}};
+  if (sorted) copies.push_back({batch.order, slot.order});
+  const Event copied = place_.uploads.copy(copies);
+  if (ready) {
+    input_.source.give_back(copied);
+  } else {
+    place_.uploads.batch_copied(copied);
   }
-  stream.copy(tokens.data(), slot.tokens.address(), slot.tokens.bytes());
-  stream.copy(targets.data(), slot.targets.address(), slot.targets.bytes());
-  if (sorted) stream.copy(order.data(), slot.order.address(), slot.order.bytes());
-  loaded_ = stream.mark();
   DS_FAILPOINT("engine.batch_loaded");
+}
+
+HostBatch StepRunner::fill(const MicroSlot& slot) {
+  const StepUploads::Batch batch = place_.uploads.take_batch();
+  if (!place_.stream.device().is_meta()) {
+    input_.source.fill(input_.step, slot.micro_batch, batch.tokens, batch.targets);
+    if (slot.order.defined()) kernels::sort_tokens(batch.tokens, batch.order);
+  }
+  return {batch.tokens, batch.targets, batch.order};
 }
 
 void StepRunner::forward(MicroSlot& slot) {

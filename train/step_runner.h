@@ -14,6 +14,7 @@
 #include "model/stage.h"
 #include "train/batch_source.h"
 #include "train/step/memory.h"
+#include "train/step/uploads.h"
 
 namespace ds {
 
@@ -30,6 +31,7 @@ StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stag
 struct StepPlace {
   Stream& stream;
   ParameterStore& store;
+  StepUploads& uploads;  // with room for the micro-batches of the program
   // fp64 [1] on the stream's device: a last stage adds this rank's share of the mean loss to it.
   Tensor loss;
   std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
@@ -82,6 +84,7 @@ class StepRunner {
   void carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction);
   void in_memory(const PipelineInstruction& instruction, const std::function<void()>& body);
   void load(MicroSlot& slot);
+  HostBatch fill(const MicroSlot& slot);
   void forward(MicroSlot& slot);
   void backward(MicroSlot& slot);
   void backward_input(MicroSlot& slot);
@@ -109,8 +112,6 @@ class StepRunner {
   const StepPlace& place_;
   const StepInput& input_;
   std::vector<std::optional<MicroSlot>> slots_;  // by buffer
-  std::vector<int32_t> loading_;  // tokens, targets and order of one micro-batch, on the host
-  Event loaded_{};                // the host may write there again
 };
 
 }  // namespace ds

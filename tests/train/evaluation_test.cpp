@@ -83,6 +83,8 @@ TEST_CASE("who watches hears which samples a batch has", "[train]") {
                       {.micro_batch = 2, .ranks = 2}, 1, &heard);
   std::array<int32_t, 32> tokens{}, targets{};
   source.fill(1, 0, tokens, targets);
+  CHECK(heard.all.empty());
+  source.on_use(1, 0);
   CHECK(source.first_sample(0) == 2);
   CHECK(source.first_sample(1) == 6);
   CHECK(heard.all == std::vector<int64_t>{6, 7});

@@ -140,8 +140,10 @@ class Rank {
     const bool is_end = pipe.rank() == 0 || pipe.rank() == pipe.size() - 1;
     const auto ends = pipe.split(is_end ? 0 : 1, 0);
     const auto gradients = pipe.split(0, 0);
+    StepUploads uploads({.tokens = kSamples * kLength}, cpu_.stream);
     StepPlace place{.stream = cpu_.stream,
                     .store = *store_,
+                    .uploads = uploads,
                     .loss = Tensor::zeros({1}, DType::kF64, cpu_.stream),
                     .chunks = {},
                     .micro_batch = kSamples,
@@ -316,8 +318,10 @@ TEST_CASE("gradients that are reduced after each micro-batch refuse a pipeline",
     store.seal();
     store.begin_step();
     Tokens source;
+    StepUploads uploads({.tokens = kSamples * kLength}, cpu.stream);
     const StepPlace place{.stream = cpu.stream,
                           .store = store,
+                          .uploads = uploads,
                           .loss = Tensor::zeros({1}, DType::kF64, cpu.stream),
                           .chunks = {stage.get()},
                           .micro_batch = kSamples,
@@ -372,6 +376,7 @@ struct Alone {
   StepPlace place() {
     return {.stream = cpu.stream,
             .store = store,
+            .uploads = uploads,
             .loss = Tensor::zeros({1}, DType::kF64, cpu.stream),
             .chunks = {stage.get()},
             .micro_batch = kSamples,
@@ -381,6 +386,7 @@ struct Alone {
   testing::CpuStream cpu;
   PlainStore store;
   std::unique_ptr<Stage> stage;
+  StepUploads uploads{{.tokens = kSamples * kLength}, cpu.stream};
   Tokens source;
 };
 

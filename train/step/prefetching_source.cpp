@@ -1,0 +1,136 @@
+#include "train/step/prefetching_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/index.h"
+#include "kernels/embedding.h"
+
+namespace ds {
+
+PrefetchingSource::PrefetchingSource(BatchSource& source, const Options& options)
+    : source_(source),
+      options_(options),
+      block_(kPlaces * 4 * to_size(options.tokens) * sizeof(int32_t), options.pinned) {
+  DS_CHECK(options.tokens > 0 && options.micro_steps > 0,
+           "prefetching: {} tokens in a micro-batch, {} micro-steps, expected more than 0",
+           options.tokens, options.micro_steps);
+  const size_t numel = to_size(options.tokens);
+  std::span rest(reinterpret_cast<int32_t*>(block_.data()), kPlaces * 4 * numel);
+  for (Place& place : places_) {
+    place = {rest.first(numel), rest.subspan(numel, numel), rest.subspan(2 * numel, 2 * numel)};
+    rest = rest.subspan(4 * numel);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+PrefetchingSource::~PrefetchingSource() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  for (const Place& place : places_) {
+    try {
+      place.copied.wait_on_host();
+    } catch (const std::exception&) {  // the device failed; whoever waits for its work is told
+    }
+  }
+}
+
+std::optional<HostBatch> PrefetchingSource::take(int64_t step, int micro_step) {
+  const Position position{step, micro_step};
+  DS_CHECK(
+      step >= 0 && step < options_.steps && micro_step >= 0 && micro_step < options_.micro_steps,
+      "prefetching: step {}, micro-step {} of a run of {} steps of {}", step, micro_step,
+      options_.steps, options_.micro_steps);
+  std::unique_lock lock(mutex_);
+  DS_CHECK(taken_ == returned_, "prefetching: the micro-batch before has not been given back");
+  if (position != wanted_) begin_at(position, lock);
+  changed_.wait(lock, [&] { return filled_ > taken_ || error_ != nullptr; });
+  if (filled_ == taken_) {
+    wanted_ = next_ = {};
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+  wanted_ = after(position);
+  const Place& place = place_of(taken_++);
+  return HostBatch{place.tokens, place.targets, place.order};
+}
+
+void PrefetchingSource::give_back(const Event& copied) {
+  {
+    const std::lock_guard lock(mutex_);
+    DS_CHECK(returned_ < taken_, "prefetching: no micro-batch has been taken");
+    place_of(returned_++).copied = copied;
+  }
+  changed_.notify_all();
+}
+
+void PrefetchingSource::fill(int64_t step, int micro_step, std::span<int32_t> tokens,
+                             std::span<int32_t> targets) {
+  const HostBatch batch = take(step, micro_step).value();
+  std::ranges::copy(batch.tokens, tokens.begin());
+  std::ranges::copy(batch.targets, targets.begin());
+  give_back({});
+}
+
+// What was filled for nobody is forgotten.
+void PrefetchingSource::begin_at(const Position& position, std::unique_lock<std::mutex>& lock) {
+  next_ = {};
+  changed_.wait(lock, [&] { return !filling_; });
+  filled_ = taken_;
+  error_ = nullptr;
+  wanted_ = next_ = position;
+  changed_.notify_all();
+}
+
+bool PrefetchingSource::may_fill() const {
+  return next_.step >= 0 && next_.step < options_.steps && error_ == nullptr &&
+         filled_ - returned_ < kPlaces;
+}
+
+PrefetchingSource::Position PrefetchingSource::after(const Position& position) const {
+  if (position.micro_step + 1 < options_.micro_steps) {
+    return {position.step, position.micro_step + 1};
+  }
+  return {position.step + 1, 0};
+}
+
+void PrefetchingSource::fill(const Position& position, const Place& place) {
+  place.copied.wait_on_host();
+  source_.fill(position.step, position.micro_step, place.tokens, place.targets);
+  kernels::sort_tokens(place.tokens, place.order);
+}
+
+void PrefetchingSource::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return ends_ || may_fill(); });
+    if (ends_) return;
+    const Position position = next_;
+    const Place place = place_of(filled_);
+    std::exception_ptr error;
+    filling_ = true;
+    lock.unlock();
+    try {
+      fill(position, place);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    filling_ = false;
+    if (next_ == position) {  // else somebody begins anew, and has no use for it
+      if (error != nullptr) {
+        error_ = error;
+      } else {
+        ++filled_;
+        next_ = after(position);
+      }
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace ds
