@@ -28,6 +28,8 @@ std::atomic<size_t> turns = 0;
 // runs, which may itself be waiting: for other ranks, or for a watchdog that asks.
 class Work {
  public:
+  explicit Work(Device device) : device_(device) {}
+
   void give(std::function<void()> work) {
     const std::lock_guard lock(waiting_mutex_);
     waiting_.push_back(std::move(work));
@@ -38,6 +40,8 @@ class Work {
   int64_t done() const { return done_; }
   void run_until(int64_t position) {
     const std::lock_guard running(run_mutex_);
+    if (taken_ >= position) return;
+    const Open open(device_);  // once for all that follows: it is a call of the system
     while (taken_ < position) {
       const std::function<void()> next = take();
       const Done when_done(*this);
@@ -64,6 +68,7 @@ class Work {
     return next;
   }
 
+  const Device device_;
   std::recursive_mutex run_mutex_;  // a kernel may not wait for its own queue
   int64_t taken_ = 0;               // of what was given; guarded by it
   std::mutex waiting_mutex_;
@@ -221,10 +226,7 @@ class Queue final : public DeviceQueue {
     if (const auto recording = this->recording()) {
       return recording->add_work(place_, std::move(work));
     }
-    work_->give([device = device_, work = std::move(work)] {
-      const Open open(device);
-      work();
-    });
+    work_->give(std::move(work));
   }
 
   std::shared_ptr<QueueEvent> mark() override {
@@ -290,7 +292,7 @@ class Queue final : public DeviceQueue {
   }
 
   const Device device_;
-  const std::shared_ptr<Work> work_ = std::make_shared<Work>();
+  const std::shared_ptr<Work> work_ = std::make_shared<Work>(device_);
   mutable NativeStream native_{.queue = this, .enqueue = enqueue_native};
   CapturePart part_;
   size_t place_ = 0;  // in the recording
