@@ -75,9 +75,11 @@ Tensor token_order(Stream& stream, const Tensor& tokens) {
   const int64_t rows = tokens.numel();
   detail::require_dtype("token_order", "tokens", tokens, DType::kI32);
   Tensor order = Tensor::empty({2, rows}, DType::kI32, stream);
-  std::vector<int32_t> sorted(to_size(2 * rows));
+  std::vector<int32_t> on_host(to_size(rows)), sorted(to_size(2 * rows));
   if (!stream.device().is_meta()) {
-    sort_tokens({tokens.data<int32_t>(), to_size(rows)}, sorted);
+    stream.copy(tokens.address(), on_host.data(), tokens.bytes());
+    stream.synchronize();
+    sort_tokens(on_host, sorted);
   }
   stream.copy(sorted.data(), order.address(), order.bytes());
   stream.synchronize();  // `sorted` goes

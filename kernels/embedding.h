@@ -18,8 +18,8 @@ void embedding_forward(Stream& stream, const Tensor& tokens, const Tensor& table
 // The order in which rows are added to the gradient of a table: order[0, N) are the numbers of the
 // rows sorted by their tokens, rows of one token ascending, and order[N, 2N) are those tokens.
 void sort_tokens(std::span<const int32_t> tokens, std::span<int32_t> order);
-// The same as a tensor int32 [2, N] of the stream, where the host can read `tokens`; on meta
-// without a value.
+// The same as a tensor int32 [2, N] of the stream; waits for `tokens`, which the host sorts. On
+// meta without a value.
 Tensor token_order(Stream& stream, const Tensor& tokens);
 // dtable[tokens[i]] += dy[i], in row order for each token (deterministic); kOverwrite clears dtable
 // first. order: of sort_tokens(). A row or a token that does not exist throws DataError as above,

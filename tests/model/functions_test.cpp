@@ -1,4 +1,5 @@
-// Every differentiable function: gradients of inputs and parameters against central differences.
+// Every differentiable function: gradients of inputs and parameters against central differences on
+// the CPU; on other devices results and gradients against those of the CPU.
 #include "model/functions.h"
 
 #include "kernels/embedding.h"
@@ -6,11 +7,16 @@
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/tensor_gradcheck.h"
+#include "tests/support/test_stream.h"
 
 using namespace ds;
+using testing::bytes_of;
 using testing::check_gradient;
 using testing::CpuStream;
+using testing::floats_of;
 using testing::random_tensor;
+using testing::TestStream;
+using testing::upload;
 
 namespace {
 
@@ -36,15 +42,10 @@ class Harness {
   }
 
   void check(Tensor x, const Function& function) {
+    const Pass here = pass(cpu.stream, store, x, function);
+    if (testing::is_on_device()) return compare(here, x, function);
     const auto loss = [&] { return evaluate(x, function); };
-    Tape tape;
-    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
-    const Var input = tape.watch(copy(x));
-    const Var y = function(context, input);
-    tape.seed(cpu.stream, y, random_tensor(cpu.stream, y.value.shape(), 77));
-    tape.backward(cpu.stream);
-    const Tensor dx = tape.take_gradient(input);
-    if (dx.defined()) check_gradient("x", loss, x, dx);
+    if (here.dx.defined()) check_gradient("x", loss, x, here.dx);
     for (ParamId id = 0; id < store.count(); ++id) {
       check_gradient(store.spec(id).name, loss, store.weight(id), store.gradient(id));
     }
@@ -55,22 +56,57 @@ class Harness {
           [&](Context& context, const Var&) { return function(context); });
   }
 
-  Tensor copy(const Tensor& x) {
-    Tensor y = Tensor::empty(x.shape(), x.dtype(), cpu.stream);
-    std::memcpy(y.raw(), x.raw(), x.bytes());
-    return y;
+ private:
+  struct Pass {
+    Tensor y, dx;
+  };
+
+  static Pass pass(Stream& stream, PlainStore& store, const Tensor& x, const Function& function) {
+    Tape tape;
+    Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    const Var input = tape.watch(upload(x, stream));
+    const Var y = function(context, input);
+    tape.seed(stream, y, random_tensor(stream, y.value.shape(), 77));
+    tape.backward(stream);
+    return {.y = y.value, .dx = tape.take_gradient(input)};
   }
 
- private:
   double evaluate(const Tensor& x, const Function& function) {
     Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain};
-    const Var y = function(context, {copy(x), Var::kConstant});
+    const Var y = function(context, {upload(x, cpu.stream), Var::kConstant});
     const Tensor direction = random_tensor(cpu.stream, y.value.shape(), 77);
     double sum = 0;
     for (int64_t i = 0; i < y.value.numel(); ++i) {
       sum += double{y.value.data<float>()[i]} * double{direction.data<float>()[i]};
     }
     return sum;
+  }
+
+  void compare(const Pass& here, const Tensor& x, const Function& function) {
+    TestStream device;
+    PlainStore there(device.stream, 5);
+    for (ParamId id = 0; id < store.count(); ++id) there.add(store.spec(id));
+    there.seal();
+    for (ParamId id = 0; id < store.count(); ++id) {
+      const Tensor& weight = store.weight(id);
+      device.stream.copy(weight.raw(), there.weight(id).address(), weight.bytes());
+    }
+    const Pass got = pass(device.stream, there, x, function);
+    require_near("y", got.y, here.y);
+    REQUIRE(got.dx.defined() == here.dx.defined());
+    if (here.dx.defined()) require_near("dx", got.dx, here.dx);
+    for (ParamId id = 0; id < store.count(); ++id) {
+      require_near(store.spec(id).name, there.gradient(id), store.gradient(id));
+    }
+  }
+
+  static void require_near(const std::string& name, const Tensor& got, const Tensor& expected) {
+    const std::vector<float> a = floats_of(got), b = floats_of(expected);
+    REQUIRE(a.size() == b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      INFO(name << "[" << i << "]");
+      REQUIRE(a[i] == Approx(b[i]).epsilon(1e-4).margin(2e-5));
+    }
   }
 };
 
@@ -81,7 +117,7 @@ LinearPart part(const BuildContext& build, int64_t in, int64_t out, WeightLayout
 
 }  // namespace
 
-TEST_CASE("linear has the numeric gradient in both layouts", "[model]") {
+TEST_CASE("linear has the numeric gradient in both layouts", "[model][device]") {
   for (const auto layout : {WeightLayout::kOutIn, WeightLayout::kInOut}) {
     Harness h;
     LinearSpec spec{
@@ -92,7 +128,7 @@ TEST_CASE("linear has the numeric gradient in both layouts", "[model]") {
   }
 }
 
-TEST_CASE("an MLP has the numeric gradient with every activation", "[model]") {
+TEST_CASE("an MLP has the numeric gradient with every activation", "[model][device]") {
   for (const auto activation : {kernels::Activation::kNone, kernels::Activation::kGeluTanh,
                                 kernels::Activation::kGeluExact, kernels::Activation::kSilu}) {
     Harness h;
@@ -110,7 +146,7 @@ TEST_CASE("an MLP has the numeric gradient with every activation", "[model]") {
   }
 }
 
-TEST_CASE("an MLP with a gate has the numeric gradient", "[model]") {
+TEST_CASE("an MLP with a gate has the numeric gradient", "[model][device]") {
   for (const auto bias : {Bias::kNone, Bias::kZeros}) {
     Harness h;
     constexpr auto kLayout = WeightLayout::kOutIn;
@@ -126,7 +162,8 @@ TEST_CASE("an MLP with a gate has the numeric gradient", "[model]") {
   }
 }
 
-TEST_CASE("several weights of one input fill columns and have the numeric gradient", "[model]") {
+TEST_CASE("several weights of one input fill columns and have the numeric gradient",
+          "[model][device]") {
   Harness h;
   LinearSpec spec{.parts = {part(h.root.child("q"), 5, 4, WeightLayout::kOutIn, Bias::kZeros),
                             part(h.root.child("k"), 5, 2, WeightLayout::kOutIn, Bias::kNone),
@@ -138,7 +175,7 @@ TEST_CASE("several weights of one input fill columns and have the numeric gradie
           [&](Context& context, const Var& x) { return linear(context, x, spec); });
 }
 
-TEST_CASE("norms have the numeric gradient, alone and with a residual", "[model]") {
+TEST_CASE("norms have the numeric gradient, alone and with a residual", "[model][device]") {
   for (const bool layer_norm : {true, false}) {
     Harness h;
     const NormSpec first = layer_norm ? layer_norm_params(h.root.child("a"), 6, 1e-5)
@@ -153,20 +190,23 @@ TEST_CASE("norms have the numeric gradient, alone and with a residual", "[model]
   }
 }
 
-TEST_CASE("attention with rotary positions has the numeric gradient", "[model]") {
+TEST_CASE("attention with rotary positions has the numeric gradient", "[model][device]") {
   for (const int64_t kv_heads : {4, 2, 1}) {
     Harness h;
     const kernels::AttentionShape shape{
         .batch = 2, .length = 5, .heads = 4, .kv_heads = kv_heads, .head_dim = 6};
     h.seal();
     h.check(random_tensor(h.cpu.stream, {10, shape.packed()}, 1), [&](Context& context, Var x) {
-      Var qkv{h.copy(x.value), x.slot};
+      // rope() works in place, and the input is still wanted.
+      Tensor own = Tensor::empty(x.value.shape(), x.value.dtype(), context.stream);
+      context.stream.copy(x.value.address(), own.address(), own.bytes());
+      Var qkv{std::move(own), x.slot};
       return attention(context, shape, rope(context, shape, 100.0F, 0, std::move(qkv)), 0);
     });
   }
 }
 
-TEST_CASE("attention with dropout has the numeric gradient of its mask", "[model]") {
+TEST_CASE("attention with dropout has the numeric gradient of its mask", "[model][device]") {
   Harness h;
   const kernels::AttentionShape shape{
       .batch = 2, .length = 6, .heads = 4, .kv_heads = 2, .head_dim = 5};
@@ -176,17 +216,18 @@ TEST_CASE("attention with dropout has the numeric gradient of its mask", "[model
   });
 }
 
-TEST_CASE("a sample's attention dropout does not depend on the batch it came in", "[model]") {
-  CpuStream cpu;
-  PlainStore store(cpu.stream, 1);
+TEST_CASE("a sample's attention dropout does not depend on the batch it came in",
+          "[model][device]") {
+  TestStream own;
+  PlainStore store(own.stream, 1);
   const kernels::AttentionShape one{
       .batch = 1, .length = 7, .heads = 2, .kv_heads = 2, .head_dim = 4};
   kernels::AttentionShape three = one;
   three.batch = 3;
-  const Tensor qkv = random_tensor(cpu.stream, {21, one.packed()}, 4);
+  const Tensor qkv = random_tensor(own.stream, {21, one.packed()}, 4);
   const auto run = [&](RunMode mode, const kernels::AttentionShape& shape, Tensor rows,
                        int64_t first_sample) {
-    Context context{.stream = cpu.stream, .store = store, .mode = mode};
+    Context context{.stream = own.stream, .store = store, .mode = mode};
     context.first_sample = first_sample;
     return attention(context, shape, {std::move(rows), Var::kConstant}, 0, {.p = 0.5F, .site = 1})
         .value;
@@ -195,13 +236,12 @@ TEST_CASE("a sample's attention dropout does not depend on the batch it came in"
   const int64_t numel = 7 * one.packed();
   const Tensor last = qkv.narrow(2 * numel, numel).reshape({7, one.packed()});
   const Tensor alone = run(RunMode::kTrain, one, last, 2);
-  CHECK(std::memcmp(alone.raw(), whole.narrow(2 * alone.numel(), alone.numel()).raw(),
-                    alone.bytes()) == 0);
+  CHECK(bytes_of(alone) == bytes_of(whole.narrow(2 * alone.numel(), alone.numel())));
   const Tensor kept = run(RunMode::kEval, one, last, 2);
-  CHECK(std::memcmp(alone.raw(), kept.raw(), alone.bytes()) != 0);
+  CHECK(bytes_of(alone) != bytes_of(kept));
 }
 
-TEST_CASE("dropout passes the gradient through its mask", "[model]") {
+TEST_CASE("dropout passes the gradient through its mask", "[model][device]") {
   Harness h;
   h.seal();
   h.check(random_tensor(h.cpu.stream, {6, 7}, 1), [&](Context& context, Var x) {
@@ -209,31 +249,33 @@ TEST_CASE("dropout passes the gradient through its mask", "[model]") {
   });
 }
 
-TEST_CASE("a sample's dropout mask does not depend on the batch it came in", "[model]") {
-  CpuStream cpu;
-  PlainStore store(cpu.stream, 1);
+TEST_CASE("a sample's dropout mask does not depend on the batch it came in", "[model][device]") {
+  TestStream own;
+  PlainStore store(own.stream, 1);
   const auto run = [&](int64_t first_sample, int64_t samples) {
-    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain};
+    Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain};
     context.first_sample = first_sample;
-    Tensor x = Tensor::empty({samples * 3, 4}, DType::kF32, cpu.stream);
-    std::fill_n(x.data<float>(), x.numel(), 1.0F);
+    const std::vector<float> ones(to_size(samples * 12), 1.0F);
+    const Tensor x = upload(ones, {samples * 3, 4}, own.stream);
     return dropout(context, {x, Var::kConstant}, {.p = 0.5F, .site = 1}, 3).value;
   };
   const Tensor whole = run(0, 4);
   const Tensor tail = run(2, 2);
-  CHECK(std::memcmp(tail.raw(), whole.narrow(24, 24).raw(), tail.bytes()) == 0);
+  CHECK(bytes_of(tail) == bytes_of(whole.narrow(24, 24)));
 }
 
-TEST_CASE("embedding and positions have the numeric gradient", "[model]") {
+TEST_CASE("embedding and positions have the numeric gradient", "[model][device]") {
   Harness h;
   const EmbeddingSpec spec{.table = h.root.param("wte", {7, 4}, normal(1)),
                            .positions = h.root.param("wpe", {6, 4}, normal(1)),
                            .width = 4};
   h.seal();
-  const Tensor tokens = testing::random_tokens(h.cpu.stream, {10}, 3, 7);
-  const TokenRows rows{
-      .tokens = tokens, .order = kernels::token_order(h.cpu.stream, tokens), .length = 5};
-  h.check_parameters([&](Context& context) { return embed(context, rows, DType::kF32, spec); });
+  h.check_parameters([&](Context& context) {
+    const Tensor tokens = testing::random_tokens(context.stream, {10}, 3, 7);
+    const TokenRows rows{
+        .tokens = tokens, .order = kernels::token_order(context.stream, tokens), .length = 5};
+    return embed(context, rows, DType::kF32, spec);
+  });
 }
 
 TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[model]") {
@@ -254,7 +296,7 @@ TEST_CASE("the loss head has the numeric gradient and skips ignored rows", "[mod
   };
   Tape tape;
   Context context{.stream = h.cpu.stream, .store = h.store, .mode = RunMode::kTrain, .tape = &tape};
-  const Var input = tape.watch(h.copy(x));
+  const Var input = tape.watch(upload(x, h.cpu.stream));
   const Tensor losses = linear_cross_entropy(context, input, head, targets, grad_scale);
   CHECK(losses.data<float>()[2] == 0);
   tape.backward(h.cpu.stream);

@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <utility>
 
-#include "core/memory/resource.h"
 #include "model/module.h"
 #include "model/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/test_stream.h"
 
 namespace ds {
 namespace {
@@ -19,6 +18,7 @@ namespace {
 using kernels::Write;
 using testing::CpuStream;
 using testing::random_tensor;
+using testing::TestStream;
 
 std::vector<int64_t> outs_of(const std::vector<PartMemory>& parts) {
   std::vector<int64_t> outs;
@@ -149,27 +149,27 @@ Results run(Stream& stream, ParameterStore& store, const LinearSpec& spec) {
 }
 
 double difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.numel() == b.numel());
+  const std::vector<float> left = testing::floats_of(a), right = testing::floats_of(b);
+  REQUIRE(left.size() == right.size());
   double worst = 0;
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    worst = std::max(worst, std::abs(double{a.data<float>()[i]} - double{b.data<float>()[i]}));
+  for (size_t i = 0; i < left.size(); ++i) {
+    worst = std::max(worst, std::abs(double{left[i]} - double{right[i]}));
   }
   return worst;
 }
 
 // How far the results over a bucket are from those over a buffer per parameter.
 double compare_stores(Bias bias, int products_of_bucket) {
-  HostMemory memory;
-  ThreadPool pool(2);
   ProductCounter counter;
-  Stream stream({.memory = &memory, .pool = &pool, .trace = &counter});
+  TestStream own(2, size_t{128} << 20, &counter);
+  Stream& stream = own.stream;
   BucketStore bucket(stream);
   const Results joined = run(stream, bucket, three_parts(bucket, bias));
   CHECK(std::exchange(counter.products, 0) == products_of_bucket);
   PlainStore plain(stream, 5);
   const LinearSpec spec = three_parts(plain, bias);
   for (ParamId id = 0; id < plain.count(); ++id) {
-    std::memcpy(plain.weight(id).raw(), bucket.acquire(id).weight().raw(),
+    stream.copy(bucket.acquire(id).weight().address(), plain.weight(id).address(),
                 plain.weight(id).bytes());
   }
   const Results apart = run(stream, plain, spec);
@@ -181,11 +181,12 @@ double compare_stores(Bias bias, int products_of_bucket) {
   return worst;
 }
 
-TEST_CASE("joined parts give what parts on their own do, in a third of the products", "[model]") {
+TEST_CASE("joined parts give what parts on their own do, in a third of the products",
+          "[model][device]") {
   CHECK(compare_stores(Bias::kNone, 3) < 1e-5);
 }
 
-TEST_CASE("biases between the weights keep their products apart", "[model]") {
+TEST_CASE("biases between the weights keep their products apart", "[model][device]") {
   CHECK(compare_stores(Bias::kZeros, 9) < 1e-5);
 }
 

@@ -11,11 +11,14 @@
 #include "tests/support/cpu_stream.h"
 #include "tests/support/sums.h"
 #include "tests/support/tensor_gradcheck.h"
+#include "tests/support/test_stream.h"
 #include "tests/support/tiny_models.h"
 
 using namespace ds;
 using testing::CpuStream;
+using testing::host_copy;
 using testing::random_tokens;
+using testing::TestStream;
 
 namespace {
 
@@ -47,27 +50,30 @@ std::vector<Case> every_case() {
 
 struct Bench {
   explicit Bench(const ModelConfig& config, DType dtype = DType::kF32)
-      : store(cpu.stream, 3), model(make_model(config, dtype, store)) {
+      : store(own.stream, 3), model(make_model(config, dtype, store)) {
     store.seal();
-    tokens = random_tokens(cpu.stream, {2, 7}, 1, kVocabulary);
-    targets = random_tokens(cpu.stream, {2, 7}, 2, kVocabulary);
-    targets.data<int32_t>()[3] = -100;
+    tokens = random_tokens(own.stream, {2, 7}, 1, kVocabulary);
+    targets = random_tokens(own.stream, {2, 7}, 2, kVocabulary);
+    set_token(targets, 3, -100);
   }
 
   Tensor train_pass(float grad_scale = 0.1F) {
     store.clear_gradients();
     Tape tape;
-    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     const Tensor losses = model->loss(context, tokens, targets, grad_scale);
     context.tape->backward(context.stream);
     return losses;
   }
+  void set_token(const Tensor& tokens_or_targets, int64_t at, int32_t token) {
+    own.stream.copy(&token, tokens_or_targets.narrow(at, 1).address(), sizeof(token));
+  }
   double total_loss() {
-    Context context{.stream = cpu.stream, .store = store};
-    return testing::sum_of(cpu.stream, model->loss(context, tokens, targets, 1));
+    Context context{.stream = own.stream, .store = store};
+    return testing::sum_of(own.stream, model->loss(context, tokens, targets, 1));
   }
 
-  CpuStream cpu{2};
+  TestStream own;
   PlainStore store;
   std::unique_ptr<LanguageModel> model;
   Tensor tokens, targets;
@@ -78,6 +84,16 @@ std::vector<std::string> names(const ModelConfig& config) {
   std::vector<std::string> all;
   for (ParamId id = 0; id < bench.store.count(); ++id) all.push_back(bench.store.spec(id).name);
   return all;
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  const std::vector<float> left = testing::floats_of(a), right = testing::floats_of(b);
+  REQUIRE(left.size() == right.size());
+  double largest = 0;
+  for (size_t i = 0; i < left.size(); ++i) {
+    largest = std::max(largest, std::abs(double{left[i]} - double{right[i]}));
+  }
+  return largest;
 }
 
 bool contains(const std::vector<std::string>& list, const std::string& name) {
@@ -145,10 +161,33 @@ TEST_CASE("every parameter of every family has the numeric gradient", "[model]")
   }
 }
 
-TEST_CASE("evaluation gives the losses of training and no gradients", "[model]") {
+TEST_CASE("every family gives on a device what it gives on the CPU", "[model][device]") {
+  if (!testing::is_on_device()) return;  // that is the CPU
   for (const Case& c : every_case()) {
     Bench bench(c.config);
-    const double trained = testing::sum_of(bench.cpu.stream, bench.train_pass());
+    CpuStream cpu(2);
+    PlainStore store(cpu.stream, 3);
+    const auto model = make_model(c.config, DType::kF32, store);
+    store.seal();
+    Tape tape;
+    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    const Tensor expected =
+        model->loss(context, host_copy(bench.tokens), host_copy(bench.targets), 0.1F);
+    tape.backward(cpu.stream);
+    INFO(c.name);
+    CHECK(largest_difference(bench.train_pass(), expected) < 1e-4);
+    for (ParamId id = 0; id < store.count(); ++id) {
+      INFO(store.spec(id).name);
+      REQUIRE(testing::bytes_of(bench.store.weight(id)) == testing::bytes_of(store.weight(id)));
+      CHECK(largest_difference(bench.store.gradient(id), store.gradient(id)) < 1e-4);
+    }
+  }
+}
+
+TEST_CASE("evaluation gives the losses of training and no gradients", "[model][device]") {
+  for (const Case& c : every_case()) {
+    Bench bench(c.config);
+    const double trained = testing::sum_of(bench.own.stream, bench.train_pass());
     INFO(c.name);
     CHECK(bench.total_loss() == Approx(trained).epsilon(1e-6));
     bench.store.clear_gradients();
@@ -157,49 +196,49 @@ TEST_CASE("evaluation gives the losses of training and no gradients", "[model]")
   }
 }
 
-TEST_CASE("two micro-steps accumulate the gradient of both", "[model]") {
+TEST_CASE("two micro-steps accumulate the gradient of both", "[model][device]") {
   Bench bench(tiny_gpt2());
   bench.train_pass();
-  const double once = testing::squares_of(bench.cpu.stream, bench.store.gradient(0));
+  const double once = testing::squares_of(bench.own.stream, bench.store.gradient(0));
   Tape tape;
   Context context{
-      .stream = bench.cpu.stream, .store = bench.store, .mode = RunMode::kTrain, .tape = &tape};
+      .stream = bench.own.stream, .store = bench.store, .mode = RunMode::kTrain, .tape = &tape};
   bench.model->loss(context, bench.tokens, bench.targets, 0.1F);
   context.tape->backward(context.stream);
-  CHECK(testing::squares_of(bench.cpu.stream, bench.store.gradient(0)) ==
+  CHECK(testing::squares_of(bench.own.stream, bench.store.gradient(0)) ==
         Approx(4 * once).epsilon(1e-4));
 }
 
-TEST_CASE("low-precision models stay near the fp32 loss", "[model]") {
+TEST_CASE("low-precision models stay near the fp32 loss", "[model][device]") {
   for (const Case& c : every_case()) {
     const double expected = Bench(c.config).total_loss();
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
       Bench bench(c.config, dtype);
       INFO(c.name << " " << name_of(dtype));
-      CHECK(testing::sum_of(bench.cpu.stream, bench.train_pass()) ==
+      CHECK(testing::sum_of(bench.own.stream, bench.train_pass()) ==
             Approx(expected).epsilon(2e-2));
-      CHECK(kernels::all_finite(bench.cpu.stream, bench.store.gradient(0)));
+      CHECK(kernels::all_finite(bench.own.stream, bench.store.gradient(0)));
     }
   }
 }
 
-TEST_CASE("dropout changes the training loss, not the evaluation, and repeats", "[model]") {
+TEST_CASE("dropout changes the training loss, not the evaluation, and repeats", "[model][device]") {
   Gpt2Config dropped = tiny_gpt2();
   dropped.resid_pdrop = dropped.embd_pdrop = dropped.attn_pdrop = 0.3;
   Bench bench(dropped);
-  const double first = testing::sum_of(bench.cpu.stream, bench.train_pass());
-  CHECK(testing::sum_of(bench.cpu.stream, bench.train_pass()) == first);
+  const double first = testing::sum_of(bench.own.stream, bench.train_pass());
+  CHECK(testing::sum_of(bench.own.stream, bench.train_pass()) == first);
   CHECK(first != Approx(bench.total_loss()).epsilon(1e-4));
   CHECK(bench.total_loss() == Approx(Bench(tiny_gpt2()).total_loss()).epsilon(1e-6));
 }
 
 TEST_CASE("wrong tokens and targets are refused", "[model]") {
   Bench bench(tiny_gpt2());
-  Context context{.stream = bench.cpu.stream, .store = bench.store};
-  const Tensor longer = random_tokens(bench.cpu.stream, {1, 13}, 1, kVocabulary);
+  Context context{.stream = bench.own.stream, .store = bench.store};
+  const Tensor longer = random_tokens(bench.own.stream, {1, 13}, 1, kVocabulary);
   CHECK_THROWS_AS(bench.model->loss(context, longer, longer, 1), InternalError);
   CHECK_THROWS_AS(bench.model->loss(context, bench.tokens, longer, 1), InternalError);
-  bench.tokens.data<int32_t>()[5] = kVocabulary;
+  bench.set_token(bench.tokens, 5, kVocabulary);
   CHECK_THROWS_AS(bench.model->loss(context, bench.tokens, bench.targets, 1), DataError);
 }
 
@@ -272,60 +311,51 @@ TEST_CASE("the dry run on meta allocates exactly what the real run does", "[mode
 
 namespace {
 
-Tensor prefix(Stream& stream, const Tensor& tokens, int64_t length) {
+// Columns [begin, end) of the tokens.
+Tensor columns(Stream& stream, const Tensor& tokens, int64_t begin, int64_t end) {
   const int64_t batch = tokens.shape()[0];
-  Tensor part = Tensor::empty({batch, length}, DType::kI32, stream);
-  for (int64_t i = 0; i < batch * length; ++i) {
-    part.data<int32_t>()[i] = tokens.data<int32_t>()[i / length * tokens.shape()[1] + i % length];
+  const Tensor whole = host_copy(tokens);
+  std::vector<int32_t> part;
+  for (int64_t b = 0; b < batch; ++b) {
+    const int32_t* const row = whole.data<int32_t>() + b * tokens.shape()[1];
+    part.insert(part.end(), row + begin, row + end);
   }
-  return part;
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  double largest = 0;
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    largest = std::max(largest, std::abs(double{a.data<float>()[i]} - double{b.data<float>()[i]}));
-  }
-  return largest;
+  return testing::upload(part, {batch, end - begin}, stream);
 }
 
 }  // namespace
 
-TEST_CASE("generation with a cache gives the logits of the whole prefix", "[model]") {
+TEST_CASE("generation with a cache gives the logits of the whole prefix", "[model][device]") {
   for (const Case& c : every_case()) {
     Bench bench(c.config);
-    Stream& stream = bench.cpu.stream;
+    Stream& stream = bench.own.stream;
     KvCache cache(stream, dimensions(c.config), DType::kF32, 2, 10);
     Context cached{.stream = stream, .store = bench.store};
     cached.cache = &cache;
     Context whole{.stream = stream, .store = bench.store};
-    Tensor logits = bench.model->next_logits(cached, prefix(stream, bench.tokens, 3));
+    Tensor logits = bench.model->next_logits(cached, columns(stream, bench.tokens, 0, 3));
     for (int64_t length = 3; length <= 7; ++length) {
       INFO(c.name << ", length " << length);
-      CHECK(largest_difference(logits, bench.model->next_logits(
-                                           whole, prefix(stream, bench.tokens, length))) < 1e-4);
+      CHECK(largest_difference(logits, bench.model->next_logits(whole, columns(stream, bench.tokens,
+                                                                               0, length))) < 1e-4);
       if (length == 7) break;
-      Tensor next = Tensor::empty({2, 1}, DType::kI32, stream);
-      for (int64_t b = 0; b < 2; ++b) {
-        next.data<int32_t>()[b] = bench.tokens.data<int32_t>()[b * 7 + length];
-      }
-      logits = bench.model->next_logits(cached, next);
+      logits = bench.model->next_logits(cached, columns(stream, bench.tokens, length, length + 1));
     }
     CHECK(cache.length() == 7);
     CHECK_THROWS_AS(bench.model->next_logits(cached, bench.tokens), InternalError);
   }
 }
 
-TEST_CASE("the loss is the negative log likelihood of the next logits", "[model]") {
+TEST_CASE("the loss is the negative log likelihood of the next logits", "[model][device]") {
   Bench bench(tiny_llama());
-  Stream& stream = bench.cpu.stream;
+  Stream& stream = bench.own.stream;
   Context context{.stream = stream, .store = bench.store};
-  const Tensor losses = bench.model->loss(context, bench.tokens, bench.targets, 1);
-  const Tensor logits = bench.model->next_logits(context, bench.tokens);
+  const Tensor losses = host_copy(bench.model->loss(context, bench.tokens, bench.targets, 1));
+  const Tensor logits = host_copy(bench.model->next_logits(context, bench.tokens));
   const float* row = logits.data<float>() + kVocabulary;  // of the second sequence
   double sum = 0;
   for (int64_t v = 0; v < kVocabulary; ++v) sum += std::exp(double{row[v]});
-  const double target = double{row[bench.targets.data<int32_t>()[13]]};
+  const double target = double{row[host_copy(bench.targets).data<int32_t>()[13]]};
   CHECK(double{losses.data<float>()[13]} == Approx(std::log(sum) - target).epsilon(1e-5));
 }
 
@@ -361,24 +391,24 @@ class WideGradients final : public ParameterStore {
 
 }  // namespace
 
-TEST_CASE("gradients of bf16 weights may be summed in fp32", "[model]") {
+TEST_CASE("gradients of bf16 weights may be summed in fp32", "[model][device]") {
   for (const Case& c : every_case()) {
     Bench reference(c.config);
     reference.train_pass();
-    CpuStream cpu;
-    PlainStore inner(cpu.stream, 3, PlainStore::Gradients::kAllocate);
-    WideGradients store(inner, cpu.stream);
+    TestStream own;
+    PlainStore inner(own.stream, 3, PlainStore::Gradients::kAllocate);
+    WideGradients store(inner, own.stream);
     const auto model = make_model(c.config, DType::kBF16, store);
     store.seal();
     Tape tape;
-    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     model->loss(context, reference.tokens, reference.targets, 0.1F);
     context.tape->backward(context.stream);
     for (ParamId id = 0; id < store.count(); ++id) {
       const Tensor& expected = reference.store.gradient(id);
-      const double size = std::sqrt(testing::squares_of(cpu.stream, expected));
+      const double size = std::sqrt(testing::squares_of(own.stream, expected));
       INFO(c.name << " " << store.spec(id).name);
-      CHECK(std::sqrt(testing::squares_of(cpu.stream, store.gradient(id))) ==
+      CHECK(std::sqrt(testing::squares_of(own.stream, store.gradient(id))) ==
             Approx(size).epsilon(0.05).margin(0.01));
     }
   }

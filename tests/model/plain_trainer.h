@@ -13,6 +13,7 @@
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_scalars.h"
 #include "tests/support/sums.h"
+#include "tests/support/test_stream.h"
 
 namespace ds::testing {
 
@@ -30,14 +31,14 @@ class PlainTrainer {
   };
 
   PlainTrainer(const ModelConfig& config, DType dtype, uint64_t seed)
-      : store(cpu.stream, seed), model(make_model(config, dtype, store)) {
+      : store(own.stream, seed), model(make_model(config, dtype, store)) {
     store.seal();
     for (ParamId id = 0; id < store.count(); ++id) {
       const Shape flat{store.spec(id).shape.numel()};
-      states_.push_back({Tensor::empty(flat, DType::kF32, cpu.stream),
-                         Tensor::zeros(flat, DType::kF32, cpu.stream),
-                         Tensor::zeros(flat, DType::kF32, cpu.stream),
-                         Tensor::zeros(flat, DType::kF32, cpu.stream)});
+      states_.push_back({Tensor::empty(flat, DType::kF32, own.stream),
+                         Tensor::zeros(flat, DType::kF32, own.stream),
+                         Tensor::zeros(flat, DType::kF32, own.stream),
+                         Tensor::zeros(flat, DType::kF32, own.stream)});
       set_master(id, store.weight(id).reshape(flat));
     }
   }
@@ -45,9 +46,9 @@ class PlainTrainer {
   // Sets a weight from any float dtype.
   void set_master(ParamId id, const Tensor& from) {
     State& state = states_[static_cast<size_t>(id)];
-    kernels::cast(cpu.stream, from, state.master);
+    kernels::cast(own.stream, from, state.master);
     Tensor weight = store.weight(id).reshape(state.master.shape());
-    kernels::cast(cpu.stream, state.master, weight);
+    kernels::cast(own.stream, state.master, weight);
   }
   const Tensor& master(ParamId id) const { return states_[static_cast<size_t>(id)].master; }
 
@@ -61,19 +62,19 @@ class PlainTrainer {
       result.loss += micro_step(rows(tokens, i, batch), rows(targets, i, batch), tokens.numel());
       for (ParamId id = 0; id < store.count(); ++id) {
         Tensor& sum = states_[static_cast<size_t>(id)].gradient;
-        kernels::accumulate(cpu.stream, store.gradient(id).reshape(sum.shape()), sum);
+        kernels::accumulate(own.stream, store.gradient(id).reshape(sum.shape()), sum);
       }
     }
     double squares = 0;
     for (const State& state : states_) {
-      squares += squares_of(cpu.stream, state.gradient);
+      squares += squares_of(own.stream, state.gradient);
     }
     result.grad_norm = std::sqrt(squares);
     update(hyper, result.grad_norm);
     return result;
   }
 
-  CpuStream cpu{2};
+  TestStream own;
   PlainStore store;
   std::unique_ptr<LanguageModel> model;
 
@@ -88,23 +89,23 @@ class PlainTrainer {
   }
 
   void clear_sums() {
-    for (State& state : states_) kernels::fill(cpu.stream, state.gradient, 0);
+    for (State& state : states_) kernels::fill(own.stream, state.gradient, 0);
   }
 
   double micro_step(const Tensor& tokens, const Tensor& targets, int64_t global_tokens) {
     store.clear_gradients();
     Tape tape;
-    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
     const auto scale = static_cast<float>(1.0 / static_cast<double>(global_tokens));
     const Tensor losses = model->loss(context, tokens, targets, scale);
     context.tape->backward(context.stream);
-    return sum_of(cpu.stream, losses) / static_cast<double>(global_tokens);
+    return sum_of(own.stream, losses) / static_cast<double>(global_tokens);
   }
 
   void update(const AdamHyper& hyper, double norm) {
     ++updates_;
     const double factor = hyper.clip > 0 ? std::min(1.0, hyper.clip / (norm + 1e-6)) : 1.0;
-    const StepScalars scalars = scalars_of(cpu.stream,
+    const StepScalars scalars = scalars_of(own.stream,
                                            {.lr = hyper.lr,
                                             .beta1 = hyper.beta1,
                                             .beta2 = hyper.beta2,
@@ -113,7 +114,7 @@ class PlainTrainer {
                                            {.grad_scale = static_cast<float>(factor)});
     for (ParamId id = 0; id < store.count(); ++id) {
       State& state = states_[static_cast<size_t>(id)];
-      kernels::adam_update(cpu.stream,
+      kernels::adam_update(own.stream,
                            {.master = state.master,
                             .grad = state.gradient,
                             .exp_avg = state.exp_avg,
@@ -123,7 +124,7 @@ class PlainTrainer {
                                      .decay = hyper.decay}},
                            scalars);
       Tensor weight = store.weight(id).reshape(state.master.shape());
-      kernels::cast(cpu.stream, state.master, weight);
+      kernels::cast(own.stream, state.master, weight);
     }
   }
 

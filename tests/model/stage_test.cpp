@@ -7,11 +7,13 @@
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/test_stream.h"
 #include "tests/support/tiny_models.h"
 
 using namespace ds;
-using testing::CpuStream;
+using testing::bytes_of;
 using testing::random_tokens;
+using testing::TestStream;
 
 namespace {
 
@@ -32,22 +34,20 @@ LlamaConfig tiny_llama(bool tied) {
 }
 
 std::vector<ModelConfig> every_model() {
+  // For the sake of time the emulated device takes one of each family.
+  if (testing::test_device().is_emulated) return {tiny_gpt2(true), tiny_llama(false)};
   return {tiny_gpt2(true), tiny_gpt2(false), tiny_llama(true), tiny_llama(false)};
 }
 
 using Bytes = std::vector<std::byte>;
-Bytes bytes_of(const Tensor& tensor) {
-  const auto* first = static_cast<const std::byte*>(tensor.address());
-  return {first, first + tensor.bytes()};
-}
 
 // One stage with a store and a tape of its own.
 struct Part {
-  Part(CpuStream& cpu_stream, const ModelConfig& config, DType dtype, LayerRange layers)
-      : cpu(cpu_stream),
-        store(cpu.stream, 3),
+  Part(TestStream& test_stream, const ModelConfig& config, DType dtype, LayerRange layers)
+      : own(test_stream),
+        store(own.stream, 3),
         stage(make_stage(config, dtype, store, layers)),
-        context{.stream = cpu.stream,
+        context{.stream = own.stream,
                 .store = store,
                 .mode = RunMode::kTrain,
                 .tape = &tape,
@@ -57,7 +57,7 @@ struct Part {
     store.clear_gradients();
   }
 
-  CpuStream& cpu;
+  TestStream& own;
   PlainStore store;
   std::unique_ptr<Stage> stage;
   Tape tape;
@@ -74,28 +74,29 @@ struct Outcome {
 void hand_over(Part& from, Part& to) {
   if (from.stage->shared() == kNoParam || &from == &to) return;
   GradSlot slot = to.store.grad_slot(to.stage->shared());
-  kernels::cast(to.cpu.stream, from.store.gradient(from.stage->shared()), slot.grad);
+  kernels::cast(to.own.stream, from.store.gradient(from.stage->shared()), slot.grad);
   to.store.grad_ready(to.stage->shared());
 }
 
 enum class Weights : uint8_t { kAtOnce, kAtTheEnd };  // when their gradients are computed
 
 // `cuts`: the first layer of every stage, and the end.
-Outcome train(CpuStream& cpu, const ModelConfig& config, DType dtype,
+Outcome train(TestStream& own, const ModelConfig& config, DType dtype,
               const std::vector<int64_t>& cuts, Weights weights = Weights::kAtOnce) {
-  const Tensor tokens = random_tokens(cpu.stream, {kRows.batch * kRows.length}, 1, kVocabulary);
-  Tensor targets = random_tokens(cpu.stream, {kRows.batch * kRows.length}, 2, kVocabulary);
-  targets.data<int32_t>()[3] = -100;
+  const Tensor tokens = random_tokens(own.stream, {kRows.batch * kRows.length}, 1, kVocabulary);
+  const Tensor targets = random_tokens(own.stream, {kRows.batch * kRows.length}, 2, kVocabulary);
+  const int32_t ignored = -100;
+  own.stream.copy(&ignored, targets.narrow(3, 1).address(), sizeof(ignored));
   std::vector<std::unique_ptr<Part>> parts;
   for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    parts.push_back(std::make_unique<Part>(cpu, config, dtype, LayerRange{cuts[i], cuts[i + 1]}));
+    parts.push_back(std::make_unique<Part>(own, config, dtype, LayerRange{cuts[i], cuts[i + 1]}));
   }
   Outcome outcome;
   for (size_t i = 0; i < parts.size(); ++i) {
     Part& part = *parts[i];
     if (i > 0) part.in = part.tape.watch(parts[i - 1]->out.value);
     const StageInput input{.tokens = tokens,
-                           .order = kernels::token_order(cpu.stream, tokens),
+                           .order = kernels::token_order(own.stream, tokens),
                            .boundary = part.in,
                            .rows = kRows};
     if (part.stage->is_last()) {
@@ -110,12 +111,12 @@ Outcome train(CpuStream& cpu, const ModelConfig& config, DType dtype,
     Part& part = *parts[i];
     if (!part.stage->is_last()) {
       const Var& boundary = parts[i + 1]->in;
-      part.tape.seed(cpu.stream, part.out, parts[i + 1]->tape.take_gradient(boundary));
+      part.tape.seed(own.stream, part.out, parts[i + 1]->tape.take_gradient(boundary));
     }
     if (weights == Weights::kAtOnce) {
-      part.tape.backward(cpu.stream);
+      part.tape.backward(own.stream);
     } else {
-      for (WeightWork& work : part.tape.backward_inputs(cpu.stream)) {
+      for (WeightWork& work : part.tape.backward_inputs(own.stream)) {
         waiting.push_back(std::move(work));
       }
     }
@@ -131,8 +132,8 @@ Outcome train(CpuStream& cpu, const ModelConfig& config, DType dtype,
 }
 
 std::vector<std::string> names(const ModelConfig& config, LayerRange layers) {
-  CpuStream cpu;
-  PlainStore store(cpu.stream, 3);
+  TestStream own;
+  PlainStore store(own.stream, 3);
   make_stage(config, DType::kF32, store, layers);
   std::vector<std::string> all;
   for (ParamId id = 0; id < store.count(); ++id) all.push_back(store.spec(id).name);
@@ -141,17 +142,18 @@ std::vector<std::string> names(const ModelConfig& config, LayerRange layers) {
 
 }  // namespace
 
-TEST_CASE("a model cut anywhere has the bits of the whole one", "[model]") {
-  CpuStream cpu{2};
+TEST_CASE("a model cut anywhere has the bits of the whole one", "[model][device]") {
+  TestStream own{2};
   for (const ModelConfig& config : every_model()) {
     const int64_t end = all_layers(config).end;
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      const Outcome whole = train(cpu, config, dtype, {0, end});
+      const Outcome whole = train(own, config, dtype, {0, end});
       std::vector<std::vector<int64_t>> cuts{{0, 1, 2, 3, 4, end}};
       for (int64_t cut = 1; cut < end; ++cut) cuts.push_back({0, cut, end});
+      if (testing::test_device().is_emulated) cuts.resize(1);  // all at once, for the sake of time
       for (const auto& cut : cuts) {
         CAPTURE(config.index(), name_of(dtype), cut);
-        const Outcome parts = train(cpu, config, dtype, cut);
+        const Outcome parts = train(own, config, dtype, cut);
         CHECK(parts.losses == whole.losses);
         REQUIRE(parts.gradients.size() == whole.gradients.size());
         for (const auto& [name, gradient] : whole.gradients) {
@@ -163,15 +165,16 @@ TEST_CASE("a model cut anywhere has the bits of the whole one", "[model]") {
   }
 }
 
-TEST_CASE("weight gradients that wait for the end have the bits of those that do not", "[model]") {
-  CpuStream cpu{2};
+TEST_CASE("weight gradients that wait for the end have the bits of those that do not",
+          "[model][device]") {
+  TestStream own{2};
   for (const ModelConfig& config : every_model()) {
     const int64_t end = all_layers(config).end;
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       for (const std::vector<int64_t>& cuts : {std::vector<int64_t>{0, end}, {0, 2, end}}) {
         CAPTURE(config.index(), name_of(dtype), cuts);
-        const Outcome split = train(cpu, config, dtype, cuts, Weights::kAtTheEnd);
-        const Outcome whole = train(cpu, config, dtype, cuts);
+        const Outcome split = train(own, config, dtype, cuts, Weights::kAtTheEnd);
+        const Outcome whole = train(own, config, dtype, cuts);
         CHECK(split.losses == whole.losses);
         CHECK(split.gradients == whole.gradients);
       }
@@ -180,12 +183,12 @@ TEST_CASE("weight gradients that wait for the end have the bits of those that do
 }
 
 TEST_CASE("weight gradients wait for whoever takes the work, with their labels", "[model]") {
-  CpuStream cpu;
-  Part part(cpu, tiny_gpt2(false), DType::kF32, {1, 2});
-  part.in = part.tape.watch(testing::random_tensor(cpu.stream, {14, 16}, 1));
+  TestStream own;
+  Part part(own, tiny_gpt2(false), DType::kF32, {1, 2});
+  part.in = part.tape.watch(testing::random_tensor(own.stream, {14, 16}, 1));
   part.out = part.stage->forward(part.context, {.boundary = part.in, .rows = kRows});
-  part.tape.seed(cpu.stream, part.out, testing::random_tensor(cpu.stream, {14, 16}, 2));
-  const std::vector<WeightWork> work = part.tape.backward_inputs(cpu.stream);
+  part.tape.seed(own.stream, part.out, testing::random_tensor(own.stream, {14, 16}, 2));
+  const std::vector<WeightWork> work = part.tape.backward_inputs(own.stream);
   CHECK(part.tape.take_gradient(part.in).defined());
   REQUIRE(part.store.spec(2).name == "transformer.h.0.attn.c_attn.weight");
   CHECK_THROWS_WITH(part.store.gradient(2), Catch::Contains("not complete"));
@@ -212,9 +215,9 @@ TEST_CASE("a stage has the parameters of its layers, and of a tied table both en
   CHECK(block.size() == 12);
   for (const std::string& name : block) CHECK(name.starts_with("transformer.h.1."));
 
-  CpuStream cpu;
+  TestStream own;
   const auto shared = [&](const ModelConfig& config, LayerRange layers) {
-    PlainStore store(cpu.stream, 3);
+    PlainStore store(own.stream, 3);
     const ParamId id = make_stage(config, DType::kF32, store, layers)->shared();
     return id == kNoParam ? "" : store.spec(id).name;
   };
@@ -240,25 +243,25 @@ TEST_CASE("layers are listed with what a cut weighs them by", "[model]") {
 }
 
 TEST_CASE("a stage refuses layers and inputs that it cannot have", "[model]") {
-  CpuStream cpu;
+  TestStream own;
   for (const LayerRange layers : {LayerRange{2, 2}, LayerRange{-1, 2}, LayerRange{3, 6}}) {
-    PlainStore store(cpu.stream, 3);
+    PlainStore store(own.stream, 3);
     CHECK_THROWS_WITH(make_stage(tiny_gpt2(true), DType::kF32, store, layers),
                       Catch::Contains("of 5"));
   }
-  Part middle(cpu, tiny_gpt2(true), DType::kF32, {1, 3});
+  Part middle(own, tiny_gpt2(true), DType::kF32, {1, 3});
   CHECK_THROWS_WITH(middle.stage->forward(middle.context, {.rows = kRows}),
                     Catch::Contains("fp32 [14, 16] of the stage before"));
   CHECK_THROWS_WITH(middle.stage->head(), Catch::Contains("only the last"));
-  Part last(cpu, tiny_gpt2(true), DType::kF32, {4, 5});
+  Part last(own, tiny_gpt2(true), DType::kF32, {4, 5});
   CHECK_THROWS_WITH(last.stage->forward(last.context, {.rows = kRows}),
                     Catch::Contains("gives losses"));
-  Part first(cpu, tiny_gpt2(true), DType::kF32, {0, 1});
-  const StageInput short_input{.tokens = random_tokens(cpu.stream, {13}, 1, kVocabulary),
+  Part first(own, tiny_gpt2(true), DType::kF32, {0, 1});
+  const StageInput short_input{.tokens = random_tokens(own.stream, {13}, 1, kVocabulary),
                                .rows = kRows};
   CHECK_THROWS_WITH(first.stage->forward(first.context, short_input),
                     Catch::Contains("expected int32 [14]"));
-  const StageInput unsorted{.tokens = random_tokens(cpu.stream, {14}, 1, kVocabulary),
+  const StageInput unsorted{.tokens = random_tokens(own.stream, {14}, 1, kVocabulary),
                             .rows = kRows};
   CHECK_THROWS_WITH(first.stage->forward(first.context, unsorted),
                     Catch::Contains("its gradient needs the order of the tokens"));
