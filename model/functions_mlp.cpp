@@ -29,15 +29,18 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x) {
   return inner;
 }
 
-// From the gradient behind the activation, [N, F], to the one before it.
-Tensor undo_activation(Stream& stream, const MlpSpec& spec, const Tensor& before, Tensor gradient) {
-  if (spec.gate == MlpGate::kSilu) {
-    Tensor wide = Tensor::empty(before.shape(), before.dtype(), stream);
-    kernels::swiglu_backward(stream, before, gradient, wide);
-    return wide;
+// The gradient before the activation, [N, F] or [N, 2F], from the layer's. `dy` is let go before
+// the gate is undone.
+Tensor inner_gradient(Stream& stream, ParameterStore& store, const MlpSpec& spec,
+                      const Tensor& before, Tensor dy) {
+  if (spec.gate == MlpGate::kNone) {
+    return input_gradient(stream, store, spec.down, dy, {spec.activation, before});
   }
-  kernels::activation_backward(stream, spec.activation, before, gradient, gradient);
-  return gradient;
+  const Tensor gradient = input_gradient(stream, store, spec.down, dy);
+  dy = Tensor();
+  Tensor wide = Tensor::empty(before.shape(), before.dtype(), stream);
+  kernels::swiglu_backward(stream, before, gradient, wide);
+  return wide;
 }
 
 void check(const MlpSpec& spec, const Tensor& x) {
@@ -69,9 +72,7 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
     flow.later([&stream, &store, down = spec.down, after = take(after_saved), dy]() mutable {
       write_parameter_gradients(stream, store, down, std::move(after), dy);
     });
-    Tensor dinner = input_gradient(stream, store, spec.down, dy);
-    dy = Tensor();
-    dinner = undo_activation(stream, spec, take(before_saved), std::move(dinner));
+    Tensor dinner = inner_gradient(stream, store, spec, take(before_saved), std::move(dy));
     flow.later([&stream, &store, up = spec.up, x = take(x_saved), dinner]() mutable {
       write_parameter_gradients(stream, store, up, std::move(x), dinner);
     });

@@ -1,10 +1,10 @@
 #include "model/linear_products.h"
 
-#include "kernels/reduce.h"
-
 namespace ds {
 namespace {
 
+using kernels::Activation;
+using kernels::Factor;
 using kernels::MatrixView;
 using kernels::Transpose;
 using kernels::Write;
@@ -123,32 +123,29 @@ void write_parameter_gradients(Stream& stream, ParameterStore& store, const Line
                              .b = out_in ? input : output,
                              .c = weight_view(part.weight, spec, part.out),
                              .transpose_a = Transpose::kYes,
-                             .write = part.write_weight});
+                             .write = part.write_weight,
+                             .bias_gradient = part.bias,
+                             .bias_gradient_of = out_in ? Factor::kA : Factor::kB,
+                             .write_bias_gradient = part.write_bias});
     column += part.out;
   }
   for (const LinearPart& part : spec.parts) store.grad_ready(part.weight);
   // A reduced bucket and the input are kept by nobody else now.
   x = Tensor();
-  for (PartMemory& part : slots) part.weight = Tensor();
-  column = 0;
-  for (PartMemory& part : slots) {
-    if (part.bias.defined()) {
-      kernels::column_sum(stream, kernels::columns_of(whole, column, part.out), part.write_bias,
-                          part.bias);
-    }
-    column += part.out;
-  }
+  slots.clear();
   for (const LinearPart& part : spec.parts) {
     if (part.bias != kNoParam) store.grad_ready(part.bias);
   }
 }
 
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                      const Tensor& dy) {
+                      const Tensor& dy, const Behind& behind) {
   const int64_t rows = dy.shape()[0];
   Tensor dx = Tensor::empty({rows, spec.in}, dy.dtype(), stream);
   const MatrixView whole = kernels::matrix(dy, rows, spec.out());
   const LeasedParts leased(store, spec, LeasedParts::Biases::kNo);
+  // Of a sum of several products the activation is undone when it is whole.
+  const bool at_once = leased.joined().size() == 1;
   int64_t column = 0;
   for (const PartMemory& part : leased.joined()) {
     kernels::matmul(stream, {.a = kernels::columns_of(whole, column, part.out),
@@ -156,8 +153,13 @@ Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& s
                              .c = kernels::matrix(dx, rows, spec.in),
                              .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kNo
                                                                                 : Transpose::kYes,
-                             .write = column == 0 ? Write::kOverwrite : Write::kAccumulate});
+                             .write = column == 0 ? Write::kOverwrite : Write::kAccumulate,
+                             .activation_backward = at_once ? behind.activation : Activation::kNone,
+                             .activation_input = at_once ? behind.before : Tensor()});
     column += part.out;
+  }
+  if (!at_once && behind.activation != Activation::kNone) {
+    kernels::activation_backward(stream, behind.activation, behind.before, dx, dx);
   }
   return dx;
 }

@@ -31,12 +31,18 @@ void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, cons
              const Epilogue& epilogue, Tensor& y);
 
 // dW = x^T * dy (kInOut) or dy^T * x (kOutIn), and db = sum of the rows of dy, into the store's
-// slots; ready on return. `x` is let go before the biases.
+// slots; ready on return. `x` is let go before the biases are.
 void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
                                Tensor x, const Tensor& dy);
 
-// dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), summed over the parts.
+// An activation that x = activation(before) came from.
+struct Behind {
+  kernels::Activation activation = kernels::Activation::kNone;
+  Tensor before = {};  // [N, in], or undefined without an activation
+};
+// dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), summed over the parts; with an activation, the
+// gradient before that.
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                      const Tensor& dy);
+                      const Tensor& dy, const Behind& behind = {});
 
 }  // namespace ds
