@@ -106,7 +106,7 @@ void run_everything(Stream& s, DType dtype) {
   linear_cross_entropy(
       s, {.x = y, .weight = table, .targets = tokens, .losses = mean, .dx = x, .dweight = dtable});
   layer_norm_backward(s, y, gamma, mean, inv, x, {}, x, grads);
-  embedding_backward(s, token_order(s, tokens), x, Write::kAccumulate, dtable);
+  embedding_backward(s, made({2, 10}, DType::kI32), x, Write::kAccumulate, dtable);
   add(s, x, y, x);
   StepScalars scalars(2, s);
   sum_into(s, x, 2, Write::kAccumulate, scalars.loss());
