@@ -236,12 +236,14 @@ class CudnnAttention {
   }
 
   cudnnHandle_t handle(const Stream& stream) {
-    check_cuda(cudaSetDevice(stream.device().index), "device");
+    check_cuda(cudaSetDevice(stream.stands_for().index), "device");
     const Cudnn& table = opened_cudnn();
     if (handle_ == nullptr) {
       check(table.cudnnCreate(&handle_), "cudnnCreate");
-      check(table.cudnnSetStream(handle_, static_cast<cudaStream_t>(stream.queue().native())),
-            "cudnnSetStream");
+      if (!stream.device().is_meta()) {
+        check(table.cudnnSetStream(handle_, static_cast<cudaStream_t>(stream.queue().native())),
+              "cudnnSetStream");
+      }
     }
     return handle_;
   }
@@ -254,7 +256,7 @@ class CudnnAttention {
   }
 
   Plan make_plan(const Stream& stream, const Request& r) {
-    AttentionFacts facts = facts_of(r, stream.device());
+    AttentionFacts facts = facts_of(r, stream.stands_for());
     Plan out{.choice = choose_attention_kernel(facts)};
     if (out.choice.kind == AttentionKind::kCudnn) {
       const Unwatched unwatched;
@@ -325,6 +327,7 @@ bool run(AttentionPass pass, Stream& stream, const AttentionOperands& operands) 
   if (plan.choice.kind != AttentionKind::kCudnn) return false;
   const Tensor scratch =
       Tensor::empty({plan.scratch_bytes}, DType::kU8, stream, MemoryTag::kScratch);
+  if (stream.device().is_meta()) return true;  // the plan of a run takes what the run will take
   Addresses addresses = addresses_of(pass, operands);
   const std::string refusal = refusal_of(
       [&] { return plan.graph->execute(state.handle(stream), addresses, scratch.address()); });
