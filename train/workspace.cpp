@@ -37,7 +37,7 @@ MemoryResource& Workspace::memory() {
 
 MemoryResource& Workspace::pinned_memory() {
   if (blocks_ != nullptr) return *blocks_->pinned;
-  if (device_.is_meta()) return meta_pinned_;
+  if (device_.is_meta()) return planned_pinned_;
   return host_;
 }
 

@@ -58,7 +58,7 @@ class Workspace {
   Tier tier() const { return has_device() ? Tier::kDevice : Tier::kHost; }
   TierUsage usage() const;
   // On meta: the blocks that all there was so far fits into.
-  BlockSizes planned_blocks() const { return {meta_.block_bytes(), meta_pinned_.block_bytes()}; }
+  BlockSizes planned_blocks() const { return {meta_.block_bytes(), planned_pinned_.block_bytes()}; }
 
  private:
   bool has_device() const { return stands_for_.kind == Device::Kind::kCuda; }
@@ -69,7 +69,8 @@ class Workspace {
   const Device device_;
   const Device stands_for_;
   HostMemory host_;
-  MetaMemory meta_, meta_pinned_;
+  MetaMemory meta_;
+  PlanningMemory planned_pinned_{host_};
   const DeviceBlocks* const blocks_;  // null but on CUDA devices
   std::array<MemoryAccount, kTiers> accounts_;
   TrackingMemory heap_;

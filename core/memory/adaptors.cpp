@@ -41,6 +41,28 @@ void TrackingMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noex
   account_.remove(bytes, tag);
 }
 
+void* PlanningMemory::allocate(size_t bytes, MemoryTag tag) {
+  void* pointer = upstream_.allocate(bytes, tag);
+  const std::lock_guard lock(planned_mutex_);
+  places_[pointer] = planned_.allocate(bytes, tag);
+  return pointer;
+}
+
+void PlanningMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept {
+  {
+    const std::lock_guard lock(planned_mutex_);
+    const auto place = places_.find(pointer);
+    planned_.deallocate(place->second, bytes, tag);
+    places_.erase(place);
+  }
+  upstream_.deallocate(pointer, bytes, tag);
+}
+
+size_t PlanningMemory::block_bytes() const {
+  const std::lock_guard lock(planned_mutex_);
+  return planned_.block_bytes();
+}
+
 void* LimitingMemory::allocate(size_t bytes, MemoryTag tag) {
   {
     const std::lock_guard lock(used_mutex_);

@@ -59,6 +59,22 @@ class LimitingMemory final : public MemoryResource {
   size_t used_ = 0;
 };
 
+// Plans one block for what the upstream gives: it goes through all of it, and says how large a block
+// would have had room. For a dry run whose host writes to the memory that it plans.
+class PlanningMemory final : public MemoryResource {
+ public:
+  explicit PlanningMemory(MemoryResource& upstream) : upstream_(upstream) {}
+  void* allocate(size_t bytes, MemoryTag tag) override;
+  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
+  size_t block_bytes() const;
+
+ private:
+  MemoryResource& upstream_;
+  mutable std::mutex planned_mutex_;
+  MetaMemory planned_;
+  std::map<void*, void*> places_;  // in planned_
+};
+
 // Keeps freed blocks for the next request of equal size, so that buckets which come and go every
 // step do not cost fresh, zeroed pages each time. What it holds, handed out or kept, never exceeds
 // the highest number of bytes that were handed out at once: a plan's peak stays the process's peak.

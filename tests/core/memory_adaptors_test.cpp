@@ -28,6 +28,24 @@ class CountingMemory final : public MemoryResource {
 
 constexpr MemoryTag kTag = MemoryTag::kBuckets;
 
+TEST_CASE("a planned block has room for what is alive at once, at its places", "[core]") {
+  HostMemory heap;
+  PlanningMemory planning(heap);
+  CHECK(planning.block_bytes() == 0);
+  void* const first = planning.allocate(100, MemoryTag::kScratch);
+  void* const second = planning.allocate(300, MemoryTag::kScratch);
+  CHECK(planning.block_bytes() == kSlabAlignment + 2 * kSlabAlignment);
+  planning.deallocate(first, 100, MemoryTag::kScratch);
+  void* const third = planning.allocate(200, MemoryTag::kScratch);  // in place of the first
+  CHECK(planning.block_bytes() == 3 * kSlabAlignment);
+  void* const fourth = planning.allocate(1, MemoryTag::kScratch);
+  CHECK(planning.block_bytes() == 4 * kSlabAlignment);
+  planning.deallocate(second, 300, MemoryTag::kScratch);
+  planning.deallocate(third, 200, MemoryTag::kScratch);
+  planning.deallocate(fourth, 1, MemoryTag::kScratch);
+  CHECK(planning.block_bytes() == 4 * kSlabAlignment);
+}
+
 TEST_CASE("a freed block serves the next request of its size", "[core]") {
   CountingMemory heap;
   RecyclingMemory memory(heap);

@@ -18,6 +18,7 @@ TEST_CASE("every memory resource keeps blocks apart, aligned and as they were wr
   TrackingMemory tracking(heap, account);
   LimitingMemory limiting(heap, size_t{1} << 30);
   RecyclingMemory recycling(heap);
+  PlanningMemory planning(heap);
   RecordingMemory recording(heap);
   RecyclingMemory recycling_under(tracking);
   LimitingMemory stacked(recycling_under, size_t{1} << 30);
@@ -28,6 +29,7 @@ TEST_CASE("every memory resource keeps blocks apart, aligned and as they were wr
     CHECK(account.usage().bytes_now == 0);
     MemorySuite(limiting, Contents::kBytes).run(seed);
     MemorySuite(recycling, Contents::kBytes).run(seed);
+    MemorySuite(planning, Contents::kBytes).run(seed);
     MemorySuite(recording, Contents::kBytes).run(seed);
   }
   MemorySuite(stacked, Contents::kBytes).run(4);
