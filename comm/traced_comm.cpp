@@ -1,6 +1,5 @@
 #include "comm/traced_comm.h"
 
-
 namespace ds {
 namespace {
 
@@ -56,8 +55,8 @@ void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Cal
                              : 0;
   call();
   if (sinks_.ledger != nullptr) {
-    const bool goes_on = stream != nullptr && stream->device().kind == Device::Kind::kCuda &&
-                         !stream->is_recorded();
+    const bool goes_on =
+        stream != nullptr && stream->device().kind == Device::Kind::kCuda && !stream->is_recorded();
     goes_on ? sinks_.ledger->exit(entry, stream->mark()) : sinks_.ledger->exit(entry);
   }
   if (sinks_.volume != nullptr) sinks_.volume->add(axis_, op, tensor_bytes, wire);

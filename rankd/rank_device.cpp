@@ -9,6 +9,7 @@
 #include "core/cuda/library_calls.h"
 #include "core/host.h"
 #include "core/libraries/gpu_libraries.h"
+#include "kernels/attention_choice.h"
 
 namespace ds {
 namespace {
@@ -21,9 +22,8 @@ constexpr size_t kUnplannedBytes = size_t{1} << 20;
 std::optional<DeviceBlocks> blocks_of(const JobPlan& job, const BlockSizes& planned) {
   if (job.device.kind != Device::Kind::kCuda) return std::nullopt;
   const size_t of_collectives = job.world_size > 1 ? NcclOptions{}.scratch_bytes : 0;
-  return DeviceBlocks(job.device,
-                      {.device = planned.device + of_collectives + kUnplannedBytes,
-                               .pinned = planned.pinned + kUnplannedBytes});
+  return DeviceBlocks(job.device, {.device = planned.device + of_collectives + kUnplannedBytes,
+                                   .pinned = planned.pinned + kUnplannedBytes});
 }
 
 // Empty: it is there.
@@ -34,6 +34,11 @@ std::string why_no_nccl_here() {
   } catch (const Unsupported& missing) {
     return missing.what();
   }
+}
+
+double attention_dropout(const ModelConfig& model) {
+  const auto* const gpt2 = std::get_if<Gpt2Config>(&model);
+  return gpt2 != nullptr ? gpt2->attn_pdrop : std::get<LlamaConfig>(model).attention_dropout;
 }
 
 uint64_t gpu_of_host(Device device) {
@@ -65,8 +70,7 @@ TensorTransport::TensorTransport(const JobPlan& job, NcclWish wish, Communicator
       break;
     case TensorPath::kNccl:
       own_ = open_nccl_group(
-          world,
-          {.device = job.device, .memory = blocks->device.get(), .timeout = kLongestWait});
+          world, {.device = job.device, .memory = blocks->device.get(), .timeout = kLongestWait});
       words_ = "collectives by NCCL";
       break;
     case TensorPath::kStaged:
@@ -92,9 +96,19 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
                   .blocks = blocks_ ? &*blocks_ : nullptr},
                  connections_.peers()) {}
 
-std::string RankDevice::words() const {
+std::string RankDevice::words(const EngineOptions& options) {
   if (!blocks_) return "";
-  return fmt::format("{}, {}", device_.to_string(), transport_.words());
+  const ModelDimensions sizes = dimensions(options.model);
+  const kernels::AttentionShape shape{.batch = options.micro_batch,
+                                      .length = options.length,
+                                      .heads = sizes.heads,
+                                      .kv_heads = sizes.kv_heads,
+                                      .head_dim = sizes.head_dim};
+  const auto attention =
+      kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
+                                 static_cast<float>(attention_dropout(options.model)));
+  return fmt::format("{}: {}; {}", device_.to_string(), transport_.words(),
+                     kernels::to_text(attention.value()));
 }
 
 }  // namespace ds

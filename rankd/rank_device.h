@@ -51,8 +51,8 @@ class RankDevice {
 
   Workspace& workspace() { return workspace_; }
   Peers peers() { return connections_.peers(); }
-  // What a person is to know of it; empty on a CPU.
-  std::string words() const;
+  // What a person is to know of it, for a job of that kind; empty on a CPU.
+  std::string words(const EngineOptions& options);
 
  private:
   const Device device_;

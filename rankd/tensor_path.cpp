@@ -32,7 +32,8 @@ TensorPathChoice choose_tensor_path(NcclWish wish, std::span<const TensorFacts> 
   }
   const std::string why = why_no_nccl(ranks, own_lack);
   if (wish == NcclWish::kRequired && !why.empty()) {
-    throw Unsupported(fmt::format("communication.backend: nccl, but {}; auto goes on without", why));
+    throw Unsupported(
+        fmt::format("communication.backend: nccl, but {}; auto goes on without", why));
   }
   if (ranks.size() == 1) return {TensorPath::kAlone, ""};
   return {why.empty() ? TensorPath::kNccl : TensorPath::kStaged, why};

@@ -422,11 +422,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   std::unique_ptr<Communicator> copies =
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
-  RankDevice device(plan,
-                    {.planned = own_plan.blocks,
-                     .overlaps_communication = ceilings.overlaps_communication},
-                    *world, sizes, sinks);
-  if (plan.rank == 0 && !device.words().empty()) control.report_text(device.words());
+  RankDevice device(
+      plan, {.planned = own_plan.blocks, .overlaps_communication = ceilings.overlaps_communication},
+      *world, sizes, sinks);
+  if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
   DS_FAILPOINT("train.comm_open");
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);

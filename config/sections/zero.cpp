@@ -129,10 +129,11 @@ void gradient_fields(Visitor& v, ZeroConfig& c) {
            .here = "updated weights are always gathered, never broadcast one by one"});
   v.field("allgather_bucket_size", c.allgather_bucket_size,
           {.meaning = "Elements per allgather call.", .effect = Effect::kUsed, .min = 0});
-  v.field("overlap_comm", c.overlap_comm,
-          {.meaning = "Run gradient reduction and gathers concurrently with computation, on GPUs; a "
-                      "CPU reduces a bucket when it is full, and the backward pass waits for it.",
-           .effect = Effect::kUsed});
+  v.field(
+      "overlap_comm", c.overlap_comm,
+      {.meaning = "Run gradient reduction and gathers concurrently with computation, on GPUs; a "
+                  "CPU reduces a bucket when it is full, and the backward pass waits for it.",
+       .effect = Effect::kUsed});
   v.field("reduce_scatter", c.reduce_scatter,
           {.meaning = "Average gradients with reduce or reduce-scatter rather than allreduce.",
            .effect = Effect::kAlwaysSo,

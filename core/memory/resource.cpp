@@ -73,8 +73,8 @@ constexpr uintptr_t kNowhere = uintptr_t{1} << 40;  // of the first byte, which 
 void* MetaMemory::allocate(size_t bytes, MemoryTag tag) {
   const std::optional<size_t> offset = slab_.take(bytes);
   if (!offset) {
-    throw OutOfMemory(fmt::format("dry run: {} bytes for {}, more than any device has", bytes,
-                                  name_of(tag)));
+    throw OutOfMemory(
+        fmt::format("dry run: {} bytes for {}, more than any device has", bytes, name_of(tag)));
   }
   block_bytes_ = std::max(block_bytes_, *offset + slab_bytes(std::max<size_t>(bytes, 1)));
   return reinterpret_cast<void*>(kNowhere + *offset);  // NOLINT(performance-no-int-to-ptr)

@@ -163,8 +163,7 @@ TEST_CASE("keys that choose how DeepSpeed does the same are valid, and told what
   CHECK_THAT(said, !Catch::Contains("error"));
   for (const char* key :
        {"wall_clock_breakdown", "memory_breakdown", "dump_state", "dataloader_drop_last",
-        "bf16.check_grad_overflow",
-        "zero_optimization.stage3_model_persistence_threshold",
+        "bf16.check_grad_overflow", "zero_optimization.stage3_model_persistence_threshold",
         "zero_optimization.stage3_use_all_reduce_for_fetch_params"}) {
     CHECK_THAT(said, Catch::Contains(std::string("note ") + key + ": has no effect here: "));
   }

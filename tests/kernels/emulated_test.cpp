@@ -1,5 +1,7 @@
 // What the emulated device has to find: each fault that costs days on a GPU, in a kernel or with a
 // stream of its own.
+#include "core/cuda/emulated.h"
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,7 +10,6 @@
 #include <cmath>
 #include <set>
 
-#include "core/cuda/emulated.h"
 #include "core/fibre/sanitizers.h"
 #include "core/memory/poison.h"
 #include "core/memory/staging_ring.h"

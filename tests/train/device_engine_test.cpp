@@ -36,7 +36,7 @@ void check_close(const Outcome& one, const Outcome& other, double tolerance) {
 TEST_CASE("a device trains as the CPU does", "[.][cuda]") {
   const int ranks = GENERATE(1, 2);
   const int stage = GENERATE(0, 1, 2, 3);
-  const DType dtype = GENERATE(DType::kF32, DType::kBF16);
+  const DType dtype = stage == 3 ? DType::kBF16 : DType::kF32;  // a run takes seconds
   CAPTURE(ranks, stage, name_of(dtype));
   const Setting setting{.ranks = ranks, .stage = stage, .dtype = dtype, .micro_steps = 2};
   const Outcome cpu = run_from_nothing(setting, kSteps);
@@ -60,8 +60,7 @@ TEST_CASE("stages and ranks of a device give the bits of one rank", "[.][cuda]")
 
 TEST_CASE("a run on a device that was stopped and resumed has the bits of one that was not",
           "[.][cuda]") {
-  const int stage = GENERATE(0, 3);
-  const Setting setting{.ranks = 2, .stage = stage, .host_access = HostAccess::kNever};
+  const Setting setting{.ranks = 2, .stage = 3, .host_access = HostAccess::kNever};
   MemoryFileSystem disk;
   train(setting, disk, 2);
   CHECK(train(setting, disk, kSteps).state == run_from_nothing(setting, kSteps).state);
@@ -86,7 +85,7 @@ TEST_CASE("a tag of one kind of device is gone on from by the other", "[.][cuda]
 
 TEST_CASE("what the dry run plans for a device is what the device's memory is asked for",
           "[.][cuda]") {
-  const int stage = GENERATE(0, 1, 2, 3);
+  const int stage = GENERATE(0, 3);
   const Setting setting{.ranks = 2, .stage = stage, .host_access = HostAccess::kNever};
   const RunPlan plan = dry_run(options_of(setting), {.data = 2}, ceilings_of(setting.host_access));
   const auto planned = static_cast<double>(nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak);

@@ -69,10 +69,9 @@ class DeviceRank {
   explicit DeviceRank(Communicator& comm)
       : staged_(comm, {.memory = blocks_.device.get(), .pool = &pool_, .pinned_bytes = 1 << 16}),
         connections_(Connections::over(comm, staged_, {.data = comm.size()})),
-        workspace_({.device = test_device().device,
-                    .overlaps_communication = true,
-                    .blocks = &blocks_},
-                   connections_.peers()) {}
+        workspace_(
+            {.device = test_device().device, .overlaps_communication = true, .blocks = &blocks_},
+            connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }
   MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kDevice); }

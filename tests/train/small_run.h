@@ -17,8 +17,7 @@ inline DeviceCeilings ceilings_of(HostAccess access) {
 // Loads what there is, trains up to `until`, saves.
 inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   const EngineOptions options = options_of(setting);
-  const RunPlan plan = dry_run(
-      options, {.data = setting.ranks}, ceilings_of(setting.host_access));
+  const RunPlan plan = dry_run(options, {.data = setting.ranks}, ceilings_of(setting.host_access));
   Outcome outcome;
   std::mutex outcome_mutex;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {

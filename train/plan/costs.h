@@ -14,7 +14,7 @@ namespace ds {
 
 struct DeviceCeilings {
   Device device = Device::cpu();  // whose they are
-  double flops_per_s = 1e11;  // of all threads of a rank
+  double flops_per_s = 1e11;      // of all threads of a rank
   double bytes_per_s = 2e10;
   // By operation: the time it takes over the time that the ceilings allow. What is not named here
   // is expected to reach them.

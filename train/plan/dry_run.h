@@ -21,7 +21,7 @@ namespace ds {
 struct RankPlan {
   std::vector<int> ranks;
   StepPlan step;
-  TierUsage memory{};  // peak over construction, a step and an evaluation
+  TierUsage memory{};   // peak over construction, a step and an evaluation
   BlockSizes blocks{};  // that all of it fits into, on a device that is no CPU
   // Axis -> collective -> bytes per step.
   std::map<std::string, std::map<std::string, double>> wire_bytes;
