@@ -9,7 +9,7 @@ namespace ds {
 namespace {
 
 std::unique_ptr<Communicator> connect_mpi(const ConnectOptions& options) {
-  auto world = open_mpi_world({.timeout = options.timeout});
+  auto world = open_mpi_world({.timeout = options.timeout, .place = options.rank});
   if (world->rank() != options.rank || world->size() != options.size) {
     throw CommError(fmt::format("connect: told to be rank {} of {}, but MPI says rank {} of {}",
                                 options.rank, options.size, world->rank(), world->size()));

@@ -14,8 +14,9 @@ namespace ds {
 
 struct ConnectOptions {
   // "shm": processes of one host. "tcp": processes that were told each other's endpoints. "mpi":
-  // ranks that mpirun or srun started; rank and size must be what MPI says. "nccl": the ranks of a
-  // communicator of another backend, for what lies on their GPUs. "meta": nobody, for the dry run.
+  // ranks that mpirun or srun started, all of them; MPI may number them otherwise. "nccl": the
+  // ranks of a communicator of another backend, for what lies on their GPUs. "meta": nobody, for
+  // the dry run.
   std::string backend = "shm";
   int rank = 0;
   int size = 1;

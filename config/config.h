@@ -32,6 +32,7 @@ struct Config {
   ModelSection model;
   DataSection data;
   TrainSection train;
+  CommunicationSection communication;
   // Any consistent one, two or three of them; config/batch.h infers the rest.
   std::optional<int64_t> train_batch_size;
   std::optional<int64_t> train_micro_batch_size_per_gpu;

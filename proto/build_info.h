@@ -30,6 +30,6 @@ bool emulates_cuda(const BuildInfo& build);
 // version+git_id: two programs with the same text were built from the same source.
 std::string build_id();
 
-constexpr int kProtocolVersion = 2;  // raised with every incompatible change of control.proto
+constexpr int kProtocolVersion = 3;  // raised with every incompatible change of control.proto
 
 }  // namespace ds

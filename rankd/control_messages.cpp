@@ -41,6 +41,7 @@ JobPlan to_job_plan(const control::JobPlan& in) {
   plan.told_step = in.told_step();
   plan.audit_samples = in.audit_samples();
   plan.device = to_device(in.device());
+  plan.backend = in.backend();
   plan.shm_name = in.shm_name();
   plan.data_endpoints.assign(in.data_endpoints().begin(), in.data_endpoints().end());
   plan.data_secret = in.data_secret();

@@ -25,6 +25,20 @@ std::string why_no_nccl(std::span<const TensorFacts> ranks, const std::string& o
 
 }  // namespace
 
+NcclWish nccl_wish(CommunicationBackend asked) {
+  switch (asked) {
+    case CommunicationBackend::kAuto:
+      return NcclWish::kIfPossible;
+    case CommunicationBackend::kNccl:
+      return NcclWish::kRequired;
+    case CommunicationBackend::kShm:
+    case CommunicationBackend::kTcp:
+    case CommunicationBackend::kMpi:
+      return NcclWish::kNever;
+  }
+  throw InternalError("a backend that says nothing of NCCL");
+}
+
 TensorPathChoice choose_tensor_path(NcclWish wish, std::span<const TensorFacts> ranks,
                                     const std::string& own_lack) {
   if (wish == NcclWish::kNever) {

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "config/sections/training.h"
+
 namespace ds {
 
 enum class TensorPath : uint8_t {
@@ -22,6 +24,7 @@ struct TensorFacts {
 
 // What the configuration asks for.
 enum class NcclWish : uint8_t { kIfPossible, kRequired, kNever };
+NcclWish nccl_wish(CommunicationBackend asked);
 
 struct TensorPathChoice {
   TensorPath path = TensorPath::kAlone;

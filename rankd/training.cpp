@@ -1,11 +1,14 @@
 #include "rankd/training.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "comm/connect.h"
 #include "comm/ledger.h"
+#include "comm/mpi/comm.h"
 #include "comm/peers.h"
 #include "config/load.h"
 #include "config/sections/hf_config.h"
@@ -40,29 +43,30 @@ enum class NextMove { kGoOn, kStop };
 
 std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listener,
                                         std::shared_ptr<LinkBoard> board) {
-  if (plan.data_endpoints.empty() && plan.local_size != plan.world_size) {
+  if (plan.backend == "tcp" && plan.data_endpoints.empty()) {
     throw Unsupported(
-        fmt::format("{} ranks on several hosts, but none of them was told on which address "
+        fmt::format("{} ranks are to meet over TCP, but none of them was told on which address "
                     "to listen for data",
                     plan.world_size));
   }
   // The launcher sees ranks that die, fall silent or hang, and ends the epoch long before this.
   constexpr std::chrono::minutes kLongestWait{60};
-  if (plan.data_endpoints.empty()) {
-    return connect({.rank = plan.rank,
-                    .size = plan.world_size,
-                    .shm_name = plan.shm_name,
-                    .timeout = kLongestWait});
-  }
-  return connect({.backend = "tcp",
+  return connect({.backend = plan.backend,
                   .rank = plan.rank,
                   .size = plan.world_size,
+                  .shm_name = plan.shm_name,
                   .tcp = {.listener = std::move(listener),
                           .epoch = plan.epoch,
                           .endpoints = plan.data_endpoints,
                           .secret = plan.data_secret,
                           .board = std::move(board)},
                   .timeout = kLongestWait});
+}
+
+std::string described(const std::string& backend) {
+  if (backend != "mpi") return backend;
+  return fmt::format("mpi ({}, {})", mpi_library(),
+                     mpi_takes_cuda_memory() ? "takes CUDA memory" : "host memory only");
 }
 
 TagAgreement tag_agreement(TagValidation wanted) {
@@ -418,13 +422,16 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
   const TracedComm::Sinks sinks{.volume = &volume, .ledger = &ledger->ledger};
   const std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
+  spdlog::info("collectives over {}", described(plan.backend));
   // A group of its own: what hosts copy to each other is no part of the order of the other calls.
   std::unique_ptr<Communicator> copies =
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
-  RankDevice device(
-      plan, {.planned = own_plan.blocks, .overlaps_communication = ceilings.overlaps_communication},
-      *world, sizes, sinks);
+  RankDevice device(plan,
+                    {.planned = own_plan.blocks,
+                     .overlaps_communication = ceilings.overlaps_communication,
+                     .nccl = nccl_wish(config.communication.backend)},
+                    *world, sizes, sinks);
   if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
   DS_FAILPOINT("train.comm_open");
   RankResources resources = device.workspace().resources();

@@ -40,11 +40,12 @@ struct JobPlan {
   bool accept_changes = false;
   int64_t told_step = 0;       // the newest of which the launcher has the metrics; 0: none
   bool audit_samples = false;  // train/watch/sample_audit.h
+  // Over what ranks exchange tensors: "shm", "tcp" or "mpi" (comm/connect.h).
+  std::string backend = "shm";
   // Random, unguessable, the same on all ranks of the epoch. Shared-memory objects are named
   // "/" + rendezvous + anything, so that the launcher can remove what a killed rank left behind.
   std::string shm_name;
-  // Ranks on more than one host meet over TCP: every rank's data endpoint in rank order, and the
-  // secret of the epoch. Empty: shared memory.
+  // Of "tcp": every rank's data endpoint in rank order, and the secret of the epoch.
   std::vector<std::string> data_endpoints;
   std::string data_secret;
   int memory_fd = -1;  // what the host keeps states in over epochs, inherited; -1: nothing

@@ -2,12 +2,16 @@
 
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <vector>
 
 #include "comm/collective_call.h"
@@ -56,12 +60,14 @@ class MpiSession {
   }
   ~MpiSession() {
     // With lost messages MPI_Finalize would wait for ever.
-    if (owned_ && !failed_.load()) MPI_Finalize();
+    if (owned_ && !failed()) MPI_Finalize();
   }
   MpiSession(const MpiSession&) = delete;  // MPI is there once
   MpiSession& operator=(const MpiSession&) = delete;
   void mark_failed() noexcept { failed_.store(true); }
-  bool failed() const { return failed_.load(); }
+  // Also while an error of this rank alone unwinds it: its peers are in calls that it will not
+  // make, and not in those that end MPI, which wait for all.
+  bool failed() const { return failed_.load() || std::uncaught_exceptions() != 0; }
 
  private:
   bool owned_ = false;
@@ -484,10 +490,18 @@ std::string mpi_library() {
   return text.substr(0, text.find(','));
 }
 
+bool mpi_takes_cuda_memory() {
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+  return MPIX_Query_cuda_support() == 1;
+#else
+  return false;
+#endif
+}
+
 std::unique_ptr<Communicator> open_mpi_world(const MpiOptions& options) {
   auto session = std::make_shared<MpiSession>();
   MPI_Comm world = MPI_COMM_NULL;
-  DS_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &world));
+  DS_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, options.place, &world));
   return std::make_unique<MpiComm>(std::move(session), world, options);
 }
 

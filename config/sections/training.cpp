@@ -19,6 +19,17 @@ std::span<const EnumName> names_of(ResumeMode) {
   return kNames;
 }
 
+std::span<const EnumName> names_of(CommunicationBackend) {
+  static constexpr EnumName kNames[] = {
+      {"auto", static_cast<int>(CommunicationBackend::kAuto)},
+      {"shm", static_cast<int>(CommunicationBackend::kShm)},
+      {"tcp", static_cast<int>(CommunicationBackend::kTcp)},
+      {"mpi", static_cast<int>(CommunicationBackend::kMpi)},
+      {"nccl", static_cast<int>(CommunicationBackend::kNccl)},
+  };
+  return kNames;
+}
+
 void fields(Visitor& v, ModelSection& c) {
   v.field("folder", c.folder,
           {.meaning = "Hugging Face folder with config.json and safetensors weights; short form: "
@@ -145,6 +156,20 @@ void fields(Visitor& v, TrainSection& c) {
            .unset_meaning = "fp32, as they are trained; with "
                             "stage3_gather_16bit_weights_on_model_save at ZeRO stage 3 "
                             "that of fp16 or bf16"});
+}
+
+void fields(Visitor& v, CommunicationSection& c) {
+  v.field(
+      "backend", c.backend,
+      {.meaning =
+           "Over what ranks exchange gradients and weights. auto: shm where all ranks are "
+           "started on this machine, tcp where hosts are named. shm: memory that ranks of one "
+           "host share. tcp: connections between any ranks, also of one host. mpi: the MPI of "
+           "mpirun or srun, which then start one dslaunch for each rank; a failure of a rank "
+           "ends the job. What lies on GPUs goes by NCCL: with auto where each rank has a GPU of "
+           "its own and NCCL, with nccl always or not at all, with the others never. shm, tcp and "
+           "mpi give equal bits.",
+       .effect = Effect::kUsed});
 }
 
 }  // namespace ds

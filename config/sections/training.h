@@ -1,4 +1,5 @@
-// What a DeepSpeed JSON file leaves to a Python script: which model, which data, how long to train.
+// What a DeepSpeed JSON file leaves to a Python script: which model, which data, how long to train,
+// over what ranks talk.
 // The families of models are in model_families.h.
 #pragma once
 
@@ -66,5 +67,15 @@ struct TrainSection {
   std::optional<FloatType> final_dtype;  // of the weights in final/
 };
 void fields(Visitor& v, TrainSection& c);
+
+// Over what ranks talk to each other; torch.distributed calls it backend, too. What each value
+// needs is for the launcher to know, which starts the ranks (launcher/decide/data_plane.h).
+enum class CommunicationBackend : int { kAuto, kShm, kTcp, kMpi, kNccl };
+std::span<const EnumName> names_of(CommunicationBackend);
+
+struct CommunicationSection {
+  CommunicationBackend backend = CommunicationBackend::kAuto;
+};
+void fields(Visitor& v, CommunicationSection& c);
 
 }  // namespace ds

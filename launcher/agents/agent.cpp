@@ -181,12 +181,11 @@ void Agent::say_ready() {
   if (dialled_) {
     ready.set_start_rank(dialled_->start_rank);
     if (!dialled_->host.empty()) ready.set_host(dialled_->host);
-    for (const std::vector<int>& cores : dialled_->slot_cores) {
-      ready.add_slots()->mutable_cores()->Add(cores.begin(), cores.end());
-    }
-    for (int slot = 0; slot < narrow<int>(dialled_->slot_gpus.size()); ++slot) {
-      const std::vector<std::string>& gpus = nth(dialled_->slot_gpus, slot);
-      ready.mutable_slots(slot)->mutable_gpus()->Add(gpus.begin(), gpus.end());
+    for (const SlotShare& slot : dialled_->slots) {
+      agent::StartedSlot& out = *ready.add_slots();
+      out.mutable_cores()->Add(slot.cores.begin(), slot.cores.end());
+      out.mutable_gpus()->Add(slot.gpus.begin(), slot.gpus.end());
+      out.mutable_environment()->Add(slot.variables.begin(), slot.variables.end());
     }
   }
   send(message);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agents/host_leader.h"
 #include "launcher/control/byte_channel.h"
 #include "launcher/decide/devices/device_choice.h"
 
@@ -23,10 +24,9 @@ struct AgentContext {
 
 // For an agent that was not started by its launcher, but beside it, and dialled it.
 struct DialledAgent {
-  int start_rank = 0;                                 // which of the many dslaunch of the job it is
-  std::string host;                                   // as their starter calls this host
-  std::vector<std::vector<int>> slot_cores;           // one list for each slot
-  std::vector<std::vector<std::string>> slot_gpus{};  // the same; empty: nobody gave any
+  int start_rank = 0;            // which of the many dslaunch of the job it is
+  std::string host;              // as their starter calls this host
+  std::vector<SlotShare> slots;  // of this host, in order
 };
 
 // Speaks agent.proto on standard input and output until the end. Returns the exit code. Throws

@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr size_t kLongestPacket = 16384;
+constexpr size_t kLongestPacket = size_t{64} << 10;  // Open MPI sets about 3 KB of variables
 constexpr milliseconds kRetryPeriod{20};
 constexpr std::string_view kGpus = " gpus ";
 
@@ -33,6 +33,7 @@ std::optional<std::string> receive_packet(int fd, Clock::time_point deadline) {
     pollfd watched{fd, POLLIN, 0};
     if (poll(&watched, 1, poll_time_until(deadline)) <= 0) continue;
     const ssize_t got = recv(fd, packet.data(), packet.size(), 0);
+    if (got == static_cast<ssize_t>(kLongestPacket)) return std::nullopt;  // or cut there
     if (got > 0) return packet.substr(0, static_cast<size_t>(got));
     if (got == 0 || errno != EINTR) return std::nullopt;
   } while (Clock::now() < deadline);
@@ -68,14 +69,20 @@ bool same_user(int fd) {
 
 }  // namespace
 
-std::string share_line(const SlotShare& share) {
-  const std::string cores =
+std::string share_packet(const SlotShare& share) {
+  std::string packet =
       fmt::format("slot {} cores {}", share.local_rank, fmt::join(share.cores, ","));
-  return share.gpus.empty() ? cores
-                            : fmt::format("{}{}{}", cores, kGpus, fmt::join(share.gpus, ","));
+  if (!share.gpus.empty()) packet += fmt::format("{}{}", kGpus, fmt::join(share.gpus, ","));
+  for (const std::string& variable : share.variables) {
+    packet += '\0';
+    packet += variable;
+  }
+  return packet;
 }
 
-std::optional<SlotShare> parse_share(std::string_view line) {
+std::optional<SlotShare> parse_share(std::string_view packet) {
+  std::string_view line = packet.substr(0, packet.find('\0'));
+  packet.remove_prefix(line.size());
   constexpr std::string_view kSlot = "slot ";
   constexpr std::string_view kCores = " cores ";
   const size_t middle = line.find(kCores);
@@ -97,6 +104,13 @@ std::optional<SlotShare> parse_share(std::string_view line) {
     if (!ascends) return std::nullopt;
     share.cores.push_back(core);
     if (comma == std::string_view::npos) break;
+  }
+  while (!packet.empty()) {  // a NUL, and what stands behind it
+    packet.remove_prefix(1);
+    const std::string_view variable = packet.substr(0, packet.find('\0'));
+    if (variable.find('=') == std::string_view::npos) return std::nullopt;
+    share.variables.emplace_back(variable);
+    packet.remove_prefix(variable.size());
   }
   return share;
 }
@@ -164,11 +178,18 @@ void HostLeader::release(int code) noexcept {
 int wait_for_first(const std::string& name, const SlotShare& share, std::chrono::seconds limit) {
   const auto deadline = Clock::now() + limit;
   const AbstractAddress address(name);
+  const std::string packet = share_packet(share);
+  if (packet.size() >= kLongestPacket) {
+    throw UsageError(fmt::format(
+        "the variables OMPI_* and PMIX_* hold {} bytes, and {} can be passed on; unset those "
+        "that only this shell has set",
+        packet.size(), kLongestPacket));
+  }
   Fd connection;
   for (;;) {
     connection = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (connection.valid() && connect(connection.get(), address.get(), address.size()) == 0 &&
-        same_user(connection.get()) && send_packet(connection.get(), share_line(share))) {
+        same_user(connection.get()) && send_packet(connection.get(), packet)) {
       break;
     }
     if (Clock::now() >= deadline) {

@@ -1,7 +1,7 @@
 // The dslaunch that mpirun or srun started on one host beside the first: each stands for a slot. It
 // tells the first, through a Unix socket in the abstract namespace, on which cores its slot may
-// run and which GPUs it was left, waits, and ends with the exit code that it is handed. The kernel
-// says that both are the same user's. Refuses to start anything.
+// run, which GPUs it was left and which process of an MPI job it is, waits, and ends with the exit
+// code that it is handed. The kernel says that both are the same user's. Refuses to start anything.
 #pragma once
 
 #include <chrono>
@@ -20,12 +20,13 @@ struct SlotShare {
   std::vector<int> cores;  // ascending
   // By CUDA_VISIBLE_DEVICES, in its words; empty: nobody set that.
   std::vector<std::string> gpus{};
+  std::vector<std::string> variables{};  // mpi_variables() of its process
   friend bool operator==(const SlotShare&, const SlotShare&) = default;
 };
 
-// Pure: one packet. nullopt: no such text.
-std::string share_line(const SlotShare& share);
-std::optional<SlotShare> parse_share(std::string_view line);
+// Pure: one packet, a line and then the variables, each behind a NUL. nullopt: no such text.
+std::string share_packet(const SlotShare& share);
+std::optional<SlotShare> parse_share(std::string_view packet);
 
 // "dslaunch-slots-..." for the dslaunch of one job and user on one host (pure).
 std::string slot_socket_name(std::string_view job, std::string_view host, unsigned uid);
@@ -48,7 +49,8 @@ class HostLeader {
 };
 
 // The other ones' end: returns the exit code; kClusterUnusable when the first ends without a word.
-// Throws Error(kClusterUnusable) when it does not appear within `limit`.
+// Throws Error(kClusterUnusable) when it does not appear within `limit`, UsageError where the
+// variables are too many to be told.
 int wait_for_first(const std::string& name, const SlotShare& share, std::chrono::seconds limit);
 
 }  // namespace ds

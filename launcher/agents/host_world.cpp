@@ -100,12 +100,16 @@ HostWorld::HostWorld(const HostWorldOptions& options, const WorldPlan& plan,
       }
       agent::RankOrders& orders = *start.add_ranks();
       *orders.mutable_bootstrap() = bootstrap_of(options, plan, rank, directory);
-      orders.mutable_bootstrap()->set_data_address(host.data_address);
+      if (plan.data_plane == DataPlane::kTcp) {
+        orders.mutable_bootstrap()->set_data_address(host.data_address);
+      }
       orders.mutable_bootstrap()->set_coordinator_address(
           coordinator_endpoints.at(host.coordinator_address));
       const std::vector<std::string> variables =
           place_variables(place, rank, static_cast<int>(plan.ranks.size()), node, names.size());
       orders.mutable_environment()->Add(variables.begin(), variables.end());
+      const std::vector<std::string>& slot = variables_of(options.variables, place);
+      orders.mutable_environment()->Add(slot.begin(), slot.end());
       if (!options.gpus.empty()) {
         const std::vector<std::string> gpu =
             gpu_variables(options.gpus.at(static_cast<size_t>(rank)));

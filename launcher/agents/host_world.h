@@ -23,6 +23,7 @@ struct HostWorldOptions {
   std::filesystem::path directory;       // the working directory, on every host
   std::vector<std::string> environment;  // "NAME=value", on top of what the host gives
   std::string config_digest;
+  SlotVariables variables{};                                   // on top of all others
   std::map<std::string, std::vector<std::vector<int>>> cores;  // host -> cores of each local rank
   // Says so for the hosts of an epoch, once they are reached. Empty: `cores` holds for all of them.
   std::function<std::map<std::string, std::vector<std::vector<int>>>(

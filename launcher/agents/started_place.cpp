@@ -135,4 +135,23 @@ std::optional<StartedPlace> discover_start(const Environment& environment) {
   return place;
 }
 
+bool offers_pmix(const Environment& environment) {
+  constexpr std::string_view kServer = "PMIX_SERVER_URI";  // with the protocol's version behind it
+  const auto server = environment.lower_bound(kServer);
+  return environment.contains("PMIX_NAMESPACE") && environment.contains("PMIX_RANK") &&
+         server != environment.end() && server->first.starts_with(kServer);
+}
+
+std::vector<std::string> mpi_variables(const Environment& environment) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : environment) {
+    // Slurm's own numbers are read by Open MPI where srun starts it. OMPI_ARGV is the whole command
+    // line, the same for all.
+    const bool wanted = name.starts_with("PMIX_") || name.starts_with("OMPI_") ||
+                        name == kSlurm.rank || name == kSlurm.local_rank;
+    if (wanted && name != "OMPI_ARGV") out.push_back(fmt::format("{}={}", name, value));
+  }
+  return out;
+}
+
 }  // namespace ds

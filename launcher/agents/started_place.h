@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/decide/environment.h"
 
@@ -31,5 +32,14 @@ struct StartedPlace {
 // are incomplete or contradict each other, RANK, WORLD_SIZE, LOCAL_RANK, PMIX_RANK, PMI_RANK and
 // PMI_SIZE included.
 std::optional<StartedPlace> discover_start(const Environment& environment);
+
+// Whether an MPI library in this process, or in one that it starts, finds the job by PMIx: a server
+// of the starter listens. (PMI-1 and PMI-2 hand down an open descriptor instead, which works for
+// one process only.)
+bool offers_pmix(const Environment& environment);
+
+// "NAME=value" of what the starter said to this process about its place in an MPI job. Whoever has
+// them is that process to MPI.
+std::vector<std::string> mpi_variables(const Environment& environment);
 
 }  // namespace ds

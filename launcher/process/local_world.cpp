@@ -8,6 +8,15 @@
 
 namespace ds {
 
+const std::vector<std::string>& variables_of(const SlotVariables& slots,
+                                             const RankPlacement& rank) {
+  static const std::vector<std::string> kNone;
+  const auto host = slots.find(rank.host);
+  const bool there =
+      host != slots.end() && rank.slot >= 0 && to_size(rank.slot) < host->second.size();
+  return there ? host->second[to_size(rank.slot)] : kNone;
+}
+
 LocalWorld::LocalWorld(const Options& options, const WorldPlan& plan, const RunDirectory& directory,
                        RankLog log, const std::vector<AppendFile>& files, const GpuSampler* sampler)
     : log_(std::move(log)), gpus_(options.gpus), sampler_(sampler) {
@@ -30,12 +39,14 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   SocketEnds control = make_socket_pair();
   RankProcessOptions process;
   process.program = options.program;
+  const std::vector<std::string>& own = variables_of(options.variables, nth(plan.ranks, rank));
   process.environment = options.environment;
+  process.environment.insert(process.environment.end(), own.begin(), own.end());
   if (!options.gpus.empty()) {
     for (std::string& entry : gpu_variables(options.gpus.at(to_size(rank))))
       process.environment.push_back(std::move(entry));
-    process.environment = with_last_values(process.environment);
   }
+  process.environment = with_last_values(process.environment);
   process.output_fd = log_copy.get();
   process.control_fd = control.theirs.get();
   if (!options.cores.empty()) process.cores = options.cores.at(to_size(rank));
@@ -50,6 +61,7 @@ LocalWorld::Rank LocalWorld::start(int rank, const Options& options, const World
   bootstrap.set_run_dir(directory.path().string());
   bootstrap.set_launcher_pid(getpid());
   bootstrap.set_config_digest(options.config_digest);
+  if (plan.data_plane == DataPlane::kTcp) bootstrap.set_data_address("127.0.0.1");
   if (process.memory_fd) bootstrap.set_memory_fd(RankProcess::memory_fd_in(process));
   RankProcess started(process, bootstrap);
   wipe_secrets(bootstrap);

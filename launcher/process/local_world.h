@@ -24,6 +24,7 @@ class LocalWorld final : public World {
     std::vector<std::string> environment;
     std::string config_digest;
     std::vector<std::vector<int>> cores{};  // of each rank, which is bound to them; empty: none is
+    SlotVariables variables{};              // on top of `environment`
     std::vector<std::string> gpus{};        // of each rank, which sees no other; empty: all do
     std::string nvml = kNvmlFile;           // by which those are looked at
     int memory_fd = -1;                     // what the ranks keep their state in; the starter's

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/files/file.h"
+#include "launcher/decide/data_plane.h"
 #include "launcher/decide/devices/gpu_state.h"
 #include "launcher/decide/memory_death.h"
 #include "launcher/decide/placement.h"
@@ -29,13 +31,20 @@ struct RankCredential {
   std::string private_key;
 };
 
+// host -> what its slots add to a rank's environment, "NAME=value"; "" is this machine. By
+// RankPlacement::slot; hosts without a say are not in it.
+using SlotVariables = std::map<std::string, std::vector<std::vector<std::string>>>;
+// Of one rank; empty where its host has no say.
+const std::vector<std::string>& variables_of(const SlotVariables& slots, const RankPlacement& rank);
+
 // One epoch before it starts. The secrets are made anew for each.
 struct WorldPlan {
   int64_t epoch = 1;
   std::string claim;  // of the epoch; no other launcher has the same
   std::vector<RankPlacement> ranks;
   std::vector<std::string> tokens;  // one per rank, each good for one join in this epoch
-  std::string shm_name;             // random; names every shared-memory object of the epoch
+  DataPlane data_plane = DataPlane::kShm;
+  std::string shm_name;  // random; names every shared-memory object of the epoch
   // Where the coordinator listens, one for each address that reach() asked for, as what it is to be
   // addressed there, and who each rank is. Empty where ranks inherit their connections.
   std::vector<std::string> coordinator_endpoints;

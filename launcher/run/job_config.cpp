@@ -74,6 +74,7 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
   out.steps_per_print = read.config.steps_per_print.value_or(0);
   out.keeps_in_memory = read.config.train.save_in_memory_every > 0;
   out.resume = read.config.train.resume;
+  out.backend = read.config.communication.backend;
   out.batch = batch_request(read.config);
   out.shares_directory = !read.config.checkpoint.use_node_local_storage;
   out.nvme_paths = nvme_paths(read.config.zero_optimization);

@@ -31,6 +31,7 @@ struct JobConfig {
   bool keeps_in_memory = false;  // states, beside checkpoints
   bool shares_directory = true;  // hosts write checkpoints into one folder, not each into its own
   ResumeMode resume = ResumeMode::kAuto;
+  CommunicationBackend backend = CommunicationBackend::kAuto;
   BatchRequest batch;
   std::vector<std::string> nvme_paths;  // where the state is swapped to, on every host
   std::vector<std::string> notes;       // worth knowing, not wrong

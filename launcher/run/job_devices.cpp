@@ -9,9 +9,12 @@ namespace ds {
 
 HostGpus JobDevices::here() const { return {.all = own_, .of_slots = of_slots("")}; }
 
+Device JobDevices::local_device() const {
+  return choose_device(request_.wish, build_, {here()}).device;
+}
+
 int JobDevices::local_gpus() const {
-  const RankDevices chosen = choose_device(request_.wish, build_, {here()});
-  const bool gpus = chosen.device.kind == Device::Kind::kCuda && build_ == BuildDevices::kGpus;
+  const bool gpus = local_device().kind == Device::Kind::kCuda && build_ == BuildDevices::kGpus;
   return gpus ? narrow<int>(own_.names.size()) : 0;
 }
 

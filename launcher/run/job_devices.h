@@ -21,6 +21,8 @@ class JobDevices {
   JobDevices(DeviceRequest request, BuildDevices build, VisibleGpus own, SlotGpus of_slots)
       : request_(request), build_(build), own_(std::move(own)), of_slots_(std::move(of_slots)) {}
 
+  // Of ranks without hosts. Throws as choose_device().
+  Device local_device() const;
   // How many ranks without hosts have a GPU each; 0: they do not compute on GPUs. Throws as
   // choose_device().
   int local_gpus() const;

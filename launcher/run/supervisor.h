@@ -33,6 +33,7 @@ namespace ds {
 struct TrainingJob {
   JobConfig config;
   WorldShape shape;
+  DataPlane data_plane = DataPlane::kShm;
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<Time> timeout;
   std::optional<Time> time_limit;  // from the supervisor's start until somebody ends the job

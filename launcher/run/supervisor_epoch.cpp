@@ -37,6 +37,7 @@ void Supervisor::carry_out(const run_action::ClaimEpoch& action) {
   record_.root_cause.reset();
   record_.circumstances = {};
   prepared_ = make_epoch_plan(action.ranks);
+  prepared_->data_plane = job_.data_plane;
   records_.claim_epoch(action.at_least, prepared_->claim,
                        action.first ? RunRecords::OnError::kTell : RunRecords::OnError::kRetry);
 }
@@ -129,6 +130,7 @@ control::JobPlan Supervisor::job_plan() const {
                                        : job_.past.metrics_step);
   tell_progress(plan);
   plan.set_oldest_tag_epoch(begins ? core_.first_epoch() : 0);
+  plan.set_backend(std::string(name_of(job_.data_plane)));
   plan.set_shm_name(world.shm_name);
   return plan;
 }

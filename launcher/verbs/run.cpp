@@ -18,6 +18,7 @@
 #include "launcher/process/environment_list.h"
 #include "launcher/process/local_world.h"
 #include "launcher/process/run_lease.h"
+#include "launcher/run/job_backend.h"
 #include "launcher/run/job_devices.h"
 #include "launcher/run/job_end.h"
 #include "launcher/run/job_hosts.h"
@@ -145,7 +146,7 @@ void check_textfile(const fs::path& path) {
 }
 
 TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const JobDevices& devices,
-                     const CommandContext& context) {
+                     const CommandContext& context, const std::optional<StartedPlace>& place) {
   const RunOptions options = with_local_ranks(given, choice);
   TrainingJob job;
   job.config = load_job_config(options.config, options.overrides);
@@ -171,6 +172,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   job.metrics_listen = options.metrics_listen;
   job.recovery.max_restarts = options.max_restarts;
   job.recovery.wait_for_hosts = options.wait_for_hosts;
+  choose_backend(job, choice, as_environment(context.environment), place);
   job.config.notes.insert(job.config.notes.end(), choice.notes.begin(), choice.notes.end());
   require_program(context.rank_program);
   return job;
@@ -235,6 +237,7 @@ struct RunServices {
 
 // Says it to the ranks and to the user.
 void choose(TrainingJob& job, const RunServices& services, const RankDevices& devices) {
+  require_device_of(job.config.backend, devices.device);
   job.device = devices.device;
   job.slot_gpus = services.devices.slot_gpus();
   job.config.notes.insert(job.config.notes.end(), devices.notes.begin(), devices.notes.end());
@@ -349,7 +352,8 @@ int run_here(TrainingJob job, const RunOptions& options, const JobHosts& hosts,
   environment.insert(environment.end(), hosts.exported.begin(), hosts.exported.end());
   LocalStarter starter(
       {context.rank_program, rank_environment(with_last_values(environment), job.shape.threads),
-       job.config.digest, std::move(binding.cores[""]), devices.gpus},
+       job.config.digest, std::move(binding.cores[""]),
+       services.group ? services.group->slot_variables() : SlotVariables(), devices.gpus},
       run.directory, log_of(records));
   return supervise(job, options, records, starter, services);
 }
@@ -416,17 +420,19 @@ int run_by_agents(HostAgents& agents, TrainingJob job, const RunOptions& options
   print_bindings(binding, services.console);
   learn_past(job, run.directory, services.console);
   RunRecords records(run.directory, std::move(run.lease), record_options(job));
-  HostWorldStarter starter(agents,
-                           {.program = context.rank_program,
-                            .directory = fs::current_path(),
-                            .environment = rank_environment(hosts.exported, job.shape.threads),
-                            .config_digest = job.config.digest,
-                            .cores = {},
-                            .bind = bind,
-                            .place_gpus = place_gpus,
-                            .examine = examine,
-                            .examined = {first_hosts.begin(), first_hosts.end()}},
-                           run.directory, log_of(records));
+  HostWorldStarter starter(
+      agents,
+      {.program = context.rank_program,
+       .directory = fs::current_path(),
+       .environment = rank_environment(hosts.exported, job.shape.threads),
+       .config_digest = job.config.digest,
+       .variables = services.group ? services.group->slot_variables() : SlotVariables(),
+       .cores = {},
+       .bind = bind,
+       .place_gpus = place_gpus,
+       .examine = examine,
+       .examined = {first_hosts.begin(), first_hosts.end()}},
+      run.directory, log_of(records));
   return supervise(job, options, records, starter, services);
 }
 
@@ -478,7 +484,7 @@ int train(const RunOptions& given, const CommandContext& context,
     const JobHosts hosts =
         group ? group->hosts(options, context)
               : gather_job_hosts(options.hosts, context.environment, context.own_program);
-    TrainingJob job = make_job(options, hosts.choice, devices, context);
+    TrainingJob job = make_job(options, hosts.choice, devices, context, place);
     if (group) {
       job.config.notes.push_back(group->note());
       job.authority = group->authority();
@@ -523,7 +529,8 @@ int run_training_job(const RunOptions& options, const CommandContext& context) {
                                    place->starter, {})
             : gather_job_hosts(wanted.hosts, context.environment, context.own_program);
   const JobDevices devices(wanted.devices, build_devices(), own_gpus(context.visible_gpus), {});
-  TrainingJob job = make_job(wanted, hosts.choice, devices, context);
+  TrainingJob job = make_job(wanted, hosts.choice, devices, context, place);
+  if (hosts.choice.hosts.empty()) require_device_of(job.config.backend, devices.local_device());
   RankBinding binding;
   if (!hosts.agents && wanted.binding.wants_topology()) {
     RunOptions reporting = wanted;

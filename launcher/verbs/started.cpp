@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/host.h"
+#include "core/index.h"
 #include "core/secrecy.h"
 #include "launcher/agents/rendezvous_file.h"
 #include "launcher/process/devices/gpus.h"
@@ -50,25 +51,45 @@ std::string slots_name(const StartedPlace& place) {
   return slot_socket_name(job_of(place), place.host, geteuid());
 }
 
-std::vector<std::vector<int>> cores_of_slots(const std::vector<SlotShare>& peers) {
-  std::vector<std::vector<int>> cores{own_cores()};
-  for (const SlotShare& peer : peers) cores.push_back(peer.cores);
+SlotShare own_share(const StartedPlace& place, const CommandContext& context) {
+  SlotShare share{.local_rank = place.local_rank, .cores = own_cores()};
+  if (context.visible_gpus != nullptr) share.gpus = own_gpus(context.visible_gpus).names;
+  share.variables = mpi_variables(as_environment(context.environment));
+  return share;
+}
+
+std::vector<std::vector<int>> cores_of_slots(const std::vector<SlotShare>& slots) {
+  std::vector<std::vector<int>> cores;
+  for (const SlotShare& slot : slots) cores.push_back(slot.cores);
   return cores;
 }
 
-// What our own slot was given; nothing where nobody set the variable.
-std::vector<std::string> given_gpus(const CommandContext& context) {
-  return context.visible_gpus == nullptr ? std::vector<std::string>{}
-                                         : own_gpus(context.visible_gpus).names;
+// Nothing unless each was given some.
+std::vector<std::vector<std::string>> gpus_of_slots(const std::vector<SlotShare>& slots) {
+  std::vector<std::vector<std::string>> gpus;
+  for (const SlotShare& slot : slots) {
+    if (slot.gpus.empty()) return {};
+    gpus.push_back(slot.gpus);
+  }
+  return gpus;
 }
 
-// Nothing where no slot was given any.
-std::vector<std::vector<std::string>> gpus_of_slots(const CommandContext& context,
-                                                    const std::vector<SlotShare>& peers) {
-  std::vector<std::vector<std::string>> gpus{given_gpus(context)};
-  for (const SlotShare& peer : peers) gpus.push_back(peer.gpus);
-  const bool any = std::ranges::any_of(gpus, [](const auto& own) { return !own.empty(); });
-  return any ? gpus : std::vector<std::vector<std::string>>{};
+std::vector<std::vector<std::string>> variables_of_slots(const std::vector<SlotShare>& slots) {
+  std::vector<std::vector<std::string>> variables;
+  for (const SlotShare& slot : slots) variables.push_back(slot.variables);
+  return variables;
+}
+
+// As an agent of another host says it; local ranks are places in the list.
+std::vector<SlotShare> slots_of(const agent::Ready& ready) {
+  std::vector<SlotShare> out;
+  for (const agent::StartedSlot& slot : ready.slots()) {
+    out.push_back({.local_rank = narrow<int>(out.size()),
+                   .cores = {slot.cores().begin(), slot.cores().end()},
+                   .gpus = {slot.gpus().begin(), slot.gpus().end()},
+                   .variables = {slot.environment().begin(), slot.environment().end()}});
+  }
+  return out;
 }
 
 HostSlots numbered_slots(const std::string& host, size_t count) {
@@ -84,21 +105,19 @@ int stand_by(const StartedPlace& place, const RunOptions& options, const Command
   const std::string name = slots_name(place);
   if (!place.leads_host()) {
     const SignalWatch deaf;  // the starter sends them to the launcher too, who decides
-    return wait_for_first(name, {place.local_rank, own_cores(), given_gpus(context)},
-                          kRendezvousLimit);
+    return wait_for_first(name, own_share(place, context), kRendezvousLimit);
   }
   forbid_core_dumps();
   hide_from_same_user();  // ranks' secrets pass through
   HostLeader peers(name);
   try {
-    const std::vector<SlotShare> shares = peers.gather(place.local_size - 1, kRendezvousLimit, -1);
+    std::vector<SlotShare> slots = peers.gather(place.local_size - 1, kRendezvousLimit, -1);
+    slots.insert(slots.begin(), own_share(place, context));
     const AgentContext agent{context.environment, "", own_gpus(context.visible_gpus), false};
-    const int code = join_rendezvous(rendezvous_path(place, options), agent,
-                                     {.start_rank = place.rank,
-                                      .host = place.host,
-                                      .slot_cores = cores_of_slots(shares),
-                                      .slot_gpus = gpus_of_slots(context, shares)},
-                                     kRendezvousLimit);
+    const int code =
+        join_rendezvous(rendezvous_path(place, options), agent,
+                        {.start_rank = place.rank, .host = place.host, .slots = std::move(slots)},
+                        kRendezvousLimit);
     peers.release(code);
     return code;
   } catch (const Error& error) {
@@ -110,12 +129,11 @@ int stand_by(const StartedPlace& place, const RunOptions& options, const Command
 StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
                            const CommandContext& context, int interrupt_fd)
     : place_(place), leader_(slots_name(place)) {
-  const std::vector<SlotShare> peers =
+  std::vector<SlotShare> here =
       leader_.gather(place.local_size - 1, kRendezvousLimit, interrupt_fd);
-  const std::vector<std::vector<int>> here = cores_of_slots(peers);
+  here.insert(here.begin(), own_share(place, context));
   if (place.local_size == place.size) {
-    slot_cores_[""] = here;
-    slot_gpus_[""] = gpus_of_slots(context, peers);
+    keep("", here);
     return;
   }
   authority_ = make_job_authority(options.timeout);
@@ -131,19 +149,18 @@ StartedGroup::StartedGroup(const StartedPlace& place, const RunOptions& options,
   const auto taken = [&](const auto& link) { return link->host() == own; };
   if (std::ranges::any_of(links_, taken)) own += ".0";
   slots_.push_back(numbered_slots(own, here.size()));
-  slot_cores_[own] = here;
-  slot_gpus_[own] = gpus_of_slots(context, peers);
+  keep(own, here);
   for (const auto& link : links_) {
-    std::vector<std::vector<int>> there;
-    std::vector<std::vector<std::string>> gpus;
-    for (const agent::SlotCores& slot : link->ready()->slots()) {
-      there.emplace_back(slot.cores().begin(), slot.cores().end());
-      if (slot.gpus_size() > 0) gpus.emplace_back(slot.gpus().begin(), slot.gpus().end());
-    }
-    if (gpus.size() == there.size()) slot_gpus_[link->host()] = std::move(gpus);
+    const std::vector<SlotShare> there = slots_of(*link->ready());
     slots_.push_back(numbered_slots(link->host(), there.size()));
-    slot_cores_[link->host()] = std::move(there);
+    keep(link->host(), there);
   }
+}
+
+void StartedGroup::keep(const std::string& host, const std::vector<SlotShare>& slots) {
+  slot_cores_[host] = cores_of_slots(slots);
+  slot_gpus_[host] = gpus_of_slots(slots);
+  slot_variables_[host] = variables_of_slots(slots);
 }
 
 JobHosts StartedGroup::hosts(const RunOptions& options, const CommandContext& context) const {

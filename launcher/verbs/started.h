@@ -40,6 +40,8 @@ class StartedGroup {
     return slot_cores_;
   }
   const SlotGpus& slot_gpus() const { return slot_gpus_; }
+  // The same for what makes each slot a process of an MPI job ("NAME=value").
+  const SlotVariables& slot_variables() const { return slot_variables_; }
   // By which they came; nothing on one host.
   const std::shared_ptr<const JobAuthority>& authority() const { return authority_; }
   std::string note() const;
@@ -48,6 +50,8 @@ class StartedGroup {
   void end_with(int code);
 
  private:
+  void keep(const std::string& host, const std::vector<SlotShare>& slots);
+
   const StartedPlace place_;
   StarterWatch watch_;
   HostLeader leader_;
@@ -56,6 +60,7 @@ class StartedGroup {
   SlotMap slots_;  // of several hosts, ours first
   std::map<std::string, std::vector<std::vector<int>>> slot_cores_;
   SlotGpus slot_gpus_;
+  SlotVariables slot_variables_;
 };
 
 }  // namespace ds

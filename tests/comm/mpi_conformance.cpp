@@ -1,4 +1,4 @@
-// The communicator suite over MPI: `mpirun -n K mpi_conformance conform|disagree|abort|silence`.
+// The communicator suite over MPI: `mpirun -n K mpi_conformance SCENARIO`.
 // Every rank exits with 1 and says what is wrong, or the scenario's last line is printed by rank 0.
 #include <unistd.h>
 
@@ -55,7 +55,41 @@ void silence_is_noticed(Communicator& world) {
   }
 }
 
+// Neighbours of MPI stand where they are told to.
+void places_are_kept() {
+  int by_mpi = 0;
+  {
+    const auto world = open_mpi_world();
+    by_mpi = world->rank();
+    const auto reversed = open_mpi_world({.place = world->size() - by_mpi});
+    require(reversed->rank() == world->size() - 1 - by_mpi, "rank {} of MPI became {}", by_mpi,
+            reversed->rank());
+    conform(*reversed);
+  }
+  std::printf("rank %d: places done\n", by_mpi);
+}
+
+// An error of one rank alone ends its communicators although nobody else ends theirs.
+int unwind_one() {
+  try {
+    const auto world = open_mpi_world();
+    const auto group = world->split(0, 0);
+    if (world->rank() == 1) throw IoError("of one rank alone");
+    sleep(3);
+    _exit(1);  // as whoever is told to, by a launcher that has heard of it
+  } catch (const IoError&) {
+    std::printf("rank 1: unwound done\n");
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 int run(std::string_view scenario) {
+  if (scenario == "unwound") return unwind_one();
+  if (scenario == "places") {
+    places_are_kept();
+    return 0;
+  }
   MpiOptions options;
   if (scenario == "silence") options.timeout = 200ms;
   const auto world = open_mpi_world(options);

@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   ds::fuzz::expect_refusal_or_success([&] {
     const auto share = ds::parse_share(text);
-    expect(!share || ds::parse_share(ds::share_line(*share)) == share,
+    expect(!share || ds::parse_share(ds::share_packet(*share)) == share,
            "a share is not what was written");
   });
   ds::fuzz::expect_refusal_or_success([&] {

@@ -183,6 +183,7 @@ TEST_CASE("no field of a plan is lost on its way to the rank", "[rankd]") {
   sent.set_config_text("of config_text");
   sent.set_config_dir("of config_dir");
   sent.set_run_dir("of run_dir");
+  sent.set_backend("of backend");
   sent.set_shm_name("of shm_name");
   sent.set_committed_by("of committed_by");
   sent.set_progress("of progress");
@@ -216,6 +217,7 @@ TEST_CASE("no field of a plan is lost on its way to the rank", "[rankd]") {
   CHECK(plan.told_step == sent.told_step());
   CHECK(plan.audit_samples);
   CHECK(plan.device == Device::cuda(3));
+  CHECK(plan.backend == "of backend");
   CHECK(plan.shm_name == "of shm_name");
   CHECK(plan.data_endpoints == std::vector<std::string>{"10.0.0.1:1", "10.0.0.2:2"});
   CHECK(plan.data_secret == "of data_secret");

@@ -19,6 +19,15 @@ TEST_CASE("tensors go from GPU to GPU where each rank has one, and NCCL", "[rank
   CHECK(choose_tensor_path(NcclWish::kNever, both, "").path == TensorPath::kStaged);
 }
 
+TEST_CASE("communication.backend says how much NCCL is wanted", "[rankd]") {
+  CHECK(nccl_wish(CommunicationBackend::kAuto) == NcclWish::kIfPossible);
+  CHECK(nccl_wish(CommunicationBackend::kNccl) == NcclWish::kRequired);
+  for (const auto other :
+       {CommunicationBackend::kShm, CommunicationBackend::kTcp, CommunicationBackend::kMpi}) {
+    CHECK(nccl_wish(other) == NcclWish::kNever);
+  }
+}
+
 TEST_CASE("one rank alone needs nobody to carry its tensors", "[rankd]") {
   const auto one = std::vector{kBare};
   CHECK(choose_tensor_path(NcclWish::kIfPossible, one, "").path == TensorPath::kAlone);

@@ -23,11 +23,11 @@ std::string fresh_name() {
 
 TEST_CASE("what a slot may use, as a line", "[launcher]") {
   const SlotShare share{3, {0, 2, 17}};
-  CHECK(share_line(share) == "slot 3 cores 0,2,17");
-  CHECK(parse_share(share_line(share)) == share);
+  CHECK(share_packet(share) == "slot 3 cores 0,2,17");
+  CHECK(parse_share(share_packet(share)) == share);
   const SlotShare with_gpus{1, {0}, {"GPU-1a", "3"}};
-  CHECK(share_line(with_gpus) == "slot 1 cores 0 gpus GPU-1a,3");
-  CHECK(parse_share(share_line(with_gpus)) == with_gpus);
+  CHECK(share_packet(with_gpus) == "slot 1 cores 0 gpus GPU-1a,3");
+  CHECK(parse_share(share_packet(with_gpus)) == with_gpus);
   for (const char* line :
        {"slot 1 cores 0 gpus ", "slot 1 cores 0 gpus 1,", "slot 1 cores 0 gpus 1 2"})
     CHECK_FALSE(parse_share(line));
@@ -39,16 +39,32 @@ TEST_CASE("what a slot may use, as a line", "[launcher]") {
   }
 }
 
+TEST_CASE("the variables of a slot travel behind its line, whatever they hold", "[launcher]") {
+  using namespace std::string_literals;
+  const SlotShare share{
+      1, {0}, {"GPU-1a"}, {"PMIX_RANK=1", "EMPTY=", "LINES=a\nslot 2 cores 7=", "B=x=y"}};
+  CHECK(parse_share(share_packet(share)) == share);
+  for (const std::string& text : {"slot 1 cores 0\0"s, "slot 1 cores 0\0NAME"s,
+                                  "slot 1 cores 0\0A=1\0"s, "\0A=1"s, "slot 1 cores \0A=1"s}) {
+    INFO(text);
+    CHECK_FALSE(parse_share(text));
+  }
+  const SlotShare endless{1, {0}, {}, {"OMPI_X=" + std::string(100'000, 'x')}};
+  CHECK_THROWS_WITH(wait_for_first(fresh_name(), endless, seconds(0)),
+                    Catch::Contains("OMPI_* and PMIX_* hold 1000"));
+}
+
 TEST_CASE("the others of a host come, wait, and get the exit code", "[launcher]") {
   const std::string name = fresh_name();
   auto second = std::async(std::launch::async, [&] {
-    return wait_for_first(name, {2, {1}}, seconds(10));
+    return wait_for_first(name, {2, {1}, {"3"}, {"PMIX_RANK=2"}}, seconds(10));
   });
   auto first = std::async(std::launch::async, [&] {
     return wait_for_first(name, {1, {0}}, seconds(10));
   });
   HostLeader peers(name);
-  CHECK(peers.gather(2, seconds(10), -1) == std::vector<SlotShare>{{1, {0}}, {2, {1}}});
+  CHECK(peers.gather(2, seconds(10), -1) ==
+        std::vector<SlotShare>{{1, {0}}, {2, {1}, {"3"}, {"PMIX_RANK=2"}}});
   peers.release(75);
   CHECK(first.get() == 75);
   CHECK(second.get() == 75);

@@ -194,7 +194,7 @@ TEST_CASE("an agent that meets a launcher of another job goes on looking", "[lau
       std::in_place, file,
       RendezvousPlace{{listener.endpoint}, "here.invalid", other->certificate(), token});
   auto agent = std::async(std::launch::async, [&] {
-    return join_rendezvous(file, {}, {.start_rank = 1, .host = "node-1", .slot_cores = {{0}}},
+    return join_rendezvous(file, {}, {.start_rank = 1, .host = "node-1", .slots = {{0, {0}}}},
                            seconds(20));
   });
   pollfd arrival{listener.listener.get(), POLLIN, 0};
@@ -215,8 +215,8 @@ TEST_CASE("an agent that dials is met, serves, and ends with the code it is told
   const testing::TemporaryDirectory here;
   const fs::path file = here.path() / "rendezvous";
   auto agent = std::async(std::launch::async, [&] {
-    return join_rendezvous(file, {}, {.start_rank = 2, .host = "node-2", .slot_cores = {{0}, {1}}},
-                           seconds(20));
+    return join_rendezvous(
+        file, {}, {.start_rank = 2, .host = "node-2", .slots = {{0, {0}}, {1, {1}}}}, seconds(20));
   });
   std::vector<std::unique_ptr<HostLink>> links = meet_hosts(rendezvous_at(file, 2));
   REQUIRE(links.size() == 1);
@@ -233,7 +233,7 @@ TEST_CASE("an agent whose launcher is lost ends with 69", "[launcher]") {
   const testing::TemporaryDirectory here;
   const fs::path file = here.path() / "rendezvous";
   auto agent = std::async(std::launch::async, [&] {
-    return join_rendezvous(file, {}, {.start_rank = 1, .host = "", .slot_cores = {{0}}},
+    return join_rendezvous(file, {}, {.start_rank = 1, .host = "", .slots = {{0, {0}}}},
                            seconds(20));
   });
   meet_hosts(rendezvous_at(file, 1));  // and is gone at once
@@ -242,7 +242,7 @@ TEST_CASE("an agent whose launcher is lost ends with 69", "[launcher]") {
 
 TEST_CASE("who meets nobody says where it looked", "[launcher]") {
   const testing::TemporaryDirectory here;
-  const DialledAgent self{.start_rank = 3, .host = "", .slot_cores = {{0}}};
+  const DialledAgent self{.start_rank = 3, .host = "", .slots = {{0, {0}}}};
   const auto refused = [&](const std::string& why) {
     CHECK_THROWS_WITH(join_rendezvous(here.path() / "file", {}, self, seconds(0)),
                       Catch::Contains("rank 3") && Catch::Contains(why));

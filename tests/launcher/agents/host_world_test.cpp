@@ -71,6 +71,7 @@ struct TestHosts {
                          .directory = here.path(),
                          .environment = {"WHO=me"},
                          .config_digest = "digest",
+                         .variables = {{"b", {{"SLOT=b0", "WHO=b0"}, {"SLOT=b1"}}}},
                          .cores = {},
                          .place_gpus = place_gpus},
         run, [this](int rank, std::string_view line) { logs[rank] += fmt::format("{}\n", line); });
@@ -167,6 +168,14 @@ TEST_CASE("the ranks of each host inherit its memory in every epoch", "[launcher
                      {"a", "b"}));
   const auto world = hosts.start("echo \"$(cat /proc/self/fd/3)\" >&2\n", {"a", "b"});
   CHECK(watch(*world).said == std::vector<std::string>{"0: of 0", "1: of 0", "2: of 2", "3: of 2"});
+}
+
+TEST_CASE("a rank gets what its slot adds to the environment", "[launcher]") {
+  TestHosts hosts;
+  const std::string script = "echo \"${SLOT:-no slot} of $WHO\" >&2\n";
+  CHECK(watch(*hosts.start(script, {"a", "b"})).said ==
+        std::vector<std::string>{"0: no slot of me", "1: no slot of me", "2: b0 of b0",
+                                 "3: b1 of me"});
 }
 
 TEST_CASE("hosts are looked for without waiting, and used once they are asked for", "[launcher]") {

@@ -89,4 +89,25 @@ TEST_CASE("variables that are missing or no numbers are named", "[launcher]") {
   CHECK_THROWS_AS(discover_start(with(slurm_step(), "SLURM_STEP_TASKS_PER_NODE", "")), UsageError);
 }
 
+TEST_CASE("whoever is told of a PMIx server can be a process of an MPI job", "[launcher]") {
+  CHECK_FALSE(offers_pmix(open_mpi()));
+  CHECK(offers_pmix(with(open_mpi(), "PMIX_SERVER_URI41", "1.0;tcp4://127.0.0.1:4")));
+  CHECK_FALSE(offers_pmix(with(open_mpi(), "PMIX_SERVER_TMPDIR", "/tmp")));
+  Environment without_rank = with(open_mpi(), "PMIX_SERVER_URI4", "x");
+  without_rank.erase("PMIX_RANK");
+  CHECK_FALSE(offers_pmix(without_rank));
+  CHECK_FALSE(offers_pmix(with(slurm_step(), "PMI_FD", "7")));
+}
+
+TEST_CASE("what a starter says of a process is told on, and nothing else", "[launcher]") {
+  Environment environment = with(open_mpi(), "OMPI_ARGV", "train.json");
+  environment["PATH"] = "/bin";
+  CHECK(mpi_variables(environment) ==
+        std::vector<std::string>{"OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+                                 "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4",
+                                 "PMIX_NAMESPACE=77", "PMIX_RANK=2"});
+  CHECK(mpi_variables(slurm_step()) ==
+        std::vector<std::string>{"SLURM_LOCALID=0", "SLURM_PROCID=3"});
+}
+
 }  // namespace ds

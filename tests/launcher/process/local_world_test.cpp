@@ -125,6 +125,43 @@ TEST_CASE("every rank of this machine sees its own GPU and no other", "[launcher
   CHECK_FALSE(world->gpu_of(0));  // no GPU 3 is there
 }
 
+TEST_CASE("a rank gets what its slot adds, and an address where ranks meet over TCP",
+          "[launcher]") {
+  const testing::TemporaryDirectory here;
+  const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");
+  const std::filesystem::path program = here.path() / "rank.sh";
+  std::ofstream(program) << "#!/bin/sh\n"
+                            "told=$(dd bs=65536 count=1 2> /dev/null | grep -aoF 127.0.0.1)\n"
+                            "echo \"$SLOT $WHO listens: $told\" >&2\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const auto said_over = [&](DataPlane data_plane) {
+    LocalWorld::Options options{program.string(), {"PATH=/usr/bin:/bin", "WHO=all"}, "digest"};
+    options.variables[""] = {{"SLOT=0"}, {"SLOT=1", "WHO=one"}};
+    LocalStarter starter(options, run, [](int, std::string_view) {});
+    WorldPlan plan;
+    plan.data_plane = data_plane;
+    plan.ranks = {{"", 0, 2, 0}, {"", 1, 2, 1}};
+    plan.tokens = {"token-a", "token-b"};
+    std::vector<std::string> said;
+    const auto sink = [&](int, std::string_view line) { said.emplace_back(line); };
+    const std::unique_ptr<World> world = starter.start(plan);
+    for (int rank = 0; rank < 2; ++rank) {
+      while (!world->newly_ended(rank, sink)) {
+        std::vector<pollfd> watched;
+        world->add_poll_descriptors(watched);
+        REQUIRE(poll(watched.data(), watched.size(), 10'000) > 0);
+        world->pump(sink);
+      }
+    }
+    std::ranges::sort(said);
+    return said;
+  };
+  CHECK(said_over(DataPlane::kTcp) ==
+        std::vector<std::string>{"0 all listens: 127.0.0.1", "1 one listens: 127.0.0.1"});
+  CHECK(said_over(DataPlane::kMpi) ==
+        std::vector<std::string>{"0 all listens: ", "1 one listens: "});
+}
+
 TEST_CASE("a world whose program is missing starts nothing", "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");

@@ -100,6 +100,7 @@ TEST_CASE("every rank is told its own place and, beside that, what all are told"
   run.use_hosts({"node-1", "node-2"}, 2);
   run.job.shape.threads = 7;
   run.job.device = Device::cuda(0);
+  run.job.data_plane = DataPlane::kMpi;
   run.job.audit_samples = true;
   run.job.accept_changes = true;
   run.job.config.canonical_text = R"({"a": 1})";
@@ -115,6 +116,7 @@ TEST_CASE("every rank is told its own place and, beside that, what all are told"
     CHECK(plan.local_size == 2);
     CHECK(plan.world_size == 4);
     CHECK(plan.claim == world.claim);
+    CHECK(plan.backend == "mpi");
     CHECK(plan.shm_name == world.shm_name);
     CHECK(plan.threads == 7);
     CHECK(plan.device == Device::cuda(0));
@@ -126,6 +128,7 @@ TEST_CASE("every rank is told its own place and, beside that, what all are told"
     CHECK(plan.data_endpoints.empty());  // nobody listens for data, so nobody gets a secret
     CHECK(plan.data_secret.empty());
   }
+  CHECK(world.data_plane == DataPlane::kMpi);
   CHECK(world.ranks.at(3).host == "node-2");
   const std::set<std::string> tokens(world.tokens.begin(), world.tokens.end());
   CHECK(tokens.size() == 4);
