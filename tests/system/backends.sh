@@ -95,9 +95,9 @@ if wait_until "a checkpoint" test -e lost/committed.json; then
   for pid in $(processes); do
     [ "$(cat "/proc/$pid/comm" 2> /dev/null)" = rankd ] && kill -KILL "$pid" && break
   done
-  expect_end 70
+  expect_end 137
   [ "$(grep -c "^error" err)" -eq 1 ] || fail "the loss of a rank is said $(grep -c "^error" err) times"
-  expect_text err "SIGKILL"
+  expect_text err "killed by signal 9"
   grep -q "restart 1 of" out && fail "an MPI job was restarted"
   wait_until "an empty machine" nobody
 fi
