@@ -17,10 +17,10 @@
 
 namespace ds::emulated {
 
-// In how many of the orders that a GPU may choose each launch, and each graph of several streams, is
-// executed. In one, which is another from launch to launch, whole programs run in seconds; in all,
-// from the same contents of all memory, what depends on the order shows at once. All is for tests
-// of kernels: only one thread may launch then.
+// In how many of the orders that a GPU may choose each launch, and each graph of several streams,
+// is executed. In one, which is another from launch to launch, whole programs run in seconds; in
+// all, from the same contents of all memory, what depends on the order shows at once. All is for
+// tests of kernels: only one thread may launch then.
 enum class Orders : uint8_t { kOne, kAll };
 void execute_in(Orders orders);  // kOne unless this is called
 Orders orders();

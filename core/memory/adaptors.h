@@ -59,8 +59,8 @@ class LimitingMemory final : public MemoryResource {
   size_t used_ = 0;
 };
 
-// Plans one block for what the upstream gives: it goes through all of it, and says how large a block
-// would have had room. For a dry run whose host writes to the memory that it plans.
+// Plans one block for what the upstream gives: it goes through all of it, and says how large a
+// block would have had room. For a dry run whose host writes to the memory that it plans.
 class PlanningMemory final : public MemoryResource {
  public:
   explicit PlanningMemory(MemoryResource& upstream) : upstream_(upstream) {}

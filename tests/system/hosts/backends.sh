@@ -15,7 +15,7 @@ run_many() {  # run_many <mpirun's words> -- <dslaunch's words>
   while [ "$1" != -- ]; do words+=("$1"); shift; done
   shift
   rm -rf run
-  timeout 100 "${many[@]}" --mca btl_tcp_if_include "$net.0/24" "${words[@]}" \
+  timeout 100 "${many[@]}" --mca btl self,tcp --mca btl_tcp_if_include "$net.0/24" "${words[@]}" \
     dslaunch train.json --run-dir run "${same[@]}" "$@" > out 2> err
   local got=$?
   [ "$got" -eq 0 ] || fail "mpirun ${words[*]} dslaunch $*: exit code $got"

@@ -24,7 +24,7 @@ expect_text err "mpi needs PMIx, and srun has set no PMIX_NAMESPACE"
 run_many 78 --mpi=pmi2 -N 1 -n 4 -- $by_mpi
 expect_text err "use srun --mpi=pmix"
 if srun --mpi=list 2>&1 | grep -q pmix; then
-  for where in "-N 1 -n 4" "-N 2 --ntasks-per-node=2"; do
+  for where in "-N 1 -n 4"; do  # two virtual nodes of one machine cannot both serve PMIx
     run_many 0 --mpi=pmix $where -- $by_mpi
     expect_text run/logs/rank-3.log "collectives over mpi"
     cmp local/final/model.safetensors run/final/model.safetensors || fail "srun $where: other weights"
