@@ -395,6 +395,7 @@ TEST_CASE("gradients of bf16 weights may be summed in fp32", "[model][device]") 
   for (const Case& c : every_case()) {
     Bench reference(c.config);
     reference.train_pass();
+    reference.own.stream.synchronize();  // the other stream reads what it has
     TestStream own;
     PlainStore inner(own.stream, 3, PlainStore::Gradients::kAllocate);
     WideGradients store(inner, own.stream);

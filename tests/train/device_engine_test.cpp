@@ -1,6 +1,7 @@
 // Training on a device: what the CPU's runs are told by holds there, and against the CPU's own
 // numbers, which kernels with sums of another order come close to.
 #include <cmath>
+#include <cstdio>
 
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
@@ -11,7 +12,17 @@ namespace {
 
 using namespace testing;
 
-const bool is_for_choice = test_device().is_for_choice = true;
+const bool is_for_choice = [] {
+  test_device().probe = [] { make_device_queue(test_device().device); };
+  return test_device().is_for_choice = true;
+}();
+
+// On a CPU there is nothing to compare; CTest is told.
+bool has_device() {
+  const bool has = test_device().device != Device::cpu();
+  if (!has) std::puts("skipped: --device names no device");
+  return has;
+}
 
 constexpr int64_t kSteps = 4;
 
@@ -34,6 +45,7 @@ void check_close(const Outcome& one, const Outcome& other, double tolerance) {
 }
 
 TEST_CASE("a device trains as the CPU does", "[.][cuda]") {
+  if (!has_device()) return;
   const int ranks = GENERATE(1, 2);
   const int stage = GENERATE(0, 1, 2, 3);
   const DType dtype = stage == 3 ? DType::kBF16 : DType::kF32;  // a run takes seconds
@@ -46,6 +58,7 @@ TEST_CASE("a device trains as the CPU does", "[.][cuda]") {
 }
 
 TEST_CASE("stages and ranks of a device give the bits of one rank", "[.][cuda]") {
+  if (!has_device()) return;
   const Setting one{.host_access = HostAccess::kNever};
   const Outcome expected = run_from_nothing(one, kSteps);
   for (const int stage : {1, 2, 3}) {
@@ -60,6 +73,7 @@ TEST_CASE("stages and ranks of a device give the bits of one rank", "[.][cuda]")
 
 TEST_CASE("a run on a device that was stopped and resumed has the bits of one that was not",
           "[.][cuda]") {
+  if (!has_device()) return;
   const Setting setting{.ranks = 2, .stage = 3, .host_access = HostAccess::kNever};
   MemoryFileSystem disk;
   train(setting, disk, 2);
@@ -67,6 +81,7 @@ TEST_CASE("a run on a device that was stopped and resumed has the bits of one th
 }
 
 TEST_CASE("a tag of one kind of device is gone on from by the other", "[.][cuda]") {
+  if (!has_device()) return;
   const bool device_first = GENERATE(true, false);
   const Setting first{.ranks = device_first ? 1 : 2,
                       .stage = 2,
@@ -85,6 +100,7 @@ TEST_CASE("a tag of one kind of device is gone on from by the other", "[.][cuda]
 
 TEST_CASE("what the dry run plans for a device is what the device's memory is asked for",
           "[.][cuda]") {
+  if (!has_device()) return;
   const int stage = GENERATE(0, 3);
   const Setting setting{.ranks = 2, .stage = stage, .host_access = HostAccess::kNever};
   const RunPlan plan = dry_run(options_of(setting), {.data = 2}, ceilings_of(setting.host_access));

@@ -212,7 +212,7 @@ TEST_CASE("ranks of several hosts are heard, logged and reaped", "[launcher]") {
   REQUIRE(world->size() == 4);
   const Story story = watch(*world);
   CHECK(story.said == std::vector<std::string>{"0: me 0/4 0/2 0", "1: me 1/4 1/2 0",
-                                               "2: me 2/4 0/2 1", "3: me 3/4 1/2 1"});
+                                               "2: b0 2/4 0/2 1", "3: me 3/4 1/2 1"});
   for (int rank = 0; rank < 4; ++rank) {
     CHECK(story.ends.at(rank).code == rank + 3);
     CHECK(story.ends.at(rank).signal == 0);
