@@ -348,6 +348,13 @@ class TrainingRun {
                          [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }};
 };
 
+// What a run takes beside its steps is not in the plan of a step.
+BlockSizes blocks_of(const RankPlan& plan, const EngineOptions& options) {
+  BlockSizes blocks = plan.blocks;
+  blocks.pinned += PrefetchingSource::block_bytes(options.micro_batch * options.length);
+  return blocks;
+}
+
 Measured measure(const Workspace& workspace, const Engine& engine, const TrainingRun& run,
                  const CommVolume& volume, int64_t first_step) {
   Measured measured;
@@ -428,7 +435,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
   RankDevice device(plan,
-                    {.planned = own_plan.blocks,
+                    {.planned = blocks_of(own_plan, options),
                      .overlaps_communication = ceilings.overlaps_communication,
                      .nccl = nccl_wish(config.communication.backend)},
                     *world, sizes, sinks);

@@ -26,6 +26,10 @@ class PrefetchingSource final : public BatchSource {
     int64_t steps = 0;    // of the run: from this one on nothing is read
     MemoryResource* pinned = nullptr;  // null: the heap
   };
+  // What it takes of `pinned`, for micro-batches of so many tokens.
+  static constexpr size_t block_bytes(int64_t tokens) {
+    return kPlaces * 4 * static_cast<size_t>(tokens) * sizeof(int32_t);
+  }
   // The source must outlive this one, and is asked for batches by nobody else.
   PrefetchingSource(BatchSource& source, const Options& options);
   ~PrefetchingSource() override;  // waits for a batch that is being filled, and for copies

@@ -181,6 +181,17 @@ TEST_CASE("who begins anew waits for what is being read, and forgets it", "[trai
   CHECK(told.filled()[2] == Place{2, 0});
 }
 
+TEST_CASE("it takes as much pinned memory as it says", "[train]") {
+  HostMemory heap;
+  MemoryAccount account;
+  TrackingMemory pinned(heap, account);
+  Told told;
+  PrefetchingSource::Options given = options();
+  given.pinned = &pinned;
+  const PrefetchingSource source(told, given);
+  CHECK(account.usage().bytes_now == PrefetchingSource::block_bytes(kTokens));
+}
+
 TEST_CASE("it ends while places are full, while it reads, and before it has begun", "[train]") {
   for (const bool full : {true, false}) {
     Told told;
