@@ -10,9 +10,7 @@
 namespace ds {
 
 PrefetchingSource::PrefetchingSource(BatchSource& source, const Options& options)
-    : source_(source),
-      options_(options),
-      block_(block_bytes(options.tokens), options.pinned) {
+    : source_(source), options_(options), block_(block_bytes(options.tokens), options.pinned) {
   DS_CHECK(options.tokens > 0 && options.micro_steps > 0,
            "prefetching: {} tokens in a micro-batch, {} micro-steps, expected more than 0",
            options.tokens, options.micro_steps);
