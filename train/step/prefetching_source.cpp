@@ -1,6 +1,7 @@
 #include "train/step/prefetching_source.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "core/error.h"
@@ -97,7 +98,13 @@ PrefetchingSource::Position PrefetchingSource::after(const Position& position) c
 }
 
 void PrefetchingSource::fill(const Position& position, const Place& place) {
-  place.copied.wait_on_host();
+  // Asked for, and not waited for: on the emulated device who waits does the work, and this thread
+  // and the step's would each wait for the queue that the other runs.
+  while (!place.copied.ready()) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    const std::lock_guard lock(mutex_);
+    if (ends_) return;  // who ends it waits for this thread, and runs no queue meanwhile
+  }
   source_.fill(position.step, position.micro_step, place.tokens, place.targets);
   kernels::sort_tokens(place.tokens, place.order);
 }
