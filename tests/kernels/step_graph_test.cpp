@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "core/cuda/library_calls.h"
 #include "core/cuda/memory.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
@@ -197,7 +198,7 @@ TEST_CASE("streams that wait for each other inside of a recording are one graph"
 
 TEST_CASE("a wait for an event that a graph lacks shows when it is replayed", "[cuda]") {
   if (testing::test_device().device == Device::cpu() ||
-      make_device_queue(Device::cuda(0))->native())
+      !unique_name(Device::cuda(0)).starts_with("emulated"))
     return;  // a GPU may do it right by chance
   TestStream first, second;
   Stream &compute = first.stream, &peers = second.stream;
