@@ -6,14 +6,6 @@
 namespace ds {
 namespace {
 
-// SplitMix64 finaliser (Steele et al., 2014): spreads names and indices over the key space.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
 uint64_t hash_name(std::string_view name) {  // FNV-1a
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char c : name) {
@@ -34,9 +26,7 @@ std::array<float, 2> box_muller(uint32_t radius_word, uint32_t angle_word) {
 }  // namespace
 
 Rng::Rng(uint64_t seed, std::string_view stream_name)
-    : key_(mix(mix(seed) ^ hash_name(stream_name))) {}
-
-Rng Rng::derive(uint64_t index) const { return Rng(mix(key_ ^ mix(index + 1))); }
+    : key_(spread(spread(seed) ^ hash_name(stream_name))) {}
 
 float Rng::normal(uint64_t index) const {
   const auto words = block(index / 4);

@@ -29,12 +29,20 @@ constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
 // In [0, 1), of the upper 24 bits of a word.
 constexpr float uniform_of(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
 
+// SplitMix64 finaliser (Steele et al., 2014): spreads names and indices over the key space.
+constexpr uint64_t spread(uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
 class Rng {
  public:
   // Streams of different names under one seed are independent.
   Rng(uint64_t seed, std::string_view stream_name);
   // Derives a sub-stream, e.g. one per step or layer.
-  Rng derive(uint64_t index) const;
+  constexpr Rng derive(uint64_t index) const { return Rng(spread(key_ ^ spread(index + 1))); }
 
   // A uniform 32-bit word.
   constexpr uint32_t bits(uint64_t index) const { return block(index / 4)[index % 4]; }
@@ -47,10 +55,11 @@ class Rng {
     return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0},
                       {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
   }
-  uint64_t key() const { return key_; }
+  constexpr uint64_t key() const { return key_; }
+  static constexpr Rng from_key(uint64_t key) { return Rng(key); }  // that key() told
 
  private:
-  explicit Rng(uint64_t key) : key_(key) {}
+  constexpr explicit Rng(uint64_t key) : key_(key) {}
   uint64_t key_;
 };
 

@@ -68,16 +68,17 @@ void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Te
       [&](Cuda) { detail::swiglu_backward_cuda(stream, gate_up, dy, rows, width, dgate_up); });
 }
 
-void dropout(Stream& stream, const Tensor& x, float p, const Rng& rng, uint64_t first_index,
-             Tensor& y) {
+void dropout(Stream& stream, const Tensor& x, float p, const DropoutMask& mask,
+             int64_t sample_numel, Tensor& y) {
   require("dropout", "x", stream, x, x.numel(), x.dtype());
   require("dropout", "y", stream, y, x.numel(), x.dtype());
   DS_CHECK(p >= 0.0F && p < 1.0F, "dropout: p is {}, expected 0 <= p < 1", p);
+  DS_CHECK(mask.inputs != nullptr, "dropout: there are no numbers to drop by");
   stream.report("dropout", {.flops = kFlops * static_cast<double>(x.numel()),
                             .bytes = 2 * static_cast<double>(x.bytes())});
   on_device(
-      stream, [&](Cpu) { detail::dropout_cpu(stream, x, p, rng, first_index, y); },
-      [&](Cuda) { detail::dropout_cuda(stream, x, p, rng, first_index, y); });
+      stream, [&](Cpu) { detail::dropout_cpu(stream, x, p, mask, sample_numel, y); },
+      [&](Cuda) { detail::dropout_cuda(stream, x, p, mask, sample_numel, y); });
 }
 
 }  // namespace ds::kernels

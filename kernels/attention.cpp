@@ -26,6 +26,11 @@ void require_like(std::string_view op, std::string_view operand, const Stream& s
   detail::require_dtype(op, operand, tensor, dtype);
 }
 
+void check_dropout(std::string_view op, const AttentionDropout& dropout) {
+  DS_CHECK(dropout.p == 0 || dropout.mask.inputs != nullptr, "{}: there are no numbers to drop by",
+           op);
+}
+
 // Multiply-adds of one causal product over all heads, counted as half of the full square.
 double causal_flops(const AttentionShape& s) {
   return static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.length) *
@@ -38,6 +43,7 @@ void attention_forward(Stream& stream, const AttentionShape& shape, const Tensor
                        Tensor& log_sum_exp, const AttentionDropout& dropout) {
   constexpr std::string_view kOp = "attention_forward";
   check_shape(kOp, shape);
+  check_dropout(kOp, dropout);
   const int64_t rows = shape.batch * shape.length;
   detail::require_numel(kOp, "qkv", stream, qkv, rows * shape.packed());
   detail::require_float(kOp, "qkv", qkv);
@@ -60,6 +66,7 @@ void attention_backward(Stream& stream, const AttentionShape& shape, const Tenso
                         const AttentionDropout& dropout) {
   constexpr std::string_view kOp = "attention_backward";
   check_shape(kOp, shape);
+  check_dropout(kOp, dropout);
   const int64_t rows = shape.batch * shape.length;
   detail::require_numel(kOp, "qkv", stream, qkv, rows * shape.packed());
   detail::require_float(kOp, "qkv", qkv);

@@ -2,8 +2,8 @@
 // (Ainslie et al., arXiv 2305.13245), over a packed projection.
 #pragma once
 
-#include "core/rng.h"
 #include "core/tensor.h"
+#include "kernels/step/micro_inputs.h"
 
 namespace ds::kernels {
 
@@ -18,12 +18,11 @@ struct AttentionShape {
 };
 
 // Inverted dropout of the attention probabilities: each is kept and divided by 1 - p where a
-// uniform number of `rng` is at least p. The number depends on the sample's index first_sample + b,
-// head, query and key alone, so backward repeats the mask and nothing is kept.
+// uniform number of the mask is at least p. The number depends on the sample's index first_sample +
+// b, head, query and key alone, so backward repeats the mask and nothing is kept.
 struct AttentionDropout {
-  float p = 0;  // 0: none
-  Rng rng{0, "attention"};
-  int64_t first_sample = 0;
+  float p = 0;         // 0: none
+  DropoutMask mask{};  // with p > 0
 };
 
 // qkv [batch*T, packed()], y [batch*T, heads*D], log_sum_exp fp32 [batch, heads, T].

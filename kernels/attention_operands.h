@@ -28,13 +28,16 @@ constexpr uint64_t dropout_block(int64_t row, int64_t length, int64_t key) {
 constexpr bool keeps(uint32_t word, float p) { return uniform_of(word) >= p; }
 
 // Multiplies the probabilities of one query by 0 or 1 / (1 - p), for keys [first_key, first_key +
-// count); first_key is a multiple of four.
-inline void drop_probabilities(const AttentionDropout& dropout, int64_t row, int64_t length,
-                               int64_t first_key, int64_t count, float* probabilities) {
-  const uint64_t first_block = dropout_block(row, length, first_key);
+// count); first_key is a multiple of four. `query` numbers those of all heads of the batch.
+inline void drop_probabilities(const AttentionOperands& a, int64_t query, int64_t first_key,
+                               int64_t count, float* probabilities) {
+  const AttentionDropout& dropout = a.dropout;
+  const Rng rng = dropout.mask.rng();
+  const int64_t before = dropout.mask.inputs->first_sample * a.shape.heads * a.shape.length;
+  const uint64_t first_block = dropout_block(before + query, a.shape.length, first_key);
   const float kept = 1.0F / (1.0F - dropout.p);
   for (int64_t j = 0; j < count; j += 4) {
-    const auto words = dropout.rng.block(first_block + static_cast<uint64_t>(j / 4));
+    const auto words = rng.block(first_block + static_cast<uint64_t>(j / 4));
     for (int64_t k = 0; k < std::min<int64_t>(4, count - j); ++k) {
       probabilities[j + k] *= keeps(nth(words, k), dropout.p) ? kept : 0.0F;
     }

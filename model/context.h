@@ -2,8 +2,8 @@
 // Passed by reference through every layer; nothing of it is global.
 #pragma once
 
-#include "core/rng.h"
 #include "core/stream.h"
+#include "kernels/step/micro_inputs.h"
 #include "model/autograd.h"
 #include "model/param.h"
 
@@ -18,11 +18,11 @@ struct Context {
   ParameterStore& store;
   RunMode mode = RunMode::kEval;
   Tape* tape = nullptr;  // records the backward pass; null: none is wanted
-  // Dropout masks depend on the seed, the step and the sample's index in the global batch, never on
-  // how the batch is spread over ranks and micro-steps.
-  Rng dropout{0, "dropout"};  // derived per step by the caller
-  int64_t first_sample = 0;   // index of row 0 of the tokens within the global batch
-  KvCache* cache = nullptr;   // generation only: keys and values of the positions before
+  // What dropout masks follow from, in memory of the stream's device until the backward pass is
+  // done; null where nothing is dropped. They depend on the seed, the step and the sample's index
+  // in the global batch, never on how the batch is spread over ranks and micro-steps.
+  const MicroInputs* micro = nullptr;
+  KvCache* cache = nullptr;  // generation only: keys and values of the positions before
 
   // Records on the tape, or, without one, returns the outputs as constants.
   std::vector<Var> record(std::string_view name, std::span<const Var> inputs,

@@ -98,11 +98,11 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   if (context.mode != RunMode::kTrain || spec.p == 0) return x;
   Stream& stream = context.stream;
-  const Rng rng = context.dropout.derive(spec.site);
-  const auto first = static_cast<uint64_t>(context.first_sample * length * x.value.shape()[1]);
-  const auto apply = [&stream, rng, first, p = spec.p](Tensor from) {
+  const kernels::DropoutMask mask{context.micro, spec.site};
+  const int64_t sample_numel = length * x.value.shape()[1];
+  const auto apply = [&stream, mask, sample_numel, p = spec.p](Tensor from) {
     Tensor to = from.is_sole_owner() ? from : Tensor::empty(from.shape(), from.dtype(), stream);
-    kernels::dropout(stream, from, p, rng, first, to);
+    kernels::dropout(stream, from, p, mask, sample_numel, to);
     return to;
   };
   Tensor y = apply(std::move(x.value));

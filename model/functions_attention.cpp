@@ -70,8 +70,7 @@ Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int
   Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, qkv.value.dtype(), stream);
   Tensor log_sum_exp = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream);
   const kernels::AttentionDropout drop{.p = context.mode == RunMode::kTrain ? dropout.p : 0,
-                                       .rng = context.dropout.derive(dropout.site),
-                                       .first_sample = context.first_sample};
+                                       .mask = {context.micro, dropout.site}};
   kernels::attention_forward(stream, shape, qkv.value, y, log_sum_exp, drop);
 
   auto backward = [&stream, shape, drop, qkv_saved = context.save(qkv.value),

@@ -100,11 +100,20 @@ StepRunner::MicroSlot& StepRunner::slot_of(const PipelineInstruction& instructio
     place.emplace();
     place->micro_batch = instruction.micro_batch;
     place->chunk = instruction.chunk;
+    if (input_.mode == RunMode::kTrain) {
+      place->inputs = place_.uploads.place(instruction.buffer, inputs_of(instruction.micro_batch));
+    }
   }
   DS_CHECK(place->micro_batch == instruction.micro_batch && place->chunk == instruction.chunk,
            "step: {} of micro-batch {} finds micro-batch {} in its buffer", to_string(instruction),
            instruction.micro_batch, place->micro_batch);
   return *place;
+}
+
+MicroInputs StepRunner::inputs_of(int micro_batch) const {
+  const bool meta = place_.stream.device().is_meta();  // nobody knows there
+  return {.dropout = input_.dropout,
+          .first_sample = meta ? 0 : input_.source.first_sample(micro_batch)};
 }
 
 void StepRunner::release_if_done(int buffer) {
@@ -115,13 +124,11 @@ void StepRunner::release_if_done(int buffer) {
 }
 
 Context StepRunner::context_of(MicroSlot& slot) const {
-  const bool meta = place_.stream.device().is_meta();
   return {.stream = place_.stream,
           .store = place_.store,
           .mode = input_.mode,
           .tape = input_.mode == RunMode::kTrain ? &slot.tape : nullptr,
-          .dropout = input_.dropout,
-          .first_sample = meta ? 0 : input_.source.first_sample(slot.micro_batch)};
+          .micro = slot.inputs};
 }
 
 void StepRunner::load(MicroSlot& slot) {

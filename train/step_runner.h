@@ -70,7 +70,8 @@ class StepRunner {
     int chunk = 0;
     Tensor tokens{}, targets{};  // int32 [micro_batch * length], where loaded
     Tensor order{};              // where tokens get a gradient: kernels::sort_tokens() of them
-    Tensor received{};           // boundary of the stage before
+    const MicroInputs* inputs = nullptr;  // in training
+    Tensor received{};                    // boundary of the stage before
     Tape tape{};
     Var in{}, out{};  // boundaries, on the tape
     Tensor losses{};
@@ -99,6 +100,7 @@ class StepRunner {
 
   MicroSlot& slot_of(const PipelineInstruction& instruction);
   void release_if_done(int buffer);
+  MicroInputs inputs_of(int micro_batch) const;
   Context context_of(MicroSlot& slot) const;
   void begin_backward(MicroSlot& slot);
   void pass_gradient_on(MicroSlot& slot);

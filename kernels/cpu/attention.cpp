@@ -179,9 +179,8 @@ void forward_head(const detail::AttentionOperands& a, int64_t item, float* works
         const float shrink = online_softmax(row, count, scale, &most[i], &total[i]);
         if (key > 0 && shrink != 1.0F) scale_row(shrink, out + i * p.width, p.width);
         if (a.dropout.p > 0) {
-          const int64_t number = (a.dropout.first_sample * s.heads + item) * s.length;
-          detail::drop_probabilities(a.dropout, number + block * kBlock + i, s.length, key * kBlock,
-                                     count, row);
+          const int64_t number = item * s.length + block * kBlock + i;
+          detail::drop_probabilities(a, number, key * kBlock, count, row);
         }
       }
       add_weighted(scores, values + key * p.block_floats(), p.width, out, p.width, extent);
@@ -243,9 +242,7 @@ struct QueryRows {
   }
   void drop(int64_t i, int64_t key, int64_t count, float* values) const {
     if (a.dropout.p == 0) return;
-    const int64_t before = a.dropout.first_sample * a.shape.heads * a.shape.length;
-    detail::drop_probabilities(a.dropout, before + number + i, a.shape.length, key * kBlock, count,
-                               values);
+    detail::drop_probabilities(a, number + i, key * kBlock, count, values);
   }
 };
 

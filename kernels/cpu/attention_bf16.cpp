@@ -90,9 +90,7 @@ struct Queries {
 
   void drop_some(int64_t i, int64_t key, int64_t count, float* values) const {
     if (count == 0) return;
-    const int64_t before = a.dropout.first_sample * a.shape.heads * a.shape.length;
-    detail::drop_probabilities(a.dropout, before + number + i, a.shape.length, key * kBlock, count,
-                               values);
+    detail::drop_probabilities(a, number + i, key * kBlock, count, values);
   }
 };
 

@@ -69,8 +69,8 @@ __global__ void swiglu_backward_kernel(int64_t rows, int64_t width, const T* gat
 }
 
 struct Dropping {
-  Rng rng;
-  uint64_t first_index;
+  DropoutMask mask;
+  int64_t sample_numel;
   float p, keep;
 };
 
@@ -79,14 +79,17 @@ __global__ void dropout_kernel(int64_t numel, Dropping drop, const T* x, T* y) {
   const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t packs = numel / N;
+  const Rng rng = drop.mask.rng();
+  const auto first_index =
+      static_cast<uint64_t>(drop.mask.inputs->first_sample * drop.sample_numel);
   const auto dropped = [&](Uniforms& uniforms, uint64_t index, T value) {
     const bool kept = uniforms.at(index) >= drop.p;
     return static_cast<T>(kept ? static_cast<float>(value) * drop.keep : 0.0F);
   };
   for (int64_t p = first; p < packs; p += threads) {
     const Pack<T, N> in = cuda::load<N>(x + p * N);
-    const uint64_t index = drop.first_index + static_cast<uint64_t>(p * N);
-    Uniforms uniforms(drop.rng, index);
+    const uint64_t index = first_index + static_cast<uint64_t>(p * N);
+    Uniforms uniforms(rng, index);
     Pack<T, N> out;
     for (int i = 0; i < N; ++i) {
       out.values[i] = dropped(uniforms, index + static_cast<uint64_t>(i), in.values[i]);
@@ -94,8 +97,8 @@ __global__ void dropout_kernel(int64_t numel, Dropping drop, const T* x, T* y) {
     cuda::store(out, y + p * N);
   }
   for (int64_t i = packs * N + first; i < numel; i += threads) {
-    const uint64_t index = drop.first_index + static_cast<uint64_t>(i);
-    Uniforms uniforms(drop.rng, index);
+    const uint64_t index = first_index + static_cast<uint64_t>(i);
+    Uniforms uniforms(rng, index);
     y[i] = dropped(uniforms, index, x[i]);
   }
 }
@@ -149,9 +152,9 @@ void swiglu_backward_cuda(Stream& stream, const Tensor& gate_up, const Tensor& d
   });
 }
 
-void dropout_cuda(Stream& stream, const Tensor& x, float p, const Rng& rng, uint64_t first_index,
-                  Tensor& y) {
-  const Dropping drop{rng, first_index, p, 1.0F / (1.0F - p)};
+void dropout_cuda(Stream& stream, const Tensor& x, float p, const DropoutMask& mask,
+                  int64_t sample_numel, Tensor& y) {
+  const Dropping drop{mask, sample_numel, p, 1.0F / (1.0F - p)};
   on_float(x.dtype(), [&]<class T>() {
     constexpr int kPack = cuda::kPackOf<T>;
     const auto* from = elements<const T>(x);

@@ -12,7 +12,7 @@ void swiglu_forward_cuda(Stream& stream, const Tensor& gate_up, int64_t rows, in
                          Tensor& y);
 void swiglu_backward_cuda(Stream& stream, const Tensor& gate_up, const Tensor& dy, int64_t rows,
                           int64_t width, Tensor& dgate_up);
-void dropout_cuda(Stream& stream, const Tensor& x, float p, const Rng& rng, uint64_t first_index,
-                  Tensor& y);
+void dropout_cuda(Stream& stream, const Tensor& x, float p, const DropoutMask& mask,
+                  int64_t sample_numel, Tensor& y);
 
 }  // namespace ds::kernels::detail

@@ -6,6 +6,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {
@@ -114,12 +115,14 @@ TEST_CASE("SwiGLU and its gradient match the reference", "[kernels][device]") {
 TEST_CASE("dropout keeps what the counter says and scales it, for any split of the tensor",
           "[kernels][device]") {
   TestStream s(3);
-  const Rng rng(7, "dropout");
+  const Rng numbers(7, "dropout"), rng = numbers.derive(11);
+  testing::PlacedInputs inputs(numbers, 5, s.stream);
   const float p = 0.3F;
   for (const DType dtype : reference::float_dtypes()) {
     const Tensor x = reference::random_tensor({10007}, dtype, 1, s.stream);
     Tensor y = Tensor::empty({10007}, dtype, s.stream);
-    dropout(s.stream, x, p, rng, 5, y);
+    inputs.set({.dropout = numbers, .first_sample = 5});
+    dropout(s.stream, x, p, inputs.mask(11), 1, y);
     Values expected = values_of(x);
     for (size_t i = 0; i < expected.size(); ++i) {
       expected[i] = rng.uniform(5 + i) >= p ? expected[i] / (1.0 - static_cast<double>(p)) : 0.0;
@@ -127,12 +130,13 @@ TEST_CASE("dropout keeps what the counter says and scales it, for any split of t
     REQUIRE(error_of(y, expected) < reference::tolerance_of(dtype));
     for (const int64_t first : {1, 2, 3, 4, 37}) {
       Tensor part = Tensor::empty({501}, dtype, s.stream);
-      dropout(s.stream, x.narrow(first, 501), p, rng, 5 + static_cast<uint64_t>(first), part);
+      inputs.set({.dropout = numbers, .first_sample = 5 + first});
+      dropout(s.stream, x.narrow(first, 501), p, inputs.mask(11), 1, part);
       REQUIRE(same_bits(part, y.narrow(first, 501)));
     }
   }
   Tensor y = Tensor::empty({4}, DType::kF32, s.stream);
-  REQUIRE_THROWS_WITH(dropout(s.stream, y, 1.0F, rng, 0, y),
+  REQUIRE_THROWS_WITH(dropout(s.stream, y, 1.0F, inputs.mask(), 1, y),
                       Catch::Contains("expected 0 <= p < 1"));
 }
 
@@ -189,15 +193,17 @@ TEST_CASE("SwiGLU of misaligned rows has the bits of aligned ones", "[kernels][d
 TEST_CASE("masks of dropout are those of the generator at every place of a block of its words",
           "[kernels][device]") {
   TestStream s;
-  const Rng rng = Rng(3, "dropout").derive(9);
+  const Rng numbers(3, "dropout"), rng = numbers.derive(9);
   const float p = 0.5F;
   for (const DType dtype : float_dtypes()) {
     for (const int64_t n : {1, 7, 8, 2048, 2049}) {
-      for (const uint64_t first : {uint64_t{0}, uint64_t{3}, (uint64_t{1} << 34) - 2}) {
-        CAPTURE(name_of(dtype), n, first);
+      for (const int64_t sample : {int64_t{0}, int64_t{1}, (int64_t{1} << 33) - 1}) {
+        CAPTURE(name_of(dtype), n, sample);
+        const testing::PlacedInputs inputs(numbers, sample, s.stream);
+        const auto first = static_cast<uint64_t>(3 * sample);
         const Tensor ones = tensor_of(Values(static_cast<size_t>(n), 1.0), {n}, dtype, s.stream);
         Tensor y = Tensor::empty({n}, dtype, s.stream);
-        dropout(s.stream, ones, p, rng, first, y);
+        dropout(s.stream, ones, p, inputs.mask(9), 3, y);
         Values expected(static_cast<size_t>(n));
         for (size_t i = 0; i < expected.size(); ++i) {
           expected[i] = rng.uniform(first + i) >= p ? 2.0 : 0.0;
@@ -216,7 +222,8 @@ TEST_CASE("activations of nothing do nothing", "[kernels][device]") {
     Tensor narrow = Tensor::zeros({0, 2}, dtype, s.stream);
     CHECK_NOTHROW(activation_forward(s.stream, Activation::kSilu, x, y));
     CHECK_NOTHROW(activation_backward(s.stream, Activation::kSilu, x, x, y));
-    CHECK_NOTHROW(dropout(s.stream, x, 0.5F, Rng(1, "none"), 0, y));
+    const testing::PlacedInputs inputs(Rng(1, "none"), 0, s.stream);
+    CHECK_NOTHROW(dropout(s.stream, x, 0.5F, inputs.mask(), 1, y));
     CHECK_NOTHROW(swiglu_forward(s.stream, x, narrow));
     CHECK_NOTHROW(swiglu_backward(s.stream, x, narrow, y));
     s.stream.synchronize();

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/simd.h"
 #include "tests/support/catch.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {
@@ -68,10 +69,11 @@ TEST_CASE("attention by bf16 products follows that by fp32 products for any shap
                       kv_heads * draw(rng, 8 * i + 3, 1, 3), kv_heads,
                       draw(rng, 8 * i + 4, 1, 140)});
   }
+  const testing::PlacedInputs inputs(Rng(3, "drop"), 2, s.stream);
   for (const AttentionShape& shape : shapes) {
     for (const float p : {0.0F, 0.3F}) {
       CAPTURE(shape.batch, shape.length, shape.heads, shape.kv_heads, shape.head_dim, p);
-      const AttentionDropout dropout{.p = p, .rng = Rng(3, "drop"), .first_sample = 2};
+      const AttentionDropout dropout{.p = p, .mask = inputs.mask()};
       const Run exact = run(shape, DType::kF32, s.stream, Products::kF32, dropout);
       for (const Products products : {Products::kBF16, Products::kF32}) {
         CAPTURE(static_cast<int>(products));

@@ -9,6 +9,7 @@
 #include "kernels/rope.h"
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {
@@ -107,7 +108,9 @@ TEST_CASE("attention gradients of long sequences match directional derivatives",
 TEST_CASE("attention drops probabilities by sample, head, query and key alone",
           "[kernels][device]") {
   TestStream s;
-  const AttentionDropout dropout{.p = 0.4F, .rng = Rng(3, "drop"), .first_sample = 5};
+  const Rng numbers(3, "drop"), rng = numbers.derive(2);
+  const testing::PlacedInputs inputs(numbers, 5, s.stream);
+  const AttentionDropout dropout{.p = 0.4F, .mask = inputs.mask(2)};
   for (const AttentionShape& shape :
        {AttentionShape{2, 7, 2, 1, 4}, AttentionShape{1, 70, 2, 1, 3}}) {
     const Run r = run(shape, DType::kF32, s.stream, dropout);
@@ -115,7 +118,7 @@ TEST_CASE("attention drops probabilities by sample, head, query and key alone",
       const int64_t row = ((5 + b) * shape.heads + h) * shape.length + t;
       const auto index = static_cast<uint64_t>(row * ((shape.length + 3) / 4) * 4 + j);
       const double kept = 1 / (1 - static_cast<double>(dropout.p));
-      return dropout.rng.uniform(index) >= dropout.p ? kept : 0.0;
+      return rng.uniform(index) >= dropout.p ? kept : 0.0;
     };
     const Values x = values_of(r.qkv), dy = values_of(r.dy);
     REQUIRE(error_of(r.y, reference::attention(shape, x, nullptr, keep)) < 1e-5);

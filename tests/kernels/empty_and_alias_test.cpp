@@ -14,6 +14,7 @@
 #include "kernels/softmax.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
 #include "tests/support/step_scalars.h"
 #include "tests/support/sums.h"
@@ -35,7 +36,8 @@ TEST_CASE("operations over nothing do nothing, and sums of nothing are 0", "[ker
     CHECK_NOTHROW(cast(s.stream, x, y));
     CHECK_NOTHROW(activation_forward(s.stream, Activation::kSilu, x, y));
     CHECK_NOTHROW(activation_backward(s.stream, Activation::kSilu, x, x, y));
-    CHECK_NOTHROW(dropout(s.stream, x, 0.5F, Rng(1, "none"), 0, y));
+    const testing::PlacedInputs inputs(Rng(1, "none"), 0, s.stream);
+    CHECK_NOTHROW(dropout(s.stream, x, 0.5F, inputs.mask(), 1, y));
     CHECK(testing::sum_of(s.stream, x) == 0);
     CHECK(testing::squares_of(s.stream, x) == 0);
     CHECK(all_finite(s.stream, x));
@@ -137,9 +139,10 @@ TEST_CASE("operands that may be one memory give what separate ones give", "[kern
       one = random_tensor({n}, dtype, 2, s.stream);
       activation_backward(s.stream, Activation::kGeluTanh, x, one, one);
       CHECK(same_bits(one, apart));
-      dropout(s.stream, x, 0.3F, Rng(4, "alias"), 17, apart);
+      const testing::PlacedInputs inputs(Rng(4, "alias"), 17, s.stream);
+      dropout(s.stream, x, 0.3F, inputs.mask(), 1, apart);
       one = random_tensor({n}, dtype, 1, s.stream);
-      dropout(s.stream, one, 0.3F, Rng(4, "alias"), 17, one);
+      dropout(s.stream, one, 0.3F, inputs.mask(), 1, one);
       CHECK(same_bits(one, apart));
     }
   }
@@ -167,6 +170,7 @@ TEST_CASE("the gradient of a norm may overwrite the residual's gradient", "[kern
 TEST_CASE("an operation on a view leaves what lies beside it, at every length and place",
           "[kernels][device]") {
   TestStream s;
+  const testing::PlacedInputs inputs(Rng(1, "v"), 0, s.stream);
   for (const DType dtype : float_dtypes()) {
     for (int64_t n = 0; n < 40; ++n) {
       for (const int64_t offset : {0, 1, 3}) {
@@ -192,7 +196,7 @@ TEST_CASE("an operation on a view leaves what lies beside it, at every length an
             untouched([&](Tensor& y) { activation_forward(s.stream, Activation::kRelu, x, y); }));
         REQUIRE(untouched(
             [&](Tensor& y) { activation_backward(s.stream, Activation::kGeluExact, x, x, y); }));
-        REQUIRE(untouched([&](Tensor& y) { dropout(s.stream, x, 0.5F, Rng(1, "v"), 0, y); }));
+        REQUIRE(untouched([&](Tensor& y) { dropout(s.stream, x, 0.5F, inputs.mask(), 1, y); }));
       }
     }
   }

@@ -10,6 +10,7 @@
 #include "kernels/gemm/matmul.h"
 #include "kernels/rope.h"
 #include "tests/support/catch.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {
@@ -282,15 +283,17 @@ TEST_CASE("a gated unit of any width follows its formula", "[kernels][device]") 
 TEST_CASE("dropout of nothing is a copy, and any part of a tensor is dropped as in the whole",
           "[kernels][device]") {
   TestStream s(3);
-  const Rng rng(6, "dropout");
+  testing::PlacedInputs inputs(Rng(6, "dropout"), 0, s.stream);
   for (const DType dtype : float_dtypes()) {
     const Tensor x = random_tensor({5000}, dtype, 1, s.stream);
     Tensor whole = Tensor::empty({5000}, dtype, s.stream);
-    dropout(s.stream, x, 0, rng, 0, whole);
+    dropout(s.stream, x, 0, inputs.mask(), 1, whole);
     CHECK(same_bits(whole, x));
-    dropout(s.stream, x, 0.25F, rng, 1000, whole);
+    inputs.set({.dropout = Rng(6, "dropout"), .first_sample = 1000});
+    dropout(s.stream, x, 0.25F, inputs.mask(), 1, whole);
     Tensor part = Tensor::empty({777}, dtype, s.stream);
-    dropout(s.stream, x.narrow(123, 777), 0.25F, rng, 1123, part);
+    inputs.set({.dropout = Rng(6, "dropout"), .first_sample = 1123});
+    dropout(s.stream, x.narrow(123, 777), 0.25F, inputs.mask(), 1, part);
     CHECK(same_bits(part, whole.narrow(123, 777)));
     const Values kept = values_of(whole);
     const auto dropped = std::ranges::count(kept, 0.0);

@@ -18,6 +18,7 @@
 #include "kernels/step/rule_update.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
 #include "tests/support/step_scalars.h"
 
@@ -54,7 +55,8 @@ TEST_CASE("activations refuse operands that do not fit", "[kernels]") {
   const Tensor x = make({6}), x16 = make({6}, DType::kBF16), tokens = make({6}, DType::kI32);
   Tensor y = make({6}), short_y = make({5}), y16 = make({6}, DType::kF16), none;
   Tensor wide = make({2, 6}), narrow = make({2, 3}), none_wide = make({2, 0});
-  const Rng rng(1, "refused");
+  const testing::PlacedInputs inputs(Rng(1, "refused"), 0, s);
+  const DropoutMask mask = inputs.mask();
   check_refused({
       {"activation_forward: y has shape [5] (5 elements), expected 6 elements",
        [&] { activation_forward(s, Activation::kRelu, x, short_y); }},
@@ -73,11 +75,12 @@ TEST_CASE("activations refuse operands that do not fit", "[kernels]") {
        [&] { swiglu_forward(s, wide, none_wide); }},
       {"swiglu_backward: dgate_up has shape [6] (6 elements), expected 12 elements",
        [&] { swiglu_backward(s, wide, narrow, y); }},
-      {"dropout: p is 1, expected 0 <= p < 1", [&] { dropout(s, x, 1.0F, rng, 0, y); }},
-      {"dropout: p is -0.5, expected 0 <= p < 1", [&] { dropout(s, x, -0.5F, rng, 0, y); }},
+      {"dropout: p is 1, expected 0 <= p < 1", [&] { dropout(s, x, 1.0F, mask, 1, y); }},
+      {"dropout: p is -0.5, expected 0 <= p < 1", [&] { dropout(s, x, -0.5F, mask, 1, y); }},
       {"dropout: p is nan, expected 0 <= p < 1",
-       [&] { dropout(s, x, std::numeric_limits<float>::quiet_NaN(), rng, 0, y); }},
-      {"dropout: y has shape [5]", [&] { dropout(s, x, 0.5F, rng, 0, short_y); }},
+       [&] { dropout(s, x, std::numeric_limits<float>::quiet_NaN(), mask, 1, y); }},
+      {"dropout: there are no numbers to drop by", [&] { dropout(s, x, 0.5F, {}, 1, y); }},
+      {"dropout: y has shape [5]", [&] { dropout(s, x, 0.5F, mask, 1, short_y); }},
   });
 }
 
@@ -178,6 +181,10 @@ TEST_CASE("attention and rope refuse operands that do not fit", "[kernels]") {
       {"attention_forward: y is bf16, expected fp32", [&] { forward(shape, qkv, y16, lse); }},
       {"attention_forward: log_sum_exp is bf16, expected fp32",
        [&] { forward(shape, qkv16, y16, lse16); }},
+      {"attention_forward: there are no numbers to drop by",
+       [&] { attention_forward(s, shape, qkv, y, lse, {.p = 0.5F}); }},
+      {"attention_backward: there are no numbers to drop by",
+       [&] { attention_backward(s, shape, qkv, y, lse, y, dqkv, {.p = 0.5F}); }},
       {"attention_backward: dqkv has shape [6, 63] (378 elements), expected 384",
        [&] { attention_backward(s, shape, qkv, y, lse, y, dqkv_small); }},
       {"attention_backward: dy is bf16, expected fp32",

@@ -10,10 +10,12 @@
 #include "core/cuda/library_calls.h"
 #include "core/cuda/memory.h"
 #include "kernels/activation.h"
+#include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
 #include "tests/support/test_device.h"
 
@@ -55,7 +57,8 @@ struct SmallStep {
   void body() {
     stream.copy(inputs.get(), const_cast<StepInputs*>(&scalars.inputs()), sizeof(StepInputs));
     fill(stream, grad, 0.0F);
-    dropout(stream, x, 0.25F, Rng(3, "dropout"), 0, dropped);
+    stream.copy(drops.get(), const_cast<MicroInputs*>(placed.mask().inputs), sizeof(MicroInputs));
+    dropout(stream, x, 0.25F, placed.mask(7), kNumel, dropped);
     accumulate(stream, dropped, grad);
     accumulate(stream, adam.master, grad);
     sum_of_squares_into(stream, grad, Write::kOverwrite, scalars.squares());
@@ -74,6 +77,8 @@ struct SmallStep {
                .correction1 = 1 - std::pow(0.9, step),
                .correction2 = 1 - std::pow(0.95, step),
                .step = step};
+    *drops = {.dropout = Rng(3, "dropout").derive(static_cast<uint64_t>(step)),
+              .first_sample = 5 * step};
   }
 
   std::vector<std::byte> state() {
@@ -100,7 +105,9 @@ struct SmallStep {
                 .exp_avg_sq = Tensor::zeros({kNumel}, DType::kF32, stream),
                 .copy = Tensor::empty({kNumel}, DType::kBF16, stream),
                 .rule = {.weight_decay = 0.1F}};
+  testing::PlacedInputs placed{Rng(0, "none"), 0, stream};
   Pinned<StepInputs> inputs;
+  Pinned<MicroInputs> drops;
   Pinned<StepOutcome> outcome;
 };
 
@@ -127,6 +134,52 @@ TEST_CASE("a step replayed three times has the bits of three that are done", "[k
     REQUIRE(eager.outcome->norm > 0);
     REQUIRE(eager.outcome->grad_scale < 1);
     REQUIRE(eager.outcome->skip == 0);
+  }
+}
+
+TEST_CASE("dropout recorded once and replayed with other numbers drops what it drops with them",
+          "[kernels][device]") {
+  TestStream s;
+  const AttentionShape shape{2, 33, 2, 1, 16};
+  const int64_t rows = shape.batch * shape.length, width = shape.heads * shape.head_dim;
+  for (const DType dtype : float_dtypes()) {
+    const Tensor qkv = random_tensor({rows, shape.packed()}, dtype, 1, s.stream);
+    const Tensor dy = random_tensor({rows, width}, dtype, 2, s.stream);
+    testing::PlacedInputs placed(Rng(1, "none"), 0, s.stream);
+    Tensor y = Tensor::empty({rows, width}, dtype, s.stream);
+    Tensor dropped = Tensor::empty({rows, width}, dtype, s.stream);
+    Tensor sums = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, s.stream);
+    Tensor dqkv = Tensor::empty(qkv.shape(), dtype, s.stream);
+    const auto body = [&] {
+      const AttentionDropout drop{.p = 0.3F, .mask = placed.mask(4)};
+      attention_forward(s.stream, shape, qkv, y, sums, drop);
+      dropout(s.stream, y, 0.3F, placed.mask(5), shape.length * width, dropped);
+      attention_backward(s.stream, shape, qkv, y, sums, dy, dqkv, drop);
+    };
+    const auto all_bytes = [&] {
+      std::vector<std::vector<std::byte>> all;
+      for (const Tensor& one : {y, dropped, dqkv}) all.push_back(bytes_of(one));
+      return all;
+    };
+    body();  // what is made at first use
+    StepGraph graph;
+    graph.record(s.stream, body);
+    std::vector<std::vector<std::byte>> last = all_bytes();
+    for (const int64_t sample : {0, 1, 7}) {
+      for (const uint64_t step : {3, 4}) {
+        CAPTURE(name_of(dtype), sample, step);
+        placed.set({.dropout = Rng(2, "dropout").derive(step), .first_sample = sample});
+        body();
+        const std::vector<std::vector<std::byte>> eager = all_bytes();
+        for (Tensor& one : {std::ref(y), std::ref(dropped), std::ref(dqkv)}) {
+          fill(s.stream, one, 0.0F);
+        }
+        graph.replay(s.stream);
+        REQUIRE(all_bytes() == eager);
+        for (size_t i = 0; i < eager.size(); ++i) REQUIRE(eager[i] != last[i]);
+        last = eager;
+      }
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "model/module.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/tensor_gradcheck.h"
 #include "tests/support/test_stream.h"
 
@@ -14,6 +15,7 @@ using testing::bytes_of;
 using testing::check_gradient;
 using testing::CpuStream;
 using testing::floats_of;
+using testing::PlacedInputs;
 using testing::random_tensor;
 using testing::TestStream;
 using testing::upload;
@@ -63,7 +65,12 @@ class Harness {
 
   static Pass pass(Stream& stream, PlainStore& store, const Tensor& x, const Function& function) {
     Tape tape;
-    Context context{.stream = stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    const PlacedInputs inputs(stream);
+    Context context{.stream = stream,
+                    .store = store,
+                    .mode = RunMode::kTrain,
+                    .tape = &tape,
+                    .micro = inputs.get()};
     const Var input = tape.watch(upload(x, stream));
     const Var y = function(context, input);
     tape.seed(stream, y, random_tensor(stream, y.value.shape(), 77));
@@ -72,7 +79,9 @@ class Harness {
   }
 
   double evaluate(const Tensor& x, const Function& function) {
-    Context context{.stream = cpu.stream, .store = store, .mode = RunMode::kTrain};
+    const PlacedInputs inputs(cpu.stream);
+    Context context{
+        .stream = cpu.stream, .store = store, .mode = RunMode::kTrain, .micro = inputs.get()};
     const Var y = function(context, {upload(x, cpu.stream), Var::kConstant});
     const Tensor direction = random_tensor(cpu.stream, y.value.shape(), 77);
     double sum = 0;
@@ -227,8 +236,8 @@ TEST_CASE("a sample's attention dropout does not depend on the batch it came in"
   const Tensor qkv = random_tensor(own.stream, {21, one.packed()}, 4);
   const auto run = [&](RunMode mode, const kernels::AttentionShape& shape, Tensor rows,
                        int64_t first_sample) {
-    Context context{.stream = own.stream, .store = store, .mode = mode};
-    context.first_sample = first_sample;
+    const PlacedInputs inputs(own.stream, first_sample);
+    Context context{.stream = own.stream, .store = store, .mode = mode, .micro = inputs.get()};
     return attention(context, shape, {std::move(rows), Var::kConstant}, 0, {.p = 0.5F, .site = 1})
         .value;
   };
@@ -253,8 +262,9 @@ TEST_CASE("a sample's dropout mask does not depend on the batch it came in", "[m
   TestStream own;
   PlainStore store(own.stream, 1);
   const auto run = [&](int64_t first_sample, int64_t samples) {
-    Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain};
-    context.first_sample = first_sample;
+    const PlacedInputs inputs(own.stream, first_sample);
+    Context context{
+        .stream = own.stream, .store = store, .mode = RunMode::kTrain, .micro = inputs.get()};
     const std::vector<float> ones(to_size(samples * 12), 1.0F);
     const Tensor x = upload(ones, {samples * 3, 4}, own.stream);
     return dropout(context, {x, Var::kConstant}, {.p = 0.5F, .site = 1}, 3).value;

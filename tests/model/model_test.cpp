@@ -9,6 +9,7 @@
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/micro_inputs.h"
 #include "tests/support/sums.h"
 #include "tests/support/tensor_gradcheck.h"
 #include "tests/support/test_stream.h"
@@ -60,7 +61,12 @@ struct Bench {
   Tensor train_pass(float grad_scale = 0.1F) {
     store.clear_gradients();
     Tape tape;
-    Context context{.stream = own.stream, .store = store, .mode = RunMode::kTrain, .tape = &tape};
+    const testing::PlacedInputs inputs(own.stream);
+    Context context{.stream = own.stream,
+                    .store = store,
+                    .mode = RunMode::kTrain,
+                    .tape = &tape,
+                    .micro = inputs.get()};
     const Tensor losses = model->loss(context, tokens, targets, grad_scale);
     context.tape->backward(context.stream);
     return losses;

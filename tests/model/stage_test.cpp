@@ -47,12 +47,12 @@ struct Part {
       : own(test_stream),
         store(own.stream, 3),
         stage(make_stage(config, dtype, store, layers)),
+        inputs(Rng(9, "dropout"), 4, own.stream),
         context{.stream = own.stream,
                 .store = store,
                 .mode = RunMode::kTrain,
                 .tape = &tape,
-                .dropout = Rng(9, "dropout"),
-                .first_sample = 4} {
+                .micro = inputs.get()} {
     store.seal();
     store.clear_gradients();
   }
@@ -61,6 +61,7 @@ struct Part {
   PlainStore store;
   std::unique_ptr<Stage> stage;
   Tape tape;
+  const testing::PlacedInputs inputs;
   Context context;
   Var in, out;
 };

@@ -396,7 +396,8 @@ TEST_CASE("dropout is nothing in evaluation and where nothing is dropped", "[mod
   store.seal();
   const Tensor x = random_tensor(cpu.stream, {4, 8}, 1);
   const auto run = [&](RunMode mode, float p) {
-    Context context{.stream = cpu.stream, .store = store, .mode = mode};
+    const MicroInputs inputs;
+    Context context{.stream = cpu.stream, .store = store, .mode = mode, .micro = &inputs};
     return dropout(context, {x, Var::kConstant}, {.p = p}, 4).value;
   };
   CHECK(run(RunMode::kEval, 0.9F).aliases(x));

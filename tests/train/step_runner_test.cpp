@@ -140,7 +140,7 @@ class Rank {
     const bool is_end = pipe.rank() == 0 || pipe.rank() == pipe.size() - 1;
     const auto ends = pipe.split(is_end ? 0 : 1, 0);
     const auto gradients = pipe.split(0, 0);
-    StepUploads uploads({.tokens = kSamples * kLength}, cpu_.stream);
+    StepUploads uploads({.buffers = program.buffers, .tokens = kSamples * kLength}, cpu_.stream);
     StepPlace place{.stream = cpu_.stream,
                     .store = *store_,
                     .uploads = uploads,
@@ -318,7 +318,7 @@ TEST_CASE("gradients that are reduced after each micro-batch refuse a pipeline",
     store.seal();
     store.begin_step();
     Tokens source;
-    StepUploads uploads({.tokens = kSamples * kLength}, cpu.stream);
+    StepUploads uploads({.buffers = 2, .tokens = kSamples * kLength}, cpu.stream);
     const StepPlace place{.stream = cpu.stream,
                           .store = store,
                           .uploads = uploads,
@@ -386,7 +386,7 @@ struct Alone {
   testing::CpuStream cpu;
   PlainStore store;
   std::unique_ptr<Stage> stage;
-  StepUploads uploads{{.tokens = kSamples * kLength}, cpu.stream};
+  StepUploads uploads{{.buffers = 2, .tokens = kSamples * kLength}, cpu.stream};
   Tokens source;
 };
 

@@ -6,6 +6,9 @@
 namespace ds {
 namespace {
 
+// Far more than the host may be ahead of the device, which batches see to.
+constexpr int kInputsAhead = 8;
+
 // The host writes one while the device still copies from the other. On a CPU copies are done when
 // they have been given.
 int places_for(const StepUploads::Options& options) { return options.pinned != nullptr ? 2 : 1; }
@@ -16,7 +19,17 @@ StepUploads::StepUploads(const Options& options, Stream& stream)
     : stream_(stream),
       copies_(options.copies != nullptr ? *options.copies : stream),
       tokens_(options.tokens),
+      inputs_(Tensor::empty({options.buffers * narrow<int64_t>(sizeof(MicroInputs))}, DType::kU8,
+                            stream, MemoryTag::kScratch)),
+      staged_inputs_(sizeof(MicroInputs), kInputsAhead * options.buffers, options.pinned),
       batches_(4 * to_size(options.tokens) * sizeof(int32_t), places_for(options), options.pinned) {
+}
+
+const MicroInputs* StepUploads::place(int buffer, const MicroInputs& inputs) {
+  constexpr auto kBytes = narrow<int64_t>(sizeof(MicroInputs));
+  const Tensor to = inputs_.narrow(buffer * kBytes, kBytes);
+  staged_inputs_.copy(&inputs, to.address(), sizeof inputs, stream_);
+  return static_cast<const MicroInputs*>(to.address());
 }
 
 StepUploads::Batch StepUploads::take_batch() {

@@ -24,6 +24,7 @@ struct QueryTiles {
   T keys[2][Tile::kPassingBack * Tile::kStride];
   T values[2][Tile::kPassingBack * Tile::kStride];
   float delta[Tile::kOwned];
+  Dropping dropping;
 };
 
 // sum(dy y) of a warp's 16 queries from `query` on, into shared memory and for the other kernel.
@@ -65,9 +66,10 @@ __device__ void query_gradients(const AttentionKernel<T>& a, int query, int key,
   }
 }
 
-// A block of threads per head and block of queries.
+// A block of threads per head and block of queries. Two of them per multiprocessor are promised, lest
+// the compiler spill registers to make room for more.
 template <class T, int kDim>
-__global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp)
+__global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp, 2)
     query_kernel(int query_blocks, AttentionKernel<T> a) {
   using Tile = AttentionTile<T, kDim>;
   using Tiles = QueryTiles<T, kDim>;
@@ -89,6 +91,7 @@ __global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp)
                                          a.packs);
     cuda::end_copy_group();
   };
+  prepare_dropout(a, sample, tiles->dropping);
   fetch_rows<kDim, Tile::kOwned>(tiles->queries, packed_head<const T>(s, a.qkv, sample, head),
                                  first, a.length, a.dim, a.packs);
   fetch_rows<kDim, Tile::kOwned>(tiles->dy, output_head<const T>(s, a.dy, sample, head), first,
@@ -114,8 +117,8 @@ __global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp)
     row_products<kDim>(tiles->queries + row * Tile::kStride, tiles->keys[stage], scores);
     row_products<kDim>(tiles->dy + row * Tile::kStride, tiles->values[stage], products);
     if (a.dropout.p > 0) {
-      drop(kept_elements<Across::kKeys, kTiles>(a, sample, head, first + row, key), a.dropout.p,
-           products);
+      drop(kept_elements<Across::kKeys, kTiles>(a, tiles->dropping, head, first + row, key),
+           a.dropout.p, products);
     }
     query_gradients(a, first + row, key, lse, delta, products, scores);
     add_weighted_rows<kDim>(scores, tiles->keys[stage], gradient);
@@ -147,18 +150,19 @@ struct KeyTiles {
   T dy[2][Tile::kPassingBack * Tile::kStride];
   float lse[2][Tile::kPassingBack];
   float delta[2][Tile::kPassingBack];
+  Dropping dropping;
 };
 
 // Keys go down, queries across. Scores become weights, with dropout, and products the gradients of
 // scores.
 template <int kTiles, class T>
-__device__ void key_gradients(const AttentionKernel<T>& a, int64_t sample, int64_t head, int query,
-                              int key, const float* lse, const float* delta,
+__device__ void key_gradients(const AttentionKernel<T>& a, const volatile Dropping& dropping,
+                              int64_t head, int query, int key, const float* lse, const float* delta,
                               Sums (&products)[kTiles], Sums (&scores)[kTiles]) {
   const float scale = score_scale(a);
   uint32_t kept = 0;
   if (a.dropout.p > 0) {
-    kept = kept_elements<Across::kQueries, kTiles>(a, sample, head, query, key);
+    kept = kept_elements<Across::kQueries, kTiles>(a, dropping, head, query, key);
     drop(kept, a.dropout.p, products);
   }
   DS_UNROLL
@@ -211,6 +215,7 @@ __global__ void __launch_bounds__(KeyTile<T, kDim>::kThreads)
     cuda::end_copy_group();
   };
   const int64_t own_head = s.heads + key_head;
+  prepare_dropout(a, sample, tiles->dropping);
   fetch_rows<kDim, Tile::kOwned>(tiles->keys, packed_head<const T>(s, a.qkv, sample, own_head),
                                  first, a.length, a.dim, a.packs);
   fetch_rows<kDim, Tile::kOwned>(tiles->values,
@@ -229,7 +234,7 @@ __global__ void __launch_bounds__(KeyTile<T, kDim>::kThreads)
     Sums products[kTiles];
     row_products<kDim>(tiles->keys + row * Tile::kStride, tiles->queries[stage], scores);
     row_products<kDim>(tiles->values + row * Tile::kStride, tiles->dy[stage], products);
-    key_gradients(a, sample, head_of(step), query_of(step), first + row, tiles->lse[stage],
+    key_gradients(a, tiles->dropping, head_of(step), query_of(step), first + row, tiles->lse[stage],
                   tiles->delta[stage], products, scores);
     add_weighted_rows<kDim>(scores, tiles->dy[stage] + column, dvalues);
     add_weighted_rows<kDim>(products, tiles->queries[stage] + column, dkeys);

@@ -59,6 +59,7 @@ struct ForwardTiles {
   T queries[Tile::kOwned * Tile::kStride];
   T keys[2][Tile::kPassing * Tile::kStride];
   T values[2][Tile::kPassing * Tile::kStride];
+  Dropping dropping;
 };
 
 // A block of threads per head and block of queries, the longest first.
@@ -85,6 +86,7 @@ __global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp)
     fetch_rows<kDim, Tile::kPassing>(tiles->values[stage], values, at, a.length, a.dim, a.packs);
     cuda::end_copy_group();
   };
+  prepare_dropout(a, sample, tiles->dropping);
   fetch_rows<kDim, Tile::kOwned>(tiles->queries, queries, first, a.length, a.dim, a.packs);
   fetch(0, 0);
 
@@ -100,8 +102,8 @@ __global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp)
     row_products<kDim>(own, tiles->keys[stage], scores);
     online_softmax(scale, first + row, key, scores, progress);
     if (a.dropout.p > 0) {
-      drop(kept_elements<Across::kKeys, kTiles>(a, sample, head, first + row, key), a.dropout.p,
-           scores);
+      drop(kept_elements<Across::kKeys, kTiles>(a, tiles->dropping, head, first + row, key),
+           a.dropout.p, scores);
     }
     add_weighted_rows<kDim>(scores, tiles->values[stage], progress.out);
   });

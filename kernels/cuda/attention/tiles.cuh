@@ -202,29 +202,41 @@ __device__ float row_reduce(float value, Op op) {
   return op(value, __shfl_xor_sync(cuda::kAllLanes, value, 2));
 }
 
+// What dropout follows from, in memory that the threads share: while sums are in registers, there
+// is no room for it there.
+struct Dropping {
+  uint64_t key;        // of the generator of this place in the model
+  int64_t first_head;  // of the sample, counted through the global batch
+};
+// What the threads write is there for all of them after their next barrier.
+template <class T>
+__device__ void prepare_dropout(const AttentionKernel<T>& a, int64_t sample, Dropping& dropping) {
+  if (a.dropout.p == 0 || threadIdx.x != 0) return;
+  const kernels::DropoutMask& mask = a.dropout.mask;
+  dropping = {mask.rng().key(), (mask.inputs->first_sample + sample) * a.shape.heads};
+}
+
 // Which of this lane's elements of kTiles sums dropout keeps, the first in the lowest bit. Queries
 // go down the sums and keys across, or keys down and queries across; `query` and `key` are those of
-// the first row and column.
+// the first row and column. The generator's key is read anew for each.
 enum class Across { kKeys, kQueries };
 template <Across kAcross, int kTiles, class T>
-__device__ uint32_t kept_elements(const AttentionKernel<T>& a, int64_t sample, int64_t head,
-                                  int query, int key) {
+__device__ uint32_t kept_elements(const AttentionKernel<T>& a, const volatile Dropping& dropping,
+                                  int64_t head, int query, int key) {
   static_assert(kTiles <= 8);
-  const AttentionDropout& dropout = a.dropout;
-  const int64_t before =
-      ((dropout.first_sample + sample) * a.shape.heads + head) * a.shape.length + query;
   uint32_t kept = 0;
   DS_DO_NOT_UNROLL
   for (int e = 0; e < 4 * kTiles; ++e) {
     const int down = row_of(e % 4);
     const int across = column_of(e / 4, e % 4);
-    const int q = kAcross == Across::kKeys ? down : across;
+    const int q = query + (kAcross == Across::kKeys ? down : across);
     const int k = key + (kAcross == Across::kKeys ? across : down);
-    const auto words = dropout.rng.block(dropout_block(before + q, a.shape.length, k));
+    const int64_t row = (dropping.first_head + head) * a.length + q;
+    const auto words = Rng::from_key(dropping.key).block(dropout_block(row, a.length, k));
     const uint32_t even = k % 4 < 2 ? words[0] : words[2];
     const uint32_t odd = k % 4 < 2 ? words[1] : words[3];
     const uint32_t word = k % 2 == 0 ? even : odd;
-    kept |= (keeps(word, dropout.p) ? 1U : 0U) << e;
+    kept |= (keeps(word, a.dropout.p) ? 1U : 0U) << e;
   }
   return kept;
 }
