@@ -52,6 +52,12 @@ class Communicator {
   virtual void recv(Tensor& tensor, int from, Stream& stream) = 0;
   virtual void barrier() = 0;  // of the hosts: it waits for no stream
 
+  // Whether its calls can be recorded into a graph (core/cuda/step_graph.h), whose replays make
+  // them again: where no part of theirs is the host's.
+  virtual bool is_recordable() const { return false; }
+  // The stream has been given a replay of a graph with calls of this group, after `begin`. Who
+  // watches calls that a device has still to do watches it as one of them.
+  virtual void follow_replay(Stream& /*stream*/, Event /*begin*/) {}
   // Throws CommError where this rank has heard that the group has failed. Waits for nothing.
   // Thread-safe.
   virtual void check() {}

@@ -26,6 +26,7 @@ class SoloComm final : public Communicator {
   void recv(Tensor& tensor, int from, Stream& stream) override;
   void barrier() override;
   void check() override { require_usable(CommOp::kBarrier); }
+  bool is_recordable() const override { return true; }
   std::unique_ptr<Communicator> split(int color, int key) override;
   // Nothing is ever pending; what follows is a CommError, as with any group.
   void abort() noexcept override { aborted_ = true; }

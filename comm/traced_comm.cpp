@@ -43,24 +43,62 @@ TracedComm::TracedComm(std::unique_ptr<Communicator> inner, std::string axis, co
 TracedComm::TracedComm(Communicator& inner, std::string axis, const Sinks& sinks)
     : inner_(inner), axis_(std::move(axis)), sinks_(sinks) {}
 
+uint64_t TracedComm::enter(CommOp op, int64_t tensor_bytes, std::string_view label) {
+  ++sequence_;
+  if (sinks_.ledger == nullptr) return 0;
+  return sinks_.ledger->enter(axis_, sequence_, op, tensor_bytes, label);
+}
+
+void TracedComm::leave(uint64_t entry, CommOp op, int64_t tensor_bytes, const Event& done) {
+  if (sinks_.ledger != nullptr) sinks_.ledger->exit(entry, done);
+  count(op, tensor_bytes);
+}
+
+void TracedComm::count(CommOp op, int64_t tensor_bytes) {
+  if (sinks_.volume == nullptr) return;
+  sinks_.volume->add(axis_, op, tensor_bytes, wire_bytes(op, size(), tensor_bytes));
+}
+
 // Counts after the call: one that fails was no traffic, and stays "inside" in the ledger.
 template <class Call>
 void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Call& call) {
   const auto tensor_bytes = static_cast<int64_t>(bytes);
-  const int64_t wire = wire_bytes(op, size(), tensor_bytes);
-  ++sequence_;
   const std::string_view label = stream != nullptr ? stream->label() : "";
-  const uint64_t entry = sinks_.ledger != nullptr
-                             ? sinks_.ledger->enter(axis_, sequence_, op, tensor_bytes, label)
-                             : 0;
-  call();
-  if (sinks_.ledger != nullptr) {
-    const bool goes_on =
-        stream != nullptr && stream->device().kind == Device::Kind::kCuda && !stream->is_recorded();
-    goes_on ? sinks_.ledger->exit(entry, stream->mark()) : sinks_.ledger->exit(entry);
+  const bool is_recorded = stream != nullptr && stream->is_recorded();
+  if (is_recorded && sinks_.recorded != nullptr) {
+    call();
+    sinks_.recorded->add(
+        {.group = this, .op = op, .bytes = tensor_bytes, .label = std::string(label)});
+    return;
   }
-  if (sinks_.volume != nullptr) sinks_.volume->add(axis_, op, tensor_bytes, wire);
-  if (stream != nullptr) stream->report(name_of(op), {0, static_cast<double>(wire)});
+  const uint64_t entry = enter(op, tensor_bytes, label);
+  call();
+  const bool goes_on =
+      stream != nullptr && stream->device().kind == Device::Kind::kCuda && !is_recorded;
+  if (goes_on) {
+    leave(entry, op, tensor_bytes, stream->mark());
+  } else {
+    if (sinks_.ledger != nullptr) sinks_.ledger->exit(entry);
+    count(op, tensor_bytes);
+  }
+  if (stream != nullptr) {
+    const int64_t wire = wire_bytes(op, size(), tensor_bytes);
+    stream->report(name_of(op), {0, static_cast<double>(wire)});
+  }
+}
+
+void replay_calls(std::span<const RecordedCall> calls, Stream& stream,
+                  const std::function<void()>& give) {
+  std::vector<uint64_t> entries;
+  for (const RecordedCall& call : calls) {
+    entries.push_back(call.group->enter(call.op, call.bytes, call.label));
+  }
+  give();
+  if (calls.empty()) return;
+  const Event done = stream.mark();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    calls[i].group->leave(entries[i], calls[i].op, calls[i].bytes, done);
+  }
 }
 
 void TracedComm::all_reduce(Tensor& inout, ReduceOp op, Stream& stream) {

@@ -2,16 +2,19 @@
 // CommVolume, call by call in a Ledger, and on the stream's trace. The count of bytes on the wire
 // is by formula (comm/operation.h), whatever the transport really moves, so that plan and run are
 // comparable. A call that is given to a device is in the ledger until the device has done it; one
-// that is recorded into a graph, only while it is recorded.
+// that is recorded into a graph is counted and in the ledger whenever the graph is replayed
+// (recorded_calls.h).
 #pragma once
 
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "comm/communicator.h"
 #include "comm/ledger.h"
 #include "comm/operation.h"
+#include "comm/recorded_calls.h"
 
 namespace ds {
 
@@ -42,6 +45,8 @@ class TracedComm final : public Communicator {
   struct Sinks {
     CommVolume* volume = nullptr;  // not owned, may be null
     Ledger* ledger = nullptr;      // not owned, may be null
+    // Not owned. Null: calls that are recorded count once, when they are recorded.
+    RecordedCalls* recorded = nullptr;
   };
   TracedComm(std::unique_ptr<Communicator> inner, std::string axis, const Sinks& sinks);
   // One of several that count calls of the same group, which must outlive it.
@@ -60,12 +65,21 @@ class TracedComm final : public Communicator {
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;  // counted on the same axis
   void check() override { inner_.check(); }
+  bool is_recordable() const override { return inner_.is_recordable(); }
+  void follow_replay(Stream& stream, Event begin) override {
+    inner_.follow_replay(stream, std::move(begin));
+  }
   void abort() noexcept override { inner_.abort(); }
   MemoryResource& memory() override { return inner_.memory(); }
+
+  // Around a call that is made without being called for: its entry in the ledger.
+  uint64_t enter(CommOp op, int64_t tensor_bytes, std::string_view label);
+  void leave(uint64_t entry, CommOp op, int64_t tensor_bytes, const Event& done);
 
  private:
   template <class Call>
   void traced(CommOp op, size_t bytes, const Stream* stream, const Call& call);
+  void count(CommOp op, int64_t tensor_bytes);
 
   const std::unique_ptr<Communicator> own_;  // null: another's
   Communicator& inner_;

@@ -98,7 +98,7 @@ void run_fields(Visitor& v, Config& c) {
   v.field("graph_harvesting", c.graph_harvesting,
           {.meaning = "Capture short kernel sequences of the bf16 optimizer as a graph.",
            .effect = Effect::kAlwaysSo,
-           .here = "no kernels are captured"});
+           .here = "train.cuda_graphs records the whole step"});
   v.field("use_data_before_expert_parallelism", c.use_data_before_expert_parallelism,
           {.meaning = "Order of data and expert parallelism in the rank topology.",
            .effect = Effect::kAlwaysSo,

@@ -96,6 +96,12 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
                   .blocks = blocks_ ? &*blocks_ : nullptr},
                  connections_.peers()) {}
 
+std::string_view RankDevice::graph_words(const EngineOptions& options) {
+  if (!options.cuda_graphs) return "kernel by kernel (train.cuda_graphs is off)";
+  return transport_.group().is_recordable() ? "steps as CUDA graphs"
+                                            : "kernel by kernel (host memory is in the way)";
+}
+
 std::string RankDevice::words(const EngineOptions& options) {
   if (!blocks_) return "";
   const ModelDimensions sizes = dimensions(options.model);
@@ -107,8 +113,8 @@ std::string RankDevice::words(const EngineOptions& options) {
   const auto attention =
       kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
                                  static_cast<float>(attention_dropout(options.model)));
-  return fmt::format("{}: {}; {}", device_.to_string(), transport_.words(),
-                     kernels::to_text(attention.value()));
+  return fmt::format("{}: {}; {}; {}", device_.to_string(), transport_.words(),
+                     kernels::to_text(attention.value()), graph_words(options));
 }
 
 }  // namespace ds

@@ -55,6 +55,8 @@ class RankDevice {
   std::string words(const EngineOptions& options);
 
  private:
+  std::string_view graph_words(const EngineOptions& options);
+
   const Device device_;
   const std::optional<DeviceBlocks> blocks_;  // nothing on a CPU
   TensorTransport transport_;

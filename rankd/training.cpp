@@ -427,7 +427,9 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const auto board = std::make_shared<LinkBoard>();
   control.watch_links(board);
   control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
-  const TracedComm::Sinks sinks{.volume = &volume, .ledger = &ledger->ledger};
+  RecordedCalls recorded;
+  const TracedComm::Sinks sinks{
+      .volume = &volume, .ledger = &ledger->ledger, .recorded = &recorded};
   const std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
   spdlog::info("collectives over {}", described(plan.backend));
   // A group of its own: what hosts copy to each other is no part of the order of the other calls.
@@ -443,6 +445,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   DS_FAILPOINT("train.comm_open");
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
+  resources.recorded = &recorded;
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;

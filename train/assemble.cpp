@@ -114,7 +114,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .gradient_clipping = config.gradient_clipping,
           .micro_batch = batch.micro_batch,
           .length = length,
-          .seed = static_cast<uint64_t>(config.train.seed)};
+          .seed = static_cast<uint64_t>(config.train.seed),
+          .cuda_graphs = config.train.cuda_graphs};
 }
 
 namespace {

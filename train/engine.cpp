@@ -54,6 +54,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   memories_.follow(plan->train, plan->evaluate, resources_.stream);
   store_.follow(std::move(plan->gathers));
   store_.slots().follow(std::move(plan->buckets), resources_.stream);
+  prepare_graphs();
 }
 
 void Engine::reduce_sums(double max_norm) {
@@ -71,6 +72,13 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
           .tokens = tokens,
           .dropout = settings.dropout,
           .memory = memories_.train()};
+}
+
+// Only what has places of its own can be done again where it was recorded.
+void Engine::prepare_graphs() {
+  const bool on_device = device().kind == Device::Kind::kCuda;
+  if (!options_.cuda_graphs || !on_device || !resources_.peers.data().is_recordable()) return;
+  graphs_.emplace(resources_.streams(), store_, resources_.peers.data(), resources_.recorded);
 }
 
 void Engine::first_micro_step(BatchSource& source) {
@@ -92,12 +100,21 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   scalars_.upload(optimizer_->inputs({.lr = settings.lr, .betas = settings.betas}, settings.step),
                   flags);
   store_.begin_step();
+  input.graphs = graphs_ ? &*graphs_ : nullptr;
   StepRunner(place_, input).run(training_);
+  if (graphs_) graphs_->end_first_step();
   return settings.step;
 }
 
 void Engine::update(const StepSettings& settings) {
   const Span span(resources_.stream, "optimizer step");
+  const auto all = [this] { update_weights(); };
+  graphs_ ? graphs_->update(all) : all();
+  DS_FAILPOINT("engine.published");
+  results_.add(settings.step, settings.lr, scalars_);
+}
+
+void Engine::update_weights() {
   DS_FAILPOINT("engine.before_norm");
   store_.add_sum_of_squares(scalars_.squares());
   DS_FAILPOINT("engine.before_sums");
@@ -107,8 +124,6 @@ void Engine::update(const StepSettings& settings) {
   DS_FAILPOINT("engine.shards_updated");
   DS_FAILPOINT("engine.before_publish");
   store_.publish();
-  DS_FAILPOINT("engine.published");
-  results_.add(settings.step, settings.lr, scalars_);
 }
 
 std::optional<StepResult> Engine::next_result(Wait wait) {

@@ -13,6 +13,7 @@
 #include "core/step_metrics.h"
 #include "train/engine_options.h"
 #include "train/plan/step_plan.h"
+#include "train/step/graphs.h"
 #include "train/step/memories.h"
 #include "train/step/rank_resources.h"
 #include "train/step/results.h"
@@ -76,7 +77,9 @@ class Engine {
 
  private:
   StepInput input_of(BatchSource& source, const StepSettings& settings);
+  void prepare_graphs();
   void update(const StepSettings& settings);
+  void update_weights();
   void reduce_sums(double max_norm);
 
   const EngineOptions options_;
@@ -90,6 +93,7 @@ class Engine {
   const std::unique_ptr<const Stage> model_;
   const StepPlace place_;
   StepMemories memories_;
+  std::optional<StepGraphs> graphs_;
   int64_t step_ = 0;
   StepResults results_;
 };

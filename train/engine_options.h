@@ -19,6 +19,8 @@ struct EngineOptions {
   int64_t micro_batch = 1;       // samples per rank and micro-step
   int64_t length = 0;            // tokens per sample
   uint64_t seed = 1234;
+  // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
+  bool cuda_graphs = true;
 
   int micro_steps() const { return zero.micro_steps; }
 };

@@ -21,6 +21,11 @@ Communicator& group(Communicator* comm, PipelineOp op) {
   return *comm;
 }
 
+bool are_micro_step(const PipelineInstruction& forward, const PipelineInstruction& backward) {
+  return forward.op == PipelineOp::kForwardPass && backward.op == PipelineOp::kBackwardPass &&
+         forward.buffer == backward.buffer && forward.micro_batch == backward.micro_batch;
+}
+
 }  // namespace
 
 StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stage) {
@@ -34,7 +39,15 @@ StepProgram step_program(PipelineKind kind, const PipelineShape& shape, int stag
 
 void StepRunner::run(const StepProgram& program) {
   slots_ = std::vector<std::optional<MicroSlot>>(to_size(program.buffers));
-  for (const PipelineInstruction& instruction : program.instructions) carry_out(instruction);
+  const std::vector<PipelineInstruction>& all = program.instructions;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (input_.graphs != nullptr && i + 1 < all.size() && are_micro_step(all[i], all[i + 1])) {
+      micro_step(all[i], all[i + 1]);
+      ++i;
+    } else {
+      carry_out(all[i]);
+    }
+  }
 }
 
 void StepRunner::carry_out(const PipelineInstruction& instruction) {
@@ -53,6 +66,18 @@ void StepRunner::carry_out(const PipelineInstruction& instruction) {
   in_memory(instruction, [&] { carry_out_in(slot, instruction); });
   give_to_chunk_before(slot);
   release_if_done(instruction.buffer);
+}
+
+void StepRunner::micro_step(const PipelineInstruction& forward,
+                            const PipelineInstruction& backward) {
+  MicroSlot& slot = slot_of(forward);
+  const bool called = input_.graphs->micro_step([&] {
+    carry_out(forward);
+    carry_out(backward);
+  });
+  if (called) return;
+  slot.finished = true;
+  release_if_done(forward.buffer);
 }
 
 void StepRunner::in_memory(const PipelineInstruction& instruction,

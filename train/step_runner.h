@@ -13,6 +13,7 @@
 #include "model/parallel/pipeline_schedule.h"
 #include "model/stage.h"
 #include "train/batch_source.h"
+#include "train/step/graphs.h"
 #include "train/step/memory.h"
 #include "train/step/uploads.h"
 
@@ -53,6 +54,9 @@ struct StepInput {
   Rng dropout{0, "dropout"};
   StepMemory* memory = nullptr;      // where instructions allocate; null: the stream's memory
   StepObserver* observer = nullptr;  // told of every micro-step before it begins; null: nobody
+  // Micro-steps that do no more than forward and backward are parts of it; null: nothing is
+  // recorded. The instructions' memory has to be an arena.
+  StepGraphs* graphs = nullptr;
   std::function<void()> optimizer_step = nullptr;  // the update of the weights
 };
 
@@ -82,6 +86,7 @@ class StepRunner {
   };
 
   void carry_out(const PipelineInstruction& instruction);
+  void micro_step(const PipelineInstruction& forward, const PipelineInstruction& backward);
   void carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction);
   void in_memory(const PipelineInstruction& instruction, const std::function<void()>& body);
   void load(MicroSlot& slot);

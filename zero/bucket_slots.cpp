@@ -62,6 +62,10 @@ void BucketSlots::end() {
            planned, out_.size());
 }
 
+void BucketSlots::forget_events() {
+  for (Place& place : places_) place.idle = {};
+}
+
 Tensor BucketSlots::take(int64_t numel, DType dtype, Stream& stream) {
   const bool planned = round_ != nullptr;
   if (planned && round_->next < round_->arena->plan().allocations.size()) {

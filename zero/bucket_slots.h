@@ -53,6 +53,10 @@ class BucketSlots {
   // to it must be gone before the place is handed out again.
   void give_back(Tensor& bucket, Stream& stream);
 
+  // Who takes a place from now on waits for nobody: what was given back so far is no longer used
+  // when what streams are given next is done.
+  void forget_events();
+
   // The buckets of the latest round, where there is no plan.
   const std::vector<AllocationSpan>& recorded() const { return recorded_; }
   MemoryResource& memory() { return memory_; }

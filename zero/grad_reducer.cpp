@@ -172,6 +172,10 @@ void GradReducer::end_micro_step() {
   ++micro_step_;
 }
 
+void GradReducer::forget_events() {
+  for (State& state : states_) state.reduced_at = {};
+}
+
 void GradReducer::end_step() {
   if (options_.reduce == Reduce::kEachMicroStep) {
     DS_CHECK(micro_step_ == options_.micro_steps,

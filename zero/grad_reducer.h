@@ -58,6 +58,9 @@ class GradReducer {
   void ready(int param);
   // Where reduction is due each micro-step, checks that every bucket was reduced.
   void end_micro_step();
+  // A micro-step like one before it has been given to the streams by others.
+  void repeat_micro_step() { ++micro_step_; }
+  void forget_events();
   // What is left of the reduction; with whole state the slices are gathered back to every rank.
   void end_step();
   // The sum of this rank's micro-batches alone, to be added to before end_step(); kept where

@@ -143,6 +143,11 @@ Tensor ShardGroup::weight(int param) const {
       .reshape(shape);
 }
 
+void ShardGroup::forget_events() {
+  for (Weights& weights : weights_) weights.gathered_at = {};
+  grads_->forget_events();
+}
+
 void ShardGroup::add_sum_of_squares(const Tensor& total) {
   if (!answers_) return;
   // Of gradients that nobody sums, each rank's own count: the norm is that of all of them together.

@@ -79,6 +79,8 @@ class ShardGroup {
   void release(int bucket);
   Tensor weight(int param) const;  // while its bucket is whole here; what is computed waits for it
 
+  void forget_events();
+
   // Adds the squares of this rank's reduced slices to an fp64 number, where it answers for them.
   void add_sum_of_squares(const Tensor& total);
   void publish();

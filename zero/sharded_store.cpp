@@ -139,6 +139,16 @@ void ShardedStore::end_micro_step() {
   if (--micro_steps_open_ == 0) slots_.end();
 }
 
+void ShardedStore::repeat_micro_step() {
+  DS_CHECK(micro_steps_open_ == 0, "parameter store: a micro-step is repeated inside of another");
+  for (const auto& group : groups_) group->grads().repeat_micro_step();
+}
+
+void ShardedStore::forget_events() {
+  for (const auto& group : groups_) group->forget_events();
+  slots_.forget_events();
+}
+
 Tensor ShardedStore::summed_gradient(ParamId id) {
   const Param& of = param(id);
   if (options_.reduce == Reduce::kEachMicroStep) return ParameterStore::summed_gradient(id);

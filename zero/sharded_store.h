@@ -37,6 +37,13 @@ class ShardedStore final : public ParameterStore {
   void begin_step();
   void begin_micro_step() override;
   void end_micro_step() override;
+  // Instead of begin_micro_step() to end_micro_step(): the streams have been given all of a
+  // micro-step like one before it.
+  void repeat_micro_step();
+  bool is_first_micro_step() const { return groups_.front()->grads().micro_step() == 0; }
+  // Nothing waits any more for what the streams have been given so far: they have waited for each
+  // other, or will before they go on.
+  void forget_events();
   Tensor summed_gradient(ParamId id) override;
   void reduce_gradients() override;
   // Adds the squares of the slices that this rank answers for to an fp64 number on the stream's

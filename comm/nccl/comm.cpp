@@ -86,6 +86,10 @@ class NcclComm final : public Communicator {
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   void check() override { end_->check(); }
+  bool is_recordable() const override { return true; }
+  void follow_replay(Stream& stream, Event begin) override {
+    end_->follow("a replay of recorded calls", stream, std::move(begin), stream.mark());
+  }
   void abort() noexcept override;
   MemoryResource& memory() override { return *options_.memory; }
 

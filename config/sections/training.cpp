@@ -146,6 +146,13 @@ void fields(Visitor& v, TrainSection& c) {
            .effect = Effect::kAlwaysSo,
            .here = "the metrics have a line for every step; steps_per_print thins what is shown",
            .min = 1});
+  v.field(
+      "cuda_graphs", c.cuda_graphs,
+      {.meaning = "On GPUs, whether the work of a step is recorded in the second step and given "
+                  "to the GPU as a whole from then on, which spares the host thousands of "
+                  "launches. Groups that go through memory of the host cannot be recorded: "
+                  "with them, and on the CPU, steps are given kernel by kernel.",
+       .effect = Effect::kUsed});
   v.field("resume", c.resume,
           {.meaning = "auto continues from the newest checkpoint if there is one, required fails "
                       "without one, never starts anew.",

@@ -63,6 +63,7 @@ struct TrainSection {
   int64_t save_in_memory_every = 0;             // steps
   std::optional<int64_t> copy_in_memory_every;  // steps; save_in_memory_every
   int64_t log_every = 1;                        // steps between lines of metrics
+  bool cuda_graphs = true;
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<FloatType> final_dtype;  // of the weights in final/
 };

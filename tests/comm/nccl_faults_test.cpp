@@ -1,5 +1,6 @@
 // What goes wrong with NCCL, played by its stand-in: nobody hangs, and everybody is told what.
 #include "comm/traced_comm.h"
+#include "core/cuda/step_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/nccl_ranks.h"
 
@@ -179,6 +180,27 @@ TEST_CASE("a rank that does not come to a collective is waited for until the tim
     const std::string text = comm_error_of(5s, [&] { reduce_and_wait(*comm, rank.device, 1); });
     require_words(text, {"all_reduce #1 of fp32 x 3, sum: the device is not through with it within "
                          "0.1 s; it waits for other ranks"});
+  });
+}
+
+TEST_CASE("a rank that does not come to a replay is waited for until the timeout", "[comm]") {
+  run_nccl_ranks(2, kImpatient, [](const NcclRank& rank) {
+    const auto comm = open_nccl_group(rank.hosts, rank.options);
+    Stream& stream = rank.device.stream;
+    Tensor sum = rank.device.floats({1});
+    StepGraph graph;
+    graph.record(stream, [&] { comm->all_reduce(sum, ReduceOp::kSum, stream); });
+    const std::string text = comm_error_of(kAborted + 5s, [&] {
+      if (rank.hosts.rank() == 0) {
+        Event begin = stream.mark();
+        graph.replay(stream);
+        comm->follow_replay(stream, std::move(begin));
+        stream.synchronize();
+      }
+      while (!has_failed(*comm)) std::this_thread::sleep_for(1ms);
+      comm->check();
+    });
+    if (rank.hosts.rank() == 0) require_words(text, {"a replay of recorded calls"});
   });
 }
 

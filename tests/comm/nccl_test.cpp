@@ -1,5 +1,6 @@
 // NcclComm over the stand-in of NCCL, on the emulated device.
 #include "comm/connect.h"
+#include "comm/traced_comm.h"
 #include "core/cuda/step_graph.h"
 #include "tests/suites/communicator_suite.h"
 #include "tests/suites/communicator_values.h"
@@ -80,6 +81,41 @@ TEST_CASE("collectives are recorded into graphs and replayed", "[comm]") {
     graph.replay(stream);
     graph.replay(stream);
     require(rank.device.read(sum) == std::vector<float>{27}, "two replays");
+  });
+}
+
+TEST_CASE("what graphs replay is counted and in the ledger as what is called", "[comm]") {
+  run_nccl_ranks(2, {}, [](const NcclRank& rank) {
+    MonotonicClock clock;
+    CommVolume volume;
+    Ledger ledger(8, clock);
+    RecordedCalls recorded;
+    TracedComm comm(open_nccl_group(rank.hosts, rank.options), "data",
+                    {.volume = &volume, .ledger = &ledger, .recorded = &recorded});
+    require(comm.is_recordable(), "calls of NCCL can be recorded");
+    Stream& stream = rank.device.stream;
+    Tensor sum = rank.device.floats({1, 2});
+    const auto step = [&] {
+      const Span span(stream, "a layer");
+      comm.all_reduce(sum, ReduceOp::kSum, stream);
+    };
+    step();
+    const CommVolume::Count once = volume.totals()["data"]["all_reduce"];
+    StepGraph graph;
+    graph.record(stream, step);
+    require(volume.totals()["data"]["all_reduce"] == once, "what was recorded was counted");
+    const std::vector<RecordedCall> calls = recorded.take();
+    require(calls.size() == 1 && recorded.take().empty(), "one call was recorded");
+    for (int i = 0; i < 2; ++i) replay_calls(calls, stream, [&] { graph.replay(stream); });
+    stream.synchronize();
+    const CommVolume::Count counted = volume.totals()["data"]["all_reduce"];
+    require(counted.calls == 3 * once.calls && counted.wire_bytes == 3 * once.wire_bytes,
+            "replays were not counted");
+    const std::vector<LedgerEntry> entries = ledger.entries();
+    require(entries.size() == 3, "the ledger lacks replays");
+    const LedgerEntry& last = entries.back();
+    require(last.sequence == 3 && last.label == "a layer" && last.bytes == 8 && last.exit_ns >= 0,
+            "the replay's entry");
   });
 }
 

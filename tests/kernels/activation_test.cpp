@@ -6,8 +6,8 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"
-#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
+#include "tests/support/step_numbers.h"
 
 namespace ds::kernels {
 namespace {

@@ -8,8 +8,8 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/simd.h"
 #include "tests/support/catch.h"
-#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
+#include "tests/support/step_numbers.h"
 
 namespace ds::kernels {
 namespace {

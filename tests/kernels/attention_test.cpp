@@ -9,8 +9,8 @@
 #include "kernels/rope.h"
 #include "tests/support/catch.h"
 #include "tests/support/gradcheck.h"
-#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
+#include "tests/support/step_numbers.h"
 
 namespace ds::kernels {
 namespace {
@@ -36,7 +36,9 @@ Run run(const AttentionShape& shape, DType dtype, Stream& stream,
 
 // Dropout of so little that every probability is kept as it is. cuDNN has no dropout of ours, so
 // our own kernels compute it.
-const AttentionDropout kOwnKernels{.p = 1e-30F, .rng = Rng(3, "drop")};
+AttentionDropout own_kernels(const testing::PlacedInputs& inputs) {
+  return {.p = 1e-30F, .mask = inputs.mask()};
+}
 
 bool takes_cudnn(Stream& stream, const AttentionShape& shape, DType dtype) {
   const auto kernels = attention_kernels(stream, shape, dtype, 0);
@@ -167,7 +169,8 @@ TEST_CASE("attention by our own kernels and by cuDNN agree", "[kernels][device]"
           AttentionShape{3, 50, 6, 2, 32}}) {
       INFO(name_of(dtype) << " T " << shape.length << " H " << shape.heads << " D "
                           << shape.head_dim);
-      const Run own = run(shape, dtype, s.stream, kOwnKernels);
+      const testing::PlacedInputs inputs(s.stream);
+      const Run own = run(shape, dtype, s.stream, own_kernels(inputs));
       const Run r = run(shape, dtype, s.stream);
       const Run again = run(shape, dtype, s.stream);
       REQUIRE(same_bits(r.y, again.y));
@@ -189,8 +192,9 @@ TEST_CASE("attention of rows that begin anywhere has the bits of aligned ones",
   TestStream s;
   const AttentionShape shape{1, 21, 2, 1, 16};
   for (const DType dtype : float_dtypes()) {
+    const testing::PlacedInputs inputs(s.stream);
     const AttentionDropout dropout =
-        takes_cudnn(s.stream, shape, dtype) ? kOwnKernels : AttentionDropout{};
+        takes_cudnn(s.stream, shape, dtype) ? own_kernels(inputs) : AttentionDropout{};
     const Run aligned = run(shape, dtype, s.stream, dropout);
     const auto shifted = [&](const Tensor& like) {
       return Tensor::zeros({like.numel() + 1}, dtype, s.stream)

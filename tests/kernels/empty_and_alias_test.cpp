@@ -14,9 +14,8 @@
 #include "kernels/softmax.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
-#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
-#include "tests/support/step_scalars.h"
+#include "tests/support/step_numbers.h"
 #include "tests/support/sums.h"
 
 namespace ds::kernels {

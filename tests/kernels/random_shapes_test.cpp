@@ -10,8 +10,8 @@
 #include "kernels/gemm/matmul.h"
 #include "kernels/rope.h"
 #include "tests/support/catch.h"
-#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
+#include "tests/support/step_numbers.h"
 
 namespace ds::kernels {
 namespace {

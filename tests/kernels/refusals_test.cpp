@@ -18,9 +18,8 @@
 #include "kernels/step/rule_update.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
-#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
-#include "tests/support/step_scalars.h"
+#include "tests/support/step_numbers.h"
 
 namespace ds::kernels {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
-#include "tests/support/step_scalars.h"
+#include "tests/support/step_numbers.h"
 
 namespace ds::kernels {
 namespace {

@@ -15,8 +15,8 @@
 #include "kernels/reduce.h"
 #include "kernels/update.h"
 #include "tests/support/catch.h"
-#include "tests/support/micro_inputs.h"
 #include "tests/support/reference.h"
+#include "tests/support/step_numbers.h"
 #include "tests/support/test_device.h"
 
 namespace ds::kernels {

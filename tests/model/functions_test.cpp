@@ -6,7 +6,7 @@
 #include "model/module.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
-#include "tests/support/micro_inputs.h"
+#include "tests/support/step_numbers.h"
 #include "tests/support/tensor_gradcheck.h"
 #include "tests/support/test_stream.h"
 

@@ -9,7 +9,7 @@
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
-#include "tests/support/micro_inputs.h"
+#include "tests/support/step_numbers.h"
 #include "tests/support/sums.h"
 #include "tests/support/tensor_gradcheck.h"
 #include "tests/support/test_stream.h"

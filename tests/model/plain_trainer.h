@@ -11,7 +11,7 @@
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
-#include "tests/support/step_scalars.h"
+#include "tests/support/step_numbers.h"
 #include "tests/support/sums.h"
 #include "tests/support/test_stream.h"
 

@@ -7,6 +7,7 @@
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
 #include "tests/support/cpu_stream.h"
+#include "tests/support/step_numbers.h"
 #include "tests/support/test_stream.h"
 #include "tests/support/tiny_models.h"
 

@@ -6,7 +6,7 @@
 
 #include "comm/meta_comm.h"
 #include "optim/rule_optimizer.h"
-#include "tests/support/step_scalars.h"
+#include "tests/support/step_numbers.h"
 #include "tests/support/test_stream.h"
 
 namespace ds::testing {

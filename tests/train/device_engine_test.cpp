@@ -73,6 +73,33 @@ TEST_CASE("stages and ranks of a device give the bits of one rank", "[.][cuda]")
   }
 }
 
+// The first step is made without graphs, the second records them.
+TEST_CASE("steps that are recorded and replayed give the bits of steps that are not", "[.][cuda]") {
+  if (!has_device()) return;
+  const int ranks = GENERATE(1, 2);
+  const int stage = GENERATE(0, 1, 2, 3);
+  const int micro_steps = stage % 2 == 0 ? 3 : 1;
+  if (ranks > 1 && !test_device().is_emulated) {
+    WARN("ranks with GPUs of their own were not tried");
+    return;
+  }
+  CAPTURE(ranks, stage, micro_steps);
+  Setting setting{.ranks = ranks,
+                  .stage = stage,
+                  .dtype = stage == 2 ? DType::kBF16 : DType::kF32,
+                  .micro_steps = micro_steps,
+                  .host_access = HostAccess::kNever,
+                  .devices = Devices::kOwn,
+                  .cuda_graphs = false,
+                  .dropout = 0.1};
+  const Outcome expected = run_from_nothing(setting, kSteps);
+  setting.cuda_graphs = true;
+  const Outcome replayed = run_from_nothing(setting, kSteps);
+  CHECK(replayed.losses == expected.losses);
+  CHECK(replayed.state == expected.state);
+  CHECK(replayed.losses.front() != replayed.losses.back());
+}
+
 TEST_CASE("a run on a device that was stopped and resumed has the bits of one that was not",
           "[.][cuda]") {
   if (!has_device()) return;

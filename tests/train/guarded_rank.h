@@ -2,7 +2,9 @@
 // to the host while a step runs, as a GPU's is always.
 #pragma once
 
+#include "comm/nccl/comm.h"
 #include "comm/peers.h"
+#include "comm/solo_comm.h"
 #include "comm/staged_comm.h"
 #include "tests/support/gated_comm.h"
 #include "tests/support/guarded_memory.h"
@@ -63,15 +65,20 @@ class GuardedRank {
   Connections connections_;
 };
 
-// A rank on the device that the tests were told to run on; ranks share it.
+enum class Devices : uint8_t {
+  kShared,  // of the device that the tests were told to run on, through memory of the host
+  kOwn      // counted from that one, over groups that can be recorded
+};
+
 class DeviceRank {
  public:
-  explicit DeviceRank(Communicator& comm)
-      : staged_(comm, {.memory = blocks_.device.get(), .pool = &pool_, .pinned_bytes = 1 << 16}),
-        connections_(Connections::over(comm, staged_, {.data = comm.size()})),
-        workspace_(
-            {.device = test_device().device, .overlaps_communication = true, .blocks = &blocks_},
-            connections_.peers()) {}
+  DeviceRank(Communicator& comm, Devices devices)
+      : device_(devices == Devices::kOwn ? Device::cuda(test_device().device.index + comm.rank())
+                                         : test_device().device),
+        group_(group_of(comm, devices)),
+        connections_(Connections::over(comm, *group_, {.data = comm.size()})),
+        workspace_({.device = device_, .overlaps_communication = true, .blocks = &blocks_},
+                   connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }
   MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kDevice); }
@@ -81,17 +88,29 @@ class DeviceRank {
   }
 
  private:
-  DeviceBlocks blocks_{test_device().device,
-                       {.device = size_t{24} << 20, .pinned = size_t{1} << 20}};
+  std::unique_ptr<Communicator> group_of(Communicator& comm, Devices devices) {
+    MemoryResource* const memory = blocks_.device.get();
+    if (devices == Devices::kShared) {
+      return std::make_unique<StagedComm>(
+          comm, StagedOptions{.memory = memory, .pool = &pool_, .pinned_bytes = 1 << 16});
+    }
+    if (comm.size() == 1) return std::make_unique<SoloComm>(*memory);
+    return open_nccl_group(comm,
+                           {.device = device_, .memory = memory, .scratch_bytes = size_t{1} << 20});
+  }
+
+  const Device device_;
+  DeviceBlocks blocks_{device_, {.device = size_t{24} << 20, .pinned = size_t{1} << 20}};
   ThreadPool pool_{1};
-  StagedComm staged_;
+  const std::unique_ptr<Communicator> group_;
   Connections connections_;
   Workspace workspace_;
 };
 
 // body(rank): a PlainRank, a GuardedRank or a DeviceRank.
 template <class Body>
-void with_rank(Communicator& comm, HostAccess access, const Body& body) {
+void with_rank(Communicator& comm, HostAccess access, const Body& body,
+               Devices devices = Devices::kShared) {
   if (access == HostAccess::kAlways) {
     PlainRank rank(comm);
     body(rank);
@@ -99,7 +118,7 @@ void with_rank(Communicator& comm, HostAccess access, const Body& body) {
     GuardedRank rank(comm);
     body(rank);
   } else {
-    DeviceRank rank(comm);
+    DeviceRank rank(comm, devices);
     body(rank);
   }
 }

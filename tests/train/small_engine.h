@@ -52,6 +52,9 @@ struct Setting {
   OptimizerConfig optimizer = {.adam = {.lr = 0.01, .weight_decay = 0.1}};
   int results_late = 0;  // of the engine's resources
   HostAccess host_access = HostAccess::kAlways;
+  Devices devices = Devices::kShared;
+  bool cuda_graphs = true;
+  double dropout = 0;
 };
 
 // Of the rate of the optimizer itself.
@@ -59,19 +62,19 @@ inline SchedulerConfig warmup_of(int64_t steps) {
   return {.type = SchedulerType::kWarmupLR, .warmup = {.warmup_num_steps = steps}};
 }
 
-inline Gpt2Config small_gpt2() {
+inline Gpt2Config small_gpt2(double dropout) {
   return {.n_layer = 2,
           .n_head = 2,
           .n_embd = 32,
           .n_positions = 16,
           .vocab_size = 29,
-          .resid_pdrop = 0,
-          .embd_pdrop = 0,
-          .attn_pdrop = 0};
+          .resid_pdrop = dropout,
+          .embd_pdrop = dropout,
+          .attn_pdrop = dropout};
 }
 
 inline EngineOptions options_of(const Setting& s) {
-  return {.model = small_gpt2(),
+  return {.model = small_gpt2(s.dropout),
           .dtype = s.dtype,
           .zero = {.policy = zero_policy(s.stage),
                    .bucket_numel = 5000,
@@ -85,7 +88,8 @@ inline EngineOptions options_of(const Setting& s) {
           .gradient_clipping = 1.0,
           .micro_batch = s.global_batch / s.ranks / s.micro_steps,
           .length = 16,
-          .seed = 5};
+          .seed = 5,
+          .cuda_graphs = s.cuda_graphs};
 }
 
 // Everything a run can be told apart by: every element of weights and optimizer state, and the

@@ -21,26 +21,29 @@ inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   Outcome outcome;
   std::mutex outcome_mutex;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
-    with_rank(comm, setting.host_access, [&](auto& rank) {
-      RankResources resources = rank.resources();
-      resources.results_late = std::max(resources.results_late, setting.results_late);
-      Engine engine(options, resources, plan.of_rank(comm.rank()).step);
-      JobPlan job;
-      job.rank = comm.rank();
-      job.world_size = comm.size();
-      job.run_dir = "/run";
-      Checkpointing checkpoints(engine, files, job, {});
-      engine.restore_step(checkpoints.load(std::nullopt));
-      CountingSource source(options, comm.rank(), comm.size());
-      const auto results = rank.run([&] { return train_until(engine, source, until); });
-      for (const StepResult& result : results) {
-        if (comm.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
-      }
-      rank.run([&] { return engine.evaluate(source, 1); });
-      checkpoints.save();
-      collect(engine, outcome, outcome_mutex);
-      if (comm.rank() == 0) outcome.memory = rank.usage();
-    });
+    with_rank(
+        comm, setting.host_access,
+        [&](auto& rank) {
+          RankResources resources = rank.resources();
+          resources.results_late = std::max(resources.results_late, setting.results_late);
+          Engine engine(options, resources, plan.of_rank(comm.rank()).step);
+          JobPlan job;
+          job.rank = comm.rank();
+          job.world_size = comm.size();
+          job.run_dir = "/run";
+          Checkpointing checkpoints(engine, files, job, {});
+          engine.restore_step(checkpoints.load(std::nullopt));
+          CountingSource source(options, comm.rank(), comm.size());
+          const auto results = rank.run([&] { return train_until(engine, source, until); });
+          for (const StepResult& result : results) {
+            if (comm.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
+          }
+          rank.run([&] { return engine.evaluate(source, 1); });
+          checkpoints.save();
+          collect(engine, outcome, outcome_mutex);
+          if (comm.rank() == 0) outcome.memory = rank.usage();
+        },
+        setting.devices);
   });
   return outcome;
 }

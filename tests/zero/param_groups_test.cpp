@@ -8,7 +8,7 @@
 #include "kernels/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
-#include "tests/support/step_scalars.h"
+#include "tests/support/step_numbers.h"
 #include "zero/sharded_store.h"
 
 namespace ds {

@@ -66,8 +66,8 @@ __device__ void query_gradients(const AttentionKernel<T>& a, int query, int key,
   }
 }
 
-// A block of threads per head and block of queries. Two of them per multiprocessor are promised, lest
-// the compiler spill registers to make room for more.
+// A block of threads per head and block of queries. Two of them per multiprocessor are promised,
+// lest the compiler spill registers to make room for more.
 template <class T, int kDim>
 __global__ void __launch_bounds__(AttentionTile<T, kDim>::kWarps* cuda::kWarp, 2)
     query_kernel(int query_blocks, AttentionKernel<T> a) {
@@ -157,8 +157,9 @@ struct KeyTiles {
 // scores.
 template <int kTiles, class T>
 __device__ void key_gradients(const AttentionKernel<T>& a, const volatile Dropping& dropping,
-                              int64_t head, int query, int key, const float* lse, const float* delta,
-                              Sums (&products)[kTiles], Sums (&scores)[kTiles]) {
+                              int64_t head, int query, int key, const float* lse,
+                              const float* delta, Sums (&products)[kTiles],
+                              Sums (&scores)[kTiles]) {
   const float scale = score_scale(a);
   uint32_t kept = 0;
   if (a.dropout.p > 0) {

@@ -1,10 +1,25 @@
-// The numbers of a micro-step that a test wants, in memory of its stream's device.
+// The numbers of a step that a test wants, in memory of its stream's device: its scalars, as an
+// engine would have them before the update, and those of a micro-step.
 #pragma once
 
 #include "core/tensor.h"
 #include "kernels/step/micro_inputs.h"
+#include "kernels/step/scalars.h"
 
 namespace ds::testing {
+
+struct Verdict {
+  float grad_scale = 1;
+  uint32_t skip = 0;
+};
+
+inline StepScalars scalars_of(Stream& stream, const StepInputs& inputs,
+                              const Verdict& verdict = {}) {
+  StepScalars scalars(1, stream);
+  scalars.upload(inputs, 0);
+  scalars.write({.sums = {}, .grad_scale = verdict.grad_scale, .skip = verdict.skip});
+  return scalars;
+}
 
 class PlacedInputs {
  public:

@@ -1,0 +1,57 @@
+// StepGraphs: the parts of an engine's steps that are recorded once (core/cuda/step_graph.h) and
+// given to the device as a whole in every later step: a micro-step, where the first of a step and
+// the others differ in what they overwrite, and the update. The first step is made without, because
+// it makes what is made at first use. Confined to the thread that begins steps.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "comm/recorded_calls.h"
+#include "core/cuda/step_graph.h"
+#include "core/memory/kept_memory.h"
+#include "zero/sharded_store.h"
+
+namespace ds {
+
+class StepGraphs {
+ public:
+  // `group`: whose calls are in the graphs. `calls`: where traced groups tell what of theirs is
+  // recorded; may be null. All references must outlive it.
+  StepGraphs(StoreStreams streams, ShardedStore& store, Communicator& group, RecordedCalls* calls)
+      : streams_(streams),
+        store_(store),
+        group_(group),
+        calls_(calls),
+        memory_(streams.compute.memory()) {}
+
+  // Both give the streams a part: the body's work as it comes, or what that was when it was
+  // recorded. A body does the same work every time, with numbers that lie in memory.
+  void update(const std::function<void()>& body) { run(update_, body); }
+  // From the store's begin_micro_step() to its end_micro_step(). True where the body has been
+  // called; where not, the store knows of the micro-step all the same.
+  bool micro_step(const std::function<void()>& body);
+  // What is given from now on is recorded.
+  void end_first_step() { records_ = true; }
+  // Bytes that the graphs keep beside what bodies have anyway.
+  size_t kept_bytes() const { return memory_.bytes(); }
+
+ private:
+  struct Part {
+    StepGraph graph;
+    std::vector<RecordedCall> calls;
+  };
+  bool run(Part& part, const std::function<void()>& body);
+  void record(Part& part, const std::function<void()>& body);
+  void join();
+
+  const StoreStreams streams_;
+  ShardedStore& store_;
+  Communicator& group_;
+  RecordedCalls* const calls_;
+  KeptMemory memory_;  // before the graphs, which work in it
+  Part first_micro_step_, later_micro_step_, update_;
+  bool records_ = false;
+};
+
+}  // namespace ds
