@@ -1,0 +1,18 @@
+// Plain numbers of asynchronous I/O; the names are those of the configuration's "aio" section.
+#pragma once
+
+#include <cstdint>
+
+namespace ds {
+
+struct IoOptions {
+  int64_t block_size = int64_t{1} << 20;  // bytes that one transfer moves; a multiple of 4096
+  int queue_depth = 8;                    // blocks under way at once, of each thread
+  bool single_submit = false;             // each block by a call of its own
+  bool overlap_events = true;             // begin the next when one is done, not when all are
+  int thread_count = 1;                   // threads that share each request
+  bool use_gds = false;
+  int64_t timeout_ms = 30'000;  // longest that a block may take
+};
+
+}  // namespace ds
