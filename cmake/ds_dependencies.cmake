@@ -77,6 +77,13 @@ if(DS_WITH_ARROW)
   message(FATAL_ERROR "DS_WITH_ARROW=ON: no reader of Parquet has been written yet")
 endif()
 
+if(NOT DS_WITH_URING STREQUAL "OFF")
+  pkg_check_modules(URING IMPORTED_TARGET liburing>=2.2)
+  if(DS_WITH_URING STREQUAL "ON" AND NOT URING_FOUND)
+    message(FATAL_ERROR "DS_WITH_URING=ON, but liburing 2.2 or newer was not found; install liburing-dev")
+  endif()
+endif()
+
 if(NOT DS_WITH_MPI STREQUAL "OFF")
   find_package(MPI COMPONENTS CXX)
   if(DS_WITH_MPI STREQUAL "ON" AND NOT MPI_CXX_FOUND)

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "core/error.h"
 #include "offload/async_io/io_engine.h"
+#include "offload/async_io/io_figures.h"
 #include "offload/async_io/io_file.h"
 #include "offload/async_io/io_options.h"
 
@@ -34,16 +36,6 @@ struct Ticket {
   uint64_t id = 0;
 };
 
-// What AsyncIo did so far.
-struct IoFigures {
-  int64_t bytes_read = 0;
-  int64_t bytes_written = 0;
-  int64_t blocks = 0;
-  int64_t continued = 0;      // short transfers whose rest was asked for again
-  int64_t tried_again = 0;    // blocks with EIO
-  int64_t bytes_bounced = 0;  // through AsyncIo's own memory
-};
-
 // Thread-safe. Requests that are under way at once complete in any order; the caller does not let a
 // write overlap another request. Two requests may share a page of the file, not a byte.
 class AsyncIo {
@@ -52,7 +44,9 @@ class AsyncIo {
   explicit AsyncIo(const IoOptions& options);
   // One thread for each engine; thread_count and use_gds are ignored.
   AsyncIo(std::vector<std::unique_ptr<IoEngine>> engines, const IoOptions& options);
-  ~AsyncIo();  // waits for what is under way, however long, and says so by the log
+  // Drops blocks that have not begun; waits for those under way, however long, and says so by the
+  // log.
+  ~AsyncIo();
   AsyncIo(const AsyncIo&) = delete;  // owns threads
   AsyncIo& operator=(const AsyncIo&) = delete;
 
@@ -94,12 +88,7 @@ class AsyncIo::Registration {
 
  private:
   friend class AsyncIo;
-  Registration(Lanes& lanes, int fd, int direct_fd, std::span<std::byte> memory);
-
-  Lanes* lanes_ = nullptr;
-  int fd_ = -1;
-  int direct_fd_ = -1;
-  std::span<std::byte> memory_;
+  std::vector<std::function<void()>> undo_;
 };
 
 }  // namespace ds

@@ -39,6 +39,9 @@ class IoEngine {
   virtual ~IoEngine() = default;
   virtual std::string_view name() const = 0;  // "io_uring"
   virtual int queue_depth() const = 0;        // blocks that may be under way at once
+  // Whether blocks by direct descriptors may have any offset, length and address, which may be a
+  // GPU's.
+  virtual bool aligns_by_itself() const { return false; }
 
   // Begins the first blocks, as many as there is room for, and says how many. Blocks that begin may
   // complete in any order. IoError where the queue itself fails; a block's failure is a completion.
@@ -50,7 +53,7 @@ class IoEngine {
   // Tells the system beforehand of what will be used often, which makes each transfer cheaper.
   // Hints: true when the engine makes use of it. What was registered is used by blocks that name
   // the descriptor, or lie in the memory; it has to stay until it is unregistered, when nothing of
-  // it may be under way.
+  // it may be under way. Any thread may call these four.
   virtual bool register_file(int /*fd*/) { return false; }
   virtual void unregister_file(int /*fd*/) {}
   virtual bool register_memory(std::span<std::byte> /*memory*/) { return false; }
@@ -60,13 +63,14 @@ class IoEngine {
 // Each throws Unsupported, naming what is missing or refuses, where it cannot work.
 // io_uring through liburing. Registers files and memory.
 std::unique_ptr<IoEngine> make_uring_engine(int queue_depth);
-// The kernel's older interface, by its five system calls. Only direct descriptors are asynchronous:
+// The kernel's older interface, by its system calls. Only direct descriptors are asynchronous:
 // through the page cache submit() does the transfer itself.
 std::unique_ptr<IoEngine> make_aio_engine(int queue_depth);
 // A pool of `threads` threads that call pread and pwrite.
 std::unique_ptr<IoEngine> make_thread_engine(int queue_depth, int threads);
 // NVIDIA's cuFile, between files and memory of a GPU or of the host, by a pool of `threads`. Only
-// direct descriptors. Says by the log whether the driver moves bytes without the host.
+// direct descriptors. Says by the log whether the driver moves bytes without the host. Writes that
+// share a page of the file must not be under way at once: cuFile reads and writes back their ends.
 std::unique_ptr<IoEngine> make_gds_engine(int queue_depth, int threads);
 
 }  // namespace ds

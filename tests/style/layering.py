@@ -46,6 +46,7 @@ FENCES = {
     r"nvml\.h": [],  # core/libraries/nvml_abi.h has its names
     r"boost/": [r"core/fibre/switch_boost\.cpp$"],
     r"dlfcn\.h": [r"core/libraries/library\.cpp$"],
+    r"liburing": [r"offload/async_io/engines/uring_engine\.cpp$"],
     r"mpi\.h": [r"comm/mpi/"],
     r"openssl/": [r"comm/tcp/proof\.cpp$", r"launcher/", r"rankd/"],
     r"grpc": [r"launcher/", r"rankd/"],

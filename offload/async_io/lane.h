@@ -1,0 +1,106 @@
+// Lane: one engine and the thread that keeps it busy. Pieces of transfers go in; the lane begins
+// them, looks at every completion, continues what was short, tries once more what failed with EIO,
+// and tells the transfer how it ended.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "offload/async_io/io_figures.h"
+#include "offload/async_io/io_options.h"
+#include "offload/async_io/pieces.h"
+#include "offload/async_io/transfer.h"
+
+namespace ds {
+
+// Thread-safe.
+class Lane {
+ public:
+  Lane(std::unique_ptr<IoEngine> engine, const IoOptions& options);
+  ~Lane();                     // drops what has not begun, waits for what has
+  Lane(const Lane&) = delete;  // owns a thread
+  Lane& operator=(const Lane&) = delete;
+
+  // The transfer stays until it has been told of the end of each piece.
+  void add(Transfer& transfer, std::span<const Piece> pieces);
+
+  // Whether something of the transfer waits in this lane while a block is under way for longer than
+  // the options allow: which block, and for how long.
+  std::optional<std::string> overdue(const Transfer& transfer) const;
+
+  const std::string& engine_name() const { return name_; }
+  bool aligns_by_itself() const { return aligns_by_itself_; }
+  IoFigures figures() const;
+
+  // The engine's, as long as there is one.
+  bool register_file(int fd);
+  void unregister_file(int fd);
+  bool register_memory(std::span<std::byte> memory);
+  void unregister_memory(std::span<std::byte> memory);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Work {
+    Transfer* transfer = nullptr;  // null: the slot is free
+    Piece piece;
+    Clock::time_point begun;
+    bool tried_again = false;
+  };
+  // What became of a slot's work; a rest goes to the front of the queue.
+  struct Outcome {
+    size_t slot = 0;
+    std::optional<Work> rest;
+  };
+  struct FreeMemory {
+    void operator()(std::byte* memory) const;
+  };
+
+  void run();
+  void serve();
+  bool take_work();
+  void begin_blocks();
+  IoBlock block_of(size_t slot);
+  std::byte* bounce(size_t slot);
+  size_t reap();
+  Outcome judge(const IoCompletion& completion);
+  std::optional<Work> judge_error(const Work& work, int error_number);
+  std::optional<Work> judge_nothing(const Work& work);
+  void settle(std::span<const Outcome> outcomes);
+  void drop_queue();
+  void say_who_is_waited_for();
+  void give_up(const std::string& reason);
+
+  const IoOptions options_;
+  std::unique_ptr<IoEngine> engine_;
+  const std::string name_;
+  const bool aligns_by_itself_;
+
+  // Of the lane's thread alone.
+  std::unique_ptr<std::byte, FreeMemory> bounce_memory_;  // a block for each slot
+  std::vector<IoBlock> blocks_;                           // taken, not yet begun
+  std::vector<IoCompletion> completions_;
+  std::vector<Outcome> outcomes_;
+  int under_way_ = 0;
+  Clock::time_point told_;
+  IoFigures counted_;  // since the last settle()
+
+  mutable std::mutex work_mutex_;
+  std::condition_variable added_;
+  std::deque<Work> queue_;
+  std::vector<Work> slots_;
+  std::vector<size_t> free_slots_;
+  IoFigures figures_;
+  std::optional<std::string> broken_;  // why nothing is begun any more
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ds
