@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <liburing.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cassert>
@@ -27,6 +28,13 @@ __kernel_timespec time_until(IoEngine::Deadline deadline) {
                                                  deadline - std::chrono::steady_clock::now()));
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
   return {seconds.count(), (left - seconds).count()};
+}
+
+// Some kernels count the rings as memory that is locked.
+std::string words_of_memory_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return {};
+  return fmt::format(", RLIMIT_MEMLOCK is {} bytes (ulimit -l)", limit.rlim_cur);
 }
 
 // Numbers below a bound, each given out once.
@@ -95,8 +103,9 @@ UringEngine::UringEngine(int queue_depth) : queue_depth_(queue_depth) {
   int result = io_uring_queue_init(entries, &ring_, IORING_SETUP_COOP_TASKRUN);
   if (result == -EINVAL) result = io_uring_queue_init(entries, &ring_, 0);
   if (result < 0) {
-    throw Unsupported(
-        fmt::format("io_uring: io_uring_setup({}): {}", queue_depth, std::strerror(-result)));
+    throw Unsupported(fmt::format("io_uring: io_uring_setup({}): {}{}", queue_depth,
+                                  std::strerror(-result),
+                                  result == -ENOMEM ? words_of_memory_limit() : ""));
   }
   if ((ring_.features & IORING_FEAT_EXT_ARG) == 0) {
     io_uring_queue_exit(&ring_);

@@ -1,0 +1,127 @@
+// Reads or writes one file once by asynchronous I/O, as fio does in tests/bench/aio_vs_fio.py: by
+// registered memory and file, past the page cache, in requests that follow each other so that the
+// queue never runs empty. Prints bytes per second and the CPU time of the transfers alone.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "offload/async_io/async_io.h"
+#include "offload/async_io/choose_engine.h"
+
+namespace {
+
+using namespace ds;  // NOLINT(google-build-using-namespace): a program of one file
+
+struct Wishes {
+  std::string path;
+  std::string engine = "io_uring";
+  std::string direction = "read";
+  int64_t bytes = int64_t{1} << 30;
+  int64_t request_bytes = int64_t{64} << 20;
+  IoOptions io;
+};
+
+double cpu_seconds() {
+  rusage usage{};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) throw IoError("getrusage failed");
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Pages of its own, touched.
+class Memory {
+ public:
+  explicit Memory(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {
+    void* data =
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) throw OutOfMemory("aio_bench: no memory for requests");
+    data_ = static_cast<std::byte*>(data);
+    std::memset(data_, 0x5A, bytes_);
+  }
+  ~Memory() { ::munmap(data_, bytes_); }
+  Memory(const Memory&) = delete;  // owns pages
+  Memory& operator=(const Memory&) = delete;
+  std::span<std::byte> span() const { return {data_, bytes_}; }
+
+ private:
+  size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+AsyncIo with_engines(const Wishes& wishes) {
+  const std::map<std::string, EngineKind> kinds{{"io_uring", EngineKind::kUring},
+                                                {"libaio", EngineKind::kAio},
+                                                {"threads", EngineKind::kThreads}};
+  std::vector<std::unique_ptr<IoEngine>> engines;
+  for (int i = 0; i < wishes.io.thread_count; ++i) {
+    engines.push_back(make_engine(kinds.at(wishes.engine), wishes.io));
+  }
+  return AsyncIo(std::move(engines), wishes.io);
+}
+
+// Two requests are under way at once: the next begins when the one before the last has ended.
+void transfer(AsyncIo& io, const IoFile& file, const Wishes& wishes, std::span<std::byte> memory) {
+  std::deque<Ticket> tickets;
+  const auto half = memory.size() / 2;
+  int64_t turn = 0;
+  for (int64_t at = 0; at < wishes.bytes; at += wishes.request_bytes, ++turn) {
+    if (tickets.size() == 2) {
+      io.wait(tickets.front());
+      tickets.pop_front();
+    }
+    const auto bytes = static_cast<size_t>(std::min(wishes.request_bytes, wishes.bytes - at));
+    const auto part = memory.subspan(static_cast<size_t>(turn % 2) * half, bytes);
+    tickets.push_back(wishes.direction == "read" ? io.read(file, at, part)
+                                                 : io.write(file, at, part));
+  }
+  io.wait_all();
+}
+
+void run(const Wishes& wishes) {
+  AsyncIo io = with_engines(wishes);
+  const auto mode = wishes.direction == "read" ? OpenMode::kRead : OpenMode::kReadWrite;
+  const IoFile file = IoFile::open(wishes.path, mode);
+  if (file.direct_fd() < 0) throw Unsupported("aio_bench: " + file.why_cached());
+  const Memory memory(2 * wishes.request_bytes);
+  const auto of_file = io.register_file(file);
+  const auto of_memory = io.register_memory(memory.span());
+  const double cpu = cpu_seconds();
+  const auto begun = std::chrono::steady_clock::now();
+  transfer(io, file, wishes, memory.span());
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begun;
+  fmt::print("{{\"bytes_per_second\": {:.0f}, \"cpu_seconds\": {:.6f}}}\n",
+             static_cast<double>(wishes.bytes) / wall.count(), cpu_seconds() - cpu);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Wishes wishes;
+  CLI::App app("Reads or writes a file once by asynchronous I/O");
+  app.add_option("path", wishes.path, "file, with at least --bytes")->required();
+  app.add_option("--engine", wishes.engine)
+      ->check(CLI::IsMember({"io_uring", "libaio", "threads"}));
+  app.add_option("--direction", wishes.direction)->check(CLI::IsMember({"read", "write"}));
+  app.add_option("--bytes", wishes.bytes);
+  app.add_option("--request-bytes", wishes.request_bytes, "of one read() or write()");
+  app.add_option("--block-size", wishes.io.block_size);
+  app.add_option("--queue-depth", wishes.io.queue_depth);
+  app.add_option("--thread-count", wishes.io.thread_count);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(wishes);
+    return 0;
+  } catch (const Error& error) {
+    fmt::print(stderr, "aio_bench: {}\n", error.what());
+    return static_cast<int>(error.exit_code());
+  }
+}
