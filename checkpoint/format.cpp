@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "checkpoint/digest.h"
 #include "core/error.h"
+#include "core/files/digest.h"
 
 namespace ds {
 namespace {

@@ -1,6 +1,6 @@
-// Slab (pure): which parts of one block of memory are handed out. It knows offsets and no pointers:
-// whose memory it is, and from when on what was given back may be used again, is for the owner of
-// the block to say (core/cuda/slab_memory.h).
+// Slab (pure): which parts of one block of memory, or of a file, are handed out. It knows offsets
+// and no pointers: whose bytes they are, and from when on what was given back may be used again, is
+// for the owner of the block to say (core/cuda/slab_memory.h).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 
 namespace ds {
 
-// Whatever is handed out begins at a multiple of so many bytes, as what cudaMalloc returns does.
+// Whatever is handed out begins at a multiple of so many bytes, as what cudaMalloc returns does; a
+// slab of something else may have an alignment of its own.
 inline constexpr size_t kSlabAlignment = 256;
 // The bytes of a slab that has room for a part of so many.
 constexpr size_t slab_bytes(size_t bytes) {
@@ -22,7 +23,8 @@ constexpr size_t slab_bytes(size_t bytes) {
 
 class Slab {
  public:
-  explicit Slab(size_t bytes) : bytes_(bytes / kSlabAlignment * kSlabAlignment) {
+  explicit Slab(size_t bytes, size_t alignment = kSlabAlignment)
+      : alignment_(alignment), bytes_(bytes / alignment * alignment) {
     bytes_free_ = bytes_;
     if (bytes_ > 0) free_.emplace(0, bytes_);
   }
@@ -81,8 +83,11 @@ class Slab {
 
  private:
   // Nothing has a place of its own, too.
-  static size_t rounded(size_t bytes) { return slab_bytes(std::max<size_t>(bytes, 1)); }
+  size_t rounded(size_t bytes) const {
+    return (std::max<size_t>(bytes, 1) + alignment_ - 1) / alignment_ * alignment_;
+  }
 
+  size_t alignment_;
   size_t bytes_;
   size_t bytes_free_ = 0;
   std::map<size_t, size_t> free_;   // from where, how many bytes; never two side by side
