@@ -37,6 +37,7 @@ class Planner {
   explicit Planner(const RollingOptions& options) : options_(options) {
     plan_.part_bytes = options.part_bytes;
     plan_.buffers = options.buffers;
+    plan_.access = options.access;
     for (const int64_t bytes : options.part_bytes) {
       plan_.buffer_bytes = std::max(plan_.buffer_bytes, bytes);
     }

@@ -44,6 +44,7 @@ struct RollingPlan {
   std::vector<int64_t> part_bytes;
   int buffers = 0;           // of which no more than these are in use at once
   int64_t buffer_bytes = 0;  // the largest part
+  RollingAccess access = RollingAccess::kUpdate;
 
   // One line per part: "read 1 > b; have 0; work 0 in a; write 0 < a".
   std::string to_string() const;

@@ -294,7 +294,8 @@ def main():
         EVERY_RUN.extend(["--device", args.device])
     os.environ.pop("DSLAUNCH_RANKD", None)
     listed = subprocess.run([args.binaries / "rankd", "--list-failpoints"], capture_output=True, text=True)
-    names = listed.stdout.split()
+    # Nothing is swapped in these runs: a place there would never be reached.
+    names = [name for name in listed.stdout.split() if not name.startswith("swap.")]
     if not names:
         print("SKIPPED: this build has no failpoints")
         return 77
