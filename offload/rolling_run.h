@@ -1,0 +1,25 @@
+// Carries out what plan_rolling() decided: parts come from a Swapper into buffers of a StagingPool,
+// are worked on by the caller, and go back. One thread does it all; what overlaps with the work are
+// the transfers.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "offload/rolling.h"
+#include "offload/staging_pool.h"
+#include "offload/swapper.h"
+
+namespace ds {
+
+// The part's bytes, exactly; the work is done when it returns.
+using RollingWork = std::function<void(int part, std::span<std::byte> bytes)>;
+
+// Part k is `keys[k]` of the swapper. Where something fails, what is under way is waited for, no
+// more work begins, and the first error is thrown; parts that were worked on may be written or not.
+// The pool must outlive the swapper: the buffer of a transfer that timed out stays with it.
+void run_rolling(const RollingPlan& plan, std::span<const std::string> keys, Swapper& swapper,
+                 StagingPool& pool, const RollingWork& work);
+
+}  // namespace ds
