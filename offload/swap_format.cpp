@@ -179,8 +179,8 @@ SwapFileHeader parse_swap_file_header(std::span<const std::byte> page, std::stri
   Reader reader(page.subspan(kCoveredAt));
   SwapFileHeader header;
   header.owner.epoch = reader.signed_number();
-  header.owner.rank = narrow<int>(reader.signed_number());
-  header.owner.world = narrow<int>(reader.signed_number());
+  header.owner.rank = static_cast<int>(reader.signed_number());
+  header.owner.world = static_cast<int>(reader.signed_number());
   header.file_bytes = reader.signed_number();
   header.pid = reader.signed_number();
   header.owner.job = reader.text(kSwapJobBytes);

@@ -90,6 +90,18 @@ TEST_CASE("transfers of many keys are under way at once", "[offload]") {
   CHECK(into == from);
 }
 
+TEST_CASE("what this machine offers for asynchronous I/O swaps as well", "[offload]") {
+  const testing::TemporaryDirectory directory;
+  SwapperOptions options = test::swap_options(directory.path());
+  options.bytes = 8 << 20;
+  Swapper swapper(options, std::make_unique<AsyncIo>(IoOptions{.thread_count = 2}));
+  for (const size_t size : {1UL, 4095UL, 4096UL, 5'000'001UL}) {
+    const Bytes bytes = random_bytes(size, 9);
+    put_and_wait(swapper, "a", bytes);
+    CHECK(get_and_wait(swapper, "a", size) == bytes);
+  }
+}
+
 TEST_CASE("threads swap their own keys at the same time", "[offload]") {
   OneSwapper one;
   std::atomic<int> equal{0};
