@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything that only a machine with a GPU can prove, in parts that each have a limit of time: what the machine has,
-# what the device can do at most, the suites on it, the same under compute-sanitizer, every kernel over its ceiling,
-# and training beside PyTorch. Each result is a line of JSON in OUT/results.jsonl, everything that is printed goes to
-# OUT/log, and a table comes last. What is absent is skipped and says why. Exits with 1 where something failed.
+# what the device can do at most, the suites on it, whole jobs by dslaunch (job.sh), some of the suites under
+# compute-sanitizer, every kernel over its ceiling, and training beside PyTorch. Each result is a line that is printed as
+# it comes and a line of JSON in OUT/results.jsonl, everything else goes to OUT/log; figures and a count of the results
+# come last. What cannot run is skipped, says why, and is not counted as passed. Exits with 1 where something failed.
 #
 # usage: tests/gpu/run.sh [--device cuda:0 | emulated] [--bin DIR] [--out DIR] [--parts probe,ceilings,...]
 #   From an unpacked bundle (pack.sh) without --bin. On the emulated device everything is tiny: that this script and
@@ -10,7 +11,7 @@
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 device=cuda:0 bin=$here/../bin out=${OUT:-gpu-results}
-parts=probe,ceilings,correctness,sanitizer,kernels,training,rest
+parts=probe,ceilings,correctness,jobs,sanitizer,kernels,training,rest
 while [ $# -gt 0 ]; do
   case "$1" in
     --device|--bin|--out|--parts)
@@ -37,6 +38,7 @@ quoted() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\010\013-\037' | tr '
 result() {
   printf '{"part": "%s", "name": %s, "status": "%s", "seconds": %s, "why": %s}\n' \
     "$1" "$(quoted "$2")" "$3" "$4" "$(quoted "$5")" >> "$results"
+  printf '%-12s %-34s %-10s %4s s  %s\n' "$1" "$2" "$3" "$4" "$5" | tee -a "$log"
 }
 skipped() { result "$1" "$2" skipped 0 "$3"; }
 
@@ -58,8 +60,8 @@ measure() {
   local seconds=$((SECONDS - start))
   local last
   last=$(cat "$scratch/stdout" "$scratch/stderr" | grep -v '^ *$' | tail -1 | cut -c1-200)
-  # Test programs say so where the device is absent; to the others it is an exit code as any.
-  if [ $code = 77 ] && [[ "$1" != *_tests ]]; then code=1; fi
+  # Test programs say so where the device is absent, and steps of jobs; to the others it is an exit code as any.
+  if [ $code = 77 ] && [[ "$1" != *_tests && "$1" != */job.sh ]]; then code=1; fi
   case $code in
     0) result "$part" "$name" passed "$seconds" "" ;;
     77) result "$part" "$name" skipped "$seconds" "$last" ;;
@@ -96,17 +98,31 @@ run_ceilings() { measure ceilings device_ceilings 60 "$bin/device_ceilings" --de
 
 run_correctness() {
   local suite selection
-  for suite in kernels model optim; do
+  for suite in kernels model optim core comm checkpoint train; do
     selection="[device]"
+    if [ $suite = train ]; then selection="[cuda]"; fi
     if [ "$device" = emulated ]; then  # CTest runs all of them there
       case $suite in
         kernels) selection="[#softmax_test][device]" ;;
         model) selection="[#linear_products_test][device]" ;;
         optim) selection="[#rules_test][device]" ;;
-        *) continue ;;
+        core) selection="[#host_copy_test][device]" ;;
+        comm) selection="[#solo_comm_test][device]" ;;
+        checkpoint) selection="[#device_pieces_test][device]" ;;
+        train) selection="what the dry run plans for a device is what the device's memory is asked for" ;;
       esac
     fi
-    measure correctness "$suite" 150 "$bin/${suite}_tests" -# --device "$device" "$selection"
+    measure correctness "$suite" 150 "$bin/${suite}_tests" -# -w NoTests --device "$device" "$selection"
+  done
+}
+
+# The device of a job is --device cuda: the first GPU, or the emulated device of a build that has that one.
+run_jobs() {
+  local size=() text=$here/../corpus.txt step
+  if [ "$device" = emulated ]; then size=(tiny); fi
+  if [ ! -f "$text" ]; then text=$here/../../README.md; fi  # in a source folder
+  for step in train memory resume across generate zero; do
+    measure jobs "$step" 100 "$here/job.sh" "$step" "$bin" "$scratch/jobs" "$text" "${size[@]}"
   done
 }
 
@@ -162,14 +178,16 @@ run_rest() {
 
 for part in ${parts//,/ }; do
   if ! declare -F "run_$part" > /dev/null; then
-    echo "run.sh: no part '$part'; there are probe, ceilings, correctness, sanitizer, kernels, training, rest" >&2
+    echo "run.sh: no part '$part'; there are probe, ceilings, correctness, jobs, sanitizer, kernels, training, rest" >&2
     exit 2
   fi
 done
 for part in ${parts//,/ }; do "run_$part"; done
 
-# The table: results as they are, figures shortened.
-sed -nE 's/^\{"part": "([^"]*)", "name": "(([^"\\]|\\.)*)", "status": "([^"]*)", "seconds": ([0-9]+), "why": "(.*)"\}$/\1|\2|\4|\5 s|\6/p
-         s/^\{"part": "([^"]*)", "name": "(([^"\\]|\\.)*)", "status": "figure", "figures": \{(.*)\}\}$/\1||  |    |\4/p' \
-  "$results" | awk -F'|' '{ printf "%-12s %-30s %-10s %6s  %s\n", $1, $2, $3, $4, $5 }' | tee -a "$log"
+# Figures, shortened, and a count.
+sed -nE 's/^\{"part": "([^"]*)", "name": "(([^"\\]|\\.)*)", "status": "figure", "figures": \{(.*)\}\}$/\1|\4/p' \
+  "$results" | awk -F'|' '{ printf "%-12s %s\n", $1, $2 }' | tee -a "$log"
+awk -F'"status": "' '{ split($2, said, "\""); ++of[said[1]] }
+  END { printf "%d passed, %d failed, %d timed out, %d skipped\n", of["passed"], of["failed"], of["timed out"], of["skipped"] }
+  ' "$results" | tee -a "$log"
 ! grep -qE '"status": "(failed|timed out)"' "$results"
