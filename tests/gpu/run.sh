@@ -98,7 +98,7 @@ run_ceilings() { measure ceilings device_ceilings 60 "$bin/device_ceilings" --de
 
 run_correctness() {
   local suite selection
-  for suite in kernels model optim core comm checkpoint train; do
+  for suite in kernels model optim core comm checkpoint zero train; do
     selection="[device]"
     if [ $suite = train ]; then selection="[cuda]"; fi
     if [ "$device" = emulated ]; then  # CTest runs all of them there
@@ -109,6 +109,7 @@ run_correctness() {
         core) selection="[#host_copy_test][device]" ;;
         comm) selection="[#solo_comm_test][device]" ;;
         checkpoint) selection="[#device_pieces_test][device]" ;;
+        zero) selection="[#store_suite_test][device]" ;;
         train) selection="what the dry run plans for a device is what the device's memory is asked for" ;;
       esac
     fi

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
 
 "$here/pack.sh" --bin "$bin" --out "$work/packed" \
-  --programs "kernels_tests optim_tests comm_tests train_tests device_ceilings device_kernels dslaunch rankd"
+  --programs "kernels_tests optim_tests comm_tests zero_tests train_tests device_ceilings device_kernels dslaunch rankd"
 mkdir "$work/bundle"
 tar -C "$work/bundle" -xf "$work/packed/bundle.tar.xz"
 python3 -m json.tool "$work/packed/manifest.json" > /dev/null || fail "the manifest is not JSON"
@@ -25,7 +25,7 @@ lines = [json.loads(line) for line in open(sys.argv[1])]
 status = {(line["part"], line["name"]): line["status"] for line in lines if line["status"] != "figure"}
 expected = {("ceilings", "device_ceilings"): "passed", ("correctness", "kernels"): "passed",
             ("correctness", "optim"): "passed", ("correctness", "comm"): "passed",
-            ("correctness", "train"): "passed",
+            ("correctness", "zero"): "passed", ("correctness", "train"): "passed",
             **{("jobs", step): "passed" for step in ("train", "memory", "resume", "across", "generate", "zero")},
             ("kernels", "device_kernels"): "passed",
             ("correctness", "model"): "skipped", ("training", "tiny"): "skipped",  # not packed above

@@ -9,6 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/step_numbers.h"
+#include "tests/zero/device_rank.h"
 #include "zero/sharded_store.h"
 
 namespace ds {
@@ -45,14 +46,14 @@ class Rank {
  public:
   Rank(const Job& job, Communicator& world)
       : job_(job),
-        mesh_(Mesh::over(world, job.sizes)),
-        cpu_(world),
+        own_(world),
+        mesh_(Mesh::over(own_.comm(), job.sizes)),
         store_({.policy = policy_of(job),
                 .bucket_numel = 150,
                 .persistence_numel = 10,
                 .gather = {},
                 .slots = {{.name = "exp_avg"}, {.name = "exp_avg_sq"}}},
-               mesh_, {cpu_.stream, cpu_.stream}, world.memory()) {
+               mesh_, {own_.stream(), own_.stream()}, own_.comm().memory()) {
     for (const ParamSpec& spec : job.params(mesh_)) store_.add(spec);
     store_.seal();
     store_.initialize(99);
@@ -67,9 +68,9 @@ class Rank {
       store_.end_micro_step();
       store_.reduce_gradients();
       const StepScalars scalars =
-          testing::scalars_of(cpu_.stream, adam->inputs({.lr = 0.01}, step), {});
+          testing::scalars_of(own_.stream(), adam->inputs({.lr = 0.01}, step), {});
       store_.add_sum_of_squares(scalars.squares());
-      squares_ += *scalars.squares().data<double>();
+      squares_ += *testing::host_copy(scalars.squares()).data<double>();
       store_.update(*adam, scalars);
       store_.publish();
     }
@@ -79,7 +80,7 @@ class Rank {
     out.squares += squares_;
     for (ParamId id = 0; id < store_.count(); ++id) {
       const Lease lease = store_.acquire(id);
-      out.weights.try_emplace(store_.spec(id).name, floats(lease.weight()));
+      out.weights.try_emplace(store_.spec(id).name, testing::floats_of(lease.weight()));
     }
     count(Visit::kSave, out.saved);
     count(Visit::kRestore, out.restored);
@@ -94,26 +95,19 @@ class Rank {
     return policy;
   }
 
-  std::vector<float> floats(const Tensor& tensor) {
-    Tensor wide = Tensor::empty({tensor.numel()}, DType::kF32, cpu_.stream);
-    kernels::cast(cpu_.stream, tensor.reshape({tensor.numel()}), wide);
-    return {wide.data<float>(), wide.data<float>() + wide.numel()};
-  }
-
   // A function of the weight, the sample and the name, so that a wrong one of them shows.
   void contribute(ParamId id, int step) {
     const Lease lease = store_.acquire(id);
     GradSlot slot = store_.grad_slot(id);
-    const std::vector<float> weight = floats(lease.weight());
-    Tensor grad = Tensor::empty(lease.weight().shape(), DType::kF32, cpu_.stream);
+    std::vector<float> values = testing::floats_of(lease.weight());
     const auto seed = static_cast<float>(store_.spec(id).name.back());
     const auto sample = static_cast<float>(10 * step + job_.sample(mesh_));
-    for (size_t i = 0; i < weight.size(); ++i) {
-      grad.data<float>()[i] =
-          std::sin(weight[i] * 3.0F + sample + seed + static_cast<float>(i) * 0.37F);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = std::sin(values[i] * 3.0F + sample + seed + static_cast<float>(i) * 0.37F);
     }
+    const Tensor grad = testing::upload(values, lease.weight().shape(), own_.stream());
     require(slot.write == kernels::Write::kOverwrite, "the first contribution accumulates");
-    kernels::cast(cpu_.stream, grad, slot.grad);
+    kernels::cast(own_.stream(), grad, slot.grad);
     store_.grad_ready(id);
   }
 
@@ -133,8 +127,8 @@ class Rank {
   }
 
   const Job& job_;
+  testing::DeviceRank own_;
   Mesh mesh_;
-  test::RankStream cpu_;
   ShardedStore store_;
   double squares_ = 0;
 };
@@ -189,7 +183,7 @@ std::vector<ParamSpec> dense(const Mesh& /*mesh*/) {
           spec_of("d", {200}, 2)};
 }
 
-TEST_CASE("parameters of two dtypes train side by side as each would alone", "[zero]") {
+TEST_CASE("parameters of two dtypes train side by side as each would alone", "[zero][device]") {
   const auto only = [](bool wide) {
     return [wide](const Mesh& mesh) {
       std::vector<ParamSpec> specs;
@@ -227,7 +221,7 @@ TEST_CASE("parameters of two dtypes train side by side as each would alone", "[z
   }
 }
 
-TEST_CASE("experts are trained by the ranks that have them", "[zero]") {
+TEST_CASE("experts are trained by the ranks that have them", "[zero][device]") {
   const auto with_expert = [](const Mesh& mesh) {
     std::vector<ParamSpec> specs = dense(mesh);
     ParamSpec expert = spec_of(fmt::format("expert{}", mesh.coordinate(Axis::kExpert)), {17, 9}, 1);
@@ -268,7 +262,7 @@ TEST_CASE("experts are trained by the ranks that have them", "[zero]") {
   }
 }
 
-TEST_CASE("ranks that share out among neighbours train as all of them together", "[zero]") {
+TEST_CASE("ranks that share out among neighbours train as all of them together", "[zero][device]") {
   const Outcome expected = run({.sizes = {.data = 4}, .params = dense, .sample = own_sample}, 4);
   Values first;
   for (const int stage : {1, 2, 3}) {
@@ -290,7 +284,7 @@ TEST_CASE("ranks that share out among neighbours train as all of them together",
 
 // Two ranks of a tensor axis have the same norm and make the same gradient of it; the matrix beside
 // it is cut in two.
-TEST_CASE("a piece that several ranks have is saved once and counted once", "[zero]") {
+TEST_CASE("a piece that several ranks have is saved once and counted once", "[zero][device]") {
   const auto params = [](const Mesh& mesh) {
     ParamSpec cut = spec_of(fmt::format("cut{}", mesh.coordinate(Axis::kTensor)), {8, 16});
     ParamSpec norm = spec_of("n", {16});
@@ -321,7 +315,7 @@ TEST_CASE("a piece that several ranks have is saved once and counted once", "[ze
 }
 
 // As under sequence parallelism: each rank makes its part of the gradient, from tokens of its own.
-TEST_CASE("parts of a gradient that ranks with the same piece make are summed", "[zero]") {
+TEST_CASE("parts of a gradient that ranks with the same piece make are summed", "[zero][device]") {
   const auto params = [](const Mesh& mesh) {
     std::vector<ParamSpec> specs = dense(mesh);
     for (ParamSpec& spec : specs) spec.replicas.summed = {Axis::kSequence};

@@ -9,6 +9,7 @@
 #include "model/plain_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/zero/device_rank.h"
 #include "zero/sharded_store.h"
 
 namespace ds {
@@ -16,6 +17,8 @@ namespace {
 
 using Floats = std::vector<float>;
 using test::require;
+using testing::DeviceRank;
+using testing::floats_of;
 
 // A store with what surrounds it: how a micro-step is framed, and where gradients are seen.
 struct Subject {
@@ -29,17 +32,11 @@ struct Subject {
 
 constexpr uint64_t kSeed = 99;
 
-Floats values_of(const Tensor& tensor, Stream& stream) {
-  Tensor wide = Tensor::empty({tensor.numel()}, DType::kF32, stream);
-  kernels::cast(stream, tensor.reshape({tensor.numel()}), wide);
-  return {wide.data<float>(), wide.data<float>() + wide.numel()};
-}
-
 Subject plain(Stream& stream) {
   auto store = std::make_unique<PlainStore>(stream, kSeed);
   PlainStore& whole = *store;
-  return {.name = "plain", .store = std::move(store), .gradient = [&whole, &stream](ParamId id) {
-            return values_of(whole.gradient(id), stream);
+  return {.name = "plain", .store = std::move(store), .gradient = [&whole](ParamId id) {
+            return floats_of(whole.gradient(id));
           }};
 }
 
@@ -67,10 +64,10 @@ Subject sharded(int stage, Mesh& mesh, Stream& stream) {
               },
           .initialize = [&zero](uint64_t seed) { zero.initialize(seed); },
           .gradient =
-              [&zero, &stream](ParamId id) {
+              [&zero](ParamId id) {
                 Floats out(static_cast<size_t>(zero.spec(id).shape.numel()));
                 for (const Shard& shard : zero.groups().front()->shards()) {
-                  const Floats all = values_of(shard.grad, stream);
+                  const Floats all = floats_of(shard.grad);
                   for (const ShardField& field : shard.fields) {
                     if (field.param != id) continue;
                     std::copy_n(all.begin() + field.offset, field.numel,
@@ -102,10 +99,9 @@ void add_params(ParameterStore& store) {
 void contribute(ParameterStore& store, Stream& stream, ParamId id, float times) {
   const Lease lease = store.acquire(id);
   GradSlot slot = store.grad_slot(id);
-  Tensor grad = Tensor::empty(lease.weight().shape(), DType::kF32, stream);
-  for (int64_t i = 0; i < grad.numel(); ++i) {
-    grad.data<float>()[i] = times * std::sin(3 * lease.weight().data<float>()[i]);
-  }
+  Floats values = floats_of(lease.weight());
+  for (float& value : values) value = times * std::sin(3 * value);
+  const Tensor grad = testing::upload(values, lease.weight().shape(), stream);
   require(slot.grad.shape() == store.spec(id).shape, "the slot of {} has another shape", id);
   if (slot.write == kernels::Write::kOverwrite) {
     kernels::cast(stream, grad, slot.grad);
@@ -127,7 +123,7 @@ Seen one_backward(Subject& subject, Stream& stream) {
   Seen seen;
   subject.begin();
   for (ParamId id = 0; id < store.count(); ++id) {
-    seen.weights.push_back(values_of(store.acquire(id).weight(), stream));
+    seen.weights.push_back(floats_of(store.acquire(id).weight()));
   }
   contribute(store, stream, kTied, 0.25F);
   for (ParamId id = store.count() - 1; id >= 0; --id) contribute(store, stream, id, 1);
@@ -152,35 +148,36 @@ void must_refuse(const std::string& who, const char* what, const std::function<v
   throw InternalError(fmt::format("{}: {} went through", who, what));
 }
 
-TEST_CASE("a model sees the same weights and leaves the same gradients in every store", "[zero]") {
-  test::run_ranks(1, [](Communicator& comm) {
-    test::RankStream rank(comm);
-    Mesh mesh = Mesh::over(comm, {});
-    std::vector<Subject> all = subjects(mesh, rank.stream);
-    const Seen expected = one_backward(all.front(), rank.stream);
+TEST_CASE("a model sees the same weights and leaves the same gradients in every store",
+          "[zero][device]") {
+  test::run_ranks(1, [](Communicator& world) {
+    DeviceRank rank(world);
+    Mesh mesh = Mesh::over(rank.comm(), {});
+    std::vector<Subject> all = subjects(mesh, rank.stream());
+    const Seen expected = one_backward(all.front(), rank.stream());
     for (size_t i = 1; i < all.size(); ++i) {
-      const Seen seen = one_backward(all[i], rank.stream);
+      const Seen seen = one_backward(all[i], rank.stream());
       require(seen.weights == expected.weights, "{}: other weights", all[i].name);
       require(seen.gradients == expected.gradients, "{}: other gradients", all[i].name);
     }
   });
 }
 
-TEST_CASE("weights start from the same bits at every stage and number of ranks", "[zero]") {
+TEST_CASE("weights start from the same bits at every stage and number of ranks", "[zero][device]") {
   for (const int ranks : {2, 3}) {
-    test::run_ranks(ranks, [](Communicator& comm) {
-      test::RankStream rank(comm);
-      Mesh mesh = Mesh::over(comm, {.data = comm.size()});
-      Subject whole = plain(rank.stream);
+    test::run_ranks(ranks, [](Communicator& world) {
+      DeviceRank rank(world);
+      Mesh mesh = Mesh::over(rank.comm(), {.data = world.size()});
+      Subject whole = plain(rank.stream());
       add_params(*whole.store);
       for (const int stage : {0, 1, 2, 3}) {
-        Subject zero = sharded(stage, mesh, rank.stream);
+        Subject zero = sharded(stage, mesh, rank.stream());
         add_params(*zero.store);
         zero.initialize(kSeed);
         for (ParamId id = 0; id < zero.store->count(); ++id) {
           const Lease mine = zero.store->acquire(id);
           const Lease theirs = whole.store->acquire(id);
-          require(values_of(mine.weight(), rank.stream) == values_of(theirs.weight(), rank.stream),
+          require(floats_of(mine.weight()) == floats_of(theirs.weight()),
                   "stage {}: parameter {} differs", stage, id);
         }
       }
@@ -188,11 +185,11 @@ TEST_CASE("weights start from the same bits at every stage and number of ranks",
   }
 }
 
-TEST_CASE("every store refuses the same mistakes", "[zero]") {
-  test::run_ranks(1, [](Communicator& comm) {
-    test::RankStream rank(comm);
-    Mesh mesh = Mesh::over(comm, {});
-    for (Subject& subject : subjects(mesh, rank.stream)) {
+TEST_CASE("every store refuses the same mistakes", "[zero][device]") {
+  test::run_ranks(1, [](Communicator& world) {
+    DeviceRank rank(world);
+    Mesh mesh = Mesh::over(rank.comm(), {});
+    for (Subject& subject : subjects(mesh, rank.stream())) {
       ParameterStore& store = *subject.store;
       const ParamSpec spec{.name = "w", .shape = {4, 2}};
       const ParamId id = store.add(spec);
