@@ -1,20 +1,28 @@
 // Training speed on the shape of a model with random weights and tokens: one process, ranks as
-// threads. Prints one JSON object with the tokens per second of every timed step (the first, with
-// its page faults, is not timed), and what they are of a ceiling where one is given (of one
-// device). tests/bench/train_vs_torch.py interleaves it with PyTorch on CPUs, tests/gpu/run.sh runs
-// it on GPUs.
+// threads. On a device each rank has what a rank of a run has there: one block of the size that the
+// dry run has planned, batches that are read ahead, results that come a step later; ranks share the
+// device. Prints one JSON object: the tokens per second of every timed step (the first, with page
+// faults and what is made at first use, are not timed), what they are of a ceiling where one is
+// given (of one device), how long the host is busy giving a step to the device, and the bytes that
+// were planned and measured. tests/bench/train_vs_torch.py interleaves it with PyTorch on CPUs,
+// tests/gpu/run.sh runs it on GPUs.
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <thread>
+#include <mutex>
+#include <optional>
 
 #include "comm/shm/comm.h"
+#include "comm/solo_comm.h"
+#include "comm/staged_comm.h"
 #include "tests/bench/median.h"
 #include "tests/bench/model_shapes.h"
 #include "tests/bench/random_tokens.h"
 #include "tests/support/device_name.h"
+#include "tests/support/ranks.h"
 #include "train/plan/dry_run.h"
+#include "train/step/prefetching_source.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -25,6 +33,7 @@ struct Args {
   std::string model = "gpt2-124m";
   double ceiling_tflop_s = 0;  // 0: none
   std::string dtype = "fp32";
+  std::string moments = "fp32";
   int threads = 1;  // per rank
   int ranks = 1;
   int stage = 0;
@@ -33,7 +42,16 @@ struct Args {
   int steps = 3;
 };
 
+void require_moments(const std::string& dtype) {
+  if (parse_dtype(dtype) == DType::kF32) return;
+  throw Unsupported(
+      fmt::format("--moments {}: the optimizers keep their state in fp32 and have no option for "
+                  "another dtype; leave it out",
+                  dtype));
+}
+
 EngineOptions options_of(const Args& args) {
+  require_moments(args.moments);
   const DType dtype = parse_dtype(args.dtype);
   EngineOptions options{.model = bench::shape_named(args.model),
                         .dtype = dtype,
@@ -51,35 +69,116 @@ EngineOptions options_of(const Args& args) {
   return options;
 }
 
-std::vector<double> run(const Args& args, const EngineOptions& options, const RunPlan& plan) {
-  const Device device = testing::device_named(args.device).device;
-  auto group = make_thread_group(args.ranks);
-  std::vector<double> rates;
-  std::vector<std::thread> threads;
-  for (auto& comm : group) {
-    threads.emplace_back([&, comm = comm.get()] {
-      Connections connections = Connections::over(*comm, {.data = comm->size()});
-      Workspace workspace(device, args.threads, connections.peers());
-      Engine engine(options, workspace.resources(), plan.of_rank(0).step);
-      engine.initialize();
-      bench::RandomTokens tokens(narrow<int32_t>(dimensions(options.model).vocabulary));
-      for (int step = 0; step <= args.steps; ++step) {
-        comm->barrier();
-        const auto start = std::chrono::steady_clock::now();
-        engine.begin_step(tokens, 0);
-        while (engine.begun() - engine.step() > engine.results_late())
-          engine.next_result(Wait::kYes);
-        comm->barrier();
-        const double seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        if (comm->rank() == 0 && step > 0) {
-          rates.push_back(static_cast<double>(args.batch * args.length) / seconds);
-        }
-      }
-    });
+// As rankd has it (rankd/rank_device.cpp), but for NCCL, which ranks of one process do not share a
+// device with.
+class BenchRank {
+ public:
+  BenchRank(const Args& args, const EngineOptions& options, const RankPlan& plan,
+            Communicator& world)
+      : device_(testing::device_named(args.device).device),
+        blocks_(blocks_of(device_, options, plan.blocks)),
+        pool_(args.threads),
+        tensors_(tensor_group(world)),
+        connections_(Connections::over(world, tensors_ ? *tensors_ : world, {.data = args.ranks})),
+        workspace_(
+            {.device = device_, .threads = args.threads, .blocks = blocks_ ? &*blocks_ : nullptr},
+            connections_.peers()),
+        engine_(options, workspace_.resources(), plan.step),
+        tokens_(narrow<int32_t>(dimensions(options.model).vocabulary)) {
+    engine_.initialize();
+    if (blocks_) {
+      ahead_.emplace(tokens_,
+                     PrefetchingSource::Options{.tokens = options.micro_batch * options.length,
+                                                .steps = untimed_steps() + args.steps,
+                                                .pinned = engine_.pinned()});
+    }
   }
-  for (std::thread& thread : threads) thread.join();
-  return rates;
+
+  // Those that are begun before the results of a step are waited for, and one.
+  int untimed_steps() const { return 1 + engine_.results_late(); }
+  // One step begun and the results of one taken; the seconds that beginning it took.
+  double step() {
+    const auto start = std::chrono::steady_clock::now();
+    engine_.begin_step(ahead_ ? static_cast<BatchSource&>(*ahead_) : tokens_, 0);
+    const double seconds = seconds_since(start);
+    while (engine_.begun() - engine_.step() > engine_.results_late())
+      engine_.next_result(Wait::kYes);
+    return seconds;
+  }
+  void finish() {
+    while (engine_.begun() > engine_.step()) engine_.next_result(Wait::kYes);
+  }
+  size_t bytes_peak() const { return nth(workspace_.usage(), workspace_.tier()).bytes_peak; }
+  Tier tier() const { return workspace_.tier(); }
+
+  static double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  // What is made at first use, and not when a step is planned: words of flags, tables.
+  static constexpr size_t kUnplannedBytes = size_t{1} << 20;
+
+  static std::optional<DeviceBlocks> blocks_of(Device device, const EngineOptions& options,
+                                               const BlockSizes& planned) {
+    if (device.kind != Device::Kind::kCuda) return std::nullopt;
+    const size_t batches = PrefetchingSource::block_bytes(options.micro_batch * options.length);
+    return DeviceBlocks(device, {.device = planned.device + kUnplannedBytes,
+                                 .pinned = planned.pinned + batches + kUnplannedBytes});
+  }
+  // Null: the world carries tensors, too.
+  std::unique_ptr<Communicator> tensor_group(Communicator& world) {
+    if (!blocks_) return nullptr;
+    if (world.size() == 1) return std::make_unique<SoloComm>(*blocks_->device);
+    return std::make_unique<StagedComm>(
+        world, StagedOptions{.memory = blocks_->device.get(), .pool = &pool_});
+  }
+
+  const Device device_;
+  std::optional<DeviceBlocks> blocks_;
+  ThreadPool pool_;
+  const std::unique_ptr<Communicator> tensors_;
+  Connections connections_;
+  Workspace workspace_;
+  Engine engine_;
+  bench::RandomTokens tokens_;
+  std::optional<PrefetchingSource> ahead_;
+};
+
+struct Measured {  // of rank 0
+  std::vector<double> tokens_per_s;
+  std::vector<double> host_seconds;  // of each timed step
+  Tier tier = Tier::kHost;           // where tensors lie
+  size_t bytes_peak = 0;
+};
+
+Measured run(const Args& args, const EngineOptions& options, const RunPlan& plan) {
+  Measured measured;
+  std::mutex measured_mutex;
+  test::run_ranks(args.ranks, [&](Communicator& world) {
+    BenchRank rank(args, options, plan.of_rank(world.rank()), world);
+    Measured own{.tokens_per_s = {}, .host_seconds = {}, .tier = rank.tier()};
+    for (int step = 0; step < rank.untimed_steps() + args.steps; ++step) {
+      world.barrier();
+      const auto start = std::chrono::steady_clock::now();
+      const double host_seconds = rank.step();
+      world.barrier();
+      const double seconds = BenchRank::seconds_since(start);
+      if (step < rank.untimed_steps()) continue;
+      own.tokens_per_s.push_back(static_cast<double>(args.batch * args.length) / seconds);
+      own.host_seconds.push_back(host_seconds);
+    }
+    rank.finish();
+    own.bytes_peak = rank.bytes_peak();
+    const std::lock_guard lock(measured_mutex);
+    if (world.rank() == 0) measured = std::move(own);
+  });
+  return measured;
+}
+
+DeviceCeilings ceilings_of(const Args& args, const EngineOptions& options) {
+  const Device device = testing::device_named(args.device).device;
+  return device.kind == Device::Kind::kCuda ? cuda_ceilings(options.dtype) : DeviceCeilings{};
 }
 
 // 6 N + 6 L C T per token: a multiply-add of every weight and of causal attention forward, and
@@ -92,16 +191,21 @@ double flops_per_token(const Args& args, const EngineOptions& options, const Run
 
 std::string figures(const Args& args) {
   const EngineOptions options = options_of(args);
-  const RunPlan plan = dry_run(options, {.data = args.ranks}, {});
-  const std::vector<double> rates = run(args, options, plan);
+  const RunPlan plan = dry_run(options, {.data = args.ranks}, ceilings_of(args, options));
+  const Measured measured = run(args, options, plan);
   const double flops = flops_per_token(args, options, plan);
   std::string mfu;
   if (args.ceiling_tflop_s > 0) {
     const double of_all = 1e12 * args.ceiling_tflop_s * args.ranks;
-    mfu = fmt::format(", \"mfu\": {:.4f}", bench::median(rates) * flops / of_all);
+    mfu = fmt::format(", \"mfu\": {:.4f}", bench::median(measured.tokens_per_s) * flops / of_all);
   }
-  return fmt::format("{{\"tokens_per_s\": [{:.1f}], \"flops_per_token\": {:.6g}{}}}",
-                     fmt::join(rates, ", "), flops, mfu);
+  return fmt::format(
+      "{{\"tokens_per_s\": [{:.1f}], \"flops_per_token\": {:.6g}{}, "
+      "\"host_seconds_per_step\": {:.3g}, \"{}_bytes_planned\": {}, "
+      "\"{}_bytes_measured\": {}}}",
+      fmt::join(measured.tokens_per_s, ", "), flops, mfu, bench::median(measured.host_seconds),
+      name_of(measured.tier), nth(plan.of_rank(0).memory, measured.tier).bytes_peak,
+      name_of(measured.tier), measured.bytes_peak);
 }
 
 }  // namespace
@@ -114,8 +218,9 @@ int main(int argc, char** argv) {
   app.add_option("--model", args.model, "gpt2-124m, gpt2-1558m, llama-1.5b, llama-7b or tiny");
   app.add_option("--ceiling-tflop-s", args.ceiling_tflop_s, "what the device can do at most");
   app.add_option("--dtype", args.dtype);
+  app.add_option("--moments", args.moments, "dtype of the optimizer's state");
   app.add_option("--threads", args.threads);
-  app.add_option("--ranks", args.ranks);
+  app.add_option("--ranks", args.ranks, "They share the device");
   app.add_option("--stage", args.stage);
   app.add_option("--batch", args.batch);
   app.add_option("--length", args.length);

@@ -147,7 +147,7 @@ run_kernels() { measure kernels device_kernels 120 "$bin/device_kernels" --devic
 # train MODEL BATCH
 train() {
   local flags=(--model "$1" --batch "$2" --length 1024 --dtype bf16 --steps 15)
-  measure training "$1" 150 "$bin/train_bench" --device "$device" "${flags[@]}" "${ceiling[@]}"
+  measure training "$1" 150 "$bin/train_bench" --device "$device" --threads "$(nproc)" "${flags[@]}" "${ceiling[@]}"
   if python3 -c 'import torch; raise SystemExit(not torch.cuda.is_available())' > /dev/null 2>&1; then
     measure training "$1, torch compiled" 240 python3 "$here/../peers/torch_device_train.py" --device "$device" \
       "${flags[@]}" "${ceiling[@]}"

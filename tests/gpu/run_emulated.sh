@@ -9,7 +9,8 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
 
 "$here/pack.sh" --bin "$bin" --out "$work/packed" \
-  --programs "kernels_tests optim_tests comm_tests zero_tests train_tests device_ceilings device_kernels dslaunch rankd"
+  --programs "kernels_tests optim_tests comm_tests zero_tests train_tests device_ceilings device_kernels train_bench
+              dslaunch rankd"
 mkdir "$work/bundle"
 tar -C "$work/bundle" -xf "$work/packed/bundle.tar.xz"
 python3 -m json.tool "$work/packed/manifest.json" > /dev/null || fail "the manifest is not JSON"
@@ -28,12 +29,14 @@ expected = {("ceilings", "device_ceilings"): "passed", ("correctness", "kernels"
             ("correctness", "zero"): "passed", ("correctness", "train"): "passed",
             **{("jobs", step): "passed" for step in ("train", "memory", "resume", "across", "generate", "zero")},
             ("kernels", "device_kernels"): "passed",
-            ("correctness", "model"): "skipped", ("training", "tiny"): "skipped",  # not packed above
+            ("training", "tiny"): "passed", ("correctness", "model"): "skipped",  # not packed above
             ("sanitizer", "memcheck"): "skipped"}
 wrong = {key: status.get(key) for key, value in expected.items() if status.get(key) != value}
 assert not wrong, f"other results than expected: {wrong}"
 figures = {line["name"] for line in lines if line["status"] == "figure"}
 assert figures >= {"device_ceilings", "device_kernels", "memory", "zero"}, f"figures of {figures} alone"
+trained = next(line["figures"] for line in lines if line["part"] == "training" and line["status"] == "figure")
+assert abs(trained["device_bytes_measured"] / trained["device_bytes_planned"] - 1) <= 0.02, trained
 assert all(line["why"] for line in lines if line["status"] == "skipped"), "skipped without a reason"
 PYTHON
 counted="$(grep -c '"status": "passed"' "$work/out/results.jsonl") passed, 0 failed, 0 timed out"
