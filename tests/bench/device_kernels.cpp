@@ -16,6 +16,7 @@
 #include "kernels/softmax.h"
 #include "kernels/update.h"
 #include "tests/bench/bench_device.h"
+#include "tests/support/step_numbers.h"
 
 namespace ds::bench {
 namespace {
@@ -169,13 +170,13 @@ void streams(const KernelBench& bench, const Sizes& sizes) {
   const Tensor half_dy = random(s, {rows, inner / 2});
   Tensor y = room(s, {rows, inner}), half = room(s, {rows, inner / 2}), columns = room(s, {inner});
   Tensor wide = room(s, {rows, inner}, DType::kF32);
-  const Rng rng(3, "dropout");
+  const testing::PlacedInputs inputs(s);
   const auto gelu = kernels::Activation::kGeluTanh;
   bench("gelu", [&] { kernels::activation_forward(s, gelu, x, y); });
   bench("gelu backward", [&] { kernels::activation_backward(s, gelu, x, dy, y); });
   bench("swiglu", [&] { kernels::swiglu_forward(s, x, half); });
   bench("swiglu backward", [&] { kernels::swiglu_backward(s, x, half_dy, y); });
-  bench("dropout", [&] { kernels::dropout(s, x, 0.1F, rng, 0, y); });
+  bench("dropout", [&] { kernels::dropout(s, x, 0.1F, inputs.mask(), inner, y); });
   bench("add", [&] { kernels::add(s, x, dy, y); });
   bench("cast to fp32", [&] { kernels::cast(s, x, wide); });
   bench("column_sum", [&] { kernels::column_sum(s, x, Write::kOverwrite, columns); });

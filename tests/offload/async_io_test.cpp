@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "offload/async_io/choose_engine.h"
+#include "tests/offload/faulty_engine.h"
 #include "tests/suites/async_io_suite.h"
 #include "tests/support/catch.h"
-#include "tests/support/faulty_engine.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ds {

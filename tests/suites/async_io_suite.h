@@ -1,6 +1,6 @@
-// The conformance suite of asynchronous I/O: every engine, and each under faults that AsyncIo heals,
-// passes every case. What is read and what lies in the file afterwards is compared each time. A case
-// throws what it finds wrong.
+// The conformance suite of asynchronous I/O: every engine, and each under faults that AsyncIo
+// heals, passes every case. What is read and what lies in the file afterwards is compared each
+// time. A case throws what it finds wrong.
 #pragma once
 
 #include <filesystem>

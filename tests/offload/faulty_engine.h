@@ -1,6 +1,6 @@
-// A decorator that makes an engine's transfers short, fail, come late or come in another order, at a
-// chosen transfer or at every k-th. What it reports as not moved has garbage in its place, so that
-// who forgets the rest of a short transfer has other contents.
+// A decorator that makes an engine's transfers short, fail, come late or come in another order,
+// at a chosen transfer or at every k-th. What it reports as not moved has garbage in its place,
+// so that who forgets the rest of a short transfer has other contents.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "tests/support/faulty_engine.h"
+#include "tests/offload/faulty_engine.h"
 
 #include <algorithm>
 #include <cstdlib>
