@@ -23,11 +23,6 @@ class KeptMemory final : public MemoryResource {
     return blocks_.back().data;
   }
   void deallocate(void*, size_t, MemoryTag) noexcept override {}
-  size_t bytes() const {
-    size_t sum = 0;
-    for (const Block& block : blocks_) sum += block.bytes;
-    return sum;
-  }
 
  private:
   struct Block {

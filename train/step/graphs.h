@@ -33,8 +33,6 @@ class StepGraphs {
   bool micro_step(const std::function<void()>& body);
   // What is given from now on is recorded.
   void end_first_step() { records_ = true; }
-  // Bytes that the graphs keep beside what bodies have anyway.
-  size_t kept_bytes() const { return memory_.bytes(); }
 
  private:
   struct Part {
