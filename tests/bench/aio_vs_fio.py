@@ -25,7 +25,7 @@ def ours(args, path, engine, direction):
 def fio(args, path, engine, direction):
     command = ["fio", "--name=job", f"--filename={path}", f"--ioengine={engine}", f"--rw={direction}", "--direct=1",
                f"--bs={args.block_size}", f"--iodepth={args.queue_depth}", f"--size={args.bytes}", "--thread",
-               "--overwrite=1", "--fallocate=none", "--invalidate=0", "--output-format=json"]
+               "--overwrite=1", "--scramble_buffers=0", "--fallocate=none", "--invalidate=0", "--output-format=json"]
     if engine == "io_uring":
         command += ["--fixedbufs=1", "--registerfiles=1"]
     job = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["jobs"][0]

@@ -128,7 +128,7 @@ void run_random(const EngineMaker& make, const path& folder, const IoOptions& op
   const IoFile direct = new_file(folder, expected);
   const IoFile cached = IoFile::open_cached(direct.path(), OpenMode::kReadWrite);
   const auto io = make_async_io(make, options);
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 3; ++round) {
     auto jobs = cut_at_random(0, kFileBytes, draws);
     run_jobs(*io, round % 3 == 2 ? cached : direct, jobs, expected, draws);
     require_equal(contents(direct.path()), expected, fmt::format("the file after round {}", round));

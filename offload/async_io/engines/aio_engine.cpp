@@ -30,8 +30,9 @@ class AioEngine final : public IoEngine {
   explicit AioEngine(int queue_depth) : queue_depth_(queue_depth) {
     DS_CHECK(queue_depth >= 1, "libaio: queue depth {}, expected 1 at least", queue_depth);
     if (::syscall(SYS_io_setup, queue_depth, &context_) != 0) {
-      throw Unsupported(fmt::format("libaio: io_setup({}): {} (/proc/sys/fs/aio-max-nr limits it)",
-                                    queue_depth, std::strerror(errno)));
+      const char* hint = errno == EAGAIN ? ", /proc/sys/fs/aio-max-nr limits it" : "";
+      throw Unsupported(
+          fmt::format("libaio: io_setup({}): {}{}", queue_depth, std::strerror(errno), hint));
     }
     events_.resize(static_cast<size_t>(queue_depth));
   }
