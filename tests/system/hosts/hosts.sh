@@ -45,6 +45,8 @@ for i in 0 1; do
   ip -n "$name" link set lo up
   ssh-keygen -q -t ed25519 -N '' -f "ssh/host$i"
   echo "${addresses[$i]} $(cut -d' ' -f1,2 "ssh/host$i.pub")" >> ssh/known_hosts
+  # With SHLVL bash does not take itself for the first shell of an ssh session, and leaves ~/.bashrc alone: what people
+  # have there may wait for locks of sessions that a test has killed.
   cat > "ssh/sshd$i.conf" <<CONF
 ListenAddress ${addresses[$i]}
 HostKey $scratch/ssh/host$i
@@ -54,6 +56,7 @@ StrictModes no
 UsePAM no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
+SetEnv SHLVL=1
 CONF
   sshd=(/usr/sbin/sshd -D -e -f "$scratch/ssh/sshd$i.conf")
   if [ -n "${own_disk:-}" ]; then  # `ip netns exec` gives what it starts mounts of its own
