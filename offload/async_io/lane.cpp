@@ -58,7 +58,7 @@ void Lane::add(Transfer& transfer, std::span<const Piece> pieces) {
     transfer.end_of_pieces(std::ssize(pieces));
     return;
   }
-  for (const Piece& piece : pieces) queue_.push_back({&transfer, piece, {}, false});
+  for (const Piece& piece : pieces) queue_.push_back({&transfer, piece, {}, false, false});
   lock.unlock();
   added_.notify_one();
 }
@@ -245,6 +245,7 @@ Lane::Outcome Lane::judge(const IoCompletion& completion) {
     ++counted_.continued;
     outcome.rest = work;
     outcome.rest->piece = rest_of(piece, moved, work.transfer->place().alignment);
+    outcome.rest->tried_again = outcome.rest->moved_nothing = false;  // it is another place
   }
   return outcome;
 }
@@ -268,10 +269,10 @@ std::optional<Lane::Work> Lane::judge_error(const Work& work, int error_number) 
 
 // No byte moved: a file that ends there says so again.
 std::optional<Lane::Work> Lane::judge_nothing(const Work& work) {
-  if (!work.tried_again) {
+  if (!work.moved_nothing) {
     ++counted_.tried_again;
     Work again = work;
-    again.tried_again = true;
+    again.moved_nothing = true;
     return again;
   }
   const Transfer::Place& place = work.transfer->place();

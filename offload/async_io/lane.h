@@ -52,7 +52,8 @@ class Lane {
     Transfer* transfer = nullptr;  // null: the slot is free
     Piece piece;
     Clock::time_point begun;
-    bool tried_again = false;
+    bool tried_again = false;    // here, after an error
+    bool moved_nothing = false;  // here, already
   };
   // What became of a slot's work; a rest goes to the front of the queue.
   struct Outcome {
