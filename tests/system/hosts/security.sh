@@ -18,6 +18,7 @@ chmod 755 keeper
 export DSLAUNCH_RANKD=$scratch/keeper
 ip netns exec "$here" python3 "$security" --capture bridge packets &
 capture=$!
+wait_until "the capture" test -e packets
 
 start_on_hosts "${by_ssh[@]}" --env FAKE_RANK="steps=1000000 step_ms=20"
 python3 "$security" --look "$scratch/vault" "$scratch/run" "$launcher" $(strangers) > seen

@@ -39,6 +39,7 @@ read_token() {
 }
 ip netns exec "$here" python3 "$security" --capture bridge packets &
 capture=$!
+wait_until "the capture" test -e packets
 
 # A signal to mpirun reaches the first one, who saves.
 FAKE_RANK="steps=100000 step_ms=20" "${many[@]}" ./patient train.json --run-dir run5 > out 2> err &
