@@ -276,7 +276,8 @@ void one_fails_of_many(const EngineMaker& make, const path& folder) {
       error_of<IoError>([&] { io->wait_all(); }, "a write to a file for reading");
   require(text.find(file.path()) != std::string::npos, "no path in: {}", text);
   // Which of its blocks is told differs: those that wait are dropped when one has failed.
-  require(text.find("write of 8192 bytes at offset ") != std::string::npos, "no place in: {}", text);
+  require(text.find("write of 8192 bytes at offset ") != std::string::npos, "no place in: {}",
+          text);
   require_equal(good, bytes, "read beside a write that fails");
 }
 
