@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Somebody on a job's host connects to the coordinator as fast as two processes can, in several ways, while ranks join.
-# The ranks join all the same, and in less than a second more than while the same two processes knock where nobody
-# listens. Times go to standard output.
+# The ranks join all the same, and within twice the time and a second that they need while the same two processes knock
+# where nobody listens. Times go to standard output.
 command -v python3 > /dev/null || { echo "SKIPPED: python3 is missing"; exit 77; }
 flood=$(dirname "$(realpath "$0")")/flooder.py
 source "$(dirname "$0")/hosts.sh"
@@ -26,22 +26,21 @@ join_during() {
 }
 clock_of() { grep -oE '[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}' | seconds_of; }
 
-median_of_three() {  # median_of_three <kind> <port>: in $median
-  local i times=()
-  for i in 1 2 3; do
-    join_during "$@"
-    times+=("$took")
-  done
-  median=$(printf '%s\n' "${times[@]}" | sort -n | sed -n 2p)
-  echo "$1 at port $2: ${times[*]} s"
-}
+quickest() { printf '%s\n' "$@" | sort -n | head -1; }
 
+# What else the machine does makes joins slower, never quicker: so both ways take turns, and the quickest of each counts.
 for kind in close hold nonsense hello; do
-  median_of_three $kind $((port + 1))
-  calm=$median
-  median_of_three $kind $port
-  awk -v a="$calm" -v b="$median" 'BEGIN { exit !(b < a + 1) }' || fail "$kind: $median s to join, $calm s without"
-  grep -q "turned away" run/logs/dslaunch.log || fail "$kind: the flood did not reach the coordinator"
+  calm=() flooded=()
+  for i in 1 2 3; do
+    join_during $kind $((port + 1))
+    calm+=("$took")
+    join_during $kind $port
+    flooded+=("$took")
+    grep -q "turned away" run/logs/dslaunch.log || fail "$kind: the flood did not reach the coordinator"
+  done
+  echo "$kind: ${flooded[*]} s, without ${calm[*]} s"
+  awk -v a="$(quickest "${calm[@]}")" -v b="$(quickest "${flooded[@]}")" 'BEGIN { exit !(b < 2 * a + 1) }' ||
+    fail "$kind: too slow to join"
 done
 wait_until "an empty cluster" nobody_left
 finish
