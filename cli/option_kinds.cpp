@@ -29,6 +29,14 @@ CLI::Option* add_duration(CLI::App& app, const std::string& name,
   return app.add_option_function<std::string>(name, take, description)->type_name("TIME");
 }
 
+CLI::Option* add_bytes(CLI::App& app, const std::string& name, int64_t& value,
+                       const std::string& description) {
+  return app.add_option(name, value, description)
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->check(CLI::PositiveNumber.description(""))
+      ->type_name("BYTES");
+}
+
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides) {
   app.add_option("overrides", overrides,
                  "key.path=value changes the config, ~key.path removes a key")

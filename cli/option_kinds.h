@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,10 @@ CLI::Validator choice_check(const std::vector<std::string>& choices);
 CLI::Option* add_duration(CLI::App& app, const std::string& name,
                           std::optional<std::chrono::nanoseconds>& value,
                           const std::string& description);
+
+// "4096", "128K", "1G": powers of 1024.
+CLI::Option* add_bytes(CLI::App& app, const std::string& name, int64_t& value,
+                       const std::string& description);
 
 // The words key.path=value and ~key.path behind a config.
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides);

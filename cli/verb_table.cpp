@@ -13,7 +13,9 @@
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/init.h"
+#include "cli/verbs/storage/io.h"
 #include "cli/verbs/man.h"
+#include "cli/verbs/storage/nvme_tune.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
 #include "cli/verbs/run.h"
@@ -50,6 +52,10 @@ constexpr std::array kVerbs{
          described<ElasticVerbOptions, describe_elastic>},
     Verb{"env", "what this build has, what this machine offers, what each feature needs",
          described<EnvOptions, describe_env>},
+    Verb{"io", "how fast tensors are written to a folder and read from it",
+         described<IoArgs, describe_io>, Program::kEngine},
+    Verb{"nvme-tune", "the aio section with which these disks are fastest",
+         described<NvmeTuneArgs, describe_nvme_tune>, Program::kEngine},
     Verb{"schema", "the JSON Schema of train.json, for editors",
          described<SchemaOptions, describe_schema>},
     Verb{"status", "where a run is, or how it ended", described<StatusOptions, describe_status>},

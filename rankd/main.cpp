@@ -19,7 +19,9 @@
 #include "rankd/verbs/generate.h"
 #include "rankd/verbs/input_facts.h"
 #include "rankd/verbs/inventory.h"
+#include "rankd/verbs/storage/io.h"
 #include "rankd/verbs/look.h"
+#include "rankd/verbs/storage/nvme_tune.h"
 #include "rankd/verbs/plan.h"
 #include "rankd/verbs/tokenize.h"
 
@@ -38,6 +40,10 @@ int on_cores(const VerbLine& line) {
 
 int tokenize(const VerbLine& line) { return run_tokenize(line.values<TokenizeArgs>()); }
 
+int io(const VerbLine& line) { return run_io(line.values<IoArgs>()); }
+
+int nvme_tune(const VerbLine& line) { return run_nvme_tune(line.values<NvmeTuneArgs>()); }
+
 int plan(const VerbLine& line) { return run_plan(line.values<PlanArgs>()); }
 
 struct Row {
@@ -46,7 +52,10 @@ struct Row {
 };
 
 constexpr std::array kRows{Row{"eval", on_cores<EvalArgs, run_evaluate>},
-                           Row{"generate", on_cores<GenerateArgs, run_generate>}, Row{"plan", plan},
+                           Row{"generate", on_cores<GenerateArgs, run_generate>},
+                           Row{"io", io},
+                           Row{"nvme-tune", nvme_tune},
+                           Row{"plan", plan},
                            Row{"tokenize", tokenize}};
 
 // `dslaunch generate ...` becomes this program, so help speaks in dslaunch's name.

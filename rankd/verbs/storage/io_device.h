@@ -1,0 +1,22 @@
+// Where the tensors of `dslaunch io` and `dslaunch nvme-tune` are, and what may be asked for there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/stream.h"
+
+namespace ds {
+
+// A GPU with room for `bytes`, and a stream of it. Unsupported, with what is missing, without one.
+class IoDevice {
+ public:
+  IoDevice(int index, int64_t bytes);
+  Stream& stream() { return *stream_; }
+
+ private:
+  std::unique_ptr<MemoryResource> memory_;
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace ds
