@@ -1,5 +1,8 @@
 // rankd: one rank of a training job, started by dslaunch with its orders on standard input; and the
 // verbs of dslaunch that need the engine. Environment variables are read here and nowhere else.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -19,10 +22,10 @@
 #include "rankd/verbs/generate.h"
 #include "rankd/verbs/input_facts.h"
 #include "rankd/verbs/inventory.h"
-#include "rankd/verbs/storage/io.h"
 #include "rankd/verbs/look.h"
-#include "rankd/verbs/storage/nvme_tune.h"
 #include "rankd/verbs/plan.h"
+#include "rankd/verbs/storage/io.h"
+#include "rankd/verbs/storage/nvme_tune.h"
 #include "rankd/verbs/tokenize.h"
 
 namespace ds {
@@ -71,6 +74,8 @@ int run_verb(const std::vector<std::string>& arguments) {
     throw UsageError(
         fmt::format("rankd is started by dslaunch: `dslaunch {} --help`", parsed.verb->name));
   }
+  // Standard output is the answer's alone.
+  spdlog::set_default_logger(spdlog::stderr_color_mt("dslaunch"));
   return row->carry_out(*parsed.line);
 }
 

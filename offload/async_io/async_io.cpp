@@ -37,6 +37,8 @@ void check(const IoOptions& options) {
            options.queue_depth);
   DS_CHECK(options.thread_count >= 1, "aio: thread_count is {}, expected 1 at least",
            options.thread_count);
+  DS_CHECK(!options.use_gds || options.engine.value_or(EngineKind::kGds) == EngineKind::kGds,
+           "aio: use_gds, and {} as the engine", to_string(*options.engine));
   DS_CHECK(options.timeout_ms >= 1, "aio: timeout_ms is {}, expected 1 at least",
            options.timeout_ms);
 }
@@ -74,10 +76,17 @@ AsyncIo::Lanes::Lanes(std::vector<std::unique_ptr<IoEngine>> engines, const IoOp
 
 Transfer::Place AsyncIo::Lanes::place_of(IoKind kind, const IoFile& file) const {
   Transfer::Place place{kind, file.fd(), file.direct_fd(), file.alignment(), file.path()};
-  if (lanes_.front()->aligns_by_itself()) {
+  const Lane& lane = *lanes_.front();
+  if (file.is_on_fuse() && !lane.counts_on_fuse()) {
+    throw Unsupported(
+        fmt::format("{} on {}, which is on FUSE: the kernel would give what was moved in part for "
+                    "whole; libaio and threads are told the truth (IoOptions::engine)",
+                    lane.engine_name(), file.path()));
+  }
+  if (lane.aligns_by_itself()) {
     if (file.direct_fd() < 0) {
       throw Unsupported(fmt::format("{} needs O_DIRECT, which {} lacks: {}",
-                                    lanes_.front()->engine_name(), file.path(), file.why_cached()));
+                                    lane.engine_name(), file.path(), file.why_cached()));
     }
     place.alignment = {1, 1};
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "offload/async_io/io_file.h"
 
 namespace ds {
 
@@ -94,10 +95,19 @@ EngineChoice choose_engine(const IoOptions& options) {
     make_engine(EngineKind::kGds, options);
     return {EngineKind::kGds, "asynchronous I/O: cuFile (use_gds)"};
   }
+  if (options.engine) {
+    make_engine(*options.engine, options);
+    return {*options.engine, fmt::format("asynchronous I/O: {}, as it was asked for",
+                                         to_string(*options.engine))};
+  }
   std::string refused;
   for (const EngineKind kind : {EngineKind::kUring, EngineKind::kAio}) {
     std::string note;
-    const std::string why = refusal(kind, note);
+    const std::string why =
+        kind == EngineKind::kUring && !options.folder.empty() && is_on_fuse(options.folder)
+            ? fmt::format("io_uring: {} is on FUSE, where it cannot be told what was moved in part",
+                          options.folder)
+            : refusal(kind, note);
     if (why.empty()) {
       return {kind, fmt::format("asynchronous I/O: {}{}{}", to_string(kind), note,
                                 refused.empty() ? "" : " (" + refused + ")")};

@@ -11,17 +11,14 @@
 
 namespace ds {
 
-enum class EngineKind { kUring, kAio, kThreads, kGds };
-const char* to_string(EngineKind kind);
-
 struct EngineChoice {
   EngineKind kind = EngineKind::kThreads;
   // "asynchronous I/O: threads (io_uring: io_uring_setup: Operation not permitted; libaio: ...)"
   std::string line;
 };
 
-// With use_gds that engine or Unsupported, since nobody asks for it without need. The probes
-// transfer a few bytes of a file in memory and leave nothing behind.
+// What was asked for (IoOptions::engine, use_gds) or Unsupported, since nobody asks without need. The
+// probes transfer a few bytes of a file in memory and leave nothing behind.
 EngineChoice choose_engine(const IoOptions& options);
 
 // An engine of this kind for one thread of AsyncIo; Unsupported where it cannot work.

@@ -43,6 +43,9 @@ class IoEngine {
   // GPU's.
   virtual bool aligns_by_itself() const { return false; }
 
+  // Whether a completion counts what a file system of FUSE moved, and no more.
+  virtual bool counts_on_fuse() const { return true; }
+
   // Begins the first blocks, as many as there is room for, and says how many. Blocks that begin may
   // complete in any order. IoError where the queue itself fails; a block's failure is a completion.
   virtual int submit(std::span<const IoBlock> blocks) = 0;

@@ -1,8 +1,10 @@
 #include "offload/async_io/io_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,9 +36,18 @@ struct stat status_of(int fd, const std::string& path) {
   return status;
 }
 
+std::string own_path_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 }  // namespace
+
+// Only a program of a user can be without an answer.
+bool is_on_fuse(const std::string& path) {
+  struct statfs system {};
+  return ::statfs(path.c_str(), &system) != 0 ? errno == ENOSYS
+                                              : system.f_type == FUSE_SUPER_MAGIC;
+}
 
 IoFile IoFile::open_cached(const std::string& path, OpenMode mode) {
   IoFile file;
@@ -52,6 +63,7 @@ IoFile IoFile::open_cached(const std::string& path, OpenMode mode) {
     throw_io_error("fcntl", path, errno);
   }
   file.why_cached_ = "it was opened so";
+  file.is_on_fuse_ = ds::is_on_fuse(own_path_of(file.fd()));
   return file;
 }
 
@@ -66,8 +78,7 @@ IoFile IoFile::open(const std::string& path, OpenMode mode) {
 
 // The same file by its descriptor: the path may mean another one by now.
 void IoFile::open_direct(int flags) {
-  const std::string self = fmt::format("/proc/self/fd/{}", fd());
-  direct_ = Fd(::open(self.c_str(), flags | O_DIRECT | O_CLOEXEC));
+  direct_ = Fd(::open(own_path_of(fd()).c_str(), flags | O_DIRECT | O_CLOEXEC));
   if (!direct_.valid()) {
     why_cached_ = fmt::format("its file system refuses O_DIRECT: {}", std::strerror(errno));
     return;

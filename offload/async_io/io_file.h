@@ -16,6 +16,9 @@ enum class OpenMode {
   kCreate,     // a new file; IoError if the path exists
 };
 
+// Whether a program of a user serves this file or folder (FUSE, as sshfs and many object stores do).
+bool is_on_fuse(const std::string& path);
+
 // What a block has to be a multiple of to go past the page cache.
 struct DirectAlignment {
   int64_t offset =
@@ -42,6 +45,7 @@ class IoFile {
   int fd() const { return cached_.get(); }
   int direct_fd() const { return direct_.get(); }  // -1: everything goes through the page cache
   const DirectAlignment& alignment() const { return alignment_; }
+  bool is_on_fuse() const { return is_on_fuse_; }
   // Why there is no direct descriptor: "tmpfs knows no O_DIRECT"; empty where there is one.
   const std::string& why_cached() const { return why_cached_; }
 
@@ -54,6 +58,7 @@ class IoFile {
   Fd direct_;
   DirectAlignment alignment_;
   std::string why_cached_;
+  bool is_on_fuse_ = false;
 };
 
 }  // namespace ds

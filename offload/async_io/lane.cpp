@@ -32,7 +32,8 @@ Lane::Lane(std::unique_ptr<IoEngine> engine, const IoOptions& options)
     : options_(options),
       engine_(std::move(engine)),
       name_(engine_->name()),
-      aligns_by_itself_(engine_->aligns_by_itself()) {
+      aligns_by_itself_(engine_->aligns_by_itself()),
+      counts_on_fuse_(engine_->counts_on_fuse()) {
   const auto depth = static_cast<size_t>(std::min(options.queue_depth, engine_->queue_depth()));
   slots_.resize(depth);
   for (size_t slot = depth; slot > 0; --slot) free_slots_.push_back(slot - 1);

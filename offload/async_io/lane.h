@@ -38,6 +38,7 @@ class Lane {
 
   const std::string& engine_name() const { return name_; }
   bool aligns_by_itself() const { return aligns_by_itself_; }
+  bool counts_on_fuse() const { return counts_on_fuse_; }
   IoFigures figures() const;
 
   // The engine's, as long as there is one.
@@ -83,6 +84,7 @@ class Lane {
   std::unique_ptr<IoEngine> engine_;
   const std::string name_;
   const bool aligns_by_itself_;
+  const bool counts_on_fuse_;
 
   // Of the lane's thread alone.
   std::unique_ptr<std::byte, FreeMemory> bounce_memory_;  // a block for each slot

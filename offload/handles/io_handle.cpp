@@ -19,7 +19,8 @@ IoOptions io_options(const HandleOptions& options, bool use_gds) {
           .single_submit = options.single_submit,
           .overlap_events = options.overlap_events,
           .thread_count = options.intra_op_parallelism,
-          .use_gds = use_gds};
+          .use_gds = use_gds,
+          .engine = options.engine};
 }
 
 // The file holds what the tensor is to be filled with.

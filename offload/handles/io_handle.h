@@ -28,6 +28,7 @@ struct HandleOptions {
   bool single_submit = false;
   bool overlap_events = false;
   int intra_op_parallelism = 1;  // threads that share each operation
+  std::optional<EngineKind> engine = std::nullopt;  // none: the best of the machine
 };
 
 struct TransferOptions {

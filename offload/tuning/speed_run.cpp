@@ -102,19 +102,24 @@ SpeedRun::SpeedRun(const SpeedPlan& plan) : plan_(plan) {
       workers_.push_back(std::move(worker));
     }
   }
-  if (plan_.engine) {
-    engine_ = *plan_.engine;
-  } else {
-    const EngineChoice choice = choose_engine({});
-    engine_ = choice.kind;
-    if (choice.kind == EngineKind::kThreads) note(choice.line);
-  }
+  engine_ = plan_.engine ? *plan_.engine : engine_for_all();
   open_files();
   for (const auto& worker : workers_) {
     if (const std::string& why = worker->file->why_cached(); !why.empty()) {
       note(fmt::format("{}: {}, so these are speeds of the page cache", worker->folder, why));
     }
   }
+}
+
+// The best that all folders take: the kinds are in the order of their speed.
+EngineKind SpeedRun::engine_for_all() {
+  EngineKind kind = EngineKind::kUring;
+  for (const std::string& folder : plan_.folders) {
+    const EngineChoice choice = choose_engine({.folder = folder});
+    if (choice.kind != EngineKind::kUring) note(choice.line);
+    kind = std::max(kind, choice.kind);
+  }
+  return kind;
 }
 
 void SpeedRun::note(const std::string& text) {

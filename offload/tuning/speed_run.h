@@ -62,6 +62,7 @@ class SpeedRun {
   enum class Way { kWrite, kRead };
   SpeedTimes move(const IoSetting& setting, Way way, int warmups, int loops);
   double move_once(const std::vector<std::unique_ptr<TensorIo>>& ios, Way way);
+  EngineKind engine_for_all();
   void open_files();
   Tensor make_tensor(size_t number);
   void prepare(Way way);

@@ -62,6 +62,7 @@ class FaultyEngine final : public IoEngine {
   std::string_view name() const override { return inner_->name(); }
   int queue_depth() const override { return inner_->queue_depth(); }
   bool aligns_by_itself() const override { return inner_->aligns_by_itself(); }
+  bool counts_on_fuse() const override { return inner_->counts_on_fuse(); }
   bool register_file(int fd) override { return inner_->register_file(fd); }
   void unregister_file(int fd) override { inner_->unregister_file(fd); }
   bool register_memory(std::span<std::byte> m) override { return inner_->register_memory(m); }
