@@ -76,17 +76,17 @@ AsyncIo::Lanes::Lanes(std::vector<std::unique_ptr<IoEngine>> engines, const IoOp
 
 Transfer::Place AsyncIo::Lanes::place_of(IoKind kind, const IoFile& file) const {
   Transfer::Place place{kind, file.fd(), file.direct_fd(), file.alignment(), file.path()};
-  const Lane& lane = *lanes_.front();
-  if (file.is_on_fuse() && !lane.counts_on_fuse()) {
+  const EngineTraits& engine = lanes_.front()->traits();
+  if (file.is_on_fuse() && !engine.counts_on_fuse) {
     throw Unsupported(
         fmt::format("{} on {}, which is on FUSE: the kernel would give what was moved in part for "
                     "whole; libaio and threads are told the truth (IoOptions::engine)",
-                    lane.engine_name(), file.path()));
+                    engine.name, file.path()));
   }
-  if (lane.aligns_by_itself()) {
+  if (engine.aligns_by_itself) {
     if (file.direct_fd() < 0) {
-      throw Unsupported(fmt::format("{} needs O_DIRECT, which {} lacks: {}",
-                                    lane.engine_name(), file.path(), file.why_cached()));
+      throw Unsupported(fmt::format("{} needs O_DIRECT, which {} lacks: {}", engine.name,
+                                    file.path(), file.why_cached()));
     }
     place.alignment = {1, 1};
   }
@@ -216,7 +216,7 @@ IoFigures AsyncIo::figures() const {
   return figures;
 }
 
-std::string AsyncIo::engine_name() const { return lanes_->all().front()->engine_name(); }
+std::string AsyncIo::engine_name() const { return lanes_->all().front()->traits().name; }
 
 AsyncIo::Registration::~Registration() {
   for (const auto& undo : undo_) undo();

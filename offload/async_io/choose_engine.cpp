@@ -97,8 +97,8 @@ EngineChoice choose_engine(const IoOptions& options) {
   }
   if (options.engine) {
     make_engine(*options.engine, options);
-    return {*options.engine, fmt::format("asynchronous I/O: {}, as it was asked for",
-                                         to_string(*options.engine))};
+    return {*options.engine,
+            fmt::format("asynchronous I/O: {}, as it was asked for", to_string(*options.engine))};
   }
   std::string refused;
   for (const EngineKind kind : {EngineKind::kUring, EngineKind::kAio}) {

@@ -45,8 +45,7 @@ int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step
 // Only a program of a user can be without an answer.
 bool is_on_fuse(const std::string& path) {
   struct statfs system {};
-  return ::statfs(path.c_str(), &system) != 0 ? errno == ENOSYS
-                                              : system.f_type == FUSE_SUPER_MAGIC;
+  return ::statfs(path.c_str(), &system) != 0 ? errno == ENOSYS : system.f_type == FUSE_SUPER_MAGIC;
 }
 
 IoFile IoFile::open_cached(const std::string& path, OpenMode mode) {

@@ -18,7 +18,8 @@ struct IoOptions {
   int thread_count = 1;                   // threads that share each request
   bool use_gds = false;
   std::optional<EngineKind> engine = std::nullopt;  // none: the best of the machine
-  std::string folder = {};  // where the files are, if that is known: not every engine is for every disk
+  std::string folder =
+      {};  // where the files are, if that is known: not every engine is for every disk
   int64_t timeout_ms = 30'000;  // longest that a block may take
 };
 

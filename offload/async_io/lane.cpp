@@ -31,9 +31,8 @@ double seconds_between(std::chrono::steady_clock::time_point from,
 Lane::Lane(std::unique_ptr<IoEngine> engine, const IoOptions& options)
     : options_(options),
       engine_(std::move(engine)),
-      name_(engine_->name()),
-      aligns_by_itself_(engine_->aligns_by_itself()),
-      counts_on_fuse_(engine_->counts_on_fuse()) {
+      traits_{std::string(engine_->name()), engine_->aligns_by_itself(),
+              engine_->counts_on_fuse()} {
   const auto depth = static_cast<size_t>(std::min(options.queue_depth, engine_->queue_depth()));
   slots_.resize(depth);
   for (size_t slot = depth; slot > 0; --slot) free_slots_.push_back(slot - 1);
@@ -78,7 +77,7 @@ std::optional<std::string> Lane::overdue(const Transfer& transfer) const {
   if (now - oldest->begun < milliseconds(options_.timeout_ms)) return std::nullopt;
   const auto is_its = [&](const Work& work) { return work.transfer == &transfer; };
   if (!concerned && std::none_of(queue_.begin(), queue_.end(), is_its)) return std::nullopt;
-  return fmt::format("{} has not ended the {} within {:.1f} s", name_,
+  return fmt::format("{} has not ended the {} within {:.1f} s", traits_.name,
                      words_of(oldest->transfer->place(), oldest->piece.offset, oldest->piece.bytes),
                      seconds_between(oldest->begun, now));
 }
@@ -183,8 +182,8 @@ std::byte* Lane::bounce(size_t slot) {
     const size_t bytes = slots_.size() * block;
     auto* memory = static_cast<std::byte*>(std::aligned_alloc(kUncachedAlignment, bytes));
     if (memory == nullptr) {
-      throw OutOfMemory(
-          fmt::format("{}: {} bytes for transfers of memory that is not aligned", name_, bytes));
+      throw OutOfMemory(fmt::format("{}: {} bytes for transfers of memory that is not aligned",
+                                    traits_.name, bytes));
     }
     bounce_memory_.reset(memory);
     engine_->register_memory({memory, bytes});
@@ -222,12 +221,12 @@ size_t Lane::reap() {
 Lane::Outcome Lane::judge(const IoCompletion& completion) {
   Outcome outcome{static_cast<size_t>(completion.id), std::nullopt};
   DS_CHECK(outcome.slot < slots_.size() && slots_[outcome.slot].transfer != nullptr,
-           "{}: a completion of block {}, which is not under way", name_, completion.id);
+           "{}: a completion of block {}, which is not under way", traits_.name, completion.id);
   const Work& work = slots_[outcome.slot];
   const Piece& piece = work.piece;
   const int64_t moved = completion.result;
-  DS_CHECK(moved <= piece.bytes, "{}: {} bytes moved, though {} were asked for", name_, moved,
-           piece.bytes);
+  DS_CHECK(moved <= piece.bytes, "{}: {} bytes moved, though {} were asked for", traits_.name,
+           moved, piece.bytes);
   if (moved < 0) {
     outcome.rest = judge_error(work, static_cast<int>(-moved));
     return outcome;
@@ -263,7 +262,7 @@ std::optional<Lane::Work> Lane::judge_error(const Work& work, int error_number) 
   const Piece& piece = work.piece;
   const bool reads = work.transfer->place().kind == IoKind::kRead;
   work.transfer->fail({piece.offset, error_number,
-                       fmt::format("{}: {}{} of {} bytes at offset {}", name_, attempt,
+                       fmt::format("{}: {}{} of {} bytes at offset {}", traits_.name, attempt,
                                    reads ? "read" : "write", piece.bytes, piece.offset)});
   return std::nullopt;
 }
@@ -279,7 +278,7 @@ std::optional<Lane::Work> Lane::judge_nothing(const Work& work) {
   const Transfer::Place& place = work.transfer->place();
   const std::string words = words_of(place, work.piece.offset, work.piece.bytes);
   work.transfer->fail({work.piece.offset, 0,
-                       fmt::format("{}: {}: {}", name_, words,
+                       fmt::format("{}: {}: {}", traits_.name, words,
                                    place.kind == IoKind::kRead ? "the file ends there"
                                                                : "twice no byte was written")});
   return std::nullopt;
@@ -325,13 +324,14 @@ void Lane::say_who_is_waited_for() {
   const auto busy = std::find_if(slots_.begin(), slots_.end(),
                                  [](const Work& work) { return work.transfer != nullptr; });
   spdlog::warn(
-      "{}: closing waits for {} blocks, since their memory may still be used; one is the {}", name_,
-      under_way_, words_of(busy->transfer->place(), busy->piece.offset, busy->piece.bytes));
+      "{}: closing waits for {} blocks, since their memory may still be used; one is the {}",
+      traits_.name, under_way_,
+      words_of(busy->transfer->place(), busy->piece.offset, busy->piece.bytes));
 }
 
 // The queue itself failed. Its end waits for what is under way, so that memory can be given back.
 void Lane::give_up(const std::string& reason) {
-  spdlog::error("{}: {}", name_, reason);
+  spdlog::error("{}: {}", traits_.name, reason);
   {
     const std::scoped_lock lock(work_mutex_);
     broken_ = reason;

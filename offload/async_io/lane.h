@@ -21,6 +21,13 @@
 
 namespace ds {
 
+// What an engine is, also when there is none any more.
+struct EngineTraits {
+  std::string name;
+  bool aligns_by_itself = false;
+  bool counts_on_fuse = true;
+};
+
 // Thread-safe.
 class Lane {
  public:
@@ -36,9 +43,7 @@ class Lane {
   // the options allow: which block, and for how long.
   std::optional<std::string> overdue(const Transfer& transfer) const;
 
-  const std::string& engine_name() const { return name_; }
-  bool aligns_by_itself() const { return aligns_by_itself_; }
-  bool counts_on_fuse() const { return counts_on_fuse_; }
+  const EngineTraits& traits() const { return traits_; }
   IoFigures figures() const;
 
   // The engine's, as long as there is one.
@@ -82,9 +87,7 @@ class Lane {
 
   const IoOptions options_;
   std::unique_ptr<IoEngine> engine_;
-  const std::string name_;
-  const bool aligns_by_itself_;
-  const bool counts_on_fuse_;
+  const EngineTraits traits_;
 
   // Of the lane's thread alone.
   std::unique_ptr<std::byte, FreeMemory> bounce_memory_;  // a block for each slot

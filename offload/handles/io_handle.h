@@ -27,7 +27,7 @@ struct HandleOptions {
   int queue_depth = 128;
   bool single_submit = false;
   bool overlap_events = false;
-  int intra_op_parallelism = 1;  // threads that share each operation
+  int intra_op_parallelism = 1;                     // threads that share each operation
   std::optional<EngineKind> engine = std::nullopt;  // none: the best of the machine
 };
 

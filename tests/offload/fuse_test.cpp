@@ -6,8 +6,8 @@
 
 #include "offload/async_io/async_io.h"
 #include "offload/async_io/choose_engine.h"
-#include "tests/support/catch.h"
 #include "tests/offload/fuse_file.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ds {
@@ -21,7 +21,8 @@ using test::FuseFile;
 constexpr size_t kBytes = 5 * 8192 + 1234;
 constexpr int64_t kOffset = 100;
 constexpr int64_t kTransfers = 8;  // of a request: blocks of whole pages, and its two ends
-constexpr std::array kKinds{EngineKind::kThreads, EngineKind::kAio};  // those that are told the truth
+constexpr std::array kKinds{EngineKind::kThreads,
+                            EngineKind::kAio};  // those that are told the truth
 
 std::vector<std::byte> some_bytes(size_t salt) {
   std::vector<std::byte> bytes(kBytes);
