@@ -17,8 +17,8 @@ struct EngineChoice {
   std::string line;
 };
 
-// What was asked for (IoOptions::engine, use_gds) or Unsupported, since nobody asks without need. The
-// probes transfer a few bytes of a file in memory and leave nothing behind.
+// What was asked for (IoOptions::engine, use_gds) or Unsupported, since nobody asks without need.
+// The probes transfer a few bytes of a file in memory and leave nothing behind.
 EngineChoice choose_engine(const IoOptions& options);
 
 // An engine of this kind for one thread of AsyncIo; Unsupported where it cannot work.

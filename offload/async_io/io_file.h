@@ -16,7 +16,8 @@ enum class OpenMode {
   kCreate,     // a new file; IoError if the path exists
 };
 
-// Whether a program of a user serves this file or folder (FUSE, as sshfs and many object stores do).
+// Whether a program of a user serves this file or folder (FUSE, as sshfs and many object stores
+// do).
 bool is_on_fuse(const std::string& path);
 
 // What a block has to be a multiple of to go past the page cache.

@@ -6,9 +6,10 @@
 //   h.async_pwrite(tensor, "/local_nvme/tensor");       // begins
 //   h.wait();                                           // 1: so many are done
 //
-// Without a file_offset a tensor is the whole file: a write leaves a file of the tensor's size, and a
-// read refuses a file of another size. With one it is the bytes from there. Errors are one exception:
-// IoError with file, offset and length; InputMissing; DataError for a file that does not fit.
+// Without a file_offset a tensor is the whole file: a write leaves a file of the tensor's size, and
+// a read refuses a file of another size. With one it is the bytes from there. Errors are one
+// exception: IoError with file, offset and length; InputMissing; DataError for a file that does not
+// fit.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // TensorIo: tensors to and from open files, under way while the caller computes. It adds to AsyncIo
 // what tensors need: a device's tensors pass through pinned memory, unless the engine moves them
-// itself (GPUDirect Storage); what is under way keeps its tensor and its file; and what was moved can
-// be compared with the file once more.
+// itself (GPUDirect Storage); what is under way keeps its tensor and its file; and what was moved
+// can be compared with the file once more.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace ds {
 
 enum class Validate { kNo, kYes };  // compare with the file, read once more by plain calls
 
-// A flat tensor of the host whose pages stay in memory. OutOfMemory where the limit on locked memory
-// is too low.
+// A flat tensor of the host whose pages stay in memory. OutOfMemory where the limit on locked
+// memory is too low.
 Tensor locked_tensor(int64_t numel, DType dtype);
 
 // Confined to one thread.

@@ -48,7 +48,8 @@ class SpeedRun {
   SpeedRun(const SpeedRun&) = delete;  // owns the files
   SpeedRun& operator=(const SpeedRun&) = delete;
 
-  // Reading reads what was written last; of files that nothing was written to, what is written then.
+  // Reading reads what was written last; of files that nothing was written to, what is written
+  // then.
   SpeedTimes write(const IoSetting& setting);
   SpeedTimes read(const IoSetting& setting);
 

@@ -1,7 +1,8 @@
 // The settings of asynchronous I/O that a tuning run tries, and which of them it tries next (pure).
 // Trying all takes minutes on a disk, and most settings are far from the best. So it goes along one
-// axis at a time, from the best setting it knows (coordinate descent), until no single change helps;
-// what is left of the budget begins anew at the setting that has least in common with those tried.
+// axis at a time, from the best setting it knows (coordinate descent), until no single change
+// helps; what is left of the budget begins anew at the setting that has least in common with those
+// tried.
 #pragma once
 
 #include <cstddef>

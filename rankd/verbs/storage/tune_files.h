@@ -11,7 +11,7 @@
 
 namespace ds {
 
-// One setting and what was measured with it: bytes per second, nothing where that was not asked for.
+// One setting and what was measured with it: bytes per second, nothing where it was not asked for.
 struct IoTrial {
   IoSetting setting;
   std::optional<double> read;
@@ -19,7 +19,7 @@ struct IoTrial {
   double score() const { return read.value_or(0) + write.value_or(0); }
 };
 
-// A file for --sweep-config: a list of values, or one, for each axis that it names. ConfigError with
+// A file for --sweep-config: a list of values, or one, for each axis it names. ConfigError with
 // the place of what is wrong.
 SweepSpace read_sweep(std::string_view text, const std::string& source);
 
