@@ -43,19 +43,23 @@ TEST_CASE("an outline says what stands behind each option and at each place", "[
   CHECK(ctl.places[1].kind == ValueKind::kDirectory);
 }
 
+std::string in_roff(const std::string& name) {
+  std::string text;
+  for (const char c : name) text += c == '-' ? std::string("\\-") : std::string(1, c);
+  return text;
+}
+
 TEST_CASE("scripts and pages name every verb and every option", "[cli]") {
   const std::vector<VerbOutline> verbs = outlines();
   const std::string manual = manual_page(verbs, "1.2.3");
   for (const VerbOutline& verb : verbs) {
     const std::string page = manual_page(verb, "1.2.3");
-    CHECK_THAT(manual, Catch::Contains("\n.B " + verb.name + "\n"));
+    CHECK_THAT(manual, Catch::Contains("\n.B " + in_roff(verb.name) + "\n"));
     CHECK_THAT(page, Catch::StartsWith(".TH DSLAUNCH\\-") && Catch::Contains("dslaunch 1.2.3"));
     for (const OptionOutline& option : verb.options) {
       const std::string name = option.names.back();
       INFO(verb.name << " " << name);
-      std::string in_roff;
-      for (const char c : name) in_roff += c == '-' ? std::string("\\-") : std::string(1, c);
-      CHECK_THAT(page, Catch::Contains(in_roff));
+      CHECK_THAT(page, Catch::Contains(in_roff(name)));
       for (const Shell shell : {Shell::kBash, Shell::kZsh, Shell::kFish}) {
         if (name.find('_') != std::string::npos) continue;
         CHECK_THAT(completion_script(shell, verbs),
