@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace ds {
 namespace {
@@ -96,7 +97,8 @@ std::string escaped(std::string_view text) {
 std::string line_plot(std::string_view title, std::string_view x_name,
                       const std::vector<PlotCurve>& curves) {
   Axis x{0, 1, kLeft, kWidth - kRight};
-  Axis y{INFINITY, -INFINITY, kHeight - kBottom, kTop};
+  Axis y{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+         kHeight - kBottom, kTop};
   if (!curves.empty() && !curves.front().points.empty()) {
     x.low = curves.front().points.front().x;
     x.high = curves.front().points.back().x;

@@ -19,7 +19,7 @@ constexpr size_t kCoveredAt = 32;  // what the digest covers
 constexpr size_t kHostBytes = 64;
 // Magic, version, digest; epoch, rank, world, generation, length, block_bytes; job and key with
 // their lengths.
-constexpr size_t kBlocksAt = kCoveredAt + 6 * 8 + 8 + kSwapJobBytes + 8 + kSwapKeyBytes;
+constexpr size_t kBlocksAt = kCoveredAt + size_t{6} * 8 + 8 + kSwapJobBytes + 8 + kSwapKeyBytes;
 
 // Front to back over bytes that are known to suffice.
 class Writer {
