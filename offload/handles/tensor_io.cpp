@@ -153,32 +153,37 @@ std::span<std::byte> TensorIo::reachable(Operation& operation) {
   return {operation.staging->data, operation.tensor.bytes()};
 }
 
-TensorIo::Operation& TensorIo::begin(IoKind kind, const Tensor& tensor,
-                                     std::shared_ptr<IoFile> file, int64_t offset,
-                                     Validate validate) {
+// It is under way, and one of operations_, only when it has a ticket: AsyncIo may refuse the file.
+std::unique_ptr<TensorIo::Operation> TensorIo::prepare(IoKind kind, const Tensor& tensor,
+                                                       std::shared_ptr<IoFile> file, int64_t offset,
+                                                       Validate validate) {
   check(tensor, *file, offset);
   auto operation =
       std::make_unique<Operation>(Operation{kind, tensor, std::move(file), offset, validate});
   operation->memory = reachable(*operation);
-  return *operations_.emplace_back(std::move(operation));
+  return operation;
 }
 
 void TensorIo::begin_read(const Tensor& tensor, std::shared_ptr<IoFile> file, int64_t offset,
                           Validate validate) {
-  Operation& operation = begin(IoKind::kRead, tensor, std::move(file), offset, validate);
-  operation.ticket = io_->read(*operation.file, offset, operation.memory);
+  auto operation = prepare(IoKind::kRead, tensor, std::move(file), offset, validate);
+  operations_.reserve(operations_.size() + 1);
+  operation->ticket = io_->read(*operation->file, offset, operation->memory);
+  operations_.push_back(std::move(operation));
 }
 
 void TensorIo::begin_write(const Tensor& tensor, std::shared_ptr<IoFile> file, int64_t offset,
                            Validate validate) {
-  Operation& operation = begin(IoKind::kWrite, tensor, std::move(file), offset, validate);
-  if (operation.staging != nullptr) {
-    options_.stream->copy(tensor.address(), operation.memory.data(), tensor.bytes());
+  auto operation = prepare(IoKind::kWrite, tensor, std::move(file), offset, validate);
+  if (operation->staging != nullptr) {
+    options_.stream->copy(tensor.address(), operation->memory.data(), tensor.bytes());
     options_.stream->synchronize();
   } else if (is_on_device(tensor) && options_.stream != nullptr) {
     options_.stream->synchronize();  // the engine knows nothing of streams
   }
-  operation.ticket = io_->write(*operation.file, offset, operation.memory);
+  operations_.reserve(operations_.size() + 1);
+  operation->ticket = io_->write(*operation->file, offset, operation->memory);
+  operations_.push_back(std::move(operation));
 }
 
 void TensorIo::compare(const Operation& operation) const {

@@ -61,8 +61,9 @@ class TensorIo {
   struct Staging;
   struct Pinned;
 
-  Operation& begin(IoKind kind, const Tensor& tensor, std::shared_ptr<IoFile> file, int64_t offset,
-                   Validate validate);
+  std::unique_ptr<Operation> prepare(IoKind kind, const Tensor& tensor,
+                                     std::shared_ptr<IoFile> file, int64_t offset,
+                                     Validate validate);
   std::span<std::byte> reachable(Operation& operation);
   void check(const Tensor& tensor, const IoFile& file, int64_t offset) const;
   void finish(Operation& operation);

@@ -6,6 +6,7 @@
 
 #include "offload/async_io/async_io.h"
 #include "offload/async_io/choose_engine.h"
+#include "offload/handles/io_handle.h"
 #include "tests/offload/fuse_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_directory.h"
@@ -119,6 +120,26 @@ TEST_CASE("io_uring is not used where it hides that a transfer was short", "[off
   const IoFile file = IoFile::open(fuse->path(), OpenMode::kReadWrite);
   const auto bytes = some_bytes(1);
   CHECK_THROWS_WITH(io->write(file, kOffset, bytes), Contains(fuse->path() + ", which is on FUSE"));
+}
+
+TEST_CASE("a handle whose engine a file is not for has nothing under way", "[offload]") {
+  const TemporaryDirectory folder;
+  std::string why;
+  const auto fuse = FuseFile::mount(folder.path().string(), kBytes, why);
+  if (!fuse || !async_io(EngineKind::kUring)) {
+    WARN("not tested here: " << why);
+    return;
+  }
+  auto bytes = some_bytes(1);
+  const Tensor tensor =
+      Tensor::borrow(bytes.data(), {std::ssize(bytes)}, DType::kU8, Device::cpu());
+  AioHandle refused({.engine = EngineKind::kUring});
+  CHECK_THROWS_WITH(refused.async_pwrite(tensor, fuse->path(), 0), Contains("is on FUSE"));
+  CHECK(refused.wait() == 0);
+  AioHandle taken({.engine = EngineKind::kAio});
+  taken.async_pwrite(tensor, fuse->path(), 0);
+  CHECK(taken.wait() == 1);
+  CHECK((fuse->contents() == bytes));
 }
 
 }  // namespace ds
