@@ -8,23 +8,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <memory>
 #include <vector>
 
 #include "core/failpoint.h"
+#include "core/host.h"
 #include "core/index.h"
 
 namespace ds {
 
 namespace {
-
-std::string this_host() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
-  return name.data();
-}
 
 // As much of the first page as there is.
 std::vector<std::byte> first_page(int fd, const std::string& path) {
@@ -135,7 +129,7 @@ void SwapFile::reserve() {
   write_fully(
       fd_.get(), 0,
       encode(SwapFileHeader{
-          .owner = owner_, .file_bytes = file_bytes_, .pid = ::getpid(), .host = this_host()}),
+          .owner = owner_, .file_bytes = file_bytes_, .pid = ::getpid(), .host = own_host_name()}),
       path_);
   DS_FAILPOINT("swap.header_written");
   rlimit limit{};
