@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Somebody on a job's host connects to the coordinator as fast as two processes can, in several ways, while ranks join.
-# The ranks join all the same, and within twice the time and a second that they need while the same two processes knock
-# where nobody listens. Times go to standard output.
+# The ranks join all the same, and in less than three seconds more than while the same two processes knock where nobody
+# listens: on two busy cores; those who are shut out would need tens. Times go to standard output.
 command -v python3 > /dev/null || { echo "SKIPPED: python3 is missing"; exit 77; }
 flood=$(dirname "$(realpath "$0")")/flooder.py
 source "$(dirname "$0")/hosts.sh"
@@ -39,7 +39,7 @@ for kind in close hold nonsense hello; do
     grep -q "turned away" run/logs/dslaunch.log || fail "$kind: the flood did not reach the coordinator"
   done
   echo "$kind: ${flooded[*]} s, without ${calm[*]} s"
-  awk -v a="$(quickest "${calm[@]}")" -v b="$(quickest "${flooded[@]}")" 'BEGIN { exit !(b < 2 * a + 1) }' ||
+  awk -v a="$(quickest "${calm[@]}")" -v b="$(quickest "${flooded[@]}")" 'BEGIN { exit !(b < a + 3) }' ||
     fail "$kind: too slow to join"
 done
 wait_until "an empty cluster" nobody_left
