@@ -51,7 +51,7 @@ if [ "$(id -u)" -eq 0 ] && mkdir "$group" 2> /dev/null; then
       --max-restarts 0 > out 2> err
   )
   [ $? -eq 137 ] || fail "a rank that the kernel killed: exit code $?"
-  expect_text err "rank 1 was killed by signal 9 (Killed): by the kernel's OOM killer: cgroup /dslaunch-deaths-$$ has a limit of 256.0 MiB"
+  expect_text err "rank 1 was killed by signal 9 (Killed): by the kernel's OOM killer: cgroup /dslaunch-deaths-$$ has a limit of 256 MiB"
   expect_text err "advice"
   rmdir "$group"
 else
