@@ -20,11 +20,7 @@ using std::chrono::milliseconds;
 std::vector<std::unique_ptr<IoEngine>> chosen_engines(const IoOptions& options) {
   const EngineChoice choice = choose_engine(options);
   spdlog::info("{}", choice.line);
-  std::vector<std::unique_ptr<IoEngine>> engines;
-  for (int i = 0; i < options.thread_count; ++i) {
-    engines.push_back(make_engine(choice.kind, options));
-  }
-  return engines;
+  return make_engines(choice.kind, options);
 }
 
 void check(const IoOptions& options) {

@@ -61,11 +61,15 @@ std::string why_no_registered_memory(IoEngine& engine) {
 }
 
 // Why this kind cannot work here; empty where it can, and then with what it lacks in `note`.
-std::string refusal(EngineKind kind, std::string& note) {
+std::string refusal(EngineKind kind, const std::string& folder, std::string& note) {
   try {
     IoOptions few;
     few.queue_depth = 2;
     const auto engine = make_engine(kind, few);
+    if (!engine->counts_on_fuse() && !folder.empty() && is_on_fuse(folder)) {
+      return fmt::format("{}: {} is on FUSE, where it cannot be told what was moved in part",
+                         engine->name(), folder);
+    }
     try_out(*engine);
     if (kind == EngineKind::kUring) note = why_no_registered_memory(*engine);
     return {};
@@ -103,11 +107,7 @@ EngineChoice choose_engine(const IoOptions& options) {
   std::string refused;
   for (const EngineKind kind : {EngineKind::kUring, EngineKind::kAio}) {
     std::string note;
-    const std::string why =
-        kind == EngineKind::kUring && !options.folder.empty() && is_on_fuse(options.folder)
-            ? fmt::format("io_uring: {} is on FUSE, where it cannot be told what was moved in part",
-                          options.folder)
-            : refusal(kind, note);
+    const std::string why = refusal(kind, options.folder, note);
     if (why.empty()) {
       return {kind, fmt::format("asynchronous I/O: {}{}{}", to_string(kind), note,
                                 refused.empty() ? "" : " (" + refused + ")")};
@@ -130,6 +130,12 @@ std::unique_ptr<IoEngine> make_engine(EngineKind kind, const IoOptions& options)
       return make_gds_engine(options.queue_depth, threads);
   }
   throw InternalError("EngineKind: unknown value");
+}
+
+std::vector<std::unique_ptr<IoEngine>> make_engines(EngineKind kind, const IoOptions& options) {
+  std::vector<std::unique_ptr<IoEngine>> engines;
+  for (int i = 0; i < options.thread_count; ++i) engines.push_back(make_engine(kind, options));
+  return engines;
 }
 
 }  // namespace ds

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "offload/async_io/io_engine.h"
 #include "offload/async_io/io_options.h"
@@ -23,5 +24,7 @@ EngineChoice choose_engine(const IoOptions& options);
 
 // An engine of this kind for one thread of AsyncIo; Unsupported where it cannot work.
 std::unique_ptr<IoEngine> make_engine(EngineKind kind, const IoOptions& options);
+// One for each of thread_count threads.
+std::vector<std::unique_ptr<IoEngine>> make_engines(EngineKind kind, const IoOptions& options);
 
 }  // namespace ds

@@ -153,7 +153,6 @@ std::span<std::byte> TensorIo::reachable(Operation& operation) {
   return {operation.staging->data, operation.tensor.bytes()};
 }
 
-// It is under way, and one of operations_, only when it has a ticket: AsyncIo may refuse the file.
 std::unique_ptr<TensorIo::Operation> TensorIo::prepare(IoKind kind, const Tensor& tensor,
                                                        std::shared_ptr<IoFile> file, int64_t offset,
                                                        Validate validate) {
@@ -164,12 +163,22 @@ std::unique_ptr<TensorIo::Operation> TensorIo::prepare(IoKind kind, const Tensor
   return operation;
 }
 
+// What AsyncIo refuses is not under way, and nobody is to wait for it.
+void TensorIo::begin(std::unique_ptr<Operation> begun) {
+  Operation& operation = *operations_.emplace_back(std::move(begun));
+  try {
+    operation.ticket = operation.kind == IoKind::kRead
+                           ? io_->read(*operation.file, operation.offset, operation.memory)
+                           : io_->write(*operation.file, operation.offset, operation.memory);
+  } catch (...) {
+    operations_.pop_back();
+    throw;
+  }
+}
+
 void TensorIo::begin_read(const Tensor& tensor, std::shared_ptr<IoFile> file, int64_t offset,
                           Validate validate) {
-  auto operation = prepare(IoKind::kRead, tensor, std::move(file), offset, validate);
-  operations_.reserve(operations_.size() + 1);
-  operation->ticket = io_->read(*operation->file, offset, operation->memory);
-  operations_.push_back(std::move(operation));
+  begin(prepare(IoKind::kRead, tensor, std::move(file), offset, validate));
 }
 
 void TensorIo::begin_write(const Tensor& tensor, std::shared_ptr<IoFile> file, int64_t offset,
@@ -181,9 +190,7 @@ void TensorIo::begin_write(const Tensor& tensor, std::shared_ptr<IoFile> file, i
   } else if (is_on_device(tensor) && options_.stream != nullptr) {
     options_.stream->synchronize();  // the engine knows nothing of streams
   }
-  operations_.reserve(operations_.size() + 1);
-  operation->ticket = io_->write(*operation->file, offset, operation->memory);
-  operations_.push_back(std::move(operation));
+  begin(std::move(operation));
 }
 
 void TensorIo::compare(const Operation& operation) const {

@@ -64,6 +64,7 @@ class TensorIo {
   std::unique_ptr<Operation> prepare(IoKind kind, const Tensor& tensor,
                                      std::shared_ptr<IoFile> file, int64_t offset,
                                      Validate validate);
+  void begin(std::unique_ptr<Operation> begun);
   std::span<std::byte> reachable(Operation& operation);
   void check(const Tensor& tensor, const IoFile& file, int64_t offset) const;
   void finish(Operation& operation);

@@ -73,9 +73,7 @@ IoOptions options_of(const IoSetting& setting) {
 
 std::unique_ptr<AsyncIo> make_io(const IoSetting& setting, EngineKind kind) {
   const IoOptions options = options_of(setting);
-  std::vector<std::unique_ptr<IoEngine>> engines;
-  for (int i = 0; i < setting.io_parallel; ++i) engines.push_back(make_engine(kind, options));
-  return std::make_unique<AsyncIo>(std::move(engines), options);
+  return std::make_unique<AsyncIo>(make_engines(kind, options), options);
 }
 
 }  // namespace

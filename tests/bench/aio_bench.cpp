@@ -61,11 +61,7 @@ AsyncIo with_engines(const Wishes& wishes) {
   const std::map<std::string, EngineKind> kinds{{"io_uring", EngineKind::kUring},
                                                 {"libaio", EngineKind::kAio},
                                                 {"threads", EngineKind::kThreads}};
-  std::vector<std::unique_ptr<IoEngine>> engines;
-  for (int i = 0; i < wishes.io.thread_count; ++i) {
-    engines.push_back(make_engine(kinds.at(wishes.engine), wishes.io));
-  }
-  return AsyncIo(std::move(engines), wishes.io);
+  return AsyncIo(make_engines(kinds.at(wishes.engine), wishes.io), wishes.io);
 }
 
 // Two requests are under way at once: the next begins when the one before the last has ended.

@@ -31,16 +31,22 @@ std::vector<std::byte> some_bytes(size_t salt) {
   return bytes;
 }
 
+// Null, with a warning, where the machine has no FUSE for us.
+std::unique_ptr<FuseFile> mounted(const TemporaryDirectory& folder, size_t bytes) {
+  std::string why;
+  auto fuse = FuseFile::mount(folder.path().string(), bytes, why);
+  if (!fuse) WARN("not tested here: " << why);
+  return fuse;
+}
+
 std::unique_ptr<AsyncIo> async_io(EngineKind kind) {
   const IoOptions options{.block_size = 8192, .queue_depth = 3};
-  std::vector<std::unique_ptr<IoEngine>> engines;
   try {
-    engines.push_back(make_engine(kind, options));
+    return std::make_unique<AsyncIo>(make_engines(kind, options), options);
   } catch (const Unsupported& error) {
     WARN(error.what());
     return nullptr;
   }
-  return std::make_unique<AsyncIo>(std::move(engines), options);
 }
 
 std::vector<std::byte> part_of(const FuseFile& fuse) {
@@ -75,12 +81,8 @@ std::string error_of_write(AsyncIo& io, const IoFile& file) {
 
 TEST_CASE("errors and half transfers of a file system are healed or reported", "[offload]") {
   const TemporaryDirectory folder;
-  std::string why;
-  const auto fuse = FuseFile::mount(folder.path().string(), kBytes + 2 * kOffset, why);
-  if (!fuse) {
-    WARN("not tested here: " << why);
-    return;
-  }
+  const auto fuse = mounted(folder, kBytes + 2 * kOffset);
+  if (!fuse) return;
   for (const EngineKind kind : kKinds) {
     const auto io = async_io(kind);
     if (!io) continue;
@@ -103,12 +105,8 @@ TEST_CASE("errors and half transfers of a file system are healed or reported", "
 
 TEST_CASE("io_uring is not used where it hides that a transfer was short", "[offload]") {
   const TemporaryDirectory folder;
-  std::string why;
-  const auto fuse = FuseFile::mount(folder.path().string(), kBytes + 2 * kOffset, why);
-  if (!fuse) {
-    WARN("not tested here: " << why);
-    return;
-  }
+  const auto fuse = mounted(folder, kBytes + 2 * kOffset);
+  if (!fuse) return;
   for (const bool answers : {true, false}) {
     fuse->answer_statfs(answers);
     const EngineChoice choice = choose_engine({.folder = folder.path().string()});
@@ -124,12 +122,8 @@ TEST_CASE("io_uring is not used where it hides that a transfer was short", "[off
 
 TEST_CASE("a handle whose engine a file is not for has nothing under way", "[offload]") {
   const TemporaryDirectory folder;
-  std::string why;
-  const auto fuse = FuseFile::mount(folder.path().string(), kBytes, why);
-  if (!fuse || !async_io(EngineKind::kUring)) {
-    WARN("not tested here: " << why);
-    return;
-  }
+  const auto fuse = mounted(folder, kBytes);
+  if (!fuse || !async_io(EngineKind::kUring)) return;
   auto bytes = some_bytes(1);
   const Tensor tensor =
       Tensor::borrow(bytes.data(), {std::ssize(bytes)}, DType::kU8, Device::cpu());
