@@ -307,6 +307,7 @@ void fields(Visitor& v, Config& c) {
   v.section("data", c.data, {.meaning = "What to train on; paths are relative to this file."});
   v.section("train", c.train, {.meaning = "How long to train, and when to evaluate and save."});
   v.section("communication", c.communication, {.meaning = "How ranks talk to each other."});
+  v.section("memory", c.memory, {.meaning = "How much memory each rank may take."});
   batch_fields(v, c);
   run_fields(v, c);
   communication_fields(v, c);

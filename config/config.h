@@ -33,6 +33,7 @@ struct Config {
   DataSection data;
   TrainSection train;
   CommunicationSection communication;
+  MemorySection memory;
   // Any consistent one, two or three of them; config/batch.h infers the rest.
   std::optional<int64_t> train_batch_size;
   std::optional<int64_t> train_micro_batch_size_per_gpu;

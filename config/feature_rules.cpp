@@ -6,6 +6,7 @@
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/rules.h"
+#include "core/number_text.h"
 
 namespace ds::detail {
 
@@ -72,6 +73,16 @@ void training_rules(const RuleContext& r) {
   if (c.vocabulary_size && *c.vocabulary_size % 8 != 0) {
     r.note("vocabulary_size", "is no multiple of 8: matrix units work at less than full speed");
   }
+}
+
+void memory_rules(const RuleContext& r) {
+  const auto check = [&](const char* key, const std::optional<std::string>& size) {
+    if (!size || parse_bytes(*size)) return;
+    r.refuse_early(
+        key, fmt::format("\"{}\" is no size, expected one like \"4GiB\" or \"200 MB\"", *size));
+  };
+  check("memory.device_limit", r.config.memory.device_limit);
+  check("memory.host_limit", r.config.memory.host_limit);
 }
 
 void checkpointing_rules(const RuleContext& r) {
@@ -333,6 +344,7 @@ void other_rules(const RuleContext& r) {
 void check_feature_rules(const RuleContext& context) {
   model_rules(context);
   training_rules(context);
+  memory_rules(context);
   checkpointing_rules(context);
   sparse_attention_rules(context);
   elastic_rules(context);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
@@ -70,6 +71,26 @@ ScaledBytes scale_bytes(double bytes) {
     ++unit;
   }
   return {bytes, kUnits[unit]};
+}
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  static constexpr std::array<Unit, 10> kByteUnits = {
+      Unit{"", 1},         Unit{"B", 1},       Unit{"kB", 1e3},     Unit{"MB", 1e6},
+      Unit{"GB", 1e9},     Unit{"TB", 1e12},   Unit{"KiB", 0x1p10}, Unit{"MiB", 0x1p20},
+      Unit{"GiB", 0x1p30}, Unit{"TiB", 0x1p40}};
+  double value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(value) || value < 0) return std::nullopt;
+  std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  double magnitude = 0;
+  for (const Unit& known : kByteUnits) {
+    if (unit == known.letter) magnitude = known.magnitude;
+  }
+  const double bytes = value * magnitude;
+  if (magnitude == 0 || bytes > 0x1p62) return std::nullopt;
+  return static_cast<int64_t>(bytes);
 }
 
 }  // namespace ds

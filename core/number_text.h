@@ -1,7 +1,8 @@
 // Numbers as texts for people (pure): scaled by a power of 1000 with its letter, as the flops
-// profiler prints them. Not for files that programs read.
+// profiler prints them, and sizes as people write them. Not for files that programs read.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,5 +31,9 @@ struct ScaledBytes {
   std::string_view unit;  // "B", "KiB", ...
 };
 ScaledBytes scale_bytes(double bytes);
+
+// "4GiB", "1.5 TiB", "200 MB", "4096": bytes, with the units of 1024 (KiB to TiB) and of 1000 (kB to
+// TB). Nothing where the text is no such size, or one beyond 2^62.
+std::optional<int64_t> parse_bytes(std::string_view text);
 
 }  // namespace ds

@@ -93,7 +93,8 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
       workspace_({.device = job.device,
                   .threads = job.threads,
                   .overlaps_communication = options.overlaps_communication,
-                  .blocks = blocks_ ? &*blocks_ : nullptr},
+                  .blocks = blocks_ ? &*blocks_ : nullptr,
+                  .limits = options.limits},
                  connections_.peers()) {}
 
 std::string_view RankDevice::graph_words(const EngineOptions& options) {

@@ -40,6 +40,7 @@ struct RankDeviceOptions {
   BlockSizes planned{};
   bool overlaps_communication = false;
   NcclWish nccl = NcclWish::kIfPossible;
+  MemoryLimits limits{};
 };
 
 class RankDevice {

@@ -26,6 +26,7 @@
 #include "train/memory_tier.h"
 #include "train/observers.h"
 #include "train/plan/dry_run.h"
+#include "train/plan/limits.h"
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
 #include "train/watch/memory_saver.h"
@@ -413,6 +414,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const DeviceCeilings ceilings = ceilings_of(plan, config.zero_optimization, options.dtype);
   RunPlan run_plan = dry_run(options, sizes, ceilings);
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
+  const MemoryLimits limits = memory_limits(config);
+  require_within(run_plan, limits);
   DS_FAILPOINT("train.planned");
   const TrainingData data = open_data(config.data, model, inputs);
   const FolderFrame frame = frame_of(plan, config, model, files);
@@ -439,7 +442,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RankDevice device(plan,
                     {.planned = blocks_of(own_plan, options),
                      .overlaps_communication = ceilings.overlaps_communication,
-                     .nccl = nccl_wish(config.communication.backend)},
+                     .nccl = nccl_wish(config.communication.backend),
+                     .limits = limits},
                     *world, sizes, sinks);
   if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
   DS_FAILPOINT("train.comm_open");

@@ -6,7 +6,9 @@
 
 #include "config/elastic_options.h"
 #include "config/sections/hf_config.h"
+#include "core/index.h"
 #include "core/model_limits.h"
+#include "core/number_text.h"
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
 
@@ -79,6 +81,14 @@ BatchShape batch_shape(const Config& config, int world_size) {
   check_most("train_micro_batch_size_per_gpu", sizes.micro, kMostTokensOfMicroBatch);
   check_most("train_batch_size", sizes.train, kMostSamples);
   return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = world_size};
+}
+
+MemoryLimits memory_limits(const Config& config) {
+  const auto bytes = [](const std::optional<std::string>& size) {
+    // What cannot be read was refused with the file.
+    return size ? to_size(parse_bytes(*size).value()) : kNoLimit;
+  };
+  return {.device = bytes(config.memory.device_limit), .host = bytes(config.memory.host_limit)};
 }
 
 DType final_dtype(const Config& config) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "core/memory/adaptors.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "data/tokenizer/tokenizer.h"
@@ -21,6 +22,9 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files);
 // batch sizes that do not fit the world.
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size);
 BatchShape batch_shape(const Config& config, int world_size);
+
+// memory.device_limit and memory.host_limit.
+MemoryLimits memory_limits(const Config& config);
 
 // The number type of the weights in final/.
 DType final_dtype(const Config& config);

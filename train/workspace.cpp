@@ -6,11 +6,19 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
     : device_(options.device),
       stands_for_(device_.is_meta() ? options.stands_for : device_),
       blocks_(options.blocks),
-      heap_(memory(), nth(accounts_, tier())),
-      shared_(has_device() ? memory() : peers.data().memory(), nth(accounts_, tier())),
+      accounts_{MemoryAccount(options.limits.device, "device memory"),
+                MemoryAccount(options.limits.host, "host memory"), MemoryAccount(),
+                MemoryAccount()},
+      heap_(memory(), nth(accounts_, Tier::kDevice)),
+      shared_(has_device() ? memory() : peers.data().memory(), nth(accounts_, Tier::kDevice)),
+      beside_(host_memory(), nth(accounts_, Tier::kHost)),
       pinned_(pinned_memory(), nth(accounts_, Tier::kPinned)),
       pool_(device_.is_meta() ? 1 : options.threads),
       stream_(options_of_stream(options.trace)),
+      host_stream_({.device = device_.is_meta() ? device_ : Device::cpu(),
+                    .memory = &beside_,
+                    .pool = &pool_,
+                    .trace = options.trace}),
       peers_(peers) {
   DS_CHECK((blocks_ != nullptr) == (device_.kind == Device::Kind::kCuda),
            "workspace: on {}, {} blocks of a device", device_.to_string(),
@@ -35,6 +43,11 @@ MemoryResource& Workspace::memory() {
   return host_;
 }
 
+MemoryResource& Workspace::host_memory() {
+  if (device_.is_meta()) return meta_host_;
+  return host_;
+}
+
 MemoryResource& Workspace::pinned_memory() {
   if (blocks_ != nullptr) return *blocks_->pinned;
   if (device_.is_meta()) return planned_pinned_;
@@ -43,6 +56,7 @@ MemoryResource& Workspace::pinned_memory() {
 
 RankResources Workspace::resources() {
   return {.stream = stream_,
+          .host = host_stream_,
           .peers = peers_,
           .comm_memory = shared_,
           .communication = communication_ ? &*communication_ : nullptr,

@@ -1,5 +1,7 @@
 // Workspace: the memory, threads and streams of one rank on one device, with one account per tier:
-// heap and shared memory are on the same one, so that the peak is that of both together.
+// heap and shared memory are on the same one, so that the peak is that of both together. A CPU
+// plays both parts: what tensors of its stream take is the device's, what is offloaded the host's,
+// each with a limit of its own.
 #pragma once
 
 #include <array>
@@ -40,6 +42,7 @@ struct WorkspaceOptions {
   bool overlaps_communication = false;
   Trace* communication_trace = nullptr;
   const DeviceBlocks* blocks = nullptr;  // of a CUDA device; they outlive the workspace
+  MemoryLimits limits{};
 };
 
 class Workspace {
@@ -54,8 +57,7 @@ class Workspace {
   RankResources resources();
   Stream& stream() { return stream_; }
   MemoryResource& heap() { return heap_; }
-  // Where tensors of the stream's device lie.
-  Tier tier() const { return has_device() ? Tier::kDevice : Tier::kHost; }
+  Stream& host_stream() { return host_stream_; }
   TierUsage usage() const;
   // On meta: the blocks that all there was so far fits into.
   BlockSizes planned_blocks() const { return {meta_.block_bytes(), planned_pinned_.block_bytes()}; }
@@ -63,21 +65,24 @@ class Workspace {
  private:
   bool has_device() const { return stands_for_.kind == Device::Kind::kCuda; }
   MemoryResource& memory();
+  MemoryResource& host_memory();
   MemoryResource& pinned_memory();
   StreamOptions options_of_stream(Trace* trace);
 
   const Device device_;
   const Device stands_for_;
   HostMemory host_;
-  MetaMemory meta_;
+  MetaMemory meta_, meta_host_;
   PlanningMemory planned_pinned_{host_};
   const DeviceBlocks* const blocks_;  // null but on CUDA devices
   std::array<MemoryAccount, kTiers> accounts_;
   TrackingMemory heap_;
   TrackingMemory shared_;
+  TrackingMemory beside_;  // of the host, for what is offloaded
   TrackingMemory pinned_;
   ThreadPool pool_;
   Stream stream_;
+  Stream host_stream_;
   std::optional<Stream> communication_, copies_;
   const Peers peers_;
 };

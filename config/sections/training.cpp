@@ -179,4 +179,18 @@ void fields(Visitor& v, CommunicationSection& c) {
        .effect = Effect::kUsed});
 }
 
+void fields(Visitor& v, MemorySection& c) {
+  v.field("device_limit", c.device_limit,
+          {.meaning = "Bytes that a rank may take of its device for tensors, as a size (4GiB, "
+                      "200 MB): a job whose plan needs more is refused before it begins. On a CPU "
+                      "that is the memory for all that is not offloaded.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "no limit but the device's own"});
+  v.field("host_limit", c.host_limit,
+          {.meaning = "Likewise of the host's memory, for what is offloaded to it and the buffers "
+                      "that go with it.",
+           .effect = Effect::kUsed,
+           .unset_meaning = "no limit but the machine's own"});
+}
+
 }  // namespace ds

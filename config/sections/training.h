@@ -1,5 +1,5 @@
 // What a DeepSpeed JSON file leaves to a Python script: which model, which data, how long to train,
-// over what ranks talk.
+// over what ranks talk, how much memory they may take.
 // The families of models are in model_families.h.
 #pragma once
 
@@ -78,5 +78,12 @@ struct CommunicationSection {
   CommunicationBackend backend = CommunicationBackend::kAuto;
 };
 void fields(Visitor& v, CommunicationSection& c);
+
+// What each rank may take of the machine: sizes, "4GiB".
+struct MemorySection {
+  std::optional<std::string> device_limit;
+  std::optional<std::string> host_limit;
+};
+void fields(Visitor& v, MemorySection& c);
 
 }  // namespace ds

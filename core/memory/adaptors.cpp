@@ -11,6 +11,10 @@ namespace ds {
 
 void MemoryAccount::add(size_t bytes, MemoryTag tag) {
   const std::lock_guard lock(usage_mutex_);
+  if (bytes > limit_ - usage_.bytes_now) {
+    throw OutOfMemory(fmt::format("{} limit: {} bytes for {} asked, {} of {} bytes left", name_,
+                                  bytes, name_of(tag), limit_ - usage_.bytes_now, limit_));
+  }
   usage_.bytes_now += bytes;
   nth(usage_.tag_bytes_now, tag) += bytes;
   if (usage_.bytes_now > usage_.bytes_peak) {
@@ -32,7 +36,12 @@ MemoryUsage MemoryAccount::usage() const {
 
 void* TrackingMemory::allocate(size_t bytes, MemoryTag tag) {
   void* pointer = upstream_.allocate(bytes, tag);
-  account_.add(bytes, tag);
+  try {
+    account_.add(bytes, tag);
+  } catch (...) {
+    upstream_.deallocate(pointer, bytes, tag);
+    throw;
+  }
   return pointer;
 }
 
@@ -61,30 +70,6 @@ void PlanningMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noex
 size_t PlanningMemory::block_bytes() const {
   const std::lock_guard lock(planned_mutex_);
   return planned_.block_bytes();
-}
-
-void* LimitingMemory::allocate(size_t bytes, MemoryTag tag) {
-  {
-    const std::lock_guard lock(used_mutex_);
-    if (bytes > limit_ - used_) {
-      throw OutOfMemory(fmt::format("memory limit: {} bytes for {} asked, {} of {} bytes left",
-                                    bytes, name_of(tag), limit_ - used_, limit_));
-    }
-    used_ += bytes;
-  }
-  try {
-    return upstream_.allocate(bytes, tag);
-  } catch (...) {
-    const std::lock_guard lock(used_mutex_);
-    used_ -= bytes;
-    throw;
-  }
-}
-
-void LimitingMemory::deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept {
-  upstream_.deallocate(pointer, bytes, tag);
-  const std::lock_guard lock(used_mutex_);
-  used_ -= bytes;
 }
 
 RecyclingMemory::~RecyclingMemory() {

@@ -1,11 +1,14 @@
-// Decorators over a MemoryResource: peak tracking per tag, a hard limit, reuse of freed blocks.
+// Decorators over a MemoryResource: books per tag with a hard limit, reuse of freed blocks.
 // Stack them where the stream is made. All are thread-safe, so that several streams of a rank may
 // share one.
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "core/memory/resource.h"
 
@@ -20,15 +23,31 @@ struct MemoryUsage {
 
 using TierUsage = std::array<MemoryUsage, kTiers>;
 
-// The books of one rank on one tier: several TrackingMemory adaptors may write into one account, so
-// that the peak is that of their sum.
+inline constexpr size_t kNoLimit = SIZE_MAX;  // bytes
+
+// What one rank may take.
+struct MemoryLimits {
+  size_t device = kNoLimit;
+  size_t host = kNoLimit;
+  bool operator==(const MemoryLimits&) const = default;
+};
+
+// The books of one rank on one tier, and what it may take there: several TrackingMemory adaptors
+// may write into one account, so that peak and limit are those of their sum.
 class MemoryAccount {
  public:
+  // `name` is what the message of a refusal calls it.
+  explicit MemoryAccount(size_t limit = kNoLimit, std::string name = "memory")
+      : limit_(limit), name_(std::move(name)) {}
+
+  // Throws OutOfMemory, naming size, tag and what is left, once more than the limit would be out.
   void add(size_t bytes, MemoryTag tag);
   void remove(size_t bytes, MemoryTag tag) noexcept;
   MemoryUsage usage() const;
 
  private:
+  const size_t limit_;
+  const std::string name_;
   mutable std::mutex usage_mutex_;
   MemoryUsage usage_;
 };
@@ -43,20 +62,6 @@ class TrackingMemory final : public MemoryResource {
  private:
   MemoryResource& upstream_;
   MemoryAccount& account_;
-};
-
-// Throws OutOfMemory, naming size, tag and what is left, once more than `limit` bytes would be out.
-class LimitingMemory final : public MemoryResource {
- public:
-  LimitingMemory(MemoryResource& upstream, size_t limit) : upstream_(upstream), limit_(limit) {}
-  void* allocate(size_t bytes, MemoryTag tag) override;
-  void deallocate(void* pointer, size_t bytes, MemoryTag tag) noexcept override;
-
- private:
-  MemoryResource& upstream_;
-  const size_t limit_;
-  std::mutex used_mutex_;
-  size_t used_ = 0;
 };
 
 // Plans one block for what the upstream gives: it goes through all of it, and says how large a

@@ -178,6 +178,10 @@ int run_preflight(const PreflightOptions& options, const CommandContext& context
   needs.uses_gpus = build_devices() == BuildDevices::kGpus &&
                     (machine.gpus > 0 || run.devices.wish == DeviceWish::kCuda);
   needs.gpu_sharing = run.devices.sharing;
+  if (!needs.uses_gpus) {  // what a device would have is the machine's memory, too
+    needs.memory_bytes += needs.gpu_memory_bytes;
+    needs.gpu_memory_bytes = 0;
+  }
   SurveyOrders orders{.directory = future_run_directory(run),
                       .nvme_paths = config ? config->nvme_paths : std::vector<std::string>{},
                       .program = context.rank_program,

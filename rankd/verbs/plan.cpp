@@ -7,6 +7,7 @@
 #include "train/assemble.h"
 #include "train/plan/calibration.h"
 #include "train/plan/dry_run.h"
+#include "train/plan/limits.h"
 
 namespace ds {
 
@@ -21,6 +22,8 @@ int run_plan(const PlanArgs& args) {
       dry_run(options, {.data = ranks}, calibrate(options, ranks_here(ranks, args.threads)));
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);  // before the error of a plan that is over a limit
+  require_within(plan, memory_limits(config));
   return static_cast<int>(ExitCode::kDone);
 }
 

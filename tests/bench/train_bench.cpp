@@ -108,8 +108,7 @@ class BenchRank {
   void finish() {
     while (engine_.begun() > engine_.step()) engine_.next_result(Wait::kYes);
   }
-  size_t bytes_peak() const { return nth(workspace_.usage(), workspace_.tier()).bytes_peak; }
-  Tier tier() const { return workspace_.tier(); }
+  size_t bytes_peak() const { return nth(workspace_.usage(), Tier::kDevice).bytes_peak; }
 
   static double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -148,7 +147,6 @@ class BenchRank {
 struct Measured {  // of rank 0
   std::vector<double> tokens_per_s;
   std::vector<double> host_seconds;  // of each timed step
-  Tier tier = Tier::kHost;           // where tensors lie
   size_t bytes_peak = 0;
 };
 
@@ -157,7 +155,7 @@ Measured run(const Args& args, const EngineOptions& options, const RunPlan& plan
   std::mutex measured_mutex;
   test::run_ranks(args.ranks, [&](Communicator& world) {
     BenchRank rank(args, options, plan.of_rank(world.rank()), world);
-    Measured own{.tokens_per_s = {}, .host_seconds = {}, .tier = rank.tier()};
+    Measured own;
     for (int step = 0; step < rank.untimed_steps() + args.steps; ++step) {
       world.barrier();
       const auto start = std::chrono::steady_clock::now();
@@ -204,8 +202,8 @@ std::string figures(const Args& args) {
       "\"host_seconds_per_step\": {:.3g}, \"{}_bytes_planned\": {}, "
       "\"{}_bytes_measured\": {}}}",
       fmt::join(measured.tokens_per_s, ", "), flops, mfu, bench::median(measured.host_seconds),
-      name_of(measured.tier), nth(plan.of_rank(0).memory, measured.tier).bytes_peak,
-      name_of(measured.tier), measured.bytes_peak);
+      name_of(Tier::kDevice), nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak,
+      name_of(Tier::kDevice), measured.bytes_peak);
 }
 
 }  // namespace

@@ -81,7 +81,8 @@ TEST_CASE("an allocation that failed upstream is in nobody's books", "[core]") {
   Refusing upstream;
   MemoryAccount account;
   TrackingMemory tracking(upstream, account);
-  LimitingMemory limiting(upstream, 1000);
+  MemoryAccount limit(1000);
+  TrackingMemory limiting(upstream, limit);
   RecyclingMemory recycling(upstream);
   upstream.refuses = true;
   for (int i = 0; i < 5; ++i) {
@@ -102,7 +103,8 @@ TEST_CASE("an allocation that failed upstream is in nobody's books", "[core]") {
 
 TEST_CASE("a limit holds for whoever shares it, to the byte", "[core]") {
   HostMemory heap;
-  LimitingMemory limited(heap, 64 * 100);
+  MemoryAccount account(64 * 100, "memory");
+  TrackingMemory limited(heap, account);
   std::vector<std::thread> threads;
   std::vector<int> granted(4, 0);
   for (size_t t = 0; t < granted.size(); ++t) {

@@ -16,12 +16,13 @@ TEST_CASE("every memory resource keeps blocks apart, aligned and as they were wr
   MetaMemory meta;
   MemoryAccount account;
   TrackingMemory tracking(heap, account);
-  LimitingMemory limiting(heap, size_t{1} << 30);
+  MemoryAccount limit(size_t{1} << 30), stacked_limit(size_t{1} << 30);
+  TrackingMemory limiting(heap, limit);
   RecyclingMemory recycling(heap);
   PlanningMemory planning(heap);
   RecordingMemory recording(heap);
   RecyclingMemory recycling_under(tracking);
-  LimitingMemory stacked(recycling_under, size_t{1} << 30);
+  TrackingMemory stacked(recycling_under, stacked_limit);
   for (const uint64_t seed : {1, 2, 3}) {
     MemorySuite(heap, Contents::kBytes).run(seed);
     MemorySuite(meta, Contents::kAddressesOnly).run(seed);

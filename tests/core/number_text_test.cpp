@@ -94,3 +94,17 @@ TEST_CASE("a text of a number is within half of its last digit", "[core]") {
     REQUIRE((told >= 1 || unit == "m"));
   }
 }
+
+TEST_CASE("sizes are read as people write them, and nothing else is one", "[core]") {
+  CHECK(parse_bytes("4GiB") == int64_t{4} << 30);
+  CHECK(parse_bytes("1.5 TiB") == int64_t{3} << 39);
+  CHECK(parse_bytes("200 MB") == 200'000'000);
+  CHECK(parse_bytes("64kB") == 64'000);
+  CHECK(parse_bytes("4096") == 4096);
+  CHECK(parse_bytes("0") == 0);
+  for (const char* text :
+       {"", "GiB", "-1", "4 gigabytes", "1e9", "nan", "inf", "5000000 TiB", "4GiB "}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_bytes(text));
+  }
+}

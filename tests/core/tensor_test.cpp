@@ -68,7 +68,8 @@ TEST_CASE("a meta tensor has a shape and is accounted for, but has no bytes", "[
 
 TEST_CASE("a memory limit refuses with size, purpose and what is left", "[core]") {
   HostMemory host;
-  LimitingMemory limited(host, 1000);
+  MemoryAccount account(1000);
+  TrackingMemory limited(host, account);
   void* block = limited.allocate(900, MemoryTag::kScratch);
   CHECK_THROWS_WITH(limited.allocate(200, MemoryTag::kGradients),
                     Catch::Contains("200 bytes for gradients") && Catch::Contains("100 of 1000"));

@@ -29,6 +29,15 @@ EngineOptions options_with(const std::string& type, const std::string& params) {
   return engine_options(config, Gpt2Config{}, 2);
 }
 
+TEST_CASE("limits of memory are sizes, and what is none is refused by key", "[rankd]") {
+  CHECK(memory_limits(config_of(R"("train_micro_batch_size_per_gpu": 1)")) == MemoryLimits{});
+  const MemoryLimits limits =
+      memory_limits(config_of(R"("memory": {"device_limit": "4GiB", "host_limit": "200 MB"})"));
+  CHECK(limits == MemoryLimits{.device = size_t{4} << 30, .host = 200'000'000});
+  CHECK_THROWS_WITH(config_of(R"("memory": {"host_limit": "much"})"),
+                    Catch::Contains("memory.host_limit") && Catch::Contains("\"much\" is no size"));
+}
+
 TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") {
   const auto options = [](const std::string& sizes) {
     return engine_options(

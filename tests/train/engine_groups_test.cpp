@@ -40,8 +40,8 @@ Outcome train(const Setting& setting, int shard, FileSystem& files, int64_t unti
     checkpoints.save();
     collect(engine, outcome, mutex);
     if (world.rank() == 0) {
-      test::require(nth(workspace.usage(), Tier::kHost).tag_bytes_at_peak ==
-                        nth(plan.of_rank(0).memory, Tier::kHost).tag_bytes_at_peak,
+      test::require(nth(workspace.usage(), Tier::kDevice).tag_bytes_at_peak ==
+                        nth(plan.of_rank(0).memory, Tier::kDevice).tag_bytes_at_peak,
                     "another peak than planned");
     }
   });

@@ -16,7 +16,9 @@ namespace {
 
 using namespace testing;
 
-MemoryUsage host_memory_of(const RunPlan& plan) { return nth(plan.of_rank(0).memory, Tier::kHost); }
+MemoryUsage device_memory_of(const RunPlan& plan) {
+  return nth(plan.of_rank(0).memory, Tier::kDevice);
+}
 
 TEST_CASE("a run stopped at any step and resumed has the bits of one that was not", "[rankd]") {
   const auto access = GENERATE(HostAccess::kAlways, HostAccess::kBetweenSteps);
@@ -234,7 +236,7 @@ TEST_CASE("every optimizer trains, to the same bits at all stages", "[rankd]") {
       CHECK(got.state == expected.state);
       CHECK(got.losses == expected.losses);
       const MemoryUsage planned =
-          host_memory_of(dry_run(options_of(setting), {.data = setting.ranks}, {}));
+          device_memory_of(dry_run(options_of(setting), {.data = setting.ranks}, {}));
       CHECK(got.memory.tag_bytes_at_peak == planned.tag_bytes_at_peak);
     }
   }
@@ -280,7 +282,7 @@ TEST_CASE("a checkpoint of another optimizer is refused by name", "[rankd]") {
 TEST_CASE("the plan counts the state that the optimizer has", "[rankd]") {
   const auto state_bytes = [](const OptimizerConfig& optimizer) {
     const EngineOptions options = options_of({.ranks = 2, .stage = 1, .optimizer = optimizer});
-    const MemoryUsage usage = host_memory_of(dry_run(options, {.data = 2}, {}));
+    const MemoryUsage usage = device_memory_of(dry_run(options, {.data = 2}, {}));
     return usage.tag_bytes_at_peak.at(static_cast<size_t>(MemoryTag::kOptimizer));
   };
   const auto adam = state_bytes({});
@@ -302,7 +304,7 @@ TEST_CASE("the measured peak is the plan's, to the byte", "[rankd]") {
             .ranks = ranks, .stage = stage, .dtype = dtype, .host_access = access};
         MemoryFileSystem disk;
         const MemoryUsage planned =
-            host_memory_of(dry_run(options_of(setting), {.data = ranks}, {}));
+            device_memory_of(dry_run(options_of(setting), {.data = ranks}, {}));
         const MemoryUsage measured = train(setting, disk, 2).memory;
         CHECK(measured.bytes_peak == planned.bytes_peak);
         CHECK(measured.tag_bytes_at_peak == planned.tag_bytes_at_peak);

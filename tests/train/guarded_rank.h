@@ -26,7 +26,7 @@ class PlainRank {
         workspace_(Device::cpu(), 1, connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }
-  MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kHost); }
+  MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kDevice); }
   template <class Step>
   auto run(const Step& step) {
     return step();
@@ -45,7 +45,8 @@ class GuardedRank {
       : comm_(comm, memory_), connections_(Connections::over(comm_, {.data = comm.size()})) {}
 
   RankResources resources() {
-    return {.stream = stream_, .peers = connections_.peers(), .comm_memory = shared_};
+    return {
+        .stream = stream_, .host = host_, .peers = connections_.peers(), .comm_memory = shared_};
   }
   MemoryUsage usage() const { return account_.usage(); }
   template <class Step>
@@ -61,6 +62,8 @@ class GuardedRank {
   TrackingMemory shared_{memory_, account_};
   ThreadPool pool_{1};
   Stream stream_{{.device = Device::cpu(), .memory = &heap_, .pool = &pool_, .gate = &memory_}};
+  HostMemory beside_;
+  Stream host_{{.device = Device::cpu(), .memory = &beside_, .pool = &pool_}};
   GatedComm comm_;
   Connections connections_;
 };

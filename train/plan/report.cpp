@@ -106,13 +106,15 @@ std::string words_of(const std::vector<int>& ranks) {
 // Memory, traffic and work of the ranks of a class.
 std::string class_text(const RankPlan& plan, bool calibrated) {
   std::string text;
+  const bool has_one_tier = std::ranges::count_if(plan.memory, [](const MemoryUsage& tier) {
+                              return tier.bytes_peak > 0;
+                            }) == 1;
   for (int i = 0; i < kTiers; ++i) {
     const MemoryUsage& memory = nth(plan.memory, i);
     if (memory.bytes_peak == 0) continue;
-    text +=
-        fmt::format("{:<14}{} per rank at the peak\n",
-                    static_cast<Tier>(i) == Tier::kHost ? "memory" : name_of(static_cast<Tier>(i)),
-                    human_bytes(static_cast<double>(memory.bytes_peak)));
+    text += fmt::format("{:<14}{} per rank at the peak\n",
+                        has_one_tier ? "memory" : name_of(static_cast<Tier>(i)),
+                        human_bytes(static_cast<double>(memory.bytes_peak)));
     for (int tag = 0; tag < kMemoryTags; ++tag) {
       const size_t bytes = nth(memory.tag_bytes_at_peak, tag);
       if (bytes == 0) continue;

@@ -9,6 +9,9 @@ namespace ds {
 
 struct RankResources {
   Stream& stream;
+  // Of the CPU, whose memory is the host's beside the device: where what is offloaded lies and is
+  // updated. On a CPU the device is played, and this is the host that it copies to and from.
+  Stream& host;
   Peers peers;
   MemoryResource& comm_memory;  // what peers can read, accounted like everything else
   // Where weights are gathered and gradients reduced while the other computes; null: there, in

@@ -24,7 +24,7 @@ void MetricsReport::after_step(const StepReport& report) {
   said.values.set("tokens_per_s", tokens / report.seconds);
   said.values.set("samples", static_cast<double>(report.step * options_.global_batch));
   said.values.set("bytes_peak",
-                  static_cast<double>(nth(workspace_.usage(), workspace_.tier()).bytes_peak));
+                  static_cast<double>(nth(workspace_.usage(), Tier::kDevice).bytes_peak));
   reports_.report_step(said);
 }
 

@@ -6,6 +6,7 @@
 #include "config/reader/json_reader.h"
 #include "tests/support/catch.h"
 #include "tests/train/small_engine.h"
+#include "train/plan/limits.h"
 
 using namespace ds;
 using ds::testing::options_of;
@@ -13,7 +14,7 @@ using ds::testing::options_of;
 namespace {
 
 size_t bytes_of(const RunPlan& plan, MemoryTag tag) {
-  return nth(nth(plan.of_rank(0).memory, Tier::kHost).tag_bytes_at_peak, tag);
+  return nth(nth(plan.of_rank(0).memory, Tier::kDevice).tag_bytes_at_peak, tag);
 }
 
 double wire_of(const RunPlan& plan) {
@@ -39,10 +40,10 @@ RankPlan written_out(std::vector<int> ranks) {
   RankPlan plan;
   plan.ranks = std::move(ranks);
   plan.parameters = 1'250'000;
-  MemoryUsage& host = nth(plan.memory, Tier::kHost);
-  host.bytes_peak = (size_t{3} << 20) + (size_t{1} << 19);
-  host.tag_bytes_at_peak[0] = size_t{3} << 20;
-  host.tag_bytes_at_peak[3] = size_t{1} << 19;
+  MemoryUsage& device = nth(plan.memory, Tier::kDevice);
+  device.bytes_peak = (size_t{3} << 20) + (size_t{1} << 19);
+  device.tag_bytes_at_peak[0] = size_t{3} << 20;
+  device.tag_bytes_at_peak[3] = size_t{1} << 19;
   plan.wire_bytes = {{"data", {{"all_gather", 2048}, {"reduce_scatter", 100}}}};
   plan.flops_per_step = 2.5e9;
   plan.seconds_per_step = 0.125;
@@ -161,8 +162,8 @@ TEST_CASE("a plan for programs has an entry for every rank, whose parts make its
     int64_t parts = 0;
     for (const Member& part : rank.find("categories")->members()) parts += part.value.as_integer();
     CHECK(rank.find("categories")->members().size() == kMemoryTags);
-    CHECK(parts == rank.find("host_bytes_peak")->as_integer());
-    CHECK(parts == static_cast<int64_t>(nth(plan.of_rank(0).memory, Tier::kHost).bytes_peak));
+    CHECK(parts == rank.find("device_bytes_peak")->as_integer());
+    CHECK(parts == static_cast<int64_t>(nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak));
   }
   const Value* const data = json.find("communication")->find("data");
   REQUIRE(data != nullptr);
@@ -183,8 +184,7 @@ TEST_CASE("a plan of several classes tells each, and what the largest of them co
           "[train]") {
   RankPlan first = written_out({0, 1}), last = written_out({2, 3});
   first.wire_bytes["pipe"]["send"] = 512;
-  nth(last.memory, Tier::kDevice).bytes_peak = 1 << 20;
-  nth(last.memory, Tier::kHost).bytes_peak = 0;
+  nth(last.memory, Tier::kHost).bytes_peak = 1 << 20;
   last.seconds_per_step = 0.25;
   last.flops_per_step = 5e9;
   last.wire_bytes["data"]["all_gather"] = 4096;
@@ -207,7 +207,10 @@ TEST_CASE("a plan of several classes tells each, and what the largest of them co
         "work          2.50 GFLOP per step and rank, about 0.125 s (estimate from operations "
         "measured here)\n"
         "ranks 2 to 3\n"
-        "device        1.00 MiB per rank at the peak\n"
+        "device        3.50 MiB per rank at the peak\n"
+        "  parameters      3.00 MiB\n"
+        "  activations     512.00 KiB\n"
+        "host          1.00 MiB per rank at the peak\n"
         "wire          bytes per step and rank\n"
         "  all_gather      4.00 KiB\n"
         "  reduce_scatter  100 B\n"
@@ -216,14 +219,35 @@ TEST_CASE("a plan of several classes tells each, and what the largest of them co
   const Value json = read_config_document(plan_json(plan), "plan");
   const std::vector<Value>& ranks = json.find("ranks")->items();
   REQUIRE(ranks.size() == 4);
-  CHECK(ranks[1].find("host_bytes_peak")->as_integer() == (7 << 19));
-  CHECK(ranks[2].find("host_bytes_peak")->as_integer() == 0);
-  CHECK(ranks[2].find("device_bytes_peak")->as_integer() == 1 << 20);
+  CHECK(ranks[1].find("device_bytes_peak")->as_integer() == (7 << 19));
+  CHECK(ranks[1].find("host_bytes_peak")->as_integer() == 0);
+  CHECK(ranks[2].find("device_bytes_peak")->as_integer() == (7 << 19));
+  CHECK(ranks[2].find("host_bytes_peak")->as_integer() == 1 << 20);
   CHECK(ranks[2].find("nvme_bytes")->as_integer() == 0);
   CHECK(json.find("flops_per_step")->as_number() == 5e9);
   CHECK(json.find("communication")->find("data")->find("all_gather")->as_number() == 4096);
   CHECK(json.find("communication")->find("pipe")->find("send")->as_number() == 512);
   CHECK(json.find("seconds_from")->as_string() == "calibration");
+}
+
+TEST_CASE("a plan over a limit is refused with the rank, the need and what it is made of",
+          "[train]") {
+  RankPlan first = written_out({0, 1}), last = written_out({2, 3});
+  nth(last.memory, Tier::kHost).bytes_peak = 1 << 20;
+  nth(last.memory, Tier::kHost).tag_bytes_at_peak[2] = 1 << 20;
+  const RunPlan plan{.world_size = 4, .classes = {first, last}};
+  CHECK_NOTHROW(require_within(plan, {}));
+  CHECK_NOTHROW(require_within(plan, {.device = 7 << 19, .host = 1 << 20}));
+  CHECK_THROWS_WITH(require_within(plan, {.device = (7 << 19) - 1}),
+                    Catch::StartsWith("memory.device_limit: rank 0 needs 3670016 bytes (3.50 MiB) "
+                                      "of the device's memory at the peak, 1 B more than the limit "
+                                      "of 3670015 bytes: parameters 3.00 MiB, activations 512.00 "
+                                      "KiB; use more ranks"));
+  CHECK_THROWS_WITH(require_within(plan, {.host = 1 << 19}),
+                    Catch::StartsWith("memory.host_limit: rank 2 needs 1048576 bytes (1.00 MiB) of "
+                                      "the host's memory at the peak, 512.00 KiB more than the "
+                                      "limit of 524288 bytes: optimizer 1.00 MiB; use more ranks"));
+  CHECK_THROWS_AS(require_within(plan, {.host = 0}), ConfigError);
 }
 
 TEST_CASE("communication on a stream of its own hides behind what is computed", "[train]") {
