@@ -38,8 +38,11 @@ void check_second_step(const Setting& setting) {
     CountingMemory shared(connections.peers().data().memory());
     ThreadPool pool(1);
     Stream stream({.memory = &heap, .pool = &pool});
-    Engine engine(options, {.stream = stream, .peers = connections.peers(), .comm_memory = shared},
-                  plan.of_rank(0).step);
+    Stream beside({.memory = &heap, .pool = &pool});
+    Engine engine(
+        options,
+        {.stream = stream, .host = beside, .peers = connections.peers(), .comm_memory = shared},
+        plan.of_rank(0).step);
     engine.initialize();
     CountingSource source(options, comm.rank(), comm.size());
     testing::train_step(engine, source);
