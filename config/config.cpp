@@ -195,7 +195,7 @@ void engine_sections(Visitor& v, Config& c) {
       "activation_checkpointing", c.activation_checkpointing,
       {.meaning =
            "Recompute activations in the backward pass, with optional partitioning and offload.",
-       .effect = Effect::kNotYet});
+       .off = "enabled is false"});
   v.section("sparse_attention", c.sparse_attention,
             {.meaning = "Block-sparse attention layout.",
              .effect = Effect::kNotYet,

@@ -71,6 +71,21 @@ void derive_torch_decay(ReadConfig& result) {
                        "weight_decay is not given and is 0.01, the default of PyTorch's AdamW");
 }
 
+// DeepSpeed leaves it to the model which of its functions are checkpoints; here it is the section.
+void turn_on_recomputation(ReadConfig& result) {
+  constexpr std::string_view kSection = "activation_checkpointing";
+  const Value* section = result.document.find(kSection);
+  if (section == nullptr || !section->is_object() ||
+      result.origins.contains("activation_checkpointing.enabled")) {
+    return;
+  }
+  result.config.activation_checkpointing.enabled = true;
+  result.problems.note(
+      std::string(kSection), {},
+      "is there, so each block is computed again in the backward pass; enabled: false keeps all "
+      "activations");
+}
+
 // Values that follow from other sections.
 void derive(ReadConfig& result) {
   Config& config = result.config;
@@ -91,6 +106,7 @@ ReadConfig read_config_tree(Value document, Problems earlier) {
   result.document = std::move(document);
   rewrite_old_spellings(result.document, result.problems);
   read_fields(result.document, result.config, result.origins, result.problems);
+  turn_on_recomputation(result);
   check_rules(result.config, result.origins, result.problems);
   const Effects effects = effects_of(result.config);
   note_inert_keys(result.config, effects, result.origins, result.problems);

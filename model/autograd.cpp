@@ -34,6 +34,8 @@ void GradientFlow::later(std::function<void()> work) {
   }
 }
 
+void GradientFlow::run(Tape& tape) { tape.run_closures(stream_, kept_); }
+
 Var Tape::watch(Tensor value) {
   const int slot = new_slot(value);
   return {std::move(value), slot};

@@ -52,6 +52,9 @@ class GradientFlow {
   // backward_inputs(). `work` owns what it reads, so that nothing of it is overwritten meanwhile. A
   // gradient that falls off in the pass over the inputs' one, as a norm's does, is no such work.
   void later(std::function<void()> work);
+  // Runs the closures of another tape, made by this closure, as part of this flow: what they leave
+  // for later waits as long as this one's would.
+  void run(Tape& tape);
 
  private:
   friend class Tape;

@@ -10,8 +10,18 @@
 namespace ds {
 
 class KvCache;
+struct SegmentTimes;  // model/recompute.h
 
 enum class RunMode : uint8_t { kTrain, kEval };  // dropout is active in kTrain only
+
+// What is computed again in the backward pass, and not kept until then (model/recompute.h). Of a
+// block's parts its own norms and residual stream are kept.
+enum class RecomputedPart : uint8_t { kNone, kBlock, kAttention, kMlp };
+struct Recompute {
+  RecomputedPart part = RecomputedPart::kNone;
+  bool synchronize = false;       // the host waits for the stream wherever a segment begins
+  SegmentTimes* times = nullptr;  // null: nobody wants to know; otherwise the host waits, too
+};
 
 struct Context {
   Stream& stream;
@@ -23,6 +33,7 @@ struct Context {
   // in the global batch, never on how the batch is spread over ranks and micro-steps.
   const MicroInputs* micro = nullptr;
   KvCache* cache = nullptr;  // generation only: keys and values of the positions before
+  Recompute recompute{};     // of the block that is being run
 
   // Records on the tape, or, without one, returns the outputs as constants.
   std::vector<Var> record(std::string_view name, std::span<const Var> inputs,

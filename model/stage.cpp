@@ -1,8 +1,11 @@
 #include "model/stage.h"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/elementwise.h"
+#include "model/name_pattern.h"
+#include "model/recompute.h"
 
 namespace ds {
 namespace {
@@ -26,7 +29,34 @@ Var joined(Context& context, Residual residual) {
 
 LayerRange all_layers(const ModelConfig& config) { return {0, dimensions(config).layers + 2}; }
 
-Stage::Stage(Parts parts) : parts_(std::move(parts)), dims_(dimensions(parts_.config)) {}
+Stage::Stage(Parts parts, const RecomputedBlocks& recomputed)
+    : parts_(std::move(parts)),
+      dims_(dimensions(parts_.config)),
+      segments_(segments_of(parts_, recomputed)) {}
+
+std::vector<Stage::Segment> Stage::segments_of(const Parts& parts,
+                                               const RecomputedBlocks& recomputed) {
+  std::vector<NamePattern> patterns;
+  for (const std::string& text : recomputed.patterns) {
+    patterns.emplace_back("activation_checkpointing.modules", text, NamePattern::Case::kExact);
+  }
+  const bool whole = recomputed.recompute.part == RecomputedPart::kBlock;
+  std::vector<Segment> segments;
+  for (size_t i = 0; i < parts.blocks.size(); ++i) {
+    const std::string& path = parts.blocks[i]->path();
+    const auto matches = [&](const NamePattern& pattern) { return pattern.found_in(path); };
+    const bool is_one = recomputed.recompute.part != RecomputedPart::kNone &&
+                        (patterns.empty() || std::ranges::any_of(patterns, matches));
+    const Recompute recompute = is_one ? recomputed.recompute : Recompute{};
+    const bool joins =
+        is_one && whole && !segments.empty() &&
+        segments.back().recompute.part == RecomputedPart::kBlock &&
+        segments.back().end - segments.back().begin < static_cast<size_t>(recomputed.per_segment);
+    if (!joins) segments.push_back({.begin = i, .end = i, .recompute = recompute});
+    ++segments.back().end;
+  }
+  return segments;
+}
 
 const Stage::Head& Stage::head() const {
   DS_CHECK(is_last(), "stage: only the last one has a head");
@@ -58,11 +88,41 @@ Residual Stage::run(Context& context, StageInput input) const {
              expected.to_string());
     stream.sum = std::move(input.boundary);
   }
-  for (const auto& block : parts_.blocks) {
-    const Span in_block(context.stream, block->path());
-    stream = block->forward(context, rows, std::move(stream));
+  for (const Segment& segment : segments_) {
+    stream = run_segment(context, segment, rows, std::move(stream));
   }
   return stream;
+}
+
+Residual Stage::run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
+                           Residual in) const {
+  for (size_t i = segment.begin; i < segment.end; ++i) {
+    const Block& block = *parts_.blocks[i];
+    const Span in_block(context.stream, block.path());
+    in = block.forward(context, rows, std::move(in));
+  }
+  return in;
+}
+
+Residual Stage::run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
+                            Residual in) const {
+  Context inside = context;
+  inside.recompute = segment.recompute;
+  if (segment.recompute.part != RecomputedPart::kBlock || !context.differentiates()) {
+    return run_blocks(inside, segment, rows, std::move(in));
+  }
+  // One tensor is kept of it, as between two stages.
+  const Span span(context.stream, parts_.blocks[segment.begin]->path());
+  std::vector<Var> inputs{joined(context, std::move(in))};
+  in = {};
+  std::vector<Var> out =
+      recompute(inside, "recompute", std::move(inputs),
+                [this, &segment, rows](Context& again, std::vector<Var> values) {
+                  Residual stream{.sum = std::move(values.front()), .branch = {}};
+                  stream = run_blocks(again, segment, rows, std::move(stream));
+                  return std::vector<Var>{std::move(stream.sum), std::move(stream.branch)};
+                });
+  return {std::move(out[0]), std::move(out[1])};
 }
 
 Var Stage::forward(Context& context, StageInput input) const {

@@ -51,6 +51,13 @@ struct LayerRange {
 };
 LayerRange all_layers(const ModelConfig& config);
 
+// Which blocks do without their activations until the backward pass (model/recompute.h).
+struct RecomputedBlocks {
+  Recompute recompute{};
+  int64_t per_segment = 1;  // consecutive blocks that are one segment, where whole blocks are
+  std::vector<std::string> patterns{};  // regular expressions in their paths; none: all blocks
+};
+
 struct StageInput {
   Tensor tokens{};  // int32 [batch * length]; of the first stage only
   Tensor order{};   // of the first stage, with a tape: kernels::sort_tokens() of the tokens
@@ -76,7 +83,7 @@ class Stage {
     std::optional<Head> head{};
     ParamId shared = kNoParam;  // see Stage::shared()
   };
-  explicit Stage(Parts parts);
+  explicit Stage(Parts parts, const RecomputedBlocks& recomputed = {});
 
   bool is_first() const { return parts_.embedding.has_value(); }
   bool is_last() const { return parts_.head.has_value(); }
@@ -96,8 +103,21 @@ class Stage {
   Tensor losses(Context& context, StageInput input, const Tensor& targets, float grad_scale) const;
 
  private:
+  // Consecutive blocks [begin, end) that run alike.
+  struct Segment {
+    size_t begin = 0;
+    size_t end = 0;
+    Recompute recompute{};
+  };
+  static std::vector<Segment> segments_of(const Parts& parts, const RecomputedBlocks& recomputed);
+  Residual run_blocks(Context& context, const Segment& segment, const SequenceRows& rows,
+                      Residual in) const;
+  Residual run_segment(Context& context, const Segment& segment, const SequenceRows& rows,
+                       Residual in) const;
+
   Parts parts_;
   ModelDimensions dims_;
+  std::vector<Segment> segments_;
 };
 
 }  // namespace ds

@@ -57,6 +57,24 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
           .slots = {}};
 }
 
+RecomputedBlocks recomputed_blocks(const ActivationCheckpointingConfig& c) {
+  if (!c.enabled) return {};
+  const auto part = [&] {
+    switch (c.granularity) {
+      case RecomputeGranularity::kBlock:
+        return RecomputedPart::kBlock;
+      case RecomputeGranularity::kAttention:
+        return RecomputedPart::kAttention;
+      case RecomputeGranularity::kMlp:
+        return RecomputedPart::kMlp;
+    }
+    throw InternalError("unknown granularity");
+  };
+  return {.recompute = {.part = part(), .synchronize = c.synchronize_checkpoint_boundary},
+          .per_segment = c.layers_per_checkpoint,
+          .patterns = c.modules};
+}
+
 }  // namespace
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
@@ -125,6 +143,9 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .micro_batch = batch.micro_batch,
           .length = length,
           .seed = static_cast<uint64_t>(config.train.seed),
+          .recomputed = recomputed_blocks(config.activation_checkpointing),
+          .times_recomputation =
+              config.activation_checkpointing.enabled && config.activation_checkpointing.profile,
           .cuda_graphs = config.train.cuda_graphs};
 }
 

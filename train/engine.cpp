@@ -1,5 +1,9 @@
 #include "train/engine.h"
 
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
 #include "core/cuda/device_flags.h"
 #include "core/failpoint.h"
 #include "core/index.h"
@@ -36,7 +40,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
                 .pinned = resources.pinned,
                 .copies = resources.copies},
                resources.stream),
-      model_(make_stage(options.model, options.dtype, store_, all_layers(options.model))),
+      model_(make_stage(options.model, options.dtype, store_, all_layers(options.model),
+                        recomputed_blocks())),
       place_{.stream = resources.stream,
              .store = store_,
              .uploads = uploads_,
@@ -74,10 +79,27 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
           .memory = memories_.train()};
 }
 
-// Only what has places of its own can be done again where it was recorded.
+RecomputedBlocks Engine::recomputed_blocks() {
+  RecomputedBlocks recomputed = options_.recomputed;
+  if (options_.times_recomputation) recomputed.recompute.times = &recompute_times_;
+  return recomputed;
+}
+
+void Engine::log_recompute_times(int64_t step) {
+  if (device().is_meta()) return;
+  for (const auto& [place, seconds] : std::exchange(recompute_times_.places, {})) {
+    spdlog::info("step {}: checkpoint {}: forward {:.2f} ms, backward {:.2f} ms", step, place,
+                 seconds.forward * 1e3, seconds.backward * 1e3);
+  }
+}
+
+// Only what has places of its own can be done again where it was recorded, and only what the host
+// does not wait for.
 void Engine::prepare_graphs() {
   const bool on_device = device().kind == Device::Kind::kCuda;
-  if (!options_.cuda_graphs || !on_device || !resources_.peers.data().is_recordable()) return;
+  const bool waits = options_.recomputed.recompute.synchronize || options_.times_recomputation;
+  if (!options_.cuda_graphs || waits || !on_device || !resources_.peers.data().is_recordable())
+    return;
   graphs_.emplace(resources_.streams(), store_, resources_.peers.data(), resources_.recorded);
 }
 
@@ -103,6 +125,7 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   input.graphs = graphs_ ? &*graphs_ : nullptr;
   StepRunner(place_, input).run(training_);
   if (graphs_) graphs_->end_first_step();
+  log_recompute_times(settings.step);
   return settings.step;
 }
 

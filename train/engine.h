@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/step_metrics.h"
+#include "model/recompute.h"
 #include "train/engine_options.h"
 #include "train/plan/step_plan.h"
 #include "train/step/graphs.h"
@@ -78,6 +79,8 @@ class Engine {
  private:
   StepInput input_of(BatchSource& source, const StepSettings& settings);
   void prepare_graphs();
+  RecomputedBlocks recomputed_blocks();
+  void log_recompute_times(int64_t step);
   void update(const StepSettings& settings);
   void update_weights();
   void reduce_sums(double max_norm);
@@ -90,6 +93,7 @@ class Engine {
   StepScalars scalars_;
   const StepProgram training_, evaluation_;
   StepUploads uploads_;
+  SegmentTimes recompute_times_;
   const std::unique_ptr<const Stage> model_;
   const StepPlace place_;
   StepMemories memories_;

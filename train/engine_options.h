@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "config/sections/model_families.h"
+#include "model/stage.h"
 #include "optim/rule_optimizer.h"
 #include "zero/shard_group.h"
 
@@ -19,6 +20,8 @@ struct EngineOptions {
   int64_t micro_batch = 1;       // samples per rank and micro-step
   int64_t length = 0;            // tokens per sample
   uint64_t seed = 1234;
+  RecomputedBlocks recomputed{};
+  bool times_recomputation = false;  // and logs what each segment took, step by step
   // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
   bool cuda_graphs = true;
 

@@ -21,28 +21,52 @@ std::span<const EnumName> names_of(AttentionDirection) {
   return kNames;
 }
 
+std::span<const EnumName> names_of(RecomputeGranularity) {
+  static constexpr EnumName kNames[] = {
+      {"block", static_cast<int>(RecomputeGranularity::kBlock)},
+      {"attention", static_cast<int>(RecomputeGranularity::kAttention)},
+      {"mlp", static_cast<int>(RecomputeGranularity::kMlp)},
+  };
+  return kNames;
+}
+
 void fields(Visitor& v, ActivationCheckpointingConfig& c) {
+  v.field("enabled", c.enabled,
+          {.meaning = "Recompute activations. True where the section is there and does not say.",
+           .effect = Effect::kUsed});
+  v.field("granularity", c.granularity,
+          {.meaning = "What is computed again: whole blocks, or their attention or MLP alone.",
+           .effect = Effect::kUsed});
+  v.field("layers_per_checkpoint", c.layers_per_checkpoint,
+          {.meaning = "Consecutive blocks that keep one activation together.",
+           .effect = Effect::kUsed,
+           .min = 1});
+  v.field("modules", c.modules,
+          {.meaning = "Regular expressions; blocks in whose names one is found. None: all blocks.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
   v.field("partition_activations", c.partition_activations,
           {.meaning = "Partition saved activations over the model-parallel ranks.",
-           .effect = Effect::kNotYet});
+           .effect = Effect::kAlwaysSo,
+           .here = "layers are not split, so no other rank has the same activations"});
   v.field("cpu_checkpointing", c.cpu_checkpointing,
           {.meaning = "Keep partitioned activations in host memory.", .effect = Effect::kNotYet});
   v.field("contiguous_memory_optimization", c.contiguous_memory_optimization,
           {.meaning = "Copy partitioned activations into one contiguous buffer.",
-           .effect = Effect::kNotYet});
+           .effect = Effect::kAlwaysSo,
+           .here = "all activations of a step have planned places in one block"});
   v.field("number_checkpoints", c.number_checkpoints,
           {.meaning = "Number of checkpoints for which the contiguous buffer is sized.",
            .effect = Effect::kAlwaysSo,
-           .here = "no activation is recomputed",
+           .here = "the plan counts the checkpoints itself",
            .above = 0});
   v.field("synchronize_checkpoint_boundary", c.synchronize_checkpoint_boundary,
-          {.meaning = "Synchronise the device at each checkpoint boundary.",
-           .effect = Effect::kAlwaysSo,
-           .here = "no activation is recomputed"});
+          {.meaning =
+               "Synchronise the device at each checkpoint boundary. Steps are then no CUDA graphs.",
+           .effect = Effect::kUsed});
   v.field("profile", c.profile,
           {.meaning = "Log forward and backward time of each checkpointed function.",
-           .effect = Effect::kAlwaysSo,
-           .here = "no activation is recomputed"});
+           .effect = Effect::kUsed});
 }
 
 void fields(Visitor& v, SparseAttentionConfig& c) {

@@ -17,7 +17,14 @@ std::span<const EnumName> names_of(SparsityMode);
 enum class AttentionDirection : int { kUnidirectional, kBidirectional };
 std::span<const EnumName> names_of(AttentionDirection);
 
+enum class RecomputeGranularity : int { kBlock, kAttention, kMlp };
+std::span<const EnumName> names_of(RecomputeGranularity);
+
 struct ActivationCheckpointingConfig {
+  bool enabled = false;  // true where the section is there and does not say
+  RecomputeGranularity granularity = RecomputeGranularity::kBlock;
+  int64_t layers_per_checkpoint = 1;
+  std::vector<std::string> modules;
   bool partition_activations = false;
   bool cpu_checkpointing = false;
   bool contiguous_memory_optimization = false;

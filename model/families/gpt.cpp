@@ -4,6 +4,7 @@
 
 #include "model/activation_name.h"
 #include "model/families/frame.h"
+#include "model/recompute.h"
 
 namespace ds {
 namespace {
@@ -59,14 +60,21 @@ Residual Gpt2Block::forward(Context& context, const SequenceRows& rows, Residual
                                       .head_dim = dims_.head_dim};
   NormOutput normed = norm(context, in.sum, in.branch, ln_1_);
   in = {};
-  Var heads =
-      attention(context, shape, linear(context, normed.y, c_attn_), layer_, attention_dropout_);
-  Var branch =
-      dropout(context, linear(context, heads, attn_c_proj_), attention_out_dropout_, rows.length);
-  heads = {};
+  const int64_t length = rows.length;
+  Var branch = recompute_part(
+      context, RecomputedPart::kAttention, std::move(normed.y),
+      [this, shape, length](Context& inside, Var y) {
+        Var qkv = linear(inside, y, c_attn_);
+        y = {};
+        Var heads = attention(inside, shape, qkv, layer_, attention_dropout_);
+        qkv = {};
+        return dropout(inside, linear(inside, heads, attn_c_proj_), attention_out_dropout_, length);
+      });
   normed = norm(context, normed.sum, branch, ln_2_);
-  branch = mlp(context, normed.y, mlp_);
-  branch = dropout(context, std::move(branch), mlp_dropout_, rows.length);
+  branch = recompute_part(context, RecomputedPart::kMlp, std::move(normed.y),
+                          [this, length](Context& inside, const Var& y) {
+                            return dropout(inside, mlp(inside, y, mlp_), mlp_dropout_, length);
+                          });
   return {std::move(normed.sum), std::move(branch)};
 }
 

@@ -1,6 +1,7 @@
 #include "model/families/llama.h"
 
 #include "model/families/frame.h"
+#include "model/recompute.h"
 
 namespace ds {
 namespace {
@@ -62,11 +63,17 @@ Residual LlamaBlock::forward(Context& context, const SequenceRows& rows, Residua
                                       .head_dim = dims_.head_dim};
   NormOutput normed = norm(context, in.sum, in.branch, input_norm_);
   in = {};
-  Var qkv = rope(context, shape, theta_, rows.first_position, linear(context, normed.y, qkv_));
-  Var branch = linear(context, attention(context, shape, qkv, layer_, attention_dropout_), o_);
-  qkv = {};
+  const int64_t first_position = rows.first_position;
+  Var branch = recompute_part(
+      context, RecomputedPart::kAttention, std::move(normed.y),
+      [this, shape, first_position](Context& inside, Var y) {
+        Var qkv = rope(inside, shape, theta_, first_position, linear(inside, y, qkv_));
+        y = {};
+        return linear(inside, attention(inside, shape, qkv, layer_, attention_dropout_), o_);
+      });
   normed = norm(context, normed.sum, branch, post_attention_norm_);
-  branch = mlp(context, normed.y, mlp_);
+  branch = recompute_part(context, RecomputedPart::kMlp, std::move(normed.y),
+                          [this](Context& inside, const Var& y) { return mlp(inside, y, mlp_); });
   return {std::move(normed.sum), std::move(branch)};
 }
 

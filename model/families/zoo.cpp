@@ -50,7 +50,7 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype
 }
 
 std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
-                                  LayerRange layers) {
+                                  LayerRange layers, const RecomputedBlocks& recomputed) {
   check(config);
   const int64_t count = all_layers(config).end;
   DS_CHECK(0 <= layers.begin && layers.begin < layers.end && layers.end <= count,
@@ -58,7 +58,7 @@ std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, Parame
   DS_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16,
            "make_stage: weights of {}", name_of(dtype));
   const BuildContext root{.store = store, .dtype = dtype, .path = "", .unit = 0};
-  return std::make_unique<Stage>(std::visit(Maker{root, layers}, config));
+  return std::make_unique<Stage>(std::visit(Maker{root, layers}, config), recomputed);
 }
 
 std::vector<CutLayer> layers_of(const ModelConfig& config) {

@@ -19,7 +19,7 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, DType dtype
 // Some layers of the model, and only their parameters, by the names and units that they have in the
 // whole. A last stage that is not the first has a tied embedding's table too: Stage::shared().
 std::unique_ptr<Stage> make_stage(const ModelConfig& config, DType dtype, ParameterStore& store,
-                                  LayerRange layers);
+                                  LayerRange layers, const RecomputedBlocks& recomputed = {});
 
 // What cut_layers() balances: each layer with the parameters of a stage that has it alone. Class
 // names are those of Hugging Face's blocks, "Embedding" and "Head".

@@ -1,49 +1,18 @@
 // Where a model is cut into pipeline stages.
 #include "model/parallel/pipeline_cut.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include <algorithm>
-#include <memory>
 
 #include "core/error.h"
 #include "core/index.h"
 #include "core/partition.h"
+#include "model/name_pattern.h"
 
 namespace ds {
 
 namespace {
 
 constexpr std::string_view kTypePrefix = "type:";
-
-class Pattern {
- public:
-  explicit Pattern(std::string_view text) {
-    int error = 0;
-    PCRE2_SIZE offset = 0;
-    code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                              PCRE2_CASELESS, &error, &offset, nullptr));
-    if (!code_) {
-      throw ConfigError(fmt::format(
-          "pipeline.partition: '{}' is no regular expression (at character {})", text, offset));
-    }
-    match_.reset(pcre2_match_data_create_from_pattern(code_.get(), nullptr));
-  }
-
-  bool found_in(std::string_view text) const {
-    return pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, 0,
-                       match_.get(), nullptr) >= 0;
-  }
-
- private:
-  struct Free {
-    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
-    void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
-  };
-  std::unique_ptr<pcre2_code, Free> code_;
-  std::unique_ptr<pcre2_match_data, Free> match_;
-};
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -63,7 +32,8 @@ std::vector<int64_t> cut_layers(std::string_view method, std::span<const CutLaye
   if (lower == "parameters") {
     for (const CutLayer& layer : layers) weights.push_back(static_cast<double>(layer.parameters));
   } else if (lower.starts_with(kTypePrefix)) {
-    const Pattern pattern(method.substr(kTypePrefix.size()));
+    const NamePattern pattern("pipeline.partition", method.substr(kTypePrefix.size()),
+                              NamePattern::Case::kIgnored);
     for (const CutLayer& layer : layers) weights.push_back(pattern.found_in(layer.type) ? 1 : 0);
     if (std::ranges::count(weights, 0) == std::ssize(weights)) {
       throw ConfigError(

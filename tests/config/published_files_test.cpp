@@ -131,7 +131,6 @@ TEST_CASE("what is missing in this build is named, with what there is", "[config
 
 TEST_CASE("a feature that is missing is the one error of its section", "[config]") {
   for (const char* text : {
-           R"({"activation_checkpointing": {"contiguous_memory_optimization": true}})",
            R"({"compression_training": {"weight_quantization": {
                  "shared_parameters": {"enabled": true},
                 "different_groups": {}}}})",

@@ -6,6 +6,7 @@
 #include "kernels/embedding.h"
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
+#include "model/recompute.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"
 #include "tests/support/test_stream.h"
@@ -44,10 +45,11 @@ using Bytes = std::vector<std::byte>;
 
 // One stage with a store and a tape of its own.
 struct Part {
-  Part(TestStream& test_stream, const ModelConfig& config, DType dtype, LayerRange layers)
+  Part(TestStream& test_stream, const ModelConfig& config, DType dtype, LayerRange layers,
+       const RecomputedBlocks& recomputed = {})
       : own(test_stream),
         store(own.stream, 3),
-        stage(make_stage(config, dtype, store, layers)),
+        stage(make_stage(config, dtype, store, layers, recomputed)),
         inputs(Rng(9, "dropout"), 4, own.stream),
         context{.stream = own.stream,
                 .store = store,
@@ -81,17 +83,22 @@ void hand_over(Part& from, Part& to) {
 }
 
 enum class Weights : uint8_t { kAtOnce, kAtTheEnd };  // when their gradients are computed
+struct Way {
+  Weights weights = Weights::kAtOnce;
+  RecomputedBlocks recomputed{};
+};
 
 // `cuts`: the first layer of every stage, and the end.
 Outcome train(TestStream& own, const ModelConfig& config, DType dtype,
-              const std::vector<int64_t>& cuts, Weights weights = Weights::kAtOnce) {
+              const std::vector<int64_t>& cuts, const Way& way = {}) {
   const Tensor tokens = random_tokens(own.stream, {kRows.batch * kRows.length}, 1, kVocabulary);
   const Tensor targets = random_tokens(own.stream, {kRows.batch * kRows.length}, 2, kVocabulary);
   const int32_t ignored = -100;
   own.stream.copy(&ignored, targets.narrow(3, 1).address(), sizeof(ignored));
   std::vector<std::unique_ptr<Part>> parts;
   for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    parts.push_back(std::make_unique<Part>(own, config, dtype, LayerRange{cuts[i], cuts[i + 1]}));
+    parts.push_back(std::make_unique<Part>(own, config, dtype, LayerRange{cuts[i], cuts[i + 1]},
+                                           way.recomputed));
   }
   Outcome outcome;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -115,7 +122,7 @@ Outcome train(TestStream& own, const ModelConfig& config, DType dtype,
       const Var& boundary = parts[i + 1]->in;
       part.tape.seed(own.stream, part.out, parts[i + 1]->tape.take_gradient(boundary));
     }
-    if (weights == Weights::kAtOnce) {
+    if (way.weights == Weights::kAtOnce) {
       part.tape.backward(own.stream);
     } else {
       for (WeightWork& work : part.tape.backward_inputs(own.stream)) {
@@ -175,13 +182,61 @@ TEST_CASE("weight gradients that wait for the end have the bits of those that do
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       for (const std::vector<int64_t>& cuts : {std::vector<int64_t>{0, end}, {0, 2, end}}) {
         CAPTURE(config.index(), name_of(dtype), cuts);
-        const Outcome split = train(own, config, dtype, cuts, Weights::kAtTheEnd);
+        const Outcome split = train(own, config, dtype, cuts, {Weights::kAtTheEnd});
         const Outcome whole = train(own, config, dtype, cuts);
         CHECK(split.losses == whole.losses);
         CHECK(split.gradients == whole.gradients);
       }
     }
   }
+}
+
+TEST_CASE("blocks and parts of blocks that are run again give the bits of those that are kept",
+          "[model][device]") {
+  TestStream own{2};
+  const RecomputedBlocks blocks{.recompute = {.part = RecomputedPart::kBlock, .synchronize = true}};
+  RecomputedBlocks pairs = blocks, middle = blocks, attention = blocks, mlp = blocks;
+  pairs.per_segment = 2;
+  middle.patterns = {"\\.1$"};
+  attention.recompute.part = RecomputedPart::kAttention;
+  mlp.recompute.part = RecomputedPart::kMlp;
+  for (const ModelConfig& config : every_model()) {
+    const int64_t end = all_layers(config).end;
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const Outcome kept = train(own, config, dtype, {0, end});
+      for (const RecomputedBlocks& recomputed : {blocks, pairs, middle, attention, mlp}) {
+        for (const Weights weights : {Weights::kAtOnce, Weights::kAtTheEnd}) {
+          CAPTURE(config.index(), name_of(dtype), static_cast<int>(recomputed.recompute.part),
+                  recomputed.per_segment, recomputed.patterns, static_cast<int>(weights));
+          const Outcome again = train(own, config, dtype, {0, 2, end}, {weights, recomputed});
+          CHECK(again.losses == kept.losses);
+          CHECK(again.gradients == kept.gradients);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what is run again is told how long it took, by its place", "[model]") {
+  TestStream own{1};
+  SegmentTimes times;
+  train(own, tiny_gpt2(true), DType::kF32, {0, 5},
+        {.recomputed = {.recompute = {.part = RecomputedPart::kBlock, .times = &times},
+                        .patterns = {"h.0", "h.2"}}});
+  REQUIRE(times.places.size() == 2);
+  for (const char* place : {"transformer.h.0", "transformer.h.2"}) {
+    CHECK(times.places.at(place).forward > 0);
+    CHECK(times.places.at(place).backward > 0);
+  }
+}
+
+TEST_CASE("blocks that are run again are chosen by expressions, or by an error", "[model]") {
+  TestStream own;
+  PlainStore store(own.stream, 3);
+  CHECK_THROWS_WITH(
+      make_stage(tiny_gpt2(true), DType::kF32, store, {0, 5},
+                 {.recompute = {.part = RecomputedPart::kBlock}, .patterns = {"h.["}}),
+      Catch::Contains("activation_checkpointing.modules: 'h.[' is no regular expression"));
 }
 
 TEST_CASE("weight gradients wait for whoever takes the work, with their labels", "[model]") {

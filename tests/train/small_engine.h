@@ -55,6 +55,7 @@ struct Setting {
   Devices devices = Devices::kShared;
   bool cuda_graphs = true;
   double dropout = 0;
+  RecomputedBlocks recomputed{};
 };
 
 // Of the rate of the optimizer itself.
@@ -89,6 +90,7 @@ inline EngineOptions options_of(const Setting& s) {
           .micro_batch = s.global_batch / s.ranks / s.micro_steps,
           .length = 16,
           .seed = 5,
+          .recomputed = s.recomputed,
           .cuda_graphs = s.cuda_graphs};
 }
 
