@@ -125,7 +125,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .micro_batch = batch.micro_batch,
           .length = length,
           .seed = static_cast<uint64_t>(config.train.seed),
-          .cuda_graphs = config.train.cuda_graphs};
+          .cuda_graphs = config.train.cuda_graphs,
+          .matmul = {.allow_tf32 = config.train.allow_tf32}};
 }
 
 namespace {
