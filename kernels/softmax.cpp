@@ -71,9 +71,10 @@ MatrixView rows_of_matrix(const Tensor& tensor, int64_t first, int64_t count, in
   return {tensor, count, width, width, first * width};
 }
 
-// The gradients of a block, in the dtype of x, over the fp32 logits.
+// The gradients of a block, in the dtype of x, over the logits.
 MatrixView gradient_view(const Tensor& logits, DType dtype, int64_t count, int64_t vocabulary) {
-  const int64_t stride = vocabulary * static_cast<int64_t>(sizeof(float) / size_of(dtype));
+  const auto of_logit = static_cast<int64_t>(size_of(logits.dtype()) / size_of(dtype));
+  const int64_t stride = vocabulary * of_logit;
   return {logits.reinterpret(dtype), count, vocabulary, stride, 0};
 }
 
@@ -119,9 +120,14 @@ int64_t loss_block_bytes(Device device) {
   return device.kind == Device::Kind::kCuda ? int64_t{1} << 30 : int64_t{64} << 20;
 }
 
-int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary) {
+DType logits_dtype(Device device, DType x) {
+  return device.kind == Device::Kind::kCuda ? x : DType::kF32;
+}
+
+int64_t linear_cross_entropy_rows(Device device, DType x, int64_t vocabulary) {
   const int64_t most = device.kind == Device::Kind::kCuda ? 8192 : 1024;
-  const int64_t fit = loss_block_bytes(device) / (vocabulary * static_cast<int64_t>(sizeof(float)));
+  const auto of_logit = static_cast<int64_t>(size_of(logits_dtype(device, x)));
+  const int64_t fit = loss_block_bytes(device) / (vocabulary * of_logit);
   return std::clamp<int64_t>(fit / 32 * 32, 32, most);
 }
 
@@ -134,8 +140,11 @@ void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args) {
     Tensor dweight = args.dweight;
     fill(stream, dweight, 0.0F);  // no block of rows will write it
   }
-  const int64_t block = std::min(rows, linear_cross_entropy_rows(stream.stands_for(), vocabulary));
-  Tensor logits = Tensor::empty({block, vocabulary}, DType::kF32, stream, MemoryTag::kScratch);
+  const Device device = stream.stands_for();
+  const DType dtype = args.x.dtype();
+  const int64_t block = std::min(rows, linear_cross_entropy_rows(device, dtype, vocabulary));
+  Tensor logits =
+      Tensor::empty({block, vocabulary}, logits_dtype(device, dtype), stream, MemoryTag::kScratch);
   for (int64_t first = 0; first < rows; first += block) {
     run_block(stream, args, logits, first, std::min(block, rows - first));
   }

@@ -42,13 +42,17 @@ struct LinearCrossEntropyArgs {
   Tensor dweight = {};      // [V, C]
   Write write_dweight = Write::kOverwrite;
 };
-// Bytes of fp32 logits that a block of rows may have. More means fewer passes over dweight, which
-// every block reads and writes whole, and more scratch; what that is worth depends on the device. A
-// GPU would spend more time on dweight than on products with as few rows as a CPU's caches want.
+// Bytes of logits that a block of rows may have. More means fewer passes over dweight, which every
+// block reads and writes whole, and more scratch; what that is worth depends on the device. A GPU
+// would spend more time on dweight than on products with as few rows as a CPU's caches want.
 int64_t loss_block_bytes(Device device);
-// Rows a block holds (its fp32 or bf16 logits are the scratch); the scratch is allocated here from
-// the stream under MemoryTag::kScratch.
-int64_t linear_cross_entropy_rows(Device device, int64_t vocabulary);
+// What logits are kept in between the product and the softmax, of an x of that dtype. On a CPU that
+// is fp32. A GPU waits for memory there, so they have the 16 bits that x has: each is rounded once,
+// as every other activation is; sums and losses are fp32 all the same.
+DType logits_dtype(Device device, DType x);
+// Rows that a block holds; its logits are scratch, allocated here from the stream under
+// MemoryTag::kScratch.
+int64_t linear_cross_entropy_rows(Device device, DType x, int64_t vocabulary);
 void linear_cross_entropy(Stream& stream, const LinearCrossEntropyArgs& args);
 
 }  // namespace ds::kernels

@@ -1,5 +1,6 @@
 #include "rankd/rank_device.h"
 
+#include <cstdlib>
 #include <functional>
 
 #include "comm/host_exchange.h"
@@ -9,6 +10,7 @@
 #include "core/cuda/library_calls.h"
 #include "core/host.h"
 #include "core/libraries/gpu_libraries.h"
+#include "core/memory/host_copy.h"
 #include "kernels/attention_choice.h"
 
 namespace ds {
@@ -41,16 +43,32 @@ double attention_dropout(const ModelConfig& model) {
   return gpt2 != nullptr ? gpt2->attn_pdrop : std::get<LlamaConfig>(model).attention_dropout;
 }
 
+// Where a user's programs keep what they can do without; empty: nowhere.
+std::string cache_folder() {
+  const auto named = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return std::string(value != nullptr ? value : "");
+  };
+  if (const std::string cache = named("XDG_CACHE_HOME"); cache.starts_with('/')) {
+    return join_path(cache, "dslaunch");
+  }
+  const std::string home = named("HOME");
+  return home.starts_with('/') ? join_path(home, ".cache/dslaunch") : "";
+}
+
 uint64_t gpu_of_host(Device device) {
   return std::hash<std::string>()(own_host_name() + "/" + unique_name(device));
 }
 
 }  // namespace
 
-DeviceCeilings ceilings_of(const JobPlan& job, const ZeroConfig& zero, DType dtype) {
-  if (job.device.kind != Device::Kind::kCuda) return cpu_ceilings(job.threads, dtype);
-  DeviceCeilings ceilings = cuda_ceilings(dtype);
+// Whether tensors go through memory of the host the ranks find out when they meet: it is planned
+// for.
+DeviceCeilings cuda_ceilings(const EngineOptions& options, const ZeroConfig& zero, int ranks) {
+  DeviceCeilings ceilings = cuda_ceilings(options.dtype);
   ceilings.overlaps_communication = zero.overlap_comm;
+  ceilings.pinned_beside = HostCopy::pinned_bytes();
+  if (ranks > 1) ceilings.pinned_beside += StagedOptions{}.pinned_bytes;
   return ceilings;
 }
 
@@ -77,6 +95,7 @@ TensorTransport::TensorTransport(const JobPlan& job, NcclWish wish, Communicator
       own_ = std::make_unique<StagedComm>(
           world,
           StagedOptions{.memory = blocks->device.get(), .pool = &pool_.emplace(job.threads)});
+      pinned_bytes_ = StagedOptions{}.pinned_bytes;
       words_ = "collectives through host memory";
       if (!choice.why.empty()) words_ += fmt::format(" ({})", choice.why);
       break;
@@ -87,20 +106,47 @@ TensorTransport::TensorTransport(const JobPlan& job, NcclWish wish, Communicator
 RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Communicator& world,
                        const MeshSizes& sizes, const TracedComm::Sinks& sinks)
     : device_(job.device),
+      tunes_matmul_(options.tunes_matmul),
       blocks_(blocks_of(job, options.planned)),
       transport_(job, options.nccl, world, blocks_ ? &*blocks_ : nullptr),
       connections_(Connections::over(world, transport_.group(), sizes, sinks)),
-      workspace_({.device = job.device,
-                  .threads = job.threads,
-                  .overlaps_communication = options.overlaps_communication,
-                  .blocks = blocks_ ? &*blocks_ : nullptr,
-                  .limits = options.limits},
-                 connections_.peers()) {}
+      workspace_(
+          {.device = job.device,
+           .threads = job.threads,
+           .overlaps_communication = options.overlaps_communication,
+           .blocks = blocks_ ? &*blocks_ : nullptr,
+           .limits = options.limits,
+           .pinned_beside = blocks_ ? HostCopy::pinned_bytes() + transport_.pinned_bytes() : 0},
+          connections_.peers()) {
+  if (!tunes_matmul_) return;
+  if (const auto place = kernels::matmul_place(device_)) {
+    const std::string folder = cache_folder();
+    choices_.emplace(files_, folder.empty() ? "" : join_path(folder, choices_file_name(*place)),
+                     *place);
+  }
+}
 
 std::string_view RankDevice::graph_words(const EngineOptions& options) {
   if (!options.cuda_graphs) return "kernel by kernel (train.cuda_graphs is off)";
   return transport_.group().is_recordable() ? "steps as CUDA graphs"
                                             : "kernel by kernel (host memory is in the way)";
+}
+
+// Empty where nothing was asked for.
+std::string RankDevice::product_words(const EngineOptions& options) const {
+  std::string words;
+  if (options.matmul.allow_tf32) {
+    words += options.dtype == DType::kF32 ? "products of fp32 in TF32; "
+                                          : "no products of fp32 to make in TF32; ";
+  }
+  if (!tunes_matmul_) return words;
+  if (!choices_) return words + "products that have no choice to tune; ";
+  words += choices_->path().empty()
+               ? "products tuned and not remembered (no XDG_CACHE_HOME, no HOME)"
+               : fmt::format("products tuned, {} shapes known from {}", choices_->size(),
+                             choices_->path());
+  if (!choices_->problem().empty()) words += fmt::format(" ({})", choices_->problem());
+  return words + "; ";
 }
 
 std::string RankDevice::words(const EngineOptions& options) {
@@ -114,8 +160,9 @@ std::string RankDevice::words(const EngineOptions& options) {
   const auto attention =
       kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
                                  static_cast<float>(attention_dropout(options.model)));
-  return fmt::format("{}: {}; {}; {}", device_.to_string(), transport_.words(),
-                     kernels::to_text(attention.value()), graph_words(options));
+  return fmt::format("{}: {}; {}; {}{}", device_.to_string(), transport_.words(),
+                     kernels::to_text(attention.value()), product_words(options),
+                     graph_words(options));
 }
 
 }  // namespace ds

@@ -7,6 +7,7 @@
 
 #include "comm/peers.h"
 #include "config/sections/zero.h"
+#include "core/files/file.h"
 #include "rankd/tensor_path.h"
 #include "train/job.h"
 #include "train/plan/dry_run.h"
@@ -14,8 +15,8 @@
 
 namespace ds {
 
-// Of the device that the job's plan names.
-DeviceCeilings ceilings_of(const JobPlan& job, const ZeroConfig& zero, DType dtype);
+// Of a GPU, for ranks that train so on one each.
+DeviceCeilings cuda_ceilings(const EngineOptions& options, const ZeroConfig& zero, int ranks);
 
 // Who carries tensors. On a CPU that is the group that carries everything else; those of a device
 // go as choose_tensor_path() says.
@@ -27,13 +28,15 @@ class TensorTransport {
                   const DeviceBlocks* blocks);
 
   Communicator& group() { return *group_; }
-  const std::string& words() const { return words_; }  // for people; empty on a CPU
+  const std::string& words() const { return words_; }    // for people; empty on a CPU
+  size_t pinned_bytes() const { return pinned_bytes_; }  // that it has beside the blocks
 
  private:
   std::optional<ThreadPool> pool_;
   std::unique_ptr<Communicator> own_;  // null: the group is another's
   Communicator* group_;
   std::string words_;
+  size_t pinned_bytes_ = 0;
 };
 
 struct RankDeviceOptions {
@@ -41,6 +44,7 @@ struct RankDeviceOptions {
   bool overlaps_communication = false;
   NcclWish nccl = NcclWish::kIfPossible;
   MemoryLimits limits{};
+  bool tunes_matmul = false;
 };
 
 class RankDevice {
@@ -52,13 +56,19 @@ class RankDevice {
 
   Workspace& workspace() { return workspace_; }
   Peers peers() { return connections_.peers(); }
+  // Where products have choices and are to be tuned; else null.
+  kernels::MatmulChoices* matmul_choices() { return choices_ ? &*choices_ : nullptr; }
   // What a person is to know of it, for a job of that kind; empty on a CPU.
   std::string words(const EngineOptions& options);
 
  private:
   std::string_view graph_words(const EngineOptions& options);
+  std::string product_words(const EngineOptions& options) const;
 
   const Device device_;
+  const bool tunes_matmul_;
+  RealFileSystem files_;
+  std::optional<kernels::MatmulChoices> choices_;
   const std::optional<DeviceBlocks> blocks_;  // nothing on a CPU
   TensorTransport transport_;
   Connections connections_;

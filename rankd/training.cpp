@@ -349,13 +349,6 @@ class TrainingRun {
                          [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }};
 };
 
-// What a run takes beside its steps is not in the plan of a step.
-BlockSizes blocks_of(const RankPlan& plan, const EngineOptions& options) {
-  BlockSizes blocks = plan.blocks;
-  blocks.pinned += PrefetchingSource::block_bytes(options.micro_batch * options.length);
-  return blocks;
-}
-
 Measured measure(const Workspace& workspace, const Engine& engine, const TrainingRun& run,
                  const CommVolume& volume, int64_t first_step) {
   Measured measured;
@@ -408,10 +401,13 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RealFileSystem files;
   InputFiles inputs(files);
   const ModelConfig model = model_config(config.model, inputs);
-  const EngineOptions options = engine_options(config, model, plan.world_size);
+  EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
   const MeshSizes sizes{.data = plan.world_size};
-  const DeviceCeilings ceilings = ceilings_of(plan, config.zero_optimization, options.dtype);
+  const DeviceCeilings ceilings =
+      plan.device == Device::cpu()
+          ? cpu_ceilings(plan.threads, options.dtype)
+          : cuda_ceilings(options, config.zero_optimization, plan.world_size);
   RunPlan run_plan = dry_run(options, sizes, ceilings);
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   const MemoryLimits limits = memory_limits(config);
@@ -440,13 +436,15 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
   RankDevice device(plan,
-                    {.planned = blocks_of(own_plan, options),
+                    {.planned = own_plan.blocks,
                      .overlaps_communication = ceilings.overlaps_communication,
                      .nccl = nccl_wish(config.communication.backend),
-                     .limits = limits},
+                     .limits = limits,
+                     .tunes_matmul = config.train.tune_matmul},
                     *world, sizes, sinks);
   if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
   DS_FAILPOINT("train.comm_open");
+  options.matmul.choices = device.matmul_choices();
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &recorded;
@@ -475,6 +473,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   DS_FAILPOINT("train.loaded");
   volume.reset();
   const int code = run.execute(first_step);
+  if (const auto* const choices = device.matmul_choices();
+      choices != nullptr && !choices->problem().empty()) {
+    spdlog::warn("{}", choices->problem());
+  }
   DS_FAILPOINT("train.before_measured");
   control.report_measured(measure(device.workspace(), engine, run, volume, first_step));
   return code;

@@ -146,7 +146,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .recomputed = recomputed_blocks(config.activation_checkpointing),
           .times_recomputation =
               config.activation_checkpointing.enabled && config.activation_checkpointing.profile,
-          .cuda_graphs = config.train.cuda_graphs};
+          .cuda_graphs = config.train.cuda_graphs,
+          .matmul = {.allow_tf32 = config.train.allow_tf32}};
 }
 
 namespace {

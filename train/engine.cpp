@@ -51,6 +51,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .length = options.length},
       results_(resources.results_late, resources.pinned) {
   resources.require_data_only();
+  kernels::set_matmul_rules(resources.stream, options.matmul);
   // What is made once and stays has no place among what comes and goes.
   kernels::reserve_matmul_scratch(resources.stream);
   const DeviceFlags flags(resources.stream);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "config/sections/model_families.h"
+#include "kernels/gemm/matmul.h"
 #include "model/stage.h"
 #include "optim/rule_optimizer.h"
 #include "zero/shard_group.h"
@@ -24,6 +25,7 @@ struct EngineOptions {
   bool times_recomputation = false;  // and logs what each segment took, step by step
   // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
   bool cuda_graphs = true;
+  kernels::MatmulRules matmul{};  // on CUDA devices
 
   int micro_steps() const { return zero.micro_steps; }
 };

@@ -6,6 +6,7 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
     : device_(options.device),
       stands_for_(device_.is_meta() ? options.stands_for : device_),
       blocks_(options.blocks),
+      pinned_beside_(options.pinned_beside),
       accounts_{MemoryAccount(options.limits.device, "device memory"),
                 MemoryAccount(options.limits.host, "host memory"), MemoryAccount(),
                 MemoryAccount()},
@@ -68,6 +69,11 @@ RankResources Workspace::resources() {
 TierUsage Workspace::usage() const {
   TierUsage usage;
   for (int tier = 0; tier < kTiers; ++tier) nth(usage, tier) = nth(accounts_, tier).usage();
+  MemoryUsage& pinned = nth(usage, Tier::kPinned);
+  pinned.bytes_now += pinned_beside_;
+  pinned.bytes_peak += pinned_beside_;
+  nth(pinned.tag_bytes_now, MemoryTag::kScratch) += pinned_beside_;
+  nth(pinned.tag_bytes_at_peak, MemoryTag::kScratch) += pinned_beside_;
   return usage;
 }
 

@@ -43,6 +43,8 @@ struct WorkspaceOptions {
   Trace* communication_trace = nullptr;
   const DeviceBlocks* blocks = nullptr;  // of a CUDA device; they outlive the workspace
   MemoryLimits limits{};
+  // What others have of pinned memory, for usage() to tell.
+  size_t pinned_beside = 0;
 };
 
 class Workspace {
@@ -75,6 +77,7 @@ class Workspace {
   MetaMemory meta_, meta_host_;
   PlanningMemory planned_pinned_{host_};
   const DeviceBlocks* const blocks_;  // null but on CUDA devices
+  const size_t pinned_beside_;
   std::array<MemoryAccount, kTiers> accounts_;
   TrackingMemory heap_;
   TrackingMemory shared_;

@@ -16,6 +16,7 @@ struct PlanArgs {
   std::vector<std::string> overrides;  // key.path=value
   std::optional<int> num_ranks;        // none: those that `run` would use, 1 to the engine alone
   int threads = 1;                     // per rank
+  std::string device = "cpu";          // cpu, cuda: there need be no GPU
   bool json = false;
 };
 

@@ -153,6 +153,18 @@ void fields(Visitor& v, TrainSection& c) {
                   "launches. Groups that go through memory of the host cannot be recorded: "
                   "with them, and on the CPU, steps are given kernel by kernel.",
        .effect = Effect::kUsed});
+  v.field("allow_tf32", c.allow_tf32,
+          {.meaning = "On GPUs, whether products of fp32 round their factors to TF32, which has 10 "
+                      "bits behind the point and goes by tensor cores; sums stay fp32. Products of "
+                      "bf16, and those of CPUs, stay as they are.",
+           .effect = Effect::kUsed});
+  v.field("tune_matmul", c.tune_matmul,
+          {.meaning = "On GPUs, whether each product of the first step tries eight algorithms of "
+                      "cuBLASLt and takes the quickest, where the first that it proposes is taken "
+                      "otherwise. The choices are kept for later runs, in "
+                      "$XDG_CACHE_HOME/dslaunch or ~/.cache/dslaunch: with others the last bits "
+                      "of a run differ.",
+           .effect = Effect::kUsed});
   v.field("resume", c.resume,
           {.meaning = "auto continues from the newest checkpoint if there is one, required fails "
                       "without one, never starts anew.",

@@ -18,6 +18,7 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
 }
 void use_device(Device device) { refuse(device.to_string()); }
 std::string unique_name(Device device) { refuse(device.to_string()); }
+std::string model_name(Device device) { refuse(device.to_string()); }
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t /*bytes*/) {
   refuse(fmt::format("memory of {}", device.to_string()));
 }

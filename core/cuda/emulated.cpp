@@ -340,6 +340,7 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<emulated::Queue>(device);
 }
 void use_device(Device /*device*/) {}
+std::string model_name(Device /*device*/) { return "emulated device"; }
 // Each process has devices of its own.
 std::string unique_name(Device device) {
   return fmt::format("emulated {} of process {}", device.index, getpid());

@@ -12,5 +12,6 @@ void use_device(Device device);
 
 // Tells it from all other devices of this machine, in every process that sees it: a GPU's UUID.
 std::string unique_name(Device device);
+std::string model_name(Device device);  // "NVIDIA H200"
 
 }  // namespace ds

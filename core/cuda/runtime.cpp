@@ -255,11 +255,21 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<CudaQueue>(device);
 }
 void use_device(Device device) { choose(device); }
-std::string unique_name(Device device) {
+namespace {
+
+cudaDeviceProp properties_of(Device device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device.index), device.to_string());
+  return properties;
+}
+
+}  // namespace
+
+std::string unique_name(Device device) {
+  const cudaDeviceProp properties = properties_of(device);
   return {properties.uuid.bytes, sizeof properties.uuid.bytes};
 }
+std::string model_name(Device device) { return properties_of(device).name; }
 std::unique_ptr<MemoryResource> make_device_memory(Device device, size_t bytes) {
   const std::string name = fmt::format("memory of {}", device.to_string());
   return std::make_unique<BlockMemory<DeviceBlock>>(name, slab_bytes(bytes), device, name,

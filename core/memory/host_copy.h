@@ -16,6 +16,8 @@ namespace ds {
 class HostCopy {
  public:
   static constexpr size_t kPartBytes = size_t{16} << 20;
+  // What it takes of pinned memory with parts of that size.
+  static constexpr size_t pinned_bytes() { return 2 * kPartBytes; }
 
   // Of a CUDA stream it takes pinned memory for two parts; of others it takes nothing. The stream
   // has to outlive it. `part_bytes`: a multiple of what an element has.

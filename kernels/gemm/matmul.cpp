@@ -138,4 +138,22 @@ void reserve_matmul_scratch(Stream& stream) {
   }
 }
 
+int64_t matmul_scratch_bytes(Device device) {
+  if constexpr (kHasCudaKernels) {
+    if (device.kind == Device::Kind::kCuda) return detail::product_scratch_bytes();
+  }
+  return 0;
+}
+
+void set_matmul_rules(Stream& stream, const MatmulRules& rules) {
+  if (stream.device().kind == Device::Kind::kCuda) stream.state<MatmulRules>() = rules;
+}
+
+std::optional<MatmulPlace> matmul_place(Device device) {
+  if constexpr (kHasCudaKernels) {
+    if (device.kind == Device::Kind::kCuda) return detail::product_place(device);
+  }
+  return std::nullopt;
+}
+
 }  // namespace ds::kernels

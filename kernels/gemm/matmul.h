@@ -5,6 +5,7 @@
 
 #include "core/tensor.h"
 #include "kernels/activation.h"
+#include "kernels/gemm/matmul_choices.h"
 
 namespace ds::kernels {
 
@@ -54,5 +55,24 @@ void matmul(Stream& stream, const MatmulArgs& args);
 // stream.memory() under MemoryTag::kScratch; else the first product does. Called before memory is
 // planned by what comes and goes. Streams of CPUs, and of meta that stand for them, have none.
 void reserve_matmul_scratch(Stream& stream);
+int64_t matmul_scratch_bytes(Device device);  // how much that is
+
+// How products of a CUDA stream are made where its library has a choice.
+struct MatmulRules {
+  // Factors of fp32 are rounded to TF32, which has 10 bits behind the point, as tensor cores take
+  // them; sums stay fp32.
+  bool allow_tf32 = false;
+  // The quickest of the library's algorithms is found by trying, when products of a shape are first
+  // made, and kept here; null: the first one that the library proposes. Not owned; it outlives the
+  // stream. Those that a graph records first are not tried, nor those that add to their result:
+  // these take what was found for products that do not.
+  MatmulChoices* choices = nullptr;
+};
+// Told before the first product. Streams of CPUs, and of meta, do nothing with it: the CPU
+// multiplies fp32 as it is, and its libraries choose by themselves.
+void set_matmul_rules(Stream& stream, const MatmulRules& rules);
+// Whose algorithms there are to choose among; nothing where there is one way to make a product, as
+// on the CPU and on the emulated device. Throws what opening the library throws.
+std::optional<MatmulPlace> matmul_place(Device device);
 
 }  // namespace ds::kernels

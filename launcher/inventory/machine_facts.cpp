@@ -129,10 +129,14 @@ std::string use_of(const GpuState& gpu, const std::vector<std::string>& visible,
                    BuildDevices build) {
   if (!gpu.problem.empty()) return "not used: " + gpu.problem;
   const bool named = std::ranges::any_of(visible, [&](const std::string& name) {
-    return name == std::to_string(gpu.index) ||
-           (name.starts_with("GPU-") && gpu.uuid.starts_with(name));
+    const bool is_part = gpu.uuid.starts_with("MIG-");
+    const GpuReport alone{.gpus = {gpu}};
+    return is_part ? gpu.uuid.starts_with(name) : find_gpu(alone, name) != nullptr;
   });
-  if (!named) return "not used: CUDA_VISIBLE_DEVICES leaves it out";
+  if (!named) {
+    return gpu.uuid.starts_with("MIG-") ? "not used: CUDA_VISIBLE_DEVICES does not name it"
+                                        : "not used: CUDA_VISIBLE_DEVICES leaves it out";
+  }
   switch (build) {
     case BuildDevices::kNone:
       return "not used: this build cannot train on GPUs (DS_WITH_CUDA)";
@@ -189,14 +193,20 @@ FactGroup gpu_facts(const GpuReport& report, BuildDevices build, const char* vis
   std::vector<PresentGpu> present;
   for (const GpuState& gpu : report.gpus) present.push_back({gpu.index, gpu.uuid});
   const std::vector<std::string> names = visible_gpus(present, visible).names;
-  for (const GpuState& gpu : report.gpus) {
+  const auto add = [&](std::string key, const GpuState& gpu) {
     std::vector<std::string> notes;
     for (std::string note : {gpu.uuid, gpu_figures_text(gpu.figures), use_of(gpu, names, build)}) {
       if (!note.empty()) notes.push_back(std::move(note));
     }
-    Fact& fact = group.facts.emplace_back(Fact{.key = fmt::format("gpu_{}", gpu.index),
-                                               .note = fmt::format("{}", fmt::join(notes, "; "))});
+    Fact& fact = group.facts.emplace_back(
+        Fact{.key = std::move(key), .note = fmt::format("{}", fmt::join(notes, "; "))});
     if (!gpu.name.empty()) fact.value = gpu.name;
+  };
+  for (const GpuState& gpu : report.gpus) {
+    add(fmt::format("gpu_{}", gpu.index), gpu);
+    for (size_t part = 0; part < gpu.parts.size(); ++part) {
+      add(fmt::format("gpu_{}_part_{}", gpu.index, part), gpu.parts[part]);
+    }
   }
   group.facts.push_back({.key = "nvidia_driver", .value = report.driver});
   group.facts.push_back({.key = "count", .value = narrow<int64_t>(report.gpus.size())});

@@ -17,14 +17,34 @@
 
 namespace ds {
 
+namespace {
+
+// Of an option that is given as "--name=value" or in two words; nothing where it is not.
+std::optional<std::string> value_of(const std::vector<std::string>& arguments,
+                                    const std::string& option) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with(option + "=")) return arguments[i].substr(option.size() + 1);
+    if (arguments[i] == option) return i + 1 < arguments.size() ? arguments[i + 1] : "";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
                                              const char* visible_gpus) {
-  constexpr std::string_view kRanks = "--num-ranks";
-  const bool given = std::ranges::any_of(
-      arguments, [&](const std::string& argument) { return argument.starts_with(kRanks); });
-  if (arguments.front() == "plan" && !given) {
-    const WorldShape shape = choose_shape(this_machine(visible_gpus), std::nullopt, std::nullopt);
-    arguments.push_back(fmt::format("{}={}", kRanks, shape.ranks));
+  if (arguments.front() != "plan") return arguments;
+  Machine machine = this_machine(visible_gpus);
+  std::optional<std::string> device = value_of(arguments, "--device");
+  if (!device && machine.gpus > 0) {
+    device = "cuda";
+    arguments.emplace_back("--device=cuda");
+  }
+  if (!value_of(arguments, "--num-ranks")) {
+    if (device != "cuda") machine.gpus = 0;
+    const bool elsewhere = device == "cuda" && machine.gpus == 0;
+    const int ranks = elsewhere ? 1 : choose_shape(machine, std::nullopt, std::nullopt).ranks;
+    arguments.push_back(fmt::format("--num-ranks={}", ranks));
   }
   return arguments;
 }
@@ -83,11 +103,13 @@ EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Command
   return answer;
 }
 
-EngineVerb plan_verb(const RunOptions& options, int ranks, int threads) {
+EngineVerb plan_verb(const RunOptions& options, const WorldShape& shape, Device device) {
   EngineVerb verb{{"plan", options.config}};
   verb.arguments.insert(verb.arguments.end(), options.overrides.begin(), options.overrides.end());
-  verb.arguments.push_back(fmt::format("--num-ranks={}", ranks));
-  verb.arguments.push_back(fmt::format("--num-threads={}", threads));
+  verb.arguments.push_back(fmt::format("--num-ranks={}", shape.ranks));
+  verb.arguments.push_back(fmt::format("--num-threads={}", shape.threads));
+  const bool on_gpus = device.kind == Device::Kind::kCuda;
+  verb.arguments.push_back(fmt::format("--device={}", on_gpus ? "cuda" : "cpu"));
   return verb;
 }
 

@@ -44,11 +44,11 @@ EngineAnswer ask_engine(const std::vector<std::string>& arguments, const Command
 std::string engine_output(const std::vector<std::string>& arguments, const CommandContext& context,
                           std::string_view why);
 
-// The `plan` of the job that these options start.
-EngineVerb plan_verb(const RunOptions& options, int ranks, int threads);
+// The `plan` of the job that these options start, on ranks that compute there.
+EngineVerb plan_verb(const RunOptions& options, const WorldShape& shape, Device device);
 
-// `arguments` with what only the launcher knows: `plan` gets the number of ranks that `run` would
-// use where the user gave none.
+// `arguments` with what only the launcher knows: `plan` gets the device and the number of ranks
+// that `run` would use where the user gave none; for GPUs that this machine has not, one rank.
 std::vector<std::string> completed_arguments(std::vector<std::string> arguments,
                                              const char* visible_gpus);
 

@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 // Weights and two moments in fp32: what a checkpoint holds with the optimizers that hold most.
 constexpr int64_t kCheckpointBytesPerParameter = 12;
 
-std::string plan_text_of(const RunOptions& options, const WorldShape& shape,
+std::string plan_text_of(const RunOptions& options, const WorldShape& shape, Device device,
                          const CommandContext& context) {
-  std::vector<std::string> arguments = plan_verb(options, shape.ranks, shape.threads).arguments;
+  std::vector<std::string> arguments = plan_verb(options, shape, device).arguments;
   arguments.emplace_back("--json");
   return engine_output(arguments, context, "planning the job");
 }
@@ -36,9 +36,11 @@ PreflightNeeds needs_of_plan(const std::string& plan) {
   needs.checkpoint_bytes = document["parameters"].GetInt64() * kCheckpointBytesPerParameter;
   if (document.HasMember("ranks") && document["ranks"].IsArray()) {
     for (const auto& rank : document["ranks"].GetArray()) {
-      if (rank.HasMember("host_bytes_peak") && rank["host_bytes_peak"].IsInt64()) {
-        needs.memory_bytes = std::max(needs.memory_bytes, rank["host_bytes_peak"].GetInt64());
+      int64_t of_host = 0;
+      for (const char* const tier : {"host_bytes_peak", "pinned_bytes_peak"}) {
+        if (rank.HasMember(tier) && rank[tier].IsInt64()) of_host += rank[tier].GetInt64();
       }
+      needs.memory_bytes = std::max(needs.memory_bytes, of_host);
       if (rank.HasMember("device_bytes_peak") && rank["device_bytes_peak"].IsInt64()) {
         needs.gpu_memory_bytes =
             std::max(needs.gpu_memory_bytes, rank["device_bytes_peak"].GetInt64());
@@ -171,12 +173,13 @@ int run_preflight(const PreflightOptions& options, const CommandContext& context
   const WorldShape shape =
       shape_of_job(run, hosts.choice.hosts, machine, config ? &*config : nullptr);
   PreflightNeeds needs;
-  if (config) needs = needs_of_plan(plan_text_of(run, shape, context));
+  const bool on_gpus = machine.gpus > 0 || run.devices.wish == DeviceWish::kCuda;
+  const Device device = on_gpus ? Device::cuda(0) : Device::cpu();
+  if (config) needs = needs_of_plan(plan_text_of(run, shape, device, context));
   needs.world_size = shape.ranks;
   needs.threads = shape.threads;
   needs.shares_directory = hosts.agents.has_value() && (!config || config->shares_directory);
-  needs.uses_gpus = build_devices() == BuildDevices::kGpus &&
-                    (machine.gpus > 0 || run.devices.wish == DeviceWish::kCuda);
+  needs.uses_gpus = build_devices() == BuildDevices::kGpus && on_gpus;
   needs.gpu_sharing = run.devices.sharing;
   if (!needs.uses_gpus) {  // what a device would have is the machine's memory, too
     needs.memory_bytes += needs.gpu_memory_bytes;

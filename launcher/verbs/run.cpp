@@ -538,7 +538,9 @@ int run_training_job(const RunOptions& options, const CommandContext& context) {
     binding = bind_here(reporting, job.shape, nullptr);
     if (!wanted.num_threads) job.shape.threads = binding.threads.value_or(job.shape.threads);
   }
-  EngineVerb plan = plan_verb(wanted, job.shape.ranks, job.shape.threads);
+  const bool asked_for_gpus = wanted.devices.wish == DeviceWish::kCuda;
+  EngineVerb plan =
+      plan_verb(wanted, job.shape, asked_for_gpus ? Device::cuda(0) : devices.local_device());
   if (wanted.json) {
     plan.arguments.emplace_back("--json");
   } else {

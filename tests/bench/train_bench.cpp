@@ -16,6 +16,7 @@
 #include "comm/shm/comm.h"
 #include "comm/solo_comm.h"
 #include "comm/staged_comm.h"
+#include "core/files/file.h"
 #include "tests/bench/median.h"
 #include "tests/bench/model_shapes.h"
 #include "tests/bench/random_tokens.h"
@@ -40,6 +41,9 @@ struct Args {
   int64_t batch = 4;  // global
   int64_t length = 64;
   int steps = 3;
+  bool graphs = true;
+  bool tf32 = false;
+  std::optional<std::string> tune;  // the file of choices
 };
 
 void require_moments(const std::string& dtype) {
@@ -76,14 +80,14 @@ class BenchRank {
   BenchRank(const Args& args, const EngineOptions& options, const RankPlan& plan,
             Communicator& world)
       : device_(testing::device_named(args.device).device),
-        blocks_(blocks_of(device_, options, plan.blocks)),
+        blocks_(blocks_of(device_, plan.blocks)),
         pool_(args.threads),
         tensors_(tensor_group(world)),
         connections_(Connections::over(world, tensors_ ? *tensors_ : world, {.data = args.ranks})),
         workspace_(
             {.device = device_, .threads = args.threads, .blocks = blocks_ ? &*blocks_ : nullptr},
             connections_.peers()),
-        engine_(options, workspace_.resources(), plan.step),
+        engine_(with_rules(options, args), workspace_.resources(), plan.step),
         tokens_(narrow<int32_t>(dimensions(options.model).vocabulary)) {
     engine_.initialize();
     if (blocks_) {
@@ -118,12 +122,17 @@ class BenchRank {
   // What is made at first use, and not when a step is planned: words of flags, tables.
   static constexpr size_t kUnplannedBytes = size_t{1} << 20;
 
-  static std::optional<DeviceBlocks> blocks_of(Device device, const EngineOptions& options,
-                                               const BlockSizes& planned) {
+  static std::optional<DeviceBlocks> blocks_of(Device device, const BlockSizes& planned) {
     if (device.kind != Device::Kind::kCuda) return std::nullopt;
-    const size_t batches = PrefetchingSource::block_bytes(options.micro_batch * options.length);
     return DeviceBlocks(device, {.device = planned.device + kUnplannedBytes,
-                                 .pinned = planned.pinned + batches + kUnplannedBytes});
+                                 .pinned = planned.pinned + kUnplannedBytes});
+  }
+  EngineOptions with_rules(EngineOptions options, const Args& args) {
+    options.cuda_graphs = args.graphs;
+    options.matmul.allow_tf32 = args.tf32;
+    const auto place = kernels::matmul_place(device_);
+    if (args.tune && place) options.matmul.choices = &choices_.emplace(files_, *args.tune, *place);
+    return options;
   }
   // Null: the world carries tensors, too.
   std::unique_ptr<Communicator> tensor_group(Communicator& world) {
@@ -134,6 +143,8 @@ class BenchRank {
   }
 
   const Device device_;
+  RealFileSystem files_;
+  std::optional<kernels::MatmulChoices> choices_;
   std::optional<DeviceBlocks> blocks_;
   ThreadPool pool_;
   const std::unique_ptr<Communicator> tensors_;
@@ -223,6 +234,9 @@ int main(int argc, char** argv) {
   app.add_option("--batch", args.batch);
   app.add_option("--length", args.length);
   app.add_option("--steps", args.steps);
+  app.add_flag("!--no-graphs", args.graphs, "Steps kernel by kernel, on a GPU");
+  app.add_flag("--tf32", args.tf32, "Products of fp32 in TF32, on a GPU");
+  app.add_option("--tune", args.tune, "Products tuned, on a GPU; the file that keeps the choices");
   CLI11_PARSE(app, argc, argv);
   try {
     fmt::print("{}\n", ds::figures(args));

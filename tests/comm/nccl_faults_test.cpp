@@ -47,7 +47,7 @@ void require_no_group(int size, const NcclOptions& options, std::chrono::millise
 
 }  // namespace
 
-TEST_CASE("abort ends a collective that hangs, and the peers hear of it", "[comm]") {
+TEST_CASE("abort ends a collective that hangs, and the peers hear of it", "[comm][nccl]") {
   const PlayedFaults faults({.rank = 1, .hangs_in_call = 2});
   run_nccl_ranks(3, kQuick, [&](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
@@ -72,7 +72,7 @@ TEST_CASE("abort ends a collective that hangs, and the peers hear of it", "[comm
   });
 }
 
-TEST_CASE("a wait returns within a second of the abort", "[comm]") {
+TEST_CASE("a wait returns within a second of the abort", "[comm][nccl]") {
   const PlayedFaults faults({.rank = 0, .hangs_in_call = 1});
   run_nccl_ranks(2, kQuick, [&](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
@@ -90,7 +90,7 @@ TEST_CASE("a wait returns within a second of the abort", "[comm]") {
   });
 }
 
-TEST_CASE("abort of the hosts ends an initialization that hangs", "[comm]") {
+TEST_CASE("abort of the hosts ends an initialization that hangs", "[comm][nccl]") {
   const PlayedFaults faults({.rank = 0, .init_hangs = true});
   run_nccl_ranks(2, kQuick, [](const NcclRank& rank) {
     std::chrono::steady_clock::time_point at{};
@@ -107,17 +107,17 @@ TEST_CASE("abort of the hosts ends an initialization that hangs", "[comm]") {
   });
 }
 
-TEST_CASE("an initialization that hangs ends with the timeout", "[comm]") {
+TEST_CASE("an initialization that hangs ends with the timeout", "[comm][nccl]") {
   const PlayedFaults faults({.rank = 0, .init_hangs = true});
   require_no_group(2, kImpatient, 5s, {"initialization"});
 }
 
-TEST_CASE("an initialization that NCCL gives up is told in its words", "[comm]") {
+TEST_CASE("an initialization that NCCL gives up is told in its words", "[comm][nccl]") {
   const PlayedFaults faults({.init_fails = true});
   require_no_group(2, kQuick, 5s, {"initialization: NCCL says: system error"});
 }
 
-TEST_CASE("a late id is waited for, and rank 0 is named where it does not come", "[comm]") {
+TEST_CASE("a late id is waited for, and rank 0 is named where it does not come", "[comm][nccl]") {
   run_nccl_ranks(3, kQuick, [](const NcclRank& rank) {
     if (rank.hosts.rank() == 0) std::this_thread::sleep_for(100ms);
     const auto comm = open_nccl_group(rank.hosts, rank.options);
@@ -130,12 +130,12 @@ TEST_CASE("a late id is waited for, and rank 0 is named where it does not come",
   });
 }
 
-TEST_CASE("no id from NCCL is an error on every rank", "[comm]") {
+TEST_CASE("no id from NCCL is an error on every rank", "[comm][nccl]") {
   const PlayedFaults faults({.no_id = true});
   require_no_group(2, kQuick, 5s, {"NCCL gave no id: rank 0", "system error"});
 }
 
-TEST_CASE("an NCCL that is too old is refused on every rank, with its version", "[comm]") {
+TEST_CASE("an NCCL that is too old is refused on every rank, with its version", "[comm][nccl]") {
   const PlayedFaults faults({.version = 21805});
   run_nccl_ranks(2, kQuick, [](const NcclRank& rank) {
     try {
@@ -147,7 +147,7 @@ TEST_CASE("an NCCL that is too old is refused on every rank, with its version", 
   });
 }
 
-TEST_CASE("an error that comes late names the call and ends the wait", "[comm]") {
+TEST_CASE("an error that comes late names the call and ends the wait", "[comm][nccl]") {
   const PlayedFaults faults({.rank = 1, .fails_in_call = 3});
   run_nccl_ranks(2, kQuick, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
@@ -159,7 +159,7 @@ TEST_CASE("an error that comes late names the call and ends the wait", "[comm]")
   });
 }
 
-TEST_CASE("a call that NCCL refuses is told by the call", "[comm]") {
+TEST_CASE("a call that NCCL refuses is told by the call", "[comm][nccl]") {
   const PlayedFaults faults({.refuses_call = 1});
   run_nccl_ranks(2, kQuick, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
@@ -170,7 +170,8 @@ TEST_CASE("a call that NCCL refuses is told by the call", "[comm]") {
   });
 }
 
-TEST_CASE("a rank that does not come to a collective is waited for until the timeout", "[comm]") {
+TEST_CASE("a rank that does not come to a collective is waited for until the timeout",
+          "[comm][nccl]") {
   run_nccl_ranks(2, kImpatient, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
     if (rank.hosts.rank() == 1) {
@@ -183,7 +184,7 @@ TEST_CASE("a rank that does not come to a collective is waited for until the tim
   });
 }
 
-TEST_CASE("a rank that does not come to a replay is waited for until the timeout", "[comm]") {
+TEST_CASE("a rank that does not come to a replay is waited for until the timeout", "[comm][nccl]") {
   run_nccl_ranks(2, kImpatient, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
     Stream& stream = rank.device.stream;
@@ -204,7 +205,7 @@ TEST_CASE("a rank that does not come to a replay is waited for until the timeout
   });
 }
 
-TEST_CASE("ranks that disagree do not hang", "[comm]") {
+TEST_CASE("ranks that disagree do not hang", "[comm][nccl]") {
   run_nccl_ranks(2, kQuick, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
     Tensor sum = rank.device.floats({1, 2});
@@ -218,7 +219,7 @@ TEST_CASE("ranks that disagree do not hang", "[comm]") {
   });
 }
 
-TEST_CASE("groups that are split off fail with the group, and not it with them", "[comm]") {
+TEST_CASE("groups that are split off fail with the group, and not it with them", "[comm][nccl]") {
   run_nccl_ranks(2, kQuick, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
     const auto part = comm->split(0, -rank.hosts.rank());
@@ -236,7 +237,7 @@ TEST_CASE("groups that are split off fail with the group, and not it with them",
   });
 }
 
-TEST_CASE("the ledger names the collective in which a device hangs", "[comm]") {
+TEST_CASE("the ledger names the collective in which a device hangs", "[comm][nccl]") {
   const PlayedFaults faults({.rank = 0, .hangs_in_call = 3});
   MonotonicClock clock;
   Ledger ledger(4, clock);

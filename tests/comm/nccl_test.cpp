@@ -11,7 +11,7 @@ using namespace ds;
 using namespace ds::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("NCCL's groups conform", "[comm]") {
+TEST_CASE("NCCL's groups conform", "[comm][nccl]") {
   const int size = GENERATE(1, 2, 3, 5);
   const NcclOptions options{.scratch_bytes = size_t{32} << 10};
   for (const CommunicatorCase& suite_case : communicator_cases()) {
@@ -24,7 +24,7 @@ TEST_CASE("NCCL's groups conform", "[comm]") {
   }
 }
 
-TEST_CASE("sums in fp32 of bf16 gradients pass through little scratch in pieces", "[comm]") {
+TEST_CASE("sums in fp32 of bf16 gradients pass through little scratch in pieces", "[comm][nccl]") {
   run_nccl_ranks(3, {.scratch_bytes = 60}, [](const NcclRank& rank) {  // of 10 elements each
     HostFace comm(open_nccl_group(rank.hosts, rank.options), rank.device);
     RankStream host(comm);
@@ -47,7 +47,7 @@ TEST_CASE("sums in fp32 of bf16 gradients pass through little scratch in pieces"
 }
 
 TEST_CASE("calls of NCCL return before the work is done, and are done in the stream's order",
-          "[comm]") {
+          "[comm][nccl]") {
   run_nccl_ranks(2, {}, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
     Stream& stream = rank.device.stream;
@@ -63,7 +63,7 @@ TEST_CASE("calls of NCCL return before the work is done, and are done in the str
   });
 }
 
-TEST_CASE("collectives are recorded into graphs and replayed", "[comm]") {
+TEST_CASE("collectives are recorded into graphs and replayed", "[comm][nccl]") {
   run_nccl_ranks(3, {.scratch_bytes = 600}, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
     Stream& stream = rank.device.stream;
@@ -84,7 +84,7 @@ TEST_CASE("collectives are recorded into graphs and replayed", "[comm]") {
   });
 }
 
-TEST_CASE("what graphs replay is counted and in the ledger as what is called", "[comm]") {
+TEST_CASE("what graphs replay is counted and in the ledger as what is called", "[comm][nccl]") {
   run_nccl_ranks(2, {}, [](const NcclRank& rank) {
     MonotonicClock clock;
     CommVolume volume;
@@ -119,7 +119,7 @@ TEST_CASE("what graphs replay is counted and in the ledger as what is called", "
   });
 }
 
-TEST_CASE("memory that was registered stays usable until the group ends", "[comm]") {
+TEST_CASE("memory that was registered stays usable until the group ends", "[comm][nccl]") {
   run_nccl_ranks(2, {}, [](const NcclRank& rank) {
     Tensor sum = rank.device.floats({1});
     NcclOptions options = rank.options;
@@ -131,7 +131,7 @@ TEST_CASE("memory that was registered stays usable until the group ends", "[comm
   });
 }
 
-TEST_CASE("tensors and streams of the host are refused by name", "[comm]") {
+TEST_CASE("tensors and streams of the host are refused by name", "[comm][nccl]") {
   run_nccl_ranks(1, {}, [](const NcclRank& rank) {
     const auto comm = open_nccl_group(rank.hosts, rank.options);
     RankStream host(rank.hosts);
@@ -155,7 +155,7 @@ TEST_CASE("tensors and streams of the host are refused by name", "[comm]") {
   });
 }
 
-TEST_CASE("connect opens NCCL over the hosts' communicator", "[comm]") {
+TEST_CASE("connect opens NCCL over the hosts' communicator", "[comm][nccl]") {
   run_nccl_ranks(2, {}, [](const NcclRank& rank) {
     const auto comm = connect({.backend = "nccl",
                                .rank = rank.hosts.rank(),

@@ -163,10 +163,16 @@ run_training() {
   if [ -n "$product" ]; then ceiling=(--ceiling-tflop-s "$product"); fi
   if [ "$device" = emulated ]; then
     measure training tiny 60 "$bin/train_bench" --device emulated --model tiny --batch 1 --length 8 --dtype bf16 \
-      --steps 1
+      --steps 1 --no-graphs --tune "$scratch/choices"
     return
   fi
   train gpt2-124m 32
+  local variant flags=(--model gpt2-124m --batch 32 --length 1024 --dtype bf16 --steps 15)
+  for variant in --no-graphs "--tune $scratch/choices"; do
+    # shellcheck disable=SC2086  # an option and its value
+    measure training "gpt2-124m ${variant%% *}" 100 "$bin/train_bench" --device "$device" --threads "$(nproc)" \
+      "${flags[@]}" $variant "${ceiling[@]}"
+  done
   train gpt2-1558m 16
   train llama-1.5b 16
   train llama-7b 8

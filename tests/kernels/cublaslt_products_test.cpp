@@ -3,6 +3,7 @@
 #include "kernels/cuda/matmul/cublaslt_products.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/reference.h"
 
 namespace ds::kernels {
@@ -14,12 +15,29 @@ using detail::Gemm;
 
 // The library, and a caller that gives it host memory.
 struct Fake {
-  Fake() { refuse(0); }
+  Fake() {
+    refuse(0);
+    offer({0});
+  }
   void refuse(uint32_t epilogues) const {
     table.library.function<void (*)(uint32_t)>("fake_cublaslt_refuse")(epilogues);
   }
   int live() const { return table.library.function<int (*)()>("fake_cublaslt_live")(); }
   int heuristics() const { return table.library.function<int (*)()>("fake_cublaslt_heuristics")(); }
+  // So many algorithms, by the seconds that they take; negative: it fails.
+  void offer(const std::vector<double>& seconds) const {
+    table.library.function<void (*)(const double*, int)>("fake_cublaslt_offer")(
+        seconds.data(), static_cast<int>(seconds.size()));
+  }
+  double now() const { return table.library.function<double (*)()>("fake_cublaslt_now")(); }
+  int last_run() const { return table.library.function<int (*)()>("fake_cublaslt_last_run")(); }
+  CublasLtProducts::Timer timer() const {
+    return [this](const std::function<void()>& give) {
+      const double start = now();
+      give();
+      return now() - start;
+    };
+  }
   Gemm multiply(const MatmulArgs& args) {
     return products.multiply(detail::gemm_of(args), nullptr);
   }
@@ -247,6 +265,85 @@ TEST_CASE("cuBLASLt is asked once for products of one shape, whose places may ch
     CHECK(fake.live() > live);
   }
   CHECK(Fake().live() == live);  // nothing but handles is left of those before
+}
+
+TEST_CASE("factors of fp32 are TF32 where that is allowed, and no others are", "[kernels]") {
+  TestStream s;
+  Fake fake;
+  CublasLtProducts products(fake.table, {fake.scratch.data(), fake.scratch.size()},
+                            {.allow_tf32 = true});
+  for (const DType dtype : float_dtypes()) {
+    CAPTURE(name_of(dtype));
+    MatmulArgs args = arguments({.m = 9, .n = 14, .k = 40}, 2, dtype, DType::kF32, s.stream);
+    const MatmulArgs expected = twin_of(args, s.stream);
+    products.multiply(detail::gemm_of(args), nullptr);
+    matmul(s.stream, expected);
+    const double error = error_of(args.c.tensor, values_of(expected.c.tensor));
+    CHECK(error < 1e-3);
+    CHECK((error > 1e-5) == (dtype == DType::kF32));
+  }
+}
+
+namespace {
+
+constexpr const char* kFile = "cache/dslaunch/matmul.txt";
+const MatmulPlace kPlace{.gpu = "GPU of tests", .library = "cuBLASLt 130000"};
+
+// One process of several that remember in one file.
+struct Tuned {
+  Tuned(const Fake& fake, FileSystem& files)
+      : choices(files, kFile, kPlace),
+        products(fake.table, {scratch.data(), scratch.size()}, {.choices = &choices}) {}
+  std::vector<std::byte> scratch = std::vector<std::byte>(256);
+  MatmulChoices choices;
+  CublasLtProducts products;
+};
+
+MatmulArgs product_of(int64_t n, Stream& stream) {
+  return arguments({.m = 9, .n = n, .k = 12}, 2, DType::kF32, DType::kF32, stream);
+}
+
+}  // namespace
+
+TEST_CASE("of cuBLASLt's algorithms the quickest is taken, and remembered from run to run",
+          "[kernels]") {
+  TestStream s;
+  Fake fake;
+  MemoryFileSystem files;
+  fake.offer({3e-3, -1, 2e-3, 5e-3, 1e-3, 4e-3, 6e-3, 7e-3, 1e-9});  // of the first eight
+  const auto run = [&](Tuned& tuned, MatmulArgs args, Write write,
+                       const CublasLtProducts::Timer& timer) {
+    args.write = write;
+    const MatmulArgs expected = twin_of(args, s.stream);
+    tuned.products.multiply(detail::gemm_of(args), nullptr, timer);
+    matmul(s.stream, expected);
+    require_equal(args.c.tensor, expected.c.tensor);
+    return fake.last_run();
+  };
+  const CublasLtProducts::Timer none;
+  // The places of operands count, too: an algorithm may need them to be aligned.
+  const MatmulArgs one = product_of(14, s.stream), other = product_of(11, s.stream);
+  Tuned first(fake, files);
+  // What is added up cannot be made again and again, and a recording has no time.
+  CHECK(run(first, product_of(10, s.stream), Write::kAccumulate, fake.timer()) == 0);
+  CHECK(run(first, product_of(16, s.stream), Write::kOverwrite, none) == 0);
+  CHECK_FALSE(files.exists(kFile));
+  CHECK(run(first, one, Write::kOverwrite, fake.timer()) == 4);
+  const double start = fake.now();
+  CHECK(run(first, one, Write::kOverwrite, fake.timer()) == 4);
+  CHECK(fake.now() - start < 1.5e-3);  // tried once
+  CHECK(run(first, one, Write::kAccumulate, none) == 4);
+
+  fake.offer({1e-3, 2e-3, 3e-3, 4e-3, 5e-3});  // nobody asks again
+  Tuned second(fake, files);
+  CHECK(second.choices.problem().empty());
+  CHECK(run(second, one, Write::kAccumulate, none) == 4);
+  CHECK(run(second, one, Write::kOverwrite, fake.timer()) == 4);
+  CHECK(run(second, other, Write::kOverwrite, fake.timer()) == 0);
+
+  fake.offer({1e-3, 2e-3});  // what the file says is no algorithm any more
+  Tuned third(fake, files);
+  CHECK(run(third, one, Write::kOverwrite, fake.timer()) == 0);
 }
 
 TEST_CASE("what cuBLASLt refuses is told in its own words", "[kernels]") {

@@ -33,6 +33,11 @@ LossRun loss_run(int64_t rows, int64_t width, int64_t vocabulary, DType dtype, S
   return r;
 }
 
+// Losses are fp32; logits may have been rounded to 16 bits before.
+double loss_tolerance(DType x, const Stream& stream) {
+  return logits_dtype(stream.device(), x) == DType::kF32 ? 3e-6 : 2 * tolerance_of(x);
+}
+
 double total(const Values& v) { return dot(v, Values(v.size(), 1.0)); }
 
 }  // namespace
@@ -45,7 +50,8 @@ TEST_CASE("losses and gradients of the fused projection match the reference", "[
       linear_cross_entropy(s.stream, r.args);
       const Values x = values_of(r.args.x), weight = values_of(r.args.weight);
       INFO(name_of(dtype) << " V " << vocabulary);
-      REQUIRE(error_of(r.args.losses, reference::cross_entropy(x, weight, r.targets, 9)) < 3e-6);
+      REQUIRE(error_of(r.args.losses, reference::cross_entropy(x, weight, r.targets, 9)) <
+              loss_tolerance(dtype, s.stream));
       REQUIRE(values_of(r.args.losses)[2] == 0);
       const auto dx = numeric_gradient(
           [&](const Values& v) {
@@ -82,7 +88,7 @@ TEST_CASE("evaluation needs no gradients and gives the same losses", "[kernels][
 TEST_CASE("more rows than a block holds give the same losses and gradients", "[kernels][device]") {
   TestStream s;
   const int64_t vocabulary = s.stream.device() == Device::cpu() ? 600 : 20;
-  const int64_t rows = linear_cross_entropy_rows(s.stream.device(), vocabulary) + 37;
+  const int64_t rows = linear_cross_entropy_rows(s.stream.device(), DType::kF32, vocabulary) + 37;
   LossRun r = loss_run(rows, 8, vocabulary, DType::kF32, s.stream);
   linear_cross_entropy(s.stream, r.args);
   const Values x = values_of(r.args.x), weight = values_of(r.args.weight);
@@ -102,19 +108,24 @@ TEST_CASE("more rows than a block holds give the same losses and gradients", "[k
 
 TEST_CASE("a block of logits is as long as the device's budget allows, in whole tiles",
           "[kernels]") {
-  for (const Device device : {Device::cpu(), Device::cuda(0)}) {
+  const auto check_fit = [](Device device, DType x, int64_t of_logit) {
     const int64_t budget = loss_block_bytes(device);
-    for (const int64_t vocabulary : {50257, 128256, 262144}) {
-      const int64_t rows = linear_cross_entropy_rows(device, vocabulary);
-      CAPTURE(device.to_string(), vocabulary);
+    for (const int64_t vocabulary : {70000, 128256, 262144}) {
+      const int64_t rows = linear_cross_entropy_rows(device, x, vocabulary);
+      CAPTURE(device.to_string(), name_of(x), vocabulary);
       CHECK(rows % 32 == 0);
-      CHECK(rows * vocabulary * 4 <= budget);
-      CHECK((rows + 32) * vocabulary * 4 > budget);
+      CHECK(rows * vocabulary * of_logit <= budget);
+      CHECK((rows + 32) * vocabulary * of_logit > budget);
     }
-  }
-  CHECK(linear_cross_entropy_rows(Device::cpu(), 1 << 28) == 32);  // one tile, whatever it takes
-  CHECK(linear_cross_entropy_rows(Device::cpu(), 2) == 1024);
-  CHECK(linear_cross_entropy_rows(Device::cuda(0), 2) == 8192);
+  };
+  check_fit(Device::cpu(), DType::kF32, 4);
+  check_fit(Device::cpu(), DType::kBF16, 4);
+  check_fit(Device::cuda(0), DType::kF32, 4);
+  check_fit(Device::cuda(0), DType::kBF16, 2);
+  // One tile, whatever it takes.
+  CHECK(linear_cross_entropy_rows(Device::cpu(), DType::kF32, 1 << 28) == 32);
+  CHECK(linear_cross_entropy_rows(Device::cpu(), DType::kF32, 2) == 1024);
+  CHECK(linear_cross_entropy_rows(Device::cuda(0), DType::kF32, 2) == 8192);
 }
 
 TEST_CASE("on meta the loss has the scratch memory of the device that it stands for", "[kernels]") {

@@ -1,10 +1,12 @@
 // A cuBLASLt of tests, opened in place of the real one: it holds callers to what the library's
 // documentation asks of descriptors and operands, and computes column-major products on the host,
 // one element after the other in fp64. Whatever it finds wrong is CUBLAS_STATUS_INVALID_VALUE, with
-// the reason in fake_cublaslt_reason(). It has the functions of our table and no others.
+// the reason in fake_cublaslt_reason(). It has the functions of our table and no others. It offers
+// as many algorithms as it is told to, which differ in what they take of a clock of its own.
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -15,10 +17,13 @@
 namespace {
 
 std::string reason;
-int live = 0;           // descriptors and handles that nobody has destroyed
-int heuristics = 0;     // calls
-uint32_t refused = 0;   // epilogues for which there is no algorithm
-int32_t handle_memory;  // a handle is its address
+int live = 0;                  // descriptors and handles that nobody has destroyed
+int heuristics = 0;            // calls
+uint32_t refused = 0;          // epilogues for which there is no algorithm
+int32_t handle_memory;         // a handle is its address
+std::vector<double> costs{0};  // seconds of each algorithm; negative: it fails when it is run
+double now = 0;                // seconds
+int last_run = -1;             // the algorithm
 
 cublasStatus_t wrong(const std::string& why) {
   reason = why;
@@ -34,6 +39,7 @@ struct Layout {
 };
 
 struct Operation {
+  bool tf32 = false;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
@@ -53,6 +59,7 @@ struct Preference {
 struct Algorithm {
   uint64_t workspace;
   uint32_t epilogue, alignment[4];
+  uint16_t number, tf32;
   uint64_t magic;
 };
 constexpr uint64_t kMagic = 0x6c74206f6620666b;
@@ -115,12 +122,14 @@ bool sums_b(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
 bool is_slope(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_DGELU; }
 bool has_aux(uint32_t epilogue) { return has(epilogue, 128); }
 
-cublasStatus_t check_types(const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
+cublasStatus_t check_types(const Operation& o, const Layout& a, const Layout& b, const Layout& c,
+                           const Layout& d) {
   const auto known = {CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F};
   REQUIRE_OR_REFUSE(std::ranges::find(known, a.type) != known.end(), "a type that nobody knows");
   REQUIRE_OR_REFUSE(a.type == b.type, "A and B differ in type");
   REQUIRE_OR_REFUSE(c.type == d.type && c.ld == d.ld, "C and D differ");
   REQUIRE_OR_REFUSE(d.type == a.type || d.type == CUDA_R_32F, "the type of D");
+  REQUIRE_OR_REFUSE(!o.tf32 || a.type == CUDA_R_32F, "TF32 of other types than fp32");
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -162,7 +171,8 @@ cublasStatus_t check_epilogue(const Operation& o, const Layout& d) {
 
 cublasStatus_t check_all(const Operation& o, const Layout& a, const Layout& b, const Layout& c,
                          const Layout& d) {
-  if (const auto status = check_types(a, b, c, d); status != CUBLAS_STATUS_SUCCESS) return status;
+  if (const auto status = check_types(o, a, b, c, d); status != CUBLAS_STATUS_SUCCESS)
+    return status;
   if (const auto status = check_extents(o, a, b, d); status != CUBLAS_STATUS_SUCCESS) {
     return status;
   }
@@ -179,6 +189,12 @@ struct Operands {
   }
   double of_b(int64_t k, int64_t j) const {
     return read(b_data, b.type, o.transpose_b == CUBLAS_OP_T ? j + k * b.ld : k + j * b.ld);
+  }
+  // TF32 has 10 bits behind the point, fp32 has 23; these numbers are finite.
+  double factor(double value) const {
+    if (!o.tf32) return value;
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+    return std::bit_cast<float>((bits + 0x1000) & 0xffffe000);
   }
   int64_t depth() const {
     return static_cast<int64_t>(o.transpose_a == CUBLAS_OP_T ? a.rows : a.columns);
@@ -229,6 +245,12 @@ int fake_cublaslt_live() { return live; }
 int fake_cublaslt_heuristics() { return heuristics; }
 // From now on there is no algorithm for products with these bits in their epilogue.
 void fake_cublaslt_refuse(uint32_t epilogues) { refused = epilogues; }
+// From now on there are so many algorithms, which take so many seconds.
+void fake_cublaslt_offer(const double* seconds, int count) {
+  costs.assign(seconds, seconds + count);
+}
+double fake_cublaslt_now() { return now; }
+int fake_cublaslt_last_run() { return last_run; }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   ++live;
@@ -261,10 +283,11 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t,
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  REQUIRE_OR_REFUSE(compute == CUBLAS_COMPUTE_32F && scale == CUDA_R_32F,
+  const bool tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  REQUIRE_OR_REFUSE((tf32 || compute == CUBLAS_COMPUTE_32F) && scale == CUDA_R_32F,
                     "sums of another type than fp32");
   ++live;
-  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation);
+  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation{.tf32 = tf32});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return destroy(&of(desc)); }
@@ -337,14 +360,39 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   REQUIRE_OR_REFUSE(wanted > 0, "no algorithm is wanted");
   if ((o.epilogue & refused) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   const Preference& p = of(preference);
-  Algorithm made{
-      .workspace = p.workspace, .epilogue = o.epilogue, .alignment = {}, .magic = kMagic};
+  Algorithm made{.workspace = p.workspace,
+                 .epilogue = o.epilogue,
+                 .alignment = {},
+                 .number = 0,
+                 .tf32 = o.tf32,
+                 .magic = kMagic};
   std::ranges::copy(p.alignment, made.alignment);
-  found[0] = {};
-  std::memcpy(&found[0].algo, &made, sizeof made);
-  found[0].workspaceSize = p.workspace;
-  found[0].state = CUBLAS_STATUS_SUCCESS;
-  *count = 1;
+  *count = std::min(wanted, static_cast<int>(costs.size()));
+  for (int i = 0; i < *count; ++i) {
+    made.number = static_cast<uint16_t>(i);
+    found[i] = {};
+    std::memcpy(&found[i].algo, &made, sizeof made);
+    found[i].workspaceSize = p.workspace;
+    found[i].state = CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  const Operation& o = of(desc);
+  const auto status = check_all(o, of(a), of(b), of(c), of(d));
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  Algorithm chosen{};
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  REQUIRE_OR_REFUSE(chosen.magic == kMagic && chosen.number < costs.size(), "no algorithm");
+  REQUIRE_OR_REFUSE(chosen.epilogue == o.epilogue, "an algorithm for another epilogue");
+  *result = {};
+  result->workspaceSize = chosen.workspace;
+  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -359,8 +407,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   Algorithm chosen{};
   std::memcpy(&chosen, algorithm, sizeof chosen);
-  REQUIRE_OR_REFUSE(chosen.magic == kMagic, "no algorithm");
-  REQUIRE_OR_REFUSE(chosen.epilogue == o.epilogue, "an algorithm for another epilogue");
+  REQUIRE_OR_REFUSE(chosen.magic == kMagic && chosen.number < costs.size(), "no algorithm");
+  REQUIRE_OR_REFUSE(chosen.epilogue == o.epilogue && chosen.tf32 == o.tf32,
+                    "an algorithm for another epilogue or type");
+  if (costs[chosen.number] < 0) return CUBLAS_STATUS_EXECUTION_FAILED;
+  now += costs[chosen.number];
+  last_run = chosen.number;
   REQUIRE_OR_REFUSE(
       workspace_bytes >= chosen.workspace && (workspace != nullptr || chosen.workspace == 0),
       "too small a workspace");
@@ -375,7 +427,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   for (int64_t j = 0; j < static_cast<int64_t>(p.d.columns); ++j) {
     for (int64_t i = 0; i < static_cast<int64_t>(p.d.rows); ++i) {
       double sum = 0;
-      for (int64_t k = 0; k < p.depth(); ++k) sum += p.of_a(i, k) * p.of_b(k, j);
+      for (int64_t k = 0; k < p.depth(); ++k) {
+        sum += p.factor(p.of_a(i, k)) * p.factor(p.of_b(k, j));
+      }
       sum *= by_product;
       const int64_t at = i + j * p.d.ld;
       if (by_c != 0) sum += by_c * read(c_data, p.d.type, at);

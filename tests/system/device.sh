@@ -53,4 +53,41 @@ mapfile -t ranks < <(pgrep -P "$launcher" rankd)
 kill -KILL "${ranks[0]}"
 expect_end 0
 cmp -s whole/final/model.safetensors killed/final/model.safetensors || fail "the bits after a death"
+
+# What is said of products, and what TF32 does to them.
+on cuda tf32 train.allow_tf32=true train.tune_matmul=true train.steps=2
+expect_text out "products of fp32 in TF32"
+expect_text out "no choice to tune"
+python3 - <<'PY' || fail "TF32 changes the losses by nothing, or by too much"
+import json
+exact, rounded = ([json.loads(line)["loss"] for line in open(f"{run}/metrics.jsonl")][:2] for run in ("whole", "tf32"))
+apart = max(abs(a / b - 1) for a, b in zip(exact, rounded, strict=True))
+assert 0 < apart < 1e-3, (exact, rounded)
+PY
+
+# The plan for a GPU, made anywhere, is what the ranks have measured of it, host memory included.
+expect 0 plan train.json --device cuda --num-ranks 2 --json
+python3 - <<'PY' || fail "plan --device cuda"
+import json
+plan, run = json.load(open("out")), json.load(open("whole/plan.json"))
+assert plan["device"] == run["device"] == "cuda" and plan["ranks"] == run["ranks"], (plan, run)
+for planned, measured in zip(plan["ranks"], json.load(open("whole/report.json"))["ranks"], strict=True):
+    host = planned["host_bytes_peak"] + planned["pinned_bytes_peak"]
+    assert planned["pinned_bytes_peak"] > (32 + 16) << 20, planned  # of files and of groups
+    for want, got in ((planned["device_bytes_peak"], measured["device_bytes_peak"]), (host, measured["host_bytes_peak"])):
+        assert want > 0 and abs(got / want - 1) <= 0.02, (planned, measured)
+PY
+
+# Over MPI, whose processes the ranks are: the bits of shared memory, and the numbers of one rank.
+dslaunch --version | grep -q "MPI yes" && command -v mpirun > /dev/null || finish
+expect 0 train.json --num-ranks 1 --device cuda --run-dir alone
+for stage in 0 1 2 3; do
+  timeout 120 mpirun --allow-run-as-root --oversubscribe -n 2 dslaunch train.json --device cuda \
+    --run-dir "by-mpi-$stage" communication.backend=mpi "zero_optimization.stage=$stage" \
+    zero_optimization.overlap_comm=$([ $stage = 0 ] && echo false || echo true) > out 2> err || fail "mpirun, stage $stage"
+  expect_text out "through host memory"
+  expect_text "by-mpi-$stage/logs/rank-1.log" "collectives over mpi"
+  near "by-mpi-$stage" alone
+done
+cmp -s whole/final/model.safetensors by-mpi-3/final/model.safetensors || fail "the bits over MPI"
 finish

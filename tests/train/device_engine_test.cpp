@@ -134,9 +134,31 @@ TEST_CASE("what the dry run plans for a device is what the device's memory is as
   const Setting setting{.ranks = 2, .stage = stage, .host_access = HostAccess::kNever};
   const RunPlan plan = dry_run(options_of(setting), {.data = 2}, ceilings_of(setting.host_access));
   const auto planned = static_cast<double>(nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak);
-  const auto measured = static_cast<double>(run_from_nothing(setting, 2).memory.bytes_peak);
+  const MemoryUsage usage = run_from_nothing(setting, 2).memory;
+  const auto measured = static_cast<double>(usage.bytes_peak);
   CAPTURE(stage, planned, measured);
   CHECK(std::abs(measured / planned - 1) <= 0.02);
+  // What products have of it is more than those 2 %.
+  const auto of_products = static_cast<double>(kernels::matmul_scratch_bytes(test_device().device));
+  CHECK(of_products > 0.02 * planned);
+  CHECK(static_cast<double>(nth(usage.tag_bytes_at_peak, MemoryTag::kScratch)) >= of_products);
+}
+
+TEST_CASE("TF32 rounds what a device multiplies, and nothing else", "[.][cuda]") {
+  if (!has_device()) return;
+  const DType dtype = GENERATE(DType::kF32, DType::kBF16);
+  const Setting exact{.dtype = dtype, .host_access = HostAccess::kNever};
+  Setting rounded = exact;
+  rounded.allow_tf32 = true;
+  const Outcome expected = run_from_nothing(exact, kSteps);
+  const Outcome outcome = run_from_nothing(rounded, kSteps);
+  check_close(outcome, expected, 1e-3);
+  CHECK((outcome.losses == expected.losses) == (dtype == DType::kBF16));
+  // A CPU has no such products.
+  Setting on_cpu = on(HostAccess::kAlways, exact);
+  const Outcome cpu = run_from_nothing(on_cpu, kSteps);
+  on_cpu.allow_tf32 = true;
+  CHECK(run_from_nothing(on_cpu, kSteps).state == cpu.state);
 }
 
 }  // namespace

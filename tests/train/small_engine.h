@@ -54,6 +54,7 @@ struct Setting {
   HostAccess host_access = HostAccess::kAlways;
   Devices devices = Devices::kShared;
   bool cuda_graphs = true;
+  bool allow_tf32 = false;
   double dropout = 0;
   RecomputedBlocks recomputed{};
 };
@@ -91,7 +92,8 @@ inline EngineOptions options_of(const Setting& s) {
           .length = 16,
           .seed = 5,
           .recomputed = s.recomputed,
-          .cuda_graphs = s.cuda_graphs};
+          .cuda_graphs = s.cuda_graphs,
+          .matmul = {.allow_tf32 = s.allow_tf32}};
 }
 
 // Everything a run can be told apart by: every element of weights and optimizer state, and the

@@ -22,6 +22,9 @@ struct DeviceCeilings {
 
   // Peers are talked to on a stream of its own, while the other computes.
   bool overlaps_communication = false;
+  // Pinned memory that a rank of a GPU has beside its steps: what files pass through, and what
+  // groups of the host carry tensors in.
+  size_t pinned_beside = 0;
 
   double seconds_of(std::string_view op, const OpCost& cost) const;
 };

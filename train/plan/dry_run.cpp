@@ -4,6 +4,7 @@
 
 #include "comm/peers.h"
 #include "core/index.h"
+#include "train/step/prefetching_source.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -54,10 +55,17 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
                        .stands_for = ceilings.device,
                        .trace = &clock,
                        .overlaps_communication = ceilings.overlaps_communication,
-                       .communication_trace = &peers_clock},
+                       .communication_trace = &peers_clock,
+                       .pinned_beside = ceilings.pinned_beside},
                       nobody.peers());
   NoData nothing;
-  Engine engine(options, workspace.resources(), plan.step);
+  const RankResources resources = workspace.resources();
+  std::optional<HostBlock> batches;  // of a GPU, which are read ahead of the step
+  if (resources.pinned != nullptr) {
+    batches.emplace(PrefetchingSource::block_bytes(options.micro_batch * options.length),
+                    resources.pinned);
+  }
+  Engine engine(options, resources, plan.step);
   engine.begin_step(nothing, 0);
   engine.next_result(Wait::kYes);
   plan.flops_per_step = clock.flops() + peers_clock.flops();
@@ -91,6 +99,7 @@ std::vector<std::vector<int>> rank_classes(const MeshSizes& sizes) {
 RunPlan dry_run(const EngineOptions& options, const MeshSizes& sizes,
                 const DeviceCeilings& ceilings) {
   RunPlan plan{.world_size = MeshLayout(sizes).world_size(),
+               .device = ceilings.device,
                .classes = {},
                .calibrated = !ceilings.slowdown.empty()};
   for (std::vector<int>& ranks : rank_classes(sizes)) {

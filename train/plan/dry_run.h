@@ -32,6 +32,7 @@ struct RankPlan {
 
 struct RunPlan {
   int world_size = 1;
+  Device device = Device::cpu();  // what it is a plan for
   std::vector<RankPlan> classes;
   bool calibrated = false;  // time is by operations measured on this machine
 

@@ -51,6 +51,8 @@ std::map<std::string, std::map<std::string, double>> largest_traffic(const RunPl
   return largest;
 }
 
+const char* words_of(Device device) { return device.kind == Device::Kind::kCuda ? "cuda" : "cpu"; }
+
 std::string human_bytes(double bytes) {
   const auto [value, unit] = scale_bytes(bytes);
   return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 2, unit);
@@ -65,6 +67,8 @@ std::string plan_json(const RunPlan& plan) {
   out.StartObject();
   out.Key("world_size");
   out.Int(plan.world_size);
+  out.Key("device");
+  out.String(words_of(plan.device));
   out.Key("parameters");
   out.Int64(plan.parameters());
   out.Key("ranks");
@@ -138,9 +142,10 @@ std::string class_text(const RankPlan& plan, bool calibrated) {
 std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
   std::string text = fmt::format(
       "model         {:.2f} M parameters, {}\n"
-      "batch         {} x {} tokens per rank and micro-step, {} micro-steps, {} ranks\n",
+      "batch         {} x {} tokens per rank and micro-step, {} micro-steps, {} ranks{}\n",
       static_cast<double>(plan.parameters()) / 1e6, name_of(options.dtype), options.micro_batch,
-      options.length, options.micro_steps(), plan.world_size);
+      options.length, options.micro_steps(), plan.world_size,
+      plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
   for (const RankPlan& one : plan.classes) {
     if (plan.classes.size() > 1) text += fmt::format("ranks {}\n", words_of(one.ranks));
     text += class_text(one, plan.calibrated);

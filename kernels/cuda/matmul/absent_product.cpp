@@ -6,6 +6,7 @@
 namespace ds::kernels::detail {
 
 int64_t product_scratch_bytes() { return 0; }
+std::optional<MatmulPlace> product_place(Device /*device*/) { return std::nullopt; }
 
 Gemm library_product(Stream& stream, const Gemm& gemm) {
   if (stream.device().is_meta()) return gemm;

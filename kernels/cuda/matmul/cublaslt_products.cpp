@@ -1,8 +1,13 @@
 #include "kernels/cuda/matmul/cublaslt_products.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <bit>
+#include <limits>
 
 #include "core/error.h"
+#include "core/index.h"
 
 namespace ds::kernels::detail {
 namespace {
@@ -88,11 +93,22 @@ std::optional<LtEpilogue> epilogue_of(const Gemm& g) {
 struct CublasLtProducts::Plan {
   Owned<cublasLtMatmulDesc_t> desc;
   Owned<cublasLtMatrixLayout_t> first, second, result;  // b, a and c
-  std::optional<cublasLtMatmulAlgo_t> algorithm;        // nothing where the library has none
+  std::optional<Algorithm> algorithm;                   // nothing where the library has none
 };
 
-CublasLtProducts::CublasLtProducts(const CublasLt& library, const LtScratch& scratch)
-    : library_(library), scratch_(scratch), handle_(nullptr, library.cublasLtDestroy) {
+struct CublasLtProducts::Product {
+  const Gemm& gemm;
+  const LtEpilogue& epilogue;
+  cudaStream_t queue;
+  const Timer& timer;
+};
+
+CublasLtProducts::CublasLtProducts(const CublasLt& library, const LtScratch& scratch,
+                                   const MatmulRules& rules)
+    : library_(library),
+      scratch_(scratch),
+      rules_(rules),
+      handle_(nullptr, library.cublasLtDestroy) {
   cublasLtHandle_t handle = nullptr;
   check(library_.cublasLtCreate(&handle), "create");
   handle_.reset(handle);
@@ -106,12 +122,12 @@ void CublasLtProducts::check(cublasStatus_t status, std::string_view what) const
       fmt::format("matmul: cuBLASLt, {}: {}", what, library_.cublasLtGetStatusString(status)));
 }
 
-CublasLtProducts::Key CublasLtProducts::key_of(const Gemm& g, const LtEpilogue& epilogue) {
+CublasLtProducts::Key CublasLtProducts::key_of(const Gemm& g, const LtEpilogue& epilogue) const {
   // Flags and dtypes are of a few bits each.
-  const auto small = (static_cast<int64_t>(g.a.transpose) << 0) |
-                     (static_cast<int64_t>(g.b.transpose) << 1) |
-                     (static_cast<int64_t>(g.write) << 2) | (static_cast<int64_t>(g.a.dtype) << 8) |
-                     (static_cast<int64_t>(g.c.dtype) << 16);
+  const auto small =
+      (static_cast<int64_t>(g.a.transpose) << 0) | (static_cast<int64_t>(g.b.transpose) << 1) |
+      (static_cast<int64_t>(rules_.allow_tf32) << 2) | (static_cast<int64_t>(g.a.dtype) << 8) |
+      (static_cast<int64_t>(g.c.dtype) << 16);
   return {g.m,
           g.n,
           g.k,
@@ -124,7 +140,8 @@ CublasLtProducts::Key CublasLtProducts::key_of(const Gemm& g, const LtEpilogue& 
           alignment_of(g.b.data),
           alignment_of(g.c.data),
           alignment_of(epilogue.bias),
-          alignment_of(epilogue.aux)};
+          alignment_of(epilogue.aux),
+          static_cast<int64_t>(g.write)};
 }
 
 CublasLtProducts::Owned<cublasLtMatrixLayout_t> CublasLtProducts::layout_of(
@@ -169,7 +186,10 @@ void CublasLtProducts::set_pointers(cublasLtMatmulDesc_t desc, const LtEpilogue&
 CublasLtProducts::Plan CublasLtProducts::make_plan(const Gemm& g,
                                                    const LtEpilogue& epilogue) const {
   cublasLtMatmulDesc_t made = nullptr;
-  check(library_.cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product");
+  const bool as_tf32 = rules_.allow_tf32 && g.a.dtype == DType::kF32;
+  check(library_.cublasLtMatmulDescCreate(
+            &made, as_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "product");
   const bool ta = g.a.transpose == Transpose::kYes, tb = g.b.transpose == Transpose::kYes;
   Plan plan{.desc = {made, library_.cublasLtMatmulDescDestroy},
             .first = layout_of(tb ? g.n : g.k, tb ? g.k : g.n, g.b),
@@ -191,55 +211,132 @@ CublasLtProducts::Plan CublasLtProducts::make_plan(const Gemm& g,
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, static_cast<int32_t>(lt_type(g.c.dtype)));
   }
   set_pointers(made, epilogue);
-  cublasLtMatmulHeuristicResult_t found{};
-  int count = 0;
-  const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
-      handle_.get(), made, plan.first.get(), plan.second.get(), plan.result.get(),
-      plan.result.get(), preference_of(g).get(), 1, &found, &count);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "choice of an algorithm");
-  const bool has = status == CUBLAS_STATUS_SUCCESS && count > 0;
-  if (has && found.state == CUBLAS_STATUS_SUCCESS) plan.algorithm = found.algo;
   return plan;
 }
 
-const CublasLtProducts::Plan* CublasLtProducts::plan_for(const Gemm& gemm,
-                                                         const LtEpilogue& epilogue) {
-  const Key key = key_of(gemm, epilogue);
-  auto found = plans_.find(key);
-  if (found == plans_.end()) found = plans_.emplace(key, make_plan(gemm, epilogue)).first;
-  return found->second.algorithm ? &found->second : nullptr;
+std::vector<CublasLtProducts::Algorithm> CublasLtProducts::proposals(const Plan& plan,
+                                                                     const Gemm& g,
+                                                                     int most) const {
+  std::vector<cublasLtMatmulHeuristicResult_t> found(to_size(most));
+  int count = 0;
+  const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
+      handle_.get(), plan.desc.get(), plan.first.get(), plan.second.get(), plan.result.get(),
+      plan.result.get(), preference_of(g).get(), most, found.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check(status, "choice of an algorithm");
+  std::vector<Algorithm> out;
+  for (int i = 0; i < count; ++i) {
+    if (nth(found, i).state == CUBLAS_STATUS_SUCCESS) out.push_back(nth(found, i).algo);
+  }
+  return out;
 }
 
-void CublasLtProducts::run(const Plan& plan, const Gemm& g, const LtEpilogue& epilogue,
-                           cudaStream_t queue) const {
-  set_pointers(plan.desc.get(), epilogue);
+bool CublasLtProducts::can_run(const Plan& plan, const Algorithm& algorithm) const {
+  cublasLtMatmulHeuristicResult_t said{};
+  const cublasStatus_t status = library_.cublasLtMatmulAlgoCheck(
+      handle_.get(), plan.desc.get(), plan.first.get(), plan.second.get(), plan.result.get(),
+      plan.result.get(), &algorithm, &said);
+  return status == CUBLAS_STATUS_SUCCESS && said.workspaceSize <= scratch_.bytes;
+}
+
+// In turn, so that a GPU that changes its clock does so for all; the first round warms up and says
+// how often each is made in the others. A result that is overwritten may be made again and again.
+const CublasLtProducts::Algorithm& CublasLtProducts::quickest(const Plan& plan,
+                                                              std::span<const Algorithm> tried,
+                                                              const Product& product) const {
+  constexpr int kRounds = 4, kMostTimes = 50;
+  constexpr double kLongEnough = 1e-3;  // seconds, beside which it is little to give and to wait
+  struct Trial {
+    int times = 1;
+    double seconds = std::numeric_limits<double>::infinity();
+  };
+  std::vector<Trial> trials(tried.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < tried.size(); ++i) {
+      Trial& trial = trials[i];
+      bool ran = true;
+      const double seconds = product.timer([&] {
+        for (int time = 0; time < trial.times && ran; ++time) {
+          ran = give(plan, tried[i], product) == CUBLAS_STATUS_SUCCESS;
+        }
+      });
+      if (!ran) continue;  // it cannot be the quickest
+      if (round == 0) {
+        trial.times = static_cast<int>(std::clamp(kLongEnough / seconds, 1.0, 1.0 * kMostTimes));
+      } else {
+        trial.seconds = std::min(trial.seconds, seconds / trial.times);
+      }
+    }
+  }
+  const auto best = std::ranges::min_element(trials, {}, &Trial::seconds);
+  return tried[to_size(best - trials.begin())];
+}
+
+std::optional<CublasLtProducts::Algorithm> CublasLtProducts::choose(const Plan& plan,
+                                                                    const Key& key,
+                                                                    const Product& product) const {
+  constexpr int kTried = 8;
+  using Kept = MatmulChoices::Algorithm;
+  const auto shape =
+      fmt::format("{}", fmt::join(std::span(key).first(key.size() - 1), ","));  // all but the write
+  if (rules_.choices != nullptr) {
+    const std::optional<Kept> kept = rules_.choices->find(shape);
+    if (kept && can_run(plan, std::bit_cast<Algorithm>(*kept))) {
+      return std::bit_cast<Algorithm>(*kept);
+    }
+  }
+  const bool tries =
+      rules_.choices != nullptr && product.timer && product.gemm.write == Write::kOverwrite;
+  const std::vector<Algorithm> found = proposals(plan, product.gemm, tries ? kTried : 1);
+  if (found.empty()) return std::nullopt;
+  if (found.size() == 1) return found.front();
+  const Algorithm best = quickest(plan, found, product);
+  const auto kept =
+      std::bit_cast<Algorithm>(rules_.choices->keep(shape, std::bit_cast<Kept>(best)));
+  return can_run(plan, kept) ? kept : best;
+}
+
+cublasStatus_t CublasLtProducts::give(const Plan& plan, const Algorithm& algorithm,
+                                      const Product& product) const {
+  const Gemm& g = product.gemm;
   const float alpha = 1.0F;
   const float beta = g.write == Write::kAccumulate ? 1.0F : 0.0F;
   auto* const c = const_cast<void*>(g.c.data);
-  check(library_.cublasLtMatmul(handle_.get(), plan.desc.get(), &alpha, g.b.data, plan.first.get(),
-                                g.a.data, plan.second.get(), &beta, c, plan.result.get(), c,
-                                plan.result.get(), &*plan.algorithm, scratch_.data, scratch_.bytes,
-                                queue),
-        fmt::format("{} x {} x {} of {}", g.m, g.n, g.k, name_of(g.a.dtype)));
+  return library_.cublasLtMatmul(handle_.get(), plan.desc.get(), &alpha, g.b.data, plan.first.get(),
+                                 g.a.data, plan.second.get(), &beta, c, plan.result.get(), c,
+                                 plan.result.get(), &algorithm, scratch_.data, scratch_.bytes,
+                                 product.queue);
 }
 
-Gemm CublasLtProducts::multiply(const Gemm& gemm, cudaStream_t queue) {
+bool CublasLtProducts::run(const Product& product) {
+  const Gemm& g = product.gemm;
+  const Key key = key_of(g, product.epilogue);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) {
+    Plan made = make_plan(g, product.epilogue);
+    made.algorithm = choose(made, key, product);
+    found = plans_.emplace(key, std::move(made)).first;
+  }
+  const Plan& plan = found->second;
+  if (!plan.algorithm) return false;
+  set_pointers(plan.desc.get(), product.epilogue);
+  check(give(plan, *plan.algorithm, product),
+        fmt::format("{} x {} x {} of {}", g.m, g.n, g.k, name_of(g.a.dtype)));
+  return true;
+}
+
+Gemm CublasLtProducts::multiply(const Gemm& gemm, cudaStream_t queue, const Timer& timer) {
   if (gemm.m == 0 || gemm.n == 0) return without_epilogue(gemm);  // there may be sums to clear
   if (const auto fused = epilogue_of(gemm)) {
-    if (const Plan* const plan = plan_for(gemm, *fused)) {
-      run(*plan, gemm, *fused, queue);
-      return bare(gemm);
-    }
+    if (run({gemm, *fused, queue, timer})) return bare(gemm);
   }
   const LtEpilogue none;
-  const Plan* const plan = plan_for(gemm, none);
-  if (plan == nullptr) {
+  if (!run({gemm, none, queue, timer})) {
     throw Unsupported(fmt::format(
         "matmul: cuBLASLt has no algorithm for {} x {} x {} of {} -> {} (row strides {}, {}, {})",
         gemm.m, gemm.n, gemm.k, name_of(gemm.a.dtype), name_of(gemm.c.dtype), gemm.a.row_stride,
         gemm.b.row_stride, gemm.c.row_stride));
   }
-  run(*plan, gemm, none, queue);
   return gemm;
 }
 

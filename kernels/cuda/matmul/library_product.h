@@ -2,6 +2,8 @@
 // emulated device the CPU's own products (emulated_product.cpp). The build has one of them.
 #pragma once
 
+#include <optional>
+
 #include "kernels/gemm/gemm.h"
 
 namespace ds::kernels::detail {
@@ -10,6 +12,9 @@ namespace ds::kernels::detail {
 // epilogue and of its backward; nothing is given on meta. Unsupported where the library has no such
 // product.
 Gemm library_product(Stream& stream, const Gemm& gemm);
+
+// What chooses among the library's algorithms (matmul_place()).
+std::optional<MatmulPlace> product_place(Device device);
 
 // Bytes of the scratch memory that the library wants.
 int64_t product_scratch_bytes();

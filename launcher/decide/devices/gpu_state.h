@@ -32,6 +32,9 @@ struct GpuState {
   std::optional<int64_t> process_memory{};   // bytes that processes have there now
   std::vector<int64_t> processes{};          // which
   std::vector<int> unreachable{};            // GPUs whose memory it cannot read directly
+  // Of a GPU in MIG mode, each with a name and memory of its own; all else is the GPU's. How busy
+  // a part is nobody tells.
+  std::vector<GpuState> parts{};
 };
 
 // All of a machine.
@@ -41,7 +44,7 @@ struct GpuReport {
   std::vector<GpuState> gpus{};
 };
 
-// "3" or "GPU-1a..", as CUDA_VISIBLE_DEVICES names it; null: none of these.
+// "3", "GPU-1a.." or "MIG-2b..", as CUDA_VISIBLE_DEVICES names it; null: none of these.
 const GpuState* find_gpu(const GpuReport& report, const std::string& name);
 
 }  // namespace ds

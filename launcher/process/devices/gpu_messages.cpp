@@ -23,6 +23,7 @@ agent::Gpu to_message(const GpuState& gpu) {
   out.set_throttled(gpu.throttled);
   out.mutable_processes()->Add(gpu.processes.begin(), gpu.processes.end());
   out.mutable_unreachable()->Add(gpu.unreachable.begin(), gpu.unreachable.end());
+  for (const GpuState& part : gpu.parts) *out.add_parts() = to_message(part);
   return out;
 }
 
@@ -46,6 +47,7 @@ GpuState from_message(const agent::Gpu& in) {
   out.throttled = in.throttled();
   out.processes.assign(in.processes().begin(), in.processes().end());
   out.unreachable.assign(in.unreachable().begin(), in.unreachable().end());
+  for (const agent::Gpu& part : in.parts()) out.parts.push_back(from_message(part));
   return out;
 }
 

@@ -57,6 +57,10 @@ GpuReport GpuReader::read() {
     if (!out.gpus[i].problem.empty()) continue;
     add_health(devices_[i], out.gpus[i]);
     add_processes(devices_[i], out.gpus[i]);
+    const std::vector<nvmlDevice_t> parts =
+        add_parts(devices_[i], out.gpus[i]);  // anew: it is more
+    for (size_t part = 0; part < parts.size(); ++part)
+      add_processes(parts[part], out.gpus[i].parts[part]);
   }
   add_peers(devices_, out);
   return out;
@@ -68,7 +72,9 @@ GpuReport GpuReader::sample() {
   out.driver = text_of(nvml_.nvmlSystemGetDriverVersion);
   for (size_t i = 0; i < devices_.size(); ++i) {
     GpuState& state = out.gpus.emplace_back(identify(static_cast<unsigned>(i), devices_[i]));
-    if (state.problem.empty()) state.figures = figures(devices_[i]);
+    if (!state.problem.empty()) continue;
+    state.figures = figures(devices_[i]);
+    add_parts(devices_[i], state);
   }
   return out;
 }
@@ -90,13 +96,38 @@ GpuState GpuReader::identify(unsigned int index, nvmlDevice_t& device) const {
   return out;
 }
 
+std::vector<nvmlDevice_t> GpuReader::add_parts(nvmlDevice_t device, GpuState& state) const {
+  std::vector<nvmlDevice_t> handles;
+  state.parts.clear();
+  if (nvml_.nvmlDeviceGetMigDeviceHandleByIndex == nullptr) return handles;
+  const auto most = asked<unsigned int>(nvml_.nvmlDeviceGetMaxMigDeviceCount, device).value_or(0);
+  std::vector<GpuState> parts;
+  for (unsigned int index = 0; index < most; ++index) {
+    nvmlDevice_t handle = nullptr;
+    if (nvml_.nvmlDeviceGetMigDeviceHandleByIndex(device, index, &handle) != NVML_SUCCESS) continue;
+    GpuState& part = parts.emplace_back(state);
+    part.name = text_of(nvml_.nvmlDeviceGetName, handle);
+    part.uuid = text_of(nvml_.nvmlDeviceGetUUID, handle);
+    part.figures.utilization = part.figures.memory_total = part.figures.memory_used = std::nullopt;
+    add_memory(handle, part.figures);
+    part.processes.clear();
+    part.process_memory.reset();
+    handles.push_back(handle);
+  }
+  state.parts = std::move(parts);
+  return handles;
+}
+
+void GpuReader::add_memory(nvmlDevice_t device, GpuFigures& figures) const {
+  nvmlMemory_t memory{};
+  if (nvml_.nvmlDeviceGetMemoryInfo(device, &memory) != NVML_SUCCESS) return;
+  figures.memory_total = static_cast<int64_t>(memory.total);
+  figures.memory_used = static_cast<int64_t>(memory.total - memory.free);
+}
+
 GpuFigures GpuReader::figures(nvmlDevice_t device) const {
   GpuFigures out;
-  nvmlMemory_t memory{};
-  if (nvml_.nvmlDeviceGetMemoryInfo(device, &memory) == NVML_SUCCESS) {
-    out.memory_total = static_cast<int64_t>(memory.total);
-    out.memory_used = static_cast<int64_t>(memory.total - memory.free);
-  }
+  add_memory(device, out);
   nvmlUtilization_t utilization{};
   if (nvml_.nvmlDeviceGetUtilizationRates != nullptr &&
       nvml_.nvmlDeviceGetUtilizationRates(device, &utilization) == NVML_SUCCESS) {

@@ -28,6 +28,9 @@ class GpuReader {
  private:
   GpuState identify(unsigned int index, nvmlDevice_t& device) const;
   GpuFigures figures(nvmlDevice_t device) const;
+  void add_memory(nvmlDevice_t device, GpuFigures& figures) const;
+  // Of a GPU in MIG mode, as the GPU is but for what is their own; returns who they are to NVML.
+  std::vector<nvmlDevice_t> add_parts(nvmlDevice_t device, GpuState& state) const;
   void add_health(nvmlDevice_t device, GpuState& state) const;
   void add_processes(nvmlDevice_t device, GpuState& state) const;
   void add_peers(const std::vector<nvmlDevice_t>& devices, GpuReport& report) const;

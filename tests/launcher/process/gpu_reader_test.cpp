@@ -87,6 +87,37 @@ TEST_CASE("GPUs are as NVML says, and what it does not say has no value", "[laun
   CHECK_FALSE(again.gpus[1].figures.power);
 }
 
+TEST_CASE("parts of a GPU have memory and processes of their own, all else is the GPU's",
+          "[launcher]") {
+  const FakeMachine machine(
+      "driver 580.82.07\n"
+      "gpu GPU-0a1b NVIDIA H200\n"
+      "memory 150000000000 149000000000\nutilization 37\ntemperature 54\nslowdown 92\necc 3\n"
+      "part MIG-77aa 18000000000 17000000000\nprocess 4711 900000000\n"
+      "part MIG-77bb 35000000000 34000000000\n");
+  const GpuReport report = GpuReader(DS_FAKE_NVML_FILE).read();
+  REQUIRE(report.gpus.size() == 1);
+  CHECK(report.gpus[0].processes.empty());
+  REQUIRE(report.gpus[0].parts.size() == 2);
+  const GpuState* const one = find_gpu(report, "MIG-77aa");
+  REQUIRE(one == report.gpus[0].parts.data());
+  CHECK(one->name == "NVIDIA H200 MIG");
+  CHECK(one->figures.memory_total == 18'000'000'000);
+  CHECK(one->figures.memory_used == 1'000'000'000);
+  CHECK_FALSE(one->figures.utilization);
+  CHECK(one->figures.temperature == 54);
+  CHECK(one->slowdown_at == 92);
+  CHECK(one->ecc_uncorrected == 3);
+  CHECK(one->processes == std::vector<int64_t>{4711});
+  CHECK(one->parts.empty());
+  CHECK(find_gpu(report, "MIG-77b") == &report.gpus[0].parts[1]);
+  CHECK(find_gpu(report, "MIG-78") == nullptr);
+  CHECK(GpuReader(DS_FAKE_NVML_FILE).sample().gpus[0].parts.size() == 2);
+  CHECK(GpuReader(DS_OLD_NVML_FILE).read().gpus[0].parts.empty());
+  CHECK(to_message(from_message(to_message(report))).SerializeAsString() ==
+        to_message(report).SerializeAsString());
+}
+
 TEST_CASE("an old driver says less and nothing wrong", "[launcher]") {
   const FakeMachine machine(kTwoGpus);
   const GpuReport report = GpuReader(DS_OLD_NVML_FILE).read();

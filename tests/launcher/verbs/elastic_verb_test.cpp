@@ -46,6 +46,12 @@ TEST_CASE("plan is told the ranks that run would use, unless the user says", "[l
   const Arguments given = completed_arguments({"plan", "t.json"}, "");
   REQUIRE(given.size() == 3);
   CHECK_THAT(given[2], Catch::StartsWith("--num-ranks="));
+  for (const Arguments& gpus : {Arguments{"plan", "t.json", "--device", "cuda"},
+                                Arguments{"plan", "--device=cuda", "t.json"}}) {
+    Arguments one = gpus;
+    one.emplace_back("--num-ranks=1");  // there are none here
+    CHECK(completed_arguments(gpus, "") == one);
+  }
   for (const Arguments& complete :
        {Arguments{"plan", "t.json", "--num-ranks", "3"},
         Arguments{"plan", "--num-ranks=3", "t.json"}, Arguments{"generate", "folder"}}) {

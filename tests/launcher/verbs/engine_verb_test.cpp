@@ -123,9 +123,10 @@ TEST_CASE("the plan of a run is asked for the world that it starts", "[launcher]
   RunOptions options;
   options.config = "train.json";
   options.overrides = {"train.steps=1", "~optimizer"};
-  CHECK(plan_verb(options, 4, 3).arguments ==
+  CHECK(plan_verb(options, {.ranks = 4, .threads = 3}, Device::cpu()).arguments ==
         std::vector<std::string>{"plan", "train.json", "train.steps=1", "~optimizer",
-                                 "--num-ranks=4", "--num-threads=3"});
+                                 "--num-ranks=4", "--num-threads=3", "--device=cpu"});
+  CHECK(plan_verb(options, {}, Device::cuda(0)).arguments.back() == "--device=cuda");
 }
 
 TEST_CASE("batch sizes that fit one world only choose it, where there is room", "[launcher]") {

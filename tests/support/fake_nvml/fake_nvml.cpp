@@ -7,6 +7,7 @@
 //   slowdown CELSIUS             clock MHZ                power MILLIWATTS
 //   ecc COUNT                    throttle BITS            process PID BYTES
 //   no_peer INDEX                xid NUMBER               lost
+//   part UUID TOTAL FREE         (of MIG; processes after it are there)
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,7 @@ struct FakeGpu {
   std::vector<unsigned int> no_peers;
   std::vector<unsigned long long> xids;
   bool lost = false;
+  std::vector<FakeGpu> parts;
 };
 
 struct FakeMachine {
@@ -40,13 +42,18 @@ void take_line(const std::string& key, std::istringstream& rest, FakeGpu& gpu) {
   unsigned long long value = 0;
   if (key == "lost") {
     gpu.lost = true;
+  } else if (key == "part") {
+    FakeGpu& part = gpu.parts.emplace_back();
+    part.name = gpu.name + " MIG";
+    rest >> part.uuid >> part.memory.total >> part.memory.free;
+    part.memory.used = part.memory.total - part.memory.free;
   } else if (key == "memory") {
     rest >> gpu.memory.total >> gpu.memory.free;
     gpu.memory.used = gpu.memory.total - gpu.memory.free;
   } else if (key == "process") {
     nvmlProcessInfo_t process{};
     rest >> process.pid >> process.usedGpuMemory;
-    gpu.processes.push_back(process);
+    (gpu.parts.empty() ? gpu : gpu.parts.back()).processes.push_back(process);
   } else if (key == "no_peer") {
     rest >> value;
     gpu.no_peers.push_back(static_cast<unsigned int>(value));
@@ -81,9 +88,14 @@ FakeMachine read_machine() {
   return out;
 }
 
-size_t index_of(nvmlDevice_t device) { return reinterpret_cast<size_t>(device) - 1; }
+// Handles are numbers: of a GPU, and above that of a part of it, each from 1.
+constexpr size_t kGpus = 1000;
+size_t index_of(nvmlDevice_t device) { return reinterpret_cast<size_t>(device) % kGpus - 1; }
+size_t part_of(nvmlDevice_t device) { return reinterpret_cast<size_t>(device) / kGpus; }
 
-nvmlDevice_t device_at(size_t index) { return reinterpret_cast<nvmlDevice_t>(index + 1); }
+nvmlDevice_t device_at(size_t index, size_t part = 0) {
+  return reinterpret_cast<nvmlDevice_t>(part * kGpus + index + 1);
+}
 
 // Calls `answer` with the GPU, if it is there.
 template <class Answer>
@@ -91,7 +103,9 @@ nvmlReturn_t ask(nvmlDevice_t device, const Answer& answer) {
   const FakeMachine machine = read_machine();
   const size_t index = index_of(device);
   if (index >= machine.gpus.size() || machine.gpus[index].lost) return NVML_ERROR_GPU_IS_LOST;
-  return answer(machine.gpus[index]);
+  const FakeGpu& gpu = machine.gpus[index];
+  const size_t part = part_of(device);
+  return answer(part == 0 ? gpu : gpu.parts.at(part - 1));
 }
 
 template <class Value>
@@ -198,6 +212,20 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other, nvmlGp
     const auto away = static_cast<unsigned int>(index_of(other));
     const bool reachable = std::ranges::find(gpu.no_peers, away) == gpu.no_peers.end();
     *status = static_cast<nvmlGpuP2PStatus_t>(reachable ? 0 : 1);
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* count) {
+  return ask(device, [&](const FakeGpu&) {
+    *count = 7;
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
+                                                 nvmlDevice_t* part) {
+  return ask(device, [&](const FakeGpu& gpu) {
+    if (index >= gpu.parts.size()) return NVML_ERROR_NOT_FOUND;
+    *part = device_at(index_of(device), index + 1);
     return NVML_SUCCESS;
   });
 }

@@ -4,9 +4,11 @@
 #include <numeric>
 
 #include "config/reader/json_reader.h"
+#include "core/dispatch.h"
 #include "tests/support/catch.h"
 #include "tests/train/small_engine.h"
 #include "train/plan/limits.h"
+#include "train/step/prefetching_source.h"
 
 using namespace ds;
 using ds::testing::options_of;
@@ -132,6 +134,24 @@ TEST_CASE("threads add up, and half the bits are twice the speed", "[train]") {
   CHECK(eight.flops_per_s == Approx(8 * one.flops_per_s));
   CHECK(eight.bytes_per_s == Approx(8 * one.bytes_per_s));
   CHECK(cpu_ceilings(1, DType::kBF16).flops_per_s == Approx(2 * one.flops_per_s));
+}
+
+TEST_CASE("a plan for GPUs counts what their host memory is pinned for", "[train]") {
+  if (!kHasCudaKernels) return;  // as `dslaunch plan --device cuda` says
+  const EngineOptions options = options_of({.ranks = 2, .stage = 2});
+  DeviceCeilings gpus = cuda_ceilings(DType::kF32);
+  const RunPlan bare = dry_run(options, {.data = 2}, gpus);
+  gpus.pinned_beside = 1000;
+  const RunPlan plan = dry_run(options, {.data = 2}, gpus);
+  const auto pinned = [](const RunPlan& of) { return nth(of.of_rank(0).memory, Tier::kPinned); };
+  CHECK(pinned(plan).bytes_peak == pinned(bare).bytes_peak + 1000);
+  const size_t batches = PrefetchingSource::block_bytes(options.micro_batch * options.length);
+  CHECK(nth(pinned(bare).tag_bytes_at_peak, MemoryTag::kScratch) >= batches);
+  CHECK(plan.of_rank(0).blocks.pinned >= batches);
+  CHECK(nth(plan.of_rank(0).memory, Tier::kDevice).bytes_peak > 0);
+  CHECK(plan.device == Device::cuda(0));
+  CHECK_THAT(plan_json(plan), Catch::Contains("\"device\": \"cuda\""));
+  CHECK_THAT(plan_text(plan, options), Catch::Contains("2 ranks on a GPU each"));
 }
 
 TEST_CASE("a plan is told to a person in a few lines", "[train]") {
