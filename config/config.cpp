@@ -165,9 +165,7 @@ void engine_sections(Visitor& v, Config& c) {
   v.section("fp16", c.fp16,
             {.meaning = "Half-precision training with fp32 master weights and loss scaling.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
-             .off = "enabled is false",
-             .here = "; fp32 and bf16 are"});
+             .off = "enabled is false"});
   v.section("bf16", c.bf16,
             {.meaning = "bfloat16 training with fp32 master weights and no loss scaling.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
@@ -178,12 +176,12 @@ void engine_sections(Visitor& v, Config& c) {
                         "enabled is passed through to its initialiser.",
              .effect = Effect::kNotYet,
              .off = "enabled is false",
-             .here = "; bf16 is"});
+             .here = "; fp16 and bf16 are"});
   v.section("torch_autocast", c.torch_autocast,
             {.meaning = "Framework-native autocast.",
              .effect = Effect::kNotYet,
              .off = "enabled is false",
-             .here = "; bf16 is"});
+             .here = "; fp16 and bf16 are"});
   v.section("data_types", c.data_types, {.meaning = "Data-type overrides."});
   v.section("zero_optimization", c.zero_optimization,
             {.meaning = "ZeRO partitioning of optimizer states, gradients and parameters over the "

@@ -22,6 +22,9 @@ struct Context {
   // done; null where nothing is dropped. They depend on the seed, the step and the sample's index
   // in the global batch, never on how the batch is spread over ranks and micro-steps.
   const MicroInputs* micro = nullptr;
+  // What losses are multiplied by beside their factor before they are differentiated, in memory of
+  // the stream's device; null: nothing.
+  const double* loss_scale = nullptr;
   KvCache* cache = nullptr;  // generation only: keys and values of the positions before
 
   // Records on the tape, or, without one, returns the outputs as constants.

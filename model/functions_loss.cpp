@@ -16,6 +16,7 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
   }
   GradSlot slot = context.store.grad_slot(weight);
   args.grad_scale = grad_scale;
+  args.loss_scale = context.loss_scale;
   args.dx = Tensor::empty(x.value.shape(), x.value.dtype(), stream);
   args.dweight = slot.grad;
   args.write_dweight = slot.write;

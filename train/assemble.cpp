@@ -9,6 +9,7 @@
 #include "core/model_limits.h"
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
+#include "optim/loss_scaler.h"
 
 namespace ds {
 namespace {
@@ -33,6 +34,29 @@ SchedulerConfig schedule_of(const Config& config) {
     if (!*total) *total = config.train.steps;
   }
   return schedule;
+}
+
+DType training_dtype(const Config& config) {
+  return config.fp16.enabled ? DType::kF16 : config.bf16.enabled ? DType::kBF16 : DType::kF32;
+}
+
+// Without ZeRO every overflow halves the scale, and it stays at its minimum: so do DeepSpeed's
+// wrappers of fp16 optimizers.
+LossScaleRule loss_scale_of(const Config& config) {
+  const Fp16Config& fp16 = config.fp16;
+  if (!fp16.enabled) return {};
+  LossScaleRule rule =
+      loss_scale_rule({.loss_scale = fp16.loss_scale,
+                       .initial_scale_power = static_cast<double>(fp16.initial_scale_power),
+                       .loss_scale_window = fp16.loss_scale_window,
+                       .hysteresis = fp16.hysteresis,
+                       .consecutive_hysteresis = fp16.consecutive_hysteresis,
+                       .min_loss_scale = static_cast<double>(fp16.min_loss_scale)});
+  if (config.zero_optimization.stage == 0) {
+    rule.options.hysteresis = 1;
+    rule.options.at_minimum = AtMinimumScale::kStay;
+  }
+  return rule;
 }
 
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
@@ -98,7 +122,7 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
 
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
   const BatchShape batch = batch_shape(config, world_size);
-  const DType dtype = config.bf16.enabled ? DType::kBF16 : DType::kF32;
+  const DType dtype = training_dtype(config);
   const int64_t length = sequence_length(config.data, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
     throw ConfigError(fmt::format(
@@ -112,6 +136,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .optimizer = config.optimizer,
           .schedule = schedule_of(config),
           .gradient_clipping = config.gradient_clipping,
+          .loss_scale = loss_scale_of(config),
           .micro_batch = batch.micro_batch,
           .length = length,
           .seed = static_cast<uint64_t>(config.train.seed),

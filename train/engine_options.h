@@ -16,6 +16,7 @@ struct EngineOptions {
   OptimizerConfig optimizer;
   SchedulerConfig schedule;      // without a type: none
   double gradient_clipping = 0;  // 0: off
+  LossScaleRule loss_scale{};
   int64_t micro_batch = 1;       // samples per rank and micro-step
   int64_t length = 0;            // tokens per sample
   uint64_t seed = 1234;

@@ -153,7 +153,8 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .store = place_.store,
           .mode = input_.mode,
           .tape = input_.mode == RunMode::kTrain ? &slot.tape : nullptr,
-          .micro = slot.inputs};
+          .micro = slot.inputs,
+          .loss_scale = place_.loss_scale};
 }
 
 void StepRunner::load(MicroSlot& slot) {

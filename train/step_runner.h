@@ -35,6 +35,7 @@ struct StepPlace {
   StepUploads& uploads;  // with room for the micro-batches of the program
   // fp64 [1] on the stream's device: a last stage adds this rank's share of the mean loss to it.
   Tensor loss;
+  const double* loss_scale = nullptr;  // on the stream's device; null: losses are not scaled
   std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
   int64_t micro_batch = 1;           // samples
   int64_t length = 0;                // tokens per sample

@@ -36,32 +36,43 @@ std::span<const EnumName> names_of(AutocastType) {
 }
 
 void fields(Visitor& v, Fp16Config& c) {
-  v.field("enabled", c.enabled, {.meaning = "Turns fp16 training on."});
+  v.field("enabled", c.enabled, {.meaning = "Turns fp16 training on.", .effect = Effect::kUsed});
   v.field("auto_cast", c.auto_cast,
-          {.meaning = "Cast floating-point inputs of forward() to fp16."});
+          {.meaning = "Cast floating-point inputs of forward() to fp16.",
+           .effect = Effect::kAlwaysSo,
+           .here = "inputs are token ids, and there is nothing to cast",
+           .only = {kNoValue}});
   v.field("loss_scale", c.loss_scale,
           {.meaning = "0 selects dynamic loss scaling, any positive number is a fixed scale.",
+           .effect = Effect::kUsed,
            .min = 0,
            .refuse_boolean = true});
   v.field("initial_scale_power", c.initial_scale_power,
           {.meaning = "The dynamic scale starts at 2 to this power.",
+           .effect = Effect::kUsed,
            .min = 0,
            .max = 126,
            .own_range = true});
   v.field("loss_scale_window", c.loss_scale_window,
           {.meaning = "Overflow-free steps after which the dynamic scale doubles.",
+           .effect = Effect::kUsed,
            .refuse_boolean = true});
   v.field("hysteresis", c.hysteresis,
           {.meaning = "Number of overflows tolerated before the dynamic scale is halved.",
+           .effect = Effect::kUsed,
            .min = 1,
            .own_range = true});
   v.field("consecutive_hysteresis", c.consecutive_hysteresis,
           {.meaning = "Refill the hysteresis counter at every overflow-free step rather than only "
-                      "when the scale grows."});
+                      "when the scale grows.",
+           .effect = Effect::kUsed});
   v.field("min_loss_scale", c.min_loss_scale,
-          {.meaning = "Floor of the dynamic scale.", .refuse_boolean = true});
-  v.field("fp16_master_weights_and_grads", c.fp16_master_weights_and_grads,
-          {.meaning = "Keep master weights and gradients in fp16."});
+          {.meaning = "Floor of the dynamic scale.",
+           .effect = Effect::kUsed,
+           .refuse_boolean = true});
+  v.field(
+      "fp16_master_weights_and_grads", c.fp16_master_weights_and_grads,
+      {.meaning = "Keep master weights and gradients in fp16.", .effect = Effect::kNotYet});
 }
 
 void fields(Visitor& v, Bf16Config& c) {

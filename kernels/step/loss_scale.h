@@ -30,6 +30,20 @@ struct LossScaleState {
 
 enum class GradientHealth { kFinite, kOverflowed };
 
+// Whether losses are scaled before they are differentiated, so that small gradients are not lost in
+// fp16: not at all, by a number that stays, or by one that follows what gradients can bear.
+enum class LossScaling : uint8_t { kNone, kFixed, kDynamic };
+
+struct LossScaleRule {
+  LossScaling kind = LossScaling::kNone;
+  DynamicScaleOptions options{};  // kFixed: init_scale is the scale
+};
+
+constexpr LossScaleState first_state(const LossScaleRule& rule) {
+  if (rule.kind == LossScaling::kNone) return {};
+  return {.scale = rule.options.init_scale, .hysteresis = rule.options.hysteresis};
+}
+
 // Whether an overflow in this state ends training: the scale is as small as it may be.
 constexpr bool is_exhausted(const LossScaleState& state, const DynamicScaleOptions& options) {
   const bool forgiven = options.hysteresis != 1 && state.hysteresis != 1;

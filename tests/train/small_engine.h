@@ -55,6 +55,7 @@ struct Setting {
   Devices devices = Devices::kShared;
   bool cuda_graphs = true;
   double dropout = 0;
+  LossScaleRule loss_scale = {};
 };
 
 // Of the rate of the optimizer itself.
@@ -86,6 +87,7 @@ inline EngineOptions options_of(const Setting& s) {
           .optimizer = s.optimizer,
           .schedule = warmup_of(4),
           .gradient_clipping = 1.0,
+          .loss_scale = s.loss_scale,
           .micro_batch = s.global_batch / s.ranks / s.micro_steps,
           .length = 16,
           .seed = 5,
@@ -97,6 +99,8 @@ inline EngineOptions options_of(const Setting& s) {
 struct Outcome {
   std::map<std::string, std::vector<float>> state;
   std::vector<double> losses;
+  std::vector<double> scales = {};  // of fp16: that of each step
+  std::vector<double> skipped = {};  // likewise: steps until then
   MemoryUsage memory;
   int64_t wire_bytes = 0;  // of the last step
 };
