@@ -37,14 +37,6 @@ constexpr std::array kTable{
               .shown = "scale {:g}",
               .place = 4,
               .unsaid = 1},
-    // Since step 0, because gradients overflowed at their loss scale; absent without one.
-    MetricRow{.name = "skipped_steps",
-              .in_files = MetricInFiles::kWherePresent,
-              .gauge = "dslaunch_skipped_steps",
-              .help = "Steps that left the weights alone because gradients overflowed.",
-              .shown = "skipped {:g}",
-              .place = 5,
-              .unsaid = 0},
     // Of all ranks together.
     MetricRow{.name = "tokens_per_s",
               .unit = MetricUnit::kTokensPerSecond,
@@ -72,6 +64,14 @@ constexpr std::array kTable{
               .in_files = MetricInFiles::kWherePresent,
               .shown = "validation loss {:.4f}",
               .place = 8},
+    // Since step 0, because gradients overflowed at their loss scale; absent without one.
+    MetricRow{.name = "skipped_steps",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_skipped_steps",
+              .help = "Steps that left the weights alone because gradients overflowed.",
+              .shown = "skipped {:g}",
+              .place = 5,
+              .unsaid = 0},
 };
 
 }  // namespace

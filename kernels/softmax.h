@@ -48,10 +48,10 @@ struct LinearCrossEntropyArgs {
   Tensor targets;
   Tensor losses;  // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
   // Backward in the same pass; all undefined for evaluation.
-  float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
+  float grad_scale = 1.0F;             // d(total)/d(losses[i]), equal for all rows
   const double* loss_scale = nullptr;  // see SoftmaxCrossEntropyArgs
-  Tensor dx = {};           // [N, C]
-  Tensor dweight = {};      // [V, C]
+  Tensor dx = {};                      // [N, C]
+  Tensor dweight = {};                 // [V, C]
   Write write_dweight = Write::kOverwrite;
 };
 // Bytes of fp32 logits that a block of rows may have. More means fewer passes over dweight, which

@@ -2,6 +2,8 @@
 // Passed by reference through every layer; nothing of it is global.
 #pragma once
 
+#include <optional>
+
 #include "core/stream.h"
 #include "kernels/step/micro_inputs.h"
 #include "model/autograd.h"
@@ -12,6 +14,14 @@ namespace ds {
 class KvCache;
 
 enum class RunMode : uint8_t { kTrain, kEval };  // dropout is active in kTrain only
+
+// The dtype that a product and attention have their operands in; nothing: as they come. Sums, what
+// comes out and everything else keep the dtype of activations and weights (amp's O1, autocast).
+using Operands = std::optional<DType>;
+// As an operand: itself, or rounded.
+Tensor as_operand(Stream& stream, const Tensor& x, Operands operands);
+// The other way round: what was computed of operands, in the dtype that it has elsewhere.
+Tensor as_value(Stream& stream, Tensor x, DType dtype);
 
 struct Context {
   Stream& stream;
@@ -25,6 +35,7 @@ struct Context {
   // What losses are multiplied by beside their factor before they are differentiated, in memory of
   // the stream's device; null: nothing.
   const double* loss_scale = nullptr;
+  Operands operands = std::nullopt;
   KvCache* cache = nullptr;  // generation only: keys and values of the positions before
 
   // Records on the tape, or, without one, returns the outputs as constants.

@@ -42,6 +42,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .store = store_,
              .uploads = uploads_,
              .loss = scalars_.loss(),
+             .operands = options.operands,
+             .gradient_factor = options.gradient_factor,
              .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
@@ -106,9 +108,9 @@ StepInputs Engine::inputs_of(const StepSettings& settings) const {
 void Engine::upload(const StepSettings& settings, int64_t flags) {
   static_assert(StepResults::kMost == 2, "of one step at most it is open whether it is skipped");
   const bool open = scales() && results_.count() > 0;
-  scalars_.upload(
-      inputs_of(settings), flags,
-      open ? inputs_of(rules_.settings_at(settings.step, settings.update - 1)) : StepInputs{.step = 0});
+  scalars_.upload(inputs_of(settings), flags,
+                  open ? inputs_of(rules_.settings_at(settings.step, settings.update - 1))
+                       : StepInputs{.step = 0});
 }
 
 int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* observer) {
@@ -137,7 +139,9 @@ void Engine::update_weights() {
   DS_FAILPOINT("engine.before_norm");
   store_.add_sum_of_squares(scalars_.squares());
   DS_FAILPOINT("engine.before_sums");
-  reduce_sums({.max_norm = options_.gradient_clipping, .loss_scale = options_.loss_scale});
+  reduce_sums({.max_norm = options_.gradient_clipping,
+               .loss_scale = options_.loss_scale,
+               .gradient_factor = options_.gradient_factor});
   DS_FAILPOINT("engine.sums_reduced");
   store_.update(*optimizer_, scalars_);
   DS_FAILPOINT("engine.shards_updated");

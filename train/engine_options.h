@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "config/sections/model_families.h"
+#include "model/context.h"
 #include "optim/rule_optimizer.h"
 #include "zero/shard_group.h"
 
@@ -11,14 +12,17 @@ namespace ds {
 
 struct EngineOptions {
   ModelConfig model;
-  DType dtype = DType::kF32;
-  ZeroOptions zero;  // slots are filled in from the optimizer
+  DType dtype = DType::kF32;         // of weights and activations
+  Operands operands = std::nullopt;  // of products, where they are of another one
+  ZeroOptions zero;                  // slots are filled in from the optimizer
   OptimizerConfig optimizer;
   SchedulerConfig schedule;      // without a type: none
   double gradient_clipping = 0;  // 0: off
   LossScaleRule loss_scale{};
-  int64_t micro_batch = 1;       // samples per rank and micro-step
-  int64_t length = 0;            // tokens per sample
+  // What gradients have more than those of the mean loss from the loss to the update.
+  double gradient_factor = 1;
+  int64_t micro_batch = 1;  // samples per rank and micro-step
+  int64_t length = 0;       // tokens per sample
   uint64_t seed = 1234;
   // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
   bool cuda_graphs = true;

@@ -21,8 +21,8 @@ __global__ void finish_step_kernel(const double* gathered, int64_t ranks, Finish
 void finish_step_cuda(Stream& stream, const Tensor& gathered, const FinishRule& rule,
                       const StepScalars& scalars) {
   cuda::launch("finish_step", finish_step_kernel, {.blocks = 1, .threads = cuda::kWarp}, stream,
-               static_cast<const double*>(gathered.address()), gathered.numel() / kStepSums,
-               rule, &scalars.outcome(), &scalars.inputs(), &scalars.inputs_after_skip(),
+               static_cast<const double*>(gathered.address()), gathered.numel() / kStepSums, rule,
+               &scalars.outcome(), &scalars.inputs(), &scalars.inputs_after_skip(),
                DeviceFlags(stream).word());
 }
 

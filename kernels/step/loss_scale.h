@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace ds {
 
@@ -14,6 +15,7 @@ struct DynamicScaleOptions {
   double init_scale = 65536;
   int64_t window = 1000;  // clean updates between two doublings
   double min_scale = 1;
+  double max_scale = std::numeric_limits<double>::infinity();
   int64_t hysteresis = 2;               // overflows until the scale halves; 1 halves at once
   bool consecutive_hysteresis = false;  // every clean update restores the hysteresis
   AtMinimumScale at_minimum = AtMinimumScale::kThrow;
@@ -69,7 +71,7 @@ constexpr LossScaleState after_update(LossScaleState state, const DynamicScaleOp
     const int64_t stable = state.iteration - state.last_overflow - 1;
     if (stable > 0 && stable % options.window == 0) {
       state.hysteresis = options.hysteresis;
-      state.scale *= kScaleFactor;
+      state.scale = std::min(state.scale * kScaleFactor, options.max_scale);
     }
   }
   ++state.iteration;

@@ -43,7 +43,7 @@ enum class Skip : uint32_t {
 
 // Written by finish_step().
 struct alignas(64) StepOutcome {
-  StepSums sums;
+  StepSums sums{};
   double norm = 0;        // of the gradients, as if nothing had been scaled
   double loss_scale = 1;  // of this step
   float grad_scale = 1;   // multiplies every gradient: unscale and clip in one factor

@@ -183,8 +183,8 @@ TEST_CASE("an evaluation leaves scale and count of updates alone", "[kernels][de
   StepScalars scalars(1, s.stream);
   scalars.write({.updates = 7, .scaler = {.scale = 32, .iteration = 9}});
   put({kInfinity, 0, 0}, scalars.gathered(), s.stream);
-  finish_step(s.stream, scalars.gathered(),
-              {.loss_scale = dynamic_rule({}), .is_update = false}, scalars);
+  finish_step(s.stream, scalars.gathered(), {.loss_scale = dynamic_rule({}), .is_update = false},
+              scalars);
   CHECK(scalars.read_back().updates == 7);
   CHECK(scalars.read_back().scaler == LossScaleState{.scale = 32, .iteration = 9});
 }

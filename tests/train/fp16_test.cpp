@@ -142,8 +142,9 @@ TEST_CASE("a skipped step leaves weights and state to the bit, and uses up no ra
 }
 
 TEST_CASE("an overflow at the smallest scale ends the run, on every rank", "[train]") {
-  const Setting setting = fp16({.ranks = 2, .stage = 2, .results_late = 1},
-                               {.initial_scale_power = 24, .hysteresis = 1, .min_loss_scale = 0x1p23});
+  const Setting setting =
+      fp16({.ranks = 2, .stage = 2, .results_late = 1},
+           {.initial_scale_power = 24, .hysteresis = 1, .min_loss_scale = 0x1p23});
   const EngineOptions options = options_of(setting);
   Outcome before, after;
   std::mutex mutex;
