@@ -64,6 +64,7 @@ TEST_CASE("the fp16 run of PyTorch is reproduced, with each step's loss scale", 
       options_of({.ranks = 2,
                   .stage = 2,
                   .dtype = DType::kF16,
+                  .optimizer = {.adam = {.lr = 0.002, .weight_decay = 0.1}},
                   .loss_scale = loss_scale_rule(
                       {.initial_scale_power = 18, .loss_scale_window = 3, .hysteresis = 2})});
   test::run_ranks(2, [&](Communicator& comm) {

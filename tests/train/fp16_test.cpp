@@ -49,7 +49,7 @@ TEST_CASE("fp16 trains, and its scale follows overflows as the scaler's class sa
     CHECK(outcome.skipped.back() > outcome.skipped[outcome.skipped.size() / 2]);  // again
     CHECK(outcome.skipped.back() < kSteps / 2 + 3);
     CHECK(outcome.scales == scales_by_the_class(outcome, kRestless));
-    CHECK(outcome.losses.back() < outcome.losses.front() - 0.3);
+    CHECK(outcome.losses.back() < outcome.losses.front() - 0.05);
   }
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("a skipped step leaves weights and state to the bit, and uses up no ra
       skipped = engine.scaling().skipped;
       CHECK(result.metrics.at("skipped_steps") == static_cast<double>(skipped));
       CHECK(std::isfinite(result.metrics.at("grad_norm")) == !skips);
-      CHECK((after.state == before.state) == (skips || result.metrics.at("lr") == 0));
+      CHECK((after.state == before.state) == skips);
     }
     CHECK(skipped > 2);
     CHECK(engine.step() == kSteps);
