@@ -109,8 +109,7 @@ void communication_fields(Visitor& v, Config& c) {
   v.field("communication_data_type", c.communication_data_type,
           {.meaning = "Data type in which gradients are averaged across ranks; null follows the "
                       "training precision.",
-           .effect = Effect::kNotYet,
-           .only = {"fp32"},
+           .effect = Effect::kUsed,
            .letter_case = LetterCase::kIgnored,
            .deepspeed_refuses = true});
   v.retired("fp32_allreduce", "communication_data_type", "Average gradients in 32-bit floats.");
@@ -124,11 +123,15 @@ void communication_fields(Visitor& v, Config& c) {
   v.field(
       "prescale_gradients", c.prescale_gradients,
       {.meaning = "Divide gradients by the group size before the reduction instead of after it.",
-       .effect = Effect::kNotYet});
+       .effect = Effect::kAlwaysSo,
+       .here = "the mean is taken at the loss, before anything is reduced, unless "
+               "gradient_predivide_factor says otherwise",
+       .only = {"true"}});
   v.field("gradient_predivide_factor", c.gradient_predivide_factor,
           {.meaning = "Divide gradients by this factor before the reduction and multiply by "
-                      "factor/world size after it, to keep fp16 sums in range.",
-           .effect = Effect::kNotYet,
+                      "factor/world size after it, to keep fp16 sums in range. 1 takes the mean "
+                      "before the reduction.",
+           .effect = Effect::kUsed,
            .above = 0});
   v.field("gradient_allreduce_op", c.gradient_allreduce_op,
           {.meaning = "Whether gradients are averaged or only summed over data-parallel ranks.",
@@ -165,9 +168,7 @@ void engine_sections(Visitor& v, Config& c) {
   v.section("fp16", c.fp16,
             {.meaning = "Half-precision training with fp32 master weights and loss scaling.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
-             .off = "enabled is false",
-             .here = "; fp32 and bf16 are"});
+             .off = "enabled is false"});
   v.section("bf16", c.bf16,
             {.meaning = "bfloat16 training with fp32 master weights and no loss scaling.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
@@ -176,14 +177,9 @@ void engine_sections(Visitor& v, Config& c) {
   v.section("amp", c.amp,
             {.meaning = "Automatic mixed precision in the manner of NVIDIA Apex; every key except "
                         "enabled is passed through to its initialiser.",
-             .effect = Effect::kNotYet,
-             .off = "enabled is false",
-             .here = "; bf16 is"});
+             .off = "enabled is false"});
   v.section("torch_autocast", c.torch_autocast,
-            {.meaning = "Framework-native autocast.",
-             .effect = Effect::kNotYet,
-             .off = "enabled is false",
-             .here = "; bf16 is"});
+            {.meaning = "Framework-native autocast.", .off = "enabled is false"});
   v.section("data_types", c.data_types, {.meaning = "Data-type overrides."});
   v.section("zero_optimization", c.zero_optimization,
             {.meaning = "ZeRO partitioning of optimizer states, gradients and parameters over the "

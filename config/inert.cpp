@@ -110,6 +110,9 @@ void Rules::precision() {
           {"initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis",
            "min_loss_scale"},
           "with a static loss scale");
+  } else if (c_.fp16.enabled && c_.zero_optimization.stage == 0) {
+    notes("fp16", {"hysteresis", "consecutive_hysteresis"},
+          "at ZeRO stage 0, where every overflow halves the scale");
   }
 }
 

@@ -45,6 +45,48 @@ void loss_scale_rules(const RuleContext& r) {
   positive("fp16.min_loss_scale", fp16.min_loss_scale);
 }
 
+bool is_number(const Value& value) {
+  return value.kind() == Value::Kind::kInteger || value.kind() == Value::Kind::kNumber;
+}
+
+// What Apex is told beside the level. Nobody but Apex checks it in DeepSpeed.
+void amp_rules(const RuleContext& r) {
+  const AmpConfig& amp = r.config.amp;
+  if (!amp.enabled) return;
+  for (const Member& member : amp.others.members()) {
+    const std::string path = "amp." + member.key;
+    const Value& value = member.value;
+    const bool positive = is_number(value) && value.as_number() > 0;
+    if (member.key == "loss_scale") {
+      const bool dynamic = value.is_string() && value.as_string() == "dynamic";
+      if (!positive && !dynamic && !value.is_null())
+        r.refuse_early(path, "expected \"dynamic\" or a number > 0");
+    } else if (member.key == "min_loss_scale" || member.key == "max_loss_scale") {
+      if (!positive && !value.is_null()) r.refuse_early(path, "expected a number > 0");
+    } else {
+      r.note(path,
+             "has no effect: of Apex's parameters opt_level, loss_scale, min_loss_scale and "
+             "max_loss_scale are heeded");
+    }
+  }
+}
+
+void autocast_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  if (!c.torch_autocast.enabled) return;
+  if (c.fp16.enabled || c.bf16.enabled || c.amp.enabled) {
+    r.refuse_early("torch_autocast.enabled", "excludes fp16, bf16 and amp; turn one off");
+  }
+  const auto& names = c.torch_autocast.lower_precision_safe_modules;
+  for (const std::string& name : names.value_or(std::vector<std::string>{})) {
+    if (torch_module(name)) continue;
+    r.refuse_early("torch_autocast.lower_precision_safe_modules",
+                   fmt::format("no module type \"{}\" is known; models here have torch.nn.Linear, "
+                               "torch.nn.Embedding and torch.nn.LayerNorm",
+                               name));
+  }
+}
+
 void precision_rules(const RuleContext& r) {
   const Config& c = r.config;
   if (c.fp16.enabled && c.bf16.enabled) {
@@ -70,6 +112,8 @@ void precision_rules(const RuleContext& r) {
                    "must equal the model's type without ZeRO; use zero_optimization.stage >= 1");
   }
   loss_scale_rules(r);
+  amp_rules(r);
+  autocast_rules(r);
 }
 
 void master_weight_rules(const RuleContext& r) {

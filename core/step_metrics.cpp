@@ -44,7 +44,7 @@ constexpr std::array kTable{
               .gauge = "dslaunch_tokens_per_second",
               .help = "Tokens of all ranks per second in the last step.",
               .shown = "{} tok/s",
-              .place = 5},
+              .place = 6},
     // Consumed since step 0, of all ranks together.
     MetricRow{.name = "samples",
               .unit = MetricUnit::kSamples,
@@ -57,13 +57,21 @@ constexpr std::array kTable{
               .if_absent = 0,
               .in_files = MetricInFiles::kNever,
               .shown = "mem {}",
-              .place = 6,
+              .place = 7,
               .unsaid = 0},
     // Where the step ended with an evaluation.
     MetricRow{.name = "validation_loss",
               .in_files = MetricInFiles::kWherePresent,
               .shown = "validation loss {:.4f}",
-              .place = 7},
+              .place = 8},
+    // Since step 0, because gradients overflowed at their loss scale; absent without one.
+    MetricRow{.name = "skipped_steps",
+              .in_files = MetricInFiles::kWherePresent,
+              .gauge = "dslaunch_skipped_steps",
+              .help = "Steps that left the weights alone because gradients overflowed.",
+              .shown = "skipped {:g}",
+              .place = 5,
+              .unsaid = 0},
 };
 
 }  // namespace

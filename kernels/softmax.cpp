@@ -93,6 +93,7 @@ void run_block(Stream& stream, const LinearCrossEntropyArgs& args, Tensor& logit
                .targets = args.targets.narrow(first, count),
                .losses = args.losses.narrow(first, count),
                .grad_scale = args.grad_scale,
+               .loss_scale = args.loss_scale,
                .gradients = args.dx.defined() ? std::optional(args.x.dtype()) : std::nullopt});
   if (!args.dx.defined()) return;
   const MatrixView dlogits = gradient_view(logits, args.x.dtype(), count, vocabulary);

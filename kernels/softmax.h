@@ -9,15 +9,26 @@
 
 namespace ds::kernels {
 
+namespace detail {
+
+// What the gradients of a loss are multiplied by.
+constexpr float scaled(float grad_scale, const double* loss_scale) {
+  return loss_scale == nullptr ? grad_scale : static_cast<float>(grad_scale * *loss_scale);
+}
+
+}  // namespace detail
+
 // losses[i] = log(sum over v of e^(logits[i, v])) - logits[i, targets[i]], natural log, and over
 // the logits, when asked for, d(total)/d(logits[i, v]) =
-// grad_scale (softmax(logits[i])[v] - (v == targets[i])). Arithmetic and losses are fp32. Operands
+// grad_scale * loss_scale (softmax(logits[i])[v] - (v == targets[i])). Arithmetic and losses are fp32. Operands
 // that do not fit throw InternalError.
 struct SoftmaxCrossEntropyArgs {
   Tensor logits;            // [n, V], fp32, bf16 or fp16; V at least 1
   Tensor targets;           // int32 [n]; negative = ignored row: its loss and its gradients are 0
   Tensor losses;            // fp32 [n]
   float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
+  // Multiplies it, in memory of the stream's device, read when the kernel runs; null: nothing does.
+  const double* loss_scale = nullptr;
   // The dtype of the gradients, which are written over the logits: theirs, or one of 16 bits over
   // fp32, whose rows begin where those of the logits do (what is left of a row is undefined).
   // Without one, logits stay as they are.
@@ -37,9 +48,10 @@ struct LinearCrossEntropyArgs {
   Tensor targets;
   Tensor losses;  // fp32 [N]: -log softmax(x * weight^T)[target], natural log; 0 for ignored rows
   // Backward in the same pass; all undefined for evaluation.
-  float grad_scale = 1.0F;  // d(total)/d(losses[i]), equal for all rows
-  Tensor dx = {};           // [N, C]
-  Tensor dweight = {};      // [V, C]
+  float grad_scale = 1.0F;             // d(total)/d(losses[i]), equal for all rows
+  const double* loss_scale = nullptr;  // see SoftmaxCrossEntropyArgs
+  Tensor dx = {};                      // [N, C]
+  Tensor dweight = {};                 // [V, C]
   Write write_dweight = Write::kOverwrite;
 };
 // Bytes of logits that a block of rows may have. More means fewer passes over dweight, which every

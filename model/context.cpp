@@ -1,6 +1,22 @@
 #include "model/context.h"
 
+#include "kernels/elementwise.h"
+
 namespace ds {
+
+Tensor as_operand(Stream& stream, const Tensor& x, Operands operands) {
+  if (!operands || *operands == x.dtype()) return x;
+  Tensor rounded = Tensor::empty(x.shape(), *operands, stream);
+  kernels::cast(stream, x, rounded);
+  return rounded;
+}
+
+Tensor as_value(Stream& stream, Tensor x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  Tensor value = Tensor::empty(x.shape(), dtype, stream);
+  kernels::cast(stream, x, value);
+  return value;
+}
 
 std::vector<Var> Context::record(std::string_view name, std::span<const Var> inputs,
                                  std::vector<Tensor> outputs, Backward backward) {

@@ -2,6 +2,8 @@
 // Passed by reference through every layer; nothing of it is global.
 #pragma once
 
+#include <optional>
+
 #include "core/stream.h"
 #include "kernels/step/micro_inputs.h"
 #include "model/autograd.h"
@@ -23,6 +25,14 @@ struct Recompute {
   SegmentTimes* times = nullptr;  // null: nobody wants to know; otherwise the host waits, too
 };
 
+// The dtype that a product and attention have their operands in; nothing: as they come. Sums, what
+// comes out and everything else keep the dtype of activations and weights (amp's O1, autocast).
+using Operands = std::optional<DType>;
+// As an operand: itself, or rounded.
+Tensor as_operand(Stream& stream, const Tensor& x, Operands operands);
+// The other way round: what was computed of operands, in the dtype that it has elsewhere.
+Tensor as_value(Stream& stream, Tensor x, DType dtype);
+
 struct Context {
   Stream& stream;
   ParameterStore& store;
@@ -32,6 +42,10 @@ struct Context {
   // done; null where nothing is dropped. They depend on the seed, the step and the sample's index
   // in the global batch, never on how the batch is spread over ranks and micro-steps.
   const MicroInputs* micro = nullptr;
+  // What losses are multiplied by beside their factor before they are differentiated, in memory of
+  // the stream's device; null: nothing.
+  const double* loss_scale = nullptr;
+  Operands operands = std::nullopt;
   KvCache* cache = nullptr;  // generation only: keys and values of the positions before
   Recompute recompute{};     // of the block that is being run
 

@@ -67,23 +67,26 @@ Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int
     }
   }
   const int64_t rows = shape.batch * shape.length;
-  Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, qkv.value.dtype(), stream);
+  const DType dtype = qkv.value.dtype();
+  const Tensor input = as_operand(stream, qkv.value, context.operands);
+  Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, input.dtype(), stream);
   Tensor log_sum_exp = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream);
   const kernels::AttentionDropout drop{.p = context.mode == RunMode::kTrain ? dropout.p : 0,
                                        .mask = {context.micro, dropout.site}};
-  kernels::attention_forward(stream, shape, qkv.value, y, log_sum_exp, drop);
+  kernels::attention_forward(stream, shape, input, y, log_sum_exp, drop);
 
-  auto backward = [&stream, shape, drop, qkv_saved = context.save(qkv.value),
+  auto backward = [&stream, shape, drop, dtype, qkv_saved = context.save(input),
                    y_saved = context.save(y),
                    sums_saved = context.save(log_sum_exp)](GradientFlow& flow) mutable {
-    const Tensor dy = flow.take(0);
     const Tensor packed = take(qkv_saved);
+    const Tensor dy = as_operand(stream, flow.take(0), packed.dtype());
     Tensor dqkv = Tensor::empty(packed.shape(), packed.dtype(), stream);
     kernels::attention_backward(stream, shape, packed, take(y_saved), take(sums_saved), dy, dqkv,
                                 drop);
-    flow.give(0, std::move(dqkv));
+    flow.give(0, as_value(stream, std::move(dqkv), dtype));
   };
-  return context.record("attention", {&qkv, 1}, {std::move(y)}, std::move(backward)).front();
+  Tensor value = as_value(stream, std::move(y), dtype);
+  return context.record("attention", {&qkv, 1}, {std::move(value)}, std::move(backward)).front();
 }
 
 Var rope(Context& context, const AttentionShape& shape, float theta, int64_t first_position,

@@ -15,17 +15,18 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
   Stream& stream = context.stream;
   ParameterStore& store = context.store;
   Tensor y = Tensor::empty({x.value.shape()[0], spec.out()}, x.value.dtype(), stream);
-  project(stream, store, spec, x.value, {}, y);
+  const Tensor input = as_operand(stream, x.value, context.operands);
+  project(stream, store, spec, input, {}, y);
 
-  auto backward = [&stream, &store, spec,
-                   x_saved = context.save(x.value)](GradientFlow& flow) mutable {
+  auto backward = [&stream, &store, spec, operands = context.operands,
+                   x_saved = context.save(input)](GradientFlow& flow) mutable {
     const Tensor dy = flow.take(0);
     // Gradients first: they can be on their way to the other ranks while dx is computed, and x can
     // go.
     flow.later([&stream, &store, spec, x = take(x_saved), dy]() mutable {
       write_parameter_gradients(stream, store, spec, std::move(x), dy);
     });
-    if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec, dy));
+    if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec, dy, operands));
   };
   return context.record("linear", {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }

@@ -9,21 +9,22 @@ struct Inner {
   Tensor after;   // [N, F]
 };
 
-Inner activate(Context& context, const MlpSpec& spec, const Tensor& x) {
+// `dtype`: of what comes out of the product with x.
+Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dtype) {
   Stream& stream = context.stream;
   const Shape shape{x.shape()[0], spec.down.in};
   const Shape wide{x.shape()[0], spec.up.out()};
   Inner inner;
   if (spec.gate == MlpGate::kSilu) {
-    inner.before = Tensor::empty(wide, x.dtype(), stream);
+    inner.before = Tensor::empty(wide, dtype, stream);
     project(stream, context.store, spec.up, x, {}, inner.before);
-    inner.after = Tensor::empty(shape, x.dtype(), stream);
+    inner.after = Tensor::empty(shape, dtype, stream);
     kernels::swiglu_forward(stream, inner.before, inner.after);
     if (!context.differentiates()) inner.before = Tensor();
     return inner;
   }
-  if (context.differentiates()) inner.before = Tensor::empty(wide, x.dtype(), stream);
-  inner.after = Tensor::empty(shape, x.dtype(), stream);
+  if (context.differentiates()) inner.before = Tensor::empty(wide, dtype, stream);
+  inner.after = Tensor::empty(shape, dtype, stream);
   project(stream, context.store, spec.up, x,
           {.activation = spec.activation, .pre_activation = inner.before}, inner.after);
   return inner;
@@ -31,12 +32,12 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x) {
 
 // The gradient before the activation, [N, F] or [N, 2F], from the layer's. `dy` is let go before
 // the gate is undone.
-Tensor inner_gradient(Stream& stream, ParameterStore& store, const MlpSpec& spec,
+Tensor inner_gradient(Stream& stream, ParameterStore& store, const MlpSpec& spec, Operands operands,
                       const Tensor& before, Tensor dy) {
   if (spec.gate == MlpGate::kNone) {
-    return input_gradient(stream, store, spec.down, dy, {spec.activation, before});
+    return input_gradient(stream, store, spec.down, dy, operands, {spec.activation, before});
   }
-  const Tensor gradient = input_gradient(stream, store, spec.down, dy);
+  const Tensor gradient = input_gradient(stream, store, spec.down, dy, operands);
   dy = Tensor();
   Tensor wide = Tensor::empty(before.shape(), before.dtype(), stream);
   kernels::swiglu_backward(stream, before, gradient, wide);
@@ -59,12 +60,14 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
   check(spec, x.value);
   Stream& stream = context.stream;
   ParameterStore& store = context.store;
-  Inner inner = activate(context, spec, x.value);
+  Tensor input = as_operand(stream, x.value, context.operands);
+  Inner inner = activate(context, spec, input, x.value.dtype());
+  inner.after = as_operand(stream, inner.after, context.operands);
   Tensor y = Tensor::empty({x.value.shape()[0], spec.down.out()}, x.value.dtype(), stream);
   project(stream, store, spec.down, inner.after, {}, y);
 
-  auto backward = [&stream, &store, spec, x_saved = context.save(x.value),
-                   before_saved = context.save(inner.before),
+  auto backward = [&stream, &store, spec, operands = context.operands,
+                   x_saved = context.save(input), before_saved = context.save(inner.before),
                    after_saved = context.save(inner.after)](GradientFlow& flow) mutable {
     // Gradients of parameters first: they can be on their way to the other ranks while the next
     // product runs, and what they were made of can go.
@@ -72,13 +75,15 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
     flow.later([&stream, &store, down = spec.down, after = take(after_saved), dy]() mutable {
       write_parameter_gradients(stream, store, down, std::move(after), dy);
     });
-    Tensor dinner = inner_gradient(stream, store, spec, take(before_saved), std::move(dy));
+    Tensor dinner =
+        inner_gradient(stream, store, spec, operands, take(before_saved), std::move(dy));
     flow.later([&stream, &store, up = spec.up, x = take(x_saved), dinner]() mutable {
       write_parameter_gradients(stream, store, up, std::move(x), dinner);
     });
-    if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec.up, dinner));
+    if (flow.wanted(0)) flow.give(0, input_gradient(stream, store, spec.up, dinner, operands));
   };
   inner = {};
+  input = Tensor();
   return context.record("mlp", {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 

@@ -99,7 +99,7 @@ void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, cons
     kernels::matmul(
         stream,
         {.a = kernels::matrix(x, rows, spec.in),
-         .b = weight_view(part.weight, spec, part.out),
+         .b = weight_view(as_operand(stream, part.weight, x.dtype()), spec, part.out),
          .c = kernels::columns_of(kernels::matrix(y, rows, spec.out()), column, part.out),
          .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kYes : Transpose::kNo,
          .bias = part.bias,
@@ -112,7 +112,7 @@ void project(Stream& stream, ParameterStore& store, const LinearSpec& spec, cons
 void write_parameter_gradients(Stream& stream, ParameterStore& store, const LinearSpec& spec,
                                Tensor x, const Tensor& dy) {
   const int64_t rows = dy.shape()[0];
-  const MatrixView whole = kernels::matrix(dy, rows, spec.out());
+  const MatrixView whole = kernels::matrix(as_operand(stream, dy, x.dtype()), rows, spec.out());
   const bool out_in = spec.layout == WeightLayout::kOutIn;
   std::vector<PartMemory> slots = gradient_slots(store, spec);
   int64_t column = 0;
@@ -139,23 +139,24 @@ void write_parameter_gradients(Stream& stream, ParameterStore& store, const Line
 }
 
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                      const Tensor& dy, const Behind& behind) {
+                      const Tensor& dy, Operands operands, const Behind& behind) {
   const int64_t rows = dy.shape()[0];
   Tensor dx = Tensor::empty({rows, spec.in}, dy.dtype(), stream);
-  const MatrixView whole = kernels::matrix(dy, rows, spec.out());
+  const MatrixView whole = kernels::matrix(as_operand(stream, dy, operands), rows, spec.out());
   const LeasedParts leased(store, spec, LeasedParts::Biases::kNo);
   // Of a sum of several products the activation is undone when it is whole.
   const bool at_once = leased.joined().size() == 1;
   int64_t column = 0;
   for (const PartMemory& part : leased.joined()) {
-    kernels::matmul(stream, {.a = kernels::columns_of(whole, column, part.out),
-                             .b = weight_view(part.weight, spec, part.out),
-                             .c = kernels::matrix(dx, rows, spec.in),
-                             .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kNo
-                                                                                : Transpose::kYes,
-                             .write = column == 0 ? Write::kOverwrite : Write::kAccumulate,
-                             .activation_backward = at_once ? behind.activation : Activation::kNone,
-                             .activation_input = at_once ? behind.before : Tensor()});
+    kernels::matmul(
+        stream,
+        {.a = kernels::columns_of(whole, column, part.out),
+         .b = weight_view(as_operand(stream, part.weight, operands), spec, part.out),
+         .c = kernels::matrix(dx, rows, spec.in),
+         .transpose_b = spec.layout == WeightLayout::kOutIn ? Transpose::kNo : Transpose::kYes,
+         .write = column == 0 ? Write::kOverwrite : Write::kAccumulate,
+         .activation_backward = at_once ? behind.activation : Activation::kNone,
+         .activation_input = at_once ? behind.before : Tensor()});
     column += part.out;
   }
   if (!at_once && behind.activation != Activation::kNone) {

@@ -43,6 +43,6 @@ struct Behind {
 // dx [N, in] = dy * W (kOutIn) or dy * W^T (kInOut), summed over the parts; with an activation, the
 // gradient before that.
 Tensor input_gradient(Stream& stream, ParameterStore& store, const LinearSpec& spec,
-                      const Tensor& dy, const Behind& behind = {});
+                      const Tensor& dy, Operands operands, const Behind& behind = {});
 
 }  // namespace ds

@@ -18,9 +18,14 @@ BuildContext BuildContext::in_unit(int unit_number) const {
   return same;
 }
 
-ParamId BuildContext::param(std::string_view name, const Shape& shape, Initializer init) const {
-  return store.add(
-      {.name = child(name).path, .shape = shape, .dtype = dtype, .init = init, .unit = unit});
+ParamId BuildContext::param(std::string_view name, const Shape& shape, Initializer init,
+                            ModuleKind module) const {
+  return store.add({.name = child(name).path,
+                    .shape = shape,
+                    .dtype = dtype,
+                    .init = init,
+                    .module = module,
+                    .unit = unit});
 }
 
 Initializer zeros() { return {Initializer::Kind::kZeros, 0}; }
@@ -33,20 +38,20 @@ LinearPart linear_part(const BuildContext& build, int64_t in, int64_t out, Weigh
                        Bias bias, double standard_deviation) {
   const Shape shape = layout == WeightLayout::kOutIn ? Shape{out, in} : Shape{in, out};
   LinearPart part;
-  part.weight = build.param("weight", shape, normal(standard_deviation));
-  if (bias == Bias::kZeros) part.bias = build.param("bias", {out}, zeros());
+  part.weight = build.param("weight", shape, normal(standard_deviation), ModuleKind::kLinear);
+  if (bias == Bias::kZeros) part.bias = build.param("bias", {out}, zeros(), ModuleKind::kLinear);
   part.out = out;
   return part;
 }
 
 NormSpec layer_norm_params(const BuildContext& build, int64_t width, double eps) {
   NormSpec spec = rms_norm_params(build, width, eps);
-  spec.beta = build.param("bias", {width}, zeros());
+  spec.beta = build.param("bias", {width}, zeros(), ModuleKind::kLayerNorm);
   return spec;
 }
 
 NormSpec rms_norm_params(const BuildContext& build, int64_t width, double eps) {
-  return {.gamma = build.param("weight", {width}, ones()),
+  return {.gamma = build.param("weight", {width}, ones(), ModuleKind::kLayerNorm),
           .beta = kNoParam,
           .eps = static_cast<float>(eps)};
 }

@@ -20,7 +20,8 @@ struct BuildContext {
   BuildContext child(std::string_view name) const;
   BuildContext child(std::string_view name, int64_t index) const;  // "h", 3 -> "h.3"
   BuildContext in_unit(int unit_number) const;
-  ParamId param(std::string_view name, const Shape& shape, Initializer init) const;
+  ParamId param(std::string_view name, const Shape& shape, Initializer init,
+                ModuleKind module = ModuleKind::kOther) const;
 };
 
 Initializer zeros();

@@ -30,6 +30,9 @@ struct Initializer {
 // those of the expert-data axis.
 enum class ParamGroup : uint8_t { kDense, kExpert };
 
+// What kind of layer a parameter is of, as PyTorch's modules are named.
+enum class ModuleKind : uint8_t { kOther, kLinear, kEmbedding, kLayerNorm };
+
 // Further axes along which every rank has this very parameter, or this very cut of it.
 struct Replicas {
   std::vector<Axis> same{};    // and makes the same gradient: a norm beside tensor-parallel layers
@@ -41,6 +44,7 @@ struct ParamSpec {
   Shape shape;  // here; where a cut keeps only some of the logical tensor, the shape of that cut
   DType dtype = DType::kF32;  // of the weight the model computes with, and of its gradient
   Initializer init{};
+  ModuleKind module = ModuleKind::kOther;
   int unit = 0;    // number of the model block it belongs to: buckets do not span units
   Shape global{};  // of the logical tensor, where there is a cut
   Cut cut{};       // what is kept of it here; none: all

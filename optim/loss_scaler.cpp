@@ -8,14 +8,14 @@
 
 namespace ds {
 
-LossScaler LossScaler::fixed(double scale) {
+namespace {
+
+LossScaleRule fixed_rule(double scale) {
   if (!(scale > 0)) throw ConfigError(fmt::format("loss scale is {}, expected more than 0", scale));
-  LossScaler scaler;
-  scaler.state_.scale = scale;
-  return scaler;
+  return {.kind = LossScaling::kFixed, .options = {.init_scale = scale, .hysteresis = 1}};
 }
 
-LossScaler LossScaler::dynamic(const DynamicScaleOptions& options) {
+LossScaleRule dynamic_rule(const DynamicScaleOptions& options) {
   if (options.window < 1) {
     throw ConfigError(fmt::format("loss_scale_window is {}, expected 1 or more", options.window));
   }
@@ -27,36 +27,47 @@ LossScaler LossScaler::dynamic(const DynamicScaleOptions& options) {
         fmt::format("loss scale starts at {} with minimum {}, expected positive numbers",
                     options.init_scale, options.min_scale));
   }
-  LossScaler scaler;
-  scaler.dynamic_ = true;
-  scaler.options_ = options;
-  scaler.state_.scale = options.init_scale;
-  scaler.state_.hysteresis = options.hysteresis;
-  return scaler;
+  return {.kind = LossScaling::kDynamic, .options = options};
+}
+
+}  // namespace
+
+LossScaleRule loss_scale_rule(const Fp16ScaleOptions& options) {
+  if (options.loss_scale != 0) return fixed_rule(options.loss_scale);
+  return dynamic_rule({.init_scale = std::exp2(options.initial_scale_power),
+                       .window = options.loss_scale_window,
+                       .min_scale = options.min_loss_scale,
+                       .hysteresis = options.hysteresis,
+                       .consecutive_hysteresis = options.consecutive_hysteresis,
+                       .at_minimum = AtMinimumScale::kThrow});
+}
+
+std::string exhausted_text(std::string_view what, double scale) {
+  return fmt::format(
+      "loss scale: {} overflowed at the minimum scale {}; training has diverged (lower the "
+      "learning rate, clip gradients, or lower fp16.min_loss_scale)",
+      what, scale);
+}
+
+LossScaler LossScaler::fixed(double scale) { return LossScaler(fixed_rule(scale)); }
+
+LossScaler LossScaler::dynamic(const DynamicScaleOptions& options) {
+  return LossScaler(dynamic_rule(options));
 }
 
 LossScaler LossScaler::from_fp16(const Fp16ScaleOptions& options) {
-  if (options.loss_scale != 0) return fixed(options.loss_scale);
-  return dynamic({.init_scale = std::exp2(options.initial_scale_power),
-                  .window = options.loss_scale_window,
-                  .min_scale = options.min_loss_scale,
-                  .hysteresis = options.hysteresis,
-                  .consecutive_hysteresis = options.consecutive_hysteresis,
-                  .at_minimum = AtMinimumScale::kThrow});
+  return LossScaler(loss_scale_rule(options));
 }
 
 void LossScaler::update(GradientHealth health, std::string_view first_bad_tensor) {
-  if (!dynamic_) return;
-  if (health == GradientHealth::kOverflowed && is_exhausted(state_, options_)) {
-    const std::string where =
-        first_bad_tensor.empty() ? "the gradients" : fmt::format("gradient {}", first_bad_tensor);
-    throw ValidationError(
-        fmt::format("loss scale: {} overflowed at the minimum scale {}; training has diverged "
-                    "(lower the learning rate, clip "
-                    "gradients, or lower fp16.min_loss_scale)",
-                    where, state_.scale));
+  if (!is_dynamic()) return;
+  if (health == GradientHealth::kOverflowed && is_exhausted(state_, rule_.options)) {
+    throw ValidationError(exhausted_text(first_bad_tensor.empty()
+                                             ? std::string("the gradients")
+                                             : fmt::format("gradient {}", first_bad_tensor),
+                                         state_.scale));
   }
-  state_ = after_update(state_, options_, health);
+  state_ = after_update(state_, rule_.options, health);
 }
 
 DynamicScaleOptions plain_scale_defaults(PlainScaleProfile profile) {

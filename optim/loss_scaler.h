@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "kernels/step/loss_scale.h"
@@ -21,6 +22,12 @@ struct Fp16ScaleOptions {
   double min_loss_scale = 1;
 };
 
+// ConfigError for a window or hysteresis below 1 and for scales that are not positive.
+LossScaleRule loss_scale_rule(const Fp16ScaleOptions& options);
+
+// Why a run ends where `what` overflowed at the smallest scale.
+std::string exhausted_text(std::string_view what, double scale);
+
 class LossScaler {
  public:
   static LossScaler fixed(double scale);
@@ -29,7 +36,7 @@ class LossScaler {
   static LossScaler from_fp16(const Fp16ScaleOptions& options);
 
   double scale() const { return state_.scale; }
-  bool is_dynamic() const { return dynamic_; }
+  bool is_dynamic() const { return rule_.kind == LossScaling::kDynamic; }
 
   // Takes note of one update. With kThrow, an overflow at the smallest scale throws ValidationError
   // that names `first_bad_tensor` where the caller knows it; the state is then unchanged.
@@ -39,10 +46,9 @@ class LossScaler {
   void restore(const LossScaleState& state) { state_ = state; }
 
  private:
-  LossScaler() = default;
+  explicit LossScaler(const LossScaleRule& rule) : rule_(rule), state_(first_state(rule)) {}
 
-  bool dynamic_ = false;
-  DynamicScaleOptions options_;
+  LossScaleRule rule_;
   LossScaleState state_;
 };
 

@@ -266,6 +266,9 @@ class TrainingRun {
 
   void measure(Measured& measured) const {
     measured.results["seconds_per_step"] = seconds_per_step_;
+    if (engine_.options().loss_scale.kind != LossScaling::kNone) {
+      measured.results["skipped_steps"] = static_cast<double>(engine_.scaling().skipped);
+    }
     if (evaluation_) evaluation_->measure(measured);
     observers_.measure(measured);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "config/elastic_options.h"
@@ -11,6 +12,7 @@
 #include "core/number_text.h"
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
+#include "optim/loss_scaler.h"
 
 namespace ds {
 namespace {
@@ -37,6 +39,109 @@ SchedulerConfig schedule_of(const Config& config) {
   return schedule;
 }
 
+// Of weights and activations.
+DType training_dtype(const Config& config) {
+  if (config.amp.enabled && config.amp.opt_level >= AmpLevel::kO2) return DType::kF16;
+  return config.fp16.enabled ? DType::kF16 : config.bf16.enabled ? DType::kBF16 : DType::kF32;
+}
+
+std::optional<DType> autocast_dtype(const TorchAutocastConfig& autocast) {
+  if (!autocast.enabled) return std::nullopt;
+  switch (autocast.dtype.value_or(AutocastType::kBf16)) {
+    case AutocastType::kFp32:
+      return std::nullopt;
+    case AutocastType::kFp16:
+      return DType::kF16;
+    case AutocastType::kBf16:
+      return DType::kBF16;
+  }
+  throw InternalError("unknown type of autocast");
+}
+
+Operands operands_of(const Config& config) {
+  if (config.amp.enabled && config.amp.opt_level == AmpLevel::kO1) return DType::kF16;
+  return autocast_dtype(config.torch_autocast);
+}
+
+// The scaler of Apex, and of PyTorch for autocast in fp16: every overflow halves.
+LossScaleRule pytorch_loss_scale(double smallest, double largest) {
+  return {.kind = LossScaling::kDynamic,
+          .options = {.init_scale = 0x1p16,
+                      .window = 2000,
+                      .min_scale = smallest,
+                      .max_scale = largest,
+                      .hysteresis = 1,
+                      .at_minimum = AtMinimumScale::kStay}};
+}
+
+LossScaleRule loss_scale_of(const AmpConfig& amp) {
+  if (amp.wants_dynamic_scale()) {
+    return pytorch_loss_scale(amp.bound_of_scale("min_loss_scale", 0x1p-24),
+                              amp.bound_of_scale("max_loss_scale", 0x1p24));
+  }
+  const std::optional<double> fixed = amp.loss_scale();
+  if (!fixed && amp.opt_level == AmpLevel::kO0) return {};
+  return loss_scale_rule({.loss_scale = fixed.value_or(1.0)});
+}
+
+// Without ZeRO every overflow halves the scale, and it stays at its minimum: so do DeepSpeed's
+// wrappers of fp16 optimizers.
+LossScaleRule loss_scale_of(const Config& config) {
+  const Fp16Config& fp16 = config.fp16;
+  if (config.amp.enabled) return loss_scale_of(config.amp);
+  if (autocast_dtype(config.torch_autocast) == DType::kF16) {
+    return pytorch_loss_scale(0x1p-24, std::numeric_limits<double>::infinity());
+  }
+  if (!fp16.enabled) return {};
+  LossScaleRule rule =
+      loss_scale_rule({.loss_scale = fp16.loss_scale,
+                       .initial_scale_power = static_cast<double>(fp16.initial_scale_power),
+                       .loss_scale_window = fp16.loss_scale_window,
+                       .hysteresis = fp16.hysteresis,
+                       .consecutive_hysteresis = fp16.consecutive_hysteresis,
+                       .min_loss_scale = static_cast<double>(fp16.min_loss_scale)});
+  if (config.zero_optimization.stage == 0) {
+    rule.options.hysteresis = 1;
+    rule.options.at_minimum = AtMinimumScale::kStay;
+  }
+  return rule;
+}
+
+// Divided by the factor before the reduction, by the rest of the ranks after it.
+double gradient_factor(const Config& config, int world_size) {
+  const double factor = config.gradient_predivide_factor;
+  return factor == 1.0 || config.prescale_gradients ? 1.0 : world_size / factor;
+}
+
+ModuleKind module_kind(TorchModule module) {
+  switch (module) {
+    case TorchModule::kLinear:
+      return ModuleKind::kLinear;
+    case TorchModule::kEmbedding:
+      return ModuleKind::kEmbedding;
+    case TorchModule::kLayerNorm:
+      return ModuleKind::kLayerNorm;
+    case TorchModule::kConvolution:
+      break;  // no model has any
+  }
+  return ModuleKind::kOther;
+}
+
+// In which dtype gradients travel, and of which modules.
+void set_wire(const Config& config, ZeroOptions& zero) {
+  const TorchAutocastConfig& autocast = config.torch_autocast;
+  if (config.communication_data_type) {
+    zero.grad_wire_dtype = dtype_of_config(*config.communication_data_type);
+  } else if (const std::optional<DType> narrow = autocast_dtype(autocast)) {
+    zero.grad_wire_dtype = narrow;
+    zero.wire_modules = {ModuleKind::kOther};  // so that none named is none
+    const std::vector<std::string> linear{"Linear"};
+    for (const std::string& name : autocast.lower_precision_safe_modules.value_or(linear)) {
+      if (const auto module = torch_module(name)) zero.wire_modules.push_back(module_kind(*module));
+    }
+  }
+}
+
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
@@ -46,15 +151,17 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
   if (config.data_types.grad_accum_dtype) {
     slice = dtype_of_config(*config.data_types.grad_accum_dtype);
   }
-  return {.policy = zero_policy(static_cast<int>(z.stage)),
-          .bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
-          .persistence_numel = z.stage3_param_persistence_threshold,
-          .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
-                     .live_numel = z.stage3_max_live_parameters,
-                     .reuse_numel = z.stage3_max_reuse_distance},
-          .grad_slice_dtype = slice,
-          .micro_steps = static_cast<int>(micro_steps),
-          .slots = {}};
+  ZeroOptions zero{.policy = zero_policy(static_cast<int>(z.stage)),
+                   .bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
+                   .persistence_numel = z.stage3_param_persistence_threshold,
+                   .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
+                              .live_numel = z.stage3_max_live_parameters,
+                              .reuse_numel = z.stage3_max_reuse_distance},
+                   .grad_slice_dtype = slice,
+                   .micro_steps = static_cast<int>(micro_steps),
+                   .slots = {}};
+  set_wire(config, zero);
+  return zero;
 }
 
 RecomputedBlocks recomputed_blocks(const ActivationCheckpointingConfig& c) {
@@ -126,7 +233,7 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
 
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
   const BatchShape batch = batch_shape(config, world_size);
-  const DType dtype = config.bf16.enabled ? DType::kBF16 : DType::kF32;
+  const DType dtype = training_dtype(config);
   const int64_t length = sequence_length(config.data, model);
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
     throw ConfigError(fmt::format(
@@ -136,10 +243,13 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   }
   return {.model = model,
           .dtype = dtype,
+          .operands = operands_of(config),
           .zero = zero_options(config, dtype, batch.accumulation),
           .optimizer = config.optimizer,
           .schedule = schedule_of(config),
           .gradient_clipping = config.gradient_clipping,
+          .loss_scale = loss_scale_of(config),
+          .gradient_factor = gradient_factor(config, world_size),
           .micro_batch = batch.micro_batch,
           .length = length,
           .seed = static_cast<uint64_t>(config.train.seed),

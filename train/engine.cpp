@@ -9,6 +9,7 @@
 #include "core/index.h"
 #include "kernels/gemm/matmul.h"
 #include "model/families/zoo.h"
+#include "optim/loss_scaler.h"
 
 namespace ds {
 namespace {
@@ -46,6 +47,9 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .store = store_,
              .uploads = uploads_,
              .loss = scalars_.loss(),
+             .operands = options.operands,
+             .gradient_factor = options.gradient_factor,
+             .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
              .length = options.length},
@@ -55,6 +59,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   // What is made once and stays has no place among what comes and goes.
   kernels::reserve_matmul_scratch(resources.stream);
   const DeviceFlags flags(resources.stream);
+  restore_scaling(std::nullopt);
   store_.seal();
   if (!plan) return;
   memories_.follow(plan->train, plan->evaluate, resources_.stream);
@@ -63,10 +68,10 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   prepare_graphs();
 }
 
-void Engine::reduce_sums(double max_norm) {
+void Engine::reduce_sums(const FinishRule& rule) {
   Tensor gathered = scalars_.gathered();
   resources_.peers.data().all_gather(scalars_.sums(), gathered, resources_.stream);
-  kernels::finish_step(resources_.stream, gathered, max_norm, scalars_);
+  kernels::finish_step(resources_.stream, gathered, rule, scalars_);
 }
 
 StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
@@ -105,7 +110,7 @@ void Engine::prepare_graphs() {
 }
 
 void Engine::first_micro_step(BatchSource& source) {
-  StepInput input = input_of(source, rules_.settings_at(begun() + 1));
+  StepInput input = input_of(source, next_settings());
   store_.begin_step();
   StepProgram one = step_program(PipelineKind::kDataParallel, {.micro_batches = 1}, 0);
   std::erase_if(one.instructions, [](const PipelineInstruction& instruction) {
@@ -114,14 +119,30 @@ void Engine::first_micro_step(BatchSource& source) {
   StepRunner(place_, input).run(one);
 }
 
+// As if the steps under way all had updates.
+StepSettings Engine::next_settings() const {
+  return rules_.settings_at(begun() + 1, begun() + 1 - scaling_.skipped);
+}
+
+StepInputs Engine::inputs_of(const StepSettings& settings) const {
+  return optimizer_->inputs({.lr = settings.lr, .betas = settings.betas}, settings.update);
+}
+
+void Engine::upload(const StepSettings& settings, int64_t flags) {
+  static_assert(StepResults::kMost == 2, "of one step at most it is open whether it is skipped");
+  const bool open = scales() && results_.count() > 0;
+  scalars_.upload(inputs_of(settings), flags,
+                  open ? inputs_of(rules_.settings_at(settings.step, settings.update - 1))
+                       : StepInputs{.step = 0});
+}
+
 int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* observer) {
   results_.require_room();
-  const StepSettings settings = rules_.settings_at(begun() + 1);
+  const StepSettings settings = next_settings();
   StepInput input = input_of(source, settings);
   input.observer = observer;
   input.optimizer_step = [&] { update(settings); };
-  scalars_.upload(optimizer_->inputs({.lr = settings.lr, .betas = settings.betas}, settings.step),
-                  flags);
+  upload(settings, flags);
   store_.begin_step();
   input.graphs = graphs_ ? &*graphs_ : nullptr;
   StepRunner(place_, input).run(training_);
@@ -135,14 +156,16 @@ void Engine::update(const StepSettings& settings) {
   const auto all = [this] { update_weights(); };
   graphs_ ? graphs_->update(all) : all();
   DS_FAILPOINT("engine.published");
-  results_.add(settings.step, settings.lr, scalars_);
+  results_.add(settings.step, scalars_);
 }
 
 void Engine::update_weights() {
   DS_FAILPOINT("engine.before_norm");
   store_.add_sum_of_squares(scalars_.squares());
   DS_FAILPOINT("engine.before_sums");
-  reduce_sums(options_.gradient_clipping);
+  reduce_sums({.max_norm = options_.gradient_clipping,
+               .loss_scale = options_.loss_scale,
+               .gradient_factor = options_.gradient_factor});
   DS_FAILPOINT("engine.sums_reduced");
   store_.update(*optimizer_, scalars_);
   DS_FAILPOINT("engine.shards_updated");
@@ -155,22 +178,39 @@ std::optional<StepResult> Engine::next_result(Wait wait) {
   if (!taken) return std::nullopt;
   resources_.peers.data().check();  // a group of GPUs fails after its calls have returned
   const StepOutcome& outcome = taken->outcome;
-  if (outcome.skip != 0) {
-    results_.drop_all();
-    scalars_.clear_skip();
-    require_none_found(fmt::format("step {}", taken->step), outcome.found);
-    throw ValidationError(fmt::format(
-        "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
-        "{}; lower the learning rate or set gradient_clipping",
-        taken->step, outcome.sums.loss, outcome.norm, step_));
+  if (outcome.is_skipped(Skip::kBad) || outcome.is_skipped(Skip::kExhausted)) {
+    refuse(taken->step, outcome);
   }
   step_ = taken->step;
+  const double lr = rules_.settings_at(step_, step_ - scaling_.skipped).lr;
+  if (outcome.is_skipped(Skip::kOverflow)) ++scaling_.skipped;
+  if (scales() && !device().is_meta()) scaling_.scaler = outcome.scaler;
   return StepResult{.step = taken->step,
-                    .metrics = {{"loss", outcome.sums.loss},
-                                {"grad_norm", outcome.norm},
-                                {"lr", taken->lr},
-                                {"loss_scale", outcome.loss_scale}},
+                    .metrics = metrics_of(outcome, lr),
                     .flags = static_cast<int64_t>(outcome.sums.flags)};
+}
+
+void Engine::refuse(int64_t step, const StepOutcome& outcome) {
+  results_.drop_all();
+  scalars_.clear_skip();
+  require_none_found(fmt::format("step {}", step), outcome.found);
+  if (outcome.is_skipped(Skip::kExhausted)) {
+    throw ValidationError(fmt::format("step {}: {}; the weights are those of step {}", step,
+                                      exhausted_text("the gradients", outcome.loss_scale), step_));
+  }
+  throw ValidationError(fmt::format(
+      "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
+      "{}; lower the learning rate or set gradient_clipping",
+      step, outcome.sums.loss, outcome.norm, step_));
+}
+
+Metrics Engine::metrics_of(const StepOutcome& outcome, double lr) const {
+  Metrics out{{"loss", outcome.sums.loss},
+              {"grad_norm", outcome.norm},
+              {"lr", lr},
+              {"loss_scale", outcome.loss_scale}};
+  if (scales()) out.set("skipped_steps", static_cast<double>(scaling_.skipped));
+  return out;
 }
 
 void Engine::require_at_edge(std::string_view purpose) const {
@@ -181,6 +221,16 @@ void Engine::require_at_edge(std::string_view purpose) const {
 void Engine::restore_step(int64_t step) {
   require_at_edge("restore the step");
   step_ = step;
+  scalars_.write({.updates = step_ - scaling_.skipped, .scaler = scaling_.scaler});
+}
+
+void Engine::restore_scaling(const std::optional<ScalingState>& saved) {
+  require_at_edge("restore the loss scale");
+  scaling_ = saved.value_or(ScalingState{});
+  if (!saved || options_.loss_scale.kind != LossScaling::kDynamic) {
+    scaling_.scaler = first_state(options_.loss_scale);
+  }
+  restore_step(step_);
 }
 
 double Engine::evaluate(BatchSource& source, int64_t batches) {
@@ -195,7 +245,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
   }
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
                         static_cast<double>(batches) * resources_.peers.data().size();
-  reduce_sums(0);
+  reduce_sums({.is_update = false});
   const StepOutcome outcome = scalars_.read_back();
   scalars_.clear_skip();  // a loss that is not finite here is no reason to skip the next update
   require_none_found("evaluation", outcome.found);

@@ -18,6 +18,7 @@
 #include "train/step/memories.h"
 #include "train/step/rank_resources.h"
 #include "train/step/results.h"
+#include "train/step/scaling_state.h"
 #include "train/step_runner.h"
 #include "train/step_settings.h"
 #include "zero/sharded_store.h"
@@ -28,7 +29,7 @@ class StepObserver;  // train/observers.h
 
 struct StepResult {
   int64_t step = 0;   // 1 for the first
-  Metrics metrics;    // what the engine knows of the step: loss, grad_norm, lr, loss_scale
+  Metrics metrics;    // what the engine knows of the step: loss, grad_norm, lr, loss_scale ...
   int64_t flags = 0;  // the largest `flags` of any rank
 };
 
@@ -46,9 +47,11 @@ class Engine {
   int64_t begin_step(BatchSource& source, int64_t flags, StepObserver* observer = nullptr);
   // The results of begun steps, in order; nothing where no step is under way. kYes waits. kNo takes
   // what is there, but none of the results_late newest, lest ranks differ by chance.
-  // ValidationError when loss or gradient norm of that step is not finite. Weights and optimizer
-  // state are then those of step(): the update was skipped, and so were those of all steps begun
-  // after it, which are forgotten. The next step to begin has the number of the bad one.
+  // ValidationError when loss or gradient norm of that step is not finite, and with a loss scale
+  // when they are not and it cannot be smaller. Weights and optimizer state are then those of
+  // step(): the update was skipped, and so were those of all steps begun after it, which are
+  // forgotten. The next step to begin has the number of the bad one. Another step that a loss scale
+  // skips is a step without an update, and the next ones are what they would be in its place.
   std::optional<StepResult> next_result(Wait wait);
   // Forward, backward and reduction of the first micro-step, without an update: what the dry run
   // records.
@@ -68,22 +71,33 @@ class Engine {
   Device device() const { return resources_.stream.device(); }
   MemoryResource* pinned() const { return resources_.pinned; }
   HostExchange& host() { return resources_.peers.host; }
-  int64_t step() const { return step_; }  // optimizer steps done, their results taken and good
+  int64_t step() const { return step_; }  // steps done, their results taken and good
+  // Of these, and of those of runs that this one goes on from.
+  const ScalingState& scaling() const { return scaling_; }
   int64_t begun() const { return step_ + results_.count(); }
   int results_late() const { return resources_.results_late; }
   // InternalError, in the words of `purpose`, while steps are under way: weights and optimizer
   // state are then not those of step().
   void require_at_edge(std::string_view purpose) const;
   void restore_step(int64_t step);
+  // As it was saved; a scale that does not follow overflows here stays the configured one. Nothing:
+  // as at the start.
+  void restore_scaling(const std::optional<ScalingState>& saved);
 
  private:
+  bool scales() const { return options_.loss_scale.kind != LossScaling::kNone; }
+  StepSettings next_settings() const;
+  void upload(const StepSettings& settings, int64_t flags);
+  StepInputs inputs_of(const StepSettings& settings) const;
+  [[noreturn]] void refuse(int64_t step, const StepOutcome& outcome);
+  Metrics metrics_of(const StepOutcome& outcome, double lr) const;
   StepInput input_of(BatchSource& source, const StepSettings& settings);
   void prepare_graphs();
   RecomputedBlocks recomputed_blocks();
   void log_recompute_times(int64_t step);
   void update(const StepSettings& settings);
   void update_weights();
-  void reduce_sums(double max_norm);
+  void reduce_sums(const FinishRule& rule);
 
   const EngineOptions options_;
   const RankResources resources_;
@@ -99,6 +113,7 @@ class Engine {
   StepMemories memories_;
   std::optional<StepGraphs> graphs_;
   int64_t step_ = 0;
+  ScalingState scaling_;
   StepResults results_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "config/sections/model_families.h"
 #include "kernels/gemm/matmul.h"
+#include "model/context.h"
 #include "model/stage.h"
 #include "optim/rule_optimizer.h"
 #include "zero/shard_group.h"
@@ -13,13 +14,17 @@ namespace ds {
 
 struct EngineOptions {
   ModelConfig model;
-  DType dtype = DType::kF32;
-  ZeroOptions zero;  // slots are filled in from the optimizer
+  DType dtype = DType::kF32;         // of weights and activations
+  Operands operands = std::nullopt;  // of products, where they are of another one
+  ZeroOptions zero;                  // slots are filled in from the optimizer
   OptimizerConfig optimizer;
   SchedulerConfig schedule;      // without a type: none
   double gradient_clipping = 0;  // 0: off
-  int64_t micro_batch = 1;       // samples per rank and micro-step
-  int64_t length = 0;            // tokens per sample
+  LossScaleRule loss_scale{};
+  // What gradients have more than those of the mean loss from the loss to the update.
+  double gradient_factor = 1;
+  int64_t micro_batch = 1;  // samples per rank and micro-step
+  int64_t length = 0;       // tokens per sample
   uint64_t seed = 1234;
   RecomputedBlocks recomputed{};
   bool times_recomputation = false;  // and logs what each segment took, step by step

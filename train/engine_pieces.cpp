@@ -13,6 +13,7 @@ namespace ds {
 namespace {
 
 constexpr const char* kOptimizerState = "optimizer";
+constexpr const char* kLossScaleState = "loss_scale";
 constexpr const char* kWeight = "weight";  // the fp32 master, among the slots of the optimizer
 
 // Slots of one name mean different things to different optimizers: Lion's exp_avg is not Adam's.
@@ -79,6 +80,9 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
   if (rank == 0) {
     writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine.step()));
     writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine.optimizer().family()));
+    if (engine.options().loss_scale.kind != LossScaling::kNone || engine.scaling().skipped > 0) {
+      writer.put_state(kLossScaleState, to_text(engine.scaling()));
+    }
     if (!states.facts.empty()) writer.put_state(kFactsState, states.facts);
     if (!states.note.empty()) writer.put_state(kNoteState, states.note);
   }
@@ -133,6 +137,9 @@ void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string&
         reader.get(name, region, data, through);
         DS_FAILPOINT("load.piece_read");
       });
+  engine.restore_scaling(reader.has_state(kLossScaleState)
+                             ? std::optional(parse_scaling_state(reader.state(kLossScaleState)))
+                             : std::nullopt);
 }
 
 }  // namespace ds

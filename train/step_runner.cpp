@@ -153,7 +153,9 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .store = place_.store,
           .mode = input_.mode,
           .tape = input_.mode == RunMode::kTrain ? &slot.tape : nullptr,
-          .micro = slot.inputs};
+          .micro = slot.inputs,
+          .loss_scale = place_.loss_scale,
+          .operands = place_.operands};
 }
 
 void StepRunner::load(MicroSlot& slot) {
@@ -205,8 +207,8 @@ void StepRunner::forward(MicroSlot& slot) {
     slot.out = stage.forward(context, std::move(in));
     return;
   }
-  slot.losses =
-      stage.losses(context, std::move(in), slot.targets, static_cast<float>(1.0 / input_.tokens));
+  slot.losses = stage.losses(context, std::move(in), slot.targets,
+                             static_cast<float>(place_.gradient_factor / input_.tokens));
   DS_FAILPOINT("engine.forward_done");
   kernels::sum_into(place_.stream, slot.losses, input_.tokens, kernels::Write::kAccumulate,
                     place_.loss);

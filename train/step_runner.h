@@ -35,9 +35,12 @@ struct StepPlace {
   StepUploads& uploads;  // with room for the micro-batches of the program
   // fp64 [1] on the stream's device: a last stage adds this rank's share of the mean loss to it.
   Tensor loss;
-  std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
-  int64_t micro_batch = 1;           // samples
-  int64_t length = 0;                // tokens per sample
+  Operands operands = std::nullopt;    // of products
+  double gradient_factor = 1;          // of the gradients of the mean loss
+  const double* loss_scale = nullptr;  // on the stream's device; null: losses are not scaled
+  std::vector<const Stage*> chunks;    // this rank's layers, in their order in the model
+  int64_t micro_batch = 1;             // samples
+  int64_t length = 0;                  // tokens per sample
   // The pipe axis: its ranks are stages. Two groups, because schedules receive an activation and a
   // gradient of one rank in another order than it sends them. Null: one stage alone.
   Communicator* activations = nullptr;

@@ -11,11 +11,13 @@ StepRules::StepRules(const Options& options)
   schedule_ = make_lr_schedule(options.schedule, base, options.momentum);
 }
 
-StepSettings StepRules::settings_at(int64_t step) const {
-  DS_CHECK(step >= 1, "settings of step {}, expected 1 or more", step);
+StepSettings StepRules::settings_at(int64_t step, int64_t update) const {
+  DS_CHECK(step >= 1 && update >= 1, "settings of step {} with update {}, expected 1 or more", step,
+           update);
   return {.step = step,
-          .lr = schedule_ ? schedule_->lr_for_update(step) : base_lr_,
-          .betas = schedule_ ? schedule_->betas_for_update(step) : std::nullopt,
+          .update = update,
+          .lr = schedule_ ? schedule_->lr_for_update(update) : base_lr_,
+          .betas = schedule_ ? schedule_->betas_for_update(update) : std::nullopt,
           .dropout = dropout_.derive(static_cast<uint64_t>(step - 1))};
 }
 

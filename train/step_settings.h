@@ -1,5 +1,5 @@
-// What an optimizer step is (pure): everything about it that changes with its number and is decided
-// before it begins. Whatever is to change over a run next - sequence length, kept tokens, bits -
+// What an optimizer step is (pure): everything about it that changes with its number, or with that of
+// its update where steps were skipped, and is decided before it begins. Whatever is to change over a run next - sequence length, kept tokens, bits -
 // becomes a member here and a line in settings_at(); nobody else looks at the number of a step to
 // find out how to compute it. Refuses to know what a step finds out: loss, norm, clipping.
 #pragma once
@@ -15,7 +15,8 @@
 namespace ds {
 
 struct StepSettings {
-  int64_t step = 1;  // 1 for the first
+  int64_t step = 1;    // 1 for the first
+  int64_t update = 1;  // likewise, of the weights: steps that a loss scaler skipped had none
   double lr = 0;
   // What a schedule that drives the momentum says; nothing: the optimizer's own.
   std::optional<std::array<double, 2>> betas = std::nullopt;
@@ -33,8 +34,10 @@ class StepRules {
   // ConfigError as make_lr_schedule throws it.
   explicit StepRules(const Options& options);
 
-  // Any step may be asked for, in any order. 1 for the first.
-  StepSettings settings_at(int64_t step) const;
+  // Any step may be asked for, in any order. Data and dropout go by the step, rates by the update.
+  StepSettings settings_at(int64_t step, int64_t update) const;
+  // Where no step was skipped.
+  StepSettings settings_at(int64_t step) const { return settings_at(step, step); }
 
  private:
   const double base_lr_;

@@ -1,5 +1,6 @@
 #include "zero/grad_reducer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/index.h"
@@ -20,6 +21,7 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
       states_(layout.buckets().size()),
       written_(uses_.size(), 0) {
   refuse_what_cannot_be();
+  make_wire();
   const bool keeps_whole = options_.sharding == Sharding::kWhole || accumulates();
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
     State& state = nth(states_, b);
@@ -45,6 +47,21 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
   }
 }
 
+void GradReducer::make_wire() {
+  if (!options_.wire_dtype || is_alone()) return;
+  int64_t largest = 0;
+  for (const Bucket& bucket : layout_.buckets()) largest = std::max(largest, bucket.numel);
+  const MemoryScope scope(streams_.compute, slots_.memory());
+  wire_ = Tensor::empty({largest}, *options_.wire_dtype, streams_.compute, MemoryTag::kBuckets);
+}
+
+Tensor GradReducer::sent(const Tensor& whole) const {
+  if (!wire_.defined() || wire_.dtype() == whole.dtype()) return whole;
+  Tensor copy = wire_.narrow(0, whole.numel());
+  kernels::cast(streams_.peers, whole, copy);
+  return copy;
+}
+
 void GradReducer::refuse_what_cannot_be() const {
   if (options_.reduce == Reduce::kEachMicroStep || is_alone()) return;
   if (options_.sharding == Sharding::kSharded) {
@@ -66,7 +83,9 @@ int GradReducer::expected(int param) const {
 
 Tensor GradReducer::kept_whole(int bucket) {
   const MemoryScope scope(streams_.compute, slots_.memory());
-  const DType dtype = accumulates() ? options_.slice_dtype : options_.dtype;
+  // Backward passes write their own dtype or fp32.
+  const bool widens = accumulates() && options_.slice_dtype == DType::kF32;
+  const DType dtype = widens ? DType::kF32 : options_.dtype;
   Tensor whole = Tensor::empty({nth(layout_.buckets(), bucket).numel}, dtype, streams_.compute,
                                MemoryTag::kGradients);
   clear_gaps(bucket, whole);
@@ -137,19 +156,20 @@ void GradReducer::reduce(int bucket) {
   State& state = nth(states_, bucket);
   streams_.peers.wait(streams_.compute.mark());
   const int64_t numel = layout_.slice_numel(bucket);
-  const bool first = micro_step_ == 0;
-  if (state.whole.dtype() == options_.slice_dtype) {
-    Tensor place = state.whole.narrow(comm_.rank() * numel, numel);
-    comm_.reduce_scatter(state.whole, place, ReduceOp::kSum, streams_.peers);
+  const bool first = micro_step_ == 0 || options_.reduce == Reduce::kStepEnd;
+  const Tensor from = sent(state.whole);
+  if (from.dtype() == options_.slice_dtype || options_.slice_dtype != DType::kF32) {
+    Tensor place = from.narrow(comm_.rank() * numel, numel);
+    comm_.reduce_scatter(from, place, ReduceOp::kSum, streams_.peers);
     if (!place.aliases(state.slice)) {
       first ? kernels::cast(streams_.peers, place, state.slice)
             : kernels::accumulate(streams_.peers, place, state.slice);
     }
   } else if (options_.micro_steps == 1) {
-    comm_.reduce_scatter(state.whole, state.slice, ReduceOp::kSum, streams_.peers);
+    comm_.reduce_scatter(from, state.slice, ReduceOp::kSum, streams_.peers);
   } else {  // the first micro-step takes what the later ones need: all take the same places
     Tensor sum = slots_.take(numel, options_.slice_dtype, streams_.peers);
-    comm_.reduce_scatter(state.whole, first ? state.slice : sum, ReduceOp::kSum, streams_.peers);
+    comm_.reduce_scatter(from, first ? state.slice : sum, ReduceOp::kSum, streams_.peers);
     if (!first) kernels::accumulate(streams_.peers, sum, state.slice);
     slots_.give_back(sum, streams_.peers);
   }
@@ -176,6 +196,16 @@ void GradReducer::forget_events() {
   for (State& state : states_) state.reduced_at = {};
 }
 
+// What is sent in fewer bits is rounded on this rank too, so that all have the same.
+void GradReducer::gather(State& state, int64_t numel) {
+  const bool narrows = wire_.defined() && size_of(wire_.dtype()) < size_of(state.reduced.dtype());
+  Tensor whole = narrows ? wire_.narrow(0, state.reduced.numel()) : state.reduced;
+  Tensor place = whole.narrow(comm_.rank() * numel, numel);
+  if (!place.aliases(state.slice)) kernels::cast(streams_.peers, state.slice, place);
+  comm_.all_gather(place, whole, streams_.peers);
+  if (narrows) kernels::cast(streams_.peers, whole, state.reduced);
+}
+
 void GradReducer::end_step() {
   if (options_.reduce == Reduce::kEachMicroStep) {
     DS_CHECK(micro_step_ == options_.micro_steps,
@@ -193,11 +223,7 @@ void GradReducer::end_step() {
     for (Communicator* const others : summed_) {
       others->all_reduce(state.slice, ReduceOp::kSum, streams_.peers);
     }
-    if (!gathers) continue;
-    const int64_t numel = layout_.slice_numel(b);
-    Tensor place = state.reduced.narrow(comm_.rank() * numel, numel);
-    if (!place.aliases(state.slice)) kernels::cast(streams_.peers, state.slice, place);
-    comm_.all_gather(place, state.reduced, streams_.peers);
+    if (gathers) gather(state, layout_.slice_numel(b));
   }
   streams_.compute.wait(streams_.peers.mark());
 }

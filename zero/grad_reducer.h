@@ -12,6 +12,7 @@
 // needs whole gradients, and is another order of summation.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -31,10 +32,11 @@ enum class Reduce : uint8_t {
 };
 
 struct GradOptions {
-  Sharding sharding = Sharding::kWhole;  // of the gradients
-  Sharding state = Sharding::kWhole;     // whole state needs whole gradients at the step
-  DType dtype = DType::kF32;             // as written by the backward pass
-  DType slice_dtype = DType::kF32;       // as summed over micro-steps
+  Sharding sharding = Sharding::kWhole;            // of the gradients
+  Sharding state = Sharding::kWhole;               // whole state needs whole gradients at the step
+  DType dtype = DType::kF32;                       // as written by the backward pass
+  DType slice_dtype = DType::kF32;                 // as summed over micro-steps
+  std::optional<DType> wire_dtype = std::nullopt;  // as sent to other ranks; nothing: as written
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
 };
@@ -90,6 +92,10 @@ class GradReducer {
   void check_contributions();
   void refuse_what_cannot_be() const;
   Tensor kept_whole(int bucket);
+  void make_wire();
+  // A bucket as it is sent: itself, or a copy that is good until the next is sent.
+  Tensor sent(const Tensor& whole) const;
+  void gather(State& state, int64_t numel);
   void clear_gaps(int bucket, Tensor& whole);
   void reduce(int bucket);
 
@@ -101,6 +107,7 @@ class GradReducer {
   const StoreStreams streams_;
   BucketSlots& slots_;
   std::vector<State> states_;
+  Tensor wire_;               // room for the copy of the largest bucket, where one is needed
   std::vector<int> written_;  // contributions of a parameter in this period
   int micro_step_ = 0;
 };

@@ -28,11 +28,16 @@ bool is_first_of_all(const GroupKey& key, const Mesh& mesh) {
 
 }  // namespace
 
-GroupKey group_key(const ParamSpec& spec, const ZeroPolicy& policy) {
+GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
+  const ZeroPolicy& policy = options.policy;
   GroupKey key{.dtype = spec.dtype,
                .shard = policy.shard_over,
                .summed = spec.replicas.summed,
                .repeated = spec.replicas.same};
+  const std::vector<ModuleKind>& modules = options.wire_modules;
+  if (modules.empty() || std::ranges::find(modules, spec.module) != modules.end()) {
+    key.wire = options.grad_wire_dtype;
+  }
   if (spec.group == ParamGroup::kExpert) {
     if (policy.shard_over != Axis::kData) {
       throw Unsupported(
@@ -66,6 +71,7 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                                                      .state = options.policy.state.sharding,
                                                      .dtype = key.dtype,
                                                      .slice_dtype = options.grad_slice_dtype,
+                                                     .wire_dtype = key.wire,
                                                      .reduce = options.reduce,
                                                      .micro_steps = options.micro_steps},
                                          layout_, std::move(uses),

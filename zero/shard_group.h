@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,20 +26,24 @@ struct GroupKey {
   Axis shard = Axis::kData;      // over its ranks state is cut into slices, and gradients summed
   std::vector<Axis> summed{};    // their ranks have the same slices, and other parts of the sum
   std::vector<Axis> repeated{};  // their ranks have the same slices, and the same gradients
+  std::optional<DType> wire{};   // of gradients on their way to other ranks; nothing: as written
   bool operator==(const GroupKey&) const = default;
 };
-GroupKey group_key(const ParamSpec& spec, const ZeroPolicy& policy);
-
 struct ZeroOptions {
   ZeroPolicy policy;
   int64_t bucket_numel = 500'000'000;
   int64_t persistence_numel = 100'000;
   GatherLimits gather;
   DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
+  // In which dtype gradients travel, of all modules or of some; nothing: as they are written.
+  std::optional<DType> grad_wire_dtype = std::nullopt;
+  std::vector<ModuleKind> wire_modules = {};  // none: all
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
   std::vector<SlotSpec> slots;  // of the optimizer
 };
+
+GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options);
 
 // What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
 struct OwnedPart {

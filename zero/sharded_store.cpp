@@ -36,7 +36,7 @@ void ShardedStore::seal() {
   std::vector<std::vector<ShardGroup::Param>> members;
   for (ParamId id = 0; id < count(); ++id) {
     Param& param = nth(params_, id);
-    const GroupKey key = group_key(param.spec, options_.policy);
+    const GroupKey key = group_key(param.spec, options_);
     const auto known = std::ranges::find(keys, key);
     param.group = narrow<int>(known - keys.begin());
     if (known == keys.end()) {

@@ -35,33 +35,76 @@ std::span<const EnumName> names_of(AutocastType) {
   return kNames;
 }
 
+std::optional<double> AmpConfig::loss_scale() const {
+  const Value* const given = others.find("loss_scale");
+  const bool number = given != nullptr && (given->kind() == Value::Kind::kInteger ||
+                                           given->kind() == Value::Kind::kNumber);
+  return number ? std::optional(given->as_number()) : std::nullopt;
+}
+
+bool AmpConfig::wants_dynamic_scale() const {
+  const Value* const given = others.find("loss_scale");
+  if (given != nullptr && !given->is_null()) return given->is_string();
+  return opt_level == AmpLevel::kO1 || opt_level == AmpLevel::kO2;
+}
+
+double AmpConfig::bound_of_scale(std::string_view key, double otherwise) const {
+  const Value* const given = others.find(key);
+  const bool number = given != nullptr && (given->kind() == Value::Kind::kInteger ||
+                                           given->kind() == Value::Kind::kNumber);
+  return number ? given->as_number() : otherwise;
+}
+
+std::optional<TorchModule> torch_module(std::string_view name) {
+  static constexpr std::pair<std::string_view, TorchModule> kNames[] = {
+      {"Linear", TorchModule::kLinear},       {"Conv1D", TorchModule::kLinear},
+      {"Embedding", TorchModule::kEmbedding}, {"LayerNorm", TorchModule::kLayerNorm},
+      {"RMSNorm", TorchModule::kLayerNorm},   {"Conv1d", TorchModule::kConvolution},
+      {"Conv2d", TorchModule::kConvolution},  {"Conv3d", TorchModule::kConvolution},
+  };
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  for (const auto& [known, module] : kNames) {
+    if (known == last) return module;
+  }
+  return std::nullopt;
+}
+
 void fields(Visitor& v, Fp16Config& c) {
-  v.field("enabled", c.enabled, {.meaning = "Turns fp16 training on."});
+  v.field("enabled", c.enabled, {.meaning = "Turns fp16 training on.", .effect = Effect::kUsed});
   v.field("auto_cast", c.auto_cast,
-          {.meaning = "Cast floating-point inputs of forward() to fp16."});
+          {.meaning = "Cast floating-point inputs of forward() to fp16.",
+           .effect = Effect::kAlwaysSo,
+           .here = "inputs are token ids, and there is nothing to cast",
+           .only = {kNoValue}});
   v.field("loss_scale", c.loss_scale,
           {.meaning = "0 selects dynamic loss scaling, any positive number is a fixed scale.",
+           .effect = Effect::kUsed,
            .min = 0,
            .refuse_boolean = true});
   v.field("initial_scale_power", c.initial_scale_power,
           {.meaning = "The dynamic scale starts at 2 to this power.",
+           .effect = Effect::kUsed,
            .min = 0,
            .max = 126,
            .own_range = true});
   v.field("loss_scale_window", c.loss_scale_window,
           {.meaning = "Overflow-free steps after which the dynamic scale doubles.",
+           .effect = Effect::kUsed,
            .refuse_boolean = true});
   v.field("hysteresis", c.hysteresis,
           {.meaning = "Number of overflows tolerated before the dynamic scale is halved.",
+           .effect = Effect::kUsed,
            .min = 1,
            .own_range = true});
   v.field("consecutive_hysteresis", c.consecutive_hysteresis,
           {.meaning = "Refill the hysteresis counter at every overflow-free step rather than only "
-                      "when the scale grows."});
-  v.field("min_loss_scale", c.min_loss_scale,
-          {.meaning = "Floor of the dynamic scale.", .refuse_boolean = true});
+                      "when the scale grows.",
+           .effect = Effect::kUsed});
+  v.field(
+      "min_loss_scale", c.min_loss_scale,
+      {.meaning = "Floor of the dynamic scale.", .effect = Effect::kUsed, .refuse_boolean = true});
   v.field("fp16_master_weights_and_grads", c.fp16_master_weights_and_grads,
-          {.meaning = "Keep master weights and gradients in fp16."});
+          {.meaning = "Keep master weights and gradients in fp16.", .effect = Effect::kNotYet});
 }
 
 void fields(Visitor& v, Bf16Config& c) {
@@ -85,29 +128,39 @@ void fields(Visitor& v, Bf16Config& c) {
 
 void fields(Visitor& v, AmpConfig& c) {
   v.field("enabled", c.enabled,
-          {.meaning = "Turns amp on.", .required = true, .deepspeed_refuses = true});
+          {.meaning = "Turns amp on.",
+           .effect = Effect::kUsed,
+           .required = true,
+           .deepspeed_refuses = true});
   v.field("opt_level", c.opt_level,
-          {.meaning = "Apex optimisation level, one of the pass-through parameters."});
+          {.meaning = "Apex optimisation level: O0 is fp32; O1 has fp32 weights, and products of "
+                      "fp16 operands; O2 is fp16 with fp32 master weights; O3 is fp16 alone.",
+           .effect = Effect::kUsed,
+           .only = {"O0", "O1", "O2"}});
   v.rest("<param>", c.others,
          "Any other parameter of the mixed-precision library, passed on unchecked.");
 }
 
 void fields(Visitor& v, TorchAutocastConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Turns autocast on."});
+  v.field("enabled", c.enabled, {.meaning = "Turns autocast on.", .effect = Effect::kUsed});
   v.field("dtype", c.dtype,
-          {.meaning = "Lower precision used inside autocast.", .deepspeed_refuses = true});
+          {.meaning = "Lower precision used inside autocast: of the operands of products and of "
+                      "attention, beside fp32 weights.",
+           .effect = Effect::kUsed,
+           .deepspeed_refuses = true});
   v.field("lower_precision_safe_modules", c.lower_precision_safe_modules,
           {.meaning = "Module types whose parameters and gradients may be communicated in the "
-                      "lower precision.",
-           .deepspeed_refuses = true});
+                      "lower precision; here gradients are.",
+           .effect = Effect::kUsed,
+           .deepspeed_refuses = true,
+           .unset_meaning = "torch.nn.Linear"});
 }
 
 void fields(Visitor& v, DataTypesConfig& c) {
   v.field(
       "grad_accum_dtype", c.grad_accum_dtype,
       {.meaning = "Data type in which gradients are accumulated; null follows the model data type.",
-       .effect = Effect::kUsed,
-       .only = {"fp32"}});
+       .effect = Effect::kUsed});
   v.field("param_dtype", c.param_dtype,
           {.meaning = "Data type the parameters are cast to.", .effect = Effect::kUsed});
   v.field("buffer_dtype", c.buffer_dtype,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/reader/fields.h"
@@ -44,10 +45,16 @@ struct Bf16Config {
 };
 void fields(Visitor& v, Bf16Config& c);
 
+// A loss scale of none follows overflows at O1 and O2, and is 1 at O0 and O3.
 struct AmpConfig {
   bool enabled = false;
   AmpLevel opt_level = AmpLevel::kO1;
   Value others;
+
+  // Of the others, those that are heeded; what is said otherwise is a rule's to refuse.
+  std::optional<double> loss_scale() const;  // nothing: none is given
+  bool wants_dynamic_scale() const;          // as given, or by the level
+  double bound_of_scale(std::string_view key, double otherwise) const;
 };
 void fields(Visitor& v, AmpConfig& c);
 
@@ -56,6 +63,10 @@ struct TorchAutocastConfig {
   std::optional<AutocastType> dtype = AutocastType::kBf16;
   std::optional<std::vector<std::string>> lower_precision_safe_modules;
 };
+// Types of PyTorch's modules as far as models here have them, and those that they never have.
+enum class TorchModule : int { kLinear, kEmbedding, kLayerNorm, kConvolution };
+// "torch.nn.Linear", "Linear"; nothing: no such type is known.
+std::optional<TorchModule> torch_module(std::string_view name);
 void fields(Visitor& v, TorchAutocastConfig& c);
 
 struct DataTypesConfig {

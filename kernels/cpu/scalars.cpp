@@ -5,9 +5,10 @@
 
 namespace ds::kernels::detail {
 
-void finish_step_cpu(const Tensor& gathered, double max_norm, const StepScalars& scalars) {
+void finish_step_cpu(const Tensor& gathered, const FinishRule& rule, const StepScalars& scalars) {
   StepOutcome& outcome = scalars.outcome();
-  outcome = outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, max_norm, outcome, 0);
+  outcome = outcome_of(gathered.data<double>(), gathered.numel() / kStepSums, rule, outcome, 0);
+  scalars.inputs() = inputs_of(outcome, scalars.inputs(), scalars.inputs_after_skip());
 }
 
 }  // namespace ds::kernels::detail

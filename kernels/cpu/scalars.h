@@ -5,6 +5,6 @@
 
 namespace ds::kernels::detail {
 
-void finish_step_cpu(const Tensor& gathered, double max_norm, const StepScalars& scalars);
+void finish_step_cpu(const Tensor& gathered, const FinishRule& rule, const StepScalars& scalars);
 
 }  // namespace ds::kernels::detail

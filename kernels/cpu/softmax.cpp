@@ -100,6 +100,7 @@ void loss_rows(const SoftmaxCrossEntropyArgs& args, int64_t begin, int64_t end) 
 void loss_and_gradient_rows(const SoftmaxCrossEntropyArgs& args, DType gradients, int64_t begin,
                             int64_t end) {
   const int64_t columns = args.logits.shape()[1];
+  const float scale = detail::scaled(args.grad_scale, args.loss_scale);
   const auto* targets = args.targets.data<int32_t>();
   auto* losses = args.losses.data<float>();
   on_float(args.logits.dtype(), [&]<class T>() {
@@ -111,7 +112,7 @@ void loss_and_gradient_rows(const SoftmaxCrossEntropyArgs& args, DType gradients
             losses[row] = 0.0F;
             std::fill(logits, logits + columns, static_cast<T>(0.0F));
           } else {
-            losses[row] = row_loss_and_gradient<G>(logits, targets[row], args.grad_scale, columns);
+            losses[row] = row_loss_and_gradient<G>(logits, targets[row], scale, columns);
           }
         }
       }

@@ -5,7 +5,7 @@
 
 namespace ds::kernels::detail {
 
-void finish_step_cuda(Stream& stream, const Tensor& gathered, double max_norm,
+void finish_step_cuda(Stream& stream, const Tensor& gathered, const FinishRule& rule,
                       const StepScalars& scalars);
 
 }  // namespace ds::kernels::detail

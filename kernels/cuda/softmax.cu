@@ -31,6 +31,7 @@ constexpr float kLowest = -3.40282347e38F;
 struct Operands {
   int64_t rows, columns;
   float grad_scale;
+  const double* loss_scale;  // or null
   const int32_t* targets;
   float* losses;
   uint32_t* flags;
@@ -178,12 +179,13 @@ __global__ void __launch_bounds__(kMostThreads) loss_kernel(Operands o, T* logit
 
 template <class T, class G>
 __global__ void __launch_bounds__(kMostThreads) gradient_kernel(Operands o, T* logits) {
+  const float scale = scaled(o.grad_scale, o.loss_scale);
   for (int64_t i = blockIdx.x; i < o.rows; i += gridDim.x) {
     const int64_t target = o.targets[i];
     const Row<T> row(logits + i * o.columns, o.columns);
     if (row.has(target)) {
       const Softmax softmax = write_loss(row, target, o.losses + i);
-      write_gradients<G>(row, target, softmax, o.grad_scale);
+      write_gradients<G>(row, target, softmax, scale);
     } else {
       fill_gradients<G>(row, write_no_loss(o, i));
     }
@@ -206,6 +208,7 @@ void softmax_cross_entropy_cuda(Stream& stream, const SoftmaxCrossEntropyArgs& a
   const Operands o{.rows = args.logits.shape()[0],
                    .columns = args.logits.shape()[1],
                    .grad_scale = args.grad_scale,
+                   .loss_scale = args.loss_scale,
                    .targets = elements<const int32_t>(args.targets),
                    .losses = elements<float>(args.losses),
                    .flags = DeviceFlags(stream).word()};

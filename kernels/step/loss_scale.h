@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace ds {
 
@@ -14,6 +15,7 @@ struct DynamicScaleOptions {
   double init_scale = 65536;
   int64_t window = 1000;  // clean updates between two doublings
   double min_scale = 1;
+  double max_scale = std::numeric_limits<double>::infinity();
   int64_t hysteresis = 2;               // overflows until the scale halves; 1 halves at once
   bool consecutive_hysteresis = false;  // every clean update restores the hysteresis
   AtMinimumScale at_minimum = AtMinimumScale::kThrow;
@@ -29,6 +31,20 @@ struct LossScaleState {
 };
 
 enum class GradientHealth { kFinite, kOverflowed };
+
+// Whether losses are scaled before they are differentiated, so that small gradients are not lost in
+// fp16: not at all, by a number that stays, or by one that follows what gradients can bear.
+enum class LossScaling : uint8_t { kNone, kFixed, kDynamic };
+
+struct LossScaleRule {
+  LossScaling kind = LossScaling::kNone;
+  DynamicScaleOptions options{};  // kFixed: init_scale is the scale
+};
+
+constexpr LossScaleState first_state(const LossScaleRule& rule) {
+  if (rule.kind == LossScaling::kNone) return {};
+  return {.scale = rule.options.init_scale, .hysteresis = rule.options.hysteresis};
+}
 
 // Whether an overflow in this state ends training: the scale is as small as it may be.
 constexpr bool is_exhausted(const LossScaleState& state, const DynamicScaleOptions& options) {
@@ -55,7 +71,7 @@ constexpr LossScaleState after_update(LossScaleState state, const DynamicScaleOp
     const int64_t stable = state.iteration - state.last_overflow - 1;
     if (stable > 0 && stable % options.window == 0) {
       state.hysteresis = options.hysteresis;
-      state.scale *= kScaleFactor;
+      state.scale = std::min(state.scale * kScaleFactor, options.max_scale);
     }
   }
   ++state.iteration;

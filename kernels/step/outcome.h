@@ -7,9 +7,23 @@
 
 namespace ds::kernels::detail {
 
+// What follows for the updates. Nothing that stays changes by a step that is an error.
+constexpr void settle(StepOutcome& out, const FinishRule& rule, GradientHealth health) {
+  const LossScaleRule& scale = rule.loss_scale;
+  const bool overflowed = health == GradientHealth::kOverflowed;
+  const auto skip = [&out](Skip why) { out.skip |= static_cast<uint32_t>(why); };
+  if (out.found != 0 || (overflowed && scale.kind == LossScaling::kNone)) skip(Skip::kBad);
+  if (out.skip != 0 || !rule.is_update) return;
+  if (scale.kind == LossScaling::kDynamic) {
+    if (overflowed && is_exhausted(out.scaler, scale.options)) return skip(Skip::kExhausted);
+    out.scaler = after_update(out.scaler, scale.options, health);
+  }
+  overflowed ? skip(Skip::kOverflow) : static_cast<void>(++out.updates);
+}
+
 // See finish_step(). `gathered` are the StepSums of each rank; `before` is the outcome so
 // far; `found` is what kernels have found since then.
-constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, double max_norm,
+constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, const FinishRule& rule,
                                  const StepOutcome& before, uint32_t found) {
   StepOutcome out = before;
   out.sums = {};
@@ -19,11 +33,21 @@ constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, double m
     out.sums.squares += of_rank[1];
     out.sums.flags = std::max(out.sums.flags, of_rank[2]);
   }
-  out.norm = std::sqrt(out.sums.squares);
+  out.loss_scale = rule.loss_scale.kind == LossScaling::kNone ? 1.0 : before.scaler.scale;
+  const double factor = rule.gradient_factor * out.loss_scale;
+  out.norm = std::sqrt(out.sums.squares) / factor;
+  out.grad_scale = static_cast<float>(clip_factor(out.norm, rule.max_norm) / factor);
   out.found |= found;
-  if (!std::isfinite(out.sums.loss) || !std::isfinite(out.norm) || out.found != 0) out.skip = 1;
-  out.grad_scale = clip_factor(out.norm, max_norm);
+  out.skip &= ~static_cast<uint32_t>(Skip::kOverflow);
+  const bool finite = std::isfinite(out.sums.loss) && std::isfinite(out.norm);
+  settle(out, rule, finite ? GradientHealth::kFinite : GradientHealth::kOverflowed);
   return out;
+}
+
+// The inputs of the update that the outcome counts.
+constexpr StepInputs inputs_of(const StepOutcome& outcome, const StepInputs& inputs,
+                               const StepInputs& after_skip) {
+  return outcome.skip == 0 && after_skip.step == outcome.updates ? after_skip : inputs;
 }
 
 }  // namespace ds::kernels::detail

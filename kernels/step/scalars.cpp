@@ -13,21 +13,23 @@ namespace ds {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<StepInputs> && sizeof(StepInputs) == 64);
-static_assert(std::is_trivially_copyable_v<StepOutcome> && sizeof(StepOutcome) == 64);
+static_assert(std::is_trivially_copyable_v<StepOutcome> && sizeof(StepOutcome) == 128);
 static_assert(offsetof(StepOutcome, found) == offsetof(StepOutcome, skip) + sizeof(uint32_t));
 static_assert(sizeof(StepSums) == kStepSums * sizeof(double));
 
 // Where the parts of the block begin, in bytes.
 constexpr int64_t kSkipAt = offsetof(StepOutcome, skip);
 constexpr int64_t kInputsAt = sizeof(StepOutcome);
-constexpr int64_t kSumsAt = kInputsAt + static_cast<int64_t>(sizeof(StepInputs));
+constexpr int64_t kAfterSkipAt = kInputsAt + static_cast<int64_t>(sizeof(StepInputs));
+constexpr int64_t kSumsAt = kAfterSkipAt + static_cast<int64_t>(sizeof(StepInputs));
 constexpr int64_t kGatheredAt = kSumsAt + static_cast<int64_t>(sizeof(StepSums));
 
 // What begins a step, as it lies in the block.
 struct Beginning {
-  StepInputs inputs;
+  StepInputs inputs, after_skip;
   StepSums sums;
 };
+static_assert(offsetof(Beginning, after_skip) == kAfterSkipAt - kInputsAt);
 static_assert(offsetof(Beginning, sums) == kSumsAt - kInputsAt);
 
 // One for each step that may be under way, and some for what is written between steps.
@@ -58,8 +60,10 @@ StepScalars::StepScalars(int ranks, Stream& stream, MemoryResource* pinned)
   write({});
 }
 
-void StepScalars::upload(const StepInputs& inputs, int64_t flags) {
-  const Beginning beginning{.inputs = inputs, .sums = {.flags = static_cast<double>(flags)}};
+void StepScalars::upload(const StepInputs& inputs, int64_t flags, const StepInputs& after_skip) {
+  const Beginning beginning{.inputs = inputs,
+                            .after_skip = after_skip,
+                            .sums = {.flags = static_cast<double>(flags)}};
   staging_->copy(&beginning, at(block_, kInputsAt),
                  offsetof(Beginning, sums) + sizeof beginning.sums, *stream_);
 }
@@ -92,17 +96,25 @@ Tensor StepScalars::gathered() const {
   return block_.narrow(kGatheredAt, block_.numel() - kGatheredAt).reinterpret(DType::kF64);
 }
 
-const StepInputs& StepScalars::inputs() const {
-  return *static_cast<const StepInputs*>(part_of(block_, *stream_, kInputsAt));
+StepInputs& StepScalars::inputs() const {
+  return *static_cast<StepInputs*>(part_of(block_, *stream_, kInputsAt));
+}
+
+const StepInputs& StepScalars::inputs_after_skip() const {
+  return *static_cast<const StepInputs*>(part_of(block_, *stream_, kAfterSkipAt));
 }
 
 StepOutcome& StepScalars::outcome() const {
   return *static_cast<StepOutcome*>(part_of(block_, *stream_, 0));
 }
 
+const double* StepScalars::loss_scale() const {
+  return stream_->device().is_meta() ? nullptr : &outcome().scaler.scale;
+}
+
 namespace kernels {
 
-void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
+void finish_step(Stream& stream, const Tensor& gathered, const FinishRule& rule,
                  const StepScalars& scalars) {
   constexpr std::string_view kOp = "finish_step";
   detail::require_numel(kOp, "gathered", stream, gathered, gathered.numel());
@@ -110,12 +122,14 @@ void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
   DS_CHECK(gathered.numel() > 0 && gathered.numel() % kStepSums == 0,
            "{}: gathered has {} numbers, expected {} of each rank", kOp, gathered.numel(),
            kStepSums);
-  DS_CHECK(max_norm >= 0, "{}: max_norm is {}, expected at least 0", kOp, max_norm);
+  DS_CHECK(rule.max_norm >= 0, "{}: max_norm is {}, expected at least 0", kOp, rule.max_norm);
+  DS_CHECK(rule.gradient_factor > 0, "{}: gradients times {}, expected more than 0", kOp,
+           rule.gradient_factor);
   const auto numbers = static_cast<double>(gathered.numel());
   stream.report(kOp, {.flops = numbers, .bytes = 8 * numbers + sizeof(StepOutcome)});
   on_device(
-      stream, [&](Cpu) { detail::finish_step_cpu(gathered, max_norm, scalars); },
-      [&](Cuda) { detail::finish_step_cuda(stream, gathered, max_norm, scalars); });
+      stream, [&](Cpu) { detail::finish_step_cpu(gathered, rule, scalars); },
+      [&](Cuda) { detail::finish_step_cuda(stream, gathered, rule, scalars); });
 }
 
 }  // namespace kernels

@@ -10,15 +10,17 @@
 
 #include "core/memory/staging_ring.h"
 #include "core/tensor.h"
+#include "kernels/step/loss_scale.h"
 
 namespace ds {
 
-// Written by the host, once per step.
+// Written by the host, once per step. They are those of an update, so that a step that is skipped
+// uses none of them up.
 struct alignas(64) StepInputs {
   double lr = 0;
   double beta1 = 0, beta2 = 0;              // of optimizers that have them
   double correction1 = 1, correction2 = 1;  // of Adam's bias: 1 - beta^step
-  int64_t step = 1;                         // counts from 1
+  int64_t step = 1;                         // number of the update, counts from 1
 };
 
 // Of one rank while a step runs, of all ranks when it is finished.
@@ -29,19 +31,38 @@ struct StepSums {
 };
 inline constexpr int64_t kStepSums = 3;  // numbers in StepSums
 
-// Written by finish_step().
-struct alignas(64) StepOutcome {
-  StepSums sums;
-  double norm = 0;
-  double loss_scale = 1;
-  float grad_scale = 1;  // multiplies every gradient: unscale and clip in one factor
-  // 1: updates do nothing, because loss or norm is not finite, of this step or of one before it
+// Why updates do nothing: bits of StepOutcome::skip.
+enum class Skip : uint32_t {
+  // Loss or norm is not finite, or kernels have found something, in this step or in one before it
   // since the host called clear_skip(). The host may have begun further steps by the time it hears
   // of the first one, and they must not train on as if nothing had been.
-  uint32_t skip = 0;
+  kBad = 1,
+  kExhausted = 2,  // likewise: gradients have overflowed at the smallest loss scale
+  kOverflow = 4,   // they have in this step, as the loss scale expects now and then
+};
+
+// Written by finish_step().
+struct alignas(64) StepOutcome {
+  StepSums sums{};
+  double norm = 0;        // of the gradients, as if nothing had been scaled
+  double loss_scale = 1;  // of this step
+  float grad_scale = 1;   // multiplies every gradient: unscale and clip in one factor
+  uint32_t skip = 0;      // updates do nothing where it is not 0
   // DeviceFlag bits (core/cuda/device_flags.h) that kernels of this rank's stream have set since
   // the host called clear_skip(); where there are any, skip is set.
   uint32_t found = 0;
+  int64_t updates = 0;      // made so far: steps that were not skipped
+  LossScaleState scaler{};  // for the step after it
+
+  constexpr bool is_skipped(Skip why) const { return (skip & static_cast<uint32_t>(why)) != 0; }
+};
+
+// What the numbers of all ranks are made an outcome by.
+struct FinishRule {
+  double max_norm = 0;  // gradients are clipped to it; 0: they are not
+  LossScaleRule loss_scale{};
+  double gradient_factor = 1;  // that gradients have beside the loss scale
+  bool is_update = true;       // false: the sums of an evaluation, which changes nothing that stays
 };
 
 // A handle: copies share the memory.
@@ -52,8 +73,10 @@ class StepScalars {
   StepScalars(int ranks, Stream& stream, MemoryResource* pinned = nullptr);
 
   // Begins a step: its inputs, and sums of 0 but for `flags`. Waits for no work of this step or of
-  // the one before it.
-  void upload(const StepInputs& inputs, int64_t flags);
+  // the one before it. Where the step before is under way and may yet be skipped, this step's update
+  // is another one then: its inputs are `after_skip`, of the number that says so. finish_step() puts
+  // those in the place of the others.
+  void upload(const StepInputs& inputs, int64_t flags, const StepInputs& after_skip = {.step = 0});
   StepOutcome read_back() const;  // waits for its copy; the defaults on meta
   // The outcome of the work so far, into host memory that has to live until the event is reached;
   // what is done to these scalars later does not change it. On meta `to` stays as it is.
@@ -67,12 +90,15 @@ class StepScalars {
   Tensor gathered() const;  // fp64 [ranks * 3]: room for those of all ranks
 
   // For kernels; they throw on meta. On a CUDA device the host may only take their addresses.
-  const StepInputs& inputs() const;
+  StepInputs& inputs() const;
+  const StepInputs& inputs_after_skip() const;
   StepOutcome& outcome() const;
+  // Of the step to come; null on meta.
+  const double* loss_scale() const;
 
  private:
   Stream* stream_;
-  Tensor block_;  // StepOutcome, StepInputs, the sums of this rank, those of all
+  Tensor block_;  // StepOutcome, twice StepInputs, the sums of this rank, those of all
   std::shared_ptr<StagingRing> staging_;
 };
 
@@ -85,10 +111,10 @@ constexpr float clip_factor(double norm, double max_norm) {
   return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
 }
 
-// From the sums of all ranks, fp64 [ranks * 3]: their sums in rank order, the norm, the factor
-// that clips it to max_norm, and whether the update has to be skipped, as it stays until the host
-// clears it. What the stream's DeviceFlags hold moves to the outcome.
-void finish_step(Stream& stream, const Tensor& gathered, double max_norm,
+// From the sums of all ranks, fp64 [ranks * 3]: their sums in rank order, the norm, the factor that
+// clips it, whether the update has to be skipped and why, and the loss scale of the step after it;
+// which inputs are those of the update. What the stream's DeviceFlags hold moves to the outcome.
+void finish_step(Stream& stream, const Tensor& gathered, const FinishRule& rule,
                  const StepScalars& scalars);
 
 }  // namespace kernels

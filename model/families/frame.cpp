@@ -6,9 +6,9 @@ void add_head(Stage::Parts& parts, const NormSpec& norm, const HeadWeight& weigh
   const BuildContext& place = weight.tied ? weight.table : weight.own;
   const bool has_table = weight.tied && parts.embedding;
   parts.head = {.norm = norm,
-                .weight = has_table
-                              ? parts.embedding->spec.table
-                              : place.in_unit(unit).param("weight", weight.shape, weight.init)};
+                .weight = has_table ? parts.embedding->spec.table
+                                    : place.in_unit(unit).param("weight", weight.shape, weight.init,
+                                                                ModuleKind::kLinear)};
 }
 
 void share_table(Stage::Parts& parts, ParameterStore& store) {

@@ -89,8 +89,9 @@ Stage::Parts gpt2_stage(const Gpt2Config& config, const BuildContext& root, Laye
   Stage::Parts parts{.config = config, .dtype = root.dtype};
   if (layers.has(0)) {
     parts.embedding = {
-        .spec = {.table = body.child("wte").param("weight", table, init),
-                 .positions = body.child("wpe").param("weight", {dims.positions, dims.width}, init),
+        .spec = {.table = body.child("wte").param("weight", table, init, ModuleKind::kEmbedding),
+                 .positions = body.child("wpe").param("weight", {dims.positions, dims.width}, init,
+                                                      ModuleKind::kEmbedding),
                  .width = dims.width},
         .dropout = {static_cast<float>(config.embd_pdrop), 0}};
   }

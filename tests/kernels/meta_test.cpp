@@ -111,7 +111,7 @@ void run_everything(Stream& s, DType dtype) {
   StepScalars scalars(2, s);
   sum_into(s, x, 2, Write::kAccumulate, scalars.loss());
   sum_of_squares_into(s, x, Write::kOverwrite, scalars.squares());
-  finish_step(s, scalars.gathered(), 1, scalars);
+  finish_step(s, scalars.gathered(), {.max_norm = 1}, scalars);
   Tensor master = made({16}, DType::kF32), m = made({16}, DType::kF32), v = made({16}, DType::kF32);
   adam_update(s, {.master = master, .grad = gamma, .exp_avg = m, .exp_avg_sq = v}, scalars);
   rule_update(s, {.master = master, .grad = gamma, .state = m}, LionRule{}, scalars);

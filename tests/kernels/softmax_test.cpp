@@ -55,6 +55,27 @@ SoftmaxCrossEntropyArgs args_of(const Tensor& logits, const std::vector<int32_t>
 
 }  // namespace
 
+TEST_CASE("gradients are multiplied by the loss scale that lies in memory, losses are not",
+          "[kernels][device]") {
+  TestStream s;
+  const std::vector<int32_t> targets = some_targets(4, 33);
+  Tensor logits = random_tensor({4, 33}, DType::kF16, 3, s.stream, 4.0);
+  Tensor scaled = random_tensor({4, 33}, DType::kF16, 3, s.stream, 4.0);
+  constexpr double kLossScale = 64;
+  const Tensor scale = Tensor::empty({1}, DType::kF64, s.stream);
+  s.stream.copy(&kLossScale, scale.address(), sizeof kLossScale);
+  SoftmaxCrossEntropyArgs plain = args_of(logits, targets, s.stream);
+  SoftmaxCrossEntropyArgs with_scale = args_of(scaled, targets, s.stream);
+  plain.grad_scale *= static_cast<float>(kLossScale);
+  with_scale.loss_scale = static_cast<const double*>(scale.address());
+  for (SoftmaxCrossEntropyArgs* args : {&plain, &with_scale}) {
+    args->gradients = DType::kF16;
+    softmax_cross_entropy(s.stream, *args);
+  }
+  CHECK(values_of(scaled) == values_of(logits));
+  CHECK(values_of(with_scale.losses) == values_of(plain.losses));
+}
+
 TEST_CASE("losses and gradients of logits match the reference", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {
@@ -185,7 +206,7 @@ TEST_CASE("what a device has found goes with the step's outcome, and the next on
   const Values sums{1.0, 4.0, 0.0};
   s.stream.copy(sums.data(), scalars.gathered().address(), scalars.gathered().bytes());
   const auto finished = [&] {
-    finish_step(s.stream, scalars.gathered(), 0, scalars);
+    finish_step(s.stream, scalars.gathered(), {}, scalars);
     return scalars.read_back();
   };
   CHECK(finished().found == 0);

@@ -62,7 +62,7 @@ struct SmallStep {
     accumulate(stream, dropped, grad);
     accumulate(stream, adam.master, grad);
     sum_of_squares_into(stream, grad, Write::kOverwrite, scalars.squares());
-    finish_step(stream, scalars.sums(), 1.0, scalars);
+    finish_step(stream, scalars.sums(), {.max_norm = 1.0}, scalars);
     adam.grad = grad;
     adam_update(stream, adam, scalars);
     stream.copy(&scalars.outcome(), outcome.get(), sizeof(StepOutcome));

@@ -1,6 +1,8 @@
 // The scalars of a step: what ranks summed up, and what follows from it.
 #include <cmath>
 #include <limits>
+#include <string_view>
+#include <vector>
 
 #include "core/cuda/memory.h"
 #include "kernels/step/scalars.h"
@@ -23,7 +25,7 @@ StepOutcome finished(const Values& of_ranks, double max_norm) {
   const auto ranks = static_cast<int>(of_ranks.size()) / 3;
   const StepScalars scalars(ranks, s.stream);
   put(of_ranks, scalars.gathered(), s.stream);
-  finish_step(s.stream, scalars.gathered(), max_norm, scalars);
+  finish_step(s.stream, scalars.gathered(), {.max_norm = max_norm}, scalars);
   return scalars.read_back();
 }
 
@@ -84,7 +86,7 @@ TEST_CASE("updates are skipped from a bad step on until the host clears it", "[k
   StepScalars scalars(1, s.stream);
   const auto finish = [&](double loss) {
     put({loss, 4, 0}, scalars.gathered(), s.stream);
-    finish_step(s.stream, scalars.gathered(), 0, scalars);
+    finish_step(s.stream, scalars.gathered(), {}, scalars);
     return scalars.read_back();
   };
   CHECK(finish(1).skip == 0);
@@ -96,6 +98,119 @@ TEST_CASE("updates are skipped from a bad step on until the host clears it", "[k
   CHECK(scalars.read_back().skip == 0);
   CHECK(scalars.read_back().norm == after.norm);
   CHECK(finish(3).skip == 0);
+}
+
+LossScaleRule dynamic_rule(const DynamicScaleOptions& options) {
+  return {.kind = LossScaling::kDynamic, .options = options};
+}
+
+// The conformance vectors of the scaler go through finish_step(): x = overflow, . = clean.
+TEST_CASE("the loss scale follows overflows as the rule says, and only good steps count",
+          "[kernels][device]") {
+  TestStream s;
+  const FinishRule rule{.loss_scale = dynamic_rule({.init_scale = 256, .window = 2})};
+  StepScalars scalars(2, s.stream);
+  LossScaleState expected = first_state(rule.loss_scale);
+  scalars.write({.updates = 40, .scaler = expected});
+  int64_t updates = 40;
+  std::vector<double> scales;
+  for (const char step : std::string_view("xx..x.......")) {
+    CAPTURE(scales.size());
+    const bool overflows = step == 'x';
+    const double bad = scales.size() % 2 == 0 ? kInfinity : std::nan("");
+    put({1, 9, 0, 1, overflows ? bad : 16, 0}, scalars.gathered(), s.stream);
+    finish_step(s.stream, scalars.gathered(), rule, scalars);
+    const StepOutcome out = scalars.read_back();
+    CHECK(out.loss_scale == expected.scale);
+    CHECK(out.is_skipped(Skip::kOverflow) == overflows);
+    CHECK((out.skip != 0) == overflows);
+    if (!overflows) {
+      CHECK(out.norm == 5 / expected.scale);
+      CHECK(out.grad_scale == static_cast<float>(1 / expected.scale));
+    }
+    updates += overflows ? 0 : 1;
+    CHECK(out.updates == updates);
+    expected = after_update(expected, rule.loss_scale.options,
+                            overflows ? GradientHealth::kOverflowed : GradientHealth::kFinite);
+    CHECK(out.scaler == expected);
+    scales.push_back(out.scaler.scale);
+  }
+  CHECK(scales == std::vector<double>{256, 128, 128, 128, 64, 64, 64, 128, 128, 256, 256, 512});
+}
+
+TEST_CASE("an overflow at the smallest scale stays until the host clears it", "[kernels][device]") {
+  TestStream s;
+  const FinishRule rule{.loss_scale = dynamic_rule({.init_scale = 1, .hysteresis = 1})};
+  StepScalars scalars(1, s.stream);
+  scalars.write({.updates = 3, .scaler = first_state(rule.loss_scale)});
+  const auto finish = [&](double squares) {
+    put({1, squares, 0}, scalars.gathered(), s.stream);
+    finish_step(s.stream, scalars.gathered(), rule, scalars);
+    return scalars.read_back();
+  };
+  const StepOutcome bad = finish(kInfinity);
+  CHECK(bad.is_skipped(Skip::kExhausted));
+  CHECK(bad.scaler == first_state(rule.loss_scale));
+  const StepOutcome after = finish(4);
+  CHECK(after.is_skipped(Skip::kExhausted));
+  CHECK(after.updates == 3);
+  CHECK(after.scaler == bad.scaler);
+  scalars.clear_skip();
+  CHECK(finish(4).updates == 4);
+}
+
+TEST_CASE("a scale that stays skips steps and does not move", "[kernels][device]") {
+  TestStream s;
+  const FinishRule rule{.max_norm = 1,
+                        .loss_scale = {.kind = LossScaling::kFixed, .options = {.init_scale = 8}},
+                        .gradient_factor = 2};
+  StepScalars scalars(1, s.stream);
+  scalars.write({.scaler = first_state(rule.loss_scale)});
+  for (const double squares : {kInfinity, 1024.0}) {
+    put({1, squares, 0}, scalars.gathered(), s.stream);
+    finish_step(s.stream, scalars.gathered(), rule, scalars);
+  }
+  const StepOutcome out = scalars.read_back();
+  CHECK(out.skip == 0);
+  CHECK(out.updates == 1);
+  CHECK(out.scaler.scale == 8);
+  CHECK(out.norm == 2);  // 32 / (8 * 2)
+  CHECK(out.grad_scale == Approx(0.5 / 16));
+}
+
+TEST_CASE("an evaluation leaves scale and count of updates alone", "[kernels][device]") {
+  TestStream s;
+  StepScalars scalars(1, s.stream);
+  scalars.write({.updates = 7, .scaler = {.scale = 32, .iteration = 9}});
+  put({kInfinity, 0, 0}, scalars.gathered(), s.stream);
+  finish_step(s.stream, scalars.gathered(), {.loss_scale = dynamic_rule({}), .is_update = false},
+              scalars);
+  CHECK(scalars.read_back().updates == 7);
+  CHECK(scalars.read_back().scaler == LossScaleState{.scale = 32, .iteration = 9});
+}
+
+TEST_CASE("an update has the inputs of its number, whether the step before it was skipped or not",
+          "[kernels][device]") {
+  TestStream s;
+  const FinishRule rule{.loss_scale = dynamic_rule({.init_scale = 2})};
+  for (const bool overflows : {false, true}) {
+    CAPTURE(overflows);
+    StepScalars scalars(1, s.stream);
+    scalars.write({.updates = 4, .scaler = first_state(rule.loss_scale)});
+    const auto step = [&](double squares, const StepInputs& inputs, const StepInputs& after_skip) {
+      scalars.upload(inputs, 0, after_skip);
+      put({1, squares, 0}, scalars.gathered(), s.stream);
+      finish_step(s.stream, scalars.gathered(), rule, scalars);
+    };
+    step(overflows ? kInfinity : 4, {.lr = 0.5, .step = 5}, {.step = 0});
+    step(4, {.lr = 0.25, .step = 6}, {.lr = 0.5, .step = 5});
+    StepInputs inputs;
+    s.stream.copy(&scalars.inputs(), &inputs, sizeof inputs);
+    s.stream.synchronize();
+    CHECK(inputs.step == (overflows ? 5 : 6));
+    CHECK(inputs.lr == (overflows ? 0.5 : 0.25));
+    CHECK(scalars.read_back().updates == inputs.step);
+  }
 }
 
 TEST_CASE("a copy of the outcome stays as it is when the next step is finished",

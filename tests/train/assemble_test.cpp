@@ -178,5 +178,82 @@ TEST_CASE("a decay ends with the run unless it says when", "[rankd]") {
   CHECK_THROWS_WITH(StepRules({.schedule = options.schedule}), Catch::Contains("total_num_steps"));
 }
 
+// What a run of these keys would be, refused where this build cannot make it.
+EngineOptions runnable(const std::string& more) {
+  const Config config = config_of(R"("train": {"steps": 5}, )" + more);
+  require_runnable(config);
+  return engine_options(config, Gpt2Config{}, 2);
+}
+
+TEST_CASE("fp16's keys make the rule that its loss scale follows", "[rankd]") {
+  const EngineOptions options = runnable(
+      R"("zero_optimization": {"stage": 2}, "fp16": {"enabled": true, "initial_scale_power": 9,
+         "loss_scale_window": 7, "hysteresis": 3, "consecutive_hysteresis": true,
+         "min_loss_scale": 4})");
+  CHECK(options.dtype == DType::kF16);
+  const LossScaleRule& rule = options.loss_scale;
+  CHECK(rule.kind == LossScaling::kDynamic);
+  CHECK(rule.options.init_scale == 512);
+  CHECK(rule.options.window == 7);
+  CHECK(rule.options.hysteresis == 3);
+  CHECK(rule.options.consecutive_hysteresis);
+  CHECK(rule.options.min_scale == 4);
+  CHECK(rule.options.at_minimum == AtMinimumScale::kThrow);
+  const LossScaleRule plain = runnable(R"("fp16": {"enabled": true, "hysteresis": 3})").loss_scale;
+  CHECK(plain.options.hysteresis == 1);
+  CHECK(plain.options.init_scale == 65536);
+  CHECK(plain.options.at_minimum == AtMinimumScale::kStay);
+  const LossScaleRule fixed = runnable(R"("fp16": {"enabled": true, "loss_scale": 96})").loss_scale;
+  CHECK(fixed.kind == LossScaling::kFixed);
+  CHECK(first_state(fixed).scale == 96);
+  CHECK(runnable(R"("bf16": {"enabled": true})").loss_scale.kind == LossScaling::kNone);
+}
+
+TEST_CASE("amp's levels are policies of number formats", "[rankd]") {
+  const auto amp = [](const char* level, const char* more = "") {
+    return runnable(fmt::format(R"("amp": {{"enabled": true, "opt_level": "{}"{}}})", level, more));
+  };
+  const EngineOptions o0 = amp("O0");
+  CHECK((o0.dtype == DType::kF32 && !o0.operands && o0.loss_scale.kind == LossScaling::kNone));
+  const EngineOptions o1 = amp("O1");
+  CHECK((o1.dtype == DType::kF32 && o1.operands == DType::kF16));
+  CHECK((o1.loss_scale.kind == LossScaling::kDynamic && o1.loss_scale.options.window == 2000 &&
+         o1.loss_scale.options.max_scale == 0x1p24));
+  const EngineOptions o2 = amp("O2", R"(, "loss_scale": "dynamic", "max_loss_scale": 256)");
+  CHECK((o2.dtype == DType::kF16 && !o2.operands && o2.loss_scale.options.max_scale == 256));
+  const LossScaleRule fixed = amp("O2", R"(, "loss_scale": 128.0)").loss_scale;
+  CHECK((fixed.kind == LossScaling::kFixed && fixed.options.init_scale == 128));
+}
+
+TEST_CASE("autocast narrows products, and the gradients of modules that bear it", "[rankd]") {
+  const EngineOptions bf16 = runnable(R"("torch_autocast": {"enabled": true})");
+  CHECK((bf16.dtype == DType::kF32 && bf16.operands == DType::kBF16));
+  CHECK(bf16.loss_scale.kind == LossScaling::kNone);
+  CHECK(bf16.zero.grad_wire_dtype == DType::kBF16);
+  CHECK(bf16.zero.wire_modules == std::vector{ModuleKind::kOther, ModuleKind::kLinear});
+  const EngineOptions fp16 = runnable(
+      R"("torch_autocast": {"enabled": true, "dtype": "float16",
+          "lower_precision_safe_modules": ["torch.nn.Embedding"]})");
+  CHECK(fp16.operands == DType::kF16);
+  CHECK(fp16.loss_scale.kind == LossScaling::kDynamic);
+  CHECK(fp16.zero.wire_modules == std::vector{ModuleKind::kOther, ModuleKind::kEmbedding});
+  const EngineOptions fp32 = runnable(R"("torch_autocast": {"enabled": true, "dtype": "float32"})");
+  CHECK((!fp32.operands && !fp32.zero.grad_wire_dtype));
+}
+
+TEST_CASE("gradients travel and add up in the dtypes that the file names", "[rankd]") {
+  CHECK(!runnable(R"("bf16": {"enabled": true})").zero.grad_wire_dtype);
+  const EngineOptions named = runnable(
+      R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 2},
+         "communication_data_type": "fp32", "data_types": {"grad_accum_dtype": "bf16"})");
+  CHECK(named.zero.grad_wire_dtype == DType::kF32);
+  CHECK(named.zero.wire_modules.empty());
+  CHECK(named.zero.grad_slice_dtype == DType::kBF16);
+  CHECK(runnable(R"("gradient_predivide_factor": 4.0)").gradient_factor == 0.5);
+  CHECK(
+      runnable(R"("gradient_predivide_factor": 4.0, "prescale_gradients": true)").gradient_factor ==
+      1);
+}
+
 }  // namespace
 }  // namespace ds

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "optim/loss_scaler.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/train/small_run.h"
@@ -98,6 +99,26 @@ TEST_CASE("steps that are recorded and replayed give the bits of steps that are 
   CHECK(replayed.losses == expected.losses);
   CHECK(replayed.state == expected.state);
   CHECK(replayed.losses.front() != replayed.losses.back());
+}
+
+// Results come a step late there, and the scale that a graph reads lies in memory.
+TEST_CASE("the loss scale of a device is the CPU's, with steps that are recorded too",
+          "[.][cuda]") {
+  if (!has_device()) return;
+  Setting setting{.ranks = 1,
+                  .stage = 1,
+                  .dtype = DType::kF16,
+                  .loss_scale = loss_scale_rule({.initial_scale_power = 22})};
+  const Outcome cpu = run_from_nothing(setting, 8);
+  CHECK(cpu.skipped.front() == 1);
+  setting.host_access = HostAccess::kNever;
+  setting.devices = Devices::kOwn;
+  const Outcome device = run_from_nothing(setting, 8);
+  CHECK(device.scales == cpu.scales);
+  CHECK(device.skipped == cpu.skipped);
+  check_close(device, cpu, 1e-2);
+  setting.cuda_graphs = false;
+  CHECK(run_from_nothing(setting, 8).state == device.state);
 }
 
 TEST_CASE("a run on a device that was stopped and resumed has the bits of one that was not",

@@ -57,6 +57,11 @@ struct Setting {
   bool allow_tf32 = false;
   double dropout = 0;
   RecomputedBlocks recomputed{};
+  LossScaleRule loss_scale = {};
+  Operands operands = std::nullopt;
+  std::optional<DType> wire = std::nullopt;  // of gradients
+  std::vector<ModuleKind> wire_modules = {};
+  double gradient_factor = 1;
 };
 
 // Of the rate of the optimizer itself.
@@ -78,16 +83,21 @@ inline Gpt2Config small_gpt2(double dropout) {
 inline EngineOptions options_of(const Setting& s) {
   return {.model = small_gpt2(s.dropout),
           .dtype = s.dtype,
+          .operands = s.operands,
           .zero = {.policy = zero_policy(s.stage),
                    .bucket_numel = 5000,
                    .persistence_numel = 64,
                    .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
                    .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
+                   .grad_wire_dtype = s.wire,
+                   .wire_modules = s.wire_modules,
                    .micro_steps = s.micro_steps,
                    .slots = {}},
           .optimizer = s.optimizer,
           .schedule = warmup_of(4),
           .gradient_clipping = 1.0,
+          .loss_scale = s.loss_scale,
+          .gradient_factor = s.gradient_factor,
           .micro_batch = s.global_batch / s.ranks / s.micro_steps,
           .length = 16,
           .seed = 5,
@@ -101,6 +111,8 @@ inline EngineOptions options_of(const Setting& s) {
 struct Outcome {
   std::map<std::string, std::vector<float>> state;
   std::vector<double> losses;
+  std::vector<double> scales = {};   // of fp16: that of each step
+  std::vector<double> skipped = {};  // likewise: steps until then
   MemoryUsage memory;
   int64_t wire_bytes = 0;  // of the last step
 };

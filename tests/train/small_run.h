@@ -36,7 +36,10 @@ inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
           CountingSource source(options, comm.rank(), comm.size());
           const auto results = rank.run([&] { return train_until(engine, source, until); });
           for (const StepResult& result : results) {
-            if (comm.rank() == 0) outcome.losses.push_back(result.metrics.at("loss"));
+            if (comm.rank() != 0) continue;
+            outcome.losses.push_back(result.metrics.at("loss"));
+            outcome.scales.push_back(result.metrics.at("loss_scale"));
+            outcome.skipped.push_back(result.metrics.at("skipped_steps"));
           }
           rank.run([&] { return engine.evaluate(source, 1); });
           checkpoints.save();

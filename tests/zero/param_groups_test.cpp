@@ -344,9 +344,9 @@ TEST_CASE("an expert is not sharded over neighbours", "[zero]") {
   expert.group = ParamGroup::kExpert;
   ZeroPolicy policy = zero_policy(1);
   policy.shard_over = Axis::kShard;
-  CHECK_THROWS_AS(group_key(expert, policy), Unsupported);
-  CHECK_THROWS_WITH(group_key(expert, policy), Catch::Contains("moe is an expert's"));
-  CHECK(group_key(spec_of("dense", {4}), policy).summed == std::vector{Axis::kReplica});
+  CHECK_THROWS_AS(group_key(expert, {.policy = policy}), Unsupported);
+  CHECK_THROWS_WITH(group_key(expert, {.policy = policy}), Catch::Contains("moe is an expert's"));
+  CHECK(group_key(spec_of("dense", {4}), {.policy = policy}).summed == std::vector{Axis::kReplica});
 }
 
 }  // namespace

@@ -30,11 +30,11 @@ void StepResults::require_room() const {
            count_, nth(ring_, oldest_).step);
 }
 
-void StepResults::add(int64_t step, double lr, const StepScalars& scalars) {
+void StepResults::add(int64_t step, const StepScalars& scalars) {
   require_room();
   const int index = (oldest_ + count_) % kMost;
   place(index) = {};
-  nth(ring_, index) = {.step = step, .lr = lr, .copied = scalars.copy_outcome(place(index))};
+  nth(ring_, index) = {.step = step, .copied = scalars.copy_outcome(place(index))};
   ++count_;
 }
 

@@ -20,7 +20,6 @@ class StepResults {
 
   struct Entry {
     int64_t step = 0;
-    double lr = 0;
     StepOutcome outcome{};
     Event copied{};
   };
@@ -35,7 +34,7 @@ class StepResults {
 
   void require_room() const;  // InternalError where kMost steps are under way
   // Copies the outcome of the work so far, as that of this step.
-  void add(int64_t step, double lr, const StepScalars& scalars);
+  void add(int64_t step, const StepScalars& scalars);
   // The oldest. Nothing where no step is under way, and with kNo where it is not there yet.
   std::optional<Entry> take(Wait wait);
   void drop_all();  // waits for their copies
