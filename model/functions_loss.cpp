@@ -21,9 +21,9 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
   args.write_dweight = slot.write;
   kernels::linear_cross_entropy(stream, args);
   context.store.grad_ready(weight);
-  auto backward = [dx = context.save(args.dx)](GradientFlow& flow) mutable {
-    flow.give(0, take(dx));
-  };
+  // Not saved: it is what the backward pass begins with, so it would come back at once.
+  auto backward = [dx = args.dx](GradientFlow& flow) mutable { flow.give(0, std::move(dx)); };
+  args.dx = Tensor();
   context.record("linear_cross_entropy", {&x, 1}, {}, std::move(backward));
   return losses;
 }

@@ -35,6 +35,7 @@ struct StepPlace {
   StepUploads& uploads;  // with room for the micro-batches of the program
   // fp64 [1] on the stream's device: a last stage adds this rank's share of the mean loss to it.
   Tensor loss;
+  SavePolicy* saves = nullptr;       // where activations wait for the backward pass; null: in place
   std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
   int64_t micro_batch = 1;           // samples
   int64_t length = 0;                // tokens per sample
@@ -70,13 +71,14 @@ class StepRunner {
  private:
   // A micro-batch in a chunk, from its first instruction to its last.
   struct MicroSlot {
+    explicit MicroSlot(SavePolicy* saves) : tape(saves) {}
     int micro_batch = -1;
     int chunk = 0;
     Tensor tokens{}, targets{};  // int32 [micro_batch * length], where loaded
     Tensor order{};              // where tokens get a gradient: kernels::sort_tokens() of them
     const MicroInputs* inputs = nullptr;  // in training
     Tensor received{};                    // boundary of the stage before
-    Tape tape{};
+    Tape tape;
     Var in{}, out{};  // boundaries, on the tape
     Tensor losses{};
     Tensor out_gradient{}, in_gradient{};
