@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "config/elastic_options.h"
@@ -14,6 +15,8 @@
 
 namespace ds {
 namespace {
+
+constexpr int64_t kMostBuffers = 1 << 20;
 
 DType dtype_of_config(FloatType type) {
   switch (type) {
@@ -37,6 +40,23 @@ SchedulerConfig schedule_of(const Config& config) {
   return schedule;
 }
 
+// Where stage 3 keeps this rank's slices of the weights, and how far ahead they are fetched: from
+// the host as far as buckets are gathered ahead, from NVMe as far as there are buffers.
+void offload_weights(const ZeroConfig& config, ZeroOptions& zero) {
+  const std::optional<OffloadParamConfig>& param = config.offload_param;
+  if (!param || param->device == OffloadDevice::kNone) return;
+  const bool nvme = param->device == OffloadDevice::kNvme;
+  zero.policy.params.tier = nvme ? Tier::kNvme : Tier::kHost;
+  zero.gather.fetch_numel = config.stage3_prefetch_bucket_size;
+  zero.offload.pinning = param->pin_memory ? Pinning::kRequired : Pinning::kNone;
+  if (!nvme) return;
+  zero.offload.host_numel = param->max_in_cpu;
+  zero.offload.buffers = narrow<int>(std::min<int64_t>(param->buffer_count, kMostBuffers));
+  zero.offload.buffer_numel = param->buffer_size;
+  zero.gather.fetch_numel = std::numeric_limits<int64_t>::max();
+  zero.gather.fetches = zero.offload.buffers;
+}
+
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
@@ -46,15 +66,17 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
   if (config.data_types.grad_accum_dtype) {
     slice = dtype_of_config(*config.data_types.grad_accum_dtype);
   }
-  return {.policy = zero_policy(static_cast<int>(z.stage)),
-          .bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
-          .persistence_numel = z.stage3_param_persistence_threshold,
-          .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
-                     .live_numel = z.stage3_max_live_parameters,
-                     .reuse_numel = z.stage3_max_reuse_distance},
-          .grad_slice_dtype = slice,
-          .micro_steps = static_cast<int>(micro_steps),
-          .slots = {}};
+  ZeroOptions zero{.policy = zero_policy(static_cast<int>(z.stage)),
+                   .bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
+                   .persistence_numel = z.stage3_param_persistence_threshold,
+                   .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
+                              .live_numel = z.stage3_max_live_parameters,
+                              .reuse_numel = z.stage3_max_reuse_distance},
+                   .grad_slice_dtype = slice,
+                   .micro_steps = static_cast<int>(micro_steps),
+                   .slots = {}};
+  offload_weights(z, zero);
+  return zero;
 }
 
 }  // namespace
@@ -125,7 +147,8 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .micro_batch = batch.micro_batch,
           .length = length,
           .seed = static_cast<uint64_t>(config.train.seed),
-          .cuda_graphs = config.train.cuda_graphs};
+          .cuda_graphs = config.train.cuda_graphs,
+          .offload_activations = config.train.offload_activations};
 }
 
 namespace {

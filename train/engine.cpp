@@ -14,6 +14,13 @@ ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
   return zero;
 }
 
+std::unique_ptr<HostSaves> saves_of(const EngineOptions& options, const RankResources& resources) {
+  if (!options.offload_activations) return nullptr;
+  return std::make_unique<HostSaves>(
+      resources.stream, resources.saves != nullptr ? *resources.saves : resources.stream,
+      resources.host_memory());
+}
+
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, const RankResources& resources,
@@ -26,7 +33,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
       store_(with_slots(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
-             resources.comm_memory),
+             resources.comm_memory, resources.weight_places()),
       scalars_(resources.peers.data().size(), resources.stream, resources.pinned),
       training_(
           step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
@@ -37,10 +44,12 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
                 .copies = resources.copies},
                resources.stream),
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model))),
+      saves_(saves_of(options, resources)),
       place_{.stream = resources.stream,
              .store = store_,
              .uploads = uploads_,
              .loss = scalars_.loss(),
+             .saves = saves_.get(),
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
              .length = options.length},
@@ -78,6 +87,7 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
 void Engine::prepare_graphs() {
   const bool on_device = device().kind == Device::Kind::kCuda;
   if (!options_.cuda_graphs || !on_device || !resources_.peers.data().is_recordable()) return;
+  if (!store_.is_recordable()) return;
   graphs_.emplace(resources_.streams(), store_, resources_.peers.data(), resources_.recorded);
 }
 

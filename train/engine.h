@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/step_metrics.h"
+#include "model/host_saves.h"
 #include "train/engine_options.h"
 #include "train/plan/step_plan.h"
 #include "train/step/graphs.h"
@@ -91,6 +92,7 @@ class Engine {
   const StepProgram training_, evaluation_;
   StepUploads uploads_;
   const std::unique_ptr<const Stage> model_;
+  const std::unique_ptr<HostSaves> saves_;  // null: activations stay on the device
   const StepPlace place_;
   StepMemories memories_;
   std::optional<StepGraphs> graphs_;

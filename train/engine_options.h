@@ -21,6 +21,7 @@ struct EngineOptions {
   uint64_t seed = 1234;
   // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
   bool cuda_graphs = true;
+  bool offload_activations = false;  // to memory of the host, until the backward pass needs them
 
   int micro_steps() const { return zero.micro_steps; }
 };

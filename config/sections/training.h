@@ -64,6 +64,7 @@ struct TrainSection {
   std::optional<int64_t> copy_in_memory_every;  // steps; save_in_memory_every
   int64_t log_every = 1;                        // steps between lines of metrics
   bool cuda_graphs = true;
+  bool offload_activations = false;
   ResumeMode resume = ResumeMode::kAuto;
   std::optional<FloatType> final_dtype;  // of the weights in final/
 };

@@ -55,6 +55,9 @@ struct Setting {
   Devices devices = Devices::kShared;
   bool cuda_graphs = true;
   double dropout = 0;
+  bool offload_activations = false;
+  Tier params = Tier::kDevice;  // at stage 3
+  int64_t host_numel = 6000;    // of weights on NVMe, those that stay on the host
 };
 
 // Of the rate of the optimizer itself.
@@ -74,14 +77,22 @@ inline Gpt2Config small_gpt2(double dropout) {
 }
 
 inline EngineOptions options_of(const Setting& s) {
+  ZeroPolicy policy = zero_policy(s.stage);
+  policy.params.tier = s.params;
+  const bool nvme = s.params == Tier::kNvme;
   return {.model = small_gpt2(s.dropout),
           .dtype = s.dtype,
-          .zero = {.policy = zero_policy(s.stage),
+          .zero = {.policy = policy,
                    .bucket_numel = 5000,
                    .persistence_numel = 64,
-                   .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
+                   .gather = {.prefetch_numel = 4000,
+                              .live_numel = 12000,
+                              .reuse_numel = 3000,
+                              .fetch_numel = 4000,
+                              .fetches = 3},
                    .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
                    .micro_steps = s.micro_steps,
+                   .offload = {.host_numel = nvme ? s.host_numel : INT64_MAX, .buffers = 3},
                    .slots = {}},
           .optimizer = s.optimizer,
           .schedule = warmup_of(4),
@@ -89,7 +100,8 @@ inline EngineOptions options_of(const Setting& s) {
           .micro_batch = s.global_batch / s.ranks / s.micro_steps,
           .length = 16,
           .seed = 5,
-          .cuda_graphs = s.cuda_graphs};
+          .cuda_graphs = s.cuda_graphs,
+          .offload_activations = s.offload_activations};
 }
 
 // Everything a run can be told apart by: every element of weights and optimizer state, and the
@@ -97,7 +109,8 @@ inline EngineOptions options_of(const Setting& s) {
 struct Outcome {
   std::map<std::string, std::vector<float>> state;
   std::vector<double> losses;
-  MemoryUsage memory;
+  MemoryUsage memory;  // of the device
+  TierUsage tiers{};
   int64_t wire_bytes = 0;  // of the last step
 };
 
