@@ -17,6 +17,8 @@ struct PlanArgs {
   std::optional<int> num_ranks;        // none: those that `run` would use, 1 to the engine alone
   int threads = 1;                     // per rank
   bool json = false;
+  // Sizes, "80GiB": with the first the question is which model is the largest that fits.
+  std::optional<std::string> device_memory, host_memory, nvme;
 };
 
 void describe_plan(CLI::App& app, PlanArgs& values);
