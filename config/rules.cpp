@@ -185,6 +185,13 @@ void offload_rules(const RuleContext& r) {
     r.refuse_early("zero_optimization.offload_param",
                    fmt::format("works with stage 3 only, the stage is {}", zero.stage));
   }
+  if (zero.offload_param && zero.offload_param->device == OffloadDevice::kNvme) {
+    const auto at_least_one = [&](const char* key, int64_t value) {
+      if (value < 1) r.refuse(key, "must be at least 1 where parameters are offloaded to nvme");
+    };
+    at_least_one("zero_optimization.offload_param.buffer_count", zero.offload_param->buffer_count);
+    at_least_one("zero_optimization.offload_param.buffer_size", zero.offload_param->buffer_size);
+  }
   if (zero.offload_optimizer && zero.offload_optimizer->device != OffloadDevice::kNone) {
     if (zero.stage == 0) {
       r.refuse_early("zero_optimization.offload_optimizer",

@@ -7,13 +7,6 @@
 
 namespace ds {
 
-Tensor take(Saved& saved) {
-  DS_CHECK(saved != nullptr, "take: this saved tensor was taken before");
-  Tensor tensor = saved();
-  saved = nullptr;
-  return tensor;
-}
-
 Tensor GradientFlow::take(int index) {
   const auto slot = to_size(nth(outputs_, index));
   return std::exchange(tape_.gradients_[slot], Tensor());
@@ -42,13 +35,18 @@ Var Tape::watch(Tensor value) {
 }
 
 Saved Tape::save(const Tensor& tensor) {
-  return [tensor] { return tensor; };
+  if (policy_ == nullptr) return keep(tensor);
+  return saved_.emplace_back(policy_->save(tensor));
 }
 
 std::vector<Var> Tape::record(std::string_view name, std::span<const Var> inputs,
                               std::vector<Tensor> outputs, Backward backward,
                               std::string_view place) {
-  Node node{name, place, {}, {}, std::move(backward)};
+  Node node{name, place, {}, {}, std::move(backward), std::exchange(saved_, {})};
+  // What the closure before has saved may leave: its way out had the time of this one's work.
+  if (!nodes_.empty()) {
+    for (const Saved& saved : nodes_.back().saved) saved->leave();
+  }
   for (const Var& input : inputs) node.inputs.push_back(input.slot);
   std::vector<Var> vars;
   for (Tensor& output : outputs) {
@@ -70,6 +68,12 @@ void Tape::run_closures(Stream& stream, std::vector<WeightWork>* kept) {
     Node node = std::move(nodes_.back());
     nodes_.pop_back();
     if (!reached(node)) continue;
+    // What the next one needs comes while this one works.
+    for (const Saved& saved : node.saved) saved->fetch();
+    if (!nodes_.empty()) {
+      for (const Saved& saved : nodes_.back().saved) saved->fetch();
+    }
+    node.saved.clear();
     GradientFlow flow(*this, stream, node.inputs, node.outputs, kept);
     label_.assign(node.place).append(" ").append(node.name).append(" backward");
     const Span span(stream, label_);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "model/saved.h"
 
 namespace ds {
 
@@ -24,12 +25,6 @@ struct Var {
 
   bool defined() const { return value.defined(); }
 };
-
-// A tensor a closure needs again: kept, offloaded or recomputed, the closure cannot tell. Empty
-// after take().
-using Saved = std::function<Tensor()>;
-Tensor take(
-    Saved& saved);  // fetches it and drops the hold, so that its bytes go after the last use
 
 // Work on weight gradients that nobody upstream waits for, with the label of where it belongs.
 struct WeightWork {
@@ -74,12 +69,15 @@ using Backward = std::function<void(GradientFlow&)>;
 // One forward pass, consumed by one backward pass. Confined to one thread.
 class Tape {
  public:
-  Tape() = default;
+  // Where what is saved waits for the backward pass is for `saves` to say, which has to outlive the
+  // tape; null: it stays where it is.
+  explicit Tape(SavePolicy* saves = nullptr) : policy_(saves) {}
   Tape(const Tape&) = delete;  // closures hold activations: a copy would double their life
   Tape& operator=(const Tape&) = delete;
 
   // A leaf whose gradient is wanted: read it with take_gradient() after backward().
   Var watch(Tensor value);
+  // For the closure that is recorded next.
   Saved save(const Tensor& tensor);
   // The closure runs when a gradient has reached any of `outputs`, or always when there are none (a
   // loss, which starts the flow). Returns one Var per output. `name` and `place`, where it was
@@ -107,6 +105,7 @@ class Tape {
     std::vector<int> inputs;
     std::vector<int> outputs;
     Backward backward;
+    std::vector<Saved> saved;  // where they may leave and have to be brought back
   };
 
   void run_closures(Stream& stream, std::vector<WeightWork>* kept);
@@ -114,6 +113,8 @@ class Tape {
   void add_gradient(Stream& stream, int slot, Tensor gradient);
   bool reached(const Node& node) const;
 
+  SavePolicy* const policy_;
+  std::vector<Saved> saved_;  // for the closure that is recorded next
   std::vector<Node> nodes_;
   std::vector<Tensor> gradients_;  // by slot
   std::vector<Shape> shapes_;      // by slot: of the value, to check what flows

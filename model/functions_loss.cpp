@@ -25,10 +25,11 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
   args.write_dweight = slot.write;
   kernels::linear_cross_entropy(stream, args);
   context.store.grad_ready(weight);
-  auto backward = [&stream, dtype = x.value.dtype(),
-                   dx = context.save(args.dx)](GradientFlow& flow) mutable {
-    flow.give(0, as_value(stream, take(dx), dtype));
+  // Not saved: it is what the backward pass begins with, so it would come back at once.
+  auto backward = [&stream, dtype = x.value.dtype(), dx = args.dx](GradientFlow& flow) mutable {
+    flow.give(0, as_value(stream, std::move(dx), dtype));
   };
+  args.dx = Tensor();
   context.record("linear_cross_entropy", {&x, 1}, {}, std::move(backward));
   return losses;
 }

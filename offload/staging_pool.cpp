@@ -47,11 +47,12 @@ std::string lock_limit() {
 
 }  // namespace
 
-StagingPool::StagingPool(const StagingOptions& options, MemoryResource* pinned)
+StagingPool::StagingPool(const StagingOptions& options, MemoryResource* memory, StagingMemory kind)
     : options_(checked(options)),
-      block_(to_size(options_.buffers * options_.buffer_bytes + kUncachedAlignment), pinned),
+      block_(to_size(options_.buffers * options_.buffer_bytes + kUncachedAlignment), memory,
+             options_.tag),
       memory_(aligned(block_, to_size(options_.buffers * options_.buffer_bytes))),
-      is_pinned_(pinned != nullptr),
+      is_pinned_(memory != nullptr && kind == StagingMemory::kPinned),
       buffers_(to_size(options_.buffers)) {
   if (!is_pinned_ && options_.pinning != Pinning::kNone) pin();
 }

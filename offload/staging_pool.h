@@ -35,11 +35,18 @@ enum class Pinning : uint8_t {
   kRequired,  // the configuration says pin_memory
 };
 
+// What the buffers are made of.
+enum class StagingMemory : uint8_t {
+  kPinned,   // by a device's runtime
+  kPageable  // of the host, and locked where StagingOptions::pinning asks for it
+};
+
 struct StagingOptions {
   int buffers = 2;
   int64_t buffer_bytes = 0;  // of each; rounded up to kUncachedAlignment
   Pinning pinning = Pinning::kIfPossible;
   int64_t timeout_ms = 30'000;  // longest that take() waits
+  MemoryTag tag = MemoryTag::kScratch;
 };
 
 // Thread-safe. Must outlive its leases, and whatever may still move bytes of a lease that was
@@ -48,9 +55,10 @@ class StagingPool {
  public:
   class Lease;
 
-  // `pinned`: of the device's runtime; it must outlive the pool. Null: the heap. ConfigError naming
+  // `memory` must outlive the pool. Null: the heap, which is pageable. ConfigError naming
   // RLIMIT_MEMLOCK where pinning is required and refused.
-  explicit StagingPool(const StagingOptions& options, MemoryResource* pinned = nullptr);
+  explicit StagingPool(const StagingOptions& options, MemoryResource* memory = nullptr,
+                       StagingMemory kind = StagingMemory::kPinned);
   StagingPool(const StagingPool&) = delete;  // leases point into it
   StagingPool& operator=(const StagingPool&) = delete;
   ~StagingPool();

@@ -128,6 +128,9 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
 
 std::string_view RankDevice::graph_words(const EngineOptions& options) {
   if (!options.cuda_graphs) return "kernel by kernel (train.cuda_graphs is off)";
+  if (options.zero.policy.params.tier == Tier::kNvme) {
+    return "kernel by kernel (weights come from a swap file)";
+  }
   return transport_.group().is_recordable() ? "steps as CUDA graphs"
                                             : "kernel by kernel (host memory is in the way)";
 }

@@ -29,6 +29,7 @@
 #include "train/plan/limits.h"
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
+#include "train/step/swap.h"
 #include "train/watch/memory_saver.h"
 #include "train/watch/resident_memory.h"
 #include "train/watch/sample_audit.h"
@@ -395,6 +396,21 @@ void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& c
                   data.tokenizer->vocab_size(), dimensions(model).vocabulary));
 }
 
+// Where weights that are offloaded to NVMe lie.
+std::function<std::unique_ptr<Swapper>(int64_t)> weights_swap(const JobPlan& plan,
+                                                              const Config& config) {
+  const std::optional<OffloadParamConfig>& param = config.zero_optimization.offload_param;
+  if (!param || param->device != OffloadDevice::kNvme) return nullptr;
+  const size_t named = std::min(plan.run_dir.size(), kSwapJobBytes);
+  return swap_opener({.nvme_path = param->nvme_path,
+                      .of = "parameters",
+                      .owner = {.job = plan.run_dir.substr(plan.run_dir.size() - named),
+                                .epoch = plan.epoch,
+                                .rank = plan.rank,
+                                .world = plan.world_size},
+                      .io = io_options(config.aio)});
+}
+
 }  // namespace
 
 int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener,
@@ -451,6 +467,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &recorded;
+  resources.open_swap = weights_swap(plan, config);
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;

@@ -17,6 +17,8 @@
 namespace ds {
 namespace {
 
+constexpr int64_t kMostBuffers = 1 << 20;
+
 DType dtype_of_config(FloatType type) {
   switch (type) {
     case FloatType::kFp32:
@@ -142,6 +144,23 @@ void set_wire(const Config& config, ZeroOptions& zero) {
   }
 }
 
+// Where stage 3 keeps this rank's slices of the weights, and how far ahead they are fetched: from
+// the host as far as buckets are gathered ahead, from NVMe as far as there are buffers.
+void offload_weights(const ZeroConfig& config, ZeroOptions& zero) {
+  const std::optional<OffloadParamConfig>& param = config.offload_param;
+  if (!param || param->device == OffloadDevice::kNone) return;
+  const bool nvme = param->device == OffloadDevice::kNvme;
+  zero.policy.params.tier = nvme ? Tier::kNvme : Tier::kHost;
+  zero.gather.fetch_numel = config.stage3_prefetch_bucket_size;
+  zero.offload.pinning = param->pin_memory ? Pinning::kRequired : Pinning::kNone;
+  if (!nvme) return;
+  zero.offload.host_numel = param->max_in_cpu;
+  zero.offload.buffers = narrow<int>(std::min<int64_t>(param->buffer_count, kMostBuffers));
+  zero.offload.buffer_numel = param->buffer_size;
+  zero.gather.fetch_numel = std::numeric_limits<int64_t>::max();
+  zero.gather.fetches = zero.offload.buffers;
+}
+
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
@@ -160,6 +179,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                    .grad_slice_dtype = slice,
                    .micro_steps = static_cast<int>(micro_steps),
                    .slots = {}};
+  offload_weights(z, zero);
   set_wire(config, zero);
   return zero;
 }
@@ -257,7 +277,10 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .times_recomputation =
               config.activation_checkpointing.enabled && config.activation_checkpointing.profile,
           .cuda_graphs = config.train.cuda_graphs,
-          .matmul = {.allow_tf32 = config.train.allow_tf32}};
+          .matmul = {.allow_tf32 = config.train.allow_tf32},
+          .offload_activations = config.train.offload_activations ||
+                                 (config.activation_checkpointing.enabled &&
+                                  config.activation_checkpointing.cpu_checkpointing)};
 }
 
 namespace {

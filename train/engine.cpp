@@ -19,6 +19,13 @@ ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
   return zero;
 }
 
+std::unique_ptr<HostSaves> saves_of(const EngineOptions& options, const RankResources& resources) {
+  if (!options.offload_activations) return nullptr;
+  return std::make_unique<HostSaves>(
+      resources.stream, resources.saves != nullptr ? *resources.saves : resources.stream,
+      resources.host_memory());
+}
+
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, const RankResources& resources,
@@ -31,7 +38,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
       store_(with_slots(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
-             resources.comm_memory),
+             resources.comm_memory, resources.weight_places()),
       scalars_(resources.peers.data().size(), resources.stream, resources.pinned),
       training_(
           step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
@@ -43,6 +50,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
                resources.stream),
       model_(make_stage(options.model, options.dtype, store_, all_layers(options.model),
                         recomputed_blocks())),
+      saves_(saves_of(options, resources)),
       place_{.stream = resources.stream,
              .store = store_,
              .uploads = uploads_,
@@ -50,6 +58,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .operands = options.operands,
              .gradient_factor = options.gradient_factor,
              .loss_scale = scales() ? scalars_.loss_scale() : nullptr,
+             .saves = saves_.get(),
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
              .length = options.length},
@@ -106,6 +115,7 @@ void Engine::prepare_graphs() {
   const bool waits = options_.recomputed.recompute.synchronize || options_.times_recomputation;
   if (!options_.cuda_graphs || waits || !on_device || !resources_.peers.data().is_recordable())
     return;
+  if (!store_.is_recordable()) return;
   graphs_.emplace(resources_.streams(), store_, resources_.peers.data(), resources_.recorded);
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/step_metrics.h"
+#include "model/host_saves.h"
 #include "model/recompute.h"
 #include "train/engine_options.h"
 #include "train/plan/step_plan.h"
@@ -109,6 +110,7 @@ class Engine {
   StepUploads uploads_;
   SegmentTimes recompute_times_;
   const std::unique_ptr<const Stage> model_;
+  const std::unique_ptr<HostSaves> saves_;  // null: activations stay on the device
   const StepPlace place_;
   StepMemories memories_;
   std::optional<StepGraphs> graphs_;

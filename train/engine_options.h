@@ -30,7 +30,8 @@ struct EngineOptions {
   bool times_recomputation = false;  // and logs what each segment took, step by step
   // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.
   bool cuda_graphs = true;
-  kernels::MatmulRules matmul{};  // on CUDA devices
+  kernels::MatmulRules matmul{};     // on CUDA devices
+  bool offload_activations = false;  // to memory of the host, until the backward pass needs them
 
   int micro_steps() const { return zero.micro_steps; }
 };

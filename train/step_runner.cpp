@@ -122,7 +122,7 @@ StepRunner::MicroSlot& StepRunner::slot_of(const PipelineInstruction& instructio
     if (input_.observer != nullptr && instruction.chunk == 0) {
       input_.observer->before_micro_step(input_.step, instruction.micro_batch);
     }
-    place.emplace();
+    place.emplace(place_.saves);
     place->micro_batch = instruction.micro_batch;
     place->chunk = instruction.chunk;
     if (input_.mode == RunMode::kTrain) {

@@ -38,9 +38,10 @@ struct StepPlace {
   Operands operands = std::nullopt;    // of products
   double gradient_factor = 1;          // of the gradients of the mean loss
   const double* loss_scale = nullptr;  // on the stream's device; null: losses are not scaled
-  std::vector<const Stage*> chunks;    // this rank's layers, in their order in the model
-  int64_t micro_batch = 1;             // samples
-  int64_t length = 0;                  // tokens per sample
+  SavePolicy* saves = nullptr;       // where activations wait for the backward pass; null: in place
+  std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
+  int64_t micro_batch = 1;           // samples
+  int64_t length = 0;                // tokens per sample
   // The pipe axis: its ranks are stages. Two groups, because schedules receive an activation and a
   // gradient of one rank in another order than it sends them. Null: one stage alone.
   Communicator* activations = nullptr;
@@ -73,13 +74,14 @@ class StepRunner {
  private:
   // A micro-batch in a chunk, from its first instruction to its last.
   struct MicroSlot {
+    explicit MicroSlot(SavePolicy* saves) : tape(saves) {}
     int micro_batch = -1;
     int chunk = 0;
     Tensor tokens{}, targets{};  // int32 [micro_batch * length], where loaded
     Tensor order{};              // where tokens get a gradient: kernels::sort_tokens() of them
     const MicroInputs* inputs = nullptr;  // in training
     Tensor received{};                    // boundary of the stage before
-    Tape tape{};
+    Tape tape;
     Var in{}, out{};  // boundaries, on the tape
     Tensor losses{};
     Tensor out_gradient{}, in_gradient{};

@@ -27,7 +27,12 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
   if (options.overlaps_communication) {
     communication_.emplace(options_of_stream(options.communication_trace));
   }
-  if (has_device()) copies_.emplace(options_of_stream(nullptr));
+  if (has_device()) {
+    copies_.emplace(options_of_stream(nullptr));
+    saves_.emplace(options_of_stream(options.saves_trace));
+    fetches_.emplace(options_of_stream(options.fetches_trace));
+  }
+  if (device_.is_meta()) disk_.emplace(options_of_stream(options.disk_trace));
 }
 
 StreamOptions Workspace::options_of_stream(Trace* trace) {
@@ -63,6 +68,10 @@ RankResources Workspace::resources() {
           .communication = communication_ ? &*communication_ : nullptr,
           .copies = copies_ ? &*copies_ : nullptr,
           .pinned = has_device() ? &pinned_ : nullptr,
+          .saves = saves_ ? &*saves_ : nullptr,
+          .fetches = fetches_ ? &*fetches_ : nullptr,
+          .disk = disk_ ? &*disk_ : nullptr,
+          .nvme = &nth(accounts_, Tier::kNvme),
           .results_late = device_.kind == Device::Kind::kCuda ? 1 : 0};
 }
 

@@ -41,6 +41,10 @@ struct WorkspaceOptions {
   // is told to a trace of its own.
   bool overlaps_communication = false;
   Trace* communication_trace = nullptr;
+  // Of what is copied between tiers beside a device, and of the disk that a meta run plans for.
+  Trace* saves_trace = nullptr;
+  Trace* fetches_trace = nullptr;
+  Trace* disk_trace = nullptr;
   const DeviceBlocks* blocks = nullptr;  // of a CUDA device; they outlive the workspace
   MemoryLimits limits{};
   // What others have of pinned memory, for usage() to tell.
@@ -86,7 +90,7 @@ class Workspace {
   ThreadPool pool_;
   Stream stream_;
   Stream host_stream_;
-  std::optional<Stream> communication_, copies_;
+  std::optional<Stream> communication_, copies_, saves_, fetches_, disk_;
   const Peers peers_;
 };
 

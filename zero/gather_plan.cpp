@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "core/index.h"
 
@@ -17,8 +18,8 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 class Planner {
  public:
   Planner(std::span<const GatherEvent> events, std::span<const int64_t> numel,
-          const GatherLimits& limits)
-      : events_(events), numel_(numel), limits_(limits) {}
+          const GatherLimits& limits, const std::vector<bool>& elsewhere)
+      : events_(events), numel_(numel), limits_(limits), elsewhere_(elsewhere) {}
 
   GatherPlan run() {
     plan_.events.assign(events_.begin(), events_.end());
@@ -33,6 +34,7 @@ class Planner {
     if (!events_.empty()) {
       while (!live_.empty()) release(live_.begin()->first, plan_.actions.back());
     }
+    if (!elsewhere_.empty()) plan_fetches();
     return std::move(plan_);
   }
 
@@ -109,9 +111,58 @@ class Planner {
     if (!keep) release(bucket, plan_.actions[at]);
   }
 
+  // A gather, and the slice that it needs.
+  struct Need {
+    size_t at = 0;
+    int bucket = 0;
+    int64_t numel_before = 0;  // acquired before this event
+  };
+  std::vector<Need> needs() const {
+    std::vector<Need> needs;
+    int64_t acquired = 0;
+    for (size_t at = 0; at < events_.size(); ++at) {
+      for (const int bucket : plan_.actions[at].gather) {
+        if (nth(elsewhere_, bucket)) needs.push_back({at, bucket, acquired});
+      }
+      if (events_[at].kind == GatherEvent::Kind::kAcquire) acquired += size(events_[at].bucket);
+    }
+    return needs;
+  }
+
+  // In the order of the gathers; a bucket that is gathered twice is not fetched for the second one
+  // before the first. One whose turn comes when all buffers are full is fetched by its gather,
+  // after those before it.
+  void plan_fetches() {
+    const std::vector<Need> all = needs();
+    size_t next = 0;
+    size_t gathered = 0;       // of the needs
+    std::vector<int> fetched;  // and not gathered, in order
+    int64_t acquired = 0;
+    for (size_t at = 0; at < events_.size(); ++at) {
+      for (; gathered < all.size() && all[gathered].at < at; ++gathered) {
+        if (!fetched.empty() && fetched.front() == all[gathered].bucket) {
+          fetched.erase(fetched.begin());
+        }
+      }
+      for (; next < all.size(); ++next) {
+        const bool due = all[next].at == at;
+        if (!due && all[next].numel_before - acquired > limits_.fetch_numel) break;
+        const bool has_place = std::cmp_less(fetched.size(), limits_.fetches) &&
+                               std::ranges::find(fetched, all[next].bucket) == fetched.end();
+        if (!has_place && !due) break;
+        if (!has_place) continue;
+        plan_.actions[at].fetch.push_back(all[next].bucket);
+        fetched.push_back(all[next].bucket);
+      }
+      if (events_[at].kind == GatherEvent::Kind::kAcquire) acquired += size(events_[at].bucket);
+    }
+    for (const Need& need : all) plan_.numel_fetched += size(need.bucket);
+  }
+
   const std::span<const GatherEvent> events_;
   const std::span<const int64_t> numel_;
   const GatherLimits limits_;
+  const std::vector<bool>& elsewhere_;
   GatherPlan plan_;
   std::map<int, int> live_;  // bucket -> 1 while leased, 0 while idle
   int64_t live_numel_ = 0;
@@ -120,8 +171,8 @@ class Planner {
 }  // namespace
 
 GatherPlan plan_gathers(std::span<const GatherEvent> events, std::span<const int64_t> bucket_numel,
-                        const GatherLimits& limits) {
-  return Planner(events, bucket_numel, limits).run();
+                        const GatherLimits& limits, const std::vector<bool>& elsewhere) {
+  return Planner(events, bucket_numel, limits, elsewhere).run();
 }
 
 std::string GatherPlan::to_string() const {
@@ -131,11 +182,14 @@ std::string GatherPlan::to_string() const {
                         events[i].bucket);
     if (!actions[i].release.empty())
       text += fmt::format(" release {}", fmt::join(actions[i].release, " "));
+    if (!actions[i].fetch.empty())
+      text += fmt::format(" fetch {}", fmt::join(actions[i].fetch, " "));
     if (!actions[i].gather.empty())
       text += fmt::format(" gather {}", fmt::join(actions[i].gather, " "));
     text += '\n';
   }
   text += fmt::format("gathered {} elements, at most {} live\n", numel_gathered, live_numel_peak);
+  if (numel_fetched > 0) text += fmt::format("fetched slices of {} elements\n", numel_fetched);
   return text;
 }
 

@@ -52,17 +52,20 @@ GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
 }
 
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
-                       Mesh& mesh, StoreStreams streams, BucketSlots& slots)
+                       Mesh& mesh, StoreStreams streams, BucketSlots& slots,
+                       OffloadedWeights* offloaded)
     : options_(options),
+      dtype_(key.dtype),
       params_(std::move(params)),
       comm_(mesh.group(key.shard)),
       answers_(is_first_of_all(key, mesh)),
       streams_(streams),
       slots_(slots),
+      offloaded_(offloaded),
       layout_(layout_of(params_, options, comm_.size())),
       weights_(layout_.buckets().size()) {
   const int buckets = narrow<int>(weights_.size());
-  for (int b = 0; b < buckets; ++b) make_weights(b, key.dtype);
+  for (int b = 0; b < buckets; ++b) make_weights(b);
   std::vector<int> uses;
   for (const Param& param : params_) uses.push_back(param.uses);
   std::vector<Communicator*> summed;
@@ -88,14 +91,20 @@ bool ShardGroup::shards_weights() const {
   return std::ranges::any_of(weights_, [](const Weights& weights) { return weights.sharded; });
 }
 
-void ShardGroup::make_weights(int bucket, DType dtype) {
+void ShardGroup::make_weights(int bucket) {
   Weights& weights = nth(weights_, bucket);
   const Bucket& layout = nth(layout_.buckets(), bucket);
-  weights.sharded = options_.policy.params.sharding == Sharding::kSharded && !layout.persistent &&
-                    comm_.size() > 1;
+  const Placement& params = options_.policy.params;
+  const bool offloads = params.tier != Tier::kDevice;  // who is alone has its slices elsewhere, too
+  weights.sharded =
+      params.sharding == Sharding::kSharded && !layout.persistent && (comm_.size() > 1 || offloads);
+  if (weights.sharded && offloads) {
+    weights.offloaded = offloaded_->add(layout_.slice_numel(bucket), dtype_);
+    return;
+  }
   const int64_t numel = weights.sharded ? layout_.slice_numel(bucket) : layout.numel;
   const MemoryScope scope(streams_.compute, slots_.memory());
-  weights.kept = Tensor::zeros({numel}, dtype, streams_.compute, MemoryTag::kParameters);
+  weights.kept = Tensor::zeros({numel}, dtype_, streams_.compute, MemoryTag::kParameters);
 }
 
 void ShardGroup::make_shard(int bucket) {
@@ -103,11 +112,12 @@ void ShardGroup::make_shard(int bucket) {
   const bool whole_state = has_whole_state();
   const int64_t slice = layout_.slice_numel(bucket);
   const int64_t numel = whole_state ? slice * comm_.size() : slice;
-  const Tensor mine = weights.sharded || whole_state
+  const bool offloaded = offloads_weights(bucket);
+  const Tensor mine = offloaded || weights.sharded || whole_state
                           ? weights.kept
                           : weights.kept.narrow(comm_.rank() * slice, slice);
   Shard shard;
-  if (mine.dtype() == DType::kF32) {
+  if (!offloaded && dtype_ == DType::kF32) {
     shard.master = mine;
   } else {
     shard.master = Tensor::zeros({numel}, DType::kF32, streams_.compute, MemoryTag::kOptimizer);
@@ -128,11 +138,19 @@ std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
   return fields;
 }
 
+void ShardGroup::fetch(int bucket) { offloaded_->fetch(nth(weights_, bucket).offloaded); }
+
 void ShardGroup::gather(int bucket) {
   Weights& weights = nth(weights_, bucket);
-  weights.gathered =
-      slots_.take(nth(layout_.buckets(), bucket).numel, weights.kept.dtype(), streams_.peers);
-  comm_.all_gather(weights.kept, weights.gathered, streams_.peers);
+  const bool offloaded = offloads_weights(bucket);
+  Tensor slice = offloaded ? offloaded_->take(weights.offloaded) : weights.kept;
+  if (comm_.size() == 1) {
+    weights.gathered = std::move(slice);
+  } else {
+    weights.gathered = slots_.take(nth(layout_.buckets(), bucket).numel, dtype_, streams_.peers);
+    comm_.all_gather(slice, weights.gathered, streams_.peers);
+    if (offloaded) slots_.give_back(slice, streams_.peers);
+  }
   weights.gathered_at = streams_.peers.mark();
 }
 
@@ -166,6 +184,7 @@ void ShardGroup::add_sum_of_squares(const Tensor& total) {
 
 void ShardGroup::publish() {
   streams_.peers.wait(streams_.compute.mark());  // gathers of the next step too
+  store_offloaded();
   if (has_whole_state()) return;
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
     Weights& weights = nth(weights_, b);
@@ -175,6 +194,16 @@ void ShardGroup::publish() {
                      streams_.peers);
   }
   streams_.compute.wait(streams_.peers.mark());
+}
+
+void ShardGroup::store_offloaded() {
+  bool any = false;
+  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
+    if (!offloads_weights(b)) continue;
+    offloaded_->store(nth(weights_, b).offloaded, nth(shards_, b).master);
+    any = true;
+  }
+  if (any) offloaded_->end_stores();
 }
 
 void ShardGroup::initialize(uint64_t seed) {

@@ -16,6 +16,7 @@
 #include "zero/bucket_slots.h"
 #include "zero/gather_plan.h"
 #include "zero/grad_reducer.h"
+#include "zero/offloaded_weights.h"
 #include "zero/policy.h"
 
 namespace ds {
@@ -40,6 +41,7 @@ struct ZeroOptions {
   std::vector<ModuleKind> wire_modules = {};  // none: all
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
+  WeightOffload offload{};      // where policy.params is on another tier
   std::vector<SlotSpec> slots;  // of the optimizer
 };
 
@@ -65,9 +67,9 @@ class ShardGroup {
   };
 
   // The references must outlive the group. slots: for what peers read, and for buckets that come
-  // and go.
+  // and go. offloaded: where weights are kept that the policy offloads; may be null without.
   ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params, Mesh& mesh,
-             StoreStreams streams, BucketSlots& slots);
+             StoreStreams streams, BucketSlots& slots, OffloadedWeights* offloaded);
   ShardGroup(const ShardGroup&) = delete;  // its reducer refers to its layout
   ShardGroup& operator=(const ShardGroup&) = delete;
 
@@ -79,7 +81,10 @@ class ShardGroup {
 
   bool is_gathered_on_use(int bucket) const { return nth(weights_, bucket).sharded; }
   bool shards_weights() const;
-  // Of a bucket that is not whole on every rank: gathered, or released again.
+  bool offloads_weights(int bucket) const { return nth(weights_, bucket).offloaded >= 0; }
+  // Of a bucket that is not whole on every rank: this rank's slice is brought to the device, where
+  // it is offloaded; gathered; and released again.
+  void fetch(int bucket);
   void gather(int bucket);
   void release(int bucket);
   Tensor weight(int param) const;  // while its bucket is whole here; what is computed waits for it
@@ -96,14 +101,16 @@ class ShardGroup {
 
  private:
   struct Weights {
-    Tensor kept;      // whole bucket, or this rank's slice of it
-    Tensor gathered;  // whole bucket while live, where only a slice is kept
+    Tensor kept;         // whole bucket, or this rank's slice of it
+    int offloaded = -1;  // or the number of that slice, where it is not on the device
+    Tensor gathered;     // whole bucket while live, where only a slice is kept
     Event gathered_at{};
     bool sharded = false;
   };
-  void make_weights(int bucket, DType dtype);
+  void make_weights(int bucket);
   void make_shard(int bucket);
   void refresh_copies();
+  void store_offloaded();
   bool has_whole_state() const;
   int shard_rank() const { return has_whole_state() ? -1 : comm_.rank(); }
   // Of the slice `rank`, or of the whole bucket with rank < 0; parameters as the store counts them.
@@ -111,11 +118,13 @@ class ShardGroup {
   bool visits(Visit what) const { return what == Visit::kRestore || answers_; }
 
   const ZeroOptions& options_;
+  const DType dtype_;
   const std::vector<Param> params_;
   Communicator& comm_;  // of the key's shard axis
   const bool answers_;
   const StoreStreams streams_;
   BucketSlots& slots_;
+  OffloadedWeights* const offloaded_;
   const BucketLayout layout_;
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;

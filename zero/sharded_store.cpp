@@ -7,8 +7,15 @@
 namespace ds {
 
 ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams,
-                           MemoryResource& memory)
-    : options_(std::move(options)), mesh_(mesh), streams_(streams), slots_(memory) {}
+                           MemoryResource& memory, const WeightPlaces& places)
+    : options_(std::move(options)),
+      mesh_(mesh),
+      streams_(streams),
+      slots_(memory),
+      offloaded_(
+          options_.policy.params.tier == Tier::kDevice
+              ? nullptr
+              : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {}
 
 ParamId ShardedStore::add(ParamSpec spec) {
   DS_CHECK(!is_sealed(), "parameter store: {} added after seal()", spec.name);
@@ -49,11 +56,12 @@ void ShardedStore::seal() {
   }
   for (size_t g = 0; g < keys.size(); ++g) {
     ShardGroup& group = *groups_.emplace_back(std::make_unique<ShardGroup>(
-        options_, keys[g], std::move(members[g]), mesh_, streams_, slots_));
+        options_, keys[g], std::move(members[g]), mesh_, streams_, slots_, offloaded_.get()));
     first_bucket_.push_back(narrow<int>(buckets_.size()));
     const int buckets = narrow<int>(group.layout().buckets().size());
     for (int b = 0; b < buckets; ++b) buckets_.push_back({.group = &group, .bucket = b});
   }
+  if (offloaded_ != nullptr) offloaded_->seal();
 }
 
 int ShardedStore::bucket_of(const Param& param) const {
@@ -75,6 +83,11 @@ void ShardedStore::release_lease(int bucket) {
   if (--nth(buckets_, bucket).leases == 0) {
     on_event({.kind = GatherEvent::Kind::kIdle, .bucket = bucket});
   }
+}
+
+void ShardedStore::fetch(int bucket) {
+  const BucketPlace& place = nth(buckets_, bucket);
+  place.group->fetch(place.bucket);
 }
 
 void ShardedStore::gather(int bucket) {
@@ -100,6 +113,7 @@ void ShardedStore::on_event(GatherEvent event) {
            event.bucket);
   const GatherAction& action = plan_.actions[next_event_++];
   for (const int b : action.release) release(b);
+  for (const int b : action.fetch) fetch(b);
   for (const int b : action.gather) gather(b);
 }
 
@@ -189,6 +203,15 @@ std::vector<std::vector<ShardField>> ShardedStore::owned_fields(Visit what) cons
 
 void ShardedStore::restore_from_owned() {
   for (const auto& group : groups_) group->restore_from_owned();
+}
+
+std::vector<bool> ShardedStore::offloaded_buckets() const {
+  if (offloaded_ == nullptr) return {};
+  std::vector<bool> offloaded;
+  for (const BucketPlace& place : buckets_) {
+    offloaded.push_back(place.group->offloads_weights(place.bucket));
+  }
+  return offloaded;
 }
 
 std::vector<int64_t> ShardedStore::bucket_numel() const {

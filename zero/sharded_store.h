@@ -20,7 +20,9 @@ class ShardedStore final : public ParameterStore {
  public:
   // memory: for what peers read (that of the data group, perhaps tracked); everything else comes
   // from that of the computing stream at seal(). All references must outlive the store.
-  ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams, MemoryResource& memory);
+  // places: where weights go that the policy offloads.
+  ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams, MemoryResource& memory,
+               const WeightPlaces& places = {});
 
   ParamId add(ParamSpec spec) override;
   void expect_uses(ParamId id, int uses) override;
@@ -44,6 +46,9 @@ class ShardedStore final : public ParameterStore {
   // Nothing waits any more for what the streams have been given so far: they have waited for each
   // other, or will before they go on.
   void forget_events();
+  // Whether micro-steps and updates can be recorded into graphs: the host has a part in what passes
+  // through a swap file.
+  bool is_recordable() const { return offloaded_ == nullptr || !offloaded_->uses_swap(); }
   Tensor summed_gradient(ParamId id) override;
   void reduce_gradients() override;
   // Adds the squares of the slices that this rank answers for to an fp64 number on the stream's
@@ -66,6 +71,7 @@ class ShardedStore final : public ParameterStore {
   // Buckets are numbered through all groups. The dry run records; its events make the plan that
   // the real store follows.
   std::vector<int64_t> bucket_numel() const;
+  std::vector<bool> offloaded_buckets() const;  // empty: none is
   const std::vector<GatherEvent>& recorded_events() const { return recorded_; }
   void follow(GatherPlan plan) { plan_ = std::move(plan); }
   // Likewise for the places of buckets; a micro-step is a round of theirs.
@@ -89,6 +95,7 @@ class ShardedStore final : public ParameterStore {
   int bucket_of(const Param& param) const;  // through all groups
   bool is_sealed() const { return !groups_.empty(); }
   void on_event(GatherEvent event);
+  void fetch(int bucket);
   void gather(int bucket);
   void release(int bucket);
   void release_lease(int bucket);
@@ -97,6 +104,7 @@ class ShardedStore final : public ParameterStore {
   Mesh& mesh_;
   const StoreStreams streams_;
   BucketSlots slots_;
+  const std::unique_ptr<OffloadedWeights> offloaded_;  // null: nothing is
   std::vector<Param> params_;
   std::vector<std::unique_ptr<ShardGroup>> groups_;
   std::vector<int> first_bucket_;  // of each group

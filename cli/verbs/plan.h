@@ -18,6 +18,8 @@ struct PlanArgs {
   int threads = 1;                     // per rank
   std::string device = "cpu";          // cpu, cuda: there need be no GPU
   bool json = false;
+  // Sizes, "80GiB": with the first the question is which model is the largest that fits.
+  std::optional<std::string> device_memory, host_memory, nvme;
 };
 
 void describe_plan(CLI::App& app, PlanArgs& values);

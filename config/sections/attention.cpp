@@ -50,7 +50,9 @@ void fields(Visitor& v, ActivationCheckpointingConfig& c) {
            .effect = Effect::kAlwaysSo,
            .here = "layers are not split, so no other rank has the same activations"});
   v.field("cpu_checkpointing", c.cpu_checkpointing,
-          {.meaning = "Keep partitioned activations in host memory.", .effect = Effect::kNotYet});
+          {.meaning = "Keep what is saved for the backward pass in host memory, as "
+                      "train.offload_activations does.",
+           .effect = Effect::kUsed});
   v.field("contiguous_memory_optimization", c.contiguous_memory_optimization,
           {.meaning = "Copy partitioned activations into one contiguous buffer.",
            .effect = Effect::kAlwaysSo,

@@ -165,6 +165,10 @@ void fields(Visitor& v, TrainSection& c) {
                       "$XDG_CACHE_HOME/dslaunch or ~/.cache/dslaunch: with others the last bits "
                       "of a run differ.",
            .effect = Effect::kUsed});
+  v.field("offload_activations", c.offload_activations,
+          {.meaning = "Whether what the backward pass needs again waits for it in memory of the "
+                      "host. It is copied there and back while the device computes.",
+           .effect = Effect::kUsed});
   v.field("resume", c.resume,
           {.meaning = "auto continues from the newest checkpoint if there is one, required fails "
                       "without one, never starts anew.",

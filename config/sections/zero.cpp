@@ -21,14 +21,24 @@ std::span<const EnumName> names_of(ZenflowStrategy) {
 }
 
 void fields(Visitor& v, OffloadParamConfig& c) {
-  v.field("device", c.device, {.meaning = "Where parameters are kept."});
-  v.field("nvme_path", c.nvme_path, {.meaning = "Directory on the NVMe device."});
-  v.field("pin_memory", c.pin_memory, {.meaning = "Use page-locked host memory."});
+  v.field("device", c.device, {.meaning = "Where parameters are kept.", .effect = Effect::kUsed});
+  v.field("nvme_path", c.nvme_path,
+          {.meaning = "Directory on the NVMe device.", .effect = Effect::kUsed});
+  v.field("pin_memory", c.pin_memory,
+          {.meaning = "Use page-locked host memory; beside a GPU it always is.",
+           .effect = Effect::kUsed});
   v.field("buffer_count", c.buffer_count,
-          {.meaning = "Buffers in the NVMe staging pool.", .min = 0});
-  v.field("buffer_size", c.buffer_size, {.meaning = "Elements per staging buffer.", .min = 0});
+          {.meaning = "Buffers in the NVMe staging pool.", .effect = Effect::kUsed, .min = 0});
+  v.field("buffer_size", c.buffer_size,
+          {.meaning = "Elements per staging buffer, at most: no buffer is larger than the largest "
+                      "slice of a rank.",
+           .effect = Effect::kUsed,
+           .min = 0});
   v.field("max_in_cpu", c.max_in_cpu,
-          {.meaning = "Parameter elements kept in host memory when the device is nvme.", .min = 0});
+          {.meaning = "Parameter elements that each rank keeps in host memory when the device is "
+                      "nvme.",
+           .effect = Effect::kUsed,
+           .min = 0});
 }
 
 void fields(Visitor& v, OffloadOptimizerConfig& c) {
@@ -167,9 +177,7 @@ void parameter_fields(Visitor& v, ZeroConfig& c) {
   v.section("offload_param", c.offload_param,
             {.meaning = "Offload of parameters to CPU or NVMe.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
-             .off = "device is none",
-             .here = kOnDevice});
+             .off = "device is none"});
   v.section("offload_optimizer", c.offload_optimizer,
             {.meaning = "Offload of optimizer state to CPU or NVMe and of the update to CPU.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
@@ -338,33 +346,21 @@ void fields(Visitor& v, ZeroConfig& c) {
 
 void fields(Visitor& v, AioConfig& c) {
   v.field("block_size", c.block_size,
-          {.meaning = "Bytes per I/O request.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe",
-           .above = 0});
+          {.meaning = "Bytes per I/O request.", .effect = Effect::kUsed, .above = 0});
   v.field("queue_depth", c.queue_depth,
-          {.meaning = "Requests in flight per thread.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe",
-           .above = 0});
+          {.meaning = "Requests in flight per thread.", .effect = Effect::kUsed, .above = 0});
   v.field("thread_count", c.thread_count,
           {.meaning = "Threads that share one read or write.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe",
+           .effect = Effect::kUsed,
            .above = 0,
            .synonyms = {"intra_op_parallelism"}});
-  v.field("single_submit", c.single_submit,
-          {.meaning = "Submit requests one at a time instead of as a batch.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe"});
+  v.field(
+      "single_submit", c.single_submit,
+      {.meaning = "Submit requests one at a time instead of as a batch.", .effect = Effect::kUsed});
   v.field("overlap_events", c.overlap_events,
           {.meaning = "Submit new requests without waiting for earlier ones.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe"});
-  v.field("use_gds", c.use_gds,
-          {.meaning = "Use GPUDirect Storage.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe"});
+           .effect = Effect::kUsed});
+  v.field("use_gds", c.use_gds, {.meaning = "Use GPUDirect Storage.", .effect = Effect::kUsed});
 }
 
 }  // namespace ds

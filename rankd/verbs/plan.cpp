@@ -1,15 +1,22 @@
 #include "rankd/verbs/plan.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cstdio>
 
+#include "config/effect.h"
 #include "config/load.h"
 #include "core/dispatch.h"
 #include "core/files/input_files.h"
+#include "core/index.h"
+#include "core/number_text.h"
 #include "rankd/rank_device.h"
 #include "train/assemble.h"
 #include "train/plan/calibration.h"
 #include "train/plan/dry_run.h"
+#include "train/plan/fit.h"
 #include "train/plan/limits.h"
+#include "train/step/swap.h"
 
 namespace ds {
 namespace {
@@ -23,6 +30,129 @@ DeviceCeilings ceilings_of_gpus(const EngineOptions& options, const ZeroConfig& 
   return cuda_ceilings(options, zero, ranks);
 }
 
+using Settings = std::vector<std::string>;
+
+// Ways to train that differ in where state is, from what takes the device's memory to what spares
+// it. What the configuration offloads itself is in the first one only.
+std::vector<Settings> ways_to_train(const Config& config, int ranks, const MachineRoom& room) {
+  const auto way = [&](int stage, const std::string& optimizer, const std::string& param,
+                       bool activations) {
+    Settings settings{fmt::format("zero_optimization.stage={}", stage)};
+    const auto place = [&](const std::string& key, const std::string& device, bool configured) {
+      if (device != "none" || configured) {
+        settings.push_back(fmt::format("zero_optimization.{}.device={}", key, device));
+      }
+    };
+    place("offload_optimizer", optimizer, config.zero_optimization.offload_optimizer.has_value());
+    if (param == "nvme") {  // all of them, in buffers as large as they have to be
+      settings.emplace_back("zero_optimization.offload_param.max_in_cpu=0");
+      settings.emplace_back("zero_optimization.offload_param.buffer_size=1000000000");
+    }
+    place("offload_param", param, config.zero_optimization.offload_param.has_value());
+    if (activations || config.train.offload_activations) {
+      settings.push_back(fmt::format("train.offload_activations={}", activations));
+    }
+    return settings;
+  };
+  std::vector<Settings> ways{{}};
+  for (int stage = ranks > 1 ? 0 : 3; stage <= 3; ++stage) {
+    ways.push_back(way(stage, "none", "none", false));
+  }
+  if (room.host) {
+    ways.push_back(way(3, "none", "none", true));
+    ways.push_back(way(3, "none", "cpu", true));
+    ways.push_back(way(2, "cpu", "none", true));
+    ways.push_back(way(3, "cpu", "none", true));
+    ways.push_back(way(3, "cpu", "cpu", true));
+  }
+  if (room.host && room.nvme > 0) {
+    ways.push_back(way(3, "none", "nvme", true));
+    ways.push_back(way(3, "cpu", "nvme", true));
+    ways.push_back(way(3, "nvme", "nvme", true));
+  }
+  return ways;
+}
+
+// Sample by sample, with the same global batch.
+Settings in_single_samples(const EngineOptions& options) {
+  return {
+      "train_micro_batch_size_per_gpu=1",
+      fmt::format("gradient_accumulation_steps={}", options.micro_batch * options.micro_steps())};
+}
+
+class FitSearch {
+ public:
+  FitSearch(const PlanArgs& args, const ModelConfig& model, const DeviceCeilings& ceilings)
+      : args_(args), model_(model), ceilings_(ceilings), guess_(heads_of(model)) {}
+
+  FitRow row(const Settings& settings, const MachineRoom& room, int ranks) {
+    FitRow row{.settings = settings};
+    try {
+      Settings overrides = args_.overrides;
+      overrides.insert(overrides.end(), settings.begin(), settings.end());
+      const Config config = load_config(args_.config_path, overrides);
+      for (const MissingFeature& missing : effects_of(config).missing) {
+        row.refused = fmt::format("{}: {}", missing.path, missing.message);
+        return row;
+      }
+      const EngineOptions options = engine_options(config, model_, ranks);
+      row.micro_batch = options.micro_batch;
+      row.fit = largest_fit(options, ranks, room, ceilings_, guess_);
+      if (row.fit) guess_ = heads_of(row.fit->model);
+    } catch (const ConfigError& error) {
+      row.refused = error.what();
+    } catch (const Unsupported& error) {
+      row.refused = error.what();
+    }
+    return row;
+  }
+
+ private:
+  const PlanArgs& args_;
+  const ModelConfig& model_;
+  const DeviceCeilings& ceilings_;
+  int64_t guess_;
+};
+
+// What weights and state are swapped to, where it is on this machine.
+std::optional<DiskToMeasure> disk_of(const Config& config) {
+  const auto& param = config.zero_optimization.offload_param;
+  const auto& optimizer = config.zero_optimization.offload_optimizer;
+  std::optional<std::string> path;
+  if (optimizer && optimizer->device == OffloadDevice::kNvme) path = optimizer->nvme_path;
+  if (param && param->device == OffloadDevice::kNvme) path = param->nvme_path;
+  if (!path) return std::nullopt;
+  if (!RealFileSystem().exists(*path)) {
+    spdlog::warn("plan: {} is not on this machine, so the time that its disk takes is a guess",
+                 *path);
+    return std::nullopt;
+  }
+  return DiskToMeasure{.folder = *path, .io = io_options(config.aio)};
+}
+
+int run_fit(const PlanArgs& args, const Config& config, const EngineOptions& options, int ranks,
+            const DeviceCeilings& ceilings) {
+  const auto bytes = [](const std::optional<std::string>& size) {
+    return size ? to_size(parse_bytes(*size).value()) : size_t{0};
+  };
+  FitTable table{
+      .room = {.device = bytes(args.device_memory),
+               .host = args.host_memory ? std::optional(bytes(args.host_memory)) : std::nullopt,
+               .nvme = bytes(args.nvme)},
+      .ranks = ranks,
+      .rows = {}};
+  FitSearch search(args, options.model, ceilings);
+  for (const Settings& way : ways_to_train(config, ranks, table.room)) {
+    table.rows.push_back(search.row(way, table.room, ranks));
+    if (options.micro_batch == 1 || !table.rows.back().refused.empty()) continue;
+    Settings smaller = way;
+    for (std::string& word : in_single_samples(options)) smaller.push_back(std::move(word));
+    table.rows.push_back(search.row(smaller, table.room, ranks));
+  }
+  std::fputs((args.json ? fit_json(table) : fit_text(table)).c_str(), stdout);
+  return static_cast<int>(table.largest() != nullptr ? ExitCode::kDone : ExitCode::kConfig);
+}
+
 }  // namespace
 
 int run_plan(const PlanArgs& args) {
@@ -32,9 +162,11 @@ int run_plan(const PlanArgs& args) {
   const ModelConfig model = model_config(config.model, inputs);
   const int ranks = args.num_ranks.value_or(1);
   const EngineOptions options = engine_options(config, model, ranks);
-  const DeviceCeilings ceilings = args.device == "cuda"
-                                      ? ceilings_of_gpus(options, config.zero_optimization, ranks)
-                                      : calibrate(options, ranks_here(ranks, args.threads));
+  DeviceCeilings ceilings = args.device == "cuda"
+                                ? ceilings_of_gpus(options, config.zero_optimization, ranks)
+                                : calibrate(options, ranks_here(ranks, args.threads));
+  if (args.device != "cuda") measure_links(disk_of(config), ceilings);
+  if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);
   const RunPlan plan = dry_run(options, {.data = ranks}, ceilings);
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   std::fputs(text.c_str(), stdout);

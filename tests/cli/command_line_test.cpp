@@ -74,6 +74,8 @@ TEST_CASE("wrong command lines are usage errors", "[cli]") {
            {"check", "t.json", "stray"},
            {"preflight", "train.json", "stray"},
            {"plan", "train.json", "stray"},
+           {"plan", "train.json", "--device-memory", "much"},
+           {"plan", "train.json", "--host-memory", "1GiB"},
            {"generate"},
            {"generate", "folder", "--top-p", "0"},
            {"generate", "folder", "--top-p", "1.5"},
@@ -109,6 +111,9 @@ TEST_CASE("verbs of the engine are parsed before the engine starts", "[cli]") {
   CHECK(parsed.verb->program == Program::kEngine);
   CHECK(parsed.line->values<GenerateArgs>().prompts == std::vector<std::string>{"--odd"});
   CHECK(values_of<PlanArgs>({"plan", "t.json", "--json", "a=1"}).json);
+  CHECK(
+      values_of<PlanArgs>({"plan", "t.json", "--device-memory", "80GiB", "--nvme", "4 TiB"}).nvme ==
+      "4 TiB");
 }
 
 TEST_CASE("texts and files may be given several times, each with its own flag", "[cli]") {

@@ -118,9 +118,6 @@ TEST_CASE("what is missing in this build is named, with what there is", "[config
           "model.family: not available in this build as \"bert\"; available are gpt2, llama"));
   CHECK_THAT(said_of(R"({"amp": {"enabled": true}})"),
              Catch::Contains("amp: not available in this build; fp16 and"));
-  CHECK_THAT(said_of(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}})"),
-             Catch::Contains(
-                 "error zero_optimization.offload_param: not available in this build to \"nvme\""));
   CHECK_THAT(said_of(R"({"optimizer": {"type": "RMSprop"}})"),
              Catch::Contains("PyTorch's RMSprop is not available"));
   CHECK_THAT(said_of(R"({"scheduler": {"type": "CosineAnnealingLR"}})"),

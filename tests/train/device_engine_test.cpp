@@ -148,6 +148,34 @@ TEST_CASE("a tag of one kind of device is gone on from by the other", "[.][cuda]
   CHECK(resumed.losses.back() == Approx(whole.losses.back()).epsilon(1e-5));
 }
 
+TEST_CASE("weights and activations beside a device come back with their bits, also in graphs",
+          "[.][cuda]") {
+  if (!has_device()) return;
+  const Tier tier = GENERATE(Tier::kHost, Tier::kNvme);
+  const int ranks = GENERATE(1, 2);
+  CAPTURE(name_of(tier), ranks);
+  Setting setting{.ranks = ranks,
+                  .stage = 3,
+                  .dtype = DType::kBF16,
+                  .micro_steps = 2,
+                  .host_access = HostAccess::kNever,
+                  .devices = ranks == 1 ? Devices::kOwn : Devices::kShared};
+  const Outcome expected = run_from_nothing(setting, kSteps);
+  setting.params = tier;
+  setting.offload_activations = true;
+  const Outcome offloaded = run_from_nothing(setting, kSteps);
+  CHECK(offloaded.losses == expected.losses);
+  CHECK(offloaded.state == expected.state);
+  const RunPlan plan =
+      dry_run(options_of(setting), {.data = ranks}, ceilings_of(setting.host_access));
+  const RankPlan& planned = plan.of_rank(0);
+  CHECK(nth(offloaded.tiers, Tier::kPinned).bytes_peak ==
+        nth(planned.memory, Tier::kPinned).bytes_peak);
+  CHECK(nth(offloaded.tiers, Tier::kNvme).bytes_peak ==
+        nth(planned.memory, Tier::kNvme).bytes_peak);
+  CHECK(nth(planned.link_bytes, Link::kToDevice) > 0);
+}
+
 TEST_CASE("what the dry run plans for a device is what the device's memory is asked for",
           "[.][cuda]") {
   if (!has_device()) return;

@@ -26,7 +26,7 @@ class PlainRank {
         workspace_(Device::cpu(), 1, connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }
-  MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kDevice); }
+  TierUsage tiers() const { return workspace_.usage(); }
   template <class Step>
   auto run(const Step& step) {
     return step();
@@ -48,7 +48,11 @@ class GuardedRank {
     return {
         .stream = stream_, .host = host_, .peers = connections_.peers(), .comm_memory = shared_};
   }
-  MemoryUsage usage() const { return account_.usage(); }
+  TierUsage tiers() const {
+    TierUsage usage{};
+    nth(usage, Tier::kDevice) = account_.usage();
+    return usage;
+  }
   template <class Step>
   auto run(const Step& step) {
     const ClosedToHost closed(memory_);
@@ -84,7 +88,7 @@ class DeviceRank {
                    connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }
-  MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kDevice); }
+  TierUsage tiers() const { return workspace_.usage(); }
   template <class Step>
   auto run(const Step& step) {
     return step();
@@ -103,7 +107,7 @@ class DeviceRank {
   }
 
   const Device device_;
-  DeviceBlocks blocks_{device_, {.device = size_t{24} << 20, .pinned = size_t{1} << 20}};
+  DeviceBlocks blocks_{device_, {.device = size_t{24} << 20, .pinned = size_t{8} << 20}};
   ThreadPool pool_{1};
   const std::unique_ptr<Communicator> group_;
   Connections connections_;

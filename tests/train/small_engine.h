@@ -62,6 +62,9 @@ struct Setting {
   std::optional<DType> wire = std::nullopt;  // of gradients
   std::vector<ModuleKind> wire_modules = {};
   double gradient_factor = 1;
+  bool offload_activations = false;
+  Tier params = Tier::kDevice;  // at stage 3
+  int64_t host_numel = 6000;    // of weights on NVMe, those that stay on the host
 };
 
 // Of the rate of the optimizer itself.
@@ -81,17 +84,25 @@ inline Gpt2Config small_gpt2(double dropout) {
 }
 
 inline EngineOptions options_of(const Setting& s) {
+  ZeroPolicy policy = zero_policy(s.stage);
+  policy.params.tier = s.params;
+  const bool nvme = s.params == Tier::kNvme;
   return {.model = small_gpt2(s.dropout),
           .dtype = s.dtype,
           .operands = s.operands,
-          .zero = {.policy = zero_policy(s.stage),
+          .zero = {.policy = policy,
                    .bucket_numel = 5000,
                    .persistence_numel = 64,
-                   .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
+                   .gather = {.prefetch_numel = 4000,
+                              .live_numel = 12000,
+                              .reuse_numel = 3000,
+                              .fetch_numel = 4000,
+                              .fetches = 3},
                    .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
                    .grad_wire_dtype = s.wire,
                    .wire_modules = s.wire_modules,
                    .micro_steps = s.micro_steps,
+                   .offload = {.host_numel = nvme ? s.host_numel : INT64_MAX, .buffers = 3},
                    .slots = {}},
           .optimizer = s.optimizer,
           .schedule = warmup_of(4),
@@ -103,7 +114,8 @@ inline EngineOptions options_of(const Setting& s) {
           .seed = 5,
           .recomputed = s.recomputed,
           .cuda_graphs = s.cuda_graphs,
-          .matmul = {.allow_tf32 = s.allow_tf32}};
+          .matmul = {.allow_tf32 = s.allow_tf32},
+          .offload_activations = s.offload_activations};
 }
 
 // Everything a run can be told apart by: every element of weights and optimizer state, and the
@@ -113,7 +125,8 @@ struct Outcome {
   std::vector<double> losses;
   std::vector<double> scales = {};   // of fp16: that of each step
   std::vector<double> skipped = {};  // likewise: steps until then
-  MemoryUsage memory;
+  MemoryUsage memory;                // of the device
+  TierUsage tiers{};
   int64_t wire_bytes = 0;  // of the last step
 };
 

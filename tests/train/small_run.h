@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "tests/support/ranks.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/plan/dry_run.h"
+#include "train/step/swap.h"
 
 namespace ds::testing {
 
@@ -18,6 +20,7 @@ inline DeviceCeilings ceilings_of(HostAccess access) {
 inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   const EngineOptions options = options_of(setting);
   const RunPlan plan = dry_run(options, {.data = setting.ranks}, ceilings_of(setting.host_access));
+  const TemporaryDirectory swap;
   Outcome outcome;
   std::mutex outcome_mutex;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
@@ -26,6 +29,10 @@ inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
         [&](auto& rank) {
           RankResources resources = rank.resources();
           resources.results_late = std::max(resources.results_late, setting.results_late);
+          resources.open_swap =
+              swap_opener({.nvme_path = swap.path().string(),
+                           .of = "parameters",
+                           .owner = {.job = "test", .rank = comm.rank(), .world = comm.size()}});
           Engine engine(options, resources, plan.of_rank(comm.rank()).step);
           JobPlan job;
           job.rank = comm.rank();
@@ -44,7 +51,10 @@ inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
           rank.run([&] { return engine.evaluate(source, 1); });
           checkpoints.save();
           collect(engine, outcome, outcome_mutex);
-          if (comm.rank() == 0) outcome.memory = rank.usage();
+          if (comm.rank() == 0) {
+            outcome.tiers = rank.tiers();
+            outcome.memory = nth(outcome.tiers, Tier::kDevice);
+          }
         },
         setting.devices);
   });

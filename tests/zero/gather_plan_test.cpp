@@ -8,7 +8,9 @@
 namespace ds {
 namespace {
 
-// "numel 10 10 10 prefetch 0 live 100 reuse 0 : +0 -0 +1 -1": + acquire, - idle.
+// "numel 10 10 10 prefetch 0 live 100 reuse 0 : +0 -0 +1 -1": + acquire, - idle. Before the colon
+// "fetch 10 buffers 2 of 0 2": slices of buckets 0 and 2 lie elsewhere, and are fetched 10 elements
+// ahead through 2 buffers.
 std::string answer(const std::string& command) {
   std::istringstream in(command);
   std::string word;
@@ -17,13 +19,19 @@ std::string answer(const std::string& command) {
   in >> word;
   while (in >> word && word != "prefetch") numel.push_back(std::stoll(word));
   in >> limits.prefetch_numel >> word >> limits.live_numel >> word >> limits.reuse_numel >> word;
+  std::vector<bool> elsewhere;
+  if (word == "fetch") {
+    elsewhere.resize(numel.size());
+    in >> limits.fetch_numel >> word >> limits.fetches >> word;
+    while (in >> word && word != ":") elsewhere.at(std::stoul(word)) = true;
+  }
   std::vector<GatherEvent> events;
   while (in >> word) {
     events.push_back(
         {.kind = word[0] == '+' ? GatherEvent::Kind::kAcquire : GatherEvent::Kind::kIdle,
          .bucket = std::stoi(word.substr(1))});
   }
-  return plan_gathers(events, numel, limits).to_string();
+  return plan_gathers(events, numel, limits, elsewhere).to_string();
 }
 
 TEST_CASE("gathers and releases follow the limits as the golden file says", "[zero]") {

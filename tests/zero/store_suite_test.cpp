@@ -41,16 +41,16 @@ Subject plain(Stream& stream) {
 }
 
 // Alone in its group, so that its shards hold every gradient.
-Subject sharded(int stage, Mesh& mesh, Stream& stream) {
-  ZeroOptions options{.policy = zero_policy(stage),
-                      .bucket_numel = 150,
-                      .persistence_numel = 10,
-                      .gather = {},
-                      .slots = {}};
-  auto store = std::make_unique<ShardedStore>(options, mesh, StoreStreams{stream, stream},
-                                              mesh.group(Axis::kData).memory());
+Subject sharded(int stage, Mesh& mesh, Stream& stream, MemoryResource* host = nullptr) {
+  ZeroPolicy policy = zero_policy(stage);
+  if (host != nullptr) policy.params.tier = Tier::kHost;
+  ZeroOptions options{
+      .policy = policy, .bucket_numel = 150, .persistence_numel = 10, .gather = {}, .slots = {}};
+  auto store =
+      std::make_unique<ShardedStore>(options, mesh, StoreStreams{stream, stream},
+                                     mesh.group(Axis::kData).memory(), WeightPlaces{.host = host});
   ShardedStore& zero = *store;
-  return {.name = fmt::format("stage {}", stage),
+  return {.name = fmt::format("stage {}{}", stage, host != nullptr ? ", weights on the host" : ""),
           .store = std::move(store),
           .begin =
               [&zero] {
@@ -132,10 +132,12 @@ Seen one_backward(Subject& subject, Stream& stream) {
   return seen;
 }
 
-std::vector<Subject> subjects(Mesh& mesh, Stream& stream) {
+// host: outlives them.
+std::vector<Subject> subjects(Mesh& mesh, Stream& stream, MemoryResource& host) {
   std::vector<Subject> out;
   out.push_back(plain(stream));
   for (const int stage : {0, 1, 2, 3}) out.push_back(sharded(stage, mesh, stream));
+  out.push_back(sharded(3, mesh, stream, &host));
   return out;
 }
 
@@ -153,7 +155,8 @@ TEST_CASE("a model sees the same weights and leaves the same gradients in every 
   test::run_ranks(1, [](Communicator& world) {
     DeviceRank rank(world);
     Mesh mesh = Mesh::over(rank.comm(), {});
-    std::vector<Subject> all = subjects(mesh, rank.stream());
+    HostMemory host;
+    std::vector<Subject> all = subjects(mesh, rank.stream(), host);
     const Seen expected = one_backward(all.front(), rank.stream());
     for (size_t i = 1; i < all.size(); ++i) {
       const Seen seen = one_backward(all[i], rank.stream());
@@ -170,8 +173,10 @@ TEST_CASE("weights start from the same bits at every stage and number of ranks",
       Mesh mesh = Mesh::over(rank.comm(), {.data = world.size()});
       Subject whole = plain(rank.stream());
       add_params(*whole.store);
-      for (const int stage : {0, 1, 2, 3}) {
-        Subject zero = sharded(stage, mesh, rank.stream());
+      HostMemory host;
+      for (const int stage : {0, 1, 2, 3, 4}) {  // 4: stage 3 with weights on the host
+        Subject zero = stage == 4 ? sharded(3, mesh, rank.stream(), &host)
+                                  : sharded(stage, mesh, rank.stream());
         add_params(*zero.store);
         zero.initialize(kSeed);
         for (ParamId id = 0; id < zero.store->count(); ++id) {
@@ -189,7 +194,8 @@ TEST_CASE("every store refuses the same mistakes", "[zero][device]") {
   test::run_ranks(1, [](Communicator& world) {
     DeviceRank rank(world);
     Mesh mesh = Mesh::over(rank.comm(), {});
-    for (Subject& subject : subjects(mesh, rank.stream())) {
+    HostMemory host;
+    for (Subject& subject : subjects(mesh, rank.stream(), host)) {
       ParameterStore& store = *subject.store;
       const ParamSpec spec{.name = "w", .shape = {4, 2}};
       const ParamId id = store.add(spec);

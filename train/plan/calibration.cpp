@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <future>
 #include <thread>
 
 #include "comm/shm/comm.h"
 #include "core/index.h"
+#include "core/memory/host_block.h"
+#include "offload/tuning/speed_run.h"
 #include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
@@ -153,6 +156,7 @@ EngineOptions reduced_for_calibration(const EngineOptions& options) {
   EngineOptions out = options;
   std::visit([](auto& model) { reduce(model); }, out.model);
   out.zero.policy = zero_policy(0);
+  out.offload_activations = false;
   out.zero.micro_steps = 1;
   out.length = std::min(options.length, kMostTokens);
   out.micro_batch = std::clamp<int64_t>(kMostTokens / out.length, 1, options.micro_batch);
@@ -162,6 +166,40 @@ EngineOptions reduced_for_calibration(const EngineOptions& options) {
 RanksHere ranks_here(int ranks, int threads) {
   const int cores = std::max(1, narrow<int>(std::thread::hardware_concurrency()));
   return {.ranks = std::clamp(cores / threads, 1, ranks), .threads = threads};
+}
+
+void measure_links(const std::optional<DiskToMeasure>& disk, DeviceCeilings& ceilings) {
+  constexpr int kRounds = 5;
+  constexpr size_t kBytes = size_t{32} << 20;
+  HostMemory heap;
+  const HostBlock from(kBytes, &heap), to(kBytes, &heap);
+  std::memset(from.data(), 1, kBytes);
+  std::memset(to.data(), 1, kBytes);
+  const MonotonicClock clock;
+  std::vector<double> seconds;
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t begin = clock.now_ns();
+    std::memcpy(to.data(), from.data(), kBytes);
+    seconds.push_back(static_cast<double>(clock.now_ns() - begin) * 1e-9);
+  }
+  const double copied = speed_of(narrow<int64_t>(kBytes), seconds);
+  nth(ceilings.link_bytes_per_s, Link::kToDevice) = copied;
+  nth(ceilings.link_bytes_per_s, Link::kToHost) = copied;
+  if (!disk) return;
+  SpeedRun run({.folders = {disk->folder},
+                .io_bytes = narrow<int64_t>(2 * kBytes),
+                .loops = kRounds,
+                .locking = Locking::kPageable,
+                .engine = disk->io.engine});
+  const IoSetting setting{.block_size = disk->io.block_size,
+                          .queue_depth = disk->io.queue_depth,
+                          .overlap_events = disk->io.overlap_events,
+                          .single_submit = disk->io.single_submit,
+                          .io_parallel = disk->io.thread_count};
+  nth(ceilings.link_bytes_per_s, Link::kNvmeWrite) =
+      speed_of(run.bytes_per_loop(), run.write(setting).task);
+  nth(ceilings.link_bytes_per_s, Link::kNvmeRead) =
+      speed_of(run.bytes_per_loop(), run.read(setting).task);
 }
 
 DeviceCeilings calibrate(const EngineOptions& options, const RanksHere& here) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/clock.h"
+#include "offload/async_io/io_options.h"
 #include "train/engine.h"
 #include "train/plan/costs.h"
 
@@ -46,6 +48,15 @@ struct RanksHere {
 };
 // As many of `ranks` as have cores of their own on this machine: the others are elsewhere.
 RanksHere ranks_here(int ranks, int threads);
+
+// Where weights or state are swapped to, and how.
+struct DiskToMeasure {
+  std::string folder;
+  IoOptions io{};
+};
+// Replaces what the links of a CPU that plays both sides carry by what they do here: copies of
+// memory, and with a disk, reads and writes of a file in the folder. Throws what SpeedRun throws.
+void measure_links(const std::optional<DiskToMeasure>& disk, DeviceCeilings& ceilings);
 
 // Runs that job on so many ranks at once, which takes a fraction of a second: cores that work side
 // by side are slower than one alone. Throws what one of them throws.

@@ -2,12 +2,15 @@
 // and for each kind of operation by how much it stays below them, where that was measured.
 #pragma once
 
+#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/device.h"
 #include "core/dtype.h"
+#include "core/memory/across.h"
 #include "core/trace.h"
 
 namespace ds {
@@ -16,6 +19,8 @@ struct DeviceCeilings {
   Device device = Device::cpu();  // whose they are
   double flops_per_s = 1e11;      // of all threads of a rank
   double bytes_per_s = 2e10;
+  // What passes each link to another tier.
+  std::array<double, kLinks> link_bytes_per_s{1e10, 1e10, 2e9, 1e9};
   // By operation: the time it takes over the time that the ceilings allow. What is not named here
   // is expected to reach them.
   std::map<std::string, double, std::less<>> slowdown{};
@@ -28,6 +33,9 @@ struct DeviceCeilings {
 
   double seconds_of(std::string_view op, const OpCost& cost) const;
 };
+// The link that an operation passes, by its name; nothing where it is one of the device's own.
+std::optional<Link> link_of(std::string_view op);
+
 // A cautious guess for CPU threads.
 DeviceCeilings cpu_ceilings(int threads, DType dtype);
 // Likewise for a GPU of a data centre (A100 and newer), with products of fp32 in fp32.
@@ -42,11 +50,13 @@ class CostClock final : public Trace {
   double now() const override { return seconds_; }
   void not_before(double seconds) override;
   double flops() const { return flops_; }
+  const std::array<double, kLinks>& link_bytes() const { return link_bytes_; }
 
  private:
   const DeviceCeilings& ceilings_;
   double seconds_ = 0;
   double flops_ = 0;
+  std::array<double, kLinks> link_bytes_{};
 };
 
 }  // namespace ds

@@ -35,13 +35,31 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
   plan.train = plan_step_arena(training.record(), engine.training().instructions);
   plan.evaluate = plan_step_arena(evaluation.record(), engine.evaluation().instructions);
   plan.gathers = plan_gathers(engine.store().recorded_events(), engine.store().bucket_numel(),
-                              options.zero.gather);
+                              options.zero.gather, engine.store().offloaded_buckets());
   plan.buckets.evaluation = plan_arena(engine.store().slots().recorded());
   engine.store().follow(plan.gathers);
   engine.first_micro_step(nothing);
   plan.buckets.micro_step = plan_arena(engine.store().slots().recorded());
   return plan;
 }
+
+// One for each stream; what is over last ends the step.
+struct Clocks {
+  explicit Clocks(const DeviceCeilings& ceilings)
+      : compute(ceilings), peers(ceilings), saves(ceilings), fetches(ceilings), disk(ceilings) {}
+
+  void tell(RankPlan& plan) const {
+    for (const CostClock* clock : {&compute, &peers, &saves, &fetches, &disk}) {
+      plan.flops_per_step += clock->flops();
+      plan.seconds_per_step = std::max(plan.seconds_per_step, clock->now());
+      for (int link = 0; link < kLinks; ++link) {
+        nth(plan.link_bytes, link) += nth(clock->link_bytes(), link);
+      }
+    }
+  }
+
+  CostClock compute, peers, saves, fetches, disk;
+};
 
 // Second pass: what a step and an evaluation come to when they follow the plan.
 RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<int> ranks,
@@ -50,12 +68,15 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   plan.step = record(options, sizes, ranks.front(), ceilings);
   CommVolume volume;
   Connections nobody = Connections::meta(ranks.front(), sizes, {.volume = &volume});
-  CostClock clock(ceilings), peers_clock(ceilings);
+  Clocks clocks(ceilings);
   Workspace workspace({.device = Device::meta(),
                        .stands_for = ceilings.device,
-                       .trace = &clock,
+                       .trace = &clocks.compute,
                        .overlaps_communication = ceilings.overlaps_communication,
-                       .communication_trace = &peers_clock,
+                       .communication_trace = &clocks.peers,
+                       .saves_trace = &clocks.saves,
+                       .fetches_trace = &clocks.fetches,
+                       .disk_trace = &clocks.disk,
                        .pinned_beside = ceilings.pinned_beside},
                       nobody.peers());
   NoData nothing;
@@ -68,8 +89,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   Engine engine(options, resources, plan.step);
   engine.begin_step(nothing, 0);
   engine.next_result(Wait::kYes);
-  plan.flops_per_step = clock.flops() + peers_clock.flops();
-  plan.seconds_per_step = std::max(clock.now(), peers_clock.now());
+  clocks.tell(plan);
   for (const auto& [axis, ops] : volume.totals()) {
     for (const auto& [op, count] : ops) {
       plan.wire_bytes[axis][op] = static_cast<double>(count.wire_bytes);

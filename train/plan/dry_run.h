@@ -4,6 +4,7 @@
 // time).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,6 +26,7 @@ struct RankPlan {
   BlockSizes blocks{};  // that all of it fits into, on a device that is no CPU
   // Axis -> collective -> bytes per step.
   std::map<std::string, std::map<std::string, double>> wire_bytes;
+  std::array<double, kLinks> link_bytes{};  // between tiers, per step
   double flops_per_step = 0;
   double seconds_per_step = 0;  // estimate
   int64_t parameters = 0;       // elements of the model that these ranks share out

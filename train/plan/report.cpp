@@ -87,6 +87,15 @@ std::string plan_json(const RunPlan& plan) {
     out.EndObject();
   }
   out.EndObject();
+  out.Key("links");
+  out.StartObject();
+  for (int link = 0; link < kLinks; ++link) {
+    double most = 0;
+    for (const RankPlan& one : plan.classes) most = std::max(most, nth(one.link_bytes, link));
+    out.Key(std::string(name_of(static_cast<Link>(link))).c_str());
+    out.Double(most);
+  }
+  out.EndObject();
   double flops = 0;
   for (const RankPlan& one : plan.classes) flops = std::max(flops, one.flops_per_step);
   out.Key("flops_per_step");
@@ -131,6 +140,14 @@ std::string class_text(const RankPlan& plan, bool calibrated) {
                 ? "wire          bytes per step and rank\n"
                 : fmt::format("wire          bytes per step and rank over {}\n", axis);
     for (const auto& [op, bytes] : ops) text += fmt::format("  {:<16}{}\n", op, human_bytes(bytes));
+  }
+  if (std::ranges::any_of(plan.link_bytes, [](double bytes) { return bytes > 0; })) {
+    text += "tiers         bytes per step and rank between them\n";
+  }
+  for (int link = 0; link < kLinks; ++link) {
+    const double bytes = nth(plan.link_bytes, link);
+    if (bytes == 0) continue;
+    text += fmt::format("  {:<16}{}\n", name_of(static_cast<Link>(link)), human_bytes(bytes));
   }
   return text + fmt::format("work          {:.2f} GFLOP per step and rank, about {:.3f} s ({})\n",
                             plan.flops_per_step / 1e9, plan.seconds_per_step,

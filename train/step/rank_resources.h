@@ -3,7 +3,7 @@
 
 #include "comm/peers.h"
 #include "comm/recorded_calls.h"
-#include "zero/bucket_slots.h"
+#include "zero/offloaded_weights.h"
 
 namespace ds {
 
@@ -21,6 +21,15 @@ struct RankResources {
   Stream* copies = nullptr;
   // Host memory that the device copies to and from while the host goes on; null on a CPU.
   MemoryResource* pinned = nullptr;
+  // Where activations are copied to the host and back, and slices of weights to the device, while
+  // the others compute and talk to peers; null: there, in turn.
+  Stream* saves = nullptr;
+  Stream* fetches = nullptr;
+  // On meta, the clock of the swap file, and its books everywhere.
+  Stream* disk = nullptr;
+  MemoryAccount* nvme = nullptr;
+  // Makes the file that weights are swapped to; null: there is none.
+  std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;
   // Where groups tell what of their calls is recorded into graphs; null: nowhere.
   RecordedCalls* recorded = nullptr;
   // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
@@ -29,6 +38,16 @@ struct RankResources {
 
   StoreStreams streams() const {
     return {stream, communication != nullptr ? *communication : stream};
+  }
+  // For what is offloaded.
+  MemoryResource& host_memory() const { return pinned != nullptr ? *pinned : host.memory(); }
+  WeightPlaces weight_places() const {
+    return {.fetches = fetches,
+            .host = &host_memory(),
+            .is_pinned = pinned != nullptr,
+            .nvme = nvme,
+            .disk = disk,
+            .open_swap = open_swap};
   }
   // Unsupported where the mesh has ranks along another axis: the engine's program is that of one
   // stage, and its sums are gathered over data.

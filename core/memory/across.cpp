@@ -1,0 +1,30 @@
+#include "core/memory/across.h"
+
+#include "core/error.h"
+
+namespace ds {
+
+std::string_view name_of(Link link) {
+  switch (link) {
+    case Link::kToDevice:
+      return "h2d";
+    case Link::kToHost:
+      return "d2h";
+    case Link::kNvmeRead:
+      return "nvme_read";
+    case Link::kNvmeWrite:
+      return "nvme_write";
+  }
+  throw InternalError("name_of: unknown link");
+}
+
+void copy_across(Stream& stream, Link link, const void* from, void* to, size_t bytes) {
+  if (stream.device().is_meta()) return report_across(stream, link, bytes);
+  stream.copy(from, to, bytes);
+}
+
+void report_across(Stream& stream, Link link, size_t bytes) {
+  stream.report(name_of(link), {.flops = 0, .bytes = static_cast<double>(bytes)});
+}
+
+}  // namespace ds

@@ -1,0 +1,231 @@
+#include "train/plan/fit.h"
+
+#include <fmt/ranges.h>
+#include <rapidjson/prettywriter.h>
+#include <rapidjson/stringbuffer.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/index.h"
+#include "core/number_text.h"
+
+namespace ds {
+namespace {
+
+constexpr int64_t kMostHeads = 1024;
+
+int64_t in_proportion(int64_t value, int64_t heads, int64_t of) {
+  return std::max<int64_t>(1, std::llround(static_cast<double>(value) * static_cast<double>(heads) /
+                                           static_cast<double>(of)));
+}
+
+int64_t groups_of(const LlamaConfig& model) {
+  return model.num_key_value_heads.value_or(model.num_attention_heads);
+}
+
+void widen(Gpt2Config& model, int64_t heads) {
+  const int64_t before = model.n_head;
+  if (model.n_inner) model.n_inner = in_proportion(*model.n_inner, heads, before);
+  model.n_embd = model.n_embd / before * heads;
+  model.n_layer = in_proportion(model.n_layer, heads, before);
+  model.n_head = heads;
+}
+
+void widen(LlamaConfig& model, int64_t groups) {
+  const int64_t before = groups_of(model);
+  const int64_t shared_by = model.num_attention_heads / before;
+  model.head_dim = model.head_dim.value_or(model.hidden_size / model.num_attention_heads);
+  model.intermediate_size = in_proportion(model.intermediate_size, groups, before);
+  model.hidden_size =
+      std::max<int64_t>(2, in_proportion(model.hidden_size, groups, before) / 2 * 2);
+  model.num_hidden_layers = in_proportion(model.num_hidden_layers, groups, before);
+  model.num_key_value_heads = groups;
+  model.num_attention_heads = groups * shared_by;
+}
+
+size_t on_machine(const RunPlan& plan, Tier tier) {
+  size_t bytes = 0;
+  for (const RankPlan& one : plan.classes) {
+    bytes += one.ranks.size() * nth(one.memory, tier).bytes_peak;
+  }
+  return bytes;
+}
+
+size_t host_bytes(const RunPlan& plan) {
+  return on_machine(plan, Tier::kHost) + on_machine(plan, Tier::kPinned);
+}
+
+size_t device_bytes(const RunPlan& plan) {
+  size_t most = 0;
+  for (const RankPlan& one : plan.classes) {
+    most = std::max(most, nth(one.memory, Tier::kDevice).bytes_peak);
+  }
+  return most;
+}
+
+}  // namespace
+
+bool has_room_for(const MachineRoom& room, const RunPlan& plan) {
+  return device_bytes(plan) <= room.device && (!room.host || host_bytes(plan) <= *room.host) &&
+         on_machine(plan, Tier::kNvme) <= room.nvme;
+}
+
+int64_t heads_of(const ModelConfig& model) {
+  if (const auto* const gpt2 = std::get_if<Gpt2Config>(&model)) return gpt2->n_head;
+  return groups_of(std::get<LlamaConfig>(model));
+}
+
+ModelConfig with_heads(const ModelConfig& model, int64_t heads) {
+  ModelConfig other = model;
+  std::visit([heads](auto& one) { widen(one, heads); }, other);
+  return other;
+}
+
+std::optional<Fit> largest_fit(const EngineOptions& like, int ranks, const MachineRoom& room,
+                               const DeviceCeilings& ceilings, int64_t guess) {
+  std::optional<Fit> best;
+  const auto fits = [&](int64_t heads) {
+    EngineOptions options = like;
+    options.model = with_heads(like.model, heads);
+    RunPlan plan = dry_run(options, {.data = ranks}, ceilings);
+    if (!has_room_for(room, plan)) return false;
+    best = Fit{.model = options.model, .plan = std::move(plan)};
+    return true;
+  };
+  int64_t known = 0;                // the largest that fits
+  int64_t beyond = kMostHeads + 1;  // the smallest that does not
+  int64_t next = std::clamp<int64_t>(guess, 1, kMostHeads);
+  while (beyond - known > 1) {
+    if (fits(next)) {
+      known = next;
+      next = beyond > kMostHeads ? std::min(kMostHeads, known + known / 2 + 1) : 0;
+    } else {
+      beyond = next;
+      next = 0;
+    }
+    if (next == 0) next = known + (beyond - known) / 2;
+  }
+  return best;
+}
+
+const FitRow* FitTable::largest() const {
+  const FitRow* best = nullptr;
+  const auto is_better = [](const Fit& one, const Fit& than) {
+    if (one.plan.parameters() != than.plan.parameters()) {
+      return one.plan.parameters() > than.plan.parameters();
+    }
+    return one.plan.seconds_per_step() < than.plan.seconds_per_step();
+  };
+  for (const FitRow& row : rows) {
+    if (row.fit && (best == nullptr || is_better(*row.fit, *best->fit))) best = &row;
+  }
+  return best;
+}
+
+namespace {
+
+using Writer = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
+
+std::string bytes_text(size_t bytes) {
+  const auto [value, unit] = scale_bytes(static_cast<double>(bytes));
+  return fmt::format("{:.{}f} {}", value, bytes < 1024 ? 0 : 1, unit);
+}
+
+void write_strings(Writer& out, const std::vector<std::string>& texts) {
+  out.StartArray();
+  for (const std::string& text : texts) out.String(text.c_str());
+  out.EndArray();
+}
+
+void write_row(Writer& out, const FitRow& row) {
+  const auto number = [&](const char* key, int64_t value) {
+    out.Key(key);
+    out.Int64(value);
+  };
+  out.StartObject();
+  out.Key("settings");
+  write_strings(out, row.settings);
+  number("micro_batch", row.micro_batch);
+  if (!row.refused.empty()) {
+    out.Key("refused");
+    out.String(row.refused.c_str());
+  }
+  number("parameters", row.fit ? row.fit->plan.parameters() : 0);
+  if (row.fit) {
+    const ModelDimensions sizes = dimensions(row.fit->model);
+    number("layers", sizes.layers);
+    number("width", sizes.width);
+    number("heads", sizes.heads);
+    number("device_bytes_peak", narrow<int64_t>(device_bytes(row.fit->plan)));
+    number("host_bytes_peak", narrow<int64_t>(host_bytes(row.fit->plan)));
+    number("nvme_bytes", narrow<int64_t>(on_machine(row.fit->plan, Tier::kNvme)));
+    out.Key("seconds_per_step");
+    out.Double(row.fit->plan.seconds_per_step());
+  }
+  out.EndObject();
+}
+
+std::string settings_text(const FitRow& row) {
+  return row.settings.empty() ? "as configured" : fmt::format("{}", fmt::join(row.settings, " "));
+}
+
+std::string row_text(const FitRow& row) {
+  if (!row.fit) {
+    return fmt::format("{:>12}  {}: {}\n", "none", settings_text(row),
+                       row.refused.empty() ? "not even the smallest fits" : row.refused);
+  }
+  const ModelDimensions sizes = dimensions(row.fit->model);
+  return fmt::format("{:>10.2f} M  {:>4} x {:<6} {:>11}  {:>10} {:>10} {:>10}  {:>9.3f}  {}\n",
+                     static_cast<double>(row.fit->plan.parameters()) / 1e6, sizes.layers,
+                     sizes.width, row.micro_batch, bytes_text(device_bytes(row.fit->plan)),
+                     bytes_text(host_bytes(row.fit->plan)),
+                     bytes_text(on_machine(row.fit->plan, Tier::kNvme)),
+                     row.fit->plan.seconds_per_step(), settings_text(row));
+}
+
+}  // namespace
+
+std::string fit_json(const FitTable& table) {
+  rapidjson::StringBuffer buffer;
+  Writer out(buffer);
+  out.SetIndent(' ', 2);
+  out.StartObject();
+  out.Key("world_size");
+  out.Int(table.ranks);
+  for (const auto& [key, bytes] : {std::pair{"device_memory", table.room.device},
+                                   {"host_memory", table.room.host.value_or(0)},
+                                   {"nvme", table.room.nvme}}) {
+    out.Key(key);
+    out.Uint64(bytes);
+  }
+  out.Key("largest");
+  if (const FitRow* const largest = table.largest()) {
+    write_row(out, *largest);
+  } else {
+    out.Null();
+  }
+  out.Key("ways");
+  out.StartArray();
+  for (const FitRow& row : table.rows) write_row(out, row);
+  out.EndArray();
+  out.EndObject();
+  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+}
+
+std::string fit_text(const FitTable& table) {
+  std::string text = fmt::format(
+      "room          {} of device memory for each of {} ranks; {} of the host's and {} of NVMe for "
+      "all\n{:>12}  {:>4} x {:<6} {:>11}  {:>10} {:>10} {:>10}  {:>9}  {}\n",
+      bytes_text(table.room.device), table.ranks, bytes_text(table.room.host.value_or(0)),
+      bytes_text(table.room.nvme), "parameters", "layers", "width", "micro-batch", "device", "host",
+      "nvme", "s/step", "settings");
+  for (const FitRow& row : table.rows) text += row_text(row);
+  const FitRow* const largest = table.largest();
+  if (largest == nullptr) return text + "largest       none: not even the smallest model fits\n";
+  return text + fmt::format("largest       {:.2f} M parameters: {}\n",
+                            static_cast<double>(largest->fit->plan.parameters()) / 1e6,
+                            settings_text(*largest));
+}
+
+}  // namespace ds
