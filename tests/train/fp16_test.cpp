@@ -189,7 +189,7 @@ TEST_CASE("the peak of an fp16 run is the plan's, to the byte", "[train]") {
   for (const int stage : {0, 3}) {
     const Setting setting = fp16({.ranks = 2, .stage = stage});
     const MemoryUsage planned =
-        nth(dry_run(options_of(setting), {.data = 2}, {}).of_rank(0).memory, Tier::kHost);
+        nth(dry_run(options_of(setting), {.data = 2}, {}).of_rank(0).memory, Tier::kDevice);
     CHECK(run_from_nothing(setting, 2).memory.tag_bytes_at_peak == planned.tag_bytes_at_peak);
   }
 }

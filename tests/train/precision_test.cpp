@@ -59,7 +59,7 @@ TEST_CASE("products of narrower operands train fp32 weights, close to fp32", "[t
       CHECK(run_from_nothing(sharded).state == outcome.state);
     }
     const MemoryUsage planned =
-        nth(dry_run(options_of(setting), {.data = 2}, {}).of_rank(0).memory, Tier::kHost);
+        nth(dry_run(options_of(setting), {.data = 2}, {}).of_rank(0).memory, Tier::kDevice);
     CHECK(outcome.memory.tag_bytes_at_peak == planned.tag_bytes_at_peak);
   }
 }
@@ -91,7 +91,7 @@ TEST_CASE("gradients that travel in 16 bits are half the bytes, and train alike"
     check_close(outcome, fp32, 0.01);
     CHECK(outcome.losses != fp32.losses);
     const MemoryUsage planned =
-        nth(dry_run(options_of(narrow), {.data = 3}, {}).of_rank(0).memory, Tier::kHost);
+        nth(dry_run(options_of(narrow), {.data = 3}, {}).of_rank(0).memory, Tier::kDevice);
     CHECK(outcome.memory.tag_bytes_at_peak == planned.tag_bytes_at_peak);
   }
   const Setting half{.ranks = 2, .stage = 2, .dtype = DType::kBF16};
@@ -142,7 +142,7 @@ TEST_CASE("gradients are added up over micro-steps in the dtype that is asked fo
     options.zero.policy = zero_policy(stage);
     options.zero.grad_slice_dtype = DType::kBF16;
     const auto bytes = [](const EngineOptions& of) {
-      const MemoryUsage usage = nth(dry_run(of, {.data = 2}, {}).of_rank(0).memory, Tier::kHost);
+      const MemoryUsage usage = nth(dry_run(of, {.data = 2}, {}).of_rank(0).memory, Tier::kDevice);
       return usage.tag_bytes_at_peak.at(static_cast<size_t>(MemoryTag::kGradients));
     };
     EngineOptions plain = options_of(wide);
