@@ -20,7 +20,7 @@ std::vector<RecomputedBlocks> ways() {
 }
 
 MemoryUsage planned_memory(const EngineOptions& options, int ranks) {
-  return nth(dry_run(options, {.data = ranks}, {}).of_rank(0).memory, Tier::kHost);
+  return nth(dry_run(options, {.data = ranks}, {}).of_rank(0).memory, Tier::kDevice);
 }
 
 size_t activations(const MemoryUsage& memory) {
