@@ -12,7 +12,7 @@ namespace ds {
 struct EngineOptions {
   ModelConfig model;
   DType dtype = DType::kF32;
-  ZeroOptions zero;  // slots are filled in from the optimizer
+  ZeroOptions zero;  // the engine names its optimizer there
   OptimizerConfig optimizer;
   SchedulerConfig schedule;      // without a type: none
   double gradient_clipping = 0;  // 0: off

@@ -25,6 +25,7 @@ struct GroupKey {
   Axis shard = Axis::kData;      // over its ranks state is cut into slices, and gradients summed
   std::vector<Axis> summed{};    // their ranks have the same slices, and other parts of the sum
   std::vector<Axis> repeated{};  // their ranks have the same slices, and the same gradients
+  int kind = 0;                  // of the optimizer's
   bool operator==(const GroupKey&) const = default;
 };
 GroupKey group_key(const ParamSpec& spec, const ZeroPolicy& policy);
@@ -37,13 +38,15 @@ struct ZeroOptions {
   DType grad_slice_dtype = DType::kF32;  // sum over micro-steps
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
-  std::vector<SlotSpec> slots;  // of the optimizer
+  std::vector<SlotSpec> slots;     // of the optimizer; where one is named, it says so itself
+  Optimizer* optimizer = nullptr;  // whose state is kept; outlives the store
 };
 
 // What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
 struct OwnedPart {
-  Tensor master;              // fp32 [slice]
-  std::vector<Tensor> slots;  // [slice] each, of the dtype of ZeroOptions::slots
+  Tensor master;                    // fp32 [slice]
+  std::vector<Tensor> slots;        // fp32 [slice] each, however they are kept
+  std::span<const SlotSpec> specs;  // of the slots
   const std::vector<ShardField>& fields;
 };
 
@@ -57,6 +60,7 @@ class ShardGroup {
     ParamId id;
     const ParamSpec* spec;
     int uses = 1;
+    int options = 0;  // group of options, of the optimizer's
   };
 
   // The references must outlive the group. slots: for what peers read, and for buckets that come
@@ -69,6 +73,7 @@ class ShardGroup {
   const BucketLayout& layout() const { return layout_; }
   Communicator& comm() const { return comm_; }
   std::span<Shard> shards() { return shards_; }
+  const std::vector<SlotSpec>& slot_specs() const { return slot_specs_; }
   // Parameters are counted within the group here, buckets everywhere.
   GradReducer& grads() { return *grads_; }
 
@@ -98,6 +103,7 @@ class ShardGroup {
   };
   void make_weights(int bucket, DType dtype);
   void make_shard(int bucket);
+  void make_slots(Shard& shard, int64_t numel);
   void refresh_copies();
   bool has_whole_state() const;
   int shard_rank() const { return has_whole_state() ? -1 : comm_.rank(); }
@@ -106,6 +112,7 @@ class ShardGroup {
   bool visits(Visit what) const { return what == Visit::kRestore || answers_; }
 
   const ZeroOptions& options_;
+  const std::vector<SlotSpec> slot_specs_;
   const std::vector<Param> params_;
   Communicator& comm_;  // of the key's shard axis
   const bool answers_;
