@@ -258,6 +258,20 @@ void optimizer_rules(const RuleContext& r) {
       (sgd.momentum <= 0 || sgd.dampening != 0)) {
     r.refuse_early("optimizer.params.nesterov", "needs momentum > 0 and dampening 0");
   }
+  if (c.optimizer.type == OptimizerType::kMuAdam && r.given("optimizer.params.adam_w_mode")) {
+    r.note("optimizer.params.adam_w_mode",
+           "MuAdam adds weight decay to the gradient in any case; MuAdamW decouples it");
+  }
+  if (c.optimizer.moment_dtype != MomentType::kFp32 &&
+      (c.optimizer.type == OptimizerType::kLamb || c.optimizer.type == OptimizerType::kMuon)) {
+    r.refuse("optimizer.moment_dtype", "Lamb and Muon keep their state in fp32");
+  }
+  if (c.optimizer.type != OptimizerType::kMuon &&
+      std::ranges::any_of(c.optimizer.param_groups, [](const ParamGroupConfig& group) {
+        return group.use_muon.has_value();
+      })) {
+    r.refuse("optimizer.param_groups", "use_muon is for type Muon");
+  }
   const bool lamb =
       c.optimizer.type == OptimizerType::kLamb || c.optimizer.type == OptimizerType::kOneBitLamb;
   if (lamb && c.fp16.enabled && c.fp16.loss_scale != 0.0) {

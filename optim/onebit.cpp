@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "kernels/step/lamb_update.h"
 #include "optim/rules.h"
 
 namespace ds {
@@ -140,7 +141,8 @@ void OneBitLamb::accumulate(std::span<const std::span<const float>> grads) {
 double OneBitLamb::warm_up(Tensor& tensor, std::span<float> weight) {
   std::vector<float> u = direction(momentum_of(tensor), tensor.variance, params_.eps);
   add_decay(u, weight, params_.weight_decay);
-  const double ratio = trust_ratio(norm(weight), norm(u), params_.min_coeff, params_.max_coeff);
+  const double ratio =
+      kernels::trust_ratio(norm(weight), norm(u), params_.min_coeff, params_.max_coeff);
   if (ratio != 1.0) {
     tensor.frozen_ratio =
         params_.coeff_beta * tensor.frozen_ratio + (1 - params_.coeff_beta) * ratio;

@@ -13,8 +13,10 @@
 
 #include "config/sections/optimizer.h"
 #include "core/tensor.h"
+#include "kernels/step/rule_update.h"
 #include "kernels/update.h"
 #include "optim/lr_schedule.h"
+#include "optim/param_groups.h"
 
 namespace ds {
 
@@ -29,13 +31,23 @@ struct ShardField {
   bool operator==(const ShardField&) const = default;
 };
 
+struct ShardSlice {
+  int64_t begin = 0, numel = 0;
+};
+
 // What one rank updates of one bucket: contiguous, element i of every tensor belongs together.
 struct Shard {
   Tensor master;                   // fp32 weights
   Tensor grad;                     // fp32, bf16 or fp16: the reduced gradient
   Tensor copy;                     // low-precision weights written after the update, or undefined
-  std::vector<Tensor> slots;       // one per Optimizer::slots(), of its dtype
+  std::vector<Tensor> slots;       // one per Optimizer::slots_of(), of its dtype
   std::vector<ShardField> fields;  // ascending by offset
+  // Beside slots of 8 bits, one per slot: their exponents, one for kWeightsPerScale weights. Empty
+  // where no slot has any.
+  std::vector<Tensor> scales = {};
+  // The elements that this rank alone answers for: where all ranks of the group have the same whole
+  // shard, one slice of it. None said: all.
+  std::optional<ShardSlice> own = std::nullopt;
 };
 
 // What changes from step to step.
@@ -49,8 +61,22 @@ struct Hyper {
 // State of one number per weight.
 struct SlotSpec {
   std::string name;
-  DType dtype = DType::kF32;
+  DType dtype = DType::kF32;  // or bf16; u8: MXFP8, with scales (kernels/step/moments.h)
+  bool root = false;          // of u8: its root is what is kept
+  float initial = 0;          // of an optimizer that has made no step
   bool operator==(const SlotSpec&) const = default;
+};
+inline constexpr int64_t kWeightsPerScale = kernels::kMomentBlock;
+kernels::MomentFormat format_of(const SlotSpec& slot);
+
+// What the parts of one call have in common.
+struct UpdateGroup {
+  // Implicit: what an optimizer is told of parameters can be left out where all have the same
+  // options.
+  UpdateGroup(Communicator& all, std::span<const ParamPlace> places = {})  // NOLINT
+      : ranks(all), params(places) {}
+  Communicator& ranks;                 // that the parts of a bucket lie on
+  std::span<const ParamPlace> params;  // by ShardField::param, the same on all ranks
 };
 
 class Optimizer {
@@ -58,16 +84,25 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // The family whose state the slots are, as checkpoints record it: "adam", "lion", ...
   virtual std::string_view family() const = 0;
-  virtual std::vector<SlotSpec> slots() const = 0;
+
+  // Says once, before the first step, of which kind and group each parameter is; the answers have
+  // the order of the questions. ConfigError where what a configuration says of groups fits none.
+  virtual std::vector<ParamPlace> place(std::span<const ParamFacts> params);
+  // Parameters of different kinds have different state, and share no bucket.
+  virtual int kinds() const { return 1; }
+  virtual std::vector<SlotSpec> slots_of(int kind) const = 0;
+  // Of a kind whose updates need whole parameters: these are not cut by slices then.
+  virtual bool needs_whole_parameters(int /*kind*/) const { return false; }
+  std::vector<SlotSpec> slots() const { return slots_of(0); }
   std::vector<std::string> slot_names() const;
+
   // Whether it heeds Hyper::betas.
   virtual MomentumSupport momentum_support() const = 0;
   // What has to be in StepScalars before step(). `step` counts from 1.
   virtual StepInputs inputs(const Hyper& hyper, int64_t step) const = 0;
-  // Updates all that this rank answers for, by scalars that are in memory by the time it runs:
-  // nothing of weights, slots and copies changes where they say skip. `group` are the ranks that
-  // the parts of a bucket lie on, for rules that need the norm of a whole parameter.
-  virtual void step(std::span<Shard> parts, const StepScalars& scalars, Communicator& group,
+  // Updates all that this rank answers for, of parameters of one kind, by scalars that are in
+  // memory by the time it runs: nothing of weights, slots and copies changes where they say skip.
+  virtual void step(std::span<Shard> parts, const StepScalars& scalars, const UpdateGroup& group,
                     Stream& stream) const = 0;
 };
 

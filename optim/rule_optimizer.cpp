@@ -1,10 +1,12 @@
-// Lion, Adagrad and SGD over shards.
+// Optimizers that work weight by weight, but for Adam.
 #include "optim/rule_optimizer.h"
 
 #include <array>
 
-#include "kernels/step/rule_update.h"
+#include "optim/adam_inputs.h"
+#include "optim/grouped_optimizer.h"
 #include "optim/rules.h"
+#include "optim/whole_parameters.h"
 
 namespace ds {
 namespace {
@@ -14,11 +16,23 @@ struct Labels {
   std::string_view family;
   std::vector<SlotSpec> slots;
 };
-Labels labels_of(const LionParams&) { return {"lion", {{.name = "exp_avg"}}}; }
-Labels labels_of(const AdagradParams&) { return {"adagrad", {{.name = "sum"}}}; }
-Labels labels_of(const SgdParams& rule) {
-  if (rule.momentum == 0) return {"sgd", {}};
-  return {"sgd", {{.name = "momentum_buffer"}}};
+Labels labels_of(const LionParams&, MomentType type) {
+  return {"lion", {slot_spec("exp_avg", type)}};
+}
+Labels labels_of(const AdagradParams& params, MomentType type) {
+  return {"adagrad",
+          {slot_spec("sum", type, StateSign::kNotNegative,
+                     static_cast<float>(params.initial_accumulator_value))}};
+}
+Labels labels_of(const SgdParams& params, MomentType type) {
+  if (params.momentum == 0) return {"sgd", {}};
+  return {"sgd", {slot_spec("momentum_buffer", type)}};
+}
+Labels labels_of(const RmspropParams& params, MomentType type) {
+  Labels labels{"rmsprop", {slot_spec("square_avg", type, StateSign::kNotNegative)}};
+  if (params.momentum > 0) labels.slots.push_back(slot_spec("momentum_buffer", type));
+  if (params.centered) labels.slots.push_back(slot_spec("grad_avg", type));
+  return labels;
 }
 
 template <class Params>
@@ -27,13 +41,17 @@ constexpr bool kHasBetas = requires(Params params) {
 };
 
 template <class Params>
-class RuleOptimizer final : public Optimizer {
+class RuleOptimizer final : public GroupedOptimizer {
  public:
-  explicit RuleOptimizer(const Params& params)
-      : params_(params), rule_(rule_of(params)), labels_(labels_of(params)) {}
+  RuleOptimizer(const OptimizerConfig& config, const Params& params)
+      : GroupedOptimizer(config, params.lr, params.weight_decay),
+        params_(params),
+        labels_(labels_of(params, config.moment_dtype)) {
+    static_cast<void>(rule_of(params, {}));  // which checks them
+  }
 
   std::string_view family() const override { return labels_.family; }
-  std::vector<SlotSpec> slots() const override { return labels_.slots; }
+  std::vector<SlotSpec> slots_of(int /*kind*/) const override { return labels_.slots; }
   MomentumSupport momentum_support() const override {
     return kHasBetas<Params> ? MomentumSupport::kBetas : MomentumSupport::kNone;
   }
@@ -48,23 +66,22 @@ class RuleOptimizer final : public Optimizer {
     return inputs;
   }
 
-  void step(std::span<Shard> parts, const StepScalars& scalars, Communicator&,
+  void step(std::span<Shard> parts, const StepScalars& scalars, const UpdateGroup& group,
             Stream& stream) const override {
-    for (Shard& shard : parts) {
-      DS_CHECK(shard.slots.size() == labels_.slots.size(), "{}: {} slots given, expected {}",
-               labels_.family, shard.slots.size(), labels_.slots.size());
-      kernels::rule_update(stream,
-                           {.master = shard.master,
-                            .grad = shard.grad,
-                            .state = shard.slots.empty() ? Tensor() : shard.slots[0],
-                            .copy = shard.copy},
-                           rule_, scalars);
+    for (const Shard& shard : parts) {
+      for_each_range(shard, group, [&](int options, const Shard& part) {
+        kernels::rule_update(stream,
+                             {.master = part.master,
+                              .grad = part.grad,
+                              .states = states_of(part, labels_.slots, labels_.family),
+                              .copy = part.copy},
+                             rule_of(params_, options_of(options)), scalars);
+      });
     }
   }
 
  private:
   const Params params_;
-  const decltype(rule_of(std::declval<Params>())) rule_;
   const Labels labels_;
 };
 
@@ -74,15 +91,24 @@ auto with_params(const OptimizerConfig& c, const Use& use) {
   switch (c.type.value_or(OptimizerType::kAdamW)) {
     case OptimizerType::kAdam:
     case OptimizerType::kAdamW:
+    case OptimizerType::kMuAdam:
+    case OptimizerType::kMuAdamW:
       return use(c.adam);
     case OptimizerType::kLion:
       return use(c.lion);
     case OptimizerType::kAdagrad:
       return use(c.adagrad);
     case OptimizerType::kSgd:
+    case OptimizerType::kMuSgd:
       return use(c.sgd);
+    case OptimizerType::kRmsprop:
+      return use(c.rmsprop);
+    case OptimizerType::kLamb:
+      return use(c.lamb);
+    case OptimizerType::kMuon:
+      return use(c.muon);
     default:
-      throw Unsupported("optimizer.type: this build has Adam, AdamW, Lion, Adagrad and SGD");
+      throw Unsupported("optimizer.type: this build has all but the 1-bit ones");
   }
 }
 
@@ -92,10 +118,14 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config) {
   using Made = std::unique_ptr<Optimizer>;
   return with_params(config, [&]<class Params>(const Params& params) -> Made {
     if constexpr (std::is_same_v<Params, AdamParams>) {
-      return make_adam(params, decays_decoupled(config) ? kernels::WeightDecay::kDecoupled
+      return make_adam(config, decays_decoupled(config) ? kernels::WeightDecay::kDecoupled
                                                         : kernels::WeightDecay::kL2);
+    } else if constexpr (std::is_same_v<Params, LambParams>) {
+      return make_lamb(config);
+    } else if constexpr (std::is_same_v<Params, MuonParams>) {
+      return make_muon(config);
     } else {
-      return std::make_unique<RuleOptimizer<Params>>(params);
+      return std::make_unique<RuleOptimizer<Params>>(config, params);
     }
   });
 }

@@ -1,5 +1,5 @@
-// Lion, Adagrad and SGD over shards: the rules of kernels/step. And the choice among all optimizers
-// that an engine trains with.
+// Lion, Adagrad, SGD and RMSprop over shards: the rules of kernels/step. And the choice among all
+// optimizers that an engine trains with.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,9 @@
 namespace ds {
 
 // By `type`, AdamW where it is not given. The lr of its parameters is replaced by Hyper::lr at
-// every step. Slots: Adam {exp_avg, exp_avg_sq}, Lion {exp_avg}, Adagrad {sum}, SGD
-// {momentum_buffer} or none without momentum. Throws ConfigError for parameters that cannot be,
+// every step. Slots, in the format of `moment_dtype`: Adam {exp_avg, exp_avg_sq, with amsgrad
+// max_exp_avg_sq}, Lion {exp_avg}, Adagrad {sum}, SGD {momentum_buffer} or none without momentum,
+// RMSprop {square_avg, then momentum_buffer and grad_avg where there are any}. Throws ConfigError for parameters that cannot be,
 // Unsupported for a type that this build does not have.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config);
 

@@ -1,8 +1,6 @@
 // Update rules.
 #include "optim/rules.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 
 namespace ds {
@@ -19,26 +17,39 @@ void check(const SgdParams& rule) {
   }
 }
 
-kernels::LionRule rule_of(const LionParams& params) {
-  return {.weight_decay = params.weight_decay};
+kernels::LionRule rule_of(const LionParams& /*params*/, const GroupOptions& group) {
+  return {.weight_decay = group.weight_decay, .lr_scale = group.lr_scale};
 }
 
-kernels::AdagradRule rule_of(const AdagradParams& params) {
+kernels::AdagradRule rule_of(const AdagradParams& params, const GroupOptions& group) {
+  const bool as_torch = params.lr_decay != 0 || params.initial_accumulator_value != 0;
   return {.eps = static_cast<float>(params.eps),
-          .weight_decay = static_cast<float>(params.weight_decay)};
+          .weight_decay = static_cast<float>(group.weight_decay),
+          .lr_decay = params.lr_decay,
+          .numerator =
+              as_torch ? kernels::AdagradNumerator::kDecayed : kernels::AdagradNumerator::kGradient,
+          .lr_scale = group.lr_scale};
 }
 
-kernels::SgdRule rule_of(const SgdParams& params) {
+kernels::SgdRule rule_of(const SgdParams& params, const GroupOptions& group) {
   check(params);
   return {.momentum = static_cast<float>(params.momentum),
           .rest = static_cast<float>(1 - params.dampening),
-          .weight_decay = static_cast<float>(params.weight_decay),
-          .nesterov = params.nesterov};
+          .weight_decay = static_cast<float>(group.weight_decay),
+          .nesterov = params.nesterov,
+          .maximize = params.maximize,
+          .lr_scale = group.lr_scale};
 }
 
-double trust_ratio(double weight_norm, double update_norm, double least, double most) {
-  if (weight_norm == 0 || update_norm == 0) return 1.0;
-  return std::max(std::min(weight_norm / update_norm, most), least);
+kernels::RmspropRule rule_of(const RmspropParams& params, const GroupOptions& group) {
+  return {.alpha = static_cast<float>(params.alpha),
+          .rest = static_cast<float>(1 - params.alpha),
+          .eps = static_cast<float>(params.eps),
+          .weight_decay = static_cast<float>(group.weight_decay),
+          .momentum = static_cast<float>(params.momentum),
+          .centered = params.centered,
+          .maximize = params.maximize,
+          .lr_scale = group.lr_scale};
 }
 
 }  // namespace ds

@@ -14,8 +14,8 @@
 namespace ds {
 namespace {
 
-ZeroOptions with_slots(ZeroOptions zero, const Optimizer& optimizer) {
-  zero.slots = optimizer.slots();
+ZeroOptions with_state_of(ZeroOptions zero, Optimizer& optimizer) {
+  zero.optimizer = &optimizer;
   return zero;
 }
 
@@ -37,7 +37,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .schedule = options.schedule,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
-      store_(with_slots(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
+      store_(with_state_of(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
              resources.comm_memory, resources.weight_places()),
       scalars_(resources.peers.data().size(), resources.stream, resources.pinned),
       training_(

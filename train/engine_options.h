@@ -16,7 +16,7 @@ struct EngineOptions {
   ModelConfig model;
   DType dtype = DType::kF32;         // of weights and activations
   Operands operands = std::nullopt;  // of products, where they are of another one
-  ZeroOptions zero;                  // slots are filled in from the optimizer
+  ZeroOptions zero;                  // the engine names its optimizer there
   OptimizerConfig optimizer;
   SchedulerConfig schedule;      // without a type: none
   double gradient_clipping = 0;  // 0: off

@@ -39,8 +39,8 @@ Region region_of(const ParamSpec& spec, const ShardField& field) {
 }  // namespace
 
 int64_t owned_bytes(Engine& engine) {
-  size_t per_weight = size_of(DType::kF32);  // the master
-  for (const SlotSpec& slot : engine.optimizer().slots()) per_weight += size_of(slot.dtype);
+  // The master, and state in fp32, however it is kept.
+  const size_t per_weight = size_of(DType::kF32) * (1 + engine.optimizer().slots().size());
   int64_t numel = 0;
   for (const std::vector<ShardField>& part : engine.store().owned_fields(Visit::kSave)) {
     for (const ShardField& field : part) numel += field.numel;
@@ -51,7 +51,6 @@ int64_t owned_bytes(Engine& engine) {
 void for_each_piece(Engine& engine, Visit what,
                     const std::function<void(const std::string& name, const ParamSpec& spec,
                                              const Region& region, Tensor& data)>& take) {
-  const std::vector<std::string> slots = engine.optimizer().slot_names();
   engine.store().visit_owned(what, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
       const ParamSpec& spec = engine.store().spec(field.param);
@@ -61,7 +60,7 @@ void for_each_piece(Engine& engine, Visit what,
         take(piece_name(spec, slot), spec, region, data);
       };
       pass(kWeight, part.master);
-      for (size_t i = 0; i < slots.size(); ++i) pass(slots[i], part.slots[i]);
+      for (size_t i = 0; i < part.specs.size(); ++i) pass(part.specs[i].name, part.slots[i]);
     }
   });
 }
@@ -89,12 +88,12 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
 }
 
 std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
-  std::vector<std::string> tensors = engine.optimizer().slot_names();
-  tensors.emplace_back(kWeight);
   std::set<int> out;
   for (const std::vector<ShardField>& part : engine.store().owned_fields(Visit::kRestore)) {
     for (const ShardField& field : part) {
       const ParamSpec& spec = engine.store().spec(field.param);
+      std::vector<std::string> tensors = engine.store().slot_names(field.param);
+      tensors.emplace_back(kWeight);
       for (const std::string& tensor : tensors) {
         out.merge(reader.ranks_holding(piece_name(spec, tensor), region_of(spec, field)));
       }
@@ -105,7 +104,9 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
 
 void clear_slots(Engine& engine) {
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
-    for (Tensor& slot : part.slots) kernels::fill(engine.stream(), slot, 0.0F);
+    for (size_t i = 0; i < part.slots.size(); ++i) {
+      kernels::fill(engine.stream(), part.slots[i], part.specs[i].initial);
+    }
   });
 }
 
@@ -113,8 +114,11 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
   if (std::string why = another_optimizer(reader, engine.optimizer().family(), label); !why.empty())
     return why;
   constexpr size_t kMostNamed = 4;
-  std::vector<std::string> found =
-      compare_tensors(reader, specs_of(engine.store()), engine.optimizer().slot_names());
+  std::vector<std::vector<std::string>> slots;
+  for (ParamId id = 0; id < engine.store().count(); ++id) {
+    slots.push_back(engine.store().slot_names(id));
+  }
+  std::vector<std::string> found = compare_tensors(reader, specs_of(engine.store()), slots);
   if (found.empty()) return "";
   const size_t all = found.size();
   found.resize(std::min(all, kMostNamed));

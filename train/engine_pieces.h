@@ -34,7 +34,7 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
 // Fills what this rank owns. ValidationError if something is missing or corrupt.
 void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label);
 
-// Zeros in the optimizer state that this rank owns: that of an optimizer that has made no step.
+// The optimizer state that this rank owns becomes that of an optimizer that has made no step.
 void clear_slots(Engine& engine);
 
 }  // namespace ds

@@ -158,12 +158,13 @@ FactChanges compare(const RunFacts& saved, const RunFacts& now) {
 
 std::vector<std::string> compare_tensors(const CheckpointReader& reader,
                                          const std::vector<ParamSpec>& specs,
-                                         const std::vector<std::string>& slots) {
+                                         const std::vector<std::vector<std::string>>& slots) {
   std::vector<std::string> out;
   std::set<std::string> wanted;
-  std::vector<std::string> suffixes{"weight"};
-  suffixes.insert(suffixes.end(), slots.begin(), slots.end());
-  for (const ParamSpec& spec : specs) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const ParamSpec& spec = specs[i];
+    std::vector<std::string> suffixes{"weight"};
+    suffixes.insert(suffixes.end(), nth(slots, i).begin(), nth(slots, i).end());
     for (const std::string& suffix : suffixes) {
       const std::string name = spec.name + "/" + suffix;
       wanted.insert(name);

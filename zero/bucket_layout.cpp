@@ -1,6 +1,8 @@
 #include "zero/bucket_layout.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "core/error.h"
 #include "core/index.h"
@@ -12,9 +14,57 @@ int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit
 
 }  // namespace
 
-void BucketLayout::close(Bucket& bucket) {
+// The largest parameter first, each to the rank that has least, the first of those that have the
+// same; within a rank by group of options.
+void BucketLayout::place_in_slices(Bucket& bucket, std::span<const LayoutParam> params) const {
+  std::vector<std::vector<BucketParam>> of_ranks(to_size(group_size_));
+  std::vector<int64_t> loads(to_size(group_size_));
+  std::ranges::stable_sort(bucket.params, std::greater(), &BucketParam::numel);
+  for (const BucketParam& param : bucket.params) {
+    const auto least = std::ranges::min_element(loads);
+    nth(of_ranks, least - loads.begin()).push_back(param);
+    *least += round_up(param.numel, kSliceAlignment);
+  }
+  const int64_t slice = std::ranges::max(loads);
+  bucket.params.clear();
+  for (int rank = 0; rank < group_size_; ++rank) {
+    auto& mine = nth(of_ranks, rank);
+    std::ranges::sort(mine, {}, [&](const BucketParam& at) {
+      return std::pair(nth(params, at.param).group, at.param);
+    });
+    int64_t offset = rank * slice;
+    for (BucketParam& at : mine) {
+      at.offset = offset;
+      offset += round_up(at.numel, kSliceAlignment);
+      bucket.params.push_back(at);
+    }
+  }
+  bucket.numel = slice * group_size_;
+}
+
+// Whether slices of whole parameters would leave little empty.
+bool BucketLayout::is_even(const Bucket& bucket, std::span<const LayoutParam> params) const {
+  constexpr int64_t kMostPadding = 16;  // one part in so many
+  Bucket placed = bucket;
+  place_in_slices(placed, params);
+  return (placed.numel - bucket.numel) * kMostPadding <= bucket.numel;
+}
+
+void BucketLayout::close(Bucket& bucket, std::span<const LayoutParam> params) {
   if (bucket.params.empty()) return;
-  bucket.numel = round_up(bucket.numel, group_size_ * kSliceAlignment);
+  if (slicing_ == Slicing::kWholeParameters) {
+    place_in_slices(bucket, params);
+  } else {
+    // Updates go over neighbours with the same options in one call.
+    std::ranges::stable_sort(bucket.params, {},
+                             [&](const BucketParam& at) { return nth(params, at.param).group; });
+    int64_t offset = 0;
+    for (BucketParam& at : bucket.params) {
+      at.offset = offset;
+      offset += round_up(at.numel, kSliceAlignment);
+    }
+    bucket.numel = round_up(bucket.numel, group_size_ * kSliceAlignment);
+  }
   for (const BucketParam& at : bucket.params) {
     nth(places_, at.param) = {.bucket = narrow<int>(buckets_.size()), .offset = at.offset};
   }
@@ -28,23 +78,26 @@ BucketLayout BucketLayout::build(std::span<const LayoutParam> params,
   DS_CHECK(options.group_size >= 1, "bucket layout: group of {}", options.group_size);
   BucketLayout layout;
   layout.group_size_ = options.group_size;
+  layout.slicing_ = options.slicing;
   layout.places_.resize(params.size());
+  const bool whole = options.slicing == Slicing::kWholeParameters;
   Bucket small{.params = {}, .numel = 0, .persistent = true};
   Bucket large;
   int unit = 0;
   for (size_t i = 0; i < params.size(); ++i) {
     const LayoutParam& param = params[i];
     const bool persistent = param.numel < options.persistence_numel;
-    if (!persistent && param.unit != unit) layout.close(large);
+    const bool next_unit = !persistent && param.unit != unit;
+    if (next_unit && (!whole || layout.is_even(large, params))) layout.close(large, params);
     if (!persistent) unit = param.unit;
     Bucket& bucket = persistent ? small : large;
-    if (bucket.numel + param.numel > options.bucket_numel) layout.close(bucket);
+    if (bucket.numel + param.numel > options.bucket_numel) layout.close(bucket, params);
     bucket.params.push_back(
         {.param = static_cast<int>(i), .offset = bucket.numel, .numel = param.numel});
     bucket.numel += round_up(param.numel, kSliceAlignment);
   }
-  layout.close(large);
-  layout.close(small);
+  layout.close(large, params);
+  layout.close(small, params);
   return layout;
 }
 

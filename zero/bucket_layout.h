@@ -16,7 +16,16 @@ namespace ds {
 
 struct LayoutParam {
   int64_t numel = 0;
-  int unit = 0;  // buckets do not span units, persistent ones excepted
+  int unit = 0;   // buckets do not span units, persistent ones excepted
+  int group = 0;  // those of one lie side by side in a bucket
+};
+
+enum class Slicing : uint8_t {
+  kElements,
+  // No slice ends within a parameter: each rank has whole ones, as many elements as the others as
+  // nearly as that goes. What is missing is padding, which travels with the rest; so a bucket goes
+  // on over units until little is missing, or it is full.
+  kWholeParameters
 };
 
 struct LayoutOptions {
@@ -24,6 +33,7 @@ struct LayoutOptions {
       500'000'000;                // a bucket holds at most this many elements, or one parameter
   int64_t persistence_numel = 0;  // smaller parameters stay whole on every rank at stage 3
   int group_size = 1;
+  Slicing slicing = Slicing::kElements;
 };
 
 struct BucketParam {
@@ -61,11 +71,14 @@ class BucketLayout {
     int bucket = 0;
     int64_t offset = 0;
   };
-  void close(Bucket& bucket);
+  void close(Bucket& bucket, std::span<const LayoutParam> params);
+  void place_in_slices(Bucket& bucket, std::span<const LayoutParam> params) const;
+  bool is_even(const Bucket& bucket, std::span<const LayoutParam> params) const;
 
   std::vector<Bucket> buckets_;
   std::vector<Place> places_;
   int group_size_ = 1;
+  Slicing slicing_ = Slicing::kElements;
 };
 
 }  // namespace ds

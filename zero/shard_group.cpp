@@ -11,14 +11,19 @@ namespace ds {
 namespace {
 
 BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOptions& options,
-                       int group_size) {
+                       int kind, int group_size) {
   std::vector<LayoutParam> list;
   for (const ShardGroup::Param& param : params) {
-    list.push_back({.numel = param.spec->shape.numel(), .unit = param.spec->unit});
+    list.push_back(
+        {.numel = param.spec->shape.numel(), .unit = param.spec->unit, .group = param.options});
   }
-  return BucketLayout::build(list, {.bucket_numel = options.bucket_numel,
-                                    .persistence_numel = options.persistence_numel,
-                                    .group_size = group_size});
+  const bool whole =
+      options.optimizer != nullptr && options.optimizer->needs_whole_parameters(kind);
+  return BucketLayout::build(list,
+                             {.bucket_numel = options.bucket_numel,
+                              .persistence_numel = options.persistence_numel,
+                              .group_size = group_size,
+                              .slicing = whole ? Slicing::kWholeParameters : Slicing::kElements});
 }
 
 bool is_first_of_all(const GroupKey& key, const Mesh& mesh) {
@@ -56,13 +61,15 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                        OffloadedWeights* offloaded)
     : options_(options),
       dtype_(key.dtype),
+      slot_specs_(options.optimizer != nullptr ? options.optimizer->slots_of(key.kind)
+                                               : options.slots),
       params_(std::move(params)),
       comm_(mesh.group(key.shard)),
       answers_(is_first_of_all(key, mesh)),
       streams_(streams),
       slots_(slots),
       offloaded_(offloaded),
-      layout_(layout_of(params_, options, comm_.size())),
+      layout_(layout_of(params_, options, key.kind, comm_.size())),
       weights_(layout_.buckets().size()) {
   const int buckets = narrow<int>(weights_.size());
   for (int b = 0; b < buckets; ++b) make_weights(b);
@@ -124,12 +131,29 @@ void ShardGroup::make_shard(int bucket) {
     shard.copy = mine;
   }
   shard.grad = whole_state ? grads_->whole(bucket) : grads_->slice(bucket);
-  for (const SlotSpec& slot : options_.slots) {
-    shard.slots.push_back(
-        Tensor::zeros({numel}, slot.dtype, streams_.compute, MemoryTag::kOptimizer));
-  }
+  make_slots(shard, numel);
   shard.fields = fields_of(bucket, shard_rank());
+  if (whole_state) shard.own = {.begin = comm_.rank() * slice, .numel = slice};
   shards_.push_back(std::move(shard));
+}
+
+void ShardGroup::make_slots(Shard& shard, int64_t numel) {
+  Stream& stream = streams_.compute;
+  for (const SlotSpec& spec : slot_specs_) {
+    Tensor slot = Tensor::zeros({numel}, spec.dtype, stream, MemoryTag::kOptimizer);
+    const kernels::MomentFormat format = format_of(spec);
+    Tensor scale;
+    if (spec.dtype == DType::kU8) {
+      scale = Tensor::zeros({numel / kWeightsPerScale}, DType::kU8, stream, MemoryTag::kOptimizer);
+    }
+    if (spec.initial != 0) {
+      Tensor numbers = Tensor::empty({numel}, DType::kF32, stream, MemoryTag::kScratch);
+      kernels::fill(stream, numbers, spec.initial);
+      kernels::pack_state(stream, numbers, {.values = slot, .scales = scale, .format = format});
+    }
+    shard.slots.push_back(std::move(slot));
+    shard.scales.push_back(std::move(scale));
+  }
 }
 
 std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
@@ -226,6 +250,8 @@ void ShardGroup::refresh_copies() {
   }
 }
 
+// State that is kept in fewer bits is shown as fp32, in memory of the visit, and what is restored
+// goes back.
 void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visitor) {
   if (!visits(what)) return;
   for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
@@ -233,9 +259,32 @@ void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visito
     const std::vector<ShardField> fields = fields_of(b, comm_.rank());
     const int64_t slice = layout_.slice_numel(b);
     const int64_t begin = shard.master.numel() == slice ? 0 : comm_.rank() * slice;
-    OwnedPart part{.master = shard.master.narrow(begin, slice), .slots = {}, .fields = fields};
-    for (const Tensor& slot : shard.slots) part.slots.push_back(slot.narrow(begin, slice));
+    OwnedPart part{.master = shard.master.narrow(begin, slice),
+                   .slots = {},
+                   .specs = slot_specs_,
+                   .fields = fields};
+    std::vector<kernels::StateTensor> states;
+    for (size_t i = 0; i < slot_specs_.size(); ++i) {
+      const Tensor& scale = shard.scales[i];
+      kernels::StateTensor& state = states.emplace_back(kernels::StateTensor{
+          .values = shard.slots[i].narrow(begin, slice),
+          .scales = scale.defined()
+                        ? scale.narrow(begin / kWeightsPerScale, slice / kWeightsPerScale)
+                        : Tensor(),
+          .format = format_of(slot_specs_[i])});
+      if (state.format == kernels::MomentFormat::kFp32) {
+        part.slots.push_back(state.values);
+        continue;
+      }
+      part.slots.push_back(
+          Tensor::empty({slice}, DType::kF32, streams_.compute, MemoryTag::kScratch));
+      kernels::unpack_state(streams_.compute, state, part.slots.back());
+    }
     visitor(part);
+    for (size_t i = 0; what == Visit::kRestore && i < states.size(); ++i) {
+      if (states[i].format == kernels::MomentFormat::kFp32) continue;
+      kernels::pack_state(streams_.compute, part.slots[i], states[i]);
+    }
   }
 }
 
@@ -248,12 +297,15 @@ void ShardGroup::append_fields(Visit what, std::vector<std::vector<ShardField>>&
 
 void ShardGroup::restore_from_owned() {
   if (has_whole_state() && comm_.size() > 1) {
+    const auto gather_slice = [this](Tensor& whole) {
+      const int64_t slice = whole.numel() / comm_.size();
+      comm_.all_gather(whole.narrow(comm_.rank() * slice, slice), whole, streams_.compute);
+    };
     for (Shard& shard : shards_) {
-      const int64_t slice = shard.master.numel() / comm_.size();
-      comm_.all_gather(shard.master.narrow(comm_.rank() * slice, slice), shard.master,
-                       streams_.compute);
-      for (Tensor& slot : shard.slots) {
-        comm_.all_gather(slot.narrow(comm_.rank() * slice, slice), slot, streams_.compute);
+      gather_slice(shard.master);
+      for (Tensor& slot : shard.slots) gather_slice(slot);
+      for (Tensor& scale : shard.scales) {
+        if (scale.defined()) gather_slice(scale);
       }
     }
   }

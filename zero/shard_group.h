@@ -28,6 +28,7 @@ struct GroupKey {
   std::vector<Axis> summed{};    // their ranks have the same slices, and other parts of the sum
   std::vector<Axis> repeated{};  // their ranks have the same slices, and the same gradients
   std::optional<DType> wire{};   // of gradients on their way to other ranks; nothing: as written
+  int kind = 0;                  // of the optimizer's
   bool operator==(const GroupKey&) const = default;
 };
 struct ZeroOptions {
@@ -42,15 +43,17 @@ struct ZeroOptions {
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
   WeightOffload offload{};      // where policy.params is on another tier
-  std::vector<SlotSpec> slots;  // of the optimizer
+  std::vector<SlotSpec> slots;     // of the optimizer; where one is named, it says so itself
+  Optimizer* optimizer = nullptr;  // whose state is kept; outlives the store
 };
 
 GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options);
 
 // What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
 struct OwnedPart {
-  Tensor master;              // fp32 [slice]
-  std::vector<Tensor> slots;  // [slice] each, of the dtype of ZeroOptions::slots
+  Tensor master;                    // fp32 [slice]
+  std::vector<Tensor> slots;        // fp32 [slice] each, however they are kept
+  std::span<const SlotSpec> specs;  // of the slots
   const std::vector<ShardField>& fields;
 };
 
@@ -64,6 +67,7 @@ class ShardGroup {
     ParamId id;
     const ParamSpec* spec;
     int uses = 1;
+    int options = 0;  // group of options, of the optimizer's
   };
 
   // The references must outlive the group. slots: for what peers read, and for buckets that come
@@ -76,6 +80,7 @@ class ShardGroup {
   const BucketLayout& layout() const { return layout_; }
   Communicator& comm() const { return comm_; }
   std::span<Shard> shards() { return shards_; }
+  const std::vector<SlotSpec>& slot_specs() const { return slot_specs_; }
   // Parameters are counted within the group here, buckets everywhere.
   GradReducer& grads() { return *grads_; }
 
@@ -109,6 +114,7 @@ class ShardGroup {
   };
   void make_weights(int bucket);
   void make_shard(int bucket);
+  void make_slots(Shard& shard, int64_t numel);
   void refresh_copies();
   void store_offloaded();
   bool has_whole_state() const;
@@ -119,6 +125,7 @@ class ShardGroup {
 
   const ZeroOptions& options_;
   const DType dtype_;
+  const std::vector<SlotSpec> slot_specs_;
   const std::vector<Param> params_;
   Communicator& comm_;  // of the key's shard axis
   const bool answers_;

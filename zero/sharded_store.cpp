@@ -37,13 +37,25 @@ const ShardedStore::Param& ShardedStore::param(ParamId id) const {
   return nth(params_, id);
 }
 
+void ShardedStore::place_params() {
+  if (options_.optimizer == nullptr) return;
+  std::vector<ParamFacts> facts;
+  for (const Param& param : params_) {
+    facts.push_back({.name = param.spec.name, .shape = param.spec.shape});
+  }
+  places_ = options_.optimizer->place(facts);
+}
+
 void ShardedStore::seal() {
   DS_CHECK(!params_.empty(), "parameter store: sealed without parameters");
+  place_params();
   std::vector<GroupKey> keys;  // in the order in which the model first names them
   std::vector<std::vector<ShardGroup::Param>> members;
   for (ParamId id = 0; id < count(); ++id) {
     Param& param = nth(params_, id);
-    const GroupKey key = group_key(param.spec, options_);
+    const ParamPlace place = places_.empty() ? ParamPlace{} : nth(places_, id);
+    GroupKey key = group_key(param.spec, options_);
+    key.kind = place.kind;
     const auto known = std::ranges::find(keys, key);
     param.group = narrow<int>(known - keys.begin());
     if (known == keys.end()) {
@@ -52,7 +64,7 @@ void ShardedStore::seal() {
     }
     auto& group = nth(members, param.group);
     param.index = narrow<int>(group.size());
-    group.push_back({.id = id, .spec = &param.spec, .uses = param.uses});
+    group.push_back({.id = id, .spec = &param.spec, .uses = param.uses, .options = place.group});
   }
   for (size_t g = 0; g < keys.size(); ++g) {
     ShardGroup& group = *groups_.emplace_back(std::make_unique<ShardGroup>(
@@ -179,7 +191,7 @@ void ShardedStore::add_sum_of_squares(const Tensor& total) {
 
 void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars) {
   for (const auto& group : groups_) {
-    optimizer.step(group->shards(), scalars, group->comm(), streams_.compute);
+    optimizer.step(group->shards(), scalars, {group->comm(), places_}, streams_.compute);
   }
 }
 
@@ -199,6 +211,12 @@ std::vector<std::vector<ShardField>> ShardedStore::owned_fields(Visit what) cons
   std::vector<std::vector<ShardField>> fields;
   for (const auto& group : groups_) group->append_fields(what, fields);
   return fields;
+}
+
+std::vector<std::string> ShardedStore::slot_names(ParamId id) const {
+  std::vector<std::string> names;
+  for (const SlotSpec& slot : group_of(param(id)).slot_specs()) names.push_back(slot.name);
+  return names;
 }
 
 void ShardedStore::restore_from_owned() {

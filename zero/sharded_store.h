@@ -64,6 +64,8 @@ class ShardedStore final : public ParameterStore {
   void visit_owned(Visit what, const std::function<void(OwnedPart&)>& visitor);
   // Which elements the parts hold, in the order of the visit: known without opening them.
   std::vector<std::vector<ShardField>> owned_fields(Visit what) const;
+  // Of the state that is kept of a parameter.
+  std::vector<std::string> slot_names(ParamId id) const;
   // After a visit that wrote: low-precision copies and whole weights follow. With whole state
   // (stage 0) the slices of master and slots travel to every rank.
   void restore_from_owned();
@@ -94,6 +96,7 @@ class ShardedStore final : public ParameterStore {
   ShardGroup& group_of(const Param& param) const { return *nth(groups_, param.group); }
   int bucket_of(const Param& param) const;  // through all groups
   bool is_sealed() const { return !groups_.empty(); }
+  void place_params();
   void on_event(GatherEvent event);
   void fetch(int bucket);
   void gather(int bucket);
@@ -106,6 +109,7 @@ class ShardedStore final : public ParameterStore {
   BucketSlots slots_;
   const std::unique_ptr<OffloadedWeights> offloaded_;  // null: nothing is
   std::vector<Param> params_;
+  std::vector<ParamPlace> places_;  // of each parameter, at the optimizer's; empty without one
   std::vector<std::unique_ptr<ShardGroup>> groups_;
   std::vector<int> first_bucket_;  // of each group
   std::vector<BucketPlace> buckets_;

@@ -19,6 +19,7 @@ std::span<const EnumName> names_of(OptimizerType) {
       {"MuAdam", static_cast<int>(OptimizerType::kMuAdam)},
       {"MuAdamW", static_cast<int>(OptimizerType::kMuAdamW)},
       {"MuSGD", static_cast<int>(OptimizerType::kMuSgd)},
+      {"RMSprop", static_cast<int>(OptimizerType::kRmsprop)},
   };
   return kNames;
 }
@@ -37,6 +38,15 @@ std::span<const EnumName> names_of(NewtonSchulz) {
   static constexpr EnumName kNames[] = {
       {"standard", static_cast<int>(NewtonSchulz::kStandard)},
       {"gram", static_cast<int>(NewtonSchulz::kGram)},
+  };
+  return kNames;
+}
+
+std::span<const EnumName> names_of(MomentType) {
+  static constexpr EnumName kNames[] = {
+      {"fp32", static_cast<int>(MomentType::kFp32)},
+      {"bf16", static_cast<int>(MomentType::kBf16)},
+      {"mxfp8", static_cast<int>(MomentType::kMxFp8)},
   };
   return kNames;
 }
@@ -96,7 +106,10 @@ void fields(Visitor& v, AdamParams& c) {
   v.field(
       "bias_correction", c.bias_correction,
       {.meaning = "Divide the moments by 1-beta^t before the update.", .effect = Effect::kUsed});
-  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant.", .effect = Effect::kNotYet});
+  v.field("amsgrad", c.amsgrad,
+          {.meaning = "AMSGrad variant: the largest average of squares so far stands in the "
+                      "denominator.",
+           .effect = Effect::kUsed});
   v.field("set_grad_none", c.set_grad_none,
           {.meaning = "zero_grad() drops gradient storage instead of filling it with zeros.",
            .effect = Effect::kAlwaysSo,
@@ -104,7 +117,7 @@ void fields(Visitor& v, AdamParams& c) {
   v.field("fp32_optimizer_states", c.fp32_optimizer_states,
           {.meaning = "CPU variant: keep both moments in fp32 whatever the parameter precision.",
            .effect = Effect::kAlwaysSo,
-           .here = "the states are always fp32"});
+           .here = "optimizer.moment_dtype says how states are kept"});
 }
 
 void fields(Visitor& v, OneBitAdamParams& c) {
@@ -138,20 +151,29 @@ void fields(Visitor& v, ZeroOneAdamParams& c) {
 }
 
 void fields(Visitor& v, LambParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
-  v.field("bias_correction", c.bias_correction, {.meaning = "Divide the moments by 1-beta^t."});
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .effect = Effect::kUsed, .min = 0});
+  v.field("bias_correction", c.bias_correction,
+          {.meaning = "Divide the moments by 1-beta^t.", .effect = Effect::kUsed});
   v.field("betas", c.betas,
-          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
-  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
-  v.field("eps_inside_sqrt", c.eps_inside_sqrt,
-          {.meaning = "Add eps under the square root rather than after it."});
+          {.meaning = "Decay rates of the running averages.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .below = 1});
+  v.field("eps", c.eps,
+          {.meaning = "Constant added to the denominator.", .effect = Effect::kUsed, .min = 0});
   v.field(
-      "weight_decay", c.weight_decay,
-      {.meaning = "Weight decay added to the update before the trust ratio is formed.", .min = 0});
+      "eps_inside_sqrt", c.eps_inside_sqrt,
+      {.meaning = "Add eps under the square root rather than after it.", .effect = Effect::kUsed});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "Weight decay added to the update before the trust ratio is formed.",
+           .effect = Effect::kUsed,
+           .min = 0});
   v.field("max_coeff", c.max_coeff,
-          {.meaning = "Upper clamp of the per-tensor trust ratio ||w||/||u||."});
-  v.field("min_coeff", c.min_coeff, {.meaning = "Lower clamp of the per-tensor trust ratio."});
-  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+          {.meaning = "Upper clamp of the per-tensor trust ratio ||w||/||u||.",
+           .effect = Effect::kUsed});
+  v.field("min_coeff", c.min_coeff,
+          {.meaning = "Lower clamp of the per-tensor trust ratio.", .effect = Effect::kUsed});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant, which DeepSpeed refuses, too."});
 }
 
 void fields(Visitor& v, OneBitLambParams& c) {
@@ -189,7 +211,7 @@ void fields(Visitor& v, LionParams& c) {
   v.field("fp32_optimizer_states", c.fp32_optimizer_states,
           {.meaning = "CPU variant only: keep the momentum in fp32.",
            .effect = Effect::kAlwaysSo,
-           .here = "the states are always fp32"});
+           .here = "optimizer.moment_dtype says how states are kept"});
 }
 
 void fields(Visitor& v, AdagradParams& c) {
@@ -199,12 +221,14 @@ void fields(Visitor& v, AdagradParams& c) {
   v.field("weight_decay", c.weight_decay,
           {.meaning = "L2 term.", .effect = Effect::kUsed, .min = 0});
   v.field("lr_decay", c.lr_decay,
-          {.meaning = "Learning-rate decay per step (torch variant only).",
-           .effect = Effect::kNotYet,
+          {.meaning = "Learning-rate decay per step (torch variant only, whose weight decay also "
+                      "enters the numerator).",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field("initial_accumulator_value", c.initial_accumulator_value,
-          {.meaning = "Start value of the squared-gradient sum (torch variant only).",
-           .effect = Effect::kNotYet,
+          {.meaning = "Start value of the squared-gradient sum (torch variant only, whose weight "
+                      "decay also enters the numerator).",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field("amsgrad", c.amsgrad,
           {.meaning = "Accepted and unused (CPU variant only).",
@@ -213,7 +237,7 @@ void fields(Visitor& v, AdagradParams& c) {
   v.field("fp32_optimizer_states", c.fp32_optimizer_states,
           {.meaning = "CPU variant only: keep the state in fp32.",
            .effect = Effect::kAlwaysSo,
-           .here = "the states are always fp32"});
+           .here = "optimizer.moment_dtype says how states are kept"});
 }
 
 void fields(Visitor& v, SgdParams& c) {
@@ -231,25 +255,104 @@ void fields(Visitor& v, SgdParams& c) {
       "nesterov", c.nesterov,
       {.meaning = "Nesterov momentum; needs momentum>0 and dampening 0.", .effect = Effect::kUsed});
   v.field("maximize", c.maximize,
-          {.meaning = "Ascend instead of descend.", .effect = Effect::kNotYet});
+          {.meaning = "Ascend instead of descend.", .effect = Effect::kUsed});
+}
+
+void fields(Visitor& v, RmspropParams& c) {
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .effect = Effect::kUsed, .min = 0});
+  v.field("alpha", c.alpha,
+          {.meaning = "Decay rate of the running average of the squared gradient.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .max = 1});
+  v.field("eps", c.eps,
+          {.meaning = "Constant added to the denominator.", .effect = Effect::kUsed, .min = 0});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "L2 term added to the gradient.", .effect = Effect::kUsed, .min = 0});
+  v.field("momentum", c.momentum,
+          {.meaning = "Momentum factor.", .effect = Effect::kUsed, .min = 0});
+  v.field("centered", c.centered,
+          {.meaning = "Divide by an estimate of the gradient's variance in place of its square.",
+           .effect = Effect::kUsed});
+  v.field("maximize", c.maximize,
+          {.meaning = "Ascend instead of descend.", .effect = Effect::kUsed});
+}
+
+void fields(Visitor& v, ParamGroupConfig& c) {
+  v.field("match", c.match,
+          {.meaning = "Patterns of whole parameter names, as Hugging Face has them; * is any text, "
+                      "? one character, [ab] one of these. None: every name.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
+  v.field("max_dims", c.max_dims,
+          {.meaning = "Only parameters with at most that many axes; 1 are norms and biases.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .omit_unset = true,
+           .unset_meaning = "any number"});
+  v.field("lr", c.lr,
+          {.meaning = "Learning rate of the group; where a schedule sets rates, the group's stands "
+                      "to it as this does to optimizer.params.lr.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .omit_unset = true,
+           .unset_meaning = "that of optimizer.params"});
+  v.field("weight_decay", c.weight_decay,
+          {.meaning = "Weight decay of the group.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .omit_unset = true,
+           .unset_meaning = "that of optimizer.params"});
+  v.field("use_muon", c.use_muon,
+          {.meaning = "Whether Muon updates matrices of the group, rather than its AdamW.",
+           .effect = Effect::kUsed,
+           .omit_unset = true,
+           .unset_meaning = "matrices but embeddings and the head"});
+}
+
+void fields(Visitor& v, BaseShapeConfig& c) {
+  v.field("match", c.match,
+          {.meaning = "Patterns of whole parameter names, as in param_groups.",
+           .effect = Effect::kUsed,
+           .one_or_list = true});
+  v.field("shape", c.shape,
+          {.meaning = "Their shape in the base model; axes of another length here are those that "
+                      "grow with the width.",
+           .effect = Effect::kUsed,
+           .min = 1,
+           .required = true});
 }
 
 void fields(Visitor& v, MuonParams& c) {
   v.field("lr", c.lr,
           {.meaning = "Learning rate of both groups unless overridden by muon_lr / adam_lr.",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field("muon_lr", c.muon_lr,
-          {.meaning = "Learning rate of the matrix (Muon) group only; overrides lr."});
+          {.meaning = "Learning rate of the matrix (Muon) group only; overrides lr, and where a "
+                      "schedule sets rates stands to them as to lr.",
+           .effect = Effect::kUsed,
+           .min = 0});
   v.field("adam_lr", c.adam_lr,
-          {.meaning = "Learning rate of the auxiliary Adam group only; overrides lr."});
-  v.field("momentum", c.momentum, {.meaning = "Momentum of the Muon group.", .min = 0, .below = 1});
+          {.meaning = "Learning rate of the auxiliary Adam group only; overrides lr, as muon_lr.",
+           .effect = Effect::kUsed,
+           .min = 0});
+  v.field(
+      "momentum", c.momentum,
+      {.meaning = "Momentum of the Muon group.", .effect = Effect::kUsed, .min = 0, .below = 1});
   v.field("weight_decay", c.weight_decay,
-          {.meaning = "Decoupled weight decay of both groups.", .min = 0});
+          {.meaning = "Decoupled weight decay of both groups.", .effect = Effect::kUsed, .min = 0});
   v.field("ns_method", c.ns_method,
-          {.meaning = "Newton-Schulz variant used to orthogonalise the update."});
+          {.meaning = "Newton-Schulz variant used to orthogonalise the update; gram costs less "
+                      "where one side of a matrix is longer by half, and is standard elsewhere.",
+           .effect = Effect::kUsed});
   v.field("betas", c.betas,
-          {.meaning = "Betas of the auxiliary Adam group.", .min = 0, .below = 1});
-  v.field("eps", c.eps, {.meaning = "Epsilon of the auxiliary Adam group.", .min = 0});
+          {.meaning = "Betas of the auxiliary Adam group.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .below = 1});
+  v.field("eps", c.eps,
+          {.meaning = "Epsilon of the auxiliary Adam group.", .effect = Effect::kUsed, .min = 0});
 }
 
 void fields(Visitor& v, OptimizerConfig& c) {
@@ -258,7 +361,7 @@ void fields(Visitor& v, OptimizerConfig& c) {
       {.meaning = "Optimizer name. Names known to DeepSpeed are matched without regard to case; "
                   "any other name is looked up, case-sensitively, among the torch optimizers.",
        .effect = Effect::kUsed,
-       .only = {"Adam", "AdamW", "Lion", "Adagrad", "SGD"},
+       .only = {"Adam", "AdamW", "Lion", "Adagrad", "SGD", "RMSprop", "MuAdam", "MuAdamW", "MuSGD"},
        .letter_case = LetterCase::kIgnored});
   v.when(c.type == OptimizerType::kAdam || c.type == OptimizerType::kAdamW ||
              c.type == OptimizerType::kMuAdam || c.type == OptimizerType::kMuAdamW,
@@ -280,6 +383,25 @@ void fields(Visitor& v, OptimizerConfig& c) {
          [&] { v.section("params", c.sgd, kParams); });
   v.when(c.type == OptimizerType::kMuon, "type is Muon",
          [&] { v.section("params", c.muon, kParams); });
+  v.when(c.type == OptimizerType::kRmsprop, "type is RMSprop",
+         [&] { v.section("params", c.rmsprop, kParams); });
+  v.list("param_groups", c.param_groups,
+         {.meaning = "Parameters with options of their own, by name, for what a DeepSpeed program "
+                     "hands over as groups; of several that fit the first counts. One that fits no "
+                     "parameter is an error."});
+  v.field("moment_dtype", c.moment_dtype,
+          {.meaning = "How running averages are kept. bf16, and 8 bits in OCP's MXFP8, are rounded "
+                      "at random in proportion; checkpoints hold fp32 in any case.",
+           .effect = Effect::kUsed});
+  v.when(c.type == OptimizerType::kMuAdam || c.type == OptimizerType::kMuAdamW ||
+             c.type == OptimizerType::kMuSgd,
+         "type is MuAdam or MuAdamW or MuSGD", [&] {
+           v.list("base_shapes", c.base_shapes,
+                  {.meaning = "The shapes of the base model of muP, for every parameter, by name. "
+                              "Of muP this is the optimizer's part, as the package mup has it: "
+                              "rates and decays by width; how weights start and what the head is "
+                              "divided by stay the model's."});
+         });
   v.field("legacy_fusion", c.legacy_fusion,
           {.meaning = "Selects the legacy fused-step path of the fp16 optimizer.",
            .effect = Effect::kAlwaysSo,
@@ -287,7 +409,9 @@ void fields(Visitor& v, OptimizerConfig& c) {
 }
 
 bool decays_decoupled(const OptimizerConfig& c) {
-  return c.type.value_or(OptimizerType::kAdamW) == OptimizerType::kAdamW || c.adam.adam_w_mode;
+  const OptimizerType type = c.type.value_or(OptimizerType::kAdamW);
+  if (type == OptimizerType::kMuAdam) return false;  // mup calls torch.optim.Adam
+  return type == OptimizerType::kAdamW || type == OptimizerType::kMuAdamW || c.adam.adam_w_mode;
 }
 
 }  // namespace ds

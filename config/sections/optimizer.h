@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace ds {
 
@@ -26,13 +28,16 @@ enum class OptimizerType : int {
   kMuon,
   kMuAdam,
   kMuAdamW,
-  kMuSgd
+  kMuSgd,
+  kRmsprop
 };
 std::span<const EnumName> names_of(OptimizerType);
 enum class CommBackend : int { kNccl, kMpi, kHccl, kCompressed };
 std::span<const EnumName> names_of(CommBackend);
 enum class NewtonSchulz : int { kStandard, kGram };
 std::span<const EnumName> names_of(NewtonSchulz);
+enum class MomentType : int { kFp32, kBf16, kMxFp8 };
+std::span<const EnumName> names_of(MomentType);
 
 // Adam and AdamW (also MuAdam, MuAdamW).
 struct AdamParams {
@@ -130,6 +135,17 @@ struct SgdParams {
 };
 void fields(Visitor& v, SgdParams& c);
 
+struct RmspropParams {
+  double lr = 0.01;
+  double alpha = 0.99;
+  double eps = 1e-08;
+  double weight_decay = 0.0;
+  double momentum = 0.0;
+  bool centered = false;
+  bool maximize = false;
+};
+void fields(Visitor& v, RmspropParams& c);
+
 struct MuonParams {
   double lr = 0.02;
   std::optional<double> muon_lr = {};
@@ -141,6 +157,24 @@ struct MuonParams {
   double eps = 1e-10;
 };
 void fields(Visitor& v, MuonParams& c);
+
+// Parameters with options of their own: those whose name fits one of the patterns and that have no
+// more axes than max_dims says.
+struct ParamGroupConfig {
+  std::vector<std::string> match = {};  // with *, ? and [...], of the whole name; none: every name
+  std::optional<int64_t> max_dims = {};
+  std::optional<double> lr = {};
+  std::optional<double> weight_decay = {};
+  std::optional<bool> use_muon = {};
+};
+void fields(Visitor& v, ParamGroupConfig& c);
+
+// The shape that parameters have in the base model of muP.
+struct BaseShapeConfig {
+  std::vector<std::string> match = {};
+  std::vector<int64_t> shape = {};
+};
+void fields(Visitor& v, BaseShapeConfig& c);
 
 struct OptimizerConfig {
   std::optional<OptimizerType> type = {};
@@ -154,10 +188,14 @@ struct OptimizerConfig {
   SgdParams sgd = {};
   MuonParams muon = {};
   bool legacy_fusion = false;
+  RmspropParams rmsprop = {};
+  MomentType moment_dtype = MomentType::kFp32;
+  std::vector<ParamGroupConfig> param_groups = {};  // of several that fit, the first counts
+  std::vector<BaseShapeConfig> base_shapes = {};
 };
 void fields(Visitor& v, OptimizerConfig& c);
 
-// Of Adam and AdamW: weight decay apart from the gradient, else an L2 term added to it.
+// Of Adam, AdamW and those of muP: weight decay apart from the gradient, else an L2 term added to it.
 bool decays_decoupled(const OptimizerConfig& c);
 
 }  // namespace ds

@@ -1,44 +1,250 @@
-// The rules' updates on the CPU: gradients are converted and scaled by chunks that stay in the
-// cache, then each weight has its turn.
+// The rules' updates on the CPU, by chunks that stay in the cache: gradients and state of fewer
+// bits become fp32, each weight has its turn, and both go back. Loops are written so that the
+// compiler makes vectors of them, once for each instruction set; nothing is contracted, so that all
+// of them have the same bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/rule_update.cpp"
 #include "kernels/cpu/rule_update.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
 
 #include "core/dispatch.h"
+#include "core/index.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/spans.h"
 
-namespace ds::kernels::detail {
+#ifndef DS_KERNELS_CPU_RULE_SPANS
+#define DS_KERNELS_CPU_RULE_SPANS
+
+namespace ds::kernels {
+
+// A chunk in fp32. State of fewer bits is converted on the way.
+struct RuleSpan {
+  float* weight = nullptr;
+  const float* grad = nullptr;
+  float grad_scale = 1;
+  float* states[kMostStates] = {};
+  int64_t count = 0;
+};
+
+}  // namespace ds::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace ds::kernels::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kChunk = 2048;  // numbers converted at a time: weight, gradient, state in 24 KiB
-
-void write_copy(const Tensor& copy, int64_t begin, const float* weight, int64_t count) {
-  if (!copy.defined()) return;
-  on_float(copy.dtype(), [&]<class T>() {
-    std::transform(weight, weight + count, copy.data<T>() + begin,
-                   [](float value) { return static_cast<T>(value); });
-  });
+template <int kStates, class Factors>
+void update_span(const Factors& given, const RuleSpan& span) {
+  const Factors factors = given;
+  const float grad_scale = span.grad_scale;
+  float* __restrict weight = span.weight;
+  const float* __restrict grad = span.grad;
+  float* __restrict s0 = span.states[0];
+  float* __restrict s1 = span.states[1];
+  float* __restrict s2 = span.states[2];
+  const int64_t count = span.count;
+  for (int64_t i = 0; i < count; ++i) {
+    RuleState state{};
+    if constexpr (kStates > 0) state.values[0] = s0[i];
+    if constexpr (kStates > 1) state.values[1] = s1[i];
+    if constexpr (kStates > 2) state.values[2] = s2[i];
+    float w = weight[i];
+    update_element(factors, w, grad[i] * grad_scale, state);
+    weight[i] = w;
+    if constexpr (kStates > 0) s0[i] = state.values[0];
+    if constexpr (kStates > 1) s1[i] = state.values[1];
+    if constexpr (kStates > 2) s2[i] = state.values[2];
+  }
 }
 
-template <class G, class Factors>
-void update_chunk(const RuleArgs& args, const Factors& factors, float grad_scale, int64_t begin,
-                  int64_t count) {
-  std::array<float, kChunk> converted;
-  float* grad = converted.data();
-  const G* from = args.grad.data<G>() + begin;
-  for (int64_t i = 0; i < count; ++i) grad[i] = static_cast<float>(from[i]) * grad_scale;
-  float* weight = args.master.data<float>() + begin;
-  if (args.state.defined()) {
-    float* state = args.state.data<float>() + begin;
-    for (int64_t i = 0; i < count; ++i) update_element(factors, weight[i], grad[i], state[i]);
-  } else {
-    float none = 0;
-    for (int64_t i = 0; i < count; ++i) update_element(factors, weight[i], grad[i], none);
+template <class Factors>
+void update_any(const Factors& factors, const RuleSpan& span, int states) {
+  switch (states) {
+    case 0:
+      return update_span<0>(factors, span);
+    case 1:
+      return update_span<1>(factors, span);
+    case 2:
+      return update_span<2>(factors, span);
+    default:
+      return update_span<3>(factors, span);
   }
-  write_copy(args.copy, begin, weight, count);
 }
 
 }  // namespace
+
+void adam_span(const AdamStateFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
+void lion_span(const LionFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
+void adagrad_span(const AdagradFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
+void sgd_span(const SgdFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
+void rmsprop_span(const RmspropFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
+
+void bf16_span(const float* values, uint32_t salt, uint16_t* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = bf16_bits(values[i], rounding_noise(values[i], salt));
+  }
+}
+
+// One block, or the part of the last one that is there.
+void from_mxfp8_span(const uint8_t* codes, uint8_t scale, bool root, float* to, int64_t count) {
+  const float power = power_of(scale);
+  for (int64_t i = 0; i < count; ++i) to[i] = from_mxfp8(codes[i], power);
+  if (!root) return;
+  for (int64_t i = 0; i < count; ++i) to[i] *= to[i];
+}
+
+void to_mxfp8_span(float* values, uint32_t salt, bool root, uint8_t* codes, uint8_t* scale,
+                   int64_t count) {
+  if (root) {
+    for (int64_t i = 0; i < count; ++i) values[i] = std::sqrt(values[i]);
+  }
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffU);
+  }
+  *scale = scale_of(largest);
+  const float inverse = inverse_power_of(*scale);
+  for (int64_t i = 0; i < count; ++i) {
+    codes[i] = to_mxfp8(values[i], inverse, rounding_noise(values[i], salt));
+  }
+}
+
+}  // namespace ds::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ds::kernels {
+namespace {
+
+DS_SIMD_EXPORT(adam_span);
+DS_SIMD_EXPORT(lion_span);
+DS_SIMD_EXPORT(adagrad_span);
+DS_SIMD_EXPORT(sgd_span);
+DS_SIMD_EXPORT(rmsprop_span);
+DS_SIMD_EXPORT(bf16_span);
+DS_SIMD_EXPORT(from_mxfp8_span);
+DS_SIMD_EXPORT(to_mxfp8_span);
+
+void update_by(const AdamStateFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(adam_span)(factors, span, states);
+}
+void update_by(const LionFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(lion_span)(factors, span, states);
+}
+void update_by(const AdagradFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(adagrad_span)(factors, span, states);
+}
+void update_by(const SgdFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(sgd_span)(factors, span, states);
+}
+void update_by(const RmspropFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(rmsprop_span)(factors, span, states);
+}
+
+// Numbers converted at a time, a multiple of the block: weight, gradient and one state in 24 KiB.
+constexpr int64_t kChunk = 2048;
+static_assert(kChunk % kMomentBlock == 0);
+using Numbers = std::array<float, kChunk>;
+
+void load_state(const StateTensor& state, int64_t begin, float* to, int64_t count) {
+  if (state.format == MomentFormat::kBf16) {
+    detail::cast_span(state.values.data<BF16>() + begin, DType::kBF16, to, DType::kF32, count);
+    return;
+  }
+  const bool root = state.format == MomentFormat::kMxFp8Root;
+  const uint8_t* scales = state.scales.data<uint8_t>() + begin / kMomentBlock;
+  for (int64_t at = 0; at < count; at += kMomentBlock) {
+    DS_SIMD(from_mxfp8_span)
+    (state.values.data<uint8_t>() + begin + at, scales[at / kMomentBlock], root, to + at,
+     std::min(kMomentBlock, count - at));
+  }
+}
+
+// `values` may change.
+void store_state(float* values, uint32_t salt, const StateTensor& state, int64_t begin,
+                 int64_t count) {
+  if (state.format == MomentFormat::kBf16) {
+    DS_SIMD(bf16_span)
+    (values, salt, &state.values.data<BF16>()[begin].bits, count);
+    return;
+  }
+  const bool root = state.format == MomentFormat::kMxFp8Root;
+  uint8_t* scales = state.scales.data<uint8_t>() + begin / kMomentBlock;
+  for (int64_t at = 0; at < count; at += kMomentBlock) {
+    DS_SIMD(to_mxfp8_span)
+    (values + at, salt, root, state.values.data<uint8_t>() + begin + at, scales + at / kMomentBlock,
+     std::min(kMomentBlock, count - at));
+  }
+}
+
+template <class Factors>
+void update_chunk(const RuleArgs& args, const Factors& factors, float grad_scale, int64_t step,
+                  int64_t begin, int64_t count) {
+  Numbers grad;
+  std::array<Numbers, kMostStates> numbers;
+  RuleSpan span{.weight = args.master.data<float>() + begin,
+                .grad = grad.data(),
+                .grad_scale = grad_scale,
+                .count = count};
+  if (args.grad.dtype() == DType::kF32) {
+    span.grad = args.grad.data<float>() + begin;
+  } else {
+    on_float(args.grad.dtype(), [&]<class G>() {
+      detail::cast_span(args.grad.data<G>() + begin, args.grad.dtype(), grad.data(), DType::kF32,
+                        count);
+    });
+  }
+  const int states = narrow<int>(args.states.size());
+  for (int j = 0; j < states; ++j) {
+    const StateTensor& state = nth(args.states, j);
+    const bool plain = state.format == MomentFormat::kFp32;
+    span.states[j] = plain ? state.values.data<float>() + begin : nth(numbers, j).data();
+    if (!plain) load_state(state, begin, span.states[j], count);
+  }
+  update_by(factors, span, states);
+  for (int j = 0; j < states; ++j) {
+    const StateTensor& state = nth(args.states, j);
+    if (state.format == MomentFormat::kFp32) continue;
+    store_state(span.states[j], noise_salt(step, j), state, begin, count);
+  }
+  if (!args.copy.defined()) return;
+  on_float(args.copy.dtype(), [&]<class C>() {
+    detail::cast_span(span.weight, DType::kF32, args.copy.data<C>() + begin, args.copy.dtype(),
+                      count);
+  });
+}
+
+void over_chunks(Stream& stream, int64_t numel,
+                 const std::function<void(int64_t begin, int64_t count)>& chunk) {
+  const int64_t chunks = (numel + kChunk - 1) / kChunk;
+  stream.pool().parallel_for(chunks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      chunk(i * kChunk, std::min(kChunk, numel - i * kChunk));
+    }
+  });
+}
+
+}  // namespace
+
+namespace detail {
 
 template <class Rule>
 void rule_update_cpu(Stream& stream, const RuleArgs& args, const Rule& rule,
@@ -46,17 +252,41 @@ void rule_update_cpu(Stream& stream, const RuleArgs& args, const Rule& rule,
   const StepOutcome& outcome = scalars.outcome();
   if (outcome.skip != 0) return;
   const auto factors = factors_of(rule, scalars.inputs());
-  on_float(args.grad.dtype(), [&]<class G>() {
-    stream.pool().parallel_for(args.master.numel(), kChunk, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; at += kChunk) {
-        update_chunk<G>(args, factors, outcome.grad_scale, at, std::min(kChunk, end - at));
-      }
-    });
+  over_chunks(stream, args.master.numel(), [&](int64_t begin, int64_t count) {
+    update_chunk(args, factors, outcome.grad_scale, scalars.inputs().step, begin, count);
   });
 }
 
+template void rule_update_cpu(Stream&, const RuleArgs&, const AdamStateRule&, const StepScalars&);
 template void rule_update_cpu(Stream&, const RuleArgs&, const LionRule&, const StepScalars&);
 template void rule_update_cpu(Stream&, const RuleArgs&, const AdagradRule&, const StepScalars&);
 template void rule_update_cpu(Stream&, const RuleArgs&, const SgdRule&, const StepScalars&);
+template void rule_update_cpu(Stream&, const RuleArgs&, const RmspropRule&, const StepScalars&);
 
-}  // namespace ds::kernels::detail
+void unpack_state_cpu(Stream& stream, const StateTensor& state, const Tensor& numbers) {
+  over_chunks(stream, numbers.numel(), [&](int64_t begin, int64_t count) {
+    float* to = numbers.data<float>() + begin;
+    if (state.format == MomentFormat::kFp32) {
+      std::copy_n(state.values.data<float>() + begin, count, to);
+    } else {
+      load_state(state, begin, to, count);
+    }
+  });
+}
+
+void pack_state_cpu(Stream& stream, const Tensor& numbers, const StateTensor& state) {
+  over_chunks(stream, numbers.numel(), [&](int64_t begin, int64_t count) {
+    const float* from = numbers.data<float>() + begin;
+    if (state.format == MomentFormat::kFp32) {
+      std::copy_n(from, count, state.values.data<float>() + begin);
+    } else {
+      Numbers values;
+      std::copy_n(from, count, values.data());
+      store_state(values.data(), 0, state, begin, count);
+    }
+  });
+}
+
+}  // namespace detail
+}  // namespace ds::kernels
+#endif  // HWY_ONCE

@@ -10,4 +10,7 @@ template <class Rule>
 void rule_update_cpu(Stream& stream, const RuleArgs& args, const Rule& rule,
                      const StepScalars& scalars);
 
+void unpack_state_cpu(Stream& stream, const StateTensor& state, const Tensor& numbers);
+void pack_state_cpu(Stream& stream, const Tensor& numbers, const StateTensor& state);
+
 }  // namespace ds::kernels::detail

@@ -11,4 +11,7 @@ template <class Rule>
 void rule_update_cuda(Stream& stream, const RuleArgs& args, const Rule& rule,
                       const StepScalars& scalars);
 
+void unpack_state_cuda(Stream& stream, const StateTensor& state, const Tensor& numbers);
+void pack_state_cuda(Stream& stream, const Tensor& numbers, const StateTensor& state);
+
 }  // namespace ds::kernels::detail

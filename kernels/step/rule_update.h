@@ -1,20 +1,36 @@
-// The update of rules with at most one number of state per weight, in one pass over a shard. Adam
+// The update of rules that work weight by weight, in one pass over a shard. Adam with state in fp32
 // has a kernel of its own (kernels/update.h).
 #pragma once
 
+#include <vector>
+
+#include "kernels/step/moments.h"
 #include "kernels/step/update_rules.h"
 
 namespace ds::kernels {
 
-struct RuleArgs {
-  Tensor master;      // fp32 [n], updated
-  Tensor grad = {};   // [n], fp32, bf16 or fp16
-  Tensor state = {};  // fp32 [n], updated; undefined where the rule has none
-  Tensor copy = {};   // [n] fp32, bf16 or fp16: receives the rounded weight; or undefined
+// One number of state per weight.
+struct StateTensor {
+  Tensor values;       // [n] of the format: fp32, bf16, or u8, which begins at a block
+  Tensor scales = {};  // u8, one per kMomentBlock weights; undefined where the format has none
+  MomentFormat format = MomentFormat::kFp32;
 };
-// One step by `scalars`; nothing where they say skip. For LionRule, AdagradRule and SgdRule.
+
+struct RuleArgs {
+  Tensor master;                         // fp32 [n], updated
+  Tensor grad = {};                      // [n], fp32, bf16 or fp16
+  std::vector<StateTensor> states = {};  // rule.states() of them, updated
+  Tensor copy = {};                      // [n] fp32, bf16 or fp16: the rounded weight; or undefined
+};
+// One step by `scalars`; nothing where they say skip. For the rules of update_rules.h that have
+// states().
 template <class Rule>
 void rule_update(Stream& stream, const RuleArgs& args, const Rule& rule,
                  const StepScalars& scalars);
+
+// State of a format to fp32 numbers, and back, where blocks are whole and nothing is rounded that
+// is representable: what checkpoints hold.
+void unpack_state(Stream& stream, const StateTensor& state, const Tensor& numbers);
+void pack_state(Stream& stream, const Tensor& numbers, const StateTensor& state);
 
 }  // namespace ds::kernels

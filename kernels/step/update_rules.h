@@ -15,11 +15,13 @@ enum class WeightDecay : uint8_t {
 };  // AdamW (arXiv 1711.05101), or added to the gradient
 
 // The arithmetic of torch.optim.AdamW/Adam: denominator sqrt(v)/sqrt(correction2) + eps, step size
-// lr/correction1, decoupled decay multiplies the weight by 1 - lr*weight_decay first.
+// lr/correction1, decoupled decay multiplies the weight by 1 - lr*weight_decay first. 1 - beta is
+// taken before it is rounded, as the corrections are: of fp32's 0.999 it is off by 1e-5.
 struct AdamRule {
   float eps = 1e-8F;
   float weight_decay = 0;
   WeightDecay decay = WeightDecay::kDecoupled;
+  double lr_scale = 1;  // of the parameter group, here and below
 };
 struct AdamFactors {
   float scale, keep, l2, beta2, one_minus_beta1, one_minus_beta2, root2, eps, step;
@@ -27,25 +29,56 @@ struct AdamFactors {
 constexpr AdamFactors factors_of(const AdamRule& rule, const StepInputs& in,
                                  const StepOutcome& out) {
   const bool decoupled = rule.decay == WeightDecay::kDecoupled;
-  const auto lr = static_cast<double>(static_cast<float>(in.lr));
-  const float beta1 = static_cast<float>(in.beta1), beta2 = static_cast<float>(in.beta2);
+  const auto lr = static_cast<double>(static_cast<float>(in.lr * rule.lr_scale));
   const double keep = decoupled ? 1.0 - lr * static_cast<double>(rule.weight_decay) : 1.0;
   return {.scale = out.grad_scale,
           .keep = static_cast<float>(keep),
           .l2 = decoupled ? 0.0F : rule.weight_decay,
-          .beta2 = beta2,
-          .one_minus_beta1 = static_cast<float>(1.0 - static_cast<double>(beta1)),
-          .one_minus_beta2 = static_cast<float>(1.0 - static_cast<double>(beta2)),
+          .beta2 = static_cast<float>(in.beta2),
+          .one_minus_beta1 = static_cast<float>(1.0 - in.beta1),
+          .one_minus_beta2 = static_cast<float>(1.0 - in.beta2),
           .root2 = static_cast<float>(std::sqrt(in.correction2)),
           .eps = rule.eps,
           .step = static_cast<float>(lr / in.correction1)};
+}
+
+// State of one weight: as many numbers as rule.states() says, the others are not looked at.
+inline constexpr int kMostStates = 3;
+struct RuleState {
+  float values[kMostStates];
+};
+
+// Adam as above with state of any kind, and, with amsgrad, with the largest v so far in its place
+// (Reddi et al., arXiv 1904.09237). State: m, v, and the largest v.
+struct AdamStateRule {
+  AdamRule adam{};
+  bool amsgrad = false;
+  constexpr int states() const { return amsgrad ? 3 : 2; }
+};
+struct AdamStateFactors {
+  AdamFactors adam;
+  bool amsgrad;
+};
+constexpr AdamStateFactors factors_of(const AdamStateRule& rule, const StepInputs& in) {
+  return {.adam = factors_of(rule.adam, in, {}), .amsgrad = rule.amsgrad};
+}
+constexpr void update_element(const AdamStateFactors& factors, float& weight, float grad,
+                              RuleState& state) {
+  const AdamFactors& k = factors.adam;
+  float* s = state.values;
+  const float g = grad + k.l2 * weight;
+  s[0] += (g - s[0]) * k.one_minus_beta1;
+  s[1] = s[1] * k.beta2 + g * g * k.one_minus_beta2;
+  s[2] = factors.amsgrad && s[2] > s[1] ? s[2] : s[1];
+  weight = weight * k.keep - k.step * (s[0] / (std::sqrt(s[2]) / k.root2 + k.eps));
 }
 
 // c = beta1 m + (1 - beta1) g; w = w (1 - lr weight_decay) - lr sign(c); m = beta2 m + (1 - beta2)
 // g. sign is the sign bit of c: zero counts as +1. Chen et al. (arXiv 2302.06675).
 struct LionRule {
   double weight_decay = 0;
-  static constexpr bool has_state() { return true; }
+  double lr_scale = 1;
+  static constexpr int states() { return 1; }
 };
 struct LionFactors {
   float beta1, rest1, beta2, rest2, keep, lr;
@@ -54,36 +87,51 @@ struct LionFactors {
 // decides the sign and so the whole step.
 constexpr LionFactors factors_of(const LionRule& rule, const StepInputs& in) {
   const float beta1 = static_cast<float>(in.beta1), beta2 = static_cast<float>(in.beta2);
+  const double lr = in.lr * rule.lr_scale;
   return {.beta1 = beta1,
           .rest1 = 1 - beta1,
           .beta2 = beta2,
           .rest2 = 1 - beta2,
-          .keep = static_cast<float>(1 - in.lr * rule.weight_decay),
-          .lr = static_cast<float>(in.lr)};
+          .keep = static_cast<float>(1 - lr * rule.weight_decay),
+          .lr = static_cast<float>(lr)};
 }
-constexpr void update_element(const LionFactors& k, float& weight, float grad, float& momentum) {
+constexpr void update_element(const LionFactors& k, float& weight, float grad, RuleState& state) {
+  float& momentum = state.values[0];
   const float c = momentum * k.beta1 + k.rest1 * grad;
   weight = weight * k.keep - std::copysign(k.lr, c);
   momentum = momentum * k.beta2 + k.rest2 * grad;
 }
 
-// s += (g + weight_decay w)^2; w -= lr g / (sqrt(s) + eps): the decay enters the sum only, the
-// numerator is the plain gradient, as in DeepSpeedCPUAdagrad. Duchi et al. 2011.
+// d = g + weight_decay w; s += d^2; w -= lr n / (sqrt(s) + eps). n is the plain gradient, as in
+// DeepSpeedCPUAdagrad, or d, as in torch.optim.Adagrad, whose rate also falls: lr / (1 + (step - 1)
+// lr_decay). Duchi et al. 2011.
+enum class AdagradNumerator : uint8_t { kGradient, kDecayed };
 struct AdagradRule {
   float eps = 1e-10F;
   float weight_decay = 0;
-  static constexpr bool has_state() { return true; }
+  double lr_decay = 0;
+  AdagradNumerator numerator = AdagradNumerator::kGradient;
+  double lr_scale = 1;
+  static constexpr int states() { return 1; }
 };
 struct AdagradFactors {
-  float lr, eps, decay;
+  float lr, eps, decay, decay_above;
 };
 constexpr AdagradFactors factors_of(const AdagradRule& rule, const StepInputs& in) {
-  return {.lr = static_cast<float>(in.lr), .eps = rule.eps, .decay = rule.weight_decay};
+  const double lr = in.lr * rule.lr_scale / (1 + static_cast<double>(in.step - 1) * rule.lr_decay);
+  const bool above = rule.numerator == AdagradNumerator::kDecayed;
+  return {.lr = static_cast<float>(lr),
+          .eps = rule.eps,
+          .decay = rule.weight_decay,
+          .decay_above = above ? rule.weight_decay : 0.0F};
 }
-constexpr void update_element(const AdagradFactors& k, float& weight, float grad, float& sum) {
+constexpr void update_element(const AdagradFactors& k, float& weight, float grad,
+                              RuleState& state) {
+  float& sum = state.values[0];
   const float decayed = grad + k.decay * weight;
+  const float above = grad + k.decay_above * weight;
   sum += decayed * decayed;
-  weight -= k.lr * (grad / (std::sqrt(sum) + k.eps));
+  weight -= k.lr * (above / (std::sqrt(sum) + k.eps));
 }
 
 // g += weight_decay w; b = momentum b + (1 - dampening) g, or g at step 1; g = g + momentum b with
@@ -93,28 +141,79 @@ struct SgdRule {
   float rest = 1;  // 1 - dampening
   float weight_decay = 0;
   bool nesterov = false;
-  constexpr bool has_state() const { return momentum != 0; }
+  bool maximize = false;  // g is the gradient's negative
+  double lr_scale = 1;
+  constexpr int states() const { return momentum != 0 ? 1 : 0; }
 };
 struct SgdFactors {
-  float lr, momentum, rest, decay;
+  float lr, momentum, rest, decay, sign;
   bool with_momentum, nesterov, first;
 };
 constexpr SgdFactors factors_of(const SgdRule& rule, const StepInputs& in) {
-  return {.lr = static_cast<float>(in.lr),
+  return {.lr = static_cast<float>(in.lr * rule.lr_scale),
           .momentum = rule.momentum,
           .rest = rule.rest,
           .decay = rule.weight_decay,
-          .with_momentum = rule.has_state(),
+          .sign = rule.maximize ? -1.0F : 1.0F,
+          .with_momentum = rule.states() != 0,
           .nesterov = rule.nesterov,
           .first = in.step == 1};
 }
-constexpr void update_element(const SgdFactors& k, float& weight, float grad, float& buffer) {
-  float g = grad + k.decay * weight;
+constexpr void update_element(const SgdFactors& k, float& weight, float grad, RuleState& state) {
+  float& buffer = state.values[0];
+  float g = k.sign * grad + k.decay * weight;
   if (k.with_momentum) {
     buffer = k.first ? g : buffer * k.momentum + k.rest * g;
     g = k.nesterov ? g + k.momentum * buffer : buffer;
   }
   weight -= k.lr * g;
+}
+
+// g += weight_decay w; s = alpha s + (1 - alpha) g^2; a = alpha a + (1 - alpha) g where centred; d
+// = sqrt(s - a^2) + eps, without a^2 elsewhere; with momentum b = momentum b + g / d and w -= lr b,
+// else w -= lr g / d. As torch.optim.RMSprop; where rounding makes s less than a^2 the root is 0.
+// State: s, then b and a as far as there are any.
+struct RmspropRule {
+  float alpha = 0.99F;
+  float rest = 0.01F;  // 1 - alpha, of the fp64 numbers
+  float eps = 1e-8F;
+  float weight_decay = 0;
+  float momentum = 0;
+  bool centered = false;
+  bool maximize = false;
+  double lr_scale = 1;
+  constexpr int states() const { return 1 + (momentum > 0 ? 1 : 0) + (centered ? 1 : 0); }
+};
+struct RmspropFactors {
+  float lr, alpha, rest, eps, decay, momentum, sign;
+  bool with_momentum, centered;
+};
+constexpr RmspropFactors factors_of(const RmspropRule& rule, const StepInputs& in) {
+  return {.lr = static_cast<float>(in.lr * rule.lr_scale),
+          .alpha = rule.alpha,
+          .rest = rule.rest,
+          .eps = rule.eps,
+          .decay = rule.weight_decay,
+          .momentum = rule.momentum,
+          .sign = rule.maximize ? -1.0F : 1.0F,
+          .with_momentum = rule.momentum > 0,
+          .centered = rule.centered};
+}
+constexpr void update_element(const RmspropFactors& k, float& weight, float grad,
+                              RuleState& state) {
+  float* s = state.values;
+  const float g = k.sign * grad + k.decay * weight;
+  s[0] = s[0] * k.alpha + k.rest * g * g;
+  float variance = s[0];
+  if (k.centered) {
+    float& average = k.with_momentum ? s[2] : s[1];
+    average += (g - average) * k.rest;
+    variance -= average * average;
+    variance = variance > 0 ? variance : 0;
+  }
+  float step = g / (std::sqrt(variance) + k.eps);
+  if (k.with_momentum) step = s[1] = s[1] * k.momentum + step;
+  weight -= k.lr * step;
 }
 
 }  // namespace ds::kernels

@@ -134,6 +134,33 @@ TEST_CASE("16-bit weights are gathered at stage 3 in a 16-bit type", "[config]")
                     Catch::Contains("train.final_dtype: contradicts"));
 }
 
+TEST_CASE("an optimizer's groups are a list, whose patterns may be one", "[config]") {
+  const Config config = parse_config(R"({"optimizer": {"type": "AdamW", "moment_dtype": "mxfp8",
+      "param_groups": [{"max_dims": 1, "weight_decay": 0},
+                       {"match": "*.mlp.*", "lr": 0.1}, {"match": ["a", "b?"]}]}})");
+  REQUIRE(config.optimizer.param_groups.size() == 3);
+  CHECK(config.optimizer.param_groups[0].max_dims == 1);
+  CHECK(config.optimizer.param_groups[0].weight_decay == 0.0);
+  CHECK(config.optimizer.param_groups[1].match == std::vector<std::string>{"*.mlp.*"});
+  CHECK(config.optimizer.param_groups[1].lr == 0.1);
+  CHECK(config.optimizer.param_groups[2].match.size() == 2);
+  CHECK(config.optimizer.moment_dtype == MomentType::kMxFp8);
+  const std::string text = to_config_text(config);
+  CHECK(to_config_text(parse_config(text)) == text);
+}
+
+TEST_CASE("what an optimizer cannot do with groups and moments is refused", "[config]") {
+  CHECK_THROWS_WITH(
+      parse_config(R"({"optimizer": {"type": "Muon", "moment_dtype": "bf16"}})"),
+      Catch::Contains("optimizer.moment_dtype: Lamb and Muon keep their state in fp32"));
+  CHECK_THROWS_WITH(
+      parse_config(R"({"optimizer": {"type": "AdamW", "param_groups": [{"use_muon": true}]}})"),
+      Catch::Contains("optimizer.param_groups: use_muon is for type Muon"));
+  CHECK_THROWS_WITH(
+      parse_config(R"({"optimizer": {"type": "Adam", "base_shapes": [{"shape": [1]}]}})"),
+      Catch::Contains("base_shapes"));
+}
+
 TEST_CASE("the canonical text reads back to the same configuration", "[config]") {
   const Config config = parse_config(
       R"({"model": "gpt2/", "train_batch_size": 8, "zero_optimization": {"stage": 2},

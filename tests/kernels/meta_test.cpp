@@ -114,7 +114,7 @@ void run_everything(Stream& s, DType dtype) {
   finish_step(s, scalars.gathered(), {.max_norm = 1}, scalars);
   Tensor master = made({16}, DType::kF32), m = made({16}, DType::kF32), v = made({16}, DType::kF32);
   adam_update(s, {.master = master, .grad = gamma, .exp_avg = m, .exp_avg_sq = v}, scalars);
-  rule_update(s, {.master = master, .grad = gamma, .state = m}, LionRule{}, scalars);
+  rule_update(s, {.master = master, .grad = gamma, .states = {{.values = m}}}, LionRule{}, scalars);
   StepOutcome outcome;
   scalars.copy_outcome(outcome).wait_on_host();
   scalars.clear_skip();

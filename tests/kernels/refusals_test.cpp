@@ -324,7 +324,7 @@ TEST_CASE("an update by a rule refuses state that it has not, and what does not 
   Maker make;
   Stream& s = make.stream;
   const StepScalars scalars = testing::scalars_of(s, {.lr = 1});
-  const RuleArgs right{.master = make({4}), .grad = make({4}), .state = make({4})};
+  const RuleArgs right{.master = make({4}), .grad = make({4}), .states = {{.values = make({4})}}};
   CHECK_NOTHROW(rule_update(s, right, LionRule{}, scalars));
   const auto with = [&](const std::function<void(RuleArgs&)>& change) {
     return [&, change] {
@@ -338,10 +338,15 @@ TEST_CASE("an update by a rule refuses state that it has not, and what does not 
       {"master is bf16, expected fp32", with([&](auto& a) { a.master = make({4}, DType::kBF16); })},
       {"grad has shape [5]", with([&](auto& a) { a.grad = make({5}); })},
       {"grad is int32", with([&](auto& a) { a.grad = make({4}, DType::kI32); })},
-      {"state is undefined", with([&](auto& a) { a.state = {}; })},
-      {"state is bf16, expected fp32", with([&](auto& a) { a.state = make({4}, DType::kBF16); })},
+      {"state is undefined", with([&](auto& a) { a.states[0].values = {}; })},
+      {"state is bf16, expected fp32",
+       with([&](auto& a) { a.states[0].values = make({4}, DType::kBF16); })},
+      {"scales is undefined", with([&](auto& a) {
+         a.states[0] = {.values = make({4}, DType::kU8), .format = MomentFormat::kMxFp8};
+       })},
       {"copy is int32", with([&](auto& a) { a.copy = make({4}, DType::kI32); })},
-      {"state is given to a rule without any", [&] { rule_update(s, right, SgdRule{}, scalars); }},
+      {"1 states are given to a rule that has 0",
+       [&] { rule_update(s, right, SgdRule{}, scalars); }},
   });
 }
 

@@ -27,7 +27,7 @@ void reference_element(const AdagradRule& rule, const StepInputs& in, double g, 
 }
 void reference_element(const SgdRule& rule, const StepInputs& in, double g, double& w, double& s) {
   g += static_cast<double>(rule.weight_decay) * w;
-  if (rule.has_state()) {
+  if (rule.states() != 0) {
     const double momentum = rule.momentum;
     s = in.step == 1 ? g : momentum * s + static_cast<double>(rule.rest) * g;
     g = rule.nesterov ? g + momentum * s : s;
@@ -42,13 +42,19 @@ StepInputs inputs_of(int64_t step) {
           .step = step};
 }
 
+std::vector<StateTensor> states_of(const Tensor& state) {
+  if (!state.defined()) return {};
+  return {{.values = state}};
+}
+
 template <class Rule>
 void check_steps(const Rule& rule, DType grad_dtype, DType copy_dtype, int64_t n) {
   TestStream s(3);
   // Not 0: where decay and gradient nearly cancel, Adagrad's first root would be of their rounding.
   Values state(static_cast<size_t>(n), 1.0);
   RuleArgs a{.master = random_tensor({n}, DType::kF32, 1, s.stream),
-             .state = rule.has_state() ? tensor_of(state, {n}, DType::kF32, s.stream) : Tensor{},
+             .states = states_of(rule.states() != 0 ? tensor_of(state, {n}, DType::kF32, s.stream)
+                                                    : Tensor{}),
              .copy = Tensor::empty({n}, copy_dtype, s.stream)};
   Values w = values_of(a.master);
   for (int step = 1; step <= 4; ++step) {
@@ -62,7 +68,7 @@ void check_steps(const Rule& rule, DType grad_dtype, DType copy_dtype, int64_t n
   }
   INFO(name_of(grad_dtype) << " to " << name_of(copy_dtype) << " n " << n);
   REQUIRE(error_of(a.master, w) < 1e-6);
-  if (rule.has_state()) REQUIRE(error_of(a.state, state) < 1e-6);
+  if (rule.states() != 0) REQUIRE(error_of(a.states[0].values, state) < 1e-6);
   REQUIRE(same_bits(a.copy, tensor_of(values_of(a.master), {n}, copy_dtype, s.stream)));
 }
 
@@ -95,16 +101,17 @@ TEST_CASE("a step by a rule leaves everything as it is where the scalars say ski
   TestStream s;
   const RuleArgs a{.master = random_tensor({1027}, DType::kF32, 1, s.stream),
                    .grad = tensor_of(Values(1027, std::nan("")), {1027}, DType::kF16, s.stream),
-                   .state = random_tensor({1027}, DType::kF32, 2, s.stream),
+                   .states = states_of(random_tensor({1027}, DType::kF32, 2, s.stream)),
                    .copy = random_tensor({1027}, DType::kBF16, 3, s.stream)};
   const auto all = [&] {
-    return std::vector{bytes_of(a.master), bytes_of(a.state), bytes_of(a.copy)};
+    return std::vector{bytes_of(a.master), bytes_of(a.states[0].values), bytes_of(a.copy)};
   };
   const auto before = all();
   const StepScalars skip = testing::scalars_of(s.stream, inputs_of(2), {.skip = 1});
   rule_update(s.stream, a, LionRule{}, skip);
   rule_update(s.stream, a, AdagradRule{}, skip);
   rule_update(s.stream, a, SgdRule{.momentum = 0.9F}, skip);
+  rule_update(s.stream, a, RmspropRule{}, skip);
   CHECK(all() == before);
   rule_update(s.stream, a, LionRule{}, testing::scalars_of(s.stream, inputs_of(2)));
   CHECK(all() != before);
@@ -114,7 +121,8 @@ TEST_CASE("a step by a rule over an empty shard is a step", "[kernels][device]")
   TestStream s;
   const Tensor none = Tensor::zeros({0}, DType::kF32, s.stream);
   const StepScalars scalars = testing::scalars_of(s.stream, inputs_of(1));
-  CHECK_NOTHROW(rule_update(s.stream, {.master = none, .grad = none, .state = none, .copy = none},
+  CHECK_NOTHROW(rule_update(s.stream,
+                            {.master = none, .grad = none, .states = states_of(none), .copy = none},
                             LionRule{}, scalars));
   CHECK_NOTHROW(rule_update(s.stream, {.master = none, .grad = none}, SgdRule{}, scalars));
 }
@@ -146,7 +154,7 @@ TEST_CASE("a step by a rule on views is that on whole tensors", "[kernels][devic
           rule_update(s.stream,
                       {.master = whole[0].narrow(begin[0], n),
                        .grad = g,
-                       .state = whole[1].narrow(begin[1], n),
+                       .states = states_of(whole[1].narrow(begin[1], n)),
                        .copy = g},
                       rule, scalars);
           std::vector<Values> results;
@@ -172,7 +180,7 @@ TEST_CASE("where Lion's momentum and gradient cancel, fp32 decides on every devi
   TestStream s;
   const RuleArgs first{.master = tensor_of({0}, {1}, DType::kF32, s.stream),
                        .grad = tensor_of({0.1}, {1}, DType::kF32, s.stream),
-                       .state = tensor_of({0}, {1}, DType::kF32, s.stream)};
+                       .states = states_of(tensor_of({0}, {1}, DType::kF32, s.stream))};
   RuleArgs second = first;
   second.grad = tensor_of({-0.009}, {1}, DType::kF32, s.stream);
   const StepScalars scalars =

@@ -33,7 +33,13 @@ std::vector<Family> families() {
           {"lion", {.type = kLion, .lion = {.weight_decay = 0.1}}},
           {"adagrad", {.type = kAdagrad, .adagrad = {.weight_decay = 0.1}}},
           {"sgd", {.type = kSgd, .sgd = {.weight_decay = 0.1}}},
-          {"sgd with momentum", {.type = kSgd, .sgd = {.momentum = 0.9, .nesterov = true}}}};
+          {"sgd with momentum", {.type = kSgd, .sgd = {.momentum = 0.9, .nesterov = true}}},
+          {"rmsprop", {.type = kRmsprop, .rmsprop = {.weight_decay = 0.1}}},
+          {"rmsprop with momentum, centered",
+           {.type = kRmsprop, .rmsprop = {.eps = 1e-3, .momentum = 0.9, .centered = true}}},
+          {"adamw with amsgrad", {.adam = {.weight_decay = 0.1, .amsgrad = true}}},
+          {"adamw in bf16", {.adam = {.weight_decay = 0.1}, .moment_dtype = MomentType::kBf16}},
+          {"lion in bf16", {.type = kLion, .moment_dtype = MomentType::kBf16}}};
 }
 
 struct Dtypes {

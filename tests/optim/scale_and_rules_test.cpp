@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "kernels/step/lamb_update.h"
 #include "optim/loss_scaler.h"
 #include "optim/onebit.h"
 #include "optim/rules.h"
@@ -245,7 +246,7 @@ TEST_CASE("sgd's options are refused where they contradict each other", "[optim]
 TEST_CASE("a trust ratio is a quotient within its limits", "[optim]") {
   for (const double weight : {0.0, 1e-3, 1.0, 50.0}) {
     for (const double change : {0.0, 1e-3, 1.0, 50.0}) {
-      const double ratio = trust_ratio(weight, change, 0.01, 10);
+      const double ratio = kernels::trust_ratio(weight, change, 0.01, 10);
       CAPTURE(weight, change);
       if (weight == 0 || change == 0) {
         CHECK(ratio == 1);

@@ -20,12 +20,12 @@ cat > wrong.json <<'JSON'
  "data": {"train": ["gone.txt", "empty.txt", "picture.txt"], "validation": "nowhere/*.txt",
           "tokenizer": "tokens", "sequence_length": 9},
  "train": {"steps": 5}, "train_batch_size": 8, "train_batch_size": 16, "gradient_clip": 1,
- "optimizer": {"type": "Lamb"}}
+ "optimizer": {"type": "OneBitLamb"}}
 JSON
 expect 78 check wrong.json
 for text in 'wrong.json:4:48: duplicate key "train_batch_size"' \
             'wrong.json:4:72: gradient_clip: unknown key, did you mean "gradient_clipping"?' \
-            'optimizer.type: not available in this build as "Lamb"; available are Adam, AdamW' \
+            'optimizer.type: not available in this build as "OneBitLamb"; available are Adam, AdamW' \
             'wrong.json:2:20: data.train: ' gone.txt 'empty.txt: the file is empty' picture.txt \
             'data.validation: ' 'data.tokenizer: ' 'data.sequence_length: 9, but the model has 8 positions'; do
   expect_text out "$text"

@@ -212,10 +212,17 @@ struct NamedOptimizer {
 };
 
 std::vector<NamedOptimizer> other_optimizers() {
-  return {{"lion", {.type = OptimizerType::kLion, .lion = {.lr = 0.003, .weight_decay = 0.1}}},
-          {"adagrad", {.type = OptimizerType::kAdagrad, .adagrad = {.lr = 0.01}}},
-          {"sgd", {.type = OptimizerType::kSgd, .sgd = {.lr = 0.3, .momentum = 0.9}}},
-          {"plain sgd", {.type = OptimizerType::kSgd, .sgd = {.lr = 0.2}}}};
+  return {
+      {"lion", {.type = OptimizerType::kLion, .lion = {.lr = 0.003, .weight_decay = 0.1}}},
+      {"adagrad", {.type = OptimizerType::kAdagrad, .adagrad = {.lr = 0.01}}},
+      {"sgd", {.type = OptimizerType::kSgd, .sgd = {.lr = 0.3, .momentum = 0.9}}},
+      {"plain sgd", {.type = OptimizerType::kSgd, .sgd = {.lr = 0.2}}},
+      {"adamw in 8 bits, with groups",
+       {.adam = {.lr = 0.003, .weight_decay = 0.1},
+        .moment_dtype = MomentType::kMxFp8,
+        .param_groups = {{.max_dims = 1, .weight_decay = 0.0}, {.match = {"*mlp*"}, .lr = 0.005}}}},
+      {"lamb", {.type = OptimizerType::kLamb, .lamb = {.lr = 0.01, .weight_decay = 0.1}}},
+      {"muon", {.type = OptimizerType::kMuon, .muon = {.lr = 0.01, .adam_lr = 0.003}}}};
 }
 
 TEST_CASE("every optimizer trains, to the same bits at all stages", "[rankd]") {
@@ -292,6 +299,11 @@ TEST_CASE("the plan counts the state that the optimizer has", "[rankd]") {
   CHECK(state_bytes({.type = OptimizerType::kSgd, .sgd = {.momentum = 0.5}}) == lion);
   CHECK(adam - lion == lion - plain);
   CHECK(lion > plain);
+  // Two of a quarter and an exponent for 32 weights.
+  CHECK(32 * (state_bytes({.moment_dtype = MomentType::kMxFp8}) - plain) == 33 * (adam - lion) / 2);
+  const auto muon = state_bytes({.type = OptimizerType::kMuon});
+  CHECK(muon < adam);
+  CHECK(muon > lion);
 }
 
 TEST_CASE("the measured peak is the plan's, to the byte", "[rankd]") {

@@ -131,7 +131,6 @@ struct Outcome {
 };
 
 inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
-  const std::vector<std::string> slots = engine.optimizer().slot_names();
   const std::lock_guard lock(mutex);
   engine.store().visit_owned(Visit::kSave, [&](OwnedPart& part) {
     for (const ShardField& field : part.fields) {
@@ -143,7 +142,7 @@ inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {
         engine.stream().copy(range.address(), into.data() + field.param_begin, range.bytes());
       };
       copy("weight", part.master);
-      for (size_t i = 0; i < slots.size(); ++i) copy(slots[i], part.slots[i]);
+      for (size_t i = 0; i < part.specs.size(); ++i) copy(part.specs[i].name, part.slots[i]);
     }
   });
 }

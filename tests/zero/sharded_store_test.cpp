@@ -149,7 +149,7 @@ TEST_CASE("stages 0 to 3 give the same bits at equal ranks, with and without acc
   }
 }
 
-TEST_CASE("each slot of the optimizer has the dtype that was asked for", "[zero][device]") {
+TEST_CASE("each slot of the optimizer has the dtype that was asked for, and is shown in fp32", "[zero][device]") {
   for (int stage = 0; stage <= 3; ++stage) {
     test::run_ranks(2, [&](Communicator& world) {
       DeviceRank rank(world);
@@ -160,17 +160,19 @@ TEST_CASE("each slot of the optimizer has the dtype that was asked for", "[zero]
       options.slots = {{.name = "first", .dtype = DType::kBF16}, {.name = "second"}};
       ShardedStore store(options, mesh, {stream, stream}, comm.memory());
       add_params(store, DType::kF32);
-      const auto check_slots = [](const Tensor& master, const std::vector<Tensor>& slots) {
-        test::require(slots.size() == 2 && slots[0].dtype() == DType::kBF16 &&
+      const auto check_slots = [](const Tensor& master, const std::vector<Tensor>& slots,
+                                  DType first) {
+        test::require(slots.size() == 2 && slots[0].dtype() == first &&
                           slots[1].dtype() == DType::kF32 && slots[0].numel() == master.numel() &&
                           slots[1].numel() == master.numel(),
                       "slots are not those that were asked for");
       };
       for (const Shard& shard : store.groups().front()->shards()) {
-        check_slots(shard.master, shard.slots);
+        check_slots(shard.master, shard.slots, DType::kBF16);
       }
-      store.visit_owned(Visit::kSave,
-                        [&](OwnedPart& part) { check_slots(part.master, part.slots); });
+      store.visit_owned(Visit::kSave, [&](OwnedPart& part) {
+        check_slots(part.master, part.slots, DType::kF32);  // as checkpoints have them
+      });
       store.restore_from_owned();
     });
   }

@@ -1,0 +1,44 @@
+// What optimizers have in common whose rate and weight decay differ by parameter group.
+#pragma once
+
+#include "optim/optimizer.h"
+#include "optim/shard_ranges.h"
+
+namespace ds {
+
+class GroupedOptimizer : public Optimizer {
+ public:
+  std::vector<ParamPlace> place(std::span<const ParamFacts> params) override;
+
+ protected:
+  // `weight_decay` and `lr` are those of the parameters that `type` names.
+  GroupedOptimizer(const OptimizerConfig& config, double lr, double weight_decay);
+
+  const GroupOptions& options_of(int group) const;
+  // Calls `use(options, part)` for the elements of a shard that have the same options.
+  template <class Use>
+  static void for_each_range(const Shard& shard, const UpdateGroup& group, const Use& use) {
+    const std::vector<ShardRange> ranges = ranges_by_group(shard, group.params);
+    for (const ShardRange& range : ranges) {
+      ranges.size() == 1 ? use(range.group, shard)
+                         : use(range.group, part_of(shard, range.begin, range.numel));
+    }
+  }
+
+ private:
+  const OptimizerType type_;
+  const ParamGroups groups_;
+  const std::vector<BaseShapeConfig> base_shapes_;
+  std::vector<GroupOptions> options_;  // of groups_, and those that muP makes of them
+};
+
+// What checkpoints call state, in the format that the configuration asks for. `root`: it is never
+// negative.
+enum class StateSign : uint8_t { kAny, kNotNegative };
+SlotSpec slot_spec(std::string name, MomentType type, StateSign sign = StateSign::kAny,
+                   float initial = 0);
+// The state of a shard as kernels take it. InternalError where its slots are not `specs`.
+std::vector<kernels::StateTensor> states_of(const Shard& shard, std::span<const SlotSpec> specs,
+                                            std::string_view family);
+
+}  // namespace ds

@@ -1,0 +1,44 @@
+#include "optim/shard_ranges.h"
+
+#include "core/error.h"
+#include "core/index.h"
+
+namespace ds {
+
+std::vector<ShardRange> ranges_by_group(const Shard& shard, std::span<const ParamPlace> params) {
+  std::vector<ShardRange> ranges;
+  if (!params.empty()) {
+    for (const ShardField& field : shard.fields) {
+      const int group = params[to_size(field.param)].group;
+      if (!ranges.empty() && ranges.back().group == group) continue;
+      const int64_t begin = ranges.empty() ? 0 : field.offset;
+      if (!ranges.empty()) ranges.back().numel = begin - ranges.back().begin;
+      ranges.push_back({.group = group, .begin = begin});
+    }
+  }
+  if (ranges.empty()) ranges.push_back({});
+  ranges.back().numel = shard.master.numel() - ranges.back().begin;
+  return ranges;
+}
+
+Shard part_of(const Shard& shard, int64_t begin, int64_t numel) {
+  Shard part;
+  part.master = shard.master.narrow(begin, numel);
+  part.grad = shard.grad.narrow(begin, numel);
+  if (shard.copy.defined()) part.copy = shard.copy.narrow(begin, numel);
+  for (const Tensor& slot : shard.slots) part.slots.push_back(slot.narrow(begin, numel));
+  for (const Tensor& scale : shard.scales) {
+    DS_CHECK(!scale.defined() ||
+                 (begin % kWeightsPerScale == 0 &&
+                  (numel % kWeightsPerScale == 0 || begin + numel == shard.master.numel())),
+             "part of a shard: elements {} to {} cut a block of {} with one scale", begin,
+             begin + numel, kWeightsPerScale);
+    part.scales.push_back(scale.defined()
+                              ? scale.narrow(begin / kWeightsPerScale,
+                                             (numel + kWeightsPerScale - 1) / kWeightsPerScale)
+                              : Tensor());
+  }
+  return part;
+}
+
+}  // namespace ds

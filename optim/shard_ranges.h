@@ -1,0 +1,22 @@
+// Ranges of a shard whose parameters have the same options.
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace ds {
+
+struct ShardRange {
+  int group = 0;
+  int64_t begin = 0, numel = 0;
+  bool operator==(const ShardRange&) const = default;
+};
+
+// Together all of the shard: what lies between parameters belongs to the one before it. One range
+// where nothing is said of parameters. Neighbours are of different groups.
+std::vector<ShardRange> ranges_by_group(const Shard& shard, std::span<const ParamPlace> params);
+
+// Those elements of every tensor of the shard; no fields. Bounds are multiples of what a scale of
+// its slots stands for.
+Shard part_of(const Shard& shard, int64_t begin, int64_t numel);
+
+}  // namespace ds

@@ -1,0 +1,161 @@
+// Optimizer state in fewer bits: the numbers themselves, and that they go in and out of memory.
+#include "kernels/step/moments.h"
+
+#include <cmath>
+#include <set>
+
+#include "kernels/step/rule_update.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference.h"
+#include "tests/support/step_numbers.h"
+
+namespace ds::kernels {
+namespace {
+
+using namespace reference;
+
+TEST_CASE("8 bits hold 448 down to 2^-9, and stay as they are under any noise", "[kernels]") {
+  for (const uint8_t scale : {uint8_t{100}, uint8_t{127}, uint8_t{140}}) {
+    const float power = power_of(scale), inverse = inverse_power_of(scale);
+    CHECK(power * inverse == 1);
+    std::set<float> values;
+    for (uint32_t code = 0; code < 256; ++code) {
+      if ((code & 0x7fU) == 0x7fU) continue;  // no number
+      const float value = from_mxfp8(static_cast<uint8_t>(code), power);
+      values.insert(value);
+      for (const uint32_t noise : {0U, 0x80000000U, 0xffffffffU}) {
+        REQUIRE(to_mxfp8(value, inverse, noise) == code);
+      }
+    }
+    CHECK(values.size() == 253);  // 0 twice
+    CHECK(*values.rbegin() == 448 * power);
+    CHECK(*std::next(values.find(0)) == 0x1p-9F * power);
+  }
+}
+
+TEST_CASE("a block's scale fits its largest number, and is found again", "[kernels]") {
+  for (float largest = 1e-30F; largest < 1e30F; largest *= 1.37F) {
+    const uint8_t scale = scale_of(std::bit_cast<uint32_t>(largest));
+    const float power = power_of(scale);
+    CHECK(448 * power >= largest);
+    CHECK(224 * power < largest);
+    for (const uint32_t noise : {0U, 0xffffffffU}) {
+      const float kept = from_mxfp8(to_mxfp8(largest, inverse_power_of(scale), noise), power);
+      CHECK(std::abs(kept - largest) <= largest / 8);
+      const uint8_t again = scale_of(std::bit_cast<uint32_t>(kept));
+      CHECK(from_mxfp8(to_mxfp8(kept, inverse_power_of(again), noise), power_of(again)) == kept);
+    }
+  }
+}
+
+// Rounded to nearest, both would stay where they are.
+TEST_CASE("an average that moves by a thousandth a step gets there", "[kernels]") {
+  for (const float to : {0.1F, 3.0F}) {
+    float bf16 = 1, bits8 = 1;
+    double mean16 = 0, mean8 = 0;
+    for (int64_t step = 1; step <= 8000; ++step) {
+      const uint32_t salt = noise_salt(step, 1);
+      bf16 += (to - bf16) * 1e-3F;
+      bf16 = std::bit_cast<float>(uint32_t{bf16_bits(bf16, rounding_noise(bf16, salt))} << 16);
+      bits8 += (to - bits8) * 1e-3F;
+      const uint8_t scale = scale_of(std::bit_cast<uint32_t>(std::abs(bits8)));
+      bits8 = from_mxfp8(to_mxfp8(bits8, inverse_power_of(scale), rounding_noise(bits8, salt)),
+                         power_of(scale));
+      if (step <= 7000) continue;
+      mean16 += static_cast<double>(bf16) / 1000;
+      mean8 += static_cast<double>(bits8) / 1000;
+    }
+    CHECK(mean16 == Approx(to).epsilon(0.03));
+    CHECK(mean8 == Approx(to).epsilon(0.15));
+  }
+}
+
+TEST_CASE("noise is even, and another at each step and of each slot", "[kernels]") {
+  std::set<uint32_t> salts;
+  double mean = 0;
+  constexpr int kCount = 20000;
+  for (int i = 0; i < kCount; ++i) {
+    salts.insert(noise_salt(i / 3, i % 3));
+    mean += rounding_noise(0.7F, noise_salt(i, 0)) / 4294967296.0 / kCount;
+  }
+  CHECK(salts.size() == kCount);
+  CHECK(mean == Approx(0.5).margin(0.02));
+}
+
+StateTensor state_of(MomentFormat format, int64_t n, Stream& stream) {
+  const bool small = format != MomentFormat::kBf16;
+  return {.values = Tensor::zeros({n}, small ? DType::kU8 : DType::kBF16, stream),
+          .scales = small
+                        ? Tensor::zeros({(n + kMomentBlock - 1) / kMomentBlock}, DType::kU8, stream)
+                        : Tensor(),
+          .format = format};
+}
+
+TEST_CASE("state goes out to fp32 and back as the same numbers", "[kernels][device]") {
+  TestStream s(3);
+  for (const MomentFormat format :
+       {MomentFormat::kBf16, MomentFormat::kMxFp8, MomentFormat::kMxFp8Root}) {
+    for (const int64_t n : {1, 31, 32, 96, 2080, 4133}) {
+      Values values = values_of(random_tensor({n}, DType::kF32, 1, s.stream));
+      for (double& value : values) {
+        value = format == MomentFormat::kMxFp8Root ? value * value : value;
+      }
+      const Tensor numbers = tensor_of(values, {n}, DType::kF32, s.stream);
+      const StateTensor state = state_of(format, n, s.stream),
+                        again = state_of(format, n, s.stream);
+      pack_state(s.stream, numbers, state);
+      const Tensor first = Tensor::empty({n}, DType::kF32, s.stream);
+      const Tensor second = Tensor::empty({n}, DType::kF32, s.stream);
+      unpack_state(s.stream, state, first);
+      const Values kept = values_of(first);
+      pack_state(s.stream, first, again);
+      INFO("format " << static_cast<int>(format) << " n " << n);
+      // A block may have half the scale and twice the codes then, but no other numbers.
+      unpack_state(s.stream, again, second);
+      REQUIRE(values_of(second) == kept);
+      for (size_t i = 0; i < kept.size(); ++i) {
+        REQUIRE(std::abs(kept[i] - values[i]) <= 0.3 * std::abs(values[i]) + 0.02);
+      }
+    }
+  }
+}
+
+// Of 32-blocks the tail that is not full, views, gradients of every dtype.
+TEST_CASE("a step with state in 8 bits is near that with fp32, in every gradient dtype",
+          "[kernels][device]") {
+  TestStream s(3);
+  const AdamStateRule rule{.adam = {.weight_decay = 0.1F}, .amsgrad = true};
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t n : {7, 32, 1000, 2081}) {
+      RuleArgs plain{.master = random_tensor({n}, DType::kF32, 1, s.stream)};
+      RuleArgs packed{.master = random_tensor({n}, DType::kF32, 1, s.stream)};
+      for (int j = 0; j < 3; ++j) {
+        plain.states.push_back({.values = Tensor::zeros({n}, DType::kF32, s.stream)});
+        packed.states.push_back(
+            state_of(j == 0 ? MomentFormat::kMxFp8 : MomentFormat::kMxFp8Root, n, s.stream));
+      }
+      packed.copy = Tensor::empty({n}, DType::kBF16, s.stream);
+      for (int64_t step = 1; step <= 5; ++step) {
+        const Tensor grad = random_tensor({n}, dtype, 10 + static_cast<uint64_t>(step), s.stream);
+        plain.grad = packed.grad = grad;
+        const double c1 = 1 - std::pow(0.9, step), c2 = 1 - std::pow(0.99, step);
+        const StepScalars scalars = testing::scalars_of(s.stream, {.lr = 0.01,
+                                                                   .beta1 = 0.9,
+                                                                   .beta2 = 0.99,
+                                                                   .correction1 = c1,
+                                                                   .correction2 = c2,
+                                                                   .step = step});
+        rule_update(s.stream, plain, rule, scalars);
+        rule_update(s.stream, packed, rule, scalars);
+      }
+      const Values a = values_of(plain.master), b = values_of(packed.master);
+      double off = 0;
+      for (size_t i = 0; i < a.size(); ++i) off += std::abs(a[i] - b[i]);
+      CHECK(off / static_cast<double>(n) < 0.004);
+      CHECK(same_bits(packed.copy, tensor_of(b, {n}, DType::kBF16, s.stream)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ds::kernels
