@@ -4,13 +4,10 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/rounding.h"
 
 namespace ds {
-namespace {
-
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
-}  // namespace
+namespace {}  // namespace
 
 void BucketLayout::close(Bucket& bucket) {
   if (bucket.params.empty()) return;
