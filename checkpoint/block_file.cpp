@@ -6,7 +6,7 @@
 
 #include "core/failpoint.h"
 #include "core/index.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 namespace {

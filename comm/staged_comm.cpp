@@ -9,8 +9,8 @@
 #include "comm/operation.h"
 #include "core/cuda/memory.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "core/memory/slab.h"
-#include "core/rounding.h"
 
 namespace ds {
 namespace detail {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/memory/rounding.h"
 #include "core/memory/signal_stack.h"
-#include "core/rounding.h"
 
 namespace ds {
 

@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "core/files/file.h"
 #include "core/index.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 

@@ -6,7 +6,7 @@
 
 #include "core/files/digest.h"
 #include "core/index.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds::deepspeed {
 

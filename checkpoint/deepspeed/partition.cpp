@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "core/partition.h"
-#include "core/rounding.h"
 
 namespace ds {
 

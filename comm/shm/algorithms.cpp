@@ -5,7 +5,7 @@
 
 #include "comm/shm/group.h"
 #include "core/index.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds::detail {
 namespace {

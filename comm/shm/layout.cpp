@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/index.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds::detail {
 namespace {

@@ -10,7 +10,7 @@
 #include "comm/slice_bounds.h"
 #include "comm/tcp/group.h"
 #include "core/index.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds::detail {
 namespace {

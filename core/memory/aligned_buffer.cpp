@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/files/file.h"
 #include "core/memory/resource.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "core/cuda/memory.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "core/memory/slab.h"
-#include "core/rounding.h"
 
 namespace ds {
 

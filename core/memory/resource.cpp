@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/error.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 namespace {

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 

@@ -35,7 +35,7 @@ Lane::Lane(std::unique_ptr<IoEngine> engine, const IoOptions& options)
   const auto depth = static_cast<size_t>(std::min(options.queue_depth, engine_->queue_depth()));
   slots_.resize(depth);
   for (size_t slot = depth; slot > 0; --slot) free_slots_.push_back(slot - 1);
-  completions_.resize(depth);
+  round_.completions.resize(depth);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -131,9 +131,9 @@ void Lane::serve() {
     begin_blocks();
     if (under_way_ == 0) continue;
     const size_t count = reap();
-    outcomes_.clear();
-    for (size_t i = 0; i < count; ++i) outcomes_.push_back(judge(completions_[i]));
-    settle(outcomes_);
+    round_.outcomes.clear();
+    for (size_t i = 0; i < count; ++i) round_.outcomes.push_back(judge(round_.completions[i]));
+    settle(round_.outcomes);
   }
 }
 
@@ -160,7 +160,7 @@ bool Lane::take_work() {
     return is_busy();
   }
   if (!options_.overlap_events && is_busy()) return true;
-  taken_.clear();
+  round_.taken.clear();
   const auto now = Clock::now();
   while (!queue_.empty() && !free_slots_.empty()) {
     Work& work = queue_.front();
@@ -169,14 +169,14 @@ bool Lane::take_work() {
     } else {
       // What is tried again, or continued, has been under way since it began for the first time.
       if (work.begun == Clock::time_point{}) work.begun = now;
-      taken_.push_back(free_slots_.back());
+      round_.taken.push_back(free_slots_.back());
       free_slots_.pop_back();
-      slots_[taken_.back()] = work;
+      slots_[round_.taken.back()] = work;
     }
     queue_.pop_front();
   }
   lock.unlock();
-  for (const size_t slot : taken_) blocks_.push_back(block_of(slot));
+  for (const size_t slot : round_.taken) blocks_.push_back(block_of(slot));
   return true;
 }
 
@@ -227,7 +227,7 @@ size_t Lane::reap() {
     least = full ? std::max(under_way_ / 4, 1) : 1;
   }
   const auto deadline = Clock::now() + (full ? kLookAroundWhenFull : kLookAround);
-  const int count = engine_->reap(completions_, least, deadline);
+  const int count = engine_->reap(round_.completions, least, deadline);
   under_way_ -= count;
   return static_cast<size_t>(count);
 }
@@ -300,7 +300,7 @@ std::optional<Lane::Work> Lane::judge_nothing(const Work& work) {
 }
 
 void Lane::settle(std::span<const Outcome> outcomes) {
-  ended_.clear();
+  round_.ended.clear();
   {
     const std::scoped_lock lock(work_mutex_);
     for (const Outcome& outcome : outcomes) {
@@ -315,13 +315,14 @@ void Lane::settle(std::span<const Outcome> outcomes) {
     }
     figures_ += std::exchange(counted_, {});
   }
-  for (const Ended& end : ended_) end.transfer->end_of_pieces(end.pieces);
+  for (const Ended& end : round_.ended) end.transfer->end_of_pieces(end.pieces);
 }
 
 // What ends together is mostly of one transfer.
 void Lane::note_end(Transfer& transfer) {
-  if (ended_.empty() || ended_.back().transfer != &transfer) ended_.push_back({&transfer, 0});
-  ++ended_.back().pieces;
+  if (round_.ended.empty() || round_.ended.back().transfer != &transfer)
+    round_.ended.push_back({&transfer, 0});
+  ++round_.ended.back().pieces;
 }
 
 void Lane::drop_queue() {

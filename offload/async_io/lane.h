@@ -81,6 +81,14 @@ class Lane {
   };
   bool ask(const std::function<bool(IoEngine&)>& what);
 
+  // What one turn of the thread works with.
+  struct Round {
+    std::vector<size_t> taken;  // slots
+    std::vector<IoCompletion> completions;
+    std::vector<Outcome> outcomes;
+    std::vector<Ended> ended;
+  };
+
   void run();
   void serve();
   void run_errands();
@@ -105,10 +113,7 @@ class Lane {
   // Of the lane's thread alone.
   AlignedBuffer bounce_memory_;  // a block for each slot, once one was needed
   std::vector<IoBlock> blocks_;  // taken, not yet begun
-  std::vector<IoCompletion> completions_;
-  std::vector<Outcome> outcomes_;
-  std::vector<Ended> ended_;   // of one settle()
-  std::vector<size_t> taken_;  // slots, of one take_work()
+  Round round_;
   int under_way_ = 0;
   Clock::time_point told_;
   IoFigures counted_;  // since the last settle()

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 

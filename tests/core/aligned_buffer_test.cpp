@@ -1,4 +1,4 @@
-// Memory for transfers past the page cache: where it begins, on what pages it lies, and who owns it.
+// Memory for transfers past the page cache: where it begins, on what pages it lies, whose it is.
 #include "core/memory/aligned_buffer.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Multiples, also where the usual formula would overflow.
-#include "core/rounding.h"
+#include "core/memory/rounding.h"
 
 #include <cstdint>
 
