@@ -6,7 +6,7 @@
 
 #include "core/failpoint.h"
 #include "core/index.h"
-#include "core/memory/resource.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 namespace {
@@ -21,16 +21,6 @@ constexpr size_t kReadThreads = 3;
 constexpr int64_t kRunBlocks = 2;  // of one request past the cache
 
 }  // namespace
-
-void AlignedBuffer::Free::operator()(std::byte* data) const {
-  HostMemory().deallocate(data, bytes, MemoryTag::kScratch);
-}
-
-AlignedBuffer::AlignedBuffer(size_t bytes)
-    : size_(bytes),
-      data_(static_cast<std::byte*>(
-                HostMemory().allocate(std::max(bytes, kHugePage), MemoryTag::kScratch)),
-            Free{std::max(bytes, kHugePage)}) {}
 
 BlockFileWriter::BlockFileWriter(FileSystem& file_system, const std::string& path)
     : file_(file_system.create(path, Caching::kUncached)) {
@@ -234,8 +224,7 @@ void BlockFileReader::read_index(const FileVote& expected) {
 // Reads the aligned window around the bytes; the file's length is aligned, so it has one.
 std::string BlockFileReader::read_text(int64_t offset, int64_t bytes) const {
   const int64_t begin = offset / kUncachedAlignment * kUncachedAlignment;
-  const int64_t end =
-      (offset + bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
+  const int64_t end = round_up(offset + bytes, kUncachedAlignment);
   if (begin == end) return {};
   AlignedBuffer window(to_size(end - begin));
   file_->read(begin, window.bytes());
@@ -262,8 +251,7 @@ void BlockFileReader::read_run(int64_t first, int64_t count, std::span<std::byte
   const bool straight = caching_ == Caching::kCached && !into.empty();
   if (!straight) {
     const auto bytes = to_size((count - 1) * kBlockBytes + block_bytes(first + count - 1));
-    const size_t aligned =
-        (bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
+    const size_t aligned = round_up(bytes, to_size(kUncachedAlignment));
     file_->read(first * kBlockBytes, scratch.bytes().first(aligned));
   }
   for (int64_t i = 0; i < count; ++i) {
@@ -282,7 +270,7 @@ void BlockFileReader::read_run(int64_t first, int64_t count, std::span<std::byte
 
 void BlockFileReader::read_blocks(int64_t first, int64_t count, std::span<std::byte> into) {
   take_scratch();
-  const int64_t runs = (count + kRunBlocks - 1) / kRunBlocks;
+  const int64_t runs = divide_up(count, kRunBlocks);
   const auto workers = std::min(scratch_.size(), to_size(runs));
   std::atomic<int64_t> next = 0;
   std::vector<std::exception_ptr> failures(workers);

@@ -17,25 +17,9 @@
 
 #include "checkpoint/format.h"
 #include "core/files/file.h"
+#include "core/memory/aligned_buffer.h"
 
 namespace ds {
-
-// Memory that uncached files accept. Large buffers lie on huge pages where the system has them: a
-// disk takes a request of a few long pieces more than twice as fast as one of thousands of 4 KiB
-// pages.
-class AlignedBuffer {
- public:
-  explicit AlignedBuffer(size_t bytes);  // a multiple of kUncachedAlignment
-  std::span<std::byte> bytes() { return {data_.get(), size_}; }
-
- private:
-  struct Free {
-    size_t bytes;
-    void operator()(std::byte* data) const;
-  };
-  size_t size_;
-  std::unique_ptr<std::byte, Free> data_;
-};
 
 // Confined to one thread. The first failure of the disk is thrown by the next call, then by every
 // later one; nothing is retried.

@@ -9,6 +9,7 @@
 #include "comm/operation.h"
 #include "core/cuda/memory.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "core/memory/slab.h"
 
 namespace ds {
@@ -58,9 +59,7 @@ Communicator& existing(const std::unique_ptr<Communicator>& group) {
 }
 
 // Where a second region of a chunk begins behind the first.
-size_t aligned(size_t bytes) {
-  return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
-}
+size_t aligned(size_t bytes) { return round_up(bytes, kMemoryAlignment); }
 
 size_t chunk_bytes_of(const StagedOptions& options, int ranks) {
   DS_CHECK(options.memory != nullptr, "staged communicator: no memory of the device given");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/memory/rounding.h"
 #include "core/memory/signal_stack.h"
 
 namespace ds {
@@ -81,7 +82,7 @@ void ThreadPool::for_each_thread(const std::function<void(int)>& body) {
 void ThreadPool::parallel_for(int64_t count, int64_t grain,
                               const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
-  const int64_t units = (count + grain - 1) / grain;
+  const int64_t units = divide_up(count, grain);
   if (threads_ == 1 || units == 1) {
     body(0, count);
     return;

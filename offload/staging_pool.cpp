@@ -13,20 +13,17 @@
 #include "core/clock.h"
 #include "core/files/file.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 
 namespace {
 
-int64_t rounded_up(int64_t bytes) {
-  return (bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
-}
-
 StagingOptions checked(StagingOptions options) {
   DS_CHECK(options.buffers >= 1 && options.buffer_bytes >= 1 && options.timeout_ms >= 0,
            "staging pool: {} buffers of {} bytes and {} ms, expected at least 1, 1 and 0",
            options.buffers, options.buffer_bytes, options.timeout_ms);
-  options.buffer_bytes = rounded_up(options.buffer_bytes);
+  options.buffer_bytes = round_up(options.buffer_bytes, kUncachedAlignment);
   return options;
 }
 

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "core/failpoint.h"
@@ -43,26 +45,50 @@ std::string owner_in(std::span<const std::byte> page, const std::string& path) {
   }
 }
 
+bool is_at_path(int fd, const std::string& path) {
+  struct stat here {};
+  struct stat there {};
+  return ::fstat(fd, &here) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+// False where another one has it. Who removes what dead ranks left has each for a moment.
+bool lock_soon(int fd, const std::string& path) {
+  constexpr int kAttempts = 20;
+  for (int attempt = 0; ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++attempt) {
+    if (errno != EWOULDBLOCK) throw_io_error("lock swap file", path, errno);
+    if (attempt == kAttempts) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+std::string start_of_names(const SwapOwner& owner) { return owner.job + ".rank-"; }
+
 }  // namespace
 
 SwapFile::SwapFile(const std::string& directory, const SwapOwner& owner, int64_t bytes)
     : directory_(directory),
-      path_(join_path(directory, fmt::format("rank-{}.swap", owner.rank))),
+      path_(join_path(directory, fmt::format("{}{}.swap", start_of_names(owner), owner.rank))),
       owner_(owner),
       file_bytes_(kSwapPage + bytes) {
   DS_CHECK(bytes >= 0, "swap file {}: {} bytes, expected at least 0", path_, bytes);
+  DS_CHECK(owner.job.find('/') == std::string::npos, "swap file: job {:?} is no name of a file",
+           owner.job);
   try {
     create();
+    remove_leftovers();
     reserve();
     open_for_io();
   } catch (const Error&) {
-    if (fd_.valid() && is_at_path(fd_.get())) ::unlink(path_.c_str());  // nothing partial stays
+    if (fd_.valid() && is_at_path(fd_.get(), path_))
+      ::unlink(path_.c_str());  // nothing partial stays
     throw;
   }
 }
 
 SwapFile::~SwapFile() {
-  if (is_at_path(fd_.get())) ::unlink(path_.c_str());
+  if (is_at_path(fd_.get(), path_)) ::unlink(path_.c_str());
 }
 
 void SwapFile::create() {
@@ -80,7 +106,7 @@ void SwapFile::create() {
       if (errno != EWOULDBLOCK) throw_io_error("lock swap file", path_, errno);
       continue;  // another one takes it for a leftover
     }
-    if (is_at_path(fd_.get())) return;
+    if (is_at_path(fd_.get(), path_)) return;
   }
   throw IoError(fmt::format(
       "create swap file {}: another process makes and removes it at the same time", path_));
@@ -104,25 +130,42 @@ void SwapFile::replace_what_is_there() {
         "another directory (nvme_path)",
         path_));
   }
-  if (!is_at_path(old.get())) return;  // another one has replaced it
+  if (!is_at_path(old.get(), path_)) return;  // another one has replaced it
   spdlog::info("swap file {}: replaces what {} left", path_, owner_in(page, path_));
   if (::unlink(path_.c_str()) != 0 && errno != ENOENT) throw_io_error("remove", path_, errno);
   DS_FAILPOINT("swap.replaced");
 }
 
 void SwapFile::refuse_what_lives(int fd) const {
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return;
-  if (errno != EWOULDBLOCK) throw_io_error("lock swap file", path_, errno);
+  if (lock_soon(fd, path_)) return;
   throw IoError(
       fmt::format("swap file {} is in use by {}: end it, or name another directory (nvme_path)",
                   path_, owner_in(first_page(fd, path_), path_)));
 }
 
-bool SwapFile::is_at_path(int fd) const {
-  struct stat here {};
-  struct stat there {};
-  return ::fstat(fd, &here) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
-         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+// A restart may have fewer ranks, or have them on other hosts: nobody else would replace what those
+// of the epochs before left.
+void SwapFile::remove_leftovers() const {
+  const std::string start = start_of_names(owner_);
+  for (const auto& [name, type] : RealFileSystem().list(directory_)) {
+    const std::string path = join_path(directory_, name);
+    if (name.starts_with(start) && name.ends_with(".swap") && path != path_) remove_leftover(path);
+  }
+}
+
+void SwapFile::remove_leftover(const std::string& path) const {
+  const Fd left(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!left.valid() || ::flock(left.get(), LOCK_EX | LOCK_NB) != 0) return;  // gone, or alive
+  std::vector<std::byte> page;
+  try {
+    page = first_page(left.get(), path);
+    const SwapOwner owner = parse_swap_file_header(page, path).owner;
+    if (owner.job != owner_.job || owner.epoch >= owner_.epoch) return;
+  } catch (const Error&) {
+    return;  // none of ours, or its owner has only begun to make it
+  }
+  if (!is_at_path(left.get(), path) || ::unlink(path.c_str()) != 0) return;
+  spdlog::info("swap file {}: removed, {} left it", path, owner_in(page, path));
 }
 
 void SwapFile::reserve() {
@@ -159,7 +202,7 @@ void SwapFile::reserve() {
 
 void SwapFile::open_for_io() {
   io_ = std::make_unique<IoFile>(IoFile::open(path_, OpenMode::kReadWrite));
-  if (is_at_path(fd_.get()) && is_at_path(io_->fd())) return;
+  if (is_at_path(fd_.get(), path_) && is_at_path(io_->fd(), path_)) return;
   throw IoError(fmt::format("swap file {}: another file has taken its place", path_));
 }
 

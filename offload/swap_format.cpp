@@ -6,6 +6,7 @@
 
 #include "core/files/digest.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 
@@ -190,11 +191,9 @@ SwapFileHeader parse_swap_file_header(std::span<const std::byte> page, std::stri
 
 namespace {
 
-int64_t whole_pages(int64_t bytes) { return (bytes + kSwapPage - 1) / kSwapPage * kSwapPage; }
+int64_t whole_pages(int64_t bytes) { return round_up(bytes, kSwapPage); }
 
-int64_t blocks_of(int64_t length, int64_t block_bytes) {
-  return (length + block_bytes - 1) / block_bytes;
-}
+int64_t blocks_of(int64_t length, int64_t block_bytes) { return divide_up(length, block_bytes); }
 
 std::span<const std::byte> block_of(std::span<const std::byte> data, int64_t block,
                                     int64_t block_bytes) {

@@ -9,29 +9,11 @@
 #include "core/error.h"
 #include "core/failpoint.h"
 #include "core/index.h"
+#include "core/memory/aligned_buffer.h"
 
 namespace ds {
 
 namespace {
-
-struct FreePages {
-  void operator()(std::byte* pages) const noexcept {
-    ::operator delete[](pages, std::align_val_t{kSwapPage});
-  }
-};
-
-// Memory for a header, aligned for transfers past the page cache.
-class Pages {
- public:
-  explicit Pages(int64_t bytes)
-      : bytes_(to_size(bytes)),
-        data_(static_cast<std::byte*>(::operator new[](bytes_, std::align_val_t{kSwapPage}))) {}
-  std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
-
- private:
-  size_t bytes_;
-  std::unique_ptr<std::byte[], FreePages> data_;
-};
 
 SwapperOptions checked(const SwapperOptions& options) {
   DS_CHECK(options.owner.job.size() <= kSwapJobBytes && options.block_bytes >= 1,
@@ -55,13 +37,13 @@ struct Swapper::Transfer {
            std::span<const std::byte> data_written)
       : kind(what),
         entry(whose),
-        header(swap_extent_header_bytes(whose.written.length, whose.written.block_bytes)),
+        header(to_size(swap_extent_header_bytes(whose.written.length, whose.written.block_bytes))),
         into(data_read),
         from(data_written) {}
 
   const IoKind kind;
   Entry& entry;
-  const Pages header;
+  const AlignedBuffer header;
   const std::span<std::byte> into;
   const std::span<const std::byte> from;
   std::vector<Ticket> tickets;

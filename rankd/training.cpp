@@ -401,14 +401,10 @@ std::function<std::unique_ptr<Swapper>(int64_t)> weights_swap(const JobPlan& pla
                                                               const Config& config) {
   const std::optional<OffloadParamConfig>& param = config.zero_optimization.offload_param;
   if (!param || param->device != OffloadDevice::kNvme) return nullptr;
-  const size_t named = std::min(plan.run_dir.size(), kSwapJobBytes);
   return swap_opener({.nvme_path = param->nvme_path,
                       .of = "parameters",
-                      .owner = {.job = plan.run_dir.substr(plan.run_dir.size() - named),
-                                .epoch = plan.epoch,
-                                .rank = plan.rank,
-                                .world = plan.world_size},
-                      .io = io_options(config.aio)});
+                      .owner = swap_owner(plan),
+                      .io = io_options(config.aio, param->nvme_path)});
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 #include "train/assemble.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <span>
 
 #include "config/elastic_options.h"
 #include "config/sections/hf_config.h"
+#include "core/files/digest.h"
+#include "core/files/file.h"
 #include "core/index.h"
 #include "core/model_limits.h"
 #include "core/number_text.h"
@@ -202,6 +206,10 @@ RecomputedBlocks recomputed_blocks(const ActivationCheckpointingConfig& c) {
           .patterns = c.modules};
 }
 
+void check_most(std::string_view key, int64_t value, int64_t most) {
+  if (value > most) throw ConfigError(fmt::format("{}: {}, expected at most {}", key, value, most));
+}
+
 }  // namespace
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
@@ -218,10 +226,6 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files) {
 
 BatchShape batch_shape(const Config& config, int world_size) {
   const BatchSizes sizes = batch_sizes(config, world_size);
-  const auto check_most = [](const char* key, int64_t value, int64_t most) {
-    if (value > most)
-      throw ConfigError(fmt::format("{}: {}, expected at most {}", key, value, most));
-  };
   check_most("gradient_accumulation_steps", sizes.accumulation, kMostMicroSteps);
   check_most("train_micro_batch_size_per_gpu", sizes.micro, kMostTokensOfMicroBatch);
   check_most("train_batch_size", sizes.train, kMostSamples);
@@ -234,6 +238,37 @@ MemoryLimits memory_limits(const Config& config) {
     return size ? to_size(parse_bytes(*size).value()) : kNoLimit;
   };
   return {.device = bytes(config.memory.device_limit), .host = bytes(config.memory.host_limit)};
+}
+
+IoOptions io_options(const AioConfig& aio, const std::string& folder) {
+  if (aio.block_size % kUncachedAlignment != 0) {
+    throw ConfigError(fmt::format("aio.block_size: {}, expected a multiple of {}", aio.block_size,
+                                  kUncachedAlignment));
+  }
+  check_most("aio.block_size", aio.block_size, kMostBlockBytes);
+  check_most("aio.queue_depth", aio.queue_depth, kMostQueueDepth);
+  check_most("aio.thread_count", aio.thread_count, kMostIoThreads);
+  return {.block_size = aio.block_size,
+          .queue_depth = narrow<int>(aio.queue_depth),
+          .single_submit = aio.single_submit,
+          .overlap_events = aio.overlap_events,
+          .thread_count = narrow<int>(aio.thread_count),
+          .use_gds = aio.use_gds,
+          .folder = folder};
+}
+
+SwapOwner swap_owner(const JobPlan& plan) {
+  std::string job = std::filesystem::path(plan.run_dir).filename().string();
+  job.resize(std::min(job.size(), kSwapJobBytes / 2));
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_'; };
+  std::ranges::replace_if(
+      job, [&](char c) { return !is_plain(c); }, '-');
+  job += '-';
+  const auto digest = xxh3_128(std::as_bytes(std::span(plan.run_dir)));
+  for (const std::byte byte : std::span(digest).first(4)) {
+    job += fmt::format("{:02x}", std::to_integer<int>(byte));
+  }
+  return {.job = job, .epoch = plan.epoch, .rank = plan.rank, .world = plan.world_size};
 }
 
 DType final_dtype(const Config& config) {

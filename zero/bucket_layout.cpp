@@ -6,13 +6,10 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
-namespace {
-
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
-}  // namespace
+namespace {}  // namespace
 
 // The largest parameter first, each to the rank that has least, the first of those that have the
 // same; within a rank by group of options.

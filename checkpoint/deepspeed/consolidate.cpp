@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds::deepspeed {
 
@@ -19,10 +20,6 @@ int64_t numel_of(const NamedShape& parameter) {
     }
   }
   return numel;
-}
-
-int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 std::vector<float> concatenated(std::span<const RankPartitions> ranks, size_t group) {

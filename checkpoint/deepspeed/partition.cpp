@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "core/partition.h"
 
 namespace ds {
@@ -15,10 +16,6 @@ namespace {
 
 void check_world(int world) {
   DS_CHECK(world >= 1, "partition: {} ranks, expected 1 or more", world);
-}
-
-int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 std::vector<int64_t> flat_order(size_t count, int world, FlatOrder order) {

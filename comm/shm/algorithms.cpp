@@ -5,13 +5,12 @@
 
 #include "comm/shm/group.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds::detail {
 namespace {
 
 constexpr int64_t kPieceUnit = 64;  // pieces of a chunk start on cache lines
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How much of a slice [begin, end) falls into the piece that starts `offset` after begin.
 int64_t piece_length(int64_t slice, int64_t offset, int64_t piece) {

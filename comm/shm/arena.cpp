@@ -4,14 +4,13 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds::detail {
 namespace {
 
 constexpr size_t kGrowth = size_t{2} << 20;
 constexpr size_t kPage = 4096;
-
-size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // Large blocks start on pages, so that a peer's mapping of one touches no other.
 size_t block_bytes(size_t bytes) {

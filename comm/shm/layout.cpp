@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds::detail {
 namespace {
-
-size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // Two buffers per rank that fit the second-level cache together; smaller in large groups, so that
 // the region stays within the 64 MiB of shared memory that containers get by default.

@@ -10,6 +10,7 @@
 #include "comm/slice_bounds.h"
 #include "comm/tcp/group.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds::detail {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 constexpr size_t kPieceBytes = size_t{512}
                                << 10;  // per peer: small enough for caches, large for calls
 constexpr int64_t kPieceUnit = 64;
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Every rank's slice cut into pieces of equal length; the last ones may be shorter or empty.
 class Pieces {

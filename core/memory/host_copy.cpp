@@ -4,6 +4,7 @@
 
 #include "core/cuda/memory.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 #include "core/memory/slab.h"
 
 namespace ds {
@@ -20,7 +21,7 @@ class HostCopy::Parts {
              of.stream_.device().to_string());
   }
 
-  int64_t count() const { return (flat_.numel() + longest_ - 1) / longest_; }
+  int64_t count() const { return divide_up(flat_.numel(), longest_); }
   int64_t first(int64_t index) const { return index * longest_; }
   Tensor there(int64_t index) const {
     return flat_.narrow(first(index), std::min(longest_, flat_.numel() - first(index)));

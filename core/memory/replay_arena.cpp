@@ -6,13 +6,12 @@
 #include "core/error.h"
 #include "core/index.h"
 #include "core/memory/poison.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 namespace {
 
-size_t aligned(size_t bytes) {
-  return (std::max<size_t>(bytes, 1) + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
-}
+size_t aligned(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), kMemoryAlignment); }
 
 // Of an allocation that has its place.
 struct Placed {

@@ -7,13 +7,9 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
-namespace {
-
-size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-}  // namespace
 
 std::string_view name_of(Tier tier) {
   switch (tier) {

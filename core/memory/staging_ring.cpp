@@ -4,13 +4,12 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/memory/rounding.h"
 
 namespace ds {
 namespace {
 
-size_t rounded(size_t bytes) {
-  return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
-}
+size_t rounded(size_t bytes) { return round_up(bytes, kMemoryAlignment); }
 
 }  // namespace
 

@@ -27,7 +27,7 @@ void check(const IoOptions& options) {
   DS_CHECK(options.block_size >= kUncachedAlignment && options.block_size % kUncachedAlignment == 0,
            "aio: block_size is {} bytes, expected a multiple of {}", options.block_size,
            kUncachedAlignment);
-  DS_CHECK(options.block_size <= int64_t{1} << 30, "aio: block_size is {} bytes, at most 1 GiB",
+  DS_CHECK(options.block_size <= kMostBlockBytes, "aio: block_size is {} bytes, at most 1 GiB",
            options.block_size);
   DS_CHECK(options.queue_depth >= 1, "aio: queue_depth is {}, expected 1 at least",
            options.queue_depth);

@@ -30,8 +30,9 @@ struct IoCompletion {
   int64_t result = 0;  // bytes moved, perhaps fewer than asked for; else minus an errno
 };
 
-// Confined to one thread at a time. The destructor waits for what is under way, because the memory
-// of a transfer that nobody can stop must not be given back before.
+// Confined to the thread that begins blocks; any thread may make it, and end it when nothing is
+// under way. The destructor waits for what is, because the memory of a transfer that nobody can
+// stop must not be given back before.
 class IoEngine {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
@@ -56,7 +57,7 @@ class IoEngine {
   // Tells the system beforehand of what will be used often, which makes each transfer cheaper.
   // Hints: true when the engine makes use of it. What was registered is used by blocks that name
   // the descriptor, or lie in the memory; it has to stay until it is unregistered, when nothing of
-  // it may be under way. Any thread may call these four.
+  // it may be under way.
   virtual bool register_file(int /*fd*/) { return false; }
   virtual void unregister_file(int /*fd*/) {}
   virtual bool register_memory(std::span<std::byte> /*memory*/) { return false; }
@@ -74,6 +75,9 @@ std::unique_ptr<IoEngine> make_thread_engine(int queue_depth, int threads);
 // NVIDIA's cuFile, between files and memory of a GPU or of the host, by a pool of `threads`. Only
 // direct descriptors. Says by the log whether the driver moves bytes without the host. Writes that
 // share a page of the file must not be under way at once: cuFile reads and writes back their ends.
-std::unique_ptr<IoEngine> make_gds_engine(int queue_depth, int threads);
+// `modules`: where the kernel lists its modules. cuFile 1.20 reads that, and where there is no such
+// file it does so for ever: so it is not begun there.
+std::unique_ptr<IoEngine> make_gds_engine(int queue_depth, int threads,
+                                          const std::string& modules = "/proc/modules");
 
 }  // namespace ds

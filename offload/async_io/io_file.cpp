@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/memory/rounding.h"
+
 namespace ds {
 
 namespace {
@@ -37,8 +39,6 @@ struct stat status_of(int fd, const std::string& path) {
 }
 
 std::string own_path_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
-
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 }  // namespace
 

@@ -10,6 +10,10 @@ namespace ds {
 enum class EngineKind { kUring, kAio, kThreads, kGds };
 const char* to_string(EngineKind kind);
 
+inline constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
+inline constexpr int kMostQueueDepth = 32768;  // that io_uring takes
+inline constexpr int kMostIoThreads = 1024;
+
 struct IoOptions {
   int64_t block_size = int64_t{1} << 20;  // bytes that one transfer moves; a multiple of 4096
   int queue_depth = 8;                    // blocks under way at once, of each thread

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -36,7 +35,7 @@ Lane::Lane(std::unique_ptr<IoEngine> engine, const IoOptions& options)
   const auto depth = static_cast<size_t>(std::min(options.queue_depth, engine_->queue_depth()));
   slots_.resize(depth);
   for (size_t slot = depth; slot > 0; --slot) free_slots_.push_back(slot - 1);
-  completions_.resize(depth);
+  round_.completions.resize(depth);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -87,24 +86,36 @@ IoFigures Lane::figures() const {
   return figures_;
 }
 
+bool Lane::ask(const std::function<bool(IoEngine&)>& what) {
+  Errand errand{.what = what};
+  std::unique_lock lock(work_mutex_);
+  if (broken_) return false;
+  errands_.push_back(&errand);
+  added_.notify_one();
+  errand_done_.wait(lock, [&] { return errand.is_done; });
+  return errand.result;
+}
+
 bool Lane::register_file(int fd) {
-  const std::scoped_lock lock(work_mutex_);
-  return !broken_ && engine_->register_file(fd);
+  return ask([fd](IoEngine& engine) { return engine.register_file(fd); });
 }
 
 void Lane::unregister_file(int fd) {
-  const std::scoped_lock lock(work_mutex_);
-  if (!broken_) engine_->unregister_file(fd);
+  ask([fd](IoEngine& engine) {
+    engine.unregister_file(fd);
+    return true;
+  });
 }
 
 bool Lane::register_memory(std::span<std::byte> memory) {
-  const std::scoped_lock lock(work_mutex_);
-  return !broken_ && engine_->register_memory(memory);
+  return ask([memory](IoEngine& engine) { return engine.register_memory(memory); });
 }
 
 void Lane::unregister_memory(std::span<std::byte> memory) {
-  const std::scoped_lock lock(work_mutex_);
-  if (!broken_) engine_->unregister_memory(memory);
+  ask([memory](IoEngine& engine) {
+    engine.unregister_memory(memory);
+    return true;
+  });
 }
 
 void Lane::run() {
@@ -120,17 +131,28 @@ void Lane::serve() {
     begin_blocks();
     if (under_way_ == 0) continue;
     const size_t count = reap();
-    outcomes_.clear();
-    for (size_t i = 0; i < count; ++i) outcomes_.push_back(judge(completions_[i]));
-    settle(outcomes_);
+    round_.outcomes.clear();
+    for (size_t i = 0; i < count; ++i) round_.outcomes.push_back(judge(round_.completions[i]));
+    settle(round_.outcomes);
   }
+}
+
+// Under the mutex.
+void Lane::run_errands() {
+  for (Errand* errand : errands_) {
+    errand->result = engine_ != nullptr && errand->what(*engine_);
+    errand->is_done = true;
+  }
+  if (!errands_.empty()) errand_done_.notify_all();
+  errands_.clear();
 }
 
 // Waits until there is something to do; false when the lane closes and nothing is under way.
 bool Lane::take_work() {
   std::unique_lock lock(work_mutex_);
   const auto is_busy = [&] { return under_way_ > 0 || !blocks_.empty(); };
-  added_.wait(lock, [&] { return closing_ || !queue_.empty() || is_busy(); });
+  added_.wait(lock, [&] { return closing_ || !queue_.empty() || !errands_.empty() || is_busy(); });
+  run_errands();
   if (closing_) {
     lock.unlock();
     drop_queue();
@@ -138,22 +160,23 @@ bool Lane::take_work() {
     return is_busy();
   }
   if (!options_.overlap_events && is_busy()) return true;
-  std::vector<size_t> taken;
+  round_.taken.clear();
+  const auto now = Clock::now();
   while (!queue_.empty() && !free_slots_.empty()) {
-    Work work = queue_.front();
-    queue_.pop_front();
+    Work& work = queue_.front();
     if (work.transfer->failed()) {
       work.transfer->end_of_pieces(1);
-      continue;
+    } else {
+      // What is tried again, or continued, has been under way since it began for the first time.
+      if (work.begun == Clock::time_point{}) work.begun = now;
+      round_.taken.push_back(free_slots_.back());
+      free_slots_.pop_back();
+      slots_[round_.taken.back()] = work;
     }
-    // What is tried again, or continued, has been under way since it began for the first time.
-    if (work.begun == Clock::time_point{}) work.begun = Clock::now();
-    taken.push_back(free_slots_.back());
-    free_slots_.pop_back();
-    slots_[taken.back()] = work;
+    queue_.pop_front();
   }
   lock.unlock();
-  for (const size_t slot : taken) blocks_.push_back(block_of(slot));
+  for (const size_t slot : round_.taken) blocks_.push_back(block_of(slot));
   return true;
 }
 
@@ -173,22 +196,14 @@ IoBlock Lane::block_of(size_t slot) {
   return block;
 }
 
-void Lane::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
-
 // A block's memory for transfers of this slot.
 std::byte* Lane::bounce(size_t slot) {
   const auto block = static_cast<size_t>(options_.block_size);
-  if (!bounce_memory_) {
-    const size_t bytes = slots_.size() * block;
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(kUncachedAlignment, bytes));
-    if (memory == nullptr) {
-      throw OutOfMemory(fmt::format("{}: {} bytes for transfers of memory that is not aligned",
-                                    traits_.name, bytes));
-    }
-    bounce_memory_.reset(memory);
-    engine_->register_memory({memory, bytes});
+  if (bounce_memory_.bytes().empty()) {
+    bounce_memory_ = AlignedBuffer(slots_.size() * block);
+    engine_->register_memory(bounce_memory_.bytes());
   }
-  return bounce_memory_.get() + slot * block;
+  return bounce_memory_.data() + slot * block;
 }
 
 void Lane::begin_blocks() {
@@ -212,7 +227,7 @@ size_t Lane::reap() {
     least = full ? std::max(under_way_ / 4, 1) : 1;
   }
   const auto deadline = Clock::now() + (full ? kLookAroundWhenFull : kLookAround);
-  const int count = engine_->reap(completions_, least, deadline);
+  const int count = engine_->reap(round_.completions, least, deadline);
   under_way_ -= count;
   return static_cast<size_t>(count);
 }
@@ -285,7 +300,7 @@ std::optional<Lane::Work> Lane::judge_nothing(const Work& work) {
 }
 
 void Lane::settle(std::span<const Outcome> outcomes) {
-  std::vector<Transfer*> ended;
+  round_.ended.clear();
   {
     const std::scoped_lock lock(work_mutex_);
     for (const Outcome& outcome : outcomes) {
@@ -293,14 +308,21 @@ void Lane::settle(std::span<const Outcome> outcomes) {
       if (outcome.rest) {
         queue_.push_front(*outcome.rest);
       } else {
-        ended.push_back(work.transfer);
+        note_end(*work.transfer);
       }
       work = {};
       free_slots_.push_back(outcome.slot);
     }
     figures_ += std::exchange(counted_, {});
   }
-  for (Transfer* transfer : ended) transfer->end_of_pieces(1);
+  for (const Ended& end : round_.ended) end.transfer->end_of_pieces(end.pieces);
+}
+
+// What ends together is mostly of one transfer.
+void Lane::note_end(Transfer& transfer) {
+  if (round_.ended.empty() || round_.ended.back().transfer != &transfer)
+    round_.ended.push_back({&transfer, 0});
+  ++round_.ended.back().pieces;
 }
 
 void Lane::drop_queue() {
@@ -340,6 +362,7 @@ void Lane::give_up(const std::string& reason) {
   std::vector<Work> lost;
   {
     const std::scoped_lock lock(work_mutex_);
+    run_errands();  // which nobody can any more
     lost.assign(queue_.begin(), queue_.end());
     queue_.clear();
     for (Work& work : slots_) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/memory/aligned_buffer.h"
 #include "offload/async_io/io_figures.h"
 #include "offload/async_io/io_options.h"
 #include "offload/async_io/pieces.h"
@@ -46,7 +48,7 @@ class Lane {
   const EngineTraits& traits() const { return traits_; }
   IoFigures figures() const;
 
-  // The engine's, as long as there is one.
+  // The engine's, as long as there is one. Each waits until the lane's thread has a moment for it.
   bool register_file(int fd);
   void unregister_file(int fd);
   bool register_memory(std::span<std::byte> memory);
@@ -61,17 +63,35 @@ class Lane {
     bool tried_again = false;    // here, after an error
     bool moved_nothing = false;  // here, already
   };
+  struct Ended {
+    Transfer* transfer;
+    int64_t pieces;
+  };
   // What became of a slot's work; a rest goes to the front of the queue.
   struct Outcome {
     size_t slot = 0;
     std::optional<Work> rest;
   };
-  struct FreeMemory {
-    void operator()(std::byte* memory) const;
+
+  // What others want of the engine, which is the lane's thread's alone.
+  struct Errand {
+    const std::function<bool(IoEngine&)>& what;
+    bool is_done = false;
+    bool result = false;
+  };
+  bool ask(const std::function<bool(IoEngine&)>& what);
+
+  // What one turn of the thread works with.
+  struct Round {
+    std::vector<size_t> taken;  // slots
+    std::vector<IoCompletion> completions;
+    std::vector<Outcome> outcomes;
+    std::vector<Ended> ended;
   };
 
   void run();
   void serve();
+  void run_errands();
   bool take_work();
   void begin_blocks();
   IoBlock block_of(size_t slot);
@@ -81,6 +101,7 @@ class Lane {
   std::optional<Work> judge_error(const Work& work, int error_number);
   std::optional<Work> judge_nothing(const Work& work);
   void settle(std::span<const Outcome> outcomes);
+  void note_end(Transfer& transfer);
   void drop_queue();
   void say_who_is_waited_for();
   void give_up(const std::string& reason);
@@ -90,10 +111,9 @@ class Lane {
   const EngineTraits traits_;
 
   // Of the lane's thread alone.
-  std::unique_ptr<std::byte, FreeMemory> bounce_memory_;  // a block for each slot
-  std::vector<IoBlock> blocks_;                           // taken, not yet begun
-  std::vector<IoCompletion> completions_;
-  std::vector<Outcome> outcomes_;
+  AlignedBuffer bounce_memory_;  // a block for each slot, once one was needed
+  std::vector<IoBlock> blocks_;  // taken, not yet begun
+  Round round_;
   int under_way_ = 0;
   Clock::time_point told_;
   IoFigures counted_;  // since the last settle()
@@ -101,6 +121,8 @@ class Lane {
   mutable std::mutex work_mutex_;
   std::condition_variable added_;
   std::deque<Work> queue_;
+  std::vector<Errand*> errands_;
+  std::condition_variable errand_done_;
   std::vector<Work> slots_;
   std::vector<size_t> free_slots_;
   IoFigures figures_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/memory/rounding.h"
+
 namespace ds {
 
 namespace {
@@ -32,7 +34,7 @@ std::vector<Piece> cut(const Request& request, const DirectAlignment& alignment,
   std::vector<Piece> pieces;
   const int64_t end = request.offset + request.bytes;
   const int64_t unit = alignment.offset;
-  const int64_t first = unit == 0 ? end : (request.offset + unit - 1) / unit * unit;
+  const int64_t first = unit == 0 ? end : round_up(request.offset, unit);
   const int64_t last = unit == 0 ? end : end / unit * unit;
   if (first >= last) {
     append({request.offset, end, Route::kCached}, request, block_size, pieces);

@@ -9,11 +9,7 @@ namespace ds {
 void Transfer::fail(TransferFailure failure) {
   const std::scoped_lock lock(state_mutex_);
   if (!failure_ || failure.offset < failure_->offset) failure_ = std::move(failure);
-}
-
-bool Transfer::failed() const {
-  const std::scoped_lock lock(state_mutex_);
-  return failure_.has_value();
+  failed_.store(true, std::memory_order_relaxed);
 }
 
 void Transfer::end_of_pieces(int64_t pieces) {

@@ -2,6 +2,7 @@
 // pieces. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -36,7 +37,7 @@ class Transfer {
 
   // Of the failures, the first in the file is kept. What has not begun is dropped from then on.
   void fail(TransferFailure failure);
-  bool failed() const;
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
   // Nothing of `pieces` pieces is under way any more. The transfer may be gone when this returns.
   void end_of_pieces(int64_t pieces);
 
@@ -50,6 +51,7 @@ class Transfer {
   mutable std::condition_variable ended_;
   int64_t pieces_left_;
   std::optional<TransferFailure> failure_;
+  std::atomic<bool> failed_ = false;  // asked for each piece
 };
 
 // "read of 4096 bytes at offset 0 of /file"

@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "core/cuda/memory.h"
+#include "core/memory/aligned_buffer.h"
 
 namespace ds {
 namespace {
@@ -17,33 +18,6 @@ namespace {
 int64_t signed_size(size_t bytes) { return static_cast<int64_t>(bytes); }
 
 constexpr size_t kCompareBytes = size_t{1} << 20;  // at a time
-constexpr size_t kPage = 4096;
-
-class LockedPages {
- public:
-  explicit LockedPages(size_t bytes) : bytes_((bytes + kPage - 1) / kPage * kPage) {
-    data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data_ == MAP_FAILED) {
-      throw OutOfMemory(fmt::format("locked tensor: {} bytes: {}", bytes, std::strerror(errno)));
-    }
-    if (mlock(data_, bytes_) == 0) return;
-    const int reason = errno;
-    munmap(data_, bytes_);
-    throw OutOfMemory(fmt::format(
-        "locked tensor: {} bytes cannot be locked: {}; raise the limit on locked memory "
-        "(`ulimit -l`, LimitMEMLOCK= of systemd)",
-        bytes, std::strerror(reason)));
-  }
-  ~LockedPages() { munmap(data_, bytes_); }
-  LockedPages(const LockedPages&) = delete;  // owns the pages
-  LockedPages& operator=(const LockedPages&) = delete;
-  void* data() const { return data_; }
-
- private:
-  size_t bytes_;
-  void* data_;
-};
-
 std::span<std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.address()), tensor.bytes()};
 }
@@ -87,9 +61,15 @@ struct TensorIo::Pinned {
 
 Tensor locked_tensor(int64_t numel, DType dtype) {
   DS_CHECK(numel > 0, "locked tensor: {} elements, expected at least one", numel);
-  auto pages = std::make_shared<LockedPages>(to_size(numel) * size_of(dtype));
-  void* const data = pages->data();
-  return Tensor::borrow(data, {numel}, dtype, Device::cpu(), std::move(pages));
+  auto buffer = std::make_shared<AlignedBuffer>(to_size(numel) * size_of(dtype));
+  void* const data = buffer->data();
+  if (const int refusal = buffer->lock(); refusal != 0) {
+    throw OutOfMemory(fmt::format(
+        "locked tensor: {} bytes cannot be locked: {}; raise the limit on locked memory "
+        "(`ulimit -l`, LimitMEMLOCK= of systemd)",
+        buffer->bytes().size(), std::strerror(refusal)));
+  }
+  return Tensor::borrow(data, {numel}, dtype, Device::cpu(), std::move(buffer));
 }
 
 TensorIo::TensorIo(std::unique_ptr<AsyncIo> io, const Options& options)

@@ -16,7 +16,6 @@
 #include "train/plan/dry_run.h"
 #include "train/plan/fit.h"
 #include "train/plan/limits.h"
-#include "train/step/swap.h"
 
 namespace ds {
 namespace {
@@ -127,7 +126,7 @@ std::optional<DiskToMeasure> disk_of(const Config& config) {
                  *path);
     return std::nullopt;
   }
-  return DiskToMeasure{.folder = *path, .io = io_options(config.aio)};
+  return DiskToMeasure{.folder = *path, .io = io_options(config.aio, *path)};
 }
 
 int run_fit(const PlanArgs& args, const Config& config, const EngineOptions& options, int ranks,

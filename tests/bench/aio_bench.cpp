@@ -2,16 +2,17 @@
 // registered memory and file, past the page cache, in requests that follow each other so that the
 // queue never runs empty. Prints bytes per second and the CPU time of the transfers alone.
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <string>
 
+#include "core/index.h"
+#include "core/memory/aligned_buffer.h"
 #include "offload/async_io/async_io.h"
 #include "offload/async_io/choose_engine.h"
 
@@ -36,26 +37,6 @@ double cpu_seconds() {
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
-
-// Pages of its own, touched.
-class Memory {
- public:
-  explicit Memory(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {
-    void* data =
-        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) throw OutOfMemory("aio_bench: no memory for requests");
-    data_ = static_cast<std::byte*>(data);
-    std::memset(data_, 0x5A, bytes_);
-  }
-  ~Memory() { ::munmap(data_, bytes_); }
-  Memory(const Memory&) = delete;  // owns pages
-  Memory& operator=(const Memory&) = delete;
-  std::span<std::byte> span() const { return {data_, bytes_}; }
-
- private:
-  size_t bytes_;
-  std::byte* data_ = nullptr;
-};
 
 AsyncIo with_engines(const Wishes& wishes) {
   const std::map<std::string, EngineKind> kinds{{"io_uring", EngineKind::kUring},
@@ -87,12 +68,14 @@ void run(const Wishes& wishes) {
   const auto mode = wishes.direction == "read" ? OpenMode::kRead : OpenMode::kReadWrite;
   const IoFile file = IoFile::open(wishes.path, mode);
   if (file.direct_fd() < 0) throw Unsupported("aio_bench: " + file.why_cached());
-  const Memory memory(2 * wishes.request_bytes);
+  const bool at_once = wishes.request_bytes >= wishes.bytes;
+  const AlignedBuffer memory(to_size(at_once ? wishes.bytes : 2 * wishes.request_bytes));
+  std::ranges::fill(memory.bytes(), std::byte{0x5A});
   const auto of_file = io.register_file(file);
-  const auto of_memory = io.register_memory(memory.span());
+  const auto of_memory = io.register_memory(memory.bytes());
   const double cpu = cpu_seconds();
   const auto begun = std::chrono::steady_clock::now();
-  transfer(io, file, wishes, memory.span());
+  transfer(io, file, wishes, memory.bytes());
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begun;
   fmt::print("{{\"bytes_per_second\": {:.0f}, \"cpu_seconds\": {:.6f}}}\n",
              static_cast<double>(wishes.bytes) / wall.count(), cpu_seconds() - cpu);

@@ -2,7 +2,7 @@
 depth and threads, past the page cache, interleaved.
 
 usage: aio_vs_deepspeed.py BIN_DIR --python PYTHON [--folder DIR] [--pairs N] [--gib N] [--block-size BYTES]
-                           [--queue-depth N]
+                           [--queue-depth N] [--threads N]
 
 PYTHON has torch and deepspeed (peers/deepspeed_aio.py). Printed per engine and direction: medians of both bandwidths,
 the median of the ratios ours / DeepSpeed's of each pair, CPU seconds per GB of both. Goal: 1.2 of its bandwidth.
@@ -18,7 +18,8 @@ import tempfile
 def ours(args, path, engine, direction):
     out = subprocess.run([str(args.bin_dir / "aio_bench"), str(path), "--engine", engine, "--direction", direction,
                           "--bytes", str(args.bytes), "--block-size", str(args.block_size),
-                          "--queue-depth", str(args.queue_depth), "--request-bytes", str(args.bytes)],
+                          "--queue-depth", str(args.queue_depth), "--thread-count", str(args.threads),
+                          "--request-bytes", str(args.bytes)],
                          check=True, capture_output=True, text=True)
     return json.loads(out.stdout)
 
@@ -27,7 +28,8 @@ class DeepSpeed:
     def __init__(self, args, path):
         peer = pathlib.Path(__file__).parent / "peers/deepspeed_aio.py"
         self.process = subprocess.Popen([args.python, str(peer), str(path), str(args.bytes), str(args.block_size),
-                                         str(args.queue_depth)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                                         str(args.queue_depth), str(args.threads)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.answer()
 
     def answer(self):
@@ -70,6 +72,7 @@ def main():
     parser.add_argument("--gib", type=int, default=2)
     parser.add_argument("--block-size", type=int, default=1 << 20)
     parser.add_argument("--queue-depth", type=int, default=32)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--engines", default="io_uring,libaio")
     args = parser.parse_args()
     args.bytes = args.gib << 30

@@ -1,10 +1,11 @@
 """Asynchronous I/O against fio on one file of this machine: the same engine, block size and queue depth, registered
 memory and file in both, past the page cache, interleaved.
 
-usage: aio_vs_fio.py BIN_DIR [--folder DIR] [--pairs N] [--gib N] [--block-size BYTES] [--queue-depth N]
+usage: aio_vs_fio.py BIN_DIR [--folder DIR] [--pairs N] [--gib N] [--block-size BYTES] [--queue-depth N] [--iomem KIND]
 
 Printed per engine and direction: the medians of both bandwidths, the median of the ratio ours / fio's of each pair, and
-CPU seconds per GB of both. Goals: 0.95 of fio's bandwidth with no more CPU time. --folder names the disk.
+CPU seconds per GB of both. Goals: 0.95 of fio's bandwidth with no more CPU time. --folder names the disk. --iomem mmaphuge
+gives fio's buffers huge pages, as ours have them; it needs some (/proc/sys/vm/nr_hugepages).
 """
 import argparse
 import json
@@ -25,7 +26,7 @@ def ours(args, path, engine, direction):
 def fio(args, path, engine, direction):
     command = ["fio", "--name=job", f"--filename={path}", f"--ioengine={engine}", f"--rw={direction}", "--direct=1",
                f"--bs={args.block_size}", f"--iodepth={args.queue_depth}", f"--size={args.bytes}", "--thread",
-               "--overwrite=1", "--scramble_buffers=0", "--fallocate=none", "--invalidate=0", "--output-format=json"]
+               "--overwrite=1", f"--iomem={args.iomem}", "--scramble_buffers=0", "--fallocate=none", "--invalidate=0", "--output-format=json"]
     if engine == "io_uring":
         command += ["--fixedbufs=1", "--registerfiles=1"]
     job = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["jobs"][0]
@@ -59,6 +60,7 @@ def main():
     parser.add_argument("--block-size", type=int, default=1 << 20)
     parser.add_argument("--queue-depth", type=int, default=32)
     parser.add_argument("--engines", default="io_uring,libaio")
+    parser.add_argument("--iomem", default="malloc")
     args = parser.parse_args()
     args.bytes = args.gib << 30
     with tempfile.TemporaryDirectory(dir=args.folder) as name:

@@ -2,11 +2,11 @@
 #include "core/files/file.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/files/mapped_file.h"
+#include "core/memory/aligned_buffer.h"
 #include "tests/support/catch.h"
 #include "tests/support/fault_file_system.h"
 #include "tests/support/memory_file_system.h"
@@ -147,18 +147,17 @@ TEST_CASE("uncached files hold what was written", "[core]") {
   const ScratchDirectory scratch;
   RealFileSystem fs;
   const size_t size = 2 * kUncachedAlignment;
-  const std::unique_ptr<std::byte, decltype(&::free)> buffer(
-      static_cast<std::byte*>(::aligned_alloc(kUncachedAlignment, size)), ::free);
-  std::fill_n(buffer.get(), size, std::byte{7});
+  const AlignedBuffer buffer(size);
+  std::ranges::fill(buffer.bytes(), std::byte{7});
   {
     const auto out = fs.create(scratch / "f", Caching::kUncached);
     out->allocate(static_cast<int64_t>(size));
-    out->write(0, {buffer.get(), size});
+    out->write(0, buffer.bytes());
     out->sync();
   }
-  std::fill_n(buffer.get(), size, std::byte{0});
-  fs.open(scratch / "f", Caching::kUncached)->read(0, {buffer.get(), size});
-  CHECK(std::count(buffer.get(), buffer.get() + size, std::byte{7}) == static_cast<int64_t>(size));
+  std::ranges::fill(buffer.bytes(), std::byte{0});
+  fs.open(scratch / "f", Caching::kUncached)->read(0, buffer.bytes());
+  CHECK(std::ranges::count(buffer.bytes(), std::byte{7}) == static_cast<int64_t>(size));
 }
 
 TEST_CASE("a mapping sees the file, and moves with its owner", "[core]") {

@@ -33,12 +33,17 @@ struct NamedEngine {
   EngineMaker make;
 };
 
+// The stand-in (tests/support/fake_cufile) needs no modules of the kernel.
+std::string modules_for_cufile() {
+  return std::getenv("DS_FAKE_CUFILE") != nullptr ? "/dev/null" : "/proc/modules";
+}
+
 std::vector<NamedEngine> engines_of_this_machine() {
   std::vector<NamedEngine> all{
       {"threads", [](int depth) { return make_thread_engine(depth, 4); }},
       {"libaio", make_aio_engine},
       {"io_uring", make_uring_engine},
-      {"cuFile", [](int depth) { return make_gds_engine(depth, 4); }},
+      {"cuFile", [](int depth) { return make_gds_engine(depth, 4, modules_for_cufile()); }},
   };
   std::erase_if(all, [](const NamedEngine& engine) {
     try {
@@ -89,6 +94,35 @@ constexpr int64_t kBlock = 8192;
 constexpr size_t kBytes = 6 * kBlock + 4096 + 77;  // with a head and a tail, at offset 100
 
 }  // namespace
+
+// With the real library (in LD_LIBRARY_PATH, or of the system) or the stand-in; elsewhere there is
+// nothing to test.
+TEST_CASE("cuFile passes the suite, also with every third transfer short or failing once",
+          "[offload][cufile]") {
+  const EngineMaker make = [](int depth) {
+    return make_gds_engine(depth, 4, modules_for_cufile());
+  };
+  try {
+    make(1);
+  } catch (const Unsupported& error) {
+    if (std::getenv("DS_FAKE_CUFILE") != nullptr) FAIL(error.what());
+    WARN(error.what());
+    return;
+  }
+  run_suite("cuFile", make);
+  for (const IoFault fault : {IoFault::kOneByte, IoFault::kError}) {
+    IoFaults faults;
+    faults.fault = fault;
+    faults.every = 3;
+    run_suite("cuFile", with_faults(make, faults));
+  }
+}
+
+TEST_CASE("cuFile is not begun where the kernel has no list of modules", "[offload][cufile]") {
+  if (std::getenv("DS_FAKE_CUFILE") == nullptr) return;  // without a library that is the reason
+  CHECK_THROWS_WITH(make_gds_engine(1, 1, "/no/modules"),
+                    Contains("no loadable modules (/no/modules)"));
+}
 
 TEST_CASE("every engine passes the suite", "[offload]") {
   for (const auto& engine : engines()) run_suite(engine.name, engine.make);

@@ -1,27 +1,16 @@
 #include "tests/offload/faulty_engine.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
-#include "core/files/file.h"
+#include "core/error.h"
+#include "core/memory/aligned_buffer.h"
 
 namespace ds::test {
 
 namespace {
 
 constexpr std::byte kGarbage{0xA5};
-
-struct FreeMemory {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-using OwnMemory = std::unique_ptr<std::byte, FreeMemory>;
-
-OwnMemory aligned_memory(int64_t bytes) {
-  const int64_t whole = (bytes + kUncachedAlignment - 1) / kUncachedAlignment * kUncachedAlignment;
-  return OwnMemory(
-      static_cast<std::byte*>(std::aligned_alloc(kUncachedAlignment, static_cast<size_t>(whole))));
-}
 
 }  // namespace
 
@@ -94,7 +83,7 @@ class FaultyEngine final : public IoEngine {
   struct Short {
     IoBlock asked;
     int64_t moved = 0;  // what is reported
-    OwnMemory memory;
+    AlignedBuffer memory;
   };
   struct Late {
     IoBlock block;
@@ -129,9 +118,9 @@ class FaultyEngine final : public IoEngine {
 
   // The whole block moves, so that it stays aligned, but by memory whose end is garbage.
   void begin_short(const IoBlock& block, int64_t moved) {
-    Short cut{block, moved, aligned_memory(block.bytes)};
+    Short cut{block, moved, AlignedBuffer(static_cast<size_t>(block.bytes))};
     IoBlock own = block;
-    own.memory = cut.memory.get();
+    own.memory = cut.memory.data();
     std::fill_n(own.memory, block.bytes, kGarbage);
     if (block.kind == IoKind::kWrite) {
       std::memcpy(own.memory, block.memory, static_cast<size_t>(moved));
@@ -166,7 +155,7 @@ class FaultyEngine final : public IoEngine {
     const Short& cut = found->second;
     completion.result = std::min(completion.result, cut.moved);
     if (cut.asked.kind == IoKind::kRead && completion.result > 0) {
-      std::memcpy(cut.asked.memory, cut.memory.get(), static_cast<size_t>(completion.result));
+      std::memcpy(cut.asked.memory, cut.memory.data(), static_cast<size_t>(completion.result));
     }
     shorts_.erase(found);
     return completion;

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "core/failpoint.h"
 #include "tests/offload/swapping.h"
@@ -28,7 +29,7 @@ void write_text(const fs::path& path, const std::string& text) { std::ofstream(p
 
 TEST_CASE("a swap file is its owner's alone, has its room, and is gone at the end", "[offload]") {
   const testing::TemporaryDirectory directory;
-  const fs::path path = directory.path() / "rank-1.swap";
+  const fs::path path = directory.path() / "night-run.rank-1.swap";
   {
     const SwapFile file(directory.path(), kOwner, 100'000);
     CHECK(file.path() == path);
@@ -50,7 +51,7 @@ TEST_CASE("a living process keeps its file, and is named", "[offload]") {
   const testing::TemporaryDirectory directory;
   const SwapFile file(directory.path(), kOwner, 8192);
   SwapOwner other = kOwner;
-  other.job = "day-run";
+  other.epoch = 4;
   CHECK_THROWS_WITH(
       SwapFile(directory.path(), other, 8192),
       Contains(file.path() + " is in use by job night-run, epoch 3, rank 1 of 2, process " +
@@ -58,11 +59,39 @@ TEST_CASE("a living process keeps its file, and is named", "[offload]") {
   CHECK_NOTHROW(parse_swap_file_header(test::file_bytes(file.path(), 0, 4096), "x"));
   other.rank = 0;
   CHECK_NOTHROW(SwapFile(directory.path(), other, 8192));
+  CHECK(fs::exists(file.path()));  // another rank, of a later epoch, leaves it alone
+  other = kOwner;
+  other.job = "day-run";
+  CHECK(SwapFile(directory.path(), other, 8192).path() ==
+        (directory.path() / "day-run.rank-1.swap").string());
+}
+
+TEST_CASE("what dead ranks of an epoch before left goes, also where nobody takes their place",
+          "[offload]") {
+  const testing::TemporaryDirectory directory;
+  const auto dies_as = [&](const std::string& job, int64_t epoch, int rank) {
+    const auto dies = [&] {
+      const SwapFile file(directory.path(), {.job = job, .epoch = epoch, .rank = rank, .world = 9},
+                          65'536);
+      ::raise(SIGKILL);
+    };
+    REQUIRE(WTERMSIG(test::run_processes({dies})[0].status) == SIGKILL);
+  };
+  dies_as("night-run", 2, 8);  // of more ranks than there are now
+  dies_as("night-run", 3, 0);  // of this epoch: its own start is under way, or its own end
+  dies_as("day-run", 1, 5);
+  write_text(directory.path() / "night-run.rank-7.swap", "a thesis");
+  const SwapFile file(directory.path(), kOwner, 8192);
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(directory.path()))
+    left.insert(entry.path().filename().string());
+  CHECK(left == std::set<std::string>{"day-run.rank-5.swap", "night-run.rank-0.swap",
+                                      "night-run.rank-1.swap", "night-run.rank-7.swap"});
 }
 
 TEST_CASE("what a dead process left is replaced", "[offload]") {
   const testing::TemporaryDirectory directory;
-  const fs::path path = directory.path() / "rank-1.swap";
+  const fs::path path = directory.path() / "night-run.rank-1.swap";
   const auto dies = [&] {
     const SwapFile file(directory.path(), kOwner, 65'536);
     ::raise(SIGKILL);
@@ -84,7 +113,7 @@ TEST_CASE("what a dead process left is replaced", "[offload]") {
 
 TEST_CASE("what is no swap file stays", "[offload]") {
   const testing::TemporaryDirectory directory;
-  const fs::path path = directory.path() / "rank-1.swap";
+  const fs::path path = directory.path() / "night-run.rank-1.swap";
   write_text(path, "a thesis");
   CHECK_THROWS_AS(SwapFile(directory.path(), kOwner, 8192), DataError);
   CHECK_THROWS_WITH(SwapFile(directory.path(), kOwner, 8192),
@@ -141,7 +170,8 @@ TEST_CASE("a process that is killed while it makes its file leaves what the next
   for (const char* place :
        {"swap.created", "swap.header_written", "swap.reserved", "swap.replaced"}) {
     const testing::TemporaryDirectory directory;
-    if (place == std::string("swap.replaced")) write_text(directory.path() / "rank-1.swap", "");
+    if (place == std::string("swap.replaced"))
+      write_text(directory.path() / "night-run.rank-1.swap", "");
     const auto dies = [&] {
       arm_failpoints(std::string(place) + "=kill", {});
       const SwapFile file(directory.path(), kOwner, 65'536);

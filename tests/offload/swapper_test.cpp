@@ -376,7 +376,8 @@ TEST_CASE("a process that is killed while it writes leaves one write or none, an
     };
     CAPTURE(place);
     REQUIRE(WTERMSIG(test::run_processes({dies})[0].status) == SIGKILL);
-    const Remains left = remains_at(directory.path() / "rank-0.swap", first, second);
+    const Remains left = remains_at(
+        directory.path() / (test::swap_options("").owner.job + ".rank-0.swap"), first, second);
     CHECK(!(left.is_first && left.is_second));
     if (place == "swap.put_begun") CHECK(left.is_first);
     if (place == "swap.data_on_its_way") CHECK(!left.is_second);

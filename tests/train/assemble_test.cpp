@@ -255,5 +255,58 @@ TEST_CASE("gradients travel and add up in the dtypes that the file names", "[ran
       1);
 }
 
+TEST_CASE("every key of aio reaches asynchronous I/O, and what no queue holds is refused by key",
+          "[train]") {
+  const auto options = [](const std::string& keys) {
+    return io_options(config_of(R"("aio": {)" + keys + "}").aio, "/nvme");
+  };
+  const IoOptions plain = options("");
+  CHECK(plain.block_size == 1048576);
+  CHECK(plain.queue_depth == 8);
+  CHECK(plain.thread_count == 1);
+  CHECK(!plain.single_submit);
+  CHECK(plain.overlap_events);
+  CHECK(!plain.use_gds);
+  CHECK(!plain.engine);
+  CHECK(plain.folder == "/nvme");
+  const IoOptions all = options(R"("block_size": 262144, "queue_depth": 32, "thread_count": 3,
+      "single_submit": "true", "overlap_events": "false", "use_gds": true)");
+  CHECK(all.block_size == 262144);
+  CHECK(all.queue_depth == 32);
+  CHECK(all.thread_count == 3);
+  CHECK(all.single_submit);
+  CHECK(!all.overlap_events);
+  CHECK(all.use_gds);
+  CHECK(options(R"("intra_op_parallelism": 4)").thread_count == 4);
+  CHECK_THROWS_WITH(options(R"("block_size": 1000)"),
+                    Catch::Contains("aio.block_size: 1000, expected a multiple of 4096"));
+  CHECK_THROWS_WITH(options(R"("block_size": 1073745920)"),
+                    Catch::Contains("aio.block_size: 1073745920, expected at most 1073741824"));
+  CHECK_THROWS_WITH(options(R"("queue_depth": 4294967297)"),
+                    Catch::Contains("aio.queue_depth: 4294967297, expected at most 32768"));
+  CHECK_THROWS_WITH(options(R"("thread_count": 1025)"),
+                    Catch::Contains("aio.thread_count: 1025, expected at most 1024"));
+}
+
+TEST_CASE("a run's swap files are named after its directory, and no other run's are", "[train]") {
+  const auto owner_in = [](const std::string& run_dir) {
+    JobPlan plan;
+    plan.run_dir = run_dir;
+    plan.rank = 2;
+    plan.world_size = 8;
+    plan.epoch = 5;
+    return swap_owner(plan);
+  };
+  const SwapOwner night = owner_in("/runs/night run");
+  CHECK(night.job.starts_with("night-run-"));
+  CHECK(night.job.size() == std::string("night-run-01234567").size());
+  CHECK(night.rank == 2);
+  CHECK(night.world == 8);
+  CHECK(night.epoch == 5);
+  CHECK(owner_in("/runs/night run").job == night.job);
+  CHECK(owner_in("/others/night run").job != night.job);
+  CHECK(owner_in("/" + std::string(200, 'x')).job.size() < kSwapJobBytes);
+}
+
 }  // namespace
 }  // namespace ds

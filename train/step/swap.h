@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "config/sections/zero.h"
 #include "offload/async_io/io_options.h"
 #include "offload/swapper.h"
 
@@ -22,8 +21,5 @@ struct SwapFolder {
 // Makes the swap file when it is called. ConfigError where the path is not there; throws what
 // Swapper() and AsyncIo() throw.
 std::function<std::unique_ptr<Swapper>(int64_t bytes)> swap_opener(const SwapFolder& place);
-
-// The "aio" section; blocks are whole pages.
-IoOptions io_options(const AioConfig& config);
 
 }  // namespace ds

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <map>
@@ -48,27 +49,48 @@ class OpenDriver {
   const Cufile& library_;
 };
 
-// What cuFile was told of a file.
-class FileHandle {
+// The descriptors that cuFile was told of. It takes each once in a process, whoever tells it, so
+// what engines and threads use at the same time is counted here.
+class OpenFiles {
  public:
-  FileHandle(const Cufile& library, int fd) : library_(library) {
-    CUfileDescr_t description{};
-    description.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD;
-    description.handle.fd = fd;
-    if (library.cuFileHandleRegister(&handle_, &description).err != 0) handle_ = nullptr;
+  // Null: it refuses the file. Else it is given back once.
+  CUfileHandle_t take(const Cufile& library, int fd) {
+    const std::scoped_lock lock(files_mutex_);
+    Open& file = files_[fd];
+    if (file.users == 0) {
+      CUfileDescr_t description{};
+      description.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD;
+      description.handle.fd = fd;
+      if (library.cuFileHandleRegister(&file.handle, &description).err != 0) {
+        files_.erase(fd);
+        return nullptr;
+      }
+    }
+    ++file.users;
+    return file.handle;
   }
-  ~FileHandle() {
-    if (handle_ != nullptr) library_.cuFileHandleDeregister(handle_);
+  void give_back(const Cufile& library, int fd) {
+    const std::scoped_lock lock(files_mutex_);
+    const auto found = files_.find(fd);
+    if (--found->second.users > 0) return;
+    library.cuFileHandleDeregister(found->second.handle);
+    files_.erase(found);
   }
-  FileHandle(const FileHandle&) = delete;  // deregisters once
-  FileHandle& operator=(const FileHandle&) = delete;
-
-  CUfileHandle_t get() const { return handle_; }  // null: it refuses the file
 
  private:
-  const Cufile& library_;
-  CUfileHandle_t handle_ = nullptr;
+  struct Open {
+    CUfileHandle_t handle = nullptr;
+    int users = 0;
+  };
+  std::mutex files_mutex_;
+  std::map<int, Open> files_;
 };
+
+// The process's, as cuFile's own table is.
+OpenFiles& open_files() {
+  static OpenFiles files;
+  return files;
+}
 
 int64_t move_by(const Cufile& library, CUfileHandle_t handle, const IoBlock& block) {
   const auto bytes = static_cast<size_t>(block.bytes);
@@ -80,10 +102,17 @@ int64_t move_by(const Cufile& library, CUfileHandle_t handle, const IoBlock& blo
   return moved == -1 && errno != 0 ? -errno : -EIO;  // errors of its own have numbers of its own
 }
 
+const Cufile& checked(const Cufile& library, const std::string& modules) {
+  if (::access(modules.c_str(), R_OK) == 0) return library;
+  throw Unsupported(fmt::format(
+      "cuFile: this kernel has no loadable modules ({}), among which cuFile looks for its driver",
+      modules));
+}
+
 class GdsEngine final : public IoEngine {
  public:
-  GdsEngine(int queue_depth, int threads)
-      : library_(cufile()),
+  GdsEngine(int queue_depth, int threads, const std::string& modules)
+      : library_(checked(cufile(), modules)),
         driver_(library_),
         pool_("cuFile", queue_depth, threads,
               [this](const IoBlock& block) { return move(block); }) {}
@@ -96,16 +125,9 @@ class GdsEngine final : public IoEngine {
     return pool_.reap(into, least, deadline);
   }
 
-  bool register_file(int fd) override {
-    auto handle = std::make_unique<FileHandle>(library_, fd);
-    if (handle->get() == nullptr) return false;
-    const std::scoped_lock lock(files_mutex_);
-    return files_.emplace(fd, std::move(handle)).second;
-  }
-  void unregister_file(int fd) override {
-    const std::scoped_lock lock(files_mutex_);
-    files_.erase(fd);
-  }
+  // It stays registered between blocks.
+  bool register_file(int fd) override { return open_files().take(library_, fd) != nullptr; }
+  void unregister_file(int fd) override { open_files().give_back(library_, fd); }
   bool register_memory(std::span<std::byte> memory) override {
     return library_.cuFileBufRegister(memory.data(), memory.size(), 0).err == 0;
   }
@@ -115,30 +137,23 @@ class GdsEngine final : public IoEngine {
 
  private:
   int64_t move(const IoBlock& block) {
-    if (const CUfileHandle_t handle = registered(block.fd)) {
-      return move_by(library_, handle, block);
-    }
-    const FileHandle handle(library_, block.fd);
-    return handle.get() == nullptr ? -ENOTSUP : move_by(library_, handle.get(), block);
-  }
-
-  CUfileHandle_t registered(int fd) {
-    const std::scoped_lock lock(files_mutex_);
-    const auto found = files_.find(fd);
-    return found == files_.end() ? nullptr : found->second->get();
+    const CUfileHandle_t handle = open_files().take(library_, block.fd);
+    if (handle == nullptr) return -ENOTSUP;
+    const int64_t moved = move_by(library_, handle, block);
+    open_files().give_back(library_, block.fd);
+    return moved;
   }
 
   const Cufile& library_;
   const OpenDriver driver_;
-  std::mutex files_mutex_;
-  std::map<int, std::unique_ptr<FileHandle>> files_;
   TransferPool pool_;  // last: its threads use the others
 };
 
 }  // namespace
 
-std::unique_ptr<IoEngine> make_gds_engine(int queue_depth, int threads) {
-  return std::make_unique<GdsEngine>(queue_depth, threads);
+std::unique_ptr<IoEngine> make_gds_engine(int queue_depth, int threads,
+                                          const std::string& modules) {
+  return std::make_unique<GdsEngine>(queue_depth, threads, modules);
 }
 
 }  // namespace ds

@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 #include <liburing.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "core/error.h"
@@ -22,6 +23,13 @@ using std::chrono::nanoseconds;
 constexpr unsigned kFileSlots = 64;
 constexpr unsigned kMemorySlots = 256;
 constexpr size_t kSlotBytes = size_t{1} << 30;  // the kernel's limit for one registered range
+
+// The best that the kernel knows. The first, from 6.1 on: completions wait until as many are there
+// as we wait for, and wake us once; such a ring is for one thread, the one that enables it. The
+// second, from 5.19 on: they are looked at when we enter the kernel, not by interrupting us.
+constexpr unsigned kSetups[] = {
+    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED,
+    IORING_SETUP_COOP_TASKRUN, 0};
 
 __kernel_timespec time_until(IoEngine::Deadline deadline) {
   const auto left = std::max(nanoseconds(0), std::chrono::duration_cast<nanoseconds>(
@@ -79,16 +87,17 @@ class UringEngine final : public IoEngine {
     int slot = -1;
   };
 
+  void enable();
   void prepare(io_uring_sqe* entry, const IoBlock& block);
   int slot_of(const std::byte* memory, int64_t bytes) const;
   bool register_range(std::byte* begin, size_t bytes);
 
   const int queue_depth_;
   io_uring ring_{};
+  bool is_enabled_ = false;
   int under_way_ = 0;
   std::vector<io_uring_cqe*> entries_;  // of one reap()
 
-  mutable std::mutex registered_mutex_;
   bool has_file_table_ = false;
   bool has_memory_table_ = false;
   Slots file_slots_{kFileSlots};
@@ -100,10 +109,12 @@ class UringEngine final : public IoEngine {
 UringEngine::UringEngine(int queue_depth) : queue_depth_(queue_depth) {
   DS_CHECK(queue_depth >= 1, "io_uring: queue depth {}, expected 1 at least", queue_depth);
   const auto entries = static_cast<unsigned>(queue_depth);
-  // Completions are looked at when we ask, not by interrupting what computes. Kernels before 5.19
-  // do not know that.
-  int result = io_uring_queue_init(entries, &ring_, IORING_SETUP_COOP_TASKRUN);
-  if (result == -EINVAL) result = io_uring_queue_init(entries, &ring_, 0);
+  int result = -EINVAL;
+  for (const unsigned flags : kSetups) {
+    result = io_uring_queue_init(entries, &ring_, flags);
+    is_enabled_ = (flags & IORING_SETUP_R_DISABLED) == 0;
+    if (result != -EINVAL) break;
+  }
   if (result < 0) {
     throw Unsupported(fmt::format("io_uring: io_uring_setup({}): {}{}", queue_depth,
                                   std::strerror(-result),
@@ -130,15 +141,22 @@ UringEngine::~UringEngine() {
   io_uring_queue_exit(&ring_);
 }
 
+void UringEngine::enable() {
+  // liburing 2.3 declares io_uring_enable_rings() and does not export it.
+  if (::syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) <
+      0) {
+    throw IoError(fmt::format("io_uring: IORING_REGISTER_ENABLE_RINGS: {}", std::strerror(errno)));
+  }
+  is_enabled_ = true;
+}
+
 int UringEngine::submit(std::span<const IoBlock> blocks) {
+  if (!is_enabled_) enable();
   const int taken = std::min(static_cast<int>(blocks.size()), queue_depth_ - under_way_);
-  {
-    const std::scoped_lock lock(registered_mutex_);
-    for (int i = 0; i < taken; ++i) {
-      io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-      assert(entry != nullptr);  // it has as many as blocks may be under way
-      prepare(entry, blocks[static_cast<size_t>(i)]);
-    }
+  for (int i = 0; i < taken; ++i) {
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+    assert(entry != nullptr);  // it has as many as blocks may be under way
+    prepare(entry, blocks[static_cast<size_t>(i)]);
   }
   // What the kernel does not take now stays in the ring, and is taken by another call.
   int left = taken;
@@ -201,7 +219,6 @@ int UringEngine::reap(std::span<IoCompletion> into, int least, Deadline deadline
 }
 
 bool UringEngine::register_file(int fd) {
-  const std::scoped_lock lock(registered_mutex_);
   if (!has_file_table_ || files_.contains(fd)) return false;
   const int slot = file_slots_.take();
   if (slot < 0) return false;
@@ -214,7 +231,6 @@ bool UringEngine::register_file(int fd) {
 }
 
 void UringEngine::unregister_file(int fd) {
-  const std::scoped_lock lock(registered_mutex_);
   const auto file = files_.find(fd);
   if (file == files_.end()) return;
   int none = -1;
@@ -226,11 +242,8 @@ void UringEngine::unregister_file(int fd) {
 }
 
 bool UringEngine::register_memory(std::span<std::byte> memory) {
-  {
-    const std::scoped_lock lock(registered_mutex_);
-    const auto next = memory_.lower_bound(memory.data());
-    if (next != memory_.end() && next->first < memory.data() + memory.size()) return false;
-  }
+  const auto next = memory_.lower_bound(memory.data());
+  if (next != memory_.end() && next->first < memory.data() + memory.size()) return false;
   bool all = true;
   for (size_t begin = 0; begin < memory.size(); begin += kSlotBytes) {
     all &= register_range(memory.data() + begin, std::min(kSlotBytes, memory.size() - begin));
@@ -240,7 +253,6 @@ bool UringEngine::register_memory(std::span<std::byte> memory) {
 }
 
 bool UringEngine::register_range(std::byte* begin, size_t bytes) {
-  const std::scoped_lock lock(registered_mutex_);
   if (!has_memory_table_ || memory_.contains(begin)) return false;
   const int slot = memory_slots_.take();
   if (slot < 0) return false;
@@ -255,7 +267,6 @@ bool UringEngine::register_range(std::byte* begin, size_t bytes) {
 }
 
 void UringEngine::unregister_memory(std::span<std::byte> memory) {
-  const std::scoped_lock lock(registered_mutex_);
   auto range = memory_.lower_bound(memory.data());
   while (range != memory_.end() && range->first < memory.data() + memory.size()) {
     const iovec none{nullptr, 0};
