@@ -1,7 +1,8 @@
-// What an optimizer step is (pure): everything about it that changes with its number, or with that of
-// its update where steps were skipped, and is decided before it begins. Whatever is to change over a run next - sequence length, kept tokens, bits -
-// becomes a member here and a line in settings_at(); nobody else looks at the number of a step to
-// find out how to compute it. Refuses to know what a step finds out: loss, norm, clipping.
+// What an optimizer step is (pure): everything about it that changes with its number, or with that
+// of its update where steps were skipped, and is decided before it begins. Whatever is to change
+// over a run next - sequence length, kept tokens, bits - becomes a member here and a line in
+// settings_at(); nobody else looks at the number of a step to find out how to compute it. Refuses
+// to know what a step finds out: loss, norm, clipping.
 #pragma once
 
 #include <array>

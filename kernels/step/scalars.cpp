@@ -61,9 +61,8 @@ StepScalars::StepScalars(int ranks, Stream& stream, MemoryResource* pinned)
 }
 
 void StepScalars::upload(const StepInputs& inputs, int64_t flags, const StepInputs& after_skip) {
-  const Beginning beginning{.inputs = inputs,
-                            .after_skip = after_skip,
-                            .sums = {.flags = static_cast<double>(flags)}};
+  const Beginning beginning{
+      .inputs = inputs, .after_skip = after_skip, .sums = {.flags = static_cast<double>(flags)}};
   staging_->copy(&beginning, at(block_, kInputsAt),
                  offsetof(Beginning, sums) + sizeof beginning.sums, *stream_);
 }

@@ -73,9 +73,9 @@ class StepScalars {
   StepScalars(int ranks, Stream& stream, MemoryResource* pinned = nullptr);
 
   // Begins a step: its inputs, and sums of 0 but for `flags`. Waits for no work of this step or of
-  // the one before it. Where the step before is under way and may yet be skipped, this step's update
-  // is another one then: its inputs are `after_skip`, of the number that says so. finish_step() puts
-  // those in the place of the others.
+  // the one before it. Where the step before is under way and may yet be skipped, this step's
+  // update is another one then: its inputs are `after_skip`, of the number that says so.
+  // finish_step() puts those in the place of the others.
   void upload(const StepInputs& inputs, int64_t flags, const StepInputs& after_skip = {.step = 0});
   StepOutcome read_back() const;  // waits for its copy; the defaults on meta
   // The outcome of the work so far, into host memory that has to live until the event is reached;

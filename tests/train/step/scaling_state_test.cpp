@@ -27,9 +27,8 @@ TEST_CASE("what is no state of a loss scaler is refused by what is missing", "[t
   refused("{}", "has no integer \"skipped\"");
   refused(R"({"skipped": 1})", "has no number \"scale\"");
   refused(R"({"skipped": 1, "scale": 2, "iteration": 0.5})", "has no integer \"iteration\"");
-  refused(
-      R"({"skipped": -1, "scale": 2, "iteration": 1, "last_overflow": -1, "hysteresis": 1})",
-      "skipped -1 steps");
+  refused(R"({"skipped": -1, "scale": 2, "iteration": 1, "last_overflow": -1, "hysteresis": 1})",
+          "skipped -1 steps");
 }
 
 }  // namespace

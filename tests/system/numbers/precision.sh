@@ -1,5 +1,5 @@
 # Number formats in real processes: each ends within 1 % of fp32's loss, and what a loss scale skips is told.
-. "$(dirname "$0")/launcher.sh"
+. "$(dirname "$0")/../launcher.sh"
 unset DSLAUNCH_RANKD
 seq 1 4000 > corpus.txt
 cat > train.json <<'JSON'
