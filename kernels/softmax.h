@@ -18,10 +18,10 @@ constexpr float scaled(float grad_scale, const double* loss_scale) {
 
 }  // namespace detail
 
-// losses[i] = log(sum over v of e^(logits[i, v])) - logits[i, targets[i]], natural log, and over the
-// logits, when asked for, d(total)/d(logits[i, v]) = grad_scale * loss_scale * (softmax(logits[i])[v]
-// - (v == targets[i])). Arithmetic and losses are fp32. Operands that do not fit throw
-// InternalError.
+// losses[i] = log(sum over v of e^(logits[i, v])) - logits[i, targets[i]], natural log. Over the
+// logits, when asked for, d(total)/d(logits[i, v]), which is grad_scale * loss_scale times
+// (softmax(logits[i])[v] - (v == targets[i])). Arithmetic and losses are fp32. Operands that do not
+// fit throw InternalError.
 struct SoftmaxCrossEntropyArgs {
   Tensor logits;            // [n, V], fp32, bf16 or fp16; V at least 1
   Tensor targets;           // int32 [n]; negative = ignored row: its loss and its gradients are 0
