@@ -99,6 +99,33 @@ void fields(Visitor& v, DataSection& c) {
            .effect = Effect::kUsed});
 }
 
+namespace {
+
+// What only GPUs have a choice in.
+void fields_of_gpus(Visitor& v, TrainSection& c) {
+  v.field(
+      "cuda_graphs", c.cuda_graphs,
+      {.meaning = "On GPUs, whether the work of a step is recorded in the second step and given "
+                  "to the GPU as a whole from then on, which spares the host thousands of "
+                  "launches. Groups that go through memory of the host cannot be recorded: "
+                  "with them, and on the CPU, steps are given kernel by kernel.",
+       .effect = Effect::kUsed});
+  v.field("allow_tf32", c.allow_tf32,
+          {.meaning = "On GPUs, whether products of fp32 round their factors to TF32, which has 10 "
+                      "bits behind the point and goes by tensor cores; sums stay fp32. Products of "
+                      "bf16, and those of CPUs, stay as they are.",
+           .effect = Effect::kUsed});
+  v.field("tune_matmul", c.tune_matmul,
+          {.meaning = "On GPUs, whether each product of the first step tries eight algorithms of "
+                      "cuBLASLt and takes the quickest, where the first that it proposes is taken "
+                      "otherwise. The choices are kept for later runs, in "
+                      "$XDG_CACHE_HOME/dslaunch or ~/.cache/dslaunch: with others the last bits "
+                      "of a run differ.",
+           .effect = Effect::kUsed});
+}
+
+}  // namespace
+
 void fields(Visitor& v, TrainSection& c) {
   v.field("steps", c.steps,
           {.meaning = "Optimizer steps to train.", .effect = Effect::kUsed, .min = 0});
@@ -146,25 +173,7 @@ void fields(Visitor& v, TrainSection& c) {
            .effect = Effect::kAlwaysSo,
            .here = "the metrics have a line for every step; steps_per_print thins what is shown",
            .min = 1});
-  v.field(
-      "cuda_graphs", c.cuda_graphs,
-      {.meaning = "On GPUs, whether the work of a step is recorded in the second step and given "
-                  "to the GPU as a whole from then on, which spares the host thousands of "
-                  "launches. Groups that go through memory of the host cannot be recorded: "
-                  "with them, and on the CPU, steps are given kernel by kernel.",
-       .effect = Effect::kUsed});
-  v.field("allow_tf32", c.allow_tf32,
-          {.meaning = "On GPUs, whether products of fp32 round their factors to TF32, which has 10 "
-                      "bits behind the point and goes by tensor cores; sums stay fp32. Products of "
-                      "bf16, and those of CPUs, stay as they are.",
-           .effect = Effect::kUsed});
-  v.field("tune_matmul", c.tune_matmul,
-          {.meaning = "On GPUs, whether each product of the first step tries eight algorithms of "
-                      "cuBLASLt and takes the quickest, where the first that it proposes is taken "
-                      "otherwise. The choices are kept for later runs, in "
-                      "$XDG_CACHE_HOME/dslaunch or ~/.cache/dslaunch: with others the last bits "
-                      "of a run differ.",
-           .effect = Effect::kUsed});
+  fields_of_gpus(v, c);
   v.field("offload_activations", c.offload_activations,
           {.meaning = "Whether what the backward pass needs again waits for it in memory of the "
                       "host. It is copied there and back while the device computes.",
