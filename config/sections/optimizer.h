@@ -195,7 +195,8 @@ struct OptimizerConfig {
 };
 void fields(Visitor& v, OptimizerConfig& c);
 
-// Of Adam, AdamW and those of muP: weight decay apart from the gradient, else an L2 term added to it.
+// Of Adam, AdamW and those of muP: weight decay apart from the gradient, else an L2 term added to
+// it.
 bool decays_decoupled(const OptimizerConfig& c);
 
 }  // namespace ds

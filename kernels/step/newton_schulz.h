@@ -1,6 +1,6 @@
-// The orthogonal factor of a matrix, nearly: x = U S V' becomes U S' V' with S' near 1, by five steps
-// of the iteration x = (a I + b x x' + c (x x')^2) x from x / ||x|| (Jordan 2024). Over the smaller of
-// the two sides, so that nothing is transposed in memory.
+// The orthogonal factor of a matrix, nearly: x = U S V' becomes U S' V' with S' near 1, by five
+// steps of the iteration x = (a I + b x x' + c (x x')^2) x from x / ||x|| (Jordan 2024). Over the
+// smaller of the two sides, so that nothing is transposed in memory.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,8 @@ enum class NewtonSchulzForm : uint8_t {
 // Memory of an iteration, for matrices that are no larger. Alive while the stream computes.
 class NewtonSchulz {
  public:
-  // x is of `dtype`, fp32 or bf16, and has at most so many elements and so many in its smaller side.
+  // x is of `dtype`, fp32 or bf16, and has at most so many elements, and so many in its smaller
+  // side.
   NewtonSchulz(NewtonSchulzForm form, DType dtype, int64_t most_numel, int64_t most_side,
                Stream& stream);
 

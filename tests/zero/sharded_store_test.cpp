@@ -149,7 +149,8 @@ TEST_CASE("stages 0 to 3 give the same bits at equal ranks, with and without acc
   }
 }
 
-TEST_CASE("each slot of the optimizer has the dtype that was asked for, and is shown in fp32", "[zero][device]") {
+TEST_CASE("each slot of the optimizer has the dtype that was asked for, and is shown in fp32",
+          "[zero][device]") {
   for (int stage = 0; stage <= 3; ++stage) {
     test::run_ranks(2, [&](Communicator& world) {
       DeviceRank rank(world);
