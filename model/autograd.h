@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "model/saved.h"
+#include "model/activations/saved.h"
 
 namespace ds {
 

@@ -12,11 +12,11 @@
 namespace ds {
 
 class KvCache;
-struct SegmentTimes;  // model/recompute.h
+struct SegmentTimes;  // model/activations/recompute.h
 
 enum class RunMode : uint8_t { kTrain, kEval };  // dropout is active in kTrain only
 
-// What is computed again in the backward pass, and not kept until then (model/recompute.h). Of a
+// What is computed again in the backward pass, and not kept until then (model/activations/recompute.h). Of a
 // block's parts its own norms and residual stream are kept.
 enum class RecomputedPart : uint8_t { kNone, kBlock, kAttention, kMlp };
 struct Recompute {

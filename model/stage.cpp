@@ -4,8 +4,8 @@
 #include <array>
 
 #include "kernels/elementwise.h"
+#include "model/activations/recompute.h"
 #include "model/name_pattern.h"
-#include "model/recompute.h"
 
 namespace ds {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "core/clock.h"
 #include "core/step_metrics.h"
-#include "model/host_saves.h"
-#include "model/recompute.h"
+#include "model/activations/host_saves.h"
+#include "model/activations/recompute.h"
 #include "train/engine_options.h"
 #include "train/plan/step_plan.h"
 #include "train/step/graphs.h"

@@ -42,7 +42,7 @@ struct ZeroOptions {
   std::vector<ModuleKind> wire_modules = {};  // none: all
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
-  WeightOffload offload{};      // where policy.params is on another tier
+  WeightOffload offload{};         // where policy.params is on another tier
   std::vector<SlotSpec> slots;     // of the optimizer; where one is named, it says so itself
   Optimizer* optimizer = nullptr;  // whose state is kept; outlives the store
 };

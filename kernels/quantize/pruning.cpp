@@ -3,7 +3,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
-#include "kernels/cpu/pruning.h"
+#include "kernels/cpu/quantize/pruning.h"
 #include "kernels/cuda/quantize/pruning.h"
 #include "kernels/quantize/quantize_math.h"
 

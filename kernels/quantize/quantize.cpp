@@ -3,7 +3,7 @@
 
 #include "core/dispatch.h"
 #include "kernels/argument.h"
-#include "kernels/cpu/quantize.h"
+#include "kernels/cpu/quantize/quantize.h"
 #include "kernels/cuda/quantize/quantize.h"
 #include "kernels/quantize/operands.h"
 

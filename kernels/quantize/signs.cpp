@@ -4,7 +4,7 @@
 #include "core/dispatch.h"
 #include "core/index.h"
 #include "kernels/argument.h"
-#include "kernels/cpu/signs.h"
+#include "kernels/cpu/quantize/signs.h"
 #include "kernels/cuda/quantize/signs.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"

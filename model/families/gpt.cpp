@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "model/activation_name.h"
+#include "model/activations/recompute.h"
 #include "model/families/frame.h"
-#include "model/recompute.h"
 
 namespace ds {
 namespace {

@@ -1,7 +1,7 @@
 #include "model/families/llama.h"
 
+#include "model/activations/recompute.h"
 #include "model/families/frame.h"
-#include "model/recompute.h"
 
 namespace ds {
 namespace {

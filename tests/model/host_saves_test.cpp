@@ -1,6 +1,6 @@
 // Activations that wait on the host: the same bits, gone from the device while they are not needed,
 // one copy of what two closures save, and nothing copied back that never left.
-#include "model/host_saves.h"
+#include "model/activations/host_saves.h"
 
 #include "kernels/elementwise.h"
 #include "model/autograd.h"

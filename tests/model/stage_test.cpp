@@ -4,9 +4,9 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "model/activations/recompute.h"
 #include "model/families/zoo.h"
 #include "model/plain_store.h"
-#include "model/recompute.h"
 #include "tests/support/cpu_stream.h"
 #include "tests/support/step_numbers.h"
 #include "tests/support/test_stream.h"

@@ -1,5 +1,5 @@
 // Training with blocks that are run again in the backward pass: bits, memory and plan.
-#include "model/recompute.h"
+#include "model/activations/recompute.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"

@@ -1,4 +1,4 @@
-#include "model/saved.h"
+#include "model/activations/saved.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "model/host_saves.h"
+#include "model/activations/host_saves.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // 1-bit compression on the CPU: the spans of onebit_math.h, by whole bytes of signs.
-#include "kernels/cpu/signs.h"
+#include "kernels/cpu/quantize/signs.h"
 
 #include <algorithm>
 #include <array>

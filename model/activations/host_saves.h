@@ -10,7 +10,7 @@
 
 #include "core/memory/adaptors.h"
 #include "core/stream.h"
-#include "model/saved.h"
+#include "model/activations/saved.h"
 
 namespace ds {
 

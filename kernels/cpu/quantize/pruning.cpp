@@ -1,5 +1,5 @@
 // Masks of the largest elements on the CPU: the span's, of numbers in fp32.
-#include "kernels/cpu/pruning.h"
+#include "kernels/cpu/quantize/pruning.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "model/recompute.h"
+#include "model/activations/recompute.h"
 
 #include <chrono>
 #include <utility>

@@ -1,6 +1,6 @@
 // Quantizers on the CPU: the steps of quantize_math.h on chunks of numbers, which are converted to
 // fp32 and back on the way. Parts of groups are shared among threads, and joined in order.
-#include "kernels/cpu/quantize.h"
+#include "kernels/cpu/quantize/quantize.h"
 
 #include <algorithm>
 #include <array>
