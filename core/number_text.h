@@ -32,8 +32,8 @@ struct ScaledBytes {
 };
 ScaledBytes scale_bytes(double bytes);
 
-// "4GiB", "1.5 TiB", "200 MB", "4096": bytes, with the units of 1024 (KiB to TiB) and of 1000 (kB to
-// TB). Nothing where the text is no such size, or one beyond 2^62.
+// "4GiB", "1.5 TiB", "200 MB", "4096": bytes, with the units of 1024 (KiB to TiB) and of 1000 (kB
+// to TB). Nothing where the text is no such size, or one beyond 2^62.
 std::optional<int64_t> parse_bytes(std::string_view text);
 
 }  // namespace ds

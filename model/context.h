@@ -16,8 +16,8 @@ struct SegmentTimes;  // model/activations/recompute.h
 
 enum class RunMode : uint8_t { kTrain, kEval };  // dropout is active in kTrain only
 
-// What is computed again in the backward pass, and not kept until then (model/activations/recompute.h). Of a
-// block's parts its own norms and residual stream are kept.
+// What is computed again in the backward pass, and not kept until then: see
+// model/activations/recompute.h. Of a block's parts its own norms and residual stream are kept.
 enum class RecomputedPart : uint8_t { kNone, kBlock, kAttention, kMlp };
 struct Recompute {
   RecomputedPart part = RecomputedPart::kNone;

@@ -51,7 +51,7 @@ struct LayerRange {
 };
 LayerRange all_layers(const ModelConfig& config);
 
-// Which blocks do without their activations until the backward pass (model/activations/recompute.h).
+// Which blocks do without activations until the backward pass (model/activations/recompute.h).
 struct RecomputedBlocks {
   Recompute recompute{};
   int64_t per_segment = 1;  // consecutive blocks that are one segment, where whole blocks are
