@@ -74,8 +74,7 @@ void fields(Visitor& v, Fp16Config& c) {
   v.field("auto_cast", c.auto_cast,
           {.meaning = "Cast floating-point inputs of forward() to fp16.",
            .effect = Effect::kAlwaysSo,
-           .here = "inputs are token ids, and there is nothing to cast",
-           .only = {kNoValue}});
+           .here = "inputs are token ids, and there is nothing to cast"});
   v.field("loss_scale", c.loss_scale,
           {.meaning = "0 selects dynamic loss scaling, any positive number is a fixed scale.",
            .effect = Effect::kUsed,

@@ -56,7 +56,28 @@ TEST_CASE("modes of precision exclude each other", "[config]") {
         R"({"fp16": {"enabled": true, "min_loss_scale": 1}})"},
        {"fp16.loss_scale", "Lamb and OneBitLamb need dynamic loss scaling",
         R"({"fp16": {"enabled": true, "loss_scale": 8}, "optimizer": {"type": "Lamb"}})",
-        R"({"fp16": {"enabled": true, "loss_scale": 8}, "optimizer": {"type": "Adam"}})"}});
+        R"({"fp16": {"enabled": true, "loss_scale": 8}, "optimizer": {"type": "Adam"}})"},
+       {"amp.loss_scale", "expected \"dynamic\" or a number > 0",
+        R"({"amp": {"enabled": true, "loss_scale": "static"}})",
+        R"({"amp": {"enabled": true, "loss_scale": "dynamic"}})"},
+       {"amp.min_loss_scale", "expected a number > 0",
+        R"({"amp": {"enabled": true, "min_loss_scale": 0}})",
+        R"({"amp": {"enabled": true, "min_loss_scale": 1}})"},
+       {"torch_autocast.enabled", "excludes fp16, bf16 and amp",
+        R"({"torch_autocast": {"enabled": true}, "bf16": {"enabled": true}})",
+        R"({"torch_autocast": {"enabled": false}, "bf16": {"enabled": true}})"},
+       {"torch_autocast.lower_precision_safe_modules", "no module type \"torch.nn.Lstm\"",
+        R"({"torch_autocast": {"enabled": true,
+            "lower_precision_safe_modules": ["torch.nn.Lstm"]}})",
+        R"({"torch_autocast": {"enabled": true,
+            "lower_precision_safe_modules": ["torch.nn.Linear", "torch.nn.Conv2d"]}})"}});
+  check_rules("note", {{"amp.verbosity", "has no effect: of Apex's parameters",
+                        R"({"amp": {"enabled": true, "verbosity": 1}})",
+                        R"({"amp": {"enabled": false, "verbosity": 1}})"},
+                       {"fp16.hysteresis", "has no effect at ZeRO stage 0",
+                        R"({"fp16": {"enabled": true, "hysteresis": 4}})",
+                        R"({"fp16": {"enabled": true, "hysteresis": 4},
+                            "zero_optimization": {"stage": 1}})"}});
 }
 
 TEST_CASE("master weights of half precision need what keeps them", "[config]") {
