@@ -2,6 +2,7 @@
 
 #include <rapidjson/document.h>
 
+#include <cmath>
 #include <sstream>
 
 #include "core/error.h"
@@ -27,6 +28,7 @@ std::string to_note(const StepMetrics& m) {
   std::string out = fmt::format(R"({{"step": {}, "total_steps": {})", m.step, m.total_steps);
   for (const Metric& metric : m.values.said()) {
     const MetricRow& row = *metric.row;
+    if (!std::isfinite(metric.value)) continue;  // as norms of overflown gradients; not in JSON
     out += is_whole(row.unit) ? fmt::format(R"(, "{}": {})", row.name, whole_value(metric.value))
                               : fmt::format(R"(, "{}": {:.17g})", row.name, metric.value);
   }

@@ -1,5 +1,7 @@
 #include "train/watch/step_note.h"
 
+#include <limits>
+
 #include "core/error.h"
 #include "tests/support/catch.h"
 
@@ -31,6 +33,20 @@ TEST_CASE("a step is said again as it was said", "[train]") {
     }
   }
   CHECK(read_step_notes("").empty());
+}
+
+// A loss scale skips steps whose gradients are infinite.
+TEST_CASE("a number that is not finite is none in the note", "[train]") {
+  const StepMetrics said{.step = 1,
+                         .total_steps = 2,
+                         .values = {{"loss", 0.5},
+                                    {"grad_norm", std::numeric_limits<double>::infinity()},
+                                    {"skipped_steps", 1}}};
+  const std::vector<StepMetrics> read = read_step_notes(to_notes(std::vector{said}));
+  REQUIRE(read.size() == 1);
+  CHECK_FALSE(read[0].values.has("grad_norm"));
+  CHECK(read[0].values.at("loss") == 0.5);
+  CHECK(read[0].values.at("skipped_steps") == 1);
 }
 
 TEST_CASE("notes of other builds are read, what is no note is refused", "[train]") {
