@@ -9,6 +9,7 @@
 #include "optim/rule_optimizer.h"
 #include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"
+#include "tests/support/cpu_stream.h"
 
 namespace ds {
 namespace {
@@ -143,11 +144,11 @@ TEST_CASE("Muon takes matrices that are no tables, and what groups say", "[optim
                                          {.name = "lm_head.weight", .shape = {9, 4}}};
     OptimizerConfig config = kMuon;
     config.param_groups = std::move(groups);
-    std::vector<int> kinds;
+    std::vector<int> found;
     for (const ParamPlace& place : make_optimizer(config)->place(params)) {
-      kinds.push_back(place.kind);
+      found.push_back(place.kind);
     }
-    return kinds;
+    return found;
   };
   CHECK(kinds({}) == std::vector{0, 1, 0, 0, 0});
   CHECK(kinds({{.match = {"lm_head*"}, .use_muon = true}, {.match = {"h.*"}, .use_muon = false}}) ==
