@@ -47,11 +47,11 @@ std::string lock_limit() {
 
 }  // namespace
 
-StagingPool::StagingPool(const StagingOptions& options, MemoryResource* pinned)
+StagingPool::StagingPool(const StagingOptions& options, MemoryResource* memory)
     : options_(checked(options)),
-      block_(to_size(options_.buffers * options_.buffer_bytes + kUncachedAlignment), pinned),
+      block_(to_size(options_.buffers * options_.buffer_bytes + kUncachedAlignment), memory),
       memory_(aligned(block_, to_size(options_.buffers * options_.buffer_bytes))),
-      is_pinned_(pinned != nullptr),
+      is_pinned_(options_.pinning == Pinning::kAlready),
       buffers_(to_size(options_.buffers)) {
   if (!is_pinned_ && options_.pinning != Pinning::kNone) pin();
 }

@@ -33,6 +33,7 @@ enum class Pinning : uint8_t {
   kNone,
   kIfPossible,
   kRequired,  // the configuration says pin_memory
+  kAlready,   // the memory that is given is, by the device's runtime
 };
 
 struct StagingOptions {
@@ -48,9 +49,9 @@ class StagingPool {
  public:
   class Lease;
 
-  // `pinned`: of the device's runtime; it must outlive the pool. Null: the heap. ConfigError naming
-  // RLIMIT_MEMLOCK where pinning is required and refused.
-  explicit StagingPool(const StagingOptions& options, MemoryResource* pinned = nullptr);
+  // Null: memory is the heap; else it must outlive the pool. ConfigError naming RLIMIT_MEMLOCK where
+  // pinning is required and refused.
+  explicit StagingPool(const StagingOptions& options, MemoryResource* memory = nullptr);
   StagingPool(const StagingPool&) = delete;  // leases point into it
   StagingPool& operator=(const StagingPool&) = delete;
   ~StagingPool();

@@ -16,6 +16,7 @@
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
+#include "offload/swap_folder.h"
 #include "rankd/rank_device.h"
 #include "rankd/step_commands.h"
 #include "rankd/thread_dump.h"
@@ -93,6 +94,20 @@ struct OwnLedger {
     return {entry->number, entry->group, entry->sequence, std::string(name_of(entry->op)),
             entry->exit_ns < 0};
   }
+};
+
+// Where this rank swaps to, for as long as it trains.
+struct OwnSwap {
+  OwnSwap(const JobPlan& plan, const Config& config, MemoryAccount& account)
+      : folder(config.zero_optimization.offload_optimizer->nvme_path, swap_owner(plan)),
+        place{.directory = folder.path(),
+              .owner = swap_owner(plan),
+              .make_io = [io = io_options(config.aio,
+                                          folder.path())] { return std::make_unique<AsyncIo>(io); },
+              .account = account} {}
+
+  SwapFolder folder;
+  SwapSpace place;
 };
 
 // What a run is made of; all of it outlives the run.
@@ -450,6 +465,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &recorded;
+  std::optional<OwnSwap> swap;
+  if (options.zero.policy.state.tier == Tier::kNvme) {
+    resources.swap = &swap.emplace(plan, config, device.workspace().account(Tier::kNvme)).place;
+  }
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;

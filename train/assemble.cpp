@@ -37,6 +37,23 @@ SchedulerConfig schedule_of(const Config& config) {
   return schedule;
 }
 
+// Without the section, or while ZeRO is off, the device is none.
+OffloadOptimizerConfig offload_optimizer(const Config& config) {
+  const ZeroConfig& zero = config.zero_optimization;
+  OffloadOptimizerConfig none{.device = OffloadDevice::kNone};
+  return zero.stage == 0 ? none : zero.offload_optimizer.value_or(none);
+}
+
+ZeroPolicy offloaded(ZeroPolicy policy, OffloadDevice device) {
+  const Tier tier = device == OffloadDevice::kNone  ? Tier::kDevice
+                    : device == OffloadDevice::kCpu ? Tier::kHost
+                                                    : Tier::kNvme;
+  policy.state.tier = policy.grads.tier = tier;
+  return policy;
+}
+
+constexpr int64_t kMostBuffers = 1 << 20;
+
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
@@ -46,7 +63,8 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
   if (config.data_types.grad_accum_dtype) {
     slice = dtype_of_config(*config.data_types.grad_accum_dtype);
   }
-  return {.policy = zero_policy(static_cast<int>(z.stage)),
+  const OffloadOptimizerConfig offload = offload_optimizer(config);
+  return {.policy = offloaded(zero_policy(static_cast<int>(z.stage)), offload.device),
           .bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
           .persistence_numel = z.stage3_param_persistence_threshold,
           .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
@@ -54,7 +72,16 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                      .reuse_numel = z.stage3_max_reuse_distance},
           .grad_slice_dtype = slice,
           .micro_steps = static_cast<int>(micro_steps),
-          .slots = {}};
+          .slots = {},
+          .sub_group_numel = z.stage == 3 ? z.sub_group_size : INT64_MAX,
+          .offload_ratio = offload.ratio,
+          .pin_memory = offload.pin_memory,
+          .rolling = {
+              .buffers = static_cast<int>(std::min<int64_t>(offload.buffer_count, kMostBuffers)),
+              .pipeline_read = offload.pipeline_read,
+              .pipeline_write = offload.pipeline_write,
+              .fast_init = offload.fast_init,
+              .pinning = offload.pin_memory ? Pinning::kRequired : Pinning::kIfPossible}};
 }
 
 }  // namespace

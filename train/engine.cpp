@@ -26,7 +26,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
       store_(with_slots(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
-             resources.comm_memory),
+             resources.comm_memory, resources.offload()),
       scalars_(resources.peers.data().size(), resources.stream, resources.pinned),
       training_(
           step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
@@ -78,6 +78,7 @@ StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
 void Engine::prepare_graphs() {
   const bool on_device = device().kind == Device::Kind::kCuda;
   if (!options_.cuda_graphs || !on_device || !resources_.peers.data().is_recordable()) return;
+  if (options_.zero.offloads_state()) return;  // the host has a part in every step
   graphs_.emplace(resources_.streams(), store_, resources_.peers.data(), resources_.recorded);
 }
 

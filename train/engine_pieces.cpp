@@ -101,7 +101,7 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
 
 void clear_slots(Engine& engine) {
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
-    for (Tensor& slot : part.slots) kernels::fill(engine.stream(), slot, 0.0F);
+    for (Tensor& slot : part.slots) kernels::fill(part.stream, slot, 0.0F);
   });
 }
 

@@ -27,6 +27,10 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
     communication_.emplace(options_of_stream(options.communication_trace));
   }
   if (has_device()) copies_.emplace(options_of_stream(nullptr));
+  if (device_.is_meta()) {
+    planned_swap_.emplace(SwapSpace{
+        .directory = "", .owner = {}, .make_io = nullptr, .account = account(Tier::kNvme)});
+  }
 }
 
 StreamOptions Workspace::options_of_stream(Trace* trace) {
@@ -62,6 +66,7 @@ RankResources Workspace::resources() {
           .communication = communication_ ? &*communication_ : nullptr,
           .copies = copies_ ? &*copies_ : nullptr,
           .pinned = has_device() ? &pinned_ : nullptr,
+          .swap = planned_swap_ ? &*planned_swap_ : nullptr,
           .results_late = device_.kind == Device::Kind::kCuda ? 1 : 0};
 }
 

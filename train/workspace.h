@@ -59,6 +59,8 @@ class Workspace {
   MemoryResource& heap() { return heap_; }
   Stream& host_stream() { return host_stream_; }
   TierUsage usage() const;
+  // For what lies on that tier and is no memory of these streams: files that are swapped to.
+  MemoryAccount& account(Tier tier) { return nth(accounts_, tier); }
   // On meta: the blocks that all there was so far fits into.
   BlockSizes planned_blocks() const { return {meta_.block_bytes(), planned_pinned_.block_bytes()}; }
 
@@ -84,6 +86,7 @@ class Workspace {
   Stream stream_;
   Stream host_stream_;
   std::optional<Stream> communication_, copies_;
+  std::optional<SwapSpace> planned_swap_;  // of meta, where nothing is moved
   const Peers peers_;
 };
 

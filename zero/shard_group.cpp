@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/failpoint.h"
 #include "core/memory/host_copy.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
@@ -47,7 +48,8 @@ GroupKey group_key(const ParamSpec& spec, const ZeroPolicy& policy) {
 }
 
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
-                       Mesh& mesh, StoreStreams streams, BucketSlots& slots)
+                       Mesh& mesh, StoreStreams streams, BucketSlots& slots,
+                       const OffloadPlace& offload, std::string name)
     : options_(options),
       params_(std::move(params)),
       comm_(mesh.group(key.shard)),
@@ -67,11 +69,13 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                                                      .dtype = key.dtype,
                                                      .slice_dtype = options.grad_slice_dtype,
                                                      .reduce = options.reduce,
-                                                     .micro_steps = options.micro_steps},
+                                                     .micro_steps = options.micro_steps,
+                                                     .offloaded = options.offloads_state()},
                                          layout_, std::move(uses),
                                          GradPeers{.shard = comm_, .summed = std::move(summed)},
                                          streams_, slots_);
-  for (int b = 0; b < buckets; ++b) make_shard(b);
+  home_ = make_home(offload, std::move(name));
+  if (options.offloads_state()) grads_->keep_in(*home_);
 }
 
 bool ShardGroup::has_whole_state() const {
@@ -92,28 +96,45 @@ void ShardGroup::make_weights(int bucket, DType dtype) {
   weights.kept = Tensor::zeros({numel}, dtype, streams_.compute, MemoryTag::kParameters);
 }
 
-void ShardGroup::make_shard(int bucket) {
-  const Weights& weights = nth(weights_, bucket);
-  const bool whole_state = has_whole_state();
-  const int64_t slice = layout_.slice_numel(bucket);
-  const int64_t numel = whole_state ? slice * comm_.size() : slice;
-  const Tensor mine = weights.sharded || whole_state
-                          ? weights.kept
-                          : weights.kept.narrow(comm_.rank() * slice, slice);
-  Shard shard;
-  if (mine.dtype() == DType::kF32) {
-    shard.master = mine;
-  } else {
-    shard.master = Tensor::zeros({numel}, DType::kF32, streams_.compute, MemoryTag::kOptimizer);
-    shard.copy = mine;
+std::vector<HomeSlice> ShardGroup::home_slices() const {
+  std::vector<HomeSlice> slices;
+  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
+    const Weights& weights = nth(weights_, b);
+    const int64_t slice = layout_.slice_numel(b);
+    const bool is_all = weights.sharded || has_whole_state();
+    HomeSlice& made = slices.emplace_back(HomeSlice{
+        .weights = is_all ? weights.kept : weights.kept.narrow(comm_.rank() * slice, slice),
+        .fields = fields_of(b, shard_rank())});
+    if (!options_.offloads_state()) {
+      made.grad = has_whole_state() ? grads_->whole(b) : grads_->slice(b);
+    }
   }
-  shard.grad = whole_state ? grads_->whole(bucket) : grads_->slice(bucket);
-  for (const SlotSpec& slot : options_.slots) {
-    shard.slots.push_back(
-        Tensor::zeros({numel}, slot.dtype, streams_.compute, MemoryTag::kOptimizer));
-  }
-  shard.fields = fields_of(bucket, shard_rank());
-  shards_.push_back(std::move(shard));
+  return slices;
+}
+
+std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
+                                                 std::string name) const {
+  const bool is_cut = options_.policy.state.sharding == Sharding::kSharded;
+  HomeOptions home{.slots = options_.slots,
+                   .grad_dtype = options_.grad_slice_dtype,
+                   .part_numel = is_cut ? options_.sub_group_numel : INT64_MAX,
+                   .name = std::move(name)};
+  const std::vector<HomeSlice> slices = home_slices();
+  if (!options_.offloads_state()) return make_device_home(home, slices, streams_.compute);
+  DS_CHECK(offload.host != nullptr, "zero: optimizer state is offloaded, and there is no host");
+  const HostPlace host{*offload.host, options_.pin_memory ? offload.pinned : nullptr};
+  const auto beside = [&](const HomeOptions& of) {
+    if (options_.policy.state.tier == Tier::kHost) {
+      return make_host_home(of, slices, streams_.compute, host);
+    }
+    DS_CHECK(offload.swap != nullptr, "zero: optimizer state is swapped, and there is no place");
+    return make_rolling_home(of, slices, streams_.compute, host, *offload.swap, options_.rolling);
+  };
+  if (options_.offload_ratio >= 1) return beside(home);
+  HomeOptions first = home;
+  first.share = {.first = 0, .last = options_.offload_ratio};
+  home.share = {.first = options_.offload_ratio, .last = 1};
+  return make_split_home(beside(first), make_device_home(home, slices, streams_.compute));
 }
 
 std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
@@ -150,6 +171,9 @@ void ShardGroup::forget_events() {
 
 void ShardGroup::add_sum_of_squares(const Tensor& total) {
   if (!answers_) return;
+  if (options_.offloads_state()) {
+    return kernels::add_in_order(streams_.compute, grads_->squares(), total);
+  }
   // Of gradients that nobody sums, each rank's own count: the norm is that of all of them together.
   const bool apart = options_.reduce == Reduce::kNever;
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
@@ -171,58 +195,90 @@ void ShardGroup::publish() {
   streams_.compute.wait(streams_.peers.mark());
 }
 
+void ShardGroup::update(const Optimizer& optimizer, const StepScalars& scalars,
+                        const StepScalars* host) {
+  if (!options_.offloads_state()) {
+    return optimizer.step(shards(), scalars, comm_, streams_.compute);
+  }
+  DS_CHECK(host != nullptr, "zero: optimizer state is offloaded, and no scalars are on the host");
+  home_->visit(PartAccess::kUpdate, [&](OpenPart& open) {
+    const bool on_device = &open.stream == &streams_.compute;
+    optimizer.step({&open.shard, 1}, on_device ? scalars : *host, comm_, open.stream);
+    DS_FAILPOINT("offload.part_updated");
+  });
+}
+
 void ShardGroup::initialize(uint64_t seed) {
   HostCopy through(streams_.compute);
-  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
-    for (const ShardField& field : layout_.fields(b, shard_rank())) {
-      const Tensor range = nth(shards_, b).master.narrow(field.offset, field.numel);
+  home_->visit(PartAccess::kFill, [&](OpenPart& open) {
+    for (const ShardField& field : open.shard.fields) {
+      const Tensor range = open.shard.master.narrow(field.offset, field.numel);
+      const ParamSpec& spec = *spec_of(field.param);
       through.up(range, [&](int64_t first, Tensor& part) {
-        ds::initialize(*nth(params_, field.param).spec, seed, field.param_begin + first, part);
+        ds::initialize(spec, seed, field.param_begin + first, part);
       });
     }
-  }
-  refresh_copies();
+    refresh_copy(open.shard, open.stream);
+  });
   publish();
 }
 
-void ShardGroup::refresh_copies() {
-  for (Shard& shard : shards_) {
-    if (shard.copy.defined()) kernels::cast(streams_.compute, shard.master, shard.copy);
-  }
+void ShardGroup::refresh_copy(const Shard& shard, Stream& stream) {
+  Tensor copy = shard.copy;
+  if (copy.defined()) kernels::cast(stream, shard.master, copy);
+}
+
+const ParamSpec* ShardGroup::spec_of(ParamId id) const {
+  return std::ranges::find(params_, id, &Param::id)->spec;
 }
 
 void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visitor) {
   if (!visits(what)) return;
-  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
-    const Shard& shard = nth(shards_, b);
-    const std::vector<ShardField> fields = fields_of(b, comm_.rank());
-    const int64_t slice = layout_.slice_numel(b);
-    const int64_t begin = shard.master.numel() == slice ? 0 : comm_.rank() * slice;
-    OwnedPart part{.master = shard.master.narrow(begin, slice), .slots = {}, .fields = fields};
-    for (const Tensor& slot : shard.slots) part.slots.push_back(slot.narrow(begin, slice));
+  const bool writes = what == Visit::kRestore;
+  home_->visit(writes ? PartAccess::kChange : PartAccess::kRead, [&](OpenPart& open) {
+    const OwnedRange mine = owned_range(open.part);
+    const std::vector<ShardField> fields =
+        fields_within(fields_of(open.part.bucket, comm_.rank()), mine.within_slice);
+    OwnedPart part{.master = open.shard.master.narrow(mine.begin, mine.within_slice.numel),
+                   .slots = {},
+                   .fields = fields,
+                   .stream = open.stream};
+    for (const Tensor& slot : open.shard.slots) {
+      part.slots.push_back(slot.narrow(mine.begin, mine.within_slice.numel));
+    }
     visitor(part);
-  }
+    if (writes) refresh_copy(open.shard, open.stream);
+  });
+}
+
+// With whole state a part is a whole bucket, of which one slice is this rank's.
+ShardGroup::OwnedRange ShardGroup::owned_range(const HomePart& part) const {
+  if (!has_whole_state() || comm_.size() == 1) return {.begin = 0, .within_slice = part};
+  const int64_t slice = layout_.slice_numel(part.bucket);
+  return {.begin = comm_.rank() * slice,
+          .within_slice = {.bucket = part.bucket, .begin = 0, .numel = slice}};
 }
 
 void ShardGroup::append_fields(Visit what, std::vector<std::vector<ShardField>>& fields) const {
   if (!visits(what)) return;
-  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
-    fields.push_back(fields_of(b, comm_.rank()));
+  for (const HomePart& part : home_->parts()) {
+    fields.push_back(
+        fields_within(fields_of(part.bucket, comm_.rank()), owned_range(part).within_slice));
   }
 }
 
 void ShardGroup::restore_from_owned() {
   if (has_whole_state() && comm_.size() > 1) {
-    for (Shard& shard : shards_) {
+    for (Shard& shard : shards()) {
       const int64_t slice = shard.master.numel() / comm_.size();
       comm_.all_gather(shard.master.narrow(comm_.rank() * slice, slice), shard.master,
                        streams_.compute);
       for (Tensor& slot : shard.slots) {
         comm_.all_gather(slot.narrow(comm_.rank() * slice, slice), slot, streams_.compute);
       }
+      refresh_copy(shard, streams_.compute);
     }
   }
-  refresh_copies();
   publish();
 }
 

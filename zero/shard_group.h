@@ -16,6 +16,7 @@
 #include "zero/gather_plan.h"
 #include "zero/grad_reducer.h"
 #include "zero/policy.h"
+#include "zero/shard_home.h"
 
 namespace ds {
 
@@ -38,13 +39,30 @@ struct ZeroOptions {
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
   std::vector<SlotSpec> slots;  // of the optimizer
+  // Elements that are updated, and handed to checkpoints, in one piece, where state is sharded.
+  int64_t sub_group_numel = INT64_MAX;
+  // Where policy.state is not on the device: the share of each slice that is offloaded, and how.
+  double offload_ratio = 1;
+  bool pin_memory = false;
+  RollingHomeOptions rolling{};
+
+  bool offloads_state() const { return policy.state.tier != Tier::kDevice; }
 };
 
-// What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
+// Where state lies that is not on the device; what it names outlives the store.
+struct OffloadPlace {
+  Stream* host = nullptr;            // null: nothing is offloaded here
+  MemoryResource* pinned = nullptr;  // of a device that copies to and from it
+  const SwapSpace* swap = nullptr;   // null: nothing is swapped
+};
+
+// What this rank alone answers for, at any stage: slice `rank` of a bucket, or a part of it. Written
+// to checkpoints.
 struct OwnedPart {
-  Tensor master;              // fp32 [slice]
-  std::vector<Tensor> slots;  // [slice] each, of the dtype of ZeroOptions::slots
+  Tensor master;              // fp32
+  std::vector<Tensor> slots;  // likewise, of the dtype of ZeroOptions::slots
   const std::vector<ShardField>& fields;
+  Stream& stream;  // whose device they are on
 };
 
 // Of several ranks that hold the same slices one writes them and counts them in the norm: the one
@@ -62,13 +80,16 @@ class ShardGroup {
   // The references must outlive the group. slots: for what peers read, and for buckets that come
   // and go.
   ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params, Mesh& mesh,
-             StoreStreams streams, BucketSlots& slots);
+             StoreStreams streams, BucketSlots& slots, const OffloadPlace& offload,
+             std::string name = "0");
   ShardGroup(const ShardGroup&) = delete;  // its reducer refers to its layout
   ShardGroup& operator=(const ShardGroup&) = delete;
 
   const BucketLayout& layout() const { return layout_; }
   Communicator& comm() const { return comm_; }
-  std::span<Shard> shards() { return shards_; }
+  // All that this rank updates, where it is open at once: on the device.
+  std::span<Shard> shards() { return home_->resident(); }
+  ShardHome& home() { return *home_; }
   // Parameters are counted within the group here, buckets everywhere.
   GradReducer& grads() { return *grads_; }
 
@@ -83,6 +104,8 @@ class ShardGroup {
 
   // Adds the squares of this rank's reduced slices to an fp64 number, where it answers for them.
   void add_sum_of_squares(const Tensor& total);
+  // `host`: the same scalars in memory of the host; null: nothing is offloaded.
+  void update(const Optimizer& optimizer, const StepScalars& scalars, const StepScalars* host);
   void publish();
   void initialize(uint64_t seed);
   void visit(Visit what, const std::function<void(OwnedPart&)>& visitor);
@@ -97,12 +120,19 @@ class ShardGroup {
     bool sharded = false;
   };
   void make_weights(int bucket, DType dtype);
-  void make_shard(int bucket);
-  void refresh_copies();
+  std::vector<HomeSlice> home_slices() const;
+  std::unique_ptr<ShardHome> make_home(const OffloadPlace& offload, std::string name) const;
+  static void refresh_copy(const Shard& shard, Stream& stream);
   bool has_whole_state() const;
   int shard_rank() const { return has_whole_state() ? -1 : comm_.rank(); }
   // Of the slice `rank`, or of the whole bucket with rank < 0; parameters as the store counts them.
   std::vector<ShardField> fields_of(int bucket, int rank) const;
+  struct OwnedRange {
+    int64_t begin = 0;      // of this rank's own, in the tensors of a part
+    HomePart within_slice;  // where that lies in its slice
+  };
+  OwnedRange owned_range(const HomePart& part) const;
+  const ParamSpec* spec_of(ParamId id) const;
   bool visits(Visit what) const { return what == Visit::kRestore || answers_; }
 
   const ZeroOptions& options_;
@@ -114,7 +144,7 @@ class ShardGroup {
   const BucketLayout layout_;
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;
-  std::vector<Shard> shards_;
+  std::unique_ptr<ShardHome> home_;
 };
 
 }  // namespace ds

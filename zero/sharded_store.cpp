@@ -7,8 +7,12 @@
 namespace ds {
 
 ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams,
-                           MemoryResource& memory)
-    : options_(std::move(options)), mesh_(mesh), streams_(streams), slots_(memory) {}
+                           MemoryResource& memory, const OffloadPlace& offload)
+    : options_(std::move(options)),
+      mesh_(mesh),
+      streams_(streams),
+      offload_(offload),
+      slots_(memory) {}
 
 ParamId ShardedStore::add(ParamSpec spec) {
   DS_CHECK(!is_sealed(), "parameter store: {} added after seal()", spec.name);
@@ -47,9 +51,13 @@ void ShardedStore::seal() {
     param.index = narrow<int>(group.size());
     group.push_back({.id = id, .spec = &param.spec, .uses = param.uses});
   }
+  if (options_.offloads_state() && offload_.host != nullptr) {
+    host_scalars_.emplace(1, *offload_.host);
+  }
   for (size_t g = 0; g < keys.size(); ++g) {
-    ShardGroup& group = *groups_.emplace_back(std::make_unique<ShardGroup>(
-        options_, keys[g], std::move(members[g]), mesh_, streams_, slots_));
+    ShardGroup& group = *groups_.emplace_back(
+        std::make_unique<ShardGroup>(options_, keys[g], std::move(members[g]), mesh_, streams_,
+                                     slots_, offload_, fmt::format("{}", g)));
     first_bucket_.push_back(narrow<int>(buckets_.size()));
     const int buckets = narrow<int>(group.layout().buckets().size());
     for (int b = 0; b < buckets; ++b) buckets_.push_back({.group = &group, .bucket = b});
@@ -164,8 +172,13 @@ void ShardedStore::add_sum_of_squares(const Tensor& total) {
 }
 
 void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars) {
+  if (host_scalars_) {
+    scalars.copy_to(*host_scalars_);
+    // On the host nothing is moved for a step that changes nothing.
+    if (!streams_.compute.device().is_meta() && host_scalars_->outcome().skip != 0) return;
+  }
   for (const auto& group : groups_) {
-    optimizer.step(group->shards(), scalars, group->comm(), streams_.compute);
+    group->update(optimizer, scalars, host_scalars_ ? &*host_scalars_ : nullptr);
   }
 }
 

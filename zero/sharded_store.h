@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ class ShardedStore final : public ParameterStore {
  public:
   // memory: for what peers read (that of the data group, perhaps tracked); everything else comes
   // from that of the computing stream at seal(). All references must outlive the store.
-  ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams, MemoryResource& memory);
+  ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams, MemoryResource& memory,
+               const OffloadPlace& offload = {});
 
   ParamId add(ParamSpec spec) override;
   void expect_uses(ParamId id, int uses) override;
@@ -49,6 +51,7 @@ class ShardedStore final : public ParameterStore {
   // Adds the squares of the slices that this rank answers for to an fp64 number on the stream's
   // device: over all ranks every element counts once.
   void add_sum_of_squares(const Tensor& total);
+  // Part by part, each where it lies. With offloaded state it waits for the scalars.
   void update(const Optimizer& optimizer, const StepScalars& scalars);
   void publish();  // every rank sees the updated weights
 
@@ -96,6 +99,8 @@ class ShardedStore final : public ParameterStore {
   const ZeroOptions options_;
   Mesh& mesh_;
   const StoreStreams streams_;
+  const OffloadPlace offload_;
+  std::optional<StepScalars> host_scalars_;  // of updates beside the device
   BucketSlots slots_;
   std::vector<Param> params_;
   std::vector<std::unique_ptr<ShardGroup>> groups_;

@@ -131,7 +131,7 @@ TEST_CASE("memory of a device's runtime is pinned as it is", "[offload]") {
   CountingMemory pinned;
   {
     StagingOptions options = small(2, 4096);
-    options.pinning = Pinning::kRequired;
+    options.pinning = Pinning::kAlready;
     StagingPool pool(options, &pinned);
     CHECK(pool.is_pinned());
     CHECK(pinned.live == 1);

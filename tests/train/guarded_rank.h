@@ -27,6 +27,8 @@ class PlainRank {
 
   RankResources resources() { return workspace_.resources(); }
   MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kDevice); }
+  TierUsage tiers() const { return workspace_.usage(); }
+  MemoryAccount& account(Tier tier) { return workspace_.account(tier); }
   template <class Step>
   auto run(const Step& step) {
     return step();
@@ -49,6 +51,8 @@ class GuardedRank {
         .stream = stream_, .host = host_, .peers = connections_.peers(), .comm_memory = shared_};
   }
   MemoryUsage usage() const { return account_.usage(); }
+  TierUsage tiers() const { return {account_.usage()}; }
+  MemoryAccount& account(Tier) { return swapped_; }
   template <class Step>
   auto run(const Step& step) {
     const ClosedToHost closed(memory_);
@@ -57,13 +61,14 @@ class GuardedRank {
 
  private:
   GuardedMemory memory_;
-  MemoryAccount account_;
+  MemoryAccount account_, swapped_;
   TrackingMemory heap_{memory_, account_};
   TrackingMemory shared_{memory_, account_};
   ThreadPool pool_{1};
   Stream stream_{{.device = Device::cpu(), .memory = &heap_, .pool = &pool_, .gate = &memory_}};
   HostMemory beside_;
-  Stream host_{{.device = Device::cpu(), .memory = &beside_, .pool = &pool_}};
+  // What it updates writes weights to where they are used.
+  Stream host_{{.device = Device::cpu(), .memory = &beside_, .pool = &pool_, .gate = &memory_}};
   GatedComm comm_;
   Connections connections_;
 };
@@ -85,6 +90,8 @@ class DeviceRank {
 
   RankResources resources() { return workspace_.resources(); }
   MemoryUsage usage() const { return nth(workspace_.usage(), Tier::kDevice); }
+  TierUsage tiers() const { return workspace_.usage(); }
+  MemoryAccount& account(Tier tier) { return workspace_.account(tier); }
   template <class Step>
   auto run(const Step& step) {
     return step();

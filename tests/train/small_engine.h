@@ -55,6 +55,12 @@ struct Setting {
   Devices devices = Devices::kShared;
   bool cuda_graphs = true;
   double dropout = 0;
+  double clipping = 1.0;
+  // Where optimizer state is, the share of it that is there, and how it is cut and swapped.
+  Tier state = Tier::kDevice;
+  double offload_ratio = 1;
+  int64_t sub_group_numel = INT64_MAX;
+  RollingHomeOptions rolling{.buffers = 1, .pinning = Pinning::kNone};
 };
 
 // Of the rate of the optimizer itself.
@@ -73,19 +79,28 @@ inline Gpt2Config small_gpt2(double dropout) {
           .attn_pdrop = dropout};
 }
 
+inline ZeroPolicy policy_of(const Setting& s) {
+  ZeroPolicy policy = zero_policy(s.stage);
+  policy.state.tier = policy.grads.tier = s.state;
+  return policy;
+}
+
 inline EngineOptions options_of(const Setting& s) {
   return {.model = small_gpt2(s.dropout),
           .dtype = s.dtype,
-          .zero = {.policy = zero_policy(s.stage),
+          .zero = {.policy = policy_of(s),
                    .bucket_numel = 5000,
                    .persistence_numel = 64,
                    .gather = {.prefetch_numel = 4000, .live_numel = 12000, .reuse_numel = 3000},
                    .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
                    .micro_steps = s.micro_steps,
-                   .slots = {}},
+                   .slots = {},
+                   .sub_group_numel = s.sub_group_numel,
+                   .offload_ratio = s.offload_ratio,
+                   .rolling = s.rolling},
           .optimizer = s.optimizer,
           .schedule = warmup_of(4),
-          .gradient_clipping = 1.0,
+          .gradient_clipping = s.clipping,
           .micro_batch = s.global_batch / s.ranks / s.micro_steps,
           .length = 16,
           .seed = 5,
@@ -98,6 +113,7 @@ struct Outcome {
   std::map<std::string, std::vector<float>> state;
   std::vector<double> losses;
   MemoryUsage memory;
+  TierUsage tiers{};       // of rank 0
   int64_t wire_bytes = 0;  // of the last step
 };
 
@@ -145,6 +161,18 @@ inline std::vector<StepResult> train_until(Engine& engine, BatchSource& source, 
     }
   }
 }
+
+// A place to swap to, for ranks that share its folder.
+struct TestSwap {
+  TestSwap(const std::string& directory, int rank, int ranks, MemoryAccount& account)
+      : place{
+            .directory = directory,
+            .owner = {.job = "test", .rank = rank, .world = ranks},
+            .make_io =
+                [] { return std::make_unique<AsyncIo>(IoOptions{.engine = EngineKind::kThreads}); },
+            .account = account} {}
+  SwapSpace place;
+};
 
 // The first weight that this rank owns.
 inline void set_first_weight(Engine& engine, float value) {

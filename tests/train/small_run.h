@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/support/ranks.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/plan/dry_run.h"
@@ -20,12 +21,16 @@ inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
   const RunPlan plan = dry_run(options, {.data = setting.ranks}, ceilings_of(setting.host_access));
   Outcome outcome;
   std::mutex outcome_mutex;
+  const TemporaryDirectory swap_directory;
   test::run_ranks(setting.ranks, [&](Communicator& comm) {
     with_rank(
         comm, setting.host_access,
         [&](auto& rank) {
           RankResources resources = rank.resources();
           resources.results_late = std::max(resources.results_late, setting.results_late);
+          const TestSwap swap(swap_directory.path().string(), comm.rank(), comm.size(),
+                              rank.account(Tier::kNvme));
+          resources.swap = &swap.place;
           Engine engine(options, resources, plan.of_rank(comm.rank()).step);
           JobPlan job;
           job.rank = comm.rank();
@@ -42,6 +47,7 @@ inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
           checkpoints.save();
           collect(engine, outcome, outcome_mutex);
           if (comm.rank() == 0) outcome.memory = rank.usage();
+          if (comm.rank() == 0) outcome.tiers = rank.tiers();
         },
         setting.devices);
   });

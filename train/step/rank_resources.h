@@ -3,7 +3,7 @@
 
 #include "comm/peers.h"
 #include "comm/recorded_calls.h"
-#include "zero/bucket_slots.h"
+#include "zero/shard_group.h"
 
 namespace ds {
 
@@ -21,12 +21,15 @@ struct RankResources {
   Stream* copies = nullptr;
   // Host memory that the device copies to and from while the host goes on; null on a CPU.
   MemoryResource* pinned = nullptr;
+  // Where optimizer state may be swapped to; null: nowhere.
+  const SwapSpace* swap = nullptr;
   // Where groups tell what of their calls is recorded into graphs; null: nowhere.
   RecordedCalls* recorded = nullptr;
   // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
   // the step has been begun, as on the CPU; 1 where the device computes while the host goes on.
   int results_late = 0;
 
+  OffloadPlace offload() const { return {.host = &host, .pinned = pinned, .swap = swap}; }
   StoreStreams streams() const {
     return {stream, communication != nullptr ? *communication : stream};
   }
