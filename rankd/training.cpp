@@ -16,7 +16,7 @@
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
-#include "offload/swap_folder.h"
+#include "offload/swap_directory.h"
 #include "rankd/rank_device.h"
 #include "rankd/step_commands.h"
 #include "rankd/thread_dump.h"
@@ -106,7 +106,7 @@ struct OwnSwap {
                                           folder.path())] { return std::make_unique<AsyncIo>(io); },
               .account = account} {}
 
-  SwapFolder folder;
+  SwapDirectory folder;
   SwapSpace place;
 };
 

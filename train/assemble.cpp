@@ -6,6 +6,8 @@
 
 #include "config/elastic_options.h"
 #include "config/sections/hf_config.h"
+#include "core/files/digest.h"
+#include "core/files/file.h"
 #include "core/index.h"
 #include "core/model_limits.h"
 #include "core/number_text.h"
@@ -84,6 +86,10 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
               .pinning = offload.pin_memory ? Pinning::kRequired : Pinning::kIfPossible}};
 }
 
+void check_most(std::string_view key, int64_t value, int64_t most) {
+  if (value > most) throw ConfigError(fmt::format("{}: {}, expected at most {}", key, value, most));
+}
+
 }  // namespace
 
 ModelConfig model_config(const ModelSection& model, FileSystem& files) {
@@ -100,14 +106,45 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files) {
 
 BatchShape batch_shape(const Config& config, int world_size) {
   const BatchSizes sizes = batch_sizes(config, world_size);
-  const auto check_most = [](const char* key, int64_t value, int64_t most) {
-    if (value > most)
-      throw ConfigError(fmt::format("{}: {}, expected at most {}", key, value, most));
-  };
   check_most("gradient_accumulation_steps", sizes.accumulation, kMostMicroSteps);
   check_most("train_micro_batch_size_per_gpu", sizes.micro, kMostTokensOfMicroBatch);
   check_most("train_batch_size", sizes.train, kMostSamples);
   return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = world_size};
+}
+
+IoOptions io_options(const AioConfig& aio, const std::string& folder) {
+  constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
+  constexpr int64_t kMostCount = 1024;
+  if (aio.block_size % kUncachedAlignment != 0 || aio.block_size > kMostBlockBytes) {
+    throw ConfigError(fmt::format("aio.block_size: {}, expected a multiple of {}, at most {}",
+                                  aio.block_size, kUncachedAlignment, kMostBlockBytes));
+  }
+  check_most("aio.queue_depth", aio.queue_depth, kMostCount);
+  check_most("aio.thread_count", aio.thread_count, kMostCount);
+  return {.block_size = aio.block_size,
+          .queue_depth = narrow<int>(aio.queue_depth),
+          .single_submit = aio.single_submit,
+          .overlap_events = aio.overlap_events,
+          .thread_count = narrow<int>(aio.thread_count),
+          .use_gds = aio.use_gds,
+          .folder = folder};
+}
+
+SwapOwner swap_owner(const JobPlan& plan) {
+  const size_t slash = plan.run_dir.find_last_of('/');
+  std::string job = slash == std::string::npos ? plan.run_dir : plan.run_dir.substr(slash + 1);
+  job.resize(std::min(job.size(), kSwapJobBytes / 2));
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_';
+  };
+  std::ranges::replace_if(
+      job, [&](char c) { return !is_plain(c); }, '-');
+  const auto digest = xxh3_128(std::as_bytes(std::span(plan.run_dir)));
+  for (const std::byte byte : std::span(digest).first(4)) {
+    job += fmt::format("{}{:02x}", &byte == digest.data() ? "-" : "", std::to_integer<int>(byte));
+  }
+  return {.job = job, .epoch = plan.epoch, .rank = plan.rank, .world = plan.world_size};
 }
 
 MemoryLimits memory_limits(const Config& config) {

@@ -11,7 +11,10 @@
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "data/tokenizer/tokenizer.h"
+#include "offload/async_io/io_options.h"
+#include "offload/swap_format.h"
 #include "train/engine.h"
+#include "train/job.h"
 
 namespace ds {
 
@@ -25,6 +28,14 @@ BatchShape batch_shape(const Config& config, int world_size);
 
 // memory.device_limit and memory.host_limit.
 MemoryLimits memory_limits(const Config& config);
+
+// Asynchronous I/O with files in `folder` as the aio section says. ConfigError by key for what no
+// disk and no queue takes.
+IoOptions io_options(const AioConfig& aio, const std::string& folder);
+
+// Whose swap files those of the run are. The job is its run directory, which a restart keeps and
+// no other run has: the directory's name and some digits of its path.
+SwapOwner swap_owner(const JobPlan& plan);
 
 // The number type of the weights in final/.
 DType final_dtype(const Config& config);

@@ -28,9 +28,10 @@ std::vector<HomePart> home_parts(std::span<const int64_t> slice_numel, const Hom
   std::vector<HomePart> parts;
   for (size_t bucket = 0; bucket < slice_numel.size(); ++bucket) {
     const int64_t end = end_of(share.last, slice_numel[bucket]);
-    for (int64_t begin = end_of(share.first, slice_numel[bucket]); begin < end; begin += longest) {
-      parts.push_back(
-          {.bucket = narrow<int>(bucket), .begin = begin, .numel = std::min(longest, end - begin)});
+    for (int64_t begin = end_of(share.first, slice_numel[bucket]); begin < end;) {
+      const int64_t numel = std::min(longest, end - begin);
+      parts.push_back({.bucket = narrow<int>(bucket), .begin = begin, .numel = numel});
+      begin += numel;
     }
   }
   return parts;

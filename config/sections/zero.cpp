@@ -350,33 +350,21 @@ void fields(Visitor& v, ZeroConfig& c) {
 
 void fields(Visitor& v, AioConfig& c) {
   v.field("block_size", c.block_size,
-          {.meaning = "Bytes per I/O request.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe",
-           .above = 0});
+          {.meaning = "Bytes per I/O request.", .effect = Effect::kUsed, .above = 0});
   v.field("queue_depth", c.queue_depth,
-          {.meaning = "Requests in flight per thread.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe",
-           .above = 0});
+          {.meaning = "Requests in flight per thread.", .effect = Effect::kUsed, .above = 0});
   v.field("thread_count", c.thread_count,
           {.meaning = "Threads that share one read or write.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe",
+           .effect = Effect::kUsed,
            .above = 0,
            .synonyms = {"intra_op_parallelism"}});
-  v.field("single_submit", c.single_submit,
-          {.meaning = "Submit requests one at a time instead of as a batch.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe"});
+  v.field(
+      "single_submit", c.single_submit,
+      {.meaning = "Submit requests one at a time instead of as a batch.", .effect = Effect::kUsed});
   v.field("overlap_events", c.overlap_events,
           {.meaning = "Submit new requests without waiting for earlier ones.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe"});
-  v.field("use_gds", c.use_gds,
-          {.meaning = "Use GPUDirect Storage.",
-           .effect = Effect::kAlwaysSo,
-           .here = "nothing is offloaded to NVMe"});
+           .effect = Effect::kUsed});
+  v.field("use_gds", c.use_gds, {.meaning = "Use GPUDirect Storage.", .effect = Effect::kUsed});
 }
 
 }  // namespace ds

@@ -150,7 +150,9 @@ std::vector<Floats> trained(const Kind& kind, DType dtype, int64_t part_numel, i
   for (int step = 1; step <= steps; ++step) {
     store_gradients(*home, place, fmt::format("gradient {}", step));
     scalars.upload(optimizer->inputs({.lr = 0.1}, step), 0);
-    scalars.write({.grad_scale = 0.5F});
+    StepOutcome outcome;
+    outcome.grad_scale = 0.5F;
+    scalars.write(outcome);
     scalars.copy_to(on_host);
     home->visit(PartAccess::kUpdate, [&](OpenPart& open) {
       const bool here = &open.stream == &place.device.stream;

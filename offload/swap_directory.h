@@ -1,4 +1,4 @@
-// SwapFolder: where the ranks of a job on this host have their swap files, a folder of its own below
+// SwapDirectory: where the ranks of a job on this host have their swap files, a folder of its own below
 // nvme_path, so that jobs share a disk. Swap files outlive their process only where it was killed:
 // whoever starts next below the same path removes what nobody has locked any more.
 #pragma once
@@ -10,14 +10,14 @@
 
 namespace ds {
 
-class SwapFolder {
+class SwapDirectory {
  public:
-  // Makes "<root>/dslaunch-<job>" with access for its owner alone (0700), after what dead processes
+  // Makes "<root>/dslaunch-state-<job>" with access for its owner alone (0700), after what dead processes
   // left below the root is gone. ConfigError where the root is no folder; IoError.
-  SwapFolder(const std::string& root, const SwapOwner& owner);
-  ~SwapFolder();                           // removes it, unless other ranks still have files there
-  SwapFolder(const SwapFolder&) = delete;  // owns the folder together with the other ranks
-  SwapFolder& operator=(const SwapFolder&) = delete;
+  SwapDirectory(const std::string& root, const SwapOwner& owner);
+  ~SwapDirectory();  // removes it, unless other ranks still have files there
+  SwapDirectory(const SwapDirectory&) = delete;  // owns the folder together with the other ranks
+  SwapDirectory& operator=(const SwapDirectory&) = delete;
 
   const std::string& path() const { return path_; }
 

@@ -1,4 +1,4 @@
-#include "offload/swap_folder.h"
+#include "offload/swap_directory.h"
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "dslaunch-";
+constexpr std::string_view kPrefix = "dslaunch-state-";
 
 // Whose the file is; nothing where it is none of ours, or of another host.
 bool is_own_leftover(int fd, const std::string& path) {
@@ -101,7 +101,7 @@ void require_folder(const std::string& root) {
 
 }  // namespace
 
-SwapFolder::SwapFolder(const std::string& root, const SwapOwner& owner)
+SwapDirectory::SwapDirectory(const std::string& root, const SwapOwner& owner)
     : path_(path_of(root, owner)) {
   require_folder(root);
   remove_stale_swap_files(root);
@@ -109,7 +109,7 @@ SwapFolder::SwapFolder(const std::string& root, const SwapOwner& owner)
   DS_FAILPOINT("swap.folder_made");
 }
 
-SwapFolder::~SwapFolder() {
+SwapDirectory::~SwapDirectory() {
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) ::rmdir(path_.c_str());
 }
 
