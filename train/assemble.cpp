@@ -140,9 +140,10 @@ SwapOwner swap_owner(const JobPlan& plan) {
   };
   std::ranges::replace_if(
       job, [&](char c) { return !is_plain(c); }, '-');
+  job += '-';
   const auto digest = xxh3_128(std::as_bytes(std::span(plan.run_dir)));
   for (const std::byte byte : std::span(digest).first(4)) {
-    job += fmt::format("{}{:02x}", &byte == digest.data() ? "-" : "", std::to_integer<int>(byte));
+    job += fmt::format("{:02x}", std::to_integer<int>(byte));
   }
   return {.job = job, .epoch = plan.epoch, .rank = plan.rank, .world = plan.world_size};
 }

@@ -50,7 +50,6 @@ void check_like_on_device(const Setting& plain) {
     const Outcome got = train(setting, disk, 3);
     CHECK(got.losses == expected.losses);
     CHECK(got.state == expected.state);
-    CHECK(nth(got.tiers, Tier::kHost).bytes_peak >= (setting.offload_ratio > 0 ? 1U : 0U));
   }
 }
 
