@@ -342,11 +342,27 @@ TEST_CASE("parts of a gradient that ranks with the same piece make are summed", 
 TEST_CASE("an expert is not sharded over neighbours", "[zero]") {
   ParamSpec expert = spec_of("moe", {4});
   expert.group = ParamGroup::kExpert;
-  ZeroPolicy policy = zero_policy(1);
-  policy.shard_over = Axis::kShard;
-  CHECK_THROWS_AS(group_key(expert, {.policy = policy}), Unsupported);
-  CHECK_THROWS_WITH(group_key(expert, {.policy = policy}), Catch::Contains("moe is an expert's"));
-  CHECK(group_key(spec_of("dense", {4}), {.policy = policy}).summed == std::vector{Axis::kReplica});
+  ZeroOptions options;
+  options.policy = zero_policy(1);
+  options.policy.shard_over = Axis::kShard;
+  CHECK_THROWS_AS(group_key(expert, options), Unsupported);
+  CHECK_THROWS_WITH(group_key(expert, options), Catch::Contains("moe is an expert's"));
+  CHECK(group_key(spec_of("dense", {4}), options).summed == std::vector{Axis::kReplica});
+}
+
+TEST_CASE("gradients of the named kinds of modules travel in another dtype", "[zero]") {
+  ParamSpec linear = spec_of("linear", {4}), table = spec_of("table", {4});
+  linear.module = ModuleKind::kLinear;
+  table.module = ModuleKind::kEmbedding;
+  ZeroOptions options;
+  options.policy = zero_policy(1);
+  CHECK(group_key(linear, options) == group_key(table, options));
+  options.grad_wire_dtype = DType::kBF16;
+  CHECK(group_key(linear, options).wire == DType::kBF16);
+  CHECK(group_key(linear, options) == group_key(table, options));
+  options.wire_modules = {ModuleKind::kLinear};
+  CHECK(group_key(linear, options).wire == DType::kBF16);
+  CHECK(group_key(table, options).wire == std::nullopt);
 }
 
 }  // namespace
