@@ -98,7 +98,7 @@ void Rules::offload() {
   }
   if (optimizer && optimizer->device != OffloadDevice::kNvme) {
     notes("zero_optimization.offload_optimizer",
-          {"nvme_path", "buffer_count", "pipeline_read", "pipeline_write"},
+          {"nvme_path", "buffer_count", "fast_init", "pipeline_read", "pipeline_write"},
           "unless device is nvme");
   }
   if (!nvme) all_in("aio", "", "unless something is offloaded to nvme");

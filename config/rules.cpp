@@ -210,6 +210,14 @@ void offload_rules(const RuleContext& r) {
                      "partial offload (ratio < 1) works with Adam and AdamW only");
     }
   }
+  if (zero.offload_optimizer && zero.offload_optimizer->device == OffloadDevice::kNvme &&
+      zero.offload_optimizer->buffer_count == 0) {
+    r.refuse_early("zero_optimization.offload_optimizer.buffer_count",
+                   "0 leaves nothing to work in, expected at least 1");
+  }
+  if (zero.stage == 3 && zero.sub_group_size == 0) {
+    r.refuse_early("zero_optimization.sub_group_size", "0 elements are no tile");
+  }
   if (zero.mics_shard_size > 0 && zero.offload_optimizer) {
     r.refuse_early("zero_optimization.mics_shard_size", "excludes offload_optimizer");
   }

@@ -40,6 +40,18 @@ void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor to
       [&](Cuda) { detail::sum_of_squares_into_cuda(stream, x, write, total); });
 }
 
+void add_in_order(Stream& stream, const Tensor& numbers, Tensor total) {
+  constexpr std::string_view kOp = "add_in_order";
+  detail::require_numel(kOp, "numbers", stream, numbers, numbers.numel());
+  detail::require_dtype(kOp, "numbers", numbers, DType::kF64);
+  check_total(kOp, stream, total);
+  stream.report(kOp, {.flops = static_cast<double>(numbers.numel()),
+                      .bytes = static_cast<double>(numbers.bytes())});
+  on_device(
+      stream, [&](Cpu) { detail::add_in_order_cpu(numbers, total); },
+      [&](Cuda) { detail::add_in_order_cuda(stream, numbers, total); });
+}
+
 bool all_finite(Stream& stream, const Tensor& x) {
   check("all_finite", stream, x);
   bool finite = true;  // on meta

@@ -23,8 +23,7 @@ void adam_update(Stream& stream, const AdamArgs& args, const StepScalars& scalar
   detail::require_float(kOp, "grad", args.grad);
   if (args.copy.defined()) {
     detail::require_numel(kOp, "copy", stream, args.copy, n);
-    DS_CHECK(args.copy.dtype() == DType::kBF16 || args.copy.dtype() == DType::kF16,
-             "{}: copy is {}, expected bf16 or fp16", kOp, name_of(args.copy.dtype()));
+    detail::require_float(kOp, "copy", args.copy);
   }
   const double copy_bytes = args.copy.defined() ? static_cast<double>(args.copy.bytes()) : 0;
   const auto moment_bytes = static_cast<double>(args.exp_avg.bytes());

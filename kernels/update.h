@@ -13,7 +13,7 @@ struct AdamArgs {
   // than about 1/256, which asks for a beta2 of 0.99 or less.
   Tensor exp_avg;
   Tensor exp_avg_sq;
-  Tensor copy = {};  // [n] bf16 or fp16: receives the rounded weight; or undefined
+  Tensor copy = {};  // [n] fp32, bf16 or fp16: receives the rounded weight; or undefined
   AdamRule rule = {};
 };
 // One step by `scalars`; nothing where they say skip.

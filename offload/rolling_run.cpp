@@ -1,6 +1,6 @@
 #include "offload/rolling_run.h"
 
-#include <optional>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -14,9 +14,13 @@ namespace {
 // Confined to one thread.
 class Roll {
  public:
-  Roll(const RollingPlan& plan, std::span<const std::string> keys, Swapper& swapper,
+  Roll(const RollingPlan& plan, std::span<const RollingPieces> parts, Swapper& swapper,
        StagingPool& pool)
-      : plan_(plan), keys_(keys), swapper_(swapper), pool_(pool), buffers_(to_size(plan.buffers)) {}
+      : plan_(plan),
+        parts_(parts),
+        swapper_(swapper),
+        pool_(pool),
+        buffers_(to_size(plan.buffers)) {}
   Roll(const Roll&) = delete;  // has transfers under way
   Roll& operator=(const Roll&) = delete;
   ~Roll() {
@@ -34,7 +38,9 @@ class Roll {
     switch (action.step) {
       case RollingStep::kRead:
         take(buffer, action.part);
-        buffer.under_way = swapper_.get(nth(keys_, action.part), buffer.lease.bytes());
+        for (const RollingPiece& piece : nth(parts_, action.part)) {
+          buffer.under_way.push_back(swapper_.get(piece.key, bytes_of(buffer, piece)));
+        }
         break;
       case RollingStep::kAwaitRead:
         await(buffer);
@@ -45,7 +51,10 @@ class Roll {
         if (plan_.access == RollingAccess::kRead) buffer.lease.give_back();
         break;
       case RollingStep::kWrite:
-        buffer.under_way = swapper_.put(nth(keys_, action.part), buffer.lease.bytes());
+        for (const RollingPiece& piece : nth(parts_, action.part)) {
+          if (!piece.is_written) continue;
+          buffer.under_way.push_back(swapper_.put(piece.key, bytes_of(buffer, piece)));
+        }
         break;
       case RollingStep::kAwaitWrite:
         await(buffer);
@@ -57,26 +66,34 @@ class Roll {
  private:
   struct Buffer {
     StagingPool::Lease lease;
-    std::optional<SwapTicket> under_way;
+    std::vector<SwapTicket> under_way;
   };
 
+  static std::span<std::byte> bytes_of(const Buffer& buffer, const RollingPiece& piece) {
+    return buffer.lease.bytes().subspan(to_size(piece.offset), to_size(piece.bytes));
+  }
+
   void take(Buffer& buffer, int part) {
-    buffer.lease = pool_.take(nth(plan_.part_bytes, part), nth(keys_, part));
+    buffer.lease = pool_.take(nth(plan_.part_bytes, part), nth(parts_, part).front().key);
   }
 
   void await(Buffer& buffer) {
-    if (!buffer.under_way) return;
-    const SwapTicket ticket = *std::exchange(buffer.under_way, std::nullopt);
-    try {
-      swapper_.wait(ticket);
-    } catch (const IoTimeout&) {
-      buffer.lease.abandon();
-      throw;
+    std::exception_ptr first;
+    for (const SwapTicket ticket : std::exchange(buffer.under_way, {})) {
+      try {
+        swapper_.wait(ticket);
+      } catch (const IoTimeout&) {
+        buffer.lease.abandon();
+        first = std::current_exception();
+      } catch (const Error&) {
+        if (!first) first = std::current_exception();
+      }
     }
+    if (first) std::rethrow_exception(first);
   }
 
   const RollingPlan& plan_;
-  const std::span<const std::string> keys_;
+  const std::span<const RollingPieces> parts_;
   Swapper& swapper_;
   StagingPool& pool_;
   std::vector<Buffer> buffers_;
@@ -86,13 +103,22 @@ class Roll {
 
 void run_rolling(const RollingPlan& plan, std::span<const std::string> keys, Swapper& swapper,
                  StagingPool& pool, const RollingWork& work) {
-  DS_CHECK(keys.size() == plan.part_bytes.size(),
-           "rolling: {} keys, expected one for each of {} parts", keys.size(),
-           plan.part_bytes.size());
+  std::vector<RollingPieces> parts;
+  for (size_t part = 0; part < keys.size(); ++part) {
+    const int64_t bytes = part < plan.part_bytes.size() ? plan.part_bytes[part] : 0;
+    parts.push_back({{.key = keys[part], .bytes = bytes}});
+  }
+  run_rolling(plan, parts, swapper, pool, work);
+}
+
+void run_rolling(const RollingPlan& plan, std::span<const RollingPieces> parts, Swapper& swapper,
+                 StagingPool& pool, const RollingWork& work) {
+  DS_CHECK(parts.size() == plan.part_bytes.size(),
+           "rolling: keys of {} parts, expected those of {}", parts.size(), plan.part_bytes.size());
   DS_CHECK(pool.buffers() >= plan.buffers && pool.buffer_bytes() >= plan.buffer_bytes,
            "rolling: a pool of {} buffers of {} bytes, expected at least {} of {}", pool.buffers(),
            pool.buffer_bytes(), plan.buffers, plan.buffer_bytes);
-  Roll roll(plan, keys, swapper, pool);
+  Roll roll(plan, parts, swapper, pool);
   for (const RollingAction& action : plan.actions) roll.act(action, work);
 }
 

@@ -23,6 +23,7 @@ class Lamb final : public GroupedOptimizer {
   std::vector<SlotSpec> slots_of(int /*kind*/) const override {
     return {{.name = "exp_avg"}, {.name = "exp_avg_sq"}};
   }
+  bool needs_all_parts() const override { return true; }
   MomentumSupport momentum_support() const override { return MomentumSupport::kBetas; }
 
   StepInputs inputs(const Hyper& hyper, int64_t step) const override {

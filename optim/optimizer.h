@@ -93,6 +93,9 @@ class Optimizer {
   virtual std::vector<SlotSpec> slots_of(int kind) const = 0;
   // Of a kind whose updates need whole parameters: these are not cut by slices then.
   virtual bool needs_whole_parameters(int /*kind*/) const { return false; }
+  // Whether step() has to be given all parts of its parameters at once; others work weight by
+  // weight, and may be given one part after the other.
+  virtual bool needs_all_parts() const { return false; }
   std::vector<SlotSpec> slots() const { return slots_of(0); }
   std::vector<std::string> slot_names() const;
 

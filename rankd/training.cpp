@@ -396,15 +396,24 @@ void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& c
                   data.tokenizer->vocab_size(), dimensions(model).vocabulary));
 }
 
-// Where weights that are offloaded to NVMe lie.
-std::function<std::unique_ptr<Swapper>(int64_t)> weights_swap(const JobPlan& plan,
-                                                              const Config& config) {
-  const std::optional<OffloadParamConfig>& param = config.zero_optimization.offload_param;
-  if (!param || param->device != OffloadDevice::kNvme) return nullptr;
-  return swap_opener({.nvme_path = param->nvme_path,
-                      .of = "parameters",
-                      .owner = swap_owner(plan),
-                      .io = io_options(config.aio, param->nvme_path)});
+// Where weights or optimizer state lie that are offloaded to NVMe; both are not at once.
+SwapOpener swap_of(const JobPlan& plan, const Config& config) {
+  const ZeroConfig& zero = config.zero_optimization;
+  SwapFolder place;
+  place.owner = swap_owner(plan);
+  if (zero.offload_param && zero.offload_param->device == OffloadDevice::kNvme) {
+    place.nvme_path = zero.offload_param->nvme_path;
+    place.of = "parameters";
+    place.io = io_options(config.aio, place.nvme_path);
+    return swap_opener(place);
+  }
+  if (zero.offload_optimizer && zero.offload_optimizer->device == OffloadDevice::kNvme) {
+    place.nvme_path = zero.offload_optimizer->nvme_path;
+    place.of = "optimizer state";
+    place.io = io_options(config.aio, place.nvme_path);
+    return job_swap_opener(place);
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -463,7 +472,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &recorded;
-  resources.open_swap = weights_swap(plan, config);
+  resources.open_swap = swap_of(plan, config);
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;

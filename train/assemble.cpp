@@ -165,6 +165,29 @@ void offload_weights(const ZeroConfig& config, ZeroOptions& zero) {
   zero.gather.fetches = zero.offload.buffers;
 }
 
+// Without the section, or while ZeRO is off, the device is none.
+OffloadOptimizerConfig offload_optimizer(const Config& config) {
+  const ZeroConfig& zero = config.zero_optimization;
+  OffloadOptimizerConfig none{.device = OffloadDevice::kNone};
+  return zero.stage == 0 ? none : zero.offload_optimizer.value_or(none);
+}
+
+ZeroPolicy offloaded(ZeroPolicy policy, OffloadDevice device) {
+  const Tier tier = device == OffloadDevice::kNone  ? Tier::kDevice
+                    : device == OffloadDevice::kCpu ? Tier::kHost
+                                                    : Tier::kNvme;
+  policy.state.tier = policy.grads.tier = tier;
+  return policy;
+}
+
+RollingHomeOptions rolling_options(const OffloadOptimizerConfig& offload) {
+  return {.buffers = narrow<int>(std::min(offload.buffer_count, kMostBuffers)),
+          .pipeline_read = offload.pipeline_read,
+          .pipeline_write = offload.pipeline_write,
+          .fast_init = offload.fast_init,
+          .pinning = offload.pin_memory ? Pinning::kRequired : Pinning::kIfPossible};
+}
+
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
@@ -174,7 +197,8 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
   if (config.data_types.grad_accum_dtype) {
     slice = dtype_of_config(*config.data_types.grad_accum_dtype);
   }
-  ZeroOptions zero{.policy = zero_policy(static_cast<int>(z.stage)),
+  const OffloadOptimizerConfig offload = offload_optimizer(config);
+  ZeroOptions zero{.policy = offloaded(zero_policy(static_cast<int>(z.stage)), offload.device),
                    .bucket_numel = std::min(z.reduce_bucket_size, z.allgather_bucket_size),
                    .persistence_numel = z.stage3_param_persistence_threshold,
                    .gather = {.prefetch_numel = z.stage3_prefetch_bucket_size,
@@ -182,7 +206,11 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                               .reuse_numel = z.stage3_max_reuse_distance},
                    .grad_slice_dtype = slice,
                    .micro_steps = static_cast<int>(micro_steps),
-                   .slots = {}};
+                   .slots = {},
+                   .sub_group_numel = z.stage == 3 ? z.sub_group_size : INT64_MAX,
+                   .offload_ratio = offload.ratio,
+                   .pin_memory = offload.pin_memory,
+                   .rolling = rolling_options(offload)};
   offload_weights(z, zero);
   set_wire(config, zero);
   return zero;

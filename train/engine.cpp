@@ -38,7 +38,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
       store_(with_state_of(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
-             resources.comm_memory, resources.weight_places()),
+             resources.comm_memory, resources.weight_places(), resources.state_place()),
       scalars_(resources.peers.data().size(), resources.stream, resources.pinned),
       training_(
           step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),

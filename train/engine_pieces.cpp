@@ -105,7 +105,7 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
 void clear_slots(Engine& engine) {
   engine.store().visit_owned(Visit::kRestore, [&](OwnedPart& part) {
     for (size_t i = 0; i < part.slots.size(); ++i) {
-      kernels::fill(engine.stream(), part.slots[i], part.specs[i].initial);
+      kernels::fill(part.stream, part.slots[i], part.specs[i].initial);
     }
   });
 }

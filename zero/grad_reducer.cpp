@@ -5,6 +5,8 @@
 
 #include "core/index.h"
 #include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "zero/shard_home.h"
 
 namespace ds {
 
@@ -22,28 +24,41 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
       written_(uses_.size(), 0) {
   refuse_what_cannot_be();
   make_wire();
-  const bool keeps_whole = options_.sharding == Sharding::kWhole || accumulates();
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
-    State& state = nth(states_, b);
-    if (keeps_whole) state.whole = kept_whole(b);
-    const int64_t numel = layout_.slice_numel(b);
-    const bool shares =
-        keeps_whole &&
-        (accumulates() || (options_.micro_steps == 1 && options_.dtype == options_.slice_dtype));
-    if (is_alone() || options_.state == Sharding::kWhole) {
-      state.reduced = accumulates() || options_.dtype == options_.slice_dtype
-                          ? state.whole
-                          : Tensor::zeros({numel * comm_.size()}, options_.slice_dtype,
-                                          streams_.compute, MemoryTag::kGradients);
-    }
-    if (shares) {
-      state.slice = state.whole.narrow(comm_.rank() * numel, numel);
-    } else if (state.reduced.defined() && !state.reduced.aliases(state.whole)) {
-      state.slice = state.reduced.narrow(comm_.rank() * numel, numel);
-    } else {
-      state.slice =
-          Tensor::zeros({numel}, options_.slice_dtype, streams_.compute, MemoryTag::kGradients);
-    }
+    if (keeps_whole()) nth(states_, b).whole = kept_whole(b);
+    if (!options_.offloaded) make_slice(b);
+  }
+  if (options_.offloaded) {
+    squares_ = Tensor::zeros({narrow<int64_t>(states_.size())}, DType::kF64, streams_.compute,
+                             MemoryTag::kGradients);
+  }
+}
+
+// Alone, micro-batches are added up in whole buckets; if sums are kept elsewhere, these come and
+// go.
+bool GradReducer::keeps_whole() const {
+  return options_.sharding == Sharding::kWhole || (accumulates() && !options_.offloaded);
+}
+
+void GradReducer::make_slice(int bucket) {
+  State& state = nth(states_, bucket);
+  const int64_t numel = layout_.slice_numel(bucket);
+  const bool shares =
+      keeps_whole() &&
+      (accumulates() || (options_.micro_steps == 1 && options_.dtype == options_.slice_dtype));
+  if (is_alone() || options_.state == Sharding::kWhole) {
+    state.reduced = accumulates() || options_.dtype == options_.slice_dtype
+                        ? state.whole
+                        : Tensor::zeros({numel * comm_.size()}, options_.slice_dtype,
+                                        streams_.compute, MemoryTag::kGradients);
+  }
+  if (shares) {
+    state.slice = state.whole.narrow(comm_.rank() * numel, numel);
+  } else if (state.reduced.defined() && !state.reduced.aliases(state.whole)) {
+    state.slice = state.reduced.narrow(comm_.rank() * numel, numel);
+  } else {
+    state.slice =
+        Tensor::zeros({numel}, options_.slice_dtype, streams_.compute, MemoryTag::kGradients);
   }
 }
 
@@ -63,6 +78,11 @@ Tensor GradReducer::sent(const Tensor& whole) const {
 }
 
 void GradReducer::refuse_what_cannot_be() const {
+  if (options_.offloaded && (options_.reduce != Reduce::kEachMicroStep || !summed_.empty())) {
+    throw Unsupported(
+        "zero: gradients of offloaded optimizer state are reduced after each micro-step, within "
+        "one group of ranks; pipelines, 1-bit optimizers and MiCS keep it on the device");
+  }
   if (options_.reduce == Reduce::kEachMicroStep || is_alone()) return;
   if (options_.sharding == Sharding::kSharded) {
     throw Unsupported(
@@ -128,11 +148,7 @@ GradSlot GradReducer::slot(int param, const Shape& shape) {
     for (const BucketParam& at : nth(layout_.buckets(), bucket).params) {
       state.contributions += expected(at.param);
     }
-    if (!state.whole.defined()) {
-      const int64_t numel = nth(layout_.buckets(), bucket).numel;
-      state.whole = slots_.take(numel, options_.dtype, streams_.compute);
-      clear_gaps(bucket, state.whole);
-    }
+    if (!state.whole.defined()) state.whole = take_whole(bucket);
   }
   const bool first = nth(written_, param)++ == 0;
   // Alone, a period is a micro-step, and the memory is that of the whole step.
@@ -140,6 +156,18 @@ GradSlot GradReducer::slot(int param, const Shape& shape) {
   const bool fresh = first && !continues;
   return {.grad = view(state.whole, param, shape),
           .write = fresh ? kernels::Write::kOverwrite : kernels::Write::kAccumulate};
+}
+
+Tensor GradReducer::take_whole(int bucket) {
+  const int64_t numel = nth(layout_.buckets(), bucket).numel;
+  Tensor whole =
+      slots_.take(numel, accumulates() ? options_.slice_dtype : options_.dtype, streams_.compute);
+  if (is_alone() && micro_step_ > 0) {
+    home_->load_gradient(bucket, whole, streams_.compute);  // to be added to; gaps are zero there
+  } else {
+    clear_gaps(bucket, whole);
+  }
+  return whole;
 }
 
 void GradReducer::ready(int param) {
@@ -152,9 +180,22 @@ void GradReducer::ready(int param) {
 }
 
 void GradReducer::reduce(int bucket) {
-  if (is_alone()) return;
+  if (is_alone() && !options_.offloaded) return;
   State& state = nth(states_, bucket);
   streams_.peers.wait(streams_.compute.mark());
+  if (!options_.offloaded) {
+    reduce_kept(bucket);
+  } else if (is_alone()) {
+    hand_over_alone(bucket);
+  } else {
+    hand_over(bucket);
+  }
+  state.reduced_at = streams_.peers.mark();
+  if (!keeps_whole()) slots_.give_back(state.whole, streams_.peers);
+}
+
+void GradReducer::reduce_kept(int bucket) {
+  State& state = nth(states_, bucket);
   const int64_t numel = layout_.slice_numel(bucket);
   const bool first = micro_step_ == 0 || options_.reduce == Reduce::kStepEnd;
   const Tensor from = sent(state.whole);
@@ -173,8 +214,45 @@ void GradReducer::reduce(int bucket) {
     if (!first) kernels::accumulate(streams_.peers, sum, state.slice);
     slots_.give_back(sum, streams_.peers);
   }
-  state.reduced_at = streams_.peers.mark();
-  if (options_.sharding == Sharding::kSharded) slots_.give_back(state.whole, streams_.peers);
+}
+
+// The same sums in the same order, in buffers that come and go. All micro-steps take the same ones.
+void GradReducer::hand_over(int bucket) {
+  const State& state = nth(states_, bucket);
+  const int64_t numel = layout_.slice_numel(bucket);
+  const Tensor from = sent(state.whole);
+  const bool widens = from.dtype() != options_.slice_dtype && options_.slice_dtype == DType::kF32;
+  Tensor place = widens ? slots_.take(numel, options_.slice_dtype, streams_.peers)
+                        : from.narrow(comm_.rank() * numel, numel);
+  comm_.reduce_scatter(from, place, ReduceOp::kSum, streams_.peers);
+  if (options_.micro_steps == 1 && place.dtype() == options_.slice_dtype) {
+    store(bucket, place);
+  } else {
+    Tensor sum = slots_.take(numel, options_.slice_dtype, streams_.peers);
+    if (micro_step_ == 0) {
+      kernels::cast(streams_.peers, place, sum);
+    } else {
+      home_->load_gradient(bucket, sum, streams_.peers);
+      kernels::accumulate(streams_.peers, place, sum);
+    }
+    store(bucket, sum);
+    slots_.give_back(sum, streams_.peers);
+  }
+  if (widens) slots_.give_back(place, streams_.peers);
+}
+
+void GradReducer::hand_over_alone(int bucket) {
+  // What is kept whole here goes when it is complete.
+  if (!keeps_whole() || is_last_micro_step()) store(bucket, nth(states_, bucket).whole);
+}
+
+void GradReducer::store(int bucket, const Tensor& sum) {
+  if (is_last_micro_step()) {
+    const MemoryScope scope(streams_.peers, slots_.memory());  // no memory of a micro-step
+    kernels::sum_of_squares_into(streams_.peers, sum, kernels::Write::kOverwrite,
+                                 squares_.narrow(bucket, 1));
+  }
+  home_->store_gradient(bucket, sum, streams_.peers);
 }
 
 void GradReducer::check_contributions() {
@@ -217,6 +295,7 @@ void GradReducer::end_step() {
   if (options_.reduce == Reduce::kNever) return;
   const bool gathers = options_.state == Sharding::kWhole && !is_alone();
   streams_.peers.wait(streams_.compute.mark());
+  if (options_.offloaded) return streams_.compute.wait(streams_.peers.mark());
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
     if (options_.reduce == Reduce::kStepEnd) reduce(b);
     State& state = nth(states_, b);

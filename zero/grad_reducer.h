@@ -10,6 +10,11 @@
 // Pipelines have several micro-batches under way, whose contributions come in turn: they are added
 // up here and reduced once, at the end of the step. That moves less (by the number of micro-steps),
 // needs whole gradients, and is another order of summation.
+//
+// Where the state of the optimizer is offloaded, its gradients are, too: a slice is handed to the
+// home of the state as soon as it is reduced, and a sum over micro-steps is fetched from there to
+// be added to. All of its arithmetic stays here, on the device and on whole slices, as without
+// offload, and so do its bits.
 #pragma once
 
 #include <optional>
@@ -23,6 +28,8 @@
 #include "zero/policy.h"
 
 namespace ds {
+
+class ShardHome;
 
 // When gradients are summed over ranks.
 enum class Reduce : uint8_t {
@@ -39,6 +46,8 @@ struct GradOptions {
   std::optional<DType> wire_dtype = std::nullopt;  // as sent to other ranks; nothing: as written
   Reduce reduce = Reduce::kEachMicroStep;
   int micro_steps = 1;
+  // Sums over micro-steps are kept by a ShardHome (keep_in()), and not here.
+  bool offloaded = false;
 };
 
 // With whom gradients are summed.
@@ -55,6 +64,9 @@ class GradReducer {
   GradReducer(const GradOptions& options, const BucketLayout& layout, std::vector<int> uses,
               GradPeers peers, StoreStreams streams, BucketSlots& slots);
 
+  // Before the first step, where sums are kept elsewhere: by a home that outlives the reducer.
+  void keep_in(ShardHome& home) { home_ = &home; }
+
   void begin_step();  // the next micro-step is the first of a step
   GradSlot slot(int param, const Shape& shape);
   void ready(int param);
@@ -69,6 +81,9 @@ class GradReducer {
   // reduction is not due each micro-step.
   Tensor summed(int param, const Shape& shape) const;
 
+  // Where sums are kept elsewhere: the squares of this rank's slices, fp64 [buckets], after the
+  // last micro-step.
+  const Tensor& squares() const { return squares_; }
   // This rank's reduced slice of a bucket: [slice_numel], slice_dtype.
   const Tensor& slice(int bucket) const { return nth(states_, bucket).slice; }
   // The reduced whole bucket, after end_step() with whole state.
@@ -91,6 +106,14 @@ class GradReducer {
   Tensor view(const Tensor& whole, int param, const Shape& shape) const;
   void check_contributions();
   void refuse_what_cannot_be() const;
+  bool keeps_whole() const;
+  bool is_last_micro_step() const { return micro_step_ + 1 == options_.micro_steps; }
+  void make_slice(int bucket);
+  Tensor take_whole(int bucket);
+  void reduce_kept(int bucket);
+  void hand_over(int bucket);
+  void hand_over_alone(int bucket);
+  void store(int bucket, const Tensor& sum);
   Tensor kept_whole(int bucket);
   void make_wire();
   // A bucket as it is sent: itself, or a copy that is good until the next is sent.
@@ -107,8 +130,10 @@ class GradReducer {
   const StoreStreams streams_;
   BucketSlots& slots_;
   std::vector<State> states_;
-  Tensor wire_;               // room for the copy of the largest bucket, where one is needed
-  std::vector<int> written_;  // contributions of a parameter in this period
+  Tensor wire_;                // room for the copy of the largest bucket, where one is needed
+  ShardHome* home_ = nullptr;  // of sums that are kept elsewhere
+  Tensor squares_;             // of those
+  std::vector<int> written_;   // contributions of a parameter in this period
   int micro_step_ = 0;
 };
 

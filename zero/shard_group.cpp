@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/failpoint.h"
 #include "core/memory/host_copy.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
@@ -58,7 +59,7 @@ GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options) {
 
 ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params,
                        Mesh& mesh, StoreStreams streams, BucketSlots& slots,
-                       OffloadedWeights* offloaded)
+                       OffloadedWeights* offloaded, const OffloadPlace& offload, std::string name)
     : options_(options),
       dtype_(key.dtype),
       slot_specs_(options.optimizer != nullptr ? options.optimizer->slots_of(key.kind)
@@ -83,11 +84,13 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
                                                      .slice_dtype = options.grad_slice_dtype,
                                                      .wire_dtype = key.wire,
                                                      .reduce = options.reduce,
-                                                     .micro_steps = options.micro_steps},
+                                                     .micro_steps = options.micro_steps,
+                                                     .offloaded = options.offloads_state()},
                                          layout_, std::move(uses),
                                          GradPeers{.shard = comm_, .summed = std::move(summed)},
                                          streams_, slots_);
-  for (int b = 0; b < buckets; ++b) make_shard(b);
+  home_ = make_home(offload, std::move(name));
+  if (options.offloads_state()) grads_->keep_in(*home_);
 }
 
 bool ShardGroup::has_whole_state() const {
@@ -114,46 +117,50 @@ void ShardGroup::make_weights(int bucket) {
   weights.kept = Tensor::zeros({numel}, dtype_, streams_.compute, MemoryTag::kParameters);
 }
 
-void ShardGroup::make_shard(int bucket) {
-  const Weights& weights = nth(weights_, bucket);
+std::vector<HomeSlice> ShardGroup::home_slices() const {
   const bool whole_state = has_whole_state();
-  const int64_t slice = layout_.slice_numel(bucket);
-  const int64_t numel = whole_state ? slice * comm_.size() : slice;
-  const bool offloaded = offloads_weights(bucket);
-  const Tensor mine = offloaded || weights.sharded || whole_state
-                          ? weights.kept
-                          : weights.kept.narrow(comm_.rank() * slice, slice);
-  Shard shard;
-  if (!offloaded && dtype_ == DType::kF32) {
-    shard.master = mine;
-  } else {
-    shard.master = Tensor::zeros({numel}, DType::kF32, streams_.compute, MemoryTag::kOptimizer);
-    shard.copy = mine;
+  std::vector<HomeSlice> slices;
+  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
+    const Weights& weights = nth(weights_, b);
+    const int64_t slice = layout_.slice_numel(b);
+    HomeSlice& made = slices.emplace_back();
+    made.numel_elsewhere = slice;
+    if (!offloads_weights(b)) {
+      made.weights = weights.sharded || whole_state
+                         ? weights.kept
+                         : weights.kept.narrow(comm_.rank() * slice, slice);
+    }
+    made.fields = fields_of(b, shard_rank());
+    if (options_.offloads_state()) continue;
+    made.grad = whole_state ? grads_->whole(b) : grads_->slice(b);
+    if (whole_state) made.own = {.begin = comm_.rank() * slice, .numel = slice};
   }
-  shard.grad = whole_state ? grads_->whole(bucket) : grads_->slice(bucket);
-  make_slots(shard, numel);
-  shard.fields = fields_of(bucket, shard_rank());
-  if (whole_state) shard.own = {.begin = comm_.rank() * slice, .numel = slice};
-  shards_.push_back(std::move(shard));
+  return slices;
 }
 
-void ShardGroup::make_slots(Shard& shard, int64_t numel) {
-  Stream& stream = streams_.compute;
-  for (const SlotSpec& spec : slot_specs_) {
-    Tensor slot = Tensor::zeros({numel}, spec.dtype, stream, MemoryTag::kOptimizer);
-    const kernels::MomentFormat format = format_of(spec);
-    Tensor scale;
-    if (spec.dtype == DType::kU8) {
-      scale = Tensor::zeros({numel / kWeightsPerScale}, DType::kU8, stream, MemoryTag::kOptimizer);
+std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
+                                                 std::string name) const {
+  HomeOptions home{
+      .slots = slot_specs_, .grad_dtype = options_.grad_slice_dtype, .name = std::move(name)};
+  const std::vector<HomeSlice> slices = home_slices();
+  if (!options_.offloads_state()) return make_device_home(home, slices, streams_.compute);
+  DS_CHECK(offload.host != nullptr, "zero: optimizer state is offloaded, and there is no host");
+  home.part_numel = options_.sub_group_numel;
+  const HostPlace host{*offload.host, options_.pin_memory ? offload.pinned : nullptr};
+  const auto beside = [&](const HomeOptions& of) {
+    if (options_.policy.state.tier == Tier::kHost) {
+      return make_host_home(of, slices, streams_.compute, host);
     }
-    if (spec.initial != 0) {
-      Tensor numbers = Tensor::empty({numel}, DType::kF32, stream, MemoryTag::kScratch);
-      kernels::fill(stream, numbers, spec.initial);
-      kernels::pack_state(stream, numbers, {.values = slot, .scales = scale, .format = format});
-    }
-    shard.slots.push_back(std::move(slot));
-    shard.scales.push_back(std::move(scale));
-  }
+    DS_CHECK(offload.nvme != nullptr, "zero: optimizer state is swapped, and there is no place");
+    return make_rolling_home(of, slices, streams_.compute, host,
+                             {.open = offload.open_swap, .account = *offload.nvme},
+                             options_.rolling);
+  };
+  if (options_.offload_ratio >= 1) return beside(home);
+  HomeOptions first = home;
+  first.share = {.first = 0, .last = options_.offload_ratio};
+  home.share = {.first = options_.offload_ratio, .last = 1};
+  return make_split_home(beside(first), make_device_home(home, slices, streams_.compute));
 }
 
 std::vector<ShardField> ShardGroup::fields_of(int bucket, int rank) const {
@@ -198,6 +205,9 @@ void ShardGroup::forget_events() {
 
 void ShardGroup::add_sum_of_squares(const Tensor& total) {
   if (!answers_) return;
+  if (options_.offloads_state()) {
+    return kernels::add_in_order(streams_.compute, grads_->squares(), total);
+  }
   // Of gradients that nobody sums, each rank's own count: the norm is that of all of them together.
   const bool apart = options_.reduce == Reduce::kNever;
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
@@ -220,78 +230,112 @@ void ShardGroup::publish() {
   streams_.compute.wait(streams_.peers.mark());
 }
 
+// Of state on the device, whose parts are whole slices.
 void ShardGroup::store_offloaded() {
   bool any = false;
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
     if (!offloads_weights(b)) continue;
-    offloaded_->store(nth(weights_, b).offloaded, nth(shards_, b).master);
+    offloaded_->store(nth(weights_, b).offloaded, nth(shards(), b).master);
     any = true;
   }
   if (any) offloaded_->end_stores();
 }
 
+void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> places,
+                        const StepScalars& scalars, const StepScalars* host) {
+  const UpdateGroup group(comm_, places);
+  if (!options_.offloads_state()) {
+    return optimizer.step(shards(), scalars, group, streams_.compute);
+  }
+  DS_CHECK(host != nullptr, "zero: optimizer state is offloaded, and no scalars are on the host");
+  home_->visit(PartAccess::kUpdate, [&](OpenPart& open) {
+    const bool on_device = &open.stream == &streams_.compute;
+    optimizer.step({&open.shard, 1}, on_device ? scalars : *host, group, open.stream);
+    DS_FAILPOINT("offload.part_updated");
+  });
+}
+
 void ShardGroup::initialize(uint64_t seed) {
   HostCopy through(streams_.compute);
-  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
-    for (const ShardField& field : layout_.fields(b, shard_rank())) {
-      const Tensor range = nth(shards_, b).master.narrow(field.offset, field.numel);
+  home_->visit(PartAccess::kFill, [&](OpenPart& open) {
+    for (const ShardField& field : open.shard.fields) {
+      const Tensor range = open.shard.master.narrow(field.offset, field.numel);
+      const ParamSpec& spec = *spec_of(field.param);
       through.up(range, [&](int64_t first, Tensor& part) {
-        ds::initialize(*nth(params_, field.param).spec, seed, field.param_begin + first, part);
+        ds::initialize(spec, seed, field.param_begin + first, part);
       });
     }
-  }
-  refresh_copies();
+    refresh_copy(open.shard, open.stream);
+  });
   publish();
 }
 
-void ShardGroup::refresh_copies() {
-  for (Shard& shard : shards_) {
-    if (shard.copy.defined()) kernels::cast(streams_.compute, shard.master, shard.copy);
-  }
+void ShardGroup::refresh_copy(const Shard& shard, Stream& stream) {
+  Tensor copy = shard.copy;
+  if (copy.defined()) kernels::cast(stream, shard.master, copy);
+}
+
+const ParamSpec* ShardGroup::spec_of(ParamId id) const {
+  return std::ranges::find(params_, id, &Param::id)->spec;
 }
 
 // State that is kept in fewer bits is shown as fp32, in memory of the visit, and what is restored
 // goes back.
 void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visitor) {
   if (!visits(what)) return;
-  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
-    const Shard& shard = nth(shards_, b);
-    const std::vector<ShardField> fields = fields_of(b, comm_.rank());
-    const int64_t slice = layout_.slice_numel(b);
-    const int64_t begin = shard.master.numel() == slice ? 0 : comm_.rank() * slice;
-    OwnedPart part{.master = shard.master.narrow(begin, slice),
-                   .slots = {},
-                   .specs = slot_specs_,
-                   .fields = fields};
-    std::vector<kernels::StateTensor> states;
-    for (size_t i = 0; i < slot_specs_.size(); ++i) {
-      const Tensor& scale = shard.scales[i];
-      kernels::StateTensor& state = states.emplace_back(kernels::StateTensor{
-          .values = shard.slots[i].narrow(begin, slice),
-          .scales = scale.defined()
-                        ? scale.narrow(begin / kWeightsPerScale, slice / kWeightsPerScale)
-                        : Tensor(),
-          .format = format_of(slot_specs_[i])});
-      if (state.format == kernels::MomentFormat::kFp32) {
-        part.slots.push_back(state.values);
-        continue;
-      }
-      part.slots.push_back(
-          Tensor::empty({slice}, DType::kF32, streams_.compute, MemoryTag::kScratch));
-      kernels::unpack_state(streams_.compute, state, part.slots.back());
+  const bool writes = what == Visit::kRestore;
+  home_->visit(writes ? PartAccess::kChange : PartAccess::kRead, [&](OpenPart& open) {
+    show(open, what, visitor);
+    if (writes) refresh_copy(open.shard, open.stream);
+  });
+}
+
+void ShardGroup::show(const OpenPart& open, Visit what,
+                      const std::function<void(OwnedPart&)>& visitor) {
+  const OwnedRange mine = owned_range(open.part);
+  const int64_t begin = mine.begin, numel = mine.within_slice.numel;
+  const std::vector<ShardField> fields =
+      fields_within(fields_of(open.part.bucket, comm_.rank()), mine.within_slice);
+  OwnedPart part{.master = open.shard.master.narrow(begin, numel),
+                 .slots = {},
+                 .specs = slot_specs_,
+                 .fields = fields,
+                 .stream = open.stream};
+  std::vector<kernels::StateTensor> states;
+  for (size_t i = 0; i < slot_specs_.size(); ++i) {
+    const Tensor& scale = open.shard.scales[i];
+    kernels::StateTensor& state = states.emplace_back(kernels::StateTensor{
+        .values = open.shard.slots[i].narrow(begin, numel),
+        .scales = scale.defined() ? scale.narrow(begin / kWeightsPerScale, numel / kWeightsPerScale)
+                                  : Tensor(),
+        .format = format_of(slot_specs_[i])});
+    if (state.format == kernels::MomentFormat::kFp32) {
+      part.slots.push_back(state.values);
+      continue;
     }
-    visitor(part);
-    for (size_t i = 0; what == Visit::kRestore && i < states.size(); ++i) {
-      if (states[i].format == kernels::MomentFormat::kFp32) continue;
-      kernels::pack_state(streams_.compute, part.slots[i], states[i]);
-    }
+    part.slots.push_back(Tensor::empty({numel}, DType::kF32, open.stream, MemoryTag::kScratch));
+    kernels::unpack_state(open.stream, state, part.slots.back());
   }
+  visitor(part);
+  for (size_t i = 0; what == Visit::kRestore && i < states.size(); ++i) {
+    if (states[i].format == kernels::MomentFormat::kFp32) continue;
+    kernels::pack_state(open.stream, part.slots[i], states[i]);
+  }
+}
+
+// With whole state a part is a whole bucket, of which one slice is this rank's.
+ShardGroup::OwnedRange ShardGroup::owned_range(const HomePart& part) const {
+  if (!has_whole_state() || comm_.size() == 1) return {.begin = 0, .within_slice = part};
+  const int64_t slice = layout_.slice_numel(part.bucket);
+  return {.begin = comm_.rank() * slice,
+          .within_slice = {.bucket = part.bucket, .begin = 0, .numel = slice}};
 }
 
 void ShardGroup::append_fields(Visit what, std::vector<std::vector<ShardField>>& fields) const {
   if (!visits(what)) return;
-  for (int b = 0; b < narrow<int>(shards_.size()); ++b) {
-    fields.push_back(fields_of(b, comm_.rank()));
+  for (const HomePart& part : home_->parts()) {
+    fields.push_back(
+        fields_within(fields_of(part.bucket, comm_.rank()), owned_range(part).within_slice));
   }
 }
 
@@ -301,15 +345,15 @@ void ShardGroup::restore_from_owned() {
       const int64_t slice = whole.numel() / comm_.size();
       comm_.all_gather(whole.narrow(comm_.rank() * slice, slice), whole, streams_.compute);
     };
-    for (Shard& shard : shards_) {
+    for (Shard& shard : shards()) {
       gather_slice(shard.master);
       for (Tensor& slot : shard.slots) gather_slice(slot);
       for (Tensor& scale : shard.scales) {
         if (scale.defined()) gather_slice(scale);
       }
+      refresh_copy(shard, streams_.compute);
     }
   }
-  refresh_copies();
   publish();
 }
 

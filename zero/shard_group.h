@@ -18,6 +18,7 @@
 #include "zero/grad_reducer.h"
 #include "zero/offloaded_weights.h"
 #include "zero/policy.h"
+#include "zero/shard_home.h"
 
 namespace ds {
 
@@ -45,16 +46,35 @@ struct ZeroOptions {
   WeightOffload offload{};         // where policy.params is on another tier
   std::vector<SlotSpec> slots;     // of the optimizer; where one is named, it says so itself
   Optimizer* optimizer = nullptr;  // whose state is kept; outlives the store
+  // Elements of offloaded state that are updated, and handed to checkpoints, in one piece. On the
+  // device a rank's slice of a bucket is one: there is nothing that cutting it would save.
+  int64_t sub_group_numel = INT64_MAX;
+  // Where policy.state is not on the device: the share of each slice that is offloaded, and how.
+  double offload_ratio = 1;
+  bool pin_memory = false;
+  RollingHomeOptions rolling{};
+
+  bool offloads_state() const { return policy.state.tier != Tier::kDevice; }
+};
+
+// Where state lies that is not on the device; what it names outlives the store.
+struct OffloadPlace {
+  Stream* host = nullptr;            // null: nothing is offloaded here
+  MemoryResource* pinned = nullptr;  // of a device that copies to and from it
+  MemoryAccount* nvme = nullptr;     // books of the swap file; null: nothing is swapped
+  std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;  // null on meta
 };
 
 GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options);
 
-// What this rank alone answers for, at any stage: slice `rank` of a bucket. Written to checkpoints.
+// What this rank alone answers for, at any stage: slice `rank` of a bucket, or a part of it.
+// Written to checkpoints.
 struct OwnedPart {
-  Tensor master;                    // fp32 [slice]
-  std::vector<Tensor> slots;        // fp32 [slice] each, however they are kept
+  Tensor master;                    // fp32
+  std::vector<Tensor> slots;        // fp32 each, however they are kept
   std::span<const SlotSpec> specs;  // of the slots
   const std::vector<ShardField>& fields;
+  Stream& stream;  // whose device they are on
 };
 
 // Of several ranks that hold the same slices one writes them and counts them in the norm: the one
@@ -72,15 +92,19 @@ class ShardGroup {
 
   // The references must outlive the group. slots: for what peers read, and for buckets that come
   // and go. offloaded: where weights are kept that the policy offloads; may be null without.
+  // `name` among the groups of the rank.
   ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vector<Param> params, Mesh& mesh,
-             StoreStreams streams, BucketSlots& slots, OffloadedWeights* offloaded);
+             StoreStreams streams, BucketSlots& slots, OffloadedWeights* offloaded,
+             const OffloadPlace& offload, std::string name = "0");
   ShardGroup(const ShardGroup&) = delete;  // its reducer refers to its layout
   ShardGroup& operator=(const ShardGroup&) = delete;
 
   const BucketLayout& layout() const { return layout_; }
   Communicator& comm() const { return comm_; }
-  std::span<Shard> shards() { return shards_; }
+  // All that this rank updates, where it is open at once: on the device.
+  std::span<Shard> shards() { return home_->resident(); }
   const std::vector<SlotSpec>& slot_specs() const { return slot_specs_; }
+  ShardHome& home() { return *home_; }
   // Parameters are counted within the group here, buckets everywhere.
   GradReducer& grads() { return *grads_; }
 
@@ -98,6 +122,10 @@ class ShardGroup {
 
   // Adds the squares of this rank's reduced slices to an fp64 number, where it answers for them.
   void add_sum_of_squares(const Tensor& total);
+  // places: of all parameters, as the store counts them. `host`: the same scalars in memory of the
+  // host; null: nothing is offloaded.
+  void update(const Optimizer& optimizer, std::span<const ParamPlace> places,
+              const StepScalars& scalars, const StepScalars* host);
   void publish();
   void initialize(uint64_t seed);
   void visit(Visit what, const std::function<void(OwnedPart&)>& visitor);
@@ -113,14 +141,21 @@ class ShardGroup {
     bool sharded = false;
   };
   void make_weights(int bucket);
-  void make_shard(int bucket);
-  void make_slots(Shard& shard, int64_t numel);
-  void refresh_copies();
+  std::vector<HomeSlice> home_slices() const;
+  std::unique_ptr<ShardHome> make_home(const OffloadPlace& offload, std::string name) const;
+  static void refresh_copy(const Shard& shard, Stream& stream);
   void store_offloaded();
+  void show(const OpenPart& open, Visit what, const std::function<void(OwnedPart&)>& visitor);
   bool has_whole_state() const;
   int shard_rank() const { return has_whole_state() ? -1 : comm_.rank(); }
   // Of the slice `rank`, or of the whole bucket with rank < 0; parameters as the store counts them.
   std::vector<ShardField> fields_of(int bucket, int rank) const;
+  struct OwnedRange {
+    int64_t begin = 0;      // of this rank's own, in the tensors of a part
+    HomePart within_slice;  // where that lies in its slice
+  };
+  OwnedRange owned_range(const HomePart& part) const;
+  const ParamSpec* spec_of(ParamId id) const;
   bool visits(Visit what) const { return what == Visit::kRestore || answers_; }
 
   const ZeroOptions& options_;
@@ -135,7 +170,7 @@ class ShardGroup {
   const BucketLayout layout_;
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;
-  std::vector<Shard> shards_;
+  std::unique_ptr<ShardHome> home_;
 };
 
 }  // namespace ds

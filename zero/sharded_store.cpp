@@ -7,15 +7,35 @@
 namespace ds {
 
 ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams,
-                           MemoryResource& memory, const WeightPlaces& places)
+                           MemoryResource& memory, const WeightPlaces& places,
+                           const OffloadPlace& offload)
     : options_(std::move(options)),
       mesh_(mesh),
       streams_(streams),
+      offload_(offload),
       slots_(memory),
       offloaded_(
           options_.policy.params.tier == Tier::kDevice
               ? nullptr
-              : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {}
+              : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {
+  refuse_what_cannot_be();
+}
+
+void ShardedStore::refuse_what_cannot_be() const {
+  if (!options_.offloads_state()) return;
+  if (options_.policy.params.tier != Tier::kDevice) {
+    throw Unsupported(
+        "zero_optimization.offload_param and zero_optimization.offload_optimizer exclude each "
+        "other: weights that lie elsewhere are made from state on the device");
+  }
+  if (options_.optimizer != nullptr && options_.optimizer->needs_all_parts()) {
+    throw Unsupported(fmt::format(
+        "zero_optimization.offload_optimizer: optimizer.type {} moves weights by norms or products "
+        "of whole parameters, and offloaded state is opened part by part; use an optimizer that "
+        "works weight by weight, or offload_optimizer.device none",
+        options_.optimizer->family()));
+  }
+}
 
 ParamId ShardedStore::add(ParamSpec spec) {
   DS_CHECK(!is_sealed(), "parameter store: {} added after seal()", spec.name);
@@ -66,9 +86,13 @@ void ShardedStore::seal() {
     param.index = narrow<int>(group.size());
     group.push_back({.id = id, .spec = &param.spec, .uses = param.uses, .options = place.group});
   }
+  if (options_.offloads_state() && offload_.host != nullptr) {
+    host_scalars_.emplace(1, *offload_.host);
+  }
   for (size_t g = 0; g < keys.size(); ++g) {
-    ShardGroup& group = *groups_.emplace_back(std::make_unique<ShardGroup>(
-        options_, keys[g], std::move(members[g]), mesh_, streams_, slots_, offloaded_.get()));
+    ShardGroup& group = *groups_.emplace_back(
+        std::make_unique<ShardGroup>(options_, keys[g], std::move(members[g]), mesh_, streams_,
+                                     slots_, offloaded_.get(), offload_, fmt::format("{}", g)));
     first_bucket_.push_back(narrow<int>(buckets_.size()));
     const int buckets = narrow<int>(group.layout().buckets().size());
     for (int b = 0; b < buckets; ++b) buckets_.push_back({.group = &group, .bucket = b});
@@ -190,8 +214,13 @@ void ShardedStore::add_sum_of_squares(const Tensor& total) {
 }
 
 void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars) {
+  if (host_scalars_) {
+    scalars.copy_to(*host_scalars_);
+    // On the host nothing is moved for a step that changes nothing.
+    if (!streams_.compute.device().is_meta() && host_scalars_->outcome().skip != 0) return;
+  }
   for (const auto& group : groups_) {
-    optimizer.step(group->shards(), scalars, {group->comm(), places_}, streams_.compute);
+    group->update(optimizer, places_, scalars, host_scalars_ ? &*host_scalars_ : nullptr);
   }
 }
 

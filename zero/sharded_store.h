@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,9 @@ class ShardedStore final : public ParameterStore {
  public:
   // memory: for what peers read (that of the data group, perhaps tracked); everything else comes
   // from that of the computing stream at seal(). All references must outlive the store.
-  // places: where weights go that the policy offloads.
+  // places: where weights go that the policy offloads; offload: where state does.
   ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams, MemoryResource& memory,
-               const WeightPlaces& places = {});
+               const WeightPlaces& places = {}, const OffloadPlace& offload = {});
 
   ParamId add(ParamSpec spec) override;
   void expect_uses(ParamId id, int uses) override;
@@ -47,13 +48,16 @@ class ShardedStore final : public ParameterStore {
   // other, or will before they go on.
   void forget_events();
   // Whether micro-steps and updates can be recorded into graphs: the host has a part in what passes
-  // through a swap file.
-  bool is_recordable() const { return offloaded_ == nullptr || !offloaded_->uses_swap(); }
+  // through a swap file, and in updates of offloaded state.
+  bool is_recordable() const {
+    return !options_.offloads_state() && (offloaded_ == nullptr || !offloaded_->uses_swap());
+  }
   Tensor summed_gradient(ParamId id) override;
   void reduce_gradients() override;
   // Adds the squares of the slices that this rank answers for to an fp64 number on the stream's
   // device: over all ranks every element counts once.
   void add_sum_of_squares(const Tensor& total);
+  // Part by part, each where it lies. With offloaded state it waits for the scalars.
   void update(const Optimizer& optimizer, const StepScalars& scalars);
   void publish();  // every rank sees the updated weights
 
@@ -96,6 +100,7 @@ class ShardedStore final : public ParameterStore {
   ShardGroup& group_of(const Param& param) const { return *nth(groups_, param.group); }
   int bucket_of(const Param& param) const;  // through all groups
   bool is_sealed() const { return !groups_.empty(); }
+  void refuse_what_cannot_be() const;
   void place_params();
   void on_event(GatherEvent event);
   void fetch(int bucket);
@@ -106,6 +111,8 @@ class ShardedStore final : public ParameterStore {
   const ZeroOptions options_;
   Mesh& mesh_;
   const StoreStreams streams_;
+  const OffloadPlace offload_;
+  std::optional<StepScalars> host_scalars_;  // of updates beside the device
   BucketSlots slots_;
   const std::unique_ptr<OffloadedWeights> offloaded_;  // null: nothing is
   std::vector<Param> params_;

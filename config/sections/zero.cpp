@@ -44,25 +44,40 @@ void fields(Visitor& v, OffloadParamConfig& c) {
 void fields(Visitor& v, OffloadOptimizerConfig& c) {
   v.field(
       "device", c.device,
-      {.meaning = "Where optimizer state is kept; the update itself runs on the CPU either way."});
-  v.field("nvme_path", c.nvme_path, {.meaning = "Directory on the NVMe device."});
-  v.field("pin_memory", c.pin_memory, {.meaning = "Use page-locked host memory."});
+      {.meaning = "Where optimizer state is kept; the update itself runs on the CPU either way.",
+       .effect = Effect::kUsed});
+  v.field("nvme_path", c.nvme_path,
+          {.meaning = "Directory on the NVMe device, which exists; swap files lie in a folder of "
+                      "the job there, and are gone when it ends.",
+           .effect = Effect::kUsed});
+  v.field("pin_memory", c.pin_memory,
+          {.meaning = "Use page-locked host memory: for the state beside a GPU, and for the "
+                      "buffers of swapping, which are locked where that is possible in any case; "
+                      "with true it is an error where it is not (RLIMIT_MEMLOCK).",
+           .effect = Effect::kUsed});
   v.field(
       "ratio", c.ratio,
       {.meaning =
            "Share of parameters whose update runs on the CPU; the rest is updated on the device.",
+       .effect = Effect::kUsed,
        .min = 0,
        .max = 1});
   v.field("buffer_count", c.buffer_count,
-          {.meaning = "Buffers in the NVMe staging pool; at least the number of states per "
-                      "parameter (Adam: 4).",
+          {.meaning = "Buffers of the staging pool, each for the whole state of one sub-group and "
+                      "its gradient: one to work in, one to read ahead, one that is written.",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field("fast_init", c.fast_init,
-          {.meaning = "Quick initialisation of NVMe-resident optimizer state."});
+          {.meaning = "When state on NVMe is filled for the first time, write a sub-group while "
+                      "the next one is made, whatever pipeline_write says.",
+           .effect = Effect::kUsed});
   v.field("pipeline_read", c.pipeline_read,
-          {.meaning = "Read the next tile while the present one is computed."});
+          {.meaning = "Read the next tile while the present one is computed.",
+           .effect = Effect::kUsed});
   v.field("pipeline_write", c.pipeline_write,
-          {.meaning = "Write the previous tile while the present one is computed."});
+          {.meaning = "Write the previous tile while the present one is computed, and gradients "
+                      "while the backward pass goes on.",
+           .effect = Effect::kUsed});
   v.field("super_offload", c.super_offload,
           {.meaning = "CPU offload path for tightly coupled CPU-GPU chips."});
   v.field("cpuadam_cores_perc", c.cpuadam_cores_perc,
@@ -122,9 +137,6 @@ void fields(Visitor& v, ZenflowConfig& c) {
 // Beyond 70 lines in one piece, hence four, in the order of the documentation.
 namespace {
 
-constexpr std::string_view kOnDevice =
-    " to \"{}\"; parameters and optimizer state stay on the device that trains";
-
 void gradient_fields(Visitor& v, ZeroConfig& c) {
   v.field(
       "stage", c.stage,
@@ -170,7 +182,7 @@ void gradient_fields(Visitor& v, ZeroConfig& c) {
           {.meaning = "Stage 1/2 with CPU offload: spread the gradient copies to host over the "
                       "ranks in round-robin order.",
            .effect = Effect::kAlwaysSo,
-           .here = "gradients are not copied to the host"});
+           .here = "each rank copies its own slice of the gradients, and no other"});
 }
 
 void parameter_fields(Visitor& v, ZeroConfig& c) {
@@ -181,9 +193,7 @@ void parameter_fields(Visitor& v, ZeroConfig& c) {
   v.section("offload_optimizer", c.offload_optimizer,
             {.meaning = "Offload of optimizer state to CPU or NVMe and of the update to CPU.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
-             .off = "device is none",
-             .here = kOnDevice});
+             .off = "device is none"});
   v.field("stage3_max_live_parameters", c.stage3_max_live_parameters,
           {.meaning = "Upper bound on gathered parameter elements resident per device.",
            .effect = Effect::kUsed,
@@ -240,9 +250,10 @@ void parameter_fields(Visitor& v, ZeroConfig& c) {
 
 void shard_fields(Visitor& v, ZeroConfig& c) {
   v.field("sub_group_size", c.sub_group_size,
-          {.meaning = "Parameter elements per tile of the stage-3 optimizer step.",
-           .effect = Effect::kAlwaysSo,
-           .here = "a shard is updated in one piece",
+          {.meaning = "Parameter elements per tile of the stage-3 optimizer step, where its state "
+                      "is offloaded: what is updated, and swapped, in one piece. Tiles are "
+                      "multiples of 32 elements.",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field("elastic_checkpoint", c.elastic_checkpoint,
           {.meaning = "Write stage 1/2 optimizer state so that it can be repartitioned for another "

@@ -160,6 +160,11 @@ void sum_of_squares_into_cpu(Stream& stream, const Tensor& x, Write write, const
   put_total(sum_blocks(stream, x, DS_SIMD(square_block)), write, total);
 }
 
+void add_in_order_cpu(const Tensor& numbers, const Tensor& total) {
+  double& sum = *total.data<double>();
+  for (int64_t i = 0; i < numbers.numel(); ++i) sum += numbers.data<double>()[i];
+}
+
 bool all_finite_cpu(Stream& stream, const Tensor& x) {
   std::atomic<bool> finite{true};
   stream.pool().parallel_for(x.numel(), kSumBlock, [&](int64_t begin, int64_t end) {

@@ -68,10 +68,9 @@ void adam_of_moments(const AdamArgs& a, const AdamFactors& factors, int64_t begi
   on_float(a.grad.dtype(), [&]<class TG>() {
     if (!a.copy.defined()) {
       adam_typed<TM, TG, BF16>(a, factors, nullptr, begin, end);
-    } else if (a.copy.dtype() == DType::kBF16) {
-      adam_typed<TM, TG>(a, factors, a.copy.data<BF16>(), begin, end);
     } else {
-      adam_typed<TM, TG>(a, factors, a.copy.data<F16>(), begin, end);
+      on_float(a.copy.dtype(),
+               [&]<class TC>() { adam_typed<TM, TG>(a, factors, a.copy.data<TC>(), begin, end); });
     }
   });
 }

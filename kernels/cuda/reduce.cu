@@ -42,6 +42,12 @@ __global__ void total_kernel(int64_t count, const double* sums, double divisor, 
   if (threadIdx.x == 0) *total = accumulate ? *total + sum : sum;
 }
 
+// One thread: they are few, and their order is what counts.
+__global__ void add_in_order_kernel(int64_t count, const double* numbers, double* total) {
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  for (int64_t i = 0; i < count; ++i) *total += numbers[i];
+}
+
 template <class T>
 __global__ void finite_kernel(int64_t numel, const T* x, int32_t* finite) {
   const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -84,6 +90,11 @@ void sum_into_cuda(Stream& stream, const Tensor& x, double divisor, Write write,
 
 void sum_of_squares_into_cuda(Stream& stream, const Tensor& x, Write write, const Tensor& total) {
   sum<true>("sum_of_squares_into", stream, x, 1.0, write, total);
+}
+
+void add_in_order_cuda(Stream& stream, const Tensor& numbers, const Tensor& total) {
+  cuda::launch("add_in_order", add_in_order_kernel, {.blocks = 1, .threads = 1}, stream,
+               numbers.numel(), elements<const double>(numbers), elements<double>(total));
 }
 
 bool all_finite_cuda(Stream& stream, const Tensor& x) {

@@ -92,11 +92,8 @@ void update(Stream& stream, const AdamArgs& args, const StepScalars& scalars) {
 template <class M>
 void update_moments(Stream& stream, const AdamArgs& args, const StepScalars& scalars) {
   on_float(args.grad.dtype(), [&]<class G>() {
-    if (args.copy.defined() && args.copy.dtype() == DType::kF16) {
-      update<M, G, F16>(stream, args, scalars);
-    } else {
-      update<M, G, BF16>(stream, args, scalars);
-    }
+    on_float(args.copy.defined() ? args.copy.dtype() : DType::kBF16,
+             [&]<class C>() { update<M, G, C>(stream, args, scalars); });
   });
 }
 

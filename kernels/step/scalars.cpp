@@ -78,6 +78,11 @@ Event StepScalars::copy_outcome(StepOutcome& to) const {
   return stream_->mark();
 }
 
+void StepScalars::copy_to(const StepScalars& host) const {
+  stream_->copy(at(block_, 0), at(host.block_, 0), kSumsAt);
+  stream_->synchronize();
+}
+
 void StepScalars::clear_skip() {
   stream_->fill_bytes(at(block_, kSkipAt), 0,
                       sizeof(StepOutcome::skip) + sizeof(StepOutcome::found));

@@ -81,6 +81,9 @@ class StepScalars {
   // The outcome of the work so far, into host memory that has to live until the event is reached;
   // what is done to these scalars later does not change it. On meta `to` stays as it is.
   Event copy_outcome(StepOutcome& to) const;
+  // What updates read, into scalars of the host, where state lies that the CPU updates. Waits for
+  // the copy.
+  void copy_to(const StepScalars& host) const;
   void clear_skip();  // and what was found
   void write(const StepOutcome& outcome);
 

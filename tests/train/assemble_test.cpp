@@ -38,6 +38,71 @@ TEST_CASE("limits of memory are sizes, and what is none is refused by key", "[ra
                     Catch::Contains("memory.host_limit") && Catch::Contains("\"much\" is no size"));
 }
 
+TEST_CASE("offload_optimizer says where state lies, and how it gets there", "[rankd]") {
+  const auto zero = [](const std::string& section) {
+    return options_of(R"("train_micro_batch_size_per_gpu": 1, "zero_optimization": )" + section)
+        .zero;
+  };
+  CHECK_FALSE(zero(R"({"stage": 3})").offloads_state());
+  CHECK_FALSE(zero(R"({"stage": 3, "offload_optimizer": {"device": "none"}})").offloads_state());
+  for (const int stage : {1, 2, 3}) {
+    const ZeroOptions host =
+        zero(fmt::format(R"({{"stage": {}, "offload_optimizer": {{"device": "cpu"}}}})", stage));
+    CHECK(host.policy.state.tier == Tier::kHost);
+    CHECK(host.policy.grads.tier == Tier::kHost);
+    CHECK(host.policy.params.tier == Tier::kDevice);
+    CHECK(host.offload_ratio == 1);
+  }
+  CHECK(zero(R"({"stage": 2, "cpu_offload": true})").policy.state.tier == Tier::kHost);
+  CHECK(zero(R"({"stage": 2, "sub_group_size": 64})").sub_group_numel == INT64_MAX);
+  const ZeroOptions nvme = zero(R"({"stage": 3, "sub_group_size": 64, "offload_optimizer": {
+      "device": "nvme", "nvme_path": "/disk", "ratio": 0.25, "buffer_count": 5,
+      "pin_memory": true, "pipeline_read": true, "fast_init": true}})");
+  CHECK(nvme.policy.state.tier == Tier::kNvme);
+  CHECK(nvme.sub_group_numel == 64);
+  CHECK(nvme.offload_ratio == 0.25);
+  CHECK(nvme.pin_memory);
+  CHECK(nvme.rolling.buffers == 5);
+  CHECK((nvme.rolling.pipeline_read && !nvme.rolling.pipeline_write && nvme.rolling.fast_init));
+  CHECK(nvme.rolling.pinning == Pinning::kRequired);
+  CHECK_THROWS_WITH(
+      zero(R"({"stage": 3, "offload_optimizer": {"device": "nvme", "buffer_count": 0}})"),
+      Catch::Contains("offload_optimizer.buffer_count"));
+  CHECK_THROWS_WITH(zero(R"({"stage": 2, "offload_optimizer": {"device": "nvme"}})"),
+                    Catch::Contains("nvme works with stage 3 only"));
+}
+
+TEST_CASE("the aio section is how swap files are read and written", "[rankd]") {
+  const AioConfig aio{.block_size = 8192,
+                      .queue_depth = 3,
+                      .thread_count = 2,
+                      .single_submit = true,
+                      .overlap_events = false,
+                      .use_gds = true};
+  const IoOptions io = io_options(aio, "/disk");
+  CHECK(io.block_size == 8192);
+  CHECK(io.queue_depth == 3);
+  CHECK(io.thread_count == 2);
+  CHECK((io.single_submit && !io.overlap_events && io.use_gds));
+  CHECK(io.folder == "/disk");
+  CHECK_THROWS_WITH(io_options({.block_size = 1000}, ""), Catch::Contains("aio.block_size: 1000"));
+  CHECK_THROWS_WITH(io_options({.queue_depth = 100'000}, ""), Catch::Contains("aio.queue_depth"));
+}
+
+TEST_CASE("swap files are those of a run directory and a rank", "[rankd]") {
+  JobPlan plan;
+  plan.rank = 1;
+  plan.world_size = 4;
+  plan.epoch = 3;
+  plan.run_dir = "/runs/big night";
+  const SwapOwner owner = swap_owner(plan);
+  CHECK_THAT(owner.job, Catch::StartsWith("big-night-"));
+  CHECK(owner.job.size() == std::string("big-night-").size() + 8);
+  CHECK((owner.epoch == 3 && owner.rank == 1 && owner.world == 4));
+  plan.run_dir = "/other/big night";
+  CHECK(swap_owner(plan).job != owner.job);
+}
+
 TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") {
   const auto options = [](const std::string& sizes) {
     return engine_options(

@@ -45,8 +45,11 @@ class GuardedRank {
       : comm_(comm, memory_), connections_(Connections::over(comm_, {.data = comm.size()})) {}
 
   RankResources resources() {
-    return {
-        .stream = stream_, .host = host_, .peers = connections_.peers(), .comm_memory = shared_};
+    return {.stream = stream_,
+            .host = host_,
+            .peers = connections_.peers(),
+            .comm_memory = shared_,
+            .nvme = &swapped_};
   }
   TierUsage tiers() const {
     TierUsage usage{};
@@ -61,13 +64,14 @@ class GuardedRank {
 
  private:
   GuardedMemory memory_;
-  MemoryAccount account_;
+  MemoryAccount account_, swapped_;
   TrackingMemory heap_{memory_, account_};
   TrackingMemory shared_{memory_, account_};
   ThreadPool pool_{1};
   Stream stream_{{.device = Device::cpu(), .memory = &heap_, .pool = &pool_, .gate = &memory_}};
   HostMemory beside_;
-  Stream host_{{.device = Device::cpu(), .memory = &beside_, .pool = &pool_}};
+  // What it updates writes weights to where they are used.
+  Stream host_{{.device = Device::cpu(), .memory = &beside_, .pool = &pool_, .gate = &memory_}};
   GatedComm comm_;
   Connections connections_;
 };

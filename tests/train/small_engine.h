@@ -65,6 +65,12 @@ struct Setting {
   bool offload_activations = false;
   Tier params = Tier::kDevice;  // at stage 3
   int64_t host_numel = 6000;    // of weights on NVMe, those that stay on the host
+  double clipping = 1.0;
+  // Where optimizer state is, the share of it that is there, and how it is cut and swapped.
+  Tier state = Tier::kDevice;
+  double offload_ratio = 1;
+  int64_t sub_group_numel = INT64_MAX;
+  RollingHomeOptions rolling{.buffers = 1, .pinning = Pinning::kNone};
 };
 
 // Of the rate of the optimizer itself.
@@ -83,14 +89,19 @@ inline Gpt2Config small_gpt2(double dropout) {
           .attn_pdrop = dropout};
 }
 
-inline EngineOptions options_of(const Setting& s) {
+inline ZeroPolicy policy_of(const Setting& s) {
   ZeroPolicy policy = zero_policy(s.stage);
+  policy.state.tier = policy.grads.tier = s.state;
   policy.params.tier = s.params;
+  return policy;
+}
+
+inline EngineOptions options_of(const Setting& s) {
   const bool nvme = s.params == Tier::kNvme;
   return {.model = small_gpt2(s.dropout),
           .dtype = s.dtype,
           .operands = s.operands,
-          .zero = {.policy = policy,
+          .zero = {.policy = policy_of(s),
                    .bucket_numel = 5000,
                    .persistence_numel = 64,
                    .gather = {.prefetch_numel = 4000,
@@ -103,10 +114,13 @@ inline EngineOptions options_of(const Setting& s) {
                    .wire_modules = s.wire_modules,
                    .micro_steps = s.micro_steps,
                    .offload = {.host_numel = nvme ? s.host_numel : INT64_MAX, .buffers = 3},
-                   .slots = {}},
+                   .slots = {},
+                   .sub_group_numel = s.sub_group_numel,
+                   .offload_ratio = s.offload_ratio,
+                   .rolling = s.rolling},
           .optimizer = s.optimizer,
           .schedule = warmup_of(4),
-          .gradient_clipping = 1.0,
+          .gradient_clipping = s.clipping,
           .loss_scale = s.loss_scale,
           .gradient_factor = s.gradient_factor,
           .micro_batch = s.global_batch / s.ranks / s.micro_steps,

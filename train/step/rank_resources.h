@@ -4,6 +4,7 @@
 #include "comm/peers.h"
 #include "comm/recorded_calls.h"
 #include "zero/offloaded_weights.h"
+#include "zero/shard_group.h"
 
 namespace ds {
 
@@ -28,7 +29,7 @@ struct RankResources {
   // On meta, the clock of the swap file, and its books everywhere.
   Stream* disk = nullptr;
   MemoryAccount* nvme = nullptr;
-  // Makes the file that weights are swapped to; null: there is none.
+  // Makes a file that weights or optimizer state are swapped to; null: there is none.
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;
   // Where groups tell what of their calls is recorded into graphs; null: nowhere.
   RecordedCalls* recorded = nullptr;
@@ -36,6 +37,9 @@ struct RankResources {
   // the step has been begun, as on the CPU; 1 where the device computes while the host goes on.
   int results_late = 0;
 
+  OffloadPlace state_place() const {
+    return {.host = &host, .pinned = pinned, .nvme = nvme, .open_swap = open_swap};
+  }
   StoreStreams streams() const {
     return {stream, communication != nullptr ? *communication : stream};
   }

@@ -18,8 +18,13 @@ struct SwapFolder {
   IoOptions io{};  // its folder is filled in
 };
 
-// Makes the swap file when it is called. ConfigError where the path is not there; throws what
-// Swapper() and AsyncIo() throw.
-std::function<std::unique_ptr<Swapper>(int64_t bytes)> swap_opener(const SwapFolder& place);
+// Makes a swap file each time it is called: the first has the owner's name, the others a number
+// behind that of the job. Throws what Swapper() and AsyncIo() throw.
+using SwapOpener = std::function<std::unique_ptr<Swapper>(int64_t bytes)>;
+// ConfigError, when it is called, where the path is not there.
+SwapOpener swap_opener(const SwapFolder& place);
+// In a folder of the job (SwapDirectory), which is there for as long as the opener and copies of
+// it; `of` says nothing there. Throws what SwapDirectory() throws.
+SwapOpener job_swap_opener(const SwapFolder& place);
 
 }  // namespace ds

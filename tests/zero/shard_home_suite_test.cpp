@@ -1,0 +1,330 @@
+// The conformance suite of ShardHome: wherever state lies, and however it is cut, it is handed out
+// once, stays as it was left, and comes to the same bits.
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include "comm/solo_comm.h"
+#include "core/rng.h"
+#include "kernels/elementwise.h"
+#include "kernels/step/scalars.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/test_stream.h"
+#include "zero/shard_home.h"
+
+namespace ds {
+namespace {
+
+using Floats = std::vector<float>;
+using testing::floats_of;
+using testing::TestStream;
+
+constexpr std::array<int64_t, 3> kSlices{160, 96, 32};
+
+float value_of(std::string_view what, int bucket, int64_t index) {
+  const Rng rng(11, what);
+  return static_cast<float>(
+             rng.derive(static_cast<uint64_t>(bucket)).bits(static_cast<uint64_t>(index)) % 2001) /
+             1000 -
+         1;
+}
+
+// What one rank has, beside the home that is tried.
+struct Place {
+  TestStream device;
+  HostMemory heap;
+  MemoryAccount host_account, nvme_account;
+  TrackingMemory host_memory{heap, host_account};
+  Stream host{{.device = Device::cpu(), .memory = &host_memory, .pool = &device.pool}};
+  testing::TemporaryDirectory directory;
+  SwapSpace swap{.open =
+                     [this](int64_t bytes) {
+                       return std::make_unique<Swapper>(
+                           SwapperOptions{.directory = directory.path().string(),
+                                          .owner = {.job = "suite"},
+                                          .bytes = bytes},
+                           std::make_unique<AsyncIo>(IoOptions{.engine = EngineKind::kThreads}));
+                     },
+                 .account = nvme_account};
+  HostPlace host_place{host, nullptr};
+  std::vector<HomeSlice> slices;
+
+  explicit Place(DType dtype) {
+    for (size_t b = 0; b < kSlices.size(); ++b) {
+      slices.push_back(
+          {.weights = Tensor::zeros({kSlices[b]}, dtype, device.stream),
+           .fields = {
+               {.param = narrow<int>(b), .param_begin = 5, .numel = kSlices[b] - 3, .offset = 0}}});
+    }
+  }
+};
+
+struct Kind {
+  std::string name;
+  std::function<std::unique_ptr<ShardHome>(Place&, HomeOptions)> make;
+};
+
+Kind rolling(std::string name, RollingHomeOptions options) {
+  options.pinning = Pinning::kNone;
+  return {std::move(name), [options](Place& place, const HomeOptions& home) {
+            return make_rolling_home(home, place.slices, place.device.stream, place.host_place,
+                                     place.swap, options);
+          }};
+}
+
+std::unique_ptr<ShardHome> device_home(Place& place, const HomeOptions& options) {
+  return make_device_home(options, place.slices, place.device.stream);
+}
+std::unique_ptr<ShardHome> host_home(Place& place, const HomeOptions& options) {
+  return make_host_home(options, place.slices, place.device.stream, place.host_place);
+}
+
+Kind split(const Kind& first, double ratio) {
+  return {fmt::format("{} of {}, the rest on the device", ratio, first.name),
+          [=](Place& place, HomeOptions options) {
+            HomeOptions rest = options;
+            options.share = {.first = 0, .last = ratio};
+            rest.share = {.first = ratio, .last = 1};
+            return make_split_home(first.make(place, options), device_home(place, rest));
+          }};
+}
+
+std::vector<Kind> kinds() {
+  const Kind host{"host", host_home};
+  const Kind plain = rolling("rolling", {.buffers = 1});
+  std::vector<Kind> all{{"device", device_home}, host, plain};
+  all.push_back(rolling("rolling, reading ahead", {.buffers = 2, .pipeline_read = true}));
+  all.push_back(
+      rolling("rolling, both ways",
+              {.buffers = 4, .pipeline_read = true, .pipeline_write = true, .fast_init = true}));
+  for (const double ratio : {0.0, 0.3, 1.0}) {
+    all.push_back(split(host, ratio));
+    all.push_back(split(plain, ratio));
+  }
+  return all;
+}
+
+HomeOptions options_of(int64_t part_numel) {
+  return {.slots = {{.name = "first"}, {.name = "second"}},
+          .grad_dtype = DType::kF32,
+          .part_numel = part_numel};
+}
+
+void put(Stream& stream, const Tensor& to, const Floats& values) {
+  stream.copy(values.data(), to.address(), to.bytes());
+  stream.synchronize();
+}
+
+Floats values_of(std::string_view what, const HomePart& part) {
+  Floats values;
+  for (int64_t i = 0; i < part.numel; ++i) {
+    values.push_back(value_of(what, part.bucket, part.begin + i));
+  }
+  return values;
+}
+
+void fill(ShardHome& home) {
+  home.visit(PartAccess::kFill, [](OpenPart& open) {
+    for (const Tensor& slot : open.shard.slots) {
+      for (const float value : floats_of(slot)) REQUIRE(value == 0);
+    }
+    put(open.stream, open.shard.master, values_of("weight", open.part));
+    if (open.shard.copy.defined()) kernels::cast(open.stream, open.shard.master, open.shard.copy);
+  });
+}
+
+void store_gradients(ShardHome& home, Place& place, std::string_view what) {
+  for (int b = narrow<int>(kSlices.size()) - 1; b >= 0; --b) {  // as a backward pass has them
+    const HomePart all{.bucket = b, .numel = nth(kSlices, b)};
+    home.store_gradient(b, testing::upload(values_of(what, all), {all.numel}, place.device.stream),
+                        place.device.stream);
+  }
+}
+
+// master, slots and weights of all slices, as the update of a home leaves them.
+std::vector<Floats> trained(const Kind& kind, DType dtype, int64_t part_numel, int steps) {
+  Place place(dtype);
+  SoloComm alone(place.heap);
+  const auto home = kind.make(place, options_of(part_numel));
+  fill(*home);
+  const auto optimizer = make_adam({.lr = 0.1, .weight_decay = 0.1});
+  StepScalars scalars(1, place.device.stream), on_host(1, place.host);
+  for (int step = 1; step <= steps; ++step) {
+    store_gradients(*home, place, fmt::format("gradient {}", step));
+    scalars.upload(optimizer->inputs({.lr = 0.1}, step), 0);
+    StepOutcome outcome;
+    outcome.grad_scale = 0.5F;
+    scalars.write(outcome);
+    scalars.copy_to(on_host);
+    home->visit(PartAccess::kUpdate, [&](OpenPart& open) {
+      const bool here = &open.stream == &place.device.stream;
+      optimizer->step({&open.shard, 1}, here ? scalars : on_host, alone, open.stream);
+    });
+  }
+  std::vector<Floats> state(3 * kSlices.size());
+  home->visit(PartAccess::kRead, [&](OpenPart& open) {
+    const auto bucket = static_cast<size_t>(open.part.bucket);
+    const auto keep = [&](size_t at, const Tensor& tensor) {
+      Floats& into = state[3 * bucket + at];
+      into.resize(to_size(kSlices[bucket]));
+      std::ranges::copy(floats_of(tensor), into.begin() + open.part.begin);
+    };
+    keep(0, open.shard.master);
+    for (size_t slot = 0; slot < 2; ++slot) keep(1 + slot, open.shard.slots[slot]);
+  });
+  for (const HomeSlice& slice : place.slices) state.push_back(floats_of(slice.weights));
+  return state;
+}
+
+TEST_CASE("every home has every element of every slice in one part, no longer than asked for",
+          "[zero][device]") {
+  for (const Kind& kind : kinds()) {
+    CAPTURE(kind.name);
+    Place place(DType::kF32);
+    const auto home = kind.make(place, options_of(64));
+    std::vector<HomePart> visited;
+    home->visit(PartAccess::kFill, [&](OpenPart& open) { visited.push_back(open.part); });
+    CHECK(visited == std::vector(home->parts().begin(), home->parts().end()));
+    std::vector<int64_t> elements(kSlices.size(), 0);
+    for (const HomePart& part : visited) {
+      CHECK(part.numel <= 64);
+      elements[static_cast<size_t>(part.bucket)] += part.numel;
+    }
+    CHECK(std::ranges::equal(elements, kSlices));
+  }
+}
+
+TEST_CASE("what is left in a home is there in every later visit", "[zero][device]") {
+  for (const Kind& kind : kinds()) {
+    CAPTURE(kind.name);
+    Place place(DType::kBF16);
+    const auto home = kind.make(place, options_of(64));
+    fill(*home);
+    home->visit(PartAccess::kChange, [&](OpenPart& open) {
+      REQUIRE(floats_of(open.shard.master) == values_of("weight", open.part));
+      REQUIRE(open.shard.fields ==
+              fields_within(place.slices[static_cast<size_t>(open.part.bucket)].fields, open.part));
+      put(open.stream, open.shard.slots[1], values_of("slot", open.part));
+    });
+    for (int round = 0; round < 2; ++round) {
+      home->visit(PartAccess::kRead, [&](OpenPart& open) {
+        REQUIRE(floats_of(open.shard.master) == values_of("weight", open.part));
+        for (const float value : floats_of(open.shard.slots[0])) REQUIRE(value == 0);
+        REQUIRE(floats_of(open.shard.slots[1]) == values_of("slot", open.part));
+      });
+    }
+  }
+}
+
+TEST_CASE("what nobody has filled is zeros for the first who changes it", "[zero][device]") {
+  for (const Kind& kind : kinds()) {
+    CAPTURE(kind.name);
+    Place place(DType::kF32);
+    const auto home = kind.make(place, options_of(64));
+    home->visit(PartAccess::kChange, [&](OpenPart& open) {
+      for (const float value : floats_of(open.shard.slots[0])) REQUIRE(value == 0);
+      put(open.stream, open.shard.slots[0], values_of("slot", open.part));
+    });
+    home->visit(PartAccess::kRead, [&](OpenPart& open) {
+      REQUIRE(floats_of(open.shard.slots[0]) == values_of("slot", open.part));
+    });
+  }
+}
+
+TEST_CASE("gradients come back as they were stored last, and meet their part", "[zero][device]") {
+  for (const Kind& kind : kinds()) {
+    CAPTURE(kind.name);
+    Place place(DType::kF32);
+    const auto home = kind.make(place, options_of(64));
+    fill(*home);
+    for (const char* what : {"gradient", "its sum"}) {
+      store_gradients(*home, place, what);
+      for (int b = 0; b < narrow<int>(kSlices.size()); ++b) {
+        const HomePart all{.bucket = b, .numel = nth(kSlices, b)};
+        Tensor back = Tensor::empty({all.numel}, DType::kF32, place.device.stream);
+        home->load_gradient(b, back, place.device.stream);
+        CHECK(floats_of(back) == values_of(what, all));
+      }
+    }
+    home->visit(PartAccess::kUpdate, [&](OpenPart& open) {
+      REQUIRE(floats_of(open.shard.grad) == values_of("its sum", open.part));
+    });
+  }
+}
+
+TEST_CASE("every home and every cut updates to the same bits", "[zero]") {
+  if (testing::is_on_device()) return;  // a device's arithmetic is not the host's
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::vector<Floats> expected = trained({"device", device_home}, dtype, INT64_MAX, 3);
+    for (const Kind& kind : kinds()) {
+      for (const int64_t part_numel : {int64_t{32}, int64_t{96}, INT64_MAX}) {
+        CAPTURE(kind.name, name_of(dtype), part_numel);
+        CHECK(trained(kind, dtype, part_numel, 3) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("on a device the host's updates reach the weights", "[zero][device]") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::vector<Floats> expected = trained({"device", device_home}, dtype, INT64_MAX, 3);
+    for (const Kind& kind : kinds()) {
+      CAPTURE(kind.name, name_of(dtype));
+      const std::vector<Floats> got = trained(kind, dtype, 64, 3);
+      REQUIRE(got.size() == expected.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        for (size_t k = 0; k < got[i].size(); ++k) {
+          REQUIRE(std::abs(got[i][k] - expected[i][k]) <= 0.01F);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("an error inside of a visit leaves a home that can be visited again", "[zero]") {
+  for (const Kind& kind : kinds()) {
+    CAPTURE(kind.name);
+    Place place(DType::kF32);
+    const auto home = kind.make(place, options_of(64));
+    const auto fail = [](OpenPart& open) {
+      if (open.part.begin > 0) throw ValidationError("it is not what it should be");
+    };
+    if (home->parts().size() > kSlices.size()) {
+      CHECK_THROWS_AS(home->visit(PartAccess::kFill, fail), ValidationError);
+      CHECK_THROWS_AS(home->visit(PartAccess::kChange, fail), ValidationError);
+    }
+    fill(*home);
+    home->visit(PartAccess::kRead, [&](OpenPart& open) {
+      REQUIRE(floats_of(open.shard.master) == values_of("weight", open.part));
+    });
+  }
+}
+
+TEST_CASE("homes take what they should of each tier, and give it back", "[zero]") {
+  Place place(DType::kBF16);
+  constexpr int64_t kNumel = 160 + 96 + 32;
+  {
+    const auto home = host_home(place, options_of(64));
+    CHECK(place.host_account.usage().bytes_now == kNumel * 16);  // master, two slots, gradient
+    CHECK(place.nvme_account.usage().bytes_now == 0);
+  }
+  CHECK(place.host_account.usage().bytes_now == 0);
+  {
+    const auto home =
+        rolling("", {.buffers = 2, .pipeline_read = true}).make(place, options_of(64));
+    CHECK(std::filesystem::file_size(place.directory.path().string() + "/suite.rank-0.swap") ==
+          place.nvme_account.usage().bytes_now + to_size(kSwapPage));
+    // Two buffers of the largest part, aligned for transfers past the page cache.
+    CHECK(place.host_account.usage().bytes_now < 4 * 8192);
+  }
+  CHECK(place.host_account.usage().bytes_now == 0);
+  CHECK(place.nvme_account.usage().bytes_now == 0);
+  CHECK(std::filesystem::is_empty(place.directory.path().string()));
+  CHECK_THROWS_AS(rolling("", {.buffers = 1, .pipeline_read = true}).make(place, options_of(64)),
+                  ConfigError);
+  CHECK(place.nvme_account.usage().bytes_now == 0);
+}
+
+}  // namespace
+}  // namespace ds

@@ -1,0 +1,40 @@
+// (pure) How the slices of a rank are cut into the parts that its optimizer state is handed out in:
+// the range of each slice that a home has, in parts of at most so many elements.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "optim/optimizer.h"
+
+namespace ds {
+
+// Elements [begin, begin + numel) of this rank's slice of a bucket.
+struct HomePart {
+  int bucket = 0;
+  int64_t begin = 0;
+  int64_t numel = 0;
+  bool operator==(const HomePart&) const = default;
+};
+
+// What a home has of every slice: the shares [first, last) of it, 0 to 1.
+struct HomeShare {
+  double first = 0;
+  double last = 1;
+};
+
+// A slice of `slice_numel` elements is cut where its share ends, and within that every
+// `part_numel` elements; both are rounded down to what slices are aligned to, parts to that at
+// least. What is empty is no part.
+std::vector<HomePart> home_parts(std::span<const int64_t> slice_numel, const HomeShare& share,
+                                 int64_t part_numel);
+
+// The fields of a slice that lie in the part, with offsets from where it begins.
+std::vector<ShardField> fields_within(std::span<const ShardField> fields, const HomePart& part);
+
+// "0: 0+64 64+32; 1: 0+96"
+std::string to_string(std::span<const HomePart> parts);
+
+}  // namespace ds

@@ -1,0 +1,309 @@
+// The home of state in the swap file of a rank. A part is one extent, master and slots, and its
+// gradient is another, which comes during the backward pass; both pass through the buffers of one
+// staging pool. On meta nothing is moved, and what the real one would take is taken.
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "core/failpoint.h"
+#include "core/index.h"
+#include "offload/rolling_run.h"
+#include "zero/home_slots.h"
+#include "zero/shard_home.h"
+#include "zero/weights_out.h"
+
+namespace ds {
+namespace {
+
+int64_t rounded(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
+
+// Where the tensors of a part lie in its buffer, in bytes: master, slots with their scales,
+// gradient.
+class PartFrame {
+ public:
+  PartFrame(const HomeOptions& options, int64_t numel) : options_(options), numel_(numel) {
+    state_bytes_ = room(DType::kF32, numel);
+    for (const SlotSpec& slot : options.slots) {
+      state_bytes_ += room(slot.dtype, numel) + room(DType::kU8, scales_of(slot, numel));
+    }
+  }
+
+  int64_t state_bytes() const { return state_bytes_; }
+  // Page by page, lest transfers of the two share one.
+  int64_t grad_at() const { return rounded(state_bytes_, kSwapPage); }
+  int64_t grad_bytes() const { return numel_ * narrow<int64_t>(size_of(options_.grad_dtype)); }
+  int64_t bytes() const { return grad_at() + grad_bytes(); }
+
+  Tensor grad(std::byte* buffer, Device device) const {
+    return Tensor::borrow(buffer + grad_at(), {numel_}, options_.grad_dtype, device);
+  }
+  Shard shard(std::byte* buffer, Device device) const {
+    Shard shard;
+    shard.master = Tensor::borrow(buffer, {numel_}, DType::kF32, device);
+    int64_t at = room(DType::kF32, numel_);
+    const auto next = [&](DType dtype, int64_t numel) {
+      return Tensor::borrow(buffer + std::exchange(at, at + room(dtype, numel)), {numel}, dtype,
+                            device);
+    };
+    for (const SlotSpec& slot : options_.slots) {
+      const int64_t scales = scales_of(slot, numel_);
+      shard.slots.push_back(next(slot.dtype, numel_));
+      shard.scales.push_back(scales > 0 ? next(DType::kU8, scales) : Tensor());
+    }
+    return shard;
+  }
+
+ private:
+  static int64_t room(DType dtype, int64_t numel) {
+    return rounded(numel * narrow<int64_t>(size_of(dtype)), static_cast<int64_t>(kMemoryAlignment));
+  }
+
+  const HomeOptions& options_;
+  const int64_t numel_;
+  int64_t state_bytes_ = 0;
+};
+
+class RollingHome final : public ShardHome {
+ public:
+  RollingHome(HomeOptions options, std::span<const HomeSlice> slices, Stream& compute,
+              const HostPlace& host, const SwapSpace& swap, const RollingHomeOptions& rolling)
+      : options_(std::move(options)),
+        rolling_(rolling),
+        host_(host.stream),
+        account_(swap.account),
+        parts_(home_parts(numel_of(slices), options_.share, options_.part_numel)),
+        out_(parts_, weights_of(slices), compute, host.pinned) {
+    for (const HomePart& part : parts_) {
+      fields_.push_back(fields_within(nth(slices, part.bucket).fields, part));
+      const PartFrame frame(options_, part.numel);
+      buffer_bytes_ = std::max(buffer_bytes_, frame.bytes());
+      file_bytes_ += Swapper::room_for(frame.state_bytes()) + Swapper::room_for(frame.grad_bytes());
+    }
+    if (parts_.empty()) return;
+    check_buffers();
+    account_.add(to_size(file_bytes_), MemoryTag::kOptimizer);
+    try {
+      is_meta() ? plan_buffers() : open_file(host, swap);
+    } catch (...) {
+      account_.remove(to_size(file_bytes_), MemoryTag::kOptimizer);
+      throw;
+    }
+  }
+  ~RollingHome() override {
+    try {
+      finish_stores();
+    } catch (const std::exception&) {  // who stored waits no more, and the file goes
+    }
+    if (!parts_.empty()) account_.remove(to_size(file_bytes_), MemoryTag::kOptimizer);
+  }
+
+  std::span<const HomePart> parts() const override { return parts_; }
+
+  void visit(PartAccess access, const Work& work) override {
+    if (parts_.empty()) return;
+    finish_stores();
+    // What nobody has filled yet is zeros and slots as they begin, whoever changes it first.
+    const bool fills =
+        access == PartAccess::kFill || (access == PartAccess::kChange && !is_filled_);
+    DS_CHECK(fills || is_filled_ || is_meta(), "swapped state: read before it was filled");
+    const auto on_part = [&](int part, std::byte* bytes) {
+      if (fills && !is_meta()) {
+        std::memset(bytes, 0, to_size(PartFrame(options_, nth(parts_, part).numel).state_bytes()));
+      }
+      work_on(access, fills, part, bytes, work);
+    };
+    if (is_meta()) {
+      for (int part = 0; part < count(); ++part) on_part(part, meta_bytes());
+    } else {
+      const RollingPlan plan = plan_rolling(rolling_options(access, fills));
+      run_rolling(plan, pieces(access), *swapper_, *pool_,
+                  [&](int part, std::span<std::byte> bytes) { on_part(part, bytes.data()); });
+    }
+    is_filled_ = true;
+  }
+
+  void store_gradient(int bucket, const Tensor& slice, Stream& stream) override {
+    each_of(bucket, [&](int part, const PartFrame& frame) {
+      const Tensor from = nth_slice(slice, part);
+      if (is_meta()) return stream.copy(from.address(), meta_bytes(), from.bytes());
+      Stored stored{.lease = take_buffer(frame, key("gradient", part)), .ticket = {}};
+      const std::span<std::byte> bytes = grad_bytes(stored.lease, frame);
+      stream.copy(from.address(), bytes.data(), from.bytes());
+      stream.synchronize();
+      stored.ticket = swapper_->put(key("gradient", part), bytes);
+      stored_.push_back(std::move(stored));
+      DS_FAILPOINT("offload.gradient_stored");
+      if (!rolling_.pipeline_write) finish_stores();
+    });
+  }
+
+  void load_gradient(int bucket, const Tensor& slice, Stream& stream) override {
+    finish_stores();
+    each_of(bucket, [&](int part, const PartFrame& frame) {
+      const Tensor to = nth_slice(slice, part);
+      if (is_meta()) return stream.copy(meta_bytes(), to.address(), to.bytes());
+      Stored loaded{.lease = take_buffer(frame, key("gradient", part)), .ticket = {}};
+      const std::span<std::byte> bytes = grad_bytes(loaded.lease, frame);
+      loaded.ticket = swapper_->get(key("gradient", part), bytes);
+      await(loaded);
+      stream.copy(bytes.data(), to.address(), to.bytes());
+      stream.synchronize();
+      DS_FAILPOINT("offload.gradient_loaded");
+    });
+  }
+
+ private:
+  // A transfer of a gradient, and the buffer that it has until it is waited for.
+  struct Stored {
+    StagingPool::Lease lease;
+    SwapTicket ticket;
+  };
+
+  static std::vector<int64_t> numel_of(std::span<const HomeSlice> slices) {
+    std::vector<int64_t> numel;
+    for (const HomeSlice& slice : slices) numel.push_back(slice.numel());
+    return numel;
+  }
+  static std::vector<Tensor> weights_of(std::span<const HomeSlice> slices) {
+    std::vector<Tensor> weights;
+    for (const HomeSlice& slice : slices) weights.push_back(slice.weights);
+    return weights;
+  }
+
+  int count() const { return narrow<int>(parts_.size()); }
+  bool is_meta() const { return host_.device().is_meta(); }
+  std::byte* meta_bytes() const { return static_cast<std::byte*>(planned_.address()); }
+  std::string key(std::string_view what, int part) const {
+    return fmt::format("group {} part {} {}", options_.name, part, what);
+  }
+  Tensor nth_slice(const Tensor& slice, int part) const {
+    return slice.narrow(nth(parts_, part).begin, nth(parts_, part).numel);
+  }
+
+  void check_buffers() const {
+    plan_rolling(rolling_options(PartAccess::kUpdate, false));  // ConfigError where they are few
+  }
+
+  RollingOptions rolling_options(PartAccess access, bool fills) const {
+    RollingOptions options;
+    options.buffers = rolling_.buffers;
+    options.pipeline_read = rolling_.pipeline_read;
+    options.pipeline_write = rolling_.pipeline_write || (fills && rolling_.fast_init);
+    for (const HomePart& part : parts_) {
+      options.part_bytes.push_back(PartFrame(options_, part.numel).bytes());
+    }
+    if (access == PartAccess::kRead) options.access = RollingAccess::kRead;
+    if (fills) options.access = RollingAccess::kFill;
+    return options;
+  }
+
+  std::vector<RollingPieces> pieces(PartAccess access) const {
+    std::vector<RollingPieces> all;
+    for (int part = 0; part < count(); ++part) {
+      const PartFrame frame(options_, nth(parts_, part).numel);
+      RollingPieces& of = all.emplace_back();
+      of.push_back({.key = key("state", part), .bytes = frame.state_bytes()});
+      if (access == PartAccess::kUpdate) {
+        of.push_back({.key = key("gradient", part),
+                      .offset = frame.grad_at(),
+                      .bytes = frame.grad_bytes(),
+                      .is_written = false});
+      }
+    }
+    return all;
+  }
+
+  void plan_buffers() {
+    const int64_t bytes =
+        rolling_.buffers * rounded(buffer_bytes_, kUncachedAlignment) + kUncachedAlignment;
+    planned_ = Tensor::empty({bytes}, DType::kU8, host_, MemoryTag::kScratch);
+  }
+
+  void open_file(const HostPlace& host, const SwapSpace& swap) {
+    if (swap.open == nullptr) {
+      throw Unsupported("zero: optimizer state goes to NVMe, and this rank was given no swap file");
+    }
+    const bool pinned = host.pinned != nullptr;
+    pool_.emplace(StagingOptions{.buffers = rolling_.buffers,
+                                 .buffer_bytes = buffer_bytes_,
+                                 .pinning = rolling_.pinning},
+                  pinned ? host.pinned : &host_.memory(),
+                  pinned ? StagingMemory::kPinned : StagingMemory::kPageable);
+    swapper_ = swap.open(file_bytes_);
+  }
+
+  void work_on(PartAccess access, bool fills, int index, std::byte* bytes, const Work& work) {
+    const HomePart& part = nth(parts_, index);
+    const PartFrame frame(options_, part.numel);
+    Shard shard = frame.shard(bytes, host_.device());
+    shard.fields = nth(fields_, index);
+    if (fills) begin_slots(options_.slots, shard, host_);
+    if (access == PartAccess::kUpdate) shard.grad = frame.grad(bytes, host_.device());
+    if (access != PartAccess::kRead) shard.copy = out_.place(part, host_.device());
+    OpenPart open{.part = part, .shard = shard, .stream = host_};
+    work(open);
+    if (access != PartAccess::kRead) out_.send(part);
+  }
+
+  template <class Move>
+  void each_of(int bucket, const Move& move) {
+    for (int part = 0; part < count(); ++part) {
+      if (nth(parts_, part).bucket != bucket) continue;
+      move(part, PartFrame(options_, nth(parts_, part).numel));
+    }
+  }
+
+  static std::span<std::byte> grad_bytes(const StagingPool::Lease& lease, const PartFrame& frame) {
+    return lease.bytes().first(to_size(frame.grad_bytes()));
+  }
+
+  // Of what is under way the oldest is the first to give its buffer back.
+  StagingPool::Lease take_buffer(const PartFrame& frame, const std::string& holder) {
+    while (std::cmp_greater_equal(stored_.size(), rolling_.buffers)) finish_oldest();
+    return pool_->take(frame.grad_bytes(), holder);
+  }
+  void finish_oldest() {
+    Stored oldest = std::move(stored_.front());
+    stored_.pop_front();
+    await(oldest);
+  }
+  void finish_stores() {
+    while (!stored_.empty()) finish_oldest();
+  }
+  void await(Stored& transfer) {
+    try {
+      swapper_->wait(transfer.ticket);
+    } catch (const IoTimeout&) {
+      transfer.lease.abandon();  // the kernel may still move it
+      throw;
+    }
+  }
+
+  const HomeOptions options_;
+  const RollingHomeOptions rolling_;
+  Stream& host_;
+  MemoryAccount& account_;
+  const std::vector<HomePart> parts_;
+  std::vector<std::vector<ShardField>> fields_;
+  int64_t buffer_bytes_ = 0;  // of the largest part
+  int64_t file_bytes_ = 0;
+  bool is_filled_ = false;
+  WeightsOut out_;
+  Tensor planned_;                   // on meta, in place of the pool
+  std::optional<StagingPool> pool_;  // outlives the swapper, which may still move bytes of it
+  std::unique_ptr<Swapper> swapper_;
+  std::deque<Stored> stored_;  // gradients on their way into the file
+};
+
+}  // namespace
+
+std::unique_ptr<ShardHome> make_rolling_home(const HomeOptions& options,
+                                             std::span<const HomeSlice> slices, Stream& compute,
+                                             const HostPlace& host, const SwapSpace& swap,
+                                             const RollingHomeOptions& rolling) {
+  return std::make_unique<RollingHome>(options, slices, compute, host, swap, rolling);
+}
+
+}  // namespace ds

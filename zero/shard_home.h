@@ -1,0 +1,123 @@
+// ShardHome: where the optimizer state of a rank's slices lives, and with it the gradients that
+// wait for the update. A home hands its state out part by part, always in the same order: the
+// update, checkpoints, what initialises and what restores are all visits, and none of them knows
+// whether a part lay in the device's memory, the host's, or a swap file.
+//
+//   device   parts are tensors of the device; where they are fp32, so that the weights are
+//   host     parts lie in the host's memory, are updated by the CPU, and send their weights back
+//   rolling  parts lie in the swap file of the rank, and pass through a few buffers of the host
+//   split    a share of every slice in one home, the rest in another
+//
+// What arithmetic a gradient needs on its way (sums over micro-steps, the norm) is done by who
+// brings it, on whole slices of the device: that is why every home, and every cut, gives the same
+// bits.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/memory/adaptors.h"
+#include "offload/staging_pool.h"
+#include "offload/swapper.h"
+#include "optim/optimizer.h"
+#include "zero/bucket_slots.h"
+#include "zero/home_parts.h"
+
+namespace ds {
+
+enum class PartAccess : uint8_t {
+  kRead,    // state, which stays as it is
+  kChange,  // state
+  kUpdate,  // state, and the gradient that was stored last
+  kFill,    // state of an optimizer that has made no step; masters are undefined
+};
+
+// A part while it is visited.
+struct OpenPart {
+  const HomePart& part;
+  // grad: with kUpdate alone. copy: the place for the weights in their own dtype; undefined where
+  // the master is the weight, and with kRead.
+  Shard& shard;
+  Stream& stream;  // who works on it
+};
+
+class ShardHome {
+ public:
+  virtual ~ShardHome() = default;
+
+  virtual std::span<const HomePart> parts() const = 0;
+  // One part after the other. Its tensors may be used during its visit alone; what the work left
+  // in `copy` is on its way to the weights when the visit returns, in the order of the computing
+  // stream.
+  using Work = std::function<void(OpenPart&)>;
+  virtual void visit(PartAccess access, const Work& work) = 0;
+  // All parts at once, for rules that need more than one; empty where they are not open at once.
+  virtual std::span<Shard> resident() { return {}; }
+
+  // Keeps a gradient, in the order of the stream's work: that of this rank's slice of a bucket.
+  virtual void store_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
+  // What was stored last of the bucket.
+  virtual void load_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
+};
+
+// A slice as the home finds it.
+struct HomeSlice {
+  Tensor weights;                       // [slice_numel], of the parameters' dtype
+  std::vector<ShardField> fields = {};  // what lies in it
+  Tensor grad = {};                     // where others keep it; undefined: the home does
+  // Elements of a slice whose weights are not on the device; they take masters then, and no copy.
+  int64_t numel_elsewhere = 0;
+  std::optional<ShardSlice> own = std::nullopt;  // as Shard has it; such slices are not cut
+
+  int64_t numel() const { return weights.defined() ? weights.numel() : numel_elsewhere; }
+};
+
+struct HomeOptions {
+  std::vector<SlotSpec> slots;
+  DType grad_dtype = DType::kF32;
+  HomeShare share{};
+  int64_t part_numel = INT64_MAX;
+  std::string name = "0";  // of the group, among those of the rank
+};
+
+// State in tensors of the computing stream. Fp32 weights are their own masters.
+std::unique_ptr<ShardHome> make_device_home(const HomeOptions& options,
+                                            std::span<const HomeSlice> slices, Stream& compute);
+
+// What homes beside the device are made of; all of it outlives them.
+struct HostPlace {
+  Stream& stream;          // of the CPU, whose memory is the host's
+  MemoryResource* pinned;  // where there is some; null: the stream's memory
+};
+std::unique_ptr<ShardHome> make_host_home(const HomeOptions& options,
+                                          std::span<const HomeSlice> slices, Stream& compute,
+                                          const HostPlace& host);
+
+// Where a rank may swap to.
+struct SwapSpace {
+  // Makes a swap file; null on meta. Throws what Swapper() throws.
+  std::function<std::unique_ptr<Swapper>(int64_t bytes)> open;
+  MemoryAccount& account;  // of Tier::kNvme
+};
+struct RollingHomeOptions {
+  int buffers = 4;  // of one part each
+  bool pipeline_read = false;
+  bool pipeline_write = false;
+  bool fast_init = false;  // parts are written behind while they are filled
+  Pinning pinning = Pinning::kIfPossible;
+};
+// DiskFull where the swap file has no room, before anything is computed.
+std::unique_ptr<ShardHome> make_rolling_home(const HomeOptions& options,
+                                             std::span<const HomeSlice> slices, Stream& compute,
+                                             const HostPlace& host, const SwapSpace& swap,
+                                             const RollingHomeOptions& rolling);
+
+// The parts of `first`, then those of `second`, which have the rest of each slice.
+std::unique_ptr<ShardHome> make_split_home(std::unique_ptr<ShardHome> first,
+                                           std::unique_ptr<ShardHome> second);
+
+}  // namespace ds

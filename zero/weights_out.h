@@ -1,0 +1,37 @@
+// WeightsOut: the way of updated weights from the host back to where they are used. On a CPU the
+// update writes them there itself; towards a CUDA device they pass through two places of the host,
+// of which one is copied while the other is written.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/memory/staging_ring.h"
+#include "core/tensor.h"
+#include "zero/home_parts.h"
+
+namespace ds {
+
+// Confined to one thread.
+class WeightsOut {
+ public:
+  // Of parts of slices whose weights are those tensors. `pinned` as StagingRing has it.
+  WeightsOut(std::span<const HomePart> parts, std::vector<Tensor> weights, Stream& compute,
+             MemoryResource* pinned);
+
+  // Where the weights of the part are to be written, by a stream of that device.
+  Tensor place(const HomePart& part, Device device);
+  // What was written there goes out, in the order of the computing stream.
+  void send(const HomePart& part);
+
+ private:
+  Tensor there(const HomePart& part) const;
+
+  const std::vector<Tensor> weights_;
+  Stream& compute_;
+  std::optional<StagingRing> ring_;  // nothing where the place is that of the weights
+  const std::byte* written_ = nullptr;
+};
+
+}  // namespace ds
