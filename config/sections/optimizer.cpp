@@ -361,7 +361,8 @@ void fields(Visitor& v, OptimizerConfig& c) {
       {.meaning = "Optimizer name. Names known to DeepSpeed are matched without regard to case; "
                   "any other name is looked up, case-sensitively, among the torch optimizers.",
        .effect = Effect::kUsed,
-       .only = {"Adam", "AdamW", "Lion", "Adagrad", "SGD", "RMSprop", "MuAdam", "MuAdamW", "MuSGD"},
+       .only = {"Adam", "AdamW", "Lamb", "Lion", "Adagrad", "SGD", "Muon", "MuAdam", "MuAdamW",
+                "MuSGD", "RMSprop"},
        .letter_case = LetterCase::kIgnored});
   v.when(c.type == OptimizerType::kAdam || c.type == OptimizerType::kAdamW ||
              c.type == OptimizerType::kMuAdam || c.type == OptimizerType::kMuAdamW,

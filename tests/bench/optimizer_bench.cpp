@@ -84,8 +84,8 @@ void compare(Bench& bench, const std::string& name, double bytes, const Work& wo
     stream_rates.push_back(stream_bytes * kGiga / seconds_of(baseline));
     ratios.push_back(rates.back() / stream_rates.back());
   }
-  fmt::print("{:40} {:6.1f} GB/s   stream {:6.1f}   ratio {:.2f}\n", name, median(rates),
-             median(stream_rates), median(ratios));
+  fmt::print("{:40} {:6.1f} GB/s   stream {:6.1f}   ratio {:.2f}\n", name, bench::median(rates),
+             bench::median(stream_rates), bench::median(ratios));
 }
 
 template <class Rule>

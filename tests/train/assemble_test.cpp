@@ -218,12 +218,7 @@ TEST_CASE("weight decay is decoupled for AdamW, and for Adam unless it says othe
 }
 
 TEST_CASE("what an optimizer does not have here is refused by name", "[rankd]") {
-  CHECK_THROWS_WITH(options_with("Lamb", ""), Catch::Contains("optimizer.type"));
-  CHECK_THROWS_WITH(options_with("Adam", R"("amsgrad": true)"), Catch::Contains("amsgrad"));
-  CHECK_THROWS_WITH(options_with("Adagrad", R"("lr_decay": 0.1)"), Catch::Contains("lr_decay"));
-  CHECK_THROWS_WITH(options_with("Adagrad", R"("initial_accumulator_value": 0.1)"),
-                    Catch::Contains("initial_accumulator_value"));
-  CHECK_THROWS_WITH(options_with("SGD", R"("maximize": true)"), Catch::Contains("maximize"));
+  CHECK_THROWS_WITH(options_with("OneBitAdam", ""), Catch::Contains("optimizer.type"));
   CHECK_THROWS_WITH(options_with("SGD", R"("nesterov": true)"),
                     Catch::Contains("needs momentum > 0"));
 }

@@ -221,7 +221,7 @@ std::vector<NamedOptimizer> other_optimizers() {
        {.adam = {.lr = 0.003, .weight_decay = 0.1},
         .moment_dtype = MomentType::kMxFp8,
         .param_groups = {{.max_dims = 1, .weight_decay = 0.0}, {.match = {"*mlp*"}, .lr = 0.005}}}},
-      {"lamb", {.type = OptimizerType::kLamb, .lamb = {.lr = 0.01, .weight_decay = 0.1}}},
+      {"lamb", {.type = OptimizerType::kLamb, .lamb = {.lr = 0.05, .weight_decay = 0.1}}},
       {"muon", {.type = OptimizerType::kMuon, .muon = {.lr = 0.01, .adam_lr = 0.003}}}};
 }
 

@@ -96,6 +96,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
     }
   }
   engine.evaluate(nothing, 1);
+  engine.store().visit_owned(Visit::kSave, [](OwnedPart&) {});  // as a checkpoint does
   plan.memory = workspace.usage();
   plan.blocks = workspace.planned_blocks();
   for (ParamId id = 0; id < engine.store().count(); ++id) {
