@@ -41,7 +41,7 @@ void describe_plan(CLI::App& app, PlanArgs& values) {
       "Examples:\n"
       "  dslaunch plan train.json\n"
       "  dslaunch plan train.json --num-ranks 8 zero_optimization.stage=3 --json\n"
-      "  dslaunch plan train.json --device cuda --num-ranks 64   # for GPUs that are elsewhere\n"
+      "  dslaunch plan train.json --device cuda --num-ranks 64\n"
       "  dslaunch plan train.json --device-memory 80GiB --host-memory 512GiB --nvme 4TiB");
   app.final_callback([&values] {
     check_overrides(values.overrides);

@@ -204,9 +204,9 @@ TEST_CASE("an Adam step refuses operands that do not fit", "[kernels][device]") 
   REQUIRE_THROWS_WITH(adam_update(s.stream, a, scalars),
                       Catch::Contains("exp_avg_sq has shape [7]"));
   a.exp_avg_sq = Tensor::zeros({8}, DType::kF32, s.stream);
-  a.copy = Tensor::zeros({8}, DType::kF32, s.stream);
+  a.copy = Tensor::zeros({8}, DType::kI32, s.stream);
   REQUIRE_THROWS_WITH(adam_update(s.stream, a, scalars),
-                      Catch::Contains("copy is fp32, expected bf16 or fp16"));
+                      Catch::Contains("copy is int32, expected fp32, bf16 or fp16"));
 }
 
 }  // namespace ds::kernels
