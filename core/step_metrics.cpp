@@ -64,6 +64,12 @@ constexpr std::array kTable{
               .in_files = MetricInFiles::kWherePresent,
               .shown = "validation loss {:.4f}",
               .place = 7},
+    // Where the time went of rank 0, in seconds: in the step, in the evaluation after it, in pauses
+    // since the step before, and before the first step of an epoch.
+    MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},
+    MetricRow{.name = "evaluation_s", .in_files = MetricInFiles::kNever},
+    MetricRow{.name = "paused_s", .in_files = MetricInFiles::kNever},
+    MetricRow{.name = "starting_s", .in_files = MetricInFiles::kNever},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "model/functions.h"
 #include "model/linear_products.h"
+#include "model/module_label.h"
 
 namespace ds {
 
@@ -15,7 +16,10 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
   Stream& stream = context.stream;
   ParameterStore& store = context.store;
   Tensor y = Tensor::empty({x.value.shape()[0], spec.out()}, x.value.dtype(), stream);
-  project(stream, store, spec, x.value, {}, y);
+  {
+    const Span span(stream, module_label(store, spec.parts.front().weight));
+    project(stream, store, spec, x.value, {}, y);
+  }
 
   auto backward = [&stream, &store, spec,
                    x_saved = context.save(x.value)](GradientFlow& flow) mutable {

@@ -1,5 +1,6 @@
 #include "model/functions.h"
 #include "model/linear_products.h"
+#include "model/module_label.h"
 
 namespace ds {
 namespace {
@@ -9,6 +10,12 @@ struct Inner {
   Tensor after;   // [N, F]
 };
 
+void project_in_module(Context& context, const LinearSpec& spec, const Tensor& x,
+                       const Epilogue& epilogue, Tensor& y) {
+  const Span span(context.stream, module_label(context.store, spec.parts.front().weight));
+  project(context.stream, context.store, spec, x, epilogue, y);
+}
+
 Inner activate(Context& context, const MlpSpec& spec, const Tensor& x) {
   Stream& stream = context.stream;
   const Shape shape{x.shape()[0], spec.down.in};
@@ -16,7 +23,7 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x) {
   Inner inner;
   if (spec.gate == MlpGate::kSilu) {
     inner.before = Tensor::empty(wide, x.dtype(), stream);
-    project(stream, context.store, spec.up, x, {}, inner.before);
+    project_in_module(context, spec.up, x, {}, inner.before);
     inner.after = Tensor::empty(shape, x.dtype(), stream);
     kernels::swiglu_forward(stream, inner.before, inner.after);
     if (!context.differentiates()) inner.before = Tensor();
@@ -24,8 +31,8 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x) {
   }
   if (context.differentiates()) inner.before = Tensor::empty(wide, x.dtype(), stream);
   inner.after = Tensor::empty(shape, x.dtype(), stream);
-  project(stream, context.store, spec.up, x,
-          {.activation = spec.activation, .pre_activation = inner.before}, inner.after);
+  project_in_module(context, spec.up, x,
+                    {.activation = spec.activation, .pre_activation = inner.before}, inner.after);
   return inner;
 }
 
@@ -61,7 +68,7 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
   ParameterStore& store = context.store;
   Inner inner = activate(context, spec, x.value);
   Tensor y = Tensor::empty({x.value.shape()[0], spec.down.out()}, x.value.dtype(), stream);
-  project(stream, store, spec.down, inner.after, {}, y);
+  project_in_module(context, spec.down, inner.after, {}, y);
 
   auto backward = [&stream, &store, spec, x_saved = context.save(x.value),
                    before_saved = context.save(inner.before),

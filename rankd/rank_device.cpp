@@ -92,13 +92,15 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
       connections_(Connections::over(world, transport_.group(), sizes, sinks)),
       workspace_({.device = job.device,
                   .threads = job.threads,
+                  .trace = options.trace,
                   .overlaps_communication = options.overlaps_communication,
                   .blocks = blocks_ ? &*blocks_ : nullptr,
                   .limits = options.limits},
                  connections_.peers()) {}
 
 std::string_view RankDevice::graph_words(const EngineOptions& options) {
-  if (!options.cuda_graphs) return "kernel by kernel (train.cuda_graphs is off)";
+  if (!options.cuda_graphs)
+    return "kernel by kernel (train.cuda_graphs is off, or parts of steps are timed)";
   return transport_.group().is_recordable() ? "steps as CUDA graphs"
                                             : "kernel by kernel (host memory is in the way)";
 }

@@ -41,6 +41,7 @@ struct RankDeviceOptions {
   bool overlaps_communication = false;
   NcclWish nccl = NcclWish::kIfPossible;
   MemoryLimits limits{};
+  Trace* trace = nullptr;  // of the stream that computes
 };
 
 class RankDevice {
