@@ -48,6 +48,7 @@ std::optional<HostBatch> PrefetchingSource::take(int64_t step, int micro_step) {
   std::unique_lock lock(mutex_);
   DS_CHECK(taken_ == returned_, "prefetching: the micro-batch before has not been given back");
   if (position != wanted_) begin_at(position, lock);
+  if (filled_ == taken_) finish_copy(lock);
   changed_.wait(lock, [&] { return filled_ > taken_ || error_ != nullptr; });
   if (filled_ == taken_) {
     wanted_ = next_ = {};
@@ -75,9 +76,19 @@ void PrefetchingSource::fill(int64_t step, int micro_step, std::span<int32_t> to
   give_back({});
 }
 
+// Out of the place that is filled next. The thread only asks whether that is done, and on the
+// emulated device nothing is done before somebody waits: this is the step, which needs the batch.
+void PrefetchingSource::finish_copy(std::unique_lock<std::mutex>& lock) {
+  const Event copied = place_of(filled_).copied;
+  lock.unlock();
+  copied.wait_on_host();
+  lock.lock();
+}
+
 // What was filled for nobody is forgotten.
 void PrefetchingSource::begin_at(const Position& position, std::unique_lock<std::mutex>& lock) {
   next_ = {};
+  finish_copy(lock);
   changed_.wait(lock, [&] { return !filling_; });
   filled_ = taken_;
   error_ = nullptr;

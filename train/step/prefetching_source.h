@@ -59,6 +59,7 @@ class PrefetchingSource final : public BatchSource {
   void run();
   void fill(const Position& position, const Place& place);
   void begin_at(const Position& position, std::unique_lock<std::mutex>& lock);
+  void finish_copy(std::unique_lock<std::mutex>& lock);
   bool may_fill() const;  // under the mutex, as all that is below it
   Position after(const Position& position) const;
   Place& place_of(int64_t batch) { return places_[static_cast<size_t>(batch % kPlaces)]; }
