@@ -15,7 +15,7 @@ import time
 
 BATCH = 12
 CPU_WORLDS = ((4, 9), (3, 19), (6, 29), (1, 40))  # ranks, and until which step
-DEVICE_WORLDS = ((3, 5), (1, 9), (2, 12))
+DEVICE_WORLDS = ((3, 40), (1, 80), (2, 120))
 CONFIG = {
     "model": {"family": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 16, "n_positions": 16, "vocab_size": 256,
               "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0},
@@ -40,6 +40,15 @@ def lines(path):
 def wait_for_step(process, folder, step):
     while process.poll() is None and len(lines(folder / "elastic/metrics.jsonl")) < step:
         time.sleep(0.005)
+
+
+def children(process, count):
+    """Its ranks, once all are there: the run before may have come so far that none is waited for."""
+    place = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(found := place.read_text().split()) < count:
+        assert process.poll() is None, "the run ended before its ranks were there"
+        time.sleep(0.005)
+    return [int(child) for child in found]
 
 
 def samples_by_step(run_dir):
@@ -72,8 +81,7 @@ def main():
         for ranks, until in worlds:
             process = launch(args, folder, "elastic", ranks, steps)
             wait_for_step(process, folder, until - 4)
-            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            os.kill(int(children[ranks // 2]), signal.SIGKILL)
+            os.kill(children(process, ranks)[ranks // 2], signal.SIGKILL)
             wait_for_step(process, folder, until)
             if until < steps:
                 process.send_signal(signal.SIGTERM)
