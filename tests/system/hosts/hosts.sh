@@ -47,6 +47,9 @@ for i in 0 1; do
   echo "${addresses[$i]} $(cut -d' ' -f1,2 "ssh/host$i.pub")" >> ssh/known_hosts
   # With SHLVL bash does not take itself for the first shell of an ssh session, and leaves ~/.bashrc alone: what people
   # have there may wait for locks of sessions that a test has killed.
+  # A TMPDIR each, as hosts have: Open MPI's daemons of two "hosts" of one name and one /tmp clear away each other's
+  # session folder, and mpirun then waits for ever for the one that died of it.
+  mkdir "tmp$i"
   cat > "ssh/sshd$i.conf" <<CONF
 ListenAddress ${addresses[$i]}
 HostKey $scratch/ssh/host$i
@@ -56,7 +59,7 @@ StrictModes no
 UsePAM no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
-SetEnv SHLVL=1
+SetEnv SHLVL=1 TMPDIR=$scratch/tmp$i
 CONF
   sshd=(/usr/sbin/sshd -D -e -f "$scratch/ssh/sshd$i.conf")
   if [ -n "${own_disk:-}" ]; then  # `ip netns exec` gives what it starts mounts of its own
