@@ -25,7 +25,7 @@ struct Wishes {
   std::string engine = "io_uring";
   std::string direction = "read";
   int64_t bytes = int64_t{1} << 30;
-  int64_t request_bytes = int64_t{64} << 20;
+  int64_t request_bytes = 0;  // 0: half of the queue
   IoOptions io;
 };
 
@@ -45,18 +45,25 @@ AsyncIo with_engines(const Wishes& wishes) {
   return AsyncIo(make_engines(kinds.at(wishes.engine), wishes.io), wishes.io);
 }
 
-// Two requests are under way at once: the next begins when the one before the last has ended.
+// Requests that are there together: as many as fill the queue twice, and two at least. Memory that is no more than
+// caches hold is quicker, and fio has only as much as the queue.
+int64_t requests_at_once(const Wishes& wishes) {
+  return std::max<int64_t>(2,
+                           2 * wishes.io.block_size * wishes.io.queue_depth / wishes.request_bytes);
+}
+
+// The next begins when the oldest has ended.
 void transfer(AsyncIo& io, const IoFile& file, const Wishes& wishes, std::span<std::byte> memory) {
   std::deque<Ticket> tickets;
-  const auto half = memory.size() / 2;
+  const int64_t at_once = requests_at_once(wishes);
   int64_t turn = 0;
   for (int64_t at = 0; at < wishes.bytes; at += wishes.request_bytes, ++turn) {
-    if (tickets.size() == 2) {
+    if (std::ssize(tickets) == at_once) {
       io.wait(tickets.front());
       tickets.pop_front();
     }
     const auto bytes = static_cast<size_t>(std::min(wishes.request_bytes, wishes.bytes - at));
-    const auto part = memory.subspan(static_cast<size_t>(turn % 2) * half, bytes);
+    const auto part = memory.subspan(to_size(turn % at_once * wishes.request_bytes), bytes);
     tickets.push_back(wishes.direction == "read" ? io.read(file, at, part)
                                                  : io.write(file, at, part));
   }
@@ -69,7 +76,8 @@ void run(const Wishes& wishes) {
   const IoFile file = IoFile::open(wishes.path, mode);
   if (file.direct_fd() < 0) throw Unsupported("aio_bench: " + file.why_cached());
   const bool at_once = wishes.request_bytes >= wishes.bytes;
-  const AlignedBuffer memory(to_size(at_once ? wishes.bytes : 2 * wishes.request_bytes));
+  const AlignedBuffer memory(
+      to_size(at_once ? wishes.bytes : requests_at_once(wishes) * wishes.request_bytes));
   std::ranges::fill(memory.bytes(), std::byte{0x5A});
   const auto of_file = io.register_file(file);
   const auto of_memory = io.register_memory(memory.bytes());
@@ -91,11 +99,15 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"io_uring", "libaio", "threads"}));
   app.add_option("--direction", wishes.direction)->check(CLI::IsMember({"read", "write"}));
   app.add_option("--bytes", wishes.bytes);
-  app.add_option("--request-bytes", wishes.request_bytes, "of one read() or write()");
+  app.add_option("--request-bytes", wishes.request_bytes,
+                 "of one read() or write(); by default what half of the queue takes");
   app.add_option("--block-size", wishes.io.block_size);
   app.add_option("--queue-depth", wishes.io.queue_depth);
   app.add_option("--thread-count", wishes.io.thread_count);
   CLI11_PARSE(app, argc, argv);
+  if (wishes.request_bytes == 0) {
+    wishes.request_bytes = wishes.io.block_size * std::max(1, wishes.io.queue_depth / 2);
+  }
   try {
     run(wishes);
     return 0;

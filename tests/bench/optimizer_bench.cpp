@@ -1,6 +1,8 @@
-// Updates of optimizers beside streaming over as many bytes, interleaved; and steps of Muon, for
-// muon_vs_torch.py. usage: optimizer_bench [THREADS [ROUNDS]]
-//                          optimizer_bench --muon THREADS ROWSxCOLUMNS...
+// Updates of optimizers beside streaming over as many bytes, interleaved; steps of Muon, for
+// muon_vs_torch.py; and of AdamW, for adam_vs_deepspeed.py.
+// usage: optimizer_bench [THREADS [ROUNDS]]
+//        optimizer_bench --muon THREADS ROWSxCOLUMNS...
+//        optimizer_bench --adam THREADS NUMEL
 #include <fmt/format.h>
 
 #include <chrono>
@@ -14,6 +16,7 @@
 #include "core/rng.h"
 #include "core/thread_pool.h"
 #include "kernels/cpu/spans.h"
+#include "kernels/elementwise.h"
 #include "kernels/step/lamb_update.h"
 #include "kernels/step/rule_update.h"
 #include "kernels/update.h"
@@ -140,6 +143,37 @@ void bench_updates(Bench& bench) {
       1);
 }
 
+double least_seconds(int rounds, const Work& work) {
+  double least = 1e9;
+  for (int round = 0; round <= rounds; ++round) least = std::min(least, seconds_of(work));
+  return least;
+}
+
+// Prints the seconds, the least of five, of an update alone; of one that unscales, clips and makes
+// the copy in bf16 as well; and of the same as a pass for each.
+void time_adam(int threads, int64_t numel) {
+  Bench bench(threads, 5);
+  const AdamArgs alone{.master = bench.room(DType::kF32, numel),
+                       .grad = bench.room(DType::kF32, numel),
+                       .exp_avg = bench.room(DType::kF32, numel),
+                       .exp_avg_sq = bench.room(DType::kF32, numel),
+                       .rule = {.weight_decay = 0.01F}};
+  AdamArgs fused = alone;
+  fused.copy = bench.room(DType::kBF16, numel);
+  const double update =
+      least_seconds(bench.rounds, [&] { adam_update(bench.stream, alone, bench.scalars); });
+  const double at_once =
+      least_seconds(bench.rounds, [&] { adam_update(bench.stream, fused, bench.scalars); });
+  const double in_passes = least_seconds(bench.rounds, [&] {
+    Tensor grad = alone.grad;
+    scale(bench.stream, 1.001F, grad);
+    scale(bench.stream, 0.999F, grad);
+    adam_update(bench.stream, alone, bench.scalars);
+    cast(bench.stream, alone.master, fused.copy);
+  });
+  fmt::print("{:.6f} {:.6f} {:.6f}\n", update, at_once, in_passes);
+}
+
 // Prints the seconds of a step over the matrices, the least of five.
 void time_muon(int threads, const std::vector<std::string>& shapes) {
   Bench bench(threads, 5);
@@ -163,13 +197,9 @@ void time_muon(int threads, const std::vector<std::string>& shapes) {
     places.push_back({.kind = 1, .rows = rows, .numel = rows * columns});
   }
   MetaComm alone(0, 1);
-  double least = 1e9;
-  for (int round = 0; round < bench.rounds; ++round) {
-    least = std::min(least, seconds_of([&] {
-                       muon->step(parts, bench.scalars, {alone, places}, bench.stream);
-                     }));
-  }
-  fmt::print("{:.6f}\n", least);
+  fmt::print("{:.6f}\n", least_seconds(bench.rounds, [&] {
+               muon->step(parts, bench.scalars, {alone, places}, bench.stream);
+             }));
 }
 
 }  // namespace
@@ -179,6 +209,10 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "--muon") {
     ds::kernels::time_muon(std::stoi(words.at(1)), {words.begin() + 2, words.end()});
+    return 0;
+  }
+  if (!words.empty() && words[0] == "--adam") {
+    ds::kernels::time_adam(std::stoi(words.at(1)), std::stoll(words.at(2)));
     return 0;
   }
   ds::kernels::Bench bench(words.empty() ? 2 : std::stoi(words[0]),

@@ -3,7 +3,10 @@ kill -9, SIGSTOP, errors of the disk), and in most the launcher has trouble of i
 reads what it prints, somebody launches again in its directory). It must end with code 0, the weights of the
 undisturbed run to the bit, every step once in the metrics, and nothing left behind; a second launch with 75.
 
-usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S] [--device DEVICE]
+usage: fault_schedules.py BIN_DIR [--count N] [--seed FIRST] [--jobs J] [--seconds S] [--device DEVICE] [--offload]
+
+--offload keeps state and weights outside of the device in each (the weights' bits stay those of the run without), and
+puts half of the faults there: nothing may be left of the swap files either.
 
 Schedule k has seed FIRST + k; `--count 1 --seed S` runs one again (what the clock decides may differ).
 Ends with 0 if all held, 1 with a line per schedule that did not, 77 where the build has no failpoints.
@@ -37,13 +40,34 @@ CONFIG = {
 
 
 EVERY_RUN = []  # what each is told besides
+ZERO = "zero_optimization."
+OFFLOADED_PLACES = ("swap", "offload")
 
 
-def command(binaries, run_dir, ranks, stage, memory_every=0, apart=False):
+def state_on(device, **more):
+    words = {"device": device, **({"nvme_path": "swap"} if device == "nvme" else {}), **more}
+    return [f"{ZERO}offload_optimizer.{key}={value}" for key, value in words.items()]
+
+
+def weights_on(device):
+    return [f"{ZERO}offload_param.device={device}"] + ([f"{ZERO}offload_param.nvme_path=swap"] if device == "nvme" else [])
+
+
+OFFLOADS = [(stages, words) for stages, words in (
+    ([1, 2, 3], state_on("cpu")),
+    ([3], state_on("cpu", ratio=0.3)),
+    ([3], state_on("nvme")),
+    ([3], state_on("nvme", pipeline_read="true", pipeline_write="true") + [f"{ZERO}sub_group_size=1000"]),
+    ([3], weights_on("cpu")),
+    ([3], weights_on("nvme")),
+)]
+
+
+def command(binaries, run_dir, ranks, stage, memory_every=0, apart=False, offload=()):
     return [str(binaries / "dslaunch"), "train.json", "--num-ranks", str(ranks), "--num-threads", "1",
             "--run-dir", str(run_dir), "--max-restarts", "40", f"zero_optimization.stage={stage}",
             f"train.save_in_memory_every={memory_every}",
-            f"checkpoint.use_node_local_storage={str(apart).lower()}", *EVERY_RUN]
+            f"checkpoint.use_node_local_storage={str(apart).lower()}", *offload, *EVERY_RUN]
 
 
 def digest(run_dir):
@@ -68,9 +92,14 @@ def action_for(rng, name):
     return rng.choice(actions)
 
 
-def make_schedule(seed, names):
+def make_schedule(seed, names, offloaded):
+    """Where something is offloaded, half of the places are of that."""
     rng = random.Random(seed)
-    ranks, stage, places, signals = rng.choice([2, 3, 4]), rng.randrange(4), [], []
+    ranks, stage, places, signals, offload = rng.choice([2, 3, 4]), rng.randrange(4), [], [], []
+    if offloaded:
+        stages, offload = rng.choice(OFFLOADS)
+        stage = rng.choice(stages)
+        names = rng.choice([names, offloaded])
     for epoch in range(1, rng.choice([1, 1, 2, 2, 3, 4]) + 1):
         if rng.random() < 0.2:
             stops = rng.random() < 0.1
@@ -85,7 +114,7 @@ def make_schedule(seed, names):
             places.append(f"{name}@rank{rng.choice([0, rng.randrange(ranks)])}@epoch{epoch}={term}")
     memory_every = rng.choice([0, 1, 1, 2])
     apart = rng.random() < 0.5  # each host keeps its own files; here there is one host
-    return Schedule(ranks, stage, memory_every, apart, "; ".join(places), signals, *launcher_troubles(rng))
+    return Schedule(ranks, stage, memory_every, apart, "; ".join(places), signals, offload, *launcher_troubles(rng))
 
 
 @dataclasses.dataclass
@@ -96,6 +125,7 @@ class Schedule:
     apart: bool
     places: str  # failpoints
     signals: list  # of ranks: when, which, number
+    offload: list  # what the command says of it
     pauses: list  # of the launcher: when, for how long
     deaf: float  # when somebody begins to read what it prints; None: from the start
     second: float  # when somebody launches again; None: nobody
@@ -191,7 +221,8 @@ def processes_in(folder):
 
 def run_schedule(binaries, folder, schedule, problems):
     """The exit code; None where it did not end."""
-    words = command(binaries, folder / "run", schedule.ranks, schedule.stage, schedule.memory_every, schedule.apart)
+    words = command(binaries, folder / "run", schedule.ranks, schedule.stage, schedule.memory_every, schedule.apart,
+                    schedule.offload)
     if schedule.deaf is None:
         read_end, write_end = os.pipe()
         filler = 0
@@ -217,12 +248,13 @@ def run_schedule(binaries, folder, schedule, problems):
     return code
 
 
-def one_schedule(binaries, scratch, names, reference, seed):
+def one_schedule(binaries, scratch, places, reference, seed):
     """What is wrong, or nothing; and the number of restarts."""
-    schedule = make_schedule(seed, names)
+    schedule = make_schedule(seed, *places)
     folder = pathlib.Path(tempfile.mkdtemp(dir=scratch, prefix=f"seed{seed}-"))
     for name in ("train.json", "corpus.txt"):
         shutil.copy(scratch / name, folder)
+    (folder / "swap").mkdir()
     run_dir = folder / "run"
     problems, restarts = [], 0
     code = run_schedule(binaries, folder, schedule, problems)
@@ -238,6 +270,7 @@ def one_schedule(binaries, scratch, names, reference, seed):
         if metrics(run_dir) != points:
             problems.append("other metrics")
     problems += [f"left behind: {p.name}" for p in run_dir.rglob("*") if any(mark in p.name for mark in (".tmp", ".old.", ".ready."))]
+    problems += [f"left behind: swap/{p.name}" for p in (folder / "swap").iterdir()]
     if processes_in(folder):
         problems.append("a process is left")
     if problems:
@@ -257,7 +290,7 @@ def references(binaries, scratch):
     return out
 
 
-def run_all(args, binaries, scratch, names):
+def run_all(args, binaries, scratch, places):
     (scratch / "train.json").write_text(json.dumps(CONFIG))
     (scratch / "corpus.txt").write_text("".join(f"{i} {i * i}\n" for i in range(3000)))
     reference = references(binaries, scratch)
@@ -266,7 +299,7 @@ def run_all(args, binaries, scratch, names):
         def run(seed):
             if args.seconds and time.monotonic() - start > args.seconds:
                 return None
-            return one_schedule(binaries, scratch, names, reference, seed)
+            return one_schedule(binaries, scratch, places, reference, seed)
         seeds = range(args.seed, args.seed + args.count)
         for seed, result in zip(seeds, pool.map(run, seeds)):
             if result is None:
@@ -289,19 +322,22 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--device", default="cpu", help="where ranks compute")
     parser.add_argument("--seconds", type=float, default=0, help="begin no schedule after so many")
+    parser.add_argument("--offload", action="store_true", help="state and weights outside of the device")
     args = parser.parse_args()
     if args.device != "cpu":
         EVERY_RUN.extend(["--device", args.device])
     os.environ.pop("DSLAUNCH_RANKD", None)
     listed = subprocess.run([args.binaries / "rankd", "--list-failpoints"], capture_output=True, text=True)
-    # Nothing is swapped in these runs: a place there would never be reached.
-    names = [name for name in listed.stdout.split() if not name.startswith("swap.")]
+    everything = listed.stdout.split()
+    offloaded = [name for name in everything if name.split(".")[0] in OFFLOADED_PLACES]
+    # A place that no run comes to tests nothing.
+    names = [name for name in everything if name not in offloaded]
     if not names:
         print("SKIPPED: this build has no failpoints")
         return 77
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="dslaunch-faults-"))
     try:
-        return run_all(args, args.binaries, scratch, names)
+        return run_all(args, args.binaries, scratch, (names, offloaded if args.offload else []))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
