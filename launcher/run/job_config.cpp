@@ -23,13 +23,13 @@ BatchRequest batch_request(const Config& config) {
       config.elasticity.enabled ? std::optional(elastic_options(config.elasticity)) : std::nullopt};
 }
 
+// Absolute: ranks start where the launcher does, and who looks at the hosts before them elsewhere.
 std::vector<std::string> nvme_paths(const ZeroConfig& zero) {
   std::vector<std::string> out;
   const auto add = [&](const auto& part) {
-    if (part && part->device == OffloadDevice::kNvme &&
-        std::ranges::find(out, part->nvme_path) == out.end()) {
-      out.push_back(part->nvme_path);
-    }
+    if (!part || part->device != OffloadDevice::kNvme) return;
+    const std::string path = std::filesystem::absolute(part->nvme_path).string();
+    if (std::ranges::find(out, path) == out.end()) out.push_back(path);
   };
   add(zero.offload_param);
   add(zero.offload_optimizer);

@@ -54,6 +54,15 @@ TEST_CASE("a model of runs/latest is that of the run which it names at the start
   CHECK_THAT(text, !Catch::Contains("latest"));
 }
 
+TEST_CASE("who looks at the hosts is told where swap files go from the place where ranks start",
+          "[launcher]") {
+  const JobConfig config = load(
+      R"({"train_batch_size": 8, "zero_optimization": {"stage": 3,
+          "offload_optimizer": {"device": "nvme", "nvme_path": "swap"}}})");
+  CHECK(config.nvme_paths ==
+        std::vector<std::string>{(std::filesystem::current_path() / "swap").string()});
+}
+
 TEST_CASE("equal configurations have one digest, whatever their spelling", "[launcher]") {
   const JobConfig a = load(R"({"train_batch_size": 8, "bf16": {"enabled": true}})");
   const JobConfig b = load("{bf16: {enabled: true}  # comment\n train_batch_size: 8}");
