@@ -396,24 +396,20 @@ void tell_tokenizer(const JobPlan& plan, ControlClient& control, const Config& c
                   data.tokenizer->vocab_size(), dimensions(model).vocabulary));
 }
 
-// Where weights or optimizer state lie that are offloaded to NVMe; both are not at once.
-SwapOpener swap_of(const JobPlan& plan, const Config& config) {
+// Where weights and optimizer state lie that are offloaded to NVMe, in files of their own.
+void open_swaps(const JobPlan& plan, const Config& config, RankResources& resources) {
   const ZeroConfig& zero = config.zero_optimization;
-  SwapFolder place;
-  place.owner = swap_owner(plan);
+  const auto folder = [&](const std::string& path, const char* of) {
+    return SwapFolder{
+        .nvme_path = path, .of = of, .owner = swap_owner(plan), .io = io_options(config.aio, path)};
+  };
   if (zero.offload_param && zero.offload_param->device == OffloadDevice::kNvme) {
-    place.nvme_path = zero.offload_param->nvme_path;
-    place.of = "parameters";
-    place.io = io_options(config.aio, place.nvme_path);
-    return swap_opener(place);
+    resources.open_weight_swap = swap_opener(folder(zero.offload_param->nvme_path, "parameters"));
   }
   if (zero.offload_optimizer && zero.offload_optimizer->device == OffloadDevice::kNvme) {
-    place.nvme_path = zero.offload_optimizer->nvme_path;
-    place.of = "optimizer state";
-    place.io = io_options(config.aio, place.nvme_path);
-    return job_swap_opener(place);
+    resources.open_state_swap =
+        job_swap_opener(folder(zero.offload_optimizer->nvme_path, "optimizer state"));
   }
-  return nullptr;
 }
 
 }  // namespace
@@ -472,7 +468,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
   resources.recorded = &recorded;
-  resources.open_swap = swap_of(plan, config);
+  open_swaps(plan, config, resources);
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
   std::optional<TracedComm> memory_comm;

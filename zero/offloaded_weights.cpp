@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/failpoint.h"
 #include "core/memory/across.h"
 #include "kernels/elementwise.h"
 
@@ -24,16 +25,19 @@ OffloadedWeights::OffloadedWeights(const WeightOffload& options, const WeightPla
 }
 
 OffloadedWeights::~OffloadedWeights() {
-  for (Slice& slice : slices_) {
-    // The memory of a copy has to stay until it is done, of a transfer until the swapper is gone.
+  // The memory of a copy has to stay until it is done, of a transfer until the swapper is gone.
+  const auto outlive = [](const Event& copy) {
     try {
-      slice.arrived.wait_on_host();
+      copy.wait_on_host();
     } catch (...) {  // the device failed, which its stream tells whoever waits for it
     }
-  }
+  };
+  for (const Slice& slice : slices_) outlive(slice.arrived);
+  if (open_) outlive(open_->copied);
   swap_.reset();  // waits for what it moves
   slices_.clear();
   busy_.clear();
+  open_.reset();
   if (places_.nvme != nullptr && pool_) {
     places_.nvme->remove(to_size(swap_bytes_), MemoryTag::kParameters);
   }
@@ -47,13 +51,16 @@ int64_t OffloadedWeights::bytes_of(const Slice& slice) const {
   return slice.numel * narrow<int64_t>(size_of(slice.dtype));
 }
 
-int OffloadedWeights::add(int64_t numel, DType dtype) {
+int OffloadedWeights::add(int64_t numel, DType dtype, WeightMaker maker) {
   const int number = narrow<int>(slices_.size());
   Slice& slice = slices_.emplace_back();
   slice.numel = numel;
   slice.dtype = dtype;
+  slice.maker = maker;
   const int64_t bytes = bytes_of(slice);
-  if (dtype != DType::kF32) rounding_bytes_ = std::max(rounding_bytes_, bytes);
+  if (dtype != DType::kF32 && maker != WeightMaker::kHost) {
+    rounding_bytes_ = std::max(rounding_bytes_, bytes);
+  }
   if (numel <= options_.host_numel - host_numel_) {
     host_numel_ += numel;
     slice.host_offset = host_bytes_;
@@ -114,9 +121,10 @@ void OffloadedWeights::release_oldest() {
 }
 
 StagingPool::Lease OffloadedWeights::take_buffer(const Slice& slice) {
-  const auto fetched =
-      std::ranges::count_if(slices_, [](const Slice& one) { return one.buffer.has_value(); });
-  while (!busy_.empty() && fetched + std::ssize(busy_) >= options_.buffers) release_oldest();
+  const auto held = (open_ ? 1 : 0) + std::ranges::count_if(slices_, [](const Slice& one) {
+                      return one.buffer.has_value();
+                    });
+  while (!busy_.empty() && held + std::ssize(busy_) >= options_.buffers) release_oldest();
   return pool_->take(bytes_of(slice), slice.key);
 }
 
@@ -177,42 +185,103 @@ void OffloadedWeights::take_from_swap(Slice& slice) {
 
 Tensor OffloadedWeights::rounded(const Slice& slice, const Tensor& from) {
   if (from.dtype() == slice.dtype) return from;
-  Tensor copy = rounding_.narrow(0, bytes_of(slice)).reinterpret(slice.dtype);
+  const int64_t bytes = from.numel() * narrow<int64_t>(size_of(slice.dtype));
+  Tensor copy = rounding_.narrow(0, bytes).reinterpret(slice.dtype);
   streams_.compute.wait(fetches_.mark());  // the slice before has left it
   kernels::cast(streams_.compute, from, copy);
   return copy;
 }
 
-void OffloadedWeights::store(int number, const Tensor& from) {
+std::byte* OffloadedWeights::room_for(int number, int64_t begin, int64_t numel) {
   Slice& slice = nth(slices_, number);
-  DS_CHECK(from.numel() == slice.numel && !slice.is_fetched,
-           "offloaded weights: {} elements are stored in slice {}, which has {} and is {}fetched",
-           from.numel(), number, slice.numel, slice.is_fetched ? "" : "not ");
+  DS_CHECK(begin >= 0 && begin + numel <= slice.numel && !slice.is_fetched,
+           "offloaded weights: elements {} to {} are stored in slice {}, which has {} and is "
+           "{}fetched",
+           begin, begin + numel, number, slice.numel, slice.is_fetched ? "" : "not ");
+  const int64_t offset = begin * narrow<int64_t>(size_of(slice.dtype));
+  if (slice.key.empty()) return host_memory(slice) + offset;
+  open(number, numel);
+  if (begin == 0) open_->numel = 0;  // of a visit that has failed something may be left
+  return open_->buffer.bytes().data() + offset;
+}
+
+void OffloadedWeights::store(int number, int64_t begin, const Tensor& from) {
+  Slice& slice = nth(slices_, number);
+  std::byte* const to = room_for(number, begin, from.numel());
   fetches_.wait(streams_.compute.mark());  // takes part in a graph from here on
   const Tensor data = rounded(slice, from);
   fetches_.wait(streams_.compute.mark());
-  if (!slice.key.empty()) return write_to_swap(number, slice, data);
-  copy_across(fetches_, Link::kToHost, data.address(), host_memory(slice), data.bytes());
+  copy_across(fetches_, Link::kToHost, data.address(), to, data.bytes());
+  if (slice.key.empty()) return;
+  open_->copied = fetches_.mark();
+  wrote(number, from.numel());
 }
 
-void OffloadedWeights::write_to_swap(int number, Slice& slice, const Tensor& from) {
+Tensor OffloadedWeights::place(int number, int64_t begin, int64_t numel, Device host) {
+  const Slice& slice = nth(slices_, number);
+  std::byte* const at = room_for(number, begin, numel);
+  slice.arrived.wait_on_host();  // whoever computed with the old ones has his copy
+  return Tensor::borrow(at, {numel}, slice.dtype, host);
+}
+
+void OffloadedWeights::wrote(int number, int64_t numel) {
+  if (nth(slices_, number).key.empty()) return;
+  DS_CHECK(open_ && open_->slice == number, "offloaded weights: slice {} is not open", number);
+  open_->numel += numel;
+  if (open_->numel >= nth(slices_, number).numel) write_open();
+}
+
+// Of a slice that is not made in one go what is not made now stays as it is.
+void OffloadedWeights::open(int number, int64_t numel) {
+  if (open_ && open_->slice == number) return;
+  write_open();
   await_write(number);
-  Busy writing{.buffer = take_buffer(slice), .writes_slice = number};
-  const std::span<std::byte> bytes = writing.buffer.bytes();
-  copy_across(fetches_, Link::kToHost, from.address(), bytes.data(), bytes.size());
-  const Event copied = fetches_.mark();
+  Slice& slice = nth(slices_, number);
+  open_ = Open{.slice = number, .buffer = take_buffer(slice)};
+  const bool is_whole = slice.maker != WeightMaker::kBoth || numel == slice.numel;
+  const bool is_there = slice.is_in_file || swap_ == nullptr;  // a dry run is of any later step
+  if (!is_whole && is_there) read_open(slice);
+}
+
+void OffloadedWeights::read_open(Slice& slice) {
   if (places_.disk != nullptr) {
-    places_.disk->wait(copied);
+    places_.disk->wait(streams_.compute.mark());
+    report_across(*places_.disk, Link::kNvmeRead, open_->buffer.bytes().size());
+    streams_.compute.wait(places_.disk->mark());
+  }
+  if (swap_ == nullptr) return;
+  try {
+    swap_->wait(swap_->get(slice.key, open_->buffer.bytes()));
+  } catch (const IoTimeout&) {
+    open_->buffer.abandon();
+    throw;
+  }
+}
+
+void OffloadedWeights::write_open() {
+  if (!open_) return;
+  Open made = std::move(*std::exchange(open_, std::nullopt));
+  Slice& slice = nth(slices_, made.slice);
+  Busy writing{.buffer = std::move(made.buffer), .writes_slice = made.slice};
+  const std::span<std::byte> bytes = writing.buffer.bytes();
+  if (places_.disk != nullptr) {
+    places_.disk->wait(streams_.compute.mark());
+    places_.disk->wait(made.copied);
     report_across(*places_.disk, Link::kNvmeWrite, bytes.size());
     writing.copied = places_.disk->mark();
   }
   if (swap_ != nullptr) {
-    copied.wait_on_host();
+    made.copied.wait_on_host();
     writing.write = swap_->put(slice.key, bytes);
   }
+  slice.is_in_file = true;
   busy_.push_back(std::move(writing));
+  DS_FAILPOINT("offload.weights_stored");
 }
 
-void OffloadedWeights::end_stores() { streams_.compute.wait(fetches_.mark()); }
+void OffloadedWeights::end_stores() {
+  write_open();
+  streams_.compute.wait(fetches_.mark());
+}
 
 }  // namespace ds

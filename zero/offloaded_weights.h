@@ -1,8 +1,9 @@
 // OffloadedWeights: slices of weights that a rank keeps off its device (ZeRO-Infinity, Rajbhandari
 // et al., arXiv 2104.07857): in memory of the host, or in its swap file, from which they pass
 // through a few buffers of the host. A slice comes to the device in two halves: fetch() begins, and
-// take() needs it there. What the optimizer has made new is stored back. On meta the same is
-// counted and nothing moves. Confined to the thread that runs the step.
+// take() needs it there. What the optimizer has made new is stored back, from the device or from
+// the host, where its state lies there too. On meta the same is counted and nothing moves. Confined
+// to the thread that runs the step.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,10 @@ struct WeightPlaces {
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;
 };
 
+// Who makes the elements of a slice new, each step and in this order: all of them at once on the
+// device, part by part on the host, or some on the host and then the others on the device.
+enum class WeightMaker : uint8_t { kDevice, kHost, kBoth };
+
 class OffloadedWeights {
  public:
   // slots: where slices lie on the device.
@@ -53,7 +58,7 @@ class OffloadedWeights {
 
   // Before seal(). Returns the slice's number. ConfigError where a slice of the swap file is larger
   // than a buffer.
-  int add(int64_t numel, DType dtype);
+  int add(int64_t numel, DType dtype, WeightMaker maker = WeightMaker::kDevice);
   // Reserves the swap file and the buffers.
   void seal();
   bool uses_swap() const { return swap_bytes_ > 0; }
@@ -64,9 +69,13 @@ class OffloadedWeights {
   // The slice on the device, for what the peers' stream is given from now on. Its place is to be
   // given back to the slots.
   Tensor take(int slice);
-  // Keeps what the stream that computes has made: [numel] of the slice's dtype, or of fp32, which
-  // is rounded.
-  void store(int slice, const Tensor& from);
+  // Keeps what the stream that computes has made, from element `begin` of the slice on: of its
+  // dtype, or of fp32, which is rounded.
+  void store(int slice, int64_t begin, const Tensor& from);
+  // Room in memory of the host for elements [begin, begin + numel) of the slice, which is to be
+  // written before wrote() is called for them and anything else here is.
+  Tensor place(int slice, int64_t begin, int64_t numel, Device host);
+  void wrote(int slice, int64_t numel);
   // What was stored may be written again, by what the stream that computes is given from now on.
   void end_stores();
 
@@ -74,6 +83,7 @@ class OffloadedWeights {
   struct Slice {
     int64_t numel = 0;
     DType dtype = DType::kF32;
+    WeightMaker maker = WeightMaker::kDevice;
     std::string key;          // in the swap file; empty: in memory of the host
     int64_t host_offset = 0;  // there, bytes
     Tensor device{};          // while it is fetched from memory of the host
@@ -81,6 +91,15 @@ class OffloadedWeights {
     std::optional<StagingPool::Lease> buffer{};  // while it is fetched from the swap file
     SwapTicket read{};
     bool is_fetched = false;
+    bool is_in_file = false;
+  };
+  // A slice of the swap file that is being made new, in a buffer, until all of it or another one
+  // is.
+  struct Open {
+    int slice = 0;
+    StagingPool::Lease buffer;
+    int64_t numel = 0;  // that were made
+    Event copied{};     // from the device
   };
   // A buffer that is busy after its slice is done with it.
   struct Busy {
@@ -91,13 +110,16 @@ class OffloadedWeights {
   };
   int64_t bytes_of(const Slice& slice) const;
   std::byte* host_memory(const Slice& slice) const;
+  std::byte* room_for(int number, int64_t begin, int64_t numel);
   StagingPool::Lease take_buffer(const Slice& slice);
   void release_oldest();
   void await_write(int slice);
   void fetch_from_swap(int number, Slice& slice);
   void take_from_swap(Slice& slice);
   Tensor rounded(const Slice& slice, const Tensor& from);
-  void write_to_swap(int number, Slice& slice, const Tensor& from);
+  void open(int number, int64_t numel);
+  void read_open(Slice& slice);
+  void write_open();
 
   const WeightOffload options_;
   const WeightPlaces places_;
@@ -109,13 +131,14 @@ class OffloadedWeights {
   int64_t host_bytes_ = 0;
   int64_t largest_swapped_ = 0;  // bytes
   int64_t swap_bytes_ = 0;       // of the file
-  Tensor rounding_;              // of the largest slice that is not fp32
+  Tensor rounding_;              // of the largest slice that the device makes and is not fp32
   int64_t rounding_bytes_ = 0;
   std::optional<StagingPool> host_block_;  // one buffer: the slices one after the other
   StagingPool::Lease host_;
   std::optional<StagingPool> pool_;
   std::unique_ptr<Swapper> swap_;  // before the pool goes, nothing moves
   std::deque<Busy> busy_;
+  std::optional<Open> open_;
 };
 
 }  // namespace ds

@@ -9,6 +9,7 @@
 
 #include "core/failpoint.h"
 #include "core/index.h"
+#include "core/memory/across.h"
 #include "offload/rolling_run.h"
 #include "zero/home_slots.h"
 #include "zero/shard_home.h"
@@ -73,8 +74,9 @@ class RollingHome final : public ShardHome {
         rolling_(rolling),
         host_(host.stream),
         account_(swap.account),
+        disk_(swap.disk),
         parts_(home_parts(numel_of(slices), options_.share, options_.part_numel)),
-        out_(parts_, weights_of(slices), compute, host.pinned) {
+        out_(parts_, slices, compute, host.pinned) {
     for (const HomePart& part : parts_) {
       fields_.push_back(fields_within(nth(slices, part.bucket).fields, part));
       const PartFrame frame(options_, part.numel);
@@ -114,10 +116,10 @@ class RollingHome final : public ShardHome {
       }
       work_on(access, fills, part, bytes, work);
     };
+    const RollingPlan plan = plan_rolling(rolling_options(access, fills));
     if (is_meta()) {
-      for (int part = 0; part < count(); ++part) on_part(part, meta_bytes());
+      play(plan, pieces(access), [&](int part) { on_part(part, meta_bytes()); });
     } else {
-      const RollingPlan plan = plan_rolling(rolling_options(access, fills));
       run_rolling(plan, pieces(access), *swapper_, *pool_,
                   [&](int part, std::span<std::byte> bytes) { on_part(part, bytes.data()); });
     }
@@ -127,10 +129,13 @@ class RollingHome final : public ShardHome {
   void store_gradient(int bucket, const Tensor& slice, Stream& stream) override {
     each_of(bucket, [&](int part, const PartFrame& frame) {
       const Tensor from = nth_slice(slice, part);
-      if (is_meta()) return stream.copy(from.address(), meta_bytes(), from.bytes());
+      if (is_meta()) {
+        report_across(stream, Link::kToHost, from.bytes());
+        return pass_disk(Link::kNvmeWrite, from.bytes(), stream, rolling_.pipeline_write);
+      }
       Stored stored{.lease = take_buffer(frame, key("gradient", part)), .ticket = {}};
       const std::span<std::byte> bytes = grad_bytes(stored.lease, frame);
-      stream.copy(from.address(), bytes.data(), from.bytes());
+      copy_across(stream, Link::kToHost, from.address(), bytes.data(), from.bytes());
       stream.synchronize();
       stored.ticket = swapper_->put(key("gradient", part), bytes);
       stored_.push_back(std::move(stored));
@@ -143,12 +148,15 @@ class RollingHome final : public ShardHome {
     finish_stores();
     each_of(bucket, [&](int part, const PartFrame& frame) {
       const Tensor to = nth_slice(slice, part);
-      if (is_meta()) return stream.copy(meta_bytes(), to.address(), to.bytes());
+      if (is_meta()) {
+        pass_disk(Link::kNvmeRead, to.bytes(), stream, false);
+        return report_across(stream, Link::kToDevice, to.bytes());
+      }
       Stored loaded{.lease = take_buffer(frame, key("gradient", part)), .ticket = {}};
       const std::span<std::byte> bytes = grad_bytes(loaded.lease, frame);
       loaded.ticket = swapper_->get(key("gradient", part), bytes);
       await(loaded);
-      stream.copy(bytes.data(), to.address(), to.bytes());
+      copy_across(stream, Link::kToDevice, bytes.data(), to.address(), to.bytes());
       stream.synchronize();
       DS_FAILPOINT("offload.gradient_loaded");
     });
@@ -165,11 +173,6 @@ class RollingHome final : public ShardHome {
     std::vector<int64_t> numel;
     for (const HomeSlice& slice : slices) numel.push_back(slice.numel());
     return numel;
-  }
-  static std::vector<Tensor> weights_of(std::span<const HomeSlice> slices) {
-    std::vector<Tensor> weights;
-    for (const HomeSlice& slice : slices) weights.push_back(slice.weights);
-    return weights;
   }
 
   int count() const { return narrow<int>(parts_.size()); }
@@ -234,6 +237,44 @@ class RollingHome final : public ShardHome {
     swapper_ = swap.open(file_bytes_);
   }
 
+  // On meta: what passes the disk when the stream has come so far, and waits for it, or goes on.
+  void pass_disk(Link link, size_t bytes, Stream& stream, bool goes_on) {
+    if (disk_ == nullptr) return;
+    disk_->wait(stream.mark());
+    report_across(*disk_, link, bytes);
+    if (!goes_on) stream.wait(disk_->mark());
+  }
+
+  // On meta, what run_rolling() does, with the clocks of the host and of the disk alone.
+  template <class WorkOn>
+  void play(const RollingPlan& plan, const std::vector<RollingPieces>& pieces, const WorkOn& work) {
+    std::vector<Event> moved(to_size(plan.buffers));
+    const auto pass = [&](const RollingAction& action, Link link) {
+      for (const RollingPiece& piece : nth(pieces, action.part)) {
+        if (link == Link::kNvmeWrite && !piece.is_written) continue;
+        pass_disk(link, to_size(piece.bytes), host_, true);
+      }
+      if (disk_ != nullptr) nth(moved, action.buffer) = disk_->mark();
+    };
+    for (const RollingAction& action : plan.actions) {
+      switch (action.step) {
+        case RollingStep::kRead:
+          pass(action, Link::kNvmeRead);
+          break;
+        case RollingStep::kWork:
+          work(action.part);
+          break;
+        case RollingStep::kWrite:
+          pass(action, Link::kNvmeWrite);
+          break;
+        case RollingStep::kAwaitRead:
+        case RollingStep::kAwaitWrite:
+          host_.wait(nth(moved, action.buffer));
+          break;
+      }
+    }
+  }
+
   void work_on(PartAccess access, bool fills, int index, std::byte* bytes, const Work& work) {
     const HomePart& part = nth(parts_, index);
     const PartFrame frame(options_, part.numel);
@@ -285,6 +326,7 @@ class RollingHome final : public ShardHome {
   const RollingHomeOptions rolling_;
   Stream& host_;
   MemoryAccount& account_;
+  Stream* const disk_;  // on meta, where it may be null all the same
   const std::vector<HomePart> parts_;
   std::vector<std::vector<ShardField>> fields_;
   int64_t buffer_bytes_ = 0;  // of the largest part

@@ -109,12 +109,17 @@ void ShardGroup::make_weights(int bucket) {
   weights.sharded =
       params.sharding == Sharding::kSharded && !layout.persistent && (comm_.size() > 1 || offloads);
   if (weights.sharded && offloads) {
-    weights.offloaded = offloaded_->add(layout_.slice_numel(bucket), dtype_);
+    weights.offloaded = offloaded_->add(layout_.slice_numel(bucket), dtype_, weight_maker());
     return;
   }
   const int64_t numel = weights.sharded ? layout_.slice_numel(bucket) : layout.numel;
   const MemoryScope scope(streams_.compute, slots_.memory());
   weights.kept = Tensor::zeros({numel}, dtype_, streams_.compute, MemoryTag::kParameters);
+}
+
+WeightMaker ShardGroup::weight_maker() const {
+  if (!options_.offloads_state()) return WeightMaker::kDevice;
+  return options_.offload_ratio < 1 ? WeightMaker::kBoth : WeightMaker::kHost;
 }
 
 std::vector<HomeSlice> ShardGroup::home_slices() const {
@@ -124,8 +129,9 @@ std::vector<HomeSlice> ShardGroup::home_slices() const {
     const Weights& weights = nth(weights_, b);
     const int64_t slice = layout_.slice_numel(b);
     HomeSlice& made = slices.emplace_back();
-    made.numel_elsewhere = slice;
-    if (!offloads_weights(b)) {
+    if (offloads_weights(b)) {
+      made.elsewhere = {.keeper = offloaded_, .slice = weights.offloaded, .numel = slice};
+    } else {
       made.weights = weights.sharded || whole_state
                          ? weights.kept
                          : weights.kept.narrow(comm_.rank() * slice, slice);
@@ -152,9 +158,10 @@ std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
       return make_host_home(of, slices, streams_.compute, host);
     }
     DS_CHECK(offload.nvme != nullptr, "zero: optimizer state is swapped, and there is no place");
-    return make_rolling_home(of, slices, streams_.compute, host,
-                             {.open = offload.open_swap, .account = *offload.nvme},
-                             options_.rolling);
+    return make_rolling_home(
+        of, slices, streams_.compute, host,
+        {.open = offload.open_swap, .account = *offload.nvme, .disk = offload.disk},
+        options_.rolling);
   };
   if (options_.offload_ratio >= 1) return beside(home);
   HomeOptions first = home;
@@ -230,15 +237,14 @@ void ShardGroup::publish() {
   streams_.compute.wait(streams_.peers.mark());
 }
 
-// Of state on the device, whose parts are whole slices.
+// Of state on the device; what the host updates, it writes there itself.
 void ShardGroup::store_offloaded() {
-  bool any = false;
-  for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
-    if (!offloads_weights(b)) continue;
-    offloaded_->store(nth(weights_, b).offloaded, nth(shards(), b).master);
-    any = true;
-  }
-  if (any) offloaded_->end_stores();
+  if (offloaded_ == nullptr) return;
+  home_->each_on_device([&](const HomePart& part, const Shard& shard) {
+    if (!offloads_weights(part.bucket)) return;
+    offloaded_->store(nth(weights_, part.bucket).offloaded, part.begin, shard.master);
+  });
+  offloaded_->end_stores();
 }
 
 void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> places,

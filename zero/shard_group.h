@@ -62,6 +62,7 @@ struct OffloadPlace {
   Stream* host = nullptr;            // null: nothing is offloaded here
   MemoryResource* pinned = nullptr;  // of a device that copies to and from it
   MemoryAccount* nvme = nullptr;     // books of the swap file; null: nothing is swapped
+  Stream* disk = nullptr;            // on meta: whose clock is that of the swap file
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;  // null on meta
 };
 
@@ -141,6 +142,7 @@ class ShardGroup {
     bool sharded = false;
   };
   void make_weights(int bucket);
+  WeightMaker weight_maker() const;
   std::vector<HomeSlice> home_slices() const;
   std::unique_ptr<ShardHome> make_home(const OffloadPlace& offload, std::string name) const;
   static void refresh_copy(const Shard& shard, Stream& stream);

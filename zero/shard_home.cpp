@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/index.h"
+#include "core/memory/across.h"
 #include "zero/home_slots.h"
 #include "zero/weights_out.h"
 
@@ -15,10 +16,14 @@ std::vector<int64_t> numel_of(std::span<const HomeSlice> slices) {
   return numel;
 }
 
-std::vector<Tensor> weights_of(std::span<const HomeSlice> slices) {
-  std::vector<Tensor> weights;
-  for (const HomeSlice& slice : slices) weights.push_back(slice.weights);
-  return weights;
+// What moves the gradients of a part: on the device, or over the link to the host.
+auto within(Stream& stream) {
+  return [&stream](const void* from, void* to, size_t bytes) { stream.copy(from, to, bytes); };
+}
+auto over(Stream& stream, Link link) {
+  return [&stream, link](const void* from, void* to, size_t bytes) {
+    copy_across(stream, link, from, to, bytes);
+  };
 }
 
 // Parts whose tensors stay where they are.
@@ -47,20 +52,23 @@ class ResidentParts {
       if (parts_[i].bucket == bucket) move(parts_[i], shards_[i]);
     }
   }
-  // Those of the bucket, from its slice or to it, in the order of what was given to other streams.
-  void store(int bucket, const Tensor& slice, Stream& stream) {
+  // Gradients of the bucket, from its slice or to it, in the order of what was given to other
+  // streams. copy(from, to, bytes) moves those of a part.
+  template <class Copy>
+  void store(int bucket, const Tensor& slice, Stream& stream, const Copy& copy) {
     stream.wait(moved_);
     each_of(bucket, [&](const HomePart& part, Shard& shard) {
       const Tensor from = slice.narrow(part.begin, part.numel);
-      stream.copy(from.address(), shard.grad.address(), from.bytes());
+      copy(from.address(), shard.grad.address(), from.bytes());
     });
     moved_ = stream.mark();
   }
-  void load(int bucket, const Tensor& slice, Stream& stream) {
+  template <class Copy>
+  void load(int bucket, const Tensor& slice, Stream& stream, const Copy& copy) {
     stream.wait(moved_);
     each_of(bucket, [&](const HomePart& part, Shard& shard) {
       const Tensor to = slice.narrow(part.begin, part.numel);
-      stream.copy(shard.grad.address(), to.address(), to.bytes());
+      copy(shard.grad.address(), to.address(), to.bytes());
     });
     moved_ = stream.mark();
   }
@@ -99,6 +107,9 @@ class DeviceHome final : public ShardHome {
 
   std::span<const HomePart> parts() const override { return all_.parts(); }
   std::span<Shard> resident() override { return all_.shards(); }
+  void each_on_device(const Look& look) override {
+    for (size_t i = 0; i < all_.parts().size(); ++i) look(all_.parts()[i], all_.shards()[i]);
+  }
 
   void visit(PartAccess access, const Work& work) override {
     if (access == PartAccess::kUpdate) compute_.wait(all_.moved());
@@ -109,10 +120,10 @@ class DeviceHome final : public ShardHome {
   }
 
   void store_gradient(int bucket, const Tensor& slice, Stream& stream) override {
-    all_.store(bucket, slice, stream);
+    all_.store(bucket, slice, stream, within(stream));
   }
   void load_gradient(int bucket, const Tensor& slice, Stream& stream) override {
-    all_.load(bucket, slice, stream);
+    all_.load(bucket, slice, stream, within(stream));
   }
 
  private:
@@ -126,7 +137,7 @@ class HostHome final : public ShardHome {
            const HostPlace& host)
       : host_(host.stream),
         all_(options, slices),
-        out_(all_.parts(), weights_of(slices), compute, host.pinned) {
+        out_(all_.parts(), slices, compute, host.pinned) {
     const MemoryScope scope(host_, host.pinned != nullptr ? *host.pinned : host_.memory());
     for (const HomePart& part : all_.parts()) {
       Shard shard;
@@ -153,10 +164,10 @@ class HostHome final : public ShardHome {
   }
 
   void store_gradient(int bucket, const Tensor& slice, Stream& stream) override {
-    all_.store(bucket, slice, stream);
+    all_.store(bucket, slice, stream, over(stream, Link::kToHost));
   }
   void load_gradient(int bucket, const Tensor& slice, Stream& stream) override {
-    all_.load(bucket, slice, stream);
+    all_.load(bucket, slice, stream, over(stream, Link::kToDevice));
   }
 
  private:
@@ -175,6 +186,10 @@ class SplitHome final : public ShardHome {
   }
 
   std::span<const HomePart> parts() const override { return parts_; }
+  void each_on_device(const Look& look) override {
+    first_->each_on_device(look);
+    second_->each_on_device(look);
+  }
   void visit(PartAccess access, const Work& work) override {
     first_->visit(access, work);
     second_->visit(access, work);

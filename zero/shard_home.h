@@ -26,6 +26,7 @@
 #include "optim/optimizer.h"
 #include "zero/bucket_slots.h"
 #include "zero/home_parts.h"
+#include "zero/offloaded_weights.h"
 
 namespace ds {
 
@@ -57,6 +58,9 @@ class ShardHome {
   virtual void visit(PartAccess access, const Work& work) = 0;
   // All parts at once, for rules that need more than one; empty where they are not open at once.
   virtual std::span<Shard> resident() { return {}; }
+  // The parts on the device, which need no visit; none where all lie beside it.
+  using Look = std::function<void(const HomePart&, const Shard&)>;
+  virtual void each_on_device(const Look& /*look*/) {}
 
   // Keeps a gradient, in the order of the stream's work: that of this rank's slice of a bucket.
   virtual void store_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
@@ -64,16 +68,22 @@ class ShardHome {
   virtual void load_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
 };
 
+// A slice whose weights are not on the device, by its number among those.
+struct WeightsElsewhere {
+  OffloadedWeights* keeper = nullptr;  // null: they are on the device
+  int slice = -1;
+  int64_t numel = 0;
+};
+
 // A slice as the home finds it.
 struct HomeSlice {
-  Tensor weights;                       // [slice_numel], of the parameters' dtype
+  Tensor weights;                       // [slice_numel], of the parameters' dtype; or
+  WeightsElsewhere elsewhere = {};      // they have masters on the device then, and no copy there
   std::vector<ShardField> fields = {};  // what lies in it
   Tensor grad = {};                     // where others keep it; undefined: the home does
-  // Elements of a slice whose weights are not on the device; they take masters then, and no copy.
-  int64_t numel_elsewhere = 0;
   std::optional<ShardSlice> own = std::nullopt;  // as Shard has it; such slices are not cut
 
-  int64_t numel() const { return weights.defined() ? weights.numel() : numel_elsewhere; }
+  int64_t numel() const { return weights.defined() ? weights.numel() : elsewhere.numel; }
 };
 
 struct HomeOptions {
@@ -102,6 +112,7 @@ struct SwapSpace {
   // Makes a swap file; null on meta. Throws what Swapper() throws.
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open;
   MemoryAccount& account;  // of Tier::kNvme
+  Stream* disk = nullptr;  // on meta: whose clock is that of the file
 };
 struct RollingHomeOptions {
   int buffers = 4;  // of one part each

@@ -23,11 +23,6 @@ ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams
 
 void ShardedStore::refuse_what_cannot_be() const {
   if (!options_.offloads_state()) return;
-  if (options_.policy.params.tier != Tier::kDevice) {
-    throw Unsupported(
-        "zero_optimization.offload_param and zero_optimization.offload_optimizer exclude each "
-        "other: weights that lie elsewhere are made from state on the device");
-  }
   if (options_.optimizer != nullptr && options_.optimizer->needs_all_parts()) {
     throw Unsupported(fmt::format(
         "zero_optimization.offload_optimizer: optimizer.type {} moves weights by norms or products "

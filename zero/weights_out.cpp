@@ -2,25 +2,30 @@
 
 #include <algorithm>
 
-#include "core/index.h"
+#include "core/memory/across.h"
 
 namespace ds {
 
-WeightsOut::WeightsOut(std::span<const HomePart> parts, std::vector<Tensor> weights,
+WeightsOut::WeightsOut(std::span<const HomePart> parts, std::span<const HomeSlice> slices,
                        Stream& compute, MemoryResource* pinned)
-    : weights_(std::move(weights)), compute_(compute) {
-  if (compute.stands_for().kind != Device::Kind::kCuda || parts.empty()) return;
+    : compute_(compute) {
+  for (const HomeSlice& slice : slices) {
+    targets_.push_back({.weights = slice.weights, .elsewhere = slice.elsewhere});
+  }
+  if (compute.stands_for().kind != Device::Kind::kCuda) return;
   size_t largest = 0;
-  for (const HomePart& part : parts) largest = std::max(largest, there(part).bytes());
+  for (const HomePart& part : parts) {
+    if (of(part).weights.defined()) largest = std::max(largest, there(part).bytes());
+  }
   constexpr int kPlaces = 2;
-  ring_.emplace(largest, kPlaces, pinned);
-}
-
-Tensor WeightsOut::there(const HomePart& part) const {
-  return nth(weights_, part.bucket).narrow(part.begin, part.numel);
+  if (largest > 0) ring_.emplace(largest, kPlaces, pinned);
 }
 
 Tensor WeightsOut::place(const HomePart& part, Device device) {
+  const WeightsElsewhere& elsewhere = of(part).elsewhere;
+  if (elsewhere.keeper != nullptr) {
+    return elsewhere.keeper->place(elsewhere.slice, part.begin, part.numel, device);
+  }
   const Tensor weights = there(part);
   if (!ring_) return weights;
   std::byte* const at = ring_->take();
@@ -29,9 +34,11 @@ Tensor WeightsOut::place(const HomePart& part, Device device) {
 }
 
 void WeightsOut::send(const HomePart& part) {
+  const WeightsElsewhere& elsewhere = of(part).elsewhere;
+  if (elsewhere.keeper != nullptr) return elsewhere.keeper->wrote(elsewhere.slice, part.numel);
   if (!ring_) return;
   const Tensor weights = there(part);
-  compute_.copy(written_, weights.address(), weights.bytes());
+  copy_across(compute_, Link::kToDevice, written_, weights.address(), weights.bytes());
   ring_->give_back(compute_.mark());
 }
 

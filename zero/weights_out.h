@@ -1,23 +1,25 @@
 // WeightsOut: the way of updated weights from the host back to where they are used. On a CPU the
-// update writes them there itself; towards a CUDA device they pass through two places of the host,
-// of which one is copied while the other is written.
+// update writes them there itself, and so it does where they are kept beside the device; towards a
+// CUDA device they pass through two places of the host, of which one is copied while the other is
+// written.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "core/index.h"
 #include "core/memory/staging_ring.h"
 #include "core/tensor.h"
-#include "zero/home_parts.h"
+#include "zero/shard_home.h"
 
 namespace ds {
 
 // Confined to one thread.
 class WeightsOut {
  public:
-  // Of parts of slices whose weights are those tensors. `pinned` as StagingRing has it.
-  WeightsOut(std::span<const HomePart> parts, std::vector<Tensor> weights, Stream& compute,
+  // Of parts of these slices. `pinned` as StagingRing has it.
+  WeightsOut(std::span<const HomePart> parts, std::span<const HomeSlice> slices, Stream& compute,
              MemoryResource* pinned);
 
   // Where the weights of the part are to be written, by a stream of that device.
@@ -26,9 +28,16 @@ class WeightsOut {
   void send(const HomePart& part);
 
  private:
-  Tensor there(const HomePart& part) const;
+  struct Target {
+    Tensor weights;
+    WeightsElsewhere elsewhere;
+  };
+  const Target& of(const HomePart& part) const { return nth(targets_, part.bucket); }
+  Tensor there(const HomePart& part) const {
+    return of(part).weights.narrow(part.begin, part.numel);
+  }
 
-  const std::vector<Tensor> weights_;
+  std::vector<Target> targets_;  // by bucket
   Stream& compute_;
   std::optional<StagingRing> ring_;  // nothing where the place is that of the weights
   const std::byte* written_ = nullptr;

@@ -67,6 +67,8 @@ std::vector<Settings> ways_to_train(const Config& config, int ranks, const Machi
   if (room.host && room.nvme > 0) {
     ways.push_back(way(3, "none", "nvme", true));
     ways.push_back(way(3, "cpu", "nvme", true));
+    ways.push_back(way(3, "nvme", "none", true));
+    ways.push_back(way(3, "nvme", "cpu", true));
     ways.push_back(way(3, "nvme", "nvme", true));
   }
   return ways;
@@ -113,13 +115,14 @@ class FitSearch {
   int64_t guess_;
 };
 
-// What weights and state are swapped to, where it is on this machine.
+// What weights and state are swapped to, where it is on this machine; where they go to two disks,
+// that of the state, through which more passes.
 std::optional<DiskToMeasure> disk_of(const Config& config) {
   const auto& param = config.zero_optimization.offload_param;
   const auto& optimizer = config.zero_optimization.offload_optimizer;
   std::optional<std::string> path;
-  if (optimizer && optimizer->device == OffloadDevice::kNvme) path = optimizer->nvme_path;
   if (param && param->device == OffloadDevice::kNvme) path = param->nvme_path;
+  if (optimizer && optimizer->device == OffloadDevice::kNvme) path = optimizer->nvme_path;
   if (!path) return std::nullopt;
   if (!RealFileSystem().exists(*path)) {
     spdlog::warn("plan: {} is not on this machine, so the time that its disk takes is a guess",

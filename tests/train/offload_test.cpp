@@ -1,8 +1,6 @@
 // Offload of activations and of weights through whole runs: the bits of a run without, at any
 // number of ranks, and the plan's memory on every tier.
-#include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/offload_settings.h"
 
 namespace ds {
 namespace {
@@ -19,16 +17,6 @@ Outcome run_from_nothing(const Setting& setting) {
 void check_same(const Outcome& got, const Outcome& expected) {
   CHECK(got.state == expected.state);
   CHECK(got.losses == expected.losses);
-}
-
-void check_plan(const Setting& setting, const Outcome& got) {
-  const RunPlan plan = dry_run(options_of(setting), {.data = setting.ranks}, {});
-  for (int tier = 0; tier < kTiers; ++tier) {
-    CAPTURE(name_of(static_cast<Tier>(tier)));
-    const MemoryUsage& planned = nth(plan.of_rank(0).memory, tier);
-    CHECK(nth(got.tiers, tier).bytes_peak == planned.bytes_peak);
-    CHECK(nth(got.tiers, tier).tag_bytes_at_peak == planned.tag_bytes_at_peak);
-  }
 }
 
 size_t bytes_on(const Outcome& outcome, Tier tier) { return nth(outcome.tiers, tier).bytes_peak; }

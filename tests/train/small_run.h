@@ -16,9 +16,9 @@ inline DeviceCeilings ceilings_of(HostAccess access) {
   return {.device = access == HostAccess::kNever ? test_device().device : Device::cpu()};
 }
 
-// Loads what there is, trains up to `until`, saves.
-inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
-  const EngineOptions options = options_of(setting);
+// Loads what there is, trains up to `until`, saves. `options`: those of the setting, or like them.
+inline Outcome train(const Setting& setting, const EngineOptions& options, FileSystem& files,
+                     int64_t until) {
   const RunPlan plan = dry_run(options, {.data = setting.ranks}, ceilings_of(setting.host_access));
   const TemporaryDirectory swap;
   Outcome outcome;
@@ -29,10 +29,14 @@ inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
         [&](auto& rank) {
           RankResources resources = rank.resources();
           resources.results_late = std::max(resources.results_late, setting.results_late);
-          resources.open_swap =
-              swap_opener({.nvme_path = swap.path().string(),
-                           .of = "parameters",
-                           .owner = {.job = "test", .rank = comm.rank(), .world = comm.size()}});
+          const auto opener = [&](const char* of) {
+            return swap_opener(
+                {.nvme_path = swap.path().string(),
+                 .of = of,
+                 .owner = {.job = "test", .rank = comm.rank(), .world = comm.size()}});
+          };
+          resources.open_weight_swap = opener("parameters");
+          resources.open_state_swap = opener("optimizer state");
           Engine engine(options, resources, plan.of_rank(comm.rank()).step);
           JobPlan job;
           job.rank = comm.rank();
@@ -59,6 +63,9 @@ inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
         setting.devices);
   });
   return outcome;
+}
+inline Outcome train(const Setting& setting, FileSystem& files, int64_t until) {
+  return train(setting, options_of(setting), files, until);
 }
 
 }  // namespace ds::testing

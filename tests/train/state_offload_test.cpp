@@ -2,45 +2,12 @@
 // stage, the place, the share that is there and the parts it is cut into; checkpoints that know
 // nothing of it; and as much memory of each tier as the plan says.
 #include "optim/loss_scaler.h"
-#include "tests/support/catch.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/train/small_run.h"
+#include "tests/train/offload_settings.h"
 
 namespace ds {
 namespace {
 
 using namespace testing;
-
-std::string words_of(const Setting& s) {
-  return fmt::format("{} ranks, stage {}, {}, {} micro-steps, {} of the state on {}, parts of {}",
-                     s.ranks, s.stage, name_of(s.dtype), s.micro_steps, s.offload_ratio,
-                     name_of(s.state), s.sub_group_numel);
-}
-
-// The ways of offloading that a stage has.
-std::vector<Setting> offloads_of(Setting s) {
-  std::vector<Setting> all;
-  s.state = Tier::kHost;
-  all.push_back(s);
-  if (s.stage < 3) return all;
-  for (const double ratio : {0.0, 0.3}) {
-    s.offload_ratio = ratio;
-    all.push_back(s);
-  }
-  s.offload_ratio = 1;
-  s.state = Tier::kNvme;
-  s.sub_group_numel = 640;
-  all.push_back(s);
-  s.offload_ratio = 0.3;
-  s.sub_group_numel = INT64_MAX;
-  s.rolling = {.buffers = 3,
-               .pipeline_read = true,
-               .pipeline_write = true,
-               .fast_init = true,
-               .pinning = Pinning::kNone};
-  all.push_back(s);
-  return all;
-}
 
 void check_like_on_device(const Setting& plain) {
   MemoryFileSystem plain_disk;
@@ -125,20 +92,13 @@ TEST_CASE("offloaded state of gradients that travel in other bits, and of fp16",
 }
 
 TEST_CASE("what offloaded state cannot be with is refused before the first step", "[train]") {
-  const auto plan_of = [](const OptimizerConfig& optimizer, Tier params) {
-    Setting setting{.ranks = 2, .stage = 3, .optimizer = optimizer};
-    setting.state = Tier::kHost;
-    setting.params = params;
-    return dry_run(options_of(setting), {.data = 2}, {});
-  };
   for (const OptimizerType type : {OptimizerType::kLamb, OptimizerType::kMuon}) {
-    CHECK_THROWS_WITH(plan_of({.type = type}, Tier::kDevice),
+    Setting setting{.ranks = 2, .stage = 3, .optimizer = {.type = type}};
+    setting.state = Tier::kHost;
+    CHECK_THROWS_WITH(dry_run(options_of(setting), {.data = 2}, {}),
                       Catch::Contains("zero_optimization.offload_optimizer") &&
                           Catch::Contains("optimizer.type"));
   }
-  CHECK_THROWS_WITH(plan_of({}, Tier::kHost),
-                    Catch::Contains("zero_optimization.offload_param") &&
-                        Catch::Contains("zero_optimization.offload_optimizer"));
 }
 
 TEST_CASE("memory that the host may not touch during a step is no need of offloaded state",
@@ -177,15 +137,8 @@ TEST_CASE("the plan of offloaded state is what it takes of every tier", "[train]
       for (const Setting& setting : offloads_of(
                {.ranks = ranks, .stage = 3, .dtype = DType::kBF16, .micro_steps = micro_steps})) {
         INFO(words_of(setting));
-        const RunPlan plan = dry_run(options_of(setting), {.data = ranks}, {});
         MemoryFileSystem disk;
-        const Outcome got = train(setting, disk, 2);
-        for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
-          CAPTURE(name_of(tier));
-          const MemoryUsage& planned = nth(plan.of_rank(0).memory, tier);
-          CHECK(nth(got.tiers, tier).bytes_peak == planned.bytes_peak);
-          CHECK(nth(got.tiers, tier).tag_bytes_at_peak == planned.tag_bytes_at_peak);
-        }
+        check_plan(setting, train(setting, disk, 2));
       }
     }
   }

@@ -29,8 +29,9 @@ struct RankResources {
   // On meta, the clock of the swap file, and its books everywhere.
   Stream* disk = nullptr;
   MemoryAccount* nvme = nullptr;
-  // Makes a file that weights or optimizer state are swapped to; null: there is none.
-  std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_swap = nullptr;
+  // Make the files that weights and optimizer state are swapped to; null: there is none.
+  std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_weight_swap = nullptr;
+  std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_state_swap = nullptr;
   // Where groups tell what of their calls is recorded into graphs; null: nowhere.
   RecordedCalls* recorded = nullptr;
   // How many steps may be begun before the result of one is taken: 0 where it is there as soon as
@@ -38,7 +39,8 @@ struct RankResources {
   int results_late = 0;
 
   OffloadPlace state_place() const {
-    return {.host = &host, .pinned = pinned, .nvme = nvme, .open_swap = open_swap};
+    return {
+        .host = &host, .pinned = pinned, .nvme = nvme, .disk = disk, .open_swap = open_state_swap};
   }
   StoreStreams streams() const {
     return {stream, communication != nullptr ? *communication : stream};
@@ -51,7 +53,7 @@ struct RankResources {
             .is_pinned = pinned != nullptr,
             .nvme = nvme,
             .disk = disk,
-            .open_swap = open_swap};
+            .open_swap = open_weight_swap};
   }
   // Unsupported where the mesh has ranks along another axis: the engine's program is that of one
   // stage, and its sums are gathered over data.
