@@ -6,9 +6,11 @@
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/train/small_engine.h"
 #include "train/checkpointing.h"
 #include "train/plan/dry_run.h"
+#include "train/step/swap.h"
 #include "train/workspace.h"
 
 namespace ds {
@@ -54,8 +56,11 @@ struct Epoch {
   int64_t number = 1;
   int64_t until = 5;
   int stage = 2;
-  int64_t every = 1;                    // states in memory
-  int64_t copied = 1;                   // of them on another host
+  int64_t every = 1;   // states in memory
+  int64_t copied = 1;  // of them on another host
+  // Where optimizer state and weights lie.
+  Tier state = Tier::kDevice, params = Tier::kDevice;
+  double ratio = 1;
   std::optional<int64_t> disk_at = {};  // a checkpoint after this step
 };
 
@@ -67,14 +72,25 @@ struct Told {
 
 // One epoch of the world, which ends without a word.
 Told live(const Hosts& hosts, FileSystem& files, const Epoch& epoch) {
-  const EngineOptions options = options_of({.ranks = hosts.world(), .stage = epoch.stage});
+  Setting setting{.ranks = hosts.world(), .stage = epoch.stage, .params = epoch.params};
+  setting.state = epoch.state;
+  setting.offload_ratio = epoch.ratio;
+  setting.sub_group_numel = 640;
+  const EngineOptions options = options_of(setting);
   const RunPlan run = dry_run(options, {.data = hosts.world()}, {});
+  const TemporaryDirectory swap;
   Told told;
   std::mutex mutex;
   test::run_ranks(hosts.world(), [&](Communicator& comm) {
     Connections connections = Connections::over(comm, {.data = comm.size()});
     Workspace workspace(Device::cpu(), 1, connections.peers());
-    Engine engine(options, workspace.resources(), run.of_rank(0).step);
+    RankResources resources = workspace.resources();
+    const SwapOwner owner{.job = "test", .rank = comm.rank(), .world = comm.size()};
+    const std::string path = swap.path().string();
+    resources.open_weight_swap =
+        swap_opener({.nvme_path = path, .of = "parameters", .owner = owner});
+    resources.open_state_swap = swap_opener({.nvme_path = path, .of = "state", .owner = owner});
+    Engine engine(options, resources, run.of_rank(0).step);
     JobPlan plan = hosts.plan_of(comm.rank());
     plan.epoch = epoch.number;
     const auto copies = comm.split(0, comm.rank());
@@ -130,6 +146,44 @@ TEST_CASE("ranks that die go on from the step before, with equal bits", "[rankd]
       CHECK(whole.line.empty());
       CHECK(third.after.state == whole.after.state);
     }
+  }
+}
+
+TEST_CASE("a state in memory is gone on from with weights and optimizer state elsewhere",
+          "[rankd][memory]") {
+  const Epoch plain{.stage = 3};
+  std::vector<Epoch> ways{plain};
+  for (const Tier state : {Tier::kHost, Tier::kNvme}) {
+    for (const Tier params : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
+      Epoch way = plain;
+      way.state = state;
+      way.params = params;
+      ways.push_back(way);
+    }
+  }
+  ways.back().ratio = 0.3;
+  ways.push_back({.stage = 2, .state = Tier::kHost});
+  MemoryFileSystem other_disk;
+  const Hosts undisturbed({1, 2});
+  const Told whole = live(undisturbed, other_disk, {.until = 6, .stage = 3});
+  for (size_t i = 0; i < ways.size(); ++i) {
+    CAPTURE(i);
+    MemoryFileSystem disk;
+    Hosts hosts({1, 2});
+    Epoch first = ways[i], second = ways[(i * 3 + 1) % ways.size()];
+    first.until = 3;
+    second.number = 2;
+    second.until = 6;
+    live(hosts, disk, first);
+    hosts.lose(i % 2);  // and its state with it, but for the copy
+    const Told then = live(hosts, disk, second);
+    CHECK(then.resumed_at == 3);
+    CHECK(then.after.state == whole.after.state);
+    hosts.ranks = {1, 1};
+    second.number = 3;
+    const Told fewer = live(hosts, disk, second);
+    CHECK(fewer.resumed_at == 6);
+    CHECK(fewer.before.state == whole.after.state);
   }
 }
 
