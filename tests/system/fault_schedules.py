@@ -60,6 +60,8 @@ OFFLOADS = [(stages, words) for stages, words in (
     ([3], state_on("nvme", pipeline_read="true", pipeline_write="true") + [f"{ZERO}sub_group_size=1000"]),
     ([3], weights_on("cpu")),
     ([3], weights_on("nvme")),
+    ([3], weights_on("cpu") + state_on("nvme")),
+    ([3], weights_on("nvme") + state_on("nvme", ratio=0.5) + [f"{ZERO}sub_group_size=1000"]),
 )]
 
 
