@@ -407,8 +407,7 @@ void open_swaps(const JobPlan& plan, const Config& config, RankResources& resour
     resources.open_weight_swap = swap_opener(folder(zero.offload_param->nvme_path, "parameters"));
   }
   if (zero.offload_optimizer && zero.offload_optimizer->device == OffloadDevice::kNvme) {
-    resources.open_state_swap =
-        job_swap_opener(folder(zero.offload_optimizer->nvme_path, "optimizer state"));
+    resources.open_state_swap = swap_opener(folder(zero.offload_optimizer->nvme_path, "state"));
   }
 }
 

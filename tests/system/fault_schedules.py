@@ -50,7 +50,8 @@ def state_on(device, **more):
 
 
 def weights_on(device):
-    return [f"{ZERO}offload_param.device={device}"] + ([f"{ZERO}offload_param.nvme_path=swap"] if device == "nvme" else [])
+    words = {"device": device, **({"nvme_path": "swap", "max_in_cpu": 0} if device == "nvme" else {})}
+    return [f"{ZERO}offload_param.{key}={value}" for key, value in words.items()]
 
 
 OFFLOADS = [(stages, words) for stages, words in (

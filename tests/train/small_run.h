@@ -36,7 +36,7 @@ inline Outcome train(const Setting& setting, const EngineOptions& options, FileS
                  .owner = {.job = "test", .rank = comm.rank(), .world = comm.size()}});
           };
           resources.open_weight_swap = opener("parameters");
-          resources.open_state_swap = opener("optimizer state");
+          resources.open_state_swap = opener("state");
           Engine engine(options, resources, plan.of_rank(comm.rank()).step);
           JobPlan job;
           job.rank = comm.rank();

@@ -13,18 +13,16 @@ namespace ds {
 
 struct SwapFolder {
   std::string nvme_path;
-  std::string of;  // what lies there: "parameters", a folder of that path
+  std::string of;  // what lies there: "parameters"; part of files' names
   SwapOwner owner{};
   IoOptions io{};  // its folder is filled in
 };
 
-// Makes a swap file each time it is called: the first has the owner's name, the others a number
-// behind that of the job. Throws what Swapper() and AsyncIo() throw.
+// Makes a swap file each time it is called: the job's name in it is followed by what lies there, and
+// by a number from the second on. Throws what Swapper() and AsyncIo() throw.
 using SwapOpener = std::function<std::unique_ptr<Swapper>(int64_t bytes)>;
-// ConfigError, when it is called, where the path is not there.
-SwapOpener swap_opener(const SwapFolder& place);
 // In a folder of the job (SwapDirectory), which is there for as long as the opener and copies of
-// it; `of` says nothing there. Throws what SwapDirectory() throws.
-SwapOpener job_swap_opener(const SwapFolder& place);
+// it. Throws what SwapDirectory() throws.
+SwapOpener swap_opener(const SwapFolder& place);
 
 }  // namespace ds
