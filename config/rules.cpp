@@ -179,6 +179,25 @@ void reduction_rules(const RuleContext& r) {
   }
 }
 
+// Each overlap of swapping has a buffer of its own (offload/rolling).
+void swap_buffer_rules(const RuleContext& r, const OffloadOptimizerConfig& offload) {
+  const char* const key = "zero_optimization.offload_optimizer.buffer_count";
+  if (offload.buffer_count == 0) {
+    return r.refuse_early(key, "0 leaves nothing to work in, expected at least 1");
+  }
+  const int64_t updates = 1 + (offload.pipeline_read ? 1 : 0) + (offload.pipeline_write ? 1 : 0);
+  const int64_t fills = offload.pipeline_write || offload.fast_init ? 2 : 1;
+  if (const int64_t needed = std::max(updates, fills); offload.buffer_count < needed) {
+    r.refuse_early(key,
+                   fmt::format("{} leaves none to {}, expected at least {}", offload.buffer_count,
+                               offload.buffer_count == 1 && offload.pipeline_read
+                                   ? "read ahead (pipeline_read)"
+                               : offload.pipeline_write ? "write behind (pipeline_write)"
+                                                        : "write behind (fast_init)",
+                               needed));
+  }
+}
+
 void offload_rules(const RuleContext& r) {
   const ZeroConfig& zero = r.config.zero_optimization;
   if (zero.offload_param && zero.offload_param->device != OffloadDevice::kNone && zero.stage != 3) {
@@ -210,10 +229,8 @@ void offload_rules(const RuleContext& r) {
                      "partial offload (ratio < 1) works with Adam and AdamW only");
     }
   }
-  if (zero.offload_optimizer && zero.offload_optimizer->device == OffloadDevice::kNvme &&
-      zero.offload_optimizer->buffer_count == 0) {
-    r.refuse_early("zero_optimization.offload_optimizer.buffer_count",
-                   "0 leaves nothing to work in, expected at least 1");
+  if (zero.offload_optimizer && zero.offload_optimizer->device == OffloadDevice::kNvme) {
+    swap_buffer_rules(r, *zero.offload_optimizer);
   }
   if (zero.stage == 3 && zero.sub_group_size == 0) {
     r.refuse_early("zero_optimization.sub_group_size", "0 elements are no tile");

@@ -118,6 +118,25 @@ TEST_CASE("offloading works at the stages that have something to offload", "[con
             "offload_optimizer": {"device": "cpu", "ratio": 0.5}}})",
                          R"({"optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3,
             "offload_optimizer": {"device": "cpu", "ratio": 0.5}}})"},
+                        {"zero_optimization.offload_optimizer.buffer_count",
+                         "1 leaves none to read ahead (pipeline_read), expected at least 2",
+                         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
+            "device": "nvme", "buffer_count": 1, "pipeline_read": true}}})",
+                         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
+            "device": "nvme", "buffer_count": 2, "pipeline_read": true}}})"},
+                        {"zero_optimization.offload_optimizer.buffer_count",
+                         "2 leaves none to write behind (pipeline_write), expected at least 3",
+                         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
+            "device": "nvme", "buffer_count": 2, "pipeline_read": true,
+            "pipeline_write": true}}})",
+                         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
+            "device": "nvme", "buffer_count": 2, "pipeline_write": true}}})"},
+                        {"zero_optimization.offload_optimizer.buffer_count",
+                         "1 leaves none to write behind (fast_init), expected at least 2",
+                         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
+            "device": "nvme", "buffer_count": 1, "fast_init": true}}})",
+                         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
+            "device": "cpu", "buffer_count": 1, "fast_init": true}}})"},
                         {"zero_optimization.legacy_stage1", "the old stage 1 is gone",
                          R"({"zero_optimization": {"stage": 1, "legacy_stage1": true}})",
                          R"({"zero_optimization": {"stage": 1, "legacy_stage1": false}})"}});
