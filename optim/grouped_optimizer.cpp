@@ -41,6 +41,16 @@ kernels::MomentFormat format_of(const SlotSpec& slot) {
   }
 }
 
+void Optimizer::add_sums(std::span<Shard>, const StepScalars&, const UpdateGroup&, const Tensor&,
+                         Stream&) const {
+  throw InternalError(fmt::format("{}: adds up nothing of parameters", family()));
+}
+
+void Optimizer::move_weights(std::span<Shard>, const StepScalars&, const UpdateGroup&,
+                             const Tensor&, Stream&) const {
+  throw InternalError(fmt::format("{}: adds up nothing of parameters", family()));
+}
+
 std::vector<ParamPlace> Optimizer::place(std::span<const ParamFacts> params) {
   std::vector<ParamPlace> places;
   for (const ParamFacts& param : params) {

@@ -23,7 +23,7 @@ class Lamb final : public GroupedOptimizer {
   std::vector<SlotSpec> slots_of(int /*kind*/) const override {
     return {{.name = "exp_avg"}, {.name = "exp_avg_sq"}};
   }
-  bool needs_all_parts() const override { return true; }
+  int64_t sums_per_param() const override { return kernels::kLambSums; }
   MomentumSupport momentum_support() const override { return MomentumSupport::kBetas; }
 
   StepInputs inputs(const Hyper& hyper, int64_t step) const override {
@@ -32,21 +32,31 @@ class Lamb final : public GroupedOptimizer {
 
   void step(std::span<Shard> parts, const StepScalars& scalars, const UpdateGroup& group,
             Stream& stream) const override {
-    const int64_t count = params_of(parts, group);
-    const Tensor sums =
-        Tensor::zeros({count * kernels::kLambSums}, DType::kF64, stream, MemoryTag::kScratch);
-    for (const Shard& shard : parts) {
-      DS_CHECK(shard.slots.size() == 2, "lamb: {} slots given, expected 2", shard.slots.size());
-      for (const ShardField& field : shard.fields) {
-        move_moments(shard, field, group, scalars, sums, stream);
-      }
-    }
+    const Tensor sums = Tensor::zeros({params_of(parts, group) * kernels::kLambSums}, DType::kF64,
+                                      stream, MemoryTag::kScratch);
+    add_sums(parts, scalars, group, sums, stream);
     Tensor gathered = sums;
     if (group.ranks.size() > 1) {
       gathered = Tensor::empty({sums.numel() * group.ranks.size()}, DType::kF64, stream,
                                MemoryTag::kScratch);
       group.ranks.all_gather(sums, gathered, stream);
     }
+    move_weights(parts, scalars, group, gathered, stream);
+  }
+
+  void add_sums(std::span<Shard> parts, const StepScalars& scalars, const UpdateGroup& group,
+                const Tensor& sums, Stream& stream) const override {
+    for (const Shard& shard : parts) {
+      DS_CHECK(shard.slots.size() == 2, "lamb: {} slots given, expected 2", shard.slots.size());
+      for (const ShardField& field : shard.fields) {
+        move_moments(shard, field, group, scalars, sums, stream);
+      }
+    }
+  }
+
+  void move_weights(std::span<Shard> parts, const StepScalars& scalars, const UpdateGroup& group,
+                    const Tensor& gathered, Stream& stream) const override {
+    const int64_t count = gathered.numel() / group.ranks.size() / kernels::kLambSums;
     for (const Shard& shard : parts) {
       for (const ShardField& field : shard.fields) {
         kernels::lamb_apply(stream, args_of(shard, field.offset, field.numel),

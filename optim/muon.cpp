@@ -69,7 +69,6 @@ class Muon final : public Optimizer {
     return {{.name = "exp_avg"}, {.name = "exp_avg_sq"}};
   }
   bool needs_whole_parameters(int kind) const override { return kind == kMatrices; }
-  bool needs_all_parts() const override { return true; }
 
   MomentumSupport momentum_support() const override { return MomentumSupport::kNone; }
   StepInputs inputs(const Hyper& hyper, int64_t step) const override {

@@ -93,9 +93,9 @@ class Optimizer {
   virtual std::vector<SlotSpec> slots_of(int kind) const = 0;
   // Of a kind whose updates need whole parameters: these are not cut by slices then.
   virtual bool needs_whole_parameters(int /*kind*/) const { return false; }
-  // Whether step() has to be given all parts of its parameters at once; others work weight by
-  // weight, and may be given one part after the other.
-  virtual bool needs_all_parts() const { return false; }
+  // Numbers per parameter that ranks add up before weights can be moved. 0: there are none, and
+  // step() may be given one part after the other; whole parameters, where it needs them.
+  virtual int64_t sums_per_param() const { return 0; }
   std::vector<SlotSpec> slots() const { return slots_of(0); }
   std::vector<std::string> slot_names() const;
 
@@ -107,6 +107,13 @@ class Optimizer {
   // memory by the time it runs: nothing of weights, slots and copies changes where they say skip.
   virtual void step(std::span<Shard> parts, const StepScalars& scalars, const UpdateGroup& group,
                     Stream& stream) const = 0;
+  // With sums_per_param(), what step() does in two passes, each of which may be given one part
+  // after the other. The first moves the slots, and adds to `sums`, fp64 [parameters *
+  // sums_per_param()]; the second moves the weights, with those of all ranks in rank order.
+  virtual void add_sums(std::span<Shard> parts, const StepScalars& scalars,
+                        const UpdateGroup& group, const Tensor& sums, Stream& stream) const;
+  virtual void move_weights(std::span<Shard> parts, const StepScalars& scalars,
+                            const UpdateGroup& group, const Tensor& gathered, Stream& stream) const;
 };
 
 std::unique_ptr<Optimizer> make_adam(const AdamParams& params,

@@ -208,7 +208,7 @@ class RollingHome final : public ShardHome {
       const PartFrame frame(options_, nth(parts_, part).numel);
       RollingPieces& of = all.emplace_back();
       of.push_back({.key = key("state", part), .bytes = frame.state_bytes()});
-      if (access == PartAccess::kUpdate) {
+      if (takes_gradients(access)) {
         of.push_back({.key = key("gradient", part),
                       .offset = frame.grad_at(),
                       .bytes = frame.grad_bytes(),
@@ -281,11 +281,11 @@ class RollingHome final : public ShardHome {
     Shard shard = frame.shard(bytes, host_.device());
     shard.fields = nth(fields_, index);
     if (fills) begin_slots(options_.slots, shard, host_);
-    if (access == PartAccess::kUpdate) shard.grad = frame.grad(bytes, host_.device());
-    if (access != PartAccess::kRead) shard.copy = out_.place(part, host_.device());
+    if (takes_gradients(access)) shard.grad = frame.grad(bytes, host_.device());
+    if (makes_weights(access)) shard.copy = out_.place(part, host_.device());
     OpenPart open{.part = part, .shard = shard, .stream = host_};
     work(open);
-    if (access != PartAccess::kRead) out_.send(part);
+    if (makes_weights(access)) out_.send(part);
   }
 
   template <class Move>

@@ -27,6 +27,12 @@ BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOpti
                               .slicing = whole ? Slicing::kWholeParameters : Slicing::kElements});
 }
 
+// Norms or products of whole parameters are those of uncut slices, with their bits.
+bool sees_parameters(const Optimizer* optimizer, int kind) {
+  return optimizer != nullptr &&
+         (optimizer->needs_whole_parameters(kind) || optimizer->sums_per_param() > 0);
+}
+
 bool is_first_of_all(const GroupKey& key, const Mesh& mesh) {
   const auto first = [&](Axis axis) { return mesh.coordinate(axis) == 0; };
   return std::ranges::all_of(key.summed, first) && std::ranges::all_of(key.repeated, first);
@@ -64,11 +70,13 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
       dtype_(key.dtype),
       slot_specs_(options.optimizer != nullptr ? options.optimizer->slots_of(key.kind)
                                                : options.slots),
+      sees_parameters_(sees_parameters(options.optimizer, key.kind)),
       params_(std::move(params)),
       comm_(mesh.group(key.shard)),
       answers_(is_first_of_all(key, mesh)),
       streams_(streams),
       slots_(slots),
+      host_(offload.host),
       offloaded_(offloaded),
       layout_(layout_of(params_, options, key.kind, comm_.size())),
       weights_(layout_.buckets().size()) {
@@ -151,7 +159,12 @@ std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
   const std::vector<HomeSlice> slices = home_slices();
   if (!options_.offloads_state()) return make_device_home(home, slices, streams_.compute);
   DS_CHECK(offload.host != nullptr, "zero: optimizer state is offloaded, and there is no host");
-  home.part_numel = options_.sub_group_numel;
+  DS_CHECK(
+      options_.offload_ratio >= 1 || !sees_parameters_,
+      "zero: {} of the state of an optimizer that sees whole parameters is offloaded, expected "
+      "all of it",
+      options_.offload_ratio);
+  if (!sees_parameters_) home.part_numel = options_.sub_group_numel;
   const HostPlace host{*offload.host, options_.pin_memory ? offload.pinned : nullptr};
   const auto beside = [&](const HomeOptions& of) {
     if (options_.policy.state.tier == Tier::kHost) {
@@ -254,11 +267,40 @@ void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> 
     return optimizer.step(shards(), scalars, group, streams_.compute);
   }
   DS_CHECK(host != nullptr, "zero: optimizer state is offloaded, and no scalars are on the host");
+  const Tensor sums = optimizer.sums_per_param() > 0 ? sums_of(optimizer, group, *host) : Tensor();
   home_->visit(PartAccess::kUpdate, [&](OpenPart& open) {
     const bool on_device = &open.stream == &streams_.compute;
-    optimizer.step({&open.shard, 1}, on_device ? scalars : *host, group, open.stream);
+    const std::span<Shard> part(&open.shard, 1);
+    if (sums.defined()) {
+      optimizer.move_weights(part, *host, group, sums, open.stream);
+    } else {
+      optimizer.step(part, on_device ? scalars : *host, group, open.stream);
+    }
     DS_FAILPOINT("offload.part_updated");
   });
+}
+
+// In memory of the host, those of all ranks.
+Tensor ShardGroup::sums_of(const Optimizer& optimizer, const UpdateGroup& group,
+                           const StepScalars& host) {
+  const int64_t numel = narrow<int64_t>(group.params.size()) * optimizer.sums_per_param();
+  const Tensor sums = Tensor::zeros({numel}, DType::kF64, *host_, MemoryTag::kScratch);
+  home_->visit(PartAccess::kSums, [&](OpenPart& open) {
+    optimizer.add_sums({&open.shard, 1}, host, group, sums, open.stream);
+    DS_FAILPOINT("offload.sums_added");
+  });
+  if (comm_.size() == 1) return sums;
+  // They pass through the device, where peers can read them.
+  Stream& device = streams_.compute;
+  const Shape shape{sums.numel() * comm_.size()};
+  const Tensor mine = Tensor::empty(sums.shape(), DType::kF64, device, MemoryTag::kScratch);
+  Tensor all = Tensor::empty(shape, DType::kF64, device, MemoryTag::kScratch);
+  Tensor back = Tensor::empty(shape, DType::kF64, *host_, MemoryTag::kScratch);
+  device.copy(sums.address(), mine.address(), mine.bytes());
+  comm_.all_gather(mine, all, device);
+  device.copy(all.address(), back.address(), back.bytes());
+  device.synchronize();
+  return back;
 }
 
 void ShardGroup::initialize(uint64_t seed) {

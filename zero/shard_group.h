@@ -145,6 +145,7 @@ class ShardGroup {
   WeightMaker weight_maker() const;
   std::vector<HomeSlice> home_slices() const;
   std::unique_ptr<ShardHome> make_home(const OffloadPlace& offload, std::string name) const;
+  Tensor sums_of(const Optimizer& optimizer, const UpdateGroup& group, const StepScalars& host);
   static void refresh_copy(const Shard& shard, Stream& stream);
   void store_offloaded();
   void show(const OpenPart& open, Visit what, const std::function<void(OwnedPart&)>& visitor);
@@ -163,11 +164,13 @@ class ShardGroup {
   const ZeroOptions& options_;
   const DType dtype_;
   const std::vector<SlotSpec> slot_specs_;
+  const bool sees_parameters_;  // the optimizer, which is why slices are not cut into parts
   const std::vector<Param> params_;
   Communicator& comm_;  // of the key's shard axis
   const bool answers_;
   const StoreStreams streams_;
   BucketSlots& slots_;
+  Stream* const host_;  // where state lies beside the device; null: nothing does
   OffloadedWeights* const offloaded_;
   const BucketLayout layout_;
   std::vector<Weights> weights_;

@@ -112,7 +112,7 @@ class DeviceHome final : public ShardHome {
   }
 
   void visit(PartAccess access, const Work& work) override {
-    if (access == PartAccess::kUpdate) compute_.wait(all_.moved());
+    if (takes_gradients(access)) compute_.wait(all_.moved());
     for (size_t i = 0; i < all_.parts().size(); ++i) {
       OpenPart open{.part = all_.parts()[i], .shard = all_.shards()[i], .stream = compute_};
       work(open);
@@ -152,14 +152,14 @@ class HostHome final : public ShardHome {
   std::span<const HomePart> parts() const override { return all_.parts(); }
 
   void visit(PartAccess access, const Work& work) override {
-    if (access == PartAccess::kUpdate) host_.wait(all_.moved());
+    if (takes_gradients(access)) host_.wait(all_.moved());
     for (size_t i = 0; i < all_.parts().size(); ++i) {
       const HomePart& part = all_.parts()[i];
       Shard shard = all_.shards()[i];
-      if (access != PartAccess::kRead) shard.copy = out_.place(part, host_.device());
+      if (makes_weights(access)) shard.copy = out_.place(part, host_.device());
       OpenPart open{.part = part, .shard = shard, .stream = host_};
       work(open);
-      if (access != PartAccess::kRead) out_.send(part);
+      if (makes_weights(access)) out_.send(part);
     }
   }
 

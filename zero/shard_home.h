@@ -34,14 +34,22 @@ enum class PartAccess : uint8_t {
   kRead,    // state, which stays as it is
   kChange,  // state
   kUpdate,  // state, and the gradient that was stored last
+  kSums,    // likewise, but masters and weights stay as they are
   kFill,    // state of an optimizer that has made no step; masters are undefined
 };
+
+constexpr bool takes_gradients(PartAccess access) {
+  return access == PartAccess::kUpdate || access == PartAccess::kSums;
+}
+constexpr bool makes_weights(PartAccess access) {
+  return access != PartAccess::kRead && access != PartAccess::kSums;
+}
 
 // A part while it is visited.
 struct OpenPart {
   const HomePart& part;
-  // grad: with kUpdate alone. copy: the place for the weights in their own dtype; undefined where
-  // the master is the weight, and with kRead.
+  // grad: with kUpdate and kSums alone. copy: the place for the weights in their own dtype;
+  // undefined where the master is the weight, and where they stay as they are.
   Shard& shard;
   Stream& stream;  // who works on it
 };

@@ -17,20 +17,7 @@ ShardedStore::ShardedStore(ZeroOptions options, Mesh& mesh, StoreStreams streams
       offloaded_(
           options_.policy.params.tier == Tier::kDevice
               ? nullptr
-              : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {
-  refuse_what_cannot_be();
-}
-
-void ShardedStore::refuse_what_cannot_be() const {
-  if (!options_.offloads_state()) return;
-  if (options_.optimizer != nullptr && options_.optimizer->needs_all_parts()) {
-    throw Unsupported(fmt::format(
-        "zero_optimization.offload_optimizer: optimizer.type {} moves weights by norms or products "
-        "of whole parameters, and offloaded state is opened part by part; use an optimizer that "
-        "works weight by weight, or offload_optimizer.device none",
-        options_.optimizer->family()));
-  }
-}
+              : std::make_unique<OffloadedWeights>(options_.offload, places, streams, slots_)) {}
 
 ParamId ShardedStore::add(ParamSpec spec) {
   DS_CHECK(!is_sealed(), "parameter store: {} added after seal()", spec.name);

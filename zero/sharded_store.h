@@ -100,7 +100,6 @@ class ShardedStore final : public ParameterStore {
   ShardGroup& group_of(const Param& param) const { return *nth(groups_, param.group); }
   int bucket_of(const Param& param) const;  // through all groups
   bool is_sealed() const { return !groups_.empty(); }
-  void refuse_what_cannot_be() const;
   void place_params();
   void on_event(GatherEvent event);
   void fetch(int bucket);

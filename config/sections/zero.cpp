@@ -252,7 +252,8 @@ void shard_fields(Visitor& v, ZeroConfig& c) {
   v.field("sub_group_size", c.sub_group_size,
           {.meaning = "Parameter elements per tile of the stage-3 optimizer step, where its state "
                       "is offloaded: what is updated, and swapped, in one piece. Tiles are "
-                      "multiples of 32 elements.",
+                      "multiples of 32 elements; of Lamb, and of Muon's matrices, a rank's slice "
+                      "of a bucket is one.",
            .effect = Effect::kUsed,
            .min = 0});
   v.field("elastic_checkpoint", c.elastic_checkpoint,
