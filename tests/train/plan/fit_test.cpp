@@ -73,6 +73,9 @@ TEST_CASE("more room reaches more with what is offloaded", "[train]") {
   offloaded.params = Tier::kHost;
   CHECK(parameters(offloaded, size_t{64} << 20) > parameters(plain, std::nullopt));
   CHECK(parameters(offloaded, size_t{1} << 20) < parameters(offloaded, size_t{64} << 20));
+  Setting both = offloaded;
+  both.state = Tier::kHost;
+  CHECK(parameters(both, size_t{64} << 20) > parameters(offloaded, size_t{64} << 20));
 }
 
 TEST_CASE("the answer names the settings that reach the largest", "[train]") {
