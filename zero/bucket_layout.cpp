@@ -9,7 +9,6 @@
 #include "core/memory/rounding.h"
 
 namespace ds {
-namespace {}  // namespace
 
 // The largest parameter first, each to the rank that has least, the first of those that have the
 // same; within a rank by group of options.
@@ -22,7 +21,7 @@ void BucketLayout::place_in_slices(Bucket& bucket, std::span<const LayoutParam> 
     nth(of_ranks, least - loads.begin()).push_back(param);
     *least += round_up(param.numel, kSliceAlignment);
   }
-  const int64_t slice = std::ranges::max(loads);
+  const int64_t slice = padded_slice(std::ranges::max(loads));
   bucket.params.clear();
   for (int rank = 0; rank < group_size_; ++rank) {
     auto& mine = nth(of_ranks, rank);
@@ -37,6 +36,13 @@ void BucketLayout::place_in_slices(Bucket& bucket, std::span<const LayoutParam> 
     }
   }
   bucket.numel = slice * group_size_;
+}
+
+// By less than one part in (most_per_run / kSliceAlignment).
+int64_t BucketLayout::padded_slice(int64_t numel) const {
+  if (!most_per_run_) return round_up(numel, kSliceAlignment);
+  const int64_t runs = std::max<int64_t>((numel + *most_per_run_ - 1) / *most_per_run_, 1);
+  return round_up(numel, runs * kSliceAlignment);
 }
 
 // Whether slices of whole parameters would leave little empty.
@@ -60,7 +66,7 @@ void BucketLayout::close(Bucket& bucket, std::span<const LayoutParam> params) {
       at.offset = offset;
       offset += round_up(at.numel, kSliceAlignment);
     }
-    bucket.numel = round_up(bucket.numel, group_size_ * kSliceAlignment);
+    bucket.numel = group_size_ * padded_slice((bucket.numel + group_size_ - 1) / group_size_);
   }
   for (const BucketParam& at : bucket.params) {
     nth(places_, at.param) = {.bucket = narrow<int>(buckets_.size()), .offset = at.offset};
@@ -76,6 +82,7 @@ BucketLayout BucketLayout::build(std::span<const LayoutParam> params,
   BucketLayout layout;
   layout.group_size_ = options.group_size;
   layout.slicing_ = options.slicing;
+  layout.most_per_run_ = options.most_per_run;
   layout.places_.resize(params.size());
   const bool whole = options.slicing == Slicing::kWholeParameters;
   Bucket small{.params = {}, .numel = 0, .persistent = true};

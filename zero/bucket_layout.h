@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ struct LayoutOptions {
   int64_t persistence_numel = 0;  // smaller parameters stay whole on every rank at stage 3
   int group_size = 1;
   Slicing slicing = Slicing::kElements;
+  // Slices are padded to equal runs of at most this many elements, a multiple of the alignment;
+  // nothing: as they are.
+  std::optional<int64_t> most_per_run = std::nullopt;
 };
 
 struct BucketParam {
@@ -73,12 +77,14 @@ class BucketLayout {
   };
   void close(Bucket& bucket, std::span<const LayoutParam> params);
   void place_in_slices(Bucket& bucket, std::span<const LayoutParam> params) const;
+  int64_t padded_slice(int64_t numel) const;
   bool is_even(const Bucket& bucket, std::span<const LayoutParam> params) const;
 
   std::vector<Bucket> buckets_;
   std::vector<Place> places_;
   int group_size_ = 1;
   Slicing slicing_ = Slicing::kElements;
+  std::optional<int64_t> most_per_run_;
 };
 
 }  // namespace ds

@@ -6,6 +6,7 @@
 #include "core/index.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
+#include "zero/quantized_reduce.h"
 #include "zero/shard_home.h"
 
 namespace ds {
@@ -18,6 +19,7 @@ GradReducer::GradReducer(const GradOptions& options, const BucketLayout& layout,
       uses_(std::move(uses)),
       comm_(peers.shard),
       summed_(std::move(peers.summed)),
+      quantized_(peers.quantized),
       streams_(streams),
       slots_(slots),
       states_(layout.buckets().size()),
@@ -77,7 +79,14 @@ Tensor GradReducer::sent(const Tensor& whole) const {
   return copy;
 }
 
+void GradReducer::reduce_scatter(const Tensor& from, Tensor& slice) {
+  if (quantized_ != nullptr) return quantized_->reduce_scatter(from, slice);
+  comm_.reduce_scatter(from, slice, ReduceOp::kSum, streams_.peers);
+}
+
 void GradReducer::refuse_what_cannot_be() const {
+  DS_CHECK(quantized_ == nullptr || options_.sharding == Sharding::kSharded,
+           "gradients: those that are kept whole are not quantized");
   if (options_.offloaded && (options_.reduce != Reduce::kEachMicroStep || !summed_.empty())) {
     throw Unsupported(
         "zero: gradients of offloaded optimizer state are reduced after each micro-step, within "
@@ -201,16 +210,16 @@ void GradReducer::reduce_kept(int bucket) {
   const Tensor from = sent(state.whole);
   if (from.dtype() == options_.slice_dtype || options_.slice_dtype != DType::kF32) {
     Tensor place = from.narrow(comm_.rank() * numel, numel);
-    comm_.reduce_scatter(from, place, ReduceOp::kSum, streams_.peers);
+    reduce_scatter(from, place);
     if (!place.aliases(state.slice)) {
       first ? kernels::cast(streams_.peers, place, state.slice)
             : kernels::accumulate(streams_.peers, place, state.slice);
     }
   } else if (options_.micro_steps == 1) {
-    comm_.reduce_scatter(from, state.slice, ReduceOp::kSum, streams_.peers);
+    reduce_scatter(from, state.slice);
   } else {  // the first micro-step takes what the later ones need: all take the same places
     Tensor sum = slots_.take(numel, options_.slice_dtype, streams_.peers);
-    comm_.reduce_scatter(from, first ? state.slice : sum, ReduceOp::kSum, streams_.peers);
+    reduce_scatter(from, first ? state.slice : sum);
     if (!first) kernels::accumulate(streams_.peers, sum, state.slice);
     slots_.give_back(sum, streams_.peers);
   }
@@ -224,7 +233,7 @@ void GradReducer::hand_over(int bucket) {
   const bool widens = from.dtype() != options_.slice_dtype && options_.slice_dtype == DType::kF32;
   Tensor place = widens ? slots_.take(numel, options_.slice_dtype, streams_.peers)
                         : from.narrow(comm_.rank() * numel, numel);
-  comm_.reduce_scatter(from, place, ReduceOp::kSum, streams_.peers);
+  reduce_scatter(from, place);
   if (options_.micro_steps == 1 && place.dtype() == options_.slice_dtype) {
     store(bucket, place);
   } else {

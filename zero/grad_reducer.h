@@ -29,6 +29,7 @@
 
 namespace ds {
 
+class QuantizedReduce;
 class ShardHome;
 
 // When gradients are summed over ranks.
@@ -54,6 +55,7 @@ struct GradOptions {
 struct GradPeers {
   Communicator& shard;                     // each of whom keeps one slice
   std::vector<Communicator*> summed = {};  // who keep the same slices, and have other parts of them
+  QuantizedReduce* quantized = nullptr;    // does what `shard` would; null: nothing is quantized
 };
 
 class GradReducer {
@@ -118,6 +120,7 @@ class GradReducer {
   void make_wire();
   // A bucket as it is sent: itself, or a copy that is good until the next is sent.
   Tensor sent(const Tensor& whole) const;
+  void reduce_scatter(const Tensor& from, Tensor& slice);
   void gather(State& state, int64_t numel);
   void clear_gaps(int bucket, Tensor& whole);
   void reduce(int bucket);
@@ -127,6 +130,7 @@ class GradReducer {
   const std::vector<int> uses_;
   Communicator& comm_;
   const std::vector<Communicator*> summed_;
+  QuantizedReduce* const quantized_;
   const StoreStreams streams_;
   BucketSlots& slots_;
   std::vector<State> states_;

@@ -17,11 +17,22 @@ struct Placement {
   Tier tier = Tier::kDevice;
 };
 
+// ZeRO++ (arXiv 2306.10209), at stage 3. What is near is the group of kShard.
+struct ZeroPlusPlus {
+  bool quantized_weights = false;    // qwZ: int8 codes are gathered
+  bool quantized_gradients = false;  // qgZ: int4 codes are summed, near first
+  bool secondary_weights = false;    // hpZ: gathered once more, they come from near
+
+  bool sends_codes() const { return quantized_weights || quantized_gradients; }
+  bool is_on() const { return sends_codes() || secondary_weights; }
+};
+
 struct ZeroPolicy {
   Placement params, grads, state;
   // Over all ranks with other samples, or, with kShard, over some of them that are near each other
   // (MiCS, arXiv 2205.00119): the others of the data axis have the same slices and are kReplica.
   Axis shard_over = Axis::kData;
+  ZeroPlusPlus plus_plus{};
 };
 
 inline ZeroPolicy zero_policy(int stage) {

@@ -13,6 +13,7 @@ namespace {
 
 BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOptions& options,
                        int kind, int group_size) {
+  const bool codes = group_size > 1 && options.policy.plus_plus.sends_codes();
   std::vector<LayoutParam> list;
   for (const ShardGroup::Param& param : params) {
     list.push_back(
@@ -24,7 +25,30 @@ BucketLayout layout_of(std::span<const ShardGroup::Param> params, const ZeroOpti
                              {.bucket_numel = options.bucket_numel,
                               .persistence_numel = options.persistence_numel,
                               .group_size = group_size,
-                              .slicing = whole ? Slicing::kWholeParameters : Slicing::kElements});
+                              .slicing = whole ? Slicing::kWholeParameters : Slicing::kElements,
+                              .most_per_run = codes ? std::optional(kMostPerScale) : std::nullopt});
+}
+
+// Who is near, of those over whom a group's state is cut.
+Communicator& near_of(const ZeroOptions& options, const GroupKey& key, Mesh& mesh) {
+  const ZeroPolicy& policy = options.policy;
+  if (!policy.plus_plus.is_on()) return mesh.group(key.shard);
+  if (policy.params.sharding != Sharding::kSharded) {
+    throw Unsupported("zero: ZeRO++ (qwZ, qgZ, hpZ) works at stage 3");
+  }
+  const bool splits = policy.plus_plus.secondary_weights || policy.plus_plus.quantized_gradients;
+  if (splits && key.shard != Axis::kData) {
+    throw Unsupported(
+        fmt::format("zero: hpZ and qgZ cut the data axis into neighbours, and parameters are "
+                    "sharded over {}",
+                    to_string(key.shard)));
+  }
+  if (policy.plus_plus.secondary_weights && policy.params.tier != Tier::kDevice) {
+    throw Unsupported(
+        "zero: hpZ keeps a second copy of weights on the device; it excludes "
+        "offload_param");
+  }
+  return splits ? mesh.group(Axis::kShard) : mesh.group(key.shard);
 }
 
 // Norms or products of whole parameters are those of uncut slices, with their bits.
@@ -79,24 +103,34 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
       host_(offload.host),
       offloaded_(offloaded),
       layout_(layout_of(params_, options, key.kind, comm_.size())),
+      gather_({.quantized = options.policy.plus_plus.quantized_weights,
+               .secondary = options.policy.plus_plus.secondary_weights},
+              comm_, near_of(options, key, mesh), streams_, slots_),
       weights_(layout_.buckets().size()) {
+  if (options.policy.plus_plus.quantized_gradients && comm_.size() > 1) {
+    quantized_reduce_.emplace(near_of(options, key, mesh), mesh.group(Axis::kReplica), streams_,
+                              slots_);
+  }
   const int buckets = narrow<int>(weights_.size());
   for (int b = 0; b < buckets; ++b) make_weights(b);
   std::vector<int> uses;
   for (const Param& param : params_) uses.push_back(param.uses);
   std::vector<Communicator*> summed;
   for (const Axis axis : key.summed) summed.push_back(&mesh.group(axis));
-  grads_ = std::make_unique<GradReducer>(GradOptions{.sharding = options.policy.grads.sharding,
-                                                     .state = options.policy.state.sharding,
-                                                     .dtype = key.dtype,
-                                                     .slice_dtype = options.grad_slice_dtype,
-                                                     .wire_dtype = key.wire,
-                                                     .reduce = options.reduce,
-                                                     .micro_steps = options.micro_steps,
-                                                     .offloaded = options.offloads_state()},
-                                         layout_, std::move(uses),
-                                         GradPeers{.shard = comm_, .summed = std::move(summed)},
-                                         streams_, slots_);
+  grads_ = std::make_unique<GradReducer>(
+      GradOptions{.sharding = options.policy.grads.sharding,
+                  .state = options.policy.state.sharding,
+                  .dtype = key.dtype,
+                  .slice_dtype = options.grad_slice_dtype,
+                  .wire_dtype = key.wire,
+                  .reduce = options.reduce,
+                  .micro_steps = options.micro_steps,
+                  .offloaded = options.offloads_state()},
+      layout_, std::move(uses),
+      GradPeers{.shard = comm_,
+                .summed = std::move(summed),
+                .quantized = quantized_reduce_ ? &*quantized_reduce_ : nullptr},
+      streams_, slots_);
   home_ = make_home(offload, std::move(name));
   if (options.offloads_state()) grads_->keep_in(*home_);
 }
@@ -123,6 +157,7 @@ void ShardGroup::make_weights(int bucket) {
   const int64_t numel = weights.sharded ? layout_.slice_numel(bucket) : layout.numel;
   const MemoryScope scope(streams_.compute, slots_.memory());
   weights.kept = Tensor::zeros({numel}, dtype_, streams_.compute, MemoryTag::kParameters);
+  if (weights.sharded) gather_.add(bucket, numel, dtype_);
 }
 
 WeightMaker ShardGroup::weight_maker() const {
@@ -199,7 +234,7 @@ void ShardGroup::gather(int bucket) {
     weights.gathered = std::move(slice);
   } else {
     weights.gathered = slots_.take(nth(layout_.buckets(), bucket).numel, dtype_, streams_.peers);
-    comm_.all_gather(slice, weights.gathered, streams_.peers);
+    gather_.gather(bucket, slice, weights.gathered);
     if (offloaded) slots_.give_back(slice, streams_.peers);
   }
   weights.gathered_at = streams_.peers.mark();

@@ -18,7 +18,9 @@
 #include "zero/grad_reducer.h"
 #include "zero/offloaded_weights.h"
 #include "zero/policy.h"
+#include "zero/quantized_reduce.h"
 #include "zero/shard_home.h"
+#include "zero/weight_gather.h"
 
 namespace ds {
 
@@ -119,6 +121,10 @@ class ShardGroup {
   void release(int bucket);
   Tensor weight(int param) const;  // while its bucket is whole here; what is computed waits for it
 
+  // Weights that are gathered between these are kept near, where the policy says so.
+  void begin_micro_step() { gather_.begin_micro_step(); }
+  void end_micro_step() { gather_.end_micro_step(); }
+
   void forget_events();
 
   // Adds the squares of this rank's reduced slices to an fp64 number, where it answers for them.
@@ -173,6 +179,8 @@ class ShardGroup {
   Stream* const host_;  // where state lies beside the device; null: nothing does
   OffloadedWeights* const offloaded_;
   const BucketLayout layout_;
+  WeightGather gather_;
+  std::optional<QuantizedReduce> quantized_reduce_;
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;
   std::unique_ptr<ShardHome> home_;

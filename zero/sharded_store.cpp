@@ -161,6 +161,7 @@ void ShardedStore::begin_micro_step() {
   next_event_ = 0;
   recorded_.clear();
   slots_.begin(BucketRound::kMicroStep);
+  for (const auto& group : groups_) group->begin_micro_step();
 }
 
 void ShardedStore::end_micro_step() {
@@ -168,7 +169,9 @@ void ShardedStore::end_micro_step() {
            "gather plan: the micro-step made {} of the dry run's {} events", next_event_,
            plan_.events.size());
   for (const auto& group : groups_) group->grads().end_micro_step();
-  if (--micro_steps_open_ == 0) slots_.end();
+  if (--micro_steps_open_ > 0) return;
+  for (const auto& group : groups_) group->end_micro_step();
+  slots_.end();
 }
 
 void ShardedStore::repeat_micro_step() {
