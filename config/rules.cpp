@@ -240,9 +240,37 @@ void offload_rules(const RuleContext& r) {
   }
 }
 
+// ZeRO++ and MiCS, which both cut the ranks of stage 3 into neighbourhoods.
+void neighbour_rules(const RuleContext& r) {
+  const ZeroConfig& zero = r.config.zero_optimization;
+  if (zero.stage != 3) return;  // said to have no effect
+  const bool mics = zero.mics_shard_size > 0;
+  const bool secondary = zero.zero_hpz_partition_size > 1;
+  if (mics && secondary) {
+    r.refuse_early("zero_optimization.zero_hpz_partition_size",
+                   "excludes mics_shard_size, whose shards are near already; give one of them");
+  }
+  if (mics && zero.zero_quantized_gradients) {
+    r.refuse_early("zero_optimization.zero_quantized_gradients",
+                   "excludes mics_shard_size: quantized gradients are summed over all ranks; give "
+                   "one of them");
+  }
+  if (secondary && zero.offload_param && zero.offload_param->device != OffloadDevice::kNone) {
+    r.refuse_early("zero_optimization.zero_hpz_partition_size",
+                   "keeps a second copy of the weights on the device, and excludes offload_param, "
+                   "which keeps the first elsewhere; give one of them");
+  }
+  if (zero.zero_quantized_gradients && r.config.communication_data_type) {
+    r.refuse_early("communication_data_type",
+                   "excludes zero_optimization.zero_quantized_gradients, which sends gradients as "
+                   "4-bit codes; give one of them");
+  }
+}
+
 void zero_rules(const RuleContext& r) {
   const ZeroConfig& zero = r.config.zero_optimization;
   offload_rules(r);
+  neighbour_rules(r);
   if (zero.legacy_stage1) {
     r.refuse_early("zero_optimization.legacy_stage1",
                    "the old stage 1 is gone; remove the key, stage 1 has the same result");

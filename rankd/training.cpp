@@ -12,6 +12,7 @@
 #include "comm/peers.h"
 #include "config/load.h"
 #include "config/sections/hf_config.h"
+#include "config/sections/near_ranks.h"
 #include "core/clock.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
@@ -411,6 +412,15 @@ void open_swaps(const JobPlan& plan, const Config& config, RankResources& resour
   }
 }
 
+// Each rank knows of its own host alone.
+void require_equal_hosts(Communicator& world, const MeshSizes& sizes) {
+  if (world.split(sizes.shard, world.rank())->size() == world.size()) return;
+  throw ConfigError(
+      "zero_optimization.zero_quantized_gradients: gradients are summed on each host first, and "
+      "hosts have different numbers of ranks; use as many on each, or say in "
+      "zero_hpz_partition_size how many ranks are near each other");
+}
+
 }  // namespace
 
 int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener,
@@ -422,7 +432,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   const ModelConfig model = model_config(config.model, inputs);
   EngineOptions options = engine_options(config, model, plan.world_size);
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
-  const MeshSizes sizes{.data = plan.world_size};
+  const MeshSizes sizes = job_mesh(config, plan.world_size, plan.local_size);
   const DeviceCeilings ceilings =
       plan.device == Device::cpu()
           ? cpu_ceilings(plan.threads, options.dtype)
@@ -450,6 +460,7 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
       .volume = &volume, .ledger = &ledger->ledger, .recorded = &recorded};
   const std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
   spdlog::info("collectives over {}", described(plan.backend));
+  if (is_near_by_host(config.zero_optimization)) require_equal_hosts(*world, sizes);
   // A group of its own: what hosts copy to each other is no part of the order of the other calls.
   std::unique_ptr<Communicator> copies =
       config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;

@@ -9,6 +9,7 @@
 
 #include "config/elastic_options.h"
 #include "config/sections/hf_config.h"
+#include "config/sections/near_ranks.h"
 #include "core/files/digest.h"
 #include "core/files/file.h"
 #include "core/index.h"
@@ -136,6 +137,7 @@ ModuleKind module_kind(TorchModule module) {
 // In which dtype gradients travel, and of which modules.
 void set_wire(const Config& config, ZeroOptions& zero) {
   const TorchAutocastConfig& autocast = config.torch_autocast;
+  if (zero.policy.plus_plus.quantized_gradients) return;  // codes travel
   if (config.communication_data_type) {
     zero.grad_wire_dtype = dtype_of_config(*config.communication_data_type);
   } else if (const std::optional<DType> narrow = autocast_dtype(autocast)) {
@@ -146,6 +148,15 @@ void set_wire(const Config& config, ZeroOptions& zero) {
       if (const auto module = torch_module(name)) zero.wire_modules.push_back(module_kind(*module));
     }
   }
+}
+
+// ZeRO++ and MiCS, both of stage 3.
+void set_neighbours(const ZeroConfig& config, ZeroPolicy& policy) {
+  if (config.stage != 3) return;
+  policy.plus_plus = {.quantized_weights = config.zero_quantized_weights,
+                      .quantized_gradients = config.zero_quantized_gradients,
+                      .secondary_weights = config.zero_hpz_partition_size > 1};
+  if (config.mics_shard_size > 0) policy.shard_over = Axis::kShard;
 }
 
 // Where stage 3 keeps this rank's slices of the weights, and how far ahead they are fetched: from
@@ -212,6 +223,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                    .pin_memory = offload.pin_memory,
                    .rolling = rolling_options(offload)};
   offload_weights(z, zero);
+  set_neighbours(z, zero.policy);
   set_wire(config, zero);
   return zero;
 }
@@ -312,6 +324,11 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
         fmt::format("data.sequence_length: {}, but the model has {} positions", length, positions));
   }
   return length;
+}
+
+MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host) {
+  return {.data = world_size,
+          .shard = narrow<int>(near_size(config.zero_optimization, world_size, ranks_of_host))};
 }
 
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {

@@ -24,6 +24,9 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files);
 // Everything the engine needs on one of `world_size` data-parallel ranks. Throws ConfigError for
 // batch sizes that do not fit the world.
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size);
+// Which ranks are near each other, where the configuration cuts them. ranks_of_host: of this one.
+// ConfigError where that does not divide the world.
+MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host);
 BatchShape batch_shape(const Config& config, int world_size);
 
 // memory.device_limit and memory.host_limit.

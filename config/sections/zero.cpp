@@ -268,16 +268,20 @@ void shard_fields(Visitor& v, ZeroConfig& c) {
            .effect = Effect::kAlwaysSo,
            .here = "every parameter takes part in the loss"});
   v.field("zero_hpz_partition_size", c.zero_hpz_partition_size,
-          {.meaning = "Ranks per secondary parameter partition (hpZ of ZeRO++); 1 means off.",
-           .effect = Effect::kNotYet,
-           .only = {"0"},
+          {.meaning = "Ranks per secondary parameter partition (hpZ of ZeRO++), best as many as a "
+                      "host has; 0 and 1 mean off. The backward pass then gathers weights over "
+                      "these alone.",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field("zero_quantized_weights", c.zero_quantized_weights,
-          {.meaning = "Quantise weights for the parameter allgather (qwZ of ZeRO++).",
-           .effect = Effect::kNotYet});
+          {.meaning = "Quantise weights for the parameter allgather (qwZ of ZeRO++): 8-bit codes, "
+                      "and a scale for at most 2048 weights.",
+           .effect = Effect::kUsed});
   v.field("zero_quantized_gradients", c.zero_quantized_gradients,
-          {.meaning = "Quantise gradients in a hierarchical all-to-all reduction (qgZ of ZeRO++).",
-           .effect = Effect::kNotYet});
+          {.meaning = "Quantise gradients in a hierarchical all-to-all reduction (qgZ of ZeRO++): "
+                      "4-bit codes, summed over the ranks of zero_hpz_partition_size, or else of a "
+                      "host, and then over the rest.",
+           .effect = Effect::kUsed});
   v.field("log_trace_cache_warnings", c.log_trace_cache_warnings,
           {.meaning = "Log events such as invalidation of the stage-3 parameter fetch trace.",
            .effect = Effect::kAlwaysSo,
@@ -299,22 +303,23 @@ void extension_fields(Visitor& v, ZeroConfig& c) {
           {.meaning = "Merge reduce buckets destined for different ranks into one allreduce.",
            .effect = Effect::kAlwaysSo,
            .here = "gradients are always reduced by reduce-scatter"});
-  v.field(
-      "zero_quantized_nontrainable_weights", c.zero_quantized_nontrainable_weights,
-      {.meaning = "Store frozen weights in quantised form (for LoRA).", .effect = Effect::kNotYet});
+  v.field("zero_quantized_nontrainable_weights", c.zero_quantized_nontrainable_weights,
+          {.meaning = "Store frozen weights in quantised form (for LoRA).",
+           .effect = Effect::kAlwaysSo,
+           .here = "every weight is trained, and none is frozen"});
   v.section("zeropp_loco_param", c.zeropp_loco_param,
             {.meaning = "Error-feedback (LoCo) parameters for quantised gradients.",
              .effect = Effect::kNotYet});
   v.field("mics_shard_size", c.mics_shard_size,
-          {.meaning = "Ranks per MiCS shard; -1 off.",
-           .effect = Effect::kNotYet,
-           .only = {"0"},
+          {.meaning = "Ranks per MiCS shard, which share out what stage 3 shares out over all "
+                      "ranks; -1 and 0 mean off.",
+           .effect = Effect::kUsed,
            .min = -1,
            .own_range = true});
   v.field("mics_hierarchical_params_gather", c.mics_hierarchical_params_gather,
           {.meaning = "Two-level gather inside a MiCS shard.",
            .effect = Effect::kAlwaysSo,
-           .here = "there are no MiCS shards"});
+           .here = "a shard is gathered in one step"});
   v.field("memory_efficient_linear", c.memory_efficient_linear,
           {.meaning = "Use the stage-3 linear layer that does not keep gathered weights alive.",
            .effect = Effect::kAlwaysSo,

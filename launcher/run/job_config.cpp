@@ -18,9 +18,12 @@ BatchRequest batch_request(const Config& config) {
                               std::max<int64_t>(1, config.tensor_parallel.autotp_size) *
                               std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
   return {
-      config.train_batch_size, config.train_micro_batch_size_per_gpu,
-      config.gradient_accumulation_steps, model_ranks,
-      config.elasticity.enabled ? std::optional(elastic_options(config.elasticity)) : std::nullopt};
+      config.train_batch_size,
+      config.train_micro_batch_size_per_gpu,
+      config.gradient_accumulation_steps,
+      model_ranks,
+      config.elasticity.enabled ? std::optional(elastic_options(config.elasticity)) : std::nullopt,
+      near_ranks(config.zero_optimization)};
 }
 
 // Absolute: ranks start where the launcher does, and who looks at the hosts before them elsewhere.
@@ -40,6 +43,11 @@ BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
   const int64_t data_parallel = data_parallel_size(ranks, batch.model_ranks);
   return batch.elastic ? elastic_batch_sizes(*batch.elastic, data_parallel, BatchKeys::kAbsent)
                        : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
+}
+
+// Of the neighbourhoods that a configuration asks for.
+void check_near_ranks(const BatchRequest& batch, int ranks) {
+  if (batch.near) check_near(*batch.near, data_parallel_size(ranks, batch.model_ranks));
 }
 
 // A run that goes on from the model of another moves runs/latest to itself, and reads what it goes
@@ -98,6 +106,7 @@ std::optional<int64_t> implied_ranks(const BatchRequest& batch) {
 }
 
 void check_batch_sizes(const BatchRequest& batch, int ranks) {
+  check_near_ranks(batch, ranks);
   try {
     sizes_for(batch, ranks);
   } catch (const ElasticError&) {
@@ -112,6 +121,7 @@ void check_batch_sizes(const BatchRequest& batch, int ranks) {
 
 bool same_batch(const BatchRequest& batch, int first_ranks, int ranks) {
   try {
+    check_near_ranks(batch, ranks);
     return sizes_for(batch, ranks).train == sizes_for(batch, first_ranks).train;
   } catch (const ConfigError&) {
     return false;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/elastic_batch.h"
+#include "config/sections/near_ranks.h"
 #include "config/sections/training.h"
 
 namespace ds {
@@ -20,6 +21,7 @@ struct BatchRequest {
   std::optional<int64_t> accumulation;
   int64_t model_ranks = 1;                // ranks that work on one sample together
   std::optional<ElasticOptions> elastic;  // its rules choose the sizes
+  std::optional<NearRanks> near;          // neighbourhoods that divide the ranks
 };
 
 struct JobConfig {
@@ -43,7 +45,8 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
 // The number of ranks where all three batch sizes are given and leave one choice.
 std::optional<int64_t> implied_ranks(const BatchRequest& batch);
 
-// Throws ConfigError if the batch sizes do not fit a world of this many ranks.
+// Throws ConfigError if the batch sizes, or neighbourhoods of ranks, do not fit a world of this
+// many ranks.
 void check_batch_sizes(const BatchRequest& batch, int ranks);
 
 // Whether a world of `ranks` trains with the same global batch as one of `first_ranks`, so that a

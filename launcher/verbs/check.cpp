@@ -13,6 +13,7 @@
 #include "config/elastic_options.h"
 #include "config/load.h"
 #include "config/origins.h"
+#include "config/sections/near_ranks.h"
 #include "core/error.h"
 #include "core/index.h"
 #include "launcher/decide/json_text.h"
@@ -62,6 +63,18 @@ void check_batch(const ReadConfig& read, std::optional<int64_t> num_ranks, Probl
     }
   } catch (const Error& error) {
     problems.error(Basis::kDeepSpeed, "", batch_origin(read.origins), error.what());
+  }
+}
+
+void check_neighbours(const ReadConfig& read, std::optional<int64_t> num_ranks,
+                      Problems& problems) {
+  const std::optional<NearRanks> near = near_ranks(read.config.zero_optimization);
+  if (!num_ranks || !near || is_refused(problems.all(), near->key)) return;
+  try {
+    check_near(*near,
+               *num_ranks / std::max<int64_t>(read.config.sequence_parallel_size.value_or(1), 1));
+  } catch (const ConfigError& error) {
+    problems.error(Basis::kOwn, "", origin_near(read.origins, near->key), error.what());
   }
 }
 
@@ -121,6 +134,7 @@ Checked check_and_keep(const CheckOptions& options) {
   ReadConfig& read = out.read;
   check_available(read.config, read.origins, read.problems);
   check_batch(read, options.num_ranks, read.problems);
+  check_neighbours(read, options.num_ranks, read.problems);
   Problems incomplete;
   check_complete(read.config, incomplete);
   for (Problem problem : incomplete.all()) {

@@ -98,7 +98,7 @@ class FitSearch {
       }
       const EngineOptions options = engine_options(config, model_, ranks);
       row.micro_batch = options.micro_batch;
-      row.fit = largest_fit(options, ranks, room, ceilings_, guess_);
+      row.fit = largest_fit(options, job_mesh(config, ranks, ranks), room, ceilings_, guess_);
       if (row.fit) guess_ = heads_of(row.fit->model);
     } catch (const ConfigError& error) {
       row.refused = error.what();
@@ -169,7 +169,7 @@ int run_plan(const PlanArgs& args) {
                                 : calibrate(options, ranks_here(ranks, args.threads));
   if (args.device != "cuda") measure_links(disk_of(config), ceilings);
   if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);
-  const RunPlan plan = dry_run(options, {.data = ranks}, ceilings);
+  const RunPlan plan = dry_run(options, job_mesh(config, ranks, ranks), ceilings);
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);  // before the error of a plan that is over a limit

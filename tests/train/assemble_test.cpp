@@ -368,5 +368,31 @@ TEST_CASE("a run's swap files are named after its directory, and no other run's 
   CHECK(owner_in("/" + std::string(200, 'x')).job.size() < kSwapJobBytes);
 }
 
+TEST_CASE("neighbours of ZeRO++ and MiCS are the store's and the mesh's", "[train]") {
+  const auto zero = [](const std::string& keys) {
+    return config_of(R"("bf16": {"enabled": true}, "zero_optimization": {)" + keys + "}");
+  };
+  const auto policy = [&](const std::string& keys) {
+    return engine_options(zero(keys), Gpt2Config{}, 4).zero.policy;
+  };
+  const std::string all = R"("zero_quantized_weights": true, "zero_quantized_gradients": true,
+                             "zero_hpz_partition_size": 2)";
+  const ZeroPlusPlus on = policy(R"("stage": 3, )" + all).plus_plus;
+  CHECK((on.quantized_weights && on.quantized_gradients && on.secondary_weights));
+  CHECK_FALSE(policy(R"("stage": 2, )" + all).plus_plus.is_on());
+  CHECK_FALSE(policy(R"("stage": 3, "zero_hpz_partition_size": 1)").plus_plus.is_on());
+  CHECK(policy(R"("stage": 3, "mics_shard_size": 2)").shard_over == Axis::kShard);
+  CHECK(policy(R"("stage": 3, "mics_shard_size": -1)").shard_over == Axis::kData);
+  const auto near = [&](const std::string& keys) { return job_mesh(zero(keys), 4, 4).shard; };
+  CHECK(near(R"("stage": 3, )" + all) == 2);
+  CHECK(near(R"("stage": 3, "zero_quantized_gradients": true)") == 4);
+  CHECK(near(R"("stage": 3)") == 1);
+  // Codes travel, whatever autocast would send.
+  const std::string autocast =
+      R"("torch_autocast": {"enabled": true}, "zero_optimization": {"stage": 3, )";
+  CHECK(options_of(autocast + R"("zero_quantized_weights": true})").zero.grad_wire_dtype);
+  CHECK_FALSE(options_of(autocast + R"("zero_quantized_gradients": true})").zero.grad_wire_dtype);
+}
+
 }  // namespace
 }  // namespace ds

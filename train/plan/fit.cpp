@@ -82,13 +82,14 @@ ModelConfig with_heads(const ModelConfig& model, int64_t heads) {
   return other;
 }
 
-std::optional<Fit> largest_fit(const EngineOptions& like, int ranks, const MachineRoom& room,
-                               const DeviceCeilings& ceilings, int64_t guess) {
+std::optional<Fit> largest_fit(const EngineOptions& like, const MeshSizes& sizes,
+                               const MachineRoom& room, const DeviceCeilings& ceilings,
+                               int64_t guess) {
   std::optional<Fit> best;
   const auto fits = [&](int64_t heads) {
     EngineOptions options = like;
     options.model = with_heads(like.model, heads);
-    RunPlan plan = dry_run(options, {.data = ranks}, ceilings);
+    RunPlan plan = dry_run(options, sizes, ceilings);
     if (!has_room_for(room, plan)) return false;
     best = Fit{.model = options.model, .plan = std::move(plan)};
     return true;

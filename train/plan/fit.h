@@ -29,8 +29,9 @@ struct Fit {
   RunPlan plan;
 };
 // Nothing where not even one head fits. `guess`: heads to begin with.
-std::optional<Fit> largest_fit(const EngineOptions& like, int ranks, const MachineRoom& room,
-                               const DeviceCeilings& ceilings, int64_t guess);
+std::optional<Fit> largest_fit(const EngineOptions& like, const MeshSizes& sizes,
+                               const MachineRoom& room, const DeviceCeilings& ceilings,
+                               int64_t guess);
 
 // One way to train, as words behind a configuration (key=value), and what fits with it.
 struct FitRow {

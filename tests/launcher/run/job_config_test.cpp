@@ -94,6 +94,20 @@ TEST_CASE("three batch sizes leave one number of ranks", "[launcher]") {
   CHECK_THROWS_AS(check_batch_sizes(odd.batch, 4), ConfigError);
 }
 
+TEST_CASE("neighbourhoods that do not divide the ranks are found before ranks start",
+          "[launcher]") {
+  const JobConfig config = load(
+      R"({"train_micro_batch_size_per_gpu": 2,
+          "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}})");
+  check_batch_sizes(config.batch, 4);
+  CHECK_THROWS_WITH(check_batch_sizes(config.batch, 3),
+                    Catch::Contains("zero_hpz_partition_size: 2 does not divide the 3 ranks"));
+  const JobConfig elastic =
+      load(R"({"train_batch_size": 12, "zero_optimization": {"stage": 3, "mics_shard_size": 2}})");
+  CHECK(same_batch(elastic.batch, 4, 2));
+  CHECK_FALSE(same_batch(elastic.batch, 4, 3));
+}
+
 TEST_CASE("what is wrong is found before anything starts", "[launcher]") {
   CHECK_THROWS_AS(load(R"({"train_batch_sise": 8})"), ConfigError);
   CHECK_THROWS_AS(load(R"({"train_batch_size": )"), ConfigError);

@@ -51,20 +51,20 @@ TEST_CASE("the largest model fits by its own plan, and the next one does not", "
     const MachineRoom room{.device = size_t{6} << 20, .host = size_t{8} << 20};
     for (const int64_t guess : {1, 3, 40}) {
       CAPTURE(offloads, guess);
-      const std::optional<Fit> fit = largest_fit(like, 2, room, {}, guess);
+      const std::optional<Fit> fit = largest_fit(like, {.data = 2}, room, {}, guess);
       REQUIRE(fit);
       const int64_t heads = heads_of(fit->model);
       CHECK(has_room_for(room, plan_of(like, with_heads(like.model, heads), 2)));
       CHECK_FALSE(has_room_for(room, plan_of(like, with_heads(like.model, heads + 1), 2)));
     }
   }
-  CHECK_FALSE(largest_fit(options_of({}), 1, {.device = 1000}, {}, 2));
+  CHECK_FALSE(largest_fit(options_of({}), {}, {.device = 1000}, {}, 2));
 }
 
 TEST_CASE("more room reaches more with what is offloaded", "[train]") {
   const auto parameters = [](const Setting& setting, std::optional<size_t> host) {
     const EngineOptions like = options_of(setting);
-    return largest_fit(like, 2, {.device = size_t{6} << 20, .host = host}, {}, 2)
+    return largest_fit(like, {.data = 2}, {.device = size_t{6} << 20, .host = host}, {}, 2)
         ->plan.parameters();
   };
   const Setting plain{.ranks = 2, .stage = 3, .dtype = DType::kBF16};
@@ -85,7 +85,7 @@ TEST_CASE("the answer names the settings that reach the largest", "[train]") {
   table.rows.push_back({.settings = {"a=1"}, .micro_batch = 6, .fit = {}, .refused = "not here"});
   table.rows.push_back({.settings = {"b=2"},
                         .micro_batch = 6,
-                        .fit = largest_fit(like, 2, room, {}, 2),
+                        .fit = largest_fit(like, {.data = 2}, room, {}, 2),
                         .refused = {}});
   CHECK(table.largest() == &table.rows.back());
   const std::string text = fit_text(table);
