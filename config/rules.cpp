@@ -295,6 +295,12 @@ void zero_rules(const RuleContext& r) {
   }
 }
 
+void one_bit_rules(const RuleContext& r) {
+  if (r.config.optimizer.moment_dtype != MomentType::kFp32) {
+    r.refuse("optimizer.moment_dtype", "1-bit optimizers keep their state in fp32; remove the key");
+  }
+}
+
 void optimizer_rules(const RuleContext& r) {
   const Config& c = r.config;
   if (r.given("optimizer") && !c.optimizer.type && !r.given("optimizer.type")) {
@@ -306,6 +312,7 @@ void optimizer_rules(const RuleContext& r) {
     r.refuse_early("optimizer.type",
                    "1-bit optimizers do not work with ZeRO; set zero_optimization.stage to 0");
   }
+  if (is_one_bit(c.optimizer)) one_bit_rules(r);
   const SgdParams& sgd = c.optimizer.sgd;
   if (c.optimizer.type == OptimizerType::kSgd && sgd.nesterov &&
       (sgd.momentum <= 0 || sgd.dampening != 0)) {

@@ -40,6 +40,15 @@ void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor to
       [&](Cuda) { detail::sum_of_squares_into_cuda(stream, x, write, total); });
 }
 
+void largest_into(Stream& stream, const Tensor& x, Tensor total) {
+  check("largest_into", stream, x);
+  detail::require_dtype("largest_into", "x", x, DType::kF32);
+  check_total("largest_into", stream, total);
+  on_device(
+      stream, [&](Cpu) { detail::largest_into_cpu(stream, x, total); },
+      [&](Cuda) { detail::largest_into_cuda(stream, x, total); });
+}
+
 void add_in_order(Stream& stream, const Tensor& numbers, Tensor total) {
   constexpr std::string_view kOp = "add_in_order";
   detail::require_numel(kOp, "numbers", stream, numbers, numbers.numel());

@@ -11,6 +11,8 @@ namespace ds::kernels {
 inline constexpr int64_t kSumBlock = 4096;
 void sum_into(Stream& stream, const Tensor& x, double divisor, Write write, Tensor total);
 void sum_of_squares_into(Stream& stream, const Tensor& x, Write write, Tensor total);
+// total = the largest of x, fp32 and finite; minus infinity of no numbers.
+void largest_into(Stream& stream, const Tensor& x, Tensor total);
 // total += each of the fp64 numbers, in their order.
 void add_in_order(Stream& stream, const Tensor& numbers, Tensor total);
 bool all_finite(Stream& stream, const Tensor& x);

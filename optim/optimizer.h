@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,6 +70,32 @@ struct SlotSpec {
 inline constexpr int64_t kWeightsPerScale = kernels::kMomentBlock;
 kernels::MomentFormat format_of(const SlotSpec& slot);
 
+// Whose gradients an update takes: the sums over ranks, or each rank's own, of which the optimizer
+// itself exchanges what it needs.
+enum class GradientsOf : uint8_t { kAllRanks, kOwnRank };
+
+// State that is no number per weight.
+enum class ExtraScope : uint8_t {
+  kOwn,    // each rank's, and no other's: lost where the ranks are others
+  kShared  // the same on all ranks
+};
+struct ExtraSpec {
+  std::string name;
+  int param = -1;  // ShardField::param that it is of; -1: of all in the group
+  int64_t numel = 0;
+  ExtraScope scope = ExtraScope::kOwn;
+  float initial = 0;  // of an optimizer that has made no step
+  // Of a parameter's own numbers, one per weight: the slot that they begin as where they are lost;
+  // -1: as `initial`.
+  int like_slot = -1;
+};
+
+// Of an update, where the optimizer is_staged().
+struct UpdateNumber {
+  int64_t update = 1;
+  std::function<double(int64_t update)> rate = nullptr;  // that another one had
+};
+
 // What the parts of one call have in common.
 struct UpdateGroup {
   // Implicit: what an optimizer is told of parameters can be left out where all have the same
@@ -77,6 +104,8 @@ struct UpdateGroup {
       : ranks(all), params(places) {}
   Communicator& ranks;                 // that the parts of a bucket lie on
   std::span<const ParamPlace> params;  // by ShardField::param, the same on all ranks
+  std::span<const Tensor> extras{};    // fp32, one per Optimizer::extras_of()
+  UpdateNumber number{};
 };
 
 class Optimizer {
@@ -96,6 +125,26 @@ class Optimizer {
   // Numbers per parameter that ranks add up before weights can be moved. 0: there are none, and
   // step() may be given one part after the other; whole parameters, where it needs them.
   virtual int64_t sums_per_param() const { return 0; }
+  // Whether what updates do, and send to whom, depends on their numbers: the host has to know them
+  // before a step begins, and no step can stand for another.
+  virtual bool is_staged() const { return false; }
+  virtual GradientsOf gradients_at(int64_t /*update*/) const { return GradientsOf::kAllRanks; }
+  // Updates that differ in what they need and send, of a run that ends with `last`; the first of
+  // them stands for the run.
+  virtual std::vector<int64_t> kinds_of_updates(int64_t /*last*/) const { return {1}; }
+  // State beside the slots of parts that lie on `ranks` ranks, whole on each.
+  virtual std::vector<ExtraSpec> extras_of(std::span<const Shard> /*parts*/, int /*ranks*/) const {
+    return {};
+  }
+  // Names that extras may have, whatever the number of ranks.
+  virtual std::vector<std::string> extra_names() const { return {}; }
+  // Whether the last slot has the weights on which ranks agree, where between two exchanges each
+  // trains with its own: what checkpoints call the weights.
+  virtual bool has_agreed_weights() const { return false; }
+  // Where it has: from masters that are the agreed weights to this rank's own, after state has been
+  // restored.
+  virtual void own_weights(std::span<Shard> /*parts*/, const UpdateGroup& /*group*/,
+                           Stream& /*stream*/) const {}
   std::vector<SlotSpec> slots() const { return slots_of(0); }
   std::vector<std::string> slot_names() const;
 

@@ -5,6 +5,7 @@
 
 #include "optim/adam_inputs.h"
 #include "optim/grouped_optimizer.h"
+#include "optim/onebit.h"
 #include "optim/rules.h"
 #include "optim/whole_parameters.h"
 
@@ -107,9 +108,14 @@ auto with_params(const OptimizerConfig& c, const Use& use) {
       return use(c.lamb);
     case OptimizerType::kMuon:
       return use(c.muon);
-    default:
-      throw Unsupported("optimizer.type: this build has all but the 1-bit ones");
+    case OptimizerType::kOneBitAdam:
+      return use(c.onebit_adam);
+    case OptimizerType::kZeroOneAdam:
+      return use(c.zero_one_adam);
+    case OptimizerType::kOneBitLamb:
+      return use(c.onebit_lamb);
   }
+  throw InternalError("unknown optimizer");
 }
 
 }  // namespace
@@ -124,6 +130,12 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config) {
       return make_lamb(config);
     } else if constexpr (std::is_same_v<Params, MuonParams>) {
       return make_muon(config);
+    } else if constexpr (std::is_same_v<Params, OneBitAdamParams>) {
+      return make_onebit_adam(config);
+    } else if constexpr (std::is_same_v<Params, ZeroOneAdamParams>) {
+      return make_zero_one_adam(config);
+    } else if constexpr (std::is_same_v<Params, OneBitLambParams>) {
+      return make_onebit_lamb(config);
     } else {
       return std::make_unique<RuleOptimizer<Params>>(config, params);
     }

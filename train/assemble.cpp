@@ -353,6 +353,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .micro_batch = batch.micro_batch,
           .length = length,
           .seed = static_cast<uint64_t>(config.train.seed),
+          .last_step = config.train.steps.value_or(INT64_MAX),
           .recomputed = recomputed_blocks(config.activation_checkpointing),
           .times_recomputation =
               config.activation_checkpointing.enabled && config.activation_checkpointing.profile,

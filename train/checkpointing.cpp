@@ -324,6 +324,7 @@ bool Checkpointing::take_set(const WholeSet& set) {
   engine_.store().restore_from_owned();
   settle(&set, nullptr);
   restored_note_ = memory_->restored_note();
+  note_lost(fmt::format("step {} in memory", set.id.step), memory_->lost());
   origin_ = "memory";
   return true;
 }
@@ -335,7 +336,7 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
   refusal_.clear();
   const auto take = [&](CheckpointReader& reader) {
     judge(reader, label);
-    if (refusal_.empty()) restore_pieces(engine_, reader, tag.tag);
+    if (refusal_.empty()) note_lost(label, restore_pieces(engine_, reader, tag.tag));
     restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
   };
   if (distributed_) {
@@ -359,6 +360,10 @@ void Checkpointing::read_tag(const ds::CommittedTag& tag) {
     engine_.host().agree_on_success(label, error);
   }
   throw_refusal();
+}
+
+void Checkpointing::note_lost(const std::string& label, const std::string& lost) {
+  if (!lost.empty()) notices_.push_back(fmt::format("note: {}: {}", label, lost));
 }
 
 // All ranks together: rank 0's counts.

@@ -73,6 +73,7 @@ class Checkpointing {
   void read_tag(const ds::CommittedTag& tag);
   void judge(const CheckpointReader& reader, const std::string& label);
   void throw_refusal() const;
+  void note_lost(const std::string& label, const std::string& lost);
   void settle(const WholeSet* set, const ds::CommittedTag* tag);
   void begin_anew(const std::optional<std::string>& folder);
   void load_folder(const std::string& folder);

@@ -16,6 +16,7 @@ namespace {
 
 ZeroOptions with_state_of(ZeroOptions zero, Optimizer& optimizer) {
   zero.optimizer = &optimizer;
+  if (optimizer.is_staged()) zero.reduce = Reduce::kIfAsked;
   return zero;
 }
 
@@ -37,6 +38,8 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .schedule = options.schedule,
               .momentum = optimizer_->momentum_support(),
               .seed = options.seed}),
+      // What a staged update does follows from how many there were before it.
+      results_late_(optimizer_->is_staged() ? 0 : resources.results_late),
       store_(with_state_of(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
              resources.comm_memory, resources.weight_places(), resources.state_place()),
       scalars_(resources.peers.data().size(), resources.stream, resources.pinned),
@@ -62,7 +65,7 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
              .length = options.length},
-      results_(resources.results_late, resources.pinned) {
+      results_(results_late_, resources.pinned) {
   resources.require_data_only();
   kernels::set_matmul_rules(resources.stream, options.matmul);
   // What is made once and stays has no place among what comes and goes.
@@ -115,7 +118,7 @@ void Engine::prepare_graphs() {
   const bool waits = options_.recomputed.recompute.synchronize || options_.times_recomputation;
   if (!options_.cuda_graphs || waits || !on_device || !resources_.peers.data().is_recordable())
     return;
-  if (!store_.is_recordable()) return;
+  if (!store_.is_recordable() || optimizer_->is_staged()) return;
   graphs_.emplace(resources_.streams(), store_, resources_.peers.data(), resources_.recorded);
 }
 
@@ -153,7 +156,7 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   input.observer = observer;
   input.optimizer_step = [&] { update(settings); };
   upload(settings, flags);
-  store_.begin_step();
+  store_.begin_step(optimizer_->gradients_at(settings.update));
   input.graphs = graphs_ ? &*graphs_ : nullptr;
   StepRunner(place_, input).run(training_);
   if (graphs_) graphs_->end_first_step();
@@ -163,21 +166,25 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
 
 void Engine::update(const StepSettings& settings) {
   const Span span(resources_.stream, "optimizer step");
-  const auto all = [this] { update_weights(); };
+  const auto all = [&] { update_weights(settings); };
   graphs_ ? graphs_->update(all) : all();
   DS_FAILPOINT("engine.published");
   results_.add(settings.step, scalars_);
 }
 
-void Engine::update_weights() {
+void Engine::update_weights(const StepSettings& settings) {
   DS_FAILPOINT("engine.before_norm");
   store_.add_sum_of_squares(scalars_.squares());
   DS_FAILPOINT("engine.before_sums");
-  reduce_sums({.max_norm = options_.gradient_clipping,
-               .loss_scale = options_.loss_scale,
-               .gradient_factor = options_.gradient_factor});
+  reduce_sums(
+      {.max_norm = options_.gradient_clipping,
+       .loss_scale = options_.loss_scale,
+       .gradient_factor = options_.gradient_factor,
+       .own_gradients = optimizer_->gradients_at(settings.update) == GradientsOf::kOwnRank});
   DS_FAILPOINT("engine.sums_reduced");
-  store_.update(*optimizer_, scalars_);
+  store_.update(*optimizer_, scalars_, {.update = settings.update, .rate = [this](int64_t update) {
+                                          return rules_.settings_at(update).lr;
+                                        }});
   DS_FAILPOINT("engine.shards_updated");
   DS_FAILPOINT("engine.before_publish");
   store_.publish();

@@ -76,7 +76,7 @@ class Engine {
   // Of these, and of those of runs that this one goes on from.
   const ScalingState& scaling() const { return scaling_; }
   int64_t begun() const { return step_ + results_.count(); }
-  int results_late() const { return resources_.results_late; }
+  int results_late() const { return results_late_; }
   // InternalError, in the words of `purpose`, while steps are under way: weights and optimizer
   // state are then not those of step().
   void require_at_edge(std::string_view purpose) const;
@@ -97,13 +97,14 @@ class Engine {
   RecomputedBlocks recomputed_blocks();
   void log_recompute_times(int64_t step);
   void update(const StepSettings& settings);
-  void update_weights();
+  void update_weights(const StepSettings& settings);
   void reduce_sums(const FinishRule& rule);
 
   const EngineOptions options_;
   const RankResources resources_;
   std::unique_ptr<Optimizer> optimizer_;
   const StepRules rules_;
+  const int results_late_;
   ShardedStore store_;
   StepScalars scalars_;
   const StepProgram training_, evaluation_;

@@ -26,6 +26,7 @@ struct EngineOptions {
   int64_t micro_batch = 1;  // samples per rank and micro-step
   int64_t length = 0;       // tokens per sample
   uint64_t seed = 1234;
+  int64_t last_step = INT64_MAX;  // of the run, where it is known: what a plan is of
   RecomputedBlocks recomputed{};
   bool times_recomputation = false;  // and logs what each segment took, step by step
   // On CUDA devices, where the data group can be recorded: steps are recorded and replayed.

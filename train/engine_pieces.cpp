@@ -36,16 +36,86 @@ Region region_of(const ParamSpec& spec, const ShardField& field) {
   return spec.region(field.param_begin, field.param_begin + field.numel);
 }
 
+// State of the optimizer that is no number per weight: what is each rank's own has a row for each.
+struct ExtraPlace {
+  std::string name;
+  Shape shape;
+  Region region;
+};
+ExtraPlace place_of(Engine& engine, const ExtraPart& part) {
+  const int64_t numel = part.spec.numel;
+  const std::string owner =
+      part.spec.param < 0 ? "optimizer" : engine.store().spec(part.spec.param).name;
+  ExtraPlace place{.name = owner + "/" + part.spec.name, .shape = {numel}, .region = {}};
+  place.region = Region::whole(place.shape);
+  if (part.spec.scope == ExtraScope::kOwn) {
+    place.shape = {part.ranks, numel};
+    place.region = Region::flat(part.rank * numel, (part.rank + 1) * numel);
+  }
+  return place;
+}
+
+bool has_extra(const CheckpointReader& reader, const ExtraPlace& place) {
+  return reader.contains(place.name) && reader.info(place.name).shape == place.shape;
+}
+
+void put_extras(Engine& engine, CheckpointWriter& writer, HostCopy& through) {
+  engine.store().visit_extras(Visit::kSave, [&](ExtraPart& part) {
+    const ExtraPlace place = place_of(engine, part);
+    writer.put({.name = place.name,
+                .global_shape = place.shape,
+                .region = place.region,
+                .data = part.values},
+               through);
+  });
+}
+
+void fill_extras(Engine& engine) {
+  engine.store().visit_extras(Visit::kRestore, [&](ExtraPart& part) {
+    kernels::fill(part.stream, part.values, part.spec.initial);
+    part.lost = true;
+  });
+}
+
+// What is not there is as at the start; returns why that is so, where it is.
+std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& through) {
+  std::set<std::string> lost, known;
+  engine.store().visit_extras(Visit::kRestore, [&](ExtraPart& part) {
+    const ExtraPlace place = place_of(engine, part);
+    known.insert(place.name);
+    if (has_extra(reader, place)) return reader.get(place.name, place.region, part.values, through);
+    kernels::fill(part.stream, part.values, part.spec.initial);
+    part.lost = true;
+    lost.insert(part.spec.name);
+  });
+  for (const std::string& name : reader.names()) {
+    const std::string kind = name.substr(name.rfind('/') + 1);
+    const std::vector<std::string> kinds = engine.optimizer().extra_names();
+    if (std::ranges::find(kinds, kind) != kinds.end() && !known.contains(name)) lost.insert(kind);
+  }
+  if (lost.empty()) return "";
+  return fmt::format(
+      "{} of the optimizer {} begin anew: each rank has its own, and the checkpoint is of another "
+      "number of ranks; the bits are not those of a run without a stop, and convergence hardly "
+      "differs",
+      fmt::join(lost, " and "), engine.optimizer().family());
+}
+
 }  // namespace
 
 int64_t owned_bytes(Engine& engine) {
   // The master, and state in fp32, however it is kept.
-  const size_t per_weight = size_of(DType::kF32) * (1 + engine.optimizer().slots().size());
+  const Optimizer& optimizer = engine.optimizer();
+  const size_t slots = optimizer.slots().size() - (optimizer.has_agreed_weights() ? 1 : 0);
+  const size_t per_weight = size_of(DType::kF32) * (1 + slots);
   int64_t numel = 0;
   for (const std::vector<ShardField>& part : engine.store().owned_fields(Visit::kSave)) {
     for (const ShardField& field : part) numel += field.numel;
   }
-  return numel * static_cast<int64_t>(per_weight);
+  int64_t bytes = numel * static_cast<int64_t>(per_weight);
+  engine.store().visit_extras(
+      Visit::kSave, [&](ExtraPart& part) { bytes += narrow<int64_t>(part.values.bytes()); });
+  return bytes;
 }
 
 void for_each_piece(Engine& engine, Visit what,
@@ -76,6 +146,7 @@ void put_pieces(Engine& engine, int rank, const RunStates& states, CheckpointWri
             through);
         DS_FAILPOINT("ckpt.piece_put");
       });
+  put_extras(engine, writer, through);
   if (rank == 0) {
     writer.put_state("engine", fmt::format(R"({{"step": {}}})", engine.step()));
     writer.put_state(kOptimizerState, fmt::format("\"{}\"", engine.optimizer().family()));
@@ -99,6 +170,10 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader) {
       }
     }
   }
+  engine.store().visit_extras(Visit::kRestore, [&](ExtraPart& part) {
+    const ExtraPlace place = place_of(engine, part);
+    if (has_extra(reader, place)) out.merge(reader.ranks_holding(place.name, place.region));
+  });
   return out;
 }
 
@@ -108,6 +183,7 @@ void clear_slots(Engine& engine) {
       kernels::fill(part.stream, part.slots[i], part.specs[i].initial);
     }
   });
+  fill_extras(engine);
 }
 
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label) {
@@ -118,7 +194,8 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
   for (ParamId id = 0; id < engine.store().count(); ++id) {
     slots.push_back(engine.store().slot_names(id));
   }
-  std::vector<std::string> found = compare_tensors(reader, specs_of(engine.store()), slots);
+  std::vector<std::string> found =
+      compare_tensors(reader, specs_of(engine.store()), slots, engine.optimizer().extra_names());
   if (found.empty()) return "";
   const size_t all = found.size();
   found.resize(std::min(all, kMostNamed));
@@ -127,7 +204,7 @@ std::string why_another(Engine& engine, const CheckpointReader& reader, const st
                      all > kMostNamed ? fmt::format("; and {} more", all - kMostNamed) : "");
 }
 
-void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label) {
+std::string restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label) {
   HostCopy through(engine.stream());
   for_each_piece(
       engine, Visit::kRestore,
@@ -144,6 +221,7 @@ void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string&
   engine.restore_scaling(reader.has_state(kLossScaleState)
                              ? std::optional(parse_scaling_state(reader.state(kLossScaleState)))
                              : std::nullopt);
+  return restore_extras(engine, reader, through);
 }
 
 }  // namespace ds

@@ -31,8 +31,9 @@ std::set<int> ranks_needed(Engine& engine, const CheckpointReader& reader);
 // Why the checkpoint is of another model or optimizer, in words that begin with `label`; empty: it
 // is not. The same on all ranks.
 std::string why_another(Engine& engine, const CheckpointReader& reader, const std::string& label);
-// Fills what this rank owns. ValidationError if something is missing or corrupt.
-void restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label);
+// Fills what this rank owns. ValidationError if something is missing or corrupt. Returns what could
+// not be gone on with, in words; empty: nothing.
+std::string restore_pieces(Engine& engine, CheckpointReader& reader, const std::string& label);
 
 // The optimizer state that this rank owns becomes that of an optimizer that has made no step.
 void clear_slots(Engine& engine);

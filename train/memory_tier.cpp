@@ -161,7 +161,7 @@ void MemoryTier::restore(const WholeSet& set) {
             .wanted = [&](const CheckpointReader& reader) { return ranks_needed(engine_, reader); },
             .take =
                 [&](CheckpointReader& reader) {
-                  restore_pieces(engine_, reader, label);
+                  lost_ = restore_pieces(engine_, reader, label);
                   restored_note_ = reader.has_state(kNoteState) ? reader.state(kNoteState) : "";
                 }});
   DS_FAILPOINT("memory.restored");

@@ -45,6 +45,7 @@ class MemoryTier {
   // used.
   void restore(const WholeSet& set);
   const std::string& restored_note() const { return restored_note_; }  // that was kept with it
+  const std::string& lost() const { return lost_; }  // what could not be gone on with, in words
   // Training, which began in that epoch, goes on from `from`, one of those found (null: from
   // elsewhere): gives back the memory of all that is newer or not whole (null: of everything).
   void settle(const WholeSet* from, int64_t begun_in);
@@ -64,7 +65,7 @@ class MemoryTier {
   std::vector<PeerCopy> copies_;  // of all ranks
   std::vector<std::byte> chunk_;  // what is under way between memory and peer
   Found found_;
-  std::string note_, restored_note_;
+  std::string note_, restored_note_, lost_;
   int64_t begun_in_ = 0;              // the epoch that began the training
   std::array<int, 2> next_buffer_{};  // of each kind, 0 or 1
   enum class Leftovers { kNeeded, kSuperseded, kSwept } leftovers_ = Leftovers::kNeeded;

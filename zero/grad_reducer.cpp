@@ -98,7 +98,7 @@ void GradReducer::refuse_what_cannot_be() const {
         "zero: sharded gradients (stages 2 and 3) are reduced after each micro-step, because no "
         "rank keeps them whole until the end of the step; use stage 0 or 1");
   }
-  if (options_.reduce == Reduce::kNever &&
+  if (options_.reduce == Reduce::kIfAsked &&
       (options_.state == Sharding::kSharded || !summed_.empty())) {
     throw Unsupported(
         "zero: an optimizer that exchanges gradients itself needs its whole state on every rank, "
@@ -138,7 +138,15 @@ void GradReducer::clear_gaps(int bucket, Tensor& whole) {
   clear_up_to(layout.numel);
 }
 
-void GradReducer::begin_step() { micro_step_ = 0; }
+void GradReducer::begin_step(GradientsOf gradients) {
+  DS_CHECK(gradients == GradientsOf::kAllRanks || options_.reduce == Reduce::kIfAsked,
+           "gradients: a step with those of one rank, where all are reduced");
+  micro_step_ = 0;
+  gradients_ = gradients;
+  // Of a step that was not ended, as the dry run's are not.
+  std::ranges::fill(written_, 0);
+  for (State& state : states_) state.contributions = 0;
+}
 
 Tensor GradReducer::summed(int param, const Shape& shape) const {
   DS_CHECK(accumulates(), "gradient of parameter {}: no sum over micro-steps is kept", param);
@@ -206,7 +214,7 @@ void GradReducer::reduce(int bucket) {
 void GradReducer::reduce_kept(int bucket) {
   State& state = nth(states_, bucket);
   const int64_t numel = layout_.slice_numel(bucket);
-  const bool first = micro_step_ == 0 || options_.reduce == Reduce::kStepEnd;
+  const bool first = micro_step_ == 0 || options_.reduce != Reduce::kEachMicroStep;
   const Tensor from = sent(state.whole);
   if (from.dtype() == options_.slice_dtype || options_.slice_dtype != DType::kF32) {
     Tensor place = from.narrow(comm_.rank() * numel, numel);
@@ -301,12 +309,12 @@ void GradReducer::end_step() {
   } else {
     check_contributions();
   }
-  if (options_.reduce == Reduce::kNever) return;
+  if (gradients_ == GradientsOf::kOwnRank) return;
   const bool gathers = options_.state == Sharding::kWhole && !is_alone();
   streams_.peers.wait(streams_.compute.mark());
   if (options_.offloaded) return streams_.compute.wait(streams_.peers.mark());
   for (int b = 0; b < narrow<int>(states_.size()); ++b) {
-    if (options_.reduce == Reduce::kStepEnd) reduce(b);
+    if (options_.reduce != Reduce::kEachMicroStep) reduce(b);
     State& state = nth(states_, b);
     for (Communicator* const others : summed_) {
       others->all_reduce(state.slice, ReduceOp::kSum, streams_.peers);

@@ -36,7 +36,9 @@ class ShardHome;
 enum class Reduce : uint8_t {
   kEachMicroStep,
   kStepEnd,
-  kNever  // the optimizer does it: every rank keeps the whole of its own (1-bit Adam and its like)
+  // At the end of steps, and only of those that say so: in others the optimizer exchanges what it
+  // needs, and every rank keeps the whole of its own (1-bit Adam and its like).
+  kIfAsked
 };
 
 struct GradOptions {
@@ -69,7 +71,8 @@ class GradReducer {
   // Before the first step, where sums are kept elsewhere: by a home that outlives the reducer.
   void keep_in(ShardHome& home) { home_ = &home; }
 
-  void begin_step();  // the next micro-step is the first of a step
+  // The next micro-step is the first of a step.
+  void begin_step(GradientsOf gradients = GradientsOf::kAllRanks);
   GradSlot slot(int param, const Shape& shape);
   void ready(int param);
   // Where reduction is due each micro-step, checks that every bucket was reduced.
@@ -91,6 +94,8 @@ class GradReducer {
   // The reduced whole bucket, after end_step() with whole state.
   const Tensor& whole(int bucket) const { return nth(states_, bucket).reduced; }
   int micro_step() const { return micro_step_; }
+  // Of the step that was begun last.
+  GradientsOf gradients() const { return gradients_; }
 
  private:
   struct State {
@@ -139,6 +144,7 @@ class GradReducer {
   Tensor squares_;             // of those
   std::vector<int> written_;   // contributions of a parameter in this period
   int micro_step_ = 0;
+  GradientsOf gradients_ = GradientsOf::kAllRanks;
 };
 
 }  // namespace ds

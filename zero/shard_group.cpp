@@ -1,6 +1,7 @@
 #include "zero/shard_group.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/failpoint.h"
 #include "core/memory/host_copy.h"
@@ -133,6 +134,57 @@ ShardGroup::ShardGroup(const ZeroOptions& options, const GroupKey& key, std::vec
       streams_, slots_);
   home_ = make_home(offload, std::move(name));
   if (options.offloads_state()) grads_->keep_in(*home_);
+  make_extras();
+}
+
+void ShardGroup::make_extras() {
+  if (options_.optimizer == nullptr) return;
+  extra_specs_ = options_.optimizer->extras_of(home_->resident(), comm_.size());
+  for (const ExtraSpec& spec : extra_specs_) {
+    Tensor& made = extras_.emplace_back(
+        Tensor::empty({spec.numel}, DType::kF32, streams_.compute, MemoryTag::kOptimizer));
+    kernels::fill(streams_.compute, made, spec.initial);
+  }
+}
+
+void ShardGroup::visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor) {
+  for (size_t i = 0; i < extras_.size(); ++i) {
+    const bool shared = extra_specs_[i].scope == ExtraScope::kShared;
+    if (shared && what == Visit::kSave && (comm_.rank() != 0 || !answers_)) continue;
+    ExtraPart part{.spec = extra_specs_[i],
+                   .values = extras_[i],
+                   .rank = comm_.rank(),
+                   .ranks = comm_.size(),
+                   .stream = streams_.compute};
+    visitor(part);
+    if (part.lost) lost_extras_.push_back(narrow<int>(i));
+  }
+}
+
+// Those that begin as a slot, which is whole by now.
+void ShardGroup::begin_lost_extras() {
+  for (const int lost : std::exchange(lost_extras_, {})) {
+    const ExtraSpec& spec = nth(extra_specs_, lost);
+    for (const Shard& shard : shards()) {
+      for (const ShardField& field : shard.fields) {
+        if (spec.like_slot < 0 || field.param != spec.param) continue;
+        const Tensor from = nth(shard.slots, spec.like_slot).narrow(field.offset, field.numel);
+        streams_.compute.copy(from.address(), nth(extras_, lost).address(), from.bytes());
+      }
+    }
+  }
+}
+
+bool ShardGroup::has_agreed_weights() const {
+  return options_.optimizer != nullptr && options_.optimizer->has_agreed_weights();
+}
+
+std::span<const SlotSpec> ShardGroup::slot_specs() const {
+  return std::span(slot_specs_).first(slot_specs_.size() - (has_agreed_weights() ? 1 : 0));
+}
+
+Tensor ShardGroup::shown_weights(const Shard& shard) const {
+  return has_agreed_weights() ? shard.slots.back() : shard.master;
 }
 
 bool ShardGroup::has_whole_state() const {
@@ -263,8 +315,8 @@ void ShardGroup::add_sum_of_squares(const Tensor& total) {
   if (options_.offloads_state()) {
     return kernels::add_in_order(streams_.compute, grads_->squares(), total);
   }
-  // Of gradients that nobody sums, each rank's own count: the norm is that of all of them together.
-  const bool apart = options_.reduce == Reduce::kNever;
+  // Of gradients that nobody sums, each rank's own count.
+  const bool apart = grads_->gradients() == GradientsOf::kOwnRank;
   for (int b = 0; b < narrow<int>(weights_.size()); ++b) {
     kernels::sum_of_squares_into(streams_.compute, apart ? grads_->whole(b) : grads_->slice(b),
                                  kernels::Write::kAccumulate, total);
@@ -296,8 +348,11 @@ void ShardGroup::store_offloaded() {
 }
 
 void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> places,
-                        const StepScalars& scalars, const StepScalars* host) {
-  const UpdateGroup group(comm_, places);
+                        const StepScalars& scalars, const StepScalars* host,
+                        const UpdateNumber& number) {
+  UpdateGroup group(comm_, places);
+  group.extras = extras_;
+  group.number = number;
   if (!options_.offloads_state()) {
     return optimizer.step(shards(), scalars, group, streams_.compute);
   }
@@ -348,6 +403,10 @@ void ShardGroup::initialize(uint64_t seed) {
         ds::initialize(spec, seed, field.param_begin + first, part);
       });
     }
+    if (has_agreed_weights()) {
+      Tensor agreed = shown_weights(open.shard);
+      kernels::cast(open.stream, open.shard.master, agreed);
+    }
     refresh_copy(open.shard, open.stream);
   });
   publish();
@@ -379,19 +438,20 @@ void ShardGroup::show(const OpenPart& open, Visit what,
   const int64_t begin = mine.begin, numel = mine.within_slice.numel;
   const std::vector<ShardField> fields =
       fields_within(fields_of(open.part.bucket, comm_.rank()), mine.within_slice);
-  OwnedPart part{.master = open.shard.master.narrow(begin, numel),
+  const std::span<const SlotSpec> specs = slot_specs();
+  OwnedPart part{.master = shown_weights(open.shard).narrow(begin, numel),
                  .slots = {},
-                 .specs = slot_specs_,
+                 .specs = specs,
                  .fields = fields,
                  .stream = open.stream};
   std::vector<kernels::StateTensor> states;
-  for (size_t i = 0; i < slot_specs_.size(); ++i) {
+  for (size_t i = 0; i < specs.size(); ++i) {
     const Tensor& scale = open.shard.scales[i];
     kernels::StateTensor& state = states.emplace_back(kernels::StateTensor{
         .values = open.shard.slots[i].narrow(begin, numel),
         .scales = scale.defined() ? scale.narrow(begin / kWeightsPerScale, numel / kWeightsPerScale)
                                   : Tensor(),
-        .format = format_of(slot_specs_[i])});
+        .format = format_of(specs[i])});
     if (state.format == kernels::MomentFormat::kFp32) {
       part.slots.push_back(state.values);
       continue;
@@ -437,7 +497,21 @@ void ShardGroup::restore_from_owned() {
       refresh_copy(shard, streams_.compute);
     }
   }
+  settle_restored();
   publish();
+}
+
+void ShardGroup::settle_restored() {
+  if (options_.optimizer == nullptr || options_.offloads_state()) return;
+  begin_lost_extras();
+  if (!has_agreed_weights()) return;
+  UpdateGroup group(comm_);
+  group.extras = extras_;
+  for (Shard& shard : shards()) {
+    kernels::cast(streams_.compute, shown_weights(shard), shard.master);
+  }
+  options_.optimizer->own_weights(shards(), group, streams_.compute);
+  for (const Shard& shard : shards()) refresh_copy(shard, streams_.compute);
 }
 
 }  // namespace ds

@@ -80,6 +80,15 @@ struct OwnedPart {
   Stream& stream;  // whose device they are on
 };
 
+// Of it, what this rank saves and restores.
+struct ExtraPart {
+  const ExtraSpec& spec;
+  Tensor values;    // fp32
+  int rank, ranks;  // of those that have one each
+  Stream& stream;
+  bool lost = false;  // the visitor says so where it found none to restore
+};
+
 // Of several ranks that hold the same slices one writes them and counts them in the norm: the one
 // whose coordinate is 0 along every axis that repeats them. All of them are restored.
 enum class Visit : uint8_t { kSave, kRestore };
@@ -106,7 +115,8 @@ class ShardGroup {
   Communicator& comm() const { return comm_; }
   // All that this rank updates, where it is open at once: on the device.
   std::span<Shard> shards() { return home_->resident(); }
-  const std::vector<SlotSpec>& slot_specs() const { return slot_specs_; }
+  // Slots that checkpoints know as such.
+  std::span<const SlotSpec> slot_specs() const;
   ShardHome& home() { return *home_; }
   // Parameters are counted within the group here, buckets everywhere.
   GradReducer& grads() { return *grads_; }
@@ -130,12 +140,15 @@ class ShardGroup {
   // Adds the squares of this rank's reduced slices to an fp64 number, where it answers for them.
   void add_sum_of_squares(const Tensor& total);
   // places: of all parameters, as the store counts them. `host`: the same scalars in memory of the
-  // host; null: nothing is offloaded.
+  // host; null: nothing is offloaded. `number`: of the update, where the optimizer is staged.
   void update(const Optimizer& optimizer, std::span<const ParamPlace> places,
-              const StepScalars& scalars, const StepScalars* host);
+              const StepScalars& scalars, const StepScalars* host, const UpdateNumber& number);
   void publish();
   void initialize(uint64_t seed);
   void visit(Visit what, const std::function<void(OwnedPart&)>& visitor);
+  // State that is no number per weight, in the same order every time; what is `what` of it as of
+  // the other parts: kSave shows shared ones on the first rank alone.
+  void visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor);
   void append_fields(Visit what, std::vector<std::vector<ShardField>>& fields) const;
   void restore_from_owned();
 
@@ -150,6 +163,11 @@ class ShardGroup {
   void make_weights(int bucket);
   WeightMaker weight_maker() const;
   std::vector<HomeSlice> home_slices() const;
+  void make_extras();
+  void begin_lost_extras();
+  void settle_restored();
+  bool has_agreed_weights() const;
+  Tensor shown_weights(const Shard& shard) const;
   std::unique_ptr<ShardHome> make_home(const OffloadPlace& offload, std::string name) const;
   Tensor sums_of(const Optimizer& optimizer, const UpdateGroup& group, const StepScalars& host);
   static void refresh_copy(const Shard& shard, Stream& stream);
@@ -184,6 +202,9 @@ class ShardGroup {
   std::vector<Weights> weights_;
   std::unique_ptr<GradReducer> grads_;
   std::unique_ptr<ShardHome> home_;
+  std::vector<ExtraSpec> extra_specs_;
+  std::vector<Tensor> extras_;  // one for each
+  std::vector<int> lost_extras_{};
 };
 
 }  // namespace ds

@@ -145,8 +145,8 @@ void ShardedStore::grad_ready(ParamId id) {
   group_of(of).grads().ready(of.index);
 }
 
-void ShardedStore::begin_step() {
-  for (const auto& group : groups_) group->grads().begin_step();
+void ShardedStore::begin_step(GradientsOf gradients) {
+  for (const auto& group : groups_) group->grads().begin_step(gradients);
 }
 
 void ShardedStore::begin_micro_step() {
@@ -198,14 +198,15 @@ void ShardedStore::add_sum_of_squares(const Tensor& total) {
   for (const auto& group : groups_) group->add_sum_of_squares(total);
 }
 
-void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars) {
+void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars,
+                          const UpdateNumber& number) {
   if (host_scalars_) {
     scalars.copy_to(*host_scalars_);
     // On the host nothing is moved for a step that changes nothing.
     if (!streams_.compute.device().is_meta() && host_scalars_->outcome().skip != 0) return;
   }
   for (const auto& group : groups_) {
-    group->update(optimizer, places_, scalars, host_scalars_ ? &*host_scalars_ : nullptr);
+    group->update(optimizer, places_, scalars, host_scalars_ ? &*host_scalars_ : nullptr, number);
   }
 }
 
@@ -219,6 +220,10 @@ void ShardedStore::initialize(uint64_t seed) {
 
 void ShardedStore::visit_owned(Visit what, const std::function<void(OwnedPart&)>& visitor) {
   for (const auto& group : groups_) group->visit(what, visitor);
+}
+
+void ShardedStore::visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor) {
+  for (const auto& group : groups_) group->visit_extras(what, visitor);
 }
 
 std::vector<std::vector<ShardField>> ShardedStore::owned_fields(Visit what) const {

@@ -37,7 +37,8 @@ class ShardedStore final : public ParameterStore {
   // A step is begin_step(), then per micro-step begin_micro_step(), forward, backward,
   // end_micro_step(), then reduce_gradients(), update(), publish(). With Reduce::kStepEnd and whole
   // weights several micro-steps may be under way at once.
-  void begin_step();
+  // gradients: of whom the update is to have them, where Reduce::kIfAsked leaves that open.
+  void begin_step(GradientsOf gradients = GradientsOf::kAllRanks);
   void begin_micro_step() override;
   void end_micro_step() override;
   // Instead of begin_micro_step() to end_micro_step(): the streams have been given all of a
@@ -57,8 +58,10 @@ class ShardedStore final : public ParameterStore {
   // Adds the squares of the slices that this rank answers for to an fp64 number on the stream's
   // device: over all ranks every element counts once.
   void add_sum_of_squares(const Tensor& total);
-  // Part by part, each where it lies. With offloaded state it waits for the scalars.
-  void update(const Optimizer& optimizer, const StepScalars& scalars);
+  // Part by part, each where it lies. With offloaded state it waits for the scalars. `number`: of
+  // the update, where the optimizer is staged.
+  void update(const Optimizer& optimizer, const StepScalars& scalars,
+              const UpdateNumber& number = {});
   void publish();  // every rank sees the updated weights
 
   // Weights as their initialisers say, equal at every rank count; then publish().
@@ -66,6 +69,8 @@ class ShardedStore final : public ParameterStore {
   // One part after the other, in the same order every time. A part's tensors may be used during
   // its visit only: state need not fit into memory at once. What the visitor writes stays.
   void visit_owned(Visit what, const std::function<void(OwnedPart&)>& visitor);
+  // Likewise of the optimizer's state that is no number per weight.
+  void visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor);
   // Which elements the parts hold, in the order of the visit: known without opening them.
   std::vector<std::vector<ShardField>> owned_fields(Visit what) const;
   // Of the state that is kept of a parameter.

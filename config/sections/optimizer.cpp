@@ -59,22 +59,37 @@ constexpr SectionSpec kParams{
         "signature."};
 
 void compressed_fields(Visitor& v, CompressedParams& c) {
-  v.field("lr", c.lr, {.meaning = "Learning rate.", .min = 0});
+  v.field("lr", c.lr, {.meaning = "Learning rate.", .effect = Effect::kUsed, .min = 0});
   v.field("betas", c.betas,
-          {.meaning = "Decay rates of the running averages.", .min = 0, .below = 1});
-  v.field("eps", c.eps, {.meaning = "Constant added to the denominator.", .min = 0});
+          {.meaning = "Decay rates of the running averages.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .below = 1});
+  v.field("eps", c.eps,
+          {.meaning = "Constant added to the denominator.", .effect = Effect::kUsed, .min = 0});
   v.field("weight_decay", c.weight_decay,
           {.meaning = "Weight decay added to the update before it is scaled by the learning rate.",
+           .effect = Effect::kUsed,
            .min = 0});
   v.field("bias_correction", c.bias_correction,
-          {.meaning = "Accepted for signature compatibility."});
+          {.meaning = "Accepted for signature compatibility.",
+           .effect = Effect::kAlwaysSo,
+           .here = "no bias is corrected, as in DeepSpeed",
+           .only = {"false"}});
   v.field("eps_inside_sqrt", c.eps_inside_sqrt,
-          {.meaning = "Accepted for signature compatibility."});
-  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant."});
+          {.meaning = "Accepted for signature compatibility.",
+           .effect = Effect::kAlwaysSo,
+           .here = "eps is added after the root, as in DeepSpeed"});
+  v.field("amsgrad", c.amsgrad, {.meaning = "AMSGrad variant, which DeepSpeed refuses, too."});
   v.field("cuda_aware", c.cuda_aware,
-          {.meaning = "States that the MPI library can read device memory directly."});
+          {.meaning = "States that the MPI library can read device memory directly.",
+           .effect = Effect::kAlwaysSo,
+           .here = "what MPI sends of a GPU passes through pinned memory of the host"});
   v.field("comm_backend_name", c.comm_backend_name,
-          {.meaning = "Backend of the compressed allreduce."});
+          {.meaning = "Backend of the compressed allreduce.",
+           .effect = Effect::kAlwaysSo,
+           .here = "the compressed exchange goes the way of the run's other tensors: NCCL, shared "
+                   "memory, TCP or MPI"});
 }
 
 }  // namespace
@@ -127,6 +142,7 @@ void fields(Visitor& v, OneBitAdamParams& c) {
       {.meaning =
            "Length, in optimizer steps, of the uncompressed warm-up stage; afterwards the variance "
            "is frozen and the momentum is exchanged with 1-bit error-compensated compression.",
+       .effect = Effect::kUsed,
        .min = 0});
 }
 
@@ -136,18 +152,22 @@ void fields(Visitor& v, ZeroOneAdamParams& c) {
       "var_freeze_step", c.var_freeze_step,
       {.meaning =
            "Last step at which the variance is still updated; afterwards local steps are enabled.",
+       .effect = Effect::kUsed,
        .min = 1});
   v.field(
       "var_update_scaler", c.var_update_scaler,
       {.meaning =
            "Number of variance updates after which the interval between variance updates doubles.",
+       .effect = Effect::kUsed,
        .min = 1});
   v.field("local_step_scaler", c.local_step_scaler,
           {.meaning = "Number of steps after which the interval between synchronised (non-local) "
                       "steps doubles.",
+           .effect = Effect::kUsed,
            .min = 1});
-  v.field("local_step_clipper", c.local_step_clipper,
-          {.meaning = "Upper bound of the local-step interval.", .min = 1});
+  v.field(
+      "local_step_clipper", c.local_step_clipper,
+      {.meaning = "Upper bound of the local-step interval.", .effect = Effect::kUsed, .min = 1});
 }
 
 void fields(Visitor& v, LambParams& c) {
@@ -179,20 +199,28 @@ void fields(Visitor& v, LambParams& c) {
 void fields(Visitor& v, OneBitLambParams& c) {
   compressed_fields(v, c);
   v.field("freeze_step", c.freeze_step,
-          {.meaning = "Length of the uncompressed LAMB warm-up stage in steps.", .min = 0});
+          {.meaning = "Length of the uncompressed LAMB warm-up stage in steps.",
+           .effect = Effect::kUsed,
+           .min = 0});
   v.field("max_coeff", c.max_coeff,
-          {.meaning = "Upper clamp of the per-tensor LAMB trust ratio during warm-up."});
+          {.meaning = "Upper clamp of the per-tensor LAMB trust ratio during warm-up.",
+           .effect = Effect::kUsed});
   v.field("min_coeff", c.min_coeff,
-          {.meaning = "Lower clamp of the per-tensor LAMB trust ratio during warm-up."});
+          {.meaning = "Lower clamp of the per-tensor LAMB trust ratio during warm-up.",
+           .effect = Effect::kUsed});
   v.field("coeff_beta", c.coeff_beta,
           {.meaning = "Decay rate of the running average of the trust ratio that is frozen at the "
-                      "end of warm-up."});
+                      "end of warm-up.",
+           .effect = Effect::kUsed});
   v.field("factor_max", c.factor_max,
           {.meaning = "Upper clamp of the factor that rescales the frozen trust ratio in the "
-                      "compression stage."});
-  v.field("factor_min", c.factor_min, {.meaning = "Lower clamp of that factor."});
+                      "compression stage.",
+           .effect = Effect::kUsed});
+  v.field("factor_min", c.factor_min,
+          {.meaning = "Lower clamp of that factor.", .effect = Effect::kUsed});
   v.field("factor_threshold", c.factor_threshold,
-          {.meaning = "Largest relative change of that factor between two consecutive steps."});
+          {.meaning = "Largest relative change of that factor between two consecutive steps.",
+           .effect = Effect::kUsed});
 }
 
 void fields(Visitor& v, LionParams& c) {
@@ -361,8 +389,6 @@ void fields(Visitor& v, OptimizerConfig& c) {
       {.meaning = "Optimizer name. Names known to DeepSpeed are matched without regard to case; "
                   "any other name is looked up, case-sensitively, among the torch optimizers.",
        .effect = Effect::kUsed,
-       .only = {"Adam", "AdamW", "Lamb", "Lion", "Adagrad", "SGD", "Muon", "MuAdam", "MuAdamW",
-                "MuSGD", "RMSprop"},
        .letter_case = LetterCase::kIgnored});
   v.when(c.type == OptimizerType::kAdam || c.type == OptimizerType::kAdamW ||
              c.type == OptimizerType::kMuAdam || c.type == OptimizerType::kMuAdamW,

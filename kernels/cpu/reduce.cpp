@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <vector>
 
 #include "core/dispatch.h"
@@ -158,6 +159,20 @@ void sum_into_cpu(Stream& stream, const Tensor& x, double divisor, Write write,
 
 void sum_of_squares_into_cpu(Stream& stream, const Tensor& x, Write write, const Tensor& total) {
   put_total(sum_blocks(stream, x, DS_SIMD(square_block)), write, total);
+}
+
+void largest_into_cpu(Stream& stream, const Tensor& x, const Tensor& total) {
+  const int64_t blocks = (x.numel() + kSumBlock - 1) / kSumBlock;
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  std::vector<double> largest(to_size(blocks), kNone);
+  stream.pool().parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const float* begin = x.data<float>() + i * kSumBlock;
+      const float* end = x.data<float>() + std::min((i + 1) * kSumBlock, x.numel());
+      nth(largest, i) = *std::max_element(begin, end);
+    }
+  });
+  put_total(blocks == 0 ? kNone : *std::ranges::max_element(largest), Write::kOverwrite, total);
 }
 
 void add_in_order_cpu(const Tensor& numbers, const Tensor& total) {

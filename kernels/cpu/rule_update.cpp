@@ -96,6 +96,18 @@ void sgd_span(const SgdFactors& factors, const RuleSpan& span, int states) {
 void rmsprop_span(const RmspropFactors& factors, const RuleSpan& span, int states) {
   update_any(factors, span, states);
 }
+void onebit_span(const OneBitFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
+void zero_one_span(const ZeroOneFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
+void onebit_lamb_span(const OneBitLambFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
+void agreed_span(const AgreedFactors& factors, const RuleSpan& span, int states) {
+  update_any(factors, span, states);
+}
 
 void bf16_span(const float* values, uint32_t salt, uint16_t* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
@@ -139,6 +151,10 @@ DS_SIMD_EXPORT(lion_span);
 DS_SIMD_EXPORT(adagrad_span);
 DS_SIMD_EXPORT(sgd_span);
 DS_SIMD_EXPORT(rmsprop_span);
+DS_SIMD_EXPORT(onebit_span);
+DS_SIMD_EXPORT(zero_one_span);
+DS_SIMD_EXPORT(onebit_lamb_span);
+DS_SIMD_EXPORT(agreed_span);
 DS_SIMD_EXPORT(bf16_span);
 DS_SIMD_EXPORT(from_mxfp8_span);
 DS_SIMD_EXPORT(to_mxfp8_span);
@@ -157,6 +173,18 @@ void update_by(const SgdFactors& factors, const RuleSpan& span, int states) {
 }
 void update_by(const RmspropFactors& factors, const RuleSpan& span, int states) {
   DS_SIMD(rmsprop_span)(factors, span, states);
+}
+void update_by(const OneBitFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(onebit_span)(factors, span, states);
+}
+void update_by(const ZeroOneFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(zero_one_span)(factors, span, states);
+}
+void update_by(const OneBitLambFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(onebit_lamb_span)(factors, span, states);
+}
+void update_by(const AgreedFactors& factors, const RuleSpan& span, int states) {
+  DS_SIMD(agreed_span)(factors, span, states);
 }
 
 // Numbers converted at a time, a multiple of the block: weight, gradient and one state in 24 KiB.
@@ -262,6 +290,10 @@ template void rule_update_cpu(Stream&, const RuleArgs&, const LionRule&, const S
 template void rule_update_cpu(Stream&, const RuleArgs&, const AdagradRule&, const StepScalars&);
 template void rule_update_cpu(Stream&, const RuleArgs&, const SgdRule&, const StepScalars&);
 template void rule_update_cpu(Stream&, const RuleArgs&, const RmspropRule&, const StepScalars&);
+template void rule_update_cpu(Stream&, const RuleArgs&, const OneBitRule&, const StepScalars&);
+template void rule_update_cpu(Stream&, const RuleArgs&, const ZeroOneRule&, const StepScalars&);
+template void rule_update_cpu(Stream&, const RuleArgs&, const OneBitLambRule&, const StepScalars&);
+template void rule_update_cpu(Stream&, const RuleArgs&, const AgreedRule&, const StepScalars&);
 
 void unpack_state_cpu(Stream& stream, const StateTensor& state, const Tensor& numbers) {
   over_chunks(stream, numbers.numel(), [&](int64_t begin, int64_t count) {

@@ -42,6 +42,21 @@ __global__ void total_kernel(int64_t count, const double* sums, double divisor, 
   if (threadIdx.x == 0) *total = accumulate ? *total + sum : sum;
 }
 
+// One block. Threads take elements in steps of it, and halves of the threads join.
+__global__ void largest_kernel(int64_t numel, const float* x, double* total) {
+  DS_SHARED(float, largest, kThreads);
+  float mine = -INFINITY;
+  for (int64_t i = threadIdx.x; i < numel; i += blockDim.x) mine = x[i] > mine ? x[i] : mine;
+  largest[threadIdx.x] = mine;
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half && largest[threadIdx.x + half] > largest[threadIdx.x]) {
+      largest[threadIdx.x] = largest[threadIdx.x + half];
+    }
+  }
+  if (threadIdx.x == 0) *total = static_cast<double>(largest[0]);
+}
+
 // One thread: they are few, and their order is what counts.
 __global__ void add_in_order_kernel(int64_t count, const double* numbers, double* total) {
   if (blockIdx.x != 0 || threadIdx.x != 0) return;
@@ -90,6 +105,11 @@ void sum_into_cuda(Stream& stream, const Tensor& x, double divisor, Write write,
 
 void sum_of_squares_into_cuda(Stream& stream, const Tensor& x, Write write, const Tensor& total) {
   sum<true>("sum_of_squares_into", stream, x, 1.0, write, total);
+}
+
+void largest_into_cuda(Stream& stream, const Tensor& x, const Tensor& total) {
+  cuda::launch("largest_into", largest_kernel, {.blocks = 1, .threads = kThreads}, stream,
+               x.numel(), elements<const float>(x), elements<double>(total));
 }
 
 void add_in_order_cuda(Stream& stream, const Tensor& numbers, const Tensor& total) {

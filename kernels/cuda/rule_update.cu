@@ -227,6 +227,10 @@ template void rule_update_cuda(Stream&, const RuleArgs&, const LionRule&, const 
 template void rule_update_cuda(Stream&, const RuleArgs&, const AdagradRule&, const StepScalars&);
 template void rule_update_cuda(Stream&, const RuleArgs&, const SgdRule&, const StepScalars&);
 template void rule_update_cuda(Stream&, const RuleArgs&, const RmspropRule&, const StepScalars&);
+template void rule_update_cuda(Stream&, const RuleArgs&, const OneBitRule&, const StepScalars&);
+template void rule_update_cuda(Stream&, const RuleArgs&, const ZeroOneRule&, const StepScalars&);
+template void rule_update_cuda(Stream&, const RuleArgs&, const OneBitLambRule&, const StepScalars&);
+template void rule_update_cuda(Stream&, const RuleArgs&, const AgreedRule&, const StepScalars&);
 
 void unpack_state_cuda(Stream& stream, const StateTensor& state, const Tensor& numbers) {
   const int64_t n = numbers.numel();

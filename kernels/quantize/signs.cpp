@@ -24,15 +24,17 @@ void require_signs(std::string_view op, const Stream& stream, const Tensor& sign
 
 void compress_signs(Stream& stream, const CompressSignsArgs& args) {
   constexpr std::string_view kOp = "compress_signs";
-  DS_CHECK(args.values.defined(), "{}: values are undefined", kOp);
-  const int64_t numel = args.values.numel();
-  detail::require_numel(kOp, "values", stream, args.values, numel);
-  detail::require_float(kOp, "values", args.values);
+  DS_CHECK(args.error.defined(), "{}: the error is undefined", kOp);
+  const int64_t numel = args.error.numel();
   detail::require_numel(kOp, "error", stream, args.error, numel);
   detail::require_dtype(kOp, "error", args.error, DType::kF32);
   require_signs(kOp, stream, args.signs, args.scale, numel);
   Tensor error = args.error;
-  accumulate(stream, args.values, error);
+  if (args.values.defined()) {
+    detail::require_numel(kOp, "values", stream, args.values, numel);
+    detail::require_float(kOp, "values", args.values);
+    accumulate(stream, args.values, error);
+  }
   const Tensor squares = Tensor::empty({1}, DType::kF64, stream, MemoryTag::kScratch);
   sum_of_squares_into(stream, error, Write::kOverwrite, squares);
   stream.report(kOp, {.flops = 2 * static_cast<double>(numel),

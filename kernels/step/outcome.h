@@ -34,8 +34,9 @@ constexpr StepOutcome outcome_of(const double* gathered, int64_t ranks, const Fi
     out.sums.flags = std::max(out.sums.flags, of_rank[2]);
   }
   out.loss_scale = rule.loss_scale.kind == LossScaling::kNone ? 1.0 : before.scaler.scale;
-  const double factor = rule.gradient_factor * out.loss_scale;
-  out.norm = std::sqrt(out.sums.squares) / factor;
+  const double shares = rule.own_gradients ? static_cast<double>(ranks) : 1.0;
+  const double factor = rule.gradient_factor * out.loss_scale / shares;
+  out.norm = std::sqrt(out.sums.squares / shares) / factor;
   out.grad_scale = static_cast<float>(clip_factor(out.norm, rule.max_norm) / factor);
   out.found |= found;
   out.skip &= ~static_cast<uint32_t>(Skip::kOverflow);

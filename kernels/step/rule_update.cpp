@@ -85,6 +85,10 @@ template void rule_update(Stream&, const RuleArgs&, const LionRule&, const StepS
 template void rule_update(Stream&, const RuleArgs&, const AdagradRule&, const StepScalars&);
 template void rule_update(Stream&, const RuleArgs&, const SgdRule&, const StepScalars&);
 template void rule_update(Stream&, const RuleArgs&, const RmspropRule&, const StepScalars&);
+template void rule_update(Stream&, const RuleArgs&, const OneBitRule&, const StepScalars&);
+template void rule_update(Stream&, const RuleArgs&, const ZeroOneRule&, const StepScalars&);
+template void rule_update(Stream&, const RuleArgs&, const OneBitLambRule&, const StepScalars&);
+template void rule_update(Stream&, const RuleArgs&, const AgreedRule&, const StepScalars&);
 
 void unpack_state(Stream& stream, const StateTensor& state, const Tensor& numbers) {
   check_packing("unpack_state", stream, state, numbers);

@@ -63,6 +63,10 @@ struct FinishRule {
   LossScaleRule loss_scale{};
   double gradient_factor = 1;  // that gradients have beside the loss scale
   bool is_update = true;       // false: the sums of an evaluation, which changes nothing that stays
+  // Every rank has the gradients of its own samples, its share of the mean over all: the norm is
+  // the root of the mean square of the ranks' own, and updates see gradients of those samples
+  // alone.
+  bool own_gradients = false;
 };
 
 // A handle: copies share the memory.

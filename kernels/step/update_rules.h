@@ -216,4 +216,143 @@ constexpr void update_element(const RmspropFactors& k, float& weight, float grad
   weight -= k.lr * step;
 }
 
+// The parts of a step of the optimizers that exchange momenta in one bit (optim/onebit.h), for which
+// ranks stop between them; none corrects a bias. m = beta1 m + (1 - beta1) g; v = beta2 v + (1 -
+// beta2) g^2; w -= lr (m / (sqrt(v) + eps) + weight_decay w).
+enum class OneBitPart : uint8_t { kAll, kMoments, kMomentum, kWeight };
+struct OneBitRule {
+  float eps = 1e-8F;
+  float weight_decay = 0;
+  OneBitPart part = OneBitPart::kAll;
+  double lr_scale = 1;
+  static constexpr int states() { return 2; }
+};
+struct OneBitFactors {
+  float beta1, rest1, beta2, rest2, eps, decay, lr;
+  bool momentum, variance, weight;  // what moves
+};
+constexpr OneBitFactors factors_of(const OneBitRule& rule, const StepInputs& in) {
+  return {.beta1 = static_cast<float>(in.beta1),
+          .rest1 = static_cast<float>(1 - in.beta1),
+          .beta2 = static_cast<float>(in.beta2),
+          .rest2 = static_cast<float>(1 - in.beta2),
+          .eps = rule.eps,
+          .decay = rule.weight_decay,
+          .lr = static_cast<float>(in.lr * rule.lr_scale),
+          .momentum = rule.part != OneBitPart::kWeight,
+          .variance = rule.part == OneBitPart::kAll || rule.part == OneBitPart::kMoments,
+          .weight = rule.part == OneBitPart::kAll || rule.part == OneBitPart::kWeight};
+}
+constexpr void update_element(const OneBitFactors& k, float& weight, float grad, RuleState& state) {
+  float& m = state.values[0];
+  float& v = state.values[1];
+  m = k.momentum ? m * k.beta1 + k.rest1 * grad : m;
+  v = k.variance ? v * k.beta2 + k.rest2 * grad * grad : v;
+  const float moved = weight - k.lr * (m / (std::sqrt(v) + k.eps) + k.decay * weight);
+  weight = k.weight ? moved : weight;
+}
+
+// The parts of a step of 0/1 Adam beside those of OneBitRule. u is what ranks exchange: a gradient
+// while the variance moves, afterwards what a rank has moved the weights by since they agreed.
+//   kGradient       u = g
+//   kStep           m = beta1 m + (1 - beta1) u; w -= lr (m / (sqrt(v) + eps) + weight_decay w); u = 0
+//   kLocal          m = beta1 m + (1 - beta1) g; u -= lr (m / (sqrt(v) + eps) + weight_decay w)
+//   kToMomenta      u *= sqrt(v) + eps
+//   kFromMomenta    m = -u / rates; u /= sqrt(v) + eps
+enum class ZeroOnePart : uint8_t { kGradient, kStep, kLocal, kToMomenta, kFromMomenta };
+struct ZeroOneRule {
+  float eps = 1e-8F;
+  float weight_decay = 0;
+  ZeroOnePart part = ZeroOnePart::kGradient;
+  double rates = 1;  // sum of the rates since the weights agreed, that of the group among them
+  double lr_scale = 1;
+  static constexpr int states() { return 3; }  // m, v, u
+};
+struct ZeroOneFactors {
+  float beta1, rest1, eps, decay, lr, rates;
+  ZeroOnePart part;
+};
+constexpr ZeroOneFactors factors_of(const ZeroOneRule& rule, const StepInputs& in) {
+  return {.beta1 = static_cast<float>(in.beta1),
+          .rest1 = static_cast<float>(1 - in.beta1),
+          .eps = rule.eps,
+          .decay = rule.weight_decay,
+          .lr = static_cast<float>(in.lr * rule.lr_scale),
+          .rates = static_cast<float>(rule.rates),
+          .part = rule.part};
+}
+constexpr void update_element(const ZeroOneFactors& k, float& weight, float grad,
+                              RuleState& state) {
+  float& m = state.values[0];
+  float& u = state.values[2];
+  const float root = std::sqrt(state.values[1]) + k.eps;
+  const bool step = k.part == ZeroOnePart::kStep, local = k.part == ZeroOnePart::kLocal;
+  const bool back = k.part == ZeroOnePart::kFromMomenta;
+  m = step || local ? m * k.beta1 + k.rest1 * (step ? u : grad) : (back ? -u / k.rates : m);
+  const float move = k.lr * (m / root + k.decay * weight);
+  weight = step ? weight - move : weight;
+  u = step                                ? 0.0F
+      : local                             ? u - move
+      : back                              ? u / root
+      : k.part == ZeroOnePart::kToMomenta ? u * root
+                                          : grad;
+}
+
+// Of 1-bit LAMB, what its coefficients are made of; none moves a weight. State: two averages, and
+// t, which receives it.
+//   kDirection   t = m / (sqrt(v) + eps) + weight_decay w, of m and v
+//   kRatio       t = (sqrt(v) + eps) / (sqrt(f) + eps), of the frozen v and the fresh f
+//   kFresh       f = beta2 f + (1 - beta2) g^2, g = (m - beta1 t) / (1 - beta1), of m and f; t is m
+//                as it was before the step
+enum class OneBitLambPart : uint8_t { kDirection, kRatio, kFresh };
+struct OneBitLambRule {
+  float eps = 1e-8F;
+  float weight_decay = 0;
+  OneBitLambPart part = OneBitLambPart::kDirection;
+  static constexpr int states() { return 3; }
+};
+struct OneBitLambFactors {
+  float beta1, rest1, beta2, rest2, eps, decay;
+  OneBitLambPart part;
+};
+constexpr OneBitLambFactors factors_of(const OneBitLambRule& rule, const StepInputs& in) {
+  return {.beta1 = static_cast<float>(in.beta1),
+          .rest1 = static_cast<float>(1 - in.beta1),
+          .beta2 = static_cast<float>(in.beta2),
+          .rest2 = static_cast<float>(1 - in.beta2),
+          .eps = rule.eps,
+          .decay = rule.weight_decay,
+          .part = rule.part};
+}
+constexpr void update_element(const OneBitLambFactors& k, float& weight, float /*grad*/,
+                              RuleState& state) {
+  float* s = state.values;
+  const bool fresh = k.part == OneBitLambPart::kFresh;
+  const float root = std::sqrt(s[1]) + k.eps;
+  const float g = (s[0] - k.beta1 * s[2]) / k.rest1;
+  const float direction = s[0] / root + k.decay * weight;
+  const float ratio = (std::sqrt(s[0]) + k.eps) / root;
+  s[2] = fresh ? s[2] : (k.part == OneBitLambPart::kDirection ? direction : ratio);
+  s[1] = fresh ? s[1] * k.beta2 + k.rest2 * g * g : s[1];
+}
+
+// w = a + u, with a the weights on which ranks agreed. At an exchange: a = w, u = 0.
+enum class Agreement : uint8_t { kKept, kRenewed };
+struct AgreedRule {
+  Agreement agreement = Agreement::kKept;
+  static constexpr int states() { return 2; }  // a, u
+};
+struct AgreedFactors {
+  bool renewed;
+};
+constexpr AgreedFactors factors_of(const AgreedRule& rule, const StepInputs& /*in*/) {
+  return {.renewed = rule.agreement == Agreement::kRenewed};
+}
+constexpr void update_element(const AgreedFactors& k, float& weight, float /*grad*/,
+                              RuleState& state) {
+  weight = state.values[0] + state.values[1];
+  state.values[0] = k.renewed ? weight : state.values[0];
+  state.values[1] = k.renewed ? 0.0F : state.values[1];
+}
+
 }  // namespace ds::kernels

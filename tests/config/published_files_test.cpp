@@ -107,12 +107,6 @@ TEST_CASE("null takes the default, and the note says which", "[config]") {
 
 TEST_CASE("what is missing in this build is named, with what there is", "[config]") {
   CHECK_THAT(
-      said_of(R"({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1, "freeze_step": -1}}})"),
-      Catch::Contains(
-          "error optimizer.type: not available in this build as \"OneBitAdam\"; available are "
-          "Adam, AdamW, Lamb, Lion, Adagrad, SGD, Muon, MuAdam, MuAdamW, MuSGD, RMSprop") &&
-          Catch::Contains("note optimizer.params.freeze_step"));
-  CHECK_THAT(
       said_of(R"({"model": {"family": "bert"}})"),
       Catch::Contains(
           "model.family: not available in this build as \"bert\"; available are gpt2, llama"));
@@ -197,13 +191,36 @@ TEST_CASE("what is missing in a section that is off, or at another stage, is not
              Catch::Contains("error zero_optimization.zeropp_loco_param: not available"));
 }
 
+TEST_CASE("what 1-bit optimizers do in one way only is said, and what they cannot is refused",
+          "[config]") {
+  for (const char* type : {"OneBitAdam", "ZeroOneAdam", "OneBitLamb"}) {
+    const auto said = [&](const std::string& params, const std::string& rest = "") {
+      return said_of(fmt::format(R"({{"optimizer": {{"type": "{}", "params": {{{}}}{}}}}})", type,
+                                 params, rest));
+    };
+    CAPTURE(type);
+    CHECK_THAT(said(R"("lr": 0.1, "comm_backend_name": "nccl", "bias_correction": false)"),
+               !Catch::Contains("optimizer"));
+    CHECK_THAT(said(R"("bias_correction": true)"),
+               Catch::Contains("note optimizer.params.bias_correction: has no effect here: no bias "
+                               "is corrected, as in DeepSpeed"));
+    CHECK_THAT(said(R"("comm_backend_name": "mpi", "cuda_aware": true)"),
+               Catch::Contains("note optimizer.params.comm_backend_name: has no effect here: the "
+                               "compressed exchange goes the way of the run's other tensors") &&
+                   Catch::Contains("note optimizer.params.cuda_aware: has no effect here"));
+    CHECK_THAT(said(R"("eps_inside_sqrt": true)"),
+               Catch::Contains("note optimizer.params.eps_inside_sqrt: has no effect here"));
+    CHECK_THAT(said(R"("amsgrad": true)"),
+               Catch::Contains("error optimizer.params.amsgrad: not available"));
+    CHECK_THAT(said("", R"(, "moment_dtype": "bf16")"),
+               Catch::Contains("error optimizer.moment_dtype: 1-bit optimizers keep their state"));
+  }
+}
+
 TEST_CASE("of a kind that is missing nothing else is asked for", "[config]") {
-  const std::string said = said_of(
-      R"({"optimizer": {"type": "OneBitAdam", "params": {"freeze_step": 5}},
-          "model": {"family": "resnet", "num_labels": 10}})");
-  CHECK_THAT(said,
-             Catch::Contains("error optimizer.type: ") && Catch::Contains("error model.family: "));
-  CHECK_THAT(said, !Catch::Contains("freeze_step") && !Catch::Contains("num_labels"));
+  const std::string said = said_of(R"({"model": {"family": "resnet", "num_labels": 10}})");
+  CHECK_THAT(said, Catch::Contains("error model.family: "));
+  CHECK_THAT(said, !Catch::Contains("num_labels"));
   CHECK_THAT(said_of(R"({"model": {"family": "llama", "hidden_act": "gelu"}})"),
              Catch::Contains("error model.hidden_act: not available in this build as \"gelu\"; "
                              "available is silu"));

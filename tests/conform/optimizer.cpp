@@ -8,14 +8,13 @@
 #include "core/memory/resource.h"
 #include "core/thread_pool.h"
 #include "data/token_batches.h"
-#include "kernels/quantize/onebit_math.h"
 #include "optim/batch_lr.h"
 #include "optim/clip.h"
-#include "optim/onebit.h"
 #include "optim/rule_optimizer.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
 #include "tests/conform/kv_block_list.h"
+#include "tests/support/ranks.h"
 
 namespace ds::conform {
 namespace {
@@ -64,17 +63,33 @@ std::unique_ptr<Optimizer> optimizer_of(const std::string& name, const Json& hyp
 // An optimizer over tensors that borrow the vectors.
 class OptimizerSteps {
  public:
-  OptimizerSteps(std::unique_ptr<Optimizer> optimizer, Floats& weight)
-      : optimizer_(std::move(optimizer)),
-        slots_(optimizer_->slots().size(), Floats(weight.size())) {
-    shard_.master = borrow(weight);
-    for (Floats& slot : slots_) shard_.slots.push_back(borrow(slot));
+  OptimizerSteps(std::unique_ptr<Optimizer> optimizer, std::vector<Floats>& weights,
+                 Communicator* ranks = nullptr)
+      : optimizer_(std::move(optimizer)), ranks_(ranks != nullptr ? *ranks : alone_) {
+    for (Floats& weight : weights) {
+      Shard& shard = shards_.emplace_back();
+      const int64_t numel = static_cast<int64_t>(weight.size());
+      shard.master = borrow(weight);
+      shard.fields = {{.param = static_cast<int>(shards_.size()) - 1, .numel = numel}};
+      for (size_t i = 0; i < optimizer_->slots().size(); ++i) {
+        shard.slots.push_back(Tensor::zeros({numel}, DType::kF32, stream_));
+      }
+    }
+    for (const ExtraSpec& spec : optimizer_->extras_of(shards_, ranks_.size())) {
+      extras_.push_back(Tensor::zeros({spec.numel}, DType::kF32, stream_));
+    }
   }
-  void step(Floats& grad, int64_t step, double lr) {
-    shard_.grad = borrow(grad);
+  // Of one tensor each.
+  void step(std::vector<Floats>& grads, int64_t step, double lr) {
+    for (size_t i = 0; i < grads.size(); ++i) shards_[i].grad = borrow(grads[i]);
     scalars_.upload(optimizer_->inputs({.lr = lr}, step), 0);
-    optimizer_->step({&shard_, 1}, scalars_, alone_, stream_);
+    UpdateGroup group(ranks_);
+    group.extras = extras_;
+    group.number.update = step;
+    optimizer_->step(shards_, scalars_, group, stream_);
   }
+  GradientsOf gradients_at(int64_t step) const { return optimizer_->gradients_at(step); }
+  const std::vector<Tensor>& extras() const { return extras_; }
 
  private:
   static Tensor borrow(Floats& values) {
@@ -87,25 +102,26 @@ class OptimizerSteps {
   MetaComm alone_{0, 1};
   StepScalars scalars_{1, stream_};
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<Floats> slots_;
-  Shard shard_;
+  Communicator& ranks_;
+  std::vector<Shard> shards_;
+  std::vector<Tensor> extras_;
 };
 
 std::string steps(const Json& input) {
   const std::string name = get<std::string>(input, "name");
   const Json& hyper = need(input, "hyper");
-  Floats weight = list<float>(need(input, "param"));
+  std::vector<Floats> weights{list<float>(need(input, "param"))};
   const Json* rates = find(input, "lr_per_step");
-  OptimizerSteps optimizer(optimizer_of(name, hyper), weight);
+  OptimizerSteps optimizer(optimizer_of(name, hyper), weights);
   std::vector<Floats> after;
   int64_t step = 0;
   for (const Json& given : array(need(input, "grads")).GetArray()) {
-    Floats grad = list<float>(given);
+    std::vector<Floats> grads{list<float>(given)};
     const double lr =
         rates ? as<double>(array(*rates)[static_cast<unsigned>(step)]) : get<double>(hyper, "lr");
     ++step;
-    optimizer.step(grad, step, lr);
-    after.push_back(weight);
+    optimizer.step(grads, step, lr);
+    after.push_back(weights[0]);
   }
   return Answer().add("params", after).text();
 }
@@ -130,35 +146,34 @@ void average(std::vector<Floats>& grads) {
   for (Floats& grad : grads) grad = mean;
 }
 
-// All ranks in this process: one OneBitAdam each, momenta exchanged by onebit_average.
-std::string onebit_adam(const Json& input) {
-  const auto options = onebit_params<OneBitAdamParams>(need(input, "hyper"));
-  const Floats start = list<float>(need(input, "param"));
-  const Json& given = array(need(input, "grads"));
-  const int64_t numel = static_cast<int64_t>(start.size());
-  const int64_t ranks = given.Empty() ? 1 : array(given[0]).Size();
-  std::vector<OneBitAdam> adams(static_cast<size_t>(ranks), OneBitAdam(options, numel));
-  std::vector<Floats> weights(adams.size(), start), after;
-  std::vector<kernels::OneBitErrors> errors(
-      adams.size(),
-      kernels::OneBitErrors::zeros(kernels::onebit_padded_numel(numel, ranks), ranks));
-  for (const Json& step : given.GetArray()) {
+// One rank's steps; returns its weights after each.
+std::vector<Floats> onebit_rank(const OptimizerConfig& config, const Json& input,
+                                Communicator& comm) {
+  std::vector<Floats> weights{list<float>(need(input, "param"))}, after;
+  OptimizerSteps optimizer(make_optimizer(config), weights, &comm);
+  int64_t number = 0;
+  for (const Json& step : array(need(input, "grads")).GetArray()) {
     std::vector<Floats> grads;
     for (const Json& grad : array(step).GetArray()) grads.push_back(list<float>(grad));
-    const OneBitPhase phase = adams[0].phase();
-    if (phase == OneBitPhase::kWarmUp) average(grads);
-    for (size_t r = 0; r < adams.size(); ++r) adams[r].accumulate(grads.at(r));
-    if (phase == OneBitPhase::kCompressed && ranks > 1) {
-      std::vector<Floats> momenta;
-      for (OneBitAdam& adam : adams) {
-        momenta.emplace_back(adam.momentum().begin(), adam.momentum().end());
-      }
-      const Floats mean = kernels::onebit_average(momenta, errors);
-      for (OneBitAdam& adam : adams) std::ranges::copy(mean, adam.momentum().begin());
-    }
-    for (size_t r = 0; r < adams.size(); ++r) adams[r].update(weights[r]);
+    if (optimizer.gradients_at(++number) == GradientsOf::kAllRanks) average(grads);
+    std::vector<Floats> mine{grads.at(static_cast<size_t>(comm.rank()))};
+    optimizer.step(mine, number, learning_rate(config));
     after.push_back(weights[0]);
   }
+  return after;
+}
+
+std::string onebit_adam(const Json& input) {
+  const OptimizerConfig config{
+      .type = OptimizerType::kOneBitAdam,
+      .onebit_adam = onebit_params<OneBitAdamParams>(need(input, "hyper"))};
+  const Json& given = array(need(input, "grads"));
+  const int ranks = given.Empty() ? 1 : static_cast<int>(array(given[0]).Size());
+  std::vector<Floats> after;
+  test::run_ranks(ranks, [&](Communicator& comm) {
+    std::vector<Floats> mine = onebit_rank(config, input, comm);
+    if (comm.rank() == 0) after = std::move(mine);
+  });
   return Answer().add("params", after).text();
 }
 
@@ -172,21 +187,25 @@ std::string onebit_lamb(const Json& input) {
   params.factor_min = get_or(hyper, "factor_min", params.factor_min);
   params.factor_threshold = get_or(hyper, "factor_threshold", params.factor_threshold);
   std::vector<Floats> weights;
-  std::vector<int64_t> numels;
   for (const Json& param : array(need(input, "params")).GetArray()) {
     weights.push_back(list<float>(param));
-    numels.push_back(static_cast<int64_t>(weights.back().size()));
   }
-  OneBitLamb lamb(params, numels);
+  OptimizerSteps lamb(make_optimizer({.type = OptimizerType::kOneBitLamb, .onebit_lamb = params}),
+                      weights);
   std::vector<std::vector<Floats>> after;
   std::vector<std::vector<double>> coefficients;
+  int64_t number = 0;
   for (const Json& step : array(need(input, "grads")).GetArray()) {
     std::vector<Floats> grads;
     for (const Json& grad : array(step).GetArray()) grads.push_back(list<float>(grad));
-    lamb.accumulate(std::vector<std::span<const float>>(grads.begin(), grads.end()));
-    lamb.update(std::vector<std::span<float>>(weights.begin(), weights.end()));
+    lamb.step(grads, ++number, params.lr);
     after.push_back(weights);
-    coefficients.push_back(lamb.coefficients());
+    std::vector<double>& of_step = coefficients.emplace_back();
+    for (const Tensor& remembered : lamb.extras()) {  // the last number of each
+      if (number > 1) {
+        of_step.push_back(static_cast<double>(remembered.data<float>()[remembered.numel() - 1]));
+      }
+    }
   }
   return Answer().add("params", after).add("coeffs", coefficients).text();
 }

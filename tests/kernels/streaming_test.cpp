@@ -180,4 +180,22 @@ TEST_CASE("streaming operations refuse operands of other sizes or dtypes", "[ker
   REQUIRE_THROWS_WITH(cast(s.stream, a, undefined), Catch::Contains("undefined"));
 }
 
+TEST_CASE("the largest of numbers is found wherever it is", "[kernels][device]") {
+  TestStream s;
+  const Tensor total = Tensor::empty({1}, DType::kF64, s.stream);
+  const auto largest = [&](const std::vector<float>& x) {
+    largest_into(s.stream, testing::upload(x, {static_cast<int64_t>(x.size())}, s.stream), total);
+    double found = 0;
+    s.stream.copy(total.address(), &found, sizeof found);
+    s.stream.synchronize();
+    return found;
+  };
+  CHECK(largest({-3.0F}) == -3.0);
+  for (const size_t at : {size_t{0}, size_t{255}, size_t{256}, size_t{4096}, size_t{9999}}) {
+    std::vector<float> x(10000, -5.0F);
+    x[at] = -0.5F;
+    CHECK(largest(x) == -0.5);
+  }
+}
+
 }  // namespace ds::kernels

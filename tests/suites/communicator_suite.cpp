@@ -1,11 +1,14 @@
 #include "tests/suites/communicator_suite.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "comm/onebit_comm.h"
 #include "core/index.h"
+#include "kernels/quantize/onebit_math.h"
 #include "tests/suites/communicator_values.h"
 #include "tests/support/ranks.h"
 
@@ -182,6 +185,44 @@ void all_to_all_everything(Communicator& comm) {
   });
 }
 
+std::vector<float> own_numbers(int rank, int64_t numel, int round) {
+  std::vector<float> numbers(to_size(numel));
+  for (int64_t i = 0; i < numel; ++i) {
+    nth(numbers, i) = std::sin(static_cast<float>(1 + rank + 3 * i + 7 * round));
+  }
+  return numbers;
+}
+
+// Over every transport what all ranks in one place make of it, its errors from round to round.
+void averages_in_one_bit(Communicator& comm) {
+  constexpr int64_t kNumel = 777;
+  constexpr int kRounds = 3;
+  const int64_t padded = kernels::onebit_padded_numel(kNumel, comm.size());
+  on_both_memories(comm, [&](Stream& stream) {
+    const auto zeros = [&](int64_t n) { return Tensor::zeros({n}, DType::kF32, stream); };
+    const OneBitTensor tensor{.parts = {{.values = zeros(kNumel)}},
+                              .worker = zeros(padded),
+                              .server = zeros(padded / comm.size())};
+    float* const mine = tensor.parts[0].values.data<float>();
+    std::vector<kernels::OneBitErrors> errors(to_size(comm.size()),
+                                              kernels::OneBitErrors::zeros(padded, comm.size()));
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<std::vector<float>> all;
+      for (int rank = 0; rank < comm.size(); ++rank) {
+        all.push_back(own_numbers(rank, kNumel, round));
+      }
+      std::ranges::copy(all[to_size(comm.rank())], mine);
+      OneBitComm(comm).average(std::span(&tensor, 1), stream);
+      const std::vector<float> wanted =
+          comm.size() == 1 ? all[0] : kernels::onebit_average(all, errors);
+      for (int64_t i = 0; i < kNumel; ++i) {
+        require(std::abs(mine[i] - nth(wanted, i)) <= 1e-6F, "one bit, round {}: element {}", round,
+                i);
+      }
+    }
+  });
+}
+
 void broadcast_from_every_root(Communicator& comm) {
   on_both_memories(comm, [&](Stream& stream) {
     for (int root = 0; root < comm.size(); ++root) {
@@ -298,6 +339,7 @@ constexpr std::array kCases{
     CommunicatorCase{"reduce_scatter", reduce_scatter_everything},
     CommunicatorCase{"all_gather", all_gather_everything},
     CommunicatorCase{"all_to_all", all_to_all_everything},
+    CommunicatorCase{"averages in one bit", averages_in_one_bit},
     CommunicatorCase{"broadcast from every root", broadcast_from_every_root},
     CommunicatorCase{"messages arrive in order", messages_arrive_in_order},
     CommunicatorCase{"splits order by key and nest", splits_order_by_key_and_nest},

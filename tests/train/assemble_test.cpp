@@ -209,6 +209,9 @@ TEST_CASE("each optimizer gets its own parameters and rate", "[rankd]") {
   CHECK(lion.lion.weight_decay == 0.2);
   CHECK(learning_rate(options_with("Adagrad", "").optimizer) == 0.01);
   CHECK(learning_rate(options_with("SGD", R"("lr": 0.1)").optimizer) == 0.1);
+  const OptimizerConfig onebit = options_with("OneBitAdam", R"("freeze_step": 7)").optimizer;
+  CHECK(onebit.onebit_adam.freeze_step == 7);
+  CHECK(options_with("ZeroOneAdam", "").last_step == 40);
 }
 
 TEST_CASE("weight decay is decoupled for AdamW, and for Adam unless it says otherwise", "[rankd]") {
@@ -218,7 +221,8 @@ TEST_CASE("weight decay is decoupled for AdamW, and for Adam unless it says othe
 }
 
 TEST_CASE("what an optimizer does not have here is refused by name", "[rankd]") {
-  CHECK_THROWS_WITH(options_with("OneBitAdam", ""), Catch::Contains("optimizer.type"));
+  CHECK_THROWS_WITH(options_with("OneBitAdam", R"("amsgrad": true)"),
+                    Catch::Contains("optimizer.params.amsgrad"));
   CHECK_THROWS_WITH(options_with("SGD", R"("nesterov": true)"),
                     Catch::Contains("needs momentum > 0"));
 }

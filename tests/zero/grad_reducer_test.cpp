@@ -317,12 +317,19 @@ TEST_CASE("micro-batches that come in turn add up until the end of the step", "[
   }
 }
 
-TEST_CASE("gradients that nobody reduces stay each rank's own", "[zero]") {
+TEST_CASE("gradients are each rank's own in steps that say so, and summed in others", "[zero]") {
   run_ranks(2, [&](Communicator& comm) {
     const Case c{2, Sharding::kWhole, Sharding::kWhole, DType::kBF16, DType::kF32,
-                 3, Reduce::kNever};
+                 3, Reduce::kIfAsked};
     Rank rank(comm, c);
     rank.reducer.begin_step();
+    for (int micro = 0; micro < 3; ++micro) rank.micro_step(micro);
+    rank.reducer.end_step();
+    for (int b = 0; b < narrow<int>(rank.layout.buckets().size()); ++b) {
+      require(rank.floats(rank.reducer.slice(b)) == expected(rank.layout, b, comm.rank(), 2, 3),
+              "bucket {} on rank {}", b, comm.rank());
+    }
+    rank.reducer.begin_step(GradientsOf::kOwnRank);
     for (int micro = 0; micro < 3; ++micro) rank.micro_step(micro);
     rank.reducer.end_step();
     for (int b = 0; b < narrow<int>(rank.layout.buckets().size()); ++b) {
@@ -337,6 +344,20 @@ TEST_CASE("gradients that nobody reduces stay each rank's own", "[zero]") {
         }
       }
     }
+  });
+}
+
+TEST_CASE("who reduces always is not asked for a rank's own gradients", "[zero]") {
+  run_ranks(2, [&](Communicator& comm) {
+    Rank rank(comm, {2, Sharding::kWhole, Sharding::kWhole, DType::kF32, DType::kF32, 1});
+    try {
+      rank.reducer.begin_step(GradientsOf::kOwnRank);
+    } catch (const InternalError& error) {
+      require(std::string(error.what()).find("where all are reduced") != std::string::npos,
+              "said '{}'", error.what());
+      return;
+    }
+    throw InternalError("it went through");
   });
 }
 
@@ -356,7 +377,7 @@ TEST_CASE("what is sharded cannot wait for the end of a step", "[zero]") {
     c.reduce = Reduce::kStepEnd;
     must_refuse(c, "use stage 0 or 1");
     c.grads = Sharding::kWhole;
-    c.reduce = Reduce::kNever;
+    c.reduce = Reduce::kIfAsked;
     must_refuse(c, "needs its whole state on every rank");
   });
 }

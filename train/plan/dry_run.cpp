@@ -1,6 +1,7 @@
 #include "train/plan/dry_run.h"
 
 #include <algorithm>
+#include <span>
 
 #include "comm/peers.h"
 #include "core/index.h"
@@ -61,6 +62,13 @@ struct Clocks {
   CostClock compute, peers, saves, fetches, disk;
 };
 
+void play_update(Engine& engine, int64_t number) {
+  NoData nothing;
+  engine.restore_step(number - 1);
+  engine.begin_step(nothing, 0);
+  engine.next_result(Wait::kYes);
+}
+
 // Second pass: what a step and an evaluation come to when they follow the plan.
 RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<int> ranks,
               const DeviceCeilings& ceilings) {
@@ -87,14 +95,16 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
                     resources.pinned);
   }
   Engine engine(options, resources, plan.step);
-  engine.begin_step(nothing, 0);
-  engine.next_result(Wait::kYes);
+  const std::vector<int64_t> updates = engine.optimizer().kinds_of_updates(options.last_step);
+  play_update(engine, updates.front());
   clocks.tell(plan);
   for (const auto& [axis, ops] : volume.totals()) {
     for (const auto& [op, count] : ops) {
       plan.wire_bytes[axis][op] = static_cast<double>(count.wire_bytes);
     }
   }
+  // Of others, which do not stand for the run, the memory counts.
+  for (const int64_t other : std::span(updates).subspan(1)) play_update(engine, other);
   engine.evaluate(nothing, 1);
   engine.store().visit_owned(Visit::kSave, [](OwnedPart&) {});  // as a checkpoint does
   plan.memory = workspace.usage();
