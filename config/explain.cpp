@@ -11,6 +11,7 @@
 #include "config/elastic_options.h"
 #include "config/reader/convert.h"
 #include "config/reader/nearest.h"
+#include "config/reader/secret_keys.h"
 #include "core/error.h"
 
 namespace ds {
@@ -24,8 +25,9 @@ class Explainer : public Visitor {
   std::vector<ExplainedValue> take() { return std::move(rows_); }
 
   void on_field(const Field& field) override {
-    const Value value = field_value(field);
+    Value value = field_value(field);
     if (value.is_null() && field.spec.omit_unset) return;
+    if (is_secret_key(field.key) && !value.is_null()) value = Value::string("(kept secret)");
     // One number stands for every parameter group, and is shown as the user writes it.
     const bool single = field.spec.one_or_list && value.is_list() && value.items().size() == 1 &&
                         !value.items().front().is_string();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "config/reader/convert.h"
+#include "config/reader/secret_keys.h"
 
 namespace ds {
 
@@ -16,7 +17,7 @@ class FieldWriter : public Visitor {
   bool only_effective() const override { return detail_ == Detail::kEffective; }
 
   void on_field(const Field& field) override {
-    Value value = field_value(field);
+    Value value = is_secret_key(field.key) ? Value::null() : field_value(field);
     if (value.is_null()) {
       if (field.spec.omit_unset || field.spec.required) return;
       if (!field.spec.unset_text.empty()) {

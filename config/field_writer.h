@@ -7,8 +7,9 @@
 
 namespace ds {
 
-// Reading the result gives an equal Config. Fields that have no value are written as null (or left
-// out where their Spec says so), fields of other conditions (another optimizer type) are left out.
+// Reading the result gives an equal Config but for secrets, which have no value there. Fields that
+// have no value are written as null (or left out where their Spec says so), fields of other
+// conditions (another optimizer type) are left out.
 Value write_fields(Config config);
 
 // What the configuration comes to: without parameters of features that are off and without absent

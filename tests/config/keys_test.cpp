@@ -286,6 +286,7 @@ TEST_CASE("every documented key takes a legal value that explain shows", "[confi
     if (key.path == "torch_autocast.dtype") legal = "\"float16\"";
     if (key.path == "comet.experiment_key") legal = "\"0123456789abcdef0123456789abcdef\"";
     if (key.path == "zero_optimization.leaf_module.classes") legal = "[\"x\"]";
+    const bool secret = key.path == "comet.api_key";
     const std::string text = document_with(entries, key, legal);
     CAPTURE(key.path, key.conditions, text);
     const ReadConfig read = read_config_text(text, "t");
@@ -296,7 +297,8 @@ TEST_CASE("every documented key takes a legal value that explain shows", "[confi
     const auto row = std::find_if(rows.begin(), rows.end(),
                                   [&](const ExplainedValue& r) { return r.path == path; });
     REQUIRE(row != rows.end());
-    CHECK((row->value == legal || row->value == "[" + legal + "]"));
+    const std::string shown = secret ? "\"(kept secret)\"" : legal;
+    CHECK((row->value == shown || row->value == "[" + shown + "]"));
     CHECK(row->origin.starts_with("t:"));
   }
 }
@@ -448,6 +450,22 @@ TEST_CASE("every key keeps its value through the text that travels to the ranks"
     kept += to_config_text(Config{}) == text ? 0 : 1;
   }
   CHECK(kept >= 500);
+}
+
+TEST_CASE("a secret is neither written nor shown", "[config]") {
+  const std::string document =
+      R"({"comet": {"enabled": true, "project": "p", "api_key": "do-not-tell"}})";
+  const ReadConfig read = read_config_text(document, "t");
+  REQUIRE(read.config.comet.api_key == "do-not-tell");
+  CHECK_THAT(to_config_text(read.config), !Catch::Contains("do-not-tell"));
+  CHECK_THAT(explain_text(read, 1), !Catch::Contains("do-not-tell"));
+  CHECK_THAT(explain_key(read, 1, "comet.api_key"), Catch::Contains("(kept secret)"));
+  for (const Problem& problem : read.problems.all()) {
+    CHECK_THAT(problem.text(), !Catch::Contains("do-not-tell"));
+  }
+  const ReadConfig back = read_config_text(to_config_text(read.config), "back");
+  CHECK_FALSE(back.config.comet.api_key.has_value());
+  CHECK(back.config.comet.project == "p");
 }
 
 // The list of all keys that DeepSpeed documents is not part of the sources.
