@@ -13,6 +13,8 @@
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/init.h"
+#include "cli/verbs/insight/profile.h"
+#include "cli/verbs/insight/report.h"
 #include "cli/verbs/man.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
@@ -34,6 +36,8 @@ constexpr std::array kVerbs{
          described<RunArgs, describe_run>},
     Verb{"plan", "memory, communication and FLOPs of a job, without running it",
          described<PlanArgs, describe_plan>, Program::kEngine},
+    Verb{"profile", "parameters, FLOPs and time of a model, module by module, in one step",
+         described<ProfileArgs, describe_profile>, Program::kEngine},
     Verb{"generate", "continue a prompt with a trained model",
          described<GenerateArgs, describe_generate>, Program::kEngine},
     Verb{"eval", "loss, perplexity and bits per byte of a model on given texts",
@@ -64,6 +68,8 @@ constexpr std::array kVerbs{
          described<TailOptions, describe_tail>},
     Verb{"stack", "what every thread of every rank does right now",
          described<StackOptions, describe_stack>},
+    Verb{"report", "one page about a run: curves, time, memory, ranks, restarts",
+         described<ReportOptions, describe_report>},
     Verb{"ctl", "save, stop, pause or resume a running job, or let hosts join it",
          described<CtlOptions, describe_ctl>},
     Verb{"completion", "what a shell needs to complete these command lines",

@@ -59,9 +59,23 @@ void TracedComm::count(CommOp op, int64_t tensor_bytes) {
   sinks_.volume->add(axis_, op, tensor_bytes, wire_bytes(op, size(), tensor_bytes));
 }
 
+void TracedComm::timed(CommOp op, int64_t tensor_bytes, Stream* stream,
+                       const std::function<void()>& call) {
+  const auto now = [&] { return stream ? StreamMoment::of(*stream) : StreamMoment::of_host(); };
+  StreamMoment begin = now();
+  call();
+  sinks_.times->on_call({.axis = axis_,
+                         .op = op,
+                         .bytes = tensor_bytes,
+                         .ranks = size(),
+                         .label = std::string(stream ? stream->label() : ""),
+                         .begin = std::move(begin),
+                         .end = now()});
+}
+
 // Counts after the call: one that fails was no traffic, and stays "inside" in the ledger.
 template <class Call>
-void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Call& call) {
+void TracedComm::traced(CommOp op, size_t bytes, Stream* stream, const Call& call) {
   const auto tensor_bytes = static_cast<int64_t>(bytes);
   const std::string_view label = stream != nullptr ? stream->label() : "";
   const bool is_recorded = stream != nullptr && stream->is_recorded();
@@ -72,7 +86,11 @@ void TracedComm::traced(CommOp op, size_t bytes, const Stream* stream, const Cal
     return;
   }
   const uint64_t entry = enter(op, tensor_bytes, label);
-  call();
+  if (sinks_.times == nullptr || !sinks_.times->is_on()) {
+    call();
+  } else {
+    timed(op, tensor_bytes, stream, call);
+  }
   const bool goes_on =
       stream != nullptr && stream->device().kind == Device::Kind::kCuda && !is_recorded;
   if (goes_on) {

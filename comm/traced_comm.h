@@ -6,6 +6,7 @@
 // (recorded_calls.h).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -15,6 +16,7 @@
 #include "comm/ledger.h"
 #include "comm/operation.h"
 #include "comm/recorded_calls.h"
+#include "comm/timed_call.h"
 
 namespace ds {
 
@@ -47,6 +49,7 @@ class TracedComm final : public Communicator {
     Ledger* ledger = nullptr;      // not owned, may be null
     // Not owned. Null: calls that are recorded count once, when they are recorded.
     RecordedCalls* recorded = nullptr;
+    CallTimes* times = nullptr;  // not owned, may be null
   };
   TracedComm(std::unique_ptr<Communicator> inner, std::string axis, const Sinks& sinks);
   // One of several that count calls of the same group, which must outlive it.
@@ -77,8 +80,9 @@ class TracedComm final : public Communicator {
   void leave(uint64_t entry, CommOp op, int64_t tensor_bytes, const Event& done);
 
  private:
+  void timed(CommOp op, int64_t tensor_bytes, Stream* stream, const std::function<void()>& call);
   template <class Call>
-  void traced(CommOp op, size_t bytes, const Stream* stream, const Call& call);
+  void traced(CommOp op, size_t bytes, Stream* stream, const Call& call);
   void count(CommOp op, int64_t tensor_bytes);
 
   const std::unique_ptr<Communicator> own_;  // null: another's

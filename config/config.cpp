@@ -71,30 +71,29 @@ void run_fields(Visitor& v, Config& c) {
       {.meaning = "Print step, skipped-step count, learning rate and momentum every so many steps.",
        .effect = Effect::kUsed,
        .above = 0});
-  v.field("wall_clock_breakdown", c.wall_clock_breakdown,
-          {.meaning = "Time forward, backward, gradient reduction and step.",
-           .effect = Effect::kAlwaysSo,
-           .here = "tokens per second of every step are in the metrics, without its parts"});
+  v.field(
+      "wall_clock_breakdown", c.wall_clock_breakdown,
+      {.meaning = "Time forward, backward, gradient reduction and step; on a GPU, steps are then "
+                  "not recorded.",
+       .effect = Effect::kUsed});
   v.field("memory_breakdown", c.memory_breakdown,
           {.meaning = "Report memory use at fixed points and with the micro-step timers.",
-           .effect = Effect::kAlwaysSo,
-           .here = "peaks of memory are in the report, and `dslaunch plan` tells them before"});
+           .effect = Effect::kUsed});
   v.field("dump_state", c.dump_state,
-          {.meaning = "Print the engine's state after initialisation.",
-           .effect = Effect::kAlwaysSo,
-           .here = "`dslaunch explain` shows what a configuration comes to"});
+          {.meaning = "Print the engine's state after initialisation.", .effect = Effect::kUsed});
   v.field("log_level", c.log_level,
-          {.meaning = "Log level set at start-up.",
-           .effect = Effect::kAlwaysSo,
-           .here = "what is logged does not depend on it"});
+          {.meaning = "Log level of the ranks, set at start-up.",
+           .effect = Effect::kUsed,
+           .only = {"debug", "info", "warning", "error", "critical"}});
   v.field("vocabulary_size", c.vocabulary_size,
           {.meaning = "Only used to warn when it is no multiple of 8.",
            .effect = Effect::kUsed,
            .min = 1});
-  v.field("dataloader_drop_last", c.dataloader_drop_last,
-          {.meaning = "Drop an incomplete last batch.",
-           .effect = Effect::kAlwaysSo,
-           .here = "batches are always full: what an epoch leaves begins the next"});
+  v.field(
+      "dataloader_drop_last", c.dataloader_drop_last,
+      {.meaning = "Drop an incomplete last batch of an epoch. Otherwise it is filled up with the "
+                  "first samples of the next.",
+       .effect = Effect::kUsed});
   v.field("graph_harvesting", c.graph_harvesting,
           {.meaning = "Capture short kernel sequences of the bf16 optimizer as a graph.",
            .effect = Effect::kAlwaysSo,
@@ -231,31 +230,25 @@ void service_sections(Visitor& v, Config& c) {
   v.section("tensorboard", c.tensorboard,
             {.meaning = "Writes metrics in TensorBoard format.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
              .off = "enabled is false"});
   v.section("wandb", c.wandb,
             {.meaning = "Sends metrics to Weights & Biases.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
              .off = "enabled is false"});
   v.section("comet", c.comet,
             {.meaning = "Sends metrics to Comet.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
              .off = "enabled is false"});
   v.section("csv_monitor", c.csv_monitor,
             {.meaning = "Writes metrics to CSV files.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
              .off = "enabled is false"});
   v.section("flops_profiler", c.flops_profiler,
             {.meaning = "Per-module profile of parameters, MACs, flops and latency.",
-             .effect = Effect::kNotYet,
              .off = "enabled is false"});
   v.section("comms_logger", c.comms_logger,
             {.meaning = "Records size, latency and bandwidth of every collective.",
              .deepspeed_checks = DeepSpeedChecks::kKeysAndValues,
-             .effect = Effect::kNotYet,
              .off = "enabled is false"});
   v.section("timers", c.timers, {.meaning = "Timers of the engine."});
   v.section(

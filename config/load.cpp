@@ -47,6 +47,11 @@ void make_paths_absolute(Config& config, const std::string& directory) {
   if (config.data.tokenizer != "byte") {
     config.data.tokenizer = absolute(config.data.tokenizer, directory);
   }
+  for (std::optional<std::string>* path :
+       {&config.tensorboard.output_path, &config.csv_monitor.output_path,
+        &config.flops_profiler.output_file}) {
+    if (*path && !(*path)->empty()) **path = absolute(**path, directory);
+  }
 }
 
 }  // namespace

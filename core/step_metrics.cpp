@@ -72,6 +72,12 @@ constexpr std::array kTable{
               .shown = "skipped {:g}",
               .place = 5,
               .unsaid = 0},
+    // Where the time went of rank 0, in seconds: in the step, in the evaluation after it, in pauses
+    // since the step before, and before the first step of an epoch.
+    MetricRow{.name = "step_s", .in_files = MetricInFiles::kNever},
+    MetricRow{.name = "evaluation_s", .in_files = MetricInFiles::kNever},
+    MetricRow{.name = "paused_s", .in_files = MetricInFiles::kNever},
+    MetricRow{.name = "starting_s", .in_files = MetricInFiles::kNever},
 };
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/sections/model_limits.h"
 #include "core/index.h"
-#include "core/model_limits.h"
 
 namespace ds {
 

@@ -45,14 +45,14 @@ int64_t Permutation::operator()(int64_t index) const {
   return static_cast<int64_t>(value);
 }
 
-Sampler::Sampler(int64_t samples, SampleOrder order, uint64_t seed)
-    : samples_(samples), order_(order), seed_(seed) {
-  DS_CHECK(samples > 0, "sampler: {} samples", samples);
+Sampler::Sampler(int64_t samples, SampleOrder order, uint64_t seed, int64_t taken)
+    : samples_(samples), order_(order), seed_(seed), taken_(taken) {
+  DS_CHECK(taken > 0 && taken <= samples, "sampler: {} of {} samples", taken, samples);
 }
 
 int64_t Sampler::sample_at(int64_t position) const {
   DS_CHECK(position >= 0, "sampler: position {}", position);
-  const int64_t index = position % samples_;
+  const int64_t index = position % taken_;
   if (order_ == SampleOrder::kSequential) return index;
   const Rng rng = Rng(seed_, "sample order").derive(static_cast<uint64_t>(epoch_of(position)));
   return Permutation(samples_, rng.key())(index);

@@ -30,16 +30,20 @@ enum class SampleOrder {
 
 class Sampler {
  public:
-  Sampler(int64_t samples, SampleOrder order, uint64_t seed);
+  Sampler(int64_t samples, SampleOrder order, uint64_t seed)
+      : Sampler(samples, order, seed, samples) {}
+  // Of each epoch the first so many are taken, in its own order; the others are left out.
+  Sampler(int64_t samples, SampleOrder order, uint64_t seed, int64_t taken);
   // The sample at a position of the endless sequence of epochs; position = step * global batch +
   // index.
   int64_t sample_at(int64_t position) const;
-  int64_t epoch_of(int64_t position) const { return position / samples_; }
+  int64_t epoch_of(int64_t position) const { return position / taken_; }
 
  private:
   int64_t samples_;
   SampleOrder order_;
   uint64_t seed_;
+  int64_t taken_;
 };
 
 // How a global batch is spread: micro-step after micro-step, rank after rank. Only data-parallel

@@ -5,6 +5,7 @@
 
 #include "kernels/embedding.h"
 #include "kernels/layer_norm.h"
+#include "model/module_label.h"
 
 namespace ds {
 namespace {
@@ -16,6 +17,7 @@ struct NormValues {
 NormValues normalize(Context& context, const Tensor& residual, const Tensor& branch,
                      const NormSpec& spec) {
   Stream& stream = context.stream;
+  const Span span(stream, module_label(context.store, spec.gamma));
   const Lease gamma = context.store.acquire(spec.gamma);
   const Shape& shape = residual.shape();
   NormValues out;
@@ -117,6 +119,7 @@ Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingS
            "embed: its gradient needs the order of the tokens");
   Tensor y = Tensor::empty({rows.tokens.numel(), spec.width}, dtype, stream);
   {
+    const Span span(stream, module_label(store, spec.table));
     const Lease table = store.acquire(spec.table);
     std::optional<Lease> positions;
     if (spec.positions != kNoParam) positions.emplace(store.acquire(spec.positions));

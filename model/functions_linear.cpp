@@ -1,5 +1,6 @@
 #include "model/functions.h"
 #include "model/linear_products.h"
+#include "model/module_label.h"
 
 namespace ds {
 
@@ -16,7 +17,10 @@ Var linear(Context& context, const Var& x, const LinearSpec& spec) {
   ParameterStore& store = context.store;
   Tensor y = Tensor::empty({x.value.shape()[0], spec.out()}, x.value.dtype(), stream);
   const Tensor input = as_operand(stream, x.value, context.operands);
-  project(stream, store, spec, input, {}, y);
+  {
+    const Span span(stream, module_label(store, spec.parts.front().weight));
+    project(stream, store, spec, input, {}, y);
+  }
 
   auto backward = [&stream, &store, spec, operands = context.operands,
                    x_saved = context.save(input)](GradientFlow& flow) mutable {

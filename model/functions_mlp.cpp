@@ -1,5 +1,6 @@
 #include "model/functions.h"
 #include "model/linear_products.h"
+#include "model/module_label.h"
 
 namespace ds {
 namespace {
@@ -9,6 +10,12 @@ struct Inner {
   Tensor after;   // [N, F]
 };
 
+void project_in_module(Context& context, const LinearSpec& spec, const Tensor& x,
+                       const Epilogue& epilogue, Tensor& y) {
+  const Span span(context.stream, module_label(context.store, spec.parts.front().weight));
+  project(context.stream, context.store, spec, x, epilogue, y);
+}
+
 // `dtype`: of what comes out of the product with x.
 Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dtype) {
   Stream& stream = context.stream;
@@ -17,7 +24,7 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dty
   Inner inner;
   if (spec.gate == MlpGate::kSilu) {
     inner.before = Tensor::empty(wide, dtype, stream);
-    project(stream, context.store, spec.up, x, {}, inner.before);
+    project_in_module(context, spec.up, x, {}, inner.before);
     inner.after = Tensor::empty(shape, dtype, stream);
     kernels::swiglu_forward(stream, inner.before, inner.after);
     if (!context.differentiates()) inner.before = Tensor();
@@ -25,8 +32,8 @@ Inner activate(Context& context, const MlpSpec& spec, const Tensor& x, DType dty
   }
   if (context.differentiates()) inner.before = Tensor::empty(wide, dtype, stream);
   inner.after = Tensor::empty(shape, dtype, stream);
-  project(stream, context.store, spec.up, x,
-          {.activation = spec.activation, .pre_activation = inner.before}, inner.after);
+  project_in_module(context, spec.up, x,
+                    {.activation = spec.activation, .pre_activation = inner.before}, inner.after);
   return inner;
 }
 
@@ -64,7 +71,7 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec) {
   Inner inner = activate(context, spec, input, x.value.dtype());
   inner.after = as_operand(stream, inner.after, context.operands);
   Tensor y = Tensor::empty({x.value.shape()[0], spec.down.out()}, x.value.dtype(), stream);
-  project(stream, store, spec.down, inner.after, {}, y);
+  project_in_module(context, spec.down, inner.after, {}, y);
 
   auto backward = [&stream, &store, spec, operands = context.operands,
                    x_saved = context.save(input), before_saved = context.save(inner.before),

@@ -24,6 +24,7 @@
 #include "rankd/verbs/inventory.h"
 #include "rankd/verbs/look.h"
 #include "rankd/verbs/plan.h"
+#include "rankd/verbs/profile.h"
 #include "rankd/verbs/storage/io.h"
 #include "rankd/verbs/storage/nvme_tune.h"
 #include "rankd/verbs/tokenize.h"
@@ -59,6 +60,7 @@ constexpr std::array kRows{Row{"eval", on_cores<EvalArgs, run_evaluate>},
                            Row{"io", io},
                            Row{"nvme-tune", nvme_tune},
                            Row{"plan", plan},
+                           Row{"profile", on_cores<ProfileArgs, run_profile>},
                            Row{"tokenize", tokenize}};
 
 // `dslaunch generate ...` becomes this program, so help speaks in dslaunch's name.

@@ -113,6 +113,7 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
       workspace_(
           {.device = job.device,
            .threads = job.threads,
+           .trace = options.trace,
            .overlaps_communication = options.overlaps_communication,
            .blocks = blocks_ ? &*blocks_ : nullptr,
            .limits = options.limits,
@@ -127,7 +128,9 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
 }
 
 std::string_view RankDevice::graph_words(const EngineOptions& options) {
-  if (!options.cuda_graphs) return "kernel by kernel (train.cuda_graphs is off)";
+  if (!options.cuda_graphs) {
+    return "kernel by kernel (train.cuda_graphs is off, or parts of steps are timed)";
+  }
   if (options.zero.policy.params.tier == Tier::kNvme) {
     return "kernel by kernel (weights come from a swap file)";
   }

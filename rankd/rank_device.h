@@ -45,6 +45,7 @@ struct RankDeviceOptions {
   NcclWish nccl = NcclWish::kIfPossible;
   MemoryLimits limits{};
   bool tunes_matmul = false;
+  Trace* trace = nullptr;  // of the stream that computes
 };
 
 class RankDevice {

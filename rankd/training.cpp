@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "comm/connect.h"
 #include "comm/ledger.h"
@@ -17,6 +18,7 @@
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
+#include "proto/build_info.h"
 #include "rankd/rank_device.h"
 #include "rankd/step_commands.h"
 #include "rankd/thread_dump.h"
@@ -31,6 +33,7 @@
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
 #include "train/step/swap.h"
+#include "train/watch/insight.h"
 #include "train/watch/memory_saver.h"
 #include "train/watch/resident_memory.h"
 #include "train/watch/sample_audit.h"
@@ -99,6 +102,7 @@ struct OwnLedger {
 
 // What a run is made of; all of it outlives the run.
 struct RunParts {
+  SteadyClock::time_point begun;  // this process's part of the epoch
   const JobPlan& plan;
   ControlClient& control;
   const Config& config;
@@ -107,6 +111,8 @@ struct RunParts {
   Engine& engine;
   FileSystem& files;
   MemoryTier* memory;        // null: not wanted
+  CallQueue& calls;          // of all groups
+  OpLog& ops;                // of the stream that computes
   const FolderFrame& frame;  // of rank 0, for final/
 };
 
@@ -120,7 +126,7 @@ RunFacts facts_of(const RunParts& parts, const BatchShape& batch) {
           .seed = config.train.seed,
           .global_batch = batch.global_batch(),
           .sequence_length = engine.length,
-          .order = config.data.order == DataOrder::kSequential ? "sequential" : "shuffled",
+          .order = order_text(config),
           .saved_at = 0};
 }
 
@@ -137,10 +143,10 @@ Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShap
   return out;
 }
 
-Sampler sampler_of(const Config& config, const SampleSet& samples) {
+Sampler sampler_of(const Config& config, const BatchShape& batch, const SampleSet& samples) {
   const auto order = config.data.order == DataOrder::kSequential ? SampleOrder::kSequential
                                                                  : SampleOrder::kShuffled;
-  return {samples.size(), order, static_cast<uint64_t>(config.train.seed)};
+  return {samples.size(), order, sampler_seed(config), samples_per_epoch(config, batch, samples)};
 }
 
 std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
@@ -181,7 +187,8 @@ std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShap
       MetricsReport::Options{.total_steps = steps,
                              .global_batch = batch.global_batch(),
                              .length = parts.engine.options().length,
-                             .told_step = parts.plan.told_step});
+                             .told_step = parts.plan.told_step,
+                             .throughput = parts.config.timers.throughput.enabled});
 }
 
 std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, int64_t steps) {
@@ -216,11 +223,12 @@ class TrainingRun {
       : parts_(parts),
         engine_(parts.engine),
         batch_(batch_shape(parts.config, parts.plan.world_size)),
-        steps_(total_steps(parts.config.train, batch_, parts.data.train)),
+        steps_(total_steps(parts.config.train, batch_,
+                           samples_per_epoch(parts.config, batch_, parts.data.train))),
         checkpoints_(engine_, parts.files, parts.plan, checkpoint_options(parts, batch_)),
         evaluation_(evaluation_of(parts, batch_, steps_)),
         saver_(observers_.add(saver_of(parts, checkpoints_, steps_))),
-        train_(parts.data.train, sampler_of(parts.config, parts.data.train), batch_,
+        train_(parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
                parts.plan.rank, &observers_),
         prefetched_(prefetched(parts, train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
@@ -228,6 +236,16 @@ class TrainingRun {
     if (parts.plan.audit_samples) observers_.add(audit_of(parts));
     observers_.add(std::make_unique<ProgressReport>(parts.control));
     if (parts.plan.rank == 0) observers_.add(metrics_of(parts, batch_, steps_));
+    add_insight(observers_, {.plan = parts.plan,
+                             .config = parts.config,
+                             .workspace = parts.workspace,
+                             .engine = engine_,
+                             .reports = parts.control,
+                             .calls = parts.calls,
+                             .ops = parts.ops,
+                             .batch = batch_,
+                             .steps = steps_,
+                             .version = build_id()});
     observers_.add(std::move(resident));  // last: all that came before is in it
   }
 
@@ -245,6 +263,7 @@ class TrainingRun {
   int execute(int64_t first_step) {
     engine_.restore_step(first_step);
     const auto start = SteadyClock::now();
+    starting_s_ = seconds_since(parts_.begun);
     for (StepMove move = next(); move != StepMove::kEnd; move = next()) {
       if (move == StepMove::kBegin) {
         begin_step();
@@ -286,7 +305,12 @@ class TrainingRun {
     while (const std::optional<Command> command = commands_.next()) {
       if (*command == Command::kStopAndSave) return NextMove::kStop;
       if (*command == Command::kSaveNow) saver_.save_and_go_on();
-      if (*command == Command::kPause && pause() == NextMove::kStop) return NextMove::kStop;
+      if (*command == Command::kPause) {
+        const auto begun = SteadyClock::now();
+        const NextMove after = pause();
+        paused_s_ += seconds_since(begun);
+        if (after == NextMove::kStop) return NextMove::kStop;
+      }
     }
     return NextMove::kGoOn;
   }
@@ -331,7 +355,18 @@ class TrainingRun {
     StepReport report{
         .step = result.step, .seconds = seconds_since(step_start_), .metrics = result.metrics};
     step_start_ = SteadyClock::now();  // of a step that is under way already
-    if (evaluation_) evaluation_->after(report.step, report.metrics);
+    report.metrics.set("step_s", report.seconds);
+    if (evaluation_ && evaluation_->due(report.step)) {
+      const auto begun = SteadyClock::now();
+      evaluation_->after(report.step, report.metrics);
+      report.metrics.set("evaluation_s", seconds_since(begun));
+    }
+    if (const double paused = std::exchange(paused_s_, 0); paused > 0) {
+      report.metrics.set("paused_s", paused);
+    }
+    if (const double starting = std::exchange(starting_s_, 0); starting > 0) {
+      report.metrics.set("starting_s", starting);
+    }
     observers_.after_step(report);
     DS_FAILPOINT("train.step_reported");
     commands_.agree(result.flags);
@@ -350,6 +385,7 @@ class TrainingRun {
   // When the step whose result is next was begun, or the result before it taken, if that was later.
   SteadyClock::time_point step_start_;
   double seconds_per_step_ = 0;
+  double starting_s_ = 0, paused_s_ = 0;  // that no step has been told with yet
   StepCommands commands_{[this] { return parts_.control.poll(); },
                          [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }};
 };
@@ -425,8 +461,10 @@ void require_equal_hosts(Communicator& world, const MeshSizes& sizes) {
 
 int run_training(const JobPlan& plan, ControlClient& control, TcpListener& listener,
                  std::optional<int> results_late) {
+  const auto begun = SteadyClock::now();
   DS_FAILPOINT("train.begin");
   const Config config = parse_config(plan.config_text);
+  if (config.log_level) spdlog::set_level(spdlog::level::from_str(*config.log_level));
   RealFileSystem files;
   InputFiles inputs(files);
   const ModelConfig model = model_config(config.model, inputs);
@@ -456,8 +494,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   control.watch_links(board);
   control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
   RecordedCalls recorded;
+  CallQueue calls;
+  OpLog ops;
   const TracedComm::Sinks sinks{
-      .volume = &volume, .ledger = &ledger->ledger, .recorded = &recorded};
+      .volume = &volume, .ledger = &ledger->ledger, .recorded = &recorded, .times = &calls};
   const std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
   spdlog::info("collectives over {}", described(plan.backend));
   if (is_near_by_host(config.zero_optimization)) require_equal_hosts(*world, sizes);
@@ -470,8 +510,10 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                      .overlaps_communication = ceilings.overlaps_communication,
                      .nccl = nccl_wish(config.communication.backend),
                      .limits = limits,
-                     .tunes_matmul = config.train.tune_matmul},
+                     .tunes_matmul = config.train.tune_matmul,
+                     .trace = &ops},
                     *world, sizes, sinks);
+  ops.follow(device.workspace().stream());
   if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
   DS_FAILPOINT("train.comm_open");
   options.matmul.choices = device.matmul_choices();
@@ -489,7 +531,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
     memory.emplace(engine, plan, *memory_exchange);
   }
   DS_FAILPOINT("train.memory_open");
-  TrainingRun run({.plan = plan,
+  TrainingRun run({.begun = begun,
+                   .plan = plan,
                    .control = control,
                    .config = config,
                    .data = data,
@@ -497,6 +540,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .engine = engine,
                    .files = files,
                    .memory = memory ? &*memory : nullptr,
+                   .calls = calls,
+                   .ops = ops,
                    .frame = frame},
                   std::move(resident));
   DS_FAILPOINT("train.before_load");

@@ -10,10 +10,10 @@
 #include "config/elastic_options.h"
 #include "config/sections/hf_config.h"
 #include "config/sections/near_ranks.h"
+#include "config/sections/model_limits.h"
 #include "core/files/digest.h"
 #include "core/files/file.h"
 #include "core/index.h"
-#include "core/model_limits.h"
 #include "core/number_text.h"
 #include "model/hf/generation.h"
 #include "model/hf/weights.h"
@@ -331,6 +331,16 @@ MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host) {
           .shard = narrow<int>(near_size(config.zero_optimization, world_size, ranks_of_host))};
 }
 
+namespace {
+
+// The parts of a step that is given as a whole have no times of their own.
+bool measures_parts(const Config& config) {
+  return config.wall_clock_breakdown || config.flops_profiler.enabled ||
+         config.comms_logger.enabled;
+}
+
+}  // namespace
+
 EngineOptions engine_options(const Config& config, const ModelConfig& model, int world_size) {
   const BatchShape batch = batch_shape(config, world_size);
   const DType dtype = training_dtype(config);
@@ -357,7 +367,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .recomputed = recomputed_blocks(config.activation_checkpointing),
           .times_recomputation =
               config.activation_checkpointing.enabled && config.activation_checkpointing.profile,
-          .cuda_graphs = config.train.cuda_graphs,
+          .cuda_graphs = config.train.cuda_graphs && !measures_parts(config),
           .matmul = {.allow_tf32 = config.train.allow_tf32},
           .offload_activations = config.train.offload_activations ||
                                  (config.activation_checkpointing.enabled &&
@@ -431,7 +441,7 @@ TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSy
           .validation_bytes_per_token = bytes_per_token};
 }
 
-int64_t total_steps(const TrainSection& train, const BatchShape& batch, const SampleSet& samples) {
+int64_t total_steps(const TrainSection& train, const BatchShape& batch, int64_t samples_per_epoch) {
   const int64_t most = kMostSamples / batch.global_batch();
   const auto check_most = [&](const char* key, double wanted) {
     if (wanted <= static_cast<double>(most)) return;
@@ -443,10 +453,36 @@ int64_t total_steps(const TrainSection& train, const BatchShape& batch, const Sa
     return *train.steps;
   }
   if (!train.epochs) throw ConfigError("train: give \"steps\" or \"epochs\"");
-  const double needed = *train.epochs * static_cast<double>(samples.size());
+  const double needed = *train.epochs * static_cast<double>(samples_per_epoch);
   const double steps = std::ceil(needed / static_cast<double>(batch.global_batch()));
   check_most("train.epochs", steps);
   return static_cast<int64_t>(steps);
+}
+
+int64_t samples_per_epoch(const Config& config, const BatchShape& batch, const SampleSet& samples) {
+  if (!config.dataloader_drop_last) return samples.size();
+  const int64_t whole = samples.size() / batch.global_batch() * batch.global_batch();
+  if (whole == 0) {
+    throw ConfigError(
+        fmt::format("dataloader_drop_last: an epoch has {} samples, which make no batch of {}",
+                    samples.size(), batch.global_batch()));
+  }
+  return whole;
+}
+
+uint64_t sampler_seed(const Config& config) {
+  return static_cast<uint64_t>(config.data_efficiency.enabled ? config.data_efficiency.seed
+                                                              : config.train.seed);
+}
+
+std::string order_text(const Config& config) {
+  if (config.data.order == DataOrder::kSequential) {
+    return config.dataloader_drop_last ? "sequential, whole batches" : "sequential";
+  }
+  std::string text = "shuffled";
+  if (config.data_efficiency.enabled) text += fmt::format(" by seed {}", sampler_seed(config));
+  if (config.dataloader_drop_last) text += ", whole batches";
+  return text;
 }
 
 }  // namespace ds

@@ -60,6 +60,12 @@ TextOptions text_options(const DataSection& data, const Tokenizer& tokenizer, Fi
 TrainingData open_data(const DataSection& data, const ModelConfig& model, FileSystem& files);
 
 // Optimizer steps of the whole run: train.steps, or as many as train.epochs need.
-int64_t total_steps(const TrainSection& train, const BatchShape& batch, const SampleSet& samples);
+int64_t total_steps(const TrainSection& train, const BatchShape& batch, int64_t samples_per_epoch);
+// All of them or, with dataloader_drop_last, those that make whole batches. ConfigError where that
+// is none.
+int64_t samples_per_epoch(const Config& config, const BatchShape& batch, const SampleSet& samples);
+// In which order samples come: train.seed's or, where data efficiency is on, that of its own seed.
+uint64_t sampler_seed(const Config& config);
+std::string order_text(const Config& config);  // what makes two orders another, in words
 
 }  // namespace ds

@@ -17,6 +17,14 @@ void StepObservers::on_samples(int64_t steps_done, int micro_step,
   for (const auto& member : members_) member->on_samples(steps_done, micro_step, samples);
 }
 
+void StepObservers::before_instruction(int64_t steps_done, const PipelineInstruction& instruction) {
+  for (const auto& member : members_) member->before_instruction(steps_done, instruction);
+}
+
+void StepObservers::after_instruction(int64_t steps_done, const PipelineInstruction& instruction) {
+  for (const auto& member : members_) member->after_instruction(steps_done, instruction);
+}
+
 void StepObservers::after_step(const StepReport& report) {
   for (const auto& member : members_) member->after_step(report);
 }

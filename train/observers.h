@@ -15,6 +15,8 @@
 
 namespace ds {
 
+struct PipelineInstruction;  // model/parallel/pipeline_schedule.h
+
 // A step that is over, its evaluation included.
 struct StepReport {
   int64_t step = 0;    // 1 for the first
@@ -35,6 +37,10 @@ class StepObserver {
   // Which samples this rank trains on in that micro-step.
   virtual void on_samples(int64_t /*steps_done*/, int /*micro_step*/,
                           std::span<const int64_t> /*samples*/) {}
+  // Around each instruction of a step, where it is given to the stream. Not told of those that are
+  // replayed as parts of a graph.
+  virtual void before_instruction(int64_t /*steps_done*/, const PipelineInstruction&) {}
+  virtual void after_instruction(int64_t /*steps_done*/, const PipelineInstruction&) {}
   virtual void after_step(const StepReport& /*report*/) {}
   // Whether at_edge() has something to do after that many steps. Where results come late, the run
   // asks before it begins the step after, and passes an edge that nobody needs.
@@ -60,6 +66,8 @@ class StepObservers final : public StepObserver {
   void after_load(const std::string& note) override;
   void before_micro_step(int64_t steps_done, int micro_step) override;
   void on_samples(int64_t steps_done, int micro_step, std::span<const int64_t> samples) override;
+  void before_instruction(int64_t steps_done, const PipelineInstruction& instruction) override;
+  void after_instruction(int64_t steps_done, const PipelineInstruction& instruction) override;
   void after_step(const StepReport& report) override;
   bool needs_edge(int64_t steps_done) const override;
   void at_edge(int64_t steps_done) override;

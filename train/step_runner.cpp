@@ -51,6 +51,13 @@ void StepRunner::run(const StepProgram& program) {
 }
 
 void StepRunner::carry_out(const PipelineInstruction& instruction) {
+  if (input_.observer == nullptr) return carry_out_unwatched(instruction);
+  input_.observer->before_instruction(input_.step, instruction);
+  carry_out_unwatched(instruction);
+  input_.observer->after_instruction(input_.step, instruction);
+}
+
+void StepRunner::carry_out_unwatched(const PipelineInstruction& instruction) {
   switch (instruction.op) {
     case PipelineOp::kReduceTiedGrads:
       return reduce_tied_gradients();

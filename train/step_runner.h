@@ -57,7 +57,7 @@ struct StepInput {
   double tokens = 1;               // whose mean loss is trained on: those of the global batch
   Rng dropout{0, "dropout"};
   StepMemory* memory = nullptr;      // where instructions allocate; null: the stream's memory
-  StepObserver* observer = nullptr;  // told of every micro-step before it begins; null: nobody
+  StepObserver* observer = nullptr;  // told of micro-steps and instructions; null: nobody
   // Micro-steps that do no more than forward and backward are parts of it; null: nothing is
   // recorded. The instructions' memory has to be an arena.
   StepGraphs* graphs = nullptr;
@@ -91,6 +91,7 @@ class StepRunner {
   };
 
   void carry_out(const PipelineInstruction& instruction);
+  void carry_out_unwatched(const PipelineInstruction& instruction);
   void micro_step(const PipelineInstruction& forward, const PipelineInstruction& backward);
   void carry_out_in(MicroSlot& slot, const PipelineInstruction& instruction);
   void in_memory(const PipelineInstruction& instruction, const std::function<void()>& body);

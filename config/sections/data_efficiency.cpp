@@ -225,13 +225,13 @@ void fields(Visitor& v, DataRoutingConfig& c) {
 
 void fields(Visitor& v, DataEfficiencyConfig& c) {
   v.field("enabled", c.enabled,
-          {.meaning = "Master switch.",
-           .effect = Effect::kAlwaysSo,
-           .here = "its parts have switches of their own"});
+          {.meaning = "Master switch: seed is then that of the order of samples. Its parts have "
+                      "switches of their own.",
+           .effect = Effect::kUsed});
   v.field("seed", c.seed,
-          {.meaning = "Seed of the sampler's random generator.",
-           .effect = Effect::kAlwaysSo,
-           .here = "train.seed is the seed of the order of samples"});
+          {.meaning = "Seed of the sampler's random generator; train.seed is, where enabled is "
+                      "false.",
+           .effect = Effect::kUsed});
   v.section("data_sampling", c.data_sampling, {.meaning = "Data sampling techniques."});
   v.section("data_routing", c.data_routing, {.meaning = "Data routing techniques."});
 }

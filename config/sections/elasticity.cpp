@@ -12,11 +12,12 @@ void fields(Visitor& v, ElasticityConfig& c) {
           {.meaning = "Smallest GPU count searched.", .effect = Effect::kUsed, .min = 1});
   v.field("max_gpus", c.max_gpus,
           {.meaning = "Largest GPU count searched.", .effect = Effect::kUsed, .min = 1});
-  v.field("min_time", c.min_time,
-          {.meaning = "Shortest running time in minutes before rescaling; 0 = unknown.",
-           .effect = Effect::kAlwaysSo,
-           .here = "a job is never kept from scaling for a time",
-           .min = 0});
+  v.field(
+      "min_time", c.min_time,
+      {.meaning = "Shortest running time in minutes before rescaling; 0 = unknown. A world runs "
+                  "at least that long before it grows onto hosts that are there again.",
+       .effect = Effect::kUsed,
+       .min = 0});
   v.field("prefer_large_batch", c.prefer_large_batch,
           {.meaning = "Among equally good batch sizes take the larger one.",
            .effect = Effect::kUsed,

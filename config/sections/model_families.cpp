@@ -8,8 +8,8 @@
 
 #include "config/reader/convert.h"
 #include "config/reader/fields.h"
+#include "config/sections/model_limits.h"
 #include "core/error.h"
-#include "core/model_limits.h"
 
 namespace ds {
 

@@ -168,11 +168,12 @@ void fields(Visitor& v, TrainSection& c) {
            .effect = Effect::kUsed,
            .min = 1,
            .unset_meaning = "save_in_memory_every"});
-  v.field("log_every", c.log_every,
-          {.meaning = "Steps between lines of metrics.",
-           .effect = Effect::kAlwaysSo,
-           .here = "the metrics have a line for every step; steps_per_print thins what is shown",
-           .min = 1});
+  v.field(
+      "log_every", c.log_every,
+      {.meaning = "Steps between lines of metrics.jsonl and metrics.csv; the first step, the last "
+                  "and those with an evaluation always have one.",
+       .effect = Effect::kUsed,
+       .min = 1});
   fields_of_gpus(v, c);
   v.field("offload_activations", c.offload_activations,
           {.meaning = "Whether what the backward pass needs again waits for it in memory of the "

@@ -1,6 +1,7 @@
 // A build without CUDA has no queues and no memory of its devices.
 #include "core/cuda/library_calls.h"
 #include "core/cuda/memory.h"
+#include "core/cuda/moment.h"
 #include "core/cuda/queue.h"
 #include "core/error.h"
 
@@ -16,6 +17,7 @@ namespace {
 std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   refuse(fmt::format("stream of {}", device.to_string()));
 }
+std::shared_ptr<QueueMoment> mark_moment(DeviceQueue& /*queue*/) { refuse("moment of a queue"); }
 void use_device(Device device) { refuse(device.to_string()); }
 std::string unique_name(Device device) { refuse(device.to_string()); }
 std::string model_name(Device device) { refuse(device.to_string()); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "core/cuda/emulated_memory.h"
 #include "core/cuda/emulated_stream.h"
 #include "core/cuda/library_calls.h"
+#include "core/cuda/moment.h"
 #include "core/cuda/queue.h"
 #include "core/error.h"
 #include "core/index.h"
@@ -300,6 +302,26 @@ class Queue final : public DeviceQueue {
 
 namespace {
 
+// The time at which the emulated device came by.
+class Moment final : public QueueMoment {
+ public:
+  explicit Moment(Queue& queue) {
+    queue.enqueue([at = at_] { *at = std::chrono::steady_clock::now(); });
+    reached_ = queue.mark();
+  }
+  double seconds_since(QueueMoment& earlier) override {
+    const auto& before = dynamic_cast<const Moment&>(earlier);
+    before.reached_->wait_on_host();
+    reached_->wait_on_host();
+    return std::chrono::duration<double>(*at_ - *before.at_).count();
+  }
+
+ private:
+  const std::shared_ptr<std::chrono::steady_clock::time_point> at_ =
+      std::make_shared<std::chrono::steady_clock::time_point>();
+  std::shared_ptr<QueueEvent> reached_;
+};
+
 class Graph final : public QueueGraph {
  public:
   explicit Graph(Recorded recorded)
@@ -318,6 +340,10 @@ std::unique_ptr<QueueGraph> Queue::end_capture() {
   std::vector<Recording::Order> orders = recording->orders();
   return std::make_unique<Graph>(
       Recorded{.work = recording->take_work(), .orders = std::move(orders)});
+}
+
+std::shared_ptr<QueueMoment> moment_of(DeviceQueue& queue) {
+  return std::make_shared<Moment>(dynamic_cast<Queue&>(queue));
 }
 
 void execute_in(Orders orders) { orders_now = orders; }
@@ -339,6 +365,7 @@ std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   }
   return std::make_unique<emulated::Queue>(device);
 }
+std::shared_ptr<QueueMoment> mark_moment(DeviceQueue& queue) { return emulated::moment_of(queue); }
 void use_device(Device /*device*/) {}
 std::string model_name(Device /*device*/) { return "emulated device"; }
 // Each process has devices of its own.

@@ -7,6 +7,7 @@
 #include "core/cuda/capture.h"
 #include "core/cuda/library_calls.h"
 #include "core/cuda/memory.h"
+#include "core/cuda/moment.h"
 #include "core/cuda/queue.h"
 #include "core/cuda/slab_memory.h"
 #include "core/error.h"
@@ -184,6 +185,33 @@ class CudaQueue final : public DeviceQueue {
   CapturePart part_;
 };
 
+class CudaMoment final : public QueueMoment {
+ public:
+  explicit CudaMoment(cudaStream_t stream) {
+    check(cudaEventCreate(&event_), "moment");
+    const cudaError_t error = cudaEventRecord(event_, stream);
+    if (error != cudaSuccess) cudaEventDestroy(event_);
+    check(error, "moment");
+  }
+  ~CudaMoment() override { cudaEventDestroy(event_); }
+  CudaMoment(const CudaMoment&) = delete;  // owns the event
+  CudaMoment& operator=(const CudaMoment&) = delete;
+
+  double seconds_since(QueueMoment& earlier) override {
+    const auto& before = dynamic_cast<const CudaMoment&>(earlier);
+    const Unwatched unwatched;
+    check(cudaEventSynchronize(before.event_), "work before a moment");
+    check(cudaEventSynchronize(event_), "work before a moment");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, before.event_, event_), "time between two moments");
+    constexpr double kMillisecond = 1e-3;
+    return milliseconds * kMillisecond;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 void CudaGraph::launch(DeviceQueue& queue) { dynamic_cast<CudaQueue&>(queue).launch(*this); }
 
 // One cudaMalloc.
@@ -253,6 +281,9 @@ class BlockMemory final : public MemoryResource {
 
 std::unique_ptr<DeviceQueue> make_device_queue(Device device) {
   return std::make_unique<CudaQueue>(device);
+}
+std::shared_ptr<QueueMoment> mark_moment(DeviceQueue& queue) {
+  return std::make_shared<CudaMoment>(static_cast<cudaStream_t>(queue.native()));
 }
 void use_device(Device device) { choose(device); }
 namespace {

@@ -67,8 +67,10 @@ bool Growth::due(Time now) const {
 
 void Growth::grown(Time now) {
   apart_ = std::max(apart_, options_.apart);
-  not_before_ = now + apart_;
+  not_before_ = now + std::max(apart_, options_.shortest_run);
 }
+
+void Growth::begun(Time now) { not_before_ = now + options_.shortest_run; }
 
 Time Growth::next_deadline() const {
   Time next = Time::max();

@@ -21,6 +21,7 @@ class Growth {
     // Of two growths; doubled for each host that was lost again.
     Time apart = std::chrono::minutes(1);
     Time longest_apart = std::chrono::minutes(30);
+    Time shortest_run{};  // of a world before it grows
   };
 
   explicit Growth(const Options& options) : options_(options) {}
@@ -43,6 +44,7 @@ class Growth {
   // a larger world.
   bool due(Time now) const;
   void grown(Time now);
+  void begun(Time now);  // the first world
 
   Time next_deadline() const;
 

@@ -27,6 +27,7 @@ RunCore::RunCore(Options options, Time now)
       started_(now),
       recovery_(options_.recovery, NodePool(options_.nodes)),
       growth_(options_.growth) {
+  growth_.begun(now);
   if (options_.time_limit) deadline_.emplace(started_, started_ + *options_.time_limit);
 }
 

@@ -2,6 +2,7 @@
 // the canonical text and parse nothing else.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -30,7 +31,9 @@ struct JobConfig {
   std::string canonical_text;
   std::string digest;  // SHA-256 of the canonical text
   int64_t steps_per_print = 10;
-  bool keeps_in_memory = false;  // states, beside checkpoints
+  int64_t log_every = 1;                 // steps between lines of metrics
+  std::chrono::minutes shortest_run{0};  // of a world that may grow
+  bool keeps_in_memory = false;          // states, beside checkpoints
   bool shares_directory = true;  // hosts write checkpoints into one folder, not each into its own
   ResumeMode resume = ResumeMode::kAuto;
   CommunicationBackend backend = CommunicationBackend::kAuto;

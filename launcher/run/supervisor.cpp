@@ -41,6 +41,7 @@ RunCore::Options core_options(const TrainingJob& job) {
   out.timeout = job.timeout;
   out.time_limit = job.time_limit;
   out.limited_by = job.limited_by;
+  out.growth.shortest_run = job.config.shortest_run;
   return out;
 }
 
@@ -213,6 +214,7 @@ void Supervisor::take_step(const StepMetrics& metrics) {
     log_->info("first step after {:.3f} s", seconds_of(now() - started_));
   }
   records_.step(metrics);
+  record_.goodput.step(metrics);
   record_.last_step = metrics;
   if (metrics.values.has("validation_loss")) shown_.validated = metrics;
   happened(run_event::StepDone{});
@@ -237,6 +239,7 @@ void Supervisor::show_live(const std::string& line) {
 void Supervisor::take_commit(const control::CommittedTag& tag) {
   record_.last_commit = tag;
   const std::chrono::duration<double> took(std::min(1e6, std::max(0.0, tag.seconds())));
+  record_.goodput.committed(took.count());
   happened(run_event::TagCommitted{tag.tag(), std::chrono::duration_cast<Time>(took)});
   records_.committed(tag, core_.epoch());
   say(fmt::format("committed tag={} step={}", tag.tag(), tag.step()));

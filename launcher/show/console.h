@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/process/background_writer.h"
+#include "core/files/background_writer.h"
+#include "launcher/decide/clock_time.h"
 
 namespace ds {
 

@@ -2,29 +2,12 @@
 
 #include <algorithm>
 
-#include "cli/line_plot.h"
-
 namespace ds {
 namespace {
 
 using Point = MetricsFile::Point;
 
 constexpr size_t kMaxPoints = 600;  // about one per pixel
-
-std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
-  const size_t per_stretch = (points.size() + kMaxPoints - 1) / kMaxPoints;
-  std::vector<PlotPoint> out;
-  for (size_t begin = 0; begin < points.size(); begin += per_stretch) {
-    const size_t end = std::min(begin + per_stretch, points.size());
-    PlotPoint mean;
-    for (size_t i = begin; i < end; ++i) {
-      mean.x += points[i].x / static_cast<double>(end - begin);
-      mean.y += points[i].y / static_cast<double>(end - begin);
-    }
-    out.push_back(mean);
-  }
-  return out;
-}
 
 std::vector<PlotCurve> curves_of(const std::vector<Point>& points) {
   std::vector<PlotPoint> training;
@@ -40,6 +23,21 @@ std::vector<PlotCurve> curves_of(const std::vector<Point>& points) {
 }
 
 }  // namespace
+
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
+  const size_t per_stretch = (points.size() + kMaxPoints - 1) / kMaxPoints;
+  std::vector<PlotPoint> out;
+  for (size_t begin = 0; begin < points.size(); begin += per_stretch) {
+    const size_t end = std::min(begin + per_stretch, points.size());
+    PlotPoint mean;
+    for (size_t i = begin; i < end; ++i) {
+      mean.x += points[i].x / static_cast<double>(end - begin);
+      mean.y += points[i].y / static_cast<double>(end - begin);
+    }
+    out.push_back(mean);
+  }
+  return out;
+}
 
 std::string loss_plot(std::string_view title, const std::vector<Point>& points) {
   return line_plot(title, "step", curves_of(points));

@@ -6,11 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/line_plot.h"
 #include "launcher/show/metrics_file.h"
 
 namespace ds {
 
 // Losses that are not finite leave gaps. Long runs are thinned to the mean of equal stretches.
 std::string loss_plot(std::string_view title, const std::vector<MetricsFile::Point>& points);
+
+// Means of equal stretches, so many that a picture has about one for each pixel.
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points);
 
 }  // namespace ds

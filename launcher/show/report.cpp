@@ -123,6 +123,19 @@ std::string failure_line(const RunRecord& record, FaultAction action) {
   return line.str();
 }
 
+namespace {
+
+std::string goodput_json(const Goodput& spent) {
+  JsonObject out;
+  out.number("share", spent.share()).number("productive_s", spent.productive);
+  out.number("lost_s", spent.lost).number("evaluation_s", spent.evaluation);
+  out.number("checkpoint_s", spent.checkpoint).number("waiting_s", spent.waiting);
+  out.number("starting_s", spent.starting).number("other_s", spent.other);
+  return out.str();
+}
+
+}  // namespace
+
 std::string report_json(const RunRecord& record) {
   JsonObject report;
   report.integer("exit_code", record.exit_code)
@@ -135,6 +148,7 @@ std::string report_json(const RunRecord& record) {
       .integer("world_size", narrow<int64_t>(record.ranks.size()));
   report.number(
       "loss", record.last_step ? std::optional(record.last_step->values.at("loss")) : std::nullopt);
+  report.raw("goodput", goodput_json(record.goodput.total(record.elapsed)));
   report.raw("last_committed", commit_json(record.last_commit));
   report.raw("root_cause", record.root_cause ? cause_json(*record.root_cause) : "null");
   std::string ranks;

@@ -12,6 +12,7 @@
 #include "launcher/decide/membership.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/show/death_certificate.h"
+#include "launcher/show/goodput.h"
 #include "proto/control.pb.h"
 
 namespace ds {
@@ -41,6 +42,7 @@ struct RunRecord {
   DeathCircumstances circumstances;  // of the root cause
   std::string reason;
   int exit_code = 0;
+  GoodputAccount goodput;
   Time elapsed{};
   std::vector<std::string> written;  // files of the run directory that are whole
 };

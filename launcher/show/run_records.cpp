@@ -118,6 +118,9 @@ void RunRecords::step(const StepMetrics& metrics) {
     post(lane_of("runs/latest"), kSmallJob,
          [shared = shared_] { shared->directory.become_latest(); });
   }
+  const bool due = metrics.step == 1 || metrics.step == metrics.total_steps ||
+                   metrics.step % options_.log_every == 0 || metrics.values.has("validation_loss");
+  if (!due) return;
   const size_t bytes = sizeof(metrics) + metrics.values.said().size_bytes();
   post(metrics_, bytes, [shared = shared_, metrics, added = false]() mutable {
     if (!std::exchange(added, true)) shared->metrics.add(metrics);

@@ -1,6 +1,6 @@
 // What a launcher writes while a run goes on: logs, metrics, the figures for Prometheus, its lease
 // and the claims of epochs. Nothing here waits for a disk: a full one makes files late, one that
-// hangs is said, and training goes on either way (launcher/process/background_writer.h).
+// hangs is said, and training goes on either way (core/files/background_writer.h).
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/process/background_writer.h"
+#include "core/files/background_writer.h"
+#include "launcher/decide/clock_time.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/process/run_lease.h"
 #include "launcher/show/metrics_file.h"
@@ -27,6 +28,7 @@ class RunRecords {
   struct Options {
     std::optional<std::filesystem::path> metrics_textfile;
     std::string plot_title;
+    int64_t log_every = 1;                     // steps between lines of metrics
     Time patience = std::chrono::seconds(10);  // at the end, with a disk that takes nothing
   };
   RunRecords(const RunDirectory& directory, RunLease lease, const Options& options);
@@ -37,6 +39,7 @@ class RunRecords {
   const RunDirectory& directory() const { return directory_; }
   spdlog::logger& log() { return *log_; }  // logs/dslaunch.log
   void rank_line(int rank, std::string_view line);
+  // The first, the last, every n-th and those with an evaluation have a line in the metrics.
   void step(const StepMetrics& metrics);
   bool has_metrics() const { return has_metrics_; }
   bool steps_are_written() const { return writer_.waiting(metrics_) == 0; }

@@ -107,6 +107,7 @@ constexpr std::array kRows{
     Row{"top", watching<TopOptions, run_top>},
     Row{"tail", watching<TailOptions, run_tail>},
     Row{"stack", watching<StackOptions, run_stack>},
+    Row{"report", watching<ReportOptions, run_report>},
     Row{"ctl", watching<CtlOptions, run_ctl>},
     Row{"completion", alone<CompletionOptions, run_completion>},
     Row{"man", alone<ManOptions, run_man>},

@@ -309,6 +309,7 @@ RunRecords::Options record_options(const TrainingJob& job) {
   RunRecords::Options out;
   out.metrics_textfile = job.metrics_textfile;
   out.plot_title = fmt::format("loss, {}", job.config.stem);
+  out.log_every = job.config.log_every;
   return out;
 }
 

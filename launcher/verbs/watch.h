@@ -1,7 +1,8 @@
-// The verbs that look at a run from outside: `dslaunch status|top|tail|stack|ctl [RUN_DIR]`.
+// The verbs that look at a run from outside: `dslaunch status|top|tail|stack|ctl|report [RUN_DIR]`.
 #pragma once
 
 #include "cli/verbs/ctl.h"
+#include "cli/verbs/insight/report.h"
 #include "cli/verbs/stack.h"
 #include "cli/verbs/status.h"
 #include "cli/verbs/tail.h"
@@ -16,5 +17,6 @@ int run_top(const TopOptions& options);
 int run_tail(const TailOptions& options);
 int run_stack(const StackOptions& options);
 int run_ctl(const CtlOptions& options);
+int run_report(const ReportOptions& options);
 
 }  // namespace ds

@@ -48,6 +48,17 @@ TEST_CASE("over many keys each element lands everywhere about equally often", "[
   CHECK(*std::max_element(count.begin(), count.end()) < 600);
 }
 
+TEST_CASE("of each epoch some samples may be left out, others in each", "[data]") {
+  const Sampler all(10, SampleOrder::kShuffled, 7);
+  const Sampler eight(10, SampleOrder::kShuffled, 7, 8);
+  for (int64_t position = 0; position < 8; ++position) {
+    CHECK(eight.sample_at(position) == all.sample_at(position));
+    CHECK(eight.sample_at(8 + position) == all.sample_at(10 + position));
+  }
+  CHECK(eight.epoch_of(15) == 1);
+  CHECK_THROWS_AS(Sampler(10, SampleOrder::kShuffled, 7, 11), InternalError);
+}
+
 TEST_CASE("sequential order is file order and wraps", "[data]") {
   const Sampler sampler(10, SampleOrder::kSequential, 1);
   for (int64_t p = 0; p < 25; ++p) CHECK(sampler.sample_at(p) == p % 10);

@@ -128,14 +128,14 @@ TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") 
   const BatchShape batch{.micro_batch = 4, .accumulation = 1, .ranks = 2};
   TrainSection train;
   train.steps = 7;
-  CHECK(total_steps(train, batch, samples) == 7);
+  CHECK(total_steps(train, batch, samples.size()) == 7);
   train.steps = INT64_MAX;
-  CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.steps: "));
+  CHECK_THROWS_WITH(total_steps(train, batch, samples.size()), Catch::Contains("train.steps: "));
   train.steps.reset();
   train.epochs = 8;
-  CHECK(total_steps(train, batch, samples) == 2);
+  CHECK(total_steps(train, batch, samples.size()) == 2);
   train.epochs = 1e300;
-  CHECK_THROWS_WITH(total_steps(train, batch, samples), Catch::Contains("train.epochs: "));
+  CHECK_THROWS_WITH(total_steps(train, batch, samples.size()), Catch::Contains("train.epochs: "));
 }
 
 TEST_CASE("a Llama built from keys has the dropout that the file asks for", "[rankd]") {

@@ -21,7 +21,7 @@ void MetricsReport::after_step(const StepReport& report) {
   const auto tokens = static_cast<double>(options_.global_batch * options_.length);
   StepMetrics said{
       .step = report.step, .total_steps = options_.total_steps, .values = report.metrics};
-  said.values.set("tokens_per_s", tokens / report.seconds);
+  if (options_.throughput) said.values.set("tokens_per_s", tokens / report.seconds);
   said.values.set("samples", static_cast<double>(report.step * options_.global_batch));
   said.values.set("bytes_peak",
                   static_cast<double>(nth(workspace_.usage(), Tier::kDevice).bytes_peak));

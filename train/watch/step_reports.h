@@ -26,6 +26,7 @@ class MetricsReport final : public StepObserver {
     int64_t global_batch = 0;  // samples per step
     int64_t length = 0;        // tokens per sample
     int64_t told_step = 0;     // as JobPlan's
+    bool throughput = true;    // whether tokens per second are said
   };
   MetricsReport(RunReports& reports, const Workspace& workspace, const Options& options)
       : reports_(reports), workspace_(workspace), options_(options) {}

@@ -45,6 +45,20 @@ TEST_CASE("hosts that come back together are waited for", "[launcher]") {
   CHECK(growth.due(seconds(8)));
 }
 
+TEST_CASE("a world runs for its shortest time before it grows", "[launcher]") {
+  Growth growth({.shortest_run = minutes(10)});
+  growth.begun(seconds(100));
+  growth.promised(seconds(100), "a");
+  CHECK(growth.to_try(seconds(100)) == Names{"a"});
+  growth.found(seconds(101), "a");
+  CHECK_FALSE(growth.due(seconds(699)));
+  CHECK(growth.next_deadline() == seconds(700));
+  CHECK(growth.due(seconds(700)));
+  growth.grown(seconds(700));
+  CHECK_FALSE(growth.due(seconds(1299)));
+  CHECK(growth.due(seconds(1300)));
+}
+
 TEST_CASE("a host that comes and goes makes growths rare", "[launcher]") {
   Growth growth({});
   Time now{};

@@ -1,4 +1,4 @@
-#include "launcher/process/background_writer.h"
+#include "core/files/background_writer.h"
 
 #include <condition_variable>
 #include <deque>

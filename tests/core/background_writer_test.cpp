@@ -1,4 +1,4 @@
-#include "launcher/process/background_writer.h"
+#include "core/files/background_writer.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -12,8 +12,8 @@ namespace ds {
 namespace {
 
 constexpr BackgroundWriter::Options kQuick{.retry = std::chrono::milliseconds(1)};
-constexpr Time kLong = std::chrono::seconds(60);
-constexpr Time kShort = std::chrono::milliseconds(20);
+constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
+constexpr std::chrono::nanoseconds kShort = std::chrono::milliseconds(20);
 
 // Holds a job until it is opened.
 struct Gate {
@@ -45,7 +45,7 @@ struct Gate {
 
 }  // namespace
 
-TEST_CASE("jobs of a lane are done in order", "[launcher]") {
+TEST_CASE("jobs of a lane are done in order", "[core]") {
   BackgroundWriter writer;
   const BackgroundWriter::Lane lane = writer.add_lane("file", 1 << 20);
   const auto said = std::make_shared<std::string>();
@@ -56,7 +56,7 @@ TEST_CASE("jobs of a lane are done in order", "[launcher]") {
   CHECK(*said == "abc");
 }
 
-TEST_CASE("a job that fails is tried again, and what follows it waits", "[launcher]") {
+TEST_CASE("a job that fails is tried again, and what follows it waits", "[core]") {
   BackgroundWriter writer(kQuick);
   const BackgroundWriter::Lane lane = writer.add_lane("file", 1 << 20);
   const auto said = std::make_shared<std::string>();
@@ -75,7 +75,7 @@ TEST_CASE("a job that fails is tried again, and what follows it waits", "[launch
   CHECK(writer.take_changes().empty());
 }
 
-TEST_CASE("lanes go on beside one that fails, which is named with its reason", "[launcher]") {
+TEST_CASE("lanes go on beside one that fails, which is named with its reason", "[core]") {
   BackgroundWriter writer(kQuick);
   const BackgroundWriter::Lane broken = writer.add_lane("broken", 1 << 20);
   const BackgroundWriter::Lane sound = writer.add_lane("sound", 1 << 20);
@@ -91,7 +91,7 @@ TEST_CASE("lanes go on beside one that fails, which is named with its reason", "
   CHECK(left[0].error == "no room");
 }
 
-TEST_CASE("while a lane waits to be tried again, others do not", "[launcher]") {
+TEST_CASE("while a lane waits to be tried again, others do not", "[core]") {
   BackgroundWriter writer({.retry = std::chrono::hours(1)});
   const BackgroundWriter::Lane broken = writer.add_lane("broken", 1 << 20);
   const BackgroundWriter::Lane sound = writer.add_lane("sound", 1 << 20);
@@ -108,7 +108,7 @@ TEST_CASE("while a lane waits to be tried again, others do not", "[launcher]") {
   CHECK(done->comes());
 }
 
-TEST_CASE("what waits is bounded, and what is dropped is counted", "[launcher]") {
+TEST_CASE("what waits is bounded, and what is dropped is counted", "[core]") {
   BackgroundWriter writer;
   const BackgroundWriter::Lane lane = writer.add_lane("pipe", 100);
   const auto gate = std::make_shared<Gate>();
@@ -125,7 +125,7 @@ TEST_CASE("what waits is bounded, and what is dropped is counted", "[launcher]")
   CHECK(writer.post(lane, 1000, [] {}));  // alone, anything has room
 }
 
-TEST_CASE("a job that hangs holds up neither its owner nor the end", "[launcher]") {
+TEST_CASE("a job that hangs holds up neither its owner nor the end", "[core]") {
   const auto gate = std::make_shared<Gate>();
   {
     BackgroundWriter writer;
@@ -143,7 +143,7 @@ TEST_CASE("a job that hangs holds up neither its owner nor the end", "[launcher]
   gate->open();  // its thread ends by itself
 }
 
-TEST_CASE("slow progress is progress", "[launcher]") {
+TEST_CASE("slow progress is progress", "[core]") {
   BackgroundWriter writer;
   const BackgroundWriter::Lane lane = writer.add_lane("pipe", 100);
   const auto done = std::make_shared<std::atomic<int>>(0);

@@ -7,14 +7,13 @@
 // writer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "launcher/decide/clock_time.h"
 
 namespace ds {
 
@@ -23,6 +22,7 @@ class BackgroundWriter {
   // Throws Error if it cannot be done now; it has to go on where it stopped when it is called
   // again.
   using Job = std::function<void()>;
+  using Time = std::chrono::nanoseconds;
   struct Lane {
     size_t index = 0;
   };

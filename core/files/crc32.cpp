@@ -1,0 +1,40 @@
+#include "core/files/crc32.h"
+
+#include <array>
+
+namespace ds {
+namespace {
+
+using Table = std::array<uint32_t, 256>;
+
+// Of a polynomial with its bits reversed: what a byte makes of the register.
+constexpr Table table_of(uint32_t polynomial) {
+  Table table{};
+  for (uint32_t byte = 0; byte < table.size(); ++byte) {
+    uint32_t value = byte;
+    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0);
+    table[byte] = value;
+  }
+  return table;
+}
+
+constexpr Table kIeee = table_of(0xEDB88320);
+constexpr Table kCastagnoli = table_of(0x82F63B78);
+
+uint32_t checksum(const Table& table, std::string_view bytes, uint32_t before) {
+  uint32_t value = ~before;
+  for (const char byte : bytes) {
+    value = (value >> 8) ^ table[(value ^ static_cast<unsigned char>(byte)) & 0xFF];
+  }
+  return ~value;
+}
+
+}  // namespace
+
+uint32_t crc32(std::string_view bytes, uint32_t before) { return checksum(kIeee, bytes, before); }
+
+uint32_t crc32c(std::string_view bytes, uint32_t before) {
+  return checksum(kCastagnoli, bytes, before);
+}
+
+}  // namespace ds

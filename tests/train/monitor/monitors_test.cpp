@@ -1,0 +1,117 @@
+#include "train/monitor/monitors.h"
+
+#include <atomic>
+
+#include "tests/support/catch.h"
+#include "tests/support/cpu_stream.h"
+#include "tests/train/heard_reports.h"
+
+namespace ds {
+namespace {
+
+// Keeps what it was given as lines, and fails as often as it is told.
+struct Written {
+  std::vector<std::string> lines;
+  std::atomic<int> failures{0};
+};
+
+class NotingSink final : public MonitorSink {
+ public:
+  explicit NotingSink(Written& written) : written_(written) {}
+  std::string_view name() const override { return "noting"; }
+  std::string place() const override { return "/there"; }
+  void begin(int64_t samples, double) override { add_line(fmt::format("begin {}", samples)); }
+  void add(const MonitorBatch& batch) override {
+    for (const MonitorEvent& event : batch.events) {
+      if (event.name == "Train/Samples/train_loss") {
+        add_line(fmt::format("{} {}", batch.samples, event.value));
+      }
+    }
+  }
+  void end(double) override { add_line("end"); }
+  void flush() override {
+    if (written_.failures > 0) {
+      --written_.failures;
+      throw IoError("write /there: No space left on device");
+    }
+    written_.lines.insert(written_.lines.end(), waiting_.begin(), waiting_.end());
+    waiting_.clear();
+  }
+
+ private:
+  void add_line(std::string line) { waiting_.push_back(std::move(line)); }
+  Written& written_;
+  std::vector<std::string> waiting_;
+};
+
+void run_steps(Written& written, RunReports& reports, std::chrono::nanoseconds patience) {
+  std::vector<std::unique_ptr<MonitorSink>> sinks;
+  sinks.push_back(std::make_unique<NotingSink>(written));
+  CallQueue calls;
+  testing::CpuStream cpu;
+  const StepTimer timer(cpu.stream, calls);
+  Monitors monitors(std::move(sinks), reports, timer,
+                    {.step = {.global_batch = 4, .length = 16},
+                     .patience = patience,
+                     .writer = {.retry = std::chrono::milliseconds(1)}});
+  for (const int step : {3, 4}) {
+    monitors.after_step({.step = step, .seconds = 0.5, .metrics = {{"loss", 1.0 / step}}});
+  }
+  monitors.before_exit(RunEnd::kDone);
+}
+
+}  // namespace
+
+TEST_CASE("events have DeepSpeed's names, and ours", "[train]") {
+  const StepReport report{
+      .step = 3,
+      .seconds = 0.25,
+      .metrics = {{"loss", 2.5}, {"lr", 0.125}, {"grad_norm", 1.5}, {"loss_scale", 512}}};
+  std::vector<std::string> said;
+  for (const MonitorEvent& event :
+       events_of(report, {.global_batch = 8, .length = 16, .scales_loss = true}, nullptr)) {
+    said.push_back(fmt::format("{} {}", event.name, event.value));
+  }
+  CHECK(said == std::vector<std::string>{
+                    "Train/Samples/train_loss 2.5", "Train/Samples/lr 0.125",
+                    "Train/Samples/grad_norm 1.5", "Train/Samples/loss_scale 512",
+                    "Train/Samples/elapsed_time_ms_total 250", "Train/Samples/samples_per_s 32",
+                    "Train/Samples/tokens_per_s 512"});
+  CHECK(events_of(report, {.global_batch = 8}, nullptr).size() == 6);  // without a scale
+  const StepTimes times{.forward = 0.001, .backward = 0.003, .reduction = 0.0005, .update = 0.002};
+  const auto timed = events_of(report, {.global_batch = 8}, &times);
+  REQUIRE(timed.size() == 11);
+  CHECK(timed[6].name == "Train/Samples/elapsed_time_ms_backward_inner");
+  CHECK(timed[6].value == Approx(2.5));
+}
+
+TEST_CASE("a monitor begins where training goes on, and ends with it", "[train]") {
+  Written written;
+  testing::HeardReports heard;
+  run_steps(written, heard, std::chrono::seconds(20));
+  CHECK(written.lines ==
+        std::vector<std::string>{"begin 8", "12 0.3333333333333333", "16 0.25", "end"});
+  CHECK(heard.take() == std::vector<std::string>{"noting writes to /there"});
+}
+
+TEST_CASE("a monitor that fails for a while loses nothing", "[train]") {
+  Written written;
+  written.failures = 3;
+  testing::HeardReports heard;
+  run_steps(written, heard, std::chrono::seconds(20));
+  CHECK(written.lines.size() == 4);
+}
+
+TEST_CASE("a monitor that cannot be written makes a line, and training ends as it would",
+          "[train]") {
+  Written written;
+  written.failures = 1 << 30;
+  testing::HeardReports heard;
+  run_steps(written, heard, std::chrono::milliseconds(50));
+  CHECK(written.lines.empty());
+  const std::vector<std::string> lines = heard.take();
+  CHECK(lines.back() ==
+        "noting: the last 4 writes are lost: write /there: No space left on device");
+}
+
+}  // namespace ds

@@ -1,0 +1,185 @@
+// The flops profiler over forward passes on the meta device, against closed forms.
+#include "train/profile/flops_profiler.h"
+
+#include "comm/peers.h"
+#include "core/index.h"
+#include "tests/support/catch.h"
+#include "train/workspace.h"
+
+namespace ds {
+namespace {
+
+class NoData final : public BatchSource {
+ public:
+  void fill(int64_t, int, std::span<int32_t>, std::span<int32_t>) override {}
+  int64_t first_sample(int) const override { return 0; }
+};
+
+// Keeps the operations of the first forward pass.
+class ForwardOps final : public StepObserver {
+ public:
+  explicit ForwardOps(OpLog& log) : log_(log) {}
+  void before_instruction(int64_t, const PipelineInstruction& instruction) override {
+    log_.turn(instruction.op == PipelineOp::kForwardPass);
+  }
+  void after_instruction(int64_t, const PipelineInstruction& instruction) override {
+    log_.turn(false);
+    if (instruction.op != PipelineOp::kForwardPass) return;
+    for (const LoggedOp& op : log_.take()) {
+      ops.push_back({.label = op.label, .name = op.name, .flops = op.cost.flops, .seconds = 1});
+    }
+  }
+  std::vector<ProfiledOp> ops;
+
+ private:
+  OpLog& log_;
+};
+
+ModuleProfile profile_of(const ModelConfig& model, int64_t length) {
+  Connections nobody = Connections::meta(0, {.data = 1});
+  OpLog log;
+  Workspace workspace({.device = Device::meta(), .trace = &log}, nobody.peers());
+  log.follow(workspace.stream());
+  EngineOptions options;
+  options.model = model;
+  options.zero.policy = zero_policy(0);
+  options.micro_batch = 2;
+  options.length = length;
+  Engine engine(options, workspace.resources(), std::nullopt);
+  NoData nothing;
+  ForwardOps forward(log);
+  engine.begin_step(nothing, 0, &forward);
+  std::vector<ProfiledParameter> parameters;
+  for (ParamId id = 0; id < engine.store().count(); ++id) {
+    const ParamSpec& spec = engine.store().spec(id);
+    parameters.push_back({spec.name, spec.logical_shape().numel()});
+  }
+  return module_profile({.config = model, .length = length, .is_trained = true}, parameters,
+                        forward.ops);
+}
+
+const ModuleProfile& inside(const ModuleProfile& module, const std::string& path) {
+  const size_t dot = path.find('.');
+  const auto found = std::ranges::find(module.modules, path.substr(0, dot), &ModuleProfile::name);
+  REQUIRE(found != module.modules.end());
+  return dot == std::string::npos ? *found : inside(*found, path.substr(dot + 1));
+}
+
+Gpt2Config gpt2_124m() {
+  Gpt2Config model;
+  model.resid_pdrop = model.embd_pdrop = model.attn_pdrop = 0;
+  return model;
+}
+
+LlamaConfig small_llama() {
+  LlamaConfig model;
+  model.hidden_size = 512;
+  model.intermediate_size = 1376;
+  model.num_hidden_layers = 4;
+  model.num_attention_heads = 8;
+  model.num_key_value_heads = 2;
+  model.vocab_size = 32000;
+  return model;
+}
+
+constexpr double kWithin = 1e-3;
+
+}  // namespace
+
+TEST_CASE("flops of GPT-2 are those of the closed form", "[train]") {
+  constexpr double kTokens = 2 * 1024, kLength = 1024, kWidth = 768, kLayers = 12, kWords = 50257;
+  const ModuleProfile model = profile_of(gpt2_124m(), 1024);
+  const double products = kTokens * (kLayers * 12 * kWidth * kWidth + kWords * kWidth);
+  const double scores = kTokens * kLayers * 2 * kLength * kWidth;
+  CHECK(model.macs == Approx(products + scores).epsilon(kWithin));
+  const double norms = kTokens * kWidth * 5 * (2 * kLayers + 1);
+  CHECK(model.flops == Approx(2 * (products + scores) + norms).epsilon(kWithin));
+  CHECK(model.parameters == 124439808);
+  CHECK(model.kind == "GPT2LMHeadModel");
+  const ModuleProfile& block = inside(model, "transformer.h.7");
+  CHECK(block.kind == "GPT2Block");
+  CHECK(inside(block, "attn.c_attn").macs ==
+        Approx(kTokens * 3 * kWidth * kWidth).epsilon(kWithin));
+  CHECK(inside(block, "mlp.c_proj").macs == Approx(kTokens * 4 * kWidth * kWidth).epsilon(kWithin));
+  CHECK(inside(block, "attn").macs ==
+        Approx(kTokens * (4 * kWidth * kWidth + 2 * kLength * kWidth)).epsilon(kWithin));
+  CHECK(inside(model, "lm_head").macs == Approx(kTokens * kWords * kWidth).epsilon(kWithin));
+  CHECK(inside(block, "ln_2").flops == Approx(kTokens * kWidth * 5));
+}
+
+TEST_CASE("flops of Llama are those of the closed form, also where products are joined",
+          "[train]") {
+  const LlamaConfig config = small_llama();
+  const ModuleProfile model = profile_of(config, 256);
+  constexpr double kTokens = 2 * 256, kLength = 256, kWidth = 512, kLayers = 4, kWords = 32000;
+  constexpr double kInner = 1376, kKeys = 128;
+  const double block_products =
+      kWidth * kWidth + 2 * kWidth * kKeys + kWidth * kWidth + 3 * kWidth * kInner;
+  const double macs =
+      kTokens * (kLayers * (block_products + 2 * kLength * kWidth) + kWords * kWidth);
+  CHECK(model.macs == Approx(macs).epsilon(kWithin));
+  const ModuleProfile& block = inside(model, "model.layers.2");
+  CHECK(inside(block, "self_attn.q_proj").macs == Approx(kTokens * kWidth * kWidth));
+  CHECK(inside(block, "self_attn.k_proj").macs == Approx(kTokens * kWidth * kKeys));
+  CHECK(inside(block, "self_attn.v_proj").macs == Approx(kTokens * kWidth * kKeys));
+  CHECK(inside(block, "self_attn.o_proj").macs == Approx(kTokens * kWidth * kWidth));
+  CHECK(inside(block, "mlp.up_proj").macs == Approx(kTokens * kWidth * kInner));
+  CHECK(inside(block, "mlp").kind == "LlamaMLP");
+}
+
+TEST_CASE("a module has what is inside and its own", "[train]") {
+  const ModuleProfile model = profile_of(gpt2_124m(), 64);
+  const std::function<void(const ModuleProfile&)> check = [&](const ModuleProfile& module) {
+    double macs = 0, flops = 0;
+    int64_t parameters = 0;
+    for (const ModuleProfile& one : module.modules) {
+      macs += one.macs;
+      flops += one.flops;
+      parameters += one.parameters;
+      check(one);
+    }
+    if (module.modules.empty()) return;
+    CHECK(parameters == module.parameters);  // of no module beside a leaf
+    CHECK(macs <= module.macs * (1 + 1e-9));
+    CHECK(flops <= module.flops * (1 + 1e-9));
+  };
+  check(model);
+}
+
+TEST_CASE("the reports have the document's lines and columns", "[train]") {
+  const ModuleProfile model = profile_of(gpt2_124m(), 1024);
+  const ProfileFigures figures{.step = 10,
+                               .world_size = 2,
+                               .data_ranks = 2,
+                               .micro_batch = 2,
+                               .forward_s = 0.5,
+                               .backward_s = 1.0,
+                               .update_s = 0.25};
+  const std::string text =
+      profile_text(figures, model, {.module_depth = -1, .top_modules = 2, .detailed = true});
+  for (const std::string_view line :
+       {"-------------------------- DeepSpeed Flops Profiler --------------------------",
+        "Profile Summary at step 10:", "world size:", "params per GPU:", "fwd latency:",
+        "bwd FLOPS per GPU = 2 * fwd flops per GPU / bwd latency:", "iter latency:",
+        "samples/second:                                                       2.29",
+        "Top 2 modules in terms of params, MACs or fwd latency at different model depths:",
+        "depth 3:", "    params      - {'GPT2LMHeadModel': '124.44 M'}",
+        "GPT2LMHeadModel(124.44 M, 100.00% Params, ", "(transformer): GPT2Model(",
+        "(c_attn): Conv1D(1.77 M, 1.42% Params, 3.62 GMACs, "}) {
+    INFO(line);
+    CHECK(text.find(line) != std::string::npos);
+  }
+  const std::string brief =
+      profile_text(figures, model, {.module_depth = 1, .top_modules = 1, .detailed = false});
+  CHECK(brief.find("depth 1:") != std::string::npos);
+  CHECK(brief.find("depth 2:") == std::string::npos);
+  CHECK(brief.find("Detailed Profile") == std::string::npos);
+  ProfileFigures recomputed = figures;
+  recomputed.recompute_factor = 1;
+  CHECK(profile_text(recomputed, model, {}).find("bwd FLOPS per GPU = 3 * fwd flops") !=
+        std::string::npos);
+  CHECK(profile_json(figures, model)
+            .find(R"("model":{"kind":"GPT2LMHeadModel","params":124439808)") != std::string::npos);
+}
+
+}  // namespace ds

@@ -1,0 +1,77 @@
+#include "train/monitor/json_line.h"
+
+#include "core/index.h"
+
+namespace ds {
+
+void JsonLine::name(std::string_view key) {
+  writer_.Key(key.data(), narrow<rapidjson::SizeType>(key.size()));
+}
+
+JsonLine& JsonLine::begin(std::string_view key) {
+  name(key);
+  writer_.StartObject();
+  return *this;
+}
+
+JsonLine& JsonLine::end() {
+  writer_.EndObject();
+  return *this;
+}
+
+JsonLine& JsonLine::text(std::string_view key, std::string_view value) {
+  name(key);
+  writer_.String(value.data(), narrow<rapidjson::SizeType>(value.size()));
+  return *this;
+}
+
+JsonLine& JsonLine::text_or_null(std::string_view key, const std::optional<std::string>& value) {
+  return value ? text(key, std::string_view(*value)) : null(key);
+}
+
+JsonLine& JsonLine::integer(std::string_view key, int64_t value) {
+  name(key);
+  writer_.Int64(value);
+  return *this;
+}
+
+JsonLine& JsonLine::real(std::string_view key, double value) {
+  name(key);
+  writer_.Double(value);
+  return *this;
+}
+
+JsonLine& JsonLine::boolean(std::string_view key, bool value) {
+  name(key);
+  writer_.Bool(value);
+  return *this;
+}
+
+JsonLine& JsonLine::null(std::string_view key) {
+  name(key);
+  writer_.Null();
+  return *this;
+}
+
+JsonLine& JsonLine::empty_list(std::string_view key) {
+  name(key);
+  writer_.StartArray();
+  writer_.EndArray();
+  return *this;
+}
+
+std::string JsonLine::take() {
+  writer_.EndObject();
+  return std::string(buffer_.GetString(), buffer_.GetSize()) + "\n";
+}
+
+std::string json_number(double value) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>,
+                    rapidjson::CrtAllocator, rapidjson::kWriteNanAndInfFlag>
+      writer(buffer);
+  writer.Double(value);
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+}  // namespace ds

@@ -1,0 +1,165 @@
+#include "train/monitor/monitors.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "core/host.h"
+#include "train/monitor/comet_sink.h"
+#include "train/monitor/csv_sink.h"
+#include "train/monitor/tensorboard_sink.h"
+#include "train/monitor/wandb_sink.h"
+
+namespace ds {
+namespace {
+
+constexpr size_t kMostWaiting = size_t{32} << 20;  // bytes of events, for each monitor
+constexpr size_t kBytesPerEvent = 64;
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Of what the step knows under another name.
+struct Renamed {
+  std::string_view metric;
+  const char* event;
+};
+constexpr std::array kRenamed{Renamed{"loss", "Train/Samples/train_loss"},
+                              Renamed{"lr", "Train/Samples/lr"},
+                              Renamed{"grad_norm", "Train/Samples/grad_norm"},
+                              Renamed{"validation_loss", "Train/Samples/eval_loss"}};
+
+std::string folder_of(const std::optional<std::string>& output_path, const std::string& job_name,
+                      const std::string& otherwise) {
+  return (output_path && !output_path->empty() ? *output_path : otherwise) + "/" + job_name;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<MonitorSink>> monitor_sinks(const Config& config,
+                                                        const MonitorOrigin& origin) {
+  std::vector<std::unique_ptr<MonitorSink>> sinks;
+  const std::string host = own_host_name();
+  if (const TensorboardConfig& c = config.tensorboard; c.enabled) {
+    sinks.push_back(std::make_unique<TensorboardSink>(TensorboardSink::Options{
+        .folder = folder_of(c.output_path, c.job_name, origin.run_dir + "/tensorboard"),
+        .host = host,
+        .pid = ::getpid(),
+        .wall_s = wall_seconds()}));
+  }
+  if (config.wandb.enabled) {
+    sinks.push_back(
+        std::make_unique<WandbSink>(WandbSink::Options{.config = config.wandb,
+                                                       .run_dir = origin.run_dir,
+                                                       .host = host,
+                                                       .config_text = origin.config_text,
+                                                       .version = origin.version}));
+  }
+  if (config.comet.enabled) {
+    sinks.push_back(std::make_unique<CometSink>(
+        CometSink::Options{config.comet, origin.run_dir, origin.config_text}));
+  }
+  if (const CsvMonitorConfig& c = config.csv_monitor; c.enabled) {
+    sinks.push_back(std::make_unique<CsvSink>(
+        folder_of(c.output_path, c.job_name, origin.run_dir + "/csv_monitor")));
+  }
+  return sinks;
+}
+
+std::vector<MonitorEvent> events_of(const StepReport& report, const MonitoredStep& step,
+                                    const StepTimes* times) {
+  std::vector<MonitorEvent> events;
+  for (const Renamed& row : kRenamed) {
+    if (const auto value = report.metrics.find(row.metric)) events.push_back({row.event, *value});
+  }
+  if (step.scales_loss) {
+    events.push_back({"Train/Samples/loss_scale", report.metrics.at("loss_scale")});
+  }
+  constexpr double kMillisecond = 1e-3;
+  events.push_back({"Train/Samples/elapsed_time_ms_total", report.seconds / kMillisecond});
+  if (times != nullptr) {
+    const auto elapsed = [&](const char* part, double seconds) {
+      events.push_back(
+          {fmt::format("Train/Samples/elapsed_time_ms_{}", part), seconds / kMillisecond});
+    };
+    elapsed("forward", times->forward);
+    elapsed("backward", times->backward);
+    elapsed("backward_inner", times->backward_inner());
+    elapsed("backward_allreduce", times->reduction);
+    elapsed("step", times->update);
+  }
+  const double samples_per_s = static_cast<double>(step.global_batch) / report.seconds;
+  events.push_back({"Train/Samples/samples_per_s", samples_per_s});
+  events.push_back(
+      {"Train/Samples/tokens_per_s", samples_per_s * static_cast<double>(step.length)});
+  return events;
+}
+
+Monitors::Monitors(std::vector<std::unique_ptr<MonitorSink>> sinks, RunReports& reports,
+                   const StepTimer& timer, const Options& options)
+    : options_(options), reports_(reports), timer_(timer), writer_(options.writer) {
+  for (std::unique_ptr<MonitorSink>& sink : sinks) {
+    const BackgroundWriter::Lane lane = writer_.add_lane(std::string(sink->name()), kMostWaiting);
+    places_.push_back({std::move(sink), lane});
+  }
+}
+
+// What could not be written is tried again, and is not added again.
+void Monitors::post(const std::function<void(MonitorSink&)>& add, size_t bytes) {
+  for (const Place& place : places_) {
+    writer_.post(place.lane, bytes, [sink = place.sink, add, is_added = false]() mutable {
+      if (!is_added) add(*sink);
+      is_added = true;
+      sink->flush();
+    });
+  }
+}
+
+void Monitors::after_step(const StepReport& report) {
+  const int64_t batch = options_.step.global_batch;
+  const double now = wall_seconds();
+  if (!std::exchange(has_begun_, true)) {
+    for (const Place& place : places_) {
+      reports_.report_text(fmt::format("{} writes to {}", place.sink->name(), place.sink->place()));
+    }
+    post([from = (report.step - 1) * batch, now](MonitorSink& sink) { sink.begin(from, now); }, 0);
+  }
+  std::optional<StepTimes> times;
+  if (timer_.newest()) times = times_of(*timer_.newest());
+  auto events = std::make_shared<MonitorBatch>(MonitorBatch{
+      report.step * batch, now, events_of(report, options_.step, times ? &*times : nullptr)});
+  const size_t bytes = events->events.size() * kBytesPerEvent;
+  post([events](MonitorSink& sink) { sink.add(*events); }, bytes);
+  tell_changes();
+}
+
+void Monitors::tell_changes() {
+  for (const BackgroundWriter::Change& change : writer_.take_changes()) {
+    if (!change.error.empty()) {
+      reports_.report_text(
+          fmt::format("{} cannot be written: {}; training goes on, and it is tried again",
+                      change.name, change.error));
+    } else {
+      reports_.report_text(fmt::format("{} is written again", change.name));
+    }
+    if (change.dropped > 0) {
+      reports_.report_text(
+          fmt::format("{}: {} steps are lost, because too much waited to be written", change.name,
+                      change.dropped));
+    }
+  }
+}
+
+void Monitors::before_exit(RunEnd /*end*/) {
+  if (!has_begun_) return;
+  post([now = wall_seconds()](MonitorSink& sink) { sink.end(now); }, 0);
+  for (const BackgroundWriter::Left& left : writer_.finish(options_.patience)) {
+    reports_.report_text(fmt::format("{}: the last {} writes are lost: {}", left.name, left.jobs,
+                                     left.error.empty() ? "the disk does not answer" : left.error));
+  }
+}
+
+}  // namespace ds

@@ -1,0 +1,70 @@
+// The monitors of a run (tensorboard, wandb, comet, csv_monitor), on rank 0: events of each step
+// under DeepSpeed's names, and under names of ours for what it has none for. Writing is done by a
+// thread of its own: a disk that is full, slow or not there makes lines, and never holds up a step.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "core/files/background_writer.h"
+#include "train/monitor/sink.h"
+#include "train/observers.h"
+#include "train/run_reports.h"
+#include "train/watch/step_timer.h"
+
+namespace ds {
+
+// Who writes, and where what names no place goes.
+struct MonitorOrigin {
+  std::string run_dir;
+  std::string config_text;
+  std::string version;  // of the program
+};
+// Those that are switched on.
+std::vector<std::unique_ptr<MonitorSink>> monitor_sinks(const Config& config,
+                                                        const MonitorOrigin& origin);
+
+// What a step is, for monitors.
+struct MonitoredStep {
+  int64_t global_batch = 0;  // samples
+  int64_t length = 0;        // tokens of one
+  bool scales_loss = false;
+};
+// `times`: null where nobody measures them.
+std::vector<MonitorEvent> events_of(const StepReport& report, const MonitoredStep& step,
+                                    const StepTimes* times);
+
+class Monitors final : public StepObserver {
+ public:
+  struct Options {
+    MonitoredStep step;
+    std::chrono::nanoseconds patience = std::chrono::seconds(3);  // at the end
+    BackgroundWriter::Options writer{};
+  };
+  // `timer`: before this one in the list of observers.
+  Monitors(std::vector<std::unique_ptr<MonitorSink>> sinks, RunReports& reports,
+           const StepTimer& timer, const Options& options);
+
+  void after_step(const StepReport& report) override;
+  void before_exit(RunEnd end) override;
+
+ private:
+  struct Place {
+    std::shared_ptr<MonitorSink> sink;  // its jobs', too
+    BackgroundWriter::Lane lane;
+  };
+  void post(const std::function<void(MonitorSink&)>& add, size_t bytes);
+  void tell_changes();
+
+  const Options options_;
+  RunReports& reports_;
+  const StepTimer& timer_;
+  BackgroundWriter writer_;
+  std::vector<Place> places_;
+  bool has_begun_ = false;
+};
+
+}  // namespace ds

@@ -1,0 +1,155 @@
+#include "train/profile/module_profile.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "core/error.h"
+
+namespace ds {
+namespace {
+
+// A node while operations are handed out: what is its own, without the modules inside.
+struct Node {
+  std::string name;
+  int64_t own_parameters = 0;
+  double macs = 0, flops = 0, seconds = 0;
+  bool has_ops = false;
+  std::vector<Node> children{};
+
+  Node& child(std::string_view wanted) {
+    const auto found = std::ranges::find(children, wanted, &Node::name);
+    return found != children.end() ? *found : children.emplace_back(Node{std::string(wanted)});
+  }
+};
+
+Node& node_at(Node& root, std::string_view path) {
+  Node* node = &root;
+  while (!path.empty()) {
+    const size_t dot = path.find('.');
+    node = &node->child(path.substr(0, dot));
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return *node;
+}
+
+bool is_llama(const ModelConfig& config) { return std::holds_alternative<LlamaConfig>(config); }
+
+// Which module of a block does what has no parameters of its own.
+std::string path_of(const ProfiledOp& op, const ProfiledModel& model) {
+  if (op.label == "head") return "lm_head";
+  if (op.label == "embedding") return is_llama(model.config) ? "model" : "transformer";
+  const bool attends = op.name.starts_with("attention") || op.name == "rope";
+  if (attends) return op.label + (is_llama(model.config) ? ".self_attn" : ".attn");
+  const bool activates = op.name.starts_with("activation") || op.name.starts_with("swiglu");
+  const bool of_block = op.label.find_last_not_of("0123456789") + 1 < op.label.size();
+  return activates && of_block ? op.label + ".mlp" : op.label;
+}
+
+bool is_product(std::string_view name) { return name == "matmul"; }
+
+double counted_flops(const ProfiledOp& op, const ProfiledModel& model) {
+  if (op.name.starts_with("attention")) {
+    // A causal product is T (T + 1) / 2 of the T^2 scores.
+    const auto length = static_cast<double>(model.length);
+    return op.flops * 2 * length / (length + 1);
+  }
+  if (op.name.find("norm") != std::string::npos) {
+    constexpr double kOurs = 8, kDeepSpeeds = 5;  // of an element
+    return op.flops / kOurs * kDeepSpeeds;
+  }
+  if (op.name.starts_with("activation") || op.name.starts_with("swiglu")) {
+    constexpr double kOurs = 20, kDeepSpeeds = 1;  // likewise: an exponential is one operation
+    return op.flops / kOurs * kDeepSpeeds;
+  }
+  return op.name == "dropout" || op.name == "softmax_cross_entropy" ? 0 : op.flops;
+}
+
+void hand_out(const ProfiledOp& op, const ProfiledModel& model, Node& root) {
+  Node& node = node_at(root, path_of(op, model));
+  const double share = op.label == "head" && model.is_trained ? 1.0 / 3 : 1;
+  const double flops = counted_flops(op, model) * share;
+  const bool multiplies = is_product(op.name) || op.name.starts_with("attention");
+  node.flops += flops;
+  node.macs += multiplies ? flops / 2 : 0;
+  node.seconds += op.seconds * share;
+  node.has_ops = true;
+}
+
+// Neighbours that were one product (q, k and v): it is said to be the first one's. They share it
+// by their parameters, which is by their columns.
+void share_joined_products(Node& node) {
+  std::vector<Node>& all = node.children;
+  for (size_t first = 0; first < all.size(); ++first) {
+    if (!all[first].has_ops || all[first].macs == 0 || !all[first].children.empty()) continue;
+    size_t end = first + 1;
+    int64_t numel = all[first].own_parameters;
+    while (end < all.size() && !all[end].has_ops && all[end].children.empty()) {
+      numel += all[end++].own_parameters;
+    }
+    const Node whole = all[first];
+    for (size_t i = first; i < end && end > first + 1; ++i) {
+      const double share = static_cast<double>(all[i].own_parameters) / static_cast<double>(numel);
+      all[i].macs = whole.macs * share;
+      all[i].flops = whole.flops * share;
+      all[i].seconds = whole.seconds * share;
+    }
+  }
+  for (Node& child : all) share_joined_products(child);
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// As Hugging Face calls the classes.
+std::string kind_of(const Node& node, bool llama, int depth) {
+  const std::string& name = node.name;
+  if (depth == 0) return llama ? "LlamaForCausalLM" : "GPT2LMHeadModel";
+  if (name == "transformer" || name == "model") return llama ? "LlamaModel" : "GPT2Model";
+  if (name == "h" || name == "layers") return "ModuleList";
+  if (is_number(name)) return llama ? "LlamaDecoderLayer" : "GPT2Block";
+  if (name == "attn" || name == "self_attn") return llama ? "LlamaAttention" : "GPT2Attention";
+  if (name == "mlp") return llama ? "LlamaMLP" : "GPT2MLP";
+  if (name.find("norm") != std::string::npos || name.starts_with("ln_")) {
+    return llama ? "LlamaRMSNorm" : "LayerNorm";
+  }
+  if (name == "wte" || name == "wpe" || name == "embed_tokens") return "Embedding";
+  return llama || name == "lm_head" ? "Linear" : "Conv1D";
+}
+
+ModuleProfile profile_of(const Node& node, bool llama, int depth) {
+  ModuleProfile out{.name = node.name,
+                    .kind = kind_of(node, llama, depth),
+                    .parameters = node.own_parameters,
+                    .macs = node.macs,
+                    .flops = node.flops,
+                    .seconds = node.seconds};
+  for (const Node& child : node.children) {
+    out.modules.push_back(profile_of(child, llama, depth + 1));
+    const ModuleProfile& one = out.modules.back();
+    out.parameters += one.parameters;
+    out.macs += one.macs;
+    out.flops += one.flops;
+    out.seconds += one.seconds;
+  }
+  return out;
+}
+
+}  // namespace
+
+ModuleProfile module_profile(const ProfiledModel& model,
+                             std::span<const ProfiledParameter> parameters,
+                             std::span<const ProfiledOp> ops) {
+  Node root;
+  for (const ProfiledParameter& parameter : parameters) {
+    const size_t dot = parameter.name.rfind('.');
+    DS_CHECK(dot != std::string::npos, "profile: parameter {} is in no module", parameter.name);
+    node_at(root, std::string_view(parameter.name).substr(0, dot)).own_parameters +=
+        parameter.numel;
+  }
+  for (const ProfiledOp& op : ops) hand_out(op, model, root);
+  share_joined_products(root);
+  return profile_of(root, is_llama(model.config), 0);
+}
+
+}  // namespace ds

@@ -1,0 +1,64 @@
+#include "train/profile/one_step.h"
+
+#include "comm/peers.h"
+#include "comm/shm/comm.h"
+#include "core/rng.h"
+#include "train/plan/dry_run.h"
+#include "train/profile/flops_profiler.h"
+#include "train/workspace.h"
+
+namespace ds {
+namespace {
+
+class AnyTokens final : public BatchSource {
+ public:
+  explicit AnyTokens(int64_t vocabulary) : vocabulary_(static_cast<uint64_t>(vocabulary)) {}
+  void fill(int64_t step, int /*micro_step*/, std::span<int32_t> tokens,
+            std::span<int32_t> targets) override {
+    const Rng rng = Rng(0, "profile").derive(static_cast<uint64_t>(step));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = static_cast<int32_t>(rng.bits(i) % vocabulary_);
+      targets[i] = static_cast<int32_t>(rng.bits(i + 1) % vocabulary_);
+    }
+  }
+  int64_t first_sample(int /*micro_step*/) const override { return 0; }
+
+ private:
+  const uint64_t vocabulary_;
+};
+
+}  // namespace
+
+StepProfile profile_one_step(const EngineOptions& options, const FlopsProfilerConfig& config,
+                             int threads) {
+  EngineOptions one = options;
+  one.zero.micro_steps = 1;
+  // Where things lie between their uses is no part of the model.
+  ZeroPolicy& policy = one.zero.policy;
+  policy.params.tier = policy.grads.tier = policy.state.tier = Tier::kDevice;
+  one.offload_activations = false;
+  const std::unique_ptr<Communicator> alone = std::move(make_thread_group(1).front());
+  CallQueue calls;
+  OpLog ops;
+  Connections connections = Connections::over(*alone, {}, {.times = &calls});
+  Workspace workspace(Device::cpu(), threads, connections.peers(), &ops);
+  ops.follow(workspace.stream());
+  Engine engine(one, workspace.resources(), dry_run(one, {}, {}).of_rank(0).step);
+  engine.initialize();
+  std::optional<StepProfile> found;
+  StepObservers observers;
+  StepTimer& timer = observers.add(std::make_unique<StepTimer>(workspace.stream(), calls));
+  observers.add(std::make_unique<FlopsProfiler>(
+      engine, timer, ops, config, [&](const ProfileFigures& figures, const ModuleProfile& model) {
+        found = StepProfile{figures, model};
+      }));
+  AnyTokens tokens(dimensions(one.model).vocabulary);
+  while (!found) {
+    engine.begin_step(tokens, 0, &observers);
+    const StepResult result = engine.next_result(Wait::kYes).value();
+    observers.after_step({.step = result.step, .seconds = 0, .metrics = result.metrics});
+  }
+  return std::move(*found);
+}
+
+}  // namespace ds

@@ -1,0 +1,182 @@
+#include "train/watch/comms_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/index.h"
+
+namespace ds {
+namespace {
+
+constexpr double kMillisecond = 1e-3;
+constexpr int kColumn = 20;
+
+std::string cell(std::string_view text) { return fmt::format("{:<{}}", text, kColumn); }
+std::string cell(double value) { return cell(fmt::format("{:.2f}", value)); }
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+}  // namespace
+
+int64_t message_bytes(CommOp op, int64_t bytes, int ranks) {
+  const bool has_parts = op == CommOp::kAllGather || op == CommOp::kReduceScatter;
+  return has_parts ? bytes / ranks : bytes;
+}
+
+// all_to_all, all_gather, reduce_scatter   S/t     S/t (n-1)/n
+// all_reduce                              2S/t   2 S/t (n-1)/n
+// others                                   S/t     S/t
+CallRate rate_of(CommOp op, int64_t bytes, int ranks, double seconds) {
+  if (seconds <= 0) return {};
+  constexpr double kGigabit = 1e9, kBitsPerByte = 8;
+  const double rate = static_cast<double>(bytes) / seconds * kBitsPerByte / kGigabit;
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (op) {
+    case CommOp::kAllToAll:
+    case CommOp::kAllGather:
+    case CommOp::kReduceScatter:
+      return {rate, rate * others};
+    case CommOp::kAllReduce:
+      return {2 * rate, 2 * rate * others};
+    default:
+      return {rate, rate};
+  }
+}
+
+double trimmed_mean(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  constexpr double kCut = 0.1;
+  const auto cut =
+      static_cast<std::ptrdiff_t>(std::lround(kCut * static_cast<double>(values.size())));
+  const std::vector<double> middle(values.begin() + cut, values.end() - cut);
+  return sum_of(middle) / static_cast<double>(middle.size());
+}
+
+std::string message_size_text(int64_t bytes) {
+  if (bytes == 0) return "0B";
+  constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  std::string text = fmt::format("{:.2f}", value);
+  while (text.ends_with('0')) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return fmt::format("{} {}", text, nth(kUnits, narrow<int>(unit)));
+}
+
+void CommsTable::add(const Call& call) {
+  Row& row = rows_[{std::string(call.name), message_bytes(call.op, call.bytes, call.ranks)}];
+  const CallRate rate = rate_of(call.op, call.bytes, call.ranks, call.seconds);
+  row.algorithm += rate.algorithm;
+  row.bus += rate.bus;
+  row.seconds += call.seconds;
+  wire_bytes_ += ds::wire_bytes(call.op, call.ranks, call.bytes);
+  if (row.count++ % row.every != 0) return;
+  if (row.kept.size() == kMostKept) {  // every second one will do
+    for (size_t i = 1; 2 * i < kMostKept; ++i) row.kept[i] = row.kept[2 * i];
+    row.kept.resize(kMostKept / 2);
+    row.every *= 2;
+    if ((row.count - 1) % row.every != 0) return;
+  }
+  row.kept.push_back(call.seconds);
+}
+
+std::string CommsTable::to_text() const {
+  std::string out = fmt::format("{}\n", wire_bytes_);
+  for (const auto& [key, row] : rows_) {
+    out += fmt::format("{}\t{} {} {} {} {} {}", key.name, key.bytes, row.count, row.seconds,
+                       row.algorithm, row.bus, row.every);
+    for (const double seconds : row.kept) out += fmt::format(" {}", seconds);
+    out += "\n";
+  }
+  return out;
+}
+
+CommsTable CommsTable::from_text(std::string_view text) {
+  CommsTable table;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  std::getline(lines, line);
+  table.wire_bytes_ = std::stoll(line);
+  while (std::getline(lines, line)) {
+    const size_t tab = line.find('\t');
+    DS_CHECK(tab != std::string::npos, "communication log: \"{}\" of another rank", line);
+    std::istringstream numbers(line.substr(tab + 1));
+    Key key{line.substr(0, tab), 0};
+    Row row;
+    numbers >> key.bytes >> row.count >> row.seconds >> row.algorithm >> row.bus >> row.every;
+    for (double seconds = 0; numbers >> seconds;) row.kept.push_back(seconds);
+    table.rows_.emplace(std::move(key), std::move(row));
+  }
+  return table;
+}
+
+std::string CommsTable::summary() const {
+  std::string out;
+  for (const char* head : {"Comm. Op", "Message Size", "Count", "Total Latency(ms)",
+                           "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)"}) {
+    out += cell(head);
+  }
+  out += "\n";
+  std::string_view name;
+  for (const auto& [key, row] : rows_) {
+    if (key.name != name) out += key.name + "\n";
+    name = key.name;
+    const auto count = static_cast<double>(row.count);
+    out += cell("") + cell(message_size_text(key.bytes)) + cell(std::to_string(row.count)) +
+           cell(row.seconds / kMillisecond) + cell(trimmed_mean(row.kept) / kMillisecond) +
+           cell(row.algorithm / count) + cell(row.bus / count) + "\n";
+  }
+  return out;
+}
+
+std::string CommsTable::stragglers(std::span<const CommsTable> ranks, size_t own,
+                                   std::span<const std::string> hosts) {
+  std::string out = "Breakdown with straggler effect\n";
+  for (const char* head : {"Comm. Op", "Message Size", "Count", "Total comm lat(ms)",
+                           "Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)"}) {
+    out += cell(head);
+  }
+  out += "\n";
+  std::vector<double> waited(ranks.size());
+  std::string_view name;
+  for (const auto& [key, row] : ranks[own].rows_) {
+    if (key.name != name) out += key.name + "\n";
+    name = key.name;
+    std::vector<double> least = row.kept;
+    for (const CommsTable& other : ranks) {
+      const auto found = other.rows_.find(key);
+      if (found == other.rows_.end() || found->second.kept.size() != least.size()) continue;
+      for (size_t i = 0; i < least.size(); ++i) {
+        least[i] = std::min(least[i], found->second.kept[i]);
+      }
+    }
+    const auto per_kept = static_cast<double>(row.count) / static_cast<double>(least.size());
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      const auto found = ranks[rank].rows_.find(key);
+      if (found == ranks[rank].rows_.end() || found->second.kept.size() != least.size()) continue;
+      waited[rank] += (sum_of(found->second.kept) - sum_of(least)) * per_kept;
+    }
+    std::vector<double> straggling(least.size());
+    for (size_t i = 0; i < least.size(); ++i) straggling[i] = row.kept[i] - least[i];
+    out += cell("") + cell(message_size_text(key.bytes)) + cell(std::to_string(row.count)) +
+           cell(sum_of(least) * per_kept / kMillisecond) +
+           cell(sum_of(straggling) * per_kept / kMillisecond) +
+           cell(trimmed_mean(least) / kMillisecond) +
+           cell(trimmed_mean(straggling) / kMillisecond) + "\n";
+  }
+  const auto last = static_cast<size_t>(std::ranges::min_element(waited) - waited.begin());
+  return out + fmt::format("the others waited for rank {} on {}, which waited {:.2f} ms itself\n",
+                           last, hosts[last], waited[last] / kMillisecond);
+}
+
+}  // namespace ds

@@ -1,0 +1,35 @@
+// The watchers that a configuration asks for so that people see what training does: the parts of a
+// step, the communication log, monitors, the state after loading. One list, made in one place.
+#pragma once
+
+#include <string>
+
+#include "config/config.h"
+#include "data/sampler.h"
+#include "train/engine.h"
+#include "train/job.h"
+#include "train/observers.h"
+#include "train/profile/op_log.h"
+#include "train/run_reports.h"
+#include "train/watch/step_timer.h"
+#include "train/workspace.h"
+
+namespace ds {
+
+struct InsightParts {
+  const JobPlan& plan;
+  const Config& config;
+  const Workspace& workspace;
+  Engine& engine;
+  RunReports& reports;
+  CallQueue& calls;  // of all groups of this rank
+  OpLog& ops;        // of the engine's stream
+  BatchShape batch;
+  int64_t steps = 0;    // of the whole run
+  std::string version;  // of the program
+};
+
+// Collective. All that is referred to must outlive the observers. Returns the timer among them.
+StepTimer& add_insight(StepObservers& observers, const InsightParts& parts);
+
+}  // namespace ds
