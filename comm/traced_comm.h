@@ -3,7 +3,7 @@
 // is by formula (comm/operation.h), whatever the transport really moves, so that plan and run are
 // comparable. A call that is given to a device is in the ledger until the device has done it; one
 // that is recorded into a graph is counted and in the ledger whenever the graph is replayed
-// (recorded_calls.h).
+// (calls/recorded_calls.h).
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@
 #include <string>
 #include <utility>
 
+#include "comm/calls/recorded_calls.h"
+#include "comm/calls/timed_call.h"
 #include "comm/communicator.h"
 #include "comm/ledger.h"
 #include "comm/operation.h"
-#include "comm/recorded_calls.h"
-#include "comm/timed_call.h"
 
 namespace ds {
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "comm/recorded_calls.h"
+#include "comm/calls/recorded_calls.h"
 #include "core/cuda/step_graph.h"
 #include "core/memory/kept_memory.h"
 #include "zero/sharded_store.h"

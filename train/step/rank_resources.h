@@ -1,8 +1,8 @@
 // Where one rank computes, and with whom.
 #pragma once
 
+#include "comm/calls/recorded_calls.h"
 #include "comm/peers.h"
-#include "comm/recorded_calls.h"
 #include "zero/offloaded_weights.h"
 #include "zero/shard_group.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/timed_call.h"
+#include "comm/calls/timed_call.h"
 #include "model/parallel/pipeline_schedule.h"
 #include "train/observers.h"
 
