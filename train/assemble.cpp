@@ -9,8 +9,8 @@
 
 #include "config/elastic_options.h"
 #include "config/sections/hf_config.h"
-#include "config/sections/near_ranks.h"
 #include "config/sections/model_limits.h"
+#include "config/sections/near_ranks.h"
 #include "core/files/digest.h"
 #include "core/files/file.h"
 #include "core/index.h"

@@ -6,8 +6,8 @@ namespace ds {
 
 SwapOpener swap_opener(const SwapFolder& place) {
   return [place, files = std::make_shared<int>(0),
-          folder = std::make_shared<const SwapDirectory>(place.nvme_path, place.owner)](
-             int64_t bytes) {
+          folder =
+              std::make_shared<const SwapDirectory>(place.nvme_path, place.owner)](int64_t bytes) {
     IoOptions io = place.io;
     io.folder = folder->path();
     SwapOwner owner = place.owner;
