@@ -9,7 +9,6 @@
 #include "core/rng.h"
 #include "kernels/step/lamb_update.h"
 #include "optim/loss_scaler.h"
-#include "optim/onebit.h"
 #include "optim/rules.h"
 #include "tests/optim/rule_steps.h"
 #include "tests/support/catch.h"
@@ -255,52 +254,6 @@ TEST_CASE("a trust ratio is a quotient within its limits", "[optim]") {
       }
     }
   }
-}
-
-TEST_CASE("1-bit Adam in its warm-up is Adam in fp64 without bias correction", "[optim]") {
-  OneBitAdamParams options;
-  options.lr = 0.02;
-  options.eps = 1e-6;
-  options.weight_decay = 0.1;
-  options.freeze_step = 100;
-  OneBitAdam adam(options, 16);
-  Floats weight = normals(5, 16);
-  std::vector<double> w(weight.begin(), weight.end()), m(16, 0.0), v(16, 0.0);
-  for (uint64_t step = 0; step < 40; ++step) {
-    const Floats grad = normals(500 + step, 16);
-    adam.accumulate(grad);
-    adam.update(weight);
-    if (step == 0) continue;  // the first step sets up
-    for (size_t i = 0; i < w.size(); ++i) {
-      const double g = static_cast<double>(grad[i]);
-      m[i] = 0.9 * m[i] + 0.1 * g;
-      v[i] = 0.999 * v[i] + 0.001 * g * g;
-      w[i] -= 0.02 * (m[i] / (std::sqrt(v[i]) + 1e-6) + 0.1 * w[i]);
-    }
-  }
-  for (size_t i = 0; i < w.size(); ++i) {
-    CHECK(static_cast<double>(weight[i]) == Approx(w[i]).epsilon(1e-3).margin(1e-4));
-  }
-}
-
-TEST_CASE("1-bit optimizers refuse gradients and weights of other sizes, in numbers", "[optim]") {
-  OneBitAdam adam({}, 3);
-  Floats two(2), three(3);
-  CHECK_THROWS_WITH(adam.accumulate(two), Catch::Contains("2 gradients for 3 weights"));
-  CHECK_THROWS_WITH(adam.update(two), Catch::Contains("2 weights given, it has 3"));
-  const std::vector<int64_t> numels{3, 2};
-  OneBitLamb lamb({}, numels);
-  CHECK(lamb.momentum().size() == 5);
-  const std::vector<std::span<const float>> one{three};
-  CHECK_THROWS_WITH(lamb.accumulate(one), Catch::Contains("1 gradients for 2 tensors"));
-  const std::vector<std::span<float>> weights{three};
-  CHECK_THROWS_WITH(lamb.update(weights), Catch::Contains("1 weights for 2 tensors"));
-  const std::vector<std::span<const float>> grads{three, two}, swapped{two, three};
-  const std::vector<std::span<float>> both{three, two};
-  lamb.accumulate(grads);
-  lamb.update(both);  // the first step only sets up
-  CHECK(lamb.coefficients().empty());
-  CHECK_THROWS_WITH(lamb.accumulate(swapped), Catch::Contains("2 gradients for tensor 0 of 3"));
 }
 
 }  // namespace
