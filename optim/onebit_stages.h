@@ -1,5 +1,5 @@
-// Which update of the 1-bit optimizers does what (pure): they warm up with whole gradients and go on
-// with one bit per number. By the number of the update alone, so that a run that resumes does what
+// Which update of the 1-bit optimizers does what (pure): they warm up with whole gradients, then go
+// on with one bit per number. By the number of the update alone, so that a run that resumes does what
 // one without a stop would have done.
 #pragma once
 
@@ -33,7 +33,7 @@ inline std::vector<int64_t> onebit_kinds_of_updates(int64_t last, int64_t freeze
 
 // 0/1 Adam. While the variance moves, updates at which it does have whole gradients, the others
 // gradients in one bit, and the variance moves ever more rarely. Afterwards each rank goes on alone
-// for ever longer intervals, at whose ends all agree. DeepSpeed's policies; its first update changes
+// for ever longer intervals, at whose ends all agree. DeepSpeed's policies; the first changes
 // nothing, either.
 enum class ZeroOneStage : uint8_t { kSetUp, kVariance, kGradient, kLocal };
 struct ZeroOneUpdate {

@@ -38,8 +38,8 @@ struct FactChanges {
 FactChanges compare(const RunFacts& saved, const RunFacts& now);
 
 // Tensors that a checkpoint has and the model does not, the other way round, and those of another
-// shape; empty if there are none. `slots`: the optimizer's, of each parameter. `extras`: what it may
-// have besides, in any shape or not at all.
+// shape; empty if there are none. `slots`: the optimizer's, of each parameter. `extras`: what it
+// may have besides, in any shape or not at all.
 std::vector<std::string> compare_tensors(const CheckpointReader& reader,
                                          const std::vector<ParamSpec>& specs,
                                          const std::vector<std::vector<std::string>>& slots,

@@ -216,8 +216,8 @@ constexpr void update_element(const RmspropFactors& k, float& weight, float grad
   weight -= k.lr * step;
 }
 
-// The parts of a step of the optimizers that exchange momenta in one bit (optim/onebit.h), for which
-// ranks stop between them; none corrects a bias. m = beta1 m + (1 - beta1) g; v = beta2 v + (1 -
+// The parts of a step of the optimizers that exchange momenta in one bit (optim/onebit.h): ranks
+// stop between them; none corrects a bias. m = beta1 m + (1 - beta1) g; v = beta2 v + (1 -
 // beta2) g^2; w -= lr (m / (sqrt(v) + eps) + weight_decay w).
 enum class OneBitPart : uint8_t { kAll, kMoments, kMomentum, kWeight };
 struct OneBitRule {
@@ -255,7 +255,7 @@ constexpr void update_element(const OneBitFactors& k, float& weight, float grad,
 // The parts of a step of 0/1 Adam beside those of OneBitRule. u is what ranks exchange: a gradient
 // while the variance moves, afterwards what a rank has moved the weights by since they agreed.
 //   kGradient       u = g
-//   kStep           m = beta1 m + (1 - beta1) u; w -= lr (m / (sqrt(v) + eps) + weight_decay w); u = 0
+//   kStep          m = beta1 m + (1 - beta1) u; w -= lr (m / (sqrt(v) + eps) + weight_decay w); u=0
 //   kLocal          m = beta1 m + (1 - beta1) g; u -= lr (m / (sqrt(v) + eps) + weight_decay w)
 //   kToMomenta      u *= sqrt(v) + eps
 //   kFromMomenta    m = -u / rates; u /= sqrt(v) + eps

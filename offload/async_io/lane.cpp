@@ -223,8 +223,8 @@ size_t Lane::reap() {
   const bool full = under_way_ == std::ssize(slots_);
   int least = under_way_;
   if (options_.overlap_events) {
-    // A few are looked at together, to be woken less often; each that waits for that is one less that
-    // is under way, and speed is in proportion.
+    // A few are looked at together, to be woken less often; each that waits for that is one less
+    // that is under way, and speed is in proportion.
     least = full ? std::max(under_way_ / 16, 1) : 1;
   }
   const auto deadline = Clock::now() + (full ? kLookAroundWhenFull : kLookAround);

@@ -45,8 +45,8 @@ AsyncIo with_engines(const Wishes& wishes) {
   return AsyncIo(make_engines(kinds.at(wishes.engine), wishes.io), wishes.io);
 }
 
-// Requests that are there together: as many as fill the queue twice, and two at least. Memory that is no more than
-// caches hold is quicker, and fio has only as much as the queue.
+// Requests that are there together: as many as fill the queue twice, and two at least. Memory that
+// is no more than caches hold is quicker, and fio has only as much as the queue.
 int64_t requests_at_once(const Wishes& wishes) {
   return std::max<int64_t>(2,
                            2 * wishes.io.block_size * wishes.io.queue_depth / wishes.request_bytes);

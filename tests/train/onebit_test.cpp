@@ -17,7 +17,7 @@ template <class Params>
 Params with_rates(Params params) {
   params.lr = 0.01;
   params.betas = {0.9, 0.9};
-  // Of gradients that are nothing but rounding, such as that of the keys' bias, none becomes a step.
+  // Gradients that are nothing but rounding, such as that of the keys' bias, become no step.
   params.eps = 1e-3;
   params.weight_decay = 0.1;
   return params;

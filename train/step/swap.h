@@ -18,8 +18,8 @@ struct SwapFolder {
   IoOptions io{};  // its folder is filled in
 };
 
-// Makes a swap file each time it is called: the job's name in it is followed by what lies there, and
-// by a number from the second on. Throws what Swapper() and AsyncIo() throw.
+// Makes a swap file each time it is called: the job's name in it is followed by what lies there,
+// and by a number from the second on. Throws what Swapper() and AsyncIo() throw.
 using SwapOpener = std::function<std::unique_ptr<Swapper>(int64_t bytes)>;
 // In a folder of the job (SwapDirectory), which is there for as long as the opener and copies of
 // it. Throws what SwapDirectory() throws.
