@@ -1,5 +1,5 @@
 // Which update of the 1-bit optimizers does what (pure): they warm up with whole gradients, then go
-// on with one bit per number. By the number of the update alone, so that a run that resumes does what
+// on with one bit per number. By the number of the update alone: a run that resumes does what
 // one without a stop would have done.
 #pragma once
 
