@@ -25,13 +25,14 @@ void tell_lines(RunReports& reports, const std::string& text) {
 }  // namespace
 
 std::string call_line(std::string_view name, const MeasuredCall& call) {
-  const CallRate rate = rate_of(call.op, call.bytes, call.ranks, call.seconds);
+  const Bandwidth rate = rate_of(call.op, call.bytes, call.ranks, call.seconds);
   constexpr double kMillisecond = 1e-3;
   return fmt::format(
       "comm op: {} | time (ms): {:.2f} | msg size: {} | algbw (Gbps): {:.2f} | busbw (Gbps): "
       "{:.2f}",
       name, call.seconds / kMillisecond,
-      message_size_text(message_bytes(call.op, call.bytes, call.ranks)), rate.algorithm, rate.bus);
+      size_text(static_cast<double>(message_bytes(call.op, call.bytes, call.ranks))),
+      rate.algorithm, rate.bus);
 }
 
 CommsLogger::CommsLogger(StepTimer& timer, HostExchange& host, RunReports& reports,

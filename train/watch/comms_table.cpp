@@ -3,19 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <numeric>
 #include <sstream>
 
 #include "core/error.h"
-#include "core/index.h"
 
 namespace ds {
 namespace {
 
 constexpr double kMillisecond = 1e-3;
 constexpr int kColumn = 20;
+constexpr double kOutliers = 0.1;  // of the times, at either end
 
 std::string cell(std::string_view text) { return fmt::format("{:<{}}", text, kColumn); }
 std::string cell(double value) { return cell(fmt::format("{:.2f}", value)); }
@@ -31,51 +29,15 @@ int64_t message_bytes(CommOp op, int64_t bytes, int ranks) {
   return has_parts ? bytes / ranks : bytes;
 }
 
-// all_to_all, all_gather, reduce_scatter   S/t     S/t (n-1)/n
-// all_reduce                              2S/t   2 S/t (n-1)/n
-// others                                   S/t     S/t
-CallRate rate_of(CommOp op, int64_t bytes, int ranks, double seconds) {
+Bandwidth rate_of(CommOp op, int64_t bytes, int ranks, double seconds) {
   if (seconds <= 0) return {};
-  constexpr double kGigabit = 1e9, kBitsPerByte = 8;
-  const double rate = static_cast<double>(bytes) / seconds * kBitsPerByte / kGigabit;
-  const double others = static_cast<double>(ranks - 1) / ranks;
-  switch (op) {
-    case CommOp::kAllToAll:
-    case CommOp::kAllGather:
-    case CommOp::kReduceScatter:
-      return {rate, rate * others};
-    case CommOp::kAllReduce:
-      return {2 * rate, 2 * rate * others};
-    default:
-      return {rate, rate};
-  }
-}
-
-double trimmed_mean(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  constexpr double kCut = 0.1;
-  const auto cut =
-      static_cast<std::ptrdiff_t>(std::lround(kCut * static_cast<double>(values.size())));
-  const std::vector<double> middle(values.begin() + cut, values.end() - cut);
-  return sum_of(middle) / static_cast<double>(middle.size());
-}
-
-std::string message_size_text(int64_t bytes) {
-  if (bytes == 0) return "0B";
-  constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  std::string text = fmt::format("{:.2f}", value);
-  while (text.ends_with('0')) text.pop_back();
-  if (text.ends_with('.')) text.pop_back();
-  return fmt::format("{} {}", text, nth(kUnits, narrow<int>(unit)));
+  const std::string_view name = name_of(op == CommOp::kSplit ? CommOp::kBarrier : op);
+  return collective_bandwidth(name, message_bytes(op, bytes, ranks), seconds / kMillisecond, ranks);
 }
 
 void CommsTable::add(const Call& call) {
   Row& row = rows_[{std::string(call.name), message_bytes(call.op, call.bytes, call.ranks)}];
-  const CallRate rate = rate_of(call.op, call.bytes, call.ranks, call.seconds);
+  const Bandwidth rate = rate_of(call.op, call.bytes, call.ranks, call.seconds);
   row.algorithm += rate.algorithm;
   row.bus += rate.bus;
   row.seconds += call.seconds;
@@ -132,9 +94,10 @@ std::string CommsTable::summary() const {
     if (key.name != name) out += key.name + "\n";
     name = key.name;
     const auto count = static_cast<double>(row.count);
-    out += cell("") + cell(message_size_text(key.bytes)) + cell(std::to_string(row.count)) +
-           cell(row.seconds / kMillisecond) + cell(trimmed_mean(row.kept) / kMillisecond) +
-           cell(row.algorithm / count) + cell(row.bus / count) + "\n";
+    out += cell("") + cell(size_text(static_cast<double>(key.bytes))) +
+           cell(std::to_string(row.count)) + cell(row.seconds / kMillisecond) +
+           cell(trimmed_mean(row.kept, kOutliers) / kMillisecond) + cell(row.algorithm / count) +
+           cell(row.bus / count) + "\n";
   }
   return out;
 }
@@ -168,11 +131,11 @@ std::string CommsTable::stragglers(std::span<const CommsTable> ranks, size_t own
     }
     std::vector<double> straggling(least.size());
     for (size_t i = 0; i < least.size(); ++i) straggling[i] = row.kept[i] - least[i];
-    out += cell("") + cell(message_size_text(key.bytes)) + cell(std::to_string(row.count)) +
-           cell(sum_of(least) * per_kept / kMillisecond) +
+    out += cell("") + cell(size_text(static_cast<double>(key.bytes))) +
+           cell(std::to_string(row.count)) + cell(sum_of(least) * per_kept / kMillisecond) +
            cell(sum_of(straggling) * per_kept / kMillisecond) +
-           cell(trimmed_mean(least) / kMillisecond) +
-           cell(trimmed_mean(straggling) / kMillisecond) + "\n";
+           cell(trimmed_mean(least, kOutliers) / kMillisecond) +
+           cell(trimmed_mean(straggling, kOutliers) / kMillisecond) + "\n";
   }
   const auto last = static_cast<size_t>(std::ranges::min_element(waited) - waited.begin());
   return out + fmt::format("the others waited for rank {} on {}, which waited {:.2f} ms itself\n",

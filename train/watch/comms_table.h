@@ -11,16 +11,12 @@
 #include <vector>
 
 #include "comm/operation.h"
+#include "comm/traffic_figures.h"
 
 namespace ds {
 
-// Gbit/s of one call: what the caller sees moved, and what the wires carried for it.
-struct CallRate {
-  double algorithm = 0;
-  double bus = 0;
-};
-// `bytes`: of the whole tensor.
-CallRate rate_of(CommOp op, int64_t bytes, int ranks, double seconds);
+// `bytes`: of the whole tensor. Nothing for a call that took no time.
+Bandwidth rate_of(CommOp op, int64_t bytes, int ranks, double seconds);
 // As DeepSpeed counts it: of the gathered and scattered ones a rank's own part.
 int64_t message_bytes(CommOp op, int64_t bytes, int ranks);
 
@@ -66,10 +62,5 @@ class CommsTable {
   std::map<Key, Row> rows_;
   int64_t wire_bytes_ = 0;
 };
-
-// The mean without a tenth of the values at either end.
-double trimmed_mean(std::vector<double> values);
-// "0B", "1.5 KB": powers of 1024.
-std::string message_size_text(int64_t bytes);
 
 }  // namespace ds

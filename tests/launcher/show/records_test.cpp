@@ -50,6 +50,8 @@ TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
         R"j({"exit_code": 1, "reason": "rank 1 was killed by signal 9 (Killed)", "steps": 12, )j"
         R"j("seconds": 90, "host": "node1", "epoch": 1, "restarts": 0, "world_size": 2, )j"
         R"j("loss": 2.5, )j"
+        R"j("goodput": {"share": 0, "productive_s": 0, "lost_s": 0, "evaluation_s": 0, )j"
+        R"j("checkpoint_s": 0, "waiting_s": 0, "starting_s": 0, "other_s": 90}, )j"
         R"j("last_committed": null, "root_cause": {"rank": 1, "kind": "signal", "value": 9, )j"
         R"j("step": 11, "message": "rank 1 was killed by signal 9 (Killed)"}, "ranks": [)j"
         "\n  "
