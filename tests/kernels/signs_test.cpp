@@ -25,7 +25,7 @@ std::vector<std::byte> packed(const Floats& x) {
 }
 
 CompressSignsArgs args_for(const Tensor& values, const Tensor& error, Stream& stream) {
-  const int64_t bytes = (values.numel() + 7) / 8;
+  const int64_t bytes = (error.numel() + 7) / 8;
   return {.values = values,
           .error = error,
           .signs = Tensor::empty({bytes}, DType::kU8, stream),
@@ -120,6 +120,15 @@ TEST_CASE("signs of nothing, of zeros and of numbers that are not finite", "[ker
   CHECK(floats_of(error) == Floats(9));
   CHECK(bytes_of(zeros.signs) == std::vector{std::byte{0xff}, std::byte{0x80}});
 
+  // Without values: what the error has is all there is.
+  const Tensor added = numbers({3, -1, 1}, DType::kF32, s.stream);
+  const CompressSignsArgs alone = args_for({}, added, s.stream);
+  compress_signs(s.stream, alone);
+  CHECK(bytes_of(alone.signs) == packed({3, -1, 1}));
+  const float scale = floats_of(alone.scale)[0];
+  CHECK(scale == Approx(std::sqrt(11.0 / 3)));
+  CHECK(floats_of(added) == Floats{3 - scale, -1 + scale, 1 - scale});
+
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
     const Tensor left = Tensor::zeros({3}, DType::kF32, s.stream);
     const CompressSignsArgs args =
@@ -141,9 +150,9 @@ TEST_CASE("1-bit compression refuses operands that do not fit", "[kernels][devic
     CHECK_THROWS_AS(compress_signs(s.stream, args), InternalError);
     CHECK_THROWS_WITH(compress_signs(s.stream, args), Catch::Contains(message));
   };
-  refuses({{}, nine, signs, scale}, "compress_signs: values are undefined");
-  refuses({nine, make(8, DType::kF32), signs, scale},
-          "compress_signs: error has shape [8] (8 elements), expected 9");
+  refuses({nine, {}, signs, scale}, "compress_signs: the error is undefined");
+  refuses({nine, make(8, DType::kF32), make(1, DType::kU8), scale},
+          "compress_signs: values has shape [9] (9 elements), expected 8");
   refuses({nine, half, signs, scale}, "compress_signs: error is fp16, expected fp32");
   refuses({nine, nine, make(1, DType::kU8), scale}, "signs has shape [1] (1 elements), expected 2");
   refuses({nine, nine, make(2, DType::kI8), scale}, "signs is int8, expected uint8");
