@@ -86,17 +86,26 @@ void point_latest_at(const fs::path& run, const fs::path& runs) {
   }
 }
 
+// Without a name, so that nothing is left by who is killed; where the file system cannot do that,
+// with one for a moment. Not valid, with errno, if no file can be made.
+Fd nameless_file(const fs::path& directory) {
+  Fd fd(open(directory.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  if (fd.valid()) return fd;
+  const fs::path path = directory / fmt::format(".probe.{}", getpid());
+  fd = Fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd.valid()) unlink(path.c_str());
+  return fd;
+}
+
 // A full or read-only disk should be found before any rank starts. Small files may fit where the
 // metrics of a run do not, so ask for some room.
 void prove_writable(const fs::path& directory) {
   constexpr off_t kRoom = 1 << 20;
-  const fs::path path = directory / fmt::format(".probe.{}", getpid());
-  const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const Fd fd = nameless_file(directory);
   if (!fd.valid()) {
     throw_io_error("writing into the run directory", directory.string(), errno);
   }
   const int error = posix_fallocate(fd.get(), 0, kRoom);
-  unlink(path.c_str());
   if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
     throw_io_error("writing into the run directory", directory.string(), error);
   }
