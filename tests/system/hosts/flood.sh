@@ -13,8 +13,9 @@ seconds_of() { awk -F'[ :.]' '{ printf "%.3f\n", ($1 * 60 + $2) * 60 + $3 + $4 /
 join_during() {
   local begin end flooders
   forget_run
-  ip netns exec "${nodes[0]}" python3 "$flood" "$1" $net.1 "$2" 2 &
+  ip netns exec "${nodes[0]}" python3 "$flood" "$1" $net.1 "$2" 2 > flooders.out &
   flooders=$!
+  wait_until "the flood" grep -q knocking flooders.out
   FAKE_RANK="steps=1" timeout 60 ip netns exec "$here" "$bin/dslaunch" train.json --run-dir run "${by_ssh[@]}" \
     --master-port $port > out 2> err || fail "$1: exit code $?"
   kill -KILL $flooders $(processes_of "${nodes[0]}" "$flood") 2> /dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Connects to an address as fast as it can, until it is killed.
+"""Connects to an address as fast as it can, until it is killed. Says "knocking" on standard output before.
 
 usage: flooder.py KIND ADDRESS PORT PROCESSES
 
@@ -28,6 +28,7 @@ def flood(kind, where):
     first = {"nonsense": b"GET / HTTP/1.1\r\n\r\n", "hello": hello_for("0" * 32 + ".invalid")}.get(kind, b"")
     kept = 200 if kind == "hold" else 1
     opened = deque()
+    print("knocking", flush=True)
     while True:
         connection = socket.socket()
         try:
