@@ -56,7 +56,7 @@ class Communicator {
   // them again: where no part of theirs is the host's.
   virtual bool is_recordable() const { return false; }
   // The stream has been given a replay of a graph with calls of this group, after `begin`. Who
-  // watches calls that a device has still to do watches it as one of them.
+  // watches a device's calls keeps it. NOLINTNEXTLINE(performance-unnecessary-value-param)
   virtual void follow_replay(Stream& /*stream*/, Event /*begin*/) {}
   // Throws CommError where this rank has heard that the group has failed. Waits for nothing.
   // Thread-safe.
