@@ -2,14 +2,13 @@
 // ask for: the parts of a step, memory, the communication log and all monitors. Two ranks (threads)
 // train one model; blocks of steps with and without alternate, also in which comes first. Printed
 // are the median seconds of a step either way and the median of the blocks' ratios.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
 #include "comm/shm/comm.h"
-#include "tests/bench/median.h"
 #include "tests/bench/random_tokens.h"
+#include "tests/bench/watched_steps.h"
 #include "tests/support/temporary_directory.h"
 #include "train/plan/dry_run.h"
 #include "train/watch/insight.h"
@@ -17,33 +16,9 @@
 namespace ds {
 namespace {
 
-using bench::median;
-
-constexpr int kRanks = 2;
-
-struct Args {
-  int64_t width = 128, layers = 4, heads = 4, length = 64, batch = 8;
-  int steps = 60;  // of a block
-  int rounds = 15;
-};
-
-EngineOptions options_of(const Args& args) {
-  EngineOptions options;
-  options.model = Gpt2Config{.n_layer = args.layers,
-                             .n_head = args.heads,
-                             .n_embd = args.width,
-                             .n_positions = args.length,
-                             .vocab_size = 256,
-                             .resid_pdrop = 0,
-                             .embd_pdrop = 0,
-                             .attn_pdrop = 0};
-  options.zero.policy = zero_policy(2);
-  options.optimizer.adam.lr = 1e-4;
-  options.gradient_clipping = 1.0;
-  options.micro_batch = args.batch / kRanks;
-  options.length = args.length;
-  return options;
-}
+using bench::BlockTimes;
+using bench::kRanks;
+using bench::StepArgs;
 
 Config everything_on() {
   Config config;
@@ -67,11 +42,11 @@ class Silent final : public RunReports {
 
 class Trainer {
  public:
-  Trainer(const Args& args, const RunPlan& plan, Communicator& comm, const std::string& run_dir)
+  Trainer(const StepArgs& args, const RunPlan& plan, Communicator& comm, const std::string& run_dir)
       : comm_(comm),
         connections_(Connections::over(comm, {.data = kRanks}, {.times = &calls_})),
         workspace_(Device::cpu(), 1, connections_.peers(), &ops_),
-        engine_(options_of(args), workspace_.resources(), plan.of_rank(0).step) {
+        engine_(bench::options_of(args), workspace_.resources(), plan.of_rank(0).step) {
     ops_.follow(workspace_.stream());
     engine_.initialize();
     job_.rank = comm.rank();
@@ -122,11 +97,11 @@ class Trainer {
   StepObservers observers_;
 };
 
-void run(const Args& args) {
+void run(const StepArgs& args) {
   const testing::TemporaryDirectory home;
-  const RunPlan plan = dry_run(options_of(args), {.data = kRanks}, {});
+  const RunPlan plan = dry_run(bench::options_of(args), {.data = kRanks}, {});
   auto group = make_thread_group(kRanks);
-  std::vector<double> bare, watched, ratios;
+  BlockTimes times;
   std::vector<std::thread> ranks;
   for (size_t rank = 0; rank < kRanks; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -137,32 +112,20 @@ void run(const Args& args) {
         const double early = round % 2 == 0 ? 0 : trainer.block(args.steps, true);
         const double without = trainer.block(args.steps, false);
         const double with = round % 2 == 0 ? trainer.block(args.steps, true) : early;
-        if (rank != 0) continue;
-        bare.push_back(without);
-        watched.push_back(with);
-        ratios.push_back(with / without);
+        if (rank == 0) times.add(without, with);
       }
       trainer.end();
     });
   }
   for (std::thread& rank : ranks) rank.join();
-  fmt::print("step: {:.3f} ms bare, {:.3f} ms watched, ratio {:.4f} (median of {} blocks of {})\n",
-             median(bare) * 1e3, median(watched) * 1e3, median(ratios), args.rounds, args.steps);
+  times.print(args);
 }
 
 }  // namespace
 }  // namespace ds
 
 int main(int argc, char** argv) {
-  CLI::App app("What monitors, breakdowns and the communication log cost per step");
-  ds::Args args;
-  app.add_option("--width", args.width);
-  app.add_option("--layers", args.layers);
-  app.add_option("--heads", args.heads);
-  app.add_option("--length", args.length);
-  app.add_option("--batch", args.batch);
-  app.add_option("--steps", args.steps);
-  app.add_option("--rounds", args.rounds);
-  CLI11_PARSE(app, argc, argv);
-  ds::run(args);
+  return ds::bench::step_bench(argc, argv,
+                               "What monitors, breakdowns and the communication log cost per step",
+                               {.width = 128, .length = 64, .steps = 60, .rounds = 15}, ds::run);
 }

@@ -6,7 +6,6 @@
 // ratios (1.01 would be one per cent).
 #include <poll.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,44 +19,18 @@
 #include "launcher/process/process.h"
 #include "proto/build_info.h"
 #include "rankd/session.h"
-#include "tests/bench/median.h"
 #include "tests/bench/random_tokens.h"
+#include "tests/bench/watched_steps.h"
 #include "train/plan/dry_run.h"
 #include "train/workspace.h"
 
 namespace ds {
 namespace {
 
-using bench::median;
-
-constexpr int kRanks = 2;
-
-struct Args {
-  int64_t width = 256, layers = 4, heads = 4, length = 128, batch = 8;
-  int steps = 100;  // of a block: some seconds, so that it has its share of heartbeats
-  int rounds = 7;
-};
-
-EngineOptions options_of(const Args& args) {
-  return {.model = Gpt2Config{.n_layer = args.layers,
-                              .n_head = args.heads,
-                              .n_embd = args.width,
-                              .n_positions = args.length,
-                              .vocab_size = 256,
-                              .resid_pdrop = 0,
-                              .embd_pdrop = 0,
-                              .attn_pdrop = 0},
-          .dtype = DType::kF32,
-          .zero = {.policy = zero_policy(2),
-                   .gather = {},
-                   .grad_slice_dtype = DType::kF32,
-                   .slots = {}},
-          .optimizer = {.adam = {.lr = 1e-4}},
-          .schedule = {},
-          .gradient_clipping = 1.0,
-          .micro_batch = args.batch / kRanks,
-          .length = args.length};
-}
+using bench::BlockTimes;
+using bench::kRanks;
+using bench::options_of;
+using bench::StepArgs;
 
 // The launcher's end: takes what the ranks say, as its loop would.
 class Watcher {
@@ -144,18 +117,14 @@ class Trainer {
   Engine engine_;
 };
 
-struct Times {
-  std::vector<double> bare, watched;
-};
-
 // A block of its own engine: where its memory lies must not favour one side in all rounds.
-double bare_block(const Args& args, const RunPlan& plan, Communicator& comm) {
+double bare_block(const StepArgs& args, const RunPlan& plan, Communicator& comm) {
   Trainer trainer(options_of(args), plan, comm);
   trainer.block(2, nullptr);
   return trainer.block(args.steps, nullptr);
 }
 
-double watched_block(const Args& args, const RunPlan& plan, Communicator& comm,
+double watched_block(const StepArgs& args, const RunPlan& plan, Communicator& comm,
                      const Ledger& ledger, Watcher& watcher) {
   Trainer trainer(options_of(args), plan, comm);
   trainer.block(2, nullptr);
@@ -171,9 +140,9 @@ double watched_block(const Args& args, const RunPlan& plan, Communicator& comm,
   return seconds;
 }
 
-void run_rank(const Args& args, const RunPlan& plan, Communicator& bare_comm,
+void run_rank(const StepArgs& args, const RunPlan& plan, Communicator& bare_comm,
               Communicator& watched_comm, const Ledger& ledger, std::deque<Watcher>& watchers,
-              Times& times) {
+              BlockTimes& times) {
   for (int round = 0; round < args.rounds; ++round) {
     const auto watched = [&] {
       return watched_block(args, plan, watched_comm, ledger, watchers[static_cast<size_t>(round)]);
@@ -181,20 +150,17 @@ void run_rank(const Args& args, const RunPlan& plan, Communicator& bare_comm,
     const double early = round % 2 == 0 ? 0 : watched();
     const double without = bare_block(args, plan, bare_comm);
     const double with = round % 2 == 0 ? watched() : early;
-    if (bare_comm.rank() == 0) {
-      times.bare.push_back(without);
-      times.watched.push_back(with);
-    }
+    if (bare_comm.rank() == 0) times.add(without, with);
   }
 }
 
-void run(const Args& args) {
+void run(const StepArgs& args) {
   const RunPlan plan = dry_run(options_of(args), {.data = kRanks}, {});
   auto bare = make_thread_group(kRanks);
   auto inner = make_thread_group(kRanks);
   std::deque<Watcher> watchers(static_cast<size_t>(args.rounds));  // a token is good for one join
   const MonotonicClock clock;
-  Times times;
+  BlockTimes times;
   std::vector<std::thread> ranks;
   for (size_t rank = 0; rank < kRanks; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -205,27 +171,14 @@ void run(const Args& args) {
     });
   }
   for (std::thread& rank : ranks) rank.join();
-  std::vector<double> ratios;
-  for (size_t i = 0; i < times.bare.size(); ++i) ratios.push_back(times.watched[i] / times.bare[i]);
-  fmt::print(
-      "step: {:.3f} ms bare, {:.3f} ms watched, ratio {:.4f} (median of {} blocks of {} steps)\n",
-      median(times.bare) * 1e3, median(times.watched) * 1e3, median(ratios), args.rounds,
-      args.steps);
+  times.print(args);
 }
 
 }  // namespace
 }  // namespace ds
 
+// Blocks of some seconds, so that each has its share of heartbeats.
 int main(int argc, char** argv) {
-  CLI::App app("What heartbeats, ledger and metrics cost per step");
-  ds::Args args;
-  app.add_option("--width", args.width);
-  app.add_option("--layers", args.layers);
-  app.add_option("--heads", args.heads);
-  app.add_option("--length", args.length);
-  app.add_option("--batch", args.batch);
-  app.add_option("--steps", args.steps);
-  app.add_option("--rounds", args.rounds);
-  CLI11_PARSE(app, argc, argv);
-  ds::run(args);
+  return ds::bench::step_bench(argc, argv, "What heartbeats, ledger and metrics cost per step",
+                               {.width = 256, .length = 128, .steps = 100, .rounds = 7}, ds::run);
 }
