@@ -11,7 +11,11 @@ std::span<const EnumName> names_of(CometMode) {
   return kNames;
 }
 
-void fields(Visitor& v, TensorboardConfig& c) {
+namespace {
+
+// Of a monitor whose files lie in a folder that the user may name.
+template <class Section>
+void folder_fields(Visitor& v, Section& c) {
   v.field("enabled", c.enabled, {.meaning = "Switch.", .effect = Effect::kUsed});
   v.field("output_path", c.output_path,
           {.meaning = "Base directory.",
@@ -21,6 +25,10 @@ void fields(Visitor& v, TensorboardConfig& c) {
   v.field("job_name", c.job_name,
           {.meaning = "Sub-directory of output_path.", .effect = Effect::kUsed});
 }
+
+}  // namespace
+
+void fields(Visitor& v, TensorboardConfig& c) { folder_fields(v, c); }
 
 void fields(Visitor& v, WandbConfig& c) {
   v.field(
@@ -67,16 +75,7 @@ void fields(Visitor& v, CometConfig& c) {
            .unset_meaning = "get_or_create"});
 }
 
-void fields(Visitor& v, CsvMonitorConfig& c) {
-  v.field("enabled", c.enabled, {.meaning = "Switch.", .effect = Effect::kUsed});
-  v.field("output_path", c.output_path,
-          {.meaning = "Base directory.",
-           .effect = Effect::kUsed,
-           .refuse_null = true,
-           .unset_meaning = "a folder of the run directory, called as this section"});
-  v.field("job_name", c.job_name,
-          {.meaning = "Sub-directory of output_path.", .effect = Effect::kUsed});
-}
+void fields(Visitor& v, CsvMonitorConfig& c) { folder_fields(v, c); }
 
 void fields(Visitor& v, FlopsProfilerConfig& c) {
   v.field("enabled", c.enabled,
