@@ -88,9 +88,9 @@ std::string restore_extras(Engine& engine, CheckpointReader& reader, HostCopy& t
     part.lost = true;
     lost.insert(part.spec.name);
   });
+  const std::vector<std::string> kinds = engine.optimizer().extra_names();
   for (const std::string& name : reader.names()) {
     const std::string kind = name.substr(name.rfind('/') + 1);
-    const std::vector<std::string> kinds = engine.optimizer().extra_names();
     if (std::ranges::find(kinds, kind) != kinds.end() && !known.contains(name)) lost.insert(kind);
   }
   if (lost.empty()) return "";

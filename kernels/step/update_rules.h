@@ -255,10 +255,10 @@ constexpr void update_element(const OneBitFactors& k, float& weight, float grad,
 // The parts of a step of 0/1 Adam beside those of OneBitRule. u is what ranks exchange: a gradient
 // while the variance moves, afterwards what a rank has moved the weights by since they agreed.
 //   kGradient       u = g
-//   kStep          m = beta1 m + (1 - beta1) u; w -= lr (m / (sqrt(v) + eps) + weight_decay w); u=0
-//   kLocal          m = beta1 m + (1 - beta1) g; u -= lr (m / (sqrt(v) + eps) + weight_decay w)
-//   kToMomenta      u *= sqrt(v) + eps
-//   kFromMomenta    m = -u / rates; u /= sqrt(v) + eps
+//   kStep           m = beta1 m + (1 - beta1) u; w -= lr (m / root + weight_decay w); u = 0
+//   kLocal          m = beta1 m + (1 - beta1) g; u -= lr (m / root + weight_decay w)
+//   kToMomenta      u *= root, which is sqrt(v) + eps
+//   kFromMomenta    m = -u / rates; u /= root
 enum class ZeroOnePart : uint8_t { kGradient, kStep, kLocal, kToMomenta, kFromMomenta };
 struct ZeroOneRule {
   float eps = 1e-8F;
