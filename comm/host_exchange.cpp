@@ -39,6 +39,14 @@ void HostExchange::broadcast(std::span<std::byte> bytes, int root) {
   group_.broadcast(inout, root, stream_);
 }
 
+std::vector<std::string> HostExchange::gather_host_names() {
+  std::array<char, 64> mine{};
+  put_text(mine, own_host_name());
+  std::vector<std::string> names;
+  for (const auto& name : gather(std::vector{mine})) names.emplace_back(name.data());
+  return names;
+}
+
 void HostExchange::agree_on_success(const std::string& what, const std::string& error) {
   const Span span = labelled(what);
   WireFailure mine;

@@ -4,10 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <sstream>
-
-#include "core/host.h"
 
 namespace ds {
 namespace {
@@ -64,10 +61,7 @@ void CommsLogger::after_step(const StepReport& /*report*/) {
 
 void CommsLogger::before_exit(RunEnd /*end*/) {
   const std::string mine = table_.to_text();
-  std::array<char, 64> host{};
-  put_text(host, own_host_name());
-  std::vector<std::string> hosts;
-  for (const auto& one : host_.gather(std::vector{host})) hosts.emplace_back(one.data());
+  const std::vector<std::string> hosts = host_.gather_host_names();
   std::vector<CommsTable> ranks;
   for (const auto& text : host_.gather_lists(std::vector<char>(mine.begin(), mine.end()))) {
     ranks.push_back(CommsTable::from_text({text.data(), text.size()}));

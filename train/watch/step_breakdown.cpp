@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/host.h"
 #include "core/number_text.h"
 
 namespace ds {
@@ -22,14 +21,6 @@ Breakdown divided(Breakdown sum, double by) {
 std::string bytes_text(size_t bytes) {
   const auto [value, unit] = scale_bytes(static_cast<double>(bytes));
   return fmt::format("{:.4g} {}", value, unit);
-}
-
-std::vector<std::string> gathered_hosts(HostExchange& host) {
-  std::array<char, 64> name{};
-  put_text(name, own_host_name());
-  std::vector<std::string> hosts;
-  for (const auto& one : host.gather(std::vector{name})) hosts.emplace_back(one.data());
-  return hosts;
 }
 
 }  // namespace
@@ -103,7 +94,7 @@ StepBreakdown::StepBreakdown(StepTimer& timer, HostExchange& host, const Workspa
       workspace_(workspace),
       reports_(reports),
       options_(options),
-      hosts_(gathered_hosts(host)) {
+      hosts_(host.gather_host_names()) {
   if (options.times) timer_.need();
 }
 
