@@ -43,6 +43,7 @@ struct Args {
   int steps = 3;
   bool graphs = true;
   bool tf32 = false;
+  int64_t recomputed = 0;              // consecutive blocks that keep their inputs alone; 0: none do
   std::optional<std::string> tune;  // the file of choices
 };
 
@@ -70,6 +71,9 @@ EngineOptions options_of(const Args& args) {
                         .gradient_clipping = 1.0,
                         .micro_batch = args.batch / args.ranks,
                         .length = args.length};
+  if (args.recomputed > 0)
+    options.recomputed = {.recompute = {.part = RecomputedPart::kBlock},
+                          .per_segment = args.recomputed};
   return options;
 }
 
@@ -236,6 +240,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", args.steps);
   app.add_flag("!--no-graphs", args.graphs, "Steps kernel by kernel, on a GPU");
   app.add_flag("--tf32", args.tf32, "Products of fp32 in TF32, on a GPU");
+  app.add_option("--recompute", args.recomputed,
+                 "Activation checkpointing of segments of this many blocks");
   app.add_option("--tune", args.tune, "Products tuned, on a GPU; the file that keeps the choices");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -4,7 +4,8 @@ After two steps that are not timed (in which --compile compiles) it prints "read
 input it then makes some steps and prints one JSON object with the tokens per second of each.
 
 bf16 is autocast (weights, gradients and optimizer state stay fp32, products run in bf16) or, with --pure,
-everything in bf16. --keep-grads lets gradients keep their memory from step to step.
+everything in bf16. --keep-grads lets gradients keep their memory from step to step. --recompute is torch.utils.checkpoint of
+every block.
 """
 import argparse
 import json
@@ -14,6 +15,7 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 class Block(nn.Module):
@@ -34,8 +36,9 @@ class Block(nn.Module):
 
 
 class Gpt2(nn.Module):
-    def __init__(self, vocabulary=50257, positions=1024, width=768, layers=12, heads=12):
+    def __init__(self, vocabulary=50257, positions=1024, width=768, layers=12, heads=12, recompute=False):
         super().__init__()
+        self.recompute = recompute
         self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(positions, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.ln_f = nn.LayerNorm(width)
@@ -47,7 +50,7 @@ class Gpt2(nn.Module):
     def forward(self, tokens, targets):
         x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
         for block in self.blocks:
-            x = block(x)
+            x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
         logits = self.ln_f(x) @ self.wte.weight.t()
         return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
@@ -62,12 +65,13 @@ def main():
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--pure", action="store_true")
     parser.add_argument("--keep-grads", action="store_true")
+    parser.add_argument("--recompute", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     torch.set_flush_denormal(True)
     autocast = args.dtype == "bf16" and not args.pure
-    model = Gpt2().to(torch.bfloat16 if args.pure else torch.float32)
+    model = Gpt2(recompute=args.recompute).to(torch.bfloat16 if args.pure else torch.float32)
     run = torch.compile(model) if args.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
 
