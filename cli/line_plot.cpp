@@ -32,12 +32,15 @@ struct Axis {
   double place(double value) const { return from + (value - low) / (high - low) * (to - from); }
 };
 
-std::string ticks(const Axis& x, const Axis& y) {
+std::string ticks(const Axis& x, const Axis& y, PlotTicks kind) {
   std::string out;
-  const double dx = std::max(1.0, tick_width(x.high - x.low, 6));
+  const double least = kind == PlotTicks::kWhole ? 1.0 : 0.0;
+  const double dx = std::max(least, tick_width(x.high - x.low, 6));
   for (double v = std::ceil(x.low / dx) * dx; v <= x.high; v += dx) {
-    out += fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>{:.0f}</text>\n",
-                       x.place(v), kHeight - kBottom + 18, v);
+    out += fmt::format(
+        "<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n", x.place(v),
+        kHeight - kBottom + 18,
+        kind == PlotTicks::kWhole ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v));
   }
   const double dy = tick_width(y.high - y.low, 6);
   for (double v = std::ceil(y.low / dy) * dy; v <= y.high; v += dy) {
@@ -95,7 +98,7 @@ std::string escaped(std::string_view text) {
 }  // namespace
 
 std::string line_plot(std::string_view title, std::string_view x_name,
-                      const std::vector<PlotCurve>& curves) {
+                      const std::vector<PlotCurve>& curves, PlotTicks x_ticks) {
   Axis x{0, 1, kLeft, kWidth - kRight};
   Axis y{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
          kHeight - kBottom, kTop};
@@ -113,7 +116,8 @@ std::string line_plot(std::string_view title, std::string_view x_name,
       y.high = std::max(y.high, p.y);
     }
   }
-  x.high = std::max(x.high, x.low + 1);
+  if (x_ticks == PlotTicks::kWhole) x.high = std::max(x.high, x.low + 1);
+  if (!(x.high > x.low)) x.high = x.low + 1;
   if (!(y.high > y.low)) {
     y.low = std::isfinite(y.low) ? y.low - 0.5 : 0;
     y.high = y.low + 1;
@@ -124,8 +128,8 @@ std::string line_plot(std::string_view title, std::string_view x_name,
       "font-family='sans-serif' font-size='12'>\n<rect width='{0}' height='{1}' fill='white'/>\n"
       "<text x='{2}' y='20' font-size='14'>{3}</text>\n{4}{5}{6}"
       "<text x='{7}' y='{8}' text-anchor='middle'>{9}</text>\n</svg>\n",
-      kWidth, kHeight, kLeft, escaped(title), ticks(x, y), lines, legend(curves), kWidth / 2,
-      kHeight - 6, escaped(x_name));
+      kWidth, kHeight, kLeft, escaped(title), ticks(x, y, x_ticks), lines, legend(curves),
+      kWidth / 2, kHeight - 6, escaped(x_name));
 }
 
 }  // namespace ds

@@ -13,6 +13,7 @@
 #include "cli/verbs/explain.h"
 #include "cli/verbs/generate.h"
 #include "cli/verbs/init.h"
+#include "cli/verbs/insight/lr_range_test.h"
 #include "cli/verbs/insight/profile.h"
 #include "cli/verbs/insight/report.h"
 #include "cli/verbs/man.h"
@@ -38,6 +39,8 @@ constexpr std::array kVerbs{
          described<PlanArgs, describe_plan>, Program::kEngine},
     Verb{"profile", "parameters, FLOPs and time of a model, module by module, in one step",
          described<ProfileArgs, describe_profile>, Program::kEngine},
+    Verb{"lr-range-test", "which learning rates a job trains with, by a short run",
+         described<LrRangeTestArgs, describe_lr_range_test>},
     Verb{"generate", "continue a prompt with a trained model",
          described<GenerateArgs, describe_generate>, Program::kEngine},
     Verb{"eval", "loss, perplexity and bits per byte of a model on given texts",

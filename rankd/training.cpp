@@ -169,6 +169,7 @@ std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpo
       parts.engine, checkpoints, parts.control,
       TagSaver::Options{.rank = parts.plan.rank,
                         .schedule = SaveSchedule(parts.config.train.save_every, steps),
+                        .at_end = parts.config.train.save_at_end,
                         .model_folder = parts.plan.run_dir + "/final",
                         .frame = parts.frame,
                         .pause = [] { std::this_thread::sleep_for(std::chrono::seconds(1)); }});

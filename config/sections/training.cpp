@@ -150,6 +150,11 @@ void fields(Visitor& v, TrainSection& c) {
            .effect = Effect::kUsed,
            .min = 0});
   v.field(
+      "save_at_end", c.save_at_end,
+      {.meaning = "Whether the state and the trained model are saved when all steps are done. A "
+                  "run that is stopped before is saved either way.",
+       .effect = Effect::kUsed});
+  v.field(
       "keep_checkpoints", c.keep_checkpoints,
       {.meaning = "Newest checkpoints to keep; 0 keeps all.", .effect = Effect::kUsed, .min = 0});
   v.field("save_in_memory_every", c.save_in_memory_every,

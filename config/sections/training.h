@@ -59,6 +59,7 @@ struct TrainSection {
   int64_t eval_every = 0;                       // steps
   int64_t eval_batches = 0;                     // 0: the whole validation set
   int64_t save_every = 0;                       // steps
+  bool save_at_end = true;
   int64_t keep_checkpoints = 2;                 // the newest; 0 keeps all
   int64_t save_in_memory_every = 0;             // steps
   std::optional<int64_t> copy_in_memory_every;  // steps; save_in_memory_every

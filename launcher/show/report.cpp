@@ -198,7 +198,10 @@ std::string closing_text(const RunRecord& record, const RunDirectory& directory)
   if (record.last_commit) {
     row("checkpoint", directory.file("checkpoints") / record.last_commit->tag());
   }
-  if (record.exit_code == 0) row("model", directory.file("final"));
+  std::error_code error;  // a run may not have been asked for one
+  if (record.exit_code == 0 && fs::exists(directory.file("final"), error)) {
+    row("model", directory.file("final"));
+  }
   row("logs", directory.file("logs"));
   if (record.exit_code == static_cast<int>(ExitCode::kRequeue)) {
     text += fmt::format("\n  {:<11} the same command with --run-dir {}", "continue",

@@ -1,3 +1,4 @@
+#include "launcher/show/metric_curves.h"
 #include "launcher/show/report_page.h"
 
 #include <fmt/format.h>
@@ -89,33 +90,7 @@ class Table {
   int rows_ = 0;
 };
 
-// Of metrics.jsonl, by the names of its metrics.
-using Curves = std::map<std::string, std::vector<PlotPoint>>;
-
-Curves curves_of(std::string_view lines) {
-  Curves curves;
-  while (!lines.empty()) {
-    const size_t end = lines.find('\n');
-    const std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
-    rapidjson::Document row;
-    row.Parse(line.data(), line.size());
-    if (row.HasParseError() || !row.IsObject()) continue;  // a line that is being written
-    const std::optional<double> step = number(row, "step");
-    if (!step) continue;
-    for (const auto& [key, value] : row.GetObject()) {
-      if (std::string_view(key.GetString()) == "step" || (!value.IsNumber() && !value.IsNull())) {
-        continue;
-      }
-      const double y =
-          value.IsNumber() ? value.GetDouble() : std::numeric_limits<double>::quiet_NaN();
-      curves[key.GetString()].push_back({*step, y});
-    }
-  }
-  return curves;
-}
-
-std::string figure(const Curves& curves, std::string_view title,
+std::string figure(const MetricCurves& curves, std::string_view title,
                    const std::vector<std::pair<std::string, std::string_view>>& shown) {
   std::vector<PlotCurve> lines;
   std::string said;
@@ -253,7 +228,7 @@ std::string report_page(const RunFiles& files) {
   const rapidjson::Document report =
       parsed(files.report.empty() ? "{}" : files.report, "report.json");
   const rapidjson::Document plan = parsed(files.plan.empty() ? "{}" : files.plan, "plan.json");
-  const Curves curves = curves_of(files.metrics);
+  const MetricCurves curves = metric_curves(files.metrics);
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

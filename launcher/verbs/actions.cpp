@@ -19,6 +19,7 @@
 #include "launcher/verbs/explain.h"
 #include "launcher/verbs/found_run.h"
 #include "launcher/verbs/init.h"
+#include "launcher/verbs/insight/lr_range_test.h"
 #include "launcher/verbs/man.h"
 #include "launcher/verbs/preflight.h"
 #include "launcher/verbs/schema.h"
@@ -96,6 +97,7 @@ Action watching(const VerbLine& line) {
 
 constexpr std::array kRows{
     Row{"run", train},
+    Row{"lr-range-test", looking_around<LrRangeTestArgs, run_lr_range_test>},
     Row{"check", check},
     Row{"preflight", preflight},
     Row{"env", looking_around<EnvOptions, run_env>},

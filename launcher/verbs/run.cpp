@@ -178,11 +178,6 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   return job;
 }
 
-std::string local_time_stamp() {
-  const std::time_t now = std::time(nullptr);
-  return fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(now));
-}
-
 // Names alone: values may be nobody's business.
 std::string names_of(const std::vector<std::string>& environment) {
   std::vector<std::string> names;
@@ -507,6 +502,11 @@ int train(const RunOptions& given, const CommandContext& context,
 }
 
 }  // namespace
+
+std::string local_time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  return fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(now));
+}
 
 WorldShape local_shape(const RunOptions& options, const JobConfig& config, const Machine& machine) {
   std::optional<int> ranks = options.num_ranks;

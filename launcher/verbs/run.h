@@ -23,6 +23,9 @@ struct CommandContext {
 // long as there is room for it.
 WorldShape local_shape(const RunOptions& options, const JobConfig& config, const Machine& machine);
 
+// "20261124-175901", for the names of run directories.
+std::string local_time_stamp();
+
 // Returns the exit code; throws Error for what fails before the ranks run.
 int run_training_job(const RunOptions& options, const CommandContext& context);
 

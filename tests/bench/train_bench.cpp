@@ -43,7 +43,7 @@ struct Args {
   int steps = 3;
   bool graphs = true;
   bool tf32 = false;
-  int64_t recomputed = 0;              // consecutive blocks that keep their inputs alone; 0: none do
+  int64_t recomputed = 0;           // consecutive blocks that keep their inputs alone; 0: none do
   std::optional<std::string> tune;  // the file of choices
 };
 

@@ -19,6 +19,7 @@ class TagSaver final : public StepObserver {
   struct Options {
     int rank = 0;
     SaveSchedule schedule;
+    bool at_end = true;           // when all steps are done; what is stopped is saved either way
     std::string model_folder;     // where the model is exported to
     const FolderFrame& frame;     // of rank 0, for that
     std::function<void()> pause;  // a second, between two tries at the end

@@ -18,7 +18,7 @@ constexpr int64_t kRoom = int64_t{1} << 40;
 // One rank whose engine makes no steps, and its saver.
 struct Saving {
   explicit Saving(Communicator& comm, MemoryFileSystem& disk, const FolderFrame& frame,
-                  std::function<void()> pause)
+                  std::function<void()> pause, bool at_end)
       : connections(Connections::over(comm, {.data = comm.size()})),
         workspace(Device::cpu(), 1, connections.peers()),
         engine(options_of({}), workspace.resources(), std::nullopt),
@@ -26,6 +26,7 @@ struct Saving {
         saver(engine, checkpoints, heard,
               {.rank = 0,
                .schedule = SaveSchedule(2, 10),
+               .at_end = at_end,
                .model_folder = "/run/final",
                .frame = frame,
                .pause = std::move(pause)}) {
@@ -55,11 +56,11 @@ struct Saving {
 
 // The body gets a rank that saves to `disk`; `pause` is what comes between two tries at the end.
 void with_saver(MemoryFileSystem& disk, const std::function<void()>& pause,
-                const std::function<void(Saving&)>& body) {
+                const std::function<void(Saving&)>& body, bool at_end = true) {
   test::run_ranks(1, [&](Communicator& comm) {
     disk.make_directories("/run");
     const FolderFrame frame;
-    Saving saving(comm, disk, frame, pause);
+    Saving saving(comm, disk, frame, pause, at_end);
     body(saving);
   });
 }
@@ -129,6 +130,19 @@ TEST_CASE("a run that is stopped saves, one that is done also exports its model"
     CHECK(saving.heard.take() == Lines{"save 5.0", "commit global_step5", "export 5.0"});
     CHECK(disk.exists("/run/final/model.safetensors"));
   });
+}
+
+TEST_CASE("a run that shall leave nothing saves only when it is stopped", "[train]") {
+  MemoryFileSystem disk;
+  const auto ends = [](Saving& saving) {
+    saving.engine.restore_step(5);
+    saving.saver.before_exit(RunEnd::kDone);
+    CHECK(saving.heard.take().empty());
+    saving.saver.before_exit(RunEnd::kStopped);
+    CHECK(saving.heard.take() == Lines{"save 5.0", "commit global_step5"});
+  };
+  with_saver(disk, kNever, ends, false);
+  CHECK(!disk.exists("/run/final/model.safetensors"));
 }
 
 TEST_CASE("at the end a full disk is waited for, but not for ever", "[train]") {

@@ -1,0 +1,46 @@
+// What a learning-rate range test has found (pure): the loss over a rate that grows, after Smith,
+// Cyclical Learning Rates for Training Neural Networks (2017), arXiv:1506.01186, section 3.3, and
+// DeepSpeed's document of the test.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/show/metric_curves.h"
+
+namespace ds {
+
+struct LrPoint {
+  int64_t step = 0;
+  double lr = 0;
+  double loss = 0;
+  double smoothed = 0;  // a mean of about the last tenth of the points; not of a loss that is none
+};
+
+struct LrRange {
+  std::vector<LrPoint> points;
+  double lowest_loss = 0;  // smoothed
+  double lowest_lr = 0;    // there: from it on training does not get better
+  double steepest_lr = 0;  // where the smoothed loss falls fastest over the rate's logarithm
+  std::optional<double> diverged_lr;  // the loss is above the first one again, or not finite
+  bool still_falling = false;         // the lowest is at the end, so the range is too short
+
+  // The documents stay below the largest useful rate, as a model there is about to diverge: half of
+  // it. Smith takes a quarter of the upper bound for the lower one.
+  double cycle_max_lr() const { return lowest_lr / 2; }
+  double cycle_min_lr() const { return cycle_max_lr() / 4; }
+  double fixed_lr() const { return steepest_lr < cycle_max_lr() ? steepest_lr : cycle_max_lr(); }
+};
+
+// Of the metrics of a run. DataError where there are too few steps to say anything.
+inline constexpr size_t kFewestLrPoints = 5;
+LrRange lr_range_of(const MetricCurves& curves);
+
+std::string lr_range_plot(const LrRange& range);  // an SVG
+// For people: a plot in characters, what was found and what to write into a configuration.
+std::string lr_range_text(const LrRange& range);
+std::string lr_range_json(const LrRange& range, const std::string& run, const std::string& plot);
+
+}  // namespace ds

@@ -1,0 +1,107 @@
+#include "launcher/verbs/insight/lr_range_test.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "config/load.h"
+#include "core/files/file.h"
+#include "launcher/agents/started_place.h"
+#include "launcher/process/environment_list.h"
+#include "launcher/process/run_directory.h"
+#include "launcher/run/job_config.h"
+#include "launcher/show/lr_range.h"
+
+namespace ds {
+namespace {
+
+namespace fs = std::filesystem;
+
+LrRangeTestParams params_of(const LrRangeTestArgs& args, const Config& config) {
+  LrRangeTestParams params;
+  if (config.scheduler.type == SchedulerType::kLRRangeTest) {
+    params = config.scheduler.lr_range_test;
+  } else {
+    params = {.lr_range_test_min_lr = {1e-4},
+              .lr_range_test_step_size = std::max<int64_t>(1, args.steps / 10),
+              .lr_range_test_step_rate = 10};
+  }
+  if (args.min_lr) params.lr_range_test_min_lr = {*args.min_lr};
+  params.lr_range_test_step_size = args.step_size.value_or(params.lr_range_test_step_size);
+  params.lr_range_test_step_rate = args.step_rate.value_or(params.lr_range_test_step_rate);
+  params.lr_range_test_staircase |= args.staircase;
+  return params;
+}
+
+fs::path run_directory_of(const LrRangeTestArgs& args) {
+  if (args.run.run_dir) return fs::absolute(*args.run.run_dir);
+  std::error_code error;
+  const fs::path config = args.run.config;
+  const std::string stem = fs::exists(config, error) ? config.stem().string() : "config";
+  return fs::current_path() / "runs" / fmt::format("{}-lr-{}", stem, local_time_stamp());
+}
+
+bool has_lost_loss(const MetricCurves& curves) {
+  const auto losses = curves.find("loss");
+  return losses != curves.end() && std::ranges::any_of(losses->second, [](const PlotPoint& point) {
+           return !std::isfinite(point.y);
+         });
+}
+
+int report(const LrRangeTestArgs& args, const fs::path& run, const MetricCurves& curves) {
+  const LrRange range = lr_range_of(curves);
+  const fs::path plot = run / "lr-range-test.svg";
+  write_whole_file(plot, lr_range_plot(range));
+  if (args.json) {
+    fmt::print("{}\n", lr_range_json(range, run.string(), plot.string()));
+  } else {
+    fmt::print("{}plot            {}\n", lr_range_text(range), plot.string());
+  }
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace
+
+std::vector<std::string> lr_range_overrides(const LrRangeTestArgs& args) {
+  std::vector<std::string> out = args.run.overrides;
+  const LrRangeTestParams params = params_of(args, load_config(args.run.config, out));
+  std::string rates;
+  for (const double rate : params.lr_range_test_min_lr) {
+    rates += fmt::format("{}{}", rates.empty() ? "" : ", ", rate);
+  }
+  out.push_back(fmt::format(
+      "scheduler={{\"type\": \"LRRangeTest\", \"params\": {{\"lr_range_test_min_lr\": [{}], "
+      "\"lr_range_test_step_size\": {}, \"lr_range_test_step_rate\": {}, "
+      "\"lr_range_test_staircase\": {}}}}}",
+      rates, params.lr_range_test_step_size, params.lr_range_test_step_rate,
+      params.lr_range_test_staircase));
+  for (const char* const word :
+       {"train.epochs=null", "train.save_every=0", "train.save_at_end=false", "train.log_every=1",
+        "train.eval_every=0", "train.eval_batches=1"}) {
+    out.emplace_back(word);
+  }
+  out.push_back(fmt::format("train.steps={}", args.steps));
+  return out;
+}
+
+int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context) {
+  RunArgs run = args.run;
+  const fs::path directory = run_directory_of(args);
+  run.overrides = lr_range_overrides(args);
+  run.run_dir = directory.string();
+  run.resume = "never";
+  const int code = run_training_job(run_options(run), context);
+  const std::optional<StartedPlace> place = discover_start(as_environment(context.environment));
+  if (place && !place->is_launcher()) return code;  // another dslaunch has the results
+  RealFileSystem files;
+  constexpr int64_t kMost = int64_t{4} << 30;
+  const std::string metrics = (directory / "metrics.jsonl").string();
+  if (!files.exists(metrics)) return code;
+  const MetricCurves curves = metric_curves(files.read_text(metrics, kMost));
+  if (code != static_cast<int>(ExitCode::kDone) && !has_lost_loss(curves)) return code;
+  return report(args, directory, curves);
+}
+
+}  // namespace ds

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""`dslaunch lr-range-test` in real runs.
+
+usage: lr_range_test.py FOLDER_OF_PROGRAMS
+"""
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = str(pathlib.Path(sys.argv[1], "dslaunch").resolve())
+
+
+def check(holds, what):
+    if not holds:
+        raise SystemExit(f"failed: {what}")
+
+
+def dslaunch(folder, *words, code=0):
+    done = subprocess.run([PROGRAM, *words], cwd=folder, capture_output=True, text=True)
+    check(done.returncode == code, f"{words}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def write_job(folder, scheduler):
+    (folder / "text.txt").write_text("All the world's a stage, and all the men and women merely players. " * 60)
+    job = {"model": {"family": "gpt2", "vocab_size": 257, "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16},
+           "data": {"train": ["text.txt"], "tokenizer": "byte", "sequence_length": 16},
+           "train": {"steps": 12}, "train_batch_size": 4,
+           "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "betas": [0.9, 0.99]}}}
+    if scheduler:
+        job["scheduler"] = scheduler
+    (folder / "train.json").write_text(json.dumps(job))
+
+
+def near(one, other):
+    return math.isclose(one, other, rel_tol=1e-6)
+
+
+def the_verb(folder):
+    write_job(folder, {"type": "WarmupLR", "params": {"warmup_num_steps": 5}})
+    done = dslaunch(folder, "lr-range-test", "train.json", "--steps", "40", "--num-ranks", "2", "--num-threads", "1",
+                    "--run-dir", "range", "--json")
+    found = json.loads(done.stdout)
+    check([p["step"] for p in found["points"]] == list(range(1, 41)), "a point of each step")
+    for i, point in enumerate(found["points"]):
+        check(near(point["lr"], 1e-4 * (1 + 10 * (i + 1) / 4)), f"rate of point {i + 1}: {point['lr']}")
+    check(found["lowest_loss"] < found["points"][0]["loss"], "the loss fell")
+    check(0 < found["cycle_min_lr"] < found["cycle_max_lr"] <= found["lowest_lr"], "rates of a cycle")
+    check("<svg" in pathlib.Path(found["plot"]).read_text(), "a picture")
+    for left in ("checkpoints", "final"):
+        there = folder / "range" / left
+        check(not there.exists() or not any(there.iterdir()), f"nothing is saved: {left}")
+    text = dslaunch(folder, "lr-range-test", "train.json", "--steps", "12", "--num-ranks", "1", "--staircase",
+                    "--step-size", "3", "--step-rate", "1", "--min-lr", "0.001").stdout
+    check("OneCycle" in text and "lr-range-test.svg" in text, text)
+    check(len(list((folder / "runs").glob("train-lr-*/metrics.jsonl"))) == 1, "a run directory of its own")
+
+
+def errors(folder):
+    write_job(folder, None)
+    said = dslaunch(folder, "lr-range-test", "train.json", "--min-lr", "0", code=2).stderr
+    check("--min-lr" in said, said)
+    said = dslaunch(folder, "lr-range-test", "train.json", "--steps", "3", code=2).stderr
+    check("--steps" in said, said)
+    said = dslaunch(folder, "lr-range-test", "missing.json", code=66).stderr
+    check("missing.json" in said, said)
+    check(not (folder / "runs").exists(), "nothing is begun")
+
+
+def main():
+    for part in (the_verb, errors):
+        with tempfile.TemporaryDirectory() as name:
+            part(pathlib.Path(name))
+
+
+main()
