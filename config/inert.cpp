@@ -101,6 +101,9 @@ void Rules::offload() {
           {"nvme_path", "buffer_count", "fast_init", "pipeline_read", "pipeline_write"},
           "unless device is nvme");
   }
+  if (optimizer && !optimizer->super_offload) {
+    note("zero_optimization.offload_optimizer.cpuadam_cores_perc", "unless super_offload is true");
+  }
   if (!nvme) all_in("aio", "", "unless something is offloaded to nvme");
 }
 

@@ -21,6 +21,12 @@ bool has_adam(const OptimizerConfig& optimizer) {
   return optimizer.type == OptimizerType::kAdam || optimizer.type == OptimizerType::kAdamW;
 }
 
+std::optional<std::string> whole_parameters_of(const OptimizerConfig& optimizer) {
+  if (optimizer.type == OptimizerType::kLamb) return "Lamb needs norms of whole parameters";
+  if (optimizer.type == OptimizerType::kMuon) return "Muon needs whole matrices";
+  return std::nullopt;
+}
+
 bool is_one_bit(const OptimizerConfig& optimizer) {
   return optimizer.type == OptimizerType::kOneBitAdam ||
          optimizer.type == OptimizerType::kZeroOneAdam ||
@@ -198,6 +204,22 @@ void swap_buffer_rules(const RuleContext& r, const OffloadOptimizerConfig& offlo
   }
 }
 
+void update_time_rules(const RuleContext& r, const OffloadOptimizerConfig& offload) {
+  const std::string key = "zero_optimization.offload_optimizer";
+  const bool is_ahead = offload.super_offload;
+  if (is_ahead && offload.device != OffloadDevice::kCpu) {
+    r.refuse_early(key + ".super_offload",
+                   "updates what is in the host's memory, expected device \"cpu\"");
+  } else if (const auto why = whole_parameters_of(r.config.optimizer); is_ahead && why) {
+    r.refuse_early(key + ".super_offload",
+                   fmt::format("updates part by part during the backward pass, but {}; remove it, "
+                               "or use another optimizer",
+                               *why));
+  } else if (!is_ahead && offload.device != OffloadDevice::kNone) {
+    r.note(key, "the host's update " + host_update_begins(r.config));
+  }
+}
+
 void offload_rules(const RuleContext& r) {
   const ZeroConfig& zero = r.config.zero_optimization;
   if (zero.offload_param && zero.offload_param->device != OffloadDevice::kNone && zero.stage != 3) {
@@ -220,6 +242,7 @@ void offload_rules(const RuleContext& r) {
                      fmt::format("nvme works with stage 3 only, the stage is {}", zero.stage));
     }
   }
+  if (zero.offload_optimizer && zero.stage > 0) update_time_rules(r, *zero.offload_optimizer);
   if (zero.offload_optimizer && zero.offload_optimizer->ratio < 1.0) {
     if (zero.stage != 3) {
       r.refuse("zero_optimization.offload_optimizer.ratio",
@@ -385,6 +408,22 @@ void check_engine_rules(const RuleContext& context) {
 }
 
 }  // namespace detail
+
+std::string host_update_begins(const Config& config) {
+  const auto& offload = config.zero_optimization.offload_optimizer;
+  if (offload && offload->super_offload) {
+    return "begins during the backward pass, and is undone where the norm asks for another one";
+  }
+  const auto after_norm = [](const std::string& why) {
+    return "begins after the norm is known: " + why;
+  };
+  if (const auto why = detail::whole_parameters_of(config.optimizer)) return after_norm(*why);
+  if (config.gradient_clipping > 0) {
+    return after_norm(fmt::format("gradient_clipping is {}", config.gradient_clipping));
+  }
+  if (config.fp16.enabled) return after_norm("fp16 skips steps whose gradients overflow");
+  return after_norm("a step that is not finite changes nothing");
+}
 
 void check_rules(const Config& config, const Origins& origins, Problems& problems) {
   const detail::RuleContext context(config, origins, problems);

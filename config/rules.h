@@ -13,6 +13,10 @@ namespace ds {
 
 void check_rules(const Config& config, const Origins& origins, Problems& problems);
 
+// When the host's update of offloaded state begins, and what it waits for: "begins after the norm
+// is known: gradient_clipping is 1". Of a configuration that offloads it.
+std::string host_update_begins(const Config& config);
+
 namespace detail {
 
 // What every rule needs: the values, what was given, where to complain.

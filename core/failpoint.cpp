@@ -37,7 +37,7 @@ void arm_failpoints(std::string_view text, const FailpointScope&) {
 namespace {
 
 // tests/style/failpoints.py holds this list to the places in the source.
-constexpr std::array<std::string_view, 137> kNames{"ckpt.after_fsync",
+constexpr std::array<std::string_view, 140> kNames{"ckpt.after_fsync",
                                                    "ckpt.agreed",
                                                    "ckpt.before_agreement",
                                                    "ckpt.before_create",
@@ -128,7 +128,10 @@ constexpr std::array<std::string_view, 137> kNames{"ckpt.after_fsync",
                                                    "memory.written",
                                                    "offload.gradient_loaded",
                                                    "offload.gradient_stored",
+                                                   "offload.part_saved",
+                                                   "offload.part_undone",
                                                    "offload.part_updated",
+                                                   "offload.part_updated_ahead",
                                                    "offload.sums_added",
                                                    "offload.weights_stored",
                                                    "retain.aside",

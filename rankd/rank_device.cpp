@@ -113,6 +113,7 @@ RankDevice::RankDevice(const JobPlan& job, const RankDeviceOptions& options, Com
       workspace_(
           {.device = job.device,
            .threads = job.threads,
+           .updater_threads = options.updater_threads,
            .trace = options.trace,
            .overlaps_communication = options.overlaps_communication,
            .blocks = blocks_ ? &*blocks_ : nullptr,

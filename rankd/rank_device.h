@@ -46,6 +46,7 @@ struct RankDeviceOptions {
   MemoryLimits limits{};
   bool tunes_matmul = false;
   Trace* trace = nullptr;  // of the stream that computes
+  int updater_threads = 0;
 };
 
 class RankDevice {

@@ -512,7 +512,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                      .nccl = nccl_wish(config.communication.backend),
                      .limits = limits,
                      .tunes_matmul = config.train.tune_matmul,
-                     .trace = &ops},
+                     .trace = &ops,
+                     .updater_threads = updater_threads(config, plan.threads)},
                     *world, sizes, sinks);
   ops.follow(device.workspace().stream());
   if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));

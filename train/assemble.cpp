@@ -219,6 +219,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                    .micro_steps = static_cast<int>(micro_steps),
                    .slots = {},
                    .sub_group_numel = z.stage == 3 ? z.sub_group_size : INT64_MAX,
+                   .update_ahead = offload.super_offload && offload.device == OffloadDevice::kCpu,
                    .offload_ratio = offload.ratio,
                    .pin_memory = offload.pin_memory,
                    .rolling = rolling_options(offload)};
@@ -270,6 +271,12 @@ BatchShape batch_shape(const Config& config, int world_size) {
   check_most("train_micro_batch_size_per_gpu", sizes.micro, kMostTokensOfMicroBatch);
   check_most("train_batch_size", sizes.train, kMostSamples);
   return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = world_size};
+}
+
+int updater_threads(const Config& config, int threads) {
+  const OffloadOptimizerConfig offload = offload_optimizer(config);
+  if (!offload.super_offload || offload.device != OffloadDevice::kCpu) return 0;
+  return std::max(1, static_cast<int>(offload.cpuadam_cores_perc * threads));
 }
 
 MemoryLimits memory_limits(const Config& config) {

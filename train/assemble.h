@@ -29,6 +29,9 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
 MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host);
 BatchShape batch_shape(const Config& config, int world_size);
 
+// Of those of a rank, that work ahead on offloaded optimizer state; 0: that is updated in turn.
+int updater_threads(const Config& config, int threads);
+
 // memory.device_limit and memory.host_limit.
 MemoryLimits memory_limits(const Config& config);
 // Asynchronous I/O with files in `folder` (nvme_path) as the "aio" section wants it. ConfigError

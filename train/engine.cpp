@@ -149,6 +149,13 @@ void Engine::upload(const StepSettings& settings, int64_t flags) {
                        : StepInputs{.step = 0});
 }
 
+// That of gradients that are finite, and no longer than they may be.
+ShardedStore::ExpectedUpdate Engine::expected_update(const StepSettings& settings) const {
+  const double loss_scale = scales() ? scaling_.scaler.scale : 1.0;
+  return {.inputs = inputs_of(settings),
+          .grad_scale = static_cast<float>(1.0F / (options_.gradient_factor * loss_scale))};
+}
+
 int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* observer) {
   results_.require_room();
   const StepSettings settings = next_settings();
@@ -157,6 +164,7 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   input.optimizer_step = [&] { update(settings); };
   upload(settings, flags);
   store_.begin_step(optimizer_->gradients_at(settings.update));
+  if (store_.updates_ahead()) store_.expect(expected_update(settings));
   input.graphs = graphs_ ? &*graphs_ : nullptr;
   StepRunner(place_, input).run(training_);
   if (graphs_) graphs_->end_first_step();

@@ -90,6 +90,7 @@ class Engine {
   StepSettings next_settings() const;
   void upload(const StepSettings& settings, int64_t flags);
   StepInputs inputs_of(const StepSettings& settings) const;
+  ShardedStore::ExpectedUpdate expected_update(const StepSettings& settings) const;
   [[noreturn]] void refuse(int64_t step, const StepOutcome& outcome);
   Metrics metrics_of(const StepOutcome& outcome, double lr) const;
   StepInput input_of(BatchSource& source, const StepSettings& settings);

@@ -33,6 +33,18 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
     fetches_.emplace(options_of_stream(options.fetches_trace));
   }
   if (device_.is_meta()) disk_.emplace(options_of_stream(options.disk_trace));
+  if (options.updater_threads > 0) add_updater(options);
+}
+
+// Traces are of one thread, and where nothing is meta its own has none.
+void Workspace::add_updater(const WorkspaceOptions& options) {
+  const bool meta = device_.is_meta();
+  Trace* const trace = has_device() ? options.updater_trace : options.trace;
+  updater_pool_.emplace(meta ? 1 : options.updater_threads);
+  updater_.emplace(StreamOptions{.device = meta ? device_ : Device::cpu(),
+                                 .memory = &beside_,
+                                 .pool = &*updater_pool_,
+                                 .trace = meta ? trace : nullptr});
 }
 
 StreamOptions Workspace::options_of_stream(Trace* trace) {
@@ -72,6 +84,7 @@ RankResources Workspace::resources() {
           .fetches = fetches_ ? &*fetches_ : nullptr,
           .disk = disk_ ? &*disk_ : nullptr,
           .nvme = &nth(accounts_, Tier::kNvme),
+          .updater = updater_ ? &*updater_ : nullptr,
           .results_late = device_.kind == Device::Kind::kCuda ? 1 : 0};
 }
 

@@ -36,6 +36,7 @@ struct WorkspaceOptions {
   Device device = Device::cpu();
   Device stands_for = Device::cpu();  // of meta: what is planned for
   int threads = 1;
+  int updater_threads = 0;  // of who updates offloaded state ahead of the norm; 0: nobody does
   Trace* trace = nullptr;
   // What talks to peers has a stream of its own, beside the one that computes, and what it is given
   // is told to a trace of its own.
@@ -45,6 +46,7 @@ struct WorkspaceOptions {
   Trace* saves_trace = nullptr;
   Trace* fetches_trace = nullptr;
   Trace* disk_trace = nullptr;
+  Trace* updater_trace = nullptr;        // beside a device; a CPU has no time of its own for it
   const DeviceBlocks* blocks = nullptr;  // of a CUDA device; they outlive the workspace
   MemoryLimits limits{};
   // What others have of pinned memory, for usage() to tell.
@@ -73,6 +75,7 @@ class Workspace {
   MemoryResource& memory();
   MemoryResource& host_memory();
   MemoryResource& pinned_memory();
+  void add_updater(const WorkspaceOptions& options);
   StreamOptions options_of_stream(Trace* trace);
 
   const Device device_;
@@ -88,9 +91,10 @@ class Workspace {
   TrackingMemory beside_;  // of the host, for what is offloaded
   TrackingMemory pinned_;
   ThreadPool pool_;
+  std::optional<ThreadPool> updater_pool_;
   Stream stream_;
   Stream host_stream_;
-  std::optional<Stream> communication_, copies_, saves_, fetches_, disk_;
+  std::optional<Stream> communication_, copies_, saves_, fetches_, disk_, updater_;
   const Peers peers_;
 };
 

@@ -245,6 +245,10 @@ std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
       .slots = slot_specs_, .grad_dtype = options_.grad_slice_dtype, .name = std::move(name)};
   const std::vector<HomeSlice> slices = home_slices();
   if (!options_.offloads_state()) return make_device_home(home, slices, streams_.compute);
+  DS_CHECK(!options_.update_ahead || (!sees_parameters_ && offload.updater != nullptr &&
+                                      options_.policy.state.tier == Tier::kHost),
+           "zero: an update ahead of the norm is of state on the host, element by element, by an "
+           "updater");
   DS_CHECK(offload.host != nullptr, "zero: optimizer state is offloaded, and there is no host");
   DS_CHECK(
       options_.offload_ratio >= 1 || !sees_parameters_,
@@ -252,7 +256,9 @@ std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
       "all of it",
       options_.offload_ratio);
   if (!sees_parameters_) home.part_numel = options_.sub_group_numel;
-  const HostPlace host{*offload.host, options_.pin_memory ? offload.pinned : nullptr};
+  const HostPlace host{.stream = *offload.host,
+                       .pinned = options_.pin_memory ? offload.pinned : nullptr,
+                       .updater = options_.update_ahead ? offload.updater : nullptr};
   const auto beside = [&](const HomeOptions& of) {
     if (options_.policy.state.tier == Tier::kHost) {
       return make_host_home(of, slices, streams_.compute, host);
@@ -359,6 +365,7 @@ void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> 
   DS_CHECK(host != nullptr, "zero: optimizer state is offloaded, and no scalars are on the host");
   const Tensor sums = optimizer.sums_per_param() > 0 ? sums_of(optimizer, group, *host) : Tensor();
   home_->visit(PartAccess::kUpdate, [&](OpenPart& open) {
+    if (open.is_ahead) return refresh_copy(open.shard, open.stream);
     const bool on_device = &open.stream == &streams_.compute;
     const std::span<Shard> part(&open.shard, 1);
     if (sums.defined()) {
@@ -367,6 +374,13 @@ void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> 
       optimizer.step(part, on_device ? scalars : *host, group, open.stream);
     }
     DS_FAILPOINT("offload.part_updated");
+  });
+}
+
+void ShardGroup::begin_ahead(const Optimizer& optimizer, std::span<const ParamPlace> places,
+                             const StepScalars& expected) {
+  home_->begin_ahead([&optimizer, &expected, group = UpdateGroup(comm_, places)](OpenPart& open) {
+    optimizer.step({&open.shard, 1}, expected, group, open.stream);
   });
 }
 

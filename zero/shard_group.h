@@ -51,6 +51,9 @@ struct ZeroOptions {
   // Elements of offloaded state that are updated, and handed to checkpoints, in one piece. On the
   // device a rank's slice of a bucket is one: there is nothing that cutting it would save.
   int64_t sub_group_numel = INT64_MAX;
+  // Where policy.state is on the host: its update begins as soon as gradients are final, before
+  // their norm is known, and is undone where it turns out to have been another one.
+  bool update_ahead = false;
   // Where policy.state is not on the device: the share of each slice that is offloaded, and how.
   double offload_ratio = 1;
   bool pin_memory = false;
@@ -62,6 +65,7 @@ struct ZeroOptions {
 // Where state lies that is not on the device; what it names outlives the store.
 struct OffloadPlace {
   Stream* host = nullptr;            // null: nothing is offloaded here
+  Stream* updater = nullptr;         // of the host, and of who works ahead; null: nobody does
   MemoryResource* pinned = nullptr;  // of a device that copies to and from it
   MemoryAccount* nvme = nullptr;     // books of the swap file; null: nothing is swapped
   Stream* disk = nullptr;            // on meta: whose clock is that of the swap file
@@ -143,6 +147,10 @@ class ShardGroup {
   // host; null: nothing is offloaded. `number`: of the update, where the optimizer is staged.
   void update(const Optimizer& optimizer, std::span<const ParamPlace> places,
               const StepScalars& scalars, const StepScalars* host, const UpdateNumber& number);
+  // As ShardHome has it. `expected`: by what the update of the step is made, in memory of the host;
+  // it stays until the end.
+  void begin_ahead(const Optimizer& optimizer, std::span<const ParamPlace> places,
+                   const StepScalars& expected);
   void publish();
   void initialize(uint64_t seed);
   void visit(Visit what, const std::function<void(OwnedPart&)>& visitor);

@@ -147,17 +147,23 @@ class HostHome final : public ShardHome {
       all_.add_slots(options, part.numel, host_, shard);
       all_.shards().push_back(std::move(shard));
     }
+    if (host.updater != nullptr) ahead_.emplace(all_.shards(), *host.updater);
   }
 
   std::span<const HomePart> parts() const override { return all_.parts(); }
 
   void visit(PartAccess access, const Work& work) override {
     if (takes_gradients(access)) host_.wait(all_.moved());
+    if (ahead_) {
+      ahead_->end(WorkAhead::Verdict::kUndo);  // of a step that was not ended
+      host_.wait(ahead_->ended_at());
+    }
     for (size_t i = 0; i < all_.parts().size(); ++i) {
       const HomePart& part = all_.parts()[i];
       Shard shard = all_.shards()[i];
       if (makes_weights(access)) shard.copy = out_.place(part, host_.device());
       OpenPart open{.part = part, .shard = shard, .stream = host_};
+      open.is_ahead = access == PartAccess::kUpdate && ahead_ && ahead_->take_done(narrow<int>(i));
       work(open);
       if (makes_weights(access)) out_.send(part);
     }
@@ -170,10 +176,32 @@ class HostHome final : public ShardHome {
     all_.load(bucket, slice, stream, over(stream, Link::kToDevice));
   }
 
+  void begin_ahead(const Work& work) override {
+    if (!ahead_) return;
+    ahead_->begin([this, work](int index, Stream& stream) {
+      Shard shard = nth(all_.shards(), index);
+      OpenPart open{.part = nth(all_.parts(), index), .shard = shard, .stream = stream};
+      work(open);
+    });
+  }
+  void gradient_is_final(int bucket) override {
+    if (!ahead_ || !ahead_->has_begun()) return;
+    for (size_t i = 0; i < all_.parts().size(); ++i) {
+      if (all_.parts()[i].bucket == bucket) ahead_->add(narrow<int>(i), all_.moved());
+    }
+  }
+  void hand_over_ahead() override {
+    if (ahead_) ahead_->hand_over();
+  }
+  void end_ahead(WorkAhead::Verdict verdict) override {
+    if (ahead_) ahead_->end(verdict);
+  }
+
  private:
   Stream& host_;
   ResidentParts all_;
   WeightsOut out_;
+  std::optional<WorkAhead> ahead_;
 };
 
 class SplitHome final : public ShardHome {
@@ -201,6 +229,22 @@ class SplitHome final : public ShardHome {
   void load_gradient(int bucket, const Tensor& slice, Stream& stream) override {
     first_->load_gradient(bucket, slice, stream);
     second_->load_gradient(bucket, slice, stream);
+  }
+  void begin_ahead(const Work& work) override {
+    first_->begin_ahead(work);
+    second_->begin_ahead(work);
+  }
+  void gradient_is_final(int bucket) override {
+    first_->gradient_is_final(bucket);
+    second_->gradient_is_final(bucket);
+  }
+  void hand_over_ahead() override {
+    first_->hand_over_ahead();
+    second_->hand_over_ahead();
+  }
+  void end_ahead(WorkAhead::Verdict verdict) override {
+    first_->end_ahead(verdict);
+    second_->end_ahead(verdict);
   }
 
  private:

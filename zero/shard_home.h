@@ -27,6 +27,7 @@
 #include "zero/bucket_slots.h"
 #include "zero/home_parts.h"
 #include "zero/offloaded_weights.h"
+#include "zero/work_ahead.h"
 
 namespace ds {
 
@@ -52,6 +53,8 @@ struct OpenPart {
   // undefined where the master is the weight, and where they stay as they are.
   Shard& shard;
   Stream& stream;  // who works on it
+  // With kUpdate: all that it asks for but the copy has been done ahead.
+  bool is_ahead = false;
 };
 
 class ShardHome {
@@ -74,6 +77,17 @@ class ShardHome {
   virtual void store_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
   // What was stored last of the bucket.
   virtual void load_gradient(int bucket, const Tensor& slice, Stream& stream) = 0;
+
+  // Where a home can, parts are worked on before the visit with kUpdate, as soon as their gradients
+  // are final, and what they were is kept. `work` is called on another thread, and no copy is to be
+  // made. What was begun before has to be ended first.
+  virtual void begin_ahead(const Work& /*work*/) {}
+  // What was stored last of the bucket is that of the whole step.
+  virtual void gradient_is_final(int /*bucket*/) {}
+  // Waits for gradients on their way, not for the work on them.
+  virtual void hand_over_ahead() {}
+  // Waits for all work ahead. kUndo: everything is as it was.
+  virtual void end_ahead(WorkAhead::Verdict /*verdict*/) {}
 };
 
 // A slice whose weights are not on the device, by its number among those.
@@ -110,6 +124,8 @@ std::unique_ptr<ShardHome> make_device_home(const HomeOptions& options,
 struct HostPlace {
   Stream& stream;          // of the CPU, whose memory is the host's
   MemoryResource* pinned;  // where there is some; null: the stream's memory
+  // Of the CPU as well, and nobody else's: who works ahead. Null: nobody does.
+  Stream* updater = nullptr;
 };
 std::unique_ptr<ShardHome> make_host_home(const HomeOptions& options,
                                           std::span<const HomeSlice> slices, Stream& compute,

@@ -70,6 +70,7 @@ void ShardedStore::seal() {
   }
   if (options_.offloads_state() && offload_.host != nullptr) {
     host_scalars_.emplace(1, *offload_.host);
+    if (options_.update_ahead) expected_scalars_.emplace(1, *offload_.host);
   }
   for (size_t g = 0; g < keys.size(); ++g) {
     ShardGroup& group = *groups_.emplace_back(
@@ -149,6 +150,18 @@ void ShardedStore::begin_step(GradientsOf gradients) {
   for (const auto& group : groups_) group->grads().begin_step(gradients);
 }
 
+void ShardedStore::expect(const ExpectedUpdate& update) {
+  DS_CHECK(updates_ahead() && options_.optimizer != nullptr,
+           "parameter store: an update is expected, and none is made ahead");
+  // Of a step that was not ended some may still be under way, by what was expected of it.
+  for (const auto& group : groups_) group->home().end_ahead(WorkAhead::Verdict::kUndo);
+  expected_scalars_->upload(update.inputs, 0);
+  expected_scalars_->write({.grad_scale = update.grad_scale});
+  for (const auto& group : groups_) {
+    group->begin_ahead(*options_.optimizer, places_, *expected_scalars_);
+  }
+}
+
 void ShardedStore::begin_micro_step() {
   const auto shards_weights = [](const auto& group) { return group->shards_weights(); };
   if (micro_steps_open_ > 0 &&
@@ -201,13 +214,34 @@ void ShardedStore::add_sum_of_squares(const Tensor& total) {
 void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars,
                           const UpdateNumber& number) {
   if (host_scalars_) {
-    scalars.copy_to(*host_scalars_);
+    settle_ahead(scalars);
     // On the host nothing is moved for a step that changes nothing.
     if (!streams_.compute.device().is_meta() && host_scalars_->outcome().skip != 0) return;
   }
   for (const auto& group : groups_) {
     group->update(optimizer, places_, scalars, host_scalars_ ? &*host_scalars_ : nullptr, number);
   }
+}
+
+// Copies the scalars to the host, and says whether what was made ahead is the update that they ask
+// for.
+void ShardedStore::settle_ahead(const StepScalars& scalars) {
+  if (!updates_ahead()) return scalars.copy_to(*host_scalars_);
+  // The thread that updates goes on while this one waits for the norm.
+  for (const auto& group : groups_) group->home().hand_over_ahead();
+  scalars.copy_to(*host_scalars_);
+  const auto verdict = is_as_expected() ? WorkAhead::Verdict::kKeep : WorkAhead::Verdict::kUndo;
+  for (const auto& group : groups_) group->home().end_ahead(verdict);
+}
+
+bool ShardedStore::is_as_expected() const {
+  if (streams_.compute.device().is_meta()) return true;
+  const StepOutcome &is = host_scalars_->outcome(), &was = expected_scalars_->outcome();
+  const StepInputs &now = host_scalars_->inputs(), &then = expected_scalars_->inputs();
+  return is.skip == 0 && is.grad_scale == was.grad_scale && now.lr == then.lr &&
+         now.beta1 == then.beta1 && now.beta2 == then.beta2 &&
+         now.correction1 == then.correction1 && now.correction2 == then.correction2 &&
+         now.step == then.step;
 }
 
 void ShardedStore::publish() {

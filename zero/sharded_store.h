@@ -39,6 +39,14 @@ class ShardedStore final : public ParameterStore {
   // weights several micro-steps may be under way at once.
   // gradients: of whom the update is to have them, where Reduce::kIfAsked leaves that open.
   void begin_step(GradientsOf gradients = GradientsOf::kAllRanks);
+  // After begin_step(), where state is updated ahead: what is expected of this step's update. Where
+  // it turns out to be another one, that is made, and nothing is left of the expected one.
+  struct ExpectedUpdate {
+    StepInputs inputs{};
+    float grad_scale = 1;
+  };
+  void expect(const ExpectedUpdate& update);
+  bool updates_ahead() const { return expected_scalars_.has_value(); }
   void begin_micro_step() override;
   void end_micro_step() override;
   // Instead of begin_micro_step() to end_micro_step(): the streams have been given all of a
@@ -111,12 +119,15 @@ class ShardedStore final : public ParameterStore {
   void gather(int bucket);
   void release(int bucket);
   void release_lease(int bucket);
+  bool is_as_expected() const;
+  void settle_ahead(const StepScalars& scalars);
 
   const ZeroOptions options_;
   Mesh& mesh_;
   const StoreStreams streams_;
   const OffloadPlace offload_;
-  std::optional<StepScalars> host_scalars_;  // of updates beside the device
+  std::optional<StepScalars> host_scalars_;      // of updates beside the device
+  std::optional<StepScalars> expected_scalars_;  // of those made ahead
   BucketSlots slots_;
   const std::unique_ptr<OffloadedWeights> offloaded_;  // null: nothing is
   std::vector<Param> params_;

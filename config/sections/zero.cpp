@@ -79,9 +79,15 @@ void fields(Visitor& v, OffloadOptimizerConfig& c) {
                       "while the backward pass goes on.",
            .effect = Effect::kUsed});
   v.field("super_offload", c.super_offload,
-          {.meaning = "CPU offload path for tightly coupled CPU-GPU chips."});
+          {.meaning = "Begin the update on the CPU during the backward pass, as soon as gradients "
+                      "are final, and undo it where their norm or a value that is not finite asks "
+                      "for another one. The host keeps state twice for that.",
+           .effect = Effect::kUsed});
   v.field("cpuadam_cores_perc", c.cpuadam_cores_perc,
-          {.meaning = "Share of CPU cores for the CPU Adam of super_offload.", .min = 0, .max = 1});
+          {.meaning = "Share of a rank's threads that this update has, at least one.",
+           .effect = Effect::kUsed,
+           .min = 0,
+           .max = 1});
 }
 
 void fields(Visitor& v, LocoConfig& c) {

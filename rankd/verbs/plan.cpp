@@ -6,6 +6,7 @@
 
 #include "config/effect.h"
 #include "config/load.h"
+#include "config/rules.h"
 #include "core/dispatch.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
@@ -172,6 +173,9 @@ int run_plan(const PlanArgs& args) {
   const RunPlan plan = dry_run(options, job_mesh(config, ranks, ranks), ceilings);
   const std::string text = args.json ? plan_json(plan) : plan_text(plan, options);
   std::fputs(text.c_str(), stdout);
+  if (!args.json && options.zero.offloads_state()) {
+    fmt::print("host update   {}\n", host_update_begins(config));
+  }
   std::fflush(stdout);  // before the error of a plan that is over a limit
   require_within(plan, memory_limits(config));
   return static_cast<int>(ExitCode::kDone);

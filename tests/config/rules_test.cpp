@@ -244,6 +244,56 @@ TEST_CASE("elastic jobs need their numbers and leave no others", "[config]") {
             "micro_batch_sizes": [2, 4], "min_gpus": 8, "max_gpus": 8}})"}});
 }
 
+TEST_CASE("an update ahead of the norm is of state on the cpu, element by element", "[config]") {
+  check_rules(
+      "error",
+      {{"zero_optimization.offload_optimizer.super_offload",
+        "updates what is in the host's memory, expected device \"cpu\"",
+        R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
+            "device": "nvme", "super_offload": true}}})",
+        R"({"zero_optimization": {"stage": 3, "offload_optimizer": {
+            "device": "cpu", "super_offload": true}}})"},
+       {"zero_optimization.offload_optimizer.super_offload",
+        "updates part by part during the backward pass, but Lamb needs norms of whole parameters",
+        R"({"optimizer": {"type": "Lamb"}, "zero_optimization": {"stage": 2,
+            "offload_optimizer": {"device": "cpu", "super_offload": true}}})",
+        R"({"optimizer": {"type": "Lion"}, "zero_optimization": {"stage": 2,
+            "offload_optimizer": {"device": "cpu", "super_offload": true}}})"},
+       {"zero_optimization.offload_optimizer.super_offload",
+        "updates part by part during the backward pass, but Muon needs whole matrices",
+        R"({"optimizer": {"type": "Muon"}, "zero_optimization": {"stage": 2,
+            "offload_optimizer": {"device": "cpu", "super_offload": true}}})",
+        R"({"optimizer": {"type": "Muon"}, "zero_optimization": {"stage": 2,
+            "offload_optimizer": {"device": "cpu"}}})"}});
+}
+
+TEST_CASE("a file is told when the host's update begins, and why", "[config]") {
+  constexpr const char* kPath = "zero_optimization.offload_optimizer";
+  constexpr const char* kAhead = R"({"zero_optimization": {"stage": 2,
+            "offload_optimizer": {"super_offload": true, "cpuadam_cores_perc": 0.5}}})";
+  check_rules(
+      "note",
+      {{kPath, "the host's update begins after the norm is known: gradient_clipping is 1",
+        R"({"zero_optimization": {"stage": 2, "offload_optimizer": {}}})", kAhead},
+       {kPath, "the host's update begins after the norm is known: fp16 skips steps",
+        R"({"fp16": {"enabled": true}, "gradient_clipping": 0,
+            "zero_optimization": {"stage": 2, "offload_optimizer": {}}})",
+        kAhead},
+       {kPath, "the host's update begins after the norm is known: a step that is not finite",
+        R"({"gradient_clipping": 0,
+            "zero_optimization": {"stage": 2, "offload_optimizer": {}}})",
+        kAhead},
+       {kPath, "the host's update begins after the norm is known: Lamb needs norms",
+        R"({"optimizer": {"type": "Lamb"},
+            "zero_optimization": {"stage": 2, "offload_optimizer": {}}})",
+        kAhead},
+       {"zero_optimization.offload_optimizer.cpuadam_cores_perc",
+        "has no effect unless super_offload is true",
+        R"({"zero_optimization": {"stage": 2,
+            "offload_optimizer": {"cpuadam_cores_perc": 0.5}}})",
+        kAhead}});
+}
+
 TEST_CASE("keys that something else makes idle are told what", "[config]") {
   check_rules(
       "note",

@@ -38,6 +38,24 @@ TEST_CASE("limits of memory are sizes, and what is none is refused by key", "[ra
                     Catch::Contains("memory.host_limit") && Catch::Contains("\"much\" is no size"));
 }
 
+TEST_CASE("super_offload updates ahead, with its share of a rank's threads", "[rankd]") {
+  const auto section = [](const std::string& keys) {
+    return fmt::format(R"("train_micro_batch_size_per_gpu": 1, "zero_optimization": {{"stage": 2,
+        "offload_optimizer": {{{}}}}})",
+                       keys);
+  };
+  CHECK(options_of(section(R"("super_offload": true)")).zero.update_ahead);
+  const auto threads = [&](const std::string& keys, int of) {
+    return updater_threads(config_of(section(keys)), of);
+  };
+  CHECK(threads(R"("super_offload": true)", 10) == 8);
+  CHECK(threads(R"("super_offload": true, "cpuadam_cores_perc": 0.5)", 10) == 5);
+  CHECK(threads(R"("super_offload": true, "cpuadam_cores_perc": 0)", 10) == 1);
+  CHECK(threads(R"("super_offload": true)", 1) == 1);
+  CHECK(threads(R"("cpuadam_cores_perc": 0.5)", 10) == 0);
+  CHECK(threads(R"("super_offload": true, "device": "none")", 10) == 0);
+}
+
 TEST_CASE("offload_optimizer says where state lies, and how it gets there", "[rankd]") {
   const auto zero = [](const std::string& section) {
     return options_of(R"("train_micro_batch_size_per_gpu": 1, "zero_optimization": )" + section)
@@ -54,6 +72,7 @@ TEST_CASE("offload_optimizer says where state lies, and how it gets there", "[ra
     CHECK(host.offload_ratio == 1);
   }
   CHECK(zero(R"({"stage": 2, "cpu_offload": true})").policy.state.tier == Tier::kHost);
+  CHECK_FALSE(zero(R"({"stage": 2, "cpu_offload": true})").update_ahead);
   CHECK(zero(R"({"stage": 2, "sub_group_size": 64})").sub_group_numel == INT64_MAX);
   const ZeroOptions nvme = zero(R"({"stage": 3, "sub_group_size": 64, "offload_optimizer": {
       "device": "nvme", "nvme_path": "/disk", "ratio": 0.25, "buffer_count": 5,

@@ -23,7 +23,7 @@ class PlainRank {
  public:
   explicit PlainRank(Communicator& comm)
       : connections_(Connections::over(comm, {.data = comm.size()})),
-        workspace_(Device::cpu(), 1, connections_.peers()) {}
+        workspace_({.updater_threads = 1}, connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }
   TierUsage tiers() const { return workspace_.usage(); }
@@ -88,7 +88,10 @@ class DeviceRank {
                                          : test_device().device),
         group_(group_of(comm, devices)),
         connections_(Connections::over(comm, *group_, {.data = comm.size()})),
-        workspace_({.device = device_, .overlaps_communication = true, .blocks = &blocks_},
+        workspace_({.device = device_,
+                    .updater_threads = 1,
+                    .overlaps_communication = true,
+                    .blocks = &blocks_},
                    connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }

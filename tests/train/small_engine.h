@@ -71,6 +71,7 @@ struct Setting {
   double offload_ratio = 1;
   int64_t sub_group_numel = INT64_MAX;
   RollingHomeOptions rolling{.buffers = 1, .pinning = Pinning::kNone};
+  bool update_ahead = false;
 };
 
 // Of the rate of the optimizer itself.
@@ -116,6 +117,7 @@ inline EngineOptions options_of(const Setting& s) {
                    .offload = {.host_numel = nvme ? s.host_numel : INT64_MAX, .buffers = 3},
                    .slots = {},
                    .sub_group_numel = s.sub_group_numel,
+                   .update_ahead = s.update_ahead,
                    .offload_ratio = s.offload_ratio,
                    .rolling = s.rolling},
           .optimizer = s.optimizer,

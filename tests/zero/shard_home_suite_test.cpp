@@ -47,7 +47,9 @@ struct Place {
                            std::make_unique<AsyncIo>(IoOptions{.engine = EngineKind::kThreads}));
                      },
                  .account = nvme_account};
-  HostPlace host_place{host, nullptr};
+  HostPlace host_place{.stream = host, .pinned = nullptr};
+  ThreadPool updater_pool{1};
+  Stream updater{{.device = Device::cpu(), .memory = &host_memory, .pool = &updater_pool}};
   std::vector<HomeSlice> slices;
 
   explicit Place(DType dtype) {
@@ -80,6 +82,11 @@ std::unique_ptr<ShardHome> host_home(Place& place, const HomeOptions& options) {
   return make_host_home(options, place.slices, place.device.stream, place.host_place);
 }
 
+std::unique_ptr<ShardHome> home_ahead(Place& place, const HomeOptions& options) {
+  return make_host_home(options, place.slices, place.device.stream,
+                        {.stream = place.host, .pinned = nullptr, .updater = &place.updater});
+}
+
 Kind split(const Kind& first, double ratio) {
   return {fmt::format("{} of {}, the rest on the device", ratio, first.name),
           [=](Place& place, HomeOptions options) {
@@ -93,13 +100,15 @@ Kind split(const Kind& first, double ratio) {
 std::vector<Kind> kinds() {
   const Kind host{"host", host_home};
   const Kind plain = rolling("rolling", {.buffers = 1});
-  std::vector<Kind> all{{"device", device_home}, host, plain};
+  const Kind ahead{"host, ahead", home_ahead};
+  std::vector<Kind> all{{"device", device_home}, host, ahead, plain};
   all.push_back(rolling("rolling, reading ahead", {.buffers = 2, .pipeline_read = true}));
   all.push_back(
       rolling("rolling, both ways",
               {.buffers = 4, .pipeline_read = true, .pipeline_write = true, .fast_init = true}));
   for (const double ratio : {0.0, 0.3, 1.0}) {
     all.push_back(split(host, ratio));
+    all.push_back(split(ahead, ratio));
     all.push_back(split(plain, ratio));
   }
   return all;
@@ -139,6 +148,7 @@ void store_gradients(ShardHome& home, Place& place, std::string_view what) {
     const HomePart all{.bucket = b, .numel = nth(kSlices, b)};
     home.store_gradient(b, testing::upload(values_of(what, all), {all.numel}, place.device.stream),
                         place.device.stream);
+    home.gradient_is_final(b);
   }
 }
 
@@ -151,13 +161,24 @@ std::vector<Floats> trained(const Kind& kind, DType dtype, int64_t part_numel, i
   const auto optimizer = make_adam({.lr = 0.1, .weight_decay = 0.1});
   StepScalars scalars(1, place.device.stream), on_host(1, place.host);
   for (int step = 1; step <= steps; ++step) {
-    store_gradients(*home, place, fmt::format("gradient {}", step));
     scalars.upload(optimizer->inputs({.lr = 0.1}, step), 0);
     StepOutcome outcome;
     outcome.grad_scale = 0.5F;
     scalars.write(outcome);
     scalars.copy_to(on_host);
+    // Of each second step it turns out that it should not have been made ahead.
+    home->begin_ahead([&](OpenPart& open) {
+      optimizer->step({&open.shard, 1}, on_host, alone, open.stream);
+    });
+    store_gradients(*home, place, fmt::format("gradient {}", step));
+    home->end_ahead(step % 2 == 0 ? WorkAhead::Verdict::kUndo : WorkAhead::Verdict::kKeep);
     home->visit(PartAccess::kUpdate, [&](OpenPart& open) {
+      if (open.is_ahead) {
+        if (open.shard.copy.defined()) {
+          kernels::cast(open.stream, open.shard.master, open.shard.copy);
+        }
+        return;
+      }
       const bool here = &open.stream == &place.device.stream;
       optimizer->step({&open.shard, 1}, here ? scalars : on_host, alone, open.stream);
     });

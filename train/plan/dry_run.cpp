@@ -19,13 +19,18 @@ class NoData final : public BatchSource {
   int64_t first_sample(int) const override { throw InternalError("dry run: asked for data"); }
 };
 
+int updater_threads(const EngineOptions& options) { return options.zero.update_ahead ? 1 : 0; }
+
 // First pass: on demand, recording. What the micro-step and the evaluation allocate beside the
 // state; every micro-step allocates alike. A second micro-step follows the plan of gathers and
 // tells when buckets are taken and given back.
 StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
                 const DeviceCeilings& ceilings) {
   Connections nobody = Connections::meta(rank, sizes);
-  Workspace workspace({.device = Device::meta(), .stands_for = ceilings.device}, nobody.peers());
+  Workspace workspace({.device = Device::meta(),
+                       .stands_for = ceilings.device,
+                       .updater_threads = updater_threads(options)},
+                      nobody.peers());
   Engine engine(options, workspace.resources(), std::nullopt);
   NoData nothing;
   StepPlan plan;
@@ -47,10 +52,15 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
 // One for each stream; what is over last ends the step.
 struct Clocks {
   explicit Clocks(const DeviceCeilings& ceilings)
-      : compute(ceilings), peers(ceilings), saves(ceilings), fetches(ceilings), disk(ceilings) {}
+      : compute(ceilings),
+        peers(ceilings),
+        saves(ceilings),
+        fetches(ceilings),
+        disk(ceilings),
+        updater(ceilings) {}
 
   void tell(RankPlan& plan) const {
-    for (const CostClock* clock : {&compute, &peers, &saves, &fetches, &disk}) {
+    for (const CostClock* clock : {&compute, &peers, &saves, &fetches, &disk, &updater}) {
       plan.flops_per_step += clock->flops();
       plan.seconds_per_step = std::max(plan.seconds_per_step, clock->now());
       for (int link = 0; link < kLinks; ++link) {
@@ -59,7 +69,7 @@ struct Clocks {
     }
   }
 
-  CostClock compute, peers, saves, fetches, disk;
+  CostClock compute, peers, saves, fetches, disk, updater;
 };
 
 void play_update(Engine& engine, int64_t number) {
@@ -79,12 +89,14 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   Clocks clocks(ceilings);
   Workspace workspace({.device = Device::meta(),
                        .stands_for = ceilings.device,
+                       .updater_threads = updater_threads(options),
                        .trace = &clocks.compute,
                        .overlaps_communication = ceilings.overlaps_communication,
                        .communication_trace = &clocks.peers,
                        .saves_trace = &clocks.saves,
                        .fetches_trace = &clocks.fetches,
                        .disk_trace = &clocks.disk,
+                       .updater_trace = &clocks.updater,
                        .pinned_beside = ceilings.pinned_beside},
                       nobody.peers());
   NoData nothing;

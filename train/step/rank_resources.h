@@ -29,6 +29,8 @@ struct RankResources {
   // On meta, the clock of the swap file, and its books everywhere.
   Stream* disk = nullptr;
   MemoryAccount* nvme = nullptr;
+  // Of the host, and of the thread that updates offloaded state ahead of the norm; null: none does.
+  Stream* updater = nullptr;
   // Make the files that weights and optimizer state are swapped to; null: there is none.
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_weight_swap = nullptr;
   std::function<std::unique_ptr<Swapper>(int64_t bytes)> open_state_swap = nullptr;
@@ -39,8 +41,12 @@ struct RankResources {
   int results_late = 0;
 
   OffloadPlace state_place() const {
-    return {
-        .host = &host, .pinned = pinned, .nvme = nvme, .disk = disk, .open_swap = open_state_swap};
+    return {.host = &host,
+            .updater = updater,
+            .pinned = pinned,
+            .nvme = nvme,
+            .disk = disk,
+            .open_swap = open_state_swap};
   }
   StoreStreams streams() const {
     return {stream, communication != nullptr ? *communication : stream};
