@@ -44,3 +44,4 @@ sed -n 's/.*"skipped_steps": \([0-9]*\).*/\1/p' skips/metrics.jsonl | tail -1 | 
 expect 77 train.json --num-ranks 2 --run-dir stuck +fp16.enabled=true +fp16.initial_scale_power=40 \
   +fp16.min_loss_scale=1099511627776 +fp16.hysteresis=1 +zero_optimization.stage=1
 expect_text err "overflowed at the minimum scale"
+finish
