@@ -1,14 +1,13 @@
-// Area flops: kernels/flops, model/layer_cost and core/number_text.
-#include "kernels/flops.h"
-
+// Area flops: shape_work, layer_cost and core/number_text.
 #include <functional>
 #include <map>
 #include <stdexcept>
 
 #include "core/number_text.h"
-#include "model/layer_cost.h"
 #include "tests/conform/areas.h"
 #include "tests/conform/json_io.h"
+#include "tests/conform/layer_cost.h"
+#include "tests/conform/shape_work.h"
 
 namespace ds::conform {
 namespace {

@@ -1,6 +1,6 @@
 // The modules of a model as a tree, with what a forward pass of each costs and takes (pure): the
 // paths of the parameters make the tree, and the labels of operations say whose they are. Work is
-// counted as DeepSpeed's flops profiler counts it (kernels/flops.h), so that reports compare: a
+// counted as DeepSpeed's flops profiler counts it, so that reports compare: a
 // multiply-add is two flops, attention is the whole square of scores, norms are 5 flops an element.
 #pragma once
 

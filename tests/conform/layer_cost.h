@@ -1,6 +1,6 @@
 // What standard layers cost from their parameters alone (pure): work of one evaluation-mode forward
 // pass, number of parameters, and the shape they pass on; for estimates before a model is built.
-// Formulas are kernels/flops. Batch comes first in every shape.
+// Formulas are shape_work. Batch comes first in every shape.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/flops.h"
+#include "tests/conform/shape_work.h"
 
 namespace ds {
 

@@ -1,5 +1,5 @@
 // Work of the standard operations.
-#include "kernels/flops.h"
+#include "tests/conform/shape_work.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,5 +1,5 @@
 // Costs of standard layers.
-#include "model/layer_cost.h"
+#include "tests/conform/layer_cost.h"
 
 #include <cmath>
 
