@@ -267,7 +267,8 @@ void service_sections(Visitor& v, Config& c) {
              .off = "enabled is false"});
   v.section("eigenvalue", c.eigenvalue,
             {.meaning = "Estimate of the largest curvature eigenvalue per block by power "
-                        "iteration, to steer quantisation.",
+                        "iteration, to steer quantisation. It takes products with the second "
+                        "derivative of the loss, and the tape here differentiates once.",
              .effect = Effect::kNotYet,
              .off = "enabled is false"});
   v.section("nebula", c.nebula,
