@@ -16,6 +16,9 @@ bool GradientFlow::wanted(int input) const { return nth(inputs_, input) != Var::
 
 void GradientFlow::give(int index, Tensor gradient) {
   if (!wanted(index)) return;
+  if (tape_.numbers_ != nullptr) {
+    tape_.numbers_->look(NumberKind::kInputGradient, tape_.place_, tape_.name_, gradient);
+  }
   tape_.add_gradient(stream_, nth(inputs_, index), std::move(gradient));
 }
 
@@ -77,6 +80,8 @@ void Tape::run_closures(Stream& stream, std::vector<WeightWork>* kept) {
     GradientFlow flow(*this, stream, node.inputs, node.outputs, kept);
     label_.assign(node.place).append(" ").append(node.name).append(" backward");
     const Span span(stream, label_);
+    name_ = node.name;
+    place_ = node.place;
     node.backward(flow);
   }
 }

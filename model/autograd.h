@@ -13,6 +13,7 @@
 
 #include "core/tensor.h"
 #include "model/activations/saved.h"
+#include "model/number_watch.h"
 
 namespace ds {
 
@@ -70,8 +71,9 @@ using Backward = std::function<void(GradientFlow&)>;
 class Tape {
  public:
   // Where what is saved waits for the backward pass is for `saves` to say, which has to outlive the
-  // tape; null: it stays where it is.
-  explicit Tape(SavePolicy* saves = nullptr) : policy_(saves) {}
+  // tape; null: it stays where it is. `numbers` looks at what flows; null: nobody does.
+  explicit Tape(SavePolicy* saves = nullptr, NumberWatch* numbers = nullptr)
+      : policy_(saves), numbers_(numbers) {}
   Tape(const Tape&) = delete;  // closures hold activations: a copy would double their life
   Tape& operator=(const Tape&) = delete;
 
@@ -114,11 +116,13 @@ class Tape {
   bool reached(const Node& node) const;
 
   SavePolicy* const policy_;
+  NumberWatch* const numbers_;
   std::vector<Saved> saved_;  // for the closure that is recorded next
   std::vector<Node> nodes_;
   std::vector<Tensor> gradients_;  // by slot
   std::vector<Shape> shapes_;      // by slot: of the value, to check what flows
   std::string label_;              // of the closure that runs
+  std::string_view name_, place_;  // likewise
 };
 
 }  // namespace ds

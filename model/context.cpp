@@ -20,12 +20,17 @@ Tensor as_value(Stream& stream, Tensor x, DType dtype) {
 
 std::vector<Var> Context::record(std::string_view name, std::span<const Var> inputs,
                                  std::vector<Tensor> outputs, Backward backward) {
+  for (const Tensor& output : outputs) show(NumberKind::kOutput, name, output);
   if (tape != nullptr) {
     return tape->record(name, inputs, std::move(outputs), std::move(backward), stream.label());
   }
   std::vector<Var> vars;
   for (Tensor& output : outputs) vars.push_back({std::move(output), Var::kConstant});
   return vars;
+}
+
+void Context::show(NumberKind kind, std::string_view name, const Tensor& made) {
+  if (numbers != nullptr) numbers->look(kind, stream.label(), name, made);
 }
 
 Saved Context::save(const Tensor& tensor) { return tape != nullptr ? tape->save(tensor) : Saved(); }

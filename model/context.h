@@ -7,6 +7,7 @@
 #include "core/stream.h"
 #include "kernels/step/micro_inputs.h"
 #include "model/autograd.h"
+#include "model/number_watch.h"
 #include "model/param.h"
 
 namespace ds {
@@ -46,12 +47,15 @@ struct Context {
   // the stream's device; null: nothing.
   const double* loss_scale = nullptr;
   Operands operands = std::nullopt;
-  KvCache* cache = nullptr;  // generation only: keys and values of the positions before
-  Recompute recompute{};     // of the block that is being run
+  KvCache* cache = nullptr;        // generation only: keys and values of the positions before
+  Recompute recompute{};           // of the block that is being run
+  NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does
 
   // Records on the tape, or, without one, returns the outputs as constants.
   std::vector<Var> record(std::string_view name, std::span<const Var> inputs,
                           std::vector<Tensor> outputs, Backward backward);
+  // Shows it to who looks at numbers, if somebody does: of what a function does not record.
+  void show(NumberKind kind, std::string_view name, const Tensor& made);
   // Keeps a tensor for the closure; an empty Saved without a tape, where no closure will run.
   Saved save(const Tensor& tensor);
   // True when someone will differentiate: only then is there anything to save.

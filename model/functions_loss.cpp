@@ -24,6 +24,7 @@ Tensor linear_cross_entropy(Context& context, Var x, ParamId weight, const Tenso
   args.dweight = slot.grad;
   args.write_dweight = slot.write;
   kernels::linear_cross_entropy(stream, args);
+  context.show(NumberKind::kOutput, "linear_cross_entropy", losses);
   context.store.grad_ready(weight);
   // Not saved: it is what the backward pass begins with, so it would come back at once.
   auto backward = [&stream, dtype = x.value.dtype(), dx = args.dx](GradientFlow& flow) mutable {

@@ -35,6 +35,9 @@ class ControlClient : public RunReports {
   virtual void report_plan(std::string_view plan_json) = 0;    // rank 0: becomes plan.json
   virtual void report_measured(const Measured& measured) = 0;  // every rank, before it returns
 
+  // Every rank, of a step that was not finite: one JSON object, part of report.json.
+  virtual void report_bad_number(std::string_view json) = 0;
+
   // The next command not yet handed out; each is handed out once. Ranks may see a command at
   // different step edges, so the training loop must agree on the step (a maximum over the ranks)
   // before it acts.

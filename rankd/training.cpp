@@ -33,6 +33,7 @@
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
 #include "train/step/swap.h"
+#include "train/watch/first_bad_number.h"
 #include "train/watch/insight.h"
 #include "train/watch/memory_saver.h"
 #include "train/watch/resident_memory.h"
@@ -343,15 +344,29 @@ class TrainingRun {
         needed ? Edge::kNeeded : Edge::kPassed);
   }
 
+  BatchSource& source() { return prefetched_ ? static_cast<BatchSource&>(*prefetched_) : train_; }
+
   void begin_step() {
     if (engine_.begun() == engine_.step()) step_start_ = SteadyClock::now();
     DS_FAILPOINT("train.step_begin");
-    BatchSource& source = prefetched_ ? static_cast<BatchSource&>(*prefetched_) : train_;
-    engine_.begin_step(source, commands_.seen(), &observers_);
+    engine_.begin_step(source(), commands_.seen(), &observers_);
+  }
+
+  StepResult next_result() {
+    try {
+      return engine_.next_result(Wait::kYes).value();
+    } catch (const NotFinite& error) {  // on all ranks
+      const BadNumberReport found = find_bad_number(engine_, source(), [this](int micro_step) {
+        parts_.control.report_progress(
+            {.step = engine_.step(), .micro_step = micro_step, .phase = "replay"});
+      });
+      parts_.control.report_bad_number(to_json(found));
+      throw ValidationError(fmt::format("{}; {}", error.what(), in_words(found)));
+    }
   }
 
   void take_result() {
-    const StepResult result = engine_.next_result(Wait::kYes).value();
+    const StepResult result = next_result();
     DS_FAILPOINT("train.step_done");
     StepReport report{
         .step = result.step, .seconds = seconds_since(step_start_), .metrics = result.metrics};

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <utility>
 
 #include "core/cuda/device_flags.h"
@@ -9,6 +10,7 @@
 #include "core/index.h"
 #include "kernels/gemm/matmul.h"
 #include "model/families/zoo.h"
+#include "model/watched_store.h"
 #include "optim/loss_scaler.h"
 
 namespace ds {
@@ -172,6 +174,38 @@ int64_t Engine::begin_step(BatchSource& source, int64_t flags, StepObserver* obs
   return settings.step;
 }
 
+bool Engine::replay_step(BatchSource& source, NumberWatch& numbers, StepObserver& observer) {
+  require_at_edge("make a step once more");
+  const StepSettings settings = next_settings();
+  WatchedStore store(store_, numbers);
+  StepPlace place{.stream = place_.stream,
+                  .store = store,
+                  .uploads = uploads_,
+                  .loss = place_.loss,
+                  .operands = place_.operands,
+                  .gradient_factor = place_.gradient_factor,
+                  .loss_scale = place_.loss_scale,
+                  .saves = place_.saves,
+                  .numbers = &numbers,
+                  .chunks = place_.chunks,
+                  .micro_batch = place_.micro_batch,
+                  .length = place_.length};
+  StepInput input = input_of(source, settings);
+  input.observer = &observer;
+  StepProgram program = training_;
+  std::erase_if(program.instructions, [](const PipelineInstruction& instruction) {
+    return instruction.op == PipelineOp::kOptimizerStep;
+  });
+  upload(settings, 0);
+  store_.begin_step(optimizer_->gradients_at(settings.update));
+  StepRunner(place, input).run(program);
+  store_.add_sum_of_squares(scalars_.squares());
+  reduce_sums({.is_update = false});
+  const StepOutcome again = scalars_.read_back();
+  scalars_.clear_skip();
+  return std::isfinite(again.sums.loss) && std::isfinite(again.norm);
+}
+
 void Engine::update(const StepSettings& settings) {
   const Span span(resources_.stream, "optimizer step");
   const auto all = [&] { update_weights(settings); };
@@ -220,10 +254,10 @@ void Engine::refuse(int64_t step, const StepOutcome& outcome) {
   scalars_.clear_skip();
   require_none_found(fmt::format("step {}", step), outcome.found);
   if (outcome.is_skipped(Skip::kExhausted)) {
-    throw ValidationError(fmt::format("step {}: {}; the weights are those of step {}", step,
-                                      exhausted_text("the gradients", outcome.loss_scale), step_));
+    throw NotFinite(fmt::format("step {}: {}; the weights are those of step {}", step,
+                                exhausted_text("the gradients", outcome.loss_scale), step_));
   }
-  throw ValidationError(fmt::format(
+  throw NotFinite(fmt::format(
       "step {}: loss {} and gradient norm {} are not both finite; the weights are those of step "
       "{}; lower the learning rate or set gradient_clipping",
       step, outcome.sums.loss, outcome.norm, step_));

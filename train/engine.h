@@ -28,6 +28,13 @@ namespace ds {
 
 class StepObserver;  // train/observers.h
 
+// Loss or gradient norm of a step is not finite, by the sums of all ranks, so that each of them
+// throws it.
+class NotFinite : public ValidationError {
+ public:
+  using ValidationError::ValidationError;
+};
+
 struct StepResult {
   int64_t step = 0;   // 1 for the first
   Metrics metrics;    // what the engine knows of the step: loss, grad_norm, lr, loss_scale ...
@@ -48,12 +55,17 @@ class Engine {
   int64_t begin_step(BatchSource& source, int64_t flags, StepObserver* observer = nullptr);
   // The results of begun steps, in order; nothing where no step is under way. kYes waits. kNo takes
   // what is there, but none of the results_late newest, lest ranks differ by chance.
-  // ValidationError when loss or gradient norm of that step is not finite, and with a loss scale
+  // NotFinite when loss or gradient norm of that step is not finite, and with a loss scale
   // when they are not and it cannot be smaller. Weights and optimizer state are then those of
   // step(): the update was skipped, and so were those of all steps begun after it, which are
   // forgotten. The next step to begin has the number of the bad one. Another step that a loss scale
   // skips is a step without an update, and the next ones are what they would be in its place.
   std::optional<StepResult> next_result(Wait wait);
+  // Collective, after NotFinite: makes that step once more up to its sums, with the same batch and
+  // the same random numbers, and somebody who looks at all of it. Returns whether the sums were
+  // finite this time. Weights, state and numbers of steps stay as they are; on a device it waits
+  // where `numbers` does.
+  bool replay_step(BatchSource& source, NumberWatch& numbers, StepObserver& observer);
   // Forward, backward and reduction of the first micro-step, without an update: what the dry run
   // records.
   void first_micro_step(BatchSource& source);

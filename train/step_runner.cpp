@@ -129,7 +129,7 @@ StepRunner::MicroSlot& StepRunner::slot_of(const PipelineInstruction& instructio
     if (input_.observer != nullptr && instruction.chunk == 0) {
       input_.observer->before_micro_step(input_.step, instruction.micro_batch);
     }
-    place.emplace(place_.saves);
+    place.emplace(place_.saves, place_.numbers);
     place->micro_batch = instruction.micro_batch;
     place->chunk = instruction.chunk;
     if (input_.mode == RunMode::kTrain) {
@@ -162,7 +162,8 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .tape = input_.mode == RunMode::kTrain ? &slot.tape : nullptr,
           .micro = slot.inputs,
           .loss_scale = place_.loss_scale,
-          .operands = place_.operands};
+          .operands = place_.operands,
+          .numbers = place_.numbers};
 }
 
 void StepRunner::load(MicroSlot& slot) {

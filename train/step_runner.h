@@ -39,6 +39,7 @@ struct StepPlace {
   double gradient_factor = 1;          // of the gradients of the mean loss
   const double* loss_scale = nullptr;  // on the stream's device; null: losses are not scaled
   SavePolicy* saves = nullptr;       // where activations wait for the backward pass; null: in place
+  NumberWatch* numbers = nullptr;    // looks at all that is computed; null: nobody does
   std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
   int64_t micro_batch = 1;           // samples
   int64_t length = 0;                // tokens per sample
@@ -74,7 +75,7 @@ class StepRunner {
  private:
   // A micro-batch in a chunk, from its first instruction to its last.
   struct MicroSlot {
-    explicit MicroSlot(SavePolicy* saves) : tape(saves) {}
+    MicroSlot(SavePolicy* saves, NumberWatch* numbers) : tape(saves, numbers) {}
     int micro_batch = -1;
     int chunk = 0;
     Tensor tokens{}, targets{};  // int32 [micro_batch * length], where loaded

@@ -151,6 +151,7 @@ std::string report_json(const RunRecord& record) {
   report.raw("goodput", goodput_json(record.goodput.total(record.elapsed)));
   report.raw("last_committed", commit_json(record.last_commit));
   report.raw("root_cause", record.root_cause ? cause_json(*record.root_cause) : "null");
+  if (!record.bad_number.empty()) report.raw("first_bad_number", record.bad_number);
   std::string ranks;
   for (size_t rank = 0; rank < record.ranks.size(); ++rank) {
     ranks += fmt::format("{}\n  {}", rank == 0 ? "" : ",", rank_json(rank, record.ranks[rank]));

@@ -41,6 +41,7 @@ struct RunRecord {
   std::optional<Failure> root_cause;
   DeathCircumstances circumstances;  // of the root cause
   std::string reason;
+  std::string bad_number;  // JSON, of a step that was not finite; empty: there was none
   int exit_code = 0;
   GoodputAccount goodput;
   Time elapsed{};

@@ -202,6 +202,22 @@ std::string plan_table(const Value& plan, const Value& report) {
   return table.finish();
 }
 
+// Of a step that was not finite.
+std::string bad_number(const Value& report) {
+  const Value* bad = member(report, "first_bad_number");
+  if (bad == nullptr) return "";
+  Table table("The first bad number", {"what", "where"});
+  for (const char* key : {"tensor", "module", "pass", "value", "element", "shape"}) {
+    if (const std::string said = text(*bad, key); !said.empty()) table.row({key, said});
+  }
+  for (const auto& [key, name] : {std::pair("step", "step"), std::pair("rank", "rank"),
+                                  std::pair("micro_step", "micro-step")}) {
+    if (const auto value = number(*bad, key)) table.row({name, fmt::format("{:.0f}", *value)});
+  }
+  return fmt::format("<h2>The first bad number</h2>\n<p>{}</p>\n{}", escaped(text(*bad, "words")),
+                     table.finish());
+}
+
 constexpr std::string_view kStyle =
     "body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1f2328;"
     "background:#fff}table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;"
@@ -235,6 +251,7 @@ std::string report_page(const RunFiles& files) {
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n",
       escaped(files.name), kStyle);
   out += headline(report);
+  out += bad_number(report);
   out += "<h2>Training</h2>\n";
   const std::string loss =
       figure(curves, "loss", {{"loss", "training"}, {"validation_loss", "validation"}});

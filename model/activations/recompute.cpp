@@ -38,7 +38,7 @@ struct Kept {
 };
 
 void run_again(Context& context, Kept& kept, GradientFlow& flow) {
-  Tape tape;
+  Tape tape(nullptr, context.numbers);
   context.tape = &tape;
   std::vector<Var> inputs;
   for (int i = 0; i < narrow<int>(kept.inputs.size()); ++i) {

@@ -69,6 +69,14 @@ TEST_CASE("the report holds what was measured, per rank", "[launcher]") {
         "\n]}\n");
 }
 
+TEST_CASE("the report has the first bad number as the ranks said it", "[launcher]") {
+  RunRecord record = failed_record();
+  CHECK(report_json(record).find("first_bad_number") == std::string::npos);
+  record.bad_number = R"({"step": 3})";
+  CHECK(report_json(record).find(R"("first_bad_number": {"step": 3}, "ranks")") !=
+        std::string::npos);
+}
+
 TEST_CASE("a failure is told with the rank's own words and its log", "[launcher]") {
   const testing::TemporaryDirectory here;
   const RunDirectory run = RunDirectory::open("run", here.path(), "train", "now");

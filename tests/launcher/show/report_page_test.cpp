@@ -55,6 +55,21 @@ TEST_CASE("the page has curves, accounts and tables, and needs nothing beside it
   CHECK(count_of(page, "http") == count_of(page, "http://www.w3.org/2000/svg"));
 }
 
+TEST_CASE("the page tells where the first bad number was", "[launcher]") {
+  const std::string page = report_page(
+      {.name = "r",
+       .report = R"({"exit_code": 77, "first_bad_number": {"step": 7, "words": "it is <nan>",
+ "module": "h.1", "tensor": "output of mlp", "pass": "forward", "rank": 1, "micro_step": 0}})"});
+  for (const std::string_view said :
+       {"<h2>The first bad number</h2>", "it is &lt;nan>",
+        "<th scope=\"row\">tensor</th><td>output of mlp</td>",
+        "<th scope=\"row\">step</th><td>7</td>", "<th scope=\"row\">micro-step</th><td>0</td>"}) {
+    INFO(said);
+    CHECK(page.find(said) != std::string::npos);
+  }
+  CHECK(report_page({.name = "r", .report = kReport}).find("bad number") == std::string::npos);
+}
+
 TEST_CASE("a page of a million steps is as large as one of a thousand", "[launcher]") {
   const size_t small = report_page({.name = "r", .metrics = metrics(1000)}).size();
   const size_t large = report_page({.name = "r", .metrics = metrics(100'000)}).size();

@@ -1,0 +1,72 @@
+// The first number that is not finite in a step that came to nothing: which module made it, in
+// which tensor, on which rank, in which micro-step. The step is made once more, without its update
+// and with a look at every weight, result and gradient. Weights, state, the loader's position and
+// metrics stay as they were.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/memory/host_copy.h"
+#include "model/number_watch.h"
+#include "train/engine.h"
+#include "train/observers.h"
+
+namespace ds {
+
+struct BadNumber {
+  int micro_step = 0;
+  bool in_backward = false;  // pass
+  NumberKind kind{};
+  std::string module;  // "transformer.h.3.attn"
+  std::string name;    // of the function or the parameter
+  std::string shape;
+  int64_t element = 0;  // the first bad one, counted flat
+  std::string place;    // of that: "[3, 17]"
+  std::string value;    // "nan", "inf", "-inf"
+  int64_t bad = 0, numel = 0;
+  int64_t looks = 0;  // before it in this micro-step: by which ranks compare
+};
+
+// What one rank sees of the step: it stops looking at the first bad number.
+class NumberCheck final : public NumberWatch, public StepObserver {
+ public:
+  // `progress`: called as micro-steps begin.
+  NumberCheck(Stream& stream, std::function<void(int micro_step)> progress)
+      : copy_(stream), progress_(std::move(progress)) {}
+
+  void before_micro_step(int64_t steps_done, int micro_step) override;
+  void before_instruction(int64_t steps_done, const PipelineInstruction& instruction) override;
+  void look(NumberKind kind, std::string_view place, std::string_view name,
+            const Tensor& numbers) override;
+
+  const std::optional<BadNumber>& first() const { return first_; }
+
+ private:
+  HostCopy copy_;
+  const std::function<void(int)> progress_;
+  int micro_step_ = 0;
+  bool in_backward_ = false;
+  int64_t looks_ = 0;
+  std::optional<BadNumber> first_;
+};
+
+// What all ranks came to; equal on each of them.
+struct BadNumberReport {
+  int64_t step = 0;
+  std::optional<BadNumber> first;  // nothing: every number of every rank was finite
+  int rank = 0;                    // whose that is
+  std::vector<int> ranks;          // who found one, the first among them
+  bool sums_are_finite = true;     // of the gradients and losses of all ranks, this time
+};
+
+// Collective, of an engine whose last step was refused (NotFinite).
+BadNumberReport find_bad_number(Engine& engine, BatchSource& source,
+                                std::function<void(int micro_step)> progress);
+
+std::string in_words(const BadNumberReport& report);
+std::string to_json(const BadNumberReport& report);  // one line
+
+}  // namespace ds
