@@ -16,6 +16,7 @@
 #include "cli/verbs/insight/lr_range_test.h"
 #include "cli/verbs/insight/profile.h"
 #include "cli/verbs/insight/report.h"
+#include "cli/verbs/insight/trace.h"
 #include "cli/verbs/man.h"
 #include "cli/verbs/plan.h"
 #include "cli/verbs/preflight.h"
@@ -73,6 +74,8 @@ constexpr std::array kVerbs{
          described<StackOptions, describe_stack>},
     Verb{"report", "one page about a run: curves, time, memory, ranks, restarts",
          described<ReportOptions, describe_report>},
+    Verb{"trace", "what all ranks do in the next steps of a running job, as a picture",
+         described<TraceOptions, describe_trace>},
     Verb{"ctl", "save, stop, pause or resume a running job, or let hosts join it",
          described<CtlOptions, describe_ctl>},
     Verb{"completion", "what a shell needs to complete these command lines",

@@ -177,12 +177,27 @@ class GrpcControlClient final : public ControlClient {
 
   std::optional<Command> poll() override {
     const std::scoped_lock lock(mutex_);
-    if (commands_.empty()) {
+    if (received_.commands.empty()) {
       return std::nullopt;
     }
-    const Command command = commands_.front();
-    commands_.pop_front();
+    const Command command = received_.commands.front();
+    received_.commands.pop_front();
     return command;
+  }
+
+  TraceOrder take_trace_order() override {
+    const std::scoped_lock lock(mutex_);
+    DS_CHECK(!received_.traces.empty(), "trace: there is no order");
+    TraceOrder order = std::move(received_.traces.front());
+    received_.traces.pop_front();
+    return order;
+  }
+
+  void report_trace(std::string text, bool last) override {
+    control::RankMessage message;
+    message.mutable_trace()->set_text(std::move(text));
+    message.mutable_trace()->set_last(last);
+    enqueue(std::move(message));
   }
 
   bool finish(ExitCode code, ErrorOrigin origin, std::string_view error) override {
@@ -413,7 +428,8 @@ class GrpcControlClient final : public ControlClient {
       if (message.kind() != control::CommandMessage::NONE) ++commands_seen_;
       if (const std::optional<Command> command = to_command(message.kind())) {
         DS_FAILPOINT("control.command");
-        commands_.push_back(*command);
+        if (*command == Command::kTrace) received_.traces.push_back(to_trace_order(message));
+        received_.commands.push_back(*command);
       }
       changed_.notify_all();
     }
@@ -433,7 +449,10 @@ class GrpcControlClient final : public ControlClient {
   mutable std::mutex mutex_;                // guards everything below
   grpc::ClientContext* context_ = nullptr;  // of the stream at hand
   ReportQueue reports_{kMaxQueued};
-  std::deque<Command> commands_;
+  struct Received {  // and not handed out
+    std::deque<Command> commands;
+    std::deque<TraceOrder> traces;  // of those among them
+  } received_;
   uint64_t commands_seen_ = 0;  // of any kind, known here or not
   control::Progress progress_;
   std::shared_ptr<const LinkBoard> board_;

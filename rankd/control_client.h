@@ -42,6 +42,10 @@ class ControlClient : public RunReports {
   // different step edges, so the training loop must agree on the step (a maximum over the ranks)
   // before it acts.
   virtual std::optional<Command> poll() = 0;
+  // What comes with the next kTrace whose order was not taken yet; taken once for each.
+  virtual TraceOrder take_trace_order() = 0;
+  // A piece of what was recorded, in order; `last`: nothing more comes of that trace.
+  virtual void report_trace(std::string text, bool last) = 0;
 
   // Sends everything queued, then how this rank ends, and waits until the launcher has taken it,
   // however long that stands still. Returns false if the launcher could not be told. `error` is

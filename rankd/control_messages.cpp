@@ -70,9 +70,15 @@ std::optional<Command> to_command(control::CommandMessage::Kind kind) {
       return Command::kPause;
     case control::CommandMessage::RESUME:
       return Command::kResume;
+    case control::CommandMessage::TRACE:
+      return Command::kTrace;
     default:
       return std::nullopt;
   }
+}
+
+TraceOrder to_trace_order(const control::CommandMessage& in) {
+  return {.steps = in.trace_steps(), .ranks = {in.trace_ranks().begin(), in.trace_ranks().end()}};
 }
 
 }  // namespace ds

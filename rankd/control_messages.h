@@ -13,5 +13,6 @@ JobPlan to_job_plan(const control::JobPlan& in);
 control::FinalReport::Origin to_origin(ErrorOrigin origin);
 // Nothing for a newer launcher's command, which is not ours to act on.
 std::optional<Command> to_command(control::CommandMessage::Kind kind);
+TraceOrder to_trace_order(const control::CommandMessage& in);
 
 }  // namespace ds

@@ -33,6 +33,7 @@
 #include "train/step/pace.h"
 #include "train/step/prefetching_source.h"
 #include "train/step/swap.h"
+#include "train/trace/trace_recorder.h"
 #include "train/watch/first_bad_number.h"
 #include "train/watch/insight.h"
 #include "train/watch/memory_saver.h"
@@ -151,11 +152,11 @@ Sampler sampler_of(const Config& config, const BatchShape& batch, const SampleSe
 }
 
 std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
-                                          int64_t steps) {
+                                          RunReports& reports, int64_t steps) {
   const TrainingData& data = parts.data;
   if (!data.validation) return nullptr;
   return std::make_unique<Evaluation>(
-      parts.engine, parts.control, *data.validation,
+      parts.engine, reports, *data.validation,
       Evaluation::Options{.rank = parts.plan.rank,
                           .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
                           .every = parts.config.train.eval_every,
@@ -165,9 +166,9 @@ std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShap
 }
 
 std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpoints,
-                                   int64_t steps) {
+                                   RunReports& reports, int64_t steps) {
   return std::make_unique<TagSaver>(
-      parts.engine, checkpoints, parts.control,
+      parts.engine, checkpoints, reports,
       TagSaver::Options{.rank = parts.plan.rank,
                         .schedule = SaveSchedule(parts.config.train.save_every, steps),
                         .at_end = parts.config.train.save_at_end,
@@ -193,10 +194,11 @@ std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShap
                              .throughput = parts.config.timers.throughput.enabled});
 }
 
-std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, int64_t steps) {
+std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, RunReports& reports,
+                                             int64_t steps) {
   const TrainSection& train = parts.config.train;
   return std::make_unique<MemorySaver>(
-      *parts.memory, parts.control,
+      *parts.memory, reports,
       MemorySaver::Options{.rank = parts.plan.rank,
                            .every = train.save_in_memory_every,
                            .copy_every = train.copy_in_memory_every.value_or(1),
@@ -228,26 +230,33 @@ class TrainingRun {
         steps_(total_steps(parts.config.train, batch_,
                            samples_per_epoch(parts.config, batch_, parts.data.train))),
         checkpoints_(engine_, parts.files, parts.plan, checkpoint_options(parts, batch_)),
-        evaluation_(evaluation_of(parts, batch_, steps_)),
-        saver_(observers_.add(saver_of(parts, checkpoints_, steps_))),
+        phases_(parts.control),
+        evaluation_(evaluation_of(parts, batch_, phases_, steps_)),
+        saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
         train_(parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
                parts.plan.rank, &observers_),
         prefetched_(prefetched(parts, train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
-    if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, steps_));
+    if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, phases_, steps_));
     if (parts.plan.audit_samples) observers_.add(audit_of(parts));
     observers_.add(std::make_unique<ProgressReport>(parts.control));
     if (parts.plan.rank == 0) observers_.add(metrics_of(parts, batch_, steps_));
-    add_insight(observers_, {.plan = parts.plan,
-                             .config = parts.config,
-                             .workspace = parts.workspace,
-                             .engine = engine_,
-                             .reports = parts.control,
-                             .calls = parts.calls,
-                             .ops = parts.ops,
-                             .batch = batch_,
-                             .steps = steps_,
-                             .version = build_id()});
+    StepTimer& timer = add_insight(observers_, {.plan = parts.plan,
+                                                .config = parts.config,
+                                                .workspace = parts.workspace,
+                                                .engine = engine_,
+                                                .reports = parts.control,
+                                                .calls = parts.calls,
+                                                .ops = parts.ops,
+                                                .batch = batch_,
+                                                .steps = steps_,
+                                                .version = build_id()});
+    trace_ = &observers_.add(std::make_unique<TraceRecorder>(
+        engine_.stream(), engine_.host(), timer, parts.ops, phases_,
+        TraceRecorder::Options{.rank = parts.plan.rank,
+                               .send = [this](std::string text, bool last) {
+                                 parts_.control.report_trace(std::move(text), last);
+                               }}));
     observers_.add(std::move(resident));  // last: all that came before is in it
   }
 
@@ -307,6 +316,7 @@ class TrainingRun {
     while (const std::optional<Command> command = commands_.next()) {
       if (*command == Command::kStopAndSave) return NextMove::kStop;
       if (*command == Command::kSaveNow) saver_.save_and_go_on();
+      if (*command == Command::kTrace) trace_->carry_out(parts_.control.take_trace_order());
       if (*command == Command::kPause) {
         const auto begun = SteadyClock::now();
         const NextMove after = pause();
@@ -328,6 +338,9 @@ class TrainingRun {
           return NextMove::kStop;
         case Command::kSaveNow:
           saver_.save_and_go_on();
+          break;
+        case Command::kTrace:
+          trace_->carry_out(parts_.control.take_trace_order());
           break;
         case Command::kPause:
           break;
@@ -393,9 +406,11 @@ class TrainingRun {
   const BatchShape batch_;
   const int64_t steps_;
   Checkpointing checkpoints_;
+  PhaseWatch phases_;
   const std::unique_ptr<Evaluation> evaluation_;  // null: nothing to evaluate on
   StepObservers observers_;
-  TagSaver& saver_;  // one of them
+  TagSaver& saver_;                 // one of them
+  TraceRecorder* trace_ = nullptr;  // likewise
   LoaderSource train_;
   const std::unique_ptr<PrefetchingSource> prefetched_;  // reads train_; null: nobody does
   // When the step whose result is next was begun, or the result before it taken, if that was later.

@@ -2,6 +2,7 @@
 // connection (control_client.h). Nothing here knows gRPC, protobuf or the launcher.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -101,6 +102,13 @@ enum class Command {
   kSaveNow,      // save at the next step edge and go on
   kPause,        // wait at the next step edge
   kResume,       // go on from a pause
+  kTrace,        // as the TraceOrder with it says
+};
+
+struct TraceOrder {
+  int64_t steps = 0;       // from the next step on; 0: what is recorded ends at this edge
+  std::vector<int> ranks;  // who records
+  bool is_for(int rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
 };
 
 }  // namespace ds

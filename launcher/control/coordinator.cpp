@@ -115,7 +115,7 @@ class Coordinator::Service final : public control::Control::CallbackService {
       grpc::CallbackServerContext* context) override;
 
   void answer(uint64_t ticket, const grpc::Status& status, const control::JobPlan* plan);
-  void send_to_all(control::CommandMessage::Kind command);
+  void send_to_all(const control::CommandMessage& command);
   std::vector<RankEvent> take_events();
   void steps_are_written();
   int event_fd() const { return events_.fd(); }
@@ -160,7 +160,7 @@ class Coordinator::Service final : public control::Control::CallbackService {
   std::map<uint64_t, PendingJoin> pending_joins_;
   uint64_t next_ticket_ = 1;
   std::map<int, Attendance*> attendances_;
-  std::vector<control::CommandMessage::Kind> commands_;  // all so far, for those who come later
+  std::vector<control::CommandMessage> commands_;  // all so far, for those who come later
 };
 
 // One rank's stream. gRPC calls the On... functions, one at a time for reads and one for writes.
@@ -174,7 +174,7 @@ class Coordinator::Service::Attendance final
 
   int rank() const { return rank_; }
 
-  void send(control::CommandMessage::Kind command) {
+  void send(const control::CommandMessage& command) {
     const std::scoped_lock lock(mutex_);
     commands_.push_back(command);
     write_next();
@@ -235,9 +235,12 @@ class Coordinator::Service::Attendance final
  private:
   void write_next() {
     if (writing_ || ended_ || (commands_.empty() && (!entered_ || told_ == acknowledged_))) return;
-    outgoing_.set_kind(commands_.empty() ? control::CommandMessage::NONE : commands_.front());
+    outgoing_.Clear();
+    if (!commands_.empty()) {
+      outgoing_ = std::move(commands_.front());
+      commands_.pop_front();
+    }
     outgoing_.set_acknowledged(acknowledged_);
-    if (!commands_.empty()) commands_.pop_front();
     told_ = acknowledged_;
     writing_ = true;
     StartWrite(&outgoing_);
@@ -256,7 +259,7 @@ class Coordinator::Service::Attendance final
   int64_t epoch_ = 0;
   control::RankMessage message_;
   std::mutex mutex_;  // guards everything below
-  std::deque<control::CommandMessage::Kind> commands_;
+  std::deque<control::CommandMessage> commands_;
   bool entered_ = false;
   uint64_t acknowledged_ = 0;
   std::optional<uint64_t> told_;  // of it; the first word says that the rank is heard
@@ -440,7 +443,7 @@ void Coordinator::Service::acknowledge_taken() {
   }
 }
 
-void Coordinator::Service::send_to_all(control::CommandMessage::Kind command) {
+void Coordinator::Service::send_to_all(const control::CommandMessage& command) {
   const std::scoped_lock lock(mutex_);
   commands_.push_back(command);
   for (const auto& [rank, attendance] : attendances_) {
@@ -476,8 +479,14 @@ void Coordinator::refuse(uint64_t ticket, const std::string& reason) {
   service_->answer(ticket, {grpc::StatusCode::FAILED_PRECONDITION, reason}, nullptr);
 }
 
-void Coordinator::send_to_all(control::CommandMessage::Kind command) {
+void Coordinator::send_to_all(const control::CommandMessage& command) {
   service_->send_to_all(command);
+}
+
+void Coordinator::send_to_all(control::CommandMessage::Kind kind) {
+  control::CommandMessage command;
+  command.set_kind(kind);
+  send_to_all(command);
 }
 
 }  // namespace ds

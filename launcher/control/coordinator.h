@@ -76,7 +76,8 @@ class Coordinator {
   void admit(uint64_t ticket, const control::JobPlan& plan);
   void refuse(uint64_t ticket, const std::string& reason);
   // To every rank that attends, and to those that will.
-  void send_to_all(control::CommandMessage::Kind command);
+  void send_to_all(const control::CommandMessage& command);
+  void send_to_all(control::CommandMessage::Kind kind);
 
  private:
   class Service;

@@ -1,5 +1,6 @@
 #include "launcher/control/run_status.h"
 
+#include <fmt/ranges.h>
 #include <rapidjson/document.h>
 
 #include <array>
@@ -61,6 +62,22 @@ std::string one_rank_json(const RankStatus& rank) {
       .str();
 }
 
+std::string list_json(const std::vector<int>& numbers) {
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
+std::string trace_json(const TraceStatus& trace) {
+  if (trace.number == 0) return "null";
+  return JsonObject()
+      .integer("number", trace.number)
+      .text("state", trace.state)
+      .integer("steps", trace.steps)
+      .raw("ranks", list_json(trace.ranks))
+      .raw("ready", list_json(trace.ready))
+      .text("reason", trace.reason)
+      .str();
+}
+
 std::string last_step_json(const StepMetrics& step) {
   JsonObject out;
   out.integer("step", step.step).integer("total_steps", step.total_steps);
@@ -91,6 +108,16 @@ class Fields {
   std::optional<double> number(std::string_view key) const {
     const rapidjson::Value* value = checked(key, &rapidjson::Value::IsNumber);
     return value == nullptr ? std::nullopt : std::optional(value->GetDouble());
+  }
+  std::vector<int> integers(std::string_view key) const {
+    const rapidjson::Value* value = checked(key, &rapidjson::Value::IsArray);
+    std::vector<int> out;
+    if (value == nullptr) return out;
+    for (const rapidjson::Value& one : value->GetArray()) {
+      if (!one.IsInt()) throw DataError(fmt::format("status: '{}' is no list of numbers", key));
+      out.push_back(one.GetInt());
+    }
+    return out;
   }
   bool flag(std::string_view key) const {
     const rapidjson::Value* value = checked(key, &rapidjson::Value::IsBool);
@@ -130,6 +157,16 @@ GpuState read_gpu(const rapidjson::Value& value) {
     if (in.find(figure.key) != nullptr) gpu.figures.*figure.value = in.integer(figure.key);
   }
   return gpu;
+}
+
+TraceStatus read_trace(const rapidjson::Value& value) {
+  const Fields in(value);
+  return {.number = in.integer("number"),
+          .state = in.text("state"),
+          .steps = in.integer("steps"),
+          .ranks = in.integers("ranks"),
+          .ready = in.integers("ready"),
+          .reason = in.text("reason")};
 }
 
 RankStatus read_rank(const rapidjson::Value& value) {
@@ -200,6 +237,7 @@ std::string status_json(const RunStatus& status) {
   for (const RankStatus& rank : status.ranks) {
     ranks += (ranks.empty() ? "" : ", ") + one_rank_json(rank);
   }
+  out.raw("trace", trace_json(status.trace));
   return out.raw("ranks", fmt::format("[{}]", ranks)).str();
 }
 
@@ -221,6 +259,7 @@ RunStatus parse_status(std::string_view json) {
   status.left_s = in.number("left_s");
   status.last_commit = read_commit(in);
   status.waits_for = in.text("waits_for");
+  if (const rapidjson::Value* trace = in.find("trace")) status.trace = read_trace(*trace);
   const rapidjson::Value* const ranks = in.find("ranks");
   if (ranks != nullptr && ranks->IsArray()) {
     for (const rapidjson::Value& rank : ranks->GetArray()) status.ranks.push_back(read_rank(rank));

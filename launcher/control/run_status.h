@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/step_metrics.h"
+#include "launcher/control/run_trace.h"
 #include "launcher/decide/devices/gpu_state.h"
 #include "launcher/decide/hang_watch.h"
 #include "proto/control.pb.h"
@@ -44,6 +45,7 @@ struct RunStatus {
   std::optional<control::CommittedTag> last_commit;
   std::string waits_for;  // "rank 2: ...", empty where nobody is waited for in particular
   std::vector<RankStatus> ranks;
+  TraceStatus trace{};
 
   bool live() const { return launcher_pid != 0; }
 };

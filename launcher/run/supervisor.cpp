@@ -199,6 +199,9 @@ void Supervisor::take_message(const RankEvent& event, const control::RankMessage
     case control::RankMessage::kBadNumberJson:  // ranks say the same
       if (record_.bad_number.empty()) record_.bad_number = message.bad_number_json();
       break;
+    case control::RankMessage::kTrace:
+      take_trace(event.rank, message.trace());
+      break;
     case control::RankMessage::kFinal: {
       const control::FinalReport& final = message.final();
       const bool echo = final.origin() == control::FinalReport::PEER;

@@ -120,7 +120,11 @@ class Supervisor {
   void take_requests();
   void write_textfile();
   std::string answer(std::string_view request);
-  std::string carry_out(ControlVerb verb);
+  std::string carry_out(const ControlRequest& request);
+  // supervisor_trace.cpp
+  std::string begin_trace(const ControlRequest& request);
+  std::string stop_trace();
+  void take_trace(int rank, const control::TracePart& part);
   RunStatus status() const;
   // supervisor_growth.cpp
   void take_candidates();

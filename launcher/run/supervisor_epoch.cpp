@@ -86,6 +86,8 @@ void Supervisor::start_epoch() {
 
 void Supervisor::carry_out(const run_action::EndEpoch& action) {
   epoch_.reset();
+  record_.trace.epoch_ended(record_.reason.empty() ? "the run ended before all of it had come"
+                                                   : record_.reason);
   if (!action.vanished)
     record_.epochs.back().steps = record_.last_step ? record_.last_step->step : 0;
 }

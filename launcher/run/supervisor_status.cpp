@@ -64,9 +64,9 @@ std::string Supervisor::answer(std::string_view request) {
 }
 
 // What was done, in words; throws Unsupported where it cannot be done now.
-std::string Supervisor::carry_out(ControlVerb verb) {
+std::string Supervisor::carry_out(const ControlRequest& request) {
   const bool training = epoch_ && core_.membership()->running();
-  switch (verb) {
+  switch (request.verb) {
     case ControlVerb::kStatus:
       return "";
     case ControlVerb::kStop: {
@@ -77,7 +77,7 @@ std::string Supervisor::carry_out(ControlVerb verb) {
     }
     case ControlVerb::kPause:
     case ControlVerb::kResume: {
-      const bool wanted = verb == ControlVerb::kPause;
+      const bool wanted = request.verb == ControlVerb::kPause;
       if (core_.stopping()) throw Unsupported("the run is stopping");
       if (core_.paused() == wanted) return wanted ? "it is paused already" : "it is not paused";
       // An epoch that is still to start pauses after its first step.
@@ -96,6 +96,11 @@ std::string Supervisor::carry_out(ControlVerb verb) {
       return "saving at the end of this step";
     case ControlVerb::kJoin:
       return join_new_hosts();
+    case ControlVerb::kTrace:
+      if (!training) throw Unsupported("the ranks are not training yet; ask again when they are");
+      return begin_trace(request);
+    case ControlVerb::kTraceStop:
+      return stop_trace();
     case ControlVerb::kStack:
       if (!epoch_) throw Unsupported("no rank is there between two epochs");
       epoch_->coordinator->send_to_all(control::CommandMessage::DUMP);
@@ -116,6 +121,7 @@ RunStatus Supervisor::status() const {
   out.reason = record_.reason;
   out.last_step = record_.last_step;
   out.last_commit = record_.last_commit;
+  out.trace = record_.trace.status();
   if (shown_.left) out.left_s = seconds_of(*shown_.left);
   if (record_ended_) {
     out.exit_code = record_.exit_code;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/step_metrics.h"
+#include "launcher/control/run_trace.h"
 #include "launcher/decide/membership.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/show/death_certificate.h"
@@ -41,6 +42,7 @@ struct RunRecord {
   std::optional<Failure> root_cause;
   DeathCircumstances circumstances;  // of the root cause
   std::string reason;
+  RunTrace trace;          // the newest of the running job
   std::string bad_number;  // JSON, of a step that was not finite; empty: there was none
   int exit_code = 0;
   GoodputAccount goodput;

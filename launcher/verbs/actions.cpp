@@ -110,6 +110,7 @@ constexpr std::array kRows{
     Row{"tail", watching<TailOptions, run_tail>},
     Row{"stack", watching<StackOptions, run_stack>},
     Row{"report", watching<ReportOptions, run_report>},
+    Row{"trace", watching<TraceOptions, run_trace>},
     Row{"ctl", watching<CtlOptions, run_ctl>},
     Row{"completion", alone<CompletionOptions, run_completion>},
     Row{"man", alone<ManOptions, run_man>},

@@ -10,7 +10,7 @@
 namespace ds {
 
 int run_ctl(const CtlOptions& options) {
-  const ControlReply reply = ask_running(options.run, control_verb(options.order));
+  const ControlReply reply = ask_running(options.run, {.verb = control_verb(options.order)});
   if (options.json) {
     fmt::print(
         "{}\n",

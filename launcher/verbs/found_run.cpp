@@ -110,9 +110,9 @@ RunStatus find_status(const fs::path& directory) {
   return reply ? reply->status : status_of_ended(directory);
 }
 
-ControlReply ask_running(const fs::path& directory, ControlVerb verb) {
+ControlReply ask_running(const fs::path& directory, const ControlRequest& request) {
   require_run(directory);
-  if (auto reply = query_run(directory, control_request(verb))) return *reply;
+  if (auto reply = query_run(directory, control_request(request))) return *reply;
   const RunStatus ended = status_of_ended(directory);
   if (ended.live())
     throw Error(ExitCode::kClusterUnusable,

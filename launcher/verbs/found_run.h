@@ -20,7 +20,7 @@ RunStatus find_status(const std::filesystem::path& directory);
 
 // The answer of the dslaunch that runs there. Throws InputMissing where none does, saying how the
 // run ended.
-ControlReply ask_running(const std::filesystem::path& directory, ControlVerb verb);
+ControlReply ask_running(const std::filesystem::path& directory, const ControlRequest& request);
 
 // 0 for a run that goes on or ended well, 1 otherwise.
 int code_of(const RunStatus& status);

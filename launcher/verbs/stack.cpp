@@ -76,7 +76,7 @@ Dumps ask_for_dumps(const fs::path& run) {
   // The sizes first: what stands behind them is the answer.
   std::map<int, uintmax_t> offsets;
   for (const auto& [rank, path] : rank_logs(run)) offsets[rank] = size_of_file(path);
-  Dumps out{.status = ask_running(run, ControlVerb::kStack).status, .texts = {}};
+  Dumps out{.status = ask_running(run, {.verb = ControlVerb::kStack}).status, .texts = {}};
   const std::map<int, fs::path> logs = rank_logs(run);
   const auto deadline = std::chrono::steady_clock::now() + kDumpPatience;
   const auto missing = [&] {

@@ -1,8 +1,10 @@
-// The verbs that look at a run from outside: `dslaunch status|top|tail|stack|ctl|report [RUN_DIR]`.
+// The verbs that look at a run from outside: `dslaunch
+// status|top|tail|stack|ctl|report|trace [RUN_DIR]`.
 #pragma once
 
 #include "cli/verbs/ctl.h"
 #include "cli/verbs/insight/report.h"
+#include "cli/verbs/insight/trace.h"
 #include "cli/verbs/stack.h"
 #include "cli/verbs/status.h"
 #include "cli/verbs/tail.h"
@@ -18,5 +20,6 @@ int run_tail(const TailOptions& options);
 int run_stack(const StackOptions& options);
 int run_ctl(const CtlOptions& options);
 int run_report(const ReportOptions& options);
+int run_trace(const TraceOptions& options);
 
 }  // namespace ds

@@ -1,7 +1,8 @@
 // insight_bench [--width 64 ...]: what it costs to have everything watched that a configuration can
-// ask for: the parts of a step, memory, the communication log and all monitors. Two ranks (threads)
-// train one model; blocks of steps with and without alternate, also in which comes first. Printed
-// are the median seconds of a step either way and the median of the blocks' ratios.
+// ask for: the parts of a step, memory, the communication log and all monitors; and what it costs
+// to be traced, what is recorded being written included. Two ranks (threads) train one model;
+// blocks of steps with and without alternate, also in which comes first. Printed are the median
+// seconds of a step either way and the median of the blocks' ratios.
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "tests/bench/watched_steps.h"
 #include "tests/support/temporary_directory.h"
 #include "train/plan/dry_run.h"
+#include "train/trace/trace_recorder.h"
 #include "train/watch/insight.h"
 
 namespace ds {
@@ -40,6 +42,8 @@ class Silent final : public RunReports {
   void report_text(std::string_view) override {}
 };
 
+enum class Watch { kNone, kEverything, kTrace };
+
 class Trainer {
  public:
   Trainer(const StepArgs& args, const RunPlan& plan, Communicator& comm, const std::string& run_dir)
@@ -62,27 +66,38 @@ class Trainer {
                              .batch = {.micro_batch = args.batch / kRanks, .ranks = kRanks},
                              .steps = 1 << 30,
                              .version = "bench"});
+    StepTimer& timer = traced_.add(std::make_unique<StepTimer>(workspace_.stream(), calls_));
+    trace_ = &traced_.add(std::make_unique<TraceRecorder>(
+        workspace_.stream(), engine_.host(), timer, ops_, phases_,
+        TraceRecorder::Options{.rank = comm.rank(), .send = [this](std::string text, bool) {
+                                 bytes_traced_ += text.size();
+                               }}));
   }
 
   // Seconds per step.
-  double block(int steps, bool watched) {
+  double block(int steps, Watch watch) {
     bench::RandomTokens tokens(256);
-    calls_.turn(watched);
+    calls_.turn(watch == Watch::kEverything);
+    StepObservers* const watching = watch == Watch::kNone    ? nullptr
+                                    : watch == Watch::kTrace ? &traced_
+                                                             : &observers_;
     comm_.barrier();
     const auto start = std::chrono::steady_clock::now();
     auto begun = start;
+    if (watch == Watch::kTrace) trace_->carry_out({.steps = steps, .ranks = {0, 1}});
     for (int i = 0; i < steps; ++i) {
-      engine_.begin_step(tokens, 0, watched ? &observers_ : nullptr);
+      engine_.begin_step(tokens, 0, watching);
       const StepResult result = engine_.next_result(Wait::kYes).value();
-      if (!watched) continue;
+      if (watching == nullptr) continue;
       const double seconds = seconds_since(begun);
       begun = std::chrono::steady_clock::now();
-      observers_.after_step({.step = result.step, .seconds = seconds, .metrics = result.metrics});
+      watching->after_step({.step = result.step, .seconds = seconds, .metrics = result.metrics});
     }
     comm_.barrier();
     return seconds_since(start) / steps;
   }
   void end() { observers_.before_exit(RunEnd::kDone); }
+  size_t bytes_traced() const { return bytes_traced_; }
 
  private:
   Communicator& comm_;
@@ -94,31 +109,44 @@ class Trainer {
   const Config config_ = everything_on();
   JobPlan job_;
   Silent reports_;
-  StepObservers observers_;
+  PhaseWatch phases_{reports_};
+  StepObservers observers_, traced_;
+  TraceRecorder* trace_ = nullptr;  // one of the latter
+  size_t bytes_traced_ = 0;
 };
+
+// Blocks with and without, in turn; which comes first changes.
+void compare(Trainer& trainer, const StepArgs& args, Watch watch, BlockTimes* times) {
+  trainer.block(5, Watch::kNone);
+  trainer.block(5, watch);
+  for (int round = 0; round < args.rounds; ++round) {
+    const double early = round % 2 == 0 ? 0 : trainer.block(args.steps, watch);
+    const double without = trainer.block(args.steps, Watch::kNone);
+    const double with = round % 2 == 0 ? trainer.block(args.steps, watch) : early;
+    if (times != nullptr) times->add(without, with);
+  }
+}
 
 void run(const StepArgs& args) {
   const testing::TemporaryDirectory home;
   const RunPlan plan = dry_run(bench::options_of(args), {.data = kRanks}, {});
   auto group = make_thread_group(kRanks);
-  BlockTimes times;
+  BlockTimes watched, traced;
   std::vector<std::thread> ranks;
   for (size_t rank = 0; rank < kRanks; ++rank) {
     ranks.emplace_back([&, rank] {
       Trainer trainer(args, plan, *group[rank], home.path().string());
-      trainer.block(5, false);
-      trainer.block(5, true);
-      for (int round = 0; round < args.rounds; ++round) {
-        const double early = round % 2 == 0 ? 0 : trainer.block(args.steps, true);
-        const double without = trainer.block(args.steps, false);
-        const double with = round % 2 == 0 ? trainer.block(args.steps, true) : early;
-        if (rank == 0) times.add(without, with);
-      }
+      compare(trainer, args, Watch::kEverything, rank == 0 ? &watched : nullptr);
+      compare(trainer, args, Watch::kTrace, rank == 0 ? &traced : nullptr);
       trainer.end();
+      if (rank == 0) fmt::print("traced: {} bytes\n", trainer.bytes_traced());
     });
   }
   for (std::thread& rank : ranks) rank.join();
-  times.print(args);
+  fmt::print("everything on: ");
+  watched.print(args);
+  fmt::print("traced:        ");
+  traced.print(args);
 }
 
 }  // namespace

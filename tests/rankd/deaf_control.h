@@ -28,6 +28,8 @@ class DeafControl : public ControlClient {
   void report_measured(const Measured& /*measured*/) override {}
   void report_bad_number(std::string_view /*json*/) override {}
   std::optional<Command> poll() override { return std::nullopt; }
+  TraceOrder take_trace_order() override { return {}; }
+  void report_trace(std::string /*text*/, bool /*last*/) override {}
   bool finish(ExitCode /*code*/, ErrorOrigin /*origin*/, std::string_view /*error*/) override {
     return true;
   }

@@ -18,14 +18,13 @@ bool FlopsProfiler::is_looked_at(int64_t steps_done, const PipelineInstruction& 
 }
 
 void FlopsProfiler::before_instruction(int64_t steps_done, const PipelineInstruction& instruction) {
-  if (is_looked_at(steps_done, instruction)) ops_.turn(true);
+  if (is_looked_at(steps_done, instruction)) ops_.add(forward_);
 }
 
 void FlopsProfiler::after_instruction(int64_t steps_done, const PipelineInstruction& instruction) {
   if (!is_looked_at(steps_done, instruction)) return;
   end_ = StreamMoment::of(engine_.stream());
-  ops_.turn(false);
-  forward_ = ops_.take();
+  ops_.remove(forward_);
 }
 
 std::vector<ProfiledOp> FlopsProfiler::timed_ops() const {

@@ -1,9 +1,8 @@
-// OpLog: the operations of a stream while somebody wants them, each with its cost, what it is for,
-// and when it begins. Otherwise it costs a look at a flag.
+// OpLog: the operations of a stream for those who want them just then, each with its cost, what it
+// is for, and when it begins. While nobody does it costs a look at an empty list.
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/stream_moment.h"
@@ -20,20 +19,25 @@ struct LoggedOp {
 
 class OpLog final : public Trace {
  public:
+  using Ops = std::vector<LoggedOp>;
+
   // The stream that reports to it; it outlives the last operation that is kept.
   void follow(Stream& stream) { stream_ = &stream; }
-  void turn(bool on) { is_on_ = on && stream_ != nullptr; }
-  void on_op(std::string_view name, const OpCost& cost) override {
-    if (!is_on_) return;
-    ops_.push_back(
-        {std::string(stream_->label()), std::string(name), cost, StreamMoment::of(*stream_)});
+  // From now on operations are put there, too, until remove().
+  void add(Ops& into) {
+    if (stream_ != nullptr) wanted_.push_back(&into);
   }
-  std::vector<LoggedOp> take() { return std::exchange(ops_, {}); }
+  void remove(const Ops& into) { std::erase(wanted_, &into); }
+  void on_op(std::string_view name, const OpCost& cost) override {
+    if (wanted_.empty()) return;
+    const LoggedOp op{std::string(stream_->label()), std::string(name), cost,
+                      StreamMoment::of(*stream_)};
+    for (Ops* const ops : wanted_) ops->push_back(op);
+  }
 
  private:
   Stream* stream_ = nullptr;
-  bool is_on_ = false;
-  std::vector<LoggedOp> ops_;
+  std::vector<Ops*> wanted_;
 };
 
 }  // namespace ds

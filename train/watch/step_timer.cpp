@@ -91,7 +91,7 @@ void StepTimer::after_instruction(int64_t /*steps_done*/, const PipelineInstruct
 
 MeasuredStep StepTimer::measured(const Step& step) {
   const StreamMoment& origin = step.parts.front().begin;
-  MeasuredStep out{.step = step.step, .begin = origin.given_at()};
+  MeasuredStep out{.step = step.step, .begin = origin.given_at(), .origin = origin};
   out.between = measured_calls(step.before, origin);
   out.parts.reserve(step.parts.size());
   for (const Part& part : step.parts) {

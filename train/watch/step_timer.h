@@ -35,6 +35,7 @@ struct MeasuredPart {
 struct MeasuredStep {
   int64_t step = 0;  // 1 for the first
   StreamMoment::Clock::time_point begin{};
+  StreamMoment origin{};  // its beginning, by the clock of what computes
   std::vector<MeasuredPart> parts{};
   std::vector<MeasuredCall> between{};  // calls after the step before, in none of its parts
 };

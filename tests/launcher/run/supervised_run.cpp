@@ -98,8 +98,8 @@ RunRecord SupervisedRun::run() {
   return record;
 }
 
-std::string SupervisedRun::ask(ControlVerb verb) const {
-  const std::optional<ControlReply> reply = query_run(directory_.path(), control_request(verb));
+std::string SupervisedRun::ask(const ControlRequest& request) const {
+  const std::optional<ControlReply> reply = query_run(directory_.path(), control_request(request));
   if (!reply) throw InternalError("nobody listens");
   return reply->notice;
 }

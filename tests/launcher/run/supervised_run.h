@@ -35,7 +35,9 @@ class SupervisedRun {
 
   // For scripts, from any thread, while it runs.
   void signal(int number) const { pthread_kill(supervisor_, number); }
-  std::string ask(ControlVerb verb) const;  // the notice; throws with the refusal
+  // The notice; throws with the refusal.
+  std::string ask(const ControlRequest& request) const;
+  std::string ask(ControlVerb verb) const { return ask(ControlRequest{.verb = verb}); }
   RunStatus status() const;
 
   // What the last run() left.

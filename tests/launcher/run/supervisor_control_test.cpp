@@ -346,4 +346,56 @@ TEST_CASE("the end of the job's time is announced, and the run saves before it",
   CHECK(run.said("Slurm ends the job in "));
 }
 
+TEST_CASE("a trace is asked for once, carried to the ranks and written when all have sent it",
+          "[launcher]") {
+  SupervisedRun run(2);
+  std::string notice, again, wrong;
+  const auto refused = [&](const ControlRequest& request) {
+    try {
+      return "not refused: " + run.ask(request);
+    } catch (const Error& refusal) {
+      return std::string(refusal.what());
+    }
+  };
+  run.starter.script = [&](ScriptedRank& rank) {
+    rank.join();
+    rank.step(1, 9);
+    if (rank.rank() == 0) {
+      wrong = refused({.verb = ControlVerb::kTrace, .steps = 2, .ranks = {5}});
+      notice = run.ask({.verb = ControlVerb::kTrace, .steps = 2, .ranks = {}});
+      again = refused({.verb = ControlVerb::kTrace, .steps = 1, .ranks = {}});
+    }
+    if (rank.await_command() != Command::kTrace) return exit_code(98);
+    const TraceOrder order = rank.control().take_trace_order();
+    if (order.steps != 2 || order.ranks != std::vector<int>{0, 1}) return exit_code(97);
+    rank.control().report_trace(rank.rank() == 0 ? "of 0\n" : "of 1\n", true);
+    rank.await([&] { return run.status().trace.state == "done"; });
+    return rank.finish();
+  };
+  CHECK(run.run().exit_code == 0);
+  CHECK(notice == "tracing 2 steps of 2 ranks from the end of this step on");
+  CHECK_THAT(again, Catch::Contains("under way already"));
+  CHECK_THAT(wrong, Catch::Contains("the ranks are 0 to 1"));
+  CHECK(run.file(kTraceFile) == "{\"trace\": 1}\nof 0\nof 1\n");
+}
+
+TEST_CASE("a rank that is lost takes the trace with it, and the run goes on", "[launcher]") {
+  SupervisedRun run(2);
+  run.job.recovery.max_restarts = 1;
+  run.starter.script = [&](ScriptedRank& rank) {
+    rank.join();
+    rank.step(1, 2);
+    if (rank.epoch() > 1) {
+      rank.await([&] { return run.status().trace.state == "failed"; });
+      return rank.finish();
+    }
+    if (rank.rank() == 0) run.ask({.verb = ControlVerb::kTrace, .steps = 2, .ranks = {}});
+    rank.await([&] { return run.status().trace.state == "recording"; });
+    if (rank.rank() == 1) return killed_by(SIGKILL);
+    rank.await_death();
+    return exit_code(98);
+  };
+  CHECK(run.run().exit_code == 0);
+}
+
 }  // namespace ds

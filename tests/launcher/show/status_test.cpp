@@ -144,7 +144,16 @@ TEST_CASE("equal lines of several ranks are folded", "[launcher]") {
 }
 
 TEST_CASE("requests name a verb", "[launcher]") {
-  CHECK(parse_control_request(control_request(ControlVerb::kResume)) == ControlVerb::kResume);
+  CHECK(parse_control_request(control_request(ControlVerb::kResume)).verb == ControlVerb::kResume);
+  const ControlRequest trace = parse_control_request(
+      control_request({.verb = ControlVerb::kTrace, .steps = 7, .ranks = {0, 2}}));
+  CHECK(trace.verb == ControlVerb::kTrace);
+  CHECK(trace.steps == 7);
+  CHECK(trace.ranks == std::vector<int>{0, 2});
+  CHECK(parse_control_request(R"({"verb": "trace", "steps": 1})").ranks.empty());
+  CHECK_THROWS_AS(parse_control_request(R"({"verb": "trace"})"), DataError);
+  CHECK_THROWS_AS(parse_control_request(R"({"verb": "trace", "steps": "3"})"), DataError);
+  CHECK_THROWS_AS(parse_control_request(R"({"verb": "trace", "steps": 3, "ranks": 1})"), DataError);
   CHECK_THROWS_AS(parse_control_request(""), DataError);
   CHECK_THROWS_AS(parse_control_request(R"({"verb": 3})"), DataError);
   CHECK_THROWS_AS(parse_control_request(R"({"verb": "dance"})"), UsageError);

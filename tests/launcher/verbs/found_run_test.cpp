@@ -54,7 +54,7 @@ TEST_CASE("where there is no run, every verb says so and what to name", "[launch
   const std::string path = here.path().string();
   CHECK_THROWS_AS(find_status(here.path()), InputMissing);
   CHECK_THROWS_WITH(find_status(here.path()), Catch::StartsWith("no run in " + path));
-  CHECK_THROWS_AS(ask_running(here.path(), ControlVerb::kStop), InputMissing);
+  CHECK_THROWS_AS(ask_running(here.path(), {.verb = ControlVerb::kStop}), InputMissing);
   CHECK_THROWS_AS(rank_logs(here.path()), InputMissing);
   CHECK_THROWS_AS(run_status({.run = path}), InputMissing);
   CHECK_THROWS_AS(run_ctl({.order = "stop", .run = path}), InputMissing);
@@ -119,7 +119,7 @@ TEST_CASE("a run that was killed says how to go on, and from where", "[launcher]
   CHECK(saved.last_commit->tag() == "global_step120");
   CHECK(saved.last_commit->step() == 120);
   CHECK_THAT(saved.reason, Catch::EndsWith("goes on from global_step120"));
-  CHECK_THROWS_WITH(ask_running(run.path(), ControlVerb::kStop),
+  CHECK_THROWS_WITH(ask_running(run.path(), {.verb = ControlVerb::kStop}),
                     Catch::Contains("does not run any more: killed (dslaunch ended without"));
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("a run that goes on and cannot be asked from here is not taken for dea
   CHECK(code_of(status) == 0);
   CHECK_THAT(status.reason, Catch::Contains("from here it cannot be asked"));
   try {
-    ask_running(run.path(), ControlVerb::kStop);
+    ask_running(run.path(), {.verb = ControlVerb::kStop});
     FAIL("it was asked");
   } catch (const Error& refused) {
     CHECK(refused.exit_code() == ExitCode::kClusterUnusable);

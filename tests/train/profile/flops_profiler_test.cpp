@@ -20,12 +20,12 @@ class ForwardOps final : public StepObserver {
  public:
   explicit ForwardOps(OpLog& log) : log_(log) {}
   void before_instruction(int64_t, const PipelineInstruction& instruction) override {
-    log_.turn(instruction.op == PipelineOp::kForwardPass);
+    if (instruction.op == PipelineOp::kForwardPass) log_.add(forward_);
   }
   void after_instruction(int64_t, const PipelineInstruction& instruction) override {
-    log_.turn(false);
     if (instruction.op != PipelineOp::kForwardPass) return;
-    for (const LoggedOp& op : log_.take()) {
+    log_.remove(forward_);
+    for (const LoggedOp& op : std::exchange(forward_, {})) {
       ops.push_back({.label = op.label, .name = op.name, .flops = op.cost.flops, .seconds = 1});
     }
   }
@@ -33,6 +33,7 @@ class ForwardOps final : public StepObserver {
 
  private:
   OpLog& log_;
+  std::vector<LoggedOp> forward_;
 };
 
 ModuleProfile profile_of(const ModelConfig& model, int64_t length) {

@@ -1,0 +1,33 @@
+#include "cli/verbs/insight/trace.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/option_kinds.h"
+
+namespace ds {
+
+void describe_trace(CLI::App& app, TraceOptions& values) {
+  add_run_directory(app, values.run);
+  app.add_option("--steps", values.steps, "How many steps (default 3)")
+      ->check(CLI::Range(1, 1000).description(""))
+      ->type_name("N");
+  app.add_option("--ranks", values.ranks, "Whose, such as 0,3 (default: of all ranks)")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("RANKS");
+  app.add_option("-o,--output", values.output,
+                 "The trace (default: trace.json of the run directory)")
+      ->type_name("FILE");
+  app.add_flag("--json", values.json,
+               "One JSON object: file, ranks, first_step, steps, events, left_out");
+  app.footer(
+      "Examples:\n"
+      "  dslaunch trace\n"
+      "  dslaunch trace runs/mine --steps 10 --ranks 0,1 -o mine.json\n"
+      "\n"
+      "Of a run that goes on: its next steps, micro-steps, modules, kernels, collectives, copies\n"
+      "and saves, on one clock. Ctrl-C ends the trace with the step that runs; the run goes on.\n"
+      "https://ui.perfetto.dev and chrome://tracing show the file.");
+}
+
+}  // namespace ds

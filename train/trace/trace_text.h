@@ -1,0 +1,50 @@
+// What a rank recorded as lines of Chrome's trace format (pure), which Perfetto and
+// chrome://tracing show: complete events ("X"), each with its beginning and its duration in
+// microseconds, to the nanosecond, so that what lies within another one does so exactly. A rank is
+// a process with three tracks: what computes (steps > micro-steps > parts > modules > kernels),
+// what is said to peers, and what happens between steps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/trace.h"
+#include "train/trace/clock_offset.h"
+#include "train/watch/step_timer.h"
+
+namespace ds {
+
+struct TracedOp {
+  std::string label;  // a module's path
+  std::string name;
+  OpCost cost{};
+  double begin_s = 0;  // since the step began
+};
+
+struct TracedStep {
+  MeasuredStep measured;
+  int64_t begin_ns = 0;                    // of the step, by this rank's clock
+  std::vector<std::vector<TracedOp>> ops;  // by part
+};
+
+// Between steps, by this rank's clock: "save", "evaluate".
+struct TracedPhase {
+  std::string name;
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
+struct RankTrace {
+  int rank = 0;
+  std::string host;
+  SharedClock clock{};
+  std::vector<TracedStep> steps{};
+  std::vector<TracedPhase> phases{};
+  int64_t left_out = 0;  // events, because there was no more room
+};
+
+// A line for each event, after one that says whose they are, {"rank": ...}, and before one that
+// says that this is all, {"events": n}.
+std::string trace_text(const RankTrace& trace);
+
+}  // namespace ds
