@@ -23,7 +23,7 @@ void describe_trace(CLI::App& app, TraceOptions& values) {
   app.footer(
       "Examples:\n"
       "  dslaunch trace\n"
-      "  dslaunch trace runs/mine --steps 10 --ranks 0,1 -o mine.json\n"
+      "  dslaunch trace runs/mine --steps 10 --ranks 0 -o mine.json\n"
       "\n"
       "Of a run that goes on: its next steps, micro-steps, modules, kernels, collectives, copies\n"
       "and saves, on one clock. Ctrl-C ends the trace with the step that runs; the run goes on.\n"
