@@ -15,6 +15,8 @@ std::string_view to_string(Axis axis) {
       return "sequence";
     case Axis::kTensor:
       return "tensor";
+    case Axis::kDataSequence:
+      return "data_sequence";
     case Axis::kExpert:
       return "expert";
     case Axis::kExpertData:
@@ -74,6 +76,8 @@ int MeshLayout::size(Axis axis) const {
       return sizes_.sequence;
     case Axis::kTensor:
       return sizes_.tensor;
+    case Axis::kDataSequence:
+      return sizes_.data * sizes_.sequence;
     case Axis::kExpert:
       return sizes_.expert;
     case Axis::kExpertData:
@@ -120,6 +124,8 @@ int MeshLayout::coordinate(int rank, Axis axis) const {
       return sequence;
     case Axis::kTensor:
       return tensor;
+    case Axis::kDataSequence:
+      return data * sizes_.sequence + sequence;
     case Axis::kExpert:
       return expert_of(data);
     case Axis::kExpertData:
@@ -151,6 +157,10 @@ int MeshLayout::neighbour(int rank, Axis axis, int coordinate) const {
       break;
     case Axis::kTensor:
       tensor = coordinate;
+      break;
+    case Axis::kDataSequence:
+      data = coordinate / sizes_.sequence;
+      sequence = coordinate % sizes_.sequence;
       break;
     case Axis::kExpert:
       data = data_at(expert_data_of(data), coordinate);

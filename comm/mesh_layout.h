@@ -1,7 +1,8 @@
 // The mesh as arithmetic (pure): which axis a rank has which coordinate on, and with whom it shares
 // a group. Ranks are numbered with pipe slowest, then data, then sequence, tensor fastest, so that
-// the axes that talk most are neighbours. Expert and expert-data split the data axis, and so do
-// shard and replica, in another way. comm/mesh.h makes communicators out of it.
+// the axes that talk most are neighbours. Data and sequence together are one more axis; expert and
+// expert-data split the data axis, and so do shard and replica, in another way. comm/mesh.h makes
+// communicators out of it.
 #pragma once
 
 #include <array>
@@ -16,14 +17,15 @@ enum class Axis {
   kData,
   kSequence,
   kTensor,
+  kDataSequence,  // data x sequence: ranks with the same weights, that see other tokens
   kExpert,
   kExpertData,
   kShard,   // neighbours in data, that share out what the whole axis could share out
   kReplica  // ranks in the same place of such groups
 };
-inline constexpr std::array kAllAxes{Axis::kPipe,   Axis::kData,   Axis::kSequence,
-                                     Axis::kTensor, Axis::kExpert, Axis::kExpertData,
-                                     Axis::kShard,  Axis::kReplica};
+inline constexpr std::array kAllAxes{Axis::kPipe,       Axis::kData,         Axis::kSequence,
+                                     Axis::kTensor,     Axis::kDataSequence, Axis::kExpert,
+                                     Axis::kExpertData, Axis::kShard,        Axis::kReplica};
 std::string_view to_string(Axis axis);
 
 // How the data axis splits: neighbours in data are different experts (E + D), or copies of one
@@ -57,6 +59,9 @@ class MeshLayout {
   // The ranks of this rank's group along `axis`, by ascending coordinate (the rank itself
   // included).
   std::vector<int> peers(int rank, Axis axis) const;
+  // kDataSequence, or kData where that is the same: over it weights are shared out, and gradients
+  // summed.
+  Axis token_axis() const { return sizes_.sequence > 1 ? Axis::kDataSequence : Axis::kData; }
   // Every group along `axis`, once: by pipe, sequence, tensor, then what is left of the data axis.
   std::vector<std::vector<int>> groups(Axis axis) const;
   // The rank with the same coordinates but this one.

@@ -15,7 +15,8 @@ struct Peers {
   HostExchange& host;
   Mesh& mesh;
 
-  Communicator& data() const { return mesh.group(Axis::kData); }  // ranks with other samples
+  // Ranks with the same weights, that see other tokens: of other samples, or of the same ones.
+  Communicator& tokens() const { return mesh.group(mesh.layout().token_axis()); }
 };
 
 // Connections: both ends over one communicator of all ranks, each counted under a name of its own:

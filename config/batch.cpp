@@ -68,7 +68,7 @@ BatchSizes resolve_batch(std::optional<int64_t> train, std::optional<int64_t> mi
   return sizes;
 }
 
-int64_t data_parallel_size(int64_t world, int64_t model_ranks) {
+int64_t data_parallel_size(int64_t world, int64_t model_ranks, std::optional<int64_t> of_mesh) {
   if (model_ranks < 1)
     throw ConfigError(
         fmt::format("parallel sizes multiply to {}, expected 1 or more", model_ranks));
@@ -78,7 +78,14 @@ int64_t data_parallel_size(int64_t world, int64_t model_ranks) {
         "{}; choose a number of ranks that it divides",
         world, model_ranks));
   }
-  return world / model_ranks;
+  const int64_t ranks = world / model_ranks;
+  if (of_mesh && ranks != *of_mesh) {
+    throw ConfigError(fmt::format(
+        "data_parallel_size {} and {} ranks for each sample are a mesh of {} ranks, and there are "
+        "{}; use as many, or leave data_parallel_size out",
+        *of_mesh, model_ranks, *of_mesh * model_ranks, world));
+  }
+  return ranks;
 }
 
 }  // namespace ds

@@ -32,7 +32,8 @@ BatchSizes resolve_batch(std::optional<int64_t> train, std::optional<int64_t> mi
 
 // Ranks that see different samples: world / model_ranks, where model_ranks is the number of ranks
 // that share one sample (pipeline * tensor * sequence sizes). Throws ConfigError when it does not
-// divide.
-int64_t data_parallel_size(int64_t world, int64_t model_ranks);
+// divide, or when the mesh that is asked for has another number of them.
+int64_t data_parallel_size(int64_t world, int64_t model_ranks,
+                           std::optional<int64_t> of_mesh = std::nullopt);
 
 }  // namespace ds

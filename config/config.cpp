@@ -50,14 +50,12 @@ void batch_fields(Visitor& v, Config& c) {
   v.field("sequence_parallel_size", c.sequence_parallel_size,
           {.meaning = "Degree of sequence parallelism; divides the world size that enters the "
                       "batch triangle when no mpu or mesh is given.",
-           .effect = Effect::kNotYet,
-           .only = {"1"},
+           .effect = Effect::kUsed,
            .min = 1});
   v.field("data_parallel_size", c.data_parallel_size,
           {.meaning = "Data-parallel degree of the device mesh; only read together with "
                       "sequence_parallel_size.",
-           .effect = Effect::kAlwaysSo,
-           .here = "every rank has a part of the batch to itself",
+           .effect = Effect::kUsed,
            .min = 1});
 }
 
@@ -115,8 +113,7 @@ void communication_fields(Visitor& v, Config& c) {
   v.field("seq_parallel_communication_data_type", c.seq_parallel_communication_data_type,
           {.meaning = "Gradient communication data type used instead of communication_data_type "
                       "when sequence parallelism is active.",
-           .effect = Effect::kAlwaysSo,
-           .here = "sequences are not split over ranks",
+           .effect = Effect::kUsed,
            .letter_case = LetterCase::kIgnored,
            .deepspeed_refuses = true});
   v.field(

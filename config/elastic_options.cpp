@@ -1,5 +1,8 @@
 #include "config/elastic_options.h"
 
+#include <algorithm>
+
+#include "config/batch.h"
 #include "config/config.h"
 
 namespace ds {
@@ -17,6 +20,20 @@ ElasticOptions elastic_options(const ElasticityConfig& config) {
   options.prefer_larger_batch = config.prefer_large_batch;
   options.ignore_non_elastic_batch_info = config.ignore_non_elastic_batch_info;
   return options;
+}
+
+int64_t model_ranks(const Config& config) {
+  return std::max<int64_t>(1, config.pipeline.stages.value_or(1)) *
+         std::max<int64_t>(1, config.tensor_parallel.autotp_size) *
+         std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
+}
+
+std::optional<int64_t> mesh_data_size(const Config& config) {
+  return config.sequence_parallel_size ? config.data_parallel_size : std::nullopt;
+}
+
+int64_t data_ranks(const Config& config, int64_t world) {
+  return data_parallel_size(world, model_ranks(config), mesh_data_size(config));
 }
 
 BatchSizes batch_sizes(const Config& config, int64_t data_parallel_size) {

@@ -1,5 +1,9 @@
-// The elasticity section as the plain options of the elastic-batch rules (config/elastic_batch.h).
+// What a configuration says about the ranks of a world: the elasticity section as the plain options
+// of the elastic-batch rules (config/elastic_batch.h), and how many ranks share a sample.
 #pragma once
+
+#include <cstdint>
+#include <optional>
 
 #include "config/elastic_batch.h"
 #include "config/sections/elasticity.h"
@@ -8,9 +12,16 @@ namespace ds {
 
 ElasticOptions elastic_options(const ElasticityConfig& config);
 
+struct Config;
+// Ranks that work on one sample together.
+int64_t model_ranks(const Config& config);
+// data_parallel_size, where it is read: together with sequence_parallel_size.
+std::optional<int64_t> mesh_data_size(const Config& config);
+// Of a world, those that see different samples. Throws ConfigError where they do not divide it, or
+// are others than the mesh of the configuration has.
+int64_t data_ranks(const Config& config, int64_t world);
 // The batch triangle of a configuration for a data-parallel size, by the elastic rules where they
 // are switched on. Throws ConfigError, ElasticError.
-struct Config;
 BatchSizes batch_sizes(const Config& config, int64_t data_parallel_size);
 
 }  // namespace ds

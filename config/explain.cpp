@@ -110,7 +110,7 @@ Formulas formulas(const Config& c, const BatchSizes& s, int64_t ranks) {
   return out;
 }
 
-void complete_batch(const Config& c, int64_t ranks, std::vector<ExplainedValue>& rows) {
+void complete_batch(const Config& c, int64_t world, std::vector<ExplainedValue>& rows) {
   const auto set = [&](std::string_view path, const std::string& value, const std::string& origin) {
     const auto row = std::find_if(rows.begin(), rows.end(),
                                   [&](const ExplainedValue& r) { return r.path == path; });
@@ -130,6 +130,7 @@ void complete_batch(const Config& c, int64_t ranks, std::vector<ExplainedValue>&
   BatchSizes sizes;
   std::string failure;
   try {
+    const int64_t ranks = data_ranks(c, world);
     if (c.elasticity.enabled) {
       sizes = elastic_batch_sizes(elastic_options(c.elasticity), ranks, BatchKeys::kAbsent);
       const std::string by = fmt::format("derived: elasticity with {} data-parallel ranks", ranks);
@@ -174,22 +175,22 @@ bool is_in(std::string_view path, std::string_view section) {
 
 }  // namespace
 
-std::vector<ExplainedValue> explain_all(const ReadConfig& read, int64_t data_parallel_ranks) {
+std::vector<ExplainedValue> explain_all(const ReadConfig& read, int64_t ranks) {
   Explainer explainer(read.origins);
   Config config = read.config;
   fields(explainer, config);
   std::vector<ExplainedValue> rows = explainer.take();
-  complete_batch(config, data_parallel_ranks, rows);
+  complete_batch(config, ranks, rows);
   return rows;
 }
 
-std::string explain_text(const ReadConfig& read, int64_t data_parallel_ranks) {
+std::string explain_text(const ReadConfig& read, int64_t ranks) {
   static constexpr std::string_view kAlways[] = {"model",     "data",      "train",
                                                  "optimizer", "scheduler", "zero_optimization",
                                                  "bf16",      "checkpoint"};
   std::vector<ExplainedValue> shown;
   std::vector<std::string> hidden;
-  for (ExplainedValue& row : explain_all(read, data_parallel_ranks)) {
+  for (ExplainedValue& row : explain_all(read, ranks)) {
     const std::string section = row.path.substr(0, row.path.find('.'));
     const bool always = section == row.path || std::find(std::begin(kAlways), std::end(kAlways),
                                                          section) != std::end(kAlways);
@@ -206,8 +207,7 @@ std::string explain_text(const ReadConfig& read, int64_t data_parallel_ranks) {
   return out;
 }
 
-std::string explain_key(const ReadConfig& read, int64_t data_parallel_ranks,
-                        const std::string& key) {
+std::string explain_key(const ReadConfig& read, int64_t ranks, const std::string& key) {
   const std::vector<CatalogueEntry> entries = catalogue();
   const CatalogueEntry* entry = find_entry(entries, key);
   if (!entry) {
@@ -220,7 +220,7 @@ std::string explain_key(const ReadConfig& read, int64_t data_parallel_ranks,
   }
   const std::string path = current_name(entries, key);
   std::vector<ExplainedValue> rows;
-  for (ExplainedValue& row : explain_all(read, data_parallel_ranks)) {
+  for (ExplainedValue& row : explain_all(read, ranks)) {
     if (is_in(row.path, path)) rows.push_back(std::move(row));
   }
   std::string out = table(rows);

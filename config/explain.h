@@ -17,16 +17,15 @@ struct ExplainedValue {
   std::string origin;
 };
 
-// Every effective field in order. `data_parallel_ranks` completes the batch triangle; where the
+// Every effective field in order. `ranks` completes the batch triangle; where the
 // numbers do not agree the missing ones stay null and their origin says why.
-std::vector<ExplainedValue> explain_all(const ReadConfig& read, int64_t data_parallel_ranks);
+std::vector<ExplainedValue> explain_all(const ReadConfig& read, int64_t ranks);
 
 // The rows a person wants to see: everything in sections that were given or that every run has.
-std::string explain_text(const ReadConfig& read, int64_t data_parallel_ranks);
+std::string explain_text(const ReadConfig& read, int64_t ranks);
 
 // One key or section: its rows, and for a key its meaning, type, bounds and default. Throws
 // UsageError for an unknown key, with the nearest name.
-std::string explain_key(const ReadConfig& read, int64_t data_parallel_ranks,
-                        const std::string& key);
+std::string explain_key(const ReadConfig& read, int64_t ranks, const std::string& key);
 
 }  // namespace ds

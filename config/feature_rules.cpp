@@ -6,6 +6,8 @@
 #include "config/elastic_batch.h"
 #include "config/elastic_options.h"
 #include "config/rules.h"
+#include "config/sections/near_ranks.h"
+#include "config/sections/sequence_split.h"
 #include "core/number_text.h"
 
 namespace ds::detail {
@@ -339,6 +341,30 @@ void other_rules(const RuleContext& r) {
   }
 }
 
+// How long the sequences are is known where the model is; a folder's is looked at later.
+void sequence_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  const std::string key = "sequence_parallel_size";
+  const int64_t ranks = c.sequence_parallel_size.value_or(1);
+  if (ranks <= 1) return;
+  const ZeroConfig& zero = c.zero_optimization;
+  if (near_ranks(zero) || is_near_by_host(zero)) {
+    r.refuse_early(key,
+                   "excludes mics_shard_size, zero_hpz_partition_size and "
+                   "zero_quantized_gradients: weights are shared out over all ranks that have the "
+                   "same, and neighbourhoods are cut out of those with other samples; give one of "
+                   "them");
+  }
+  const auto refuse_conflict = [&](const ModelConfig& model) {
+    const ModelDimensions sizes = dimensions(model);
+    const std::string why =
+        sequence_conflict(sizes, c.data.sequence_length.value_or(sizes.positions), ranks);
+    if (!why.empty()) r.refuse_early(key, why);
+  };
+  if (c.model.family == ModelFamily::kGpt2) refuse_conflict(c.model.gpt2);
+  if (c.model.family == ModelFamily::kLlama) refuse_conflict(c.model.llama);
+}
+
 }  // namespace
 
 void check_feature_rules(const RuleContext& context) {
@@ -351,6 +377,7 @@ void check_feature_rules(const RuleContext& context) {
   curriculum_rules(context);
   data_efficiency_rules(context);
   compression_rules(context);
+  sequence_rules(context);
   other_rules(context);
 }
 

@@ -121,6 +121,13 @@ void Rules::precision() {
 
 void Rules::reduction() {
   if (c_.prescale_gradients) note("gradient_predivide_factor", "with prescale_gradients");
+  if (!c_.sequence_parallel_size) note("data_parallel_size", "without sequence_parallel_size");
+  if (c_.sequence_parallel_size.value_or(1) == 1) {
+    note("seq_parallel_communication_data_type", "without sequence parallelism");
+  } else {
+    note("communication_data_type",
+         "with sequence parallelism, where seq_parallel_communication_data_type is the one");
+  }
   if (c_.data.validation.empty() && c_.data.validation_fraction == 0) {
     notes("train", {"eval_every", "eval_batches"}, "without validation data");
   }

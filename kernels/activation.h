@@ -18,9 +18,9 @@ void activation_backward(Stream& stream, Activation kind, const Tensor& x, const
 void swiglu_forward(Stream& stream, const Tensor& gate_up, Tensor& y);
 void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, Tensor& dgate_up);
 
-// Inverted dropout: y = x / (1 - p) where the mask's rng().uniform(first_sample * sample_numel + i)
-// >= p, else 0; a sample has sample_numel elements of x. Applied to dy with the same arguments it
-// is its own backward, so no mask is kept. y may alias x.
+// Inverted dropout: y = x / (1 - p) where the mask's rng().uniform(first_sample * sample_numel +
+// skipped + i) >= p, else 0; a sample has sample_numel elements. Applied to dy with the same
+// arguments it is its own backward, so no mask is kept. y may alias x.
 void dropout(Stream& stream, const Tensor& x, float p, const DropoutMask& mask,
              int64_t sample_numel, Tensor& y);
 

@@ -23,6 +23,15 @@ struct AttentionShape {
 struct AttentionDropout {
   float p = 0;         // 0: none
   DropoutMask mask{};  // with p > 0
+  // Where other ranks have the other heads: of how many those here are, and after how many.
+  int64_t all_heads = 0;  // 0: those of the shape are all
+  int64_t first_head = 0;
+
+  // Head `head` of sample `sample`, counted through the global batch.
+  constexpr int64_t head_number(const AttentionShape& shape, int64_t sample, int64_t head) const {
+    const int64_t heads = all_heads > 0 ? all_heads : shape.heads;
+    return (mask.inputs->first_sample + sample) * heads + first_head + head;
+  }
 };
 
 // qkv [batch*T, packed()], y [batch*T, heads*D], log_sum_exp fp32 [batch, heads, T].

@@ -33,8 +33,10 @@ inline void drop_probabilities(const AttentionOperands& a, int64_t query, int64_
                                int64_t count, float* probabilities) {
   const AttentionDropout& dropout = a.dropout;
   const Rng rng = dropout.mask.rng();
-  const int64_t before = dropout.mask.inputs->first_sample * a.shape.heads * a.shape.length;
-  const uint64_t first_block = dropout_block(before + query, a.shape.length, first_key);
+  const int64_t head = query / a.shape.length;
+  const int64_t number = dropout.head_number(a.shape, head / a.shape.heads, head % a.shape.heads);
+  const int64_t row = number * a.shape.length + query % a.shape.length;
+  const uint64_t first_block = dropout_block(row, a.shape.length, first_key);
   const float kept = 1.0F / (1.0F - dropout.p);
   for (int64_t j = 0; j < count; j += 4) {
     const auto words = rng.block(first_block + static_cast<uint64_t>(j / 4));

@@ -12,6 +12,7 @@
 
 namespace ds {
 
+class Communicator;
 class KvCache;
 struct SegmentTimes;  // model/activations/recompute.h
 
@@ -47,8 +48,11 @@ struct Context {
   // the stream's device; null: nothing.
   const double* loss_scale = nullptr;
   Operands operands = std::nullopt;
-  KvCache* cache = nullptr;        // generation only: keys and values of the positions before
-  Recompute recompute{};           // of the block that is being run
+  KvCache* cache = nullptr;  // generation only: keys and values of the positions before
+  // Ranks that have the other parts of the same sequences, in the order of the positions (Ulysses,
+  // arXiv 2309.14509); null: rows are those of whole sequences.
+  Communicator* sequence = nullptr;
+  Recompute recompute{};  // of the block that is being run
   NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does
 
   // Records on the tape, or, without one, returns the outputs as constants.

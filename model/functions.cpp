@@ -3,9 +3,11 @@
 #include <array>
 #include <optional>
 
+#include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/layer_norm.h"
 #include "model/module_label.h"
+#include "model/parallel/sequence.h"
 
 namespace ds {
 namespace {
@@ -97,14 +99,44 @@ NormOutput norm(Context& context, const Var& residual, const Var& branch, const 
   return {std::move(out[0]), std::move(out[1])};
 }
 
+namespace {
+
+// Samples of which a part is here are not one run of numbers.
+void drop_part(Stream& stream, const Tensor& x, float p, kernels::DropoutMask mask,
+               const SamplePart& part, Tensor& y) {
+  const int64_t whole = part.numel == part.sample_numel ? x.numel() : part.numel;
+  for (int64_t begin = 0; begin < x.numel(); begin += whole) {
+    mask.skipped = begin / part.numel * part.sample_numel + part.first;
+    Tensor to = y.narrow(begin, whole);
+    kernels::dropout(stream, x.narrow(begin, whole), p, mask, part.sample_numel, to);
+  }
+}
+
+// Of the gradient of positions, the rows from `first` on are those of the rows of dy.
+void add_positions(Stream& stream, const Tensor& dy, int64_t length, int64_t first,
+                   const GradSlot& slot) {
+  Tensor grad = slot.grad;
+  if (first == 0) return kernels::position_backward(stream, dy, length, slot.write, grad);
+  const int64_t width = grad.shape()[1];
+  Tensor rest = grad.narrow(first * width, grad.numel() - first * width)
+                    .reshape({grad.shape()[0] - first, width});
+  if (slot.write == kernels::Write::kOverwrite) {
+    Tensor before = grad.narrow(0, first * width);
+    kernels::fill(stream, before, 0.0F);
+  }
+  kernels::position_backward(stream, dy, length, slot.write, rest);
+}
+
+}  // namespace
+
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length) {
   if (context.mode != RunMode::kTrain || spec.p == 0) return x;
   Stream& stream = context.stream;
   const kernels::DropoutMask mask{context.micro, spec.site};
-  const int64_t sample_numel = length * x.value.shape()[1];
-  const auto apply = [&stream, mask, sample_numel, p = spec.p](Tensor from) {
+  const SamplePart part = sample_part(context, length, x.value.shape()[1]);
+  const auto apply = [&stream, mask, part, p = spec.p](Tensor from) {
     Tensor to = from.is_sole_owner() ? from : Tensor::empty(from.shape(), from.dtype(), stream);
-    kernels::dropout(stream, from, p, mask, sample_numel, to);
+    drop_part(stream, from, p, mask, part, to);
     return to;
   };
   Tensor y = apply(std::move(x.value));
@@ -127,18 +159,18 @@ Var embed(Context& context, const TokenRows& rows, DType dtype, const EmbeddingS
                                positions ? positions->weight() : Tensor(), rows.length,
                                rows.first_position, y);
   }
-  auto backward = [&stream, &store, spec, length = rows.length,
+  auto backward = [&stream, &store, spec, length = rows.length, first = rows.first_position,
                    order_saved = context.save(rows.order)](GradientFlow& flow) mutable {
-    flow.later([&stream, &store, spec, length, order = take(order_saved), dy = flow.take(0)] {
-      if (spec.positions != kNoParam) {
-        GradSlot slot = store.grad_slot(spec.positions);
-        kernels::position_backward(stream, dy, length, slot.write, slot.grad);
-        store.grad_ready(spec.positions);
-      }
-      GradSlot slot = store.grad_slot(spec.table);
-      kernels::embedding_backward(stream, order, dy, slot.write, slot.grad);
-      store.grad_ready(spec.table);
-    });
+    flow.later(
+        [&stream, &store, spec, length, first, order = take(order_saved), dy = flow.take(0)] {
+          if (spec.positions != kNoParam) {
+            add_positions(stream, dy, length, first, store.grad_slot(spec.positions));
+            store.grad_ready(spec.positions);
+          }
+          GradSlot slot = store.grad_slot(spec.table);
+          kernels::embedding_backward(stream, order, dy, slot.write, slot.grad);
+          store.grad_ready(spec.table);
+        });
   };
   return context.record("embedding", {}, {std::move(y)}, std::move(backward)).front();
 }

@@ -59,7 +59,9 @@ Var mlp(Context& context, const Var& x, const MlpSpec& spec);
 
 // Causal attention within each sequence, qkv [N, packed()] -> [N, heads * D]. With context.cache
 // the keys and values are also put into the cache as those of `layer`; a single new position
-// attends to all cached ones. In training `dropout` applies to the attention probabilities.
+// attends to all cached ones. In training `dropout` applies to the attention probabilities. With
+// context.sequence, the rows are parts of sequences, which attention sees whole (model/parallel/
+// sequence.h); it is collective.
 Var attention(Context& context, const kernels::AttentionShape& shape, const Var& qkv, int64_t layer,
               const DropoutSpec& dropout = {});
 // Rotates queries and keys in place; `qkv` is moved in because nobody else may hold it.
@@ -81,7 +83,8 @@ struct NormOutput {
 // residual stream are added by the norm's backward kernel.
 NormOutput norm(Context& context, const Var& residual, const Var& branch, const NormSpec& spec);
 
-// Identity unless the context trains and p > 0. Rows of x are those of sequences of `length`.
+// Identity unless the context trains and p > 0. Rows of x are those of sequences of `length`, or of
+// parts of such a length.
 Var dropout(Context& context, Var x, const DropoutSpec& spec, int64_t length);
 
 struct EmbeddingSpec {

@@ -1,7 +1,9 @@
+#include "comm/communicator.h"
 #include "kernels/elementwise.h"
 #include "kernels/rope.h"
 #include "model/functions.h"
 #include "model/kv_cache.h"
+#include "model/parallel/sequence.h"
 
 namespace ds {
 namespace {
@@ -54,10 +56,9 @@ void check_cache(const Context& context, const AttentionShape& shape) {
            cache.capacity());
 }
 
-}  // namespace
-
-Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
-              const DropoutSpec& dropout) {
+// Of the rows and heads that are here.
+Var own_attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
+                  const DropoutSpec& dropout) {
   Stream& stream = context.stream;
   if (context.cache != nullptr) {
     check_cache(context, shape);
@@ -71,8 +72,12 @@ Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int
   const Tensor input = as_operand(stream, qkv.value, context.operands);
   Tensor y = Tensor::empty({rows, shape.heads * shape.head_dim}, input.dtype(), stream);
   Tensor log_sum_exp = Tensor::empty({shape.batch, shape.heads, shape.length}, DType::kF32, stream);
-  const kernels::AttentionDropout drop{.p = context.mode == RunMode::kTrain ? dropout.p : 0,
-                                       .mask = {context.micro, dropout.site}};
+  const Communicator* const others = context.sequence;  // have the other heads
+  const kernels::AttentionDropout drop{
+      .p = context.mode == RunMode::kTrain ? dropout.p : 0,
+      .mask = {context.micro, dropout.site},
+      .all_heads = others != nullptr ? others->size() * shape.heads : 0,
+      .first_head = others != nullptr ? others->rank() * shape.heads : 0};
   kernels::attention_forward(stream, shape, input, y, log_sum_exp, drop);
 
   auto backward = [&stream, shape, drop, dtype, qkv_saved = context.save(input),
@@ -87,6 +92,18 @@ Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int
   };
   Tensor value = as_value(stream, std::move(y), dtype);
   return context.record("attention", {&qkv, 1}, {std::move(value)}, std::move(backward)).front();
+}
+
+}  // namespace
+
+Var attention(Context& context, const AttentionShape& shape, const Var& qkv, int64_t layer,
+              const DropoutSpec& dropout) {
+  if (context.sequence == nullptr) return own_attention(context, shape, qkv, layer, dropout);
+  DS_CHECK(context.cache == nullptr, "attention: a cache holds whole sequences, not parts of them");
+  Var share = to_heads(context, shape, qkv);
+  const AttentionShape all = attention_of_share(shape, context.sequence->size());
+  share = own_attention(context, all, share, layer, dropout);
+  return to_sequence(context, shape, share);
 }
 
 Var rope(Context& context, const AttentionShape& shape, float theta, int64_t first_position,

@@ -12,6 +12,7 @@
 #include "core/libraries/gpu_libraries.h"
 #include "core/memory/host_copy.h"
 #include "kernels/attention_choice.h"
+#include "model/parallel/sequence.h"
 
 namespace ds {
 namespace {
@@ -159,11 +160,13 @@ std::string RankDevice::product_words(const EngineOptions& options) const {
 std::string RankDevice::words(const EngineOptions& options) {
   if (!blocks_) return "";
   const ModelDimensions sizes = dimensions(options.model);
-  const kernels::AttentionShape shape{.batch = options.micro_batch,
-                                      .length = options.length,
-                                      .heads = sizes.heads,
-                                      .kv_heads = sizes.kv_heads,
-                                      .head_dim = sizes.head_dim};
+  const int sharers = connections_.peers().mesh.size(Axis::kSequence);
+  const kernels::AttentionShape shape = attention_of_share({.batch = options.micro_batch,
+                                                            .length = options.length / sharers,
+                                                            .heads = sizes.heads,
+                                                            .kv_heads = sizes.kv_heads,
+                                                            .head_dim = sizes.head_dim},
+                                                           sharers);
   const auto attention =
       kernels::attention_kernels(workspace_.stream(), shape, options.dtype,
                                  static_cast<float>(attention_dropout(options.model)));

@@ -151,13 +151,20 @@ Sampler sampler_of(const Config& config, const BatchShape& batch, const SampleSe
   return {samples.size(), order, sampler_seed(config), samples_per_epoch(config, batch, samples)};
 }
 
+SamplePlace place_of(const Engine& engine) {
+  const Mesh& mesh = engine.mesh();
+  return {.rank = mesh.coordinate(Axis::kData),
+          .part = mesh.coordinate(Axis::kSequence),
+          .parts = mesh.size(Axis::kSequence)};
+}
+
 std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
                                           RunReports& reports, int64_t steps) {
   const TrainingData& data = parts.data;
   if (!data.validation) return nullptr;
   return std::make_unique<Evaluation>(
       parts.engine, reports, *data.validation,
-      Evaluation::Options{.rank = parts.plan.rank,
+      Evaluation::Options{.place = place_of(parts.engine),
                           .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
                           .every = parts.config.train.eval_every,
                           .last_step = steps,
@@ -211,10 +218,9 @@ std::unique_ptr<PrefetchingSource> prefetched(const RunParts& parts, BatchSource
                                               int64_t steps) {
   const Engine& engine = parts.engine;
   if (engine.device().kind != Device::Kind::kCuda) return nullptr;
-  const EngineOptions& options = engine.options();
   return std::make_unique<PrefetchingSource>(
-      source, PrefetchingSource::Options{.tokens = options.micro_batch * options.length,
-                                         .micro_steps = narrow<int>(options.micro_steps()),
+      source, PrefetchingSource::Options{.tokens = engine.tokens_here(),
+                                         .micro_steps = engine.options().micro_steps(),
                                          .steps = steps,
                                          .pinned = engine.pinned()});
 }
@@ -234,7 +240,7 @@ class TrainingRun {
         evaluation_(evaluation_of(parts, batch_, phases_, steps_)),
         saver_(observers_.add(saver_of(parts, checkpoints_, phases_, steps_))),
         train_(parts.data.train, sampler_of(parts.config, batch_, parts.data.train), batch_,
-               parts.plan.rank, &observers_),
+               place_of(parts.engine), &observers_),
         prefetched_(prefetched(parts, train_, steps_)) {
     // Tags before memory, as the list begins with the saver.
     if (parts.memory != nullptr) observers_.add(memory_saver_of(parts, phases_, steps_));

@@ -11,6 +11,7 @@
 #include "config/sections/hf_config.h"
 #include "config/sections/model_limits.h"
 #include "config/sections/near_ranks.h"
+#include "config/sections/sequence_split.h"
 #include "core/files/digest.h"
 #include "core/files/file.h"
 #include "core/index.h"
@@ -135,11 +136,16 @@ ModuleKind module_kind(TorchModule module) {
 }
 
 // In which dtype gradients travel, and of which modules.
-void set_wire(const Config& config, ZeroOptions& zero) {
+void set_wire(const Config& config, DType dtype, ZeroOptions& zero) {
   const TorchAutocastConfig& autocast = config.torch_autocast;
   if (zero.policy.plus_plus.quantized_gradients) return;  // codes travel
-  if (config.communication_data_type) {
-    zero.grad_wire_dtype = dtype_of_config(*config.communication_data_type);
+  const std::optional<FloatType>& wanted = sequence_ranks(config) > 1
+                                               ? config.seq_parallel_communication_data_type
+                                               : config.communication_data_type;
+  if (wanted) {
+    const DType wire = dtype_of_config(*wanted);
+    // Gradients in fp32 travel as they are, without a buffer of their own.
+    if (wire != DType::kF32 || dtype != DType::kF32) zero.grad_wire_dtype = wire;
   } else if (const std::optional<DType> narrow = autocast_dtype(autocast)) {
     zero.grad_wire_dtype = narrow;
     zero.wire_modules = {ModuleKind::kOther};  // so that none named is none
@@ -225,7 +231,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                    .rolling = rolling_options(offload)};
   offload_weights(z, zero);
   set_neighbours(z, zero.policy);
-  set_wire(config, zero);
+  set_wire(config, dtype, zero);
   return zero;
 }
 
@@ -266,11 +272,12 @@ ModelConfig model_config(const ModelSection& model, FileSystem& files) {
 }
 
 BatchShape batch_shape(const Config& config, int world_size) {
-  const BatchSizes sizes = batch_sizes(config, world_size);
+  const int64_t ranks = data_ranks(config, world_size);
+  const BatchSizes sizes = batch_sizes(config, ranks);
   check_most("gradient_accumulation_steps", sizes.accumulation, kMostMicroSteps);
   check_most("train_micro_batch_size_per_gpu", sizes.micro, kMostTokensOfMicroBatch);
   check_most("train_batch_size", sizes.train, kMostSamples);
-  return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = world_size};
+  return {.micro_batch = sizes.micro, .accumulation = sizes.accumulation, .ranks = ranks};
 }
 
 int updater_threads(const Config& config, int threads) {
@@ -333,9 +340,13 @@ int64_t sequence_length(const DataSection& data, const ModelConfig& model) {
   return length;
 }
 
+int64_t sequence_ranks(const Config& config) { return config.sequence_parallel_size.value_or(1); }
+
 MeshSizes job_mesh(const Config& config, int world_size, int ranks_of_host) {
-  return {.data = world_size,
-          .shard = narrow<int>(near_size(config.zero_optimization, world_size, ranks_of_host))};
+  const int64_t data = data_ranks(config, world_size);
+  return {.data = narrow<int>(data),
+          .sequence = narrow<int>(sequence_ranks(config)),
+          .shard = narrow<int>(near_size(config.zero_optimization, data, ranks_of_host))};
 }
 
 namespace {
@@ -352,6 +363,10 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
   const BatchShape batch = batch_shape(config, world_size);
   const DType dtype = training_dtype(config);
   const int64_t length = sequence_length(config.data, model);
+  if (const std::string why = sequence_conflict(dimensions(model), length, sequence_ranks(config));
+      !why.empty()) {
+    throw ConfigError(fmt::format("sequence_parallel_size: {}", why));
+  }
   if (batch.micro_batch > kMostTokensOfMicroBatch / length) {
     throw ConfigError(fmt::format(
         "train_micro_batch_size_per_gpu: {} samples of {} tokens, expected at most {} tokens "

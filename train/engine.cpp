@@ -16,10 +16,18 @@
 namespace ds {
 namespace {
 
-ZeroOptions with_state_of(ZeroOptions zero, Optimizer& optimizer) {
+// Weights are shared out over all that see other tokens, unless the policy says over fewer.
+ZeroOptions with_state_of(ZeroOptions zero, Optimizer& optimizer, const MeshLayout& mesh) {
   zero.optimizer = &optimizer;
+  if (zero.policy.shard_over == Axis::kData) zero.policy.shard_over = mesh.token_axis();
   if (optimizer.is_staged()) zero.reduce = Reduce::kIfAsked;
   return zero;
+}
+
+// Before anything is made of them.
+const RankResources& known(const RankResources& resources) {
+  resources.require_known_mesh();
+  return resources;
 }
 
 std::unique_ptr<HostSaves> saves_of(const EngineOptions& options, const RankResources& resources) {
@@ -34,7 +42,7 @@ std::unique_ptr<HostSaves> saves_of(const EngineOptions& options, const RankReso
 Engine::Engine(const EngineOptions& options, const RankResources& resources,
                std::optional<StepPlan> plan)
     : options_(options),
-      resources_(resources),
+      resources_(known(resources)),
       optimizer_(make_optimizer(options.optimizer)),
       rules_({.base_lr = learning_rate(options.optimizer),
               .schedule = options.schedule,
@@ -42,14 +50,15 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
               .seed = options.seed}),
       // What a staged update does follows from how many there were before it.
       results_late_(optimizer_->is_staged() ? 0 : resources.results_late),
-      store_(with_state_of(options.zero, *optimizer_), resources.peers.mesh, resources.streams(),
-             resources.comm_memory, resources.weight_places(), resources.state_place()),
-      scalars_(resources.peers.data().size(), resources.stream, resources.pinned),
+      store_(with_state_of(options.zero, *optimizer_, resources.peers.mesh.layout()),
+             resources.peers.mesh, resources.streams(), resources.comm_memory,
+             resources.weight_places(), resources.state_place()),
+      scalars_(resources.peers.tokens().size(), resources.stream, resources.pinned),
       training_(
           step_program(PipelineKind::kDataParallel, {.micro_batches = options.micro_steps()}, 0)),
       evaluation_(step_program(PipelineKind::kInference, {.micro_batches = 1}, 0)),
       uploads_({.buffers = std::max(training_.buffers, evaluation_.buffers),
-                .tokens = options.micro_batch * options.length,
+                .tokens = tokens_here(),
                 .pinned = resources.pinned,
                 .copies = resources.copies},
                resources.stream),
@@ -66,9 +75,9 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
              .saves = saves_.get(),
              .chunks = {model_.get()},
              .micro_batch = options.micro_batch,
-             .length = options.length},
+             .length = tokens_here() / options.micro_batch,
+             .sequence = resources.sequence()},
       results_(results_late_, resources.pinned) {
-  resources.require_data_only();
   kernels::set_matmul_rules(resources.stream, options.matmul);
   // What is made once and stays has no place among what comes and goes.
   kernels::reserve_matmul_scratch(resources.stream);
@@ -82,16 +91,23 @@ Engine::Engine(const EngineOptions& options, const RankResources& resources,
   prepare_graphs();
 }
 
+int64_t Engine::tokens_here() const {
+  const int parts = resources_.peers.mesh.size(Axis::kSequence);
+  DS_CHECK(options_.length % parts == 0,
+           "engine: samples of {} tokens, which {} ranks cannot share", options_.length, parts);
+  return options_.micro_batch * options_.length / parts;
+}
+
 void Engine::reduce_sums(const FinishRule& rule) {
   Tensor gathered = scalars_.gathered();
-  resources_.peers.data().all_gather(scalars_.sums(), gathered, resources_.stream);
+  resources_.peers.tokens().all_gather(scalars_.sums(), gathered, resources_.stream);
   kernels::finish_step(resources_.stream, gathered, rule, scalars_);
 }
 
 StepInput Engine::input_of(BatchSource& source, const StepSettings& settings) {
   const double tokens = static_cast<double>(options_.micro_batch) *
                         static_cast<double>(options_.length) * options_.micro_steps() *
-                        resources_.peers.data().size();
+                        resources_.peers.mesh.size(Axis::kData);
   return {.source = source,
           .step = begun(),
           .tokens = tokens,
@@ -118,10 +134,9 @@ void Engine::log_recompute_times(int64_t step) {
 void Engine::prepare_graphs() {
   const bool on_device = device().kind == Device::Kind::kCuda;
   const bool waits = options_.recomputed.recompute.synchronize || options_.times_recomputation;
-  if (!options_.cuda_graphs || waits || !on_device || !resources_.peers.data().is_recordable())
-    return;
+  if (!options_.cuda_graphs || waits || !on_device || !resources_.are_recordable()) return;
   if (!store_.is_recordable() || optimizer_->is_staged()) return;
-  graphs_.emplace(resources_.streams(), store_, resources_.peers.data(), resources_.recorded);
+  graphs_.emplace(resources_.streams(), store_, resources_.groups(), resources_.recorded);
 }
 
 void Engine::first_micro_step(BatchSource& source) {
@@ -235,7 +250,7 @@ void Engine::update_weights(const StepSettings& settings) {
 std::optional<StepResult> Engine::next_result(Wait wait) {
   const std::optional<StepResults::Entry> taken = results_.take(wait);
   if (!taken) return std::nullopt;
-  resources_.peers.data().check();  // a group of GPUs fails after its calls have returned
+  resources_.peers.mesh.check();  // a group of GPUs fails after its calls have returned
   const StepOutcome& outcome = taken->outcome;
   if (outcome.is_skipped(Skip::kBad) || outcome.is_skipped(Skip::kExhausted)) {
     refuse(taken->step, outcome);
@@ -303,7 +318,7 @@ double Engine::evaluate(BatchSource& source, int64_t batches) {
     store_.slots().end();
   }
   const double tokens = static_cast<double>(options_.micro_batch * options_.length) *
-                        static_cast<double>(batches) * resources_.peers.data().size();
+                        static_cast<double>(batches) * resources_.peers.mesh.size(Axis::kData);
   reduce_sums({.is_update = false});
   const StepOutcome outcome = scalars_.read_back();
   scalars_.clear_skip();  // a loss that is not finite here is no reason to skip the next update

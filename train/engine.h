@@ -84,6 +84,9 @@ class Engine {
   Device device() const { return resources_.stream.device(); }
   MemoryResource* pinned() const { return resources_.pinned; }
   HostExchange& host() { return resources_.peers.host; }
+  const Mesh& mesh() const { return resources_.peers.mesh; }
+  // Of a micro-batch: of its samples this rank may have parts only.
+  int64_t tokens_here() const;
   int64_t step() const { return step_; }  // steps done, their results taken and good
   // Of these, and of those of runs that this one goes on from.
   const ScalingState& scaling() const { return scaling_; }

@@ -13,7 +13,7 @@ namespace ds {
 class Evaluation {
  public:
   struct Options {
-    int rank = 0;
+    SamplePlace place{};
     BatchShape shape;            // one micro-batch on each rank
     int64_t every = 0;           // steps between two; 0: after the last step only
     int64_t last_step = 0;       // there is always one after it

@@ -7,12 +7,19 @@
 
 namespace ds {
 
+// What a rank has of a global batch.
+struct SamplePlace {
+  int rank = 0;   // among those that have other samples
+  int part = 0;   // of each sample, of `parts` that are equally long, in the order of its tokens
+  int parts = 1;  // on ranks of their own
+};
+
 class LoaderSource final : public BatchSource {
  public:
-  // `observer`: null where nobody listens, as in an evaluation.
-  LoaderSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape, int rank,
-               StepObserver* observer)
-      : loader_(samples, sampler, shape, rank), rank_(rank), observer_(observer) {}
+  // `observer`: null where nobody listens, as in an evaluation. It hears of a sample from the rank
+  // that has its first part.
+  LoaderSource(const SampleSet& samples, const Sampler& sampler, const BatchShape& shape,
+               const SamplePlace& place, StepObserver* observer);
 
   void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
             std::span<int32_t> targets) override;
@@ -21,7 +28,7 @@ class LoaderSource final : public BatchSource {
 
  private:
   DataLoader loader_;
-  const int rank_;
+  const SamplePlace place_;
   StepObserver* const observer_;
 };
 

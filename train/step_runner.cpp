@@ -163,6 +163,7 @@ Context StepRunner::context_of(MicroSlot& slot) const {
           .micro = slot.inputs,
           .loss_scale = place_.loss_scale,
           .operands = place_.operands,
+          .sequence = place_.sequence,
           .numbers = place_.numbers};
 }
 
@@ -202,7 +203,10 @@ void StepRunner::forward(MicroSlot& slot) {
   const Stage& stage = *nth(place_.chunks, slot.chunk);
   if (input_.mode == RunMode::kTrain) place_.store.begin_micro_step();
   Context context = context_of(slot);
-  StageInput in{.rows = {.batch = place_.micro_batch, .length = place_.length}};
+  const int64_t part = place_.sequence != nullptr ? place_.sequence->rank() : 0;
+  StageInput in{.rows = {.batch = place_.micro_batch,
+                         .length = place_.length,
+                         .first_position = part * place_.length}};
   if (stage.is_first()) {
     in.tokens = slot.tokens;
     in.order = std::move(slot.order);

@@ -42,7 +42,9 @@ struct StepPlace {
   NumberWatch* numbers = nullptr;    // looks at all that is computed; null: nobody does
   std::vector<const Stage*> chunks;  // this rank's layers, in their order in the model
   int64_t micro_batch = 1;           // samples
-  int64_t length = 0;                // tokens per sample
+  int64_t length = 0;                // tokens per sample, of those that are here
+  // Ranks that have the other parts of the same samples; null: all of them is here.
+  Communicator* sequence = nullptr;
   // The pipe axis: its ranks are stages. Two groups, because schedules receive an activation and a
   // gradient of one rank in another order than it sends them. Null: one stage alone.
   Communicator* activations = nullptr;

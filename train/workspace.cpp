@@ -11,7 +11,7 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
                 MemoryAccount(options.limits.host, "host memory"), MemoryAccount(),
                 MemoryAccount()},
       heap_(memory(), nth(accounts_, Tier::kDevice)),
-      shared_(has_device() ? memory() : peers.data().memory(), nth(accounts_, Tier::kDevice)),
+      shared_(has_device() ? memory() : peers.tokens().memory(), nth(accounts_, Tier::kDevice)),
       beside_(host_memory(), nth(accounts_, Tier::kHost)),
       pinned_(pinned_memory(), nth(accounts_, Tier::kPinned)),
       pool_(device_.is_meta() ? 1 : options.threads),

@@ -284,7 +284,8 @@ void swiglu_backward_cpu(Stream& stream, const Tensor& gate_up, const Tensor& dy
 void dropout_cpu(Stream& stream, const Tensor& x, float p, const DropoutMask& mask,
                  int64_t sample_numel, Tensor& y) {
   const Rng rng = mask.rng();
-  const auto first_index = static_cast<uint64_t>(mask.inputs->first_sample * sample_numel);
+  const auto first_index =
+      static_cast<uint64_t>(mask.inputs->first_sample * sample_numel + mask.skipped);
   stream.pool().parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
     on_float(x.dtype(), [&]<class T>() {
       dropout_range(x.data<T>(), y.data<T>(), p, rng, first_index, begin, end);

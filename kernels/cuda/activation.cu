@@ -81,7 +81,7 @@ __global__ void dropout_kernel(int64_t numel, Dropping drop, const T* x, T* y) {
   const int64_t packs = numel / N;
   const Rng rng = drop.mask.rng();
   const auto first_index =
-      static_cast<uint64_t>(drop.mask.inputs->first_sample * drop.sample_numel);
+      static_cast<uint64_t>(drop.mask.inputs->first_sample * drop.sample_numel + drop.mask.skipped);
   const auto dropped = [&](Uniforms& uniforms, uint64_t index, T value) {
     const bool kept = uniforms.at(index) >= drop.p;
     return static_cast<T>(kept ? static_cast<float>(value) * drop.keep : 0.0F);

@@ -24,6 +24,7 @@ namespace kernels {
 struct DropoutMask {
   const MicroInputs* inputs = nullptr;  // in memory of the stream's device
   uint64_t site = 0;                    // number of the place within the model
+  int64_t skipped = 0;  // elements of the first sample that come before, and other ranks have
 
   // Only where the inputs can be read.
   constexpr Rng rng() const { return inputs->dropout.derive(site); }

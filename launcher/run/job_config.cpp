@@ -14,14 +14,12 @@ namespace ds {
 namespace {
 
 BatchRequest batch_request(const Config& config) {
-  const int64_t model_ranks = std::max<int64_t>(1, config.pipeline.stages.value_or(1)) *
-                              std::max<int64_t>(1, config.tensor_parallel.autotp_size) *
-                              std::max<int64_t>(1, config.sequence_parallel_size.value_or(1));
   return {
       config.train_batch_size,
       config.train_micro_batch_size_per_gpu,
       config.gradient_accumulation_steps,
-      model_ranks,
+      model_ranks(config),
+      mesh_data_size(config),
       config.elasticity.enabled ? std::optional(elastic_options(config.elasticity)) : std::nullopt,
       near_ranks(config.zero_optimization)};
 }
@@ -40,7 +38,7 @@ std::vector<std::string> nvme_paths(const ZeroConfig& zero) {
 }
 
 BatchSizes sizes_for(const BatchRequest& batch, int ranks) {
-  const int64_t data_parallel = data_parallel_size(ranks, batch.model_ranks);
+  const int64_t data_parallel = data_parallel_size(ranks, batch.model_ranks, batch.data_ranks);
   return batch.elastic ? elastic_batch_sizes(*batch.elastic, data_parallel, BatchKeys::kAbsent)
                        : resolve_batch(batch.train, batch.micro, batch.accumulation, data_parallel);
 }
@@ -97,6 +95,7 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
 }
 
 std::optional<int64_t> implied_ranks(const BatchRequest& batch) {
+  if (batch.data_ranks) return *batch.data_ranks * batch.model_ranks;
   if (!batch.train || !batch.micro || !batch.accumulation) {
     return std::nullopt;
   }

@@ -21,6 +21,7 @@ struct BatchRequest {
   std::optional<int64_t> micro;
   std::optional<int64_t> accumulation;
   int64_t model_ranks = 1;                // ranks that work on one sample together
+  std::optional<int64_t> data_ranks;      // of the mesh, where the file names one
   std::optional<ElasticOptions> elastic;  // its rules choose the sizes
   std::optional<NearRanks> near;          // neighbourhoods that divide the ranks
 };
@@ -45,7 +46,7 @@ struct JobConfig {
 // Throws InputMissing, or ConfigError with file:line:column for everything that is wrong.
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides);
 
-// The number of ranks where all three batch sizes are given and leave one choice.
+// The number of ranks where the mesh, or all three batch sizes, are given and leave one choice.
 std::optional<int64_t> implied_ranks(const BatchRequest& batch);
 
 // Throws ConfigError if the batch sizes, or neighbourhoods of ranks, do not fit a world of this

@@ -54,7 +54,7 @@ void check_batch(const ReadConfig& read, std::optional<int64_t> num_ranks, Probl
       kBatchKeys, [&](std::string_view path) { return is_refused(problems.all(), path); });
   if (!num_ranks || refused) return;  // a size that could not be read is missing here
   try {
-    const int64_t ranks = data_parallel_size(*num_ranks, config.sequence_parallel_size.value_or(1));
+    const int64_t ranks = data_ranks(config, *num_ranks);
     if (config.elasticity.enabled) {
       elastic_batch_sizes(elastic_options(config.elasticity), ranks, BatchKeys::kAbsent);
     } else {
@@ -71,8 +71,7 @@ void check_neighbours(const ReadConfig& read, std::optional<int64_t> num_ranks,
   const std::optional<NearRanks> near = near_ranks(read.config.zero_optimization);
   if (!num_ranks || !near || is_refused(problems.all(), near->key)) return;
   try {
-    check_near(*near,
-               *num_ranks / std::max<int64_t>(read.config.sequence_parallel_size.value_or(1), 1));
+    check_near(*near, *num_ranks / model_ranks(read.config));
   } catch (const ConfigError& error) {
     problems.error(Basis::kOwn, "", origin_near(read.origins, near->key), error.what());
   }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "config/load.h"
+#include "config/sections/sequence_split.h"
 #include "core/files/input_files.h"
 #include "core/memory/adaptors.h"
 #include "core/thread_pool.h"
@@ -77,7 +78,11 @@ void Looker::look_at_model() {
     model_ = model;
   });
   if (!model_) return;
-  attempt("data.sequence_length", [&] { sequence_length(config_.data, *model_); });
+  attempt("data.sequence_length", [&] {
+    const int64_t length = sequence_length(config_.data, *model_);
+    const std::string why = sequence_conflict(dimensions(*model_), length, sequence_ranks(config_));
+    if (!why.empty()) add(ConfigError(why), "sequence_parallel_size");
+  });
   if (section.folder) look_at_weights(*section.folder);
 }
 

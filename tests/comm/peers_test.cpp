@@ -15,10 +15,10 @@ TEST_CASE("both ends of a rank work, and count under names of their own", "[comm
     Connections connections =
         Connections::over(world, {.data = 3}, {.volume = &volume, .ledger = &ledger});
     const Peers peers = connections.peers();
-    RankStream rank(peers.data());
+    RankStream rank(peers.tokens());
     Tensor sum = Tensor::zeros({5}, DType::kF32, rank.stream);
     sum.data<float>()[4] = 1;
-    peers.data().all_reduce(sum, ReduceOp::kSum, rank.stream);
+    peers.tokens().all_reduce(sum, ReduceOp::kSum, rank.stream);
     require(sum.data<float>()[4] == 3, "a wrong sum");
     require(peers.host.gather(std::vector{world.rank()}) == std::vector{0, 1, 2}, "wrong ranks");
     const CommVolume::ByAxis totals = volume.totals();
@@ -32,7 +32,7 @@ TEST_CASE("both ends of a rank work, and count under names of their own", "[comm
 TEST_CASE("tensors lie where the transport reads them best", "[comm]") {
   run_ranks(2, [](Communicator& world) {
     Connections connections = Connections::over(world, {.data = 2});
-    require(&connections.peers().data().memory() == &world.memory(), "another memory");
+    require(&connections.peers().tokens().memory() == &world.memory(), "another memory");
   });
 }
 
@@ -40,13 +40,13 @@ TEST_CASE("a rank that talks while another reduces is told at once", "[comm]") {
   run_ranks(2, [](Communicator& world) {
     Connections connections = Connections::over(world, {.data = 2});
     const Peers peers = connections.peers();
-    RankStream rank(peers.data());
+    RankStream rank(peers.tokens());
     const std::string error = comm_error_of(std::chrono::seconds(10), [&] {
       if (world.rank() == 0) {
         peers.host.gather(std::vector{1});
       } else {
         Tensor t = Tensor::zeros({8}, DType::kF32, rank.stream);
-        peers.data().all_reduce(t, ReduceOp::kSum, rank.stream);
+        peers.tokens().all_reduce(t, ReduceOp::kSum, rank.stream);
       }
     });
     require(error.find("all_gather") != std::string::npos, "{}", error);
@@ -60,8 +60,8 @@ TEST_CASE("the ends of a dry run have peers that are not there", "[comm]") {
   const Peers peers = connections.peers();
   CHECK(peers.host.rank() == 5);
   CHECK(peers.host.size() == 8);
-  CHECK(peers.data().rank() == 2);
-  CHECK(peers.data().size() == 4);
+  CHECK(peers.tokens().rank() == 2);
+  CHECK(peers.tokens().size() == 4);
   CHECK(peers.host.gather(std::vector{1.5}) == std::vector<double>(8, 0.0));
   CHECK(volume.totals().at("host").at("all_gather").tensor_bytes == 64);
   CHECK_THROWS_WITH(Connections::meta(8, {.data = 4, .tensor = 2}), Catch::Contains("rank 8 of 8"));

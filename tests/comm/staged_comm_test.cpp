@@ -208,7 +208,7 @@ TEST_CASE("tensors of the host pass a staged group as they are", "[comm][device]
     const std::vector<int> all = connections.peers().host.gather(std::vector{rank.comm.rank()});
     require(all == std::vector{0, 1}, "gather");
     Tensor t = rank.up({1, 2});
-    connections.peers().data().all_reduce(t, ReduceOp::kSum, rank.stream);
+    connections.peers().tokens().all_reduce(t, ReduceOp::kSum, rank.stream);
     require(rank.down(t) == std::vector<float>{2, 4}, "all_reduce");
     require(&rank.comm.memory() == &rank.stream.memory(), "memory");
     require(rank.comm.sum_order() == SumOrder::kRank, "sum_order");

@@ -214,6 +214,21 @@ TEST_CASE("masks of dropout are those of the generator at every place of a block
   }
 }
 
+TEST_CASE("a part of a sample drops what the whole one drops there", "[kernels][device]") {
+  TestStream s;
+  const testing::PlacedInputs inputs(Rng(3, "dropout"), 5, s.stream);
+  const Tensor x = random_tensor({1024}, DType::kF32, 1, s.stream);
+  Tensor whole = Tensor::empty({1024}, DType::kF32, s.stream);
+  dropout(s.stream, x, 0.4F, inputs.mask(9), 1024, whole);
+  for (const int64_t first : {0, 1, 96, 777}) {
+    DropoutMask mask = inputs.mask(9);
+    mask.skipped = first;
+    Tensor part = Tensor::empty({1024 - first}, DType::kF32, s.stream);
+    dropout(s.stream, x.narrow(first, 1024 - first), 0.4F, mask, 1024, part);
+    REQUIRE(values_of(part) == values_of(whole.narrow(first, 1024 - first)));
+  }
+}
+
 TEST_CASE("activations of nothing do nothing", "[kernels][device]") {
   TestStream s;
   for (const DType dtype : float_dtypes()) {

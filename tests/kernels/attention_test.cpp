@@ -131,6 +131,27 @@ TEST_CASE("attention drops probabilities by sample, head, query and key alone",
   }
 }
 
+TEST_CASE("a share of the heads drops what it drops among all of them", "[kernels]") {
+  TestStream s;
+  const testing::PlacedInputs inputs(Rng(3, "drop"), 5, s.stream);
+  const AttentionShape shape{2, 70, 2, 2, 8};
+  const AttentionDropout two{.p = 0.4F, .mask = inputs.mask(2)};
+  AttentionDropout share = two;
+  share.all_heads = 2;
+  REQUIRE(same_bits(run(shape, DType::kF32, s.stream, share).dqkv,
+                    run(shape, DType::kF32, s.stream, two).dqkv));
+  share.all_heads = 6;
+  share.first_head = 4;
+  const Run r = run(shape, DType::kF32, s.stream, share);
+  const Rng rng = Rng(3, "drop").derive(2);
+  const Keep keep = [&](int64_t b, int64_t h, int64_t t, int64_t j) {
+    const int64_t row = ((5 + b) * 6 + 4 + h) * shape.length + t;
+    const auto index = static_cast<uint64_t>(row * ((shape.length + 3) / 4) * 4 + j);
+    return rng.uniform(index) >= share.p ? 1 / (1 - static_cast<double>(share.p)) : 0.0;
+  };
+  REQUIRE(error_of(r.y, reference::attention(shape, values_of(r.qkv), nullptr, keep)) < 1e-5);
+}
+
 // Heads of whole packs, whose rows are copied 16 bytes at a time, and lengths around the rows that
 // a block of threads has; a head of 256 has fewer of them.
 TEST_CASE("attention of whole packs matches the reference around the sizes of blocks",

@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
+#include "kernels/runs.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference.h"
 #include "tests/support/sums.h"
@@ -64,6 +65,39 @@ TEST_CASE("casts round to nearest even and keep infinities and NaN, as the scala
     cast(s.stream, nan, y);
     for (const double v : values_of(y)) REQUIRE(std::isnan(v));
   }
+}
+
+TEST_CASE("runs are copied to their places, and what lies between stays", "[kernels][device]") {
+  TestStream s;
+  for (const DType dtype : float_dtypes()) {
+    for (const int64_t numel : {1, 3, 8, 64}) {
+      CAPTURE(name_of(dtype), numel);
+      const RunGrid grid{.outer = 3, .inner = 5, .numel = numel};
+      const RunPlaces dense{.first = numel, .outer = 5 * numel, .inner = numel};
+      const RunPlaces apart{.first = 2 * numel, .outer = numel, .inner = 4 * numel};
+      const Tensor from = random_tensor({16 * numel}, dtype, 1, s.stream);
+      Tensor to = random_tensor({24 * numel}, dtype, 2, s.stream);
+      Values expected = values_of(to);
+      const Values source = values_of(from);
+      for (int64_t run = 0; run < 15; ++run) {
+        for (int64_t i = 0; i < numel; ++i) {
+          const int64_t at = 2 * numel + run / 5 * numel + run % 5 * 4 * numel + i;
+          expected[static_cast<size_t>(at)] = source[static_cast<size_t>((run + 1) * numel + i)];
+        }
+      }
+      copy_runs(s.stream, grid, from, dense, to, apart);
+      REQUIRE(values_of(to) == expected);
+    }
+  }
+  Tensor small = Tensor::zeros({7}, DType::kF32, s.stream);
+  const Tensor narrow = Tensor::zeros({8}, DType::kBF16, s.stream);
+  const RunGrid grid{.outer = 2, .inner = 2, .numel = 2};
+  const RunPlaces places{.outer = 4, .inner = 2};
+  CHECK_THROWS_WITH(copy_runs(s.stream, grid, small, places, small, places),
+                    Catch::Contains("the last run of from ends at 8, and it has 7 elements"));
+  Tensor wide = Tensor::zeros({8}, DType::kF32, s.stream);
+  CHECK_THROWS_WITH(copy_runs(s.stream, grid, narrow, places, wide, places),
+                    Catch::Contains("copy_runs"));
 }
 
 TEST_CASE("accumulate adds across dtypes", "[kernels][device]") {

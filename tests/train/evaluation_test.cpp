@@ -38,7 +38,7 @@ TEST_CASE("evaluations come when they are due, and after the last step", "[train
     Engine engine(options_of({.global_batch = 2}), workspace.resources(), std::nullopt);
     engine.initialize();
     HeardReports heard;
-    const Evaluation::Options options{.rank = comm.rank(),
+    const Evaluation::Options options{.place = {.rank = comm.rank()},
                                       .shape = {.micro_batch = 2, .ranks = 1},
                                       .every = 4,
                                       .last_step = 10,
@@ -80,7 +80,7 @@ TEST_CASE("who watches hears which samples a batch has", "[train]") {
   const SampleSet samples({std::make_shared<Squares>(16 * 8 + 1)}, 16, 29);
   Heard heard;
   LoaderSource source(samples, Sampler(samples.size(), SampleOrder::kSequential, 0),
-                      {.micro_batch = 2, .ranks = 2}, 1, &heard);
+                      {.micro_batch = 2, .ranks = 2}, {.rank = 1}, &heard);
   std::array<int32_t, 32> tokens{}, targets{};
   source.fill(1, 0, tokens, targets);
   CHECK(heard.all.empty());

@@ -2,6 +2,8 @@
 // to the host while a step runs, as a GPU's is always.
 #pragma once
 
+#include <optional>
+
 #include "comm/nccl/comm.h"
 #include "comm/peers.h"
 #include "comm/solo_comm.h"
@@ -21,8 +23,8 @@ enum class HostAccess : uint8_t {
 
 class PlainRank {
  public:
-  explicit PlainRank(Communicator& comm)
-      : connections_(Connections::over(comm, {.data = comm.size()})),
+  PlainRank(Communicator& comm, const MeshSizes& sizes)
+      : connections_(Connections::over(comm, sizes)),
         workspace_({.updater_threads = 1}, connections_.peers()) {}
 
   RankResources resources() { return workspace_.resources(); }
@@ -41,8 +43,8 @@ class PlainRank {
 // collectives comes from the guarded mapping as well; ranks that are threads read it there.
 class GuardedRank {
  public:
-  explicit GuardedRank(Communicator& comm)
-      : comm_(comm, memory_), connections_(Connections::over(comm_, {.data = comm.size()})) {}
+  GuardedRank(Communicator& comm, const MeshSizes& sizes)
+      : comm_(comm, memory_), connections_(Connections::over(comm_, sizes)) {}
 
   RankResources resources() {
     return {.stream = stream_,
@@ -83,11 +85,11 @@ enum class Devices : uint8_t {
 
 class DeviceRank {
  public:
-  DeviceRank(Communicator& comm, Devices devices)
+  DeviceRank(Communicator& comm, Devices devices, const MeshSizes& sizes)
       : device_(devices == Devices::kOwn ? Device::cuda(test_device().device.index + comm.rank())
                                          : test_device().device),
         group_(group_of(comm, devices)),
-        connections_(Connections::over(comm, *group_, {.data = comm.size()})),
+        connections_(Connections::over(comm, *group_, sizes)),
         workspace_({.device = device_,
                     .updater_threads = 1,
                     .overlaps_communication = true,
@@ -121,18 +123,20 @@ class DeviceRank {
   Workspace workspace_;
 };
 
-// body(rank): a PlainRank, a GuardedRank or a DeviceRank.
+// body(rank): a PlainRank, a GuardedRank or a DeviceRank. Without sizes all ranks lie along data.
 template <class Body>
 void with_rank(Communicator& comm, HostAccess access, const Body& body,
-               Devices devices = Devices::kShared) {
+               Devices devices = Devices::kShared,
+               const std::optional<MeshSizes>& mesh = std::nullopt) {
+  const MeshSizes sizes = mesh.value_or(MeshSizes{.data = comm.size()});
   if (access == HostAccess::kAlways) {
-    PlainRank rank(comm);
+    PlainRank rank(comm, sizes);
     body(rank);
   } else if (access == HostAccess::kBetweenSteps) {
-    GuardedRank rank(comm);
+    GuardedRank rank(comm, sizes);
     body(rank);
   } else {
-    DeviceRank rank(comm, devices);
+    DeviceRank rank(comm, devices, sizes);
     body(rank);
   }
 }

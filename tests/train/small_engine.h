@@ -17,16 +17,18 @@ namespace ds::testing {
 // Sample k of the endless sequence is the same tokens for everyone.
 class CountingSource final : public BatchSource {
  public:
-  CountingSource(const EngineOptions& options, int rank, int ranks)
-      : options_(options), rank_(rank), ranks_(ranks) {}
+  // Of each sample this rank has part `part` of `parts`.
+  CountingSource(const EngineOptions& options, int rank, int ranks, int part = 0, int parts = 1)
+      : options_(options), rank_(rank), ranks_(ranks), part_(part), parts_(parts) {}
 
   void fill(int64_t step, int micro_step, std::span<int32_t> tokens,
             std::span<int32_t> targets) override {
     const int64_t batch = options_.micro_batch * options_.micro_steps() * ranks_;
     const int64_t first = first_sample(micro_step);
+    const int64_t length = options_.length / parts_;
     for (int64_t row = 0; row < options_.micro_batch; ++row) {
-      for (int64_t t = 0; t < options_.length; ++t) {
-        const auto at = static_cast<size_t>(row * options_.length + t);
+      for (int64_t t = part_ * length; t < (part_ + 1) * length; ++t) {
+        const auto at = static_cast<size_t>((row - part_) * length + t);
         const int64_t sample = step * batch + first + row;
         tokens[at] = static_cast<int32_t>((sample * 31 + t * t * 7) % 29);
         targets[at] = static_cast<int32_t>((sample * 31 + (t + 1) * (t + 1) * 7) % 29);
@@ -41,10 +43,13 @@ class CountingSource final : public BatchSource {
   const EngineOptions& options_;
   const int rank_;
   const int ranks_;
+  const int part_;
+  const int parts_;
 };
 
 struct Setting {
   int ranks = 1;
+  int sequence = 1;  // of them share each sample
   int stage = 0;
   DType dtype = DType::kF32;
   int micro_steps = 1;
@@ -97,6 +102,10 @@ inline ZeroPolicy policy_of(const Setting& s) {
   return policy;
 }
 
+inline MeshSizes mesh_of(const Setting& s) {
+  return {.data = s.ranks / s.sequence, .sequence = s.sequence};
+}
+
 inline EngineOptions options_of(const Setting& s) {
   const bool nvme = s.params == Tier::kNvme;
   return {.model = small_gpt2(s.dropout),
@@ -125,7 +134,7 @@ inline EngineOptions options_of(const Setting& s) {
           .gradient_clipping = s.clipping,
           .loss_scale = s.loss_scale,
           .gradient_factor = s.gradient_factor,
-          .micro_batch = s.global_batch / s.ranks / s.micro_steps,
+          .micro_batch = s.global_batch / (s.ranks / s.sequence) / s.micro_steps,
           .length = 16,
           .seed = 5,
           .recomputed = s.recomputed,
@@ -144,6 +153,7 @@ struct Outcome {
   MemoryUsage memory;                // of the device
   TierUsage tiers{};
   int64_t wire_bytes = 0;  // of the last step
+  double validation_loss = 0;
 };
 
 inline void collect(Engine& engine, Outcome& outcome, std::mutex& mutex) {

@@ -19,7 +19,7 @@ inline DeviceCeilings ceilings_of(HostAccess access) {
 // Loads what there is, trains up to `until`, saves. `options`: those of the setting, or like them.
 inline Outcome train(const Setting& setting, const EngineOptions& options, FileSystem& files,
                      int64_t until) {
-  const RunPlan plan = dry_run(options, {.data = setting.ranks}, ceilings_of(setting.host_access));
+  const RunPlan plan = dry_run(options, mesh_of(setting), ceilings_of(setting.host_access));
   const TemporaryDirectory swap;
   Outcome outcome;
   std::mutex outcome_mutex;
@@ -44,7 +44,9 @@ inline Outcome train(const Setting& setting, const EngineOptions& options, FileS
           job.run_dir = "/run";
           Checkpointing checkpoints(engine, files, job, {});
           engine.restore_step(checkpoints.load(std::nullopt));
-          CountingSource source(options, comm.rank(), comm.size());
+          const Mesh& mesh = resources.peers.mesh;
+          CountingSource source(options, mesh.coordinate(Axis::kData), mesh.size(Axis::kData),
+                                mesh.coordinate(Axis::kSequence), mesh.size(Axis::kSequence));
           const auto results = rank.run([&] { return train_until(engine, source, until); });
           for (const StepResult& result : results) {
             if (comm.rank() != 0) continue;
@@ -52,7 +54,8 @@ inline Outcome train(const Setting& setting, const EngineOptions& options, FileS
             outcome.scales.push_back(result.metrics.at("loss_scale"));
             outcome.skipped.push_back(result.metrics.at("skipped_steps"));
           }
-          rank.run([&] { return engine.evaluate(source, 1); });
+          const double loss = rank.run([&] { return engine.evaluate(source, 1); });
+          if (comm.rank() == 0) outcome.validation_loss = loss;
           checkpoints.save();
           collect(engine, outcome, outcome_mutex);
           if (comm.rank() == 0) {
@@ -60,7 +63,7 @@ inline Outcome train(const Setting& setting, const EngineOptions& options, FileS
             outcome.memory = nth(outcome.tiers, Tier::kDevice);
           }
         },
-        setting.devices);
+        setting.devices, mesh_of(setting));
   });
   return outcome;
 }

@@ -35,7 +35,7 @@ void check_second_step(const Setting& setting) {
     Connections connections = Connections::over(comm, {.data = comm.size()});
     HostMemory host;
     CountingMemory heap(host);
-    CountingMemory shared(connections.peers().data().memory());
+    CountingMemory shared(connections.peers().tokens().memory());
     ThreadPool pool(1);
     Stream stream({.memory = &heap, .pool = &pool});
     Stream beside({.memory = &heap, .pool = &pool});

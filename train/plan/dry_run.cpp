@@ -103,8 +103,9 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   const RankResources resources = workspace.resources();
   std::optional<HostBlock> batches;  // of a GPU, which are read ahead of the step
   if (resources.pinned != nullptr) {
-    batches.emplace(PrefetchingSource::block_bytes(options.micro_batch * options.length),
-                    resources.pinned);
+    batches.emplace(
+        PrefetchingSource::block_bytes(options.micro_batch * options.length / sizes.sequence),
+        resources.pinned);
   }
   Engine engine(options, resources, plan.step);
   const std::vector<int64_t> updates = engine.optimizer().kinds_of_updates(options.last_step);
@@ -141,7 +142,7 @@ std::vector<std::vector<int>> rank_classes(const MeshSizes& sizes) {
 
 RunPlan dry_run(const EngineOptions& options, const MeshSizes& sizes,
                 const DeviceCeilings& ceilings) {
-  RunPlan plan{.world_size = MeshLayout(sizes).world_size(),
+  RunPlan plan{.mesh = sizes,
                .device = ceilings.device,
                .classes = {},
                .calibrated = !ceilings.slowdown.empty()};
@@ -155,7 +156,7 @@ const RankPlan& RunPlan::of_rank(int rank) const {
   const auto found = std::ranges::find_if(classes, [&](const RankPlan& one) {
     return std::ranges::find(one.ranks, rank) != one.ranks.end();
   });
-  DS_CHECK(found != classes.end(), "plan: rank {} of {}", rank, world_size);
+  DS_CHECK(found != classes.end(), "plan: rank {} of {}", rank, world_size());
   return *found;
 }
 

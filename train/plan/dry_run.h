@@ -33,11 +33,12 @@ struct RankPlan {
 };
 
 struct RunPlan {
-  int world_size = 1;
+  MeshSizes mesh;
   Device device = Device::cpu();  // what it is a plan for
   std::vector<RankPlan> classes;
   bool calibrated = false;  // time is by operations measured on this machine
 
+  int world_size() const { return MeshLayout(mesh).world_size(); }
   const RankPlan& of_rank(int rank) const;
   int64_t parameters() const;       // elements of the model
   double seconds_per_step() const;  // of the slowest

@@ -3,6 +3,8 @@
 #include <rapidjson/stringbuffer.h>
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "core/index.h"
 #include "core/number_text.h"
@@ -51,6 +53,20 @@ std::map<std::string, std::map<std::string, double>> largest_traffic(const RunPl
   return largest;
 }
 
+// Along which the ranks are numbered.
+constexpr std::array kMeshAxes{Axis::kPipe, Axis::kData, Axis::kSequence, Axis::kTensor};
+
+// "data 2 x sequence 4"; empty where all ranks lie along data.
+std::string mesh_words(const MeshLayout& mesh) {
+  std::vector<std::string> parts;
+  for (const Axis axis : kMeshAxes) {
+    if (mesh.size(axis) > 1)
+      parts.push_back(fmt::format("{} {}", to_string(axis), mesh.size(axis)));
+  }
+  if (mesh.size(Axis::kData) == mesh.world_size()) return "";
+  return fmt::format("{}", fmt::join(parts, " x "));
+}
+
 const char* words_of(Device device) { return device.kind == Device::Kind::kCuda ? "cuda" : "cpu"; }
 
 std::string human_bytes(double bytes) {
@@ -66,14 +82,21 @@ std::string plan_json(const RunPlan& plan) {
   out.SetIndent(' ', 2);
   out.StartObject();
   out.Key("world_size");
-  out.Int(plan.world_size);
+  out.Int(plan.world_size());
+  out.Key("mesh");
+  out.StartObject();
+  for (const Axis axis : kMeshAxes) {
+    out.Key(std::string(to_string(axis)).c_str());
+    out.Int(MeshLayout(plan.mesh).size(axis));
+  }
+  out.EndObject();
   out.Key("device");
   out.String(words_of(plan.device));
   out.Key("parameters");
   out.Int64(plan.parameters());
   out.Key("ranks");
   out.StartArray();
-  for (int rank = 0; rank < plan.world_size; ++rank) write_rank(out, plan.of_rank(rank).memory);
+  for (int rank = 0; rank < plan.world_size(); ++rank) write_rank(out, plan.of_rank(rank).memory);
   out.EndArray();
   out.Key("communication");
   out.StartObject();
@@ -161,8 +184,11 @@ std::string plan_text(const RunPlan& plan, const EngineOptions& options) {
       "model         {:.2f} M parameters, {}\n"
       "batch         {} x {} tokens per rank and micro-step, {} micro-steps, {} ranks{}\n",
       static_cast<double>(plan.parameters()) / 1e6, name_of(options.dtype), options.micro_batch,
-      options.length, options.micro_steps(), plan.world_size,
+      options.length / plan.mesh.sequence, options.micro_steps(), plan.world_size(),
       plan.device.kind == Device::Kind::kCuda ? " on a GPU each" : "");
+  if (const std::string mesh = mesh_words(MeshLayout(plan.mesh)); !mesh.empty()) {
+    text += fmt::format("mesh          {}\n", mesh);
+  }
   for (const RankPlan& one : plan.classes) {
     if (plan.classes.size() > 1) text += fmt::format("ranks {}\n", words_of(one.ranks));
     text += class_text(one, plan.calibrated);

@@ -53,10 +53,9 @@ ModuleProfile FlopsProfiler::profile() const {
 ProfileFigures FlopsProfiler::figures() const {
   const StepTimes times = times_of(*timer_.newest());
   const double micro_steps = std::max(1, times.micro_steps);
-  const int ranks = engine_.host().size();
   return {.step = config_.profile_step,
-          .world_size = ranks,
-          .data_ranks = ranks,
+          .world_size = engine_.host().size(),
+          .data_ranks = engine_.mesh().size(Axis::kData),
           .micro_batch = engine_.options().micro_batch,
           .forward_s = times.forward / micro_steps,
           .backward_s = times.backward / micro_steps,

@@ -36,7 +36,7 @@ Derived derived(const ProfileFigures& f, const ModuleProfile& model) {
   out.iteration_s = f.forward_s + f.backward_s + f.update_s;
   out.all_flops = (3 + f.recompute_factor) * model.flops;
   out.samples_per_s =
-      static_cast<double>(f.micro_batch) * f.world_size / std::max(out.iteration_s, 1e-12);
+      static_cast<double>(f.micro_batch) * f.data_ranks / std::max(out.iteration_s, 1e-12);
   return out;
 }
 

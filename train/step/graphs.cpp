@@ -42,7 +42,7 @@ bool StepGraphs::run(Part& part, const std::function<void()>& body) {
   if (records) record(part, body);
   Event begin = streams_.compute.mark();
   replay_calls(part.calls, streams_.compute, [&] { part.graph.replay(streams_.compute); });
-  group_.follow_replay(streams_.compute, std::move(begin));
+  for (Communicator* const group : groups_) group->follow_replay(streams_.compute, begin);
   join();
   return records;
 }

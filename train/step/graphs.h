@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "comm/calls/recorded_calls.h"
@@ -16,12 +17,13 @@ namespace ds {
 
 class StepGraphs {
  public:
-  // `group`: whose calls are in the graphs. `calls`: where traced groups tell what of theirs is
+  // `groups`: whose calls are in the graphs. `calls`: where traced groups tell what of theirs is
   // recorded; may be null. All references must outlive it.
-  StepGraphs(StoreStreams streams, ShardedStore& store, Communicator& group, RecordedCalls* calls)
+  StepGraphs(StoreStreams streams, ShardedStore& store, std::vector<Communicator*> groups,
+             RecordedCalls* calls)
       : streams_(streams),
         store_(store),
-        group_(group),
+        groups_(std::move(groups)),
         calls_(calls),
         memory_(streams.compute.memory()) {}
 
@@ -45,7 +47,7 @@ class StepGraphs {
 
   const StoreStreams streams_;
   ShardedStore& store_;
-  Communicator& group_;
+  const std::vector<Communicator*> groups_;
   RecordedCalls* const calls_;
   KeptMemory memory_;  // before the graphs, which work in it
   Part first_micro_step_, later_micro_step_, update_;

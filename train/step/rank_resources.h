@@ -1,6 +1,8 @@
 // Where one rank computes, and with whom.
 #pragma once
 
+#include <vector>
+
 #include "comm/calls/recorded_calls.h"
 #include "comm/peers.h"
 #include "zero/offloaded_weights.h"
@@ -61,9 +63,14 @@ struct RankResources {
             .disk = disk,
             .open_swap = open_weight_swap};
   }
-  // Unsupported where the mesh has ranks along another axis: the engine's program is that of one
-  // stage, and its sums are gathered over data.
-  void require_data_only() const;
+  // Unsupported where the mesh has ranks along an axis that the engine has no program for, or two
+  // that do not go together.
+  void require_known_mesh() const;
+  // Ranks that have the other parts of the same samples; null: this one has all of them.
+  Communicator* sequence() const;
+  // Those whose calls are part of steps.
+  std::vector<Communicator*> groups() const;
+  bool are_recordable() const;  // into graphs
 };
 
 }  // namespace ds

@@ -54,8 +54,10 @@ std::vector<std::string> state_lines(Engine& engine, const Workspace& workspace)
   out.add("vocabulary", dims.vocabulary);
   out.add("micro-batch per rank", options.micro_batch);
   out.add("micro-steps per step", options.micro_steps());
-  out.add("global batch", options.micro_batch * options.micro_steps() * ranks);
+  const int data = engine.mesh().size(Axis::kData);
+  out.add("global batch", options.micro_batch * options.micro_steps() * data);
   out.add("sequence length", options.length);
+  if (data < ranks) out.add("ranks for each sequence", ranks / data);
   out.add("weights", placed(options.zero.policy.params));
   out.add("gradients", placed(options.zero.policy.grads));
   out.add("optimizer state", placed(options.zero.policy.state));

@@ -39,11 +39,18 @@ struct HeadRows {
   int64_t stride;  // elements from one position to the next
 };
 
+// Of a mask whose heads are all here.
+struct KernelDropout {
+  float p;
+  const MicroInputs* inputs;
+  uint64_t site;
+};
+
 template <class T>
 struct AttentionKernel {
   AttentionShape shape;
   int length, dim;  // those of the shape
-  AttentionDropout dropout;
+  KernelDropout dropout;
   bool packs;  // every head's rows are packs of 16 bytes
   const T* qkv;
   T* y;
@@ -52,6 +59,16 @@ struct AttentionKernel {
   T* dqkv;
   float* delta;  // [batch, heads, T]: sum over dy * y
 };
+
+// Two numbers more, and some kernels have not enough registers.
+inline KernelDropout kernel_dropout(const AttentionDropout& dropout) {
+  if (dropout.p > 0 && dropout.all_heads > 0) {
+    throw Unsupported(
+        "attention on CUDA devices: dropout of probabilities (attn_pdrop, attention_dropout) where "
+        "other ranks have the other heads, as with sequence_parallel_size; set it to 0");
+  }
+  return {.p = dropout.p, .inputs = dropout.mask.inputs, .site = dropout.mask.site};
+}
 
 template <class T>
 AttentionKernel<T> attention_kernel(const AttentionOperands& o) {
@@ -64,7 +81,7 @@ AttentionKernel<T> attention_kernel(const AttentionOperands& o) {
   return {.shape = o.shape,
           .length = narrow<int>(o.shape.length),
           .dim = narrow<int>(o.shape.head_dim),
-          .dropout = o.dropout,
+          .dropout = kernel_dropout(o.dropout),
           .packs = cuda::rows_are_packs<kPack>(o.shape.head_dim, qkv, y, dy, dqkv),
           .qkv = qkv,
           .y = y,
@@ -212,8 +229,9 @@ struct Dropping {
 template <class T>
 __device__ void prepare_dropout(const AttentionKernel<T>& a, int64_t sample, Dropping& dropping) {
   if (a.dropout.p == 0 || threadIdx.x != 0) return;
-  const kernels::DropoutMask& mask = a.dropout.mask;
-  dropping = {mask.rng().key(), (mask.inputs->first_sample + sample) * a.shape.heads};
+  const KernelDropout& drop = a.dropout;
+  dropping = {drop.inputs->dropout.derive(drop.site).key(),
+              (drop.inputs->first_sample + sample) * a.shape.heads};
 }
 
 // Which of this lane's elements of kTiles sums dropout keeps, the first in the lowest bit. Queries

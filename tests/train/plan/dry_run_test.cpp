@@ -156,7 +156,7 @@ TEST_CASE("a plan for GPUs counts what their host memory is pinned for", "[train
 
 TEST_CASE("a plan is told to a person in a few lines", "[train]") {
   EngineOptions options = options_of({.ranks = 2, .micro_steps = 3});
-  CHECK(plan_text({.world_size = 2, .classes = {written_out({0, 1})}}, options) ==
+  CHECK(plan_text({.mesh = {.data = 2}, .classes = {written_out({0, 1})}}, options) ==
         "model         1.25 M parameters, fp32\n"
         "batch         2 x 16 tokens per rank and micro-step, 3 micro-steps, 2 ranks\n"
         "memory        3.50 MiB per rank at the peak\n"
@@ -208,13 +208,14 @@ TEST_CASE("a plan of several classes tells each, and what the largest of them co
   last.seconds_per_step = 0.25;
   last.flops_per_step = 5e9;
   last.wire_bytes["data"]["all_gather"] = 4096;
-  const RunPlan plan{.world_size = 4, .classes = {first, last}, .calibrated = true};
+  const RunPlan plan{.mesh = {.pipe = 2, .data = 2}, .classes = {first, last}, .calibrated = true};
   CHECK(plan.parameters() == 2'500'000);
   CHECK(plan.seconds_per_step() == 0.25);
   CHECK_THROWS_WITH(plan.of_rank(4), Catch::Contains("rank 4 of 4"));
   CHECK(plan_text(plan, options_of({.ranks = 4})) ==
         "model         2.50 M parameters, fp32\n"
         "batch         3 x 16 tokens per rank and micro-step, 1 micro-steps, 4 ranks\n"
+        "mesh          pipe 2 x data 2\n"
         "ranks 0 to 1\n"
         "memory        3.50 MiB per rank at the peak\n"
         "  parameters      3.00 MiB\n"
@@ -244,6 +245,8 @@ TEST_CASE("a plan of several classes tells each, and what the largest of them co
   CHECK(ranks[2].find("device_bytes_peak")->as_integer() == (7 << 19));
   CHECK(ranks[2].find("host_bytes_peak")->as_integer() == 1 << 20);
   CHECK(ranks[2].find("nvme_bytes")->as_integer() == 0);
+  CHECK(json.find("mesh")->find("pipe")->as_integer() == 2);
+  CHECK(json.find("mesh")->find("sequence")->as_integer() == 1);
   CHECK(json.find("flops_per_step")->as_number() == 5e9);
   CHECK(json.find("communication")->find("data")->find("all_gather")->as_number() == 4096);
   CHECK(json.find("communication")->find("pipe")->find("send")->as_number() == 512);
@@ -255,7 +258,7 @@ TEST_CASE("a plan over a limit is refused with the rank, the need and what it is
   RankPlan first = written_out({0, 1}), last = written_out({2, 3});
   nth(last.memory, Tier::kHost).bytes_peak = 1 << 20;
   nth(last.memory, Tier::kHost).tag_bytes_at_peak[2] = 1 << 20;
-  const RunPlan plan{.world_size = 4, .classes = {first, last}};
+  const RunPlan plan{.mesh = {.pipe = 2, .data = 2}, .classes = {first, last}};
   CHECK_NOTHROW(require_within(plan, {}));
   CHECK_NOTHROW(require_within(plan, {.device = 7 << 19, .host = 1 << 20}));
   CHECK_THROWS_WITH(require_within(plan, {.device = (7 << 19) - 1}),

@@ -1,0 +1,141 @@
+#include "model/parallel/sequence.h"
+
+#include <array>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "comm/communicator.h"
+#include "kernels/runs.h"
+
+namespace ds {
+namespace {
+
+using kernels::AttentionShape;
+using kernels::copy_runs;
+
+// What is traded: columns that are cut into one share for each rank, part by part (queries, keys,
+// values). Rows are those of `batch` sequences, `length` of each on every rank.
+struct Trade {
+  int64_t batch = 0;
+  int64_t length = 0;
+  std::vector<int64_t> shares;  // columns of a part that one rank gets
+
+  int64_t share() const { return std::reduce(shares.begin(), shares.end()); }
+  int64_t rows() const { return batch * length; }
+};
+
+// Blocks [ranks][rows][share] <-> rows of all columns, in which each part is [ranks][its share].
+enum class Direction : uint8_t { kToBlocks, kToRows };
+void move_columns(Stream& stream, const Trade& trade, int ranks, Direction direction,
+                  const Tensor& from, Tensor& to) {
+  const int64_t share = trade.share();
+  int64_t column = 0;
+  int64_t in_block = 0;
+  for (const int64_t part : trade.shares) {
+    const kernels::RunGrid grid{.outer = ranks, .inner = trade.rows(), .numel = part};
+    const kernels::RunPlaces rows{.first = column, .outer = part, .inner = ranks * share};
+    const kernels::RunPlaces blocks{
+        .first = in_block, .outer = trade.rows() * share, .inner = share};
+    direction == Direction::kToBlocks ? copy_runs(stream, grid, from, rows, to, blocks)
+                                      : copy_runs(stream, grid, from, blocks, to, rows);
+    column += ranks * part;
+    in_block += part;
+  }
+}
+
+// [outer][inner][numel] -> [inner][outer][numel]; nothing to do where either is one.
+Tensor swapped(Stream& stream, Tensor x, int64_t outer, int64_t inner) {
+  if (outer == 1 || inner == 1) return x;
+  const int64_t numel = x.numel() / (outer * inner);
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), stream);
+  copy_runs(stream, {.outer = outer, .inner = inner, .numel = numel}, x,
+            {.outer = inner * numel, .inner = numel}, y, {.outer = numel, .inner = outer * numel});
+  return y;
+}
+
+Tensor exchanged(Stream& stream, Communicator& group, const Tensor& blocks) {
+  Tensor received = Tensor::empty(blocks.shape(), blocks.dtype(), stream);
+  group.all_to_all(blocks, received, stream);
+  return received;
+}
+
+// Parts of sequences with all columns -> whole sequences with a share of them.
+Tensor gather_rows(Stream& stream, Communicator& group, const Trade& trade, const Tensor& x) {
+  const int ranks = group.size();
+  Tensor blocks = Tensor::empty({ranks, trade.rows(), trade.share()}, x.dtype(), stream);
+  move_columns(stream, trade, ranks, Direction::kToBlocks, x, blocks);
+  blocks = exchanged(stream, group, blocks);
+  blocks = swapped(stream, std::move(blocks), ranks, trade.batch);
+  return blocks.reshape({ranks * trade.rows(), trade.share()});
+}
+
+// The way back.
+Tensor scatter_rows(Stream& stream, Communicator& group, const Trade& trade, Tensor x) {
+  const int ranks = group.size();
+  const Tensor blocks = exchanged(stream, group, swapped(stream, std::move(x), trade.batch, ranks));
+  Tensor y = Tensor::empty({trade.rows(), ranks * trade.share()}, blocks.dtype(), stream);
+  move_columns(stream, trade, ranks, Direction::kToRows, blocks, y);
+  return y;
+}
+
+Trade trade_of_projection(const AttentionShape& here, int ranks) {
+  const AttentionShape share = attention_of_share(here, ranks);
+  const int64_t keys = share.kv_heads * share.head_dim;
+  return {.batch = here.batch,
+          .length = here.length,
+          .shares = {share.heads * share.head_dim, keys, keys}};
+}
+
+Trade trade_of_outputs(const AttentionShape& here, int ranks) {
+  const AttentionShape share = attention_of_share(here, ranks);
+  return {.batch = here.batch, .length = here.length, .shares = {share.heads * share.head_dim}};
+}
+
+}  // namespace
+
+AttentionShape attention_of_share(const AttentionShape& here, int ranks) {
+  DS_CHECK(here.heads % ranks == 0 && here.kv_heads % ranks == 0,
+           "sequence parallelism: {} heads and {} of keys and values, which {} ranks cannot share",
+           here.heads, here.kv_heads, ranks);
+  AttentionShape share = here;
+  share.length *= ranks;
+  share.heads /= ranks;
+  share.kv_heads /= ranks;
+  return share;
+}
+
+SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
+  const Communicator* const group = context.sequence;
+  const int64_t numel = length * width;
+  if (group == nullptr) return {.sample_numel = numel, .numel = numel};
+  return {.sample_numel = group->size() * numel, .numel = numel, .first = group->rank() * numel};
+}
+
+int64_t traded_numel(const AttentionShape& here) {
+  return here.batch * here.length * (here.packed() + here.heads * here.head_dim);
+}
+
+Var to_heads(Context& context, const AttentionShape& here, const Var& qkv) {
+  Stream& stream = context.stream;
+  Communicator& group = *context.sequence;
+  const Trade trade = trade_of_projection(here, group.size());
+  Tensor y = gather_rows(stream, group, trade, qkv.value);
+  auto backward = [&stream, &group, trade](GradientFlow& flow) {
+    flow.give(0, scatter_rows(stream, group, trade, flow.take(0)));
+  };
+  return context.record("to heads", {&qkv, 1}, {std::move(y)}, std::move(backward)).front();
+}
+
+Var to_sequence(Context& context, const AttentionShape& here, const Var& y) {
+  Stream& stream = context.stream;
+  Communicator& group = *context.sequence;
+  const Trade trade = trade_of_outputs(here, group.size());
+  Tensor back = scatter_rows(stream, group, trade, y.value);
+  auto backward = [&stream, &group, trade](GradientFlow& flow) {
+    flow.give(0, gather_rows(stream, group, trade, flow.take(0)));
+  };
+  return context.record("to sequence", {&y, 1}, {std::move(back)}, std::move(backward)).front();
+}
+
+}  // namespace ds

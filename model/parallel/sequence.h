@@ -1,0 +1,36 @@
+// Sequence parallelism as DeepSpeed-Ulysses does it (Jacobs et al., arXiv 2309.14509): each rank of
+// a group has a part of every sequence, all of them equally long, and around attention they trade:
+// parts of all heads for some heads of whole sequences, and back. Beside that no layer needs to
+// know, but for where its rows begin.
+#pragma once
+
+#include <span>
+
+#include "kernels/attention.h"
+#include "model/context.h"
+
+namespace ds {
+
+// `here`: what this rank has of the sequences, with all heads. The same attention, as it is computed
+// between the two trades: whole sequences, and this rank's share of the heads.
+kernels::AttentionShape attention_of_share(const kernels::AttentionShape& here, int ranks);
+
+// Which elements of each sample [whole length, width] are in `x`: those of this rank's rows.
+struct SamplePart {
+  int64_t sample_numel = 0;
+  int64_t numel = 0;  // of them here
+  int64_t first = 0;
+};
+SamplePart sample_part(const Context& context, int64_t length, int64_t width);
+
+// qkv [batch * length, packed()] -> [batch * whole length, packed() / ranks]: queries, keys and
+// values of this rank's heads. `here` as above. Collective over context.sequence.
+Var to_heads(Context& context, const kernels::AttentionShape& here, const Var& qkv);
+// y [batch * whole length, heads * D / ranks] -> [batch * length, heads * D]. Collective likewise.
+Var to_sequence(Context& context, const kernels::AttentionShape& here, const Var& y);
+
+// Elements that a rank sends and keeps of them in the two trades of one pass over an attention:
+// 4 N h / P, where keys and values are as wide as queries.
+int64_t traded_numel(const kernels::AttentionShape& here);
+
+}  // namespace ds

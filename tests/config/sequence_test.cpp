@@ -1,0 +1,77 @@
+// Sequence parallelism in a file: what cannot be shared out, what excludes it, what has no effect.
+#include <fmt/format.h>
+
+#include "config/available.h"
+#include "config/elastic_options.h"
+#include "config/load.h"
+#include "core/error.h"
+#include "tests/support/catch.h"
+
+namespace ds {
+namespace {
+
+std::string problems_of(const std::string& text, Severity severity) {
+  ReadConfig config = read_config_text(text, "f");
+  check_available(config.config, config.origins, config.problems);
+  std::string found;
+  for (const Problem& problem : config.problems.all()) {
+    if (problem.severity == severity) found += problem.path + ": " + problem.message + "\n";
+  }
+  return found;
+}
+
+std::string gpt2(int ranks, const std::string& more = "") {
+  return fmt::format(R"({{"model": {{"family": "gpt2", "n_head": 12, "n_positions": 32}},
+                         "sequence_parallel_size": {}{}}})",
+                     ranks, more);
+}
+
+TEST_CASE("sequences and heads that ranks cannot share are one error", "[config]") {
+  CHECK(problems_of(gpt2(4), Severity::kError).empty());
+  CHECK(problems_of(gpt2(3), Severity::kError) ==
+        "sequence_parallel_size: 3 ranks cannot share sequences of 32 tokens equally; expected a "
+        "divisor of 32\n");
+  CHECK(problems_of(gpt2(8), Severity::kError) ==
+        "sequence_parallel_size: 8 ranks cannot share 12 heads equally; expected a divisor of "
+        "12\n");
+  CHECK(problems_of(gpt2(4, R"(, "data": {"sequence_length": 30})"), Severity::kError) ==
+        "sequence_parallel_size: 4 ranks cannot share sequences of 30 tokens equally; expected a "
+        "divisor of 30\n");
+  const std::string grouped = R"({"model": {"family": "llama", "num_attention_heads": 8,
+      "num_key_value_heads": 2, "hidden_size": 64}, "sequence_parallel_size": 4})";
+  CHECK(problems_of(grouped, Severity::kError) ==
+        "sequence_parallel_size: 4 ranks cannot share 8 heads and 2 of keys and values equally; "
+        "expected a divisor of 2\n");
+}
+
+TEST_CASE("neighbours and shared sequences exclude each other", "[config]") {
+  for (const char* key : {R"("mics_shard_size": 2)", R"("zero_hpz_partition_size": 2)",
+                          R"("zero_quantized_gradients": true)"}) {
+    const std::string zero = fmt::format(R"(, "zero_optimization": {{"stage": 3, {}}})", key);
+    CHECK_THAT(problems_of(gpt2(2, zero), Severity::kError),
+               Catch::StartsWith("sequence_parallel_size: excludes mics_shard_size"));
+    CHECK(problems_of(gpt2(1, zero), Severity::kError).empty());
+  }
+}
+
+TEST_CASE("keys of shared sequences have no effect without them, and the other way round",
+          "[config]") {
+  CHECK_THAT(problems_of(R"({"data_parallel_size": 2})", Severity::kNote),
+             Catch::Contains("data_parallel_size: has no effect without sequence_parallel_size"));
+  CHECK_THAT(problems_of(R"({"seq_parallel_communication_data_type": "bf16"})", Severity::kNote),
+             Catch::Contains("has no effect without sequence parallelism"));
+  CHECK_THAT(problems_of(gpt2(2, R"(, "communication_data_type": "bf16")"), Severity::kNote),
+             Catch::Contains("communication_data_type: has no effect with sequence parallelism"));
+}
+
+TEST_CASE("a world is data times sequence, and the mesh that a file names", "[config]") {
+  const Config two = read_config_text(gpt2(2), "f").config;
+  CHECK(data_ranks(two, 8) == 4);
+  CHECK_THROWS_WITH(data_ranks(two, 3), Catch::Contains("3 ranks cannot be split"));
+  const Config mesh = read_config_text(gpt2(2, R"(, "data_parallel_size": 4)"), "f").config;
+  CHECK(data_ranks(mesh, 8) == 4);
+  CHECK_THROWS_WITH(data_ranks(mesh, 4), Catch::Contains("a mesh of 8 ranks, and there are 4"));
+}
+
+}  // namespace
+}  // namespace ds
