@@ -52,7 +52,7 @@ struct Context {
   // Ranks that have the other parts of the same sequences, in the order of the positions (Ulysses,
   // arXiv 2309.14509); null: rows are those of whole sequences.
   Communicator* sequence = nullptr;
-  Recompute recompute{};  // of the block that is being run
+  Recompute recompute{};           // of the block that is being run
   NumberWatch* numbers = nullptr;  // looks at what functions give; null: nobody does
 
   // Records on the tape, or, without one, returns the outputs as constants.

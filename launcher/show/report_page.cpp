@@ -1,4 +1,3 @@
-#include "launcher/show/metric_curves.h"
 #include "launcher/show/report_page.h"
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "cli/line_plot.h"
 #include "core/error.h"
 #include "core/index.h"
+#include "launcher/show/metric_curves.h"
 #include "launcher/show/plot.h"
 #include "launcher/show/progress.h"
 
