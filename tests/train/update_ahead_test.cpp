@@ -140,7 +140,7 @@ TEST_CASE("a step that is not finite leaves nothing of what was updated ahead", 
       Outcome before, after;
       std::mutex mutex;
       test::run_ranks(2, [&](Communicator& comm) {
-        PlainRank rank(comm);
+        PlainRank rank(comm, {.data = comm.size()});
         RankResources resources = rank.resources();
         resources.results_late = late;
         Engine engine(options, resources, std::nullopt);
@@ -182,7 +182,7 @@ TEST_CASE("a step that breaks off leaves nothing of what was updated ahead", "[t
   Outcome before, after, whole, resumed;
   test::run_ranks(1, [&](Communicator& comm) {
     const auto three_steps = [&](bool breaks, Outcome& end) {
-      PlainRank rank(comm);
+      PlainRank rank(comm, {.data = comm.size()});
       Engine engine(options, rank.resources(), std::nullopt);
       engine.initialize();
       CountingSource source(options, 0, 1);
