@@ -43,6 +43,7 @@ struct TrainingJob {
   Device device{};       // on which every rank computes
   SlotGpus slot_gpus{};  // as JobDevices has them
   bool audit_samples = false;
+  bool becomes_latest = true;                             // runs/latest, once it trains
   std::optional<std::filesystem::path> metrics_textfile;  // for Prometheus
   std::optional<std::string> metrics_listen;              // where it may ask
   NodePool::Options nodes;

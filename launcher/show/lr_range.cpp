@@ -63,11 +63,11 @@ LrRange lr_range_of(const MetricCurves& curves) {
   const auto losses = curves.find("loss");
   const auto rates = curves.find("lr");
   if (losses != curves.end() && rates != curves.end()) {
-    const size_t count = std::min(losses->second.size(), rates->second.size());
+    const size_t count = std::min(losses->second.size() - 1, rates->second.size());
     for (size_t i = 0; i < count; ++i) {
-      const PlotPoint& loss = losses->second[i];
-      range.points.push_back(
-          {.step = std::llround(loss.x), .lr = rates->second[i].y, .loss = loss.y});
+      range.points.push_back({.step = std::llround(rates->second[i].x),
+                              .lr = rates->second[i].y,
+                              .loss = losses->second[i + 1].y});
     }
   }
   if (range.points.size() < kFewestLrPoints) {

@@ -14,8 +14,8 @@ namespace ds {
 
 struct LrPoint {
   int64_t step = 0;
-  double lr = 0;
-  double loss = 0;
+  double lr = 0;        // of the update of this step
+  double loss = 0;      // that it led to: of the next step
   double smoothed = 0;  // a mean of about the last tenth of the points; not of a loss that is none
 };
 

@@ -114,7 +114,7 @@ void RunRecords::rank_line(int rank, std::string_view line) {
 }
 
 void RunRecords::step(const StepMetrics& metrics) {
-  if (!std::exchange(has_metrics_, true)) {
+  if (!std::exchange(has_metrics_, true) && options_.becomes_latest) {
     post(lane_of("runs/latest"), kSmallJob,
          [shared = shared_] { shared->directory.become_latest(); });
   }

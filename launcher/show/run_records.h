@@ -28,6 +28,7 @@ class RunRecords {
   struct Options {
     std::optional<std::filesystem::path> metrics_textfile;
     std::string plot_title;
+    bool becomes_latest = true;                // runs/latest, once it trains
     int64_t log_every = 1;                     // steps between lines of metrics
     Time patience = std::chrono::seconds(10);  // at the end, with a disk that takes nothing
   };

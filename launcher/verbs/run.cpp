@@ -166,6 +166,7 @@ TrainingJob make_job(const RunOptions& given, const HostChoice& choice, const Jo
   job.coordinator_port = options.hosts.master_port;
   job.hang.floor = options.hang_after.value_or(job.hang.floor);
   job.audit_samples = options.audit_samples;
+  job.becomes_latest = !options.for_another_verb;
   job.accept_changes = options.accept_changes;
   job.metrics_textfile = options.metrics_textfile;
   if (job.metrics_textfile) check_textfile(*job.metrics_textfile);
@@ -303,6 +304,7 @@ void learn_past(TrainingJob& job, const RunDirectory& directory, Console& consol
 RunRecords::Options record_options(const TrainingJob& job) {
   RunRecords::Options out;
   out.metrics_textfile = job.metrics_textfile;
+  out.becomes_latest = job.becomes_latest;
   out.plot_title = fmt::format("loss, {}", job.config.stem);
   out.log_every = job.config.log_every;
   return out;
@@ -321,7 +323,7 @@ int supervise(const TrainingJob& job, const RunOptions& options, RunRecords& rec
     services.console.error(text);
   }
   services.console.closing_line(closing_text(record, directory));
-  if (options.json) {
+  if (options.json && !options.for_another_verb) {
     services.console.result(report_json(record));
   }
   return record.exit_code;
@@ -469,7 +471,7 @@ int train(const RunOptions& given, const CommandContext& context,
   std::optional<StartedGroup> group;
   if (place) group.emplace(*place, given, context, signals.fd());
   Console::Options console_options = Console::detect(context.no_colour);
-  console_options.line_fd = given.json ? STDERR_FILENO : STDOUT_FILENO;
+  console_options.line_fd = given.json || given.for_another_verb ? STDERR_FILENO : STDOUT_FILENO;
   console_options.live = console_options.live && !place;  // its starter merges what many say
   Console console(console_options);
   const JobDevices devices(given.devices, build_devices(), own_gpus(context.visible_gpus),

@@ -11,8 +11,8 @@
 
 namespace ds {
 
-// `here`: what this rank has of the sequences, with all heads. The same attention, as it is computed
-// between the two trades: whole sequences, and this rank's share of the heads.
+// `here`: what this rank has of the sequences, with all heads. The same attention, as it is
+// computed between the two trades: whole sequences, and this rank's share of the heads.
 kernels::AttentionShape attention_of_share(const kernels::AttentionShape& here, int ranks);
 
 // Which elements of each sample [whole length, width] are in `x`: those of this rank's rows.

@@ -13,7 +13,7 @@ namespace ds {
 TEST_CASE("every listed verb stands in the overview with its line", "[cli]") {
   for (const Verb& verb : verbs()) {
     INFO(verb.name);
-    const std::string line = fmt::format("\n  {:<10}  {}\n", verb.name, verb.summary);
+    const std::string line = fmt::format("\n  {:<13}  {}\n", verb.name, verb.summary);
     CHECK((overview().find(line) != std::string::npos) == (verb.listing == Listing::kListed));
     CHECK(verb.summary.size() < 72);
   }

@@ -11,6 +11,7 @@ LAYERS = ["train", "rankd", "launcher", "model", "optim", "data", "zero", "check
 
 # Section and member, and where in config/ the key has its effect.
 USED_IN_CONFIG = {
+    ("Config", "data_parallel_size"): "config/elastic_options.cpp makes the mesh of it",
     ("Config", "vocabulary_size"): "a rule warns of sizes that matrix units dislike",
     ("AdamParams", "adam_w_mode"): "decays_decoupled() in config/sections/optimizer.cpp asks it",
     ("AdamParams", "torch_adam"): "config/load.cpp takes the default of weight_decay from it",

@@ -40,7 +40,7 @@ void describe_lr_range_test(CLI::App& app, LrRangeTestArgs& values) {
       "Examples:\n"
       "  dslaunch lr-range-test train.json\n"
       "  dslaunch lr-range-test train.json --steps 200 --min-lr 1e-5 --step-size 20\n"
-      "  dslaunch lr-range-test train.json --hostfile hosts --json\n"
+      "  dslaunch lr-range-test train.json --json zero_optimization.stage=3\n"
       "\n"
       "A run of its own, with an LRRangeTest in the place of the schedule; nothing is saved of "
       "it.\n"

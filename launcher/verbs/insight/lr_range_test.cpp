@@ -1,10 +1,11 @@
 #include "launcher/verbs/insight/lr_range_test.h"
 
 #include <fmt/format.h>
+#include <rapidjson/document.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
+#include <limits>
+#include <vector>
 
 #include "config/load.h"
 #include "core/files/file.h"
@@ -43,11 +44,18 @@ fs::path run_directory_of(const LrRangeTestArgs& args) {
   return fs::current_path() / "runs" / fmt::format("{}-lr-{}", stem, local_time_stamp());
 }
 
-bool has_lost_loss(const MetricCurves& curves) {
-  const auto losses = curves.find("loss");
-  return losses != curves.end() && std::ranges::any_of(losses->second, [](const PlotPoint& point) {
-           return !std::isfinite(point.y);
-         });
+// Whether the run ended because a loss or a gradient was not finite.
+bool ended_by_its_numbers(const std::string& report) {
+  rapidjson::Document document;
+  document.Parse(report.data(), report.size());
+  return document.IsObject() && document.HasMember("first_bad_number");
+}
+
+// The step that ended the run has no line of its own.
+void add_lost_step(MetricCurves& curves) {
+  std::vector<PlotPoint>& losses = curves["loss"];
+  const double last = losses.empty() ? 0 : losses.back().x;
+  losses.push_back({last + 1, std::numeric_limits<double>::quiet_NaN()});
 }
 
 int report(const LrRangeTestArgs& args, const fs::path& run, const MetricCurves& curves) {
@@ -92,15 +100,27 @@ int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context
   run.overrides = lr_range_overrides(args);
   run.run_dir = directory.string();
   run.resume = "never";
-  const int code = run_training_job(run_options(run), context);
+  RunOptions options = run_options(run);
+  options.for_another_verb = true;
+  options.json = args.json;
+  const int code = run_training_job(options, context);
   const std::optional<StartedPlace> place = discover_start(as_environment(context.environment));
   if (place && !place->is_launcher()) return code;  // another dslaunch has the results
   RealFileSystem files;
   constexpr int64_t kMost = int64_t{4} << 30;
-  const std::string metrics = (directory / "metrics.jsonl").string();
-  if (!files.exists(metrics)) return code;
-  const MetricCurves curves = metric_curves(files.read_text(metrics, kMost));
-  if (code != static_cast<int>(ExitCode::kDone) && !has_lost_loss(curves)) return code;
+  const auto text_of = [&](const char* name) {
+    const std::string path = (directory / name).string();
+    return files.exists(path) ? files.read_text(path, kMost) : std::string();
+  };
+  const bool is_lost = code != static_cast<int>(ExitCode::kDone);
+  const std::string report_text = text_of("report.json");
+  if (is_lost && !ended_by_its_numbers(report_text)) {
+    // What failed before there was a report is said already.
+    if (args.json && !report_text.empty()) fmt::print("{}", report_text);
+    return code;
+  }
+  MetricCurves curves = metric_curves(text_of("metrics.jsonl"));
+  if (is_lost) add_lost_step(curves);
   return report(args, directory, curves);
 }
 

@@ -97,6 +97,8 @@ TEST_CASE("the closing words name only what exists", "[launcher]") {
   record.last_step.emplace().step = 7;
   record.elapsed = std::chrono::seconds(65);
   record.written = {"metrics.jsonl"};
+  CHECK_THAT(closing_text(record, run), !Catch::Contains("model"));
+  std::filesystem::create_directory(run.file("final"));
   CHECK(closing_text(record, run) ==
         "done: 7 steps after 1m05s\n"
         "  run         run\n"

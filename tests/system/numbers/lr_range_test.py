@@ -44,7 +44,7 @@ def the_verb(folder):
     done = dslaunch(folder, "lr-range-test", "train.json", "--steps", "40", "--num-ranks", "2", "--num-threads", "1",
                     "--run-dir", "range", "--json")
     found = json.loads(done.stdout)
-    check([p["step"] for p in found["points"]] == list(range(1, 41)), "a point of each step")
+    check([p["step"] for p in found["points"]] == list(range(1, 40)), "a point of each step that has a next one")
     for i, point in enumerate(found["points"]):
         check(near(point["lr"], 1e-4 * (1 + 10 * (i + 1) / 4)), f"rate of point {i + 1}: {point['lr']}")
     check(found["lowest_loss"] < found["points"][0]["loss"], "the loss fell")
@@ -57,6 +57,17 @@ def the_verb(folder):
                     "--step-size", "3", "--step-rate", "1", "--min-lr", "0.001").stdout
     check("OneCycle" in text and "lr-range-test.svg" in text, text)
     check(len(list((folder / "runs").glob("train-lr-*/metrics.jsonl"))) == 1, "a run directory of its own")
+    check(not (folder / "runs/latest").exists(), "it is not the latest run")
+
+
+# A rate that no weight survives, from the second stair on.
+def a_rate_too_large(folder):
+    write_job(folder, None)
+    found = json.loads(dslaunch(folder, "lr-range-test", "train.json", "--steps", "30", "--num-ranks", "2", "--num-threads", "1",
+                                "--staircase", "--step-size", "8", "--step-rate", "1e33", "--min-lr", "0.001",
+                                "--json").stdout)
+    check(found["diverged_lr"] and found["diverged_lr"] > 1e20, f"diverges at {found['diverged_lr']}")
+    check(found["lowest_lr"] == 0.001 and found["points"][-1]["loss"] is None, "the first stair is the best")
 
 
 def errors(folder):
@@ -71,7 +82,7 @@ def errors(folder):
 
 
 def main():
-    for part in (the_verb, errors):
+    for part in (the_verb, a_rate_too_large, errors):
         with tempfile.TemporaryDirectory() as name:
             part(pathlib.Path(name))
 
