@@ -74,7 +74,8 @@ int report(const LrRangeTestArgs& args, const fs::path& run, const MetricCurves&
 
 std::vector<std::string> lr_range_overrides(const LrRangeTestArgs& args) {
   std::vector<std::string> out = args.run.overrides;
-  const LrRangeTestParams params = params_of(args, load_config(args.run.config, out));
+  const Config config = load_config(args.run.config, out);
+  const LrRangeTestParams params = params_of(args, config);
   std::string rates;
   for (const double rate : params.lr_range_test_min_lr) {
     rates += fmt::format("{}{}", rates.empty() ? "" : ", ", rate);
@@ -85,10 +86,13 @@ std::vector<std::string> lr_range_overrides(const LrRangeTestArgs& args) {
       "\"lr_range_test_staircase\": {}}}}}",
       rates, params.lr_range_test_step_size, params.lr_range_test_step_rate,
       params.lr_range_test_staircase));
-  for (const char* const word :
-       {"train.epochs=null", "train.save_every=0", "train.save_at_end=false", "train.log_every=1",
-        "train.eval_every=0", "train.eval_batches=1"}) {
+  for (const char* const word : {"train.epochs=null", "train.save_every=0",
+                                 "train.save_at_end=false", "train.log_every=1"}) {
     out.emplace_back(word);
+  }
+  if (!config.data.validation.empty() || config.data.validation_fraction > 0) {
+    out.emplace_back("train.eval_every=0");
+    out.emplace_back("train.eval_batches=1");
   }
   out.push_back(fmt::format("train.steps={}", args.steps));
   return out;

@@ -46,13 +46,12 @@ def the_verb(folder):
     found = json.loads(done.stdout)
     check([p["step"] for p in found["points"]] == list(range(1, 40)), "a point of each step that has a next one")
     for i, point in enumerate(found["points"]):
-        check(near(point["lr"], 1e-4 * (1 + 10 * (i + 1) / 4)), f"rate of point {i + 1}: {point['lr']}")
+        check(near(point["lr"], 1e-4 * (1 + 10 * i / 4)), f"rate of point {i + 1}: {point['lr']}")
     check(found["lowest_loss"] < found["points"][0]["loss"], "the loss fell")
     check(0 < found["cycle_min_lr"] < found["cycle_max_lr"] <= found["lowest_lr"], "rates of a cycle")
     check("<svg" in pathlib.Path(found["plot"]).read_text(), "a picture")
-    for left in ("checkpoints", "final"):
-        there = folder / "range" / left
-        check(not there.exists() or not any(there.iterdir()), f"nothing is saved: {left}")
+    check(not list((folder / "range").glob("checkpoints/global_step*")), "no state is saved")
+    check(not (folder / "range/final").exists(), "no model is saved")
     text = dslaunch(folder, "lr-range-test", "train.json", "--steps", "12", "--num-ranks", "1", "--staircase",
                     "--step-size", "3", "--step-rate", "1", "--min-lr", "0.001").stdout
     check("OneCycle" in text and "lr-range-test.svg" in text, text)
