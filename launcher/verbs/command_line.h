@@ -41,8 +41,8 @@ struct RunOptions {
   bool audit_samples = false;
   std::optional<std::filesystem::path> metrics_textfile;
   std::optional<std::string> metrics_listen;  // "127.0.0.1:9400"
-  // Of another verb, which prints its own results: this one prints to standard error, and the run is
-  // not runs/latest, as it leaves nothing to go on with.
+  // Of another verb, which prints its own results: this one prints to standard error, and the run
+  // is not runs/latest, as it leaves nothing to go on with.
   bool for_another_verb = false;
   bool dry_run = false;
   bool json = false;
