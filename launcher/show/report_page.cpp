@@ -223,7 +223,8 @@ constexpr std::string_view kStyle =
     "background:#fff}table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;"
     "font-weight:bold;padding:.3rem 0}th,td{border:1px solid #d0d7de;padding:.3rem .6rem;"
     "text-align:right}th[scope=row],thead th:first-child{text-align:left}figure{margin:1rem 0}"
-    "svg{max-width:100%;height:auto}figcaption{color:#57606a}";
+    "svg{max-width:100%;height:auto}figcaption{color:#57606a}"
+    "h1,p{overflow-wrap:anywhere}";  // paths have no place to break at
 
 std::string headline(const Value& report) {
   if (!report.HasMember("exit_code")) return "<p>The run goes on, or was killed.</p>\n";

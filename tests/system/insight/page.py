@@ -124,7 +124,7 @@ def main():
         home = pathlib.Path(name)
         sizes = []
         for steps in (1000, 1_000_000):
-            run = home / f"run{steps}"
+            run = home / f"run{steps}_{'w' * 80}"  # wider than the window, and no place to break at
             write_run(run, steps)
             subprocess.run([f"{binaries}/dslaunch", "report", str(run)], check=True, stdout=subprocess.DEVNULL,
                            timeout=120)
