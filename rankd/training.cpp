@@ -258,7 +258,7 @@ class TrainingRun {
                                                 .steps = steps_,
                                                 .version = build_id()});
     trace_ = &observers_.add(std::make_unique<TraceRecorder>(
-        engine_.stream(), engine_.host(), timer, parts.ops, phases_,
+        engine_.host(), timer, parts.ops, phases_,
         TraceRecorder::Options{.rank = parts.plan.rank,
                                .send = [this](std::string text, bool last) {
                                  parts_.control.report_trace(std::move(text), last);

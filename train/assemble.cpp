@@ -205,6 +205,10 @@ RollingHomeOptions rolling_options(const OffloadOptimizerConfig& offload) {
           .pinning = offload.pin_memory ? Pinning::kRequired : Pinning::kIfPossible};
 }
 
+bool updates_ahead(const OffloadOptimizerConfig& offload) {
+  return offload.super_offload && offload.device == OffloadDevice::kCpu;
+}
+
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
@@ -225,7 +229,7 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                    .micro_steps = static_cast<int>(micro_steps),
                    .slots = {},
                    .sub_group_numel = z.stage == 3 ? z.sub_group_size : INT64_MAX,
-                   .update_ahead = offload.super_offload && offload.device == OffloadDevice::kCpu,
+                   .update_ahead = updates_ahead(offload),
                    .offload_ratio = offload.ratio,
                    .pin_memory = offload.pin_memory,
                    .rolling = rolling_options(offload)};
@@ -282,7 +286,7 @@ BatchShape batch_shape(const Config& config, int world_size) {
 
 int updater_threads(const Config& config, int threads) {
   const OffloadOptimizerConfig offload = offload_optimizer(config);
-  if (!offload.super_offload || offload.device != OffloadDevice::kCpu) return 0;
+  if (!updates_ahead(offload)) return 0;
   return std::max(1, static_cast<int>(offload.cpuadam_cores_perc * threads));
 }
 

@@ -57,6 +57,12 @@ void pin_latest(Config& config) {
 
 }  // namespace
 
+std::string config_stem(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path file(path);
+  return std::filesystem::exists(file, error) ? file.stem().string() : "config";
+}
+
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides) {
   ReadConfig read = read_config(path, overrides);
   check_available(read.config, read.origins, read.problems);
@@ -74,7 +80,7 @@ JobConfig load_job_config(const std::string& path, const std::vector<std::string
         "{}: the folder's name is no UTF-8, in which ranks are told it; rename the folder",
         as_utf8(name)));
   }
-  out.stem = is_file ? file.stem().string() : "config";
+  out.stem = config_stem(path);
   out.canonical_text = to_config_text(read.config);
   out.digest = sha256_hex(out.canonical_text);
   out.steps_per_print = read.config.steps_per_print.value_or(0);

@@ -43,6 +43,9 @@ struct JobConfig {
   std::vector<std::string> notes;       // worth knowing, not wrong
 };
 
+// Of the file that is meant, without its ending; "config" for a text in base64.
+std::string config_stem(const std::string& path);
+
 // Throws InputMissing, or ConfigError with file:line:column for everything that is wrong.
 JobConfig load_job_config(const std::string& path, const std::vector<std::string>& overrides);
 

@@ -141,6 +141,13 @@ std::map<int, fs::path> rank_logs(const fs::path& directory) {
   return logs;
 }
 
+std::string run_file(const fs::path& directory, std::string_view name) {
+  RealFileSystem files;
+  constexpr int64_t kMost = int64_t{4} << 30;
+  const std::string path = (directory / name).string();
+  return files.exists(path) ? files.read_text(path, kMost) : std::string();
+}
+
 std::string read_from(const fs::path& path, uintmax_t offset, size_t most) {
   std::ifstream in(path, std::ios::binary);
   in.seekg(static_cast<std::streamoff>(offset));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "launcher/control/control_query.h"
 #include "launcher/control/control_request.h"
@@ -27,6 +28,9 @@ int code_of(const RunStatus& status);
 
 // By rank. Throws InputMissing where there is no such run.
 std::map<int, std::filesystem::path> rank_logs(const std::filesystem::path& directory);
+
+// Of a file of a run directory, whole; empty where there is none. IoError for one over 4 GiB.
+std::string run_file(const std::filesystem::path& directory, std::string_view name);
 
 // At most `most` bytes from `offset` on; empty where there is no such file.
 std::string read_from(const std::filesystem::path& path, uintmax_t offset, size_t most);

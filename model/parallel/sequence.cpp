@@ -1,7 +1,5 @@
 #include "model/parallel/sequence.h"
 
-#include <array>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -61,10 +59,10 @@ Tensor exchanged(Stream& stream, Communicator& group, const Tensor& blocks) {
 }
 
 // Parts of sequences with all columns -> whole sequences with a share of them.
-Tensor gather_rows(Stream& stream, Communicator& group, const Trade& trade, const Tensor& x) {
+Tensor gather_rows(Stream& stream, Communicator& group, const Trade& trade, Tensor x) {
   const int ranks = group.size();
   Tensor blocks = Tensor::empty({ranks, trade.rows(), trade.share()}, x.dtype(), stream);
-  move_columns(stream, trade, ranks, Direction::kToBlocks, x, blocks);
+  move_columns(stream, trade, ranks, Direction::kToBlocks, std::exchange(x, {}), blocks);
   blocks = exchanged(stream, group, blocks);
   blocks = swapped(stream, std::move(blocks), ranks, trade.batch);
   return blocks.reshape({ranks * trade.rows(), trade.share()});
@@ -77,6 +75,19 @@ Tensor scatter_rows(Stream& stream, Communicator& group, const Trade& trade, Ten
   Tensor y = Tensor::empty({trade.rows(), ranks * trade.share()}, blocks.dtype(), stream);
   move_columns(stream, trade, ranks, Direction::kToRows, blocks, y);
   return y;
+}
+
+// A node that moves x one way, and its gradient the other way.
+using Move = Tensor (*)(Stream&, Communicator&, const Trade&, Tensor);
+Var traded(Context& context, std::string_view name, const Trade& trade, const Var& x, Move there,
+           Move back) {
+  Stream& stream = context.stream;
+  Communicator& group = *context.sequence;
+  Tensor y = there(stream, group, trade, x.value);
+  auto backward = [&stream, &group, trade, back](GradientFlow& flow) {
+    flow.give(0, back(stream, group, trade, flow.take(0)));
+  };
+  return context.record(name, {&x, 1}, {std::move(y)}, std::move(backward)).front();
 }
 
 Trade trade_of_projection(const AttentionShape& here, int ranks) {
@@ -112,30 +123,16 @@ SamplePart sample_part(const Context& context, int64_t length, int64_t width) {
   return {.sample_numel = group->size() * numel, .numel = numel, .first = group->rank() * numel};
 }
 
-int64_t traded_numel(const AttentionShape& here) {
-  return here.batch * here.length * (here.packed() + here.heads * here.head_dim);
-}
-
 Var to_heads(Context& context, const AttentionShape& here, const Var& qkv) {
-  Stream& stream = context.stream;
   Communicator& group = *context.sequence;
-  const Trade trade = trade_of_projection(here, group.size());
-  Tensor y = gather_rows(stream, group, trade, qkv.value);
-  auto backward = [&stream, &group, trade](GradientFlow& flow) {
-    flow.give(0, scatter_rows(stream, group, trade, flow.take(0)));
-  };
-  return context.record("to heads", {&qkv, 1}, {std::move(y)}, std::move(backward)).front();
+  return traded(context, "to heads", trade_of_projection(here, group.size()), qkv, gather_rows,
+                scatter_rows);
 }
 
 Var to_sequence(Context& context, const AttentionShape& here, const Var& y) {
-  Stream& stream = context.stream;
   Communicator& group = *context.sequence;
-  const Trade trade = trade_of_outputs(here, group.size());
-  Tensor back = scatter_rows(stream, group, trade, y.value);
-  auto backward = [&stream, &group, trade](GradientFlow& flow) {
-    flow.give(0, gather_rows(stream, group, trade, flow.take(0)));
-  };
-  return context.record("to sequence", {&y, 1}, {std::move(back)}, std::move(backward)).front();
+  return traded(context, "to sequence", trade_of_outputs(here, group.size()), y, scatter_rows,
+                gather_rows);
 }
 
 }  // namespace ds

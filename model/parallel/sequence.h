@@ -4,8 +4,6 @@
 // know, but for where its rows begin.
 #pragma once
 
-#include <span>
-
 #include "kernels/attention.h"
 #include "model/context.h"
 
@@ -28,9 +26,5 @@ SamplePart sample_part(const Context& context, int64_t length, int64_t width);
 Var to_heads(Context& context, const kernels::AttentionShape& here, const Var& qkv);
 // y [batch * whole length, heads * D / ranks] -> [batch * length, heads * D]. Collective likewise.
 Var to_sequence(Context& context, const kernels::AttentionShape& here, const Var& y);
-
-// Elements that a rank sends and keeps of them in the two trades of one pass over an attention:
-// 4 N h / P, where keys and values are as wide as queries.
-int64_t traded_numel(const kernels::AttentionShape& here);
 
 }  // namespace ds

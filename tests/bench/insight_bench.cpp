@@ -68,7 +68,7 @@ class Trainer {
                              .version = "bench"});
     StepTimer& timer = traced_.add(std::make_unique<StepTimer>(workspace_.stream(), calls_));
     trace_ = &traced_.add(std::make_unique<TraceRecorder>(
-        workspace_.stream(), engine_.host(), timer, ops_, phases_,
+        engine_.host(), timer, ops_, phases_,
         TraceRecorder::Options{.rank = comm.rank(), .send = [this](std::string text, bool) {
                                  bytes_traced_ += text.size();
                                }}));

@@ -60,10 +60,12 @@ JsonLine& JsonLine::empty_list(std::string_view key) {
   return *this;
 }
 
-std::string JsonLine::take() {
+std::string JsonLine::take_object() {
   writer_.EndObject();
-  return std::string(buffer_.GetString(), buffer_.GetSize()) + "\n";
+  return {buffer_.GetString(), buffer_.GetSize()};
 }
+
+std::string JsonLine::take() { return take_object() + "\n"; }
 
 std::string json_number(double value) {
   rapidjson::StringBuffer buffer;

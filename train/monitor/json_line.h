@@ -24,7 +24,8 @@ class JsonLine {
   JsonLine& boolean(std::string_view key, bool value);
   JsonLine& null(std::string_view key);
   JsonLine& empty_list(std::string_view key);
-  std::string take();  // closes the object; with a line feed
+  std::string take();         // closes the object; with a line feed
+  std::string take_object();  // without one, to stand in another text
 
  private:
   void name(std::string_view key);

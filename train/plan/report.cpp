@@ -58,12 +58,12 @@ constexpr std::array kMeshAxes{Axis::kPipe, Axis::kData, Axis::kSequence, Axis::
 
 // "data 2 x sequence 4"; empty where all ranks lie along data.
 std::string mesh_words(const MeshLayout& mesh) {
+  if (mesh.size(Axis::kData) == mesh.world_size()) return "";
   std::vector<std::string> parts;
   for (const Axis axis : kMeshAxes) {
     if (mesh.size(axis) > 1)
       parts.push_back(fmt::format("{} {}", to_string(axis), mesh.size(axis)));
   }
-  if (mesh.size(Axis::kData) == mesh.world_size()) return "";
   return fmt::format("{}", fmt::join(parts, " x "));
 }
 

@@ -48,14 +48,9 @@ std::vector<TracedPhase> PhaseWatch::take() {
   return std::exchange(over_, {});
 }
 
-TraceRecorder::TraceRecorder(Stream& stream, HostExchange& host, StepTimer& timer, OpLog& ops,
-                             PhaseWatch& phases, Options options)
-    : stream_(stream),
-      host_(host),
-      timer_(timer),
-      log_(ops),
-      phases_(phases),
-      options_(std::move(options)) {}
+TraceRecorder::TraceRecorder(HostExchange& host, StepTimer& timer, OpLog& ops, PhaseWatch& phases,
+                             Options options)
+    : host_(host), timer_(timer), log_(ops), phases_(phases), options_(std::move(options)) {}
 
 void TraceRecorder::carry_out(const TraceOrder& order) {
   if (steps_left_ > 0) finish();

@@ -50,8 +50,8 @@ class TraceRecorder final : public StepObserver {
     std::function<void(std::string text, bool last)> send;
   };
   // `timer`: before this one in the list of observers. All must outlive it.
-  TraceRecorder(Stream& stream, HostExchange& host, StepTimer& timer, OpLog& ops,
-                PhaseWatch& phases, Options options);
+  TraceRecorder(HostExchange& host, StepTimer& timer, OpLog& ops, PhaseWatch& phases,
+                Options options);
 
   // Collective, at a step edge. An order without steps ends what is recorded; one that comes while
   // something is recorded ends that first.
@@ -70,7 +70,6 @@ class TraceRecorder final : public StepObserver {
   void keep(const MeasuredStep& measured, const Ops& ops);
   void finish();
 
-  Stream& stream_;
   HostExchange& host_;
   StepTimer& timer_;
   OpLog& log_;

@@ -36,8 +36,8 @@ class Writer {
              const std::string& args) {
     JsonLine head;
     head.text("name", name).text("cat", kind);
-    std::string line = head.take();
-    line.resize(line.find_last_of('}'));
+    std::string line = head.take_object();
+    line.pop_back();  // its bracket
     text_ += fmt::format(
         "{}, \"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"args\": {}}}\n",
         line, rank_, static_cast<int>(track), micros(extent.begin),
@@ -64,16 +64,7 @@ class Writer {
   std::string text_;
 };
 
-std::string closed(JsonLine& args) {
-  std::string line = args.take();
-  line.pop_back();  // the line feed
-  return line;
-}
-
-std::string no_args() {
-  JsonLine args;
-  return closed(args);
-}
+std::string no_args() { return JsonLine().take_object(); }
 
 int64_t nanos(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -99,7 +90,7 @@ void write_ops(Writer& out, const std::vector<TracedOp>& ops, int64_t step_begin
       JsonLine args;
       args.real("flops", ops[first].cost.flops).real("bytes", ops[first].cost.bytes);
       out.slice(Track::kCompute, "kernel", ops[first].name, {begin_of(first), begin_of(first + 1)},
-                closed(args));
+                args.take_object());
     }
   }
 }
@@ -111,7 +102,7 @@ void write_call(Writer& out, const MeasuredCall& call, int64_t step_begin) {
   args.integer("ranks", call.ranks);
   out.slice(Track::kPeers, "collective", name_of(call.op),
             {step_begin + nanos(call.begin_s), step_begin + nanos(call.begin_s + call.seconds)},
-            closed(args));
+            args.take_object());
 }
 
 // One slice around the parts of each micro-step; of pipelines, whose micro-steps take turns, none.
@@ -133,7 +124,7 @@ void write_micro_steps(Writer& out, const MeasuredStep& step, int64_t begin) {
     JsonLine args;
     args.integer("micro_step", micro_batch);
     out.slice(Track::kCompute, "micro-step", fmt::format("micro-step {}", micro_batch), extent,
-              closed(args));
+              args.take_object());
   }
 }
 
@@ -144,7 +135,7 @@ void write_step(Writer& out, const TracedStep& traced, bool is_first) {
   JsonLine args;
   args.integer("step", step.step);
   out.slice(Track::kCompute, "step", fmt::format("step {}", step.step),
-            {begin, extent_of(step.parts.back(), begin).end}, closed(args));
+            {begin, extent_of(step.parts.back(), begin).end}, args.take_object());
   write_micro_steps(out, step, begin);
   for (size_t i = 0; i < step.parts.size(); ++i) {
     const MeasuredPart& part = step.parts[i];

@@ -222,9 +222,7 @@ std::string to_json(const BadNumberReport& report) {
     json.integer("bad", bad.bad).integer("of", bad.numel);
     json.integer("ranks_with_one", narrow<int64_t>(report.ranks.size()));
   }
-  std::string line = json.take();
-  line.pop_back();  // the line feed
-  return line;
+  return json.take_object();
 }
 
 }  // namespace ds

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "config/load.h"
-#include "core/files/file.h"
 #include "launcher/agents/started_place.h"
 #include "launcher/process/environment_list.h"
 #include "launcher/process/run_directory.h"
 #include "launcher/run/job_config.h"
 #include "launcher/show/lr_range.h"
+#include "launcher/verbs/found_run.h"
 
 namespace ds {
 namespace {
@@ -36,12 +36,37 @@ LrRangeTestParams params_of(const LrRangeTestArgs& args, const Config& config) {
   return params;
 }
 
+// What makes a range test of the run that a configuration describes: words behind it.
+std::vector<std::string> lr_range_overrides(const LrRangeTestArgs& args) {
+  std::vector<std::string> out = args.run.overrides;
+  const Config config = load_config(args.run.config, out);
+  const LrRangeTestParams params = params_of(args, config);
+  std::string rates;
+  for (const double rate : params.lr_range_test_min_lr) {
+    rates += fmt::format("{}{}", rates.empty() ? "" : ", ", rate);
+  }
+  out.push_back(fmt::format(
+      "scheduler={{\"type\": \"LRRangeTest\", \"params\": {{\"lr_range_test_min_lr\": [{}], "
+      "\"lr_range_test_step_size\": {}, \"lr_range_test_step_rate\": {}, "
+      "\"lr_range_test_staircase\": {}}}}}",
+      rates, params.lr_range_test_step_size, params.lr_range_test_step_rate,
+      params.lr_range_test_staircase));
+  for (const char* const word : {"train.epochs=null", "train.save_every=0",
+                                 "train.save_at_end=false", "train.log_every=1"}) {
+    out.emplace_back(word);
+  }
+  if (!config.data.validation.empty() || config.data.validation_fraction > 0) {
+    out.emplace_back("train.eval_every=0");
+    out.emplace_back("train.eval_batches=1");
+  }
+  out.push_back(fmt::format("train.steps={}", args.steps));
+  return out;
+}
+
 fs::path run_directory_of(const LrRangeTestArgs& args) {
   if (args.run.run_dir) return fs::absolute(*args.run.run_dir);
-  std::error_code error;
-  const fs::path config = args.run.config;
-  const std::string stem = fs::exists(config, error) ? config.stem().string() : "config";
-  return fs::current_path() / "runs" / fmt::format("{}-lr-{}", stem, local_time_stamp());
+  return fs::current_path() / "runs" /
+         fmt::format("{}-lr-{}", config_stem(args.run.config), local_time_stamp());
 }
 
 // Whether the run ended because a loss or a gradient was not finite.
@@ -72,32 +97,6 @@ int report(const LrRangeTestArgs& args, const fs::path& run, const MetricCurves&
 
 }  // namespace
 
-std::vector<std::string> lr_range_overrides(const LrRangeTestArgs& args) {
-  std::vector<std::string> out = args.run.overrides;
-  const Config config = load_config(args.run.config, out);
-  const LrRangeTestParams params = params_of(args, config);
-  std::string rates;
-  for (const double rate : params.lr_range_test_min_lr) {
-    rates += fmt::format("{}{}", rates.empty() ? "" : ", ", rate);
-  }
-  out.push_back(fmt::format(
-      "scheduler={{\"type\": \"LRRangeTest\", \"params\": {{\"lr_range_test_min_lr\": [{}], "
-      "\"lr_range_test_step_size\": {}, \"lr_range_test_step_rate\": {}, "
-      "\"lr_range_test_staircase\": {}}}}}",
-      rates, params.lr_range_test_step_size, params.lr_range_test_step_rate,
-      params.lr_range_test_staircase));
-  for (const char* const word : {"train.epochs=null", "train.save_every=0",
-                                 "train.save_at_end=false", "train.log_every=1"}) {
-    out.emplace_back(word);
-  }
-  if (!config.data.validation.empty() || config.data.validation_fraction > 0) {
-    out.emplace_back("train.eval_every=0");
-    out.emplace_back("train.eval_batches=1");
-  }
-  out.push_back(fmt::format("train.steps={}", args.steps));
-  return out;
-}
-
 int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context) {
   RunArgs run = args.run;
   const fs::path directory = run_directory_of(args);
@@ -110,20 +109,14 @@ int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context
   const int code = run_training_job(options, context);
   const std::optional<StartedPlace> place = discover_start(as_environment(context.environment));
   if (place && !place->is_launcher()) return code;  // another dslaunch has the results
-  RealFileSystem files;
-  constexpr int64_t kMost = int64_t{4} << 30;
-  const auto text_of = [&](const char* name) {
-    const std::string path = (directory / name).string();
-    return files.exists(path) ? files.read_text(path, kMost) : std::string();
-  };
   const bool is_lost = code != static_cast<int>(ExitCode::kDone);
-  const std::string report_text = text_of("report.json");
+  const std::string report_text = run_file(directory, "report.json");
   if (is_lost && !ended_by_its_numbers(report_text)) {
     // What failed before there was a report is said already.
     if (args.json && !report_text.empty()) fmt::print("{}", report_text);
     return code;
   }
-  MetricCurves curves = metric_curves(text_of("metrics.jsonl"));
+  MetricCurves curves = metric_curves(run_file(directory, "metrics.jsonl"));
   if (is_lost) add_lost_step(curves);
   return report(args, directory, curves);
 }

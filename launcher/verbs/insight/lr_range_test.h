@@ -1,17 +1,10 @@
 // `dslaunch lr-range-test train.json`: trains with a rate that grows and says which are good.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "cli/verbs/insight/lr_range_test.h"
 #include "launcher/verbs/run.h"
 
 namespace ds {
-
-// What makes a range test of the run that a configuration describes: words behind it. Throws
-// ConfigError for one that cannot be read.
-std::vector<std::string> lr_range_overrides(const LrRangeTestArgs& args);
 
 // Returns the exit code. A run that ends because of its loss is what the test looks for.
 int run_lr_range_test(const LrRangeTestArgs& args, const CommandContext& context);

@@ -120,7 +120,7 @@ Recorded record(const std::map<int64_t, TraceOrder>& orders, int64_t steps,
     StepTimer& timer = observers.add(std::make_unique<StepTimer>(workspace.stream(), calls));
     std::string& text = out.texts[to_size(comm.rank())];
     TraceRecorder& recorder = observers.add(std::make_unique<TraceRecorder>(
-        workspace.stream(), engine.host(), timer, ops, phases,
+        engine.host(), timer, ops, phases,
         TraceRecorder::Options{.rank = comm.rank(),
                                .most_events = most_events,
                                .send = [&](std::string piece, bool) { text += piece; }}));
