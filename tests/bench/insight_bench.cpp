@@ -69,7 +69,7 @@ class Trainer {
     StepTimer& timer = traced_.add(std::make_unique<StepTimer>(workspace_.stream(), calls_));
     trace_ = &traced_.add(std::make_unique<TraceRecorder>(
         engine_.host(), timer, ops_, phases_,
-        TraceRecorder::Options{.rank = comm.rank(), .send = [this](std::string text, bool) {
+        TraceRecorder::Options{.rank = comm.rank(), .send = [this](const std::string& text, bool) {
                                  bytes_traced_ += text.size();
                                }}));
   }
