@@ -7,21 +7,15 @@
 #include <thread>
 #include <utility>
 
-#include "comm/connect.h"
-#include "comm/ledger.h"
-#include "comm/mpi/comm.h"
-#include "comm/peers.h"
 #include "config/load.h"
-#include "config/sections/hf_config.h"
-#include "config/sections/near_ranks.h"
-#include "core/clock.h"
 #include "core/failpoint.h"
 #include "core/files/input_files.h"
 #include "core/index.h"
 #include "proto/build_info.h"
+#include "rankd/job_comm.h"
 #include "rankd/rank_device.h"
+#include "rankd/run_parts.h"
 #include "rankd/step_commands.h"
-#include "rankd/thread_dump.h"
 #include "train/assemble.h"
 #include "train/checkpointing.h"
 #include "train/evaluation.h"
@@ -48,182 +42,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 enum class NextMove { kGoOn, kStop };
-
-std::unique_ptr<Communicator> open_comm(const JobPlan& plan, TcpListener listener,
-                                        std::shared_ptr<LinkBoard> board) {
-  if (plan.backend == "tcp" && plan.data_endpoints.empty()) {
-    throw Unsupported(
-        fmt::format("{} ranks are to meet over TCP, but none of them was told on which address "
-                    "to listen for data",
-                    plan.world_size));
-  }
-  // The launcher sees ranks that die, fall silent or hang, and ends the epoch long before this.
-  constexpr std::chrono::minutes kLongestWait{60};
-  return connect({.backend = plan.backend,
-                  .rank = plan.rank,
-                  .size = plan.world_size,
-                  .shm_name = plan.shm_name,
-                  .tcp = {.listener = std::move(listener),
-                          .epoch = plan.epoch,
-                          .endpoints = plan.data_endpoints,
-                          .secret = plan.data_secret,
-                          .board = std::move(board)},
-                  .timeout = kLongestWait});
-}
-
-std::string described(const std::string& backend) {
-  if (backend != "mpi") return backend;
-  return fmt::format("mpi ({}, {})", mpi_library(),
-                     mpi_takes_cuda_memory() ? "takes CUDA memory" : "host memory only");
-}
-
-TagAgreement tag_agreement(TagValidation wanted) {
-  switch (wanted) {
-    case TagValidation::kIgnore:
-      return TagAgreement::kIgnore;
-    case TagValidation::kFail:
-      return TagAgreement::kFail;
-    case TagValidation::kWarn:
-      break;
-  }
-  return TagAgreement::kWarn;
-}
-
-// A ledger and its clock; shared with the control connection, which outlives training.
-struct OwnLedger {
-  MonotonicClock clock;
-  Ledger ledger{64, clock};
-
-  CollectiveMark newest() const {
-    const std::optional<LedgerEntry> entry = ledger.current();
-    if (!entry) return {};
-    return {entry->number, entry->group, entry->sequence, std::string(name_of(entry->op)),
-            entry->exit_ns < 0};
-  }
-};
-
-// What a run is made of; all of it outlives the run.
-struct RunParts {
-  SteadyClock::time_point begun;  // this process's part of the epoch
-  const JobPlan& plan;
-  ControlClient& control;
-  const Config& config;
-  const TrainingData& data;
-  const Workspace& workspace;
-  Engine& engine;
-  FileSystem& files;
-  MemoryTier* memory;        // null: not wanted
-  CallQueue& calls;          // of all groups
-  OpLog& ops;                // of the stream that computes
-  const FolderFrame& frame;  // of rank 0, for final/
-};
-
-// Facts of the run by which a later one is compared, for rank 0.
-RunFacts facts_of(const RunParts& parts, const BatchShape& batch) {
-  const Config& config = parts.config;
-  const EngineOptions& engine = parts.engine.options();
-  return {.model = format_hf_config(engine.model, DType::kF32),
-          .config = parts.plan.config_text,
-          .data = digest_of(parts.data.train),
-          .seed = config.train.seed,
-          .global_batch = batch.global_batch(),
-          .sequence_length = engine.length,
-          .order = order_text(config),
-          .saved_at = 0};
-}
-
-Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShape& batch) {
-  const Config& config = parts.config;
-  Checkpointing::Options out{.keep = config.train.keep_checkpoints,
-                             .memory = parts.memory,
-                             .tags = tag_agreement(config.checkpoint.tag_validation),
-                             .storage = config.checkpoint.use_node_local_storage
-                                            ? TagStorage::kEachHost
-                                            : TagStorage::kShared,
-                             .facts = std::nullopt};
-  if (parts.plan.rank == 0) out.facts = facts_of(parts, batch);
-  return out;
-}
-
-Sampler sampler_of(const Config& config, const BatchShape& batch, const SampleSet& samples) {
-  const auto order = config.data.order == DataOrder::kSequential ? SampleOrder::kSequential
-                                                                 : SampleOrder::kShuffled;
-  return {samples.size(), order, sampler_seed(config), samples_per_epoch(config, batch, samples)};
-}
-
-SamplePlace place_of(const Engine& engine) {
-  const Mesh& mesh = engine.mesh();
-  return {.rank = mesh.coordinate(Axis::kData),
-          .part = mesh.coordinate(Axis::kSequence),
-          .parts = mesh.size(Axis::kSequence)};
-}
-
-std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
-                                          RunReports& reports, int64_t steps) {
-  const TrainingData& data = parts.data;
-  if (!data.validation) return nullptr;
-  return std::make_unique<Evaluation>(
-      parts.engine, reports, *data.validation,
-      Evaluation::Options{.place = place_of(parts.engine),
-                          .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
-                          .every = parts.config.train.eval_every,
-                          .last_step = steps,
-                          .batches = parts.config.train.eval_batches,
-                          .bytes_per_token = data.validation_bytes_per_token});
-}
-
-std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpoints,
-                                   RunReports& reports, int64_t steps) {
-  return std::make_unique<TagSaver>(
-      parts.engine, checkpoints, reports,
-      TagSaver::Options{.rank = parts.plan.rank,
-                        .schedule = SaveSchedule(parts.config.train.save_every, steps),
-                        .at_end = parts.config.train.save_at_end,
-                        .model_folder = parts.plan.run_dir + "/final",
-                        .frame = parts.frame,
-                        .pause = [] { std::this_thread::sleep_for(std::chrono::seconds(1)); }});
-}
-
-std::unique_ptr<SampleAudit> audit_of(const RunParts& parts) {
-  const JobPlan& plan = parts.plan;
-  parts.files.make_directories(plan.run_dir + "/logs");  // the launcher's may lie on another disk
-  return std::make_unique<SampleAudit>(plan.run_dir, plan.rank, plan.epoch);
-}
-
-std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShape& batch,
-                                          int64_t steps) {
-  return std::make_unique<MetricsReport>(
-      parts.control, parts.workspace,
-      MetricsReport::Options{.total_steps = steps,
-                             .global_batch = batch.global_batch(),
-                             .length = parts.engine.options().length,
-                             .told_step = parts.plan.told_step,
-                             .throughput = parts.config.timers.throughput.enabled});
-}
-
-std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, RunReports& reports,
-                                             int64_t steps) {
-  const TrainSection& train = parts.config.train;
-  return std::make_unique<MemorySaver>(
-      *parts.memory, reports,
-      MemorySaver::Options{.rank = parts.plan.rank,
-                           .every = train.save_in_memory_every,
-                           .copy_every = train.copy_in_memory_every.value_or(1),
-                           .last_step = steps});
-}
-
-// Null where the step reads its batches itself: on a CPU, where it takes the cores that the thread
-// would take, and a batch is little beside what is computed of it.
-std::unique_ptr<PrefetchingSource> prefetched(const RunParts& parts, BatchSource& source,
-                                              int64_t steps) {
-  const Engine& engine = parts.engine;
-  if (engine.device().kind != Device::Kind::kCuda) return nullptr;
-  return std::make_unique<PrefetchingSource>(
-      source, PrefetchingSource::Options{.tokens = engine.tokens_here(),
-                                         .micro_steps = engine.options().micro_steps(),
-                                         .steps = steps,
-                                         .pinned = engine.pinned()});
-}
 
 // The run of one rank, from an engine that is ready to the exported model: the loop over steps, the
 // agreement on commands, and the list of those who watch. `resident` is among them.
@@ -485,13 +303,27 @@ void open_swaps(const JobPlan& plan, const Config& config, RankResources& resour
   }
 }
 
-// Each rank knows of its own host alone.
-void require_equal_hosts(Communicator& world, const MeshSizes& sizes) {
-  if (world.split(sizes.shard, world.rank())->size() == world.size()) return;
-  throw ConfigError(
-      "zero_optimization.zero_quantized_gradients: gradients are summed on each host first, and "
-      "hosts have different numbers of ranks; use as many on each, or say in "
-      "zero_hpz_partition_size how many ranks are near each other");
+// Checkpoints in memory, which hosts copy to each other.
+class MemoryCopies {
+ public:
+  MemoryCopies(const JobPlan& plan, Engine& engine, JobComm& comm) {
+    std::unique_ptr<Communicator> copies = comm.take_copies();
+    if (copies == nullptr) return;
+    exchange_.emplace(comm_.emplace(std::move(copies), "memory", comm.sinks()));
+    tier_.emplace(engine, plan, *exchange_);
+  }
+  MemoryTier* tier() { return tier_ ? &*tier_ : nullptr; }  // null: not wanted
+
+ private:
+  std::optional<TracedComm> comm_;
+  std::optional<HostExchange> exchange_;
+  std::optional<MemoryTier> tier_;
+};
+
+// Of choosing among ways to multiply matrices; the run went on without.
+void tell_problem(RankDevice& device) {
+  const auto* const choices = device.matmul_choices();
+  if (choices != nullptr && !choices->problem().empty()) spdlog::warn("{}", choices->problem());
 }
 
 }  // namespace
@@ -523,24 +355,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
 
   control.report_progress({.step = 0, .micro_step = 0, .phase = "load"});
   auto resident = std::make_unique<ResidentMemory>();
-  CommVolume volume;
-  DS_FAILPOINT("train.before_comm");
-  const auto ledger = std::make_shared<OwnLedger>();
-  control.watch_collectives([ledger] { return ledger->newest(); });
-  const auto board = std::make_shared<LinkBoard>();
-  control.watch_links(board);
-  control.on_dump([ledger] { write_dump(ledger->ledger.to_text()); });
-  RecordedCalls recorded;
-  CallQueue calls;
+  JobComm comm(plan, control, listener, config, sizes);
   OpLog ops;
-  const TracedComm::Sinks sinks{
-      .volume = &volume, .ledger = &ledger->ledger, .recorded = &recorded, .times = &calls};
-  const std::unique_ptr<Communicator> world = open_comm(plan, std::move(listener), board);
-  spdlog::info("collectives over {}", described(plan.backend));
-  if (is_near_by_host(config.zero_optimization)) require_equal_hosts(*world, sizes);
-  // A group of its own: what hosts copy to each other is no part of the order of the other calls.
-  std::unique_ptr<Communicator> copies =
-      config.train.save_in_memory_every > 0 ? world->split(0, plan.rank) : nullptr;
   const RankPlan& own_plan = run_plan.of_rank(plan.rank);
   RankDevice device(plan,
                     {.planned = own_plan.blocks,
@@ -550,24 +366,18 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                      .tunes_matmul = config.train.tune_matmul,
                      .trace = &ops,
                      .updater_threads = updater_threads(config, plan.threads)},
-                    *world, sizes, sinks);
+                    comm.world(), sizes, comm.sinks());
   ops.follow(device.workspace().stream());
   if (plan.rank == 0 && plan.device != Device::cpu()) control.report_text(device.words(options));
   DS_FAILPOINT("train.comm_open");
   options.matmul.choices = device.matmul_choices();
   RankResources resources = device.workspace().resources();
   resources.results_late = results_late.value_or(resources.results_late);
-  resources.recorded = &recorded;
+  resources.recorded = &comm.recorded();
   open_swaps(plan, config, resources);
   Engine engine(options, resources, own_plan.step);
   DS_FAILPOINT("train.engine_built");
-  std::optional<TracedComm> memory_comm;
-  std::optional<HostExchange> memory_exchange;
-  std::optional<MemoryTier> memory;
-  if (copies != nullptr) {
-    memory_exchange.emplace(memory_comm.emplace(std::move(copies), "memory", sinks));
-    memory.emplace(engine, plan, *memory_exchange);
-  }
+  MemoryCopies memory(plan, engine, comm);
   DS_FAILPOINT("train.memory_open");
   TrainingRun run({.begun = begun,
                    .plan = plan,
@@ -577,22 +387,19 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
                    .workspace = device.workspace(),
                    .engine = engine,
                    .files = files,
-                   .memory = memory ? &*memory : nullptr,
-                   .calls = calls,
+                   .memory = memory.tier(),
+                   .calls = comm.calls(),
                    .ops = ops,
                    .frame = frame},
                   std::move(resident));
   DS_FAILPOINT("train.before_load");
   const int64_t first_step = run.load();
   DS_FAILPOINT("train.loaded");
-  volume.reset();
+  comm.volume().reset();
   const int code = run.execute(first_step);
-  if (const auto* const choices = device.matmul_choices();
-      choices != nullptr && !choices->problem().empty()) {
-    spdlog::warn("{}", choices->problem());
-  }
+  tell_problem(device);
   DS_FAILPOINT("train.before_measured");
-  control.report_measured(measure(device.workspace(), engine, run, volume, first_step));
+  control.report_measured(measure(device.workspace(), engine, run, comm.volume(), first_step));
   return code;
 }
 

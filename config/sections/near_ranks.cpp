@@ -28,19 +28,21 @@ void check_near(const NearRanks& near, int64_t data_ranks) {
                                 near.key, near.size, data_ranks, data_ranks));
 }
 
+ConfigError unequal_hosts(int64_t ranks_of_host, int64_t ranks) {
+  return ConfigError(fmt::format(
+      "zero_optimization.zero_quantized_gradients: gradients are summed on each host first, and "
+      "hosts have different numbers of ranks ({} of {} are on this one); use as many on each, or "
+      "say in zero_hpz_partition_size how many ranks are near each other",
+      ranks_of_host, ranks));
+}
+
 int64_t near_size(const ZeroConfig& zero, int64_t data_ranks, int64_t ranks_of_host) {
   if (const std::optional<NearRanks> near = near_ranks(zero)) {
     check_near(*near, data_ranks);
     return near->size;
   }
   if (!is_near_by_host(zero)) return 1;
-  if (data_ranks % ranks_of_host != 0) {
-    throw ConfigError(fmt::format(
-        "zero_optimization.zero_quantized_gradients: gradients are summed on each host first, and "
-        "hosts have different numbers of ranks ({} of {} are on this one); use as many on each, or "
-        "say in zero_hpz_partition_size how many ranks are near each other",
-        ranks_of_host, data_ranks));
-  }
+  if (data_ranks % ranks_of_host != 0) throw unequal_hosts(ranks_of_host, data_ranks);
   return ranks_of_host;
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "core/error.h"
+
 namespace ds {
 
 struct ZeroConfig;
@@ -22,6 +24,8 @@ bool is_near_by_host(const ZeroConfig& zero);
 
 // Throws ConfigError where neighbourhoods of this size do not divide the ranks.
 void check_near(const NearRanks& near, int64_t data_ranks);
+// Hosts are the neighbourhoods, and this one's ranks, so many of all, are not as many as another's.
+ConfigError unequal_hosts(int64_t ranks_of_host, int64_t ranks);
 // Ranks in a neighbourhood, 1 where nothing is cut. ranks_of_host: of this one. ConfigError as
 // above.
 int64_t near_size(const ZeroConfig& zero, int64_t data_ranks, int64_t ranks_of_host);

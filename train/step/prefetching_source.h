@@ -28,7 +28,7 @@ class PrefetchingSource final : public BatchSource {
   };
   // What it takes of `pinned`, for micro-batches of so many tokens.
   static constexpr size_t block_bytes(int64_t tokens) {
-    return kPlaces * 4 * static_cast<size_t>(tokens) * sizeof(int32_t);
+    return size_t{4} * kPlaces * static_cast<size_t>(tokens) * sizeof(int32_t);
   }
   // The source must outlive this one, and is asked for batches by nobody else.
   PrefetchingSource(BatchSource& source, const Options& options);

@@ -1,0 +1,129 @@
+#include "rankd/run_parts.h"
+
+#include <thread>
+#include <utility>
+
+#include "config/sections/hf_config.h"
+
+namespace ds {
+namespace {
+TagAgreement tag_agreement(TagValidation wanted) {
+  switch (wanted) {
+    case TagValidation::kIgnore:
+      return TagAgreement::kIgnore;
+    case TagValidation::kFail:
+      return TagAgreement::kFail;
+    case TagValidation::kWarn:
+      break;
+  }
+  return TagAgreement::kWarn;
+}
+
+// Facts of the run by which a later one is compared, for rank 0.
+RunFacts facts_of(const RunParts& parts, const BatchShape& batch) {
+  const Config& config = parts.config;
+  const EngineOptions& engine = parts.engine.options();
+  return {.model = format_hf_config(engine.model, DType::kF32),
+          .config = parts.plan.config_text,
+          .data = digest_of(parts.data.train),
+          .seed = config.train.seed,
+          .global_batch = batch.global_batch(),
+          .sequence_length = engine.length,
+          .order = order_text(config),
+          .saved_at = 0};
+}
+
+}  // namespace
+
+Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShape& batch) {
+  const Config& config = parts.config;
+  Checkpointing::Options out{.keep = config.train.keep_checkpoints,
+                             .memory = parts.memory,
+                             .tags = tag_agreement(config.checkpoint.tag_validation),
+                             .storage = config.checkpoint.use_node_local_storage
+                                            ? TagStorage::kEachHost
+                                            : TagStorage::kShared,
+                             .facts = std::nullopt};
+  if (parts.plan.rank == 0) out.facts = facts_of(parts, batch);
+  return out;
+}
+
+Sampler sampler_of(const Config& config, const BatchShape& batch, const SampleSet& samples) {
+  const auto order = config.data.order == DataOrder::kSequential ? SampleOrder::kSequential
+                                                                 : SampleOrder::kShuffled;
+  return {samples.size(), order, sampler_seed(config), samples_per_epoch(config, batch, samples)};
+}
+
+SamplePlace place_of(const Engine& engine) {
+  const Mesh& mesh = engine.mesh();
+  return {.rank = mesh.coordinate(Axis::kData),
+          .part = mesh.coordinate(Axis::kSequence),
+          .parts = mesh.size(Axis::kSequence)};
+}
+
+std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
+                                          RunReports& reports, int64_t steps) {
+  const TrainingData& data = parts.data;
+  if (!data.validation) return nullptr;
+  return std::make_unique<Evaluation>(
+      parts.engine, reports, *data.validation,
+      Evaluation::Options{.place = place_of(parts.engine),
+                          .shape = {.micro_batch = batch.micro_batch, .ranks = batch.ranks},
+                          .every = parts.config.train.eval_every,
+                          .last_step = steps,
+                          .batches = parts.config.train.eval_batches,
+                          .bytes_per_token = data.validation_bytes_per_token});
+}
+
+std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpoints,
+                                   RunReports& reports, int64_t steps) {
+  return std::make_unique<TagSaver>(
+      parts.engine, checkpoints, reports,
+      TagSaver::Options{.rank = parts.plan.rank,
+                        .schedule = SaveSchedule(parts.config.train.save_every, steps),
+                        .at_end = parts.config.train.save_at_end,
+                        .model_folder = parts.plan.run_dir + "/final",
+                        .frame = parts.frame,
+                        .pause = [] { std::this_thread::sleep_for(std::chrono::seconds(1)); }});
+}
+
+std::unique_ptr<SampleAudit> audit_of(const RunParts& parts) {
+  const JobPlan& plan = parts.plan;
+  parts.files.make_directories(plan.run_dir + "/logs");  // the launcher's may lie on another disk
+  return std::make_unique<SampleAudit>(plan.run_dir, plan.rank, plan.epoch);
+}
+
+std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShape& batch,
+                                          int64_t steps) {
+  return std::make_unique<MetricsReport>(
+      parts.control, parts.workspace,
+      MetricsReport::Options{.total_steps = steps,
+                             .global_batch = batch.global_batch(),
+                             .length = parts.engine.options().length,
+                             .told_step = parts.plan.told_step,
+                             .throughput = parts.config.timers.throughput.enabled});
+}
+
+std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, RunReports& reports,
+                                             int64_t steps) {
+  const TrainSection& train = parts.config.train;
+  return std::make_unique<MemorySaver>(
+      *parts.memory, reports,
+      MemorySaver::Options{.rank = parts.plan.rank,
+                           .every = train.save_in_memory_every,
+                           .copy_every = train.copy_in_memory_every.value_or(1),
+                           .last_step = steps});
+}
+
+std::unique_ptr<PrefetchingSource> prefetched(const RunParts& parts, BatchSource& source,
+                                              int64_t steps) {
+  const Engine& engine = parts.engine;
+  if (engine.device().kind != Device::Kind::kCuda) return nullptr;
+  return std::make_unique<PrefetchingSource>(
+      source, PrefetchingSource::Options{.tokens = engine.tokens_here(),
+                                         .micro_steps = engine.options().micro_steps(),
+                                         .steps = steps,
+                                         .pinned = engine.pinned()});
+}
+
+}  // namespace ds

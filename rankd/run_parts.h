@@ -1,0 +1,61 @@
+// What a training run is made of, and the members of it that are built from that alone.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "config/config.h"
+#include "rankd/control_client.h"
+#include "train/assemble.h"
+#include "train/checkpointing.h"
+#include "train/evaluation.h"
+#include "train/job.h"
+#include "train/loader_source.h"
+#include "train/memory_tier.h"
+#include "train/observers.h"
+#include "train/profile/op_log.h"
+#include "train/step/prefetching_source.h"
+#include "train/watch/memory_saver.h"
+#include "train/watch/sample_audit.h"
+#include "train/watch/step_reports.h"
+#include "train/watch/tag_saver.h"
+
+namespace ds {
+
+// What a run is made of; all of it outlives the run.
+struct RunParts {
+  std::chrono::steady_clock::time_point begun;  // this process's part of the epoch
+  const JobPlan& plan;
+  ControlClient& control;
+  const Config& config;
+  const TrainingData& data;
+  const Workspace& workspace;
+  Engine& engine;
+  FileSystem& files;
+  MemoryTier* memory;        // null: not wanted
+  CallQueue& calls;          // of all groups
+  OpLog& ops;                // of the stream that computes
+  const FolderFrame& frame;  // of rank 0, for final/
+};
+
+// Where this rank's part of a batch lies.
+SamplePlace place_of(const Engine& engine);
+Sampler sampler_of(const Config& config, const BatchShape& batch, const SampleSet& samples);
+Checkpointing::Options checkpoint_options(const RunParts& parts, const BatchShape& batch);
+// Null where there is nothing to evaluate on.
+std::unique_ptr<Evaluation> evaluation_of(const RunParts& parts, const BatchShape& batch,
+                                          RunReports& reports, int64_t steps);
+std::unique_ptr<TagSaver> saver_of(const RunParts& parts, Checkpointing& checkpoints,
+                                   RunReports& reports, int64_t steps);
+std::unique_ptr<SampleAudit> audit_of(const RunParts& parts);
+std::unique_ptr<MetricsReport> metrics_of(const RunParts& parts, const BatchShape& batch,
+                                          int64_t steps);
+// parts.memory is not null.
+std::unique_ptr<MemorySaver> memory_saver_of(const RunParts& parts, RunReports& reports,
+                                             int64_t steps);
+// Null where the step reads its batches itself: on a CPU, where it takes the cores that the thread
+// would take, and a batch is little beside what is computed of it.
+std::unique_ptr<PrefetchingSource> prefetched(const RunParts& parts, BatchSource& source,
+                                              int64_t steps);
+
+}  // namespace ds
