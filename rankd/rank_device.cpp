@@ -13,6 +13,7 @@
 #include "core/memory/host_copy.h"
 #include "kernels/attention_choice.h"
 #include "model/parallel/sequence.h"
+#include "train/assemble.h"
 
 namespace ds {
 namespace {
@@ -65,9 +66,13 @@ uint64_t gpu_of_host(Device device) {
 
 // Whether tensors go through memory of the host the ranks find out when they meet: it is planned
 // for.
-DeviceCeilings cuda_ceilings(const EngineOptions& options, const ZeroConfig& zero, int ranks) {
-  DeviceCeilings ceilings = cuda_ceilings(options.dtype);
-  ceilings.overlaps_communication = zero.overlap_comm;
+DeviceCeilings cuda_ceilings(const EngineOptions& options, const Config& config, int ranks,
+                             int threads) {
+  DeviceCeilings ceilings = cuda_ceilings(options.dtype, threads, ranks);
+  ceilings.overlaps_communication = config.zero_optimization.overlap_comm;
+  if (options.zero.update_ahead) {
+    ceilings.updater_share = 1.0 * updater_threads(config, threads) / threads;
+  }
   ceilings.pinned_beside = HostCopy::pinned_bytes();
   if (ranks > 1) ceilings.pinned_beside += StagedOptions{}.pinned_bytes;
   return ceilings;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "comm/peers.h"
-#include "config/sections/zero.h"
+#include "config/config.h"
 #include "core/files/file.h"
 #include "rankd/tensor_path.h"
 #include "train/job.h"
@@ -15,8 +15,9 @@
 
 namespace ds {
 
-// Of a GPU, for ranks that train so on one each.
-DeviceCeilings cuda_ceilings(const EngineOptions& options, const ZeroConfig& zero, int ranks);
+// Of a GPU and its host, for ranks that train so on one each, with so many threads.
+DeviceCeilings cuda_ceilings(const EngineOptions& options, const Config& config, int ranks,
+                             int threads);
 
 // Who carries tensors. On a CPU that is the group that carries everything else; those of a device
 // go as choose_tensor_path() says.

@@ -341,9 +341,8 @@ int run_training(const JobPlan& plan, ControlClient& control, TcpListener& liste
   control.report_progress({.step = 0, .micro_step = 0, .phase = "plan"});
   const MeshSizes sizes = job_mesh(config, plan.world_size, plan.local_size);
   const DeviceCeilings ceilings =
-      plan.device == Device::cpu()
-          ? cpu_ceilings(plan.threads, options.dtype)
-          : cuda_ceilings(options, config.zero_optimization, plan.world_size);
+      plan.device == Device::cpu() ? cpu_ceilings(plan.threads, options.dtype)
+                                   : cuda_ceilings(options, config, plan.world_size, plan.threads);
   RunPlan run_plan = dry_run(options, sizes, ceilings);
   if (plan.rank == 0) control.report_plan(plan_json(run_plan));
   const MemoryLimits limits = memory_limits(config);

@@ -19,7 +19,8 @@ Workspace::Workspace(const WorkspaceOptions& options, const Peers& peers)
       host_stream_({.device = device_.is_meta() ? device_ : Device::cpu(),
                     .memory = &beside_,
                     .pool = &pool_,
-                    .trace = options.trace}),
+                    .trace = has_device() && options.host_trace != nullptr ? options.host_trace
+                                                                           : options.trace}),
       peers_(peers) {
   DS_CHECK((blocks_ != nullptr) == (device_.kind == Device::Kind::kCuda),
            "workspace: on {}, {} blocks of a device", device_.to_string(),

@@ -46,7 +46,10 @@ struct WorkspaceOptions {
   Trace* saves_trace = nullptr;
   Trace* fetches_trace = nullptr;
   Trace* disk_trace = nullptr;
-  Trace* updater_trace = nullptr;        // beside a device; a CPU has no time of its own for it
+  // Of the host beside a device, and of who updates ahead there; a CPU that plays both parts has one
+  // time for all. Null: that of the device.
+  Trace* host_trace = nullptr;
+  Trace* updater_trace = nullptr;
   const DeviceBlocks* blocks = nullptr;  // of a CUDA device; they outlive the workspace
   MemoryLimits limits{};
   // What others have of pinned memory, for usage() to tell.

@@ -107,10 +107,11 @@ void OffloadedWeights::seal() {
 }
 
 // That of the copy or write that began first.
-void OffloadedWeights::release_oldest() {
+void OffloadedWeights::release_oldest(Stream& by) {
   Busy oldest = std::move(busy_.front());
   busy_.pop_front();
   oldest.copied.wait_on_host();
+  by.wait(oldest.copied);
   if (oldest.writes_slice < 0 || swap_ == nullptr) return;
   try {
     swap_->wait(oldest.write);
@@ -120,18 +121,18 @@ void OffloadedWeights::release_oldest() {
   }
 }
 
-StagingPool::Lease OffloadedWeights::take_buffer(const Slice& slice) {
+StagingPool::Lease OffloadedWeights::take_buffer(const Slice& slice, Stream& by) {
   const auto held = (open_ ? 1 : 0) + std::ranges::count_if(slices_, [](const Slice& one) {
                       return one.buffer.has_value();
                     });
-  while (!busy_.empty() && held + std::ssize(busy_) >= options_.buffers) release_oldest();
+  while (!busy_.empty() && held + std::ssize(busy_) >= options_.buffers) release_oldest(by);
   return pool_->take(bytes_of(slice), slice.key);
 }
 
 // Of writes at most one is of this slice.
-void OffloadedWeights::await_write(int slice) {
+void OffloadedWeights::await_write(int slice, Stream& by) {
   const auto writes = [slice](const Busy& busy) { return busy.writes_slice == slice; };
-  while (std::ranges::any_of(busy_, writes)) release_oldest();
+  while (std::ranges::any_of(busy_, writes)) release_oldest(by);
 }
 
 void OffloadedWeights::fetch(int number) {
@@ -146,8 +147,8 @@ void OffloadedWeights::fetch(int number) {
 }
 
 void OffloadedWeights::fetch_from_swap(int number, Slice& slice) {
-  await_write(number);
-  slice.buffer = take_buffer(slice);
+  await_write(number, fetches_);
+  slice.buffer = take_buffer(slice, fetches_);
   if (places_.disk != nullptr) {
     places_.disk->wait(fetches_.mark());
     report_across(*places_.disk, Link::kNvmeRead, slice.buffer->bytes().size());
@@ -192,7 +193,7 @@ Tensor OffloadedWeights::rounded(const Slice& slice, const Tensor& from) {
   return copy;
 }
 
-std::byte* OffloadedWeights::room_for(int number, int64_t begin, int64_t numel) {
+std::byte* OffloadedWeights::room_for(int number, int64_t begin, int64_t numel, Stream& by) {
   Slice& slice = nth(slices_, number);
   DS_CHECK(begin >= 0 && begin + numel <= slice.numel && !slice.is_fetched,
            "offloaded weights: elements {} to {} are stored in slice {}, which has {} and is "
@@ -200,54 +201,54 @@ std::byte* OffloadedWeights::room_for(int number, int64_t begin, int64_t numel) 
            begin, begin + numel, number, slice.numel, slice.is_fetched ? "" : "not ");
   const int64_t offset = begin * narrow<int64_t>(size_of(slice.dtype));
   if (slice.key.empty()) return host_memory(slice) + offset;
-  open(number, numel);
+  open(number, numel, by);
   if (begin == 0) open_->numel = 0;  // of a visit that has failed something may be left
   return open_->buffer.bytes().data() + offset;
 }
 
 void OffloadedWeights::store(int number, int64_t begin, const Tensor& from) {
   Slice& slice = nth(slices_, number);
-  std::byte* const to = room_for(number, begin, from.numel());
+  std::byte* const to = room_for(number, begin, from.numel(), streams_.compute);
   fetches_.wait(streams_.compute.mark());  // takes part in a graph from here on
   const Tensor data = rounded(slice, from);
   fetches_.wait(streams_.compute.mark());
   copy_across(fetches_, Link::kToHost, data.address(), to, data.bytes());
   if (slice.key.empty()) return;
   open_->copied = fetches_.mark();
-  wrote(number, from.numel());
+  wrote(number, from.numel(), streams_.compute);
 }
 
-Tensor OffloadedWeights::place(int number, int64_t begin, int64_t numel, Device host) {
+Tensor OffloadedWeights::place(int number, int64_t begin, int64_t numel, Stream& host) {
   const Slice& slice = nth(slices_, number);
-  std::byte* const at = room_for(number, begin, numel);
+  std::byte* const at = room_for(number, begin, numel, host);
   slice.arrived.wait_on_host();  // whoever computed with the old ones has his copy
-  return Tensor::borrow(at, {numel}, slice.dtype, host);
+  return Tensor::borrow(at, {numel}, slice.dtype, host.device());
 }
 
-void OffloadedWeights::wrote(int number, int64_t numel) {
+void OffloadedWeights::wrote(int number, int64_t numel, Stream& by) {
   if (nth(slices_, number).key.empty()) return;
   DS_CHECK(open_ && open_->slice == number, "offloaded weights: slice {} is not open", number);
   open_->numel += numel;
-  if (open_->numel >= nth(slices_, number).numel) write_open();
+  if (open_->numel >= nth(slices_, number).numel) write_open(by);
 }
 
 // Of a slice that is not made in one go what is not made now stays as it is.
-void OffloadedWeights::open(int number, int64_t numel) {
+void OffloadedWeights::open(int number, int64_t numel, Stream& by) {
   if (open_ && open_->slice == number) return;
-  write_open();
-  await_write(number);
+  write_open(by);
+  await_write(number, by);
   Slice& slice = nth(slices_, number);
-  open_ = Open{.slice = number, .buffer = take_buffer(slice)};
+  open_ = Open{.slice = number, .buffer = take_buffer(slice, by)};
   const bool is_whole = slice.maker != WeightMaker::kBoth || numel == slice.numel;
   const bool is_there = slice.is_in_file || swap_ == nullptr;  // a dry run is of any later step
-  if (!is_whole && is_there) read_open(slice);
+  if (!is_whole && is_there) read_open(slice, by);
 }
 
-void OffloadedWeights::read_open(Slice& slice) {
+void OffloadedWeights::read_open(Slice& slice, Stream& by) {
   if (places_.disk != nullptr) {
-    places_.disk->wait(streams_.compute.mark());
+    places_.disk->wait(by.mark());
     report_across(*places_.disk, Link::kNvmeRead, open_->buffer.bytes().size());
-    streams_.compute.wait(places_.disk->mark());
+    by.wait(places_.disk->mark());
   }
   if (swap_ == nullptr) return;
   try {
@@ -258,14 +259,14 @@ void OffloadedWeights::read_open(Slice& slice) {
   }
 }
 
-void OffloadedWeights::write_open() {
+void OffloadedWeights::write_open(Stream& by) {
   if (!open_) return;
   Open made = std::move(*std::exchange(open_, std::nullopt));
   Slice& slice = nth(slices_, made.slice);
   Busy writing{.buffer = std::move(made.buffer), .writes_slice = made.slice};
   const std::span<std::byte> bytes = writing.buffer.bytes();
   if (places_.disk != nullptr) {
-    places_.disk->wait(streams_.compute.mark());
+    places_.disk->wait(by.mark());
     places_.disk->wait(made.copied);
     report_across(*places_.disk, Link::kNvmeWrite, bytes.size());
     writing.copied = places_.disk->mark();
@@ -280,7 +281,7 @@ void OffloadedWeights::write_open() {
 }
 
 void OffloadedWeights::end_stores() {
-  write_open();
+  write_open(streams_.compute);
   streams_.compute.wait(fetches_.mark());
 }
 

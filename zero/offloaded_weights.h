@@ -73,9 +73,9 @@ class OffloadedWeights {
   // dtype, or of fp32, which is rounded.
   void store(int slice, int64_t begin, const Tensor& from);
   // Room in memory of the host for elements [begin, begin + numel) of the slice, which is to be
-  // written before wrote() is called for them and anything else here is.
-  Tensor place(int slice, int64_t begin, int64_t numel, Device host);
-  void wrote(int slice, int64_t numel);
+  // written by that stream of the host before wrote() is called for them and anything else here is.
+  Tensor place(int slice, int64_t begin, int64_t numel, Stream& host);
+  void wrote(int slice, int64_t numel, Stream& by);
   // What was stored may be written again, by what the stream that computes is given from now on.
   void end_stores();
 
@@ -110,16 +110,17 @@ class OffloadedWeights {
   };
   int64_t bytes_of(const Slice& slice) const;
   std::byte* host_memory(const Slice& slice) const;
-  std::byte* room_for(int number, int64_t begin, int64_t numel);
-  StagingPool::Lease take_buffer(const Slice& slice);
-  void release_oldest();
-  void await_write(int slice);
+  // `by`: whose work goes on when what it says is done.
+  std::byte* room_for(int number, int64_t begin, int64_t numel, Stream& by);
+  StagingPool::Lease take_buffer(const Slice& slice, Stream& by);
+  void release_oldest(Stream& by);
+  void await_write(int slice, Stream& by);
   void fetch_from_swap(int number, Slice& slice);
   void take_from_swap(Slice& slice);
   Tensor rounded(const Slice& slice, const Tensor& from);
-  void open(int number, int64_t numel);
-  void read_open(Slice& slice);
-  void write_open();
+  void open(int number, int64_t numel, Stream& by);
+  void read_open(Slice& slice, Stream& by);
+  void write_open(Stream& by);
 
   const WeightOffload options_;
   const WeightPlaces places_;

@@ -282,10 +282,10 @@ class RollingHome final : public ShardHome {
     shard.fields = nth(fields_, index);
     if (fills) begin_slots(options_.slots, shard, host_);
     if (takes_gradients(access)) shard.grad = frame.grad(bytes, host_.device());
-    if (makes_weights(access)) shard.copy = out_.place(part, host_.device());
+    if (makes_weights(access)) shard.copy = out_.place(part, host_);
     OpenPart open{.part = part, .shard = shard, .stream = host_};
     work(open);
-    if (makes_weights(access)) out_.send(part);
+    if (makes_weights(access)) out_.send(part, host_);
   }
 
   template <class Move>

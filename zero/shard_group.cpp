@@ -400,10 +400,11 @@ Tensor ShardGroup::sums_of(const Optimizer& optimizer, const UpdateGroup& group,
   const Tensor mine = Tensor::empty(sums.shape(), DType::kF64, device, MemoryTag::kScratch);
   Tensor all = Tensor::empty(shape, DType::kF64, device, MemoryTag::kScratch);
   Tensor back = Tensor::empty(shape, DType::kF64, *host_, MemoryTag::kScratch);
+  device.wait(host_->mark());
   device.copy(sums.address(), mine.address(), mine.bytes());
   comm_.all_gather(mine, all, device);
   device.copy(all.address(), back.address(), back.bytes());
-  device.synchronize();
+  host_->wait(device.mark());
   return back;
 }
 

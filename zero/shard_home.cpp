@@ -161,11 +161,11 @@ class HostHome final : public ShardHome {
     for (size_t i = 0; i < all_.parts().size(); ++i) {
       const HomePart& part = all_.parts()[i];
       Shard shard = all_.shards()[i];
-      if (makes_weights(access)) shard.copy = out_.place(part, host_.device());
+      if (makes_weights(access)) shard.copy = out_.place(part, host_);
       OpenPart open{.part = part, .shard = shard, .stream = host_};
       open.is_ahead = access == PartAccess::kUpdate && ahead_ && ahead_->take_done(narrow<int>(i));
       work(open);
-      if (makes_weights(access)) out_.send(part);
+      if (makes_weights(access)) out_.send(part, host_);
     }
   }
 

@@ -215,6 +215,7 @@ void ShardedStore::update(const Optimizer& optimizer, const StepScalars& scalars
                           const UpdateNumber& number) {
   if (host_scalars_) {
     settle_ahead(scalars);
+    offload_.host->wait(streams_.compute.mark());  // has waited for them, and so has its clock
     // On the host nothing is moved for a step that changes nothing.
     if (!streams_.compute.device().is_meta() && host_scalars_->outcome().skip != 0) return;
   }

@@ -21,21 +21,24 @@ WeightsOut::WeightsOut(std::span<const HomePart> parts, std::span<const HomeSlic
   if (largest > 0) ring_.emplace(largest, kPlaces, pinned);
 }
 
-Tensor WeightsOut::place(const HomePart& part, Device device) {
+Tensor WeightsOut::place(const HomePart& part, Stream& host) {
   const WeightsElsewhere& elsewhere = of(part).elsewhere;
   if (elsewhere.keeper != nullptr) {
-    return elsewhere.keeper->place(elsewhere.slice, part.begin, part.numel, device);
+    return elsewhere.keeper->place(elsewhere.slice, part.begin, part.numel, host);
   }
   const Tensor weights = there(part);
   if (!ring_) return weights;
+  host.wait(ring_->free_at());
   std::byte* const at = ring_->take();
   written_ = at;
-  return Tensor::borrow(at, weights.shape(), weights.dtype(), device);
+  return Tensor::borrow(at, weights.shape(), weights.dtype(), host.device());
 }
 
-void WeightsOut::send(const HomePart& part) {
+void WeightsOut::send(const HomePart& part, Stream& host) {
+  compute_.wait(host.mark());
   const WeightsElsewhere& elsewhere = of(part).elsewhere;
-  if (elsewhere.keeper != nullptr) return elsewhere.keeper->wrote(elsewhere.slice, part.numel);
+  if (elsewhere.keeper != nullptr)
+    return elsewhere.keeper->wrote(elsewhere.slice, part.numel, host);
   if (!ring_) return;
   const Tensor weights = there(part);
   copy_across(compute_, Link::kToDevice, written_, weights.address(), weights.bytes());

@@ -22,10 +22,10 @@ class WeightsOut {
   WeightsOut(std::span<const HomePart> parts, std::span<const HomeSlice> slices, Stream& compute,
              MemoryResource* pinned);
 
-  // Where the weights of the part are to be written, by a stream of that device.
-  Tensor place(const HomePart& part, Device device);
-  // What was written there goes out, in the order of the computing stream.
-  void send(const HomePart& part);
+  // Where the weights of the part are to be written, by that stream of the host.
+  Tensor place(const HomePart& part, Stream& host);
+  // What that stream has written there goes out, in the order of the computing stream.
+  void send(const HomePart& part, Stream& host);
 
  private:
   struct Target {

@@ -20,6 +20,8 @@ class StagingRing {
   StagingRing(const StagingRing&) = delete;  // copies under way begin in it
   StagingRing& operator=(const StagingRing&) = delete;
 
+  // When the place whose turn it is will be free.
+  const Event& free_at() const { return copied_[turn_]; }
   // The place whose turn it is. Waits on the host for the copies that began there last.
   std::byte* take();
   // What copies from the place that take() gave is done at this event. Without it nothing is.

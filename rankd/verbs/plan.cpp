@@ -21,13 +21,14 @@
 namespace ds {
 namespace {
 
-DeviceCeilings ceilings_of_gpus(const EngineOptions& options, const ZeroConfig& zero, int ranks) {
+DeviceCeilings ceilings_of_gpus(const EngineOptions& options, const Config& config, int ranks,
+                                int threads) {
   if (!kHasCudaKernels) {
     throw Unsupported(
         "plan --device cuda: this build has no kernels of GPUs, whose scratch memory a plan "
         "counts; configure one with DS_WITH_CUDA=ON, which needs nvcc and no GPU");
   }
-  return cuda_ceilings(options, zero, ranks);
+  return cuda_ceilings(options, config, ranks, threads);
 }
 
 using Settings = std::vector<std::string>;
@@ -166,7 +167,7 @@ int run_plan(const PlanArgs& args) {
   const int ranks = args.num_ranks.value_or(1);
   const EngineOptions options = engine_options(config, model, ranks);
   DeviceCeilings ceilings = args.device == "cuda"
-                                ? ceilings_of_gpus(options, config.zero_optimization, ranks)
+                                ? ceilings_of_gpus(options, config, ranks, args.threads)
                                 : calibrate(options, ranks_here(ranks, args.threads));
   if (args.device != "cuda") measure_links(disk_of(config), ceilings);
   if (args.device_memory) return run_fit(args, config, options, ranks, ceilings);

@@ -147,7 +147,9 @@ TEST_CASE("what a swap file takes hides behind what is computed, or is what a st
         .device = Device::cuda(0),
         .flops_per_s = 1e9,
         .bytes_per_s = 1e12,
-        .link_bytes_per_s = {bytes_per_s, bytes_per_s, bytes_per_s, bytes_per_s}};
+        .link_bytes_per_s = {bytes_per_s, bytes_per_s, bytes_per_s, bytes_per_s},
+        .host_flops_per_s = 1e9,
+        .host_bytes_per_s = 1e12};
     return dry_run(options_of(setting), {.data = 2}, ceilings).of_rank(0);
   };
   Setting plain{.ranks = 2, .stage = 3, .dtype = DType::kBF16, .micro_steps = 2};

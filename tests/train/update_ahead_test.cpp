@@ -121,7 +121,8 @@ TEST_CASE("what is updated ahead hides behind the backward pass", "[train]") {
     const DeviceCeilings ceilings{.device = Device::cuda(0),
                                   .flops_per_s = 1e9,
                                   .bytes_per_s = 1e8,
-                                  .link_bytes_per_s = {1e12, 1e12, 1e12, 1e12}};
+                                  .link_bytes_per_s = {1e12, 1e12, 1e12, 1e12},
+                                  .host_bytes_per_s = 1e8};
     return dry_run(options_of(setting), {.data = 2}, ceilings).of_rank(0).seconds_per_step;
   };
   const Setting on_device{.ranks = 2, .stage = 2, .dtype = DType::kBF16};

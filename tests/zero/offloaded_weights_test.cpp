@@ -49,13 +49,11 @@ struct Rank {
 
   void on_host(int slice, int64_t begin, const Floats& values) {
     const auto numel = narrow<int64_t>(values.size());
-    const Tensor at = weights.place(slice, begin, numel, Device::cpu());
+    const Tensor at = weights.place(slice, begin, numel, host);
     const Tensor from = Tensor::borrow(const_cast<float*>(values.data()), {numel}, DType::kF32);
     Tensor to = at;
-    ThreadPool pool(1);
-    Stream host({.memory = &heap, .pool = &pool});
     kernels::cast(host, from, to);
-    weights.wrote(slice, numel);
+    weights.wrote(slice, numel, host);
   }
   void on_device(int slice, int64_t begin, const Floats& values) {
     weights.store(slice, begin,
@@ -146,9 +144,9 @@ TEST_CASE("a slice is not made new while somebody has asked for the old one", "[
   rank.on_host(0, 0, numbers(kNumel, 1));
   rank.weights.end_stores();
   rank.weights.fetch(0);
-  CHECK_THROWS_WITH(rank.weights.place(0, 0, 64, Device::cpu()), Catch::Contains("is fetched"));
+  CHECK_THROWS_WITH(rank.weights.place(0, 0, 64, rank.host), Catch::Contains("is fetched"));
   CHECK(rank.fetched(0) == numbers(kNumel, 1));
-  CHECK_THROWS_AS(rank.weights.place(0, 128, 128, Device::cpu()), InternalError);
+  CHECK_THROWS_AS(rank.weights.place(0, 128, 128, rank.host), InternalError);
 }
 
 TEST_CASE("a slice of the swap file that no buffer holds is refused by the key", "[zero]") {

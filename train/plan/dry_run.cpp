@@ -49,27 +49,44 @@ StepPlan record(const EngineOptions& options, const MeshSizes& sizes, int rank,
   return plan;
 }
 
-// One for each stream; what is over last ends the step.
+// One for each stream; what is over last ends the step. What is made before that begins, as zeros of
+// the state, is not counted.
 struct Clocks {
   explicit Clocks(const DeviceCeilings& ceilings)
-      : compute(ceilings),
+      : of_host(ceilings.of_host()),
+        of_updater(ceilings.of_host(ceilings.updater_share)),
+        compute(ceilings),
         peers(ceilings),
         saves(ceilings),
         fetches(ceilings),
         disk(ceilings),
-        updater(ceilings) {}
+        host(of_host, Busy::kHost),
+        updater(of_updater, Busy::kHost) {}
 
-  void tell(RankPlan& plan) const {
-    for (const CostClock* clock : {&compute, &peers, &saves, &fetches, &disk, &updater}) {
+  void begin_step() {
+    for (CostClock* clock : all()) began = std::max(began, clock->now());
+    for (CostClock* clock : all()) clock->begin(began);
+  }
+  void tell(RankPlan& plan) {
+    for (const CostClock* clock : all()) {
       plan.flops_per_step += clock->flops();
-      plan.seconds_per_step = std::max(plan.seconds_per_step, clock->now());
+      plan.seconds_per_step = std::max(plan.seconds_per_step, clock->now() - began);
       for (int link = 0; link < kLinks; ++link) {
         nth(plan.link_bytes, link) += nth(clock->link_bytes(), link);
       }
+      for (int what = 0; what < kBusyKinds; ++what)
+        nth(plan.busy, what) += nth(clock->busy(), what);
     }
   }
 
-  CostClock compute, peers, saves, fetches, disk, updater;
+  const DeviceCeilings of_host, of_updater;
+  CostClock compute, peers, saves, fetches, disk, host, updater;
+  double began = 0;
+
+ private:
+  std::array<CostClock*, 7> all() {
+    return {&compute, &peers, &saves, &fetches, &disk, &host, &updater};
+  }
 };
 
 void play_update(Engine& engine, int64_t number) {
@@ -96,6 +113,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
                        .saves_trace = &clocks.saves,
                        .fetches_trace = &clocks.fetches,
                        .disk_trace = &clocks.disk,
+                       .host_trace = &clocks.host,
                        .updater_trace = &clocks.updater,
                        .pinned_beside = ceilings.pinned_beside},
                       nobody.peers());
@@ -109,6 +127,7 @@ RankPlan play(const EngineOptions& options, const MeshSizes& sizes, std::vector<
   }
   Engine engine(options, resources, plan.step);
   const std::vector<int64_t> updates = engine.optimizer().kinds_of_updates(options.last_step);
+  clocks.begin_step();
   play_update(engine, updates.front());
   clocks.tell(plan);
   for (const auto& [axis, ops] : volume.totals()) {
@@ -158,6 +177,10 @@ const RankPlan& RunPlan::of_rank(int rank) const {
   });
   DS_CHECK(found != classes.end(), "plan: rank {} of {}", rank, world_size());
   return *found;
+}
+
+Busy RankPlan::bound() const {
+  return static_cast<Busy>(std::ranges::max_element(busy) - busy.begin());
 }
 
 int64_t RunPlan::parameters() const {

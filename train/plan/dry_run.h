@@ -29,6 +29,8 @@ struct RankPlan {
   std::array<double, kLinks> link_bytes{};  // between tiers, per step
   double flops_per_step = 0;
   double seconds_per_step = 0;  // estimate
+  BusySeconds busy{};           // of them; on a CPU all that it does is kCompute, but for peers
+  Busy bound() const;           // what is busy longest
   int64_t parameters = 0;       // elements of the model that these ranks share out
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "core/index.h"
@@ -125,6 +126,17 @@ std::string plan_json(const RunPlan& plan) {
   out.Double(flops);
   out.Key("seconds_per_step");
   out.Double(plan.seconds_per_step());
+  const RankPlan& slowest =
+      *std::ranges::max_element(plan.classes, {}, &RankPlan::seconds_per_step);
+  out.Key("busy_seconds");
+  out.StartObject();
+  for (int what = 0; what < kBusyKinds; ++what) {
+    out.Key(std::string(name_of(static_cast<Busy>(what))).c_str());
+    out.Double(nth(slowest.busy, what));
+  }
+  out.EndObject();
+  out.Key("bound");
+  out.String(std::string(name_of(slowest.bound())).c_str());
   out.Key("seconds_from");
   out.String(plan.calibrated ? "calibration" : "ceilings");
   out.EndObject();
@@ -137,6 +149,39 @@ std::string words_of(const std::vector<int>& ranks) {
   const bool is_range = ranks.back() - ranks.front() + 1 == narrow<int>(ranks.size());
   return is_range ? fmt::format("{} to {}", ranks.front(), ranks.back())
                   : fmt::format("{}", fmt::join(ranks, ", "));
+}
+
+const char* words_of(Busy what) {
+  switch (what) {
+    case Busy::kCompute:
+      return "compute";
+    case Busy::kPeers:
+      return "talk to peers";
+    case Busy::kToDevice:
+      return "copies to the device";
+    case Busy::kToHost:
+      return "copies to the host";
+    case Busy::kHost:
+      return "the host's update";
+    case Busy::kNvme:
+      return "NVMe";
+  }
+  throw InternalError("plan: what is busy is unknown");
+}
+
+// Of a step that has more to wait for than its own work: what takes longest, and what goes on
+// beside it.
+std::string bound_text(const RankPlan& plan) {
+  if (std::ranges::all_of(plan.link_bytes, [](double bytes) { return bytes == 0; })) return "";
+  std::string text = fmt::format("bound         {}, {:.3f} s of it", words_of(plan.bound()),
+                                 nth(plan.busy, plan.bound()));
+  const char* between = "; besides ";
+  for (int what = 0; what < kBusyKinds; ++what) {
+    if (static_cast<Busy>(what) == plan.bound() || nth(plan.busy, what) == 0) continue;
+    text += fmt::format("{}{} {:.3f} s", std::exchange(between, ", "),
+                        words_of(static_cast<Busy>(what)), nth(plan.busy, what));
+  }
+  return text + "\n";
 }
 
 // Memory, traffic and work of the ranks of a class.
@@ -172,9 +217,11 @@ std::string class_text(const RankPlan& plan, bool calibrated) {
     if (bytes == 0) continue;
     text += fmt::format("  {:<16}{}\n", name_of(static_cast<Link>(link)), human_bytes(bytes));
   }
-  return text + fmt::format("work          {:.2f} GFLOP per step and rank, about {:.3f} s ({})\n",
-                            plan.flops_per_step / 1e9, plan.seconds_per_step,
-                            calibrated ? "estimate from operations measured here" : "estimate");
+  return text +
+         fmt::format("work          {:.2f} GFLOP per step and rank, about {:.3f} s ({})\n",
+                     plan.flops_per_step / 1e9, plan.seconds_per_step,
+                     calibrated ? "estimate from operations measured here" : "estimate") +
+         bound_text(plan);
 }
 
 }  // namespace
