@@ -29,8 +29,14 @@ inline constexpr int64_t kSwapBlockBytes = int64_t{1} << 20;  // that one digest
 inline constexpr size_t kSwapJobBytes = 128;                  // longest name of a job
 inline constexpr size_t kSwapKeyBytes = 256;                  // longest key
 
+// Beside its class, of every error that a swap file is the reason of: whoever reads or writes
+// something else meanwhile knows that it is not to blame.
+class SwapFault {
+ public:
+  virtual ~SwapFault() = default;
+};
 // What was read is not what was written. The state has to come from a checkpoint.
-class SwapCorrupt : public IoError {
+class SwapCorrupt : public IoError, public SwapFault {
  public:
   explicit SwapCorrupt(const std::string& m) : IoError(m) {}
 };

@@ -182,6 +182,16 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
+class SwapTimeout final : public IoTimeout, public SwapFault {
+  using IoTimeout::IoTimeout;
+};
+class SwapFull final : public DiskFull, public SwapFault {
+  using DiskFull::DiskFull;
+};
+class SwapFailed final : public IoError, public SwapFault {
+  using IoError::IoError;
+};
+
 // With what it was for in front, as the class it was.
 [[noreturn]] void rethrow_with(const std::exception_ptr& error, const std::string& what_for) {
   try {
@@ -189,11 +199,11 @@ std::string text_of(const std::exception_ptr& error) {
   } catch (const SwapCorrupt&) {
     throw;  // says it itself
   } catch (const IoTimeout& e) {
-    throw IoTimeout(what_for + e.what());
+    throw SwapTimeout(what_for + e.what());
   } catch (const DiskFull& e) {
-    throw DiskFull(what_for + e.what());
+    throw SwapFull(what_for + e.what());
   } catch (const IoError& e) {
-    throw IoError(what_for + e.what());
+    throw SwapFailed(what_for + e.what());
   }
 }
 

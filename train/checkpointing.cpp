@@ -314,10 +314,23 @@ void Checkpointing::refuse_to_begin(const std::vector<RejectedTag>& refused) con
       root_, why));
 }
 
+namespace {
+
+// All ranks together. What could not be restored because of what a rank swaps to is as good as it
+// was: in place of an older state, and of the steps since, that rank needs another disk.
+bool has_swap_failed(Engine& engine) {
+  const std::vector<char> failed =
+      engine.host().gather(std::vector<char>{engine.store().has_swap_failed() ? '1' : '0'});
+  return std::ranges::find(failed, '1') != failed.end();
+}
+
+}  // namespace
+
 bool Checkpointing::take_set(const WholeSet& set) {
   try {
     memory_->restore(set);
   } catch (const IoError& failure) {
+    if (has_swap_failed(engine_)) throw;
     spdlog::warn("{}; trying the state before it", failure.what());
     return false;
   }
@@ -409,6 +422,7 @@ bool Checkpointing::take_tag(const ds::CommittedTag& tag, std::vector<RejectedTa
   try {
     read_tag(tag);
   } catch (const IoError& failure) {
+    if (has_swap_failed(engine_)) throw;
     refused.push_back({tag.tag, tag.step, failure.what(), tag.begun_in});
     spdlog::warn("{}; trying the tag before it", failure.what());
     return false;

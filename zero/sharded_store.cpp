@@ -254,7 +254,12 @@ void ShardedStore::initialize(uint64_t seed) {
 }
 
 void ShardedStore::visit_owned(Visit what, const std::function<void(OwnedPart&)>& visitor) {
-  for (const auto& group : groups_) group->visit(what, visitor);
+  try {
+    for (const auto& group : groups_) group->visit(what, visitor);
+  } catch (const SwapFault&) {
+    has_swap_failed_ = true;
+    throw;
+  }
 }
 
 void ShardedStore::visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor) {

@@ -77,6 +77,8 @@ class ShardedStore final : public ParameterStore {
   // One part after the other, in the same order every time. A part's tensors may be used during
   // its visit only: state need not fit into memory at once. What the visitor writes stays.
   void visit_owned(Visit what, const std::function<void(OwnedPart&)>& visitor);
+  // Whether a visit has failed because of what is swapped, and not of the visitor.
+  bool has_swap_failed() const { return has_swap_failed_; }
   // Likewise of the optimizer's state that is no number per weight.
   void visit_extras(Visit what, const std::function<void(ExtraPart&)>& visitor);
   // Which elements the parts hold, in the order of the visit: known without opening them.
@@ -139,6 +141,7 @@ class ShardedStore final : public ParameterStore {
   int micro_steps_open_ = 0;
   size_t next_event_ = 0;
   std::vector<GatherEvent> recorded_;
+  bool has_swap_failed_ = false;
 };
 
 }  // namespace ds

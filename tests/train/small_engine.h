@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "tests/train/guarded_rank.h"
 #include "train/engine.h"
 #include "train/step/pace.h"
+#include "train/step/swap.h"
 
 namespace ds::testing {
 
@@ -77,6 +79,8 @@ struct Setting {
   int64_t sub_group_numel = INT64_MAX;
   RollingHomeOptions rolling{.buffers = 1, .pinning = Pinning::kNone};
   bool update_ahead = false;
+  // Makes the swap files of a rank, of its "state" or "parameters"; empty: the product's own.
+  std::function<SwapOpener(const char* of, int rank)> swap_files = {};
 };
 
 // Of the rate of the optimizer itself.

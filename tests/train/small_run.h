@@ -30,6 +30,7 @@ inline Outcome train(const Setting& setting, const EngineOptions& options, FileS
           RankResources resources = rank.resources();
           resources.results_late = std::max(resources.results_late, setting.results_late);
           const auto opener = [&](const char* of) {
+            if (setting.swap_files) return setting.swap_files(of, comm.rank());
             return swap_opener(
                 {.nvme_path = swap.path().string(),
                  .of = of,

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Fault 8: a disk that is too small for what a run swaps ends the run before its first step, with what is needed and what
+# is free, and without a restart. Nothing is left there, what was committed stays, and training goes on from it where there
+# is room, to the weights of a run that was left alone.
+source "$(dirname "$0")/../launcher.sh"
+unset DSLAUNCH_RANKD
+if ! unshare -rm true 2> /dev/null; then
+  echo "SKIPPED: no user namespaces, so no small disk to fill"
+  exit 77
+fi
+seq 3000 > corpus.txt
+cat > train.json <<'JSON'
+{"model": {"family": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": 16, "vocab_size": 256},
+ "data": {"train": ["corpus.txt"], "tokenizer": "byte", "sequence_length": 16}, "train": {"steps": 4, "save_every": 2},
+ "train_batch_size": 4, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3}}
+JSON
+zero=zero_optimization
+state=($zero.offload_optimizer.device=nvme $zero.offload_optimizer.nvme_path=swap)
+weights=($zero.offload_param.device=nvme $zero.offload_param.nvme_path=swap $zero.offload_param.max_in_cpu=0)
+two=(train.json --num-ranks 2 --num-threads 1)
+
+expect 0 "${two[@]}" --run-dir alone
+mkdir swap
+for what in state weights; do
+  declare -n words=$what
+  rm -rf run
+  expect 0 "${two[@]}" --run-dir run "${words[@]}" train.steps=2
+  tags=$(ls run/checkpoints)
+  rows=$(wc -l < run/metrics.jsonl)
+  # Room for the file of one rank: as it is planned, and a page for its header.
+  dslaunch plan "${two[@]}" --json "${words[@]}" > plan.json 2> err || fail "no plan"
+  one=$(sed -n 's/.*"nvme_bytes": \([0-9]*\).*/\1/p' plan.json | head -1)
+  export size=$((one * 3 / 2))
+  cat > small.sh <<'SCRIPT'
+mount -t tmpfs -o size=$size none swap || exit 1
+dslaunch "$@"
+code=$?
+find swap -mindepth 1 >&2
+exit $code
+SCRIPT
+  timeout 60 unshare -rm bash small.sh "${two[@]}" --run-dir run "${words[@]}" > out 2> err
+  got=$?
+  [ $got -eq 74 ] || fail "$what on a disk that is too small: exit code $got, expected 74"
+  expect_text err "needs "
+  expect_text err "are free in "
+  expect_text err "nvme_path"
+  grep -qE "restart|\.swap$" out err && fail "$what: a restart, or something that is left"
+  [ "$(ls run/checkpoints)" = "$tags" ] || fail "$what: other tags"
+  [ "$(wc -l < run/metrics.jsonl)" -eq "$rows" ] || fail "$what: a step was made"
+  expect 0 "${two[@]}" --run-dir run "${words[@]}"
+  cmp run/final/model.safetensors alone/final/model.safetensors || fail "$what: other weights"
+  [ -z "$(ls swap)" ] || fail "left in swap: $(ls swap)"
+done
+finish
