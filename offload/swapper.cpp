@@ -1,5 +1,6 @@
 #include "offload/swapper.h"
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <new>
@@ -227,7 +228,10 @@ void Swapper::wait(SwapTicket ticket) {
     DS_CHECK(!node.empty(), "swapper: a wait for transfer {}, which is not under way", ticket.id);
     transfer = std::move(node.mapped());
   }
+  const auto begun = std::chrono::steady_clock::now();
   std::exception_ptr error = wait_for_all(*io_, *transfer);
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begun;
+  count(*transfer, waited.count());
   if (!error) {
     try {
       transfer->kind == IoKind::kWrite ? finish_put(*transfer) : finish_get(*transfer);
@@ -250,6 +254,18 @@ void Swapper::wait(SwapTicket ticket) {
     if (transfer->timed_out) abandoned_.push_back(std::move(transfer));
   }
   if (error) rethrow_with(error, what_for);
+}
+
+void Swapper::count(const Transfer& transfer, double waited_s) {
+  const std::lock_guard lock(entries_mutex_);
+  const bool reads = transfer.kind == IoKind::kRead;
+  (reads ? figures_.bytes_read : figures_.bytes_written) += transfer.entry.written.length;
+  (reads ? figures_.read_waits_s : figures_.write_waits_s) += waited_s;
+}
+
+SwapFigures Swapper::figures() const {
+  const std::lock_guard lock(entries_mutex_);
+  return figures_;
 }
 
 std::string Swapper::place_of(const Entry& entry) const {

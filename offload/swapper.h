@@ -29,6 +29,14 @@ struct SwapperOptions {
   int64_t block_bytes = kSwapBlockBytes;  // that one digest covers
 };
 
+// Since the beginning.
+struct SwapFigures {
+  int64_t bytes_read = 0;     // of data, without headers
+  int64_t bytes_written = 0;  // likewise
+  double read_waits_s = 0;    // how long wait() stood still until what was read was there
+  double write_waits_s = 0;
+};
+
 // A transfer that is under way; waited for once.
 struct SwapTicket {
   uint64_t id = 0;
@@ -63,6 +71,7 @@ class Swapper {
   bool has(std::string_view key) const;
   int64_t generation(std::string_view key) const;  // of the last put(); 0: there was none
   int64_t bytes_free() const;
+  SwapFigures figures() const;
   const std::string& path() const { return file_.path(); }
   AsyncIo& io() { return *io_; }  // to register memory
 
@@ -75,6 +84,7 @@ class Swapper {
   SwapTicket begin(std::unique_ptr<Transfer> transfer);
   void abandon(std::unique_ptr<Transfer> transfer);
   std::string place_of(const Entry& entry) const;  // for messages
+  void count(const Transfer& transfer, double waited_s);
   void finish_put(Transfer& transfer);
   void finish_get(Transfer& transfer);
 
@@ -86,6 +96,7 @@ class Swapper {
   std::map<uint64_t, std::unique_ptr<Transfer>> under_way_;
   std::vector<std::unique_ptr<Transfer>> abandoned_;  // the kernel may still move their headers
   int64_t generation_ = 0;                            // of the last put() of any key
+  SwapFigures figures_;
   uint64_t last_ticket_ = 0;
   std::unique_ptr<AsyncIo> io_;  // destroyed first: it waits for all that moves
 };
