@@ -27,6 +27,7 @@ class Rewriter {
     old_offload("cpu_offload", "offload_optimizer");
     old_offload("cpu_offload_param", "offload_param");
     old_pin_memory();
+    both_pipelines();
     fp32_allreduce();
     misprinted_scale_power();
     clipping_in_optimizer();
@@ -67,6 +68,7 @@ class Rewriter {
   void old_bucket_size();
   void old_offload(std::string_view old_key, std::string_view section);
   void old_pin_memory();
+  void both_pipelines();
   void fp32_allreduce();
   void misprinted_scale_power();
   void clipping_in_optimizer();
@@ -217,6 +219,24 @@ void Rewriter::old_pin_memory() {
     if (offload && offload->is_object() && !offload->find("pin_memory")) {
       offload->set("pin_memory", pin);
     }
+  }
+}
+
+// DeepSpeed makes it of the other two for itself; in a file it stands for both.
+void Rewriter::both_pipelines() {
+  Value* zero = object_at("zero_optimization");
+  Value* offload = zero ? zero->find("offload_optimizer") : nullptr;
+  const Member* old = offload && offload->is_object() ? offload->find_member("pipeline") : nullptr;
+  if (!old) return;
+  const Value both = old->value;
+  const std::string path = "zero_optimization.offload_optimizer.pipeline";
+  note(path, old->origin, "pipeline_read and pipeline_write");
+  const bool given = !both.is_null() && !is_auto(both);
+  if (given && !switch_at(Basis::kOwn, path, *old)) return;
+  offload->erase("pipeline");
+  if (!given) return;
+  for (const std::string_view key : {"pipeline_read", "pipeline_write"}) {
+    if (!offload->find(key)) offload->set(std::string(key), both);
   }
 }
 

@@ -78,6 +78,7 @@ void fields(Visitor& v, OffloadOptimizerConfig& c) {
           {.meaning = "Write the previous tile while the present one is computed, and gradients "
                       "while the backward pass goes on.",
            .effect = Effect::kUsed});
+  v.retired("pipeline", "pipeline_read and pipeline_write", "Both overlaps of swapping.");
   v.field("super_offload", c.super_offload,
           {.meaning = "Begin the update on the CPU during the backward pass, as soon as gradients "
                       "are final, and undo it where their norm or a value that is not finite asks "

@@ -149,6 +149,27 @@ TEST_CASE("allgather_size counts beside the switch only", "[config]") {
   });
 }
 
+TEST_CASE("one switch for both overlaps of swapping stands for those that are not given",
+          "[config]") {
+  const std::string note =
+      "note zero_optimization.offload_optimizer.pipeline: is an older spelling of pipeline_read "
+      "and "
+      "pipeline_write\n";
+  check_all({
+      {R"({"zero_optimization": {"offload_optimizer": {"pipeline": true}}})",
+       R"({"zero_optimization":{"offload_optimizer":{"pipeline_read":true,"pipeline_write":true}}})",
+       note.c_str()},
+      {R"({"zero_optimization": {"offload_optimizer": {"pipeline": true, "pipeline_read": false}}})",
+       R"({"zero_optimization":{"offload_optimizer":{"pipeline_read":false,"pipeline_write":true}}})",
+       note.c_str()},
+      {R"({"zero_optimization": {"offload_optimizer": {"pipeline": null}}})",
+       R"({"zero_optimization":{"offload_optimizer":{}}})", note.c_str()},
+  });
+  CHECK_THAT(rewritten(R"({"zero_optimization": {"offload_optimizer": {"pipeline": 2}}})").said,
+             Catch::Contains(
+                 "error zero_optimization.offload_optimizer.pipeline: got 2, expected boolean"));
+}
+
 TEST_CASE("switches of offloading become its sections", "[config]") {
   const std::string note =
       "note zero_optimization.cpu_offload: is an older spelling of offload_optimizer {\"device\": "
