@@ -1,5 +1,5 @@
-// The rules' updates on the CPU, by chunks that stay in the cache: gradients and state of fewer
-// bits become fp32, each weight has its turn, and both go back. Loops are written so that the
+// The rules' updates on the CPU, by chunks that stay in the cache: masters, gradients and state of
+// fewer bits become fp32, each weight has its turn, and they go back. Loops are written so that the
 // compiler makes vectors of them, once for each instruction set; nothing is contracted, so that all
 // of them have the same bits.
 #undef HWY_TARGET_INCLUDE
@@ -115,6 +115,15 @@ void bf16_span(const float* values, uint32_t salt, uint16_t* to, int64_t count) 
   }
 }
 
+// `values` become the numbers that were rounded to.
+void round_weights_span(float* values, uint32_t salt, uint32_t first, uint16_t* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t noise = weight_noise(salt, first + static_cast<uint32_t>(i));
+    to[i] = bf16_bits(values[i], noise);
+    values[i] = std::bit_cast<float>(static_cast<uint32_t>(to[i]) << 16);
+  }
+}
+
 // One block, or the part of the last one that is there.
 void from_mxfp8_span(const uint8_t* codes, uint8_t scale, bool root, float* to, int64_t count) {
   const float power = power_of(scale);
@@ -156,6 +165,7 @@ DS_SIMD_EXPORT(zero_one_span);
 DS_SIMD_EXPORT(onebit_lamb_span);
 DS_SIMD_EXPORT(agreed_span);
 DS_SIMD_EXPORT(bf16_span);
+DS_SIMD_EXPORT(round_weights_span);
 DS_SIMD_EXPORT(from_mxfp8_span);
 DS_SIMD_EXPORT(to_mxfp8_span);
 
@@ -223,15 +233,37 @@ void store_state(float* values, uint32_t salt, const StateTensor& state, int64_t
   }
 }
 
+// From fp32 to the master of fewer bits; `values` become what it holds then.
+void store_master(float* values, const RuleArgs& args, int64_t step, int64_t begin, int64_t count) {
+  if (args.noise) {
+    DS_SIMD(round_weights_span)
+    (values, weight_salt(args.noise->key, step), static_cast<uint32_t>(args.noise->first + begin),
+     &args.master.data<BF16>()[begin].bits, count);
+    return;
+  }
+  on_float(args.master.dtype(), [&]<class M>() {
+    M* const to = args.master.data<M>() + begin;
+    detail::cast_span(values, DType::kF32, to, args.master.dtype(), count);
+    if (args.copy.defined()) detail::cast_span(to, args.master.dtype(), values, DType::kF32, count);
+  });
+}
+
 template <class Factors>
 void update_chunk(const RuleArgs& args, const Factors& factors, float grad_scale, int64_t step,
                   int64_t begin, int64_t count) {
-  Numbers grad;
+  Numbers weight, grad;
   std::array<Numbers, kMostStates> numbers;
-  RuleSpan span{.weight = args.master.data<float>() + begin,
-                .grad = grad.data(),
-                .grad_scale = grad_scale,
-                .count = count};
+  RuleSpan span{
+      .weight = weight.data(), .grad = grad.data(), .grad_scale = grad_scale, .count = count};
+  const bool is_plain = args.master.dtype() == DType::kF32;
+  if (is_plain) {
+    span.weight = args.master.data<float>() + begin;
+  } else {
+    on_float(args.master.dtype(), [&]<class M>() {
+      detail::cast_span(args.master.data<M>() + begin, args.master.dtype(), weight.data(),
+                        DType::kF32, count);
+    });
+  }
   if (args.grad.dtype() == DType::kF32) {
     span.grad = args.grad.data<float>() + begin;
   } else {
@@ -253,6 +285,7 @@ void update_chunk(const RuleArgs& args, const Factors& factors, float grad_scale
     if (state.format == MomentFormat::kFp32) continue;
     store_state(span.states[j], noise_salt(step, j), state, begin, count);
   }
+  if (!is_plain) store_master(span.weight, args, step, begin, count);
   if (!args.copy.defined()) return;
   on_float(args.copy.dtype(), [&]<class C>() {
     detail::cast_span(span.weight, DType::kF32, args.copy.data<C>() + begin, args.copy.dtype(),

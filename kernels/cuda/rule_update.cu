@@ -22,7 +22,10 @@ struct DeviceState {
 };
 
 struct RulePointers {
-  float* master;
+  void* master;
+  DType master_dtype;
+  bool rounds_at_random;  // masters, which are bf16 then
+  WeightNoise noise;
   const void* grad;
   DType grad_dtype;
   void* copy;  // or null
@@ -123,11 +126,32 @@ __device__ inline void store_state(const float* values, uint32_t salt, const Spa
   }
 }
 
+// `values` become what the master holds then.
+__device__ inline void store_master(float* values, int64_t step, const Span& span,
+                                    const RulePointers& p) {
+  if (p.rounds_at_random) {
+    uint16_t* to = static_cast<uint16_t*>(p.master) + span.at;
+    const uint32_t salt = weight_salt(p.noise.key, step);
+    const auto first = static_cast<uint32_t>(p.noise.first + span.at);
+    for (int i = 0; i < span.count; ++i) {
+      to[i] = bf16_bits(values[i], weight_noise(salt, first + static_cast<uint32_t>(i)));
+      values[i] = std::bit_cast<float>(static_cast<uint32_t>(to[i]) << 16);
+    }
+    return;
+  }
+  store_floats(values, p.master_dtype, span, p.master);
+  for (int i = 0; i < span.count; ++i) {
+    if (p.master_dtype == DType::kBF16)
+      values[i] = static_cast<float>(static_cast<BF16>(values[i]));
+    if (p.master_dtype == DType::kF16) values[i] = static_cast<float>(static_cast<F16>(values[i]));
+  }
+}
+
 template <class Factors>
 __device__ void update_span(const Factors& factors, float grad_scale, int64_t step,
                             const RulePointers& p, const Span& span) {
   float weight[kPack] = {}, grad[kPack] = {}, numbers[kMostStates][kPack] = {};
-  load_typed<float>(p.master, span, weight);
+  load_floats(p.master, p.master_dtype, span, weight);
   load_floats(p.grad, p.grad_dtype, span, grad);
   for (int j = 0; j < p.state_count; ++j) load_state(p.states[j], span, numbers[j]);
   for (int i = 0; i < span.count; ++i) {
@@ -135,7 +159,7 @@ __device__ void update_span(const Factors& factors, float grad_scale, int64_t st
     update_element(factors, weight[i], grad[i] * grad_scale, state);
     for (int j = 0; j < kMostStates; ++j) numbers[j][i] = state.values[j];
   }
-  store_typed<float>(weight, span, p.master);
+  store_master(weight, step, span, p);
   for (int j = 0; j < p.state_count; ++j) {
     store_state(numbers[j], noise_salt(step, j), span, p.states[j]);
   }
@@ -203,7 +227,10 @@ bool lies_in_packs(const Tensor& tensor) {
 template <class Rule>
 void rule_update_cuda(Stream& stream, const RuleArgs& args, const Rule& rule,
                       const StepScalars& scalars) {
-  RulePointers p{.master = static_cast<float*>(args.master.address()),
+  RulePointers p{.master = args.master.address(),
+                 .master_dtype = args.master.dtype(),
+                 .rounds_at_random = args.noise.has_value(),
+                 .noise = args.noise.value_or(WeightNoise{}),
                  .grad = args.grad.address(),
                  .grad_dtype = args.grad.dtype(),
                  .copy = args.copy.address(),

@@ -42,7 +42,10 @@ void check(const Stream& stream, const RuleArgs& args, int states) {
   constexpr std::string_view kOp = "rule_update";
   detail::require_numel(kOp, "master", stream, args.master, args.master.numel());
   const int64_t n = args.master.numel();
-  detail::require_dtype(kOp, "master", args.master, DType::kF32);
+  detail::require_float(kOp, "master", args.master);
+  DS_CHECK(!args.noise || args.master.dtype() == DType::kBF16,
+           "{}: masters in {} are to be rounded at random, expected bf16", kOp,
+           name_of(args.master.dtype()));
   detail::require_numel(kOp, "grad", stream, args.grad, n);
   detail::require_float(kOp, "grad", args.grad);
   DS_CHECK(narrow<int>(args.states.size()) == states,

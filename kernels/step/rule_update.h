@@ -2,10 +2,12 @@
 // has a kernel of its own (kernels/update.h).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kernels/step/moments.h"
 #include "kernels/step/update_rules.h"
+#include "kernels/step/weight_rounding.h"
 
 namespace ds::kernels {
 
@@ -17,10 +19,13 @@ struct StateTensor {
 };
 
 struct RuleArgs {
-  Tensor master;                         // fp32 [n], updated
+  // [n], updated: fp32, or bf16 or fp16, which become fp32 for the step and are rounded after it.
+  Tensor master;
   Tensor grad = {};                      // [n], fp32, bf16 or fp16
   std::vector<StateTensor> states = {};  // rule.states() of them, updated
   Tensor copy = {};                      // [n] fp32, bf16 or fp16: the rounded weight; or undefined
+  // Masters in bf16 are rounded at random by it; nothing: to nearest.
+  std::optional<WeightNoise> noise = std::nullopt;
 };
 // One step by `scalars`; nothing where they say skip. For the rules of update_rules.h that have
 // states().

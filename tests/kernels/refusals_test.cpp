@@ -335,7 +335,14 @@ TEST_CASE("an update by a rule refuses state that it has not, and what does not 
   };
   check_refused({
       {"master is undefined", with([&](auto& a) { a.master = {}; })},
-      {"master is bf16, expected fp32", with([&](auto& a) { a.master = make({4}, DType::kBF16); })},
+      {"master is int32, expected fp32, bf16 or fp16",
+       with([&](auto& a) { a.master = make({4}, DType::kI32); })},
+      {"masters in fp32 are to be rounded at random, expected bf16",
+       with([&](auto& a) { a.noise = WeightNoise{}; })},
+      {"masters in fp16 are to be rounded at random, expected bf16", with([&](auto& a) {
+         a.master = make({4}, DType::kF16);
+         a.noise = WeightNoise{};
+       })},
       {"grad has shape [5]", with([&](auto& a) { a.grad = make({5}); })},
       {"grad is int32", with([&](auto& a) { a.grad = make({4}, DType::kI32); })},
       {"state is undefined", with([&](auto& a) { a.states[0].values = {}; })},

@@ -1,7 +1,9 @@
-// Lion, Adagrad and SGD over shards, against their formulas in fp64.
+// Lion, Adagrad and SGD over shards, against their formulas in fp64, and every rule on masters of
+// fewer bits.
 #include "kernels/step/rule_update.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "tests/support/catch.h"
@@ -189,6 +191,150 @@ TEST_CASE("where Lion's momentum and gradient cancel, fp32 decides on every devi
   CHECK(values_of(first.master) == Values{-0.5});
   rule_update(s.stream, second, LionRule{}, scalars);
   CHECK(values_of(first.master) == Values{0});
+}
+
+// ---- masters of fewer bits
+
+// A step from the same state twice: masters of `dtype`, and what they are by definition, fp32
+// numbers that a step by itself changes.
+struct NarrowStep {
+  RuleArgs narrow, wide;
+};
+template <class Rule>
+NarrowStep narrow_step(TestStream& s, const Rule& rule, DType dtype, DType grad, int64_t n,
+                       const std::optional<WeightNoise>& noise) {
+  const Tensor gradients = random_tensor({n}, grad, 7, s.stream);
+  const auto args = [&](DType master, DType copy) {
+    RuleArgs a{.master = tensor_of(values_of(random_tensor({n}, dtype, 1, s.stream)), {n}, master,
+                                   s.stream),
+               .grad = gradients,
+               .copy = Tensor::empty({n}, copy, s.stream)};
+    for (int j = 0; j < rule.states(); ++j) {
+      a.states.push_back({.values = tensor_of(Values(static_cast<size_t>(n), 0.25 * (j + 1)), {n},
+                                              DType::kF32, s.stream)});
+    }
+    return a;
+  };
+  NarrowStep steps{.narrow = args(dtype, DType::kF32), .wide = args(DType::kF32, dtype)};
+  steps.narrow.noise = noise;
+  const StepScalars scalars = testing::scalars_of(s.stream, inputs_of(3), {.grad_scale = 0.25F});
+  rule_update(s.stream, steps.narrow, rule, scalars);
+  rule_update(s.stream, steps.wide, rule, scalars);
+  return steps;
+}
+
+template <class Rule>
+void check_narrow(const Rule& rule) {
+  TestStream s(3);
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const DType grad : float_dtypes()) {
+      for (const int64_t n : {1, 3, 33, 2049, 4100}) {
+        CAPTURE(name_of(dtype), name_of(grad), n);
+        const auto [narrow, wide] = narrow_step(s, rule, dtype, grad, n, std::nullopt);
+        REQUIRE(same_bits(narrow.master, wide.copy));
+        REQUIRE(values_of(narrow.copy) == values_of(narrow.master));
+        for (size_t j = 0; j < narrow.states.size(); ++j) {
+          REQUIRE(same_bits(narrow.states[j].values, wide.states[j].values));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("masters of fewer bits are fp32 for a step, and rounded after it", "[kernels][device]") {
+  check_narrow(AdamStateRule{.adam = {.weight_decay = 0.1F}});
+  check_narrow(LionRule{.weight_decay = 0.1});
+  check_narrow(AdagradRule{.weight_decay = 0.1F});
+  check_narrow(SgdRule{.weight_decay = 0.1F});
+  check_narrow(RmspropRule{.momentum = 0.5F, .centered = true});
+}
+
+TEST_CASE("masters in bf16 are rounded at random by their own numbers alone", "[kernels][device]") {
+  TestStream s(3);
+  constexpr int64_t kNumel = 5000;
+  const WeightNoise noise{.key = 0x123456789abcdefULL, .first = 41};
+  const LionRule rule{.weight_decay = 0.1};
+  const auto [narrow, wide] = narrow_step(s, rule, DType::kBF16, DType::kF32, kNumel, noise);
+  const Values exact = values_of(wide.master), rounded = values_of(narrow.master);
+  const uint32_t salt = weight_salt(noise.key, 3);
+  int differs = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const uint32_t word =
+        weight_noise(salt, static_cast<uint32_t>(noise.first) + static_cast<uint32_t>(i));
+    const auto bits = bf16_bits(static_cast<float>(exact[i]), word);
+    REQUIRE(static_cast<float>(rounded[i]) ==
+            std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
+    differs += rounded[i] == values_of(wide.copy)[i] ? 0 : 1;
+    if (i >= 99) break;
+  }
+  CHECK(differs > 10);
+  CHECK(differs < 60);
+  CHECK(values_of(narrow.copy) == rounded);
+  // Cut anywhere, it is the same.
+  const RuleArgs again{
+      .master = tensor_of(values_of(random_tensor({kNumel}, DType::kBF16, 1, s.stream)), {kNumel},
+                          DType::kBF16, s.stream),
+      .grad = random_tensor({kNumel}, DType::kF32, 7, s.stream),
+      .states = states_of(tensor_of(Values(kNumel, 0.25), {kNumel}, DType::kF32, s.stream))};
+  const StepScalars scalars = testing::scalars_of(s.stream, inputs_of(3), {.grad_scale = 0.25F});
+  int64_t begin = 0;
+  for (const int64_t end : {int64_t{1}, int64_t{34}, int64_t{2500}, kNumel}) {
+    const int64_t n = end - begin;
+    rule_update(s.stream,
+                {.master = again.master.narrow(begin, n),
+                 .grad = again.grad.narrow(begin, n),
+                 .states = states_of(again.states[0].values.narrow(begin, n)),
+                 .noise = WeightNoise{.key = noise.key, .first = noise.first + begin}},
+                rule, scalars);
+    begin = end;
+  }
+  CHECK(same_bits(again.master, narrow.master));
+}
+
+TEST_CASE("random rounding of masters is unbiased, over elements and over steps", "[kernels]") {
+  constexpr int kCount = 1 << 16;
+  const double kUlp = 1.0 / 128;  // of bf16 from 1 to 2
+  for (const double share : {0.001, 0.25, 0.5, 0.9}) {
+    const auto value = static_cast<float>(1 + share * kUlp);
+    const double deviation = std::sqrt(share * (1 - share) / kCount);
+    const auto up = [&](uint32_t noise) { return bf16_bits(value, noise) == 0x3f81 ? 1 : 0; };
+    const uint32_t salt = weight_salt(7, 1);
+    int elements = 0, steps = 0, both = 0;
+    for (uint32_t i = 0; i < kCount; ++i) {
+      REQUIRE((bf16_bits(value, weight_noise(salt, i)) & 0xfffe) == 0x3f80);
+      elements += up(weight_noise(salt, i));
+      steps += up(weight_noise(weight_salt(7, i), 5));
+      both += up(weight_noise(salt, i)) * up(weight_noise(salt, i + 1));
+    }
+    CAPTURE(share);
+    CHECK(std::abs(static_cast<double>(elements) / kCount - share) < 4.5 * deviation + 0x1p-16);
+    CHECK(std::abs(static_cast<double>(steps) / kCount - share) < 4.5 * deviation + 0x1p-16);
+    const double pair = share * share;
+    CHECK(std::abs(static_cast<double>(both) / kCount - pair) <
+          6 * std::sqrt(pair / kCount) + 0x1p-16);
+  }
+}
+
+// What the rounding is for: steps of 1/16 of the last bit, of which nearest makes none.
+TEST_CASE("steps of less than half the last bit are lost to nearest, and kept at random",
+          "[kernels][device]") {
+  TestStream s;
+  constexpr int64_t kNumel = 4096;
+  constexpr int kSteps = 64;
+  for (const bool random : {false, true}) {
+    RuleArgs a{
+        .master = tensor_of(Values(kNumel, 1.25), {kNumel}, DType::kBF16, s.stream),
+        .grad = tensor_of(Values(kNumel, -1.0 / (128 * 16)), {kNumel}, DType::kF32, s.stream)};
+    if (random) a.noise = WeightNoise{.key = 99};
+    for (int step = 1; step <= kSteps; ++step) {
+      rule_update(s.stream, a, SgdRule{}, testing::scalars_of(s.stream, {.lr = 1, .step = step}));
+    }
+    double mean = 0;
+    for (const double w : values_of(a.master)) mean += w / kNumel;
+    // To 5 standard deviations of the mean.
+    CHECK(std::abs(mean - (random ? 1.25 + kSteps / (128.0 * 16) : 1.25)) <
+          (random ? 1.2e-3 : 1e-9));
+  }
 }
 
 }  // namespace
