@@ -6,7 +6,7 @@
 namespace ds {
 namespace {
 
-// With state in fp32 by the kernel that is Adam's alone, else by the rules'.
+// With state and masters in fp32 by the kernel that is Adam's alone, else by the rules'.
 class Adam final : public GroupedOptimizer {
  public:
   Adam(const OptimizerConfig& config, kernels::WeightDecay decay)
@@ -31,13 +31,17 @@ class Adam final : public GroupedOptimizer {
   void step(std::span<Shard> parts, const StepScalars& scalars, const UpdateGroup& group,
             Stream& stream) const override {
     for (const Shard& shard : parts) {
-      for_each_range(shard, group, [&](int options, const Shard& part) {
+      for_each_range(shard, group, [&](int options, const Shard& part, const Noise& noise) {
         const std::vector<kernels::StateTensor> states = states_of(part, slots_, family());
-        is_plain_
+        is_plain_&& part.master.dtype() == DType::kF32
             ? update(part, rule_of(options), scalars, stream)
             : rule_update(
                   stream,
-                  {.master = part.master, .grad = part.grad, .states = states, .copy = part.copy},
+                  {.master = part.master,
+                   .grad = part.grad,
+                   .states = states,
+                   .copy = part.copy,
+                   .noise = noise},
                   kernels::AdamStateRule{.adam = rule_of(options), .amsgrad = params_.amsgrad},
                   scalars);
       });

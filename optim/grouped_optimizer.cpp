@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/rng.h"
 
 namespace ds {
 namespace {
@@ -54,8 +55,9 @@ void Optimizer::move_weights(std::span<Shard>, const StepScalars&, const UpdateG
 std::vector<ParamPlace> Optimizer::place(std::span<const ParamFacts> params) {
   std::vector<ParamPlace> places;
   for (const ParamFacts& param : params) {
-    places.push_back(
-        {.rows = param.shape.rank() == 2 ? param.shape[0] : 0, .numel = param.shape.numel()});
+    places.push_back({.rows = param.shape.rank() == 2 ? param.shape[0] : 0,
+                      .numel = param.shape.numel(),
+                      .key = Rng(0, param.name).key()});
   }
   return places;
 }

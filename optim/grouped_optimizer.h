@@ -14,14 +14,16 @@ class GroupedOptimizer : public Optimizer {
   // `weight_decay` and `lr` are those of the parameters that `type` names.
   GroupedOptimizer(const OptimizerConfig& config, double lr, double weight_decay);
 
+  using Noise = std::optional<kernels::WeightNoise>;
+
   const GroupOptions& options_of(int group) const;
-  // Calls `use(options, part)` for the elements of a shard that have the same options.
+  // Calls `use(options, part, noise)` for the elements of a shard that are updated alike.
   template <class Use>
   static void for_each_range(const Shard& shard, const UpdateGroup& group, const Use& use) {
-    const std::vector<ShardRange> ranges = ranges_by_group(shard, group.params);
+    const std::vector<ShardRange> ranges = ranges_of(shard, group);
     for (const ShardRange& range : ranges) {
-      ranges.size() == 1 ? use(range.group, shard)
-                         : use(range.group, part_of(shard, range.begin, range.numel));
+      ranges.size() == 1 ? use(range.group, shard, range.noise)
+                         : use(range.group, part_of(shard, range.begin, range.numel), range.noise);
     }
   }
 

@@ -62,7 +62,7 @@ class OneBitAdam final : public GroupedOptimizer {
   void move(OneBitPart what, std::span<const Shard> parts, const StepScalars& scalars,
             const UpdateGroup& group, Stream& stream) const {
     for (const Shard& shard : parts) {
-      for_each_range(shard, group, [&](int options, const Shard& part) {
+      for_each_range(shard, group, [&](int options, const Shard& part, const Noise& /*noise*/) {
         const GroupOptions& of = options_of(options);
         kernels::rule_update(
             stream,

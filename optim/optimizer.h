@@ -38,7 +38,7 @@ struct ShardSlice {
 
 // What one rank updates of one bucket: contiguous, element i of every tensor belongs together.
 struct Shard {
-  Tensor master;                   // fp32 weights
+  Tensor master;                   // fp32 weights, or the only ones, of fewer bits
   Tensor grad;                     // fp32, bf16 or fp16: the reduced gradient
   Tensor copy;                     // low-precision weights written after the update, or undefined
   std::vector<Tensor> slots;       // one per Optimizer::slots_of(), of its dtype
@@ -106,6 +106,8 @@ struct UpdateGroup {
   std::span<const ParamPlace> params;  // by ShardField::param, the same on all ranks
   std::span<const Tensor> extras{};    // fp32, one per Optimizer::extras_of()
   UpdateNumber number{};
+  // Weights in bf16 that have no fp32 master are rounded at random by it; nothing: to nearest.
+  std::optional<uint64_t> rounding_seed = std::nullopt;
 };
 
 class Optimizer {

@@ -24,6 +24,7 @@ struct ParamPlace {
   int group = 0;     // which options it has
   int64_t rows = 0;  // of a matrix; 0: it is none
   int64_t numel = 0;
+  uint64_t key = 0;  // made of its name: what random numbers of its own start from
   bool operator==(const ParamPlace&) const = default;
 };
 

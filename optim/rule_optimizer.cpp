@@ -70,12 +70,13 @@ class RuleOptimizer final : public GroupedOptimizer {
   void step(std::span<Shard> parts, const StepScalars& scalars, const UpdateGroup& group,
             Stream& stream) const override {
     for (const Shard& shard : parts) {
-      for_each_range(shard, group, [&](int options, const Shard& part) {
+      for_each_range(shard, group, [&](int options, const Shard& part, const Noise& noise) {
         kernels::rule_update(stream,
                              {.master = part.master,
                               .grad = part.grad,
                               .states = states_of(part, labels_.slots, labels_.family),
-                              .copy = part.copy},
+                              .copy = part.copy,
+                              .noise = noise},
                              rule_of(params_, options_of(options)), scalars);
       });
     }

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/index.h"
+#include "core/rng.h"
 
 namespace ds {
 
@@ -17,6 +18,29 @@ std::vector<ShardRange> ranges_by_group(const Shard& shard, std::span<const Para
     }
   }
   if (ranges.empty()) ranges.push_back({});
+  ranges.back().numel = shard.master.numel() - ranges.back().begin;
+  return ranges;
+}
+
+std::vector<ShardRange> ranges_of(const Shard& shard, const UpdateGroup& group) {
+  if (!group.rounding_seed || shard.master.dtype() == DType::kF32) {
+    return ranges_by_group(shard, group.params);
+  }
+  const Rng seed(*group.rounding_seed, "weight rounding");
+  std::vector<ShardRange> ranges;
+  for (const ShardField& field : shard.fields) {
+    const ParamPlace place = group.params.empty()
+                                 ? ParamPlace{.key = static_cast<uint64_t>(field.param)}
+                                 : nth(group.params, field.param);
+    const int64_t begin = ranges.empty() ? 0 : field.offset;
+    if (!ranges.empty()) ranges.back().numel = begin - ranges.back().begin;
+    ranges.push_back(
+        {.group = place.group,
+         .begin = begin,
+         .noise = kernels::WeightNoise{.key = seed.derive(place.key).key(),
+                                       .first = field.param_begin - (field.offset - begin)}});
+  }
+  if (ranges.empty()) ranges.push_back({});  // padding alone
   ranges.back().numel = shard.master.numel() - ranges.back().begin;
   return ranges;
 }

@@ -25,7 +25,7 @@ int64_t rounded(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; 
 class PartFrame {
  public:
   PartFrame(const HomeOptions& options, int64_t numel) : options_(options), numel_(numel) {
-    state_bytes_ = room(DType::kF32, numel);
+    state_bytes_ = room(options.master_dtype, numel);
     for (const SlotSpec& slot : options.slots) {
       state_bytes_ += room(slot.dtype, numel) + room(DType::kU8, scales_of(slot, numel));
     }
@@ -42,8 +42,8 @@ class PartFrame {
   }
   Shard shard(std::byte* buffer, Device device) const {
     Shard shard;
-    shard.master = Tensor::borrow(buffer, {numel_}, DType::kF32, device);
-    int64_t at = room(DType::kF32, numel_);
+    shard.master = Tensor::borrow(buffer, {numel_}, options_.master_dtype, device);
+    int64_t at = room(options_.master_dtype, numel_);
     const auto next = [&](DType dtype, int64_t numel) {
       return Tensor::borrow(buffer + std::exchange(at, at + room(dtype, numel)), {numel}, dtype,
                             device);

@@ -241,8 +241,10 @@ std::vector<HomeSlice> ShardGroup::home_slices() const {
 
 std::unique_ptr<ShardHome> ShardGroup::make_home(const OffloadPlace& offload,
                                                  std::string name) const {
-  HomeOptions home{
-      .slots = slot_specs_, .grad_dtype = options_.grad_slice_dtype, .name = std::move(name)};
+  HomeOptions home{.slots = slot_specs_,
+                   .grad_dtype = options_.grad_slice_dtype,
+                   .master_dtype = options_.masters == Masters::kWeights ? dtype_ : DType::kF32,
+                   .name = std::move(name)};
   const std::vector<HomeSlice> slices = home_slices();
   if (!options_.offloads_state()) return make_device_home(home, slices, streams_.compute);
   DS_CHECK(!options_.update_ahead || (!sees_parameters_ && offload.updater != nullptr &&
@@ -353,11 +355,17 @@ void ShardGroup::store_offloaded() {
   offloaded_->end_stores();
 }
 
+UpdateGroup ShardGroup::update_group(std::span<const ParamPlace> places) const {
+  UpdateGroup group(comm_, places);
+  group.extras = extras_;
+  group.rounding_seed = options_.rounding_seed;
+  return group;
+}
+
 void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> places,
                         const StepScalars& scalars, const StepScalars* host,
                         const UpdateNumber& number) {
-  UpdateGroup group(comm_, places);
-  group.extras = extras_;
+  UpdateGroup group = update_group(places);
   group.number = number;
   if (!options_.offloads_state()) {
     return optimizer.step(shards(), scalars, group, streams_.compute);
@@ -379,7 +387,7 @@ void ShardGroup::update(const Optimizer& optimizer, std::span<const ParamPlace> 
 
 void ShardGroup::begin_ahead(const Optimizer& optimizer, std::span<const ParamPlace> places,
                              const StepScalars& expected) {
-  home_->begin_ahead([&optimizer, &expected, group = UpdateGroup(comm_, places)](OpenPart& open) {
+  home_->begin_ahead([&optimizer, &expected, group = update_group(places)](OpenPart& open) {
     optimizer.step({&open.shard, 1}, expected, group, open.stream);
   });
 }
@@ -436,8 +444,8 @@ const ParamSpec* ShardGroup::spec_of(ParamId id) const {
   return std::ranges::find(params_, id, &Param::id)->spec;
 }
 
-// State that is kept in fewer bits is shown as fp32, in memory of the visit, and what is restored
-// goes back.
+// What is kept in fewer bits is shown as fp32, in memory of the visit, and what is restored goes
+// back; masters are rounded to nearest then.
 void ShardGroup::visit(Visit what, const std::function<void(OwnedPart&)>& visitor) {
   if (!visits(what)) return;
   const bool writes = what == Visit::kRestore;
@@ -454,11 +462,13 @@ void ShardGroup::show(const OpenPart& open, Visit what,
   const std::vector<ShardField> fields =
       fields_within(fields_of(open.part.bucket, comm_.rank()), mine.within_slice);
   const std::span<const SlotSpec> specs = slot_specs();
-  OwnedPart part{.master = shown_weights(open.shard).narrow(begin, numel),
-                 .slots = {},
-                 .specs = specs,
-                 .fields = fields,
-                 .stream = open.stream};
+  Tensor kept = shown_weights(open.shard).narrow(begin, numel);
+  const bool is_plain = kept.dtype() == DType::kF32;
+  Tensor shown =
+      is_plain ? kept : Tensor::empty({numel}, DType::kF32, open.stream, MemoryTag::kScratch);
+  if (!is_plain) kernels::cast(open.stream, kept, shown);
+  OwnedPart part{
+      .master = shown, .slots = {}, .specs = specs, .fields = fields, .stream = open.stream};
   std::vector<kernels::StateTensor> states;
   for (size_t i = 0; i < specs.size(); ++i) {
     const Tensor& scale = open.shard.scales[i];
@@ -475,6 +485,7 @@ void ShardGroup::show(const OpenPart& open, Visit what,
     kernels::unpack_state(open.stream, state, part.slots.back());
   }
   visitor(part);
+  if (what == Visit::kRestore && !is_plain) kernels::cast(open.stream, shown, kept);
   for (size_t i = 0; what == Visit::kRestore && i < states.size(); ++i) {
     if (states[i].format == kernels::MomentFormat::kFp32) continue;
     kernels::pack_state(open.stream, part.slots[i], states[i]);
@@ -520,8 +531,7 @@ void ShardGroup::settle_restored() {
   if (options_.optimizer == nullptr || options_.offloads_state()) return;
   begin_lost_extras();
   if (!has_agreed_weights()) return;
-  UpdateGroup group(comm_);
-  group.extras = extras_;
+  const UpdateGroup group = update_group();
   for (Shard& shard : shards()) {
     kernels::cast(streams_.compute, shown_weights(shard), shard.master);
   }

@@ -34,6 +34,9 @@ struct GroupKey {
   int kind = 0;                  // of the optimizer's
   bool operator==(const GroupKey&) const = default;
 };
+// What updates change: fp32 masters of the weights, or these themselves, whatever their dtype is.
+enum class Masters : uint8_t { kFp32, kWeights };
+
 struct ZeroOptions {
   ZeroPolicy policy;
   int64_t bucket_numel = 500'000'000;
@@ -48,6 +51,10 @@ struct ZeroOptions {
   WeightOffload offload{};         // where policy.params is on another tier
   std::vector<SlotSpec> slots;     // of the optimizer; where one is named, it says so itself
   Optimizer* optimizer = nullptr;  // whose state is kept; outlives the store
+  Masters masters = Masters::kFp32;
+  // Of the random numbers by which weights in bf16 are rounded that are masters; nothing: they are
+  // rounded to nearest.
+  std::optional<uint64_t> rounding_seed = std::nullopt;
   // Elements of offloaded state that are updated, and handed to checkpoints, in one piece. On the
   // device a rank's slice of a bucket is one: there is nothing that cutting it would save.
   int64_t sub_group_numel = INT64_MAX;
@@ -77,7 +84,7 @@ GroupKey group_key(const ParamSpec& spec, const ZeroOptions& options);
 // What this rank alone answers for, at any stage: slice `rank` of a bucket, or a part of it.
 // Written to checkpoints.
 struct OwnedPart {
-  Tensor master;                    // fp32
+  Tensor master;                    // fp32, whatever it is kept as
   std::vector<Tensor> slots;        // fp32 each, however they are kept
   std::span<const SlotSpec> specs;  // of the slots
   const std::vector<ShardField>& fields;
@@ -175,6 +182,7 @@ class ShardGroup {
   void begin_lost_extras();
   void settle_restored();
   bool has_agreed_weights() const;
+  UpdateGroup update_group(std::span<const ParamPlace> places = {}) const;
   Tensor shown_weights(const Shard& shard) const;
   std::unique_ptr<ShardHome> make_home(const OffloadPlace& offload, std::string name) const;
   Tensor sums_of(const Optimizer& optimizer, const UpdateGroup& group, const StepScalars& host);

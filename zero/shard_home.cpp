@@ -91,10 +91,11 @@ class DeviceHome final : public ShardHome {
       Shard shard;
       shard.fields = fields_within(slice.fields, part);
       shard.own = slice.own;
-      if (weights.defined() && weights.dtype() == DType::kF32) {
+      if (weights.defined() && weights.dtype() == options.master_dtype) {
         shard.master = weights;
       } else {
-        shard.master = Tensor::zeros({part.numel}, DType::kF32, compute, MemoryTag::kOptimizer);
+        shard.master =
+            Tensor::zeros({part.numel}, options.master_dtype, compute, MemoryTag::kOptimizer);
         shard.copy = weights;
       }
       shard.grad = slice.grad.defined() ? slice.grad.narrow(part.begin, part.numel)
@@ -141,7 +142,8 @@ class HostHome final : public ShardHome {
     const MemoryScope scope(host_, host.pinned != nullptr ? *host.pinned : host_.memory());
     for (const HomePart& part : all_.parts()) {
       Shard shard;
-      shard.master = Tensor::zeros({part.numel}, DType::kF32, host_, MemoryTag::kOptimizer);
+      shard.master =
+          Tensor::zeros({part.numel}, options.master_dtype, host_, MemoryTag::kOptimizer);
       shard.grad = Tensor::zeros({part.numel}, options.grad_dtype, host_, MemoryTag::kGradients);
       shard.fields = fields_within(nth(slices, part.bucket).fields, part);
       all_.add_slots(options, part.numel, host_, shard);

@@ -3,7 +3,7 @@
 // update, checkpoints, what initialises and what restores are all visits, and none of them knows
 // whether a part lay in the device's memory, the host's, or a swap file.
 //
-//   device   parts are tensors of the device; where they are fp32, so that the weights are
+//   device   parts are tensors of the device, and weights of the masters' dtype among them
 //   host     parts lie in the host's memory, are updated by the CPU, and send their weights back
 //   rolling  parts lie in the swap file of the rank, and pass through a few buffers of the host
 //   split    a share of every slice in one home, the rest in another
@@ -111,12 +111,13 @@ struct HomeSlice {
 struct HomeOptions {
   std::vector<SlotSpec> slots;
   DType grad_dtype = DType::kF32;
+  DType master_dtype = DType::kF32;
   HomeShare share{};
   int64_t part_numel = INT64_MAX;
   std::string name = "0";  // of the group, among those of the rank
 };
 
-// State in tensors of the computing stream. Fp32 weights are their own masters.
+// State in tensors of the computing stream. Weights of the masters' dtype are their own masters.
 std::unique_ptr<ShardHome> make_device_home(const HomeOptions& options,
                                             std::span<const HomeSlice> slices, Stream& compute);
 
