@@ -18,6 +18,17 @@ std::optional<FloatType> gathered_dtype(const Config& config) {
   return std::nullopt;
 }
 
+std::optional<std::string_view> key_without_masters(const Config& config) {
+  if (config.amp.enabled && config.amp.opt_level == AmpLevel::kO3) return "amp.opt_level";
+  if (config.fp16.enabled && config.fp16.fp16_master_weights_and_grads) {
+    return "fp16.fp16_master_weights_and_grads";
+  }
+  if (config.bf16.enabled && config.bf16.bf16_master_weights_and_grads) {
+    return "bf16.bf16_master_weights_and_grads";
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 void batch_fields(Visitor& v, Config& c) {

@@ -33,10 +33,6 @@ bool is_one_bit(const OptimizerConfig& optimizer) {
          optimizer.type == OptimizerType::kOneBitLamb;
 }
 
-bool on_cpu(const std::optional<OffloadOptimizerConfig>& offload) {
-  return offload && offload->device == OffloadDevice::kCpu;
-}
-
 void loss_scale_rules(const RuleContext& r) {
   const Fp16Config& fp16 = r.config.fp16;
   const bool dynamic = fp16.enabled && fp16.loss_scale == 0.0;
@@ -138,17 +134,28 @@ void master_weight_rules(const RuleContext& r) {
     r.refuse_early("bf16.bf16_master_weights_and_grads",
                    "excludes fp16.fp16_master_weights_and_grads");
   }
-  const bool cpu_adam = on_cpu(c.zero_optimization.offload_optimizer) && has_adam(c.optimizer);
-  if (c.fp16.fp16_master_weights_and_grads && sharded && !cpu_adam) {
-    r.refuse_early("fp16.fp16_master_weights_and_grads",
-                   "needs offload_optimizer on cpu with Adam or AdamW");
+}
+
+// Who updates weights that are their own masters.
+void update_rules(const RuleContext& r) {
+  const Config& c = r.config;
+  const std::optional<std::string_view> key = key_without_masters(c);
+  if (key && (whole_parameters_of(c.optimizer) || is_one_bit(c.optimizer))) {
+    r.refuse_early(std::string(*key),
+                   "Lamb, Muon and 1-bit optimizers have fp32 masters of their weights; take "
+                   "another optimizer, or remove the key");
   }
-  const bool all_bf16 =
-      c.bf16.bf16_optimizer_states && !c.zero_optimization.offload_optimizer.has_value();
-  if (c.bf16.bf16_master_weights_and_grads && sharded && !cpu_adam && !all_bf16) {
-    r.refuse_early("bf16.bf16_master_weights_and_grads",
-                   "needs offload_optimizer on cpu with Adam or AdamW, or bf16_optimizer_states "
-                   "without offload");
+  const bool is_bf16 = key && c.bf16.enabled;
+  if (c.optimizer.weight_rounding == WeightRounding::kStochastic && !is_bf16) {
+    r.refuse_early("optimizer.weight_rounding",
+                   "\"stochastic\" is for weights in bf16 without fp32 masters; set "
+                   "bf16.bf16_master_weights_and_grads, or remove the key");
+  }
+  if (is_bf16 && c.bf16.bf16_optimizer_states && r.given("optimizer.moment_dtype") &&
+      c.optimizer.moment_dtype != MomentType::kBf16) {
+    r.refuse_early("optimizer.moment_dtype",
+                   "contradicts bf16.bf16_optimizer_states, which is \"bf16\" here; remove one "
+                   "of them");
   }
 }
 
@@ -400,6 +407,7 @@ void scheduler_rules(const RuleContext& r) {
 void check_engine_rules(const RuleContext& context) {
   precision_rules(context);
   master_weight_rules(context);
+  update_rules(context);
   reduction_rules(context);
   zero_rules(context);
   optimizer_rules(context);

@@ -212,9 +212,10 @@ bool updates_ahead(const OffloadOptimizerConfig& offload) {
 ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps) {
   const ZeroConfig& z = config.zero_optimization;
   // One micro-step leaves nothing to accumulate: the slice then has the gradient's own dtype, as
-  // the ZeRO memory formula counts it. Sums over micro-steps are kept in fp32 unless the file says
-  // otherwise.
-  DType slice = micro_steps > 1 ? DType::kF32 : dtype;
+  // the ZeRO memory formula counts it. Sums over micro-steps are kept in fp32 where weights have
+  // masters in fp32, unless the file says otherwise.
+  const bool has_masters = !key_without_masters(config);
+  DType slice = micro_steps > 1 && has_masters ? DType::kF32 : dtype;
   if (config.data_types.grad_accum_dtype) {
     slice = dtype_of_config(*config.data_types.grad_accum_dtype);
   }
@@ -228,15 +229,27 @@ ZeroOptions zero_options(const Config& config, DType dtype, int64_t micro_steps)
                    .grad_slice_dtype = slice,
                    .micro_steps = static_cast<int>(micro_steps),
                    .slots = {},
+                   .masters = has_masters ? Masters::kFp32 : Masters::kWeights,
                    .sub_group_numel = z.stage == 3 ? z.sub_group_size : INT64_MAX,
                    .update_ahead = updates_ahead(offload),
                    .offload_ratio = offload.ratio,
                    .pin_memory = offload.pin_memory,
                    .rolling = rolling_options(offload)};
+  if (config.optimizer.weight_rounding == WeightRounding::kStochastic) {
+    zero.rounding_seed = static_cast<uint64_t>(config.train.seed);
+  }
   offload_weights(z, zero);
   set_neighbours(z, zero.policy);
   set_wire(config, dtype, zero);
   return zero;
+}
+
+OptimizerConfig optimizer_of(const Config& config) {
+  OptimizerConfig optimizer = config.optimizer;
+  if (config.bf16.enabled && config.bf16.bf16_optimizer_states) {
+    optimizer.moment_dtype = MomentType::kBf16;
+  }
+  return optimizer;
 }
 
 RecomputedBlocks recomputed_blocks(const ActivationCheckpointingConfig& c) {
@@ -381,7 +394,7 @@ EngineOptions engine_options(const Config& config, const ModelConfig& model, int
           .dtype = dtype,
           .operands = operands_of(config),
           .zero = zero_options(config, dtype, batch.accumulation),
-          .optimizer = config.optimizer,
+          .optimizer = optimizer_of(config),
           .schedule = schedule_of(config),
           .gradient_clipping = config.gradient_clipping,
           .loss_scale = loss_scale_of(config),

@@ -77,8 +77,17 @@ std::vector<Difference> differences(const std::string& before, const std::string
   return out;
 }
 
+// What it means for a checkpoint that masters are another's dtype: there they are fp32.
+bool says_masters(const std::string& key) {
+  return key.ends_with("_master_weights_and_grads") || key == "amp.opt_level";
+}
+
 std::string words(const Difference& one) {
-  return fmt::format("{} was {} and is {}", one.key, one.before, one.now);
+  return fmt::format("{} was {} and is {}{}", one.key, one.before, one.now,
+                     says_masters(one.key)
+                         ? " (weights go on from those that were saved, rounded once where they "
+                           "are kept in fewer bits now)"
+                         : "");
 }
 
 // Keys of config.json that say nothing about what the model computes.

@@ -51,6 +51,14 @@ std::span<const EnumName> names_of(MomentType) {
   return kNames;
 }
 
+std::span<const EnumName> names_of(WeightRounding) {
+  static constexpr EnumName kNames[] = {
+      {"nearest", static_cast<int>(WeightRounding::kNearest)},
+      {"stochastic", static_cast<int>(WeightRounding::kStochastic)},
+  };
+  return kNames;
+}
+
 namespace {
 
 constexpr SectionSpec kParams{
@@ -419,6 +427,11 @@ void fields(Visitor& v, OptimizerConfig& c) {
   v.field("moment_dtype", c.moment_dtype,
           {.meaning = "How running averages are kept. bf16, and 8 bits in OCP's MXFP8, are rounded "
                       "at random in proportion; checkpoints hold fp32 in any case.",
+           .effect = Effect::kUsed});
+  v.field("weight_rounding", c.weight_rounding,
+          {.meaning = "How updated weights in bf16 are rounded that have no fp32 master: to the "
+                      "nearest number, by which changes of less than 1/512 are lost, or up or "
+                      "down at random, in proportion to the distance.",
            .effect = Effect::kUsed});
   v.when(c.type == OptimizerType::kMuAdam || c.type == OptimizerType::kMuAdamW ||
              c.type == OptimizerType::kMuSgd,

@@ -38,6 +38,8 @@ enum class NewtonSchulz : int { kStandard, kGram };
 std::span<const EnumName> names_of(NewtonSchulz);
 enum class MomentType : int { kFp32, kBf16, kMxFp8 };
 std::span<const EnumName> names_of(MomentType);
+enum class WeightRounding : int { kNearest, kStochastic };
+std::span<const EnumName> names_of(WeightRounding);
 
 // Adam and AdamW (also MuAdam, MuAdamW).
 struct AdamParams {
@@ -190,6 +192,7 @@ struct OptimizerConfig {
   bool legacy_fusion = false;
   RmspropParams rmsprop = {};
   MomentType moment_dtype = MomentType::kFp32;
+  WeightRounding weight_rounding = WeightRounding::kNearest;
   std::vector<ParamGroupConfig> param_groups = {};  // of several that fit, the first counts
   std::vector<BaseShapeConfig> base_shapes = {};
 };

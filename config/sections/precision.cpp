@@ -103,7 +103,10 @@ void fields(Visitor& v, Fp16Config& c) {
       "min_loss_scale", c.min_loss_scale,
       {.meaning = "Floor of the dynamic scale.", .effect = Effect::kUsed, .refuse_boolean = true});
   v.field("fp16_master_weights_and_grads", c.fp16_master_weights_and_grads,
-          {.meaning = "Keep master weights and gradients in fp16.", .effect = Effect::kNotYet});
+          {.meaning = "Keep master weights and gradients in fp16: updates are computed in fp32 and "
+                      "change the weights themselves. At ZeRO stages 1 to 3, wherever their state "
+                      "lies.",
+           .effect = Effect::kUsed});
 }
 
 void fields(Visitor& v, Bf16Config& c) {
@@ -111,18 +114,22 @@ void fields(Visitor& v, Bf16Config& c) {
   v.field("immediate_grad_update", c.immediate_grad_update,
           {.meaning = "Accumulate each gradient into the fp32 buffer as soon as it is produced.",
            .effect = Effect::kAlwaysSo,
-           .here = "gradients are added in fp32 as soon as their bucket is reduced",
+           .here = "gradients are added as soon as their bucket is reduced, in fp32 unless "
+                   "another key names a type",
            .only = {"true"}});
   v.field("check_grad_overflow", c.check_grad_overflow,
           {.meaning = "Skip the update when a gradient is inf or nan.",
            .effect = Effect::kAlwaysSo,
            .here = "gradients are always checked, and training ends where one is inf or nan",
            .only = {kNoValue}});
-  v.field(
-      "bf16_master_weights_and_grads", c.bf16_master_weights_and_grads,
-      {.meaning = "Keep ZeRO master weights and gradients in bf16.", .effect = Effect::kNotYet});
+  v.field("bf16_master_weights_and_grads", c.bf16_master_weights_and_grads,
+          {.meaning = "Keep ZeRO master weights and gradients in bf16: updates are computed in "
+                      "fp32 and change the weights themselves. At ZeRO stages 1 to 3, wherever "
+                      "their state lies; optimizer.weight_rounding says how they are rounded.",
+           .effect = Effect::kUsed});
   v.field("bf16_optimizer_states", c.bf16_optimizer_states,
-          {.meaning = "Keep optimizer moments in bf16 as well.", .effect = Effect::kNotYet});
+          {.meaning = "Keep optimizer moments in bf16 as well, as optimizer.moment_dtype says it.",
+           .effect = Effect::kUsed});
 }
 
 void fields(Visitor& v, AmpConfig& c) {
@@ -134,8 +141,7 @@ void fields(Visitor& v, AmpConfig& c) {
   v.field("opt_level", c.opt_level,
           {.meaning = "Apex optimisation level: O0 is fp32; O1 has fp32 weights, and products of "
                       "fp16 operands; O2 is fp16 with fp32 master weights; O3 is fp16 alone.",
-           .effect = Effect::kUsed,
-           .only = {"O0", "O1", "O2"}});
+           .effect = Effect::kUsed});
   v.rest("<param>", c.others,
          "Any other parameter of the mixed-precision library, passed on unchecked.");
 }

@@ -110,9 +110,6 @@ TEST_CASE("what is missing in this build is named, with what there is", "[config
       said_of(R"({"model": {"family": "bert"}})"),
       Catch::Contains(
           "model.family: not available in this build as \"bert\"; available are gpt2, llama"));
-  CHECK_THAT(said_of(R"({"amp": {"enabled": true, "opt_level": "O3"}})"),
-             Catch::Contains("error amp.opt_level: not available in this build as \"O3\"; "
-                             "available are O0, O1, O2"));
   CHECK_THAT(said_of(R"({"optimizer": {"type": "NAdam"}})"),
              Catch::Contains("PyTorch's NAdam is not available"));
   CHECK_THAT(said_of(R"({"scheduler": {"type": "CosineAnnealingLR"}})"),

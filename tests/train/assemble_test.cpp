@@ -306,6 +306,13 @@ TEST_CASE("amp's levels are policies of number formats", "[rankd]") {
   CHECK((o2.dtype == DType::kF16 && !o2.operands && o2.loss_scale.options.max_scale == 256));
   const LossScaleRule fixed = amp("O2", R"(, "loss_scale": 128.0)").loss_scale;
   CHECK((fixed.kind == LossScaling::kFixed && fixed.options.init_scale == 128));
+  const EngineOptions o3 = amp("O3");
+  CHECK((o3.dtype == DType::kF16 && !o3.operands && o3.zero.masters == Masters::kWeights));
+  CHECK(o3.zero.grad_slice_dtype == DType::kF16);
+  CHECK((o3.loss_scale.kind == LossScaling::kFixed && o3.loss_scale.options.init_scale == 1));
+  CHECK(o2.zero.masters == Masters::kFp32);
+  const LossScaleRule scaled = amp("O3", R"(, "loss_scale": 64)").loss_scale;
+  CHECK((scaled.kind == LossScaling::kFixed && scaled.options.init_scale == 64));
 }
 
 TEST_CASE("autocast narrows products, and the gradients of modules that bear it", "[rankd]") {
@@ -322,6 +329,42 @@ TEST_CASE("autocast narrows products, and the gradients of modules that bear it"
   CHECK(fp16.zero.wire_modules == std::vector{ModuleKind::kOther, ModuleKind::kEmbedding});
   const EngineOptions fp32 = runnable(R"("torch_autocast": {"enabled": true, "dtype": "float32"})");
   CHECK((!fp32.operands && !fp32.zero.grad_wire_dtype));
+}
+
+TEST_CASE("weights without fp32 masters are their own, and gradients of their type", "[rankd]") {
+  const auto zero = [](const std::string& keys) {
+    return runnable(R"("zero_optimization": {"stage": 2}, "gradient_accumulation_steps": 2, )" +
+                    keys);
+  };
+  const EngineOptions plain = zero(R"("bf16": {"enabled": true})");
+  CHECK(plain.zero.masters == Masters::kFp32);
+  CHECK(plain.zero.grad_slice_dtype == DType::kF32);
+  const EngineOptions bf16 =
+      zero(R"("bf16": {"enabled": true, "bf16_master_weights_and_grads": true})");
+  CHECK(bf16.zero.masters == Masters::kWeights);
+  CHECK(bf16.zero.grad_slice_dtype == DType::kBF16);
+  CHECK(bf16.optimizer.moment_dtype == MomentType::kFp32);
+  CHECK(!bf16.zero.rounding_seed);
+  const EngineOptions all = zero(
+      R"("bf16": {"enabled": true, "bf16_master_weights_and_grads": true,
+                  "bf16_optimizer_states": true},
+         "data_types": {"grad_accum_dtype": "fp32"})");
+  CHECK(all.optimizer.moment_dtype == MomentType::kBf16);
+  CHECK(all.zero.grad_slice_dtype == DType::kF32);
+  const EngineOptions fp16 =
+      zero(R"("fp16": {"enabled": true, "fp16_master_weights_and_grads": true})");
+  CHECK(fp16.zero.masters == Masters::kWeights);
+  CHECK(fp16.zero.grad_slice_dtype == DType::kF16);
+}
+
+TEST_CASE("weights in bf16 are rounded at random by the seed of the run", "[rankd]") {
+  const Config config = parse_config(
+      R"({"model": {"family": "gpt2"}, "data": {"train": ["/t.txt"]}, "train_batch_size": 4,
+         "optimizer": {"type": "AdamW", "weight_rounding": "stochastic"},
+         "bf16": {"enabled": true, "bf16_master_weights_and_grads": true},
+         "zero_optimization": {"stage": 1}, "train": {"steps": 2, "seed": 77}})");
+  require_runnable(config);
+  CHECK(engine_options(config, Gpt2Config{}, 2).zero.rounding_seed == 77U);
 }
 
 TEST_CASE("gradients travel and add up in the dtypes that the file names", "[rankd]") {

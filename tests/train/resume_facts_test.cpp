@@ -54,6 +54,16 @@ TEST_CASE("facts are text and back", "[rankd]") {
     CHECK_THROWS_AS(parse_facts(bad), ValidationError);
 }
 
+TEST_CASE("that masters were others says what becomes of the weights", "[rankd]") {
+  RunFacts later = facts();
+  later.config = R"({"train": {"seed": 1, "steps": 10},
+      "bf16": {"enabled": false, "bf16_master_weights_and_grads": true}})";
+  CHECK(
+      compare(facts(), later).other ==
+      Words{"bf16.bf16_master_weights_and_grads was nothing and is true (weights go on from those "
+            "that were saved, rounded once where they are kept in fewer bits now)"});
+}
+
 TEST_CASE("equal runs have no changes", "[rankd]") {
   RunFacts later = facts();
   later.saved_at += 100;

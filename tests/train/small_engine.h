@@ -81,6 +81,8 @@ struct Setting {
   bool update_ahead = false;
   // Makes the swap files of a rank, of its "state" or "parameters"; empty: the product's own.
   std::function<SwapOpener(const char* of, int rank)> swap_files = {};
+  Masters masters = Masters::kFp32;
+  std::optional<uint64_t> rounding_seed = std::nullopt;
 };
 
 // Of the rate of the optimizer itself.
@@ -123,12 +125,15 @@ inline EngineOptions options_of(const Setting& s) {
                               .reuse_numel = 3000,
                               .fetch_numel = 4000,
                               .fetches = 3},
-                   .grad_slice_dtype = s.micro_steps > 1 ? DType::kF32 : s.dtype,
+                   .grad_slice_dtype =
+                       s.micro_steps > 1 && s.masters == Masters::kFp32 ? DType::kF32 : s.dtype,
                    .grad_wire_dtype = s.wire,
                    .wire_modules = s.wire_modules,
                    .micro_steps = s.micro_steps,
                    .offload = {.host_numel = nvme ? s.host_numel : INT64_MAX, .buffers = 3},
                    .slots = {},
+                   .masters = s.masters,
+                   .rounding_seed = s.rounding_seed,
                    .sub_group_numel = s.sub_group_numel,
                    .update_ahead = s.update_ahead,
                    .offload_ratio = s.offload_ratio,
