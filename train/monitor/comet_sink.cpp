@@ -44,13 +44,12 @@ constexpr int kKeyLength = 32;
 
 }  // namespace
 
+std::string CometSink::how_to_upload() const {
+  return fmt::format("; at the end of the run `comet upload {}/*.zip` uploads it", place());
+}
+
 void CometSink::put(JsonLine& message, std::string_view type) {
-  const std::string line = message.end().text("type", type).take();
-  if (messages_) {
-    messages_->add(line);
-  } else {
-    waiting_ += line;
-  }
+  message.end().text("type", type).flush(messages_ ? messages_->waiting() : waiting_);
 }
 
 void CometSink::begin(int64_t samples, double wall_s) {
@@ -80,9 +79,9 @@ bool CometSink::is_due(const std::string& name, int64_t samples) {
 }
 
 void CometSink::add(const MonitorBatch& batch) {
+  JsonLine message;
   for (const MonitorEvent& event : batch.events) {
     if (!is_due(event.name, batch.samples)) continue;
-    JsonLine message;
     message.begin("payload").integer("local_timestamp", milliseconds(batch.wall_s));
     message.begin("metric").null("epoch").text("metricName", event.name);
     message.real("metricValue", event.value).integer("step", batch.samples).end();
@@ -111,7 +110,7 @@ std::string CometSink::experiment_text() const {
   out.text_or_null("workspace", config.workspace);
   out.integer("start_time", milliseconds(start_s_));
   out.integer("stop_time", milliseconds(std::max(end_s_, start_s_)));
-  out.empty_list("tags").text("resume_strategy", resume_strategy(config.mode));
+  out.texts("tags", {}).text("resume_strategy", resume_strategy(config.mode));
   out.boolean("customer_error_reported", false).null("customer_error_message");
   out.boolean("user_provided_experiment_key", config.experiment_key.has_value());
   out.boolean("comet_start_sourced", false);

@@ -23,6 +23,7 @@ class GrowingFile {
 
   const std::string& path() const { return path_; }
   void add(std::string_view bytes) { waiting_ += bytes; }
+  std::string& waiting() { return waiting_; }  // to be added to
   // IoError; what was not written waits.
   void flush();
 

@@ -53,11 +53,28 @@ JsonLine& JsonLine::null(std::string_view key) {
   return *this;
 }
 
-JsonLine& JsonLine::empty_list(std::string_view key) {
+JsonLine& JsonLine::texts(std::string_view key, const std::vector<std::string>& values) {
   name(key);
   writer_.StartArray();
+  for (const std::string& value : values) {
+    writer_.String(value.data(), narrow<rapidjson::SizeType>(value.size()));
+  }
   writer_.EndArray();
   return *this;
+}
+
+JsonLine& JsonLine::raw(std::string_view key, std::string_view value) {
+  name(key);
+  writer_.RawValue(value.data(), value.size(), rapidjson::kNumberType);
+  return *this;
+}
+
+void JsonLine::flush(std::string& to) {
+  writer_.EndObject();
+  to.append(buffer_.GetString(), buffer_.GetSize()).push_back('\n');
+  buffer_.Clear();
+  writer_.Reset(buffer_);
+  writer_.StartObject();
 }
 
 std::string JsonLine::take_object() {

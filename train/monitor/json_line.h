@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ds {
 
@@ -23,7 +24,12 @@ class JsonLine {
   JsonLine& real(std::string_view key, double value);
   JsonLine& boolean(std::string_view key, bool value);
   JsonLine& null(std::string_view key);
-  JsonLine& empty_list(std::string_view key);
+  JsonLine& texts(std::string_view key, const std::vector<std::string>& values);  // a list
+  // `value` is JSON already, and is not empty.
+  JsonLine& raw(std::string_view key, std::string_view value);
+  // Closes the object, adds it to `to` with a line feed, and begins the next one: of many lines
+  // those behind the first take no memory.
+  void flush(std::string& to);
   std::string take();         // closes the object; with a line feed
   std::string take_object();  // without one, to stand in another text
 

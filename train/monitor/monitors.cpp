@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/host.h"
+#include "core/index.h"
 #include "train/monitor/comet_sink.h"
 #include "train/monitor/csv_sink.h"
 #include "train/monitor/tensorboard_sink.h"
@@ -107,14 +108,39 @@ Monitors::Monitors(std::vector<std::unique_ptr<MonitorSink>> sinks, RunReports& 
   }
 }
 
+Monitors::~Monitors() {
+  if (!has_begun_ || has_ended_) return;
+  constexpr std::chrono::milliseconds kPatience{200};
+  try {
+    post_waiting();
+    writer_.finish(kPatience);
+  } catch (...) {  // who gives up training has said why
+  }
+}
+
 // What could not be written is tried again, and is not added again.
-void Monitors::post(const std::function<void(MonitorSink&)>& add, size_t bytes) {
+void Monitors::post(const std::function<void(MonitorSink&)>& add) {
   for (const Place& place : places_) {
-    writer_.post(place.lane, bytes, [sink = place.sink, add, is_added = false]() mutable {
+    writer_.post(place.lane, 0, [sink = place.sink, add, is_added = false]() mutable {
       if (!is_added) add(*sink);
       is_added = true;
       sink->flush();
     });
+  }
+}
+
+void Monitors::post_waiting() {
+  if (waiting_.empty()) return;
+  size_t bytes = 0;
+  for (const MonitorBatch& batch : waiting_) bytes += batch.events.size() * kBytesPerEvent;
+  const auto batches = std::make_shared<const Batches>(std::exchange(waiting_, {}));
+  for (Place& place : places_) {
+    const bool is_taken =
+        writer_.post(place.lane, bytes, [sink = place.sink, batches, added = size_t{0}]() mutable {
+          for (; added < batches->size(); ++added) sink->add((*batches)[added]);
+          sink->flush();
+        });
+    if (!is_taken) place.lost += narrow<int64_t>(batches->size());
   }
 }
 
@@ -123,16 +149,19 @@ void Monitors::after_step(const StepReport& report) {
   const double now = wall_seconds();
   if (!std::exchange(has_begun_, true)) {
     for (const Place& place : places_) {
-      reports_.report_text(fmt::format("{} writes to {}", place.sink->name(), place.sink->place()));
+      reports_.report_text(fmt::format("{} writes to {}{}", place.sink->name(), place.sink->place(),
+                                       place.sink->how_to_upload()));
     }
-    post([from = (report.step - 1) * batch, now](MonitorSink& sink) { sink.begin(from, now); }, 0);
+    post([from = (report.step - 1) * batch, now](MonitorSink& sink) { sink.begin(from, now); });
   }
   std::optional<StepTimes> times;
   if (timer_.newest()) times = times_of(*timer_.newest());
-  auto events = std::make_shared<MonitorBatch>(MonitorBatch{
-      report.step * batch, now, events_of(report, options_.step, times ? &*times : nullptr)});
-  const size_t bytes = events->events.size() * kBytesPerEvent;
-  post([events](MonitorSink& sink) { sink.add(*events); }, bytes);
+  waiting_.push_back(
+      {report.step * batch, now, events_of(report, options_.step, times ? &*times : nullptr)});
+  const auto at = std::chrono::steady_clock::now();
+  if (at - posted_at_ < options_.gather_for) return;
+  posted_at_ = at;
+  post_waiting();
   tell_changes();
 }
 
@@ -145,17 +174,19 @@ void Monitors::tell_changes() {
     } else {
       reports_.report_text(fmt::format("{} is written again", change.name));
     }
-    if (change.dropped > 0) {
-      reports_.report_text(
-          fmt::format("{}: {} steps are lost, because too much waited to be written", change.name,
-                      change.dropped));
-    }
+  }
+  for (Place& place : places_) {
+    if (place.lost == 0) continue;
+    reports_.report_text(fmt::format("{}: {} steps are lost, because too much waited to be written",
+                                     place.sink->name(), std::exchange(place.lost, 0)));
   }
 }
 
 void Monitors::before_exit(RunEnd /*end*/) {
   if (!has_begun_) return;
-  post([now = wall_seconds()](MonitorSink& sink) { sink.end(now); }, 0);
+  has_ended_ = true;
+  post_waiting();
+  post([now = wall_seconds()](MonitorSink& sink) { sink.end(now); });
   for (const BackgroundWriter::Left& left : writer_.finish(options_.patience)) {
     reports_.report_text(fmt::format("{}: the last {} writes are lost: {}", left.name, left.jobs,
                                      left.error.empty() ? "the disk does not answer" : left.error));

@@ -89,6 +89,10 @@ std::string WandbLog::framed(std::string_view record) {
   return out;
 }
 
+std::string WandbSink::how_to_upload() const {
+  return fmt::format("; `wandb sync {}/offline-run-*` uploads it", place());
+}
+
 void WandbSink::put(WireMessage record) {
   record.integer(kNum, ++records_);
   waiting_.push_back(std::move(record));
@@ -134,8 +138,9 @@ void WandbSink::open() {
 void WandbSink::add(const MonitorBatch& batch) {
   WireMessage history, summary;
   const auto both = [&](std::string_view key, const std::string& json) {
-    history.message(kItem, item(key, json));
-    summary.message(kSummaryUpdate, item(key, json));
+    const WireMessage one = item(key, json);
+    history.message(kItem, one);
+    summary.message(kSummaryUpdate, one);
   };
   for (const MonitorEvent& event : batch.events) both(event.name, json_number(event.value));
   both("_timestamp", json_number(batch.wall_s));

@@ -30,9 +30,10 @@ class OpLog final : public Trace {
   void remove(const Ops& into) { std::erase(wanted_, &into); }
   void on_op(std::string_view name, const OpCost& cost) override {
     if (wanted_.empty()) return;
-    const LoggedOp op{std::string(stream_->label()), std::string(name), cost,
-                      StreamMoment::of(*stream_)};
-    for (Ops* const ops : wanted_) ops->push_back(op);
+    const StreamMoment begin = StreamMoment::of(*stream_);
+    for (Ops* const ops : wanted_) {
+      ops->push_back({std::string(stream_->label()), std::string(name), cost, begin});
+    }
   }
 
  private:

@@ -5,16 +5,15 @@
 namespace ds {
 namespace {
 
-std::vector<MeasuredCall> measured_calls(const std::vector<TimedCall>& calls,
-                                         const StreamMoment& origin) {
+std::vector<MeasuredCall> measured_calls(std::vector<TimedCall> calls, const StreamMoment& origin) {
   std::vector<MeasuredCall> out;
   out.reserve(calls.size());
-  for (const TimedCall& call : calls) {
-    out.push_back({.axis = call.axis,
+  for (TimedCall& call : calls) {
+    out.push_back({.axis = std::move(call.axis),
                    .op = call.op,
                    .bytes = call.bytes,
                    .ranks = call.ranks,
-                   .label = call.label,
+                   .label = std::move(call.label),
                    .begin_s = call.begin.seconds_since(origin),
                    .seconds = call.end.seconds_since(call.begin)});
   }
@@ -89,17 +88,17 @@ void StepTimer::after_instruction(int64_t /*steps_done*/, const PipelineInstruct
   part.calls = calls_.take();
 }
 
-MeasuredStep StepTimer::measured(const Step& step) {
-  const StreamMoment& origin = step.parts.front().begin;
+MeasuredStep StepTimer::measured(Step step) {
+  const StreamMoment origin = step.parts.front().begin;
   MeasuredStep out{.step = step.step, .begin = origin.given_at(), .origin = origin};
-  out.between = measured_calls(step.before, origin);
+  out.between = measured_calls(std::move(step.before), origin);
   out.parts.reserve(step.parts.size());
-  for (const Part& part : step.parts) {
+  for (Part& part : step.parts) {
     out.parts.push_back({.op = part.instruction.op,
                          .micro_batch = part.instruction.micro_batch,
                          .begin_s = part.begin.seconds_since(origin),
                          .seconds = part.end.seconds_since(part.begin),
-                         .calls = measured_calls(part.calls, origin)});
+                         .calls = measured_calls(std::move(part.calls), origin)});
   }
   return out;
 }
@@ -107,9 +106,9 @@ MeasuredStep StepTimer::measured(const Step& step) {
 void StepTimer::after_step(const StepReport& report) {
   newest_.reset();
   while (!under_way_.empty() && under_way_.front().step <= report.step) {
-    const Step step = std::move(under_way_.front());
+    Step step = std::move(under_way_.front());
     under_way_.pop_front();
-    if (step.step == report.step) newest_ = measured(step);
+    if (step.step == report.step) newest_ = measured(std::move(step));
   }
 }
 

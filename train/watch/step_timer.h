@@ -81,7 +81,7 @@ class StepTimer final : public StepObserver {
     std::vector<TimedCall> before;
     std::vector<Part> parts;
   };
-  static MeasuredStep measured(const Step& step);
+  static MeasuredStep measured(Step step);
 
   Stream& stream_;
   CallQueue& calls_;

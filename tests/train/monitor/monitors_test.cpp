@@ -12,6 +12,7 @@ namespace {
 // Keeps what it was given as lines, and fails as often as it is told.
 struct Written {
   std::vector<std::string> lines;
+  int flushes = 0;
   std::atomic<int> failures{0};
 };
 
@@ -34,6 +35,7 @@ class NotingSink final : public MonitorSink {
       --written_.failures;
       throw IoError("write /there: No space left on device");
     }
+    ++written_.flushes;
     written_.lines.insert(written_.lines.end(), waiting_.begin(), waiting_.end());
     waiting_.clear();
   }
@@ -44,7 +46,12 @@ class NotingSink final : public MonitorSink {
   std::vector<std::string> waiting_;
 };
 
-void run_steps(Written& written, RunReports& reports, std::chrono::nanoseconds patience) {
+enum class End { kTold, kNotTold };
+
+void run_steps(Written& written, RunReports& reports, std::chrono::nanoseconds patience,
+               const std::vector<int>& steps = {3, 4},
+               std::chrono::nanoseconds gather_for = std::chrono::seconds(0),
+               End end = End::kTold) {
   std::vector<std::unique_ptr<MonitorSink>> sinks;
   sinks.push_back(std::make_unique<NotingSink>(written));
   CallQueue calls;
@@ -53,11 +60,12 @@ void run_steps(Written& written, RunReports& reports, std::chrono::nanoseconds p
   Monitors monitors(std::move(sinks), reports, timer,
                     {.step = {.global_batch = 4, .length = 16},
                      .patience = patience,
+                     .gather_for = gather_for,
                      .writer = {.retry = std::chrono::milliseconds(1)}});
-  for (const int step : {3, 4}) {
+  for (const int step : steps) {
     monitors.after_step({.step = step, .seconds = 0.5, .metrics = {{"loss", 1.0 / step}}});
   }
-  monitors.before_exit(RunEnd::kDone);
+  if (end == End::kTold) monitors.before_exit(RunEnd::kDone);
 }
 
 }  // namespace
@@ -92,6 +100,26 @@ TEST_CASE("a monitor begins where training goes on, and ends with it", "[train]"
   CHECK(written.lines ==
         std::vector<std::string>{"begin 8", "12 0.3333333333333333", "16 0.25", "end"});
   CHECK(heard.take() == std::vector<std::string>{"noting writes to /there"});
+}
+
+TEST_CASE("steps that follow each other quickly are written together, and none is lost",
+          "[train]") {
+  testing::HeardReports heard;
+  Written each, together;
+  run_steps(each, heard, std::chrono::seconds(20), {3, 4, 5, 6, 7});
+  run_steps(together, heard, std::chrono::seconds(20), {3, 4, 5, 6, 7}, std::chrono::hours(1));
+  CHECK(together.lines == each.lines);
+  CHECK(each.flushes == 1 + 5 + 1);
+  CHECK(together.flushes == 1 + 2 + 1);  // the first step, and at the end the others
+}
+
+TEST_CASE("a monitor that nobody tells of an end writes what it was given", "[train]") {
+  testing::HeardReports heard;
+  Written written;
+  run_steps(written, heard, std::chrono::seconds(20), {3, 4, 5}, std::chrono::hours(1),
+            End::kNotTold);
+  CHECK(written.lines ==
+        std::vector<std::string>{"begin 8", "12 0.3333333333333333", "16 0.25", "20 0.2"});
 }
 
 TEST_CASE("a monitor that fails for a while loses nothing", "[train]") {
