@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
+#include "core/index.h"
 #include "core/number_text.h"
 
 namespace ds {
@@ -16,6 +16,27 @@ constexpr size_t kOfMicroStep = 5;  // the first so many parts are of each micro
 Breakdown divided(Breakdown sum, double by) {
   for (double& part : sum) part /= by;
   return sum;
+}
+
+// Of the ranks' figures.
+struct Spread {
+  double least = 0, mean = 0, most = 0;
+  size_t most_of = 0;  // the rank
+};
+
+template <class Of>
+Spread spread_of(size_t ranks, const Of& of) {
+  Spread spread{.least = of(0), .mean = 0, .most = of(0)};
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const double figure = of(rank);
+    spread.least = std::min(spread.least, figure);
+    spread.mean += figure / static_cast<double>(ranks);
+    if (figure > spread.most) {
+      spread.most = figure;
+      spread.most_of = rank;
+    }
+  }
+  return spread;
 }
 
 std::string bytes_text(size_t bytes) {
@@ -56,15 +77,27 @@ std::string ranks_line(const std::vector<Breakdown>& of_ranks,
                        const std::vector<std::string>& hosts) {
   std::string line = "ranks, least/mean/most (ms)";
   for (size_t i = 0; i < kBreakdownNames.size(); ++i) {
-    const auto part = [i](const Breakdown& one) { return one[i]; };
-    const auto [least, most] = std::ranges::minmax_element(of_ranks, {}, part);
-    const double sum = std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0,
-                                       [&](double s, const Breakdown& one) { return s + one[i]; });
-    const auto slowest = static_cast<size_t>(most - of_ranks.begin());
+    const Spread spread =
+        spread_of(of_ranks.size(), [&](size_t rank) { return of_ranks[rank][i]; });
     line += fmt::format(" | {}: {:.2f}/{:.2f}/{:.2f} rank {} on {}", kBreakdownNames[i],
-                        part(*least) / kMillisecond,
-                        sum / static_cast<double>(of_ranks.size()) / kMillisecond,
-                        part(*most) / kMillisecond, slowest, hosts.at(slowest));
+                        spread.least / kMillisecond, spread.mean / kMillisecond,
+                        spread.most / kMillisecond, spread.most_of, hosts.at(spread.most_of));
+  }
+  return line;
+}
+
+std::string memory_ranks_line(const std::vector<TierPeaks>& of_ranks,
+                              const std::vector<std::string>& hosts) {
+  std::string line = "ranks, least/mean/most memory";
+  for (int tier = 0; tier < kTiers; ++tier) {
+    const Spread spread = spread_of(of_ranks.size(), [&](size_t rank) {
+      return static_cast<double>(nth(of_ranks[rank], tier));
+    });
+    if (spread.most == 0) continue;
+    const auto text = [](double bytes) { return bytes_text(static_cast<size_t>(bytes)); };
+    line += fmt::format(" | {}: {}/{}/{} rank {} on {}", name_of(static_cast<Tier>(tier)),
+                        text(spread.least), text(spread.mean), text(spread.most), spread.most_of,
+                        hosts.at(spread.most_of));
   }
   return line;
 }
@@ -131,8 +164,17 @@ void StepBreakdown::tell(int64_t step) {
     sum_ = {};
     steps_ = micro_steps_ = 0;
   }
-  if (options_.memory && host_.rank() == 0) {
-    reports_.report_text(fmt::format("step {}: {}", step, memory_line(workspace_.usage())));
+  if (!options_.memory) return;
+  const TierUsage usage = workspace_.usage();
+  TierPeaks peaks{};
+  for (int tier = 0; tier < kTiers; ++tier) {
+    nth(peaks, tier) = narrow<int64_t>(nth(usage, tier).bytes_peak);
+  }
+  const std::vector<TierPeaks> all = host_.gather(std::vector{peaks});
+  if (host_.rank() != 0) return;
+  reports_.report_text(fmt::format("step {}: {}", step, memory_line(usage)));
+  if (all.size() > 1) {
+    reports_.report_text(fmt::format("step {}: {}", step, memory_ranks_line(all, hosts_)));
   }
 }
 

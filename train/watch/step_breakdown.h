@@ -1,7 +1,8 @@
 // wall_clock_breakdown: the parts of a step in milliseconds under DeepSpeed's names, means over the
 // steps since the last lines, those of one micro-step too; and over the ranks the shortest, the
 // mean and the longest, with whose that was. memory_breakdown: bytes by tier and by what they are
-// for, at the same steps and before the first. Every rank has one: the figures are gathered.
+// for, at the same steps and before the first; over the ranks likewise. Every rank has one: the
+// figures are gathered.
 #pragma once
 
 #include <array>
@@ -29,6 +30,11 @@ std::string micro_step_line(const Breakdown& mean, double micro_steps);
 // "ranks, least/mean/most (ms) | fwd: 1.20/1.25/1.40 rank 1 on node-2 | ...": by rank.
 std::string ranks_line(const std::vector<Breakdown>& of_ranks,
                        const std::vector<std::string>& hosts);
+// "ranks, least/mean/most memory | device: 1.2 GiB/1.3 GiB/1.4 GiB rank 1 on node-2 | ...": what
+// ranks had at most of each tier, by rank.
+using TierPeaks = std::array<int64_t, kTiers>;
+std::string memory_ranks_line(const std::vector<TierPeaks>& of_ranks,
+                              const std::vector<std::string>& hosts);
 // "memory | host: now 1.2 GiB, most 1.5 GiB (parameters 412 MiB, ...) | ..."
 std::string memory_line(const TierUsage& usage);
 

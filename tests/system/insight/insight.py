@@ -182,7 +182,7 @@ def check_readers(run_dir, values):
 def check_lines(output, run_dir):
     for step in (4, 8, 12):
         for words in ("time (ms) | fwd_microstep: ", "time (ms) | fwd: ", "ranks, least/mean/most (ms) | fwd: ",
-                      "memory | device: now "):
+                      "memory | device: now ", "ranks, least/mean/most memory | device: "):
             check(f"step {step}: {words}" in output, f"no line \"step {step}: {words}\" in\n{output}")
     for words in ("before the first step: memory", "state of the engine:", "gradients ....", "sharded on device",
                   "Comm. Op ", "reduce_scatter | [Caller: ", "Breakdown with straggler effect",

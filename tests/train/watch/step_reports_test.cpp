@@ -39,8 +39,12 @@ TEST_CASE("the metrics of a step are those of all ranks together", "[train]") {
     const Tensor held = Tensor::empty({1000}, DType::kF32, workspace.stream());
     MetricsReport report(heard, workspace, {.total_steps = 9, .global_batch = 8, .length = 16});
     report.after_step({.step = 3, .seconds = 0.25, .metrics = {{"loss", 2.5}, {"lr", 0.125}}});
+    MetricsReport untimed(heard, workspace,
+                          {.total_steps = 9, .global_batch = 8, .length = 16, .throughput = false});
+    untimed.after_step({.step = 4, .seconds = 0.25, .metrics = {{"loss", 2.5}}});
   });
-  REQUIRE(heard.steps.size() == 1);
+  REQUIRE(heard.steps.size() == 2);
+  CHECK(!heard.steps[1].values.has("tokens_per_s"));  // timers.throughput.enabled: false
   const StepMetrics& said = heard.steps[0];
   CHECK(said.step == 3);
   CHECK(said.total_steps == 9);

@@ -125,6 +125,11 @@ TEST_CASE("the line of memory says what it is for", "[train]") {
   host.bytes_peak = 5 << 20;
   nth(host.tag_bytes_now, MemoryTag::kParameters) = 3 << 20;
   CHECK(memory_line(usage) == "memory | host: now 3 MiB, most 5 MiB (parameters 3 MiB)");
+  TierPeaks small{}, large{};
+  nth(small, Tier::kHost) = 2 << 20;
+  nth(large, Tier::kHost) = 4 << 20;
+  CHECK(memory_ranks_line({small, large, small, small}, {"a", "b", "c", "d"}) ==
+        "ranks, least/mean/most memory | host: 2 MiB/2.5 MiB/4 MiB rank 1 on b");
 }
 
 }  // namespace ds
