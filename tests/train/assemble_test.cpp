@@ -4,6 +4,7 @@
 #include "config/available.h"
 #include "config/load.h"
 #include "core/error.h"
+#include "data/tokenizer/token_parts.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory_file_system.h"
 
@@ -155,6 +156,30 @@ TEST_CASE("batches and runs beyond their limits are refused by key", "[rankd]") 
   CHECK(total_steps(train, batch, samples.size()) == 2);
   train.epochs = 1e300;
   CHECK_THROWS_WITH(total_steps(train, batch, samples.size()), Catch::Contains("train.epochs: "));
+}
+
+TEST_CASE("dataloader_drop_last leaves out what makes no whole batch", "[rankd]") {
+  const SampleSet samples({std::make_shared<TokenList<int32_t>>("t", std::vector<int32_t>(41))}, 4,
+                          8);
+  REQUIRE(samples.size() == 10);
+  const auto of_epoch = [&](const std::string& keys, int64_t batch) {
+    return samples_per_epoch(config_of(keys), {.micro_batch = batch}, samples);
+  };
+  CHECK(of_epoch(R"("train_micro_batch_size_per_gpu": 4)", 4) == 10);
+  CHECK(of_epoch(R"("dataloader_drop_last": true)", 4) == 8);
+  CHECK(of_epoch(R"("dataloader_drop_last": true)", 5) == 10);
+  CHECK_THROWS_WITH(
+      of_epoch(R"("dataloader_drop_last": true)", 11),
+      Catch::Contains("dataloader_drop_last: an epoch has 10 samples, which make no batch of 11"));
+  CHECK(order_text(config_of(R"("dataloader_drop_last": true)")) == "shuffled, whole batches");
+}
+
+TEST_CASE("data_efficiency.seed orders samples where its section is on", "[rankd]") {
+  const std::string own = R"("train": {"steps": 4, "seed": 7}, )";
+  CHECK(sampler_seed(config_of(own + R"("data_efficiency": {"enabled": false, "seed": 11})")) == 7);
+  const Config on = config_of(own + R"("data_efficiency": {"enabled": true, "seed": 11})");
+  CHECK(sampler_seed(on) == 11);
+  CHECK(order_text(on) == "shuffled by seed 11");
 }
 
 TEST_CASE("a Llama built from keys has the dropout that the file asks for", "[rankd]") {

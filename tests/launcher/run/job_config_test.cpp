@@ -54,6 +54,13 @@ TEST_CASE("a model of runs/latest is that of the run which it names at the start
   CHECK_THAT(text, !Catch::Contains("latest"));
 }
 
+TEST_CASE("elasticity.min_time is how long a world runs before it grows", "[launcher]") {
+  CHECK(load(R"({"train_batch_size": 8})").shortest_run == std::chrono::minutes(0));
+  CHECK(load(R"({"elasticity": {"enabled": true, "max_train_batch_size": 8, "version": 0.1,
+                 "micro_batch_sizes": [2, 4], "min_time": 20}})")
+            .shortest_run == std::chrono::minutes(20));
+}
+
 TEST_CASE("who looks at the hosts is told where swap files go from the place where ranks start",
           "[launcher]") {
   const JobConfig config = load(
